@@ -23,7 +23,7 @@ static wh_make making(const wh_args *args, const char *const *grants, size_t n_g
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
-			  (wh_arg_on(args, "partitions") ? WH_SHARED : 0) |
+			  (wh_arg_on(args, "partitions") ? WH_PARTITIONS_SHARED : 0) |
 			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
 }

@@ -139,15 +139,15 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 }
 
 /* The text about relays that share the outbox. */
-typedef struct sharers {
+typedef struct holders {
 	bool json;
 	int n;
 	wh_buf text;
-} sharers;
+} holders;
 
-static void put_sharer(void *ctx, const wh_sharer *who)
+static void put_holder(void *ctx, const wh_partition_holder *who)
 {
-	sharers *s = ctx;
+	holders *s = ctx;
 	char span[WH_SPAN_LEN];
 
 	if (s->json) {
@@ -218,7 +218,8 @@ static void print_schedules(const wh_session *s)
 }
 
 static void print_text(const wh_session *s, const wherry_status *st,
-		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
+		       const wh_wal_watched *stream, const warnings *w,
+		       holders *partitions)
 {
 	char span[WH_SPAN_LEN];
 
@@ -236,8 +237,8 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	if (st->ready)
 		(void)printf(", the oldest for %s",
 			     wh_span_text(st->oldest_ready_us, span));
-	if (shares->n)
-		(void)printf("\n%s", wh_buf_str(&shares->text));
+	if (partitions->n)
+		(void)printf("\n%s", wh_buf_str(&partitions->text));
 	else if (st->lease_left_us > 0)
 		(void)printf("\nrelay       %s, epoch %" PRId64 ", lease for %s more\n",
 			     st->owner, st->epoch, wh_span_text(st->lease_left_us, span));
@@ -291,7 +292,8 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 }
 
 static void print_json(const wh_session *s, const wherry_status *st,
-		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
+		       const wh_wal_watched *stream, const warnings *w,
+		       holders *partitions)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -308,8 +310,9 @@ static void print_json(const wh_session *s, const wherry_status *st,
 		      st->archived, st->ready, st->oldest_ready_us,
 		      st->paused ? "true" : "false");
 	put_relay(&buf, st);
-	if (shares->n)
-		wh_buf_printf(&buf, ",\"partitions\":[%s]", wh_buf_str(&shares->text));
+	if (partitions->n)
+		wh_buf_printf(&buf, ",\"partitions\":[%s]",
+			      wh_buf_str(&partitions->text));
 	put_stream(&buf, stream);
 	wh_buf_puts(&buf, ",\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);
@@ -330,23 +333,24 @@ static wh_exit show(const wh_args *args, void *session)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
 	warnings w = {.n = 0};
-	sharers shares = {.json = wh_arg_on(args, "json"),
-			  .text = WH_BUF_INIT(64 * 1024)};
+	holders partitions = {.json = wh_arg_on(args, "json"),
+			      .text = WH_BUF_INIT(64 * 1024)};
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 
 	if (wherry_outbox_status(s->box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
-	    wh_partitions_list(&s->box->store, put_sharer, &shares, &err) != WHERRY_OK) {
+	    wh_partitions_list(&s->box->store, put_holder, &partitions, &err) !=
+		    WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		look(s, &st, &w);
 		look_at_log(s, args->config, &stream);
-		if (shares.json)
-			print_json(s, &st, &stream, &w, &shares);
+		if (partitions.json)
+			print_json(s, &st, &stream, &w, &partitions);
 		else
-			print_text(s, &st, &stream, &w, &shares);
+			print_text(s, &st, &stream, &w, &partitions);
 	}
-	wh_buf_clear(&shares.text);
+	wh_buf_clear(&partitions.text);
 	return status;
 }
 

@@ -85,17 +85,17 @@ static wherry_code open_seen(seen *s, wherry_error *err)
 	return code == WHERRY_INVALID ? WHERRY_OK : code;
 }
 
-static void take_share(void *ctx, const wh_sharer *who)
+static void take_partitions(void *ctx, const wh_partition_holder *who)
 {
 	wh_backlog_view *view = ctx;
-	wh_shareholder *share = &view->shares[view->n_shares];
+	wh_partition_lease *lease = &view->partition_leases[view->n_partition_leases];
 
-	if (view->n_shares == WH_PARTITIONS)
+	if (view->n_partition_leases == WH_PARTITIONS)
 		return;
-	(void)snprintf(share->owner, sizeof(share->owner), "%s", who->owner);
-	share->epoch = who->epoch;
-	share->n = who->n;
-	view->n_shares++;
+	(void)snprintf(lease->owner, sizeof(lease->owner), "%s", who->owner);
+	lease->epoch = who->epoch;
+	lease->n = who->n;
+	view->n_partition_leases++;
 }
 
 static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
@@ -112,7 +112,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_store_holder(s->source.store, &view->holder, err);
 	if (code == WHERRY_OK)
-		code = wh_partitions_list(s->source.store, take_share, view, err);
+		code = wh_partitions_list(s->source.store, take_partitions, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
 	return code;

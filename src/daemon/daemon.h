@@ -127,19 +127,19 @@ void wh_tickers_measure(wh_daemon *d, wh_buf *out);
 
 /* ---- backlog_watch.c ---- */
 
-/* A relay's share of a table that several relays share. */
-typedef struct wh_shareholder {
+/* A relay's lease of partitions of a table that several relays share. */
+typedef struct wh_partition_lease {
 	char owner[sizeof(((wh_holder *)NULL)->owner)];
 	int64_t epoch;
 	int n; /* Partitions that it has. */
-} wh_shareholder;
+} wh_partition_lease;
 
 typedef struct wh_backlog_view {
 	wh_backlog backlog;
 	wh_holder holder;
 	/* Filled if several relays share the table. */
-	wh_shareholder shares[WH_PARTITIONS];
-	int n_shares;
+	wh_partition_lease partition_leases[WH_PARTITIONS];
+	int n_partition_leases;
 	wh_wal_watched log;
 	int64_t seen_us; /* Monotonic: when it was read; 0: never. */
 } wh_backlog_view;

@@ -378,10 +378,11 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const wh_backlog_view *box = &samples[i].outbox;
 
-		for (int k = 0; samples[i].known && k < box->n_shares; k++)
+		for (int k = 0; samples[i].known && k < box->n_partition_leases; k++)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
-				  box->shares[k].owner, box->shares[k].epoch);
-		if (samples[i].known && !box->n_shares && box->holder.epoch)
+				  box->partition_leases[k].owner,
+				  box->partition_leases[k].epoch);
+		if (samples[i].known && !box->n_partition_leases && box->holder.epoch)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
 				  box->holder.owner, box->holder.epoch);
 	}
@@ -389,10 +390,11 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 		out, "wherry_lease_partitions", "gauge",
 		"How many of an outbox's 64 partitions a relay has, where several share it.");
 	for (size_t i = 0; i < n; i++)
-		for (int k = 0; samples[i].known && k < samples[i].outbox.n_shares; k++)
+		for (int k = 0;
+		     samples[i].known && k < samples[i].outbox.n_partition_leases; k++)
 			put_owned(out, "wherry_lease_partitions", &samples[i],
-				  samples[i].outbox.shares[k].owner,
-				  samples[i].outbox.shares[k].n);
+				  samples[i].outbox.partition_leases[k].owner,
+				  samples[i].outbox.partition_leases[k].n);
 	wh_metrics_head(out, "wherry_lease_left_seconds", "gauge",
 			"How long the outbox's lease lasts yet; 0: nobody has it.");
 	for (size_t i = 0; i < n; i++)

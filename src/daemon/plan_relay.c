@@ -150,7 +150,7 @@ static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at,
 			int problems_before)
 {
-	const char *letters = wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS);
+	const char *dead_letters = wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (r->n_problems > problems_before)
@@ -167,8 +167,8 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
 	check_destination(r, relay, relay->to.value, "to", r->to_at);
-	if (*letters)
-		check_destination(r, relay, letters, "dead_letters",
+	if (*dead_letters)
+		check_destination(r, relay, dead_letters, "dead_letters",
 				  r->setting_at[WH_RELAY_DEAD_LETTERS]);
 	if (strcmp(wh_config_text(relay->config, WH_RELAY_ENGINE), "stream") == 0 &&
 	    !wh_db_streams(relay->from.value))

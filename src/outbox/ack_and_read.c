@@ -23,17 +23,17 @@ wherry_code wh_partitions_read_params(wherry_outbox *box, const wh_read_from *fr
 				      wh_param out[WH_PARTITION_READ_PARAMS],
 				      wherry_error *err)
 {
-	wh_partitions_read *share = from->partitions;
+	wh_partitions_read *partitions = from->partitions;
 	wherry_code code;
 
 	out[0] = WH_INT_PARAM("after", from->after);
 	out[1] = WH_INT_PARAM("limit", from->limit);
-	out[2] = WH_INT_PARAM("each", share->each);
-	out[3] = WH_INT_PARAM("late", share->late);
+	out[2] = WH_INT_PARAM("each", partitions->each);
+	out[3] = WH_INT_PARAM("late", partitions->late);
 	out[4] = WH_INT_PARAM("open", from->all_open);
-	out[5] = wh_partitions_param(share->mask, share->list);
-	code = wh_store_list(&box->store.ranges, share->known, share->n_known, &out[6],
-			     err);
+	out[5] = wh_partitions_param(partitions->mask, partitions->list);
+	code = wh_store_list(&box->store.ranges, partitions->known, partitions->n_known,
+			     &out[6], err);
 	out[6].name = "known";
 	wh_store_limits(&box->store, &out[7]);
 	return code;

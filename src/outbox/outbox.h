@@ -58,7 +58,8 @@ void wh_outbox_read_layout(wherry_outbox *box, const char *scheme);
  * creates nothing; a part that the layout does not support is an error. */
 enum {
 	WH_STRICT = 1, /* For relay.ordering=key-strict. */
-	WH_SHARED = 2, /* For several exclusive relays that share the partitions. */
+	/* For several exclusive relays that share the partitions. */
+	WH_PARTITIONS_SHARED = 2,
 	/* For relays that stream.  Only checked: the caller creates publication and
 	 * slot. */
 	WH_STREAMED = 4
@@ -70,7 +71,7 @@ typedef struct wh_make {
 	/* Type of bodies, in layouts that have a choice; NULL: the type of the existing
 	 * table, or json. */
 	const char *payload;
-	unsigned extras; /* WH_STRICT, WH_SHARED and WH_STREAMED, combined. */
+	unsigned extras; /* WH_STRICT, WH_PARTITIONS_SHARED and WH_STREAMED, combined. */
 	/* NULL: wh_outbox_model.  Tests pass others, to wh_outbox_make() only. */
 	const wh_model *model;
 	/* Each is "ROLE=KIND".  Only wh_outbox_make_sql() uses them. */

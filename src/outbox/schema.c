@@ -155,7 +155,7 @@ static wherry_code read_how(const wherry_init_options *given, wh_make *out,
 	*out = (wh_make){.layout = own.layout,
 			 .payload = own.payload,
 			 .extras = (own.strict ? WH_STRICT : 0u) |
-				   (own.partitions ? WH_SHARED : 0u)};
+				   (own.partitions ? WH_PARTITIONS_SHARED : 0u)};
 	return code;
 }
 

@@ -183,9 +183,9 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-static bool is_proven(const wherry_relay *r)
+static bool no_suspects_left(const wherry_relay *r)
 {
-	return r->engine->proven && r->engine->proven(r);
+	return r->engine->no_suspects_left && r->engine->no_suspects_left(r);
 }
 
 static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
@@ -203,7 +203,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
-	fresh.suspects = r->lease.suspects || !is_proven(r) ? 1 : 0;
+	fresh.suspects = r->lease.suspects || !no_suspects_left(r) ? 1 : 0;
 	wh_report_update(r);
 	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
 				: wh_store_renew(r->store, &fresh, err);

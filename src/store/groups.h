@@ -79,7 +79,7 @@
 
 /* Relays that write nothing to rows have a position, which ends with them. */
 #define WH_STORE_POSITION(X) \
-	X(forget_place, "forget-place", "")
+	X(forget_position, "forget-position", "")
 
 /* Writers wake relays. */
 #define WH_STORE_WAKE(X) \

@@ -177,9 +177,9 @@ wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 		       wh_engine_options(WH_STREAM_KEEP));
 }
 
-wherry_code wh_store_forget_place(const wh_store *store, wherry_error *err)
+wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err)
 {
-	const wh_stmt *stmt = store->stmt.forget_place;
+	const wh_stmt *stmt = store->stmt.forget_position;
 
 	return stmt ? wh_db_script(store->db, stmt->text, err) : WHERRY_OK;
 }
@@ -217,7 +217,7 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
 			 wh_store_take_lease, g->out, NULL, err);
 	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
-		code = wh_store_forget_place(g->store, err);
+		code = wh_store_forget_position(g->store, err);
 	return code;
 }
 

@@ -111,6 +111,6 @@ wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 
 /* Delete the position of a relay with relay.on_done=keep.  It is wrong once another
  * engine has worked. */
-wherry_code wh_store_forget_place(const wh_store *store, wherry_error *err);
+wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err);
 
 #endif

@@ -315,7 +315,7 @@ static wherry_code meet(const sharing *w, wherry_error *err)
 			return wh_store_refuse_again(w->store, WH_PARTITIONED, err);
 		again = true;
 	}
-	return again ? wh_store_forget_place(w->store, err) : WHERRY_OK;
+	return again ? wh_store_forget_position(w->store, err) : WHERRY_OK;
 }
 
 static wherry_code join(void *ctx, wherry_error *err)
@@ -472,14 +472,14 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 }
 
 typedef struct listing {
-	wh_sharer_fn visit;
+	wh_partition_holder_fn visit;
 	void *ctx;
 } listing;
 
-static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
+static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
 	const listing *w = ctx;
-	const wh_sharer who = {
+	const wh_partition_holder who = {
 		.owner = wh_row_text(row, 9),
 		.epoch = wh_row_int(row, 1),
 		.left_us = wh_row_int(row, 8) * 1000,
@@ -493,7 +493,7 @@ static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
+wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, void *ctx,
 			       wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", store->name);
@@ -503,7 +503,7 @@ wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 
 	if (code != WHERRY_OK || !ready)
 		return code;
-	return wh_db_run(store->db, store->stmt.partitions_relays, &name, 1, take_sharer,
+	return wh_db_run(store->db, store->stmt.partitions_relays, &name, 1, visit_holder,
 			 &w, NULL, err);
 }
 

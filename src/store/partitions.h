@@ -69,18 +69,18 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 				  bool *out_paused, int64_t *out_version,
 				  wh_partitions *out, wherry_error *err);
 
-/* A working relay and its share.  owner is borrowed for the visit. */
-typedef struct wh_sharer {
+/* A working relay and its partitions.  owner is borrowed for the visit. */
+typedef struct wh_partition_holder {
 	const char *owner;
 	int64_t epoch, left_us;
 	int n; /* Number of partitions. */
-} wh_sharer;
+} wh_partition_holder;
 
-typedef void (*wh_sharer_fn)(void *ctx, const wh_sharer *who);
+typedef void (*wh_partition_holder_fn)(void *ctx, const wh_partition_holder *who);
 
 /* Visit the relays that share a table made with partitions.  Visits none for other
  * tables. */
-wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
+wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, void *ctx,
 			       wherry_error *err);
 
 /* ---- reading a share ---- */

@@ -9,7 +9,7 @@
 /* The partitions of an outbox are made by init. */
 static const char *tried_engine(wh_home home, wh_engine engine)
 {
-	const unsigned extras = engine == WH_PARTITIONED ? WH_SHARED : 0;
+	const unsigned extras = engine == WH_PARTITIONED ? WH_PARTITIONS_SHARED : 0;
 	wherry_error why = WHERRY_ERROR_INIT;
 	char table[32];
 	relay r = {.relay = NULL};
@@ -131,7 +131,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 	for (int home = 0; home < (int)tried_upto; home++)
 		make((wh_home)home, table_of((wh_home)home),
 		     home <= WH_NATIVE_POSTGRES ? WH_STRICT : 0);
-	make(WH_NATIVE_POSTGRES, "shared", WH_STRICT | WH_SHARED);
+	make(WH_NATIVE_POSTGRES, "shared", WH_STRICT | WH_PARTITIONS_SHARED);
 	begin(&m, "option");
 	for (int i = 0; i < COLUMNS; i++)
 		put(&m, columns[i].name);
@@ -147,7 +147,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 
 static void init_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 {
-	static const unsigned extras[] = {WH_STRICT, WH_SHARED, WH_STREAMED};
+	static const unsigned extras[] = {WH_STRICT, WH_PARTITIONS_SHARED, WH_STREAMED};
 	matrix m;
 
 	(void)state;

@@ -6,7 +6,7 @@
 
 /* ---- two relays ---- */
 
-static int64_t share_of_second(void)
+static int64_t partitions_of_second(void)
 {
 	char out[32];
 
@@ -68,7 +68,7 @@ static void open_both(relay *first, wh_engine holder, relay *second, wh_engine n
 				assert_true(leads(first));
 		}
 		if (early && (holder == WH_PARTITIONED || newcomer == WH_PARTITIONED))
-			make(WH_NATIVE_POSTGRES, "outbox", WH_SHARED);
+			make(WH_NATIVE_POSTGRES, "outbox", WH_PARTITIONS_SHARED);
 	}
 }
 
@@ -86,7 +86,8 @@ static const char *meeting(relay *first, wh_engine holder, relay *second,
 			assert_non_null(strstr(second->why.message, "first"));
 			return "refused";
 		}
-		if (epoch_of(second) && (newcomer != WH_PARTITIONED || share_of_second()))
+		if (epoch_of(second) &&
+		    (newcomer != WH_PARTITIONED || partitions_of_second()))
 			return "works beside it";
 		wh_sleep(&wh_env_system, 2000);
 	}
@@ -229,7 +230,7 @@ static void an_engine_that_marks_rows_follows_one_that_does_not_when_it_is_told_
 			set_up(NULL);
 		}
 		make(WH_NATIVE_POSTGRES, "outbox",
-		     others[i] == WH_PARTITIONED ? WH_SHARED : 0);
+		     others[i] == WH_PARTITIONED ? WH_PARTITIONS_SHARED : 0);
 		run_sql(put_three);
 		assert_int_equal(deliver(&r, WH_STREAM_KEEP, false, 3), 3);
 		assert_int_equal(deliver(&r, others[i], false, 0), -1);

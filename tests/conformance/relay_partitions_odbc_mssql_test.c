@@ -112,7 +112,7 @@ int main(void)
 		TSQL_RELAYS,
 		.own = tests(),
 		.own_only = true,
-		.extras = WH_SHARED,
+		.extras = WH_PARTITIONS_SHARED,
 		.translate = tsql_translate,
 	};
 

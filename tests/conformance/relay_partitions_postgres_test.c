@@ -168,7 +168,7 @@ static const relay_test own[] = {
 		.name = "postgres, partitions",                                          \
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,   \
 		.drop = postgres_leave, .own = (tests), .own_only = true,                \
-		.extras = WH_SHARED,                                                     \
+		.extras = WH_PARTITIONS_SHARED,                                          \
 	}
 
 int main(void)

@@ -64,7 +64,7 @@ typedef struct wh_engine_driver {
 	wherry_code (*suspects)(struct wherry_relay *r, int64_t *out_upto,
 				wherry_error *err);
 	/* Are all suspects delivered or dead?  Optional; default: unknown, so false. */
-	bool (*proven)(const struct wherry_relay *r);
+	bool (*no_suspects_left)(const struct wherry_relay *r);
 	/* Was this ready message read after all suspects?  Optional. */
 	bool (*is_unsuspected)(const struct wherry_relay *r, const struct wh_entry *e);
 	/* Renew the lease.  Optional; default: wh_store_renew(). */

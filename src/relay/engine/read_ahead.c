@@ -274,32 +274,33 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 }
 
 /*
- * What to read of a share: so many rows of each partition that together they are about
- * twice a batch, and rows that may have been committed late, except those in memory.
+ * What to read of the relay's partitions: so many rows of each that together they are
+ * about twice a batch, and rows that may have been committed late, except those in
+ * memory.
  */
-static wh_partitions_read share_of(wherry_relay *r, int64_t limit)
+static wh_partitions_read partitions_to_read(wherry_relay *r, int64_t limit)
 {
 	wh_reader *t = wh_reader_of(r);
 	enum { SPARE = 8 };
 	int64_t least = 2 * limit / (wh_partitions_count(t->mask) + 1) + SPARE;
-	wh_partitions_read share = {.mask = t->mask, .late = t->cursor};
+	wh_partitions_read partitions = {.mask = t->mask, .late = t->cursor};
 
 	if (t->each < least)
 		t->each = least;
 	if (t->each > limit)
 		t->each = limit;
-	share.each = t->each;
+	partitions.each = t->each;
 	if (!t->gaps.n || t->gaps.ranges[0].first > t->cursor)
-		return share;
-	share.late = t->gaps.ranges[0].first - 1;
-	share.known = r->scratch.back_ids; /* Nothing else uses it now. */
-	share.n_known =
-		wh_window_ids(&r->window, share.late, t->cursor, r->scratch.back_ids);
-	return share;
+		return partitions;
+	partitions.late = t->gaps.ranges[0].first - 1;
+	partitions.known = r->scratch.back_ids; /* Nothing else uses it now. */
+	partitions.n_known = wh_window_ids(&r->window, partitions.late, t->cursor,
+					   r->scratch.back_ids);
+	return partitions;
 }
 
 /* If a few partitions have most of the rows, read more rows of each the next time. */
-static void note_share(wherry_relay *r, const reading *w, int64_t limit)
+static void note_partitions(wherry_relay *r, const reading *w, int64_t limit)
 {
 	wh_reader *t = wh_reader_of(r);
 
@@ -321,7 +322,7 @@ static wherry_code ack_and_read(reading *w, int64_t limit, wherry_error *err)
 			     .n_gaps = t->gaps.n,
 			     .all_open = t->sweeping,
 			     .touched = t->sweeping && t->changed_only};
-	wh_partitions_read share;
+	wh_partitions_read partitions;
 	int64_t oldest = t->oldest;
 	bool asked = t->gaps.n > 0;
 	wh_horizon horizon = {.next = 0};
@@ -330,8 +331,8 @@ static wherry_code ack_and_read(reading *w, int64_t limit, wherry_error *err)
 	wherry_code code;
 
 	if (wh_reader_is_partial(r)) {
-		share = share_of(r, limit);
-		from.partitions = &share;
+		partitions = partitions_to_read(r, limit);
+		from.partitions = &partitions;
 	}
 	wh_meanwhile_begin(r);
 	r->reading = !r->unfenced;
@@ -396,7 +397,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	note_fit(r, &w);
 	t->more = w.full || (partial ? w.fresh >= t->each : w.rows == limit);
 	if (partial)
-		note_share(r, &w, limit);
+		note_partitions(r, &w, limit);
 	if (!t->more && t->sweeping) {
 		t->sweeping = false;
 		/* Rows may have come after the ranges of open states that a

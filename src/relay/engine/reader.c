@@ -128,7 +128,7 @@ wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error 
 
 /* Are the messages that the last relay had in flight delivered or dead?  They are among
  * the first two windows that were delivered, or among all rows that were open then. */
-bool wh_reader_proven(const wherry_relay *r)
+bool wh_reader_no_suspects_left(const wherry_relay *r)
 {
 	const wh_reader *t = wh_reader_of(r);
 

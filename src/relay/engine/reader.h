@@ -82,7 +82,7 @@ void wh_reader_free(wherry_relay *r);
 void wh_reader_resume(wherry_relay *r, int64_t now);
 void wh_reader_begin(wherry_relay *r, int64_t now);
 wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err);
-bool wh_reader_proven(const wherry_relay *r);
+bool wh_reader_no_suspects_left(const wherry_relay *r);
 bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e);
 wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 			      wherry_error *err);
@@ -115,7 +115,7 @@ bool wh_reader_is_worth_it(const wherry_relay *r);
 /* Properties and functions that all engines that read the table share. */
 #define WH_READER_FUNCTIONS                                                              \
 	.hold = &wh_hold_noted, .writes_rows = true, .records_attempts = true,           \
-	.suspects = wh_reader_suspects, .proven = wh_reader_proven,                      \
+	.suspects = wh_reader_suspects, .no_suspects_left = wh_reader_no_suspects_left,  \
 	.is_unsuspected = wh_reader_is_unsuspected, .forget = wh_reader_forget,          \
 	.reads_next = wh_reader_reads_next, .is_partial = wh_reader_is_partial,          \
 	.changed = wh_reader_changed, .row_lost = wh_reader_row_lost,                    \

@@ -281,7 +281,7 @@ static bool is_unsuspected(const wherry_relay *r, const wh_entry *e)
 /* More messages than the suspects may come again before suspects_upto: of the table, or
  * of a large transaction.  Until they are delivered, an unclean end is one more in a row,
  * and twice as many are suspects then. */
-static bool proven(const wherry_relay *r)
+static bool no_suspects_left(const wherry_relay *r)
 {
 	return !r->lease.suspects && is_unsuspected(r, NULL);
 }
@@ -360,7 +360,7 @@ const wh_engine_driver wh_engine_unmarked = {
 	WH_STREAMING_FUNCTIONS,
 	.make = make,
 	.suspects = suspects,
-	.proven = proven,
+	.no_suspects_left = no_suspects_left,
 	.is_unsuspected = is_unsuspected,
 	.renewed = renewed,
 	.forget = wh_reader_forget,

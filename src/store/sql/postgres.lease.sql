@@ -56,7 +56,7 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
   {ends};
 
--- name: forget-place
+-- name: forget-position
 -- A relay of another engine follows one that wrote nothing to rows, whose position says
 -- nothing from then on.
 DO $$ BEGIN
