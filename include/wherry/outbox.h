@@ -237,7 +237,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_status(wherry_outbox *box,
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
 	wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
 
-/** Read the age in microseconds of the oldest message that may leave now, 0 if none.
+/** Read the age in microseconds of the oldest message that may be delivered now; 0: none.
  *  Messages that wait for a retry do not count. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox *box,
 								  int64_t *out_age_us,

@@ -250,13 +250,13 @@ const wh_command wh_cmd_doctor = {
 	.name = "doctor",
 	.operands = "URL [MESSAGE]",
 	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--json]",
-	.brief = "Say what keeps messages from leaving, and what to do",
+	.brief = "Say what keeps messages from being delivered, and what to do",
 	.help = "Looks at the outbox, its relay and the database, and changes nothing. Without an outbox it "
 		"looks at the schedules and the database. With the URL "
 		"of a queue or a delayed queue it looks at that instead. Each "
 		"finding is ok, warn or bad: what is so, and what to do about it. MESSAGE, a "
-		"message id or a number, of a delayed queue a key, is explained first: why it has not left, or when it "
-		"did. Ends with 1 if something is bad.\n"
+		"message id or a number, of a delayed queue a key, is explained first: why it was not delivered, or when it "
+		"was. Ends with 1 if something is bad.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry doctor sqlite:shop.db\n"

@@ -272,7 +272,7 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"stream", NULL,
 	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
-	 "may: a publication and a replication slot. The server keeps its log from now on, until "
+	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
 	 "a relay reads it.",
 	 NULL, 0},
 	{"payload", "TYPE",

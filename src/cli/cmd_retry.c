@@ -58,8 +58,8 @@ const wh_command wh_cmd_retry = {
 	.operands = "URL [ID]",
 	.synopsis = "URL ID|--all|--topic TOPIC|--key KEY [--state STATE] [--json]",
 	.brief = "Make dead messages pending again",
-	.help = "Their attempts are counted from none again; of one key they leave in "
-		"order. With --state failed, those that wait for their next attempt "
+	.help = "Their attempts are counted from none again; of one key they are delivered "
+		"in order. With --state failed, those that wait for their next attempt "
 		"need not wait. With the URL of a queue, dead messages are ready again in their "
 		"old places.\n"
 		"\n"

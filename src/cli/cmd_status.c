@@ -69,7 +69,7 @@ static void print_stream(const wh_wal_watched *st)
 	if (!st->any)
 		return;
 	if (st->state.lost)
-		(void)printf("stream      %s: the server gave its log up\n", st->slot);
+		(void)printf("stream      %s: the server gave its WAL up\n", st->slot);
 	put_lag(&lag, &st->lag);
 	if (st->state.has_slot && !st->state.lost)
 		(void)printf("stream      %s, %" PRId64 " bytes behind%s, %" PRId64
@@ -117,7 +117,8 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
-		warn(out, "the outbox is paused: nothing leaves until `wherry resume%s`",
+		warn(out,
+		     "the outbox is paused: nothing is delivered until `wherry resume%s`",
 		     s->target);
 	else if (wh_is_refused(st))
 		warn_refused(st, out);

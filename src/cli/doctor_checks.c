@@ -18,15 +18,15 @@ const wh_check wh_checks[] = {
 		.name = "paused",
 		.flags = NATIVE,
 		.none = "the outbox is not paused",
-		.trouble = "the outbox is paused since ~1, at $2: nothing leaves",
+		.trouble = "the outbox is paused since ~1, at $2: nothing is delivered",
 		.advice = "`wherry resume$u`",
 	},
 	{
 		.name = "relay",
 		.flags = NATIVE | TABLE,
 		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
-		.trouble = "no relay is running, and nothing is ready to leave; $1",
-		.worse = "no relay is running while messages are ready to leave; $1",
+		.trouble = "no relay is running, and no message is ready; $1",
+		.worse = "no relay is running while messages are ready; $1",
 		.advice = "`wherry relay$u TO`; if one does run, is it on another "
 			  "database, schema or table?",
 	},
@@ -41,7 +41,7 @@ const wh_check wh_checks[] = {
 	{
 		.name = "backlog",
 		.flags = NATIVE | TABLE,
-		.none = "a relay leaves nothing lying that could leave",
+		.none = "no backlog: every message that was ready is delivered",
 		.trouble = "message $1 has been ready for ~2 though a relay runs$3",
 		.advice = "read the relay's log: its destination is slow, or the relay "
 			  "itself is stopped or starved",
@@ -96,7 +96,7 @@ const wh_check wh_checks[] = {
 			"pid $1 ($2, user $3) is '$4' in a transaction that is open for "
 			"~5, since $6, and $7: it keeps vacuum from dead rows, and what "
 			"it wrote, or with --ordering key-strict all that came after, "
-			"cannot leave",
+			"cannot be delivered",
 		.advice = "let it commit, or `SELECT pg_terminate_backend($1)`; "
 			  "idle_in_transaction_session_timeout ends such by itself",
 	},
@@ -106,7 +106,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"the prepared transaction $1 of $2 in database $3 is there for "
 			"~4, since $5: it keeps its locks, keeps vacuum from dead rows, "
-			"and what it wrote cannot leave",
+			"and what it wrote cannot be delivered",
 		.advice =
 			"in that database: `COMMIT PREPARED $1` or `ROLLBACK PREPARED $1`",
 	},
@@ -324,7 +324,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"session $1 ($2, login $3, $4) wrote to this database and has kept "
 			"its transaction open for ~5: messages of the keys that it wrote "
-			"wait, and the log cannot be truncated",
+			"wait, and the transaction log cannot be truncated",
 		.advice = "let it commit, or `KILL $1`",
 	},
 	{
@@ -375,8 +375,8 @@ const wh_check wh_checks[] = {
 	{
 		.name = "wal-level",
 		.flags = STREAM,
-		.none = "the log has rows (wal_level is logical)",
-		.trouble = "wal_level is $1: the log has no rows, and the engine "
+		.none = "the WAL has rows (wal_level is logical)",
+		.trouble = "wal_level is $1: the WAL has no rows, and the engine "
 			   "stream cannot read it",
 		.advice =
 			"`ALTER SYSTEM SET wal_level = logical`, then restart the server",
@@ -384,9 +384,9 @@ const wh_check wh_checks[] = {
 	{
 		.name = "replication",
 		.flags = STREAM,
-		.none = "this role may read the log",
+		.none = "this role may read the WAL",
 		.trouble =
-			"role $1 may not read the log: the engine stream fails under it",
+			"role $1 may not read the WAL: the engine stream fails under it",
 		.advice =
 			"`ALTER ROLE $2 REPLICATION`; of RDS: `GRANT rds_replication TO "
 			"$2`",
@@ -398,26 +398,26 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"$1 of $2 replication slots and $3 of $4 WAL senders are in use: "
 			"a relay of the engine stream finds no room",
-		.advice =
-			"drop slots that nobody reads, or raise max_replication_slots and "
-			"max_wal_senders and restart the server",
+		.advice = "drop replication slots that nobody reads, or raise "
+			  "max_replication_slots and max_wal_senders and restart the "
+			  "server",
 	},
 	{
 		.name = "slot",
 		.flags = STREAM,
-		.none = "the slot of this outbox is there",
+		.none = "the replication slot of this outbox is there",
 		.trouble =
-			"a relay of the engine stream has been here, and its slot $1 is "
-			"gone",
+			"a relay of the engine stream has been here, and its replication "
+			"slot $1 is gone",
 		.advice = RESTORE,
 	},
 	{
 		.name = "slot-of-others",
 		.flags = STREAM,
-		.none = "the slot is Wherry's",
+		.none = "the replication slot is Wherry's",
 		.trouble =
-			"the slot $1 is of the plugin $2, in database $3: it is somebody "
-			"else's",
+			"the replication slot $1 is of the plugin $2, in database $3: it "
+			"is somebody else's",
 		.advice =
 			"name one with stream.slot, or, if nobody needs that one, `SELECT "
 			"pg_drop_replication_slot('$1')`",
@@ -425,19 +425,20 @@ const wh_check wh_checks[] = {
 	{
 		.name = "slot-lost",
 		.flags = STREAM,
-		.none = "the log that the slot needs is there",
-		.trouble = "the slot $1 keeps $3 of the log, more than "
+		.none = "the WAL that the replication slot needs is there",
+		.trouble = "the replication slot $1 keeps $3 of WAL, more than "
 			   "max_slot_wal_keep_size ($2): the next checkpoint gives it up",
-		.worse = "the slot $1 is lost: it kept more of the log than "
+		.worse = "the replication slot $1 is lost: it kept more WAL than "
 			 "max_slot_wal_keep_size ($2)",
 		.advice = RESTORE,
 	},
 	{
 		.name = "slot-unread",
 		.flags = STREAM,
-		.none = "a relay reads the slot",
-		.trouble = "nobody reads the slot $1$2: it is $5 behind, keeps $3 of the "
-			   "log, and $4",
+		.none = "a relay reads the replication slot",
+		.trouble =
+			"nobody reads the replication slot $1$2: it is $5 behind, keeps "
+			"$3 of WAL, and $4",
 		.advice =
 			"`wherry relay$u TO --engine stream`; or, if no relay of this "
 			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",
@@ -445,19 +446,21 @@ const wh_check wh_checks[] = {
 	{
 		.name = "slot-lag",
 		.flags = STREAM,
-		.none = "the slot is not behind",
-		.well = "pid $2 reads the slot $1 and is $3$5 behind; it keeps $4 of the "
-			"log",
-		.trouble = "pid $2 reads the slot $1 and is $3$5 behind, more than "
-			   "max_wal_size; it keeps $4 of the log",
+		.none = "the replication slot is not behind",
+		.well = "pid $2 reads the replication slot $1 and is $3$5 behind; it "
+			"keeps $4 of WAL",
+		.trouble =
+			"pid $2 reads the replication slot $1 and is $3$5 behind, more "
+			"than max_wal_size; it keeps $4 of WAL",
 		.advice = "the destination is slow, or the relay is: see its log; a long "
 			  "transaction that has just committed passes by itself",
 	},
 	{
 		.name = "log",
 		.flags = STREAM,
-		.none = "no other slot keeps much of the log",
-		.trouble = "the slot $1 ($2) keeps $3 of the log, more than max_wal_size",
+		.none = "no other replication slot keeps much WAL",
+		.trouble = "the replication slot $1 ($2) keeps $3 of WAL, more than "
+			   "max_wal_size",
 		.advice = "have it read; if nobody needs it, `SELECT "
 			  "pg_drop_replication_slot($1)`",
 	},
@@ -471,10 +474,10 @@ const wh_check wh_checks[] = {
 	{
 		.name = "failover",
 		.flags = STREAM,
-		.none = "no standby would take over without the slot",
+		.none = "no standby would take over without the replication slot",
 		.trouble =
-			"$2 standbys are connected, and the slot $1 is not on them: after "
-			"a failover it is gone; $3",
+			"$2 standbys are connected, and the replication slot $1 is not "
+			"on them: after a failover it is gone; $3",
 		.advice = RESTORE,
 	},
 };

@@ -44,12 +44,12 @@ static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	if (!row->parked_by)
 		return;
-	wh_buf_printf(
-		why,
-		"%smessage %" PRId64
-		" of its key is dead: with --on-dead park nothing of the key leaves "
-		"until `wherry retry%s %" PRId64 "`",
-		why->len ? "; " : "", row->parked_by, s->session->target, row->parked_by);
+	wh_buf_printf(why,
+		      "%smessage %" PRId64
+		      " of its key is dead: with --on-dead park nothing of the key is "
+		      "delivered until `wherry retry%s %" PRId64 "`",
+		      why->len ? "; " : "", row->parked_by, s->session->target,
+		      row->parked_by);
 }
 
 static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)

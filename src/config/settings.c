@@ -110,8 +110,8 @@ static const wh_setting_entry table[] = {
 	[WH_STREAM_FROM] = {"stream.from", CHOICE, "position", "position, table, now", NULL,
 		"With relay.on_done=keep: where a relay begins that has no position in the WAL. "
 		"table: with the messages in the table. now: with the messages that are committed "
-		"from now on. position: like table if no relay ever ran, and an error if the slot is "
-		"lost. A relay that marks rows refuses an outbox that was relayed with "
+		"from now on. position: like table if no relay ever ran, and an error if the "
+		"replication slot is lost. A relay that marks rows refuses an outbox that was relayed with "
 		"relay.on_done=keep, unless this is table."},
 	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
 		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},

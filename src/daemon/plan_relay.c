@@ -173,7 +173,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (strcmp(wh_config_text(relay->config, WH_RELAY_ENGINE), "stream") == 0 &&
 	    !wh_db_streams(relay->from.value))
 		wh_plan_problem(r, r->setting_at[WH_RELAY_ENGINE],
-				"engine: stream reads PostgreSQL's log: leave it out for "
+				"engine: stream reads PostgreSQL's WAL: leave it out for "
 				"this database");
 	check_neighbours(r, relay);
 }

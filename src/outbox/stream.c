@@ -313,12 +313,12 @@ wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_er
 	if (!state->logical)
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"the server writes no log that can be streamed: set "
+			"the server writes no WAL that can be streamed: set "
 			"wal_level = logical in postgresql.conf and restart it, or "
 			"leave --engine stream out");
 	if (!state->may)
 		return wh_fail(err, WHERRY_DENIED,
-			       "this role may not read the log: have it ALTER ROLE … "
+			       "this role may not read the WAL: have it ALTER ROLE … "
 			       "REPLICATION, or leave --engine stream out");
 	if (state->has_slot && !state->ours)
 		return wh_fail(err, WHERRY_INVALID,

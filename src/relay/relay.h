@@ -11,7 +11,7 @@
  *     window.c        the messages in memory
  *     stages.c        moves a message from stage to stage, and updates its key
  *     keys.c          ordering keys with messages in memory, and held or parked keys
- *     places.c        maps places to ids, if messages do not leave in the order of ids
+ *     places.c        maps places to ids, if messages are not delivered in order of ids
  *     flaw.c          finds rows that no relay can handle
  *     dispatch.c      submits ready messages, collects receipts
  *     probe.c         decides whether the destination is down, and chooses the probes

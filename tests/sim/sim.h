@@ -8,7 +8,7 @@
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
  *     store.c     the database, and its clock
  *     server.c    partitions and positions in a log, which SQLite does not have
- *     stream.c    the log of commits, and connections that read it
+ *     stream.c    the WAL, and connections that read it
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
  *     post.c      where dead letters go
@@ -159,7 +159,7 @@ typedef enum sim_engine {
 extern const char *const sim_engine_names[SIM_ENGINES];
 sim_engine sim_engine_of(uint64_t seed);
 
-/* A transaction in the log of commits; its rows are in the table a while later. */
+/* A transaction in the WAL; its rows are in the table a while later. */
 typedef struct sim_commit {
 	int64_t at, end; /* positions: of the commit, and behind it */
 	int64_t committed_us, sent_us, visible_us;

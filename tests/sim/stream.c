@@ -1,5 +1,5 @@
 /*
- * The log of commits and a connection that reads it, as PostgreSQL's logical replication gives
+ * The WAL and a connection that reads it, as PostgreSQL's logical replication gives
  * them: transactions come whole, in the order of commits, mostly a moment after that; the
  * connection may end between any two rows; a row may come before others can see it in the table.
  * The server remembers what it was told is delivered, but after a crash it remembers less.

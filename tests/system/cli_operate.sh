@@ -252,7 +252,7 @@ expect "a parked key holds back what is behind it: exit 4" 4 \
 	"err:waits behind dead messages"
 w retry sqlite:park.db 1
 w relay sqlite:park.db stdout: --until-empty --quiet --on-dead park
-json "after retry they leave in order" '[m["id"] for m in l] == [1, 2]'
+json "after retry they are delivered in order" '[m["id"] for m in l] == [1, 2]'
 
 w replay sqlite:park.db --key a
 expect "replay by key" 0 "is:2 messages are pending once more" "err:action=replay " "err:rows=2 $by"

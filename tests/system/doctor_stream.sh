@@ -72,7 +72,7 @@ run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, 
 	SELECT pg_create_physical_replication_slot('backup')" >/dev/null
 finds "a log that does not tell of rows is found" wal-level bad 'wal_level is replica'
 finds "slots that are used up are found" senders bad '1 of 1 replication slots'
-finds "a slot that is gone is found" slot bad 'its slot wherry_outbox_'
+finds "a slot that is gone is found" slot bad 'its replication slot wherry_outbox_'
 run "SELECT pg_drop_replication_slot('backup')" >/dev/null
 mended senders
 run "CREATE ROLE reader LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader;
@@ -91,7 +91,7 @@ slot=$(run "SELECT slot_name FROM pg_replication_slots")
 publication=$(run "SELECT pubname FROM pg_publication")
 doctor
 check "the level of the log is well" is_well wal-level
-finds "a slot that nobody reads is found" slot-unread warn "nobody reads the slot $slot"
+finds "a slot that nobody reads is found" slot-unread warn "nobody reads the replication slot $slot"
 run "INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '{}', now() - interval '1 h')"
 finds "and for how long what it tells of waits" slot-unread warn ' s behind, keeps'
 finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
@@ -138,7 +138,7 @@ unread
 
 run "SELECT pg_create_physical_replication_slot('backup', true)" >/dev/null
 write_log
-finds "who else keeps the log is found" log warn "the slot 'backup' (physical, read by nobody)"
+finds "who else keeps the log is found" log warn "the replication slot 'backup' (physical, read by nobody)"
 follow log
 mended log
 
@@ -156,5 +156,5 @@ configure max_wal_size 1GB
 write_log
 finds "a slot that will be lost is found" slot-lost warn 'the next checkpoint gives it up'
 run "CHECKPOINT"
-finds "a slot that is lost is found" slot-lost bad "the slot $slot is lost"
+finds "a slot that is lost is found" slot-lost bad "the replication slot $slot is lost"
 finish

@@ -142,7 +142,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":1:67:", "file:/dev/null is empty"},
 		{RELAY ", outbox: {table: '${file:/no/such}'}}]\n",
 		 ":1:67:", "cannot read the file '/no/such'"},
-		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's log"},
+		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's WAL"},
 		{"relays: [{name: a, from: 'sqlite:a', to: 'exec: '}]\n",
 		 ":1:42:", "needs a command"},
 		{RELAY

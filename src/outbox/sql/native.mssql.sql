@@ -793,7 +793,7 @@ id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, tra
 -- name: done-archive
 -- unused: width
 -- Before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row that
--- came back and leaves again takes the place of the one before.
+-- came back and is delivered again takes the place of the one before.
 {listed};
 DELETE a FROM {table_archive} AS a JOIN @ids AS i ON i.id = a.id;
 INSERT INTO {table_archive}({archive_columns})
@@ -1114,7 +1114,7 @@ SELECT COUNT_BIG(*) FROM {table_archive};
 DATEDIFF_BIG(MILLISECOND, created_at, {now})
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may leave now.
+-- Failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0)
 FROM {table} WHERE status IN (1, 3) AND status = 3 AND next_retry_at <= {now};
 

@@ -825,7 +825,7 @@ id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, tra
   attempts, created_at, processed_at, generation, last_error, payload
 
 -- part: archive_again
--- A row that came back and leaves again takes the place of the one before.
+-- A row that came back and is delivered again takes the place of the one before.
 ON CONFLICT (id) DO UPDATE SET message_id = excluded.message_id, topic = excluded.topic,
   aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id,
   partition_key = excluded.partition_key, headers = excluded.headers,
@@ -1195,7 +1195,7 @@ SELECT (SELECT count(*) FROM {table} WHERE status = 0),
 SELECT count(*) FROM {table_archive};
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may leave now.
+-- Failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT count(*), coalesce(max({age}), 0)
 FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 

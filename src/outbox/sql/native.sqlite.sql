@@ -812,7 +812,7 @@ SELECT
 SELECT count(*) FROM {table_archive};
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may leave now.
+-- Failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
 FROM {table} INDEXED BY {table_open}
 WHERE status = 3 AND next_retry_at <= (SELECT ms FROM wherry_clock);
