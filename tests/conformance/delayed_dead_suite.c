@@ -62,7 +62,7 @@ static void a_message_that_was_given_back_dies_with_its_reason(void **state)
 			 1);
 }
 
-static void bury_all(delayed_fixture *f, int64_t n, const char *bodies)
+static void make_all_dead(delayed_fixture *f, int64_t n, const char *bodies)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = *delayed_polls(f, n, bodies);
@@ -85,7 +85,7 @@ static void a_dead_letter_is_listed_and_its_key_is_free(void **state)
 
 	(void)delayed_offer(f, "a", "1", -2);
 	(void)delayed_offer(f, "b", "2", -1);
-	bury_all(f, 2, "1 2");
+	make_all_dead(f, 2, "1 2");
 	delayed_counts(f, "0 0 0 2");
 	assert_int_equal(delayed_offer_absent(f, "a", "new", 10), WHERRY_CREATED);
 	WHERRY_PASS(wherry_delayed_list_dead(f->queue, 0, 0, delayed_note, &got, &err));
@@ -106,7 +106,7 @@ static void a_dead_letter_is_retried_in_its_old_place(void **state)
 	int64_t n = -7;
 
 	(void)delayed_offer(f, "a", "1", -2);
-	bury_all(f, 1, "1");
+	make_all_dead(f, 1, "1");
 	(void)delayed_offer(f, "b", "2", -1);
 	WHERRY_PASS(wherry_delayed_retry(f->queue, dead_id(f), &n, &err));
 	assert_int_equal(n, 1);
@@ -127,11 +127,11 @@ static void a_dead_letter_whose_key_was_offered_again_stays_dead(void **state)
 	int64_t n = -7, id;
 
 	(void)delayed_offer(f, "a", "1", -3);
-	bury_all(f, 1, "1");
+	make_all_dead(f, 1, "1");
 	id = dead_id(f);
 	(void)delayed_offer(f, "a", "new", -2);
 	(void)delayed_offer(f, "b", "2", -4);
-	bury_all(f, 1, "2");
+	make_all_dead(f, 1, "2");
 	WHERRY_FAILS(WHERRY_DUPLICATE, wherry_delayed_retry(f->queue, id, &n, &err));
 	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
@@ -146,9 +146,9 @@ static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
 	int64_t n = -7;
 
 	(void)delayed_offer(f, "a", "1", 0);
-	bury_all(f, 1, "1");
+	make_all_dead(f, 1, "1");
 	(void)delayed_offer(f, "a", "2", 0);
-	bury_all(f, 1, "2");
+	make_all_dead(f, 1, "2");
 	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	delayed_counts(f, "1 0 0 1");
@@ -163,7 +163,7 @@ static void dead_letters_are_purged_and_nothing_else(void **state)
 	(void)delayed_offer(f, "a", "1", -3);
 	(void)delayed_offer(f, "b", "2", -2);
 	(void)delayed_offer(f, "c", "3", -1);
-	bury_all(f, 2, "1 2");
+	make_all_dead(f, 2, "1 2");
 	WHERRY_PASS(wherry_delayed_purge_dead(f->queue, dead_id(f), &n, &err));
 	assert_int_equal(n, 1);
 	WHERRY_FAILS(WHERRY_NOTFOUND,
@@ -180,7 +180,7 @@ static void a_rolled_back_death_never_was(void **state)
 
 	(void)delayed_offer(f, "a", "1", 0);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	bury_all(f, 1, "1");
+	make_all_dead(f, 1, "1");
 	wherry_db_rollback(f->db);
 	delayed_counts(f, "1 0 0 0");
 }

@@ -247,7 +247,7 @@ static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 	     "a1its lease expired before it was acknowledged");
 }
 
-/* More of them than are buried at once, before one that has attempts left. */
+/* More of them than are made dead at once, before one that has attempts left. */
 static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
 {
 	delayed_fixture *f = *state;

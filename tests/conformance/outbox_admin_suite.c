@@ -177,7 +177,7 @@ static void failed_messages_are_retried_when_asked_for(void **state)
 	lists_state(f, WHERRY_PROCESSING, "7");
 }
 
-static void redriving_one_touches_no_other_whose_number_is_its_name(void **state)
+static void retrying_one_touches_no_other_whose_number_is_its_name(void **state)
 {
 	outbox_fixture *f = *state;
 
@@ -474,7 +474,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(old_ones_can_be_left_alone),
 	CASE(a_message_is_discarded_unless_it_was_delivered),
 	CASE(failed_messages_are_retried_when_asked_for),
-	CASE(redriving_one_touches_no_other_whose_number_is_its_name),
+	CASE(retrying_one_touches_no_other_whose_number_is_its_name),
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),
 	CASE(done_messages_are_replayed_under_a_new_generation),
 	CASE(messages_are_replayed_by_what_the_filter_says),

@@ -8,7 +8,7 @@
  *    3  no heartbeat, and a delivery may take longer than a claim
  *    4  keys are the aggregate's id without its type
  *    5  what is behind a dead message cannot be held back
- *   10  one bad message, or credentials that expired, bury a batch
+ *   10  one bad message, or credentials that expired, make a batch dead
  *   11  a message that cannot be written out wedges its batch for ever
  *   12  a message that kills its relay does so for ever
  *   13  a hook that fails ends the relay, or has all of a batch delivered again
@@ -232,7 +232,7 @@ static void defect_10_a_bad_message_takes_no_other_along(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
 }
 
-static void defect_10_credentials_that_expired_bury_nothing(void **state)
+static void defect_10_credentials_that_expired_make_nothing_dead(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
@@ -295,7 +295,7 @@ static void defect_12_a_message_that_kills_its_relay_ends_dead(void **state)
 					(void)relay_fake_answer(fake, 3,
 								WHERRY_DELIVERED);
 				}
-				relay_turn(f, &f->a, by_us, "2 to fly", __LINE__,
+				relay_turn(f, &f->a, by_us, "2 in flight", __LINE__,
 					   __FILE__);
 			}
 			if (relay_state(f, 2) == WHERRY_DEAD)
@@ -586,7 +586,7 @@ static const relay_test own[] = {
 	RELAY_TEST(defect_4_other_aggregates_do_not_wait, 0),
 	RELAY_TEST(defect_5_what_is_behind_a_dead_message_waits_if_asked_to, 0),
 	RELAY_TEST(defect_10_a_bad_message_takes_no_other_along, 0),
-	RELAY_TEST(defect_10_credentials_that_expired_bury_nothing, 0),
+	RELAY_TEST(defect_10_credentials_that_expired_make_nothing_dead, 0),
 	RELAY_TEST(defect_11_what_cannot_be_written_out_dies_alone, 0),
 	RELAY_TEST(defect_12_a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(defect_13_a_hook_that_misbehaves_harms_no_relay, 0),

@@ -213,7 +213,7 @@ static void a_message_that_kills_competing_relays_ends_dead(void **state)
 		while (!relay_fake_holds(fake, 2) && relay_state(f, 2) != WHERRY_DEAD) {
 			(void)relay_fake_answer(fake, 1, WHERRY_DELIVERED);
 			(void)relay_fake_answer(fake, 3, WHERRY_DELIVERED);
-			relay_turn(f, &f->a, by_us, "2 to fly", __LINE__, __FILE__);
+			relay_turn(f, &f->a, by_us, "2 in flight", __LINE__, __FILE__);
 		}
 		if (relay_state(f, 2) == WHERRY_DEAD)
 			break;

@@ -122,7 +122,8 @@ static void a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it(
 	assert_true(relay_fake_holds(of_b, 2));
 }
 
-/* Turn until message 40 flies, answering what flies without it, or until it is dead. */
+/* Turn until message 40 is in flight, answering what is in flight without it, or until it
+ * is dead. */
 static bool kills_again(relay_fixture *f, relay_fake *fake)
 {
 	int64_t by_us = relay_deadline();
@@ -131,7 +132,7 @@ static bool kills_again(relay_fixture *f, relay_fake *fake)
 		if (relay_fake_holds(fake, 40))
 			return true;
 		answer_all(fake);
-		relay_turn(f, &f->a, by_us, "40 to fly", __LINE__, __FILE__);
+		relay_turn(f, &f->a, by_us, "40 in flight", __LINE__, __FILE__);
 	}
 	return false;
 }

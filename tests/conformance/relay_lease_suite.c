@@ -231,7 +231,7 @@ static void a_lease_that_was_taken_over_acknowledges_nothing(void **state)
 	relay_check_order(f);
 }
 
-/* What still flies is none of its business; a driver's receipts are awaited. */
+/* What is still in flight is none of its business; a driver's receipts are awaited. */
 static void what_flew_past_the_lease_is_ignored(void **state)
 {
 	relay_fixture *f = *state;

@@ -502,7 +502,7 @@ static void break_down(relay_fixture *f)
 	assert_true(relay_logged(f, "event=dead-letters-down why=\"the command"));
 }
 
-static void letters_that_cannot_be_sent_at_all_bury_nothing(void **state)
+static void letters_that_cannot_be_sent_at_all_make_nothing_dead(void **state)
 {
 	each_engine(*state, break_down);
 }
@@ -701,7 +701,7 @@ const relay_test relay_letters_tests[] = {
 	RELAY_TEST(a_relay_listens_to_a_destination_without_room_for_dead_letters, 0),
 	RELAY_TEST(without_its_letter_a_message_stays_failed, 0),
 	RELAY_TEST(a_letter_that_is_rejected_buries_nothing, 0),
-	RELAY_TEST(letters_that_cannot_be_sent_at_all_bury_nothing, 0),
+	RELAY_TEST(letters_that_cannot_be_sent_at_all_make_nothing_dead, 0),
 	RELAY_TEST(what_ends_its_relay_is_not_tried_again_for_its_letter, 0),
 	RELAY_TEST(all_that_died_meanwhile_leave_their_letters, 0),
 	RELAY_TEST(a_relay_that_stops_waits_for_its_letters, 0),

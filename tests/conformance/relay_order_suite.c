@@ -118,7 +118,7 @@ static void an_unordered_publisher_has_one_message_per_key_in_flight(void **stat
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n > 0);
 	relay_quiet(f, &f->a);
-	assert_int_equal(fake->n, 5); /* different keys fly together, and the keyless */
+	assert_int_equal(fake->n, 5); /* different keys together, and the keyless */
 	assert_true(relay_fake_holds(fake, 1) && relay_fake_holds(fake, 3));
 	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 4));
@@ -179,7 +179,7 @@ static void followers_of_a_failed_message_are_not_counted_and_leave_after_it(voi
 	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
 	relay_quiet(f, &f->a);
-	assert_int_equal(fake->n, 2); /* nothing of it flies before they are back */
+	assert_int_equal(fake->n, 2); /* nothing of it before they are back */
 	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
 	relay_put(f, "a");
 	relay_quiet(f, &f->a);
@@ -238,7 +238,7 @@ static void a_throttled_message_is_not_overtaken(void **state)
 	RELAY_UNTIL(f, &f->a, relay_state(f, 4) == WHERRY_DONE);
 	relay_put(f, "a");
 	f->offset_us += 2000;
-	for (int i = 0; i < 5; i++) /* 2 and 3 fly on, and will come back */
+	for (int i = 0; i < 5; i++) /* 2 and 3 are still in flight, and will come back */
 		relay_turn(f, &f->a, relay_deadline(), "a turn", __LINE__, __FILE__);
 	if (relay_fake_holds(fake, 1))
 		assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
@@ -318,7 +318,7 @@ static void followers_are_not_counted_when_the_destination_recovers(void **state
 	assert_true(relay_fake_answer(fake, 5, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, !relay_stats(&f->a).down);
 	relay_put(f, "a");
-	relay_quiet(f, &f->a); /* 3 and 4 fly on, and will come back */
+	relay_quiet(f, &f->a); /* 3 and 4 are still in flight, and will come back */
 	if (relay_fake_holds(fake, 2))
 		assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
 	if (relay_fake_holds(fake, 6))

@@ -358,8 +358,9 @@ static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
 	relay_check_order(f);
 }
 
-/* Not before what is in flight has landed, even if it is in no slot that is given up. */
-static void partitions_are_given_up_when_nothing_of_theirs_flies(void **state)
+/* Not before what is in flight has landed, even if it is in no partition that is given
+ * up. */
+static void partitions_are_given_up_when_nothing_of_theirs_is_in_flight(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
@@ -469,7 +470,7 @@ const relay_test relay_partitions_tests[] = {
 	RELAY_TEST(what_waits_behind_a_failed_message_stays_behind_it, 0),
 	RELAY_TEST(a_key_stays_parked_when_its_relay_changes, 0),
 	RELAY_TEST(a_hot_key_that_is_stuck_stops_nobody_else, 0),
-	RELAY_TEST(partitions_are_given_up_when_nothing_of_theirs_flies, 0),
+	RELAY_TEST(partitions_are_given_up_when_nothing_of_theirs_is_in_flight, 0),
 	RELAY_TEST(suspects_of_a_killed_relay_are_tried_one_at_a_time, 0),
 	RELAY_TEST(a_whole_lease_and_shares_keep_each_other_out, 0),
 	RELAY_TEST(until_empty_waits_for_what_others_have, 0),

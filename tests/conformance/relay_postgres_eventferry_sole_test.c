@@ -56,7 +56,7 @@ static const char *const except[] = {
 	"the_messages_own_headers_go_along",
 	"without_its_letter_a_message_stays_failed",
 	"a_letter_that_is_rejected_buries_nothing",
-	"letters_that_cannot_be_sent_at_all_bury_nothing",
+	"letters_that_cannot_be_sent_at_all_make_nothing_dead",
 	"what_ends_its_relay_is_not_tried_again_for_its_letter",
 	"all_that_died_meanwhile_leave_their_letters",
 	"a_relay_that_stops_waits_for_its_letters",

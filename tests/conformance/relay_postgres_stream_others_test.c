@@ -137,7 +137,7 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
-	wh_partitions slots = {0};
+	wh_partitions partitions = {0};
 
 	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_PARTITIONS_SHARED},
 				   "outbox", &err));
@@ -153,8 +153,9 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	f->b.relay = NULL;
 	second_is_refused(f, "exclusive", "--engine stream");
 	second_is_refused(f, "competing", "--engine stream");
-	WHERRY_FAILS(WHERRY_BUSY, wh_partitions_join(&f->box->store, false, "share",
-						     WH_SECOND, 1, &lease, &slots, &err));
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wh_partitions_join(&f->box->store, false, "share", WH_SECOND, 1,
+					&lease, &partitions, &err));
 	relay_stop(f, &f->a);
 	relay_set(f, "relay.engine", "exclusive");
 	relay_start(f, &f->a);

@@ -23,14 +23,14 @@ class Shop(postgres.Shop):
         super().make(path)
 
     def integrity(self):
-        """There is one slot; where it says what is delivered, all is, and nothing is buried."""
+        """There is one slot; where it says what is delivered, all is, and nothing is dead."""
         behind = self.db.execute(
             "SELECT pg_current_wal_lsn() - confirmed_flush_lsn AS n FROM pg_replication_slots"
         )
         if len(behind) != 1 or self.keep and behind[0][0] > 1 << 20:
             return f"slots, and how far they are behind: {behind}"
         if self.keep and self.db.execute("SELECT message_id FROM wherry_dead"):
-            return "messages are buried"
+            return "messages are dead"
         return super().integrity()
 
 

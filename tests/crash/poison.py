@@ -24,7 +24,7 @@ ATTEMPTS = 3
 
 
 def write(shop, messages, killers):
-    """Some of them have no key, so that they fly together with all others."""
+    """Some of them have no key, so that they are in flight together with all others."""
     shop.db.execute("BEGIN IMMEDIATE")
     places = {}
     for i in range(messages):

@@ -46,7 +46,8 @@ static void fill(wherry_message *msgs)
 	}
 }
 
-/* As a relay that owns it: after an error it is closed, and what flew flies again. */
+/* As a relay that owns it: after an error it is closed, and what was in flight is
+ * submitted again. */
 static void lose(delivery *d, wherry_code code, const wherry_error *err)
 {
 	if (code != WHERRY_NOMEM || err->code != code || !*err->message)

@@ -28,7 +28,7 @@ static wh_kafka_job of(uint64_t key, uint64_t place)
 	return (wh_kafka_job){.key_hash = key, .place = place};
 }
 
-static bool flies(wh_kafka_job *job)
+static bool in_flight(wh_kafka_job *job)
 {
 	bool now = false;
 
@@ -36,7 +36,7 @@ static bool flies(wh_kafka_job *job)
 	return now;
 }
 
-/* How many fly, now that it is done with. */
+/* How many are in flight, now that it is done with. */
 static size_t behind(const wh_kafka_job *job, int32_t partition)
 {
 	size_t n = 0;
@@ -47,17 +47,17 @@ static size_t behind(const wh_kafka_job *job, int32_t partition)
 	return n;
 }
 
-static void the_first_of_a_key_flies_alone(void **state)
+static void the_first_of_a_key_is_in_flight_alone(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a, other = of(8, 1);
 
 	(void)state;
-	assert_true(flies(&a));
-	assert_false(flies(&b));
-	assert_false(flies(&c));
-	assert_true(flies(&other));
+	assert_true(in_flight(&a));
+	assert_false(in_flight(&b));
+	assert_false(in_flight(&c));
+	assert_true(in_flight(&other));
 	assert_int_equal(behind(&a, 0), 2);
-	assert_true(flies(&d));
+	assert_true(in_flight(&d));
 	assert_int_equal(behind(&b, 0) + behind(&c, 0) + behind(&d, 0), 0);
 }
 
@@ -66,9 +66,9 @@ static void one_that_fails_proves_nothing(void **state)
 	wh_kafka_job a = of(7, 1), b = a, c = a;
 
 	(void)state;
-	assert_true(flies(&a));
-	assert_false(flies(&b));
-	assert_false(flies(&c));
+	assert_true(in_flight(&a));
+	assert_false(in_flight(&b));
+	assert_false(in_flight(&c));
 	assert_int_equal(behind(&a, RD_KAFKA_PARTITION_UA), 1);
 	assert_int_equal(behind(&b, 0), 1);
 	assert_int_equal(behind(&c, 0), 0);
@@ -80,13 +80,13 @@ static void each_place_is_proven_for_itself(void **state)
 	wh_kafka_job a = of(7, 1), b = of(7, 2), c = b, d = b, e = a;
 
 	(void)state;
-	assert_true(flies(&a));
+	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
-	assert_true(flies(&b));
-	assert_false(flies(&c));
+	assert_true(in_flight(&b));
+	assert_false(in_flight(&c));
 	assert_int_equal(behind(&b, 0), 1);
-	assert_true(flies(&d));
-	assert_false(flies(&e));
+	assert_true(in_flight(&d));
+	assert_false(in_flight(&e));
 	assert_int_equal(behind(&c, 0), 0);
 	assert_int_equal(behind(&d, 0), 1);
 	assert_int_equal(behind(&e, 0), 0);
@@ -97,15 +97,15 @@ static void after_an_hour_it_is_proven_again(void **state)
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a;
 
 	(void)state;
-	assert_true(flies(&a));
+	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
 	wh_kafka_keys_age(&keys, 3600 * WH_SECOND);
-	assert_true(flies(&b));
-	assert_true(flies(&c));
+	assert_true(in_flight(&b));
+	assert_true(in_flight(&c));
 	assert_int_equal(behind(&b, 0) + behind(&c, 0), 0);
 	wh_kafka_keys_age(&keys, 3600 * WH_SECOND + 1);
-	assert_true(flies(&b));
-	assert_false(flies(&d));
+	assert_true(in_flight(&b));
+	assert_false(in_flight(&d));
 	assert_int_equal(behind(&b, 0), 1);
 	assert_int_equal(behind(&d, 0), 0);
 }
@@ -116,18 +116,18 @@ static void another_partition_is_proven_anew(void **state)
 	wh_kafka_job a = of(7, 1), b = a, c = of(8, 1), d = c, e = c;
 
 	(void)state;
-	assert_true(flies(&a));
+	assert_true(in_flight(&a));
 	assert_false(wh_kafka_key_proves(&keys, &a, 0));
 	assert_int_equal(behind(&a, 0), 0);
-	assert_true(flies(&c));
+	assert_true(in_flight(&c));
 	assert_int_equal(behind(&c, 1), 0);
-	assert_true(flies(&b));
+	assert_true(in_flight(&b));
 	assert_true(wh_kafka_key_proves(&keys, &b, 0));
 	assert_false(wh_kafka_key_proves(&keys, &b, 2));
 	assert_int_equal(behind(&b, 2), 0);
-	assert_true(flies(&d));
+	assert_true(in_flight(&d));
 	assert_false(wh_kafka_key_proves(&keys, &d, 1));
-	assert_false(flies(&e));
+	assert_false(in_flight(&e));
 	assert_int_equal(behind(&d, 3), 1);
 	assert_true(wh_kafka_key_proves(&keys, &e, 3));
 	assert_int_equal(behind(&e, 3), 0);
@@ -140,18 +140,18 @@ static void what_is_in_flight_keeps_its_proof(void **state)
 	wh_kafka_job other = of(7 + WH_KAFKA_BUCKETS, 2);
 
 	(void)state;
-	assert_true(flies(&a));
+	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
-	assert_true(flies(&b));
-	assert_true(flies(&c));
-	assert_true(flies(&other));
+	assert_true(in_flight(&b));
+	assert_true(in_flight(&c));
+	assert_true(in_flight(&other));
 	assert_int_equal(behind(&other, 4), 0);
 	assert_true(wh_kafka_key_proves(&keys, &b, 0));
 	assert_int_equal(behind(&b, RD_KAFKA_PARTITION_UA), 0);
 	assert_int_equal(behind(&c, RD_KAFKA_PARTITION_UA), 0);
-	assert_true(flies(&a));
+	assert_true(in_flight(&a));
 	assert_false(wh_kafka_key_proves(&keys, &a, 0));
-	assert_false(flies(&b));
+	assert_false(in_flight(&b));
 	assert_int_equal(behind(&a, 0), 1);
 	assert_int_equal(behind(&b, 0), 0);
 }
@@ -161,8 +161,8 @@ static void what_has_no_key_waits_for_nothing(void **state)
 	wh_kafka_job a = of(0, 0), b = a;
 
 	(void)state;
-	assert_true(flies(&a));
-	assert_true(flies(&b));
+	assert_true(in_flight(&a));
+	assert_true(in_flight(&b));
 	assert_int_equal(behind(&a, 0) + behind(&b, 0), 0);
 	assert_false(wh_kafka_key_proves(&keys, &a, 0));
 }
@@ -172,7 +172,7 @@ static void what_has_no_key_waits_for_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		KEYS(the_first_of_a_key_flies_alone),
+		KEYS(the_first_of_a_key_is_in_flight_alone),
 		KEYS(one_that_fails_proves_nothing),
 		KEYS(each_place_is_proven_for_itself),
 		KEYS(after_an_hour_it_is_proven_again),

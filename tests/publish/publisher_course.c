@@ -19,12 +19,12 @@ static bool is_ordered(const publisher_fixture *f)
 /* ---- which are next ---- */
 
 /* Of each key, the last that is in flight; -1: none. */
-static void find_flying(const publisher_fixture *f, int *last)
+static void find_in_flight(const publisher_fixture *f, int *last)
 {
 	for (size_t k = 0; k < f->n_keys; k++)
 		last[k] = -1;
 	for (size_t n = 0; f->n_keys && n < f->n; n++)
-		if (f->legs[n].stage == LEG_FLYING)
+		if (f->legs[n].stage == LEG_IN_FLIGHT)
 			last[key_of(f, n)] = (int)n;
 }
 
@@ -35,7 +35,7 @@ static size_t choose(const publisher_fixture *f, const wherry_message **out)
 	int64_t now = wh_monotonic(&wh_env_system);
 	size_t found = 0;
 
-	find_flying(f, last);
+	find_in_flight(f, last);
 	memset(blocked, 0, sizeof(blocked));
 	for (size_t n = 0; n < f->n && found < CHUNK; n++) {
 		const publisher_leg *leg = &f->legs[n];
@@ -59,7 +59,7 @@ static size_t choose(const publisher_fixture *f, const wherry_message **out)
 static void fly_behind(publisher_fixture *f, size_t n)
 {
 	for (size_t i = n + 1; f->n_keys && i < f->n; i++)
-		if (key_of(f, i) == key_of(f, n) && f->legs[i].stage == LEG_FLYING)
+		if (key_of(f, i) == key_of(f, n) && f->legs[i].stage == LEG_IN_FLIGHT)
 			f->legs[i].behind = true;
 }
 
@@ -76,7 +76,7 @@ static void take_receipt(publisher_fixture *f, const wh_receipt *receipt)
 	bool behind = leg->behind;
 
 	assert_true(n < f->n);
-	if (leg->stage != LEG_FLYING)
+	if (leg->stage != LEG_IN_FLIGHT)
 		fail_msg("a receipt for message %zu, which is not in flight", n);
 	leg->stage = LEG_READY;
 	leg->behind = false;
@@ -119,7 +119,7 @@ static void lose(publisher_fixture *f, const wherry_error *err)
 	for (size_t n = 0; n < f->n; n++) {
 		publisher_leg *leg = &f->legs[n];
 
-		if (leg->stage != LEG_FLYING)
+		if (leg->stage != LEG_IN_FLIGHT)
 			continue;
 		leg->stage = LEG_READY;
 		leg->behind = false;
@@ -149,17 +149,17 @@ static void hand_over(publisher_fixture *f)
 
 	assert_true(taken <= n);
 	for (size_t i = 0; i < taken; i++)
-		f->legs[next[i] - f->messages].stage = LEG_FLYING;
+		f->legs[next[i] - f->messages].stage = LEG_IN_FLIGHT;
 	if (code != WHERRY_OK)
 		lose(f, &err);
 }
 
-static size_t flying(const publisher_fixture *f)
+static size_t in_flight(const publisher_fixture *f)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		n += f->legs[i].stage == LEG_FLYING;
+		n += f->legs[i].stage == LEG_IN_FLIGHT;
 	return n;
 }
 
@@ -169,7 +169,7 @@ static void collect(publisher_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 	size_t n = 1;
 
-	while (f->pub && n && flying(f)) {
+	while (f->pub && n && in_flight(f)) {
 		if (wh_publisher_collect(f->pub, receipts, CHUNK, &n, &err) !=
 		    WHERRY_OK) {
 			lose(f, &err);
@@ -207,7 +207,7 @@ void suite_course(publisher_fixture *f)
 			fail_msg(
 				"%zu of %zu messages have an end, %zu are in flight; last "
 				"error: %s",
-				f->n_over, f->n, flying(f), f->error.message);
+				f->n_over, f->n, in_flight(f), f->error.message);
 		if (f->meanwhile)
 			f->meanwhile(f);
 		reopen(f);

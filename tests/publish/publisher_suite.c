@@ -178,7 +178,7 @@ static void it_takes_what_it_can_and_no_more(void **state)
 	WHERRY_PASS(wh_publisher_submit(f->pub, all, f->n, &taken, &err));
 	assert_in_range(taken, 1, f->n);
 	for (size_t n = 0; n < taken; n++)
-		f->legs[n].stage = LEG_FLYING;
+		f->legs[n].stage = LEG_IN_FLIGHT;
 	suite_course(f);
 	all_were_delivered_at_once(f);
 }
@@ -387,7 +387,7 @@ static void hang(publisher_fixture *f)
 	WHERRY_PASS(wh_publisher_submit(f->pub, some, f->n, &taken, &err));
 	assert_in_range(taken, 1, f->n);
 	for (size_t n = 0; n < taken; n++)
-		f->legs[n].stage = LEG_FLYING;
+		f->legs[n].stage = LEG_IN_FLIGHT;
 	suite_wait(f);
 }
 
@@ -435,7 +435,7 @@ static void what_is_cancelled_has_its_receipts_soon(void **state)
 	suite_set(f, "relay.claim_timeout", "1h");
 	hang(f);
 	for (size_t i = 0; i < f->n; i++)
-		left += f->legs[i].stage == LEG_FLYING;
+		left += f->legs[i].stage == LEG_IN_FLIGHT;
 	wh_publisher_cancel(f->pub);
 	for (; left; left -= n) { /* or the alarm rings */
 		WHERRY_PASS(wh_publisher_collect(f->pub, receipts, FEW, &n, &err));

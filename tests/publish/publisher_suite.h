@@ -74,7 +74,7 @@ enum { MESSAGES_MOST = 2000, DOOMED_CAP = 2 << 20 };
 
 /* Where one message is on its course. */
 typedef struct publisher_leg {
-	enum { LEG_READY, LEG_FLYING, LEG_OVER } stage;
+	enum { LEG_READY, LEG_IN_FLIGHT, LEG_OVER } stage;
 	bool behind; /* it was in flight when one before it in its key failed */
 	int receipts[WHERRY_UNKNOWN + 1]; /* by verdict, but for those behind another */
 	wh_receipt last;                  /* the last one */

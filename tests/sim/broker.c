@@ -40,7 +40,7 @@ static bool same_key(const sim_world *w, int a, int b)
 /* Unless another has submitted it since. */
 static void note_outcome(sim_world *w, const sim_flight *f, sim_outcome outcome)
 {
-	if (w->messages[f->index].last == SIM_FLYING &&
+	if (w->messages[f->index].last == SIM_IN_FLIGHT &&
 	    w->messages[f->index].last_by == f->by &&
 	    w->messages[f->index].last_epoch == f->epoch)
 		w->messages[f->index].last = outcome;

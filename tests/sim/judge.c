@@ -142,7 +142,7 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 					  c->flights[i].index, index, m->key);
 	if (c->n >= w->plan.window && w->plan.engine != SIM_UNMARKED)
 		sim_wrong(w, "more is in flight than the window of %d", w->plan.window);
-	m->last = SIM_FLYING;
+	m->last = SIM_IN_FLIGHT;
 	m->last_lease = p->relay->lease.number;
 	m->last_epoch = epoch;
 	m->last_by = p->number;

@@ -135,7 +135,7 @@ static void note_expired(sim_process *p)
 		const char *id = (const char *)sqlite3_column_text(stmt, 0);
 		int index = sim_index(id, strlen(id));
 
-		if (index >= 0 && (w->messages[index].last == SIM_FLYING ||
+		if (index >= 0 && (w->messages[index].last == SIM_IN_FLIGHT ||
 				   w->messages[index].last == SIM_TAKEN)) {
 			w->messages[index].last = SIM_LOST;
 			w->expires++;
@@ -301,7 +301,7 @@ static void log_record(void *ctx, const wherry_log_record *record)
 }
 
 /* Its lease stays, and so does what it has on its way. */
-static void bury(sim_process *p)
+static void close_relay(sim_process *p)
 {
 	p->inside = true; /* closing may take time as well */
 	wherry_relay_close(p->relay);
@@ -354,7 +354,7 @@ void sim_process_start(sim_process *p)
 	wherry_relay_log(p->relay, log_record, p);
 	p->wake_us = w->now_us;
 	if (p->crashed) {
-		bury(p);
+		close_relay(p);
 		return;
 	}
 	sim_say(w, "relay %d starts", p->number);
@@ -368,7 +368,7 @@ void sim_process_kill(sim_process *p)
 	p->world->crashes++;
 	p->crashed = true;
 	if (!p->inside)
-		bury(p);
+		close_relay(p);
 }
 
 bool sim_process_polls(const sim_process *p, int fd)
@@ -407,11 +407,11 @@ void sim_process_step(sim_process *p)
 	p->inside = false;
 	if (p->crashed) {
 		w->crashes++;
-		bury(p);
+		close_relay(p);
 	} else if (code != WHERRY_OK) {
 		sim_wrong(w, "relay %d gives up: %s", p->number, err.message);
 	} else if (finished) {
 		sim_say(w, "relay %d has stopped", p->number);
-		bury(p);
+		close_relay(p);
 	}
 }

@@ -62,7 +62,7 @@ typedef enum sim_kind {
 /* What became of the last time it was submitted, as far as its relay knows. */
 typedef enum sim_outcome {
 	SIM_NEW,
-	SIM_FLYING,
+	SIM_IN_FLIGHT,
 	SIM_TAKEN,
 	SIM_REFUSED,
 	SIM_LOST

@@ -97,7 +97,7 @@ start_broker --topic orders 1
 enqueue sqlite:known.db 40 1
 broker hold "$produce"
 start_relay sqlite:known.db ""
-check "the first of a key flies alone" until_true 20 received 1
+check "the first of a key is in flight alone" until_true 20 received 1
 broker go 1
 check "then several do" until_true 20 received 3
 broker refuse "$produce" "$timed_out" 1

@@ -17,7 +17,7 @@ start_receiver log
 w init sqlite:a.db
 deliver_with_kills sqlite:a.db "$hook"
 
-# ---- what cannot work is the destination's fault: nothing is lost, nobody buried ----
+# ---- what cannot work is the destination's fault: nothing is lost, nothing dead ----
 
 states() { # STATUS: how many messages have it
 	sql b.db "SELECT count(*) FROM outbox WHERE status = $1"

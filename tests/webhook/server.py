@@ -97,7 +97,7 @@ class Server:
         self.args = args
         self.log = open(args.log, "a", buffering=1, encoding="utf-8") if args.log else None
         self.connections = 0
-        self.flying = self.most = 0
+        self.in_flight = self.most = 0
         self.seen = {}
 
     def signed(self, headers, body):
@@ -220,8 +220,8 @@ class Server:
                     name, value = text.split(":", 1)
                     headers[name.lower()] = value.strip()
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.flying += 1
-                self.most = max(self.most, self.flying)
+                self.in_flight += 1
+                self.most = max(self.most, self.in_flight)
                 try:
                     words = self.answer_for(headers)
                     if self.args.largest and len(body) > self.args.largest:
@@ -230,7 +230,7 @@ class Server:
                     if not await self.answer(words, writer):
                         break
                 finally:
-                    self.flying -= 1
+                    self.in_flight -= 1
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass
         finally:
