@@ -21,9 +21,12 @@
 	X(schema_version, "schema-version", "name") \
 	X(columns, "columns", "name")
 
-/* Wherry's own tables: is wherry_schema there, and which indexes are not? */
+/* Wherry's own tables: is wherry_schema there? */
 #define WH_STORE_VERSIONS(X) \
-	X(schema_exists, "schema-exists", "") \
+	X(schema_exists, "schema-exists", "")
+
+/* How many indexes, or tables beside the table, are missing? */
+#define WH_STORE_INDEXES(X) \
 	X(indexes_missing, "indexes-missing", "")
 
 /* Procedures that the tables of a model share: how many are missing, or of another version? */
@@ -45,7 +48,7 @@
 	X(others_left, "others-left", "") \
 	X(drop_shared, "drop-shared", "")
 
-/* Bodies can have several types. */
+/* Bodies can have several types.  Without this group, the head line names their type, if any. */
 #define WH_STORE_PAYLOAD(X) \
 	X(payload_type, "payload-type", "")
 
@@ -200,12 +203,16 @@
 	X(partitions_take, "partitions-take", "name number owner lasts unclean window suspects mask process destination") \
 	X(partitions_renew, "partitions-renew", "name number epoch lasts suspects change mask unclean " WH_REPORT_GIVEN) \
 	X(partitions_control, "partitions-control", "name number") \
-	X(partitions_tell, "partitions-tell", "") \
 	X(partitions_read, "partitions-read", "after limit each late open partitions known long body") \
 	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")
 
+/* Relays that sleep can be woken when partitions change hands.  Without this group, each relay asks for
+ * changes when it looks for rows. */
+#define WH_STORE_PARTITIONS_TELL(X) \
+	X(partitions_tell, "partitions-tell", "")
+
 #define WH_STORE_GROUPS(G) \
-	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) \
+	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
@@ -215,7 +222,7 @@
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
-	G(partitions, WH_STORE_PARTITIONS)
+	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 
 /* clang-format on */
 

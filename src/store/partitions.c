@@ -288,10 +288,13 @@ static wherry_code take(sharing *w, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Wake the relays that sleep, where they can be woken. */
 static wherry_code tell(const wh_store *store, wherry_error *err)
 {
-	return wh_db_run(store->db, store->stmt.partitions_tell, NULL, 0, NULL, NULL,
-			 NULL, err);
+	const wh_stmt *stmt = store->stmt.partitions_tell;
+
+	return stmt ? wh_db_run(store->db, stmt, NULL, 0, NULL, NULL, NULL, err)
+		    : WHERRY_OK;
 }
 
 /* Refuse to join if a working relay has another engine, or if the last engine left

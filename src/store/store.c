@@ -444,8 +444,11 @@ wherry_code wh_store_read_payload(wh_store *store, wherry_error *err)
 	const wh_stmt *stmt = store->stmt.payload_type;
 
 	*store->payload_type = 0;
-	return stmt ? wh_db_run(store->db, stmt, NULL, 0, take_type, store, NULL, err)
-		    : WHERRY_OK;
+	if (stmt)
+		return wh_db_run(store->db, stmt, NULL, 0, take_type, store, NULL, err);
+	(void)wh_sql_word(&store->sql, "payloads", store->payload_type,
+			  sizeof(store->payload_type));
+	return WHERRY_OK;
 }
 
 wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err)

@@ -136,7 +136,8 @@ wh_param wh_store_called(const wh_store *store);
 /* Refuse a schema that is missing or incomplete.  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);
 
-/* Read the type of the table's bodies into store->payload_type. */
+/* Set store->payload_type to the type of the table's bodies.  It comes from the database, or
+ * from the head line if all tables of the layout have one type. */
 wherry_code wh_store_read_payload(wh_store *store, wherry_error *err);
 
 /* Return UNSUPPORTED with a message "MODEL 'x' has the layout y, WHAT". */

@@ -38,9 +38,6 @@ UPDATE {wherry_schema} SET version = 2 WHERE model = N'cron' AND name = N{name};
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema} WHERE model = N'cron' AND name = :name;
 
--- name: indexes-missing
-SELECT 0;
-
 -- name: columns
 {column_names};
 

@@ -40,9 +40,6 @@ UPDATE {wherry_schema} SET version = 2 WHERE model = 'cron' AND name = {name};
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'cron' AND name = :name::text;
 
--- name: indexes-missing
-SELECT 0::bigint;
-
 -- name: columns
 {column_names};
 

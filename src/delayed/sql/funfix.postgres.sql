@@ -110,9 +110,6 @@ CREATE TABLE IF NOT EXISTS {table_tries}(
   last_error text
 );
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- The columns and their types say it.
 -- unused: name

@@ -54,9 +54,6 @@ CREATE TABLE IF NOT EXISTS {table_tries}(
   last_error TEXT
 );
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 SELECT 1, 100
 WHERE 8 = (SELECT count(*) FROM pragma_table_info(:name)

@@ -147,9 +147,6 @@ BEGIN
   {make_received}
 END;
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- unused: name
 SELECT 1, 100 WHERE {is_there} = 5;
@@ -164,9 +161,6 @@ WHERE OBJECT_ID(t.name, N'U') IS NULL;
 
 -- name: catalog
 SELECT DB_NAME();
-
--- name: payload-type
-SELECT N'bytea';
 
 -- part: stamped
 -- The headers with the time when the message is sent, by the database's clock, unless they have one.

@@ -147,9 +147,6 @@ CREATE TABLE IF NOT EXISTS {table}(
 {make_timed}
 {make_dead}
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- unused: name
 SELECT 1, 100 WHERE {is_there} OPERATOR(pg_catalog.=) 5;

@@ -114,10 +114,6 @@ SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version,
   {n_others}, {others_mask}
 FROM {wherry_outbox} WHERE name = :name;
 
--- name: partitions-tell
--- Nothing wakes the relays that sleep: each asks with "partitions-control" when it looks for rows.
-SELECT 1 WHERE 0 = 1;
-
 -- part: partitions_asked
 OPENJSON(REPLACE(REPLACE(:partitions, NCHAR(123), N'['), NCHAR(125), N']'))
 

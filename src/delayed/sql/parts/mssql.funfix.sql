@@ -129,9 +129,6 @@ IF {no_index} N'lockUuid,id')
 {dead_table}
 {tries_table}
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- unused: name
 SELECT 1, 100
