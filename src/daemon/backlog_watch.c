@@ -9,6 +9,7 @@
 
 #include "daemon/daemon.h"
 #include "db/driver.h"
+#include "relay/engine/engine.h"
 #include "relay/source.h"
 
 enum { FRESH_US = 2 * WH_SECOND, WAIT_US = WH_SECOND, IDLE_US = 300 * WH_SECOND };
@@ -115,6 +116,9 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 		code = wh_partitions_list(s->source.store, take_partitions, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
+	if (code == WHERRY_OK)
+		view->reads_log =
+			wh_engine_reads_log(wh_engine_for(s->source.store, s->config));
 	return code;
 }
 

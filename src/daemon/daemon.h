@@ -140,6 +140,7 @@ typedef struct wh_backlog_view {
 	/* Filled if several relays share the table. */
 	wh_partition_lease partition_leases[WH_PARTITIONS];
 	int n_partition_leases;
+	bool reads_log; /* The relay's engine takes new rows from the WAL. */
 	wh_wal_watched log;
 	int64_t seen_us; /* Monotonic: when it was read; 0: never. */
 } wh_backlog_view;

@@ -18,8 +18,7 @@ typedef struct sample {
 	char name[WH_PLAN_NAME + 1];
 	wh_pipeline_view view;
 	wh_backlog_view outbox;
-	bool known;   /* outbox is filled. */
-	bool streams; /* Its engine streams the WAL. */
+	bool known; /* outbox is filled. */
 } sample;
 
 static double seconds(int64_t us)
@@ -110,7 +109,7 @@ static bool has_slot(const sample *s)
 static bool slot_there(const sample *s, double *out)
 {
 	*out = has_slot(s) && !s->outbox.log.state.lost;
-	return s->known && (s->streams || has_slot(s));
+	return s->known && (s->outbox.reads_log || has_slot(s));
 }
 
 static bool slot_lost(const sample *s, double *out)
@@ -149,7 +148,7 @@ static bool retained(const sample *s, double *out)
 static bool stream_dead(const sample *s, double *out)
 {
 	*out = (double)s->outbox.log.dead;
-	return s->known && (s->streams || s->outbox.log.any);
+	return s->known && (s->outbox.reads_log || s->outbox.log.any);
 }
 
 static const family families[] = {
@@ -457,10 +456,6 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 		(void)snprintf(s->name, sizeof(s->name), "%s",
 			       wh_pipeline_plan(d->pipelines[i])->name);
 		wh_pipeline_look(d->pipelines[i], &s->view);
-		s->streams = strcmp(wherry_config_get(
-					    wh_pipeline_plan(d->pipelines[i])->config,
-					    "relay.engine"),
-				    "stream") == 0;
 		s->known = wh_backlogs_get(b, s->name, &s->outbox);
 	}
 	(void)pthread_mutex_unlock(&d->lock);

@@ -8,6 +8,7 @@
 #include "daemon/plan_read.h"
 #include "db/driver.h"
 #include "publish/driver.h"
+#include "relay/engine/engine.h"
 #include "relay/source.h"
 
 /* ---- a relay ---- */
@@ -121,18 +122,31 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 				err.message);
 }
 
+/* Is it known that only one of two relays of one outbox works at a time?  If neither has
+ * the setting relay.engine, the layout decides: its relays may compete by default, as on
+ * tables of event-bus and eventferry.  The layout cannot be known without a connection. */
+static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
+{
+	wh_engine one = wh_engine_named(a->config), other = wh_engine_named(b->config);
+
+	if (one == WH_ENGINES)
+		one = other;
+	if (other == WH_ENGINES)
+		other = one;
+	return one != WH_ENGINES && wh_meet_now(one, other) != WH_WORKS_BESIDE;
+}
+
 /* Report another relay of the same outbox with another destination.  Unless the relays
  * compete, each message goes to only one of them. */
 static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 {
 	const char *table = wh_config_text(relay->config, WH_OUTBOX_TABLE);
-	const char *engine = wh_config_text(relay->config, WH_RELAY_ENGINE);
 
 	for (size_t i = 0; i < r->plan->n_relays; i++) {
 		const wh_plan_relay *other = &r->plan->relays[i];
 
 		if (other->name && other->from.value && other->to.value &&
-		    strcmp(engine, "competing") != 0 &&
+		    take_turns(relay, other) &&
 		    !wh_url_is_of(relay->from.value, "queue") &&
 		    !wh_url_is_of(relay->from.value, "delayed") &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
@@ -170,7 +184,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",
 				  r->setting_at[WH_RELAY_DEAD_LETTERS]);
-	if (strcmp(wh_config_text(relay->config, WH_RELAY_ENGINE), "stream") == 0 &&
+	if (wh_engine_reads_log(wh_engine_named(relay->config)) &&
 	    !wh_db_streams(relay->from.value))
 		wh_plan_problem(r, r->setting_at[WH_RELAY_ENGINE],
 				"engine: stream reads PostgreSQL's WAL: leave it out for "

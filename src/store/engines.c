@@ -5,15 +5,16 @@
 
 typedef struct engine {
 	const char *name, *word, *options;
+	bool reads_log;
 } engine;
 
 static const engine engines[WH_ENGINES + 1] = {
 	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive"},
 	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive"},
 	[WH_COMPETING] = {"competing", "competing", "--engine competing"},
-	[WH_STREAM] = {"stream", "stream", "--engine stream"},
+	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
 	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
-			    "--engine stream --on-done keep"},
+			    "--engine stream --on-done keep", true},
 	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
 };
 
@@ -55,6 +56,11 @@ const char *wh_engine_word(wh_engine which)
 const char *wh_engine_options(wh_engine which)
 {
 	return engines[which].options;
+}
+
+bool wh_engine_reads_log(wh_engine which)
+{
+	return engines[which].reads_log;
 }
 
 wh_engine wh_engine_of(const char *word)

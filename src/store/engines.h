@@ -31,6 +31,9 @@ wh_engine wh_engine_of(const char *word);
 /* The options that start a relay of this engine: "--engine stream --on-done keep". */
 const char *wh_engine_options(wh_engine which);
 
+/* Does the engine take new rows from the database's log of commits? */
+bool wh_engine_reads_log(wh_engine which);
+
 /* What a relay does that starts while another one works. */
 typedef enum wh_meeting {
 	WH_REFUSED,

@@ -8,7 +8,7 @@
 # shellcheck source=tests/system/daemon.bash
 . "$source_dir/tests/system/daemon.bash"
 
-start_server wal_level=logical max_replication_slots=5 max_wal_senders=5 \
+start_server wal_level=logical max_replication_slots=2 max_wal_senders=5 \
 	max_slot_wal_keep_size=1MB
 
 put() { # TABLE N
@@ -20,12 +20,13 @@ put() { # TABLE N
 "$wherry" init "$url" >/dev/null
 "$wherry" init "$url" --table kept --stream >/dev/null
 "$wherry" init "$url" --table shared --partitions >/dev/null
+"$wherry" init "$url" --table routed --layout debezium >/dev/null
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0}
-defaults: {lease: 2s, engine: stream}
+defaults: {lease: 2s}
 relays:
-  - {name: marked, from: '$url', to: 'file:marked.out'}
-  - {name: kept, from: '$url', to: 'exec:exit 65', on_done: keep, outbox: {table: kept}}
+  - {name: marked, from: '$url', to: 'file:marked.out', engine: stream}
+  - {name: kept, from: '$url', to: 'exec:exit 65', engine: stream, on_done: keep, outbox: {table: kept}}
   - {name: one, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
   - {name: two, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
 END
@@ -46,6 +47,13 @@ metrics "relays that share an outbox are told apart, with their partitions" \
 	      if l["relay"] == "two" and e > 0} == {"one", "two"}
 	 and v("wherry_lease_left_seconds", relay="one") > 0'
 metrics "where nothing is streamed no lag is told" 'v("wherry_stream_lag_bytes", relay="one") is None'
+
+# ---- a layout that is streamed by default, and a slot that cannot be made ----
+
+echo "  - {name: routed, from: '$url', to: 'null:', outbox: {table: routed}}" >>wherry.yaml
+kill -HUP "$daemon"
+metrics "a slot is missed where the layout is streamed, though no engine is set" \
+	'v("wherry_stream_slot", relay="routed") == 0 and v("wherry_stream_dead", relay="routed") == 0'
 
 # ---- one that is behind ----
 

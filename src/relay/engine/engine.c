@@ -10,27 +10,36 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 };
 
 /* Does the layout have no statement that writes to rows? */
-static bool is_only_streamed(const wherry_relay *r)
+static bool is_only_streamed(const wh_store *store)
 {
-	return !r->store->stmt.done_delete;
+	return !store->stmt.done_delete;
 }
 
-/* The engine that relay.engine names, or else the layout's default. */
-static wh_engine asked_for(const wherry_relay *r)
+wh_engine wh_engine_named(const wherry_config *config)
 {
 	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};
 
-	if (wh_config_is_set(r->config, WH_RELAY_ENGINE))
-		return set[wh_config_choice(r->config, WH_RELAY_ENGINE)];
-	if (is_only_streamed(r))
+	if (!wh_config_is_set(config, WH_RELAY_ENGINE))
+		return WH_ENGINES;
+	return set[wh_config_choice(config, WH_RELAY_ENGINE)];
+}
+
+wh_engine wh_engine_for(const wh_store *store, const wherry_config *config)
+{
+	wh_engine named = wh_engine_named(config);
+
+	if (named != WH_ENGINES)
+		return named;
+	if (is_only_streamed(store))
 		return WH_STREAM;
-	return r->store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;
+	return store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;
 }
 
 static bool leaves_rows(const wherry_relay *r)
 {
 	return wh_config_choice(r->config, WH_RELAY_ON_DONE) == WHERRY_KEEP ||
-	       (is_only_streamed(r) && !wh_config_is_set(r->config, WH_RELAY_ON_DONE));
+	       (is_only_streamed(r->store) &&
+		!wh_config_is_set(r->config, WH_RELAY_ON_DONE));
 }
 
 /* Change to an engine: make its state, then free the state of the old engine. */
@@ -62,7 +71,7 @@ static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 
 wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 {
-	wh_engine to = asked_for(r);
+	wh_engine to = wh_engine_for(r->store, r->config);
 	bool ready = false;
 	wherry_code code = WHERRY_OK;
 

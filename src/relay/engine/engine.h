@@ -13,6 +13,8 @@
 #ifndef WH_RELAY_ENGINE_ENGINE_H
 #define WH_RELAY_ENGINE_ENGINE_H
 
+#include <wherry/config.h>
+
 #include "outbox/outbox.h"
 #include "relay/hold/hold.h"
 
@@ -158,6 +160,13 @@ typedef struct wh_engine_driver {
 
 extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
 	wh_engine_competing, wh_engine_stream, wh_engine_unmarked;
+
+/* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */
+wh_engine wh_engine_named(const wherry_config *config);
+
+/* The engine that relay.engine names, or else the default of the table's layout.  The
+ * partitions of a table and relay.on_done are not looked at. */
+wh_engine wh_engine_for(const wh_store *store, const wherry_config *config);
 
 /* Choose the engine for the outbox as it is now.  It does not change while a
  * lease is held. */
