@@ -1,41 +1,111 @@
 #!/bin/bash
 #
-# The relay does not know which engine it runs: outside src/relay/engine/ and src/relay/hold/ no code
-# names an engine, a hold or their states.
+# Only an engine knows itself: outside src/relay/engine/ and src/relay/hold/ no code names an engine, a
+# hold or their states, unless it is listed here.  The rest asks the tables of functions (engine.h, hold.h)
+# and src/store/engines.h.
 
 . "$(dirname "$0")/tap.bash"
 
-engines='exclusive|partitioned|partitions|competing|streaming|stream|unmarked'
-holds='noted|claimed|memory'
-# "FILE CODE": lines that may name one, each with its reason.
+# "FILE NAME REASON": names that a file may use, each with the reason.  * is any name.
 allowed=(
-	# Whether an outbox is made for key-strict is checked when it is opened.
-	'open.c #include "relay/engine/strict.h"'
+	'store/engines.h * the list of engines, and what others may ask of them'
+	'store/engines.c * their words, and which of them work beside each other'
+	'outbox/meet.c * the table of what each engine refuses on each layout'
+	'outbox/lease.c WH_EXCLUSIVE a program with a relay of its own works alone under its lease'
+	'store/leases.c WH_COMPETING "join" is the statement of relays that share one lease'
+	'store/leases.c WH_STREAM_KEEP the one engine after which another one must not go on'
+	'store/partitions.c WH_PARTITIONED the lease of that engine is a set of partitions'
+	'store/partitions.c WH_EXCLUSIVE the word in the lease of a relay that has partitions'
+	'store/claims.h wh_claimed_fn rows that are claimed, by any engine or program'
+	'config/settings.c "exclusive" the default of relay.engine, which the manual shows'
+	'cli/cmd_init.c "stream" the option --stream of wherry init, which makes a slot and a publication'
+	'outbox/stream.c "stream" a .sql file, and a word in the head line of others'
+	'db/trace.c "stream" the name of a call to the database'
+	'relay/open.c wh_strict_check whether an outbox is made for key-strict is checked when it is opened'
+	'relay/open.c relay/engine/strict.h the declaration of that check'
+	'relay/open.c stmt.sole_claims a property of the layout: other programs may use delivered rows'
+	'relay/intake.c stmt.sole_begin a property of the layout: it shows otherwise that a row was tried alone'
+	'relay/stages.c ->in_memory a property that every hold has: hold/hold.h'
+	'relay/settle.c ->in_memory a property that every hold has: hold/hold.h'
 )
 
-is_allowed() { # FILE CODE
-	local entry
+# The words that name engines and holds: the files of their folders, and the constants of the engines.
+files_of() { # FOLDER
+	find "$source/src/relay/$1" -name '*.c' -printf '%f\n' | sed 's/[.]c$//; s/_.*//' |
+		grep -vxE 'engine|read|in' | LC_ALL=C sort -u | paste -sd'|'
+}
+engines=$(files_of engine)
+holds=$(files_of hold)
+constants=$(sed -n '/^typedef enum wh_engine/,/^} wh_engine;/p' "$source/src/store/engines.h" |
+	without_comments /dev/stdin | grep -oE '\bWH_[A-Z_]+' | grep -vx WH_ENGINES | paste -sd'|')
+words=$(tr '[:upper:]_' '[:lower:]-' <<<"${constants//WH_/}")
 
-	for entry in "${allowed[@]}"; do
-		[[ "$1 $2" != "$entry" ]] || return 0
-	done
-	return 1
+# Words of other folders, which the relay uses for engines alone.
+in_relay='exclusive|partitions|stream|memory'
+
+names() { # ROOT: "FILE:LINE:NAME: CODE"
+	(
+		cd "$1/src" || exit
+		find . -name '*.[ch]' -not -path './relay/engine/*' -not -path './relay/hold/*' \
+			-printf '%P\n' | LC_ALL=C sort >"$scratch/files"
+		[ -s "$scratch/files" ] || exit 0
+		xargs -a "$scratch/files" bash -c "$(declare -f without_comments); without_comments numbered \"\$@\"" bash |
+			PARTS="$engines|$holds" RELAY=$in_relay CONSTANTS=$constants WORDS=$words perl -ne '
+			BEGIN {
+				%w = map { $_ => $ENV{$_} } qw(PARTS RELAY CONSTANTS WORDS);
+				$everywhere = qr{
+					\bwh_(?:engine_|hold_)?(?:$w{PARTS}|in_memory)(?:_[a-z0-9_]+)?\b
+					| \bwh_(?:engine|hold)_(?:$w{RELAY})\b
+					| \b(?:$w{CONSTANTS})\b
+					| "(?:$w{WORDS})"
+					| (?:->|\.)in_memory\b
+					| \bstmt\.(?:$w{PARTS})_\w+
+					| \bset\.(?:competing|stream|keep)\b
+					| \bengine(?:->id)?\s*[!=]=
+				}x;
+				$relay = qr{\bwh_(?:$w{RELAY})_[a-z0-9_]+\b};
+				$include = qr{^\s*\#include\s+"(relay/(?!(?:engine/engine|hold/hold)\.h")(?:engine|hold)/[^"]*)"};
+			}
+			chomp;
+			my ($file, $line, $code) = split /:/, $_, 3;
+			if ($code =~ /^\s*#include/) {
+				print "$file:$line:$1: $code\n" if $code =~ $include;
+				next;
+			}
+			for my $pattern ($everywhere, $file =~ m{^relay/} ? $relay : ()) {
+				print "$file:$line:$&: $code\n" while $code =~ /$pattern/g;
+			}'
+	)
 }
 
 check() { # ROOT
-	local file line code
+	names "$1" | ALLOWED=$(printf '%s\n' "${allowed[@]}") perl -ne '
+		BEGIN {
+			for (split /\n/, $ENV{ALLOWED}) {
+				my ($file, $name, $why) = split " ", $_, 3;
+				die "no reason: $_\n" unless $why;
+				$ok{"$file $name"} = 1;
+			}
+		}
+		my ($file, $line, $name, $code) = /^([^:]*):(\d+):(.*?): (.*)/ or die;
+		print "src/$file:$line: $name names an engine or a hold; make it a function of relay/engine/engine.h, " .
+			"or a property in store/engines.h: $code\n" unless $ok{"$file $name"} || $ok{"$file *"};'
+}
 
-	for file in "$1"/src/relay/*.[ch]; do
-		[ -e "$file" ] || continue
-		while IFS=: read -r line code; do
-			is_allowed "$(basename "$file")" "$code" ||
-				echo "$file:$line: names an engine or a hold; make it a function of engine/engine.h: $code"
-		done < <(without_comments "$file" | grep -nE \
-			-e "\bwh_(engine_)?($engines)(_[a-z_]+)?\b|\bwh_(hold_)?($holds)_[a-z_]+\b" \
-			-e '\bWH_(EXCLUSIVE|PARTITIONED|COMPETING|STREAM|STREAM_KEEP)\b' \
-			-e '\bset\.(competing|stream|keep)\b|\bengine *[!=]=|\bengine->id *[!=]=' \
-			-e '^#include "relay/(engine|hold)/' |
-			grep -vE '#include "relay/(engine/engine|hold/hold)\.h"$')
+# Entries of the list that nothing needs.
+needless() { # ROOT
+	local entry file name
+
+	names "$1" >"$scratch/names"
+	for entry in "${allowed[@]}"; do
+		read -r file name _ <<<"$entry"
+		if [ "$name" = '*' ]; then
+			grep -qF "$file:" "$scratch/names"
+		else
+			awk -v file="$file" -v name="$name" '
+				index($0, file ":") == 1 && index($0, ":" name ": ") { found = 1 }
+				END { exit !found }' "$scratch/names"
+		fi || echo "nothing in src/$file needs '$name' any more"
 	done
 }
 
@@ -45,20 +115,50 @@ plant() { # FILE LINE
 	printf '%s\n' "$2" >"$scratch/$1"
 }
 
-silent 'the relay names no engine outside engine/ and hold/' check "$source"
+[[ "|$engines|" == *'|competing|'* && "|$holds|" == *'|noted|'* && "|$constants|" == *'|WH_STREAM_KEEP|'* ]] &&
+	result ok "engines and holds were found" || result 'not ok' "engines and holds were found"
+silent 'no engine is named outside engine/ and hold/' check "$source"
+silent 'each name that is listed is used' needless "$source"
 
-plant src/relay/a.c 'if (r->set.competing)'
-says 'a setting that names an engine is noticed' 'names an engine' check "$scratch"
-plant src/relay/a.c 'wh_streaming_on(r);'
-says "an engine's function is noticed" 'names an engine' check "$scratch"
-plant src/relay/a.c 'if (r->engine == &wh_engine_stream)'
-says 'a comparison of engines is noticed' 'names an engine' check "$scratch"
-plant src/relay/a.c 'if (r->engine->id == other)'
-says 'a comparison of their numbers is noticed' 'names an engine' check "$scratch"
-plant src/relay/a.c '#include "relay/engine/reader.h"'
-says "an engine's header is noticed" 'names an engine' check "$scratch"
+n=0
+while IFS=$'\t' read -r file name code; do
+	plant "src/$file" "$code"
+	says "$file: $code" "src/$file:1: $name names an engine" check "$scratch"
+	n=$((n + 1))
+done <<'END'
+relay/a.c	set.competing	if (r->set.competing)
+relay/a.c	wh_streaming_on	wh_streaming_on(r);
+daemon/a.c	wh_streaming_on	wh_streaming_on(r);
+relay/a.c	wh_engine_stream	x = &wh_engine_stream;
+relay/a.c	wh_engine_exclusive	x = &wh_engine_exclusive;
+relay/a.c	engine ==	if (r->engine == other)
+relay/a.c	engine->id ==	if (r->engine->id == other)
+daemon/a.c	WH_COMPETING	if (engine_of(plan) != WH_COMPETING)
+store/a.h	WH_STREAM_KEEP	x = WH_STREAM_KEEP;
+relay/a.c	relay/engine/reader.h	#include "relay/engine/reader.h"
+cli/a.c	relay/hold/noted.h	#include "relay/hold/noted.h"
+relay/a.c	wh_strict_reset	wh_strict_reset(&r->strict);
+relay/a.c	wh_reader_of	wh_reader_of(r)->cursor = 0;
+relay/a.c	wh_sole_claims	if (wh_sole_claims(r))
+relay/a.c	wh_gaps_add	wh_gaps_add(&gaps, 1, 2);
+relay/a.c	wh_gaps	wh_gaps gaps;
+relay/a.c	wh_hold_memory	if (r->engine->hold != &wh_hold_memory)
+relay/a.c	wh_hold_noted	x = &wh_hold_noted;
+relay/a.c	wh_hold_claimed	x = &wh_hold_claimed;
+relay/a.c	wh_partitions_take	wh_partitions_take(r);
+relay/a.c	->in_memory	return r->engine->hold->in_memory;
+relay/a.c	stmt.sole_begin	if (r->store->stmt.sole_begin)
+daemon/a.c	"competing"	if (strcmp(engine, "competing") == 0)
+relay/a.c	"stream-keep"	return "stream-keep";
+END
+plant src/relay/open.c 'wh_strict_check(r); wh_strict_reset(s);'
+says 'another name in a file with a listed one is noticed' 'wh_strict_reset names' check "$scratch"
 plant src/relay/engine/a.c 'wh_streaming_on(r);'
 silent 'an engine may name itself' check "$scratch"
 plant src/relay/a.c '/* as wh_streaming_on(r) */ #include "relay/engine/engine.h"'
 silent 'comments may name engines' check "$scratch"
+plant src/daemon/a.c 'wh_partitions_list(s); wh_wal_open(w); help = "With the engine stream."; x.streams = wh_engine_reads_log(e);'
+silent 'words of other folders, and texts, are not names' check "$scratch"
+allowed+=('relay/gone.c wh_reader_of because')
+says 'an entry that is not needed is noticed' 'nothing in src/relay/gone.c needs' needless "$source"
 finish
