@@ -44,7 +44,7 @@ typedef enum wh_stream_kind {
 typedef struct wh_stream_event {
 	wh_stream_kind kind;
 	/* BEGIN: position of the commit; END: end of the transaction; ROW: of the row;
-	 * PLACE: see above. */
+	 * POSITION: see above. */
 	int64_t at;
 	int64_t committed_us; /* BEGIN, END: Unix time of the commit. */
 	uint32_t xid;         /* BEGIN: number of the transaction. */

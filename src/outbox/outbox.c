@@ -17,17 +17,6 @@ static const char *const roles[] = {"producer", "enqueuer", "relay", "operator",
 const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups,
 				  NULL,     roles,   NULL};
 
-wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
-			   const char *table, wherry_error *err)
-{
-	wherry_code code =
-		wh_store_load(&box->store, scheme, layout, table, &box->own, err);
-
-	if (code == WHERRY_OK)
-		wh_outbox_read_layout(box, scheme);
-	return code;
-}
-
 /* The limits of a layout, for users; "": none. */
 static const char *limits_of(const char *layout)
 {
@@ -46,7 +35,8 @@ static const char *limits_of(const char *layout)
 	return "";
 }
 
-void wh_outbox_read_layout(wherry_outbox *box, const char *scheme)
+/* Set box->layout from the loaded .sql file. */
+static void read_layout(wherry_outbox *box, const char *scheme)
 {
 	const wh_store *store = &box->store;
 
@@ -59,6 +49,17 @@ void wh_outbox_read_layout(wherry_outbox *box, const char *scheme)
 	box->store.limits = limits_of(store->layout.name);
 }
 
+wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
+			   const char *table, wherry_error *err)
+{
+	wherry_code code =
+		wh_store_load(&box->store, scheme, layout, table, &box->own, err);
+
+	if (code == WHERRY_OK)
+		read_layout(box, scheme);
+	return code;
+}
+
 static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
 {
 	wh_version v = {.found = false};
@@ -67,7 +68,7 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 	if (code == WHERRY_OK)
 		code = wh_store_check(&box->store, &v, err);
 	if (code == WHERRY_OK)
-		wh_outbox_read_layout(box, box->store.db->driver->scheme);
+		read_layout(box, box->store.db->driver->scheme);
 	if (code == WHERRY_OK)
 		code = wh_store_read_payload(&box->store, err);
 	return wh_store_missing(box->store.model, table, code, err);

@@ -51,9 +51,6 @@ wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error 
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
 
-/* Set box->layout from the loaded .sql file. */
-void wh_outbox_read_layout(wherry_outbox *box, const char *scheme);
-
 /* Optional parts of an outbox, as a bit mask.  A part that this database does not need
  * creates nothing; a part that the layout does not support is an error. */
 enum {

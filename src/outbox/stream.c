@@ -185,13 +185,27 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 	return code;
 }
 
+/* Count the dead messages in wherry_dead. */
+static wherry_code count_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
+	int64_t n = 0;
+	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
+
+	if (code != WHERRY_OK || n != 2) {
+		*out_n = 0;
+		return code;
+	}
+	return run(wal, "dead", &name, 1, wh_take_int, out_n, err);
+}
+
 wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err)
 {
 	wh_wal_watched view = {.any = false};
 	wherry_code code = wh_wal_look(wal, &view.state, err);
 
 	if (code == WHERRY_OK)
-		code = wh_wal_dead(wal, &view.dead, err);
+		code = count_dead(wal, &view.dead, err);
 	if (code == WHERRY_OK)
 		code = wh_wal_behind(wal, &view.state, &view.lag, err);
 	if (code != WHERRY_OK)
@@ -400,19 +414,6 @@ wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
 				 "the tables wherry_stream and wherry_dead have to be "
 				 "made, with `wherry init --stream`");
 	return code;
-}
-
-wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
-{
-	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
-	int64_t n = 0;
-	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
-
-	if (code != WHERRY_OK || n != 2) {
-		*out_n = 0;
-		return code;
-	}
-	return run(wal, "dead", &name, 1, wh_take_int, out_n, err);
 }
 
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)

@@ -130,8 +130,6 @@ typedef struct wh_wal_stored {
 	char suspect[64];
 } wh_wal_stored;
 
-/* Count the dead messages in wherry_dead. */
-wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err);
 /* Create wherry_stream and wherry_dead if they are missing. */
 wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err);
 wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err);

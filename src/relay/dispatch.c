@@ -16,7 +16,9 @@ static bool is_suspect(const wh_entry *e)
 	return e->losses >= 2;
 }
 
-void wh_suspect_back(wherry_relay *r, const wh_entry *e)
+/* A suspect came back because the connection was lost: its recorded attempt was not
+ * made.  wh_suspect_step() removes the attempt from the row. */
+static void suspect_back(wherry_relay *r, const wh_entry *e)
 {
 	if (e->tried && !is_suspect(e) && r->engine->records_attempts)
 		r->untried_id = e->msg.id;
@@ -49,7 +51,7 @@ static void take_down(wherry_relay *r, wh_entry *e)
 		e->losses++;
 	e->lost_at = r->destination.answered;
 	wh_entry_move(r, e, WH_LOOSE);
-	wh_suspect_back(r, e);
+	suspect_back(r, e);
 	if (!key) {
 		if (e->probe)
 			wh_settle_failed_probe(r, e);
@@ -81,7 +83,7 @@ static void not_reached(wherry_relay *r, int64_t now, const char *why)
  * taken back, in order.  A message that was in flight at two losses may be the cause and
  * is a suspect: it is submitted alone, after its attempt was recorded.
  */
-void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
+static void publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
 	size_t n_in_flight = r->window.in_flight.n, suspects = 0;
 
@@ -146,7 +148,7 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 		wh_entry_move(r, e, WH_IN_FLIGHT);
 	}
 	if (code != WHERRY_OK)
-		wh_publisher_lost(r, now, &why);
+		publisher_lost(r, now, &why);
 	return code;
 }
 
@@ -342,7 +344,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 		n = 0;
 		if (wh_publisher_collect(r->pub, r->receipts, WH_RECEIPTS, &n, &why) !=
 		    WHERRY_OK) {
-			wh_publisher_lost(r, now, &why);
+			publisher_lost(r, now, &why);
 			return;
 		}
 		r->now_us = n ? wh_now(&r->env) : 0;

@@ -350,11 +350,9 @@ bool wh_relay_yields(const wherry_relay *r);
  * messages and collects receipts, and asks nothing of the database. */
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
-void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 
-/* A suspect came back because the connection was lost: its recorded attempt was not
- * made.  wh_suspect_step() removes the attempt from the row. */
-void wh_suspect_back(wherry_relay *r, const wh_entry *e);
+/* A suspect came back because the connection was lost: remove its recorded attempt, which
+ * was not made. */
 wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);
 
 /* stages.c: the only way to change a message's stage. */

@@ -20,7 +20,8 @@ wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err)
 	return WHERRY_OK;
 }
 
-bool wh_is_text(wh_view body)
+/* Is the body UTF-8 without a NUL? */
+static bool is_text(wh_view body)
 {
 	return !body.len ||
 	       (wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len));
@@ -33,7 +34,7 @@ wherry_code wh_store_check_body(const wh_store *store, const char *type, wh_view
 	wherry_error why = WHERRY_ERROR_INIT;
 	int column = 0;
 
-	if (strcmp(type, "text") == 0 && !wh_is_text(body))
+	if (strcmp(type, "text") == 0 && !is_text(body))
 		return wh_fail(err, WHERRY_INVALID,
 			       "%s '%s' keeps payloads as text, and this body is not "
 			       "UTF-8 or contains a NUL: use one made with --payload "
@@ -51,5 +52,5 @@ wherry_code wh_store_check_body(const wh_store *store, const char *type, wh_view
 
 wh_param wh_body_param(const char *name, wh_view body)
 {
-	return wh_is_text(body) ? WH_TEXT_PARAM(name, body) : WH_BLOB_PARAM(name, body);
+	return is_text(body) ? WH_TEXT_PARAM(name, body) : WH_BLOB_PARAM(name, body);
 }

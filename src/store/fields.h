@@ -23,9 +23,6 @@ typedef struct wh_field {
 /* Return TOOBIG if a text is too long, INVALID if it is not UTF-8. */
 wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err);
 
-/* Is the body UTF-8 without a NUL? */
-bool wh_is_text(wh_view body);
-
 /*
  * Return INVALID if the table cannot store this body.
  *

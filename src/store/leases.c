@@ -37,6 +37,61 @@ wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err
 		       holder.left_us / 1000, advice);
 }
 
+typedef struct guarded {
+	wh_store *store;
+	wh_engine engine;
+	bool again;
+	const wh_stmt *stmt;
+	const wh_param *params;
+	size_t n_params;
+	wherry_lease *out;
+} guarded;
+
+static wherry_code run_guarded(void *ctx, wherry_error *err)
+{
+	const guarded *g = ctx;
+	wh_holder last = {.epoch = 0};
+	wh_engine who;
+	wherry_code code = WHERRY_OK;
+
+	if (g->store->partitioned > 0)
+		code = wh_db_run(g->store->db, g->store->stmt.partitions_lock, NULL, 0,
+				 NULL, NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_store_holder_of(g->store, 0, &last, err);
+	if (code != WHERRY_OK)
+		return code;
+	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
+	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
+		/* No epoch: the caller returns BUSY and names the holder. */
+		return WHERRY_OK;
+	if (!wh_meet_after(g->engine, who) && !g->again)
+		return wh_store_refuse_again(g->store, g->engine, err);
+	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
+			 wh_store_take_lease, g->out, NULL, err);
+	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
+		code = wh_store_forget_position(g->store, err);
+	return code;
+}
+
+/* Run a statement that takes the whole table for an engine ("lease" or "join"), while no
+ * relay takes a partition.  Leaves the epoch 0 if the engine may not work beside the
+ * holder's (see engines.c).  Fails if it may not continue after the last engine, unless
+ * `again` is set. */
+static wherry_code guard(wh_store *store, wh_engine engine, bool again,
+			 const wh_stmt *stmt, const wh_param *params, size_t n_params,
+			 wherry_lease *out, wherry_error *err)
+{
+	guarded g = {store, engine, again, stmt, params, n_params, out};
+	bool partitioned = false;
+	wherry_code code = wh_store_partitioned(store, &partitioned, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return partitioned || again ? wh_db_transact(store->db, run_guarded, &g, err)
+				    : run_guarded(&g, err);
+}
+
 wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 			      const char *owner, int64_t lasts_us, int64_t window,
 			      wherry_lease *out, wherry_error *err)
@@ -65,8 +120,8 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 		WH_TEXT_PARAM("process", wh_view_of(process)),
 		WH_TEXT_PARAM("destination", wh_report_now(store).destination),
 	};
-	code = wh_store_guard(store, engine, again, store->stmt.lease, params,
-			      sizeof(params) / sizeof(*params), &lease, err);
+	code = guard(store, engine, again, store->stmt.lease, params,
+		     sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (lease.epoch) {
@@ -184,57 +239,6 @@ wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err)
 	return stmt ? wh_db_script(store->db, stmt->text, err) : WHERRY_OK;
 }
 
-typedef struct guarded {
-	wh_store *store;
-	wh_engine engine;
-	bool again;
-	const wh_stmt *stmt;
-	const wh_param *params;
-	size_t n_params;
-	wherry_lease *out;
-} guarded;
-
-static wherry_code run_guarded(void *ctx, wherry_error *err)
-{
-	const guarded *g = ctx;
-	wh_holder last = {.epoch = 0};
-	wh_engine who;
-	wherry_code code = WHERRY_OK;
-
-	if (g->store->partitioned > 0)
-		code = wh_db_run(g->store->db, g->store->stmt.partitions_lock, NULL, 0,
-				 NULL, NULL, NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_store_holder_of(g->store, 0, &last, err);
-	if (code != WHERRY_OK)
-		return code;
-	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
-	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
-		/* No epoch: the caller returns BUSY and names the holder. */
-		return WHERRY_OK;
-	if (!wh_meet_after(g->engine, who) && !g->again)
-		return wh_store_refuse_again(g->store, g->engine, err);
-	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
-			 wh_store_take_lease, g->out, NULL, err);
-	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
-		code = wh_store_forget_position(g->store, err);
-	return code;
-}
-
-wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
-			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
-			   wherry_lease *out, wherry_error *err)
-{
-	guarded g = {store, engine, again, stmt, params, n_params, out};
-	bool partitioned = false;
-	wherry_code code = wh_store_partitioned(store, &partitioned, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	return partitioned || again ? wh_db_transact(store->db, run_guarded, &g, err)
-				    : run_guarded(&g, err);
-}
-
 /* Join without writing anything, in layouts that have no lease for competing relays.
  * Fails if a relay works alone. */
 static wherry_code join_freely(wh_store *store, wherry_lease *lease, wherry_lease *inout,
@@ -286,9 +290,8 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 				 sizeof(params) / sizeof(*params), wh_store_take_lease,
 				 &lease, NULL, err);
 	else
-		code = wh_store_guard(store, WH_COMPETING, again, store->stmt.join,
-				      params, sizeof(params) / sizeof(*params), &lease,
-				      err);
+		code = guard(store, WH_COMPETING, again, store->stmt.join, params,
+			     sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (lease.epoch) {

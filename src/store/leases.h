@@ -89,14 +89,6 @@ wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
  * before other statements. */
 wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_error *err);
 
-/* Run a statement that takes the whole table for an engine ("lease" or "join"), while no
- * relay takes a partition.  Leaves the epoch 0 if the engine may not work beside the
- * holder's (see engines.c).  Fails if it may not continue after the last engine, unless
- * `again` is set. */
-wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
-			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
-			   wherry_lease *out, wherry_error *err);
-
 wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *err);
 wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 			     wherry_error *err);

@@ -58,7 +58,8 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids,
 	return code;
 }
 
-bool wh_ids_in_a_row(const int64_t *ids, size_t n)
+/* Are the ids consecutive? */
+static bool in_a_row(const int64_t *ids, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		if (ids[i - 1] == INT64_MAX || ids[i] != ids[i - 1] + 1)
@@ -113,7 +114,7 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 		code = on_ids(w, store->stmt.done_archive, s->done, names_of(w),
 			      s->n_done, false, err);
 	if (code == WHERRY_OK && store->stmt.done_delete_range &&
-	    wh_ids_in_a_row(s->done, s->n_done))
+	    in_a_row(s->done, s->n_done))
 		return on_range(w,
 				mark ? store->stmt.done_mark_range
 				     : store->stmt.done_delete_range,
@@ -319,7 +320,7 @@ bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
 bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,
 		  wh_ack *out)
 {
-	bool range = wh_ids_in_a_row(s->done, s->n_done);
+	bool range = in_a_row(s->done, s->n_done);
 
 	if (!s->n_done || s->n_failed || s->n_back || s->try_id ||
 	    !wh_store_acks(store, lease, s->on_done))

@@ -169,9 +169,6 @@ wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
 /* Convert microseconds to milliseconds, as tables store times, rounding up. */
 int64_t wh_ms(int64_t us);
 
-/* Are the ids consecutive? */
-bool wh_ids_in_a_row(const int64_t *ids, size_t n);
-
 /* Set the parameter "ids".  Borrowed until the next call. */
 wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param *out,
 			 wherry_error *err);

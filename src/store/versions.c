@@ -99,7 +99,8 @@ wherry_code wh_store_columns(wh_store *store, const char *table, const char *lis
 			 err);
 }
 
-const char *wh_store_mismatch(const wh_columns *found, int *out_len)
+/* The name of the first column that is missing, or that must not be there; NULL: none. */
+static const char *mismatch_of(const wh_columns *found, int *out_len)
 {
 	const char *column;
 	size_t len;
@@ -130,7 +131,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 	code = wh_store_columns(store, table, store->layout.columns, &found, err);
 	if (code != WHERRY_OK)
 		return code;
-	column = wh_store_mismatch(&found, &len);
+	column = mismatch_of(&found, &len);
 	if (found.any && column)
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -141,7 +142,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 		return WHERRY_OK;
 	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
 	code = wh_store_columns(store, archive, store->layout.archive, &found, err);
-	if (code == WHERRY_OK && found.any && wh_store_mismatch(&found, &len))
+	if (code == WHERRY_OK && found.any && mismatch_of(&found, &len))
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is a table '%s' that is not an archive of %s '%s'; "
 			       "choose another name",

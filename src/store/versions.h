@@ -20,9 +20,6 @@ typedef struct wh_columns {
 wherry_code wh_store_columns(wh_store *store, const char *table, const char *list,
 			     wh_columns *out, wherry_error *err);
 
-/* The name of the first column that is missing, or that must not be there; NULL: none. */
-const char *wh_store_mismatch(const wh_columns *found, int *out_len);
-
 /* Refuse an existing table of this name, or of its archive's name, that has other
  * columns. */
 wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err);

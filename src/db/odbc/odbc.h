@@ -154,7 +154,6 @@ wherry_code wh_odbc_limit_run(odbc_db *s, SQLHSTMT handle, long *inout_s,
 /* Between these two calls an interrupt cancels the statement. */
 void wh_odbc_begin_running(odbc_db *s, SQLHSTMT handle);
 void wh_odbc_end_running(odbc_db *s);
-wherry_code wh_odbc_check_alive(odbc_db *s, wherry_error *err);
 /* Call it after a failed statement in a transaction: checks whether the server rolled the
  * transaction back. */
 void wh_odbc_look(odbc_db *s);

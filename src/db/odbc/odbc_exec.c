@@ -18,7 +18,7 @@ void wh_odbc_end_running(odbc_db *s)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-wherry_code wh_odbc_check_alive(odbc_db *s, wherry_error *err)
+static wherry_code check_alive(odbc_db *s, wherry_error *err)
 {
 	SQLUINTEGER dead = SQL_CD_FALSE;
 
@@ -40,7 +40,7 @@ wherry_code wh_odbc_check_usable(odbc_db *s, wherry_error *err)
 			"%s: a statement before this one failed, and the server rolled "
 			"the transaction back: roll back and begin again",
 			s->name);
-	return wh_odbc_check_alive(s, err);
+	return check_alive(s, err);
 }
 
 wherry_code wh_odbc_send(odbc_db *s, SQLHSTMT handle, const char *sql, bool now,
@@ -95,7 +95,7 @@ wherry_code wh_odbc_limit_run(odbc_db *s, SQLHSTMT handle, long *inout_s,
 wherry_code wh_odbc_exec(odbc_db *s, const char *sql, wherry_error *err)
 {
 	SQLHSTMT handle = NULL;
-	wherry_code code = wh_odbc_check_alive(s, err);
+	wherry_code code = check_alive(s, err);
 	SQLRETURN rc = SQL_SUCCESS;
 	long timeout_s = 0;
 

@@ -108,22 +108,15 @@ wherry_code wh_postgres_code_of(int native, const char *state);
 /* Did a prepared statement fail because a table was altered after it was prepared? */
 bool wh_postgres_outdated(const PGresult *res);
 
-/* Connect with these options, in the form of PQconnectdbParams().  s->conn is set also on
- * failure. */
-wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
-				const char *const *values, wherry_error *err);
-
 /* Connect to the server and as the user of another connection.  replication: value of
  * that option, or NULL. */
 wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 				   const char *replication, wherry_error *err);
 
 /*
- * postgres_wait.c.  Wait until a result can be fetched without blocking.  If the server
- * does not work on the statement, close the connection; the result then contains the
- * error.
+ * postgres_wait.c.  Like libpq's functions of these names.  If the server does not work on
+ * the statement, they close the connection; the result then contains the error.
  */
-void wh_postgres_await(postgres_db *s);
 PGresult *wh_postgres_result(postgres_db *s); /* Like PQgetResult(). */
 PGresult *wh_postgres_query(postgres_db *s, const char *sql);
 PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,

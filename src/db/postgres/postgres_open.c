@@ -99,7 +99,9 @@ static void name_it(postgres_db *s)
 		       host ? host : "");
 }
 
-wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
+/* Connect with these options, in the form of PQconnectdbParams().  s->conn is set also on
+ * failure. */
+static wherry_code connect_with(postgres_db *s, const char *const *keywords,
 				const char *const *values, wherry_error *err)
 {
 	wherry_code code;
@@ -148,7 +150,7 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 		n += more[i][1] != NULL;
 	}
 	keywords[n] = values[n] = NULL;
-	code = wh_postgres_connect(s, keywords, values, err);
+	code = connect_with(s, keywords, values, err);
 	PQconninfoFree(all);
 	return code;
 }
@@ -383,7 +385,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->fixed = !options->app_sql;
 	s->answer_us = options->answer_us;
 	values[5] = url;
-	code = wh_postgres_connect(s, keywords, values, err);
+	code = connect_with(s, keywords, values, err);
 	/* Limit the time of sending too.  The application's own calls may not know that
 	 * they must flush, so do not do this if it uses the connection. */
 	if (code == WHERRY_OK && s->fixed)

@@ -182,7 +182,9 @@ static bool decrypt(postgres_db *s)
 	return PQconsumeInput(s->conn) && PQconsumeInput(s->conn);
 }
 
-void wh_postgres_await(postgres_db *s)
+/* Wait until a result can be fetched without blocking.  If the server does not work on the
+ * statement, close the connection; the result then contains the error. */
+static void await(postgres_db *s)
 {
 	int64_t now_us = wh_monotonic(s->base.env);
 	silence t = silence_from(s, now_us);
@@ -207,7 +209,7 @@ void wh_postgres_await(postgres_db *s)
 
 PGresult *wh_postgres_result(postgres_db *s)
 {
-	wh_postgres_await(s);
+	await(s);
 	return PQgetResult(s->conn);
 }
 

@@ -166,7 +166,6 @@ bool wh_pool_blocked(const wh_handlers *pool, const wherry_call *call, bool by_s
 /* The call's result is known: move it to OVER. */
 void wh_pool_conclude(wherry_call *call, wherry_verdict verdict, const char *why);
 void wh_pool_stray(wherry_call *call); /* Make a running call STRAY. */
-void wh_pool_interrupt(const wherry_call *call);
 
 /* handlers_call.c */
 wherry_call *wh_call_make(wh_handlers *pool,

@@ -71,7 +71,7 @@ void wh_pool_conclude(wherry_call *call, wherry_verdict verdict, const char *why
 		tell(pool);
 }
 
-void wh_pool_interrupt(const wherry_call *call)
+static void interrupt(const wherry_call *call)
 {
 	if (call->step && call->worker->connection)
 		call->step->interrupt(call->worker->connection);
@@ -87,7 +87,7 @@ void wh_pool_stray(wherry_call *call)
 		pool->n_stray++;
 	call->phase = WH_CALL_STRAY;
 	if (!call->ending)
-		wh_pool_interrupt(call);
+		interrupt(call);
 }
 
 /* If the call's handler runs once and is still registered: unregister it after a success,

@@ -25,7 +25,7 @@ void wh_reader_init(wh_reader *t)
 	wh_strict_reset(&t->strict);
 }
 
-wherry_code wh_reader_make(wherry_relay *r, wherry_error *err)
+static wherry_code make(wherry_relay *r, wherry_error *err)
 {
 	r->state = malloc(sizeof(wh_reader));
 	if (!r->state)
@@ -301,7 +301,7 @@ int64_t wh_reader_deadline(const wherry_relay *r, int64_t now)
 const wh_engine_driver wh_engine_exclusive = {
 	.id = WH_EXCLUSIVE,
 	WH_READER_FUNCTIONS,
-	.make = wh_reader_make,
+	.make = make,
 	.free = wh_reader_free,
 	.resume = wh_reader_resume,
 	.take = wh_sole_take,

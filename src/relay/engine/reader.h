@@ -77,7 +77,6 @@ wh_reader *wh_reader_of(const wherry_relay *r);
 void wh_reader_init(wh_reader *t);
 
 /* For the engine's table of functions. */
-wherry_code wh_reader_make(wherry_relay *r, wherry_error *err);
 void wh_reader_free(wherry_relay *r);
 void wh_reader_resume(wherry_relay *r, int64_t now);
 void wh_reader_begin(wherry_relay *r, int64_t now);

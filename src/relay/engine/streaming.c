@@ -117,7 +117,7 @@ void wh_streaming_left(wherry_relay *r, const wh_entry *e)
 
 /* ---- which rows are visible ---- */
 
-wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err)
+static wherry_code swept(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_now at;
@@ -235,7 +235,7 @@ static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 	if (f->reader.sweeping || r->stats.paused)
 		return WHERRY_OK;
 	if (!f->unmarked && !f->placed)
-		code = wh_streaming_swept(r, now, err);
+		code = swept(r, now, err);
 	if (code == WHERRY_OK && (f->placed || f->unmarked)) {
 		code = wh_streaming_pull(r, now, err);
 		if (code != WHERRY_OK)
@@ -350,7 +350,7 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	wh_streaming_of(r)->reader.swept = wh_streaming_swept;
+	wh_streaming_of(r)->reader.swept = swept;
 	r->keys.places = &wh_streaming_of(r)->places;
 	r->set.noted_most = WH_PLACES_MOST;
 	return WHERRY_OK;

@@ -171,7 +171,6 @@ void wh_streaming_admitted(wherry_relay *r, wh_entry *e);
 void wh_streaming_left(wherry_relay *r, const wh_entry *e);
 int64_t wh_streaming_place(wherry_relay *r, int64_t id);
 int64_t wh_streaming_unseen(wherry_relay *r);
-wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
 /* Confirm to the server the position up to which everything is delivered. */
 wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err);
