@@ -122,9 +122,10 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 				err.message);
 }
 
-/* Is it known that only one of two relays of one outbox works at a time?  If neither has
- * the setting relay.engine, the layout decides: its relays may compete by default, as on
- * tables of event-bus and eventferry.  The layout cannot be known without a connection. */
+/* Does only one of two relays of one outbox work at a time?  If neither has the setting
+ * relay.engine, the layout decides, which cannot be known without a connection.  A native
+ * one is assumed; where relays compete by default, as on tables of event-bus and
+ * eventferry, a person sets engine: competing. */
 static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
 {
 	wh_engine one = wh_engine_named(a->config), other = wh_engine_named(b->config);
@@ -133,7 +134,7 @@ static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
 		one = other;
 	if (other == WH_ENGINES)
 		other = one;
-	return one != WH_ENGINES && wh_meet_now(one, other) != WH_WORKS_BESIDE;
+	return one == WH_ENGINES || wh_meet_now(one, other) != WH_WORKS_BESIDE;
 }
 
 /* Report another relay of the same outbox with another destination.  Unless the relays

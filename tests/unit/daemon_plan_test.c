@@ -148,6 +148,8 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY
 		 ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
 		 ":1:103:", "relay 'a' delivers from the same outbox"},
+		{RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
+		 ":1:84:", "relay 'a' delivers from the same outbox"},
 		{RELAY
 		 "}, {name: b, from: 'sqlite:a', to: 'file:b', engine: exclusive}]\n",
 		 ":1:84:", "relay 'a' delivers from the same outbox"},
@@ -201,11 +203,9 @@ static void what_can_work_is_not_refused(void **state)
 	what_is_fine(RELAY ", dead_letters: 'file:dead'}]\n");
 }
 
-/* Relays of event-bus and eventferry compete if no engine is set. */
-static void relays_that_may_compete_by_default_are_not_refused(void **state)
+static void relays_that_compete_are_not_refused(void **state)
 {
 	(void)state;
-	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n");
 	what_is_fine(RELAY ", engine: competing}, {name: b, from: 'sqlite:a', to: "
 			   "'file:b'}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b', engine: "
@@ -586,7 +586,7 @@ int main(void)
 		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
 		cmocka_unit_test(what_is_wrong_is_told_with_its_place),
 		cmocka_unit_test(what_can_work_is_not_refused),
-		cmocka_unit_test(relays_that_may_compete_by_default_are_not_refused),
+		cmocka_unit_test(relays_that_compete_are_not_refused),
 		cmocka_unit_test(all_that_is_wrong_is_told_at_once),
 		cmocka_unit_test(a_secret_is_found_where_the_file_says),
 		cmocka_unit_test(no_secret_is_printed),
