@@ -157,16 +157,21 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 	const wh_store_stmts *stmt = &w->store->stmt;
 	bool moves = f->dead && stmt->dead_copy;
 	size_t n = sizeof(params) / sizeof(*params);
-	int64_t changed = 0;
+	int64_t changed = 0, copied = 0;
 	wherry_code code = WHERRY_OK;
 
 	const wh_stmt *before = moves ? stmt->dead_copy : stmt->note_fail;
 
 	if (before)
-		code = wh_db_run(w->store->db, before, params, n, NULL, NULL, NULL, err);
+		code = wh_db_run(w->store->db, before, params, n, NULL, NULL, &copied,
+				 err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->store->db, moves ? stmt->dead_drop : stmt->fail,
 				 params, n, NULL, NULL, &changed, err);
+	if (code == WHERRY_OK && moves && copied && !changed)
+		code = wh_fail(err, WHERRY_CONFLICT,
+			       "message %" PRId64 " changed while it was made dead",
+			       f->id);
 	if (code == WHERRY_OK && moves)
 		code = forget_gone(w->store, &f->id, 1, err);
 	w->n += changed;

@@ -3,8 +3,13 @@
  */
 #include "delayed_suite.h"
 
+#include <poll.h>
+#include <pthread.h>
+
 #include "db/trace.h"
 #include "delayed/delayed.h"
+#include "store/leases.h"
+#include "store/settlement.h"
 
 #include "postgres/backends.h"
 #include "postgres/claim_costs.h"
@@ -423,6 +428,215 @@ static void a_poll_that_is_rolled_back_is_repeated_from_its_first_message(void *
 	leave(db, queue);
 }
 
+/* ---- messages that a relay makes dead ---- */
+
+/* What a relay writes of a message that it gives up. */
+typedef struct giving_up {
+	wherry_delayed *queue;
+	wherry_lease lease;
+	int64_t id;
+	wh_settled settled;
+	wherry_code code;
+	wherry_error err;
+} giving_up;
+
+static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
+				wherry_error *err)
+{
+	(void)row;
+	(void)err;
+	((giving_up *)ctx)->id = id;
+	return WHERRY_OK;
+}
+
+/* Claim the one message that is due. */
+static void claim(giving_up *g)
+{
+	const wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = 3600LL * SECOND_US);
+	const wh_claim_ask ask = {.lease = &g->lease,
+				  .options = &options,
+				  .text_most = 1000,
+				  .body_most = 1000,
+				  .visit = take_claimed,
+				  .ctx = g};
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool more;
+
+	WHERRY_PASS(wh_store_join_as(&g->queue->store, false, "a", SECOND_US, &g->lease,
+				     &err));
+	WHERRY_PASS(wh_store_claim(&g->queue->store, &ask, &more, &err));
+	assert_true(g->id > 0);
+}
+
+static void *give_up(void *ctx)
+{
+	giving_up *g = ctx;
+	const wherry_failure failure =
+		WHERRY_FAILURE(.id = g->id, .dead = true, .error = "no route");
+	const wh_settlement s = {.failed = &failure, .n_failed = 1};
+
+	g->err = (wherry_error)WHERRY_ERROR_INIT;
+	g->code = wh_store_settle(&g->queue->store, &g->lease, &s, &g->settled, &g->err);
+	return NULL;
+}
+
+static void offer_due(wherry_delayed *queue, const char *body)
+{
+	const wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = "a", .body = body, .body_len = WHERRY_TEXT,
+				       .at_us = SECOND_US);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_delayed_offer(queue, &msg, NULL, &err));
+}
+
+static void await_waiting(void)
+{
+	char n[8] = "";
+
+	do {
+		assert_true(postgres_raw(
+			postgres_here.url,
+			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+			n, sizeof(n)));
+		(void)poll(NULL, 0, 5);
+	} while (strcmp(n, "0") == 0);
+}
+
+/* The relay gives the message up while an open transaction offers its key again. */
+static void replace_while_it_dies(wherry_db *db, const char *layout)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	giving_up g = {.id = 0};
+	wherry_delayed *others = NULL;
+	wherry_db *other = NULL;
+	delayed_got got = {.n = 0};
+	pthread_t thread;
+
+	WHERRY_PASS(wherry_delayed_create(db, layout, layout, &err));
+	WHERRY_PASS(wherry_delayed_open(db, layout, "mail", NULL, &g.queue, &err));
+	WHERRY_PASS(wherry_db_open(postgres_here.url, NULL, &other, &err));
+	WHERRY_PASS(wherry_delayed_open(other, layout, "mail", NULL, &others, &err));
+	offer_due(others, "old");
+	claim(&g);
+	WHERRY_PASS(wherry_db_begin(other, &err));
+	offer_due(others, "new");
+	assert_int_equal(pthread_create(&thread, NULL, give_up, &g), 0);
+	await_waiting();
+	WHERRY_PASS(wherry_db_commit(other, &err));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	WHERRY_PASS(g.code);
+	assert_int_equal(g.settled.n, 0);
+	WHERRY_PASS(wherry_delayed_list_dead(others, 0, 0, delayed_note, &got, &err));
+	assert_string_equal(got.text, "");
+	WHERRY_PASS(wherry_delayed_poll(others, NULL, delayed_note, &got, NULL, &err));
+	assert_string_equal(got.text, "new");
+	wherry_delayed_close(others);
+	wherry_db_close(other);
+	wherry_delayed_close(g.queue);
+}
+
+static void a_message_that_is_replaced_while_it_dies_lives(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	replace_while_it_dies(db, "native");
+	replace_while_it_dies(db, "funfix");
+	leave(db, queue);
+}
+
+/* An earlier version could leave a dead message under the id of one that lives. */
+static void leave_dead(const char *layout)
+{
+	char sql[400];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO %s_dead(id, \"pKey\", \"pKind\", payload, "
+		       "\"scheduledAtInitially\", \"createdAt\", attempts, died_at, "
+		       "last_error) SELECT id, 'stale', \"pKind\", 'stale', 1, 1, 9, 1, "
+		       "'stale' FROM %s",
+		       layout, layout);
+	says(sql, "");
+}
+
+/* The one dead message is this one, and no longer the one that was left. */
+static void is_dead(const char *layout, const char *wanted)
+{
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT concat_ws(' ', \"pKey\", convert_from(payload, 'UTF8'), "
+		       "attempts, last_error) FROM %s_dead",
+		       layout);
+	says(sql, wanted);
+	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", layout);
+	says(sql, "0");
+	(void)snprintf(sql, sizeof(sql), "DELETE FROM %s_dead", layout);
+	says(sql, "");
+}
+
+static void bury_over_a_stale_one(wherry_db *db, const char *layout)
+{
+	const wherry_poll_options once = WHERRY_POLL_OPTIONS(.max_attempts = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_ack_outcome outcome;
+	giving_up g = {.id = 0};
+	delayed_got got = {.n = 0};
+	const char *token = got.tokens[0];
+	int64_t n = -1;
+
+	WHERRY_PASS(wherry_delayed_create(db, layout, layout, &err));
+	WHERRY_PASS(wherry_delayed_open(db, layout, "mail", NULL, &g.queue, &err));
+	offer_due(g.queue, "a relay");
+	claim(&g);
+	leave_dead(layout);
+	(void)give_up(&g);
+	WHERRY_PASS(g.code);
+	assert_int_equal(g.settled.n, 1);
+	is_dead(layout, "a a relay 1 no route");
+	offer_due(g.queue, "a consumer");
+	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, NULL, &err));
+	leave_dead(layout);
+	WHERRY_PASS(wherry_delayed_dead_letter(g.queue, &token, 1, "no", &outcome, &err));
+	assert_int_equal(outcome, WHERRY_ACKNOWLEDGED);
+	is_dead(layout, "a a consumer 1 no");
+	offer_due(g.queue, "attempts");
+	got.n = 0;
+	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, NULL, &err));
+	WHERRY_PASS(wherry_delayed_nack(g.queue, &token, 1, 0, "no", &outcome, &err));
+	leave_dead(layout);
+	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, &n, &err));
+	assert_int_equal(n, 0);
+	is_dead(layout, "a attempts 1 no");
+	wherry_delayed_close(g.queue);
+}
+
+static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	bury_over_a_stale_one(db, "native");
+	bury_over_a_stale_one(db, "funfix");
+	says("SELECT wherry_offer('mail', 'a', 'a function', at => '2020-01-01')",
+	     "created");
+	leave_dead("delayed");
+	says("SELECT wherry_delayed_dead_letter('mail', token, 'no') FROM "
+	     "wherry_poll('mail')",
+	     "acknowledged");
+	is_dead("delayed", "a a function 1 no");
+	says("SELECT wherry_offer('mail', 'a', 'a poll', at => '2020-01-01')", "created");
+	says("UPDATE delayed SET attempts = 5, last_error = 'no'", "");
+	leave_dead("delayed");
+	says("SELECT count(*) FROM wherry_poll('mail', max_attempts => 5)", "0");
+	is_dead("delayed", "a a poll 5 no");
+	leave(db, queue);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest more[] = {
@@ -442,6 +656,8 @@ int main(void)
 		cmocka_unit_test(a_poll_in_sql_delivers_nothing_that_had_its_attempts),
 		cmocka_unit_test(
 			a_poll_passes_over_messages_that_another_transaction_has),
+		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
+		cmocka_unit_test(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};

@@ -291,6 +291,8 @@ SELECT id FROM back;
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
+-- include: postgres.dies.sql
+
 -- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
 -- were not made.
@@ -300,6 +302,7 @@ SELECT m.id, m."pKey", m."pKind", m.payload, m."scheduledAtInitially", m."create
   greatest({attempts} OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::text, s.last_error)
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m LEFT JOIN {table_tries} AS s
   ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
+{replaces_dead}
 RETURNING id;
 
 -- name: forget-strays
@@ -474,11 +477,13 @@ UPDATE {table} SET "lockUuid" = NULL,
 WHERE id = :id::bigint AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  It waits for an offer
+-- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
-FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by} FOR UPDATE
+{replaces_dead};
 
 -- name: dead-drop
 WITH forgotten AS (

@@ -44,12 +44,12 @@ GRANT INSERT (id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially
   ON {table} TO {role};
 
 -- name: receiver
--- Polls and settles, and relays.  It cannot change what a message says, and of the dead ones it sees
--- how many there are.
+-- Polls and settles, and relays.  It cannot change what a message says.  It writes dead messages, which
+-- replace older ones of the same id, and so it may read them.
 {schema}
 GRANT SELECT, DELETE, UPDATE ("scheduledAt", "lockUuid", due_at, attempts, last_error)
   ON {table} TO {role};
-GRANT INSERT, SELECT (id, "pKind") ON {table_dead} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {table_dead} TO {role};
 GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 

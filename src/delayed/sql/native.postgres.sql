@@ -50,6 +50,8 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
 -- channels that wake it.
 SELECT {'table}::regclass::oid::bigint;
 
+-- include: postgres.dies.sql
+
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
 
@@ -219,7 +221,7 @@ BEGIN
     SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2,
       CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
            ELSE last_error END
-    FROM gone') USING over, now_ms;
+    FROM gone {replaces_dead}') USING over, now_ms;
   END LOOP;
   RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
       "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
@@ -274,7 +276,8 @@ BEGIN
       EXECUTE concat('INSERT INTO ', @box@, quote_ident(box || '_dead'), '(id, "pKey", "pKind", payload,
           "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
         SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $4, left($5, 500)
-        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3 FOR UPDATE) AS m')
+        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3 FOR UPDATE) AS m
+        {replaces_dead}')
       USING made_id, kind, lock, now_ms, coalesce(error, '');
     END IF;
     EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2
@@ -484,6 +487,7 @@ INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt",
   greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::text, last_error)
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m
+{replaces_dead}
 RETURNING id;
 
 -- name: versions
@@ -625,11 +629,13 @@ UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_er
 WHERE id = :id::bigint AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  It waits for an offer
+-- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
-FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by} FOR UPDATE
+{replaces_dead};
 
 -- name: dead-drop
 DELETE FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
