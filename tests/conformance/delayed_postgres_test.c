@@ -637,6 +637,29 @@ static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
 	leave(db, queue);
 }
 
+/* Those that an older version made, and those that are missing. */
+static void functions_of_an_older_delayed_queue_are_made_again(void **state)
+{
+	static const char *const breaks[] = {
+		"COMMENT ON FUNCTION wherry_poll IS 'Wherry 0'",
+		"DROP FUNCTION wherry_delayed_drop",
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		says(breaks[i], "");
+		WHERRY_PASS(wherry_delayed_create(db, i ? "second" : NULL, NULL, &err));
+		says("SELECT concat(count(*), ' ', count(DISTINCT d)) FROM (SELECT "
+		     "obj_description(oid, 'pg_proc') AS d FROM pg_proc WHERE pronamespace = "
+		     "current_schema()::regnamespace) AS f WHERE d LIKE 'Wherry _______%'",
+		     "10 1");
+	}
+	leave(db, queue);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest more[] = {
@@ -656,6 +679,7 @@ int main(void)
 		cmocka_unit_test(a_poll_in_sql_delivers_nothing_that_had_its_attempts),
 		cmocka_unit_test(
 			a_poll_passes_over_messages_that_another_transaction_has),
+		cmocka_unit_test(functions_of_an_older_delayed_queue_are_made_again),
 		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
 		cmocka_unit_test(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	};

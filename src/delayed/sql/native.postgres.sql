@@ -55,7 +55,12 @@ SELECT {'table}::regclass::oid::bigint;
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
 
--- name: migrate-1
+-- part: own_functions
+-- Those that every table of a schema shares.
+ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle', 'wherry_delayed_kind',
+      'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::name[]
+
+-- part: make_tables
 {own_tables}
 {own_wakes}
 {wake_function}
@@ -108,6 +113,8 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 {missing_function}
+
+-- part: make_functions
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -326,6 +333,13 @@ END $body$ $f$] LOOP
     EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
 END $do$;
+
+-- include: postgres.functions.sql
+
+-- name: migrate-1
+{make_tables}
+{make_functions}
+{mark_functions}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('delayed', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
@@ -340,7 +354,9 @@ WHERE model = 'delayed' AND name = :name::text;
 {column_names};
 
 -- name: indexes-missing
-SELECT count(*)
+-- Functions that are missing or of another version count, too: the table is then made again
+-- (functions_of_an_older_delayed_queue_are_made_again).
+SELECT count(*) + {functions_stale}
 FROM unnest(ARRAY[{'table_key}, {'table_time}, {'table_dead}, {'table_dead_kind}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
@@ -354,10 +370,7 @@ DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'delayed') THEN
     FOR f IN SELECT oid FROM pg_proc
       WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
-        AND proname = ANY (ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
-                           'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend',
-                           'wherry_delayed_dead_letter',
-                           'wherry_delayed_drop']::name[])
+        AND proname = ANY ({own_functions})
     LOOP
       EXECUTE 'DROP FUNCTION ' || f::text;
     END LOOP;
