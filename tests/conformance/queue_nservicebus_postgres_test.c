@@ -440,6 +440,35 @@ static void a_sequence_that_was_set_back_loses_nothing(void **state)
 	(void)queue_lease(f->queue, 9, "3 1");
 }
 
+/* Two messages have one number: what becomes of one leaves the lease of the other alone. */
+static void a_number_that_was_given_out_again_does_not_end_a_lease(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_nack how = WHERRY_NACK(.error = "x");
+	queue_got a, b;
+	int64_t n = 0;
+
+	(void)queue_send(f, 1);
+	a = queue_lease(f->queue, 1, "1");
+	queue_raw(f, "TRUNCATE jobs RESTART IDENTITY");
+	(void)queue_send(f, 2);
+	f->queue->after = 0;
+	b = queue_lease(f->queue, 1, "2");
+	assert_int_equal(a.ids[0], b.ids[0]);
+	WHERRY_PASS(wherry_queue_nack(f->queue, b.token, b.ids, 1, &how, NULL, &err));
+	b = queue_lease(f->queue, 9, "2");
+	WHERRY_PASS(wherry_queue_nack(f->queue, b.token, b.ids, 1, &how, NULL, &err));
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	assert_string_equal(queue_receive(f->queue, WHERRY_ATOMIC, 9).bodies, "2");
+	wherry_db_rollback(f->db);
+	WHERRY_PASS(wherry_queue_purge(f->queue, 0, 9, &n, &err));
+	assert_int_equal(n, 1);
+	queue_counts(f, "0 1 0 0");
+	WHERRY_PASS(wherry_queue_ack(f->queue, a.token, a.ids, 1, &n, &err));
+	assert_int_equal(n, 1);
+}
+
 static void an_open_snapshot_does_not_stop_the_anchor(void **state)
 {
 	queue_fixture *f = *state;
@@ -541,6 +570,7 @@ int main(void)
 		THEIRS(a_sequence_of_theirs_that_ended_says_what_to_do),
 		NSERVICEBUS_CASE(any_number_is_received),
 		NSERVICEBUS_CASE(a_sequence_that_was_set_back_loses_nothing),
+		NSERVICEBUS_CASE(a_number_that_was_given_out_again_does_not_end_a_lease),
 		NSERVICEBUS_CASE(an_open_snapshot_does_not_stop_the_anchor),
 		NSERVICEBUS_CASE(purge_under_load_leaves_what_others_have),
 		NSERVICEBUS_CASE(subscriptions_are_shared),

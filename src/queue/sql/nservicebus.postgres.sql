@@ -223,7 +223,7 @@ SELECT (SELECT pg_catalog.count(*) FROM ready) OPERATOR(pg_catalog.+) (SELECT pg
 -- The rows that a receive takes: with :full those that were received before or delayed, and are due,
 -- and ready ones of any number; else ready ones above a number.  Rows that other transactions have locked are passed over.
 WITH due AS MATERIALIZED (
-  SELECT id FROM {table_received}
+  SELECT id, row_id FROM {table_received}
   WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND {timed}
     AND available_at OPERATOR(pg_catalog.<=) {now}
   ORDER BY available_at, id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
@@ -276,6 +276,12 @@ FROM got ORDER BY id
 (state OPERATOR(pg_catalog.=) 1 AND :most::bigint OPERATOR(pg_catalog.>) 0
  AND attempts OPERATOR(pg_catalog.>=) :most::bigint)
 
+-- part: is_due
+-- A number that was given out again is that of two rows, of which another receiver may have one
+-- (a_number_that_was_given_out_again_does_not_end_a_lease).
+id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
+  AND ROW(id, row_id) OPERATOR(pg_catalog.=) ANY (SELECT id, row_id FROM due)
+
 -- name: receive
 -- Lease messages: one statement moves them, so that they are always in one of the tables.  Expired
 -- ones are deleted, and returned as such.
@@ -288,7 +294,7 @@ again AS (
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     lease_token = CASE WHEN NOT {dies} THEN :token::text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
-  WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
+  WHERE {is_due}
   RETURNING *),
 kept AS (
   INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token,
@@ -302,7 +308,7 @@ kept AS (
 -- Delete messages and return them: part of the transaction that is open, or for good.
 {picked},
 again AS (
-  DELETE FROM {table_received} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
+  DELETE FROM {table_received} WHERE {is_due}
   RETURNING *),
 kept AS (
   SELECT id, 0::smallint AS state, 0 AS attempts, created_at, NULL::timestamptz AS available_at, expires_at, row_id,
@@ -467,7 +473,7 @@ WITH ready AS (
     SELECT id FROM {table} WHERE :states::integer & 1 = 1 ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING 1),
 received AS (
-  DELETE FROM {table_received} WHERE id = ANY (ARRAY(
+  DELETE FROM {table_received} WHERE state <> 1 AND id = ANY (ARRAY(
     SELECT id FROM {table_received} WHERE state <> 1 AND (:states::integer >> state::integer) & 1 = 1
     ORDER BY id LIMIT :limit::bigint - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED))
   RETURNING 1),
