@@ -660,6 +660,29 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	leave(db, queue);
 }
 
+/* In a block the time of the statement stands still: a lease that began then could be over. */
+static void functions_in_a_long_block_take_the_time_of_their_call(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	says("DO $do$ DECLARE t bigint; held text; BEGIN "
+	     "WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "
+	     "t := floor(extract(epoch FROM clock_timestamp()) * 1000); "
+	     "PERFORM wherry_offer('mail', 'a', 'x'); "
+	     "ASSERT (SELECT \"scheduledAtInitially\" FROM delayed) >= t, 'offer'; "
+	     "SELECT token INTO held FROM wherry_poll('mail', lease => '1 ms'); "
+	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'poll'; "
+	     "PERFORM wherry_delayed_extend('mail', held, '1 ms'); "
+	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'extend'; "
+	     "PERFORM wherry_delayed_nack('mail', held, '1 ms'); "
+	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'nack'; "
+	     "END $do$",
+	     "");
+	leave(db, queue);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest more[] = {
@@ -680,6 +703,7 @@ int main(void)
 		cmocka_unit_test(
 			a_poll_passes_over_messages_that_another_transaction_has),
 		cmocka_unit_test(functions_of_an_older_delayed_queue_are_made_again),
+		cmocka_unit_test(functions_in_a_long_block_take_the_time_of_their_call),
 		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
 		cmocka_unit_test(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	};

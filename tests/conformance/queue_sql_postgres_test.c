@@ -228,6 +228,33 @@ static void a_delay_does_not_depend_on_the_session_time_zone(void **state)
 	queue_fixture_drop(f);
 }
 
+/* In a block the time of the statement stands still: a lease that began then could be over. */
+static void functions_in_a_long_block_lease_from_their_call_on(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+
+	(void)state;
+	says(conn,
+	     "DO $do$ DECLARE t timestamptz; held text; BEGIN "
+	     "WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "
+	     "t := clock_timestamp(); "
+	     "PERFORM wherry_send('jobs', '1'); "
+	     "SELECT token INTO held FROM wherry_receive('jobs', lease => '1 ms'); "
+	     "ASSERT (SELECT available_at FROM jobs) > t, 'receive'; "
+	     "PERFORM wherry_extend('jobs', 1, held, '1 ms'); "
+	     "ASSERT (SELECT available_at FROM jobs) > t, 'extend'; "
+	     "PERFORM wherry_nack('jobs', 1, held, '1 ms'); "
+	     "ASSERT (SELECT available_at FROM jobs) > t, 'nack'; "
+	     "DELETE FROM jobs; "
+	     "PERFORM wherry_send('jobs', '2', delay => '1 ms'); "
+	     "ASSERT (SELECT available_at FROM jobs) > t, 'send'; "
+	     "END $do$",
+	     "");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
 /* Defect 3: upstream's sequence ends at 2147483647. */
 static void a_queue_goes_on_behind_2_to_the_31(void **state)
 {
@@ -529,6 +556,7 @@ int main(void)
 		cmocka_unit_test(a_worker_in_sql_learns_of_senders_that_may_not_notify),
 		cmocka_unit_test(functions_refuse_bad_input_by_name),
 		cmocka_unit_test(a_delay_does_not_depend_on_the_session_time_zone),
+		cmocka_unit_test(functions_in_a_long_block_lease_from_their_call_on),
 		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),
 		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
 		cmocka_unit_test(a_late_commit_is_received),

@@ -115,6 +115,8 @@ FROM pg_class WHERE oid = {'table}::regclass::oid;
 {missing_function}
 
 -- part: make_functions
+-- Each takes the time once, when it is called: that of the statement stands still in a block that calls it
+-- again and again (functions_in_a_long_block_take_the_time_of_their_call).
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -156,7 +158,7 @@ RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- created, updated or ignored
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
   bytes CONSTANT bytea := @bytes@;
-  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   due CONSTANT numeric := coalesce(CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0) END,
     now_ms + ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0));
   n integer;
@@ -198,7 +200,7 @@ DECLARE -- due messages, leased for that long, in the order of their times
   live CONSTANT text := @box@ || quote_ident(box);
   dead CONSTANT text := @box@ || quote_ident(box || '_dead');
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
-  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   until CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM lease) * 1000.0), 3153600000000),
     253402300799999);
   due CONSTANT text := concat(' FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
@@ -252,7 +254,7 @@ DECLARE -- what the functions below share: acknowledged, superseded or lease los
   made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
   version CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 2)::bigint END;
   lock CONSTANT text := nullif(split_part(token, '.', 3), '');
-  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   later_ms CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM span) * 1000.0), 3153600000000),
     253402300799999);
   n bigint;

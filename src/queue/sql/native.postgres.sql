@@ -120,6 +120,8 @@ regexp_replace(replace(replace(replace(replace(made, '@has@', has), '@delay@', d
 
 -- part: make_functions
 {missing_function}
+-- They take the time when they are called: that of the statement stands still in a block that calls them again
+-- and again (functions_in_a_long_block_lease_from_their_call_on).
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -156,7 +158,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers jso
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- a message of the caller's transaction; its id
   box CONSTANT text := @box@ || quote_ident(queue);
-  due CONSTANT timestamptz := statement_timestamp() + @seconds(delay)@ * interval '1 second';
+  due CONSTANT timestamptz := clock_timestamp() + @seconds(delay)@ * interval '1 second';
   later CONSTANT boolean := delay > '0';
   kind text;
   made bigint;
@@ -239,6 +241,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction.  Those that no
   -- worker can read become dead.
   box CONSTANT text := @box@ || quote_ident(queue);
+  called CONSTANT timestamptz := clock_timestamp();
   kind text;
 BEGIN
   @has@
@@ -256,16 +259,15 @@ BEGIN
   END IF;
   RETURN QUERY EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
     SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
-      AND expires_at <= statement_timestamp() AND (state <> 1 OR available_at <= statement_timestamp())
+      AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
   due AS MATERIALIZED (
     SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = ANY (ARRAY[1, 3])
-      AND available_at <= statement_timestamp()
-      AND (expires_at IS NULL OR expires_at > statement_timestamp())
+      AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
   ready AS MATERIALIZED (
     SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
-      AND (expires_at IS NULL OR expires_at > statement_timestamp())
+      AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED),
   picked AS MATERIALIZED (
     SELECT p.id, p.said = ''{}'' OR p.said ~ ''^\u007b(?:"[^"\\]*"[ ,:]*)*\u007d$'' OR p.said ~ $6 AS readable
@@ -282,13 +284,13 @@ BEGIN
                       ELSE least(greatest(attempts, 0), 999999999) + 1 END,
       lease_token = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3) THEN $4 END,
       available_at = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3)
-                          THEN statement_timestamp() + $5 * interval ''1 second'' END') END,
+                          THEN $7 + $5 * interval ''1 second'' END') END,
     ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
     ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
   USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@,
-    @readable@;
+    @readable@, called;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -312,7 +314,7 @@ BEGIN
   @delay@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     state = CASE WHEN $3 > 0 THEN 3 ELSE 0 END,
-    available_at = CASE WHEN $3 > 0 THEN statement_timestamp() + $3 * interval ''1 second'' END,
+    available_at = CASE WHEN $3 > 0 THEN clock_timestamp() + $3 * interval ''1 second'' END,
     attempts = greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0),
     lease_token = NULL, last_error = coalesce(left($4, 500), last_error)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
@@ -331,7 +333,7 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    available_at = statement_timestamp() + $3 * interval ''1 second''
+    available_at = clock_timestamp() + $3 * interval ''1 second''
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
   USING id, token, @seconds(lease)@;
   GET DIAGNOSTICS n = ROW_COUNT;
