@@ -232,6 +232,65 @@ static void procedures_settle_as_the_library_does(void **state)
 	refuses(f, "EXEC wherry_delayed_nack N'my-queue', N'1.2'" OF_LATER);
 }
 
+/* Without a delay, as with 0: not in a hundred years. */
+static void a_message_given_back_in_sql_without_a_delay_is_due_at_once(void **state)
+{
+	delayed_fixture *f = *state;
+
+	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
+	settles(f, "wherry_delayed_nack", procedure_polls(f, POLL, "a11"), ", NULL",
+		"acknowledged");
+	(void)procedure_polls(f, POLL, "a12");
+}
+
+static void refuses_because(delayed_fixture *f, const char *sql, const char *why)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = mssql_run(f->db, sql, NULL, 0, &err);
+
+	if (code == WHERRY_OK || !strstr(err.message, why))
+		print_error("%s: %s\n", sql, err.message);
+	assert_int_not_equal(code, WHERRY_OK);
+	assert_non_null(strstr(err.message, why));
+}
+
+static void procedures_refuse_leases_and_numbers_out_of_range(void **state)
+{
+	static const char *const out_of_range[] = {"NULL", "0", "-1"};
+	delayed_fixture *f = *state;
+	const char *token;
+	char sql[400];
+
+	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
+	for (int i = 0; i < 3; i++) {
+		(void)snprintf(sql, sizeof(sql),
+			       "EXEC wherry_poll N'my-queue', 1, %s" OF_LATER,
+			       out_of_range[i]);
+		refuses_because(f, sql, "@lease_ms must be above 0");
+	}
+	refuses_because(f, "EXEC wherry_poll N'my-queue', NULL" OF_LATER,
+			"@n must be 0 or more");
+	refuses_because(f, "EXEC wherry_poll N'my-queue', -1" OF_LATER,
+			"@n must be 0 or more");
+	refuses_because(f, "EXEC wherry_poll N'my-queue', @max_attempts = -1" OF_LATER,
+			"@max_attempts must be 0 or more");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 0" OF_LATER, "");
+	token = procedure_polls(
+		f, "EXEC wherry_poll N'my-queue', 1, @max_attempts = NULL" OF_LATER,
+		"a11");
+	for (int i = 0; i < 3; i++) {
+		(void)snprintf(
+			sql, sizeof(sql),
+			"EXEC wherry_delayed_extend N'my-queue', N'%s', %s" OF_LATER,
+			token, out_of_range[i]);
+		refuses_because(f, sql, "@lease_ms must be above 0");
+	}
+	(void)snprintf(sql, sizeof(sql),
+		       "EXEC wherry_delayed_nack N'my-queue', N'%s', -1" OF_LATER, token);
+	refuses_because(f, sql, "@delay_ms must be 0 or more");
+	settles(f, "wherry_done", token, "", "acknowledged");
+}
+
 static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 {
 	delayed_fixture *f = *state;
@@ -240,7 +299,8 @@ static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 	     "created");
 	says(f, "EXEC wherry_offer N'my-queue', N'b', 0x32, @at = '2020-01-02'" OF_LATER,
 	     "created");
-	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 0, 1" OF_LATER, "a11");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 1, 1" OF_LATER, "a11");
+	delayed_raw(f, "UPDATE later SET \"scheduledAt\" = 0 WHERE \"pKey\" = N'a'");
 	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 1" OF_LATER,
 			      "b21");
 	says(f, "SELECT CONCAT(\"pKey\", attempts, last_error) FROM later_dead",
@@ -329,6 +389,8 @@ int main(void)
 			an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is),
 		MSSQL_CASE(a_program_in_sql_and_the_library_share_a_queue),
 		MSSQL_CASE(procedures_settle_as_the_library_does),
+		MSSQL_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once),
+		MSSQL_CASE(procedures_refuse_leases_and_numbers_out_of_range),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
 		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
 		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),

@@ -19,6 +19,10 @@ BEGIN
 END;
 DECLARE @sql NVARCHAR(MAX), @now BIGINT = {clock};
 
+-- part: check_lease
+IF ISNULL(@lease_ms, 0) <= 0
+  THROW 51000, N'@lease_ms must be above 0', 1;
+
 -- part: offer_text
 SET XACT_ABORT OFF;
 DECLARE @tries INT = 0;
@@ -97,7 +101,12 @@ ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(200), @n INT = 1, @lease_ms BIGINT
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
-  DECLARE @span BIGINT = CASE WHEN @lease_ms > 0 THEN @lease_ms ELSE 0 END, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
+  {check_lease}
+  IF ISNULL(@n, -1) < 0
+    THROW 51000, N'@n must be 0 or more', 1;
+  IF @max_attempts < 0
+    THROW 51000, N'@max_attempts must be 0 or more', 1;
+  DECLARE @span BIGINT = @lease_ms, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
   {later}
   DECLARE @n_dead INT = CASE WHEN @max_attempts > 0 THEN 1 ELSE 0 END;
   -- Until none of the first that are due had all its attempts (no_poll_in_sql_delivers_what_had_its_attempts).
@@ -175,12 +184,20 @@ EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
 -- part: nack_procedure
 ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(200), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
-EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box
+BEGIN
+  IF @delay_ms < 0
+    THROW 51000, N'@delay_ms must be 0 or more', 1;
+  SET @delay_ms = ISNULL(@delay_ms, 0);
+  EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box;
+END
 
 -- part: extend_procedure
 ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
-EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box
+BEGIN
+  {check_lease}
+  EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box;
+END
 
 -- part: dead_letter_procedure
 ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
