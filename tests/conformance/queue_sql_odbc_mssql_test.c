@@ -250,6 +250,22 @@ static void what_is_null_in_a_receive_means_the_default(void **state)
 	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
 }
 
+/* A receive that lost its lease before it ended returns nothing of the next one's. */
+static void a_receive_returns_no_lease_of_another(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send(f, 1);
+	queue_raw(
+		f,
+		"EXEC(N'CREATE TRIGGER others_receive ON jobs AFTER UPDATE AS IF EXISTS "
+		"(SELECT 1 FROM inserted WHERE lease_token <> ''theirs'') UPDATE t SET "
+		"lease_token = ''theirs'' FROM jobs AS t JOIN inserted AS i ON i.id = "
+		"t.id')");
+	says(f, "EXEC wherry_receive 'jobs'", "");
+	says(f, "SELECT lease_token FROM jobs", "theirs");
+}
+
 /* A second queue, whose name needs quotes and whose bodies are bytes. */
 static wherry_queue *odd_queue(queue_fixture *f)
 {
@@ -348,6 +364,7 @@ int main(void)
 		CASE_OF(unreadable_headers_die_in_procedures),
 		CASE_OF(procedures_refuse_queues_of_nservicebus),
 		CASE_OF(what_is_null_in_a_receive_means_the_default),
+		CASE_OF(a_receive_returns_no_lease_of_another),
 		CASE_OF(procedures_serve_every_queue),
 		CASE_OF(procedures_of_another_version_are_found),
 		CASE_OF(queues_of_a_schema_agree_on_their_procedures),

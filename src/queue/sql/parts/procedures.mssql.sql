@@ -197,7 +197,7 @@ BEGIN
     SET @sql = @sql + N{'lease_rows} + N{'dead_leased}
       + N'SELECT t.id, t.message_id, t.topic, t.correlation_id, t.reply_to, t.headers, t.body, t.attempts,
           t.lease_token AS token, t.created_at FROM ' + @box + N' AS t JOIN @got AS g ON g.id = t.id
-          WHERE t.state <> 4 AND (t.expires_at IS NULL OR t.expires_at > @now) ORDER BY t.id;';
+          WHERE t.lease_token = @token AND t.state <> 4 AND (t.expires_at IS NULL OR t.expires_at > @now) ORDER BY t.id;';
   SET @sql = REPLACE(REPLACE(@sql, N{'table}, @box), N'INDEX(' + LEFT(N{'bare}, LEN(N{'bare}) - 1),
     N'INDEX(' + LEFT(@name, LEN(@name) - 1));
   EXEC sp_executesql @sql, N'@full INT, @after BIGINT, @limit INT, @due INT, @now DATETIME2(3), @most INT,
