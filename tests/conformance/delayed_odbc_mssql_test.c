@@ -291,6 +291,72 @@ static void procedures_refuse_leases_and_numbers_out_of_range(void **state)
 	settles(f, "wherry_done", token, "", "acknowledged");
 }
 
+/* SQL Server cuts what is longer than a parameter: it would be another key or queue. */
+static void procedures_cut_neither_keys_nor_names(void **state)
+{
+#define DECLARE_LONG "DECLARE @t NVARCHAR(4000) = REPLICATE(N'x', %d); "
+#define DECLARE_REPEATED(n)                                                              \
+	"DECLARE @t NVARCHAR(4000) = (SELECT REPLICATE(\"pKey\", " #n ") FROM later "    \
+	"WHERE DATALENGTH(\"pKey\") = 4); "
+	static const struct {
+		const char *sql; /* with a text of the length */
+		int most;
+		const char *why;
+	} cases[] = {
+		{"EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER, 200,
+		 "@key has at most 200 characters"},
+		{"EXEC wherry_delayed_drop N'my-queue', @t" OF_LATER, 200,
+		 "@key has at most 200 characters"},
+		{"EXEC wherry_offer @t, N'a', 0x31, @box = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_offer N'q', N'a', 0x31, @type = @t, @box = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_poll @t, @box = N'later'", 255, "at most 255 bytes"},
+		{"EXEC wherry_done @t, N'1.1.1', @box = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_nack @t, N'1.1.1', @box = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_extend @t, N'1.1.1', @box = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_dead_letter @t, N'1.1.1', N'', @box = N'later'",
+		 255, "at most 255 bytes"},
+		{"EXEC wherry_delayed_drop @t, N'a', @box = N'later'", 255,
+		 "at most 255 bytes"},
+	};
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[400];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		(void)snprintf(sql, sizeof(sql), DECLARE_LONG "%s", cases[i].most,
+			       cases[i].sql);
+		WHERRY_PASS(mssql_run(f->db, sql, NULL, 0, &err));
+		for (int more = 1; more <= 1000; more += 999) {
+			(void)snprintf(sql, sizeof(sql), DECLARE_LONG "%s",
+				       cases[i].most + more, cases[i].sql);
+			refuses_because(f, sql, cases[i].why);
+		}
+	}
+	/* A character may be two of UTF-16, and blanks at the end count. */
+	(void)delayed_offer(f, "\xf0\x9f\x98\x80", "x", 0);
+	says(f, DECLARE_REPEATED(200) "EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER,
+	     "created");
+	refuses_because(
+		f,
+		DECLARE_REPEATED(201) "EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER,
+		"@key has at most 200 characters");
+	refuses_because(f,
+			"DECLARE @t NVARCHAR(4000) = N'a' + REPLICATE(N' ', 3999); EXEC "
+			"wherry_offer N'my-queue', @t, 0x31" OF_LATER,
+			"@key has at most 200 characters");
+	refuses_because(f,
+			"DECLARE @t NVARCHAR(4000) = N'a' + REPLICATE(N' ', 3999); EXEC "
+			"wherry_poll @t, @box = N'later'",
+			"at most 255 bytes");
+#undef DECLARE_LONG
+#undef DECLARE_REPEATED
+}
+
 static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 {
 	delayed_fixture *f = *state;
@@ -391,6 +457,7 @@ int main(void)
 		MSSQL_CASE(procedures_settle_as_the_library_does),
 		MSSQL_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once),
 		MSSQL_CASE(procedures_refuse_leases_and_numbers_out_of_range),
+		MSSQL_CASE(procedures_cut_neither_keys_nor_names),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
 		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
 		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),

@@ -158,6 +158,21 @@ static void procedures_refuse_bad_input_by_name(void **state)
 	refuses(f, "EXEC wherry_subscribe 't', 'tasks'", "there is no queue tasks");
 	refuses(f, "EXEC wherry_subscribe '', 'jobs'", "the topic is empty");
 	refuses(f, "EXEC wherry_publish '', '1'", "the topic is empty");
+	for (int more = 1; more <= 1000; more += 999) {
+		static const char *const of_topics[] = {"subscribe @t, 'jobs'",
+							"unsubscribe @t, 'jobs'",
+							"publish @t, '1'"};
+
+		for (int i = 0; i < 3; i++) {
+			char sql[200];
+
+			(void)snprintf(sql, sizeof(sql),
+				       "DECLARE @t NVARCHAR(4000) = REPLICATE(N'x', %d); "
+				       "EXEC wherry_%s",
+				       255 + more, of_topics[i]);
+			refuses(f, sql, "topic has at most 255 characters");
+		}
+	}
 	refuses(f, "EXEC wherry_send 'jobs', '1', @delay_ms = -1", "@delay_ms");
 	refuses(f, "EXEC wherry_send 'jobs', '1', @expires_ms = -1", "@expires_ms");
 	refuses(f,

@@ -5,11 +5,14 @@
 
 -- part: kind_of
 -- The kind of a queue, as wherry_delayed_open() makes it: an MD5 sum of UTF-8.  Only of ASCII characters
--- does SQL Server 2016 know the UTF-8.
+-- does SQL Server 2016 know the UTF-8.  Parameters are longer than what they may hold, since SQL Server cuts
+-- what is longer (procedures_cut_neither_keys_nor_names).
 DECLARE @live NVARCHAR(300) = N{'schema.} + QUOTENAME(@box), @dead NVARCHAR(300) = N{'schema.} + QUOTENAME(@box + N'_dead');
 DECLARE @name NVARCHAR(600) = @queue + N'|' + @type, @kind NVARCHAR(100) = N'', @hash VARBINARY(16), @at_byte INT = 1;
 IF @live IS NULL OR @dead IS NULL OR @name IS NULL OR @queue = N'' OR @name LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
   THROW 51000, N'a delayed queue needs a name of ASCII characters', 1;
+IF DATALENGTH(@queue) > 510 OR DATALENGTH(@type) > 510 OR LEN(@queue + N'.') > 256 OR LEN(@type + N'.') > 256
+  THROW 51000, N'@queue and @type have at most 255 bytes', 1;
 SET @hash = HASHBYTES('MD5', CAST(@name AS VARCHAR(600)));
 WHILE @at_byte <= 16
 BEGIN
@@ -18,6 +21,21 @@ BEGIN
   SET @at_byte = @at_byte + 1;
 END;
 DECLARE @sql NVARCHAR(MAX), @now BIGINT = {clock};
+
+-- part: check_key
+-- A key has at most as many characters as in the library, some of which are two of UTF-16.
+DECLARE @units INT = LEN(@key + N'.') - 1, @characters INT = 0;
+IF DATALENGTH(@key) > 800
+  SET @characters = 201;
+ELSE IF @units > 200
+  WHILE @units > 0
+  BEGIN
+    IF UNICODE(SUBSTRING(@key, @units, 1)) NOT BETWEEN 56320 AND 57343
+      SET @characters = @characters + 1;
+    SET @units = @units - 1;
+  END;
+IF @characters > 200
+  THROW 51000, N'@key has at most 200 characters', 1;
 
 -- part: check_lease
 IF ISNULL(@lease_ms, 0) <= 0
@@ -30,8 +48,8 @@ DECLARE @tries INT = 0;
 SET @result = @made;
 
 -- part: offer_procedure
-ALTER PROCEDURE {wherry_offer} @queue NVARCHAR(200), @key NVARCHAR(400), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
-  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+ALTER PROCEDURE {wherry_offer} @queue NVARCHAR(4000), @key NVARCHAR(4000), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
+  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -40,6 +58,7 @@ BEGIN
   DECLARE @due BIGINT = COALESCE(DATEDIFF_BIG(MILLISECOND, CAST('1970-01-01 00:00:00 +00:00' AS DATETIMEOFFSET), @at), @later);
   IF COALESCE(DATALENGTH(@key), 0) = 0 OR @body IS NULL
     THROW 51000, N'a delayed message needs a key and a body', 1;
+  {check_key}
   SET @sql = REPLACE(N{'offer_text}, N{'table}, @live);
   EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @key NVARCHAR(400), @body VARBINARY(MAX), @due BIGINT,
     @absent BIT, @result INT OUTPUT', @kind = @kind, @now = @now, @key = @key, @body = @body, @due = @due,
@@ -96,8 +115,8 @@ SELECT id, "key", body,
 FROM @leased ORDER BY due, id;
 
 -- part: poll_procedure
-ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(200), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
-  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(4000), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -149,8 +168,8 @@ SET @result = @@ROWCOUNT;
 IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id AND t."pKind" = @kind;
 
 -- part: settle_procedure
-ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(200), @token NVARCHAR(80), @span BIGINT,
-  @error NVARCHAR(500), @type NVARCHAR(200), @box NVARCHAR(100) AS
+ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(4000), @token NVARCHAR(80), @span BIGINT,
+  @error NVARCHAR(500), @type NVARCHAR(4000), @box NVARCHAR(100) AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -177,13 +196,13 @@ BEGIN
 END
 
 -- part: done_procedure
-ALTER PROCEDURE {wherry_done} @queue NVARCHAR(200), @token NVARCHAR(80), @type NVARCHAR(200) = N'bytes',
+ALTER PROCEDURE {wherry_done} @queue NVARCHAR(4000), @token NVARCHAR(80), @type NVARCHAR(4000) = N'bytes',
   @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
 
 -- part: nack_procedure
-ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(200), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
-  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   IF @delay_ms < 0
     THROW 51000, N'@delay_ms must be 0 or more', 1;
@@ -192,16 +211,16 @@ BEGIN
 END
 
 -- part: extend_procedure
-ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
-  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(4000), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   {check_lease}
   EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box;
 END
 
 -- part: dead_letter_procedure
-ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
-  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(4000), @token NVARCHAR(80), @reason NVARCHAR(500),
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @box
 
 -- part: drop_text
@@ -210,11 +229,12 @@ DELETE FROM {table} WITH (ROWLOCK) WHERE id = @id;
 SET @result = @@ROWCOUNT;
 
 -- part: drop_procedure
-ALTER PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(200), @key NVARCHAR(400), @type NVARCHAR(200) = N'bytes',
+ALTER PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(4000), @key NVARCHAR(4000), @type NVARCHAR(4000) = N'bytes',
   @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
+  {check_key}
   DECLARE @result INT;
   SET @sql = REPLACE(N{'drop_text}, N{'table}, @live);
   EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @key NVARCHAR(400), @result INT OUTPUT', @kind = @kind, @key = @key,

@@ -104,9 +104,11 @@ BEGIN
 END;
 
 -- part: check_topic
--- In a procedure: @topic can be one.
+-- In a procedure: @topic can be one.  The parameter is longer, since SQL Server cuts what is longer than one.
 IF ISNULL(@topic, N'') = N''
   THROW 50212, N'the topic is empty', 1;
+IF DATALENGTH(@topic) > 1020 OR LEN(@topic + N'.') > 256
+  THROW 50215, N'@topic has at most 255 characters', 1;
 
 -- part: check_delay
 -- In a procedure: @delay_ms can be one.
@@ -286,7 +288,7 @@ BEGIN
 END;
 
 -- part: procedure_subscribe
-ALTER PROCEDURE {wherry_subscribe} @topic NVARCHAR(255), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_subscribe} @topic NVARCHAR(4000), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -300,7 +302,7 @@ BEGIN
 END;
 
 -- part: procedure_unsubscribe
-ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(255), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(4000), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
