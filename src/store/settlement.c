@@ -29,10 +29,12 @@ typedef struct settling {
 } settling;
 
 /* If nobody else committed since the rows were read, their ids identify them without
- * message ids.  Call it after the fence: from then on nobody else can commit. */
+ * message ids.  Call it after the fence: from then on nobody else can commit.  In a
+ * delayed queue an offer through this very connection can have replaced a message, and
+ * a claim can have taken that under the same token. */
 static const wh_view *names_of(const settling *w)
 {
-	if (w->s->version && w->s->version == wh_db_version(w->store->db))
+	if (!w->store->kind && w->s->version && w->s->version == wh_db_version(w->store->db))
 		return NULL;
 	return w->s->names;
 }
