@@ -105,7 +105,7 @@ wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
 
 typedef struct retrying {
 	wherry_delayed *delayed;
-	int64_t id;
+	int64_t first, last; /* Ids of the messages that are still to be retried. */
 	wh_delayed_ids done; /* Ids of the messages that the last batch retried. */
 } retrying;
 
@@ -113,9 +113,8 @@ static wherry_code retry_batch(void *ctx, wherry_error *err)
 {
 	retrying *r = ctx;
 	const wh_param params[] = {
-		wh_delayed_kind_param(r->delayed),
-		wh_delayed_now_param(r->delayed),
-		WH_INT_PARAM("id", r->id),
+		wh_delayed_kind_param(r->delayed),  wh_delayed_now_param(r->delayed),
+		WH_INT_PARAM("first", r->first),    WH_INT_PARAM("last", r->last),
 		WH_INT_PARAM("limit", RETRY_BATCH),
 	};
 	wh_store *store = &r->delayed->store;
@@ -123,7 +122,7 @@ static wherry_code retry_batch(void *ctx, wherry_error *err)
 	wherry_code code;
 
 	r->done.n = 0;
-	code = wh_db_run(store->db, r->delayed->own.retry_dead, params, 4,
+	code = wh_db_run(store->db, r->delayed->own.retry_dead, params, 5,
 			 wh_delayed_take_id, &r->done, NULL, err);
 	if (code == WHERRY_OK && r->done.n) {
 		code = wh_store_ids(store, r->done.ids, r->done.n, &ids, err);
@@ -132,6 +131,17 @@ static wherry_code retry_batch(void *ctx, wherry_error *err)
 					 NULL, NULL, NULL, err);
 	}
 	return code;
+}
+
+/* A relay may make messages dead again while others are retried: of those that are dead
+ * now, each is retried once. */
+static wherry_code find_last(retrying *r, wherry_error *err)
+{
+	const wh_param kind = wh_delayed_kind_param(r->delayed);
+	wherry_code code = wh_db_run(r->delayed->store.db, r->delayed->own.last_dead,
+				     &kind, 1, wh_take_int, &r->last, NULL, err);
+
+	return wh_delayed_failed(r->delayed, code, err);
 }
 
 static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
@@ -164,15 +174,21 @@ wherry_code wherry_delayed_retry(wherry_delayed *delayed, int64_t id, int64_t *o
 				 wherry_error *err)
 {
 	wh_error_clear(err);
-	retrying r = {.delayed = delayed, .id = id, .done = {.n = 1}};
+	retrying r = {.delayed = delayed, .first = id, .last = id, .done = {.n = 1}};
 	int64_t total = 0;
 	wherry_code code = check(delayed, id, err);
 
+	if (code == WHERRY_OK && !id)
+		code = find_last(&r, err);
 	while (code == WHERRY_OK && r.done.n) {
 		code = wh_db_transact(delayed->store.db, retry_batch, &r, err);
 		code = wh_delayed_failed(delayed, code, err);
-		if (code == WHERRY_OK)
-			total += (int64_t)r.done.n;
+		if (code != WHERRY_OK)
+			break;
+		total += (int64_t)r.done.n;
+		for (size_t i = 0; i < r.done.n; i++)
+			if (r.done.ids[i] >= r.first)
+				r.first = r.done.ids[i] + 1;
 	}
 	wh_delayed_came_back(delayed, INT64_MIN);
 	free(r.done.ids);

@@ -66,7 +66,8 @@
 #define WH_DELAYED_DEAD(X) \
 	X(make_dead, "make-dead", "kind ids token now back error") \
 	X(list_dead, "list-dead", "kind after limit") \
-	X(retry_dead, "retry-dead", "kind now id limit") \
+	X(last_dead, "last-dead", "kind") \
+	X(retry_dead, "retry-dead", "kind now first last limit") \
 	X(delete_dead, "delete-dead", "ids") \
 	X(purge_dead, "purge-dead", "kind id")
 

@@ -29,12 +29,13 @@ typedef struct settling {
 } settling;
 
 /* If nobody else committed since the rows were read, their ids identify them without
- * message ids.  Call it after the fence: from then on nobody else can commit.  In a
- * delayed queue an offer through this very connection can have replaced a message, and
- * a claim can have taken that under the same token. */
+ * message ids.  Call it after the fence: from then on nobody else can commit.  Where rows
+ * have a kind they are replaced in place, maybe through this very connection, and a claim
+ * can have taken the new one under the same token. */
 static const wh_view *names_of(const settling *w)
 {
-	if (!w->store->kind && w->s->version && w->s->version == wh_db_version(w->store->db))
+	if (!w->store->kind && w->s->version &&
+	    w->s->version == wh_db_version(w->store->db))
 		return NULL;
 	return w->s->names;
 }

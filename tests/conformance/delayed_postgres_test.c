@@ -683,6 +683,54 @@ static void functions_in_a_long_block_take_the_time_of_their_call(void **state)
 	leave(db, queue);
 }
 
+/* A relay makes messages dead again, as soon as they are retried. */
+static wherry_code bury_again(void *ctx, const char *op, const char *what,
+			      wherry_code code, int64_t took_us, wherry_error *err)
+{
+	int *n_commits = ctx;
+
+	(void)what;
+	(void)took_us;
+	if (strcmp(op, "commit") != 0)
+		return code;
+	if (++*n_commits > 5)
+		return wherry_error_set(err, WHERRY_INTERRUPTED, "it does not end");
+	says("WITH gone AS (DELETE FROM delayed RETURNING *) INSERT INTO delayed_dead "
+	     "SELECT id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", "
+	     "\"createdAt\", 1, 1, 'no route' FROM gone",
+	     "");
+	return code;
+}
+
+static void a_message_that_dies_again_is_retried_once_in_a_call(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *queue = NULL;
+	wherry_db *inner = NULL, *db = NULL;
+	char url[200];
+	int n_commits = 0;
+	const wh_trace trace = {.after = bury_again, .ctx = &n_commits};
+	int64_t n = 0;
+
+	(void)state;
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, &inner, &err));
+	WHERRY_PASS(wherry_delayed_create(inner, NULL, NULL, &err));
+	says("SELECT count(wherry_offer('mail', 'k' || i, 'x')) FROM "
+	     "generate_series(1, 1500) AS i",
+	     "1500");
+	WHERRY_PASS(wh_db_trace(inner, &trace, &db, &err));
+	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
+	(void)bury_again(&n_commits, "commit", "", WHERRY_OK, 0, &err);
+	n_commits = 0;
+	WHERRY_PASS(wherry_delayed_retry(queue, 0, &n, &err));
+	assert_int_equal(n, 1500);
+	assert_int_equal(n_commits, 3); /* the last found none */
+	wherry_delayed_close(queue);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest more[] = {
@@ -704,6 +752,7 @@ int main(void)
 			a_poll_passes_over_messages_that_another_transaction_has),
 		cmocka_unit_test(functions_of_an_older_delayed_queue_are_made_again),
 		cmocka_unit_test(functions_in_a_long_block_take_the_time_of_their_call),
+		cmocka_unit_test(a_message_that_dies_again_is_retried_once_in_a_call),
 		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
 		cmocka_unit_test(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	};

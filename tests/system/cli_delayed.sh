@@ -25,7 +25,7 @@ w delayed count $url --queue mail --table others
 expect "and nothing was made; the command that makes it is said" 1 \
 	"err:there is no delayed queue 'others'" "err:wherry delayed create $url --table others"
 w delayed create postgres://db/shop --grant web=sender --grant mailer=receiver --print
-expect "and with it the rights of roles" 0 'out:TO "web";' 'out:GRANT INSERT, SELECT (id, "pKind")'
+expect "and with it the rights of roles" 0 'out:TO "web";' 'out:GRANT SELECT, INSERT, UPDATE ON "delayed_dead" TO "mailer"'
 w delayed create $url --grant web=sender
 expect "but a file has no roles" 2 "err:leave --grant out"
 w delayed count $url

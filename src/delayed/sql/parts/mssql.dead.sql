@@ -33,6 +33,9 @@ SELECT TOP (:limit) id, "pKey", "scheduledAtInitially", died_at, "createdAt", CA
   CAST(NULL AS VARCHAR(36)), last_error, payload
 FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind AND id > :after ORDER BY id;
 
+-- name: last-dead
+SELECT COALESCE(MAX(id), 0) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind;
+
 -- name: retry-dead
 -- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
 -- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
@@ -40,7 +43,7 @@ FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind AND i
 SET XACT_ABORT OFF;
 {for_kind}
 {for_now}
-DECLARE @id BIGINT = :id, @limit BIGINT = :limit, @tries INT = 0;
+DECLARE @first BIGINT = :first, @last BIGINT = :last, @limit BIGINT = :limit, @tries INT = 0;
 DECLARE @dead TABLE(id BIGINT NOT NULL PRIMARY KEY);
 WHILE @tries < 1000
 BEGIN
@@ -50,7 +53,7 @@ BEGIN
   SELECT TOP (CASE WHEN @tries > 3 THEN 1 ELSE @limit END) f.id FROM (
     SELECT d.id, ROW_NUMBER() OVER (PARTITION BY d."pKey", DATALENGTH(d."pKey") ORDER BY d.id) AS nth
     FROM {table_dead} AS d WITH (READCOMMITTEDLOCK)
-    WHERE d."pKind" = @kind AND (@id = 0 OR d.id = @id)
+    WHERE d."pKind" = @kind AND d.id BETWEEN @first AND @last
       AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK)
                       WHERE t."pKind" = @kind AND {equal_key:d})) AS f
   WHERE f.nth = 1 ORDER BY f.id;

@@ -25,15 +25,18 @@ SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL::bigint, a
   NULL::text, last_error, payload
 FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id LIMIT :limit::bigint;
 
+-- name: last-dead
+SELECT coalesce(max(id), 0) FROM {table_dead} WHERE {of_kind};
+
 -- name: retry-dead
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
   greatest({now}, d."createdAt" + 1)
 FROM {table_dead} AS d
-WHERE {of_kind:d} AND (:id::bigint = 0 OR d.id = :id::bigint)
+WHERE {of_kind:d} AND d.id BETWEEN :first::bigint AND :last::bigint
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
-ORDER BY d.id LIMIT :limit::bigint
+ORDER BY d.id LIMIT :limit::bigint FOR UPDATE OF d SKIP LOCKED
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: delete-dead

@@ -19,13 +19,16 @@ SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
 SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
 FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit;
 
+-- name: last-dead
+SELECT coalesce(max(id), 0) FROM {table_dead} WHERE "pKind" = :kind;
+
 -- name: retry-dead
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
   max({at_now}, d."createdAt" + 1)
 FROM {table_dead} AS d
-WHERE d."pKind" = :kind AND (:id = 0 OR d.id = :id)
+WHERE d."pKind" = :kind AND d.id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
 ORDER BY d.id LIMIT :limit
 ON CONFLICT DO NOTHING RETURNING id;
