@@ -9,13 +9,14 @@ typedef struct engine {
 } engine;
 
 static const engine engines[WH_ENGINES + 1] = {
-	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive"},
-	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive"},
-	[WH_COMPETING] = {"competing", "competing", "--engine competing"},
+	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive", false},
+	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive",
+			    false},
+	[WH_COMPETING] = {"competing", "competing", "--engine competing", false},
 	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
 	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
 			    "--engine stream --on-done keep", true},
-	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
+	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry", false},
 };
 
 /* ---- which relays work beside each other ---- */
