@@ -172,7 +172,7 @@ static void a_replayed_message_has_the_next_generation(void **state)
 	assert_int_equal(f->events[4].generation, 1);
 }
 
-/* What was in flight behind it comes back after the dead were read anew. */
+/* What was in flight behind it comes back after the dead were read again. */
 static void a_key_stays_parked_while_others_of_it_come_back(void **state)
 {
 	relay_fixture *f = *state;

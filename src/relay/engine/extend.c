@@ -14,8 +14,8 @@ enum { CALLS_MOST = 128 };
 typedef struct extending {
 	wherry_relay *r;
 	const int64_t *ids; /* Ascending. */
-	const wh_view
-		*names; /* Their message ids; NULL: one of them may be incomplete. */
+	/* Their message ids; NULL: one of them may be incomplete. */
+	const wh_view *names;
 	size_t n_gone;
 	int calls;
 } extending;
