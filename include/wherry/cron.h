@@ -127,9 +127,10 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_tick_key(const char *prefix,
  * removed if they are not due yet.  Those that are due, or that were polled, are left alone.
  *
  * A tick whose key has a message already is left as it is.  A tick that is not later than the latest
- * one of this hash is not installed, whatever the clocks say: it may be done.  So install ticks in
- * the order of their times.  Ticks that were removed because another hash was installed, or by
- * wherry_cron_uninstall(), can be installed again; one that was dropped as a message cannot.
+ * one of this hash may be done: it is installed again only if its message is gone although it is due
+ * more than an hour from now.  So install ticks in the order of their times.
+ * Ticks that were removed because another hash was installed, or by wherry_cron_uninstall(), can be
+ * installed again.
  *
  * @param queue        On the cron's connection.  Its clock decides what is due.
  * @param prefix       See wherry_tick_key().
@@ -147,7 +148,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_install(
 
 /**
  * Install the ticks of a schedule from where it was left up to `ahead_us` from now, and at least
- * the next one; at most 10000 in one call.  Call it again before they are used up; the rest as
+ * the next one; at most 10000 in one call.  Ticks up to `ahead_us` from now whose message is gone are
+ * installed again as wherry_cron_install() says, so a queue that was emptied has its ticks again.  Call it again before they are used up; the rest as
  * wherry_cron_install().
  *
  * @param catch_up  For times that passed since the last tick.  The first call for a schedule
@@ -193,6 +195,21 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_fire(
 	void *ctx, int64_t *out_n, int64_t *out_next_us, wherry_error *err);
 
 /* ---- for operators ---- */
+
+/**
+ * Forget every schedule of a name.  A program that still makes its ticks starts again, with the first
+ * time after now.  Messages of ticks stay.
+ *
+ * @param out_n  Receives how many schedules were forgotten; may be NULL.
+ * @return WHERRY_OK, also if there is none; WHERRY_INVALID; what a write can fail with.
+ *
+ * Blocks: while a program makes ticks of the name.
+ * Transaction: the one that is open, else its own.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_forget(wherry_cron *cron,
+							  const char *name,
+							  int64_t *out_n,
+							  wherry_error *err);
 
 /** Visit what the cron remembers, by target, name and hash. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_list(wherry_cron *cron,

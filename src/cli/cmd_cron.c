@@ -110,6 +110,7 @@ static const wh_command *const words[] = {
 	&wh_cron_create_word,
 	&wh_cron_install_word,
 	&wh_cron_uninstall_word,
+	&wh_cron_forget_word,
 	&wh_cron_list_word,
 	NULL,
 };

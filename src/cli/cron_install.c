@@ -6,6 +6,7 @@
 #include "base/date.h"
 #include "base/env.h"
 #include "cron/cron.h"
+#include "daemon/tick_writer.h"
 #include "schedule/schedule.h"
 
 /* The cron that --cron names, and the delayed queue that --queue names. */
@@ -312,6 +313,63 @@ const wh_command wh_cron_uninstall_word = {
 	.run = run_uninstall,
 };
 
+/* ---- forget ---- */
+
+static wh_exit run_forget(wh_args *args)
+{
+	const char *name = wh_operand(args, 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	cron_session s;
+	int64_t n = 0;
+	wherry_code code;
+	wh_exit status;
+
+	if (!wh_confirm(args, "forget what was made of the schedules named '%s'", name))
+		return WH_EXIT_USAGE;
+	status = enter(&s, args, OPENS_CRON);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_cron_forget(s.cron, name, &n, &err);
+	if (code != WHERRY_OK) {
+		status = wh_call_failed(args, code, &err);
+	} else if (!n) {
+		status = wh_complain(NULL, "the table '%s' has no schedule '%s'",
+				     cron_of(args), name);
+	} else {
+		(void)printf(wh_arg_on(args, "json") ? "{\"forgotten\":%" PRId64 "}\n"
+						     : "%" PRId64
+						       " schedule%s forgotten\n",
+			     n, wh_plural(n));
+		wh_audit(args->command->name, wh_operand(args, 0), name, n);
+	}
+	leave(&s);
+	return status;
+}
+
+static const wh_option forget_options[] = {
+	CRON_OPTION,
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cron_forget_word = {
+	.name = "cron forget",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--cron TABLE] [--yes] [--json]",
+	.brief = "Forget a schedule that was removed, or that a wrong clock silenced",
+	.help = "Removes the schedules of this name from the table, with the time up to which "
+		"their ticks were made. If a program still makes their ticks, it starts again "
+		"with the first time after now. Messages of ticks stay where they are.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry cron forget sqlite:shop.db report --yes\n",
+	.options = forget_options,
+	.plain = true,
+	.run = run_forget,
+};
+
 /* ---- list ---- */
 
 enum { NAME, SCHEDULE, ZONE, SENDS_TO, NEXT, ACTIVE, UNTIL, HASH, COLUMNS };
@@ -327,18 +385,26 @@ static const wh_table_column columns[COLUMNS] = {
 	[HASH] = {"HASH", 32, false, NULL},
 };
 
-/* The time of the next tick, and the offset of its local time from UTC.  0: there is no
- * next tick, or it is unknown. */
+/*
+ * The time of the next tick, and the offset of its local time from UTC.  0: there is no
+ * next tick, or it is unknown.
+ *
+ * If the clock was ahead, `wherry run` makes no tick until the time up to which it has
+ * made them.
+ */
 static int64_t next_tick(const wherry_cron_entry *entry, int32_t *out_offset_s)
 {
+	bool fires = strcmp(entry->target, WH_TICK_TARGET) == 0;
+	int64_t at_us = 0, after_us = wh_now(&wh_env_system);
 	wherry_schedule *schedule = NULL;
-	int64_t at_us = 0;
+
+	if (fires && entry->until_us > after_us)
+		after_us = entry->until_us;
 
 	if (entry->active && entry->schedule &&
 	    wherry_schedule_parse(entry->schedule, entry->zone, &schedule, NULL) ==
 		    WHERRY_OK &&
-	    wherry_schedule_next(schedule, wh_now(&wh_env_system), &at_us, NULL) !=
-		    WHERRY_OK)
+	    wherry_schedule_next(schedule, after_us, &at_us, NULL) != WHERRY_OK)
 		at_us = 0;
 	*out_offset_s = at_us ? wh_schedule_offset(schedule, at_us) : 0;
 	wherry_schedule_free(schedule);

@@ -9,6 +9,7 @@
 extern const wh_command wh_cron_create_word;
 extern const wh_command wh_cron_install_word;
 extern const wh_command wh_cron_uninstall_word;
+extern const wh_command wh_cron_forget_word;
 extern const wh_command wh_cron_list_word;
 
 #endif

@@ -222,6 +222,24 @@ wherry_code wh_cron_active(const wh_cron_place *place, wh_cron_other *out,
 			 NULL, err);
 }
 
+wherry_code wherry_cron_forget(wherry_cron *cron, const char *name, int64_t *out_n,
+			       wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code;
+	wh_param param;
+	int64_t n = 0;
+
+	if (!cron || !name)
+		return wh_fail(err, WHERRY_INVALID, "no cron, or no name to forget");
+	param = WH_TEXT_PARAM("name", wh_view_of(name));
+	code = wh_db_run(cron->store.db, cron->own.forget, &param, 1, NULL, NULL, &n,
+			 err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = n;
+	return wh_cron_failed(cron, code, err);
+}
+
 /* ---- listing ---- */
 
 /* Entries that were read, copied so that they outlive the statement. */

@@ -19,6 +19,7 @@
 	X(retire_others, "retire-others", WH_CRON_GIVEN)
 
 #define WH_CRON_ADMIN(X) \
+	X(forget, "forget", "name") \
 	X(list, "list", "")
 
 #define WH_CRON_GROUPS(G) \

@@ -195,13 +195,21 @@ static int64_t delivery(const wherry_tick *tick)
 	return wh_floor_div(us, 1000) * 1000;
 }
 
-/* May the tick have been done already?  Yes if it is not later than the last tick made.
- * A clock cannot decide this: a consumer's clock may be ahead, and the database's clock
- * may have been set back. */
+/*
+ * May the tick have been done already?  No if it is later than the last tick made.
+ *
+ * Nor if it is due more than this later: then its message, if it is gone, was removed by
+ * somebody else, or the clock was far ahead when the tick was made.  A shorter time
+ * decides nothing: a consumer's clock may be ahead, and the database's clock may have
+ * been set back.
+ */
+#define FAR_US (3600LL * WH_SECOND)
+
 static bool may_be_done(const wh_cron_place *place, const wherry_tick *tick)
 {
 	return place->until_us &&
-	       wh_floor_div(tick->at_us, 1000) * 1000 <= place->until_us;
+	       wh_floor_div(tick->at_us, 1000) * 1000 <= place->until_us &&
+	       delivery(tick) <= wh_later(place->now_us, FAR_US);
 }
 
 typedef struct offers {
@@ -392,48 +400,64 @@ typedef struct scheduling {
 	wh_cron_ahead *how;
 } scheduling;
 
-/* Collect ticks for the times after from_us up to now + ahead_us, and at least one after
- * now. */
-static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ticks,
-			   size_t *out_n, wherry_error *err)
+/* Append ticks for the times after from_us and up to to_us that are not later than now +
+ * ahead_us; the first one after now may be later. */
+static wherry_code collect(const scheduling *s, int64_t from_us, int64_t to_us,
+			   wherry_tick *ticks, size_t *n, wherry_error *err)
 {
 	int64_t now_us = s->in.place.now_us, at_us = from_us;
 	wherry_code code;
 
-	for (*out_n = 0; *out_n < WH_CRON_TICKS_MOST; (*out_n)++) {
+	for (; *n < WH_CRON_TICKS_MOST; ++*n) {
 		bool needed = at_us <= now_us;
 
 		code = wh_cron_next(s->how->schedule, at_us, &at_us, err);
 		if (code != WHERRY_OK)
 			return code;
-		if (at_us == WH_NEVER ||
+		if (at_us == WH_NEVER || at_us > to_us ||
 		    (!needed && at_us > wh_later(now_us, s->how->ahead_us)))
 			break;
-		ticks[*out_n] = (wherry_tick){.at_us = at_us,
-					      .body = s->how->body,
-					      .body_len = s->how->body_len};
+		ticks[*n] = (wherry_tick){.at_us = at_us,
+					  .body = s->how->body,
+					  .body_len = s->how->body_len};
 	}
 	return WHERRY_OK;
+}
+
+/* Collect ticks that were not made yet, and behind them those whose message may be
+ * gone. */
+static wherry_code collect_all(scheduling *s, wherry_tick *ticks, wherry_error *err)
+{
+	installing *in = &s->in;
+	int64_t from_us = 0;
+	wherry_code code = wh_cron_begin(&in->place, s->how->schedule, s->how->catch_up,
+					 &from_us, err);
+
+	if (code == WHERRY_OK)
+		code = collect(s, from_us, WH_NEVER, ticks, &in->n, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (in->n == WH_CRON_TICKS_MOST)
+		s->how->up_to_us = ticks[in->n - 1].at_us;
+	return from_us > in->place.now_us
+		       ? collect(s, in->place.now_us, from_us, ticks, &in->n, err)
+		       : WHERRY_OK;
 }
 
 static wherry_code install_schedule(void *ctx, wherry_error *err)
 {
 	scheduling *s = ctx;
 	wherry_tick *ticks = calloc(WH_CRON_TICKS_MOST, sizeof(*ticks));
-	int64_t from_us = 0;
 	wherry_code code = ticks ? wh_cron_look(&s->in.place, err) : wh_oom(err);
 
-	if (code == WHERRY_OK)
-		code = wh_cron_begin(&s->in.place, s->how->schedule, s->how->catch_up,
-				     &from_us, err);
-	if (code == WHERRY_OK)
-		code = collect(s, from_us, ticks, &s->in.n, err);
+	s->in.n = 0;
 	s->in.ticks = ticks;
+	s->how->up_to_us = 0;
+	if (code == WHERRY_OK)
+		code = collect_all(s, ticks, err);
 	if (code == WHERRY_OK)
 		code = install(&s->in, err);
 	s->how->created = s->in.created;
-	s->how->up_to_us =
-		ticks && s->in.n == WH_CRON_TICKS_MOST ? ticks[s->in.n - 1].at_us : 0;
 	free(ticks);
 	return code;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/plan.h"
+#include "schedule/schedule.h"
 
 static const char *const target_names[] = {"outbox", "queue", "delayed"};
 static const char *const field_names[WH_TICK_FIELDS] = {"table", "name", "type",
@@ -70,6 +71,12 @@ bool wh_tick_has_headers(wh_tick_to to)
 
 /* ---- comparing ---- */
 
+/* Has the tz database changed since the first schedule was made? */
+static bool same_zone(const wherry_schedule *a, const wherry_schedule *b)
+{
+	return a && b ? wh_zone_same(a->zone, b->zone) : a == b;
+}
+
 static bool same_text(const wh_plan_text *a, const wh_plan_text *b)
 {
 	return a->value && b->value ? strcmp(a->value, b->value) == 0
@@ -82,6 +89,7 @@ bool wh_plan_cron_same(const wh_plan_cron *a, const wh_plan_cron *b)
 		    a->catch_up == b->catch_up && a->n_headers == b->n_headers &&
 		    same_text(&a->database, &b->database) && same_text(&a->at, &b->at) &&
 		    same_text(&a->zone, &b->zone) && same_text(&a->table, &b->table) &&
+		    same_zone(a->schedule, b->schedule) &&
 		    wh_plan_same_settings(a->config, b->config);
 
 	for (int i = 0; same && i < WH_TICK_FIELDS; i++)

@@ -166,7 +166,8 @@ static wherry_code take_range(reading *r, int *out_first, int *out_last)
 	if (code != WHERRY_OK)
 		return code;
 	if (r->at < r->end && *r->at == '/')
-		*out_last = is_weekday(r) ? 6 : f->most; /* 5/15 is 5-59/15 */
+		/* 5/15 is 5-59/15; 7/2 is Sunday and no other day. */
+		*out_last = is_weekday(r) && *out_first < 7 ? 6 : f->most;
 	if (!take_char(r, '-'))
 		return WHERRY_OK;
 	code = take_value(r, out_last);

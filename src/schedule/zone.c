@@ -257,3 +257,19 @@ wh_span wh_zone_span(const wh_zone *zone, int64_t at_s)
 	}
 	return span;
 }
+
+bool wh_zone_same(const wh_zone *a, const wh_zone *b)
+{
+	int64_t at_s = WH_TIME_FIRST;
+
+	if (!a || !b)
+		return a == b;
+	while (at_s <= WH_TIME_LAST) {
+		wh_span one = wh_zone_span(a, at_s), other = wh_zone_span(b, at_s);
+
+		if (one.offset_s != other.offset_s)
+			return false;
+		at_s = one.end < other.end ? one.end : other.end;
+	}
+	return true;
+}

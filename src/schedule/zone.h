@@ -57,6 +57,10 @@ wherry_code wh_zone_read(const char *name, const void *data, size_t len, wh_zone
 void wh_zone_free(wh_zone *zone); /* NULL is fine */
 const char *wh_zone_name(const wh_zone *zone);
 
+/* Do both zones have the same offset at all times?  Their names may differ.  Two NULL
+ * zones are the same. */
+bool wh_zone_same(const wh_zone *a, const wh_zone *b);
+
 /* The span that contains an instant: Unix time in seconds, WH_TIME_FIRST to
  * WH_TIME_LAST. */
 wh_span wh_zone_span(const wh_zone *zone, int64_t at_s);

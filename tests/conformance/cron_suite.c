@@ -586,6 +586,77 @@ static void a_clock_that_was_set_back_repeats_no_tick_of_a_schedule(void **state
 	expect_ticks(f, "120000");
 }
 
+static int64_t drop_all(fixture *f)
+{
+	const wherry_delayed_filter filter = WHERRY_DELAYED_FILTER(.prefix = prefix);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	WHERRY_PASS(wherry_delayed_drop_many(f->queue, &filter, &n, &err));
+	return n;
+}
+
+/* The JVM library's own cron removes ticks of another hash, and an operator a queue's messages. */
+static void ticks_whose_messages_others_removed_are_made_again(void **state)
+{
+	static const double times[] = {1800, 7200, 10800};
+	fixture *f = *state;
+
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", NULL, 48 * HOUR_US, WHERRY_CATCH_UP_NONE), 4);
+	assert_int_equal(drop_all(f), 4);
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", NULL, 48 * HOUR_US, WHERRY_CATCH_UP_NONE), 4);
+	expect_ticks(f, "120000 180000 120000 180000");
+	at(f, 2 * 3600);
+	handle(f, "x");
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", NULL, 48 * HOUR_US, WHERRY_CATCH_UP_ALL), 1);
+	assert_int_equal(drop_all(f), 4);
+	at(f, 0);
+	assert_int_equal(install(f, prefix, "A", "abc", times), 3);
+	assert_int_equal(drop_all(f), 3);
+	/* The tick at half past ten may have been done. */
+	assert_int_equal(install(f, prefix, "A", "abc", times), 2);
+	expect_ticks(f, "120000 130000");
+}
+
+static void a_clock_that_was_a_year_ahead_silences_no_schedule(void **state)
+{
+	fixture *f = *state;
+
+	assert_int_equal(schedule(f, "@hourly", NULL, 2 * HOUR_US, WHERRY_CATCH_UP_NONE),
+			 2);
+	expect_ticks(f, "110000 120000");
+	at(f, 365 * 86400.0 + 600);
+	assert_int_equal(schedule(f, "@hourly", NULL, 2 * HOUR_US, WHERRY_CATCH_UP_NONE),
+			 2);
+	at(f, 600);
+	assert_int_equal(schedule(f, "@hourly", NULL, 4 * HOUR_US, WHERRY_CATCH_UP_NONE),
+			 2);
+	expect_ticks(f, "110000 120000 130000 140000 110000 120000");
+}
+
+static void a_schedule_that_is_forgotten_begins_anew(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	fixture *f = *state;
+	int64_t n = 0;
+
+	assert_int_equal(install_one(f, "A", "a", 100), 1);
+	assert_int_equal(install(f, "other", "A", "b", (const double[]){100}), 1);
+	at(f, 100);
+	handle(f, "a");
+	at(f, 0);
+	assert_int_equal(install_one(f, "A", "a", 100), 0);
+	WHERRY_PASS(wherry_cron_forget(f->cron, prefix, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wherry_cron_forget(f->cron, prefix, &n, &err));
+	assert_int_equal(n, 0);
+	assert_int_equal(install_one(f, "A", "a", 100), 1);
+	assert_int_equal(install(f, "other", "A", "b", (const double[]){100}), 0);
+}
+
 /* Install a schedule of each hour at 10:00, come back at 14:20, and count the ticks that are due. */
 static void come_back(fixture *f, wherry_catch_up catch_up, const char *wanted)
 {
@@ -724,6 +795,9 @@ int cron_suite_run(const char *layout, const outbox_backend *const *backends,
 		cmocka_unit_test(
 			ticks_that_are_delivered_at_one_time_are_installed_one_by_one),
 		cmocka_unit_test(a_clock_that_was_set_back_repeats_no_tick_of_a_schedule),
+		cmocka_unit_test(ticks_whose_messages_others_removed_are_made_again),
+		cmocka_unit_test(a_clock_that_was_a_year_ahead_silences_no_schedule),
+		cmocka_unit_test(a_schedule_that_is_forgotten_begins_anew),
 		cmocka_unit_test(
 			a_configuration_that_comes_back_has_its_later_ticks_again),
 		cmocka_unit_test(

@@ -107,6 +107,11 @@ static wherry_code cron_install_schedule(world *w, wherry_error *err)
 	return code;
 }
 
+static wherry_code cron_forget(world *w, wherry_error *err)
+{
+	return wherry_cron_forget(w->cron, "p", &w->out.number[0], err);
+}
+
 static wherry_code cron_uninstall(world *w, wherry_error *err)
 {
 	return wherry_cron_uninstall(w->cron, w->delayed, "p", "A", &w->out.number[0],
@@ -165,6 +170,7 @@ const operation schedule_operations[] = {
 	{"cron_open", cron_open, NULL, drop_cron, NULL, 0},
 	{"cron_install", cron_install, NULL, NULL, NULL, 0},
 	{"cron_install_schedule", cron_install_schedule, NULL, NULL, NULL, 0},
+	{"cron_forget", cron_forget, install_before, NULL, NULL, 0},
 	{"cron_uninstall", cron_uninstall, install_before, NULL, NULL, 0},
 	{"cron_fire", cron_fire, NULL, NULL, NULL, 0},
 	{"cron_list", cron_list, see_nothing, NULL, NULL, 0},

@@ -121,6 +121,30 @@ remember 'delayed delayed x' 600
 expect "and ticks that are used up" 0 'out:its last tick was due 10m'
 remember 'delayed delayed x' -600
 expect "ticks that wait are well" 0 'out:cron                the ticks of every active'
+"$wherry" cron install "$db" emptied '@every 1h' --queue jobs --ahead 3h >/dev/null 2>&1
+w doctor "$db" --verbose
+expect "ticks that are there are well" 0 'no:emptied'
+sql shop.db "DELETE FROM delayed"
+w doctor "$db"
+expect "the doctor finds that their messages were removed" 1 'out:schedule emptied: ticks were installed for the next' \
+	"out:wherry cron forget $db emptied --yes"
+w cron install "$db" emptied '@every 1h' --queue jobs --ahead 3h
+expect "the next install makes them again" 0 'no:0 ticks'
+w doctor "$db"
+expect "and all is well" 0 'no:emptied'
+remember 'wherry run' -600
+next_ms=$(("$(sql shop.db "UPDATE cron SET schedule = '@every 1h'; SELECT until_ms FROM cron")" / 3600000 * 3600000 + 3600000))
+w cron list "$db" --json
+json "list names no tick that will not be made" "[e['unix'] if 'unix' in e else e['next'][:16] for e in l] ==
+	['$(date -u -d "@$((next_ms / 1000))" +%FT%R)']"
+w cron forget "$db" report </dev/null
+expect "forgetting asks first" 2 'err:--yes'
+w cron forget "$db" report --yes
+expect "a schedule is forgotten" 0 'is:1 schedule forgotten' 'err:event=operator'
+w cron forget "$db" report --yes
+expect "and unknown then" 1 "err:has no schedule 'report'"
+w doctor "$db"
+expect "and the doctor does not ask for it" 0 'no:report'
 remember 'my program' 600
 expect "what a program of its own does is not judged" 0 'out:cron                the ticks of every active'
 

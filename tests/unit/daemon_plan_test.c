@@ -579,9 +579,46 @@ static void an_entry_that_is_printed_can_be_read_again(void **state)
 	wh_buf_clear(&text);
 }
 
+/* Read an entry whose zone Test/Zone is this zone of the system's tz database. */
+static void read_zone(const wherry_temp *folder, const char *zone, wh_plan *plan)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096);
+	char target[200];
+
+	(void)snprintf(target, sizeof(target), "/usr/share/zoneinfo/%s", zone);
+	(void)unlink(folder->path);
+	assert_int_equal(symlink(target, folder->path), 0);
+	WHERRY_PASS(read_text("cron: [{name: n, database: 'sqlite:a', at: '@daily', "
+			      "zone: Zone, queue: {name: q}}]\n",
+			      plan, &problems, &err));
+	wh_buf_clear(&problems);
+}
+
+static void an_entry_whose_zone_has_new_rules_is_another_one(void **state)
+{
+	wh_plan old, same, changed;
+	wherry_temp folder;
+
+	(void)state;
+	(void)wherry_temp_make(&folder, "Zone");
+	assert_int_equal(setenv("TZDIR", folder.dir, 1), 0);
+	read_zone(&folder, "Etc/GMT-2", &old);
+	read_zone(&folder, "Etc/GMT-2", &same);
+	read_zone(&folder, "Etc/GMT-3", &changed);
+	assert_true(wh_plan_cron_same(&old.crons[0], &same.crons[0]));
+	assert_false(wh_plan_cron_same(&old.crons[0], &changed.crons[0]));
+	assert_int_equal(unsetenv("TZDIR"), 0);
+	wh_plan_clear(&old);
+	wh_plan_clear(&same);
+	wh_plan_clear(&changed);
+	wherry_temp_clear(&folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_entry_whose_zone_has_new_rules_is_another_one),
 		cmocka_unit_test(the_smallest_file_is_a_relay_and_where_to_listen),
 		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
 		cmocka_unit_test(what_is_wrong_is_told_with_its_place),

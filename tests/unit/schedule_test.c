@@ -85,6 +85,9 @@ static void crontab_expressions_name_their_times(void **state)
 	       "2026-01-09T00:00:00Z");
 	expect("0 0 * * 7", NULL, from, "2026-01-04T00:00:00Z 2026-01-11T00:00:00Z");
 	expect("0 0 * * 0", NULL, from, "2026-01-04T00:00:00Z 2026-01-11T00:00:00Z");
+	expect("0 0 * * 7/2", NULL, from, "2026-01-04T00:00:00Z 2026-01-11T00:00:00Z");
+	expect("0 0 * * MON,7/1", NULL, from,
+	       "2026-01-04T00:00:00Z 2026-01-05T00:00:00Z 2026-01-11T00:00:00Z");
 	expect("0 0 * * */3", NULL, from,
 	       "2026-01-03T00:00:00Z 2026-01-04T00:00:00Z 2026-01-07T00:00:00Z");
 }

@@ -112,5 +112,9 @@ UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @u
 {place}
 UPDATE {table} WITH (ROWLOCK) SET active = 0 {others};
 
+-- name: forget
+-- All schedules of a name, for all targets.
+DELETE FROM {table} WITH (ROWLOCK) WHERE name = :name;
+
 -- name: list
 SELECT target, name, hash, until_ms, active, schedule, "zone", sends_to FROM {table} ORDER BY target, name, hash, bytes;

@@ -88,6 +88,10 @@ UPDATE {table} SET active = false
 WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
   AND hash OPERATOR(pg_catalog.<>) :hash::text AND active;
 
+-- name: forget
+-- All schedules of a name, for all targets.
+DELETE FROM {table} WHERE name OPERATOR(pg_catalog.=) :name::text;
+
 -- name: list
 SELECT target, name, hash, until_ms, active::integer::bigint, schedule, zone, sends_to FROM {table}
 ORDER BY target, name, hash;

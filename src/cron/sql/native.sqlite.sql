@@ -73,6 +73,10 @@ UPDATE {table} SET active = 0, until_ms = min(until_ms, :until) {this};
 UPDATE {table} SET active = 0
 WHERE target = :target AND name = :name AND hash <> :hash AND active = 1;
 
+-- name: forget
+-- All schedules of a name, for all targets.
+DELETE FROM {table} WHERE name = :name;
+
 -- name: list
 SELECT target, name, hash, until_ms, active, schedule, zone, sends_to
 FROM {table} ORDER BY target, name, hash;
