@@ -364,7 +364,9 @@ wherry_code wh_wal_make(wh_wal *wal, wherry_error *err)
 {
 	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
 
-	return run(wal, "make-slot", &slot, 1, NULL, NULL, err);
+	wherry_code code = run(wal, "name-slot", &slot, 1, NULL, NULL, err);
+
+	return code == WHERRY_OK ? run(wal, "make-slot", NULL, 0, NULL, NULL, err) : code;
 }
 
 static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)

@@ -72,5 +72,8 @@ SELECT count(*) FROM wherry_dead WHERE outbox = :name;
 -- name: drop-slot
 SELECT sim_drop_slot(:slot);
 
--- name: make-slot
+-- name: name-slot
 SELECT :slot;
+
+-- name: make-slot
+SELECT 1;

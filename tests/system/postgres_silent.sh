@@ -47,6 +47,36 @@ ends 20 "$wherry" status "$(silent_at 3)" --set db.answer_timeout=500ms
 check "a command ends with an error" [ "$status" -ne 0 ]
 check "which says what happened" grep -q 'the server sent nothing for .* ms' err
 
+# ---- several hosts ----
+
+# This host accepts connections and says nothing.
+mkdir mute
+python3 - "$tmp/mute/.s.PGSQL.5432" 9>&- 8>&- <<'END' &
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen(64)
+time.sleep(300)
+END
+mute=$!
+until_true 20 test -S mute/.s.PGSQL.5432
+hosts() { # HOST...: a URL with these hosts
+	local IFS=,
+
+	echo "postgres://wherry@/postgres?host=$*&connect_timeout=1&target_session_attrs=read-write"
+}
+ends 20 "$wherry" status "$(hosts "$tmp/mute" "$folder")"
+check "a silent host is passed over" [ "$status" -eq 0 ]
+ends 20 "$wherry" status "$(hosts "$tmp/mute" "$tmp/nowhere" "$tmp/mute" "$folder")"
+check "so are two, and one that refuses" [ "$status" -eq 0 ]
+ends 20 "$wherry" status "$(hosts "$tmp/mute" "$tmp/mute")"
+check "silent hosts alone end a command" [ "$status" -ne 0 ]
+check "which says so" grep -q 'no answer in time' err
+put 2
+ends 20 "$wherry" relay "$(hosts "$tmp/mute" "$folder")" null: --until-empty
+check "a relay delivers by the host that answers" [ "$status" -eq 0 ]
+kill "$mute"
+
 # ---- relays ----
 
 relays() { # ENGINE N...: each of these answers is the last one

@@ -54,14 +54,24 @@ json "and once it is delivered, for no time" \
 w relay "$url" stdout: --until-empty --timeout 60s
 expect "the other engine goes on where this one stopped" 0 "is:" "err:0 delivered"
 
+# Slots whose name begins so which standbys do not copy, though the server could tell them to.
+left_behind() {
+	sql "SELECT count(*) FROM pg_replication_slots AS s WHERE slot_name LIKE 'wherry_$1%'
+		AND to_jsonb(s) ->> 'failover' = 'false'"
+}
+
+check "a standby may copy the slot that the relay made" is "$(left_behind outbox)" 0
+
 # ---- nothing is marked ----
 
 w init "$url" --table kept --stream
 expect "init makes publication and slot" 0
+check "a standby may copy it" is "$(left_behind kept)" 0
 check "so they are there" test -n "$(slot kept)"
 sql "INSERT INTO kept(topic, payload) VALUES ('before', '{}')"
 stream --table kept --on-done keep
 json "the first run delivers what is in the table" 'len(l) == 1 and d["topic"] == "before"'
+check "a standby may copy the slot that this run made in its place" is "$(left_behind kept)" 0
 sql "BEGIN; INSERT INTO kept(topic, payload) VALUES ('gone', '{}');
      DELETE FROM kept WHERE topic = 'gone'; COMMIT"
 stream --table kept --on-done keep

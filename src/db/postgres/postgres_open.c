@@ -49,18 +49,45 @@ static int64_t limit_us(const postgres_db *s)
 	return left < limit ? left : limit;
 }
 
-/* Wait until libpq is connected.  libpq's blocking connect reports no SQLSTATE; verbose
- * messages contain it, and they must be requested before connecting. */
+/* Which of a URL's hosts libpq tries. */
+typedef struct trying {
+	char host[256], port[8];
+} trying;
+
+static trying tried(PGconn *conn)
+{
+	const char *host = PQhost(conn), *port = PQport(conn);
+	trying t;
+
+	(void)snprintf(t.host, sizeof(t.host), "%s", host ? host : "");
+	(void)snprintf(t.port, sizeof(t.port), "%s", port ? port : "");
+	return t;
+}
+
+static bool same(const trying *a, const trying *b)
+{
+	return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0;
+}
+
+/* Wait until libpq is connected; each host has its own time.  libpq's blocking connect
+ * reports no SQLSTATE; verbose messages contain it, and they must be requested before
+ * connecting. */
 static wherry_code wait_for(postgres_db *s, wherry_error *err)
 {
 	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), limit_us(s));
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+	trying before = tried(s->conn);
 
 	while (next != PGRES_POLLING_OK) {
 		struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
-		int64_t left_us = by_us - wh_monotonic(&wh_env_system);
+		trying now = tried(s->conn);
+		int64_t left_us;
 		int n;
 
+		if (!same(&now, &before))
+			by_us = wh_later(wh_monotonic(&wh_env_system), limit_us(s));
+		before = now;
+		left_us = by_us - wh_monotonic(&wh_env_system);
 		if (next == PGRES_POLLING_FAILED || PQstatus(s->conn) == CONNECTION_BAD)
 			return wh_postgres_refused(s, err);
 		if (next == PGRES_POLLING_WRITING)
@@ -99,9 +126,7 @@ static void name_it(postgres_db *s)
 		       host ? host : "");
 }
 
-/* Connect with these options, in the form of PQconnectdbParams().  s->conn is set also on
- * failure. */
-static wherry_code connect_with(postgres_db *s, const char *const *keywords,
+static wherry_code connect_once(postgres_db *s, const char *const *keywords,
 				const char *const *values, wherry_error *err)
 {
 	wherry_code code;
@@ -115,6 +140,106 @@ static wherry_code connect_with(postgres_db *s, const char *const *keywords,
 	code = wait_for(s, err);
 	if (code == WHERRY_OK)
 		name_it(s);
+	return code;
+}
+
+/* Cut element nth out of a list with commas.  A list of fewer elements stays: one port may
+ * be that of all hosts. */
+static void cut_element(char *list, size_t nth)
+{
+	char *begin = list, *end;
+
+	for (; nth && begin; nth--) {
+		begin = strchr(begin, ',');
+		begin = begin ? begin + 1 : NULL;
+	}
+	if (!begin || !strchr(list, ','))
+		return;
+	end = strchr(begin, ',');
+	if (end)
+		memmove(begin, end + 1, strlen(end));
+	else
+		begin[-1] = 0;
+}
+
+/* Element nth of a list with commas; of a list of one element, always that one. */
+static wh_view element(const char *list, size_t nth)
+{
+	const char *begin = list;
+
+	for (; nth && strchr(begin, ','); nth--)
+		begin = strchr(begin, ',') + 1;
+	return (wh_view){begin, strcspn(begin, ",")};
+}
+
+static bool is_element(const char *list, size_t nth, const char *text)
+{
+	wh_view e = element(list, nth);
+
+	return e.len == strlen(text) && memcmp(e.ptr, text, e.len) == 0;
+}
+
+enum { HOST, HOSTADDR, PORT, HOST_OPTIONS };
+
+static const char *const host_options[HOST_OPTIONS] = {"host", "hostaddr", "port"};
+
+/* Leave the host that libpq tried last out of the lists.  False: it is the only one. */
+static bool drop_silent(PGconn *conn, char *lists[HOST_OPTIONS])
+{
+	const trying silent = tried(conn);
+	const char *names = *lists[HOST] ? lists[HOST] : lists[HOSTADDR];
+	size_t n = 1, nth = 0;
+
+	for (const char *p = strchr(names, ','); p; p = strchr(p + 1, ','))
+		n++;
+	while (nth < n && !(is_element(names, nth, silent.host) &&
+			    is_element(lists[PORT], nth, silent.port)))
+		nth++;
+	if (n == 1 || nth == n)
+		return false;
+	for (int i = 0; i < HOST_OPTIONS; i++)
+		cut_element(lists[i], nth);
+	return true;
+}
+
+/* How many options PQconnectdbParams() gets at most. */
+enum { OPTIONS_MOST = 100 };
+
+/*
+ * Connect with these options, in the form of PQconnectdbParams().  s->conn is set also on
+ * failure.
+ *
+ * If a host does not answer in its time, libpq would never try the next one, so it is asked
+ * again without that host.
+ */
+static wherry_code connect_with(postgres_db *s, const char *const *keywords,
+				const char *const *values, wherry_error *err)
+{
+	const char *more[OPTIONS_MOST + HOST_OPTIONS + 1] = {NULL};
+	const char *more_values[OPTIONS_MOST + HOST_OPTIONS + 1] = {NULL};
+	wherry_code code = connect_once(s, keywords, values, err);
+	char *lists[HOST_OPTIONS] = {NULL};
+	size_t n = 0;
+
+	if (code != WHERRY_TIMEOUT)
+		return code;
+	for (; keywords[n] && n < OPTIONS_MOST; n++) {
+		more[n] = keywords[n];
+		more_values[n] = values[n];
+	}
+	for (int i = 0; i < HOST_OPTIONS; i++) {
+		lists[i] = option_of(s->conn, host_options[i]);
+		more[n + (size_t)i] = host_options[i];
+		more_values[n + (size_t)i] = lists[i];
+	}
+	while (code == WHERRY_TIMEOUT && lists[HOST] && lists[HOSTADDR] && lists[PORT] &&
+	       limit_us(s) > 0 && drop_silent(s->conn, lists)) {
+		PQfinish(s->conn);
+		wh_error_clear(err);
+		code = connect_once(s, more, more_values, err);
+	}
+	for (int i = 0; i < HOST_OPTIONS; i++)
+		free(lists[i]);
 	return code;
 }
 

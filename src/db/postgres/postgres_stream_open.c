@@ -63,16 +63,27 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 	return code;
 }
 
+/* Ask for the slot.  From version 17 on, standbys can keep a copy of it (FAILOVER), so that
+ * the relay continues on a standby that became the primary. */
 static wherry_code begin_slot(postgres_stream *s, bool snapshot, wherry_error *err)
 {
+	enum { HAS_FAILOVER = 170000 };
 	char *name = PQescapeIdentifier(s->link.conn, s->slot, strlen(s->slot));
+	bool follows = PQserverVersion(s->link.conn) >= HAS_FAILOVER;
 	char sql[200];
 	int sent;
 
 	if (!name)
 		return wh_oom(err);
-	(void)snprintf(sql, sizeof(sql), "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s",
-		       name, snapshot ? "EXPORT_SNAPSHOT" : "NOEXPORT_SNAPSHOT");
+	if (follows)
+		(void)snprintf(sql, sizeof(sql),
+			       "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput "
+			       "(SNAPSHOT '%s', FAILOVER)",
+			       name, snapshot ? "export" : "nothing");
+	else
+		(void)snprintf(sql, sizeof(sql),
+			       "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", name,
+			       snapshot ? "EXPORT_SNAPSHOT" : "NOEXPORT_SNAPSHOT");
 	PQfreemem(name);
 	sent = PQsendQuery(s->link.conn, sql);
 	s->creating = sent;

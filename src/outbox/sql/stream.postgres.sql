@@ -198,5 +198,17 @@ SELECT count(*) FROM {wherry_dead} WHERE outbox = :name;
 SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 WHERE slot_name = :slot::text AND NOT active;
 
+-- name: name-slot
+SELECT set_config('wherry.slot', :slot::text, false);
+
 -- name: make-slot
-SELECT slot_name::text FROM pg_create_logical_replication_slot(:slot::text, 'pgoutput');
+-- From version 17 on, standbys can keep a copy of the slot (failover); without a standby that asks
+-- for it this costs nothing.
+DO $$ BEGIN
+  IF current_setting('server_version_num')::integer >= 170000 THEN
+    EXECUTE 'SELECT pg_create_logical_replication_slot($1, ''pgoutput'', failover => true)'
+      USING current_setting('wherry.slot')::name;
+  ELSE
+    PERFORM pg_create_logical_replication_slot(current_setting('wherry.slot')::name, 'pgoutput');
+  END IF;
+END $$;
