@@ -57,6 +57,9 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 	}
 	if (code == WHERRY_OK)
 		return WH_GO_ON;
+	/* A session that became read only: the URL may name another server that is not. */
+	if (code == WHERRY_READONLY && r->from)
+		code = WHERRY_CLOSED;
 	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX) {
 		why->code = code;
 		return WH_FATAL;

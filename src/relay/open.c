@@ -486,6 +486,14 @@ static wherry_code reopen_failed(const wherry_relay *r, wherry_code code)
 	return code;
 }
 
+/* The relay has used this database before.  While a cluster fails over, or an operator
+ * works on a server, it may refuse the login, lack the database, or be read only. */
+static bool moves(wherry_code code)
+{
+	return code == WHERRY_DENIED || code == WHERRY_NOTFOUND ||
+	       code == WHERRY_READONLY;
+}
+
 static void file_is_there(wherry_relay *r)
 {
 	if (!r->awaits_file)
@@ -515,8 +523,9 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	r->store = NULL;
 	r->db = NULL;
 	code = open_db(r, err);
-	if (code == WHERRY_OK)
-		code = open_source(r, err);
+	if (code != WHERRY_OK)
+		return moves(code) ? WHERRY_CLOSED : reopen_failed(r, code);
+	code = open_source(r, err);
 	if (code != WHERRY_OK)
 		return reopen_failed(r, code);
 	file_is_there(r);

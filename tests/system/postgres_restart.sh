@@ -100,6 +100,31 @@ wait "$stopped"
 end_relay
 sql "DROP TRIGGER wait ON outbox"
 
+# ---- a server that turns read only, and one that refuses the login ----
+
+ask_anyway() { # SQL: as an administrator, also while the server is read only
+	PGOPTIONS='-c default_transaction_read_only=off' sql "$1"
+}
+
+sql "CREATE ROLE mover LOGIN SUPERUSER"
+had=$(grep -o '"id":[0-9]*' out | sort -u | wc -l)
+relay log5 "${url/wherry@/mover@}" file:out --lease 2s
+check "another relay leads" until_true 20 grep -q event=leading log5
+sql "ALTER SYSTEM SET default_transaction_read_only = on" && sql "SELECT pg_reload_conf()" >/dev/null
+check "the server turns read only" until_true 20 answers "SHOW default_transaction_read_only" on
+PGOPTIONS='-c default_transaction_read_only=off' put
+check "its relay says so" until_true 20 grep -q 'event=database-trouble.*read.only' log5
+ask_anyway "ALTER SYSTEM RESET default_transaction_read_only"
+ask_anyway "ALTER ROLE mover NOLOGIN"
+ask_anyway "SELECT pg_reload_conf()" >/dev/null
+ask_anyway "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'mover'" >/dev/null
+check "and that it may not log in" until_true 20 grep -q 'event=database-trouble.*not permitted to log in' log5
+ask_anyway "ALTER ROLE mover LOGIN"
+check "when both are over it delivers" until_true 30 delivered $((had + 1))
+end_relay
+check "it was one relay" test $? -eq 0
+until_true 20 answers "SHOW default_transaction_read_only" off
+
 # ---- a standby ----
 
 "${server_user[@]}" "$bin/pg_basebackup" -h "$folder" -U wherry -D "$folder/standby" -R -c fast \
