@@ -20,12 +20,17 @@
 	X(offer_many_absent, "offer-many-absent", "kind now messages bodies")
 
 #define WH_DELAYED_POLL(X) \
-	X(poll, "poll", "kind now limit token lasts") \
+	X(poll, "poll", "kind now limit token lasts most") \
 	X(next_due, "next-due", "kind now")
 
 /* Polls messages behind a time and an id; see store/anchor.h. */
 #define WH_DELAYED_ANCHOR(X) \
-	X(poll_after, "poll-after", "kind now limit token lasts after_at after_id")
+	X(poll_after, "poll-after", "kind now limit token lasts most after_at after_id")
+
+/* Leases messages that had all their attempts, of the first that are due: "poll" passes over
+ * them. */
+#define WH_DELAYED_EXHAUSTED(X) \
+	X(poll_exhausted, "poll-exhausted", "kind now limit token lasts most")
 
 /* Settles messages that were polled or read.  Each statement except "versions" returns
  * the ids that it settled. */
@@ -73,7 +78,7 @@
 
 #define WH_DELAYED_GROUPS(G) \
 	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
-	G(anchor, WH_DELAYED_ANCHOR) \
+	G(anchor, WH_DELAYED_ANCHOR) G(exhausted, WH_DELAYED_EXHAUSTED) \
 	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) \
 	G(strays, WH_DELAYED_STRAYS) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
 	G(dead, WH_DELAYED_DEAD)

@@ -12,7 +12,10 @@
 enum {
 	LIMIT_MOST = 10000,
 	LEASE_STANDARD_US = 30000000, /* 30 s */
-	TOKEN_LEN = 80                /* Room for "ID.VERSION.LOCK". */
+	TOKEN_LEN = 80,               /* Room for "ID.VERSION.LOCK". */
+	/* Messages that one poll makes dead, at most.  Nobody waits longer for a message because
+	 * many others had all their attempts. */
+	DEAD_MOST = 1000
 };
 
 /* ---- messages that were read ---- */
@@ -116,6 +119,7 @@ typedef struct polling {
 	char lock[WH_UUID_LEN + 1];
 	bool full; /* Look at all messages. */
 	wh_delayed_batch batch;
+	size_t n_dead; /* Messages that became dead. */
 } polling;
 
 /* Order messages by due time, then by id.  A statement returns rows in any order. */
@@ -188,6 +192,7 @@ static wherry_code lease(polling *p, wherry_error *err)
 		WH_INT_PARAM("limit", p->options.limit - (int64_t)first),
 		WH_TEXT_PARAM("token", wh_view_of(p->lock)),
 		WH_INT_PARAM("lasts", wh_ms(p->options.lease_us)),
+		WH_INT_PARAM("most", p->options.max_attempts),
 		WH_INT_PARAM("after_at", delayed->after_ms),
 		WH_INT_PARAM("after_id", delayed->after_id),
 	};
@@ -199,7 +204,7 @@ static wherry_code lease(polling *p, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_db_run(
 			db, p->full ? delayed->own.poll : delayed->own.poll_after, params,
-			p->full ? 5 : 7, wh_delayed_take, &p->batch, NULL, err);
+			p->full ? 6 : 8, wh_delayed_take, &p->batch, NULL, err);
 	if (code != WHERRY_OK || !delayed->own.poll_after)
 		return code;
 	if (p->full)
@@ -234,10 +239,41 @@ static wherry_code make_exhausted_dead(polling *p, bool *out_any, wherry_error *
 					    err);
 	if (code == WHERRY_OK) {
 		batch->n = kept;
+		p->n_dead += n;
 		*out_any = n > 0;
 	}
 	free(done.ids);
 	free(ids);
+	return code;
+}
+
+/* Make messages dead that the poll passed over because they had used up their attempts.  They
+ * become dead as a set: one after another, each statement would walk over the index entries
+ * of those before it. */
+static wherry_code make_passed_over_dead(polling *p, wherry_error *err)
+{
+	wherry_delayed *delayed = p->delayed;
+	wh_delayed_ids exhausted = {.n = 0}, done = {.n = 0};
+	char lock[WH_UUID_LEN + 1];
+	wherry_code code;
+
+	new_lock(delayed->store.db->env, lock);
+	const wh_param params[] = {
+		wh_delayed_kind_param(delayed),
+		wh_delayed_now_param(delayed),
+		WH_INT_PARAM("limit", DEAD_MOST),
+		WH_TEXT_PARAM("token", wh_view_of(lock)),
+		WH_INT_PARAM("lasts", wh_ms(p->options.lease_us)),
+		WH_INT_PARAM("most", p->options.max_attempts),
+	};
+
+	code = wh_db_run(delayed->store.db, delayed->own.poll_exhausted, params, 6,
+			 wh_delayed_take_id, &exhausted, NULL, err);
+	if (code == WHERRY_OK && exhausted.n)
+		code = wh_delayed_make_dead(delayed, lock, exhausted.ids, exhausted.n, 1,
+					    NULL, &done, err);
+	free(done.ids);
+	free(exhausted.ids);
 	return code;
 }
 
@@ -255,11 +291,15 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 		code = lease(p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
 			code = make_exhausted_dead(p, &again, err);
+		again = again && p->n_dead < DEAD_MOST;
 		/* Look at all messages if there were too few: some may have come back or
 		 * been committed late. */
 		if (!again && !p->full && wh_anchor_is_cheap(&p->delayed->anchor))
 			p->full = again = true;
 	}
+	if (code == WHERRY_OK && p->options.max_attempts &&
+	    p->delayed->own.poll_exhausted)
+		code = make_passed_over_dead(p, err);
 	return code;
 }
 

@@ -62,6 +62,31 @@ static void a_message_that_was_given_back_dies_with_its_reason(void **state)
 			 1);
 }
 
+/* One after another, each would walk over the index entries of those before it. */
+static void exhausted_messages_become_dead_as_a_set_and_stop_no_poll(void **state)
+{
+	enum { MANY = 1250, AT_ONCE = 1000 };
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_fixture *f = *state;
+	char key[16];
+
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	for (int i = 0; i < MANY; i++) {
+		(void)snprintf(key, sizeof(key), "k%d", i);
+		(void)delayed_offer(f, key, "bad", -9);
+	}
+	WHERRY_PASS(wherry_db_commit(f->db, &err));
+	delayed_raw(f, "UPDATE later SET attempts = 2, last_error = 'no route'");
+	(void)delayed_offer(f, "good", "good", 0);
+	polls_twice_at_most(f, 1, "good");
+	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later_dead"), AT_ONCE);
+	polls_twice_at_most(f, 1, "");
+	assert_int_equal(
+		delayed_int(f, "SELECT count(*) FROM later_dead WHERE attempts = 2 AND "
+			       "last_error = 'no route'"),
+		MANY);
+}
+
 static void make_all_dead(delayed_fixture *f, int64_t n, const char *bodies)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -188,6 +213,7 @@ static void a_rolled_back_death_never_was(void **state)
 const delayed_case delayed_dead_cases[] = {
 	DELAYED_CASE(a_message_dies_when_its_attempts_are_used_up),
 	DELAYED_CASE(a_message_that_was_given_back_dies_with_its_reason),
+	DELAYED_CASE(exhausted_messages_become_dead_as_a_set_and_stop_no_poll),
 	DELAYED_CASE(a_dead_letter_is_listed_and_its_key_is_free),
 	DELAYED_CASE(a_dead_letter_is_retried_in_its_old_place),
 	DELAYED_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead),

@@ -243,12 +243,14 @@ SELECT m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."creat
 FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
 
 -- name: poll
+-- unused: most
 -- Lease messages, in one statement.  A message that was polled or given back before gets a row in
 -- TABLE_tries, others write to the library's table alone.
 {leased}
 {leased_first};
 
 -- name: poll-after
+-- unused: most
 -- The same, beginning behind the message that was polled last: index entries before it, of messages
 -- that are gone, are not read (a_poll_does_not_read_what_was_polled_before).
 {leased}

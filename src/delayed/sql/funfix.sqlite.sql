@@ -144,6 +144,7 @@ WHERE d."lockUuid" IS NOT NULL OR d."scheduledAt" > d."scheduledAtInitially"
                          THEN min({table_tries}.attempts, 999999999) + 1 ELSE excluded.attempts END;
 
 -- name: poll
+-- unused: most
 -- Lease messages; the part "shown" says what "note-poll" wrote of them.
 UPDATE {table} SET "lockUuid" = :token, "scheduledAt" = {until}
 WHERE id IN (SELECT id FROM ({due}))

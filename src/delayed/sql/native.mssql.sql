@@ -90,21 +90,30 @@ l.id
 
 -- include: mssql.offer_many.sql
 
--- part: leased
+-- part: leased_table
 -- Lease messages.  The attempt is counted before it is made.  A row that still has a token is one
 -- whose lease expired.  The condition on the row is for servers that know no READPAST and wait
--- instead: the row may have been leased meanwhile.  A procedure leases nothing that had all its attempts
--- (@most; 0: any number); of those of the library, poll.c looks at what it got.
+-- instead: the row may have been leased meanwhile.
 DECLARE @leased TABLE(id BIGINT NOT NULL, "key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
                       offered BIGINT NOT NULL, at BIGINT NOT NULL, version BIGINT NOT NULL, due BIGINT NOT NULL,
                       attempts INT NOT NULL, token VARCHAR(36) NOT NULL, error NVARCHAR(500) NULL,
                       body VARBINARY(MAX) NOT NULL);
+
+-- part: lease
 UPDATE t SET "lockUuid" = @token, due_at = t."scheduledAt", "scheduledAt" = @later,
   attempts = CASE WHEN t.attempts < 1000000000 THEN t.attempts + 1 ELSE t.attempts END,
   last_error = CASE WHEN t."lockUuid" IS NOT NULL THEN N'its lease expired before it was acknowledged'
                     ELSE t.last_error END
 OUTPUT inserted.id, inserted."pKey", inserted."scheduledAtInitially", inserted."scheduledAt", inserted."createdAt",
   inserted.due_at, inserted.attempts, inserted."lockUuid", inserted.last_error, inserted.payload INTO @leased
+
+-- part: not_exhausted
+-- A poll passes over those that had all their attempts (@most; 0: any number).
+  AND (@most IS NULL OR @most <= 0 OR l.attempts < @most)
+
+-- part: leased
+{leased_table}
+{lease}
 FROM ({due}) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
 WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND (@most IS NULL OR @most <= 0 OR t.attempts < @most)
 OPTION (LOOP JOIN, FORCE ORDER);
@@ -176,11 +185,29 @@ t.id, t."pKey", t."scheduledAtInitially", t."scheduledAt", t."createdAt", t.due_
 -- name: poll
 {for_kind}
 {for_now}
-DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts, @most INT = 0;
+DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts, @most INT = :most;
 {later}
 {leased}
 SELECT id, "key", offered, at, version, due, attempts, CASE WHEN at <= @now THEN 0 ELSE 1 END, token, error, body
 FROM @leased ORDER BY due, id;
+
+-- part: leased_exhausted
+{lease}
+FROM ({exhausted}) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
+WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND t.attempts >= @most
+OPTION (LOOP JOIN, FORCE ORDER);
+
+-- name: poll-exhausted
+-- If the first message that is due had all its attempts, those of the first 1,000 that had them.  Polls pass
+-- over them, so that they come to be the first.
+{for_kind}
+{for_now}
+DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts, @most INT = :most;
+{later}
+{leased_table}
+IF {first_exhausted}
+{leased_exhausted}
+SELECT id FROM @leased;
 
 -- include: mssql.keys.sql
 

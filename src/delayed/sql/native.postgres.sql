@@ -203,10 +203,9 @@ DECLARE -- due messages, leased for that long, in the order of their times
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   until CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM lease) * 1000.0), 3153600000000),
     253402300799999);
-  due CONSTANT text := concat(' FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
-    ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED');
-  mine bigint[];
-  over bigint[];
+  most CONSTANT bigint := coalesce(nullif(max_attempts, 0), 2147483647);
+  head CONSTANT text := concat('(SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
+    ORDER BY "pKind", "scheduledAt", id LIMIT ');
 BEGIN
   IF coalesce(n, -1) < 0 THEN
     RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
@@ -218,30 +217,34 @@ BEGIN
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
       HINT = 'With 0 no message becomes dead.';
   END IF;
-  -- Of the first that are due, those with all their attempts become dead, until none is left among
-  -- them.  It locks no others (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
-  WHILE max_attempts > 0 LOOP
-    EXECUTE concat('SELECT array_agg(id) FILTER (WHERE attempts < $4), array_agg(id) FILTER (WHERE attempts >= $4)
-      FROM (SELECT id, attempts', due, ') AS m') INTO mine, over USING kind, now_ms, n, max_attempts;
-    EXIT WHEN over IS NULL;
-    EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = ANY ($1) RETURNING *)
+  -- It passes over those with all their attempts, and locks no others
+  -- (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
+  RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
+      "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
+      last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
+                        ELSE last_error END
+    WHERE id = ANY (ARRAY(SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2 AND attempts < $6
+      ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED))
+    RETURNING *)
+  SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
+    attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
+  FROM got ORDER BY due_at, id')
+  USING kind, now_ms, n, gen_random_uuid()::text, until, most;
+  -- They become the first that are due.  Then those among the first 1,000 become dead, in one statement: one after
+  -- another each would walk over the index entries of those before it
+  -- (exhausted_messages_become_dead_as_a_set_and_stop_no_poll).
+  IF max_attempts > 0 THEN
+    EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
+      SELECT id FROM ', live, ' WHERE id = ANY (ARRAY(
+          SELECT h.id FROM ', head, '1000) AS h WHERE h.attempts >= $3 AND (SELECT f.attempts FROM ', head, '1) AS f) >= $3))
+        AND "pKind" || '''' = $1 AND "scheduledAt" <= $2 AND attempts >= $3 FOR UPDATE SKIP LOCKED)) RETURNING *)
     INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
       died_at, last_error)
     SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2,
       CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
            ELSE last_error END
-    FROM gone {replaces_dead}') USING over, now_ms;
-  END LOOP;
-  RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
-      "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
-      last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
-                        ELSE last_error END
-    WHERE id = ANY (', CASE WHEN max_attempts > 0 THEN '$6' ELSE concat('ARRAY(SELECT id', due, ')') END, ')
-    RETURNING *)
-  SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
-    attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
-  FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::text, until, mine;
+    FROM gone {replaces_dead}') USING kind, now_ms, most;
+  END IF;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_settle(action text, queue text, token text, span interval,
   error text, type text, box text)
@@ -444,16 +447,20 @@ id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts
        WHEN attempts OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   "lockUuid", last_error, payload
 
--- part: leased
--- Messages that are due, in order, from …
+-- part: lease
 UPDATE {table} SET
   "lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {until},
   attempts = least(attempts, 999999999) OPERATOR(pg_catalog.+) 1,
   last_error = CASE WHEN "lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
                     ELSE last_error END
 WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
+
+-- part: leased
+-- Messages that are due and may be tried once more, in order, from …
+{lease}
   SELECT id FROM {table}
   WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+    AND (:most::bigint OPERATOR(pg_catalog.=) 0 OR attempts OPERATOR(pg_catalog.<) :most::bigint)
 
 -- part: leased_first
 -- … up to the limit.
@@ -473,6 +480,22 @@ RETURNING {shown}
 {leased}
   AND ROW("scheduledAt", id) OPERATOR(pg_catalog.>) ROW(:after_at::bigint, :after_id::bigint)
 {leased_first};
+
+-- part: first_due
+SELECT id, attempts FROM {table} WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+ORDER BY "pKind", "scheduledAt", id LIMIT
+
+-- name: poll-exhausted
+-- If the first message that is due had all its attempts, those of the first :limit that had them.  Polls pass over
+-- them, so that they come to be the first.
+{lease}
+  SELECT id FROM {table}
+  WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
+      SELECT h.id FROM ({first_due} :limit::bigint) AS h WHERE h.attempts OPERATOR(pg_catalog.>=) :most::bigint
+        AND (SELECT f.attempts FROM ({first_due} 1) AS f) OPERATOR(pg_catalog.>=) :most::bigint))
+    AND {is_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now} AND attempts OPERATOR(pg_catalog.>=) :most::bigint
+  FOR UPDATE SKIP LOCKED))
+RETURNING id;
 
 -- part: own
 id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind}

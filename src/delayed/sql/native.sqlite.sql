@@ -120,18 +120,33 @@ id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts
        WHEN attempts > 0 THEN 3 ELSE 0 END,
   "lockUuid", last_error, payload
 
--- name: poll
--- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
--- has a token is one whose lease expired.
+-- part: lease
 UPDATE {table} NOT INDEXED SET
   "lockUuid" = :token, due_at = "scheduledAt", "scheduledAt" = {until},
   attempts = min(attempts, 999999999) + 1,
   last_error = CASE WHEN "lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
                     ELSE last_error END
+
+-- name: poll
+-- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
+-- has a token is one whose lease expired.
+{lease}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
-             WHERE "pKind" = :kind AND "scheduledAt" <= {at_now}
+             WHERE "pKind" = :kind AND "scheduledAt" <= {at_now} AND (:most = 0 OR attempts < :most)
              ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING {shown};
+
+-- part: first_due
+SELECT id, attempts FROM {table} INDEXED BY {table_time} WHERE "pKind" = :kind AND "scheduledAt" <= {at_now}
+ORDER BY "scheduledAt", id LIMIT
+
+-- name: poll-exhausted
+-- If the first message that is due had all its attempts, those of the first :limit that had them.  Polls pass over
+-- them, so that they come to be the first.
+{lease}
+WHERE (SELECT attempts FROM ({first_due} 1)) >= :most
+  AND id IN (SELECT id FROM ({first_due} :limit) WHERE attempts >= :most)
+RETURNING id;
 
 -- part: own
 -- The + keeps SQLite from an index by kind, by which it would read every message of the queue.

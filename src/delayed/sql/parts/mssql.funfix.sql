@@ -93,6 +93,9 @@ l.id, {scheduled_ms:l} AS due, {version_ms:l} AS version,
   CASE WHEN l."lockUuid" IS NOT NULL OR l."scheduledAt" > l."scheduledAtInitially" THEN 1 ELSE 0 END AS polled,
   {polled_once:l} AS attempts
 
+-- part: not_exhausted
+-- Nothing is said of attempts: poll.c looks at what it got.
+
 -- include: mssql.offer.sql
 
 -- part: no_index
@@ -162,6 +165,7 @@ DECLARE @there INT = (SELECT COUNT(*) FROM {table} AS t JOIN {table_tries} AS s 
 BEGIN TRANSACTION;
 
 -- name: poll
+-- unused: most
 -- Lease messages.  One that was polled or given back before gets a row in TABLE_tries, others write to the
 -- library's table alone.  The conditions of the update are for servers that know no UPDLOCK.
 {for_kind}

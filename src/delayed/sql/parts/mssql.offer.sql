@@ -62,7 +62,7 @@ SELECT TOP (CASE WHEN @limit < 2000 THEN @limit ELSE 2000 END) {due_columns}
 FROM {table} AS e WITH (NOLOCK)
 JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = e.id
 WHERE e."pKind" = @kind AND e."scheduledAt" <= {at_now}
-  AND l."pKind" = @kind AND l."scheduledAt" = e."scheduledAt"
+  AND l."pKind" = @kind AND l."scheduledAt" = e."scheduledAt" {not_exhausted}
 ORDER BY e."scheduledAt", e.id
 
 -- part: for_offers

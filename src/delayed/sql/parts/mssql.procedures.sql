@@ -80,30 +80,39 @@ OUTPUT deleted.id, deleted."pKey", deleted.payload, deleted."scheduledAtInitiall
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
 SELECT id, "key", @kind, body, offered, version, attempts, @now,
 
+-- part: first_exhausted
+(SELECT TOP (1) attempts FROM {table} WITH (NOLOCK) WHERE "pKind" = @kind AND "scheduledAt" <= @now
+ ORDER BY "scheduledAt", id) >= @most
+
+-- part: exhausted
+-- Messages that had all their attempts, of the first 1,000 that are due and that nobody has locked.  They are
+-- chosen by reads that keep no lock, so that no others are locked.
+SELECT l.id FROM (SELECT TOP (1000) e.id, s.attempts
+                  FROM {table} AS e WITH (NOLOCK)
+                  JOIN {table} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = e.id
+                  WHERE e."pKind" = @kind AND e."scheduledAt" <= @now
+                    AND s."pKind" = @kind AND s."scheduledAt" = e."scheduledAt"
+                  ORDER BY e."scheduledAt", e.id) AS f
+JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = f.id
+WHERE f.attempts >= @most AND l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most
+
 -- part: exhausted_text
--- Messages that had all their attempts, of the first that are due and that nobody has locked, become dead: at
--- least of as many as a poll leases.  They are chosen by reads that keep no lock, so that no others are locked.
--- With XACT_ABORT a failure takes back both statements.
+-- If the first message that is due had all its attempts, they become dead.  With XACT_ABORT a failure takes back
+-- both statements.
 SET XACT_ABORT ON;
 {gone}
+IF {first_exhausted}
+BEGIN
 BEGIN TRANSACTION;
 DELETE t {goes}
-FROM (
-  SELECT l.id FROM (SELECT TOP (CASE WHEN @limit > 1000 THEN 2000 ELSE 1000 END) e.id, s.attempts
-                    FROM {table} AS e WITH (NOLOCK)
-                    JOIN {table} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = e.id
-                    WHERE e."pKind" = @kind AND e."scheduledAt" <= @now
-                      AND s."pKind" = @kind AND s."scheduledAt" = e."scheduledAt"
-                    ORDER BY e."scheduledAt", e.id) AS f
-  JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = f.id
-  WHERE f.attempts >= @most AND l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most) AS d
+FROM ({exhausted}) AS d
 JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
 WHERE t."scheduledAt" <= @now
 OPTION (LOOP JOIN, FORCE ORDER);
 {died} CASE WHEN token IS NOT NULL THEN N'its lease expired before it was acknowledged' ELSE error END
 FROM @gone;
-SET @n_dead = @@ROWCOUNT;
 COMMIT TRANSACTION;
+END;
 
 -- part: poll_text
 {leased}
@@ -127,12 +136,10 @@ BEGIN
     THROW 51000, N'@max_attempts must be 0 or more', 1;
   DECLARE @span BIGINT = @lease_ms, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
   {later}
-  DECLARE @n_dead INT = CASE WHEN @max_attempts > 0 THEN 1 ELSE 0 END;
-  -- Until none of the first that are due had all its attempts (no_poll_in_sql_delivers_what_had_its_attempts).
   SET @sql = REPLACE(REPLACE(N{'exhausted_text}, N{'table_dead}, @dead), N{'table}, @live);
-  WHILE @n_dead > 0
-    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @most INT, @n_dead INT OUTPUT',
-      @kind = @kind, @now = @now, @limit = @n, @most = @max_attempts, @n_dead = @n_dead OUTPUT;
+  IF @max_attempts > 0
+    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @most INT', @kind = @kind, @now = @now,
+      @most = @max_attempts;
   SET @sql = REPLACE(N{'poll_text}, N{'table}, @live);
   EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @token VARCHAR(36), @later BIGINT, @most INT',
     @kind = @kind, @now = @now, @limit = @n, @token = @lock, @later = @later, @most = @max_attempts;
