@@ -63,10 +63,10 @@ typedef enum wherry_receive_mode {
 typedef struct wherry_receive_options {
 	size_t size; /* sizeof(wherry_receive_options), so that it can grow */
 	wherry_receive_mode mode;
-	int64_t limit;        /* at most this many messages, up to 10000; 0: 1 */
-	int64_t lease_us;     /* of WHERRY_LEASE, by the database's clock; 0: 30 s */
-	int32_t max_attempts; /* a message whose lease expired after this many attempts dies;
-				 0: it never does */
+	int64_t limit;    /* at most this many messages, up to 10000; 0: 1 */
+	int64_t lease_us; /* of WHERRY_LEASE, by the database's clock; 0: 30 s */
+	int32_t max_attempts; /* a message whose lease expired, or that was given back, after this
+				 many attempts dies.  Messages keep the maximum; 0: theirs */
 } wherry_receive_options;
 
 /* WHERRY_RECEIVE_OPTIONS(.limit = 10), in C */

@@ -20,9 +20,11 @@ typedef struct receiving {
 	wherry_receive_options options;
 	char token[WH_UUID_LEN + 1]; /* Token of the lease; "": without a lease. */
 	wh_queue_batch batch;        /* Messages to visit. */
-	bool full;                   /* Look at all messages. */
-	/* Counts of the last statement: rows, see WH_QUEUE_N_DUE, expired rows. */
-	int64_t n_rows, n_due, n_expired;
+	/* Look at all messages: 1: those that are due are first, 2: ready ones; 0: do not. */
+	int full;
+	/* Counts of the last statement: rows, see WH_QUEUE_N_DUE, expired rows, rows that
+	 * it made dead. */
+	int64_t n_rows, n_due, n_expired, n_dead;
 	int64_t first, last; /* Ids of its first and last row. */
 } receiving;
 
@@ -151,9 +153,11 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		r->n_expired++;
 		return WHERRY_OK;
 	}
-	if (wh_row_int(row, WH_QUEUE_STATE) == WHERRY_DEAD)
+	if (wh_row_int(row, WH_QUEUE_STATE) == WHERRY_DEAD) {
 		/* Its attempts are used up: the statement made it dead. */
+		r->n_dead++;
 		return WHERRY_OK;
+	}
 	return wh_queue_batch_add(&r->batch, row, *r->token ? r->token : NULL, err);
 }
 
@@ -172,6 +176,14 @@ static void move_anchor(receiving *r)
 		queue->after = r->first - 1;
 	else /* No id is lower: look at all messages next time. */
 		queue->anchor.next_full_us = 0;
+}
+
+/* Look at all messages.  Those that are due, because they were given back or delayed, and ready
+ * ones are first in turns: neither keep the others waiting for ever. */
+static void look_at_all(receiving *r)
+{
+	r->queue->due_first = !r->queue->due_first;
+	r->full = r->queue->due_first ? 1 : 2;
 }
 
 /* The limit of messages for the next statement. */
@@ -198,7 +210,7 @@ static wherry_code pick(receiving *r, wherry_error *err)
 	int64_t before = wh_monotonic(db->env);
 	wherry_code code;
 
-	r->n_rows = r->n_due = r->n_expired = 0;
+	r->n_rows = r->n_due = r->n_expired = r->n_dead = 0;
 	code = wh_db_run(db, *r->token ? queue->own.receive : queue->own.take, params,
 			 *r->token ? 6 : 3, take_row, r, NULL, err);
 	if (code != WHERRY_OK)
@@ -232,16 +244,19 @@ static wherry_code receive(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 	bool again = true;
 
-	r->full = wh_anchor_is_due(&r->queue->anchor, r->queue->store.db);
+	if (wh_anchor_is_due(&r->queue->anchor, r->queue->store.db))
+		look_at_all(r);
 	while (code == WHERRY_OK && again) {
 		code = pick(r, err);
-		again = code == WHERRY_OK && r->n_expired;
-		if (again)
+		again = code == WHERRY_OK && (r->n_expired || r->n_dead);
+		if (code == WHERRY_OK && r->n_expired)
 			code = expire(r, err);
 		if (code == WHERRY_OK && !again && !r->full &&
 		    (int64_t)r->batch.n < r->options.limit &&
-		    wh_anchor_is_cheap(&r->queue->anchor))
-			r->full = again = true;
+		    wh_anchor_is_cheap(&r->queue->anchor)) {
+			look_at_all(r);
+			again = true;
+		}
 	}
 	return code == WHERRY_OK ? sort_out_all(r, err) : code;
 }

@@ -65,6 +65,52 @@ static void an_extended_lease_lasts(void **state)
 	queue_ack(f->queue, &got);
 }
 
+static queue_got lease_with(queue_fixture *f, int32_t most, const char *bodies)
+{
+	const wherry_receive_options options =
+		WHERRY_RECEIVE_OPTIONS(.limit = 9, .max_attempts = most);
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got = {.n = 0};
+
+	queue_look_at_all(f);
+	WHERRY_PASS(
+		wherry_queue_receive(f->queue, &options, queue_note, &got, NULL, &err));
+	assert_string_equal(got.bodies, bodies);
+	return got;
+}
+
+static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
+{
+	const wherry_nack innocent = WHERRY_NACK(.innocent = true),
+			  later = WHERRY_NACK(.delay_us = MINUTE_US / 2,
+					      .error = "no route");
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = lease_with(f, 2, "1");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	got = lease_with(f, 2, "1");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+				      &err));
+	/* The maximum is the message's, not that of this call. */
+	got = lease_with(f, 0, "1");
+	WHERRY_PASS(
+		wherry_queue_nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
+	queue_counts(f, "0 0 0 1");
+	(void)queue_send(f, 2);
+	got = lease_with(f, 1, "2");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	queue_counts(f, "0 0 0 2");
+	(void)queue_send(f, 3);
+	got = lease_with(f, 0, "3");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	/* A maximum that is lower than the attempts it had. */
+	(void)lease_with(f, 1, "");
+	queue_counts(f, "0 0 0 3");
+}
+
 static void what_is_given_back_is_first_again(void **state)
 {
 	const wherry_nack innocent = WHERRY_NACK(.innocent = true);
@@ -76,10 +122,12 @@ static void what_is_given_back_is_first_again(void **state)
 		(void)queue_send(f, i);
 	got = queue_lease(f->queue, 3, "1 2 3");
 	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 2, NULL, NULL, &err));
+	queue_look_at_all(f);
 	got = queue_lease(f->queue, 1, "1");
 	assert_int_equal(got.attempts[0], 2);
 	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
 				      &err));
+	queue_look_at_all(f);
 	got = queue_lease(f->queue, 9, "1 2 4");
 	assert_int_equal(got.attempts[0], 2);
 }
@@ -250,6 +298,7 @@ const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(an_acknowledged_message_is_gone),
 	QUEUE_CASE(a_lease_that_ended_is_good_until_another_receives),
 	QUEUE_CASE(an_extended_lease_lasts),
+	QUEUE_CASE(a_message_given_back_after_its_last_attempt_is_dead),
 	QUEUE_CASE(what_is_given_back_is_first_again),
 	QUEUE_NATIVE_CASE(a_nack_with_a_delay_waits_and_says_why),
 	QUEUE_NATIVE_CASE(a_dead_letter_keeps_its_reason_and_can_be_retried),

@@ -4,6 +4,8 @@
  */
 #include "queue_suite.h"
 
+#include <wherry/postgres.h>
+
 #include "postgres/backends.h"
 #include "postgres/claim_costs.h"
 #include "postgres/plan.h"
@@ -78,6 +80,34 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 	queue_fixture_drop(f);
 }
 
+/* The index of leased rows keeps an entry for each one that was acknowledged. */
+static void a_receive_after_an_id_reads_no_ended_lease(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = wherry_postgres_handle(f->db), *report;
+	int64_t before, after;
+	char got[40] = "";
+
+	(void)state;
+	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 5001)");
+	report = take_snapshot(f);
+	assert_true(
+		postgres_exec(conn,
+			      "SELECT wherry_ack('jobs', array_agg(id), max(token)) FROM "
+			      "wherry_receive('jobs', 5000, '1 ms')",
+			      got, sizeof(got)));
+	assert_string_equal(got, "5000");
+	before = postgres_entries_read(f->queue->store.db, "jobs");
+	assert_true(postgres_exec(conn,
+				  "SELECT id FROM wherry_receive('jobs', after => 5000)",
+				  got, sizeof(got)));
+	after = postgres_entries_read(f->queue->store.db, "jobs");
+	assert_string_equal(got, "5001");
+	assert_in_range(after - before, 1, 20);
+	PQfinish(report);
+	queue_fixture_drop(f);
+}
+
 /* The same of claims by relays. */
 static void an_open_snapshot_does_not_slow_claims(void **state)
 {
@@ -102,6 +132,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
 		cmocka_unit_test(an_open_snapshot_does_not_slow_claims),
+		cmocka_unit_test(a_receive_after_an_id_reads_no_ended_lease),
 	};
 
 	if (!postgres_start())

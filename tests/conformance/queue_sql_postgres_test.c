@@ -269,6 +269,56 @@ static void a_queue_goes_on_behind_2_to_the_31(void **state)
 	queue_fixture_drop(f);
 }
 
+/* A call takes the ones or the others first, by chance. */
+static void messages_given_back_in_sql_keep_no_ready_one_waiting(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+
+	(void)state;
+	says(conn, "SELECT count(wherry_send('jobs', '0')) FROM generate_series(1, 9)",
+	     "9");
+	says(conn, "SELECT count(wherry_send('jobs', '1')) FROM generate_series(1, 5)",
+	     "5");
+	says(conn,
+	     "DO $$ DECLARE m record; BEGIN FOR i IN 1..150 LOOP "
+	     "SELECT * INTO m FROM wherry_receive('jobs'); "
+	     "IF m.body = '0' THEN PERFORM wherry_nack('jobs', m.id, m.token, '1 us'); "
+	     "ELSE PERFORM wherry_ack('jobs', m.id, m.token); END IF; "
+	     "END LOOP; END $$",
+	     "");
+	says(conn, "SELECT string_agg(body::text, '') FROM jobs", "000000000");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+static void a_message_given_back_in_sql_after_its_last_attempt_is_dead(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+
+	(void)state;
+	says(conn, "SELECT wherry_send('jobs', '1')", "1");
+	for (int i = 0; i < 2; i++)
+		says(conn,
+		     "SELECT wherry_nack('jobs', id, token, '1 us') FROM "
+		     "wherry_receive('jobs', max_attempts => 2)",
+		     "1");
+	says(conn, "SELECT concat(state, attempts, last_error) FROM jobs",
+	     "42it was given back after its last attempt");
+	/* A producer's maximum counts where a receiver names none. */
+	says(conn, "INSERT INTO jobs(body, max_attempts) VALUES ('2', 1)", "");
+	says(conn,
+	     "SELECT wherry_nack('jobs', id, token, error => 'no route') FROM "
+	     "wherry_receive('jobs')",
+	     "1");
+	says(conn,
+	     "SELECT concat(state, attempts, last_error) FROM jobs WHERE body::text = '2'",
+	     "41no route");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
 /* Upstream's second mover waits for the first, and delivers nothing. */
 static void receivers_pass_over_what_another_transaction_has(void **state)
 {
@@ -284,10 +334,13 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	(void)queue_send_so(f, 3, 50000000, 0);
 	(void)queue_send_so(f, 4, 55000000, 0);
 	queue_minute(f);
+	other->due_first = false;
 	WHERRY_PASS(wherry_db_begin(db, &err));
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 1).bodies, "3");
 	other->anchor.next_full_us = 0;
+	other->due_first = false;
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 2).bodies, "1 4");
+	queue_look_at_all(f);
 	(void)queue_lease(f->queue, 9, "2");
 	(void)queue_lease(f->queue, 9, "");
 	wherry_db_rollback(db);
@@ -558,6 +611,9 @@ int main(void)
 		cmocka_unit_test(a_delay_does_not_depend_on_the_session_time_zone),
 		cmocka_unit_test(functions_in_a_long_block_lease_from_their_call_on),
 		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),
+		cmocka_unit_test(messages_given_back_in_sql_keep_no_ready_one_waiting),
+		cmocka_unit_test(
+			a_message_given_back_in_sql_after_its_last_attempt_is_dead),
 		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
 		cmocka_unit_test(a_late_commit_is_received),
 		cmocka_unit_test(a_sleeping_receiver_is_woken),

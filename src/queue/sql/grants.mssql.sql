@@ -12,7 +12,7 @@
 
 -- part: settled
 -- The columns that receivers and relays write.
-(state, attempts, available_at, lease_token, last_error)
+(state, attempts, max_attempts, available_at, lease_token, last_error)
 
 -- name: clear
 -- What it was granted before on the tables of the queue.

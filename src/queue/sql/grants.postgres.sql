@@ -23,7 +23,7 @@ GRANT SELECT ON {wherry_schema}, {wherry_clock}, {wherry_subscription} TO {role}
 -- Sends and publishes; it cannot read messages, or take them back.
 {schema}
 GRANT INSERT (message_id, topic, correlation_id, reply_to, headers, body, state, available_at,
-  expires_at), SELECT (id) ON {table} TO {role};
+  expires_at, max_attempts), SELECT (id) ON {table} TO {role};
 
 -- name: receiver
 -- Receives and settles, or relays.  A message with headers that cannot be read is inserted again, as

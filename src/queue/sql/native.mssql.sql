@@ -111,6 +111,7 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
     headers        NVARCHAR(MAX) NOT NULL DEFAULT N'{}',
     state          TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 3, 4)),
     attempts       INT NOT NULL DEFAULT 0,
+    max_attempts   INT CHECK (max_attempts > 0),  -- it dies after so many; NULL: the receiver says how many
     available_at   DATETIME2(3),
     expires_at     DATETIME2(3),
     lease_token    NVARCHAR(64) COLLATE Latin1_General_BIN2,
@@ -226,12 +227,14 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 DELETE t FROM {own};
 
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.
+-- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE t SET
-  state = CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN :delay > 0 THEN {after_delay} END,
+  state = CASE WHEN t.attempts - :back >= t.max_attempts THEN 4 WHEN :delay > 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN t.attempts - :back >= t.max_attempts THEN NULL WHEN :delay > 0 THEN {after_delay} END,
   attempts = CASE WHEN t.attempts > :back THEN t.attempts - :back ELSE 0 END,
-  lease_token = NULL, last_error = COALESCE(:error, t.last_error)
+  lease_token = NULL, last_error = COALESCE(:error, t.last_error,
+    CASE WHEN t.attempts - :back >= t.max_attempts THEN N'it was given back after its last attempt' END)
 FROM {own};
 
 -- name: extend
@@ -302,7 +305,7 @@ WHERE {procedures_stale} > 0
 UNION ALL
 SELECT N'the column ' + c.name + N' is missing', N'ALTER TABLE ' + N{'table} + N' ADD ' + c.name + N' ' + c.type + N';'
 FROM (VALUES (N'topic', N'NVARCHAR(255)'), (N'correlation_id', N'NVARCHAR(255)'), (N'reply_to', N'NVARCHAR(255)'),
-             (N'expires_at', N'DATETIME2(3)'), (N'last_error', N'NVARCHAR(2000)')) AS c(name, type)
+             (N'max_attempts', N'INT'), (N'expires_at', N'DATETIME2(3)'), (N'last_error', N'NVARCHAR(2000)')) AS c(name, type)
 WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.name = c.name);
 
 -- name: retry-dead

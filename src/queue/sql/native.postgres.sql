@@ -58,7 +58,7 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000
   AND octet_length(correlation_id) <= 1048576 AND octet_length(reply_to) <= 1048576
   AND pg_catalog.pg_column_size(headers) <= 1048576
   AND CASE WHEN state = 0 THEN available_at IS NULL ELSE state = 4 OR available_at IS NOT NULL END
-  AND (state <> 1 OR lease_token IS NOT NULL)
+  AND (state <> 1 OR lease_token IS NOT NULL) AND max_attempts > 0
   AND created_at >= '1970-01-01 00:00:00+00'::timestamptz AND created_at < '10000-01-01 00:00:00+00'::timestamptz
   AND available_at >= '1970-01-01 00:00:00+00'::timestamptz AND available_at < '10000-01-01 00:00:00+00'::timestamptz
   AND expires_at >= '1970-01-01 00:00:00+00'::timestamptz AND expires_at < '10000-01-01 00:00:00+00'::timestamptz
@@ -242,6 +242,10 @@ DECLARE -- messages leased for that long; lease NULL: deleted by the caller's tr
   -- worker can read become dead.
   box CONSTANT text := @box@ || quote_ident(queue);
   called CONSTANT timestamptz := clock_timestamp();
+  -- As "picked" does it: without `after` those that are due, first or last.
+  due_first CONSTANT boolean := coalesce(after, 0) = 0 AND random() < 0.5;
+  due_last CONSTANT boolean := coalesce(after, 0) = 0 AND NOT due_first;
+  dies CONSTANT text := 'coalesce(attempts > 0 AND attempts >= CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END, false)';
   kind text;
 BEGIN
   @has@
@@ -261,36 +265,39 @@ BEGIN
     SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
       AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
-  due AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = ANY (ARRAY[1, 3])
+  due_first AS MATERIALIZED (
+    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
   ready AS MATERIALIZED (
     SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
       AND (expires_at IS NULL OR expires_at > $7)
-    ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED),
+    ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due_first) FOR UPDATE SKIP LOCKED),
+  due_last AS MATERIALIZED (
+    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
+      AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
+    ORDER BY available_at LIMIT $1 - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED),
   picked AS MATERIALIZED (
     SELECT p.id, p.said = ''{}'' OR p.said ~ ''^\u007b(?:"[^"\\]*"[ ,:]*)*\u007d$'' OR p.said ~ $6 AS readable
-    FROM (SELECT * FROM due UNION ALL SELECT * FROM ready) AS p),
+    FROM (SELECT * FROM due_first UNION ALL SELECT * FROM ready UNION ALL SELECT * FROM due_last) AS p),
   made_dead AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
       last_error = ''headers are not a JSON object of strings''
     WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE NOT readable))),
   got AS (',
     CASE WHEN lease IS NULL THEN concat('DELETE FROM ', box) ELSE concat('UPDATE ', box, ' SET
-      state = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN 4 ELSE 1 END,
+      state = CASE WHEN ', dies, ' THEN 4 ELSE 1 END,
       last_error = CASE WHEN state = 1 THEN ''its lease expired before it was acknowledged''
                         ELSE last_error END,
-      attempts = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN attempts
-                      ELSE least(greatest(attempts, 0), 999999999) + 1 END,
-      lease_token = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3) THEN $4 END,
-      available_at = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3)
-                          THEN $7 + $5 * interval ''1 second'' END') END,
+      attempts = CASE WHEN ', dies, ' THEN attempts ELSE least(greatest(attempts, 0), 999999999) + 1 END,
+      max_attempts = CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END,
+      lease_token = CASE WHEN NOT ', dies, ' THEN $4 END,
+      available_at = CASE WHEN NOT ', dies, ' THEN $7 + $5 * interval ''1 second'' END') END,
     ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
     ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
   USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@,
-    @readable@, called;
+    @readable@, called, due_first, due_last;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -308,15 +315,18 @@ SELECT @.wherry_ack(queue, ARRAY[id], token) = 1 $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint; -- ready again at once, or after the delay; false: the lease is lost
+DECLARE -- ready again at once, or after the delay, or dead after its last attempt; false: the lease is lost
+  tried CONSTANT text := 'greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0)';
+  spent CONSTANT text := concat('coalesce(', tried, ' >= max_attempts, false)');
+  n bigint;
 BEGIN
   @has@
   @delay@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    state = CASE WHEN $3 > 0 THEN 3 ELSE 0 END,
-    available_at = CASE WHEN $3 > 0 THEN clock_timestamp() + $3 * interval ''1 second'' END,
-    attempts = greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0),
-    lease_token = NULL, last_error = coalesce(left($4, 500), last_error)
+    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > 0 THEN 3 ELSE 0 END,
+    available_at = CASE WHEN $3 > 0 AND NOT ', spent, ' THEN clock_timestamp() + $3 * interval ''1 second'' END,
+    attempts = ', tried, ', lease_token = NULL, last_error = coalesce(left($4, 500), last_error,
+      CASE WHEN ', spent, ' THEN ''it was given back after its last attempt'' END)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
   USING id, token, @seconds(delay)@, error, innocent;
   GET DIAGNOSTICS n = ROW_COUNT;
@@ -450,6 +460,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   state          smallint NOT NULL DEFAULT 0
                  CHECK (state = 0 OR state = 1 OR state = 3 OR state = 4),
   attempts       integer NOT NULL DEFAULT 0,
+  max_attempts   integer,            -- it dies after so many; NULL: the receiver says how many
   available_at   timestamptz,
   expires_at     timestamptz,
   lease_token    text,
@@ -570,18 +581,26 @@ DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) :id::bigint AND state OPERATOR(pg_catalog.=) ANY (ARRAY[0, 3]);
 
 -- part: picked
--- The rows that a receive takes: those that are due (with :full), then ready ones above an id.
--- Rows that other transactions have locked are passed over.
-WITH due AS MATERIALIZED (
+-- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
+-- last: neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that
+-- other transactions have locked are passed over.
+WITH due_first AS MATERIALIZED (
   SELECT id FROM {table}
-  WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND {timed}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
     AND available_at OPERATOR(pg_catalog.<=) {now}
   ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 ready AS MATERIALIZED (
   SELECT id FROM {table}
   WHERE state OPERATOR(pg_catalog.=) 0 AND {seq} OPERATOR(pg_catalog.>) :after::bigint
-  ORDER BY {seq} LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
-  FOR UPDATE SKIP LOCKED)
+  ORDER BY {seq} LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
+  FOR UPDATE SKIP LOCKED),
+due_last AS MATERIALIZED (
+  SELECT id FROM {table}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {timed}
+    AND available_at OPERATOR(pg_catalog.<=) {now}
+  ORDER BY available_at LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM ready)
+  FOR UPDATE SKIP LOCKED),
+due AS (SELECT id FROM due_first UNION ALL SELECT id FROM due_last)
 
 -- part: these
 id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
@@ -592,14 +611,14 @@ id, state, attempts, created_at, available_at, expires_at,
   message_id, topic, correlation_id, reply_to, headers, last_error, body
 
 -- part: dies
--- Its lease expired after so many attempts.
-(state OPERATOR(pg_catalog.=) 1 AND :most::bigint OPERATOR(pg_catalog.>) 0
- AND attempts OPERATOR(pg_catalog.>=) :most::bigint)
+-- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
+coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
+  CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false)
 
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
--- which has had so many attempts, dies: its receivers may have died of it.  The last column counts
--- those that were due.
+-- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
+-- receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.  The last column
+-- counts those that were due.
 {picked},
 got AS (
   UPDATE {table} SET
@@ -607,6 +626,7 @@ got AS (
     last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
+    max_attempts = CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer ELSE max_attempts END,
     lease_token = CASE WHEN NOT {dies} THEN :token::text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {these}
@@ -634,13 +654,19 @@ DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
   AND {held};
 
+-- part: spent
+-- With this attempt it had all.
+coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
+
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.
+-- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
-  state = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} END,
+  state = CASE WHEN {spent} THEN 4 WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 AND NOT {spent} THEN {after_delay} END,
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  lease_token = NULL, last_error = coalesce(:error::text, last_error)
+  lease_token = NULL, last_error = coalesce(:error::text, last_error,
+    CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
   AND {held};
 
@@ -725,7 +751,8 @@ SELECT concat('the column ', c.name, coalesce(' has the type ' || format_type(a.
   CASE WHEN a.attnum IS NULL THEN concat('ALTER TABLE ', {'table}, ' ADD COLUMN ', c.name, ' ', c.type, ';')
        ELSE concat('ALTER TABLE ', {'table}, ' ALTER COLUMN ', c.name, ' TYPE ', c.type, ' USING ', c.name, '::', c.type, ';') END
 FROM (VALUES ('id', 'bigint'), ('message_id', 'text'), ('topic', 'text'), ('correlation_id', 'text'), ('reply_to', 'text'),
-             ('headers', 'json'), ('state', 'smallint'), ('attempts', 'integer'), ('available_at', 'timestamp with time zone'),
+             ('headers', 'json'), ('state', 'smallint'), ('attempts', 'integer'), ('max_attempts', 'integer'),
+             ('available_at', 'timestamp with time zone'),
              ('expires_at', 'timestamp with time zone'), ('lease_token', 'text'),
              ('created_at', 'timestamp with time zone'), ('last_error', 'text')) AS c(name, type)
 LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::oid AND a.attname::text = c.name AND NOT a.attisdropped

@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   state          INTEGER NOT NULL DEFAULT 0
                  CHECK (state = 0 OR state = 1 OR state = 3 OR state = 4),
   attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
+  max_attempts   INTEGER CHECK (max_attempts > 0),  -- it dies after so many; NULL: the receiver says how many
   available_at   INTEGER CHECK (available_at BETWEEN 0 AND 253402300799999),
   expires_at     INTEGER CHECK (expires_at BETWEEN 0 AND 253402300799999),
   lease_token    TEXT,
@@ -118,17 +119,21 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body,
 DELETE FROM {table} WHERE id = :id AND (state = 0 OR state = 3);
 
 -- part: these
--- The rows that a receive takes: those that are due (with :full), then ready ones above an id.  SQLite
--- runs the parts of UNION ALL in their order (due_messages_come_before_ready_ones).  An ORDER BY that
--- says so would cost seven times as much: it makes two more temporary tables.
+-- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
+-- last.  SQLite runs the parts of UNION ALL in their order (messages_given_back_and_ready_ones_take_turns).  An
+-- ORDER BY that says so would cost seven times as much: it makes two more temporary tables.
 id IN (
   SELECT id FROM (
     SELECT id FROM {table} INDEXED BY {table_timed}
-    WHERE :full AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
+    WHERE :full = 1 AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
   UNION ALL
   SELECT id FROM (
     SELECT id FROM {table} INDEXED BY {table_ready}
     WHERE state = 0 AND id > :after ORDER BY id LIMIT :limit)
+  UNION ALL
+  SELECT id FROM (
+    SELECT id FROM {table} INDEXED BY {table_timed}
+    WHERE :full = 2 AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
   LIMIT :limit)
 
 -- part: shown
@@ -137,16 +142,17 @@ id, state, attempts, created_at, available_at, expires_at,
   message_id, topic, correlation_id, reply_to, headers, last_error, body
 
 -- part: dies
--- Its lease expired after so many attempts.
-(state = 1 AND :most > 0 AND attempts >= :most)
+-- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
+coalesce(attempts > 0 AND attempts >= CASE WHEN :most > 0 THEN :most ELSE max_attempts END, 0)
 
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
--- which has had so many attempts, dies: its receivers may have died of it.
+-- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
+-- receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.
 UPDATE {table} NOT INDEXED SET
   state = CASE WHEN {dies} THEN 4 ELSE 1 END,
   last_error = CASE WHEN state = 1 THEN 'its lease expired before it was acknowledged' ELSE last_error END,
   attempts = CASE WHEN {dies} THEN attempts ELSE min(max(attempts, 0), 999999999) + 1 END,
+  max_attempts = CASE WHEN :most > 0 THEN :most ELSE max_attempts END,
   lease_token = CASE WHEN NOT {dies} THEN :token END,
   available_at = CASE WHEN NOT {dies} THEN {until} END
 WHERE {these}
@@ -171,13 +177,19 @@ id IN {ids} AND lease_token = :token AND state = 1
 -- name: ack
 DELETE FROM {table} WHERE {own};
 
+-- part: spent
+-- With this attempt it had all.
+coalesce(max(attempts - :back, 0) >= max_attempts, 0)
+
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.
+-- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
-  state = CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN :delay > 0 THEN {after_delay} END,
+  state = CASE WHEN {spent} THEN 4 WHEN :delay > 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN :delay > 0 AND NOT {spent} THEN {after_delay} END,
   attempts = max(attempts - :back, 0),
-  lease_token = NULL, last_error = coalesce(:error, last_error)
+  lease_token = NULL, last_error = coalesce(:error, last_error,
+    CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
 WHERE {own};
 
 -- name: extend

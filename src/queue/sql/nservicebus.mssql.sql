@@ -106,6 +106,7 @@ CREATE TABLE {table_received}(
   row_id       UNIQUEIDENTIFIER NOT NULL,
   state        TINYINT NOT NULL CHECK (state IN (1, 3, 4)),
   attempts     INT NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
+  max_attempts INT,               -- it dies after so many; NULL: the receiver says how many
   available_at DATETIME2(3),
   expires_at   DATETIME2(3),
   lease_token  NVARCHAR(64) COLLATE Latin1_General_BIN2,
@@ -201,14 +202,15 @@ SET @n = @n + @@ROWCOUNT;
 SELECT @n;
 
 -- part: asked
-DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @due BIGINT = 0, @now DATETIME2(3) = {now};
+DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @due BIGINT = 0,
+  @fresh BIGINT = 0, @now DATETIME2(3) = {now};
 DECLARE @from BIGINT = CASE WHEN @full <> 0 THEN CAST(-9223372036854775808 AS BIGINT)
   WHEN @after < 9223372036854775807 THEN @after + 1 ELSE @after END;
 DECLARE @gone TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, expires_at DATETIME2(3), headers NVARCHAR(MAX),
   body VARBINARY(MAX));
 
 -- part: due_first
-(SELECT TOP (@limit) id, row_id FROM {table_received} {taking}
+(SELECT TOP (@limit - @fresh) id, row_id FROM {table_received} {taking}
  WHERE {timed} AND available_at <= @now AND attempts <= 2147483647 ORDER BY available_at, id)
 
 -- part: then_fresh
@@ -221,11 +223,15 @@ BEGIN
     WHERE Due <= @now ORDER BY Due) AS d ON d.RowVersion = t.RowVersion;
   SET @due = @due + @@ROWCOUNT;
 END;
+SET @fresh = @due;
 IF @due < @limit
+BEGIN
   DELETE t OUTPUT deleted.RowVersion, deleted.Id, deleted.Expires, deleted.Headers, deleted.Body INTO @gone
   FROM {table} AS t JOIN (
     SELECT TOP (@limit - @due) RowVersion FROM {table} {taking}
     WHERE RowVersion >= @from AND {whole} ORDER BY RowVersion) AS d ON d.RowVersion = t.RowVersion;
+  SET @fresh = @due + @@ROWCOUNT;
+END;
 
 -- part: in_time
 ({.}expires_at IS NULL OR {.}expires_at > @now)
@@ -243,7 +249,19 @@ SELECT g.id, 0 AS state, 0 AS attempts, CAST(NULL AS DATETIME2(3)) AS created_at
 FROM @gone AS g WHERE g.expires_at <= @now
 
 -- part: dies
-(r.state = 1 AND @most > 0 AND r.attempts >= @most)
+(r.attempts > 0 AND r.attempts >= CASE WHEN @most > 0 THEN @most ELSE r.max_attempts END)
+
+-- part: lease_due
+UPDATE r SET
+  state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+  last_error = CASE WHEN r.state = 1 THEN N'its lease expired before it was acknowledged' ELSE r.last_error END,
+  attempts = CASE WHEN {dies} THEN r.attempts ELSE {again:r} END,
+  max_attempts = CASE WHEN @most > 0 THEN @most ELSE r.max_attempts END,
+  lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
+  available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+OUTPUT inserted.id, inserted.row_id INTO @got
+FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
+WHERE r.state IN (1, 3) AND r.available_at <= @now;
 
 -- name: receive
 -- Lease messages: one transaction moves them, so that they are always in one of the tables.  Expired
@@ -253,22 +271,20 @@ SET XACT_ABORT ON;
 DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
 DECLARE @got TABLE(id BIGINT, row_id UNIQUEIDENTIFIER);
 BEGIN TRANSACTION;
-IF @full <> 0
+IF @full = 1
 BEGIN
-  UPDATE r SET
-    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN r.state = 1 THEN N'its lease expired before it was acknowledged' ELSE r.last_error END,
-    attempts = CASE WHEN {dies} THEN r.attempts ELSE {again:r} END,
-    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
-  OUTPUT inserted.id, inserted.row_id INTO @got
-  FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
-  WHERE r.state IN (1, 3) AND r.available_at <= @now;
+  {lease_due}
   SET @due = @@ROWCOUNT;
 END;
 {then_fresh}
-INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token, created_at, headers, body)
-SELECT g.id, g.row_id, 1, 1, @until, g.expires_at, @token, {sent_at:g}, g.headers, g.body
+IF @full = 2 AND @fresh < @limit
+BEGIN
+  {lease_due}
+  SET @due = @due + @@ROWCOUNT;
+END;
+INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token, max_attempts,
+                             created_at, headers, body)
+SELECT g.id, g.row_id, 1, 1, @until, g.expires_at, @token, CASE WHEN @most > 0 THEN @most END, {sent_at:g}, g.headers, g.body
 FROM @gone AS g WHERE {in_time:g};
 INSERT INTO @got(id, row_id) SELECT g.id, g.row_id FROM @gone AS g WHERE {in_time:g};
 COMMIT TRANSACTION;
@@ -279,20 +295,28 @@ SELECT {shown}, @due FROM (
   UNION ALL
   {late}) AS m ORDER BY m.id;
 
+-- part: take_due
+DELETE r OUTPUT deleted.id, deleted.row_id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at,
+  deleted.expires_at, deleted.headers, deleted.last_error, deleted.body INTO @old
+FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
+WHERE r.state IN (1, 3) AND r.available_at <= @now;
+
 -- name: take
 -- Delete messages and return them: part of the transaction that is open, or for good.
 {asked}
 DECLARE @old TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, state TINYINT, attempts INT, created_at DATETIME2(3),
   available_at DATETIME2(3), expires_at DATETIME2(3), headers NVARCHAR(MAX), last_error NVARCHAR(2000), body VARBINARY(MAX));
-IF @full <> 0
+IF @full = 1
 BEGIN
-  DELETE r OUTPUT deleted.id, deleted.row_id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at,
-    deleted.expires_at, deleted.headers, deleted.last_error, deleted.body INTO @old
-  FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
-  WHERE r.state IN (1, 3) AND r.available_at <= @now;
+  {take_due}
   SET @due = @@ROWCOUNT;
 END;
 {then_fresh}
+IF @full = 2 AND @fresh < @limit
+BEGIN
+  {take_due}
+  SET @due = @due + @@ROWCOUNT;
+END;
 SELECT {shown}, @due FROM (
   SELECT o.id, o.state, o.attempts, o.created_at, o.available_at, o.expires_at, 0 AS expired, o.row_id, o.headers,
     o.last_error, o.body FROM @old AS o
@@ -318,11 +342,13 @@ VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,
 DELETE r FROM {own};
 
 -- name: nack
--- It stays with Wherry's receivers, which know its attempts.
-UPDATE r SET state = 3,
-  available_at = CASE WHEN :delay > 0 THEN {after_delay} ELSE {now} END,
+-- It stays with Wherry's receivers, which know its attempts.  After its last attempt it is dead.
+UPDATE r SET state = CASE WHEN r.attempts - :back >= r.max_attempts THEN 4 ELSE 3 END,
+  available_at = CASE WHEN r.attempts - :back >= r.max_attempts THEN NULL
+    WHEN :delay > 0 THEN {after_delay} ELSE {now} END,
   attempts = CASE WHEN r.attempts > :back THEN r.attempts - :back ELSE 0 END,
-  lease_token = NULL, last_error = COALESCE(:error, r.last_error)
+  lease_token = NULL, last_error = COALESCE(:error, r.last_error,
+    CASE WHEN r.attempts - :back >= r.max_attempts THEN N'it was given back after its last attempt' END)
 FROM {own};
 
 -- name: extend-lease
@@ -418,7 +444,7 @@ FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND LOWER(c.name) = N'headers' AND TYPE_NAME(c.system_type_id) <> N'nvarchar';
 
 -- part: dead_rows
-(SELECT TOP (@limit) id, row_id FROM {table_received} {taking}
+(SELECT TOP (@limit - @fresh) id, row_id FROM {table_received} {taking}
  WHERE state = 4 AND (@id = 0 OR id = @id) AND attempts <= 2147483647 ORDER BY id) AS d ON d.id = r.id AND d.row_id = r.row_id
 WHERE r.state = 4
 

@@ -111,6 +111,7 @@ CREATE TABLE IF NOT EXISTS {table_received}(
   row_id       uuid NOT NULL,
   state        smallint NOT NULL CHECK (state = 1 OR state = 3 OR state = 4),
   attempts     integer NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
+  max_attempts integer,           -- it dies after so many; NULL: the receiver says how many
   available_at timestamptz CHECK (state = 4 OR available_at IS NOT NULL),
   expires_at   timestamptz,
   lease_token  text CHECK (state <> 1 OR lease_token IS NOT NULL),
@@ -220,26 +221,34 @@ later AS (
 SELECT (SELECT pg_catalog.count(*) FROM ready) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later);
 
 -- part: picked
--- The rows that a receive takes: with :full those that were received before or delayed, and are due,
--- and ready ones of any number; else ready ones above a number.  Rows that other transactions have locked are passed over.
-WITH due AS MATERIALIZED (
+-- The rows that a receive takes: with :full those that were received before, and are due, 1: first, 2: last,
+-- those that are delayed and due, and ready ones of any number; else ready ones above a number.  Rows that other transactions have locked are passed over.
+WITH due_first AS MATERIALIZED (
   SELECT id, row_id FROM {table_received}
-  WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND {timed}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
     AND available_at OPERATOR(pg_catalog.<=) {now}
   ORDER BY available_at, id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 later AS MATERIALIZED (
   SELECT id FROM {table.Delayed}
   WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND due OPERATOR(pg_catalog.<=) {now}
-  ORDER BY due LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
+  ORDER BY due LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
   FOR UPDATE SKIP LOCKED),
 ready AS MATERIALIZED (
   SELECT id FROM {table}
   WHERE seq OPERATOR(pg_catalog.>=) CASE WHEN :full::bigint OPERATOR(pg_catalog.<>) 0 THEN -9223372036854775808
     WHEN :after::bigint OPERATOR(pg_catalog.<) 9223372036854775807 THEN :after::bigint OPERATOR(pg_catalog.+) 1
     ELSE :after::bigint END
-  ORDER BY seq LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
+  ORDER BY seq LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
     OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM later)
   FOR UPDATE SKIP LOCKED),
+due_last AS MATERIALIZED (
+  SELECT id, row_id FROM {table_received}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {timed}
+    AND available_at OPERATOR(pg_catalog.<=) {now}
+  ORDER BY available_at, id LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM later)
+    OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM ready)
+  FOR UPDATE SKIP LOCKED),
+due AS (SELECT id, row_id FROM due_first UNION ALL SELECT id, row_id FROM due_last),
 moved AS (
   DELETE FROM {table.Delayed} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM later))
   RETURNING id, headers, body),
@@ -272,9 +281,12 @@ SELECT {shown}, (SELECT pg_catalog.count(*) FROM due) OPERATOR(pg_catalog.+) (SE
 FROM got ORDER BY id
 
 -- part: dies
--- Its lease expired after so many attempts.
-(state OPERATOR(pg_catalog.=) 1 AND :most::bigint OPERATOR(pg_catalog.>) 0
- AND attempts OPERATOR(pg_catalog.>=) :most::bigint)
+-- It had all its attempts: those that the receiver allows, or else those of its last receiver.
+coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
+  CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false)
+
+-- part: allowed
+CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer
 
 -- part: is_due
 -- A number that was given out again is that of two rows, of which another receiver may have one
@@ -292,14 +304,15 @@ again AS (
     last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
+    max_attempts = {allowed} ELSE max_attempts END,
     lease_token = CASE WHEN NOT {dies} THEN :token::text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {is_due}
   RETURNING *),
 kept AS (
   INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token,
-                               created_at, headers, body)
-  SELECT id, row_id, 1, 1, {until}, expires_at, :token::text, created_at, headers, body
+                               max_attempts, created_at, headers, body)
+  SELECT id, row_id, 1, 1, {until}, expires_at, :token::text, {allowed} END, created_at, headers, body
   FROM fresh WHERE NOT {is_expired}
   RETURNING *),
 {both};
@@ -331,12 +344,18 @@ id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :to
 -- name: ack
 DELETE FROM {table_received} WHERE {own};
 
+-- part: spent
+-- With this attempt it had all.
+coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
+
 -- name: nack
--- It stays with Wherry's receivers, which know its attempts.
-UPDATE {table_received} SET state = 3,
-  available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} ELSE {now} END,
+-- It stays with Wherry's receivers, which know its attempts.  After its last attempt it is dead.
+UPDATE {table_received} SET state = CASE WHEN {spent} THEN 4 ELSE 3 END,
+  available_at = CASE WHEN {spent} THEN NULL
+    WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} ELSE {now} END,
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  lease_token = NULL, last_error = coalesce(:error::text, last_error)
+  lease_token = NULL, last_error = coalesce(:error::text, last_error,
+    CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
 WHERE {own};
 
 -- name: extend-lease

@@ -6,8 +6,9 @@
 -- queue that they are given by REPLACE, and run with the rights of their caller.
 
 -- part: due_first
--- The rows that a receive takes: with @full those that are due, then ready ones above an id.
-SELECT TOP (@limit) id FROM {timed_rows}
+-- The rows that a receive takes: ready ones above an id, and those that are due, with @full = 1 first, with 2
+-- last: neither keeps the others waiting for ever.
+SELECT TOP (@limit - @ready) id FROM {timed_rows}
 WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
 
 -- part: then_ready
@@ -15,55 +16,85 @@ SELECT TOP (@limit - @due) id FROM {ready_rows}
 WHERE state = 0 AND id > @after AND {whole} ORDER BY id
 
 -- part: dies
--- Its lease expired after so many attempts.
-(t.state = 1 AND @most > 0 AND t.attempts >= @most)
+-- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
+(t.attempts > 0 AND t.attempts >= CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END)
+
+-- part: lease_due
+UPDATE t SET
+  state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+  last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
+  attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
+  max_attempts = CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END,
+  lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
+  available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+OUTPUT inserted.id INTO @got
+FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+WHERE t.state IN (1, 3) AND t.available_at <= @now;
 
 -- part: lease_rows
--- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
--- which has had so many attempts, dies: its receivers may have died of it.  Each of the two updates
--- is right alone: if the second fails, what the first leased is received again when the lease ends.
+-- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies:
+-- its receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.  Each of
+-- the updates is right alone: if one fails, what another leased is received again when the lease ends.
+DECLARE @ready BIGINT = 0;
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
-IF @full <> 0
+IF @full = 1
 BEGIN
-  UPDATE t SET
-    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
-    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
-    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
-  OUTPUT inserted.id INTO @got
-  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  {lease_due}
   SET @due = @@ROWCOUNT;
 END;
 IF @due < @limit
-  UPDATE t SET state = 1, attempts = {again:t}, lease_token = @token, available_at = @until
+BEGIN
+  UPDATE t SET
+    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
+    max_attempts = CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END,
+    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
+    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
   OUTPUT inserted.id INTO @got
   FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
   WHERE t.state = 0;
+  SET @ready = @@ROWCOUNT;
+END;
+IF @full = 2 AND @ready < @limit
+BEGIN
+  {lease_due}
+  SET @due = @@ROWCOUNT;
+END;
 
 -- part: taken
 deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at, deleted.expires_at,
   deleted.message_id, deleted.topic, deleted.correlation_id, deleted.reply_to, deleted.headers,
   deleted.last_error, deleted.body INTO @got
 
+-- part: take_due
+DELETE t OUTPUT {taken}
+FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+WHERE t.state IN (1, 3) AND t.available_at <= @now;
+
 -- part: take_rows
 -- Delete messages: part of the transaction that is open, or for good.
+DECLARE @ready BIGINT = 0;
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY, state TINYINT, attempts INT, created_at DATETIME2(3),
   available_at DATETIME2(3), expires_at DATETIME2(3), message_id NVARCHAR(255), topic NVARCHAR(255),
   correlation_id NVARCHAR(255), reply_to NVARCHAR(255), headers NVARCHAR(MAX), last_error NVARCHAR(2000),
   body {payload_type});
-IF @full <> 0
+IF @full = 1
 BEGIN
-  DELETE t OUTPUT {taken}
-  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  {take_due}
   SET @due = @@ROWCOUNT;
 END;
 IF @due < @limit
+BEGIN
   DELETE t OUTPUT {taken}
   FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
   WHERE t.state = 0;
+  SET @ready = @@ROWCOUNT;
+END;
+IF @full = 2 AND @ready < @limit
+BEGIN
+  {take_due}
+  SET @due = @@ROWCOUNT;
+END;
 
 -- part: unreadable
 -- The headers are not a JSON object of strings.  An object may begin behind spaces, tabs and newlines.
@@ -179,7 +210,8 @@ BEGIN
   IF @max_attempts < 0
     THROW 50216, N'@max_attempts must be 0 or more', 1;
   SELECT @after = ISNULL(@after, 0), @max_attempts = ISNULL(@max_attempts, 0);
-  DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @lease_ms, @full INT = 1, @due INT = 0, @now DATETIME2(3) = SYSUTCDATETIME(),
+  DECLARE @full INT = CASE WHEN @after > 0 THEN 0 WHEN RAND() < 0.5 THEN 1 ELSE 2 END;
+  DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @lease_ms, @due INT = 0, @now DATETIME2(3) = SYSUTCDATETIME(),
     @until DATETIME2(3), @token NVARCHAR(64), @name NVARCHAR(260) = QUOTENAME(@queue, N'"');
   IF @n > 2000
     SET @n = 2000;
@@ -227,9 +259,12 @@ BEGIN
   SET NOCOUNT ON;
   {find_queue}
   {check_delay}
-  DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET state = @state,
-    available_at = @at, attempts = CASE WHEN @innocent = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
-    lease_token = NULL, last_error = COALESCE(@error, last_error) WHERE id = @id AND lease_token = @token AND state = 1;
+  DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET
+    state = CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN 4 ELSE @state END,
+    available_at = CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN NULL ELSE @at END,
+    attempts = CASE WHEN @innocent = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
+    lease_token = NULL, last_error = COALESCE(@error, last_error,
+      CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN N''it was given back after its last attempt'' END) WHERE id = @id AND lease_token = @token AND state = 1;
     SET @n = @@ROWCOUNT;';
   IF @ms > 0
     SELECT @at = {ms_later}, @state = 3;
