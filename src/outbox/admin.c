@@ -174,8 +174,6 @@ enum {
 	PARKED_BY
 };
 
-enum { TEXTS = 9, NOTE = 40 };
-
 typedef struct visitor {
 	wherry_row_fn visit;
 	void *ctx;
@@ -183,25 +181,16 @@ typedef struct visitor {
 	int64_t last; /* Id of the last visited row. */
 	bool archived, newest;
 	bool bare; /* Read rows without texts, because the database cannot send them. */
-	char notes[TEXTS][NOTE]; /* Used in place of texts that were not sent. */
-	int n_notes;
 } visitor;
 
-/* The text of a column; if the database sent only its length, a note of the length. */
-static const char *text_at(visitor *v, const wh_row *row, int column)
+/* The text of a column, or a note if the database did not send all of it. */
+static const char *text_at(const visitor *v, const wh_row *row, int column)
 {
 	wh_view text = wh_row_bytes(row, column);
-	char *note = v->notes[v->n_notes];
-	int64_t len;
 
-	if (!text.len || text.ptr[0] != 1 || !wh_parse_int(text.ptr + 1, &len) ||
-	    (!v->bare && len <= WH_TEXT_MOST))
-		return text.ptr;
-	v->n_notes = (v->n_notes + 1) % TEXTS;
-	(void)snprintf(
-		note, NOTE,
-		v->bare ? "(%" PRId64 " bytes, unreadable)" : "(%" PRId64 " bytes)", len);
-	return note;
+	if (text.len > WH_TEXT_MOST)
+		return "(over 1048576 bytes)";
+	return v->bare && text.ptr && !text.len ? "(unreadable)" : text.ptr;
 }
 
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
@@ -212,8 +201,8 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.size = sizeof(wherry_message),
 		.message_id = text_at(v, row, MESSAGE_ID),
 		.topic = text_at(v, row, TOPIC),
-		.aggregate_type = text_at(v, row, AGGREGATE_TYPE),
-		.aggregate_id = text_at(v, row, AGGREGATE_ID),
+		.aggregate_type = wh_row_text(row, AGGREGATE_TYPE),
+		.aggregate_id = wh_row_text(row, AGGREGATE_ID),
 		.key = text_at(v, row, KEY),
 		.headers = wh_row_text(row, HEADERS),
 		.trace_id = text_at(v, row, TRACE_ID),

@@ -20,38 +20,21 @@
 	X(headers, WH_TEXT_MOST)                                                         \
 	X(trace_id, WH_TEXT_MOST)
 
-/* Instead of a text that is too long, the database sends its length: after a character 1,
- * or alone if the column is JSON.  Returns that length; 0: the database sent the text. */
-static int64_t length_sent(wh_view text)
+/* A server sends the beginning of a text that is over its limit, one character more than
+ * the limit: so nothing that a producer writes is a signal. */
+static bool too_long(wh_view text, int64_t most)
 {
-	size_t at = text.len && text.ptr[0] == 1;
-	char digits[24];
-	int64_t n;
-
-	if (text.len <= at || text.len >= sizeof(digits) || text.ptr[at] < '1' ||
-	    text.ptr[at] > '9')
-		return 0;
-	memcpy(digits, text.ptr + at, text.len - at);
-	digits[text.len - at] = 0;
-	return wh_parse_int(digits, &n) && n > WH_TEXT_MOST ? n : 0;
-}
-
-/* Length in bytes of a text that is over its limit; 0: it is not. */
-static int64_t too_long(wh_view text, int64_t most)
-{
-	return (int64_t)text.len > most ? (int64_t)text.len : length_sent(text);
+	return (int64_t)text.len > most;
 }
 
 /* True: the text has a flaw, which is written to why. */
 static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
 {
-	int64_t len = text.len ? too_long(text, most) : 0;
-
 	if (!text.len)
 		return false;
-	if (len)
-		wh_buf_printf(why, "%s is %" PRId64 " bytes, the limit is %" PRId64, name,
-			      len, most);
+	if (too_long(text, most))
+		wh_buf_printf(why, "%s is longer than its limit of %" PRId64 " bytes",
+			      name, most);
 	else if (memchr(text.ptr, 0, text.len))
 		wh_buf_printf(why, "%s has a NUL character", name);
 	else if (!wh_utf8_valid(text.ptr, text.len))
@@ -156,9 +139,9 @@ void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
 void wh_flaw_key(wherry_relay *r, const wh_open_row *row)
 {
 	wh_buf_reset(&r->key_text);
-	if ((row->key.len && too_long(row->key, WH_TEXT_MOST)) ||
-	    (row->aggregate_type.len && too_long(row->aggregate_type, WH_TEXT_MOST)) ||
-	    (row->aggregate_id.len && too_long(row->aggregate_id, WH_TEXT_MOST)))
+	if (too_long(row->key, WH_TEXT_MOST) ||
+	    too_long(row->aggregate_type, WH_TEXT_MOST) ||
+	    too_long(row->aggregate_id, WH_TEXT_MOST))
 		return;
 	wh_key_write(&r->key_text, row);
 }

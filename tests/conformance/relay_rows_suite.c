@@ -57,14 +57,14 @@ static const struct {
 } long_values[] = {
 	{"partition_key, payload", "printf('%.*c', 3000000, 'k'), '{}'",
 	 "repeat('k', 3000000), '{}'", NULL,
-	 "partition_key is 3000000 bytes, the limit is 1048576"},
+	 "partition_key is longer than its limit of 1048576 bytes"},
 	{"aggregate_id, payload", "printf('%.*c', 2000000, 'k'), '{}'",
-	 "repeat('k', 2000000), '{}'", NULL, "aggregate_id is 2000000 bytes, the limit"},
+	 "repeat('k', 2000000), '{}'", NULL, "aggregate_id is longer than its limit"},
 	{"headers, payload",
 	 "'{\"a\": \"' || printf('%.*c', 2000000, 'k') || '\"}', '{}'",
 	 "('{\"a\": \"' || repeat('k', 2000000) || '\"}')::json, '{}'",
 	 "CONCAT('{\"a\": \"', REPLICATE(CAST(N'k' AS NVARCHAR(MAX)), 2000000), '\"}'), '{}'",
-	 "headers is 20000"},
+	 "headers is longer than its limit"},
 	{"payload", "zeroblob(20000000)", "decode(repeat('00', 20000000), 'hex')",
 	 "REPLICATE(CAST(N'k' AS NVARCHAR(MAX)), 20000000)", "payload is "},
 };
@@ -100,6 +100,102 @@ static void too_long(relay_fixture *f)
 static void a_row_that_is_too_long_dies_alone(void **state)
 {
 	each_engine(*state, too_long);
+}
+
+/* Texts that look like something to a database, to JSON or to Wherry. */
+static const char *const ordinary_texts[] = {
+	"0",
+	"7",
+	"007",
+	"-1",
+	"1.0",
+	"1048576",
+	"1048577",
+	"3000000",
+	"2147483648",
+	"9223372036854775807",
+	"9223372036854775808",
+	"1e400",
+	"true",
+	"null",
+	"NULL",
+	"NaN",
+	"infinity",
+	"{}",
+	"[1]",
+	"\"a\"",
+	"2026-11-25",
+	"2026-11-25T10:00:00Z",
+	"018f6e2a-0b7e-7c11-8a53-4f3e9a1d2c3b",
+	"01J9ZQ3V7K8M5N6P7Q8R9S0TAB",
+	"507f1f77bcf86cd799439011",
+	"V1StGXR8_Z5jdHi6B-myT",
+	"a@example.org",
+	"https://example.org/a?b=c#d",
+	"a",
+	" ",
+	" a ",
+	"Zo\u00eb",
+	"\u5f20\u4f1f",
+	"\u0645\u062d\u0645\u062f",
+	"a,b",
+	"a;b",
+	"a'b",
+	"a\"b",
+	"a\\b",
+	"\x01",
+	"\x01"
+	"3000000",
+	"\x01"
+	"a",
+	"\x02"
+	"1",
+	"\x1f"
+	"1",
+	"\x7f",
+	"a\tb",
+	"a\nb",
+	"%s",
+	"$1",
+	":name",
+	"{table}",
+	"--",
+	"/* */",
+};
+
+static void ordinary(relay_fixture *f)
+{
+	enum { N = sizeof(ordinary_texts) / sizeof(*ordinary_texts) };
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < N; i++) {
+		const char *text = ordinary_texts[i];
+		const wherry_message message =
+			WHERRY_MESSAGE(.message_id = text, .topic = text, .key = text,
+				       .aggregate_type = text, .aggregate_id = text,
+				       .trace_id = text, .body = "{}",
+				       .body_len = WHERRY_TEXT);
+
+		WHERRY_PASS(wherry_outbox_enqueue(f->box, &message,
+						  WHERRY_OWN_TRANSACTION, NULL, &err));
+	}
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    relay_count(f, WHERRY_DONE) + relay_count(f, WHERRY_DEAD) == N);
+	assert_int_equal(relay_count(f, WHERRY_DONE), N);
+	for (size_t i = 0; i < f->n_events; i++) {
+		const relay_event *event = &f->events[i];
+		const char *text = ordinary_texts[event->id - 1];
+
+		assert_int_equal(strncmp(event->key, text, sizeof(event->key) - 1), 0);
+		assert_int_equal(strncmp(event->topic, text, sizeof(event->topic) - 1),
+				 0);
+	}
+}
+
+static void ordinary_texts_are_delivered_as_they_are(void **state)
+{
+	each_engine(*state, ordinary);
 }
 
 static void out_of_range(relay_fixture *f)
@@ -476,6 +572,7 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(an_ignored_acknowledgement_is_repeated_ever_more_rarely, RELAY_LEASE),
 	RELAY_TEST(a_claimed_message_whose_acknowledgement_is_ignored_dies, RELAY_LEASE),
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
+	RELAY_TEST(ordinary_texts_are_delivered_as_they_are, RELAY_LEASE),
 	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),
 	RELAY_TEST(an_infinite_time_stops_nothing, RELAY_LEASE),
 	RELAY_TEST(a_row_whose_id_is_not_above_zero_dies_alone, RELAY_LEASE),

@@ -46,9 +46,9 @@ WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
 -- As in native.mssql.sql: what is longer than its limit is not sent.  A column may have SQL Server's own
 -- type json.
 CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
-     ELSE NCHAR(1) + CAST(DATALENGTH(message_id) / 2 AS NVARCHAR(20)) END,
+     ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
 CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
-     ELSE NCHAR(1) + CAST(DATALENGTH(topic) / 2 AS NVARCHAR(20)) END,
+     ELSE LEFT(topic, CAST(:long AS INT) + 1) END,
 CASE WHEN {text_limit} THEN aggregate_type END,
 CASE WHEN {text_limit} THEN aggregate_id END,
 CASE WHEN {text_limit} THEN "key" END,

@@ -50,9 +50,9 @@ CASE WHEN {text_limit} THEN partition_key END
 -- What is longer than its limit is not sent: of headers the length comes as a number, and of a
 -- payload nothing (a_row_that_is_too_long_dies_alone).
 CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
-     ELSE NCHAR(1) + CAST(DATALENGTH(message_id) / 2 AS NVARCHAR(20)) END,
+     ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
 CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
-     ELSE NCHAR(1) + CAST(DATALENGTH(topic) / 2 AS NVARCHAR(20)) END,
+     ELSE LEFT(topic, CAST(:long AS INT) + 1) END,
 {key_texts},
 CASE WHEN DATALENGTH(headers) / 2 <= :long THEN headers
      ELSE CAST(DATALENGTH(headers) / 2 AS NVARCHAR(20)) END,
@@ -61,7 +61,7 @@ CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN payload END
 
 -- part: error_text
 CASE WHEN DATALENGTH(last_error) / 2 <= :long THEN last_error
-     ELSE NCHAR(1) + CAST(DATALENGTH(last_error) / 2 AS NVARCHAR(20)) END
+     ELSE LEFT(last_error, CAST(:long AS INT) + 1) END
 
 -- part: sane
 -- The rows that a relay can handle; the payload is not checked, since its limit is a setting.

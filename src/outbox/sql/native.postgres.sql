@@ -35,28 +35,30 @@ coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC L
 SELECT {'table}::regclass::oid::bigint;
 
 -- part: texts
--- What is longer than its limit is not sent: of a text its length comes behind a character 1,
--- of headers as a number, and of a payload nothing (a_row_that_is_too_long_dies_alone).
+-- What is longer than its limit is not sent: of a text its beginning comes, one character longer
+-- than the limit, of headers that as a JSON text, and of a payload nothing
+-- (a_row_that_is_too_long_dies_alone).  So no text that fits is a signal
+-- (ordinary_texts_are_delivered_as_they_are).
 -- Compressed JSON is at most 90 times as long as it takes room, so that only what is large is
 -- looked into.  With :long = -1 no text is sent but plain ASCII that says which row it is: so
 -- rows can be found of which one cannot be converted to UTF-8.
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
-     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+     THEN message_id ELSE left(message_id, :long::integer + 1) END,
 CASE WHEN octet_length(topic) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
-     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+     THEN topic ELSE left(topic, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
-     ELSE chr(1) || octet_length(aggregate_type)::text END,
+     ELSE left(aggregate_type, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
-     ELSE chr(1) || octet_length(aggregate_id)::text END,
+     ELSE left(aggregate_id, :long::integer + 1) END,
 CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
-     ELSE chr(1) || octet_length(partition_key)::text END,
+     ELSE left(partition_key, :long::integer + 1) END,
 CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+     ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 CASE WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
-     ELSE chr(1) || octet_length(trace_id)::text END,
+     ELSE left(trace_id, :long::integer + 1) END,
 CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
           <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
@@ -68,27 +70,27 @@ CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
 CASE WHEN fine THEN message_id
      WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
-     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+     THEN message_id ELSE left(message_id, :long::integer + 1) END,
 CASE WHEN fine THEN topic
      WHEN octet_length(topic) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
-     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+     THEN topic ELSE left(topic, :long::integer + 1) END,
 CASE WHEN fine THEN aggregate_type
      WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
-     ELSE chr(1) || octet_length(aggregate_type)::text END,
+     ELSE left(aggregate_type, :long::integer + 1) END,
 CASE WHEN fine THEN aggregate_id
      WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
-     ELSE chr(1) || octet_length(aggregate_id)::text END,
+     ELSE left(aggregate_id, :long::integer + 1) END,
 CASE WHEN fine THEN partition_key
      WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
-     ELSE chr(1) || octet_length(partition_key)::text END,
+     ELSE left(partition_key, :long::integer + 1) END,
 CASE WHEN fine THEN headers
      WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+     ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 CASE WHEN fine THEN trace_id
      WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
-     ELSE chr(1) || octet_length(trace_id)::text END,
+     ELSE left(trace_id, :long::integer + 1) END,
 CASE WHEN fine THEN payload
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
@@ -106,16 +108,16 @@ octet_length(message_id)::bigint + octet_length(topic) + octet_length(aggregate_
 -- part: error_text
 CASE WHEN octet_length(last_error) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(last_error) <= 1000 AND last_error !~ '[^ -~]'
-     THEN last_error ELSE chr(1) || octet_length(last_error)::text END
+     THEN last_error ELSE left(last_error, :long::integer + 1) END
 
 -- part: key_texts
 -- As in "texts", of the key alone.
 CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
-     ELSE chr(1) || octet_length(aggregate_type)::text END,
+     ELSE left(aggregate_type, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
-     ELSE chr(1) || octet_length(aggregate_id)::text END,
+     ELSE left(aggregate_id, :long::integer + 1) END,
 CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
-     ELSE chr(1) || octet_length(partition_key)::text END
+     ELSE left(partition_key, :long::integer + 1) END
 
 -- part: age
 -- Milliseconds since a row was made; NULL if it says infinity.

@@ -777,20 +777,20 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
 
 -- part: texts
 -- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of a text its length comes behind a character 1, of headers as a number, and of a body
+-- sent: of a text its beginning comes, of headers as a JSON text, and of a body
 -- nothing.  Compressed JSON is at most 90 times as long as it takes room.  With :long = -1 no text
 -- is sent but plain ASCII that says which row it is.
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
-     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+     THEN message_id ELSE left(message_id, :long::integer + 1) END,
 CASE WHEN topic IS NULL THEN {name}
      WHEN octet_length(topic) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
-     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+     THEN topic ELSE left(topic, :long::integer + 1) END,
 ''::text, ''::text, NULL::text,
 CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+     ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 NULL::text,
 CASE WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
      WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::text)

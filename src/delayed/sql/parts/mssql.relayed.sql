@@ -16,11 +16,11 @@ CONCAT({.}"pKind", N'-', {.}id, N'-', {version_ms:.})
 
 -- part: texts
 -- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of the key its length comes behind a character 1, and of a body nothing.  With :long = -1
+-- sent: of the key its beginning comes, and of a body nothing.  With :long = -1
 -- no text is sent but plain ASCII that says which row it is.
 {message_id:t}, N{topic}, N'', N'',
 CASE WHEN DATALENGTH(t."pKey") / 2 <= :long OR t."pKey" NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
-     THEN t."pKey" ELSE NCHAR(1) + CAST(DATALENGTH(t."pKey") / 2 AS NVARCHAR(20)) END,
+     THEN t."pKey" ELSE LEFT(t."pKey", CAST(:long AS INT) + 1) END,
 N'{}', CAST(NULL AS NVARCHAR(255)),
 CASE WHEN {body_bytes:t} <= :body THEN t.payload END
 

@@ -18,10 +18,10 @@ least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
 
 -- part: texts
 -- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of the key its length comes behind a character 1, and of a body nothing.  With :long = -1
+-- sent: of the key its beginning comes, and of a body nothing.  With :long = -1
 -- no text is sent but plain ASCII that says which row it is.
 {message_id}, {topic}::text, ''::text, ''::text,
 CASE WHEN octet_length("pKey") <= :long::bigint OR :long::bigint < 0 AND octet_length("pKey") <= 1000 AND "pKey" !~ '[^ -~]'
-     THEN "pKey" ELSE chr(1) || octet_length("pKey")::text END,
+     THEN "pKey" ELSE left("pKey", :long::integer + 1) END,
 '{}'::text, NULL::text,
 CASE WHEN octet_length(payload) <= :body::bigint THEN payload END

@@ -83,18 +83,18 @@ WHERE k IS NOT NULL;
 -- Numbers of few bytes may be long texts in JSON, so that what is sent may be longer.
 message_id::text,
 CASE WHEN octet_length(topic::text) <= :long::bigint THEN topic
-     ELSE chr(1) || octet_length(topic::text)::text END,
+     ELSE left(topic::text, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_type::text) <= :long::bigint THEN aggregate_type
-     ELSE chr(1) || octet_length(aggregate_type::text)::text END,
+     ELSE left(aggregate_type::text, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_id::text) <= :long::bigint THEN aggregate_id
-     ELSE chr(1) || octet_length(aggregate_id::text)::text END,
+     ELSE left(aggregate_id::text, :long::integer + 1) END,
 CASE WHEN octet_length(key) <= :long::bigint THEN key
-     ELSE chr(1) || octet_length(key)::text END,
+     ELSE left(key, :long::integer + 1) END,
 CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_jsonb(octet_length(headers::text)) END,
+     ELSE pg_catalog.to_jsonb(left(headers::text, :long::integer + 1)) END,
 CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
-     ELSE chr(1) || octet_length(trace_id::text)::text END,
+     ELSE left(trace_id::text, :long::integer + 1) END,
 CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
