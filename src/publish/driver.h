@@ -34,6 +34,9 @@ typedef struct wh_receipt {
 	/* RETRY or REJECTED, and every message may get the same answer: the credentials
 	 * or the path may be wrong. */
 	bool denied;
+	/* RETRY or UNKNOWN because of a condition of the place that the message goes to,
+	 * such as a topic that is missing.  It waits, and no attempt is counted. */
+	bool held;
 	int64_t retry_after_us; /* Wait that the destination asked for; 0: none. */
 	char reason[200];       /* One line; "" if delivered. */
 } wh_receipt;

@@ -44,5 +44,6 @@ void wh_flight_receipt(const wh_flight *f, wh_receipt *out)
 	out->written = f->written;
 	out->own = f->own;
 	out->denied = f->denied;
+	out->held = f->held;
 	out->retry_after_us = f->retry_after_us;
 }

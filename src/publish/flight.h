@@ -15,7 +15,7 @@ typedef struct wh_flight {
 
 	/* The receipt, once the destination knows it; see wh_receipt. */
 	wherry_verdict verdict;
-	bool written, own, denied;
+	bool written, own, denied, held;
 	int64_t retry_after_us;
 	char *reason; /* In memory of the destination; NULL: there is none. */
 } wh_flight;

@@ -121,11 +121,14 @@ static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt
 }
 
 /* The destination may refuse every message: this one waits, and no attempt is counted. */
-static void settle_uncounted(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+static void settle_uncounted(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
+			     const char *why, int64_t now)
 {
 	e->fate = WH_FATE_FAILED;
 	e->uncounted = e->untried = true;
 	e->delay_us = wh_probe_rest_us(r, now);
+	if (receipt->retry_after_us > e->delay_us)
+		e->delay_us = receipt->retry_after_us;
 	wh_report_failure(r, e, now, why);
 	settle_failure(r, e, why, now);
 }
@@ -173,6 +176,14 @@ bool wh_settle_behind(wherry_relay *r, wh_entry *e)
 	return true;
 }
 
+/* Then a place that takes no messages does not mean that the destination is down. */
+static bool took_lately(const wherry_relay *r, int64_t now)
+{
+	enum { LATELY_US = 30000000 };
+
+	return r->report.delivered_us > 0 && now - r->report.delivered_us < LATELY_US;
+}
+
 /* Decide the result of a message that was not delivered. */
 static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			   int64_t now)
@@ -194,10 +205,14 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		take_back(r, e);
 		return;
 	}
-	if (receipt->own || wh_probe_refused(r, e, receipt, now, why))
+	if (receipt->held && !r->destination.down && took_lately(r, now)) {
+		settle_uncounted(r, e, receipt, why, now);
+		return;
+	}
+	if (receipt->own || (wh_probe_refused(r, e, receipt, now, why) && !receipt->held))
 		settle_retry(r, e, receipt, why, now);
 	else
-		settle_uncounted(r, e, why, now);
+		settle_uncounted(r, e, receipt, why, now);
 }
 
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)

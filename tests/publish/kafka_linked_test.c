@@ -383,11 +383,12 @@ static const struct {
 	wherry_code code;       /* unless it is the destination's error */
 } answers[] = {
 	{"MSG_SIZE_TOO_LARGE", WHERRY_REJECTED, WHERRY_OK},
-	{"INVALID_RECORD", WHERRY_REJECTED, WHERRY_OK},
-	{"POLICY_VIOLATION", WHERRY_REJECTED, WHERRY_OK},
-	{"INVALID_TIMESTAMP", WHERRY_REJECTED, WHERRY_OK},
+	/* As long as the topic took no other, it may reject all. */
+	{"INVALID_RECORD", WHERRY_RETRY, WHERRY_OK},
+	{"POLICY_VIOLATION", WHERRY_RETRY, WHERRY_OK},
+	{"INVALID_TIMESTAMP", WHERRY_RETRY, WHERRY_OK},
 	{"THROTTLING_QUOTA_EXCEEDED", WHERRY_THROTTLED, WHERRY_OK},
-	{"TOPIC_AUTHORIZATION_FAILED", 0, WHERRY_DENIED},
+	{"TOPIC_AUTHORIZATION_FAILED", WHERRY_RETRY, WHERRY_OK},
 	{"CLUSTER_AUTHORIZATION_FAILED", 0, WHERRY_DENIED},
 	{"INVALID_REQUIRED_ACKS", 0, WHERRY_INVALID},
 	{"UNSUPPORTED_COMPRESSION_TYPE", 0, WHERRY_INVALID},
@@ -428,6 +429,59 @@ static void each_answer_is_told_for_what_it_is(void **state)
 	}
 }
 
+/* Conditions of a topic, each of which a few messages meet while others are taken. */
+static const struct {
+	const char *name;
+	const char *command; /* For the mock, about the topic "secret". */
+	const char *reason;
+} conditions[] = {
+	{"a missing right", "errors 0 TOPIC_AUTHORIZATION_FAILED 1", "rights"},
+	{"a missing topic", "topic-error secret UNKNOWN_TOPIC_OR_PART", "topic secret"},
+	{"times that are refused", "errors 0 INVALID_TIMESTAMP 1", "clocks"},
+	{"records that are refused", "errors 0 INVALID_RECORD 1", ""},
+};
+
+static void assert_fate(const char *name, wherry_publisher *pub,
+			const wherry_message *msg, bool held, const char *reason)
+{
+	wh_receipt receipt = fate_of(pub, msg);
+
+	if (receipt.verdict != WHERRY_RETRY || receipt.held != held ||
+	    !strstr(receipt.reason, reason))
+		fail_msg("%s: verdict %d, held %d: %s", name, receipt.verdict,
+			 receipt.held, receipt.reason);
+}
+
+static void a_condition_of_a_topic_counts_against_no_message(void **state)
+{
+	enum { DOUBTED = 2 }; /* from here on the message may be to blame */
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++) {
+		wherry_publisher *pub;
+		wherry_message good = numbered(1), bad = numbered(2), next = numbered(3);
+
+		bad.topic = next.topic = "secret";
+		if (i) {
+			kafka_mock_stop(mock);
+			mock = kafka_mock_start(1);
+		}
+		pub = open_kafka(
+			"delivery.timeout.ms=8000&topic.metadata.propagation.max.ms=100");
+		delivers(pub, &good);
+		for (int n = 1; i >= DOUBTED && n < 3; n++) {
+			kafka_mock_tell(mock, "%s", conditions[i].command);
+			assert_fate(conditions[i].name, pub, &bad, false, "");
+		}
+		kafka_mock_tell(mock, "%s", conditions[i].command);
+		assert_fate(conditions[i].name, pub, &bad, true, conditions[i].reason);
+		/* The next one is not even sent. */
+		assert_fate(conditions[i].name, pub, &next, true, "is held");
+		delivers(pub, &good);
+		wherry_publisher_close(pub);
+	}
+}
+
 /* A topic without rights among others is not the end of all. */
 static void a_topic_without_rights_harms_no_others(void **state)
 {
@@ -441,6 +495,7 @@ static void a_topic_without_rights_harms_no_others(void **state)
 	bad.topic = "secret";
 	receipt = fate_of(pub, &bad);
 	assert_int_equal(receipt.verdict, WHERRY_RETRY);
+	assert_true(receipt.held);
 	assert_non_null(strstr(receipt.reason, "rights"));
 	delivers(pub, &good);
 	wherry_publisher_close(pub);
@@ -504,6 +559,7 @@ static void what_is_late_is_unknown_and_what_was_not_sent_is_retried(void **stat
 	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
 	assert_ptr_equal(receipts[1].message, &stuck);
 	assert_int_equal(receipts[1].verdict, WHERRY_RETRY);
+	assert_true(receipts[1].held); /* Its partition took no other one. */
 	assert_non_null(strstr(receipts[1].reason, "not acknowledged within 400ms"));
 	wherry_publisher_close(pub);
 }
@@ -585,6 +641,7 @@ int main(void)
 		KAFKA(without_idempotence_one_of_a_key_is_in_flight),
 		KAFKA(any_compression_arrives_whole),
 		KAFKA(each_answer_is_told_for_what_it_is),
+		KAFKA(a_condition_of_a_topic_counts_against_no_message),
 		KAFKA(a_topic_without_rights_harms_no_others),
 		KAFKA(a_refused_request_is_not_held_against_all_its_messages),
 		KAFKA(what_is_late_is_unknown_and_what_was_not_sent_is_retried),

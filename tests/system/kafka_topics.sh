@@ -48,14 +48,17 @@ wait "$pid"
 
 w init sqlite:shop.db
 w_in '{"n":1}' enqueue sqlite:shop.db --topic nowhere
-w relay sqlite:shop.db "kafka://$broker?$quick" --until-empty --timeout 20s --set retry.attempts=1
-expect "a message for a topic that is not there fails" 3 "err:event=dead"
-w list sqlite:shop.db --state dead --json
+w_in '{"n":2}' enqueue sqlite:shop.db --topic there
+w relay sqlite:shop.db "kafka://$broker?$quick" --until-empty --timeout 4s --set retry.attempts=1 --set retry.cap=200ms
+expect "a topic that is not there is held, and others are delivered" 5 \
+	"err:event=topic-held topic=nowhere" "err:1 delivered, 0 retried, 0 dead"
+w list sqlite:shop.db --state failed --json
+json "no attempt of its message is counted" 'd["attempts"] == 0'
 json "its error names the topic and the way out" \
 	'"topic nowhere: " in d["last_error"] and "create=partitions:3" in d["last_error"]'
 w_in '{"n":1}' enqueue sqlite:shop.db --topic anywhere
 w relay sqlite:shop.db "kafka://$broker?$quick&create=partitions:5,replication:1" --until-empty --timeout 20s
-expect "with create= it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
+expect "with create= it is delivered, and so is the one that was held" 0 "err:2 delivered, 0 retried, 0 dead"
 check "and the topic has as many partitions" made anywhere 5
 
 finish

@@ -134,12 +134,13 @@ start_broker --topic orders 4 --topic secret 1 --deny secret
 to="kafka://$broker?transactional.id=shop"
 enqueue sqlite:mixed.db
 w_in '{"id":"hidden","n":1}' enqueue sqlite:mixed.db --topic secret --id /id
-w relay sqlite:mixed.db "$to" --until-empty --timeout 60s --set retry.attempts=2 --set retry.base=10ms
-expect "a topic without rights takes no others along" 3 "err:200 delivered, 1 retried, 1 dead"
+w relay sqlite:mixed.db "$to" --until-empty --timeout 8s --set retry.attempts=2 --set retry.base=10ms
+expect "a topic without rights takes no others along, and its message waits" 5 \
+	"err:event=topic-held topic=secret" "err:200 delivered, 0 retried, 0 dead"
 out=$(read_topic committed orders)
 json "readers of what is committed see each of them once" "$all_once"
-w list sqlite:mixed.db --state dead --json
-json "the message says why it is dead" '"rights" in d["last_error"]'
+w list sqlite:mixed.db --state failed --json
+json "the message says why it waits" '"rights" in d["last_error"]'
 
 # ---- what cannot be ----
 

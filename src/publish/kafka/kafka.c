@@ -111,6 +111,7 @@ static void kafka_close(wherry_publisher *pub)
 
 	kafka_drop(pub);
 	wh_kafka_topics_clear(&p->topics);
+	wh_kafka_places_clear(&p->places);
 	wh_kafka_exits_free(p->exits);
 	wh_kafka_settings_clear(&p->set);
 	free(p);
@@ -160,7 +161,9 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 {
 	wh_kafka_meaning meaning = wh_kafka_error_find(code)->meaning;
 	bool full = meaning == WH_KAFKA_THROTTLED;
-	char text[200];
+	char text[200], buf[TOPIC_LEN];
+	const char *topic =
+		wh_kafka_topic_of(&p->set, job->flight.message, buf, sizeof(buf));
 
 	if (meaning == WH_KAFKA_INNOCENT)
 		wh_kafka_fail(p); /* This client can send nothing more. */
@@ -170,6 +173,8 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	if (busy || (full && p->open.n))
 		return LATER;
 	wh_kafka_describe_of(p, job->flight.message, code, text, sizeof(text));
+	if (meaning == WH_KAFKA_TOPIC)
+		wh_kafka_hold(p, job, topic, text);
 	if (full)
 		wh_kafka_answer(
 			p, job, WHERRY_REJECTED,
@@ -185,6 +190,30 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	return REFUSED;
 }
 
+/* Refuse a message whose topic is held while other topics take messages.  If none does,
+ * the relay decides when to try. */
+static bool refuse_held(wh_kafka *p, wh_kafka_job *job)
+{
+	char buf[TOPIC_LEN], text[TOPIC_LEN + 100];
+	const char *topic =
+		wh_kafka_topic_of(&p->set, job->flight.message, buf, sizeof(buf));
+	int64_t rest_us = wh_kafka_takes_others(p)
+				  ? wh_kafka_place_rest_us(
+					    &p->places, topic, job->flight.message->id,
+					    wh_monotonic(p->env), p->set.limit_us)
+				  : 0;
+
+	if (!rest_us)
+		return false;
+	(void)snprintf(text, sizeof(text),
+		       "topic %.80s is held: a message for it failed a moment ago",
+		       topic);
+	job->flight.held = true;
+	job->flight.retry_after_us = rest_us;
+	wh_kafka_answer(p, job, WHERRY_RETRY, text);
+	return true;
+}
+
 static taking take(wh_kafka *p, const wherry_message *msg)
 {
 	wh_kafka_job *job = wh_kafka_job_new(msg, &p->set);
@@ -197,6 +226,8 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 		return LATER;
 	job->deadline_us = wh_later(wh_monotonic(p->env), p->set.limit_us);
 	busy = wh_kafka_key_busy(&p->keys, job->key_hash);
+	if (!busy && refuse_held(p, job))
+		return REFUSED;
 	if (!wh_kafka_key_enter(&p->keys, job, &now)) {
 		wh_kafka_job_free(job);
 		return LATER;

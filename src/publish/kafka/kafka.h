@@ -110,7 +110,11 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 /* ---- what an error means: kafka_errors.c ---- */
 
 typedef enum wh_kafka_meaning {
-	WH_KAFKA_REJECTED,  /* The message will never be taken. */
+	WH_KAFKA_REJECTED, /* The message will never be taken. */
+	/* The message was rejected, and its topic may reject every message. */
+	WH_KAFKA_DOUBTED,
+	/* A condition of the topic, such as a missing right; see kafka_places.c. */
+	WH_KAFKA_TOPIC,
 	WH_KAFKA_RETRY,     /* Not taken; it may be taken later. */
 	WH_KAFKA_UNKNOWN,   /* The message may be written. */
 	WH_KAFKA_THROTTLED, /* The brokers, or librdkafka, have no room now. */
@@ -153,6 +157,8 @@ typedef struct wh_kafka_job {
 	/* Hash of its topic, its key and the partition that its headers name. */
 	uint64_t place;
 	int64_t deadline_us;
+	/* FAILED: the partition it was for; RD_KAFKA_PARTITION_UA: not known. */
+	int32_t partition;
 	wh_kafka_stage stage;
 	rd_kafka_resp_err_t error; /* FAILED: why. */
 	bool maybe;                /* FAILED: the message may be written. */
@@ -246,6 +252,58 @@ void wh_kafka_watch_renew(wh_kafka_watch *watch); /* Call it when a client ends.
 void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
 size_t wh_kafka_numbers(const wherry_publisher *pub, wh_number *out);
 
+/* ---- topics and partitions: kafka_places.c ---- */
+
+typedef struct wh_kafka_place {
+	struct wh_kafka_place *next; /* In its bucket. */
+	uint64_t hash;               /* Of the topic and the partition. */
+	int64_t taken_us;            /* Last delivery, monotonic; 0: none. */
+
+	/* Of a whole topic. */
+	int failures;          /* Conditions in a row; 0: the topic is not held. */
+	int rejected;          /* Messages rejected in a row. */
+	int64_t held_until_us; /* When a message may try the topic again. */
+	int64_t probe;         /* Id of the message that tries it now; 0: none. */
+} wh_kafka_place;
+
+enum { WH_KAFKA_PLACES = 512 };
+
+typedef struct wh_kafka_places {
+	wh_kafka_place *buckets[WH_KAFKA_PLACES];
+} wh_kafka_places;
+
+/* The partition took a message.  True: its topic was held until now. */
+bool wh_kafka_place_took(wh_kafka_places *all, const char *topic, int32_t partition,
+			 int64_t now);
+
+/* Did this partition take a message after since_us?  RD_KAFKA_PARTITION_UA: any partition
+ * of the topic. */
+bool wh_kafka_place_took_since(wh_kafka_places *all, const char *topic, int32_t partition,
+			       int64_t since_us);
+
+/* A message met a condition of the topic: hold the topic.  True: it was not held
+ * before. */
+bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
+			   int64_t now);
+
+/* How long a message for this topic must wait; 0: it may try the topic, and others wait
+ * for limit_us at most, until it has an answer. */
+int64_t wh_kafka_place_rest_us(wh_kafka_places *all, const char *topic, int64_t id,
+			       int64_t now, int64_t limit_us);
+
+/* The message came back without an answer: another message may try the topic. */
+void wh_kafka_place_untried(wh_kafka_places *all, const char *topic, int64_t id);
+
+typedef enum wh_kafka_blame {
+	WH_KAFKA_BLAME_MESSAGE, /* The topic took others: the message is rejected. */
+	WH_KAFKA_BLAME_EITHER,  /* The topic took none yet: an attempt is counted. */
+	WH_KAFKA_BLAME_TOPIC    /* The topic rejects all: hold it. */
+} wh_kafka_blame;
+
+/* A message was rejected, and its topic may reject every message: whose fault is it? */
+wh_kafka_blame wh_kafka_place_rejected(wh_kafka_places *all, const char *topic);
+void wh_kafka_places_clear(wh_kafka_places *all);
+
 /* ---- topics that are to be made: kafka_topics.c ---- */
 
 typedef struct wh_kafka_topic wh_kafka_topic;
@@ -284,6 +342,7 @@ typedef struct wh_kafka {
 	size_t handed;           /* Open messages that librdkafka has. */
 	size_t sent;             /* Open messages that wait for a commit. */
 	wh_kafka_keys keys;
+	wh_kafka_places places;
 	wh_kafka_topic *topics; /* Topics that create= has asked for. */
 	bool looked;            /* The topic in the URL was looked for. */
 	/* Take nothing until the relay has collected the receipts in done. */
@@ -363,6 +422,10 @@ void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 			  rd_kafka_resp_err_t code, char *out, size_t cap);
 void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
 		     const char *reason);
+/* Did brokers take a message lately? */
+bool wh_kafka_takes_others(const wh_kafka *p);
+/* Hold the topic of a message that met a condition of it. */
+void wh_kafka_hold(wh_kafka *p, wh_kafka_job *job, const char *topic, const char *why);
 void wh_kafka_fail(wh_kafka *p); /* Begin an episode; see kafka.c. */
 void wh_kafka_fail_step(wh_kafka *p, int64_t now);
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now);

@@ -33,7 +33,8 @@ wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_setting
 
 	if (!job)
 		return NULL;
-	*job = (wh_kafka_job){.flight = {.message = msg}};
+	*job = (wh_kafka_job){.flight = {.message = msg},
+			      .partition = RD_KAFKA_PARTITION_UA};
 	job->key_hash = set->ordered ? wh_message_key_hash(msg) : 0;
 	job->place = job->key_hash ? place_of(msg, set) : 0;
 	return job;

@@ -146,6 +146,17 @@ static void send_again(wh_kafka *p, wh_kafka_job *job)
 		fail_job(p, job, WH_KAFKA_UNACKNOWLEDGED, true);
 }
 
+/* The partition took a message: its topic is not held any more. */
+static void take_note(wh_kafka *p, const wherry_message *msg, int32_t partition)
+{
+	char buf[TOPIC_LEN];
+	const char *topic = wh_kafka_topic_of(&p->set, msg, buf, sizeof(buf));
+
+	if (wh_kafka_place_took(&p->places, topic, partition, p->stats.last_delivery_us))
+		wh_log(p->env, WHERRY_LOG_INFO, "kafka", "topic-taken",
+		       wh_log_text("topic", topic));
+}
+
 static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of_message)
 {
 	int32_t partition = of_message->offset == RD_KAFKA_OFFSET_INVALID
@@ -157,6 +168,7 @@ static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of
 	p->stats.delivered++;
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
+	take_note(p, job->flight.message, of_message->partition);
 	if (p->set.transactional) {
 		job->stage = WH_KAFKA_SENT;
 		p->sent++;
@@ -174,6 +186,7 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 	rd_kafka_msg_status_t status = rd_kafka_message_status(of_message);
 
 	p->handed--;
+	job->partition = of_message->partition;
 	if (of_message->err != RD_KAFKA_RESP_ERR_NO_ERROR &&
 	    status != RD_KAFKA_MSG_STATUS_PERSISTED)
 		fail_job(p, job, of_message->err,
@@ -196,8 +209,10 @@ static void fatal(wh_kafka *p)
 		rd_kafka_fatal_error(p->client->rk, text, sizeof(text));
 	const wh_kafka_error *error = wh_kafka_error_find(code);
 
-	note(p, text);
-	if (error->meaning == WH_KAFKA_INNOCENT || error->meaning == WH_KAFKA_RETRY)
+	if (error->meaning != WH_KAFKA_INNOCENT) /* Those follow from our own purge. */
+		note(p, text);
+	if (error->meaning == WH_KAFKA_INNOCENT || error->meaning == WH_KAFKA_RETRY ||
+	    error->meaning == WH_KAFKA_TOPIC)
 		wh_kafka_fail(p);
 	else
 		wh_kafka_break_off(p, wh_kafka_code_of(error->meaning), code, text,

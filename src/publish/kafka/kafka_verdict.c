@@ -96,8 +96,7 @@ static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
 	return meaning;
 }
 
-/* Did brokers take a message lately?  Then they refuse only this one. */
-static bool takes_others(const wh_kafka *p)
+bool wh_kafka_takes_others(const wh_kafka *p)
 {
 	return p->stats.last_delivery_us &&
 	       wh_monotonic(p->env) - p->stats.last_delivery_us < p->set.limit_us;
@@ -117,16 +116,68 @@ static void fill_reason(const wh_kafka *p, const wh_kafka_job *job, char *out, s
 		       p->why);
 }
 
+static bool is_rejection(wh_kafka_meaning meaning)
+{
+	return meaning == WH_KAFKA_REJECTED || meaning == WH_KAFKA_DOUBTED;
+}
+
+/* Is the topic, or a partition of it, to blame, and not the message?  A message that is
+ * late is the cause only if its partition took another one meanwhile. */
+static bool is_held(wh_kafka *p, const wh_kafka_job *job, const char *topic,
+		    wh_kafka_meaning meaning)
+{
+	if (is_late(p, job))
+		return !wh_kafka_place_took_since(&p->places, topic, job->partition,
+						  job->deadline_us - p->set.limit_us);
+	return meaning == WH_KAFKA_TOPIC;
+}
+
+void wh_kafka_hold(wh_kafka *p, wh_kafka_job *job, const char *topic, const char *why)
+{
+	int64_t now = wh_monotonic(p->env);
+	int64_t id = job->flight.message->id;
+
+	job->flight.held = true;
+	if (is_late(p, job)) { /* Other partitions of the topic may have a leader. */
+		wh_kafka_place_untried(&p->places, topic, id);
+		return;
+	}
+	if (wh_kafka_place_failed(&p->places, topic, id, now))
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "topic-held",
+		       wh_log_text("topic", topic), wh_log_text("why", why),
+		       wh_log_note("messages for this topic wait until it takes one; "
+				   "others go on, and no attempts are counted"));
+	job->flight.retry_after_us =
+		wh_kafka_place_rest_us(&p->places, topic, 0, now, p->set.limit_us);
+}
+
+/* A message was rejected, and its topic may reject every message. */
+static wh_kafka_meaning blame(wh_kafka *p, const char *topic)
+{
+	switch (wh_kafka_place_rejected(&p->places, topic)) {
+	case WH_KAFKA_BLAME_MESSAGE:
+		return WH_KAFKA_REJECTED;
+	case WH_KAFKA_BLAME_TOPIC:
+		return WH_KAFKA_TOPIC;
+	case WH_KAFKA_BLAME_EITHER:
+	default:
+		return WH_KAFKA_RETRY;
+	}
+}
+
 static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, bool sure)
 {
-	char text[240] = "";
+	char text[240] = "", buf[TOPIC_LEN];
+	const char *topic =
+		wh_kafka_topic_of(&p->set, job->flight.message, buf, sizeof(buf));
 
-	if (meaning == WH_KAFKA_REJECTED && !sure) {
+	if (is_rejection(meaning) && !sure) {
 		if (job->flight.message->id > p->alone_until)
 			p->alone_until = job->flight.message->id;
 		meaning = WH_KAFKA_INNOCENT;
 	}
 	if (meaning == WH_KAFKA_INNOCENT) {
+		wh_kafka_place_untried(&p->places, topic, job->flight.message->id);
 		p->stats.returned++;
 		job->flight.retry_after_us = INNOCENT_US;
 		wh_kafka_answer(p, job, WHERRY_THROTTLED,
@@ -140,6 +191,10 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 	free(job->flight.reason);
 	job->flight.retry_after_us = meaning == WH_KAFKA_THROTTLED ? THROTTLE_US : 0;
 	p->stats.failed++;
+	if (meaning == WH_KAFKA_DOUBTED)
+		meaning = blame(p, topic);
+	if (is_held(p, job, topic, meaning))
+		wh_kafka_hold(p, job, topic, text);
 	if (meaning == WH_KAFKA_REJECTED)
 		wh_kafka_answer(p, job, WHERRY_REJECTED, text);
 	else if (meaning == WH_KAFKA_THROTTLED)
@@ -159,7 +214,7 @@ static bool blame_destination(wh_kafka *p)
 		char text[200];
 
 		if (meaning < WH_KAFKA_DENIED ||
-		    (meaning == WH_KAFKA_DENIED && takes_others(p)))
+		    (meaning == WH_KAFKA_DENIED && wh_kafka_takes_others(p)))
 			continue;
 		wh_kafka_describe_of(p, job->flight.message, job->error, text,
 				     sizeof(text));
@@ -176,7 +231,7 @@ static bool is_sure(const wh_kafka *p)
 	size_t rejected = 0;
 
 	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
-		rejected += meaning_of(p, job) == WH_KAFKA_REJECTED;
+		rejected += is_rejection(meaning_of(p, job));
 	return p->alone || rejected == 1;
 }
 
