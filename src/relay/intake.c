@@ -117,10 +117,31 @@ size_t wh_relay_entries_most(const wherry_relay *r)
 	return (size_t)r->set.window + r->engine->hold->beside_window_most;
 }
 
+/* Failed messages have bytes of their own, so that they keep no new ones out: those that
+ * are read again, and those that stay in memory. */
+static size_t bytes_beside(const wherry_relay *r)
+{
+	enum { HELD_MOST = 16 };
+
+	if (r->engine->hold->in_memory && r->keys.n_held)
+		return HELD_MOST * (size_t)r->set.window_bytes;
+	return r->window.bytes_again;
+}
+
+static bool has_places(const wherry_relay *r)
+{
+	return r->window.n < (size_t)r->set.window + r->engine->hold->beside_window(r);
+}
+
 bool wh_intake_has_room(const wherry_relay *r)
 {
-	return r->window.n < (size_t)r->set.window + r->engine->hold->beside_window(r) &&
-	       r->window.bytes < (size_t)r->set.window_bytes;
+	return has_places(r) &&
+	       r->window.bytes < (size_t)r->set.window_bytes + bytes_beside(r);
+}
+
+bool wh_intake_has_room_again(const wherry_relay *r)
+{
+	return has_places(r) && r->window.bytes_again < (size_t)r->set.window_bytes;
 }
 
 bool wh_intake_keys_left(const wherry_relay *r)

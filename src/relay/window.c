@@ -118,8 +118,25 @@ wherry_code wh_window_begin(wh_window *w, wherry_error *err)
 		return wh_oom(err);
 	w->spare = NULL;
 	batch->n = 1; /* So that the open batch is not freed. */
+	batch->again = false;
 	w->batch = batch;
 	return WHERRY_OK;
+}
+
+wherry_code wh_window_begin_again(wh_window *w, wherry_error *err)
+{
+	wherry_code code = wh_window_begin(w, err);
+
+	if (code == WHERRY_OK)
+		w->batch->again = true;
+	return code;
+}
+
+/* The batch's memory has grown since it was `before`. */
+static void count_bytes(wh_window *w, const wh_batch *batch, size_t before)
+{
+	w->bytes += batch->arena.used - before;
+	w->bytes_again += batch->again ? batch->arena.used - before : 0;
 }
 
 static void release(wh_window *w, wh_batch *batch)
@@ -127,6 +144,7 @@ static void release(wh_window *w, wh_batch *batch)
 	if (--batch->n)
 		return;
 	w->bytes -= batch->arena.used;
+	w->bytes_again -= batch->again ? batch->arena.used : 0;
 	free_batch(w, batch);
 }
 
@@ -189,7 +207,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 		e->msg.attempts = row->attempts;
 		e->msg.generation = row->generation;
 	}
-	w->bytes += arena->used - before;
+	count_bytes(w, batch, before);
 	if (failed)
 		return NULL;
 	e->batch = batch;
@@ -207,7 +225,7 @@ void *wh_window_alloc(wh_window *w, wh_entry *e, size_t n)
 	size_t before = arena->used;
 	void *out = wh_arena_alloc(arena, n);
 
-	w->bytes += arena->used - before;
+	count_bytes(w, e->batch, before);
 	return out;
 }
 
@@ -217,7 +235,7 @@ const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text)
 	size_t before = arena->used;
 	const char *out = wh_arena_copy(arena, text, strlen(text));
 
-	w->bytes += arena->used - before;
+	count_bytes(w, e->batch, before);
 	return out;
 }
 

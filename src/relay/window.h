@@ -78,7 +78,8 @@ void wh_list_insert(wh_list *list, wh_entry *e);
 struct wh_batch {
 	wh_batch *next;
 	wh_arena arena;
-	size_t n; /* Messages that use it, plus 1 while it is open for more rows. */
+	size_t n;   /* Messages that use it, plus 1 while it is open for more rows. */
+	bool again; /* Its rows were in memory before and are read again. */
 };
 
 typedef struct wh_window {
@@ -86,9 +87,11 @@ typedef struct wh_window {
 	size_t n_undelivered; /* Settled messages whose fate is not DONE. */
 	wh_entry **buckets;   /* Hash table by id. */
 	size_t n_buckets;
-	size_t n;        /* Messages in memory. */
-	int64_t added;   /* Messages taken in since the window was made. */
-	size_t bytes;    /* Memory of all batches. */
+	size_t n;      /* Messages in memory. */
+	int64_t added; /* Messages taken in since the window was made. */
+	size_t bytes;  /* Memory of all batches. */
+	/* Of bytes: memory of messages that failed before, or wait behind such a one. */
+	size_t bytes_again;
 	wh_batch *spare; /* An empty batch, kept for the next read. */
 	wh_batch *batch; /* The open batch. */
 } wh_window;
@@ -100,6 +103,8 @@ void wh_window_clear(wh_window *w);
 
 /* Open a batch for the rows of one read.  After the last row, close it. */
 wherry_code wh_window_begin(wh_window *w, wherry_error *err);
+/* The same for rows that were in memory before. */
+wherry_code wh_window_begin_again(wh_window *w, wherry_error *err);
 void wh_window_end(wh_window *w);
 
 /* Copy a row into the open batch; NULL: out of memory. */

@@ -69,6 +69,18 @@ static void competing_relays_deliver_at_once(void **state)
 	relay_check_once(f, 3);
 }
 
+static void large_refused_messages_keep_no_small_ones_from_competing(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_refuses_large(f, true);
+	relay_vanish(&f->a);
+	relay_fresh(f);
+	compete(f);
+	relay_refuses_large(f, false);
+}
+
 static void of_competing_relays_each_message_has_one_and_keys_their_order(void **state)
 {
 	relay_fixture *f = *state;
@@ -623,6 +635,8 @@ static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **sta
 
 const relay_test relay_competing_tests[] = {
 	RELAY_TEST(competing_relays_deliver_at_once, RELAY_OTHERS | RELAY_KEYS),
+	RELAY_TEST(large_refused_messages_keep_no_small_ones_from_competing,
+		   RELAY_KEYS | RELAY_LEASE),
 	RELAY_TEST(of_competing_relays_each_message_has_one_and_keys_their_order,
 		   RELAY_OTHERS),
 	RELAY_TEST(a_failed_message_is_retried_by_whoever_comes_first,

@@ -105,6 +105,27 @@ static void messages_that_are_denied_keep_no_others(void **state)
 	}
 }
 
+/* So do large ones, beside a window whose bytes they would fill. */
+static void large_messages_that_are_denied_keep_no_others(void **state)
+{
+	enum { BAD = 6 };
+	relay_fixture *f = *state;
+	relay_fake *fake;
+
+	keep(f);
+	relay_set(f, "relay.window_bytes", "64KB");
+	fake = relay_use_fake(f, &f->a, 0);
+	fake->denies = true;
+	for (int64_t id = 1; id <= BAD; id++)
+		relay_answers(f, id, WHERRY_RETRY, -1);
+	relay_stream(f, &f->a);
+	relay_sql(f,
+		  "INSERT INTO outbox(topic, payload) SELECT 't', convert_to(repeat('x', "
+		  "70000), 'UTF8') FROM generate_series(1, 6)");
+	relay_put(f, "----------");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 10);
+}
+
 static void what_dies_is_kept_and_its_key_goes_on(void **state)
 {
 	relay_fixture *f = *state;
@@ -238,6 +259,7 @@ static const relay_test own[] = {
 	RELAY_TEST(from_now_leaves_the_table_alone, 0),
 	RELAY_TEST(defect_8_what_failed_is_tried_again_before_those_of_its_key, 0),
 	RELAY_TEST(messages_that_are_denied_keep_no_others, 0),
+	RELAY_TEST(large_messages_that_are_denied_keep_no_others, 0),
 	RELAY_TEST(what_dies_is_kept_and_its_key_goes_on, 0),
 	RELAY_TEST(what_dies_is_dead_once_its_letter_is_taken, 0),
 	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),

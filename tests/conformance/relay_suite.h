@@ -179,6 +179,10 @@ relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps);
 /* Two relays that were killed with messages of these keys in flight: they are suspects. */
 relay_fake *relay_killed_with(relay_fixture *f, const char *keys);
 
+/* Puts large messages in front of small ones: these leave although the destination refuses
+ * all large ones, which do not fit into memory together. */
+void relay_refuses_large(relay_fixture *f, bool denies);
+
 /* The side's connection, opened by relay_start() if not before. */
 void relay_connect(relay_fixture *f, relay_side *side);
 

@@ -83,6 +83,34 @@ static void a_body_over_window_bytes_passes(void **state)
 	assert_int_equal(f->events[3].body_len, 10);
 }
 
+void relay_refuses_large(relay_fixture *f, bool denies)
+{
+	enum { LARGE = 9, SMALL = 20 };
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.window_bytes", "64KB");
+	relay_set(f, "retry.base", "50ms");
+	relay_set(f, "retry.cap", "50ms");
+	relay_set(f, "retry.attempts", "1000");
+	fake->denies = denies;
+	for (int64_t id = 1; id <= LARGE; id++)
+		relay_answers(f, id, WHERRY_RETRY, -1);
+	put_bodies(f, LARGE, (size_t)70 * 1024);
+	put_bodies(f, SMALL, 10);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == SMALL);
+}
+
+static void large_denied_messages_keep_no_small_ones(void **state)
+{
+	relay_refuses_large(*state, true);
+}
+
+static void large_failing_messages_keep_no_small_ones(void **state)
+{
+	relay_refuses_large(*state, false);
+}
+
 static void reading_stops_at_held_keys_and_goes_on_as_they_are_let_go(void **state)
 {
 	relay_fixture *f = *state;
@@ -328,6 +356,8 @@ const relay_test relay_window_tests[] = {
 	RELAY_TEST(a_window_of_one_works, 0),
 	RELAY_TEST(window_bytes_bound_what_is_in_memory, 0),
 	RELAY_TEST(a_body_over_window_bytes_passes, 0),
+	RELAY_TEST(large_denied_messages_keep_no_small_ones, 0),
+	RELAY_TEST(large_failing_messages_keep_no_small_ones, 0),
 	RELAY_TEST(reading_stops_at_held_keys_and_goes_on_as_they_are_let_go, 0),
 	RELAY_TEST(many_messages_behind_a_held_key_leave_in_order, 0),
 	RELAY_TEST(a_window_that_is_full_before_a_key_has_left_is_no_error, 0),

@@ -364,6 +364,8 @@ static int64_t failed_room(const wherry_relay *r)
 	int64_t room =
 		half + (int64_t)r->destination.n_failed_probes - (int64_t)r->window.n;
 
+	if (r->window.bytes >= (size_t)r->set.window_bytes / 2)
+		return -1;
 	return room > 0 ? room : -1;
 }
 

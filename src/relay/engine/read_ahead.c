@@ -369,7 +369,8 @@ static void note_fit(wherry_relay *r, const reading *w)
 {
 	wh_reader *t = wh_reader_of(r);
 
-	if (w->full && r->window.bytes >= (size_t)r->set.window_bytes)
+	if (w->full &&
+	    r->window.bytes - r->window.bytes_again >= (size_t)r->set.window_bytes)
 		t->fits = w->rows ? w->rows : 1;
 	else if (t->fits)
 		t->fits = t->fits < r->set.batch ? 2 * t->fits : 0;

@@ -25,7 +25,7 @@ bool wh_noted_has_room(const wherry_relay *r)
 {
 	size_t half = r->set.window > 1 ? (size_t)r->set.window / 2 : 1;
 
-	return wh_intake_has_room(r) &&
+	return wh_intake_has_room_again(r) &&
 	       (!r->destination.down ||
 		r->window.n < half + r->destination.n_failed_probes);
 }
@@ -146,7 +146,7 @@ static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_e
 	if (n > most)
 		n = most;
 	upto = key->noted.ids[key->noted.first + n - 1];
-	code = wh_window_begin(&r->window, err);
+	code = wh_window_begin_again(&r->window, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = read_noted(&d, n, err);
