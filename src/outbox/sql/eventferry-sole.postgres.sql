@@ -87,7 +87,7 @@ SELECT {open_columns} FROM (
   (SELECT late.* FROM json_array_elements(:gaps::json) AS gap
    CROSS JOIN LATERAL (
      SELECT * FROM {table} WHERE status IN (0, 1, 3) AND id <= :after::bigint
-       AND id BETWEEN (gap->>0)::bigint AND (gap->>1)::bigint) AS late)) AS merged
+       AND id BETWEEN (gap->>0)::bigint AND (gap->>1)::bigint OFFSET 0) AS late)) AS merged
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: read-ids
