@@ -35,13 +35,22 @@ typedef struct relaying {
 /* Used by the handlers of signals, which have no argument for it. */
 static wherry_relay *running;
 static volatile sig_atomic_t n_signals;
+static int64_t first_signal_us;
 
+enum { ONE_SIGNAL_US = 100000 }; /* Longest time between copies of one signal. */
+
+/* A second signal ends the program at once, but only after a moment: many process managers
+ * send one signal both to the process and to its group, and mean one. */
 static void on_signal(int number)
 {
 	(void)number;
-	if (++n_signals > 1)
+	if (!n_signals) {
+		n_signals = 1;
+		first_signal_us = wh_monotonic(&wh_env_system);
+		wherry_relay_stop(running);
+	} else if (wh_monotonic(&wh_env_system) - first_signal_us > ONE_SIGNAL_US) {
 		_exit(WH_EXIT_SIGNALLED);
-	wherry_relay_stop(running);
+	}
 }
 
 static void catch_signals(wherry_relay *relay)
@@ -50,6 +59,9 @@ static void catch_signals(wherry_relay *relay)
 
 	running = relay;
 	(void)sigemptyset(&action.sa_mask);
+	/* So that no second signal interrupts the handler. */
+	(void)sigaddset(&action.sa_mask, SIGINT);
+	(void)sigaddset(&action.sa_mask, SIGTERM);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 }

@@ -355,8 +355,9 @@ static void put_owned(wh_buf *out, const char *name, const sample *s, const char
 /* Write 1 for the state that the relay is in, 0 for the others. */
 static void put_states(wh_buf *out, const sample *samples, size_t n)
 {
-	static const char *const states[] = {WH_STATE_LEADING, "standby", WH_STATE_PAUSED,
-					     WH_STATE_RETRYING, WH_STATE_STOPPED};
+	static const char *const states[] = {WH_STATE_LEADING,  "standby",
+					     WH_STATE_PAUSED,   WH_STATE_RETRYING,
+					     WH_STATE_STOPPING, WH_STATE_STOPPED};
 
 	wh_metrics_head(
 		out, "wherry_state", "gauge",

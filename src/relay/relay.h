@@ -297,8 +297,8 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 int64_t wh_intake_place(wherry_relay *r, int64_t id);
 bool wh_intake_has_room(const wherry_relay *r);
 bool wh_intake_has_room_again(const wherry_relay *r); /* For rows that are read again. */
-bool wh_intake_keys_left(const wherry_relay *r); /* May another key be held? */
-int64_t wh_intake_room(const wherry_relay *r);   /* Messages that still fit. */
+bool wh_intake_keys_left(const wherry_relay *r);      /* May another key be held? */
+int64_t wh_intake_room(const wherry_relay *r);        /* Messages that still fit. */
 
 /* flaw.c: the reason why a row cannot be handled and must die; NULL: it can be
  * handled.  Valid until the next call. */

@@ -29,6 +29,8 @@ void wh_report_init(wherry_relay *r)
 /* The state of a relay that has the lease, or is about to take it. */
 static const char *leading(const wherry_relay *r)
 {
+	if (r->fsm.state == WH_DRAINING)
+		return WH_STATE_STOPPING;
 	if (r->stats.paused)
 		return WH_STATE_PAUSED;
 	return r->destination.down ? WH_STATE_RETRYING : WH_STATE_LEADING;

@@ -9,7 +9,9 @@
 #define WH_STATE_LEADING "leading"
 #define WH_STATE_PAUSED "paused"
 #define WH_STATE_RETRYING "retrying" /* The destination is down and is probed. */
-#define WH_STATE_STOPPED "stopped"   /* Written when the relay releases its lease. */
+/* Asked to stop: it finishes the messages in flight, and its end is not a crash. */
+#define WH_STATE_STOPPING "stopping"
+#define WH_STATE_STOPPED "stopped" /* Written when the relay releases its lease. */
 
 /* What a relay reports with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */

@@ -73,6 +73,34 @@ static void a_stop_waits_no_longer_than_its_timeout(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
+static void a_relay_that_is_killed_while_it_stops_leaves_no_suspects(void **state)
+{
+	static const char *const timeouts[] = {"50ms", "1h"};
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "ab");
+	for (int i = 0; i < 6; i++) {
+		bool ends = i % 2 == 0; /* Or it is killed while it waits. */
+
+		relay_set(f, "relay.stop_timeout", timeouts[!ends]);
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->n == 2);
+		wherry_relay_stop(f->a.relay);
+		relay_quiet(f, &f->a);
+		if (ends)
+			RELAY_UNTIL(f, &f->a, f->a.finished);
+		relay_vanish(&f->a);
+		relay_sql(f, "UPDATE wherry_lease SET expires_at = 0");
+	}
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_false(relay_logged(f, "event=unclean-takeover"));
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+}
+
 static void a_stop_writes_what_waits_to_be_written(void **state)
 {
 	relay_fixture *f = *state;
@@ -249,6 +277,7 @@ static void a_stop_wakes_whoever_waits_for_the_descriptors(void **state)
 const relay_test relay_stop_tests[] = {
 	RELAY_TEST(a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more, 0),
 	RELAY_TEST(a_stop_waits_no_longer_than_its_timeout, 0),
+	RELAY_TEST(a_relay_that_is_killed_while_it_stops_leaves_no_suspects, RELAY_LEASE),
 	RELAY_TEST(a_stop_writes_what_waits_to_be_written, 0),
 	RELAY_TEST(a_stop_leaves_what_waits_for_a_retry, 0),
 	RELAY_TEST(a_relay_stops_while_the_destination_is_down, 0),

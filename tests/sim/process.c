@@ -164,7 +164,7 @@ static void note_lease(sim_process *p)
 	sqlite3_finalize(stmt);
 }
 
-/* Leases of a part of the outbox that were not given back, before their rows are taken. */
+/* Leases that were not given back, before they are taken. */
 static void note_parts(sim_process *p)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -172,8 +172,8 @@ static void note_parts(sim_process *p)
 
 	if (sqlite3_prepare_v2(
 		    p->sqlite,
-		    "SELECT number, epoch FROM wherry_lease WHERE NOT clean AND "
-		    "expires_at <= (SELECT ms FROM wherry_clock)",
+		    "SELECT number, epoch FROM wherry_lease WHERE (NOT clean OR state = "
+		    "'stopping') AND expires_at <= (SELECT ms FROM wherry_clock)",
 		    -1, &stmt, NULL) != SQLITE_OK)
 		return;
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
@@ -209,7 +209,8 @@ static wherry_code before(void *ctx, const char *op, const char *what, wherry_er
 		return fault(p, op, what, err);
 	if (strcmp(what, "claim-expired") == 0 || strcmp(what, "claim-share") == 0)
 		note_expired(p);
-	if (strcmp(what, "partitions-strip") == 0 || strcmp(what, "partitions-take") == 0)
+	if (strcmp(what, "partitions-strip") == 0 ||
+	    strcmp(what, "partitions-take") == 0 || strcmp(what, "lease") == 0)
 		note_parts(p);
 	return WHERRY_OK;
 }

@@ -339,8 +339,10 @@ UPDATE wherry_lease SET expires_at = 0
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  A expired lease is not revived.
-UPDATE wherry_lease SET
+-- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
+-- to stop says so, since what is in flight then is no suspect if it is killed
+-- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+UPDATE wherry_lease SET clean = (:state = 'stopping'),
   expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
   {reported}

@@ -12,6 +12,10 @@ SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.c
   {ends}
 FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 
+-- part: stops
+-- The relay was asked to stop: its end is not a crash, however it ends.
+clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
+
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
@@ -53,9 +57,10 @@ UPDATE {wherry_lease} SET expires_at = {ended}
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  An expired lease is not revived.
+-- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked to stop
+-- says so, since what is in flight then is no suspect if it is killed.
 {got};
-UPDATE {wherry_lease} SET expires_at = {until},
+UPDATE {wherry_lease} SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};

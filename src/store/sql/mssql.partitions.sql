@@ -102,7 +102,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
 -- name: partitions-renew
 -- Renewal, fallback poll and a look at the others in one; and the share, changed.
 {got};
-UPDATE {wherry_lease} SET expires_at = {until}, mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
+UPDATE {wherry_lease} SET expires_at = {until}, {stops},
+  mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
   unclean = CASE WHEN :suspects <> 0 AND unclean > :unclean THEN unclean ELSE :unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};

@@ -34,6 +34,10 @@ state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
+-- part: stops
+-- The relay was asked to stop: its end is not a crash, however it ends.
+clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
+
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
@@ -74,8 +78,10 @@ UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00'
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  A expired lease is not revived.
-UPDATE {wherry_lease} AS s SET expires_at = {until},
+-- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
+-- to stop says so, since what is in flight then is no suspect if it is killed
+-- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
 RETURNING epoch, suspects,

@@ -87,7 +87,7 @@ RETURNING {shared};
 
 -- name: partitions-renew
 -- Renewal, fallback poll and a look at the others in one; and the share, changed.
-UPDATE {wherry_lease} AS s SET expires_at = {until},
+UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
                      :unclean::bigint), {reported}
