@@ -117,14 +117,8 @@ size_t wh_relay_entries_most(const wherry_relay *r)
 	return (size_t)r->set.window + r->engine->hold->beside_window_most;
 }
 
-/* Failed messages have bytes of their own, so that they keep no new ones out: those that
- * are read again, and those that stay in memory. */
-static size_t bytes_beside(const wherry_relay *r)
+size_t wh_bytes_again(const wherry_relay *r)
 {
-	enum { HELD_MOST = 16 };
-
-	if (r->engine->hold->in_memory && r->keys.n_held)
-		return HELD_MOST * (size_t)r->set.window_bytes;
 	return r->window.bytes_again;
 }
 
@@ -136,7 +130,8 @@ static bool has_places(const wherry_relay *r)
 bool wh_intake_has_room(const wherry_relay *r)
 {
 	return has_places(r) &&
-	       r->window.bytes < (size_t)r->set.window_bytes + bytes_beside(r);
+	       r->window.bytes <
+		       (size_t)r->set.window_bytes + r->engine->hold->bytes_beside(r);
 }
 
 bool wh_intake_has_room_again(const wherry_relay *r)

@@ -297,6 +297,7 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 int64_t wh_intake_place(wherry_relay *r, int64_t id);
 bool wh_intake_has_room(const wherry_relay *r);
 bool wh_intake_has_room_again(const wherry_relay *r); /* For rows that are read again. */
+size_t wh_bytes_again(const wherry_relay *r);         /* See wh_window.bytes_again. */
 bool wh_intake_keys_left(const wherry_relay *r);      /* May another key be held? */
 int64_t wh_intake_room(const wherry_relay *r);        /* Messages that still fit. */
 

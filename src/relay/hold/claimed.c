@@ -49,4 +49,5 @@ const wh_hold wh_hold_claimed = {
 	.death_written = death_written,
 	.beside_window = wh_failed_probes,
 	.beside_window_most = WH_FAILED_PROBES_MOST,
+	.bytes_beside = wh_bytes_again,
 };

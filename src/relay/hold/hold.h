@@ -36,6 +36,8 @@ typedef struct wh_hold {
 	/* How many messages may be in memory beyond the window: now, and at most. */
 	size_t (*beside_window)(const struct wherry_relay *r);
 	size_t beside_window_most;
+	/* Bytes of failed messages, which keep no new ones out. */
+	size_t (*bytes_beside)(const struct wherry_relay *r);
 } wh_hold;
 
 extern const wh_hold wh_hold_noted, wh_hold_claimed, wh_hold_memory;

@@ -104,6 +104,14 @@ static size_t beside_window(const wherry_relay *r)
 	return r->keys.n_refused ? REFUSED_MOST : r->destination.n_failed_probes;
 }
 
+/* Messages that stay in memory: nothing tells how much of it is theirs. */
+static size_t bytes_beside(const wherry_relay *r)
+{
+	enum { TIMES_MOST = 16 };
+
+	return r->keys.n_held ? TIMES_MOST * (size_t)r->set.window_bytes : 0;
+}
+
 const wh_hold wh_hold_memory = {
 	.in_memory = true,
 	.failed = failed,
@@ -111,4 +119,5 @@ const wh_hold wh_hold_memory = {
 	.death_written = death_written,
 	.beside_window = beside_window,
 	.beside_window_most = REFUSED_MOST,
+	.bytes_beside = bytes_beside,
 };
