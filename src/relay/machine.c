@@ -149,7 +149,7 @@ static void stop_step(wherry_relay *r, int64_t now)
 		r->stop_by_us = wh_later(now, r->set.stop_timeout_us);
 		wh_fsm_move(&r->fsm, WH_DRAINING, &r->env, "asked to stop");
 		/* Write to the lease that the relay stops: if it is killed while messages
-		 * are in flight, they are no suspects. */
+		 * are in flight, they do not become suspects. */
 		if (r->window.in_flight.n || wh_dead_letters_busy(r))
 			r->renew_at_us = now;
 		if (r->pub)

@@ -58,7 +58,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
 -- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked to stop
--- says so, since what is in flight then is no suspect if it is killed.
+-- says so, since what is in flight then must not become a suspect if it is killed.
 {got};
 UPDATE {wherry_lease} SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}

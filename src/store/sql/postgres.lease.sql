@@ -79,7 +79,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
 -- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
--- to stop says so, since what is in flight then is no suspect if it is killed
+-- to stop says so, since what is in flight then must not become a suspect if it is killed
 -- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
 UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
