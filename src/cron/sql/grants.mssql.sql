@@ -10,13 +10,17 @@
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE UPDATE ON {table} FROM {role};
+REVOKE DELETE ON {table} FROM {role};
 REVOKE UPDATE (until_ms, active, schedule, "zone", sends_to) ON {table} FROM {role};
-REVOKE SELECT ON {wherry_schema} FROM {role};
-REVOKE SELECT ON {wherry_clock} FROM {role};
+IF NOT {has_others}
+BEGIN
+  REVOKE SELECT ON {wherry_schema} FROM {role};
+  REVOKE SELECT ON {wherry_clock} FROM {role};
+END;
 
 -- name: operator
--- Makes ticks, installs and uninstalls them, and lists schedules.  Nothing is deleted.
-GRANT SELECT, INSERT ON {table} TO {role};
+-- Makes ticks, installs and uninstalls them, lists schedules, and forgets them.
+GRANT SELECT, INSERT, DELETE ON {table} TO {role};
 GRANT UPDATE (until_ms, active, schedule, "zone", sends_to) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 GRANT SELECT ON {wherry_clock} TO {role};

@@ -6,14 +6,16 @@
 -- include: postgres.roles.sql
 
 -- name: clear
-REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock} FROM {role};
+REVOKE ALL ON {table} FROM {role};
+{clear_shared}
 
 -- name: operator
--- Makes ticks, installs and uninstalls them, and lists schedules.  Nothing is deleted.
+-- Makes ticks, installs and uninstalls them, lists schedules, and forgets them.
 DO $$ BEGIN
   EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
     (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
      WHERE oid = {'table}::regclass::oid), {'role});
 END $$;
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
-GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} TO {role};
+GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active, schedule, zone, sends_to),
+  DELETE ON {table} TO {role};

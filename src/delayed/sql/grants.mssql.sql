@@ -24,6 +24,11 @@
 ("scheduledAt", "lockUuid", due_at, attempts, last_error)
 
 -- name: clear
+IF NOT {has_others}
+BEGIN
+
+END;
+
 -- What it was granted before on the tables.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};

@@ -1,16 +1,16 @@
 -- layout: name=grants
 --
 -- What the roles of delayed queues on PostgreSQL may do, each exactly what it needs
--- (roles_of_a_delayed_queue_may_do_what_they_need).  {role} is the role.  Everyone may execute the
--- functions, which run with the rights of their caller.  Rights are on the table, and so on all
+-- (roles_of_a_delayed_queue_may_do_what_they_need).  {role} is the role.  The functions run
+-- with the rights of their caller.  Rights are on the table, and so on all
 -- queues in it.
 
 -- include: postgres.roles.sql
 
 -- name: clear
 -- What it was granted before on the tables.
-REVOKE ALL ON {table}, {table_dead}, {wherry_schema}, {wherry_clock}, {wherry_outbox}, {wherry_lease}
-  FROM {role};
+REVOKE ALL ON {table}, {table_dead} FROM {role};
+{clear_shared}
 DO $$ BEGIN
   EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
     pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
@@ -23,6 +23,7 @@ DO $$ BEGIN
      WHERE oid = {'table}::regclass::oid), {'role});
 END $$;
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
+{execute}
 
 -- part: sequence
 -- An offer of many messages takes their ids from it.

@@ -13,6 +13,11 @@
 (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)
 
 -- name: clear
+IF NOT {has_others}
+BEGIN
+
+END;
+
 -- What it was granted before on the tables of the outbox.  First the rights on the whole table:
 -- taking a column out of a right on the table would leave an exception there.
 REVOKE SELECT ON {table} FROM {role};

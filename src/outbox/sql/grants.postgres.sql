@@ -7,16 +7,12 @@
 
 -- name: clear
 -- What it was granted before on the tables of the outbox.
-REVOKE ALL ON {table}, {table_archive}, {wherry_outbox}, {wherry_lease}, {wherry_schema},
-  {wherry_clock} FROM {role};
+REVOKE ALL ON {table}, {table_archive} FROM {role};
 DO $$ BEGIN
-  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
-    REVOKE ALL ON {wherry_stream} FROM {role};
-  END IF;
-  IF to_regclass({'wherry_dead}) IS NOT NULL THEN
-    REVOKE ALL ON {wherry_dead} FROM {role};
-  END IF;
+  EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
 END $$;
+{clear_shared}
 
 -- part: schema
 DO $$ BEGIN
@@ -47,14 +43,7 @@ GRANT {insert} ON {table} TO {role};
 {schema}
 GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
-DO $$
-DECLARE f regprocedure;
-BEGIN
-  FOR f IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relnamespace = p.pronamespace
-    WHERE c.oid = {'table}::regclass::oid AND p.proname = ANY (ARRAY['wherry_enqueue', 'wherry_missing']::name[]) LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f, {'role});
-  END LOOP;
-END $$;
+{execute}
 
 -- name: relay
 {schema}

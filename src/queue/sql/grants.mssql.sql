@@ -15,6 +15,11 @@
 (state, attempts, max_attempts, available_at, lease_token, last_error)
 
 -- name: clear
+IF NOT {has_others}
+BEGIN
+
+END;
+
 -- What it was granted before on the tables of the queue.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};

@@ -1,15 +1,15 @@
 -- layout: name=grants
 --
 -- What the roles of a queue on PostgreSQL may do, each exactly what it needs
--- (roles_of_a_queue_may_do_what_they_need).  {role} is the role.  Everyone may execute the
--- functions, which run with the rights of their caller.
+-- (roles_of_a_queue_may_do_what_they_need).  {role} is the role.  The functions run
+-- with the rights of their caller.
 
 -- include: postgres.roles.sql
 
 -- name: clear
 -- What it was granted before on the tables of the queue.
-REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock}, {wherry_subscription}, {wherry_outbox},
-  {wherry_lease} FROM {role};
+REVOKE ALL ON {table} FROM {role};
+{clear_shared}
 
 -- part: schema
 DO $$ BEGIN
@@ -18,6 +18,7 @@ DO $$ BEGIN
      WHERE oid = {'table}::regclass::oid), {'role});
 END $$;
 GRANT SELECT ON {wherry_schema}, {wherry_clock}, {wherry_subscription} TO {role};
+{execute}
 
 -- name: sender
 -- Sends and publishes; it cannot read messages, or take them back.

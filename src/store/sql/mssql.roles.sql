@@ -3,3 +3,12 @@
 
 -- name: role-exists
 SELECT COUNT(*) FROM sys.database_principals WHERE name = :role;
+
+-- part: has_others
+-- Has the role rights on another of Wherry's tables in the schema?  Then it may need those on Wherry's own
+-- tables for that, and keeps them.
+EXISTS (
+  SELECT 1 FROM {wherry_schema} AS s JOIN sys.database_permissions AS p
+    ON p.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(s.name), N'U')
+  WHERE p.class = 1 AND p.major_id <> OBJECT_ID(N{'table}, N'U')
+    AND p.grantee_principal_id = DATABASE_PRINCIPAL_ID(PARSENAME(N{'role}, 1)))

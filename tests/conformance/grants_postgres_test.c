@@ -1,0 +1,262 @@
+/*
+ * Rights of roles on PostgreSQL, over all models: each pair of a model and a kind with each other pair.
+ */
+#include "outbox_suite.h"
+
+#include <wherry/cron.h>
+
+#include "cron/cron.h"
+#include "delayed/delayed.h"
+#include "outbox/outbox.h"
+#include "postgres/server.h"
+#include "queue/queue.h"
+#include "store/grants.h"
+
+/* Tables of each model, of which each kind is granted. */
+static const struct {
+	const wh_model *model;
+	const char *table;
+	const char *kind;
+} kinds[] = {
+	{&wh_outbox_model, "box_a", "producer"},
+	{&wh_outbox_model, "box_b", "enqueuer"},
+	{&wh_outbox_model, "box_c", "relay"},
+	{&wh_outbox_model, "box_d", "operator"},
+	{&wh_queue_model, "queue_a", "sender"},
+	{&wh_queue_model, "queue_b", "receiver"},
+	{&wh_queue_model, "queue_c", "operator"},
+	{&wh_delayed_model, "later_a", "sender"},
+	{&wh_delayed_model, "later_b", "receiver"},
+	{&wh_delayed_model, "later_c", "operator"},
+	{&wh_cron_model, "cron_a", "operator"},
+};
+
+enum { N = sizeof(kinds) / sizeof(*kinds), ROOM = 64 * 1024 };
+
+static wherry_db *enter(const char *before)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+	char url[200];
+
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
+	WHERRY_PASS(wh_db_script(db, before, &err));
+	for (size_t i = 0; i < N; i++) {
+		const char *table = kinds[i].table;
+
+		if (kinds[i].model == &wh_outbox_model)
+			WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
+		else if (kinds[i].model == &wh_queue_model)
+			WHERRY_PASS(wherry_queue_create(db, table, NULL, &err));
+		else if (kinds[i].model == &wh_delayed_model)
+			WHERRY_PASS(wherry_delayed_create(db, table, NULL, &err));
+		else
+			WHERRY_PASS(wherry_cron_create(db, table, &err));
+	}
+	return db;
+}
+
+static void leave(wherry_db *db, const char *after)
+{
+	assert_int_equal(wh_db_script(db, after, NULL), WHERRY_OK);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
+/* The SQL of a grant to the role "bee" on the table of entry `at`. */
+static void grant_sql(size_t at, const char *kind, wh_buf *to)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[80];
+	const char *grant = text;
+	wh_store store = {.model = kinds[at].model, .layout.name = "native"};
+
+	(void)snprintf(text, sizeof(text), "bee=%s", kind);
+	(void)snprintf(store.names.table, sizeof(store.names.table), "%s",
+		       kinds[at].table);
+	(void)snprintf(store.names.schema, sizeof(store.names.schema), "%s",
+		       postgres_here.name);
+	WHERRY_PASS(wh_store_grant_sql(&store, "postgres", &grant, 1, to, &err));
+}
+
+/* Grant to the role, as `wherry init --grant` does. */
+static void grant(wherry_db *db, size_t at, const char *kind)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf sql = WH_BUF_INIT(ROOM);
+
+	grant_sql(at, kind, &sql);
+	WHERRY_PASS(wh_db_script(db, wh_buf_str(&sql), &err));
+	wh_buf_clear(&sql);
+}
+
+/* All rights of the role in its database, a line each. */
+static void rights(PGconn *conn, char out[ROOM])
+{
+	static const char sql[] =
+		"SELECT coalesce(E'\\n' || string_agg(DISTINCT r.what, '' ORDER BY r.what), '') "
+		"FROM (SELECT concat(c.oid::regclass, ' ', a.privilege_type, E'\\n') "
+		"FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE a.grantee = "
+		"'bee'::regrole UNION ALL SELECT concat(k.attrelid::regclass, '.', k.attname, "
+		"' ', a.privilege_type, E'\\n') FROM pg_attribute AS k, aclexplode(k.attacl) "
+		"AS a WHERE a.grantee = 'bee'::regrole UNION ALL SELECT "
+		"concat(p.oid::regprocedure, ' ', a.privilege_type, E'\\n') FROM pg_proc AS p, "
+		"aclexplode(p.proacl) AS a WHERE a.grantee = 'bee'::regrole UNION ALL SELECT "
+		"concat(n.nspname, ' ', a.privilege_type, E'\\n') FROM pg_namespace AS n, "
+		"aclexplode(n.nspacl) AS a WHERE a.grantee = 'bee'::regrole) AS r(what)";
+
+	assert_true(postgres_exec(conn, sql, out, ROOM));
+	assert_true(strlen(out) < ROOM - 1);
+}
+
+static void revoke_all(PGconn *conn)
+{
+	assert_true(postgres_exec(conn, "DROP OWNED BY bee", NULL, 0));
+}
+
+/* Has `all` each line of `some`? */
+static void has_lines(const char *all, const char *some, const char *what)
+{
+	for (const char *line = some; *line && line[1]; line = strchr(line + 1, '\n')) {
+		size_t len = (size_t)(strchr(line + 1, '\n') - line) + 1;
+		char text[300];
+
+		assert_true(len < sizeof(text));
+		(void)snprintf(text, len + 1, "%s", line);
+		if (!strstr(all, text))
+			print_error("%s lacks:%s", what, text);
+		assert_non_null(strstr(all, text));
+	}
+}
+
+static const char create_role[] = "DROP ROLE IF EXISTS bee; CREATE ROLE bee";
+
+static void a_grant_takes_nothing_that_another_table_needs(void **state)
+{
+	static char alone[N][ROOM], both[ROOM];
+	wherry_db *db = enter(create_role);
+	char what[100];
+	PGconn *conn = PQconnectdb(postgres_here.url);
+
+	(void)state;
+	for (size_t i = 0; i < N; i++) {
+		grant(db, i, kinds[i].kind);
+		rights(conn, alone[i]);
+		revoke_all(conn);
+	}
+	for (size_t i = 0; i < N; i++)
+		for (size_t j = 0; j < N; j++) {
+			grant(db, i, kinds[i].kind);
+			grant(db, j, kinds[j].kind);
+			rights(conn, both);
+			(void)snprintf(what, sizeof(what), "%s %s, then %s %s",
+				       kinds[i].table, kinds[i].kind, kinds[j].table,
+				       kinds[j].kind);
+			has_lines(both, alone[i], what);
+			has_lines(both, alone[j], what);
+			revoke_all(conn);
+		}
+	PQfinish(conn);
+	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
+}
+
+/* Functions have the rights of their caller, so a role may keep the right to call them. */
+static void without_functions(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		size_t len = strcspn(text, "\n") + 1;
+		bool is_function = memchr(text, '(', len) != NULL;
+
+		if (!is_function)
+			memmove(to, text, len);
+		to += is_function ? 0 : len;
+		text += len;
+	}
+	*to = 0;
+}
+
+static void a_grant_replaces_the_one_before_on_its_table(void **state)
+{
+	static char alone[ROOM], after[ROOM];
+	wherry_db *db = enter(create_role);
+	PGconn *conn = PQconnectdb(postgres_here.url);
+
+	(void)state;
+	for (size_t i = 0; i < N; i++)
+		for (int k = 0; kinds[i].model->roles[k]; k++) {
+			const char *kind = kinds[i].model->roles[k];
+
+			grant(db, i, kind);
+			rights(conn, alone);
+			revoke_all(conn);
+			grant(db, i, kinds[i].kind);
+			grant(db, i, kind);
+			rights(conn, after);
+			without_functions(alone);
+			without_functions(after);
+			assert_string_equal(after, alone);
+			revoke_all(conn);
+		}
+	PQfinish(conn);
+	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
+}
+
+/* Where default privileges give PUBLIC nothing, the role can still call what it needs. */
+static void who_is_granted_a_table_may_call_its_functions(void **state)
+{
+	wherry_db *db =
+		enter("DROP ROLE IF EXISTS bee; CREATE ROLE bee; "
+		      "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM "
+		      "PUBLIC; ALTER DEFAULT PRIVILEGES REVOKE USAGE ON TYPES FROM "
+		      "PUBLIC");
+	static const struct {
+		size_t at;
+		const char *sql, *wanted;
+	} calls[] = {
+		{1, "SELECT wherry_enqueue('t', '{}', outbox => 'box_b') IS NOT NULL",
+		 "1"},
+		{4, "SELECT wherry_send('queue_a', '{}') > 0", "1"},
+		{5, "SELECT count(*) FROM wherry_receive('queue_b')", "0"},
+		{6, "SELECT wherry_subscribe('t', 'queue_c')", "1"},
+		{7, "SELECT wherry_offer('q', 'k', '{}', box => 'later_a') IS NOT NULL",
+		 "1"},
+		{8, "SELECT count(*) FROM wherry_poll('q', box => 'later_b')", "0"},
+	};
+	PGconn *conn = PQconnectdb(postgres_here.url);
+	char got[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		bool fine;
+
+		grant(db, calls[i].at, kinds[calls[i].at].kind);
+		assert_true(postgres_exec(conn, "SET ROLE bee", NULL, 0));
+		fine = postgres_exec(conn, calls[i].sql, got, sizeof(got));
+		if (!fine)
+			print_error("%s\n", calls[i].sql);
+		assert_true(fine);
+		assert_string_equal(got, calls[i].wanted);
+		assert_true(postgres_exec(conn, "RESET ROLE", NULL, 0));
+		revoke_all(conn);
+	}
+	PQfinish(conn);
+	leave(db,
+	      "DROP OWNED BY bee; DROP ROLE bee; ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON "
+	      "FUNCTIONS TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT USAGE ON TYPES TO PUBLIC");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_grant_takes_nothing_that_another_table_needs),
+		cmocka_unit_test(a_grant_replaces_the_one_before_on_its_table),
+		cmocka_unit_test(who_is_granted_a_table_may_call_its_functions),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests_name("grants", tests, NULL, NULL);
+}
