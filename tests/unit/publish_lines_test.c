@@ -228,22 +228,53 @@ static void a_symbolic_link_is_followed_only_where_that_is_wanted(void **state)
 	assert_int_equal(access(in_dir("aim"), F_OK), 0);
 }
 
-static void a_removed_file_fails_rather_than_swallows(void **state)
+/* Ways to put another file, or none, in the place of "out". */
+static void remove_it(void)
 {
-	wherry_publisher *pub = open_in_dir("file", "out");
-	wherry_message m = numbered(1);
-	wherry_error err = WHERRY_ERROR_INIT;
+	assert_int_equal(unlink(in_dir("out")), 0);
+}
+
+static void rename_it(void)
+{
+	char before[600];
+
+	(void)snprintf(before, sizeof(before), "%s", in_dir("out"));
+	assert_int_equal(rename(before, in_dir("out.1")), 0);
+}
+
+static void replace_it(void)
+{
+	rename_it();
+	write_file(in_dir("out"), "");
+}
+
+/* What logrotate does with `copytruncate`. */
+static void truncate_it(void)
+{
+	assert_int_equal(truncate(in_dir("out"), 0), 0);
+}
+
+static void lines_go_to_the_file_that_the_path_names(void **state)
+{
+	static void (*const ways[])(void) = {remove_it, rename_it, replace_it,
+					     truncate_it};
+	static const char *const syncs[] = {"on", "off"};
 
 	(void)state;
-	delivers(pub, &m);
-	assert_int_equal(unlink(in_dir("out")), 0);
-	submit_one(pub, &m);
-	assert_int_equal(collect_error(pub, &err), WHERRY_CLOSED);
-	wherry_publisher_close(pub);
-	pub = open_in_dir("file", "out");
-	delivers(pub, &m);
-	wherry_publisher_close(pub);
-	assert_file(in_dir("out"), LINE(1));
+	for (size_t i = 0; i < 2 * sizeof(ways) / sizeof(*ways); i++) {
+		wherry_message m[2] = {numbered(1), numbered(2)};
+		wherry_publisher *pub;
+		char url[600];
+
+		(void)snprintf(url, sizeof(url), "file:%s", in_dir("out"));
+		pub = open_with(url, "file.sync", syncs[i % 2]);
+		delivers(pub, &m[0]);
+		ways[i / 2]();
+		delivers(pub, &m[1]);
+		wherry_publisher_close(pub);
+		assert_file(in_dir("out"), LINE(2));
+		remove_it();
+	}
 }
 
 /* A limit on the size of files stands in for a full disk. */
@@ -543,7 +574,7 @@ int main(void)
 		TEST(only_a_regular_file_is_opened),
 		TEST(a_new_file_is_not_for_everybody),
 		TEST(a_symbolic_link_is_followed_only_where_that_is_wanted),
-		TEST(a_removed_file_fails_rather_than_swallows),
+		TEST(lines_go_to_the_file_that_the_path_names),
 		TEST(a_full_disk_leaves_whole_lines),
 		TEST(malformed_headers_are_one_messages_fault),
 		TEST(what_is_buffered_is_bounded),

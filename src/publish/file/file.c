@@ -124,15 +124,13 @@ static void unlock_file(line_publisher *p)
 	(void)flock(p->fd, LOCK_UN);
 }
 
-static wherry_code open_file(line_publisher *p, const char *path, wherry_error *err)
+static wherry_code open_file(line_publisher *p, wherry_error *err)
 {
+	const char *path = p->path;
 	int follow = p->symlinks ? 0 : O_NOFOLLOW;
 	wherry_code code = WHERRY_OK;
 	struct stat st;
 
-	p->path = strdup(path);
-	if (!p->path)
-		return wh_oom(err);
 	/* O_NONBLOCK: if the path is a FIFO, do not wait for its reader. */
 	p->fd = open(path,
 		     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
@@ -248,7 +246,8 @@ static wherry_code file_open(const char *rest, const wherry_config *config,
 		return wh_oom(err);
 	p->sync = wh_config_switch(config, WH_FILE_SYNC);
 	p->symlinks = wh_config_switch(config, WH_FILE_SYMLINKS);
-	code = open_file(p, rest, err);
+	p->path = strdup(rest);
+	code = p->path ? open_file(p, err) : wh_oom(err);
 	if (code == WHERRY_OK)
 		*out = &p->base;
 	else
@@ -390,36 +389,74 @@ static wherry_code write_regular(line_publisher *p, wherry_error *err)
 	return code;
 }
 
-/* Fail if the file was deleted.  Otherwise make it end in a whole line. */
-static wherry_code ready_file(const line_publisher *p, wherry_error *err)
+/* Is the open file still the one that the path names? */
+static bool is_named(const line_publisher *p)
 {
-	struct stat st;
+	struct stat named, st;
+	int failed = p->symlinks ? stat(p->path, &named) : lstat(p->path, &named);
 
-	if (fstat(p->fd, &st) == 0 && st.st_nlink == 0)
-		return wh_fail(err, WHERRY_CLOSED,
-			       "'%.120s' was removed while it was open", p->path);
-	return wh_tail_mend(p->fd, p->path, err);
+	return !failed && fstat(p->fd, &st) == 0 && named.st_dev == st.st_dev &&
+	       named.st_ino == st.st_ino;
+}
+
+/* The file was renamed or removed, for example by logrotate: open the file that the path
+ * names now, or make it. */
+static wherry_code open_named(line_publisher *p, wherry_error *err)
+{
+	int before = p->fd;
+	wherry_code code = open_file(p, err);
+
+	if (code != WHERRY_OK) {
+		if (p->fd >= 0)
+			(void)close(p->fd);
+		p->fd = before;
+		return code;
+	}
+	(void)close(before);
+	p->sync_errno = 0;
+	wh_log(p->env, WHERRY_LOG_INFO, "file", "file-changed",
+	       wh_log_text("path", p->path),
+	       wh_log_note("the file was renamed or removed, and messages go to the one "
+			   "that the path names now"));
+	return WHERRY_OK;
+}
+
+/* Lines may be in a file that somebody has renamed meanwhile, and compresses or removes.
+ * The relay delivers their messages again. */
+static wherry_code check_named(const line_publisher *p, wherry_error *err)
+{
+	if (p->written == p->safe || is_named(p))
+		return WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_CLOSED,
+		"'%.120s' was renamed or removed while messages were written to it",
+		p->path);
 }
 
 static wherry_code flush_file(line_publisher *p, wherry_error *err)
 {
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	if (!lock_file(p))
-		return WHERRY_OK;
-	code = ready_file(p, err);
+	if (p->written == p->safe && !is_named(p))
+		code = open_named(p, err);
+	if (code != WHERRY_OK || !lock_file(p))
+		return code;
+	code = wh_tail_mend(p->fd, p->path, err);
 	if (code == WHERRY_OK)
 		code = write_regular(p, err);
 	unlock_file(p);
 	if (!p->sync || p->written == p->safe)
-		return code;
+		return code == WHERRY_OK ? check_named(p, err) : code;
 	/* After a failed sync the kernel may have dropped the data.  A second sync could
 	 * succeed and prove nothing. */
 	if (!p->sync_errno && fdatasync(p->fd) != 0)
 		p->sync_errno = errno;
 	if (p->sync_errno)
 		return wh_fail_errno(err, p->sync_errno, "cannot sync '%.120s'", p->path);
-	p->safe = p->written;
+	if (code == WHERRY_OK)
+		code = check_named(p, err);
+	if (is_named(p))
+		p->safe = p->written;
 	return code;
 }
 
@@ -432,7 +469,7 @@ static wherry_code flush(line_publisher *p, wherry_error *err)
 	if (!p->regular)
 		return flush_stream(p, p->buf.len, err);
 	code = p->path ? flush_file(p, err) : write_regular(p, err);
-	if (!p->sync)
+	if (!p->sync && (code == WHERRY_OK || !p->path || is_named(p)))
 		p->safe = p->written;
 	return code;
 }
