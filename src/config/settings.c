@@ -171,6 +171,8 @@ static const wh_setting_entry table[] = {
 		"The number of requests in flight over HTTP/2."},
 	[WH_WEBHOOK_RATE] = {"webhook.rate", NUMBER, "0", "0", "1000000",
 		"The highest number of requests per second; 0: any number."},
+	[WH_WEBHOOK_HTTP] = {"webhook.http", CHOICE, "auto", "auto, 1.1", NULL,
+		"The version of HTTP. auto: HTTP/2 with https: if the receiver speaks it."},
 	[WH_WEBHOOK_PRIVATE] = {"webhook.private_addresses", CHOICE, "allow", "allow, refuse", NULL,
 		"refuse: do not connect to private, local or reserved addresses, whatever the name "
 		"resolves to, and do not use proxies."},
@@ -183,6 +185,10 @@ static const wh_setting_entry table[] = {
 	[WH_KAFKA_RUN_CODE] = {"kafka.run_code", SWITCH, "off", NULL, NULL,
 		"Allow properties in a kafka: URL that load libraries or run commands, such as "
 		"plugin.library.paths and those of Kerberos."},
+	[WH_KAFKA_SECRETS] = {"kafka.secrets", TEXT, "env:KAFKA_,file:/etc/wherry/,file:/run/secrets/", NULL,
+		NULL,
+		"What env:NAME and file:PATH in a kafka: URL may read: beginnings, with commas between "
+		"them."},
 	[WH_LOG_LEVEL] = {"log.level", CHOICE, "info", "error, warn, info, debug", NULL,
 		"The least severe events that the relay logs."},
 };

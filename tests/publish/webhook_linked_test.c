@@ -85,6 +85,15 @@ static void a_date_says_how_long_to_wait(void **state)
 	assert_int_equal(r.verdict, WHERRY_THROTTLED);
 	/* libcurl reads a clock that may be a tick behind, and counts whole seconds. */
 	assert_in_range(r.retry_after_us, 40 * WH_SECOND, 101 * WH_SECOND);
+	/* The receiver's clock is 40 s behind that date, whatever ours says. */
+	m.headers = "{\"x-answer\":\"503 date=Sat,_01_Jan_2050_00:00:00_GMT "
+		    "retry-after=Sat,_01_Jan_2050_00:00:40_GMT\"}";
+	assert_int_equal(site_send(s, &m).retry_after_us, 40 * WH_SECOND);
+	/* Seconds since 1970, where a duration belongs. */
+	(void)snprintf(headers, sizeof(headers),
+		       "{\"x-answer\":\"503 retry-after=%lld\"}", (long long)at);
+	m.headers = headers;
+	assert_in_range(site_send(s, &m).retry_after_us, 1, 101 * WH_SECOND);
 	site_end(s);
 }
 

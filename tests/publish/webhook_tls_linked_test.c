@@ -186,6 +186,28 @@ static bool private_text(const char *text)
 	return wh_address_private((const struct sockaddr *)&in6);
 }
 
+/* A connection that goes silent is not used again, though its TCP lives. */
+static void a_silent_connection_of_http_2_is_replaced(void **state)
+{
+	static const wherry_verdict want[] = {WHERRY_DELIVERED, WHERRY_UNKNOWN,
+					      WHERRY_DELIVERED};
+	site *s = site_begin_http_2("good");
+	wherry_message m = plain_message(NULL);
+
+	(void)state;
+	webhook_server_answer(s->server, "http2 once");
+	site_set(s, "webhook.timeout", "700ms");
+	site_open(s);
+	for (int i = 0; i < 3; i++) {
+		wh_receipt receipt = site_send(s, &m);
+
+		if (receipt.verdict != want[i])
+			fail_msg("message %d: %d, %s", i, receipt.verdict,
+				 receipt.reason);
+	}
+	site_end(s);
+}
+
 static void private_addresses_are_known(void **state)
 {
 	static const char *const private[] = {
@@ -292,6 +314,7 @@ int main(void)
 		cmocka_unit_test(a_certificate_refused_late_is_no_messages_fault),
 		cmocka_unit_test(what_speaks_no_tls_is_not_spoken_to),
 		cmocka_unit_test(one_connection_of_http_2_carries_many_requests),
+		cmocka_unit_test(a_silent_connection_of_http_2_is_replaced),
 		cmocka_unit_test(private_addresses_are_known),
 		cmocka_unit_test(a_private_address_is_refused_whatever_its_name),
 		cmocka_unit_test(what_cannot_work_is_refused_when_it_is_opened),

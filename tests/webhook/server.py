@@ -92,6 +92,18 @@ HOSTILE_2 = {
 }
 
 
+# A good answer to the first request of a connection, then nothing more.
+ONCE_2 = b"\0\0\0\x04\x01\0\0\0\0" + b"\0\0\x01\x01\x05\0\0\0\x01\x88"
+
+
+def frames_of(data):
+    """Where the frames of HTTP/2 begin that a client sent, behind its preface."""
+    at = 24
+    while at + 9 <= len(data):
+        yield at
+        at += 9 + int.from_bytes(data[at : at + 3], "big")
+
+
 class Server:
     def __init__(self, args):
         self.args = args
@@ -196,6 +208,16 @@ class Server:
         """Before any request, or instead of an answer over HTTP/2."""
         if words[0] == "greet":
             writer.write(b"\x16\x03\x03\xff\xff" + b"\x02\0\0\0" * 20000)
+        elif words[1] == "once":
+            writer.write(FRAMES)
+            data = b""
+            while b"\x01" not in [data[at + 3 : at + 4] for at in frames_of(data)]:
+                data += await reader.read(65536)
+            writer.write(ONCE_2)
+            await writer.drain()
+            while await reader.read(65536):
+                pass
+            return
         else:
             await reader.read(65536)
             writer.write(HOSTILE_2[words[1]])

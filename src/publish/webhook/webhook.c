@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <wherry/version.h>
@@ -30,6 +32,7 @@
 enum {
 	EXCERPT = 200,       /* Bytes kept of an answer. */
 	ANSWER_MAX = 262144, /* Most bytes read of an answer. */
+	WATCHED = 256,       /* Sockets whose answers are remembered. */
 	BURST_US = 100000,   /* Longest pause that webhook.rate makes up for. */
 	/* The relay sends nothing while it acknowledges, so it acknowledges seldom. */
 	ACK_DELAY_US = 20000
@@ -45,6 +48,7 @@ typedef struct slot {
 	wh_webhook_request request;
 	bool refused; /* Its address is private. */
 	size_t read;  /* Bytes of the answer. */
+	int64_t started_us;
 	char excerpt[EXCERPT + 1];
 	char error[CURL_ERROR_SIZE];
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
@@ -69,6 +73,8 @@ typedef struct webhook_publisher {
 	int64_t held_us;     /* Submit stopped until then; WH_NEVER: it did not. */
 	int64_t timer_us;    /* When libcurl's timer ends. */
 	wh_webhook_counts counts;
+	/* When a connection last answered, by its socket modulo the size. */
+	int64_t answered_us[WATCHED];
 } webhook_publisher;
 
 static webhook_publisher *of(wherry_publisher *pub)
@@ -196,7 +202,7 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 	p->env = env;
 	p->watch.fd = -1;
 	code = wh_webhook_read(driver->scheme, rest, config, &p->set, err);
-	p->speech = p->set.secure ? UNKNOWN : HTTP_1;
+	p->speech = p->set.secure && !p->set.http_1 ? UNKNOWN : HTTP_1;
 	if (code == WHERRY_OK)
 		code = allocate(p, err);
 	if (code == WHERRY_OK)
@@ -272,7 +278,8 @@ static bool make_easy(const webhook_publisher *p, slot *s)
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
 	SET(easy, CURLOPT_PROTOCOLS_STR, set->secure ? "https" : "http");
 	SET(easy, CURLOPT_HTTP_VERSION,
-	    set->secure ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
+	    set->secure && !set->http_1 ? (long)CURL_HTTP_VERSION_2TLS
+					: (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PATH_AS_IS, 1L);
 	SET(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(easy, CURLOPT_USERAGENT, "wherry/" WHERRY_VERSION);
@@ -304,6 +311,7 @@ static bool send_request(webhook_publisher *p, slot *s)
 	if (!s->easy && !make_easy(p, s))
 		return false;
 	s->refused = false;
+	s->started_us = wh_monotonic(p->env);
 	s->read = 0;
 	memset(s->excerpt, 0, sizeof(s->excerpt));
 	s->error[0] = 0;
@@ -355,6 +363,36 @@ static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 
 /* ---- answers ---- */
 
+static const char *header_of(CURL *easy, const char *name)
+{
+	struct curl_header *header = NULL;
+
+	return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+		       ? header->value
+		       : NULL;
+}
+
+/* Seconds of Retry-After.  A date is one of the receiver's clock, which may differ from
+ * ours, so compare it with the answer's Date.  Some receivers send the seconds of a time
+ * since 1970 where a duration belongs. */
+static curl_off_t wait_by_their_clock(CURL *easy, curl_off_t wait, int64_t now_s)
+{
+	enum { YEAR_S = 365 * 24 * 3600 };
+	const char *until = header_of(easy, "Retry-After");
+	const char *date = header_of(easy, "Date");
+	time_t until_s = -1, date_s = date ? curl_getdate(date, NULL) : -1;
+
+	if (date_s < 0)
+		date_s = now_s;
+	if (until && strchr(until, ':'))
+		until_s = curl_getdate(until, NULL);
+	else if (wait > 20 * (curl_off_t)YEAR_S)
+		until_s = wait;
+	if (until_s < 0)
+		return wait;
+	return until_s > date_s ? until_s - date_s : 0;
+}
+
 static wh_webhook_verdict judge(const webhook_publisher *p, slot *s, CURLcode result)
 {
 	wh_webhook_answer answer = {
@@ -366,9 +404,9 @@ static wh_webhook_verdict judge(const webhook_publisher *p, slot *s, CURLcode re
 	curl_off_t wait = 0, ready = 0;
 	char *elsewhere = NULL;
 
-	(void)p;
 	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &answer.status);
 	(void)curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &wait);
+	wait = wait_by_their_clock(s->easy, wait, wh_now(p->env) / WH_SECOND);
 	(void)curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &ready);
 	(void)curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &elsewhere);
 	answer.retry_after_s = wait > 0 ? wait : 0;
@@ -388,10 +426,33 @@ static void learn_speech(webhook_publisher *p, const slot *s)
 		p->speech = version >= CURL_HTTP_VERSION_2_0 ? HTTP_2 : HTTP_1;
 }
 
+/*
+ * After a time-out libcurl ends the request and keeps the connection of HTTP/2, which may be
+ * dead: a firewall or a proxy may have dropped it silently.  If it has answered nothing since
+ * this request began, end it.  Requests that are in flight there fail now, not at their
+ * time-outs, and the next one gets a new connection.
+ */
+static void end_silent(webhook_publisher *p, const slot *s, CURLcode result)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+	long status = 0;
+	int64_t *answered_us;
+
+	if (curl_easy_getinfo(s->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd < 0)
+		return;
+	answered_us = &p->answered_us[fd % WATCHED];
+	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status)
+		*answered_us = wh_monotonic(p->env);
+	else if (result == CURLE_OPERATION_TIMEDOUT && *answered_us <= s->started_us)
+		(void)shutdown(fd, SHUT_RDWR);
+}
+
 static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 {
 	wh_webhook_verdict v = judge(p, s, result);
 
+	end_silent(p, s, result);
 	learn_speech(p, s);
 	wh_webhook_count(&p->counts, s->easy, result);
 	(void)curl_multi_remove_handle(p->multi, s->easy);

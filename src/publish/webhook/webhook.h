@@ -30,6 +30,7 @@ typedef struct wh_webhook_settings {
 	char *url;
 	bool topical; /* url contains {topic}. */
 	bool secure;  /* The scheme is https. */
+	bool http_1;  /* Do not speak HTTP/2. */
 	wh_webhook_format format;
 	char *source;
 	wh_signer *signer; /* NULL: requests are not signed. */

@@ -211,6 +211,7 @@ wherry_code wh_webhook_read(const char *scheme, const char *rest,
 	s.connect_us = wh_config_int(config, WH_WEBHOOK_CONNECT_TIMEOUT);
 	s.connections = (long)wh_config_int(config, WH_WEBHOOK_CONNECTIONS);
 	s.streams = (long)wh_config_int(config, WH_WEBHOOK_STREAMS);
+	s.http_1 = wh_config_choice(config, WH_WEBHOOK_HTTP) == 1;
 	s.rate = wh_config_int(config, WH_WEBHOOK_RATE);
 	s.refuse_private = wh_config_choice(config, WH_WEBHOOK_PRIVATE) == 1;
 	code = read_url(scheme, rest, &s, err);
