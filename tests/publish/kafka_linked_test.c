@@ -333,7 +333,7 @@ static void a_key_keeps_its_order_across_topics(void **state)
 
 static void without_idempotence_one_of_a_key_is_in_flight(void **state)
 {
-	wherry_publisher *pub = open_kafka("enable.idempotence=false&acks=1");
+	wherry_publisher *pub = open_kafka("enable.idempotence=false");
 	wherry_message m = message("x");
 
 	(void)state;

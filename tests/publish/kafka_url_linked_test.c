@@ -18,13 +18,18 @@ static void assert_property(const wh_kafka_settings *set, const char *name,
 		fail_msg("%s: %s, not %s", name, value, want);
 }
 
-static wh_kafka_settings read_url(const char *rest)
+static wh_kafka_settings read_with(const char *rest, const wherry_config *config)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_kafka_settings set;
 
-	WHERRY_PASS(wh_kafka_settings_read(rest, NULL, &set, &err));
+	WHERRY_PASS(wh_kafka_settings_read(rest, config, &set, &err));
 	return set;
+}
+
+static wh_kafka_settings read_url(const char *rest)
+{
+	return read_with(rest, NULL);
 }
 
 static void the_defaults_are_safe_and_fast(void **state)
@@ -79,26 +84,63 @@ static void credentials_go_over_tls_unless_told_otherwise(void **state)
 
 static void secrets_come_from_files_and_the_environment(void **state)
 {
-	char rest[800];
+	wherry_config *config = NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char rest[800], allowed[700];
 	wh_kafka_settings set;
 
 	(void)state;
 	write_file(in_dir("password"), "open sesame\n");
-	assert_int_equal(setenv("WHERRY_TEST_USER", "ali", 1), 0);
+	assert_int_equal(setenv("KAFKA_TEST_USER", "ali", 1), 0);
 	(void)snprintf(rest, sizeof(rest),
-		       "//h?sasl.mechanism=PLAIN&sasl.username=env:WHERRY_TEST_USER"
+		       "//h?sasl.mechanism=PLAIN&sasl.username=env:KAFKA_TEST_USER"
 		       "&sasl.password=file:%s",
 		       in_dir("password"));
-	set = read_url(rest);
+	(void)snprintf(allowed, sizeof(allowed), "env:KAFKA_,file:%s", in_dir(""));
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "kafka.secrets", allowed, &err));
+	set = read_with(rest, config);
+	wherry_config_free(config);
 	assert_property(&set, "sasl.username", "ali");
 	assert_property(&set, "sasl.password", "open sesame");
 	wh_kafka_settings_clear(&set);
-	assert_int_equal(unsetenv("WHERRY_TEST_USER"), 0);
-	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=env:WHERRY_TEST_USER",
-		WHERRY_NOTFOUND,
-		"sasl.password: the environment has no WHERRY_TEST_USER");
-	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/no/such",
-		WHERRY_NOTFOUND, "sasl.password: cannot read '/no/such'");
+	assert_int_equal(unsetenv("KAFKA_TEST_USER"), 0);
+	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=env:KAFKA_TEST_USER",
+		WHERRY_NOTFOUND, "sasl.password: the environment has no KAFKA_TEST_USER");
+	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/etc/wherry/no",
+		WHERRY_NOTFOUND, "sasl.password: cannot read '/etc/wherry/no'");
+}
+
+static void a_url_reads_only_what_is_allowed(void **state)
+{
+	static const char *const urls[] = {
+		"kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/etc/passwd",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/etc/wherry/../passwd",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.username=env:PATH",
+		"kafka://h?client.id=file:/etc/passwd",
+		"kafka://h?topic=env:HOME",
+		"kafka://h?sasl.mechanism=OAUTHBEARER&sasl.oauthbearer.token=file:/etc/passwd",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
+		refuses(urls[i], WHERRY_DENIED, "kafka.secrets");
+}
+
+static void what_would_break_a_promise_is_refused(void **state)
+{
+	static const char *const urls[] = {
+		"kafka://h?enable.idempotence=false&acks=0",
+		"kafka://h?enable.idempotence=false&acks=1",
+		"kafka://h?enable.idempotence=false&request.required.acks=1",
+		"kafka://h?partitioner=random",
+		"kafka://h?enable.idempotence=false&queuing.strategy=lifo",
+		"kafka://h?test.mock.num.brokers=3",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
+		refuses(urls[i], WHERRY_INVALID, ": ");
 }
 
 /* Nor by what librdkafka has to say of it. */
@@ -253,6 +295,8 @@ int main(void)
 		TEST(any_property_passes),
 		TEST(credentials_go_over_tls_unless_told_otherwise),
 		TEST(secrets_come_from_files_and_the_environment),
+		TEST(a_url_reads_only_what_is_allowed),
+		TEST(what_would_break_a_promise_is_refused),
 		TEST(no_error_tells_a_secret),
 		TEST(what_is_wrong_in_a_url_is_named),
 		TEST(code_is_run_only_where_a_setting_allows_it),

@@ -20,6 +20,7 @@ static const struct {
 	{"ssl.engine.id", "loads a library"},
 	{"ssl.providers", "loads libraries"},
 	{"sasl.kerberos.", "is part of a shell command, kinit"},
+	{"sasl.oauthbearer.assertion.", "reads files, which it sends"},
 };
 
 static bool is_mechanism(const char *name)
@@ -55,6 +56,60 @@ wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
 		"%.60s %s: set kafka.run_code=on if those who write this URL may run "
 		"code as this user",
 		name, does);
+}
+
+/* ---- secrets ---- */
+
+bool wh_kafka_may_read(const wherry_config *config, const char *value)
+{
+	const char *list = wh_config_text(config, WH_KAFKA_SECRETS);
+	bool is_file = strncmp(value, "file:", 5) == 0;
+
+	if (!is_file && strncmp(value, "env:", 4) != 0)
+		return true; /* It is the value itself, or a credential of the service. */
+	if (is_file && strstr(value, ".."))
+		return false;
+	for (const char *at = list; *at; at += *at == ',') {
+		size_t len = strcspn(at, ",");
+
+		if (len && strncmp(value, at, len) == 0)
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+/* ---- what the relay promises ---- */
+
+static const struct {
+	const char *name, *value;
+	bool broken_if_equal; /* Otherwise it is broken by any other value. */
+	const char *why;
+} promises[] = {
+	{"request.required.acks", "-1", false,
+	 "brokers could lose messages that count as delivered: leave acks out"},
+	{"partitioner", "random", true,
+	 "messages of a key would go to several partitions and lose their order"},
+	{"test.mock.num.brokers", "0", false,
+	 "messages would go to a mock cluster inside the relay"},
+	{"queuing.strategy", "lifo", true, "the last message would be sent first"},
+};
+
+wherry_code wh_kafka_promise(const wh_kafka_settings *set, wherry_error *err)
+{
+	for (size_t i = 0; i < sizeof(promises) / sizeof(*promises); i++) {
+		char text[64] = "";
+		size_t size = sizeof(text);
+
+		if (rd_kafka_conf_get(set->conf, promises[i].name, text, &size) !=
+		    RD_KAFKA_CONF_OK)
+			continue;
+		if ((strcasecmp(text, promises[i].value) == 0) ==
+		    promises[i].broken_if_equal)
+			return wh_fail(err, WHERRY_INVALID, "%s=%s: %s", promises[i].name,
+				       text, promises[i].why);
+	}
+	return WHERRY_OK;
 }
 
 /* ---- warnings ---- */

@@ -238,6 +238,23 @@ static const char *advice_for(const char *why)
 		       : NULL;
 }
 
+/* Older versions of librdkafka report a right password as wrong to brokers of Kafka 4. */
+static const char *advice_of(const wh_kafka *p, const wh_kafka_error *error)
+{
+	enum { SCRAM_WORKS = 0x02060100 }; /* 2.6.1 */
+	char text[40] = "";
+	size_t size = sizeof(text);
+
+	if (error->code != RD_KAFKA_RESP_ERR__AUTHENTICATION ||
+	    rd_kafka_version() >= SCRAM_WORKS ||
+	    rd_kafka_conf_get(p->set.conf, "sasl.mechanism", text, &size) !=
+		    RD_KAFKA_CONF_OK ||
+	    strncmp(text, "SCRAM", 5) != 0)
+		return error->advice;
+	return "check sasl.mechanism, user and password; SCRAM with Kafka 4 needs "
+	       "librdkafka 2.6.1, and this one is older";
+}
+
 /* Process an error of the client.  If a broker was reached before, it may come back, and
  * librdkafka reconnects. */
 static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
@@ -263,7 +280,7 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 	}
 	note(p, text);
 	if (error->meaning == WH_KAFKA_DENIED && !p->served)
-		wh_kafka_break_off(p, WHERRY_DENIED, code, p->why, error->advice);
+		wh_kafka_break_off(p, WHERRY_DENIED, code, p->why, advice_of(p, error));
 }
 
 static void log_line(wh_kafka *p, rd_kafka_event_t *event)

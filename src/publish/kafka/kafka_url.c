@@ -354,6 +354,11 @@ static wherry_code read_parameter(wh_kafka_settings *set, const wherry_config *c
 		code = wh_oom(err);
 	else if (!equals)
 		code = no_value(name, err);
+	else if (!wh_kafka_may_read(config, written))
+		code = wh_fail(err, WHERRY_DENIED,
+			       "%.60s: may not be read from there: add its beginning to "
+			       "kafka.secrets if those who write this URL may read it",
+			       name);
 	else if (strcmp(name, "sasl.oauthbearer.token") == 0)
 		code = keep(&set->token, written, err); /* Read when a token is due. */
 	else
@@ -497,6 +502,8 @@ wherry_code wh_kafka_settings_read(const char *rest, const wherry_config *config
 	}
 	if (code == WHERRY_OK)
 		code = conclude(&set, parameters, err);
+	if (code == WHERRY_OK)
+		code = wh_kafka_promise(&set, err);
 	if (code == WHERRY_OK)
 		*out = set;
 	else
