@@ -187,7 +187,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "identity",
-		.flags = NATIVE | TABLE,
+		.flags = NATIVE | TABLE | QUEUE,
 		.none = "ids are given out one by one",
 		.trouble = "$1",
 		.advice = "`$2`",

@@ -13,6 +13,9 @@ enum { PARAMS_MOST = 6, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
  * superseded the message. */
 typedef struct receipt {
 	int64_t id, version;
+	/* Of a message that was read: the time that was offered.  The version alone does not do: the
+	 * JVM library may write two offers of a key in one millisecond. */
+	int64_t offered;
 	/* Token of the lease; NULL: the message was read, not polled. */
 	const char *lock;
 	bool done;
@@ -51,6 +54,8 @@ static wherry_code parse(const char *token, receipt *out, wherry_error *err)
 		    take_number(&at, &out->version);
 
 	out->lock = good && *at == '.' ? ++at : NULL;
+	if (!out->lock)
+		good = good && *at++ == ':' && take_number(&at, &out->offered);
 	if (out->lock) {
 		size_t len = strspn(at, "0123456789abcdefghijklmnopqrstuvwxyz"
 					"ABCDEFGHIJKLMNOPQRSTUVWXYZ-");
@@ -227,11 +232,12 @@ static wherry_code settle_read(settling *s, receipt *r, wh_delayed_ids *done,
 		wh_delayed_kind_param(s->delayed),
 		WH_INT_PARAM("id", r->id),
 		WH_INT_PARAM("version", r->version),
+		WH_INT_PARAM("offered", r->offered),
 	};
 	wherry_code code;
 
 	done->n = 0;
-	code = wh_db_run(s->delayed->store.db, s->delayed->own.ack_read, params, 3,
+	code = wh_db_run(s->delayed->store.db, s->delayed->own.ack_read, params, 4,
 			 wh_delayed_take_id, done, NULL, err);
 	r->done = code == WHERRY_OK && done->n;
 	if (code == WHERRY_OK)
@@ -268,7 +274,8 @@ static wherry_code settle_all(void *ctx, wherry_error *err)
 
 /* ---- why messages were not settled ---- */
 
-/* A message that now has another version has been superseded by an offer. */
+/* A message that now has another version has been superseded by an offer, and so has one that was
+ * read and is not as it was. */
 static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 {
 	int64_t id = wh_row_int(row, 0), version = wh_row_int(row, 1);
@@ -276,7 +283,8 @@ static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 
 	(void)err;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->receipts[i].id == id && s->receipts[i].version != version)
+		if (s->receipts[i].id == id &&
+		    (s->receipts[i].version != version || !s->receipts[i].lock))
 			s->receipts[i].version = -1;
 	return WHERRY_OK;
 }

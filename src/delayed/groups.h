@@ -36,7 +36,7 @@
  * the ids that it settled. */
 #define WH_DELAYED_SETTLE(X) \
 	X(ack, "ack", "kind ids token") \
-	X(ack_read, "ack-read", "kind id version") \
+	X(ack_read, "ack-read", "kind id version offered") \
 	X(nack, "nack", "kind ids token now delay error") \
 	X(extend_lease, "extend-lease", "kind ids token now lasts") \
 	X(versions, "versions", "kind ids")

@@ -12,7 +12,7 @@
 enum {
 	LIMIT_MOST = 10000,
 	LEASE_STANDARD_US = 30000000, /* 30 s */
-	TOKEN_LEN = 80,               /* Room for "ID.VERSION.LOCK". */
+	TOKEN_LEN = 80, /* Room for "ID.VERSION.LOCK", "ID.VERSION:OFFERED". */
 	/* Messages that one poll makes dead, at most.  Nobody waits longer for a message because
 	 * many others had all their attempts. */
 	DEAD_MOST = 1000
@@ -32,14 +32,16 @@ static const char *make_token(wh_delayed_batch *batch, const wh_row *row, bool *
 {
 	const char *lock = wh_row_text(row, WH_DELAYED_TOKEN);
 	bool leased = batch->from == WH_DELAYED_POLLED && lock;
-	char text[TOKEN_LEN];
+	char text[TOKEN_LEN], offered[24];
 
 	if (batch->from == WH_DELAYED_DEAD)
 		return NULL;
+	(void)snprintf(offered, sizeof(offered), "%" PRId64,
+		       wh_row_int(row, WH_DELAYED_OFFERED_AT));
 	(void)snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 "%s%.36s",
 		       wh_row_int(row, WH_DELAYED_ID),
-		       wh_row_int(row, WH_DELAYED_CREATED_AT), leased ? "." : "",
-		       leased ? lock : "");
+		       wh_row_int(row, WH_DELAYED_CREATED_AT), leased ? "." : ":",
+		       leased ? lock : offered);
 	return copy(batch, wh_view_of(text), failed);
 }
 

@@ -229,7 +229,7 @@ static void procedures_settle_as_the_library_does(void **state)
 		"EXEC wherry_offer N'my-queue', N'k', 0x31, @box = N'later; DROP TABLE "
 		"later'");
 	refuses(f, "EXEC wherry_done N'my-queue', N'nonsense'" OF_LATER);
-	refuses(f, "EXEC wherry_delayed_nack N'my-queue', N'1.2'" OF_LATER);
+	refuses(f, "EXEC wherry_delayed_nack N'my-queue', N'1.2:3'" OF_LATER);
 }
 
 /* Without a delay, as with 0: not in a hundred years. */

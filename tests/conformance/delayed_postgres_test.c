@@ -172,7 +172,7 @@ static void functions_settle_as_the_library_does(void **state)
 	refuses("SELECT wherry_offer('mail', 'k', '1', at => 'infinity')");
 	refuses("SELECT wherry_offer('mail', 'k', '1', box => 'delayed; DROP TABLE delayed')");
 	refuses("SELECT wherry_done('mail', 'nonsense')");
-	refuses("SELECT wherry_delayed_nack('mail', '1.2')");
+	refuses("SELECT wherry_delayed_nack('mail', '1.2:3')");
 	leave(db, queue);
 }
 

@@ -258,6 +258,21 @@ static void a_superseded_message_cannot_be_given_back_or_kept(void **state)
 	(void)delayed_polls(f, 1, "2");
 }
 
+/* The JVM library may write two offers of a key in one millisecond, with one "createdAt". */
+static void an_acknowledgement_of_a_message_read_before_its_time_changed_deletes_nothing(
+	void **state)
+{
+	delayed_fixture *f = *state;
+	char token[80];
+
+	(void)delayed_offer(f, "k", "1", 0);
+	read_one(f, "k", token);
+	delayed_raw(f,
+		    "UPDATE later SET \"scheduledAtInitially\" = \"scheduledAt\" + 5000");
+	delayed_acks(f, token, WHERRY_SUPERSEDED);
+	assert_true(delayed_has(f, "k"));
+}
+
 static void a_token_that_is_none_is_refused(void **state)
 {
 	static const char *const wrong[] = {"",
@@ -269,7 +284,10 @@ static void a_token_that_is_none_is_refused(void **state)
 					    ".2.x",
 					    "1.2.x.y",
 					    "1.2.0123456789012345678901234567890123456",
-					    "1234567890123456789.1"};
+					    "1.2",
+					    "1.2:",
+					    "1.2:3.x",
+					    "1234567890123456789.1:1"};
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_ack_outcome out = WHERRY_LEASE_LOST;
@@ -336,6 +354,8 @@ const delayed_case delayed_settle_cases[] = {
 	DELAYED_CASE(a_message_given_back_without_a_delay_is_due_at_once),
 	DELAYED_CASE(an_extended_lease_lasts),
 	DELAYED_CASE(a_superseded_message_cannot_be_given_back_or_kept),
+	DELAYED_CASE(
+		an_acknowledgement_of_a_message_read_before_its_time_changed_deletes_nothing),
 	DELAYED_CASE(a_token_that_is_none_is_refused),
 	DELAYED_CASE(a_token_of_another_queue_settles_nothing),
 	DELAYED_CASE(a_rolled_back_settlement_never_was),

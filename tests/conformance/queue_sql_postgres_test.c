@@ -416,6 +416,7 @@ static void an_inspection_repairs_what_it_finds(void **state)
 		"ALTER TABLE jobs DROP CONSTRAINT jobs_sane",
 		"ALTER TABLE jobs ALTER message_id TYPE varchar(20) USING 'x'",
 		"ALTER TABLE jobs DROP COLUMN last_error",
+		"INSERT INTO jobs(id, body) VALUES (5, '1'); DELETE FROM jobs WHERE id < 5",
 	};
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -434,8 +435,8 @@ static void an_inspection_repairs_what_it_finds(void **state)
 		WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
 		assert_string_equal(text, "");
 	}
-	(void)queue_send(f, 1);
-	(void)queue_lease(f->queue, 1, "1");
+	(void)queue_send(f, 2);
+	(void)queue_lease(f->queue, 2, "1 2");
 	queue_fixture_drop(f);
 }
 

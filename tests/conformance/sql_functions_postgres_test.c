@@ -447,6 +447,144 @@ static void sql_functions_that_refuse_run_nobody_elses_code(void **state)
 	PQfinish(conn);
 }
 
+static void check_told(const char *what, wherry_code code, const wherry_error *err)
+{
+	if (code != WHERRY_INVALID || !strstr(err->message, "own_log") ||
+	    !strstr(err->message, "own_note()") || strstr(err->message, "`wherry"))
+		print_error("%s: %s\n", what, err->message);
+	assert_int_equal(code, WHERRY_INVALID);
+	assert_non_null(strstr(err->message, "own_log"));
+	assert_non_null(strstr(err->message, "own_note()"));
+	assert_null(strstr(err->message, "`wherry"));
+}
+
+/* It was told as a table of Wherry's, with a command that makes it. */
+static void a_name_that_a_trigger_does_not_find_is_told_as_such(void **state)
+{
+	static const char *const tables[] = {"outbox", "jobs", "delayed", "inbox"};
+	const wherry_queue_message job = WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);
+	const wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .body = "1", .body_len = 1);
+	const wherry_delayed_message later =
+		WHERRY_DELAYED_MESSAGE(.key = "k", .body = "1", .body_len = 1);
+	PGconn *conn = PQconnectdb(place.url);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+	wherry_outbox *outbox = NULL;
+	wherry_queue *queue = NULL;
+	wherry_delayed *delayed = NULL;
+	wherry_inbox *inbox = NULL;
+	bool fresh;
+	char sql[300];
+
+	(void)state;
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SET search_path = %s; CREATE FUNCTION own_note() RETURNS trigger LANGUAGE "
+		"plpgsql AS $$ BEGIN INSERT INTO own_log VALUES (1); RETURN NEW; END $$",
+		place.name);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+		(void)snprintf(
+			sql, sizeof(sql),
+			"CREATE TRIGGER own_note BEFORE INSERT ON %s FOR EACH ROW EXECUTE "
+			"FUNCTION own_note()",
+			tables[i]);
+		assert_true(postgres_exec(conn, sql, NULL, 0));
+	}
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_queue_open(db, "jobs", &queue, &err));
+	WHERRY_PASS(wherry_delayed_open(db, "delayed", "mail", NULL, &delayed, &err));
+	WHERRY_PASS(wherry_inbox_open(db, "inbox", &inbox, &err));
+	check_told("send", wherry_queue_send(queue, &job, NULL, &err), &err);
+	check_told("offer", wherry_delayed_offer(delayed, &later, NULL, &err), &err);
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	check_told("enqueue", wherry_outbox_enqueue(outbox, &msg, 0, NULL, &err), &err);
+	wherry_db_rollback(db);
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	check_told("accept", wherry_inbox_accept(inbox, "", "m", &fresh, &err), &err);
+	wherry_db_rollback(db);
+	wherry_outbox_close(outbox);
+	wherry_queue_close(queue);
+	wherry_delayed_close(delayed);
+	wherry_inbox_close(inbox);
+	wherry_db_close(db);
+	assert_true(postgres_exec(
+		conn,
+		"SET client_min_messages = warning; DROP FUNCTION own_note() CASCADE",
+		NULL, 0));
+	PQfinish(conn);
+}
+
+static void make_tables(const char *schema)
+{
+	char queue[80], delayed[80], inbox[80], outbox[80];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	(void)snprintf(queue, sizeof(queue), "%s.jobs", schema);
+	(void)snprintf(delayed, sizeof(delayed), "%s.delayed", schema);
+	(void)snprintf(inbox, sizeof(inbox), "%s.inbox", schema);
+	(void)snprintf(outbox, sizeof(outbox), "%s.outbox", schema);
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_queue_create(db, queue, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(db, delayed, NULL, &err));
+	WHERRY_PASS(wherry_inbox_create(db, inbox, &err));
+	WHERRY_PASS(wherry_outbox_init(db, outbox, NULL, &err));
+	wherry_db_close(db);
+}
+
+/* Each of them names its schema, and those that it calls. */
+static void functions_of_a_renamed_schema_write_to_no_other(void **state)
+{
+	/* Every function of both schemas, called with NULL; how many did not say why they refuse. */
+	static const char call_all[] =
+		"CREATE FUNCTION pg_temp.others() RETURNS bigint LANGUAGE plpgsql AS $$ "
+		"DECLARE f record; n bigint := 0; BEGIN FOR f IN SELECT p.oid, "
+		"format('SELECT %I.%I(%s)', nspname, proname, (SELECT string_agg('NULL::' || t::regtype, "
+		"', ') FROM unnest(proargtypes) AS t)) AS call FROM pg_proc AS p JOIN pg_namespace AS n ON "
+		"n.oid = pronamespace WHERE nspname IN ('own_blue', 'own_old') AND proname NOT IN "
+		"('wherry_missing', 'wherry_number', 'wherry_wake', 'wherry_wake_control') LOOP n := n + 1; "
+		"BEGIN EXECUTE f.call; RAISE '%', f.call; EXCEPTION WHEN invalid_schema_name THEN "
+		"IF sqlerrm LIKE '%has another name now' THEN n := n - 1; END IF; END; END LOOP; "
+		"RETURN n; END $$";
+	PGconn *conn = PQconnectdb(place.url);
+	char got[80] = "";
+
+	(void)state;
+	assert_true(postgres_exec(conn, "CREATE SCHEMA own_blue; CREATE SCHEMA own_green",
+				  NULL, 0));
+	make_tables("own_blue");
+	make_tables("own_green");
+	assert_true(postgres_exec(conn,
+				  "ALTER SCHEMA own_blue RENAME TO own_old; "
+				  "ALTER SCHEMA own_green RENAME TO own_blue",
+				  NULL, 0));
+	assert_true(postgres_exec(conn, call_all, NULL, 0));
+	assert_true(postgres_exec(conn, "SELECT pg_temp.others()", got, sizeof(got)));
+	assert_string_equal(got, "0");
+	make_tables("own_blue");
+	assert_true(postgres_exec(
+		conn,
+		"SELECT own_blue.wherry_send('jobs', '1'), own_blue.wherry_offer('m', 'k', 'b'), "
+		"own_blue.wherry_accept('m'), own_blue.wherry_enqueue('t', '1'::text)",
+		NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT concat((SELECT count(*) FROM own_blue.jobs), (SELECT count(*) "
+		"FROM own_blue.delayed), (SELECT count(*) FROM own_blue.inbox), (SELECT "
+		"count(*) FROM own_blue.outbox), (SELECT count(*) FROM own_old.jobs))",
+		got, sizeof(got)));
+	assert_string_equal(got, "11110");
+	assert_true(postgres_exec(
+		conn,
+		"SET client_min_messages = warning; DROP SCHEMA own_blue CASCADE; "
+		"DROP SCHEMA own_old CASCADE",
+		NULL, 0));
+	PQfinish(conn);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -463,6 +601,8 @@ int main(void)
 			functions_of_delayed_queues_refuse_what_the_library_refuses),
 		cmocka_unit_test(functions_of_delayed_queues_take_what_the_library_takes),
 		cmocka_unit_test(sql_functions_that_refuse_run_nobody_elses_code),
+		cmocka_unit_test(a_name_that_a_trigger_does_not_find_is_told_as_such),
+		cmocka_unit_test(functions_of_a_renamed_schema_write_to_no_other),
 	};
 
 	if (!postgres_start())

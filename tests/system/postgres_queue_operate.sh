@@ -23,6 +23,14 @@ break_index() {
 
 operate
 
+# As COPY puts rows back.
+psql -X -q "$db" -c "INSERT INTO jobs(id, body) VALUES (900, '1')"
+w doctor "$url"
+expect "ids behind the rows are found" 1 "out:which is not above the last, 900"
+psql -X -q "$db" -c "$(sed -n "s/.*\(SELECT setval([^)]*)\).*/\1;/p" <<<"$out$err")" >/dev/null
+w doctor "$url"
+expect "and put right" "$doctor_status" "no:which is not above"
+
 w queue create "$db" letters --layout nservicebus
 w queue send "$db" letters '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
 url="queue+$db&queue=letters"

@@ -119,7 +119,7 @@ static void a_function_that_needs_a_search_path_is_named(void **state)
 		WHERRY_PASS(run(*state, made[i], &err));
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wh_db_open_own(place.url, config, &own, &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, run(own, insert, &err));
+	WHERRY_FAILS(WHERRY_INVALID, run(own, insert, &err));
 	if (!strstr(err.message, hint))
 		fail_msg("%s", err.message);
 	WHERRY_PASS(run(*state, hint, &err));

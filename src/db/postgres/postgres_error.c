@@ -151,26 +151,32 @@ static bool function_in(const char *context, char *out, size_t cap)
 	}
 	len = strcspn(at, ")\n");
 	(void)snprintf(out, cap, "%.*s)", (int)len, at);
-	return at[len] == ')';
+	return at[len] == ')' && strncmp(at, "inline_code_block", 17) != 0;
 }
 
-/* Write a hint if a function on the outbox, such as a trigger's, uses a name without its
- * schema. */
-static void path_hint(const postgres_db *s, const PGresult *res, const char *state,
-		      char *hint, size_t cap)
+/* Is a name missing in a function, such as a trigger's, and not in a statement of Wherry's?
+ * The hint then names the function. */
+static bool missing_in_function(const postgres_db *s, const PGresult *res,
+				const char *state, char *hint, size_t cap)
 {
-	static const char *const missing[] = {"42P01", "42883", "42704", "42703"};
+	static const char *const missing[] = {"42P01", "42883", "42704", "42703",
+					      "3F000"};
 	char function[64];
+	bool found = false;
 
-	if (!s->fixed || !function_in(PQresultErrorField(res, PG_DIAG_CONTEXT), function,
-				      sizeof(function)))
-		return;
 	for (size_t i = 0; i < sizeof(missing) / sizeof(*missing); i++)
-		if (strcmp(state, missing[i]) == 0)
-			(void)snprintf(hint, cap,
-				       ", in %s, which runs without your search path: "
-				       "ALTER FUNCTION %s SET search_path FROM CURRENT",
-				       function, function);
+		found = found || strcmp(state, missing[i]) == 0;
+	if (!found || !function_in(PQresultErrorField(res, PG_DIAG_CONTEXT), function,
+				   sizeof(function)))
+		return false;
+	if (s->fixed)
+		(void)snprintf(hint, cap,
+			       ", in %s, which runs without your search path: "
+			       "ALTER FUNCTION %s SET search_path FROM CURRENT",
+			       function, function);
+	else
+		(void)snprintf(hint, cap, ", in %s", function);
+	return true;
 }
 
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
@@ -204,10 +210,11 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
 		return denied(s, state, text, err);
-	if (strcmp(state, "3F000") == 0)
+	/* Not NOTFOUND: a model would take that for a missing table of Wherry's. */
+	if (res && missing_in_function(s, res, state, hint, sizeof(hint)))
+		code = WHERRY_INVALID;
+	else if (strcmp(state, "3F000") == 0)
 		return tell(s, code, state, text, ": make it with CREATE SCHEMA", err);
-	if (res)
-		path_hint(s, res, state, hint, sizeof(hint));
 	return tell(s, code, state, text, hint, err);
 }
 

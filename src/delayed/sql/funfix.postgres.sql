@@ -268,10 +268,11 @@ forgotten AS (
 SELECT id FROM gone;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, if no offer has changed it.  The library may write two offers in one millisecond.
 WITH gone AS (
   DELETE FROM {table}
   WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
+    AND "scheduledAtInitially" OPERATOR(pg_catalog.=) :offered::bigint
   RETURNING id),
 forgotten AS (
   DELETE FROM {table_tries} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM gone)))
@@ -453,8 +454,8 @@ FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 UPDATE {table} SET "lockUuid" = NULL,
   "scheduledAt" = CASE WHEN coalesce((SELECT s.attempts {of_tries}), {polled_once}) > 0
                        THEN "scheduledAt" ELSE "scheduledAtInitially" END
-WHERE {relayed} AND "lockUuid" IS NOT NULL
-  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
+WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000) FOR UPDATE SKIP LOCKED));
 
 -- part: tried
 -- :nth says which attempt it was: written twice, it counts once.

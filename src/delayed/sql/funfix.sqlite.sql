@@ -159,7 +159,8 @@ DELETE FROM {table} WHERE {own} RETURNING id;
 
 -- name: ack-read
 -- A message that was read, if no offer has changed it.
-DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "pKind" = :kind RETURNING id;
+DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtInitially" = :offered
+  AND "pKind" = :kind RETURNING id;
 
 -- name: forget-tries
 -- After messages are gone.

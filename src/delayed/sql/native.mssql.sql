@@ -218,7 +218,7 @@ DELETE t OUTPUT deleted.id
 -- name: ack-read
 -- A message that was read, if no offer has changed it.
 DELETE t OUTPUT deleted.id FROM {table} AS t WITH (ROWLOCK)
-WHERE t.id = :id AND t."createdAt" = :version AND t."pKind" = :kind;
+WHERE t.id = :id AND t."createdAt" = :version AND t."scheduledAtInitially" = :offered AND t."pKind" = :kind;
 
 -- name: nack
 {for_now}

@@ -252,10 +252,13 @@ RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- what the functions below share: acknowledged, superseded or lease lost
   live CONSTANT text := @box@ || quote_ident(box);
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
-  fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|$)'
-    AND greatest(length(split_part(token, '.', 1)), length(split_part(token, '.', 2))) < 19, false);
+  -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
+  fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|:[0-9]+$)'
+    AND greatest(length(split_part(token, '.', 1)), length(split_part(split_part(token, '.', 2), ':', 1)),
+                 length(split_part(token, ':', 2))) < 19, false);
   made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
-  version CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 2)::bigint END;
+  version CONSTANT bigint := CASE WHEN fits THEN split_part(split_part(token, '.', 2), ':', 1)::bigint END;
+  offered CONSTANT bigint := CASE WHEN fits THEN nullif(split_part(token, ':', 2), '')::bigint END;
   lock CONSTANT text := nullif(split_part(token, '.', 3), '');
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   later_ms CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM span) * 1000.0), 3153600000000),
@@ -293,8 +296,8 @@ BEGIN
       USING made_id, kind, lock, now_ms, coalesce(error, '');
     END IF;
     EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2
-      AND CASE WHEN $3 IS NULL THEN "createdAt" = $4 ELSE "lockUuid" = $3 END')
-    USING made_id, kind, lock, version;
+      AND CASE WHEN $3 IS NULL THEN "createdAt" = $4 AND "scheduledAtInitially" = $5 ELSE "lockUuid" = $3 END')
+    USING made_id, kind, lock, version, offered;
   END IF;
   GET DIAGNOSTICS n = ROW_COUNT;
   IF n = 1 THEN
@@ -302,24 +305,32 @@ BEGIN
   END IF;
   EXECUTE concat('SELECT "createdAt" FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2')
   INTO found_version USING made_id, kind;
-  RETURN CASE WHEN found_version <> version THEN 'superseded' ELSE 'lease lost' END;
+  RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_done(queue text, token text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
-RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_delayed_settle('ack', queue, token, NULL, NULL, type, box) $body$ $f$,
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN @.wherry_delayed_settle('ack', queue, token, NULL, NULL, type, box);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack(queue text, token text, delay interval DEFAULT NULL,
   error text DEFAULT NULL, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_delayed_settle('nack', queue, token, coalesce(delay, '0'), error, type, box) $body$ $f$,
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN @.wherry_delayed_settle('nack', queue, token, coalesce(delay, '0'), error, type, box);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend(queue text, token text,
   lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_delayed_settle('extend', queue, token, lease, NULL, type, box) $body$ $f$,
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN @.wherry_delayed_settle('extend', queue, token, lease, NULL, type, box);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter(queue text, token text, reason text,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_delayed_settle('dead', queue, token, NULL, reason, type, box) $body$ $f$,
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN @.wherry_delayed_settle('dead', queue, token, NULL, reason, type, box);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -339,6 +350,7 @@ END $body$ $f$] LOOP
   END LOOP;
 END $do$;
 
+-- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- name: migrate-1
@@ -507,6 +519,7 @@ DELETE FROM {table} WHERE {own} RETURNING id;
 -- A message that was read, if no offer has changed it.
 DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
+  AND "scheduledAtInitially" OPERATOR(pg_catalog.=) :offered::bigint
 RETURNING id;
 
 -- name: nack
@@ -648,9 +661,10 @@ SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 E
 FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 
 -- name: reap
+-- Rows that others have locked come later.
 UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
-WHERE {relayed} AND "lockUuid" IS NOT NULL
-  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
+WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000) FOR UPDATE SKIP LOCKED));
 
 -- part: tried
 -- :nth says which attempt it was: written twice, it counts once.

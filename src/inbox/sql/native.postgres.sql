@@ -63,6 +63,7 @@ BEGIN
 END $body$ $f$, schema, schema, schema, schema || '.', schema || '.');
 END $do$;
 
+-- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- name: migrate-1

@@ -140,6 +140,11 @@ id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND ge
 
 -- include: postgres.lease.sql
 
+-- part: own_functions
+ARRAY['wherry_enqueue']::name[]
+
+-- include: postgres.home.sql
+
 -- name: migrate-1
 -- The table's columns are those that other relays know, and some of ours with defaults.
 {own_tables}
@@ -293,22 +298,27 @@ END $body$ $f$, schema, named, schema || '.', schema);
     FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
       CONTINUE WHEN kind = 'bytea' AND key_kind = 'text DEFAULT NULL';
       EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
-        topic text, payload %s, key %s, %s) RETURNS bigint LANGUAGE sql AS $body$
-SELECT %s.wherry_enqueue(topic, %s, key::text, message_id, headers, aggregate_type,
-  aggregate_id, trace_id, lock_key, outbox) $body$ $f$,
+        topic text, payload %s, key %s, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
+BEGIN
+  RETURN %s.wherry_enqueue(topic, %s, key::text, message_id, headers, aggregate_type,
+    aggregate_id, trace_id, lock_key, outbox);
+END $body$ $f$,
         schema, kind, key_kind, named, schema,
         CASE WHEN kind = 'bytea' THEN 'payload'
              ELSE 'pg_catalog.convert_to(payload::text, ''UTF8'')' END);
     END LOOP;
   END LOOP;
 END $do$;
+{check_schema}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone.
-SELECT count(*)
+-- How many of the outbox's indexes are gone, and whether its functions were made for another name of the schema.
+SELECT count(*) + (SELECT count(*) FROM pg_proc AS p WHERE p.proname = ANY ({own_functions})
+  AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
+  AND position(quote_literal(p.pronamespace::regnamespace::text) IN p.prosrc) = 0)
 FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
                   {'table_busy}, {'table_due}, {'table_archive_mid},
                   {'table_archive_done}]) AS t(name)

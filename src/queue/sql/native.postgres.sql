@@ -310,8 +310,10 @@ BEGIN
   RETURN n;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, id bigint, token text)
-RETURNS boolean LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_ack(queue, ARRAY[id], token) = 1 $body$ $f$,
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN @.wherry_ack(queue, ARRAY[id], token) = 1;
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -436,6 +438,7 @@ END $body$ $f$] LOOP
   END LOOP;
 END $do$;
 
+-- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- name: migrate-1
@@ -744,6 +747,12 @@ SELECT concat('the constraint ', quote_ident({name} || '_sane'), ' is missing: i
 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint AS c
                   WHERE c.conrelid = to_regclass({'table})::oid AND c.conname::text = {name} || '_sane')
 UNION ALL
+SELECT concat('the next id is ', s.next, ', which is not above the last, ', s.last, ': senders fail'),
+  concat('SELECT setval(', quote_literal(s.seq), ', ', s.last, ');')
+FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq, (SELECT max(id) FROM {table}) AS last,
+        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0) + 1 AS next) AS s
+WHERE s.next <= s.last AND has_sequence_privilege(s.seq, 'SELECT, USAGE')
+UNION ALL
 SELECT 'the SQL functions of queues are missing, or another version of Wherry made them', 'wherry queue create'
 WHERE {functions_stale} > 0
 UNION ALL
@@ -897,9 +906,10 @@ SELECT count(*) FROM (
   LIMIT 1) AS first;
 
 -- name: reap
+-- Rows that others have locked come later.
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL
-WHERE {timed} AND state + 0 = 1
-  AND available_at <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond';
+WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND available_at
+  <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond' FOR UPDATE SKIP LOCKED));
 
 -- part: own
 id = ANY ({ids}) AND lease_token = :token::text AND {held}

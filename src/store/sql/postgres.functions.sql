@@ -2,11 +2,14 @@
 -- Functions of a layout on PostgreSQL, named by its part own_functions and made by make_functions.
 
 -- part: functions_mark
--- A comment on each function says from which text it was made, so that those of another version are found
--- (functions_of_another_version_are_found, functions_of_an_older_inbox_are_made_again).
-(SELECT concat('Wherry ', pg_catalog.md5({'make_functions})))
+-- A comment on each function says from which text it was made, and for which schema, so that those of another
+-- version are found (functions_of_another_version_are_found, functions_of_an_older_inbox_are_made_again), and
+-- those that were made before their schema was renamed.
+(SELECT concat('Wherry ', pg_catalog.md5({'make_functions} || coalesce((SELECT relnamespace::regnamespace::text
+   FROM pg_class WHERE oid = to_regclass({'table})::oid), ''))))
 
 -- part: mark_functions
+{check_schema}
 DO $mark$
 DECLARE f regprocedure;
 BEGIN

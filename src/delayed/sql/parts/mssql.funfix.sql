@@ -229,7 +229,8 @@ SELECT id FROM @gone
 -- name: ack-read
 -- A message that was read, if no offer has changed it.
 {gone}
-FROM {table} AS t WITH (ROWLOCK) WHERE t.id = :id AND {version_ms:t} = :version AND t."pKind" = :kind;
+FROM {table} AS t WITH (ROWLOCK) WHERE t.id = :id AND {version_ms:t} = :version
+  AND {offered_ms:t} = :offered AND t."pKind" = :kind;
 {forgotten};
 
 -- name: nack

@@ -166,7 +166,8 @@ IF @action = N'nack'
 ELSE IF @action = N'extend'
   UPDATE t SET "scheduledAt" = @later FROM {table} AS t WITH (ROWLOCK) {this_lease};
 ELSE IF @lock IS NULL
-  DELETE t FROM {table} AS t WITH (ROWLOCK) WHERE t.id = @id AND t."pKind" = @kind AND t."createdAt" = @version;
+  DELETE t FROM {table} AS t WITH (ROWLOCK) WHERE t.id = @id AND t."pKind" = @kind AND t."createdAt" = @version
+    AND t."scheduledAtInitially" = @offered;
 ELSE
   DELETE t FROM {table} AS t WITH (ROWLOCK) {this_lease};
 SET @result = @@ROWCOUNT;
@@ -181,7 +182,11 @@ BEGIN
   SET NOCOUNT ON;
   {kind_of}
   {later}
-  DECLARE @dot INT = CHARINDEX(N'.', @token), @next INT, @id BIGINT, @version BIGINT, @lock VARCHAR(36), @result INT, @found BIGINT;
+  DECLARE @dot INT = CHARINDEX(N'.', @token), @next INT, @id BIGINT, @version BIGINT, @lock VARCHAR(36), @result INT, @found BIGINT,
+    @colon INT = CHARINDEX(N':', @token), @offered BIGINT;
+  -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
+  IF @colon > 0
+    SELECT @offered = TRY_CAST(SUBSTRING(@token, @colon + 1, 20) AS BIGINT), @token = LEFT(@token, @colon - 1);
   SET @next = CHARINDEX(N'.', @token + N'.', @dot + 1);
   IF @dot > 1 AND @next > @dot
   BEGIN
@@ -189,17 +194,17 @@ BEGIN
     SET @version = TRY_CAST(SUBSTRING(@token, @dot + 1, @next - @dot - 1) AS BIGINT);
     SET @lock = NULLIF(SUBSTRING(@token, @next + 1, 36), N'');
   END;
-  IF @id IS NULL OR @version IS NULL
+  IF @id IS NULL OR @version IS NULL OR (@lock IS NULL AND @offered IS NULL)
     THROW 51000, N'the token is not one that came with a message', 1;
   IF @lock IS NULL AND @action <> N'ack'
     THROW 51000, N'the message of the token was read and not polled: it can only be acknowledged', 1;
   SET @sql = CASE WHEN @action = N'dead' THEN N{'dead_text} ELSE N{'settle_text} END + N{'look_text};
   SET @sql = REPLACE(REPLACE(@sql, N{'table_dead}, @dead), N{'table}, @live);
   EXEC sp_executesql @sql, N'@action NVARCHAR(10), @kind NVARCHAR(100), @now BIGINT, @later BIGINT, @id BIGINT, @version BIGINT,
-    @lock VARCHAR(36), @error NVARCHAR(500), @result INT OUTPUT, @found BIGINT OUTPUT', @action = @action, @kind = @kind,
-    @now = @now, @later = @later, @id = @id, @version = @version, @lock = @lock, @error = @error,
+    @offered BIGINT, @lock VARCHAR(36), @error NVARCHAR(500), @result INT OUTPUT, @found BIGINT OUTPUT', @action = @action, @kind = @kind,
+    @now = @now, @later = @later, @id = @id, @version = @version, @offered = @offered, @lock = @lock, @error = @error,
     @result = @result OUTPUT, @found = @found OUTPUT;
-  SELECT CASE WHEN @result = 1 THEN N'acknowledged' WHEN @found <> @version THEN N'superseded' ELSE N'lease lost' END AS outcome;
+  SELECT CASE WHEN @result = 1 THEN N'acknowledged' WHEN @found <> @version OR (@lock IS NULL AND @found IS NOT NULL) THEN N'superseded' ELSE N'lease lost' END AS outcome;
 END
 
 -- part: done_procedure

@@ -1,0 +1,32 @@
+--
+-- Functions on PostgreSQL, named by the part own_functions, and the schema that they are made for.
+
+-- part: check_schema
+-- The functions name their schema, and so do those that they call.  After ALTER SCHEMA ... RENAME they would
+-- write to the tables of a schema that has the name now.  So each compares the name with that of the schema it is in,
+-- which the context of the call tells, before it does anything
+-- (functions_of_a_renamed_schema_write_to_no_other).  The context names no schema that is in the search path.
+DO $check$
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema');
+  f record;
+BEGIN
+  FOR f IN SELECT p.oid, p.prosrc, pg_get_functiondef(p.oid) AS def,
+      concat(quote_ident(p.proname), '(') AS called, format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) AS name
+    FROM pg_proc AS p WHERE p.pronamespace = schema::regnamespace AND p.proname = ANY ({own_functions})
+  LOOP
+    EXECUTE replace(f.def, f.prosrc, format($f$
+DECLARE own_call text;
+BEGIN
+  GET DIAGNOSTICS own_call = PG_CONTEXT;
+  own_call := pg_catalog.split_part(own_call, pg_catalog.chr(10), 1);
+  IF position(%1$L IN own_call) OPERATOR(pg_catalog.=) 0 AND (position(%2$L IN own_call) OPERATOR(pg_catalog.>) 0
+      OR pg_catalog.to_regprocedure(%3$L)::pg_catalog.oid OPERATOR(pg_catalog.<>)
+         pg_catalog.to_regprocedure(%4$L)::pg_catalog.oid) THEN
+    RAISE 'this function was made for a schema named %%, and its schema has another name now', %5$L
+    USING ERRCODE = 'invalid_schema_name', HINT = 'Make the table again, with the name of the schema: `wherry init`, '
+      '`wherry queue create`, `wherry delayed create` or `wherry inbox create`. That makes its functions again.';
+  END IF;%6$s;
+END $f$, concat(schema, '.', f.called), concat('.', f.called), f.name, concat(schema, '.', f.name), schema, f.prosrc));
+  END LOOP;
+END $check$;
