@@ -59,7 +59,8 @@ typedef struct wherry_relay_stats {
 						    wherry_latency_bound(i) */
 	int64_t errors[WHERRY_CODE_ROOM];        /* what failed, by code */
 	bool paused;
-	bool down; /* the destination is down: probing */
+	bool down;       /* the destination is down: probing */
+	int64_t refused; /* failures that counted as no attempt */
 } wherry_relay_stats;
 
 /* What a relay reports. */

@@ -66,26 +66,6 @@ static bool is_word(const char *text, size_t len)
 	return len > 0;
 }
 
-/* The code point of the well-formed character at text. */
-static unsigned code_point(const char *text, size_t n)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	unsigned value = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-
-	for (size_t i = 1; i < n; i++)
-		value = value << 6 | (s[i] & 0x3f);
-	return value;
-}
-
-/* Does the character end a line, start an escape sequence, or change the order in which a
- * terminal shows others? */
-static bool is_unsafe(unsigned c)
-{
-	return c < ' ' || (c >= 0x7f && c <= 0x9f) || c == 0x61c ||
-	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
-}
-
 /* Append a JSON string; text is UTF-8. */
 static void put_quoted(wh_buf *out, const char *text, size_t len)
 {
@@ -94,14 +74,14 @@ static void put_quoted(wh_buf *out, const char *text, size_t len)
 		unsigned c;
 
 		n = wh_utf8_len(text + i, len - i);
-		c = code_point(text + i, n);
+		c = wh_utf8_code(text + i, n);
 		if (c == '"' || c == '\\')
 			wh_buf_printf(out, "\\%c", (char)c);
 		else if (c == '\n')
 			wh_buf_puts(out, "\\n");
 		else if (c == '\t')
 			wh_buf_puts(out, "\\t");
-		else if (is_unsafe(c))
+		else if (wh_utf8_unsafe(c))
 			wh_buf_printf(out, "\\u%04x", c);
 		else
 			wh_buf_put(out, text + i, n);

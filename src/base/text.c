@@ -35,6 +35,23 @@ size_t wh_utf8_len(const char *text, size_t len)
 	return n;
 }
 
+unsigned wh_utf8_code(const char *text, size_t n)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	unsigned value = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++)
+		value = value << 6 | (s[i] & 0x3f);
+	return value;
+}
+
+bool wh_utf8_unsafe(unsigned c)
+{
+	return c < ' ' || (c >= 0x7f && c <= 0x9f) || c == 0x61c ||
+	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
 /* Are these eight bytes ASCII?  Most text is, and bodies are long. */
 static bool eight_ascii(const char *text)
 {

@@ -12,6 +12,14 @@
 
 /* Length of the well-formed UTF-8 character at text, in bytes; 0: there is none. */
 size_t wh_utf8_len(const char *text, size_t len);
+
+/* The code point of the well-formed character of n bytes at text. */
+unsigned wh_utf8_code(const char *text, size_t n);
+
+/* Does the character end a line, start an escape sequence, or change the order in which a
+ * terminal shows others? */
+bool wh_utf8_unsafe(unsigned code);
+
 bool wh_utf8_valid(const char *text, size_t len);
 
 /* Length of the longest prefix of at most `most` bytes that does not cut a character. */

@@ -222,6 +222,7 @@ static wh_exit run(wh_args *args)
 	wh_session session;
 	wh_doctor d = {
 		.session = &session,
+		.gone = WH_BUF_INIT(64 * 1024),
 		.config = args->config,
 		.older_us = 60 * WH_SECOND,
 		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),

@@ -159,7 +159,8 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 	return code;
 }
 
-/* Add the table to the publication again: it may have been dropped and created again. */
+/* Check that the table has its columns.  Add it to the publication again: it may have been
+ * dropped and created again. */
 static wherry_code publish_again(const wh_args *args, wherry_db *db, const char *table,
 				 wherry_error *err)
 {
@@ -167,6 +168,8 @@ static wherry_code publish_again(const wh_args *args, wherry_db *db, const char 
 	wh_wal *wal = NULL;
 	wherry_code code = wherry_outbox_open(db, table, &box, err);
 
+	if (code == WHERRY_OK)
+		code = wh_outbox_probe(box, err);
 	if (code == WHERRY_OK &&
 	    wh_wal_open(box, "", wherry_config_get(args->config, "stream.publication"),
 			&wal, NULL) == WHERRY_OK)

@@ -108,8 +108,11 @@ const wh_command wh_cmd_resume = {
 	.name = "resume",
 	.operands = "URL",
 	.synopsis = "URL [--json]",
-	.brief = "Take back pause",
-	.help = "Examples:\n"
+	.brief = "Take back pause, and try a destination that is down at once",
+	.help = "If the destination of a relay is down, the relay tries it at once, and does "
+		"not wait for its next probe. This also works if nothing is paused.\n"
+		"\n"
+		"Examples:\n"
 		"  wherry resume sqlite:shop.db\n",
 	.options = options,
 	.run = run_resume,

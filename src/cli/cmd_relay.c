@@ -101,14 +101,18 @@ static void print_summary(const relaying *r)
 {
 	double seconds = (double)(wh_monotonic(&wh_env_system) - r->began_us) / 1e6;
 	wherry_relay_stats stats;
+	char refused[48] = "";
 
 	wherry_relay_get_stats(r->relay, &stats, sizeof(wherry_relay_stats));
 	if (r->quiet)
 		return;
+	if (stats.refused)
+		(void)snprintf(refused, sizeof(refused), ", %" PRId64 " refused",
+			       stats.refused);
 	(void)fprintf(stderr,
-		      "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64
+		      "%" PRId64 " delivered, %" PRId64 " retried%s, %" PRId64
 		      " dead in %.2fs (%.0f/s)\n",
-		      stats.delivered, stats.retried, stats.dead, seconds,
+		      stats.delivered, stats.retried, refused, stats.dead, seconds,
 		      (double)stats.delivered / (seconds > 0.001 ? seconds : 0.001));
 }
 

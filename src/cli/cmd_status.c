@@ -2,17 +2,28 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
+#include "cli/relays.h"
 #include "outbox/stream.h"
 #include "publish/parts.h"
 #include "store/relay_report.h"
 
-enum { WARNINGS_MAX = 4, WARNING_MAX = 600, LATE_US = 60 * WH_SECOND };
+enum {
+	WARNINGS_MAX = 4,
+	WARNING_MAX = 600,
+	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
+	/* A relay renews its lease, and reports, every 10 s or more often. */
+	STALL_US = 15 * WH_SECOND,
+	LATE_US = 60 * WH_SECOND,
+	STREAM_NEAR =
+		16 * 1024 * 1024 /* Bytes of WAL that a relay is behind as a rule. */
+};
 
 typedef struct warnings {
 	char text[WARNINGS_MAX][WARNING_MAX];
@@ -98,45 +109,129 @@ static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 		      st->dead);
 }
 
+/* What is known about the outbox, for the first lines. */
+typedef struct facts {
+	const wh_session *s;
+	const wherry_status *st;
+	const wh_wal_watched *stream;
+	bool known; /* The tables say which relay works. */
+	bool running; /* A relay holds the lease, and its process is not known to be gone. */
+	int64_t open; /* Messages that are neither done nor dead. */
+	bool failing; /* The relay's last report has an error after its last delivery. */
+	bool delivers; /* The relay reported a delivery a moment ago, and no error since. */
+} facts;
+
+static facts facts_of(const wh_session *s, const wherry_status *st,
+		      const wh_wal_watched *stream)
+{
+	bool failing = st->error_us >= 0 &&
+		       (st->delivered_us < 0 || st->error_us < st->delivered_us);
+
+	return (facts){
+		.s = s,
+		.st = st,
+		.stream = stream,
+		.known = !*s->box->store.limits,
+		.running = st->lease_left_us > 0,
+		.open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+			st->count[WHERRY_FAILED],
+		.failing = failing,
+		.delivers =
+			!failing && st->delivered_us >= 0 && st->delivered_us <= STALL_US,
+	};
+}
+
 /* Warn that the destination refuses all open messages. */
-static void warn_refused(const wherry_status *st, warnings *out)
+static void warn_refused(const facts *f, warnings *out)
 {
 	wh_buf text = WH_BUF_INIT(WARNING_MAX);
-	int64_t waiting = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-			  st->count[WHERRY_FAILED];
 
-	wh_report_put_refusal(&text, st->destination, st->error, st->state_us);
-	warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), waiting,
-	     waiting == 1 ? " waits" : "s wait");
+	wh_report_put_refusal(&text, f->st->destination, f->st->error, f->st->state_us);
+	warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
+	     f->open == 1 ? " waits" : "s wait");
 	wh_buf_clear(&text);
 }
 
-/* Collect the warnings, which are printed first. */
-static void look(const wh_session *s, const wherry_status *st, warnings *out)
+/* Warn that ready messages wait, though a relay has the lease. */
+static void warn_stalled(const facts *f, warnings *out)
 {
+	char span[WH_SPAN_LEN], last[WH_SPAN_LEN];
+
+	(void)wh_span_text(f->st->oldest_ready_us, span);
+	if (f->failing)
+		warn(out,
+		     "the oldest message has been ready for %s, and deliveries fail: %s",
+		     span, f->st->error);
+	else if (f->delivers || !f->known || f->st->delivered_us < 0)
+		warn(out,
+		     "the oldest message has been ready for %s: the relay or its "
+		     "destination is too slow, or it waits for a transaction: "
+		     "`wherry doctor%s`",
+		     span, f->s->target);
+	else
+		warn(out,
+		     "the oldest message has been ready for %s, and the relay delivered "
+		     "its last one %s ago: it waits for its destination or for a "
+		     "transaction: `wherry doctor%s`",
+		     span, wh_span_text(f->st->delivered_us, last), f->s->target);
+}
+
+/* Warn about dead messages.  Some layouts cannot list or retry them. */
+static void warn_dead(const facts *f, warnings *out)
+{
+	int64_t n = f->st->count[WHERRY_DEAD], apart = f->stream->dead;
+
+	if (n)
+		warn(out,
+		     "%" PRId64
+		     " message%s dead: look with `wherry list%s --state dead`, "
+		     "then `wherry retry%s ID`",
+		     n, n == 1 ? " is" : "s are", f->s->target, f->s->target);
+	if (apart)
+		warn(out,
+		     "%" PRId64 " message%s dead, in the table wherry_dead, with the "
+		     "reason of each",
+		     apart, apart == 1 ? " is" : "s are");
+}
+
+/* Collect the warnings, which are printed first. */
+static void look(const facts *f, warnings *out)
+{
+	const wherry_status *st = f->st;
+	bool late = st->ready && st->oldest_ready_us > (f->delivers ? LATE_US : STALL_US);
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
 		warn(out,
 		     "the outbox is paused: nothing is delivered until `wherry resume%s`",
-		     s->target);
+		     f->s->target);
+	else if (st->lease_left_us > WH_LEASE_MOST_US)
+		warn(out,
+		     "the lease of %s ends in %s, later than any relay's: if that relay "
+		     "is gone, no other leads until then; `wherry doctor%s` says what "
+		     "to do",
+		     st->owner, wh_span_text(st->lease_left_us, span), f->s->target);
 	else if (wh_is_refused(st))
-		warn_refused(st, out);
-	else if (st->ready && !st->lease_left_us && !*s->box->store.limits)
+		warn_refused(f, out);
+	else if (f->stream->state.lost)
+		warn(out,
+		     "the server gave up the WAL of the replication slot %s: "
+		     "no relay of the engine stream can go on",
+		     f->stream->slot);
+	else if (f->open && !f->running && f->known)
 		warn(out, "no relay is running: start one with `wherry relay%s TO`",
-		     s->target);
-	else if (st->ready && st->oldest_ready_us > LATE_US)
+		     f->s->target);
+	else if (late)
+		warn_stalled(f, out);
+	else if (st->count[WHERRY_FAILED])
 		warn(out,
-		     "the oldest message has been ready for %s: the relay or its "
-		     "destination is too slow",
-		     wh_span_text(st->oldest_ready_us, span));
-	if (st->count[WHERRY_DEAD])
-		warn(out,
-		     "%" PRId64
-		     " message%s dead: look with `wherry list%s --state dead`, "
-		     "then `wherry retry%s ID`",
-		     st->count[WHERRY_DEAD],
-		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->target, s->target);
+		     "%" PRId64 " message%s failed and %s tried again; the last "
+		     "error: %s",
+		     st->count[WHERRY_FAILED],
+		     st->count[WHERRY_FAILED] == 1 ? " has" : "s have",
+		     st->count[WHERRY_FAILED] == 1 ? "is" : "are",
+		     *st->error ? st->error : "see `wherry list --state failed`");
+	warn_dead(f, out);
 }
 
 /* The text about relays that share the outbox. */
@@ -159,54 +254,79 @@ static void put_holder(void *ctx, const wh_partition_holder *who)
 			      ",\"lease_left_us\":%" PRId64 "}",
 			      who->n, who->epoch, who->left_us);
 	} else {
-		wh_buf_printf(&s->text,
-			      "partitions  %d of %d: %s, epoch %" PRId64
-			      ", lease for %s more\n",
-			      who->n, WH_PARTITIONS, who->owner, who->epoch,
-			      wh_span_text(who->left_us, span));
+		wh_buf_printf(&s->text, "partitions  %d of %d: ", who->n, WH_PARTITIONS);
+		wh_put_cell(&s->text, who->owner, 0);
+		wh_buf_printf(&s->text, ", epoch %" PRId64 ", lease for %s more\n",
+			      who->epoch, wh_span_text(who->left_us, span));
 	}
 	s->n++;
 }
 
-/* Print the warnings, or that all is well. */
-static void print_health(const wh_session *s, const wherry_status *st, const warnings *w)
+/* Print the warnings, or that all is well.  All is well only if a message that is
+ * committed now will be delivered (tests/system/standing_still.sh). */
+static void print_health(const facts *f, const warnings *w)
 {
+	const char *all = f->open || f->stream->behind > STREAM_NEAR
+				  ? "no message has waited for long"
+				  : "every message is delivered";
+	char span[WH_SPAN_LEN];
+
 	for (size_t i = 0; i < w->n; i++)
-		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
-			     wh_painted(WH_PLAIN), w->text[i]);
+		wh_print_warning(w->text[i]);
 	if (w->n)
 		return;
-	(void)printf("%sall is well%s", wh_painted(WH_GOOD), wh_painted(WH_PLAIN));
-	if (!st->ready && !st->count[WHERRY_FAILED] && !st->count[WHERRY_PROCESSING])
-		(void)printf(": every message is delivered\n");
-	else if (st->lease_left_us > 0 || *s->box->store.limits)
-		(void)printf(": messages are being delivered\n");
+	if (!f->known && !f->running && !f->stream->state.reader)
+		(void)printf("%s; these tables do not say whether a relay is running\n",
+			     all);
+	else if (f->known && !f->running)
+		(void)printf("%s; no relay is running\n", all);
+	else if (f->st->ready && !f->delivers && f->st->oldest_ready_us > SOON_US)
+		(void)printf(
+			"the oldest message has been ready for %s, and the relay has "
+			"not yet reported its delivery\n",
+			wh_span_text(f->st->oldest_ready_us, span));
 	else
-		(void)printf(": no message is ready\n");
+		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
+			     wh_painted(WH_PLAIN),
+			     f->open ? "messages are being delivered" : all);
+}
+
+/* Print a line of a name and texts from the database or a server. */
+WH_PRINTF(2, 3)
+static void print_line(const char *name, const char *fmt, ...)
+{
+	wh_buf safe = WH_BUF_INIT(64 * 1024);
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	wh_put_cell(&safe, text ? text : "", 0);
+	(void)printf("%-11s %s\n", name, wh_buf_str(&safe));
+	free(text);
+	wh_buf_clear(&safe);
 }
 
 /* Print the relay's report in the row of its lease. */
 static void print_report(const wherry_status *st)
 {
 	char span[WH_SPAN_LEN];
-	wh_buf error = WH_BUF_INIT(WARNING_MAX);
 
 	if (*st->state && st->lease_left_us > 0)
-		(void)printf("state       %s for %s\n", st->state,
-			     wh_span_text(st->state_us, span));
+		print_line("state", "%s for %s", st->state,
+			   wh_span_text(st->state_us, span));
 	else if (*st->state && strcmp(st->state, WH_STATE_STOPPED) != 0)
-		(void)printf("state       it ended without giving its lease back\n");
+		print_line("state", "it ended without releasing its lease");
 	if (*st->destination)
-		(void)printf("destination %s\n", st->destination);
+		print_line("destination", "%s", st->destination);
 	if (st->delivered_us >= 0)
-		(void)printf("delivered   %" PRId64 " by this relay, the last %s ago\n",
-			     st->delivered, wh_span_text(st->delivered_us, span));
-	if (st->error_us >= 0) {
-		wh_put_cell(&error, st->error, 0);
-		(void)printf("last error  %s ago: %s\n", wh_span_text(st->error_us, span),
-			     wh_buf_str(&error));
-	}
-	wh_buf_clear(&error);
+		print_line("delivered", "%" PRId64 " by this relay, the last %s ago",
+			   st->delivered, wh_span_text(st->delivered_us, span));
+	if (st->error_us >= 0)
+		print_line("last error", "%s ago: %s", wh_span_text(st->error_us, span),
+			   st->error);
 }
 
 static void print_schedules(const wh_session *s)
@@ -218,17 +338,17 @@ static void print_schedules(const wh_session *s)
 	wh_buf_clear(&text);
 }
 
-static void print_text(const wh_session *s, const wherry_status *st,
-		       const wh_wal_watched *stream, const warnings *w,
-		       holders *partitions)
+static void print_text(const facts *f, const warnings *w, holders *partitions)
 {
+	const wh_session *s = f->s;
+	const wherry_status *st = f->st;
 	char span[WH_SPAN_LEN];
 
-	print_health(s, st, w);
-	(void)printf("table       %s in %s%s\n", s->table, s->url,
-		     st->paused ? " (paused)" : "");
-	if (*s->box->store.limits)
-		(void)printf("layout      %s: %s\n", st->layout, s->box->store.limits);
+	print_health(f, w);
+	print_line("table", "%s in %s%s", s->table, s->url,
+		   st->paused ? " (paused)" : "");
+	if (!f->known)
+		print_line("layout", "%s: %s", st->layout, s->box->store.limits);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
@@ -238,20 +358,20 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	if (st->ready)
 		(void)printf(", the oldest for %s",
 			     wh_span_text(st->oldest_ready_us, span));
+	(void)putchar('\n');
 	if (partitions->n)
-		(void)printf("\n%s", wh_buf_str(&partitions->text));
-	else if (st->lease_left_us > 0)
-		(void)printf("\nrelay       %s, epoch %" PRId64 ", lease for %s more\n",
-			     st->owner, st->epoch, wh_span_text(st->lease_left_us, span));
+		(void)fputs(wh_buf_str(&partitions->text), stdout);
+	else if (f->running)
+		print_line("relay", "%s, epoch %" PRId64 ", lease for %s more", st->owner,
+			   st->epoch, wh_span_text(st->lease_left_us, span));
 	else if (st->epoch)
-		(void)printf("\nrelay       none; the last was %s, epoch %" PRId64 "\n",
-			     st->owner, st->epoch);
-	else if (*s->box->store.limits)
-		(void)printf("\nrelay       not known: these tables do not say\n");
+		print_line("relay", "none; the last was %s, epoch %" PRId64, st->owner,
+			   st->epoch);
 	else
-		(void)printf("\nrelay       none so far\n");
+		print_line("relay", f->known ? "none so far"
+					     : "not known: these tables do not say");
 	print_report(st);
-	print_stream(stream);
+	print_stream(f->stream);
 	print_schedules(s);
 }
 
@@ -292,10 +412,10 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
 }
 
-static void print_json(const wh_session *s, const wherry_status *st,
-		       const wh_wal_watched *stream, const warnings *w,
-		       holders *partitions)
+static void print_json(const facts *f, const warnings *w, holders *partitions)
 {
+	const wh_session *s = f->s;
+	const wherry_status *st = f->st;
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
 	wh_buf_puts(&buf, "{\"table\":");
@@ -314,7 +434,7 @@ static void print_json(const wh_session *s, const wherry_status *st,
 	if (partitions->n)
 		wh_buf_printf(&buf, ",\"partitions\":[%s]",
 			      wh_buf_str(&partitions->text));
-	put_stream(&buf, stream);
+	put_stream(&buf, f->stream);
 	wh_buf_puts(&buf, ",\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);
 	wh_buf_puts(&buf, "]");
@@ -341,15 +461,20 @@ static wh_exit show(const wh_args *args, void *session)
 
 	if (wherry_outbox_status(s->box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
 	    wh_partitions_list(&s->box->store, put_holder, &partitions, &err) !=
-		    WHERRY_OK) {
+		    WHERRY_OK ||
+	    wh_outbox_probe(s->box, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
-		look(s, &st, &w);
+		facts f;
+
 		look_at_log(s, args->config, &stream);
+		f = facts_of(s, &st, &stream);
+		f.running |= partitions.n > 0;
+		look(&f, &w);
 		if (partitions.json)
-			print_json(s, &st, &stream, &w, &partitions);
+			print_json(&f, &w, &partitions);
 		else
-			print_text(s, &st, &stream, &w, &partitions);
+			print_text(&f, &w, &partitions);
 	}
 	wh_buf_clear(&partitions.text);
 	return status;

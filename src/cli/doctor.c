@@ -189,7 +189,7 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-enum { PARAMS = 9 };
+enum { PARAMS = 10 };
 
 static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARAMS])
 {
@@ -206,6 +206,7 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 	out[6] = WH_TEXT_PARAM("publication", wh_view_of(d->publication));
 	out[7] = WH_INT_PARAM("waits", d->behind_us / 1000);
 	out[8] = WH_TEXT_PARAM("columns", wh_view_of(d->columns));
+	out[9] = WH_TEXT_PARAM("gone", wh_view_of(wh_buf_str(&d->gone)));
 }
 
 static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_row_fn fn,
@@ -274,6 +275,29 @@ static wherry_code take_any(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static wherry_code take_process(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_doctor *d = ctx;
+	const char *process = wh_row_text(row, 0);
+	wherry_code code = wh_row_check(row, err);
+
+	if (code == WHERRY_OK && wh_store_orphaned(d->store, process))
+		wh_buf_printf(&d->gone, "\n%s\n", process);
+	return code;
+}
+
+/* Find the leases whose holders have ended.  A failure is ignored, since the checks
+ * report it. */
+static void look_for_gone(wh_doctor *d)
+{
+	const wh_stmt *stmt = wh_sql_find(&d->sql, "processes");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (stmt && is_outbox(d) && is_native(d) &&
+	    run(d, stmt, NULL, take_process, d, &err) != WHERRY_OK)
+		wh_buf_clear(&d->gone);
+}
+
 /* Find out whether the engine stream is used.  A failure is ignored, since the checks
  * report it. */
 static void look_for_stream(wh_doctor *d)
@@ -303,6 +327,26 @@ static void check_writing(wh_doctor *d)
 	else
 		wh_doctor_add(d, "writing", WH_BAD, strdup(err.message),
 			      strdup(advice ? advice : ""));
+}
+
+/* Check that the table has its columns. */
+static void check_columns(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (!is_outbox(d) || !is_native(d))
+		return;
+	code = wh_outbox_probe(d->session->box, &err);
+	if (code == WHERRY_OK)
+		wh_doctor_add(d, "columns", WH_WELL,
+			      strdup("the table has the columns that relays need"),
+			      strdup(""));
+	else if (code == WHERRY_NOTFOUND)
+		wh_doctor_add(d, "columns", WH_BAD, strdup(err.message),
+			      strdup("relays end until that is repaired"));
+	else
+		wh_doctor_could_not(d, "columns", &err);
 }
 
 /* Check the procedures.  For a queue wherry_queue_inspect() does this. */
@@ -341,8 +385,11 @@ void wh_doctor_check(wh_doctor *d)
 
 	check_writing(d);
 	look_for_stream(d);
+	look_for_gone(d);
 	for (size_t i = 0; i < wh_n_checks; i++)
 		wait = check_one(d, &wh_checks[i], wait);
+	if (wait)
+		check_columns(d);
 	check_procedures(d);
 }
 
@@ -484,7 +531,7 @@ static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_erro
 
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&box->store, &holder, err);
-	wh_outbox_relay_status(&holder, out);
+	wh_outbox_relay_status(&box->store, &holder, out);
 	return code;
 }
 
@@ -566,4 +613,5 @@ void wh_doctor_clear(wh_doctor *d)
 	d->n = 0;
 	wh_db_forget(d->session->db, &d->sql);
 	wh_sql_clear(&d->sql);
+	wh_buf_clear(&d->gone);
 }

@@ -31,12 +31,22 @@ const wh_check wh_checks[] = {
 			  "database, schema or table?",
 	},
 	{
+		.name = "lease",
+		.flags = NATIVE,
+		.none = "no lease holds for longer than an hour",
+		.trouble =
+			"the lease of $1 holds for ~2 more, longer than any relay takes "
+			"one: no other relay can lead until then, even if $1 is gone",
+		.advice = "if $1 does not run, as the owner of the tables: `$3`",
+	},
+	{
 		.name = "destination",
 		.flags = NATIVE,
 		.none = "the destination takes messages",
 		.trouble = "destination refuses: $2, to $1 for ~3; the relay tries it "
 			   "again and again",
-		.advice = "repair the destination: messages lose no attempts meanwhile",
+		.advice = "repair the destination: messages lose no attempts meanwhile; "
+			  "then `wherry resume$u` tries it at once",
 	},
 	{
 		.name = "backlog",
@@ -50,17 +60,17 @@ const wh_check wh_checks[] = {
 		.name = "held",
 		.flags = NATIVE | TABLE,
 		.none = "no message has failed",
-		.trouble =
-			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
-			"$6 of the next messages wait behind it",
+		.trouble = "message $1 (key $2) $3: $5; it is due in ~4, and "
+			   "$6 of the next messages wait behind it",
 		.advice = "remove the cause; `wherry retry$u $1` tries it at once",
 	},
 	{
 		.name = "parked",
 		.flags = NATIVE | TABLE,
 		.none = "no message is dead",
-		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
-			   "--on-dead park $5 of the next messages wait behind it",
+		.trouble =
+			"message $1 (key $2) is dead$3: $4; with --on-dead park $5 of the "
+			"next messages wait behind it",
 		.advice = "remove the cause, then `wherry retry$u $1`",
 	},
 	{

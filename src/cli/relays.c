@@ -24,6 +24,12 @@ static void take(void *ctx, const wh_holder *relay)
 		out->all = all;
 		out->cap = cap;
 	}
+	/* A relay whose process has ended follows those that run. */
+	if (relay->left_us > 0 && out->n > out->n_running) {
+		out->all[out->n++] = out->all[out->n_running];
+		out->all[out->n_running++] = *relay;
+		return;
+	}
 	out->all[out->n++] = *relay;
 	out->n_running += relay->left_us > 0;
 }
@@ -56,10 +62,13 @@ static void put_running(wh_buf *text, const wh_holder *relay)
 	char span[WH_SPAN_LEN];
 
 	wh_put_cell(text, relay->owner, 0);
-	wh_buf_printf(text, ", %s for %s", relay->state,
-		      wh_span_text(relay->state_us, span));
-	if (*relay->destination)
-		wh_buf_printf(text, ", to %s", relay->destination);
+	wh_buf_puts(text, ", ");
+	wh_put_cell(text, relay->state, 0);
+	wh_buf_printf(text, " for %s", wh_span_text(relay->state_us, span));
+	if (*relay->destination) {
+		wh_buf_puts(text, ", to ");
+		wh_put_cell(text, relay->destination, 0);
+	}
 	if (relay->delivered_us >= 0)
 		wh_buf_printf(text, ", delivered %" PRId64 ", the last %s ago",
 			      relay->delivered, wh_span_text(relay->delivered_us, span));
@@ -80,7 +89,7 @@ static void put_last(wh_buf *text, const wh_holder *relay)
 		wh_buf_printf(text, ", stopped %s ago",
 			      wh_span_text(relay->state_us, span));
 	else
-		wh_buf_puts(text, ", which ended without giving its lease back");
+		wh_buf_puts(text, ", which ended without releasing its lease");
 }
 
 void wh_put_relays(wh_buf *text, const wh_relays *relays, const char *others)
@@ -170,11 +179,20 @@ void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
 			       facts->dead == 1 ? " is" : "s are", facts->dead_advice);
 }
 
+void wh_print_warning(const char *text)
+{
+	wh_buf safe = WH_BUF_INIT(WH_WARNING_MAX * 2);
+
+	wh_put_cell(&safe, text, 0);
+	(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE), wh_painted(WH_PLAIN),
+		     wh_buf_str(&safe));
+	wh_buf_clear(&safe);
+}
+
 void wh_print_warned(const wh_warned *warned, const char *well)
 {
 	for (size_t i = 0; i < warned->n; i++)
-		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
-			     wh_painted(WH_PLAIN), warned->text[i]);
+		wh_print_warning(warned->text[i]);
 	if (!warned->n)
 		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
 			     wh_painted(WH_PLAIN), well);

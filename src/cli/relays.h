@@ -54,6 +54,9 @@ typedef struct wh_warned {
 
 void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays);
 
+/* Print a line that begins with "warning". */
+void wh_print_warning(const char *text);
+
 /* Print the warnings, or that all is well. */
 void wh_print_warned(const wh_warned *warned, const char *well);
 

@@ -56,21 +56,11 @@ size_t wh_columns(const char *text)
 	return columns;
 }
 
-/* Is the character of n bytes a control character? */
-static bool is_control(const char *text, size_t n)
-{
-	unsigned char c = (unsigned char)*text;
-
-	if (n == 2 && c == 0xc2)
-		return (unsigned char)text[1] < 0xa0; /* U+0080 to U+009F */
-	return n == 1 && (c < ' ' || c == 0x7f);
-}
-
-/* Append a character, or '?' for a control character.  Texts such as keys must not move
+/* Append a character, or '?' for one that is unsafe.  Texts such as keys must not move
  * the terminal's cursor. */
 static void put_safe(wh_buf *buf, const char *text, size_t n)
 {
-	if (n == 0 || is_control(text, n))
+	if (n == 0 || wh_utf8_unsafe(wh_utf8_code(text, n)))
 		wh_buf_putc(buf, '?');
 	else
 		wh_buf_put(buf, text, n);
@@ -79,9 +69,14 @@ static void put_safe(wh_buf *buf, const char *text, size_t n)
 void wh_put_escaped(wh_buf *buf, const char *text, size_t len)
 {
 	for (size_t n; len; text += n, len -= n) {
+		unsigned c;
+
 		n = wh_utf8_len(text, len);
-		if (n && is_control(text, n))
-			wh_buf_escape(buf, (unsigned char)text[n - 1]);
+		c = n ? wh_utf8_code(text, n) : 0;
+		if (c > 0x7f && wh_utf8_unsafe(c))
+			wh_buf_printf(buf, "\\u%04x", c);
+		else if (n && wh_utf8_unsafe(c))
+			wh_buf_escape(buf, (unsigned char)c);
 		else
 			put_safe(buf, text, n);
 		n = n ? n : 1;

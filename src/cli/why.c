@@ -57,8 +57,13 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 	int64_t left = row->next_retry_at_us - s->now_us;
 	char span[WH_SPAN_LEN];
 
-	wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", row->message->attempts,
-		      row->last_error ? row->last_error : "no reason given");
+	if (row->message->attempts > 0)
+		wh_buf_printf(why,
+			      "attempt %" PRId32 " failed: ", row->message->attempts);
+	else
+		wh_buf_puts(why, "the destination refused it, which counts as no "
+				 "attempt: ");
+	wh_buf_printf(why, "%s; ", row->last_error ? row->last_error : "no reason given");
 	if (row->held_by)
 		wh_buf_printf(why, "it waits behind message %" PRId64 " of its key",
 			      row->held_by);

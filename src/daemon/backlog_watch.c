@@ -113,6 +113,8 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_store_holder(s->source.store, &view->holder, err);
 	if (code == WHERRY_OK)
+		wh_holder_look(s->source.store, &view->holder);
+	if (code == WHERRY_OK)
 		code = wh_partitions_list(s->source.store, take_partitions, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);

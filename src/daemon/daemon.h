@@ -72,6 +72,7 @@ typedef struct wh_pipeline_view {
 	int64_t stepped_us;   /* Monotonic: when its last step ended. */
 	const char *state;    /* WH_STATE_…, "standby", or "": it does not run. */
 	int64_t state_us;     /* Monotonic: since when it is in this state. */
+	bool elsewhere;       /* It stands by, and the leader has another destination. */
 	wh_relay_report said; /* The relay's report. */
 	char why[240];        /* FAILING: the error. */
 } wh_pipeline_view;

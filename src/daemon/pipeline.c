@@ -65,6 +65,7 @@ static void note_state(wh_pipeline_view *view, const wherry_relay *relay)
 	const char *state = wh_report_state(relay);
 
 	view->said = relay->report;
+	view->elsewhere = relay->elsewhere;
 	if (view->state && strcmp(view->state, state) == 0)
 		return;
 	view->state = state;
@@ -127,6 +128,7 @@ static void hide(wh_pipeline *p)
 	p->view.stats.epoch = p->view.stats.suspects = 0;
 	p->view.stats.paused = p->view.stats.down = false;
 	p->view.state = "";
+	p->view.elsewhere = false;
 	p->view.state_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
 }
@@ -271,7 +273,7 @@ void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out)
 
 bool wh_pipeline_ready(const wh_pipeline_view *view)
 {
-	return view->health == WH_RUNNING && !view->stats.down;
+	return view->health == WH_RUNNING && !view->stats.down && !view->elsewhere;
 }
 
 void wh_pipeline_stop(wh_pipeline *p)

@@ -87,6 +87,8 @@ static void put_state(wh_buf *out, const wh_pipeline_view *view)
 				      since_us);
 	else if (view->stats.paused)
 		wh_buf_puts(out, "paused");
+	else if (view->elsewhere)
+		wh_buf_printf(out, "standing by: %s", view->said.error);
 	else
 		wh_buf_puts(out, view->stats.epoch ? "leading" : "standing by");
 }

@@ -98,8 +98,9 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 	return code;
 }
 
-void wh_outbox_relay_status(const wh_holder *holder, wherry_status *out)
+void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out)
 {
+	wh_holder_look(store, holder);
 	out->epoch = holder->epoch;
 	out->lease_left_us = holder->left_us;
 	memcpy(out->owner, holder->owner, sizeof(out->owner));
@@ -142,7 +143,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t 
 		status.ready = INT64_MAX;
 	status.ready = status.ready > held ? status.ready - held : 0;
 	status.oldest_ready_us = wh_us(r.age_ms);
-	wh_outbox_relay_status(&holder, &status);
+	wh_outbox_relay_status(&box->store, &holder, &status);
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
 		       box->store.layout.name);
 	wh_sized_write(out, size, &status, sizeof(status));
@@ -410,6 +411,21 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 			       "there is no message '%.100s' in outbox '%s'", ident,
 			       box->store.name.ptr);
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+}
+
+static wherry_code pass_over(void *ctx, const wherry_row *row)
+{
+	(void)ctx;
+	(void)row;
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_probe(wherry_outbox *box, wherry_error *err)
+{
+	const wherry_filter one = WHERRY_FILTER(.limit = 1);
+
+	return *box->store.limits ? WHERRY_OK
+				  : wherry_outbox_list(box, &one, pass_over, NULL, err);
 }
 
 /* ---- changing rows behind the relay ---- */

@@ -5,6 +5,7 @@
  * submitting at (time before the renewal was sent + lease - margin).
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "relay/dead_letters.h"
@@ -38,7 +39,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		/* So that all messages that are read are suspects. */
 		r->suspects_upto = INT64_MAX;
 	r->purge_at_us = now;
-	r->standby_logged = false;
+	r->standby_logged = r->elsewhere = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	wh_handlers_grant(r);
 	if (r->engine->begin)
@@ -57,10 +58,35 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	return code;
 }
 
-static void log_standby(wherry_relay *r, const char *owner)
+/* Nobody who starts relays for two destinations means that one of them waits. */
+static void warn_elsewhere(wherry_relay *r, const wh_holder *leader, int64_t now)
 {
+	char why[200];
+
+	wh_relay_say(
+		r, WHERRY_LOG_WARN, "other-destination",
+		wh_log_text("leader", leader->owner),
+		wh_log_text("leader_to", leader->destination),
+		wh_log_text("to", r->report.destination),
+		wh_log_note("this relay delivers nothing while the leader works: an "
+			    "outbox has one destination; see \"Two destinations\" in "
+			    "docs/guide/operating.md"));
+	(void)snprintf(why, sizeof(why), "%.60s relays the outbox to %.100s",
+		       leader->owner, leader->destination);
+	wh_report_error(r, now, why);
+}
+
+static void log_standby(wherry_relay *r, const wh_holder *leader, int64_t now)
+{
+	bool elsewhere = *leader->destination && *r->report.destination &&
+			 strcmp(leader->destination, r->report.destination) != 0;
+
 	if (!r->standby_logged)
-		wh_relay_say(r, WHERRY_LOG_INFO, "standby", wh_log_text("leader", owner));
+		wh_relay_say(r, WHERRY_LOG_INFO, "standby",
+			     wh_log_text("leader", leader->owner));
+	if (elsewhere && !r->elsewhere)
+		warn_elsewhere(r, leader, now);
+	r->elsewhere = elsewhere;
 	r->standby_logged = true;
 }
 
@@ -112,7 +138,9 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 {
 	wherry_code code;
 
+	/* The claims of a relay that competed outlast it: its lease ends by itself. */
 	if (holder->left_us <= 0 || r->engine->joins_leader ||
+	    wh_engine_claims(wh_engine_of(holder->engine)) ||
 	    !wh_store_orphaned(r->store, holder->process))
 		return WHERRY_OK;
 	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
@@ -161,7 +189,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		return other_engine(&holder, err);
 	if (code == WHERRY_OK && holder.left_us > 0 && how == WH_STANDS_BY &&
 	    !r->engine->joins_leader) {
-		log_standby(r, holder.owner);
+		log_standby(r, &holder, now);
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
 		left_us = holder.left_us + 1000; /* Tables keep milliseconds. */

@@ -175,6 +175,7 @@ struct wherry_relay {
 	int64_t delivered_before;
 	int64_t counted_from; /* stats.delivered when the lease was taken. */
 	bool standby_logged;  /* The log says that another relay holds the lease. */
+	bool elsewhere;       /* STANDBY: the leader delivers to another destination. */
 	/* Rows were read since the lease was last verified: verify it before
 	 * the next submit. */
 	bool unfenced;

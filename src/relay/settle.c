@@ -126,6 +126,7 @@ static void settle_uncounted(wherry_relay *r, wh_entry *e, const wh_receipt *rec
 {
 	e->fate = WH_FATE_FAILED;
 	e->uncounted = e->untried = true;
+	r->stats.refused++;
 	e->delay_us = wh_probe_rest_us(r, now);
 	if (receipt->retry_after_us > e->delay_us)
 		e->delay_us = receipt->retry_after_us;

@@ -64,6 +64,11 @@ bool wh_engine_reads_log(wh_engine which)
 	return engines[which].reads_log;
 }
 
+bool wh_engine_claims(wh_engine which)
+{
+	return which == WH_COMPETING;
+}
+
 wh_engine wh_engine_of(const char *word)
 {
 	for (int i = 0; word && i < WH_ENGINES; i++)

@@ -34,6 +34,9 @@ const char *wh_engine_options(wh_engine which);
 /* Does the engine take new rows from the database's log of commits? */
 bool wh_engine_reads_log(wh_engine which);
 
+/* Do rows that a relay of the engine claimed stay claimed after its lease? */
+bool wh_engine_claims(wh_engine which);
+
 /* What a relay does that starts while another one works. */
 typedef enum wh_meeting {
 	WH_REFUSED,

@@ -73,7 +73,7 @@
 
 /* A lease that competing relays hold together, or one for each of them. */
 #define WH_STORE_MEMBERS(X) \
-	X(join, "join", "name number owner lasts epoch token " WH_REPORT_GIVEN) \
+	X(join, "join", "name number owner lasts epoch token process " WH_REPORT_GIVEN) \
 	X(leave, "leave", "name number epoch token " WH_REPORT_COUNTS)
 
 /* Each relay has a separate lease, and all work. */

@@ -260,6 +260,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 			     int64_t lasts_us, wherry_lease *inout, wherry_error *err)
 {
 	wh_report_values said = wh_report_now(store);
+	char process[WH_PROCESS_LEN];
 	wherry_lease lease;
 	wherry_code code;
 
@@ -272,6 +273,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
 	if (!*lease.token)
 		wh_uuid7_now(store->db->env, lease.token);
+	wh_self(store->db->env, process);
 	const wh_param params[] = {
 		wh_store_called(store),
 		WH_INT_PARAM("number", 0),
@@ -279,6 +281,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
 		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
+		WH_TEXT_PARAM("process", wh_view_of(process)),
 		WH_REPORT_PARAMS_OF(said),
 	};
 	if (!store->stmt.claim)
@@ -378,6 +381,7 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 }
 
 typedef struct relays {
+	const wh_store *store;
 	wh_holder_fn visit;
 	void *ctx;
 } relays;
@@ -388,8 +392,10 @@ static wherry_code take_relay(void *ctx, const wh_row *row, wherry_error *err)
 	wh_holder holder = WH_HOLDER_NONE;
 	wherry_code code = take_holder(&holder, row, err);
 
-	if (code == WHERRY_OK)
-		r->visit(r->ctx, &holder);
+	if (code != WHERRY_OK)
+		return code;
+	wh_holder_look(r->store, &holder);
+	r->visit(r->ctx, &holder);
 	return code;
 }
 
@@ -397,7 +403,7 @@ wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
 			    wherry_error *err)
 {
 	const wh_param name = wh_store_called(store);
-	relays r = {visit, ctx};
+	relays r = {store, visit, ctx};
 	wherry_code code = WHERRY_OK;
 
 	if (store->stmt.relays)
@@ -410,6 +416,12 @@ bool wh_store_orphaned(const wh_store *store, const char *process)
 {
 	return process && *process &&
 	       wh_look_at_process(store->db->env, process) == WH_PROCESS_ENDED;
+}
+
+void wh_holder_look(const wh_store *store, wh_holder *holder)
+{
+	if (holder->left_us > 0 && wh_store_orphaned(store, holder->process))
+		holder->left_us = 0;
 }
 
 wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,

@@ -9,6 +9,9 @@
 #include "store/engines.h"
 #include "store/store.h"
 
+/* No relay takes a lease for longer: the most that relay.lease may be, and a minute. */
+#define WH_LEASE_MOST_US (3660 * WH_SECOND)
+
 /* The holder of a lease; WH_HOLDER_NONE if there was none. */
 typedef struct wh_holder {
 	char owner[96];
@@ -46,6 +49,10 @@ wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
 
 /* Has this process of a lease's holder ended?  True only if that is certain. */
 bool wh_store_orphaned(const wh_store *store, const char *process);
+
+/* If the holder's process has ended, set its left_us to 0, since the next relay on this
+ * machine takes the lease over at once.  For commands that say whether a relay works. */
+void wh_holder_look(const wh_store *store, wh_holder *holder);
 
 /* Expire a lease at once because its holder's process has ended.  Changes nothing if the
  * epoch differs, since another relay took the lease meanwhile. */

@@ -475,6 +475,7 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 }
 
 typedef struct listing {
+	const wh_store *store;
 	wh_partition_holder_fn visit;
 	void *ctx;
 } listing;
@@ -491,7 +492,8 @@ static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 	wherry_code code = wh_row_check(row, err);
 
 	if (code == WHERRY_OK && wh_row_int(row, 2) &&
-	    wh_engine_of(wh_row_text(row, 7)) == WH_EXCLUSIVE)
+	    wh_engine_of(wh_row_text(row, 7)) == WH_EXCLUSIVE &&
+	    !wh_store_orphaned(w->store, wh_row_text(row, 10)))
 		w->visit(w->ctx, &who);
 	return code;
 }
@@ -500,7 +502,7 @@ wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, vo
 			       wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", store->name);
-	listing w = {visit, ctx};
+	listing w = {store, visit, ctx};
 	bool ready = false;
 	wherry_code code = wh_store_partitioned(store, &ready, err);
 

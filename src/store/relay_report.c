@@ -1,6 +1,9 @@
 #include "store/relay_report.h"
 
+#include <string.h>
+
 #include "base/duration.h"
+#include "base/text.h"
 
 static int64_t age_ms(const wh_store *store, int64_t at_us)
 {
@@ -31,13 +34,17 @@ wh_report_values wh_report_now(const wh_store *store)
 	};
 }
 
-/* Append a destination's answer without control characters, so that a terminal can show
- * it. */
+/* Append a destination's answer, so that a terminal can show it. */
 static void put_plain(wh_buf *out, const char *text)
 {
-	for (; *text; text++)
-		wh_buf_putc(out,
-			    (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
+	for (size_t len = strlen(text), n; len; text += n, len -= n) {
+		n = wh_utf8_len(text, len);
+		if (!n || wh_utf8_unsafe(wh_utf8_code(text, n)))
+			wh_buf_putc(out, ' ');
+		else
+			wh_buf_put(out, text, n);
+		n = n ? n : 1;
+	}
 }
 
 void wh_report_put_refusal(wh_buf *out, const char *destination, const char *error,

@@ -127,6 +127,20 @@ wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param
 	return wh_store_list(&store->ids, ids, n, out, err);
 }
 
+/* The table is there, and a column of it is not.  Name the column: creating the table
+ * again would find that it is there. */
+static wherry_code damaged(const wh_model *model, const char *table, wherry_error *err)
+{
+	char why[200];
+
+	(void)snprintf(why, sizeof(why), "%.190s", err->message);
+	return wh_fail(
+		err, WHERRY_NOTFOUND,
+		"the table of %s '%s' is not as Wherry made it: %s; give the column "
+		"its name and type back",
+		model->name, table, why);
+}
+
 wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
 			     wherry_error *err)
 {
@@ -145,6 +159,8 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 			       "it again",
 			       index, model->name, table, make);
 	}
+	if (err && (strstr(err->message, "column") || strstr(err->message, "Column")))
+		return damaged(model, table, err);
 	return wh_fail(err, code, "there is no %s '%s' in this database: run `%s`",
 		       model->name, table, make);
 }

@@ -33,7 +33,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 		'failed 2 times: no route; it is due in 59m'
 	finds "which is counted" held warn 'and 2 of the next messages wait'
 	of_message "it is said when it is due" 2 bad 'the next is due in 59m'
-	run "UPDATE wherry_lease SET owner = 'boat', expires_at = $later, clean = 0"
+	run "UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	of_message "one behind it is said to wait for it" 4 warn 'waits behind message 2 of its key'
 	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	follow held
@@ -49,7 +49,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	of_message "and told of the message" 2 bad 'its claim expired'
 	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
 		next_retry_at = NULL, created_at = $earlier WHERE id = 2;
-		UPDATE wherry_lease SET owner = 'boat', expires_at = $later, clean = 0"
+		UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	doctor
 	expect "the relay that leads is named" 0 "out:ok    relay               boat relays the outbox"
 	finds "what lies though a relay leads is found" backlog warn 'message 2 has been ready for'

@@ -34,7 +34,11 @@ takes_over() {
 	kill_leader
 	w enqueue "$url" --topic t --from one.ndjson
 	w status "$url"
-	expect "$url: a killed relay has not given its lease back" 0 "out:lease for "
+	expect "$url: status knows that the relay is gone, whatever its lease has left" 0 \
+		"out:warning     no relay is running" "out:none; the last was " \
+		"out:it ended without releasing its lease" "no:all is well" "no:lease for "
+	w doctor "$url"
+	expect "$url: and so does doctor" 1 "out:bad   relay" "out:whose process has ended"
 	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout "${patience:-60}s" "$@"
 	expect "$url: the next relay takes over from an idle one without waiting" 0 \
 		"err:event=leader-gone" "err:1 delivered"

@@ -7,11 +7,27 @@
 -- part: now
 SYSUTCDATETIME()
 
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+CHARINDEX(CONCAT(NCHAR(10), process, NCHAR(10)), :gone) > 0
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
 -- part: led
-EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now})
+EXISTS (SELECT 1 FROM {wherry_lease} WHERE {live})
 
 -- part: key_shown
 COALESCE(NULLIF(c.partition_key, N''), NULLIF(CONCAT(c.aggregate_type, N' ', c.aggregate_id), N' '), N'none')
+
+-- part: failed
+-- A refusal that may be the destination's counts as no attempt.
+CASE WHEN c.attempts < 1 THEN N'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN N'failed once' ELSE CONCAT(N'failed ', c.attempts, N' times') END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
+     ELSE CONCAT(N' after ', c.attempts, N' attempts') END
 
 -- part: behind
 -- How many wait behind c, of the next pending rows.
@@ -196,14 +212,19 @@ FROM sys.databases AS d WHERE d.database_id = DB_ID() AND d.delayed_durability =
 SELECT 2, DATEDIFF_BIG(MILLISECOND, paused_at, {now}), CONCAT(CONVERT(NVARCHAR(19), paused_at, 120), N' UTC')
 FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
 
+-- name: processes
+SELECT DISTINCT process FROM {wherry_lease}
+WHERE outbox = :name AND expires_at > {now} AND process <> N'';
+
 -- name: relay
 SELECT 0, owner, engine, CAST(epoch AS NVARCHAR(20)), CAST(DATEDIFF_BIG(MILLISECOND, {now}, expires_at) AS NVARCHAR(20))
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now}
+FROM {wherry_lease} WHERE {live}
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0)
               OR EXISTS (SELECT 1 FROM {table} WHERE status IN (1, 3) AND status = 3
                          AND (next_retry_at IS NULL OR next_retry_at <= {now})) THEN 2 ELSE 1 END,
   COALESCE((SELECT TOP (1) CONCAT(N'the last was ', owner, CASE
+              WHEN {gone} THEN N', whose process has ended'
               WHEN expires_at > '19700102' THEN CONCAT(N', whose lease expired at ',
                 CONVERT(NVARCHAR(19), expires_at, 120), N' UTC')
               ELSE N', which ended in good order' END)
@@ -214,7 +235,7 @@ WHERE NOT {led};
 -- include: mssql.bits.sql
 
 -- part: sharing
-FROM {wherry_lease} AS l WHERE l.outbox = :name AND l.engine = N'exclusive' AND l.expires_at > {now}
+FROM {wherry_lease} AS l WHERE {live} AND l.engine = N'exclusive'
 
 -- part: partitions_taken
 -- How many partitions have a relay.
@@ -236,10 +257,16 @@ WHERE EXISTS (SELECT 1 {sharing} AND l.mask <> -1) AND NOT EXISTS (
   JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
   WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND c.name = N'key_partition');
 
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at),
+  CONCAT(N'UPDATE ', N{'wherry_lease}, N' SET expires_at = SYSUTCDATETIME() WHERE outbox = ''', REPLACE(:name, N'''', N''''''), N''' AND number = ', number)
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > DATEADD(MINUTE, 61, {now}) AND NOT {gone};
+
 -- name: destination
 SELECT 2, CASE destination WHEN N'' THEN N'the destination' ELSE destination END, error,
   DATEDIFF_BIG(MILLISECOND, state_since, {now})
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} AND state = N'retrying';
+FROM {wherry_lease} WHERE {live} AND state = N'retrying';
 
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
@@ -262,13 +289,13 @@ FROM (SELECT TOP (1000) id, COALESCE(next_retry_at, claimed_at) AS since FROM {t
 HAVING COUNT_BIG(*) > 0;
 
 -- name: held
-SELECT TOP (5) 1, c.id, {key_shown}, c.attempts,
+SELECT TOP (5) 1, c.id, {key_shown}, {failed},
   CASE WHEN c.next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, c.next_retry_at) ELSE 0 END,
   COALESCE(LEFT(c.last_error, 300), N'no reason given'), {behind}
 FROM {table} AS c WHERE c.status IN (1, 3) AND c.status = 3 ORDER BY c.next_retry_at;
 
 -- name: parked
-SELECT TOP (5) 1, c.id, {key_shown}, c.attempts, COALESCE(LEFT(c.last_error, 300), N'no reason given'), {behind}
+SELECT TOP (5) 1, c.id, {key_shown}, {after}, COALESCE(LEFT(c.last_error, 300), N'no reason given'), {behind}
 FROM {table} AS c WHERE c.status = 4 ORDER BY c.id;
 
 -- name: absent

@@ -14,14 +14,30 @@ statement_timestamp()
 coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
          'none')
 
+-- part: failed
+-- A refusal that may be the destination's counts as no attempt.
+CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
+     ELSE ' after ' || c.attempts || ' attempts' END
+
 -- part: behind
 -- How many wait behind c, of the next pending rows.
 (SELECT count(*) FROM (
    SELECT {key:b} AS key FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
    ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key:c})::text
 
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+(strpos(:gone::text, chr(10) || process || chr(10)) > 0)
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
 -- part: led
-(SELECT count(*) > 0 FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now})
+(SELECT count(*) > 0 FROM {wherry_lease} WHERE {live})
 
 -- part: utc
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
@@ -48,6 +64,10 @@ AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
      AS since,
    coalesce((to_jsonb(s) ->> 'failover')::boolean, false) AS follows
  FROM pg_replication_slots AS s WHERE slot_name = :slot)
+
+-- name: processes
+SELECT DISTINCT process FROM {wherry_lease}
+WHERE outbox = :name AND expires_at > {now} AND process <> '';
 
 -- name: others
 -- What else Wherry keeps in the database.
@@ -257,8 +277,8 @@ FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
 
 -- name: relay
 SELECT 0, owner, engine, epoch::text,
-  ceil(extract(epoch FROM max(expires_at) - {now}) * 1000)::bigint::text
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now}
+  ceil(extract(epoch FROM least(max(expires_at), {now} + interval '100 years') - {now}) * 1000)::bigint::text
+FROM {wherry_lease} WHERE {live}
 GROUP BY owner, engine, epoch
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
@@ -266,6 +286,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
               AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now})
             THEN 2 ELSE 1 END,
   coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN {gone} THEN ', whose process has ended'
               WHEN expires_at > '1970-01-02' THEN ', whose lease expired at '
                 || to_char(expires_at {utc}) ELSE ', which ended in good order' END
             FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
@@ -273,12 +294,12 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
 WHERE NOT {led};
 
 -- part: sharing
-FROM {wherry_lease} WHERE outbox = :name AND engine = 'exclusive' AND expires_at > {now}
+FROM {wherry_lease} WHERE {live} AND engine = 'exclusive'
 
 -- name: partitions
 -- Where one has them all there is nothing to tell.
 SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
-  ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint::text
+  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text
 {sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
 UNION ALL
 SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
@@ -288,10 +309,16 @@ UNION ALL
 SELECT 2, {'table_partition}, '', ''
 WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_partition}) IS NULL;
 
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text,
+  format('UPDATE %s SET expires_at = now() WHERE outbox = %L AND number = %s', {'wherry_lease}, :name::text, number)
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} + interval '61 minutes' AND NOT {gone};
+
 -- name: destination
 SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
   floor(extract(epoch FROM {now} - state_since) * 1000)::bigint::text
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} AND state = 'retrying';
+FROM {wherry_lease} WHERE {live} AND state = 'retrying';
 
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
@@ -320,7 +347,7 @@ FROM (SELECT id, coalesce(next_retry_at, claimed_at) AS since FROM {table}
 HAVING count(*) > 0;
 
 -- name: held
-SELECT 1, c.id::text, {key_shown}, c.attempts::text,
+SELECT 1, c.id::text, {key_shown}, {failed},
   CASE WHEN c.next_retry_at > {now}
        THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000)::bigint
        ELSE 0 END::text,
@@ -329,7 +356,7 @@ FROM {table} AS c WHERE c.status = 3
 ORDER BY coalesce(c.next_retry_at, '1970-01-01 00:00:00+00') LIMIT 5;
 
 -- name: parked
-SELECT 1, c.id::text, {key_shown}, c.attempts::text,
+SELECT 1, c.id::text, {key_shown}, {after},
   coalesce(left(c.last_error, 300), 'no reason given'), {behind}
 FROM {table} AS c WHERE c.status = 4 ORDER BY c.id LIMIT 5;
 

@@ -9,14 +9,34 @@
 coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
          'none')
 
+-- part: failed
+-- A refusal that may be the destination's counts as no attempt.
+CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
+     ELSE ' after ' || c.attempts || ' attempts' END
+
 -- part: behind
 -- How many wait behind c, of the next pending rows.
 (SELECT count(*) FROM (
    SELECT ordering_key AS key FROM {table} WHERE status = 0 AND id > c.id
    ORDER BY id LIMIT 10000) AS next WHERE next.key = c.ordering_key)
 
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+instr(:gone, char(10) || process || char(10)) > 0
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
 -- part: led
-(SELECT count(*) > 0 FROM wherry_lease WHERE outbox = :name AND expires_at > {now})
+(SELECT count(*) > 0 FROM wherry_lease WHERE {live})
+
+-- name: processes
+SELECT DISTINCT process FROM wherry_lease
+WHERE outbox = :name AND expires_at > {now} AND process <> '';
 
 -- name: others
 -- What else Wherry keeps in the database.
@@ -71,13 +91,14 @@ FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
 
 -- name: relay
 SELECT 0, owner, engine, epoch, expires_at - {now}
-FROM wherry_lease WHERE outbox = :name AND expires_at > {now}
+FROM wherry_lease WHERE {live}
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
               SELECT 1 FROM {table} WHERE status = 3
               AND coalesce(next_retry_at, 0) <= {now})
             THEN 2 ELSE 1 END,
   coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN {gone} THEN ', whose process has ended'
               WHEN expires_at > 86400000 THEN ', whose lease expired at '
                 || strftime('%Y-%m-%d %H:%M:%S UTC', expires_at / 1000, 'unixepoch')
               ELSE ', which ended in good order' END
@@ -85,10 +106,16 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, min(expires_at - {now}, 3153600000000),
+  'UPDATE wherry_lease SET expires_at = 0 WHERE outbox = ' || quote(:name) || ' AND number = ' || number
+FROM wherry_lease WHERE outbox = :name AND expires_at > {now} + 3660000 AND NOT {gone};
+
 -- name: destination
 SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
   {now} - state_since
-FROM wherry_lease WHERE outbox = :name AND expires_at > {now} AND state = 'retrying';
+FROM wherry_lease WHERE {live} AND state = 'retrying';
 
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
@@ -117,12 +144,12 @@ FROM (SELECT id, coalesce(next_retry_at, claimed_at) AS since FROM {table}
 HAVING count(*) > 0;
 
 -- name: held
-SELECT 1, c.id, {key_shown}, c.attempts, max(coalesce(c.next_retry_at, 0) - {now}, 0),
+SELECT 1, c.id, {key_shown}, {failed}, max(coalesce(c.next_retry_at, 0) - {now}, 0),
   coalesce(substr(c.last_error, 1, 300), 'no reason given'), {behind}
 FROM {table} AS c WHERE c.status = 3 ORDER BY coalesce(c.next_retry_at, 0) LIMIT 5;
 
 -- name: parked
-SELECT 1, c.id, {key_shown}, c.attempts,
+SELECT 1, c.id, {key_shown}, {after},
   coalesce(substr(c.last_error, 1, 300), 'no reason given'), {behind}
 FROM {table} AS c WHERE c.status = 4 ORDER BY c.id LIMIT 5;
 

@@ -351,13 +351,15 @@ CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry
 -- first relay that joins after it expired begins a new epoch, so that earlier members are
 -- recognised and counted again.  Members that crashed stay: at a hundred members, all except
 -- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
+-- The process is known while one relay is the only member, so that others on its machine see
+-- when it has ended.
 -- UPDLOCK, HOLDLOCK: as in "lease".
 {got};
 DECLARE @me NVARCHAR(100) = N',' + :token + N',';
 UPDATE {wherry_lease} SET engine = N'competing', owner = :owner, mask = -1,
   epoch = epoch + CASE
     WHEN engine <> N'competing' OR expires_at <= {now} AND epoch <> :epoch THEN 1 ELSE 0 END,
-  win = 1, process = N'', {reported},
+  win = 1, process = CASE WHEN members = @me THEN :process ELSE N'' END, {reported},
   members = CASE
     WHEN engine <> N'competing' OR LEN(members) > 3700
          OR expires_at <= {now} AND epoch <> :epoch
@@ -370,9 +372,9 @@ OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoc
 WHERE outbox = :name AND number = :number AND (engine = N'competing' OR expires_at <= {now})
   AND {alone};
 INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                           suspects, members)
+                           suspects, members, process)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-SELECT :name, :number, N'competing', :owner, 1, {until}, 1, 0, 1, 0, @me
+SELECT :name, :number, N'competing', :owner, 1, {until}, 1, 0, 1, 0, @me, :process
 WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                               WHERE s.outbox = :name AND s.number = :number);
 {got_row};

@@ -451,17 +451,20 @@ status IN (0, 1, 3) AND status >= 3 AND status <= 3
 -- first relay that joins after it expired begins a new epoch, so that earlier members are
 -- recognised and counted again.  Members that crashed stay: at a hundred members, all except
 -- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
+-- The process is known while one relay is the only member, so that others on its machine see
+-- when it has ended.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects, members)
+                              win, suspects, members, process)
 SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
-  ',' || :token::text || ','
+  ',' || :token::text || ',', :process::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner, mask = -1,
   epoch = s.epoch + CASE
     WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
     THEN 1 ELSE 0 END,
-  win = 1, process = '', {reported},
+  win = 1, {reported},
+  process = CASE WHEN s.members = excluded.members THEN excluded.process ELSE '' END,
   members = CASE
     WHEN s.engine <> 'competing' OR length(s.members) > 3700
          OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)

@@ -149,15 +149,17 @@ RETURNING epoch, suspects,
 -- first relay that joins after it expired begins a new epoch, so that earlier members are
 -- recognised and counted again.  Members that crashed stay: at a hundred members, all except
 -- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
+-- The process is known while one relay is the only member, so that others on its machine see
+-- when it has ended.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects, members)
+                        suspects, members, process)
 VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
-        0, ',' || :token || ',')
+        0, ',' || :token || ',', :process)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
   epoch = epoch + (engine <> 'competing' OR
                    (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
-  win = 1, process = '', {reported},
+  win = 1, process = CASE WHEN members = excluded.members THEN excluded.process ELSE '' END, {reported},
   members = CASE
     WHEN engine <> 'competing' OR length(members) > 3700
          OR (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)

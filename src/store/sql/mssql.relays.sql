@@ -14,17 +14,17 @@ DECLARE @free INT = (
   ORDER BY CASE WHEN members = :token THEN 0 ELSE 1 END, expires_at);
 UPDATE {wherry_lease} SET owner = :owner, expires_at = {until},
   state_since = CASE WHEN members = :token AND state = :state THEN state_since ELSE {now} END,
-  members = :token, state = :state, destination = :destination, delivered = :delivered,
+  members = :token, process = :process, state = :state, destination = :destination, delivered = :delivered,
   delivered_at = CASE WHEN :delivered_age >= 0 THEN {delivered_time} END,
   error = :error, error_at = CASE WHEN :error_age >= 0 THEN {error_time} END
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = @free AND (members = :token OR expires_at <= {now});
 IF NOT EXISTS (SELECT 1 FROM @got)
   INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
-    members, state, state_since, destination, delivered, delivered_at, error, error_at)
+    members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
   OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
   VALUES (:name, CAST(SUBSTRING(HASHBYTES('SHA2_256', :token), 1, 4) AS INT) & 2147483647, N'competing', :owner,
-    1, {until}, 1, 0, 1, 0, :token, :state, {now}, :destination, :delivered,
+    1, {until}, 1, 0, 1, 0, :token, :process, :state, {now}, :destination, :delivered,
     CASE WHEN :delivered_age >= 0 THEN {delivered_time} END,
     :error, CASE WHEN :error_age >= 0 THEN {error_time} END);
 SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version, 0, 0

@@ -19,16 +19,16 @@ WITH free AS (
   WHERE outbox = :name::text AND (members = :token::text OR expires_at <= {moment})
   ORDER BY members = :token::text DESC, expires_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
-  members, state, state_since, destination, delivered, delivered_at, error, error_at)
+  members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name::text, coalesce((SELECT number FROM free), hashtext(:token::text) & 2147483647),
   'competing', :owner::text, 1, {moment} + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond', 1, 0, 1, 0,
-  :token::text, :state::text, {moment}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
+  :token::text, :process::text, :state::text, {moment}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
 FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 ON CONFLICT (outbox, number) DO UPDATE SET
   owner = excluded.owner, expires_at = excluded.expires_at,
   state_since = CASE WHEN s.members = excluded.members AND s.state = excluded.state THEN s.state_since
                      ELSE excluded.state_since END,
-  members = excluded.members, state = excluded.state, destination = excluded.destination,
+  members = excluded.members, process = excluded.process, state = excluded.state, destination = excluded.destination,
   delivered = excluded.delivered, delivered_at = excluded.delivered_at, error = excluded.error,
   error_at = excluded.error_at
 RETURNING epoch, suspects,

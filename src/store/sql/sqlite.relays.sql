@@ -7,20 +7,20 @@
 -- A relay takes its own row again, else that of a relay that has ended, else a new one.  SQLite has
 -- one writer at a time, so that two relays never take the same row (each_relay_of_a_queue_is_shown).
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
-                         members, state, state_since, destination, delivered, delivered_at, error, error_at)
+                         members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name, coalesce(
     (SELECT number FROM wherry_lease WHERE outbox = :name AND members = :token),
     (SELECT number FROM wherry_lease WHERE outbox = :name AND expires_at <= {now} ORDER BY expires_at, number LIMIT 1),
     (SELECT max(number) + 1 FROM wherry_lease WHERE outbox = :name), 1),
   'competing', :owner, 1, {now} + :lasts, 1, 0, 1, 0,
-  :token, :state, {now}, :destination, :delivered, CASE WHEN :delivered_age >= 0 THEN {now} - :delivered_age END,
+  :token, :process, :state, {now}, :destination, :delivered, CASE WHEN :delivered_age >= 0 THEN {now} - :delivered_age END,
   :error, CASE WHEN :error_age >= 0 THEN {now} - :error_age END
 WHERE true
 ON CONFLICT (outbox, number) DO UPDATE SET
   owner = excluded.owner, expires_at = excluded.expires_at,
   state_since = CASE WHEN members = excluded.members AND state = excluded.state THEN state_since
                      ELSE excluded.state_since END,
-  members = excluded.members, state = excluded.state, destination = excluded.destination,
+  members = excluded.members, process = excluded.process, state = excluded.state, destination = excluded.destination,
   delivered = excluded.delivered, delivered_at = excluded.delivered_at, error = excluded.error,
   error_at = excluded.error_at
 RETURNING epoch, suspects,
