@@ -131,6 +131,10 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 			(void)fprintf(stderr, "messages died: `wherry %s%s`\n",
 				      r->delayed ? "delayed dead" : "queue errors",
 				      r->queue);
+		else if (!r->quiet && !wh_relay_lists(r->relay))
+			(void)fprintf(stderr,
+				      "messages died: the table wherry_dead has them, "
+				      "with the reason of each\n");
 		else if (!r->quiet)
 			(void)fprintf(stderr,
 				      "messages died: `wherry list%s --state dead`\n",

@@ -95,13 +95,18 @@ static void print_queue(wh_table *table, bool json, const char *name,
 			const wherry_queue_status *st)
 {
 	const int64_t counts[] = {st->ready, st->leased, st->waiting, st->dead};
+	const char *unknown = json ? "null" : "?";
 	wh_buf line = WH_BUF_INIT(64 * 1024);
 	char numbers[4][24];
 	const char *cells[COLUMNS] = {name,       st->layout, numbers[0],
 				      numbers[1], numbers[2], numbers[3]};
 
 	for (int i = 0; i < 4; i++)
-		(void)snprintf(numbers[i], sizeof(numbers[i]), "%" PRId64, counts[i]);
+		if (counts[i] < 0)
+			(void)snprintf(numbers[i], sizeof(numbers[i]), "%s", unknown);
+		else
+			(void)snprintf(numbers[i], sizeof(numbers[i]), "%" PRId64,
+				       counts[i]);
 	if (json) {
 		wh_buf_puts(&line, "{\"queue\":");
 		wh_buf_json(&line, name, strlen(name));
@@ -128,6 +133,16 @@ static wherry_code show(wherry_db *db, const char *name, wh_table *table, bool j
 		return WHERRY_OK;
 	if (code == WHERRY_OK)
 		code = wherry_queue_get_status(queue, &st, sizeof(st), err);
+	if (code == WHERRY_NOTFOUND) {
+		/* A queue of another program, without Wherry's table beside it, is in
+		 * order: only its messages are not counted. */
+		st = (wherry_queue_status){
+			.ready = -1, .leased = -1, .waiting = -1, .dead = -1};
+		(void)snprintf(st.layout, sizeof(st.layout), "%s",
+			       queue->store.layout.name);
+		(void)fprintf(stderr, "%s is not counted: %s\n", name, err->message);
+		code = WHERRY_OK;
+	}
 	if (code == WHERRY_OK)
 		print_queue(table, json, name, &st);
 	wherry_queue_close(queue);

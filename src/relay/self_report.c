@@ -95,3 +95,8 @@ void wh_report_failure(wherry_relay *r, const wh_entry *e, int64_t now, const ch
 	if (r->failure_wait_us > LOG_MOST_US)
 		r->failure_wait_us = LOG_MOST_US;
 }
+
+bool wh_relay_lists(const wherry_relay *r)
+{
+	return !r->box || r->box->own.list;
+}

@@ -5,6 +5,7 @@
 #define WH_RELAY_SOURCE_H
 
 #include <wherry/config.h>
+#include <wherry/relay.h>
 
 #include "delayed/delayed.h"
 #include "outbox/outbox.h"
@@ -53,5 +54,9 @@ wherry_code wh_source_backlog(const wh_source *source, wh_backlog *out,
 
 /* Close the table, and set all members to NULL. */
 void wh_source_close(wh_source *source);
+
+/* Can the messages that the relay delivers be listed and retried?  Where rows do not say
+ * what became of them, dead messages are in the table wherry_dead. */
+bool wh_relay_lists(const wherry_relay *relay);
 
 #endif

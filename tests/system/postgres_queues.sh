@@ -41,6 +41,11 @@ expect "a subscription in a schema is taken back" 0
 # ---- queues of NServiceBus ----
 
 w queue create "$url" letters --layout nservicebus
+psql -q "$url" -c 'ALTER TABLE letters_received RENAME TO aside'
+w queue list "$url"
+expect "a queue of NServiceBus without Wherry's table beside it hides no other and is no error" 0 \
+	"out:letters" "out:jobs" "err:letters is not counted"
+psql -q "$url" -c 'ALTER TABLE aside RENAME TO letters_received'
 w queue subscribe "$url" letters placed
 w queue subscriptions "$url" --json
 json "their names are those of the commands" '[s["queue"] for s in l] == ["jobs", "letters"]'
