@@ -115,6 +115,27 @@ static void events_that_are_copied_leave_in_their_order(void **state)
 		assert_true(f->events[i].id > f->events[i - 1].id);
 }
 
+/* The table has no numbers, and 0 stands for a duplicate. */
+static void an_enqueued_event_is_not_called_a_duplicate(void **state)
+{
+	relay_fixture *f = *state;
+	const wherry_message msg =
+		WHERRY_MESSAGE(.message_id = "00000000-0000-0000-0000-000000000001",
+			       .topic = "Made", .aggregate_type = "order",
+			       .aggregate_id = "7", .body = "{}", .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	debezium(f);
+	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &box, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_int_equal(
+		wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err),
+		WHERRY_DUPLICATE);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 1);
+	wherry_outbox_close(box);
+}
+
 /* A JSON string, a number, nothing: payloads like any other, in either mode. */
 static void defect_9_a_payload_may_be_any_json(void **state)
 {
@@ -162,6 +183,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_message_that_is_only_streamed_cannot_be_discarded, 0),
 	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
 	RELAY_TEST(events_that_are_copied_leave_in_their_order, 0),
+	RELAY_TEST(an_enqueued_event_is_not_called_a_duplicate, 0),
 	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
 	RELAY_TESTS_END,
 };

@@ -52,10 +52,11 @@ FROM {table};
 
 -- name: enqueue
 -- unused: trace_id
--- The type is what the headers say of it, else the topic.
+-- The type is what the headers say of it, else the topic.  Rows have no numbers: the answer is 1, since
+-- 0 stands for a duplicate.
 INSERT INTO {table}(id, aggregatetype, aggregateid, type, payload)
 VALUES (:message_id::uuid, coalesce(nullif(:aggregate_type::text, ''), :topic::text),
         coalesce(nullif(:aggregate_id::text, ''), :key::text, ''),
         coalesce(:headers::json ->> 'type'::text, :topic::text), :payload)
-ON CONFLICT DO NOTHING RETURNING 0::bigint;
+ON CONFLICT DO NOTHING RETURNING 1::bigint;
 
