@@ -27,6 +27,10 @@ least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 2534023
 -- part: after_delay
 least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
 
+-- part: at
+-- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+least(greatest("scheduledAt", 0), 253402300799999)
+
 -- part: ids
 pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
 
@@ -139,10 +143,16 @@ SELECT (SELECT count(*) FROM unnest(ARRAY[{'table_dead}, {'table_dead_kind}, {'t
                    JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.nth)
            = w.columns));
 
+-- part: next_version
+-- Later than that of m, the message that is replaced, and than now.  That of m may be the last there is.
+CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
+     THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
+     ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
+
 -- part: replaced
 payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
+  "createdAt" = {next_version}
 WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
   OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
 

@@ -17,6 +17,10 @@ min({at_now} + min(:lasts, 3153600000000), 253402300799999)
 -- part: after_delay
 min({at_now} + min(:delay, 3153600000000), 253402300799999)
 
+-- part: at
+-- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+min(max("scheduledAt", 0), 253402300799999)
+
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
@@ -88,7 +92,8 @@ ON CONFLICT ("pKind", "pKey")
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
   payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = max(excluded."createdAt", m."createdAt") + 1
+  "createdAt" = CASE WHEN m."createdAt" < 253402300799999
+    THEN max(excluded."createdAt", m."createdAt") ELSE excluded."createdAt" END + 1
 WHERE m.payload <> excluded.payload OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"
 
 -- name: offer
@@ -110,7 +115,7 @@ FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."created
 -- Without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have version 4: a relay
 -- counts an attempt when it has failed.
 CASE WHEN {.}"lockUuid" IS NULL THEN {.}"scheduledAt" > {.}"scheduledAtInitially"
-     ELSE substr({.}"lockUuid", 15, 1) <> '7' END
+     ELSE coalesce(substr({.}"lockUuid", 15, 1), '') <> '7' END
 
 -- part: attempts
 coalesce((SELECT s.attempts {of_tries}), {polled_once})
@@ -227,7 +232,7 @@ SELECT {shown} FROM {table} WHERE {matching} AND "pKey" > :after ORDER BY "pKey"
 
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
-SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table}
+SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table}
                  WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
 
 -- include: sqlite.dead.sql

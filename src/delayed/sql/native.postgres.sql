@@ -23,6 +23,10 @@ least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 2534023
 -- part: after_delay
 least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
 
+-- part: at
+-- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+least(greatest("scheduledAt", 0), 253402300799999)
+
 -- part: ids
 pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
 
@@ -179,7 +183,8 @@ BEGIN
     "scheduledAtInitially", "createdAt") VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT ("pKind", "pKey") ',
     CASE WHEN if_absent THEN 'DO NOTHING' ELSE 'DO UPDATE SET payload = excluded.payload,
       "scheduledAt" = excluded."scheduledAtInitially", "scheduledAtInitially" = excluded."scheduledAtInitially",
-      "lockUuid" = NULL, "createdAt" = greatest(excluded."createdAt", m."createdAt" + 1), attempts = 0,
+      "lockUuid" = NULL, attempts = 0, "createdAt" = CASE WHEN m."createdAt" < 253402300799999
+        THEN greatest(excluded."createdAt", m."createdAt" + 1) ELSE excluded."createdAt" + 1 END,
       updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
       WHERE m.payload <> excluded.payload
         OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"' END, ' RETURNING m.updates')
@@ -400,13 +405,19 @@ END $$;
 -- name: drop-shared
 {drop_own}
 
+-- part: next_version
+-- Later than that of m, the message that is replaced, and than now.  That of m may be the last there is.
+CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
+     THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
+     ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
+
 -- part: replaced
 -- What an offer changes of the message that its key has.  Both times are the same in an offer, and
 -- a sender may not read the first, also not of the row that it offers
 -- (roles_of_a_delayed_queue_may_do_what_they_need).
 payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1),
+  "createdAt" = {next_version},
   attempts = 0, updates = least(m.updates, 999999999) OPERATOR(pg_catalog.+) 1,
   due_at = NULL, last_error = NULL
 WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload

@@ -23,6 +23,10 @@ min({at_now} + min(:lasts, 3153600000000), 253402300799999)
 -- part: after_delay
 min({at_now} + min(:delay, 3153600000000), 253402300799999)
 
+-- part: at
+-- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+min(max("scheduledAt", 0), 253402300799999)
+
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
@@ -105,7 +109,8 @@ ON CONFLICT ("pKind", "pKey")
 {offered} DO UPDATE SET
   payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = max(excluded."createdAt", m."createdAt" + 1),
+  "createdAt" = CASE WHEN m."createdAt" < 253402300799999
+    THEN max(excluded."createdAt", m."createdAt" + 1) ELSE excluded."createdAt" + 1 END,
   attempts = 0, updates = min(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
 WHERE m.payload <> excluded.payload OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"
 RETURNING updates;
@@ -211,7 +216,7 @@ ORDER BY "pKey" LIMIT :limit;
 
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
-SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table} INDEXED BY {table_time}
+SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table} INDEXED BY {table_time}
                  WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
 
 -- include: sqlite.dead.sql

@@ -148,5 +148,6 @@ DELETE FROM {table} WHERE ctid = ANY (ARRAY(
 
 -- name: count
 SELECT count(*), coalesce(greatest(
-  (extract(epoch FROM statement_timestamp() - min(accepted_at)) * 1000.0)::bigint, 0), 0)
+  (extract(epoch FROM statement_timestamp() - least(greatest(min(accepted_at), '0001-01-01 00:00:00+00'),
+    statement_timestamp())) * 1000.0)::bigint, 0), 0)
 FROM {table};

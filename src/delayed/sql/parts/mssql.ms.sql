@@ -27,8 +27,8 @@
 @untouched
 
 -- part: new_version
--- Of a message that an offer changes: its version always grows.
-CASE WHEN @now > t."createdAt" THEN @now ELSE t."createdAt" + 1 END
+-- Of a message that an offer changes: its version always grows, except that of the last there is.
+CASE WHEN t."createdAt" >= 253402300799999 THEN @now + 1 WHEN @now > t."createdAt" THEN @now ELSE t."createdAt" + 1 END
 
 -- part: body_type
 VARBINARY(MAX)
@@ -44,4 +44,4 @@ DATALENGTH({.}payload)
 d."scheduledAtInitially"
 
 -- part: dead_version
-CASE WHEN @now > d."createdAt" THEN @now ELSE d."createdAt" + 1 END
+CASE WHEN @now > d."createdAt" OR d."createdAt" >= 253402300799999 THEN @now ELSE d."createdAt" + 1 END

@@ -24,7 +24,7 @@ GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 -- When the first claim expires, and when the first message is due, among the first rows: what comes
 -- first is among them, and the relay looks again then.
 WITH first AS MATERIALIZED (
-  SELECT "scheduledAt" - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
+  SELECT {at} - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
   WHERE {relayed} ORDER BY "pKind", "scheduledAt", id LIMIT 300)
 SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed) FROM first;
 

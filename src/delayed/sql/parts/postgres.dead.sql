@@ -8,7 +8,7 @@ SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.no
   count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
   (SELECT count(*) FROM {table_dead} AS d WHERE {of_kind:d}),
   greatest(coalesce(max(t.now - t.at), 0), 0), greatest(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) > 0 THEN 0 ELSE -1 END)
-FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
+FROM (SELECT {at} AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
       FROM {table} WHERE {of_kind}) AS t;
 
 -- name: count-table
@@ -17,7 +17,7 @@ SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
 
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
-SELECT coalesce((SELECT greatest("scheduledAt" - {now}, 0) FROM {table}
+SELECT coalesce((SELECT greatest({at} - {now}, 0) FROM {table}
                  WHERE {of_kind} ORDER BY "pKind", "scheduledAt", id LIMIT 1), -1);
 
 -- name: list-dead
@@ -32,7 +32,7 @@ SELECT coalesce(max(id), 0) FROM {table_dead} WHERE {of_kind};
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
-  greatest({now}, d."createdAt" + 1)
+  CASE WHEN d."createdAt" < 253402300799999 THEN greatest({now}, d."createdAt" + 1) ELSE {now} END
 FROM {table_dead} AS d
 WHERE {of_kind:d} AND d.id BETWEEN :first::bigint AND :last::bigint
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")

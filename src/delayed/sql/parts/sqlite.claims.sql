@@ -21,13 +21,14 @@ RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: expired
 -- unused: lasts unordered park after share
-SELECT "lockUuid", count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
-GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
+-- A token may be a BLOB, which SQLite does not take for a text.
+SELECT CAST("lockUuid" AS TEXT), count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
+GROUP BY CAST("lockUuid" AS TEXT) ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM ({head}) WHERE "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
+WHERE id IN (SELECT id FROM ({head}) WHERE CAST("lockUuid" AS TEXT) = :of ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: claim-next
@@ -35,7 +36,7 @@ RETURNING id, 0, {tried_so_far}, 0, {relayed};
 -- When the first claim expires, and when the first message is due, among the first rows: what comes
 -- first is among them, and the relay looks again then.
 SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
-FROM (SELECT "scheduledAt" - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
+FROM (SELECT {at} - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
       FROM {in_time}
       WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
 

@@ -8,7 +8,7 @@ SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.no
   count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
   (SELECT count(*) FROM {table_dead} WHERE "pKind" = :kind),
   max(coalesce(max(t.now - t.at), 0), 0), max(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) THEN 0 ELSE -1 END)
-FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
+FROM (SELECT {at} AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
       FROM {table} WHERE "pKind" = :kind) AS t;
 
 -- name: count-table
@@ -26,7 +26,7 @@ SELECT coalesce(max(id), 0) FROM {table_dead} WHERE "pKind" = :kind;
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
-  max({at_now}, d."createdAt" + 1)
+  CASE WHEN d."createdAt" < 253402300799999 THEN max({at_now}, d."createdAt" + 1) ELSE {at_now} END
 FROM {table_dead} AS d
 WHERE d."pKind" = :kind AND d.id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
