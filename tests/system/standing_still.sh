@@ -173,10 +173,76 @@ if [[ $("$wherry" relay x: y: 2>&1) == *https:* ]]; then
 	run_to "http://127.0.0.1:$free/hook"
 	stands "the destination answers with a redirect" daemon
 	quit_daemon
+	w doctor sqlite:a.db
+	expect "no finding counts attempts that were not made" "$status" "no:0 times" "no: 0 attempts"
 	kill "$receiver"
 	wait "$receiver" 2>/dev/null
+
+	# The relay would try the destination again after an hour.
+	"$wherry" relay sqlite:a.db "http://127.0.0.1:$free/hook" --until-empty --set retry.base=1h \
+		--set retry.cap=1h --set retry.jitter=off 2>relay.log &
+	relay=$!
+	pids+=("$relay")
+	until_true 20 grep -q event=destination-down relay.log
+	python3 - "$free" <<-'END' &
+		import sys
+		from http.server import BaseHTTPRequestHandler, HTTPServer
+		class Taken(BaseHTTPRequestHandler):
+		    def do_POST(self):
+		        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+		        self.send_response(200)
+		        self.send_header("Content-Length", "0")
+		        self.end_headers()
+		    def log_message(self, *args):
+		        pass
+		HTTPServer(("127.0.0.1", int(sys.argv[1])), Taken).serve_forever()
+	END
+	receiver=$!
+	pids+=("$receiver")
+	until_true 20 curl -s -o /dev/null -X POST "http://127.0.0.1:$free/"
+	w resume sqlite:a.db
+	check "resume makes a relay try a destination that is down at once" until_true 20 \
+		grep -q '^1 delivered' relay.log
+	kill -KILL "$relay" "$receiver" 2>/dev/null
+	wait "$relay" "$receiver" 2>/dev/null
 else
 	skip "a web server that is down" "built without WHERRY_HTTP"
 fi
+
+# ---- outside texts ----
+
+# Whether the output has no control character but line feeds, and nothing that changes the
+# direction of a terminal.
+is_safe() {
+	printf '%s' "$1" | python3 -c '
+import sys
+text = sys.stdin.buffer.read().decode("utf-8")
+bad = [hex(ord(c)) for c in text if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or
+       ord(c) in (0x61c, 0xfeff) or 0x200b <= ord(c) <= 0x200f or 0x2028 <= ord(c) <= 0x202e or
+       0x2060 <= ord(c) <= 0x206f)]
+sys.exit(bool(bad) or "FORGED" in [line.strip() for line in text.splitlines()])'
+}
+
+evil="char(27) || '[2J' || char(10) || 'FORGED' || char(10) || char(0x202e) || 'x' || char(0x9b, 0x200b, 0x2066)"
+sql a.db "INSERT INTO outbox (topic, partition_key, aggregate_type, aggregate_id, message_id, trace_id, payload)
+	VALUES ($evil, $evil, $evil, $evil, $evil, $evil, replace($evil, char(10), ''));
+	UPDATE outbox SET status = 3, last_error = $evil, attempts = 1, next_retry_at = 9999999999999 WHERE status = 0;
+	UPDATE wherry_lease SET owner = $evil, process = '', state = $evil, destination = $evil, error = $evil,
+		error_at = 0, expires_at = (SELECT ms FROM wherry_clock) + 60000"
+id=$(sql a.db 'SELECT max(id) FROM outbox')
+w queue create sqlite:a.db jobs
+w_in '{}' queue send sqlite:a.db jobs -
+sql a.db "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
+	state, state_since, destination, delivered, error, error_at)
+	SELECT 'jobs', 1, 'competing', $evil, 1, (SELECT ms FROM wherry_clock) + 60000, 1, 0, 1, 0, $evil, 0, $evil, 0, $evil, 0"
+unsafe=
+for command in 'status sqlite:a.db' 'doctor sqlite:a.db' "doctor sqlite:a.db $id" 'list sqlite:a.db --all' \
+	"show sqlite:a.db $id" 'outboxes sqlite:a.db' 'queue list sqlite:a.db' \
+	'status queue+sqlite:a.db?queue=jobs' 'doctor queue+sqlite:a.db?queue=jobs' 'list queue+sqlite:a.db?queue=jobs'; do
+	# shellcheck disable=SC2086
+	out=$("$wherry" $command 2>&1)
+	is_safe "$out" || unsafe+=" '$command'"
+done
+check "no command prints a text of the database that moves a cursor:$unsafe" test -z "$unsafe"
 
 finish
