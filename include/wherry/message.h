@@ -45,7 +45,8 @@ typedef struct wherry_message {
 	const char *headers;        /* JSON object of strings, "{}" by default */
 	const char *trace_id;       /* at most 255 bytes */
 	const void *body; /* any bytes; may be NULL if body_len is 0.  In a message that a
-			     relay delivers a NUL byte follows, which body_len leaves out */
+			     relay delivers a NUL byte follows, which body_len leaves out; it
+			     is NULL if the payload is, which few layouts allow */
 	size_t body_len; /* bytes, or WHERRY_TEXT; 0: an empty body, `body` is not read */
 
 	/* Filled in for messages that were read; ignored by enqueue. */

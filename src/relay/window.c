@@ -199,7 +199,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 		e->msg.key = row->key.len ? copy(arena, row->key, &failed) : NULL;
 		e->msg.headers = copy(arena, row->headers, &failed);
 		e->msg.trace_id = copy(arena, row->trace_id, &failed);
-		e->msg.body = copy(arena, body.ptr ? body : (wh_view){"", 0}, &failed);
+		e->msg.body = copy(arena, body, &failed); /* NULL stays NULL. */
 		e->msg.body_len = body.len;
 		failed |= row->row && wh_row_check(row->row, NULL) != WHERRY_OK;
 		e->msg.id = row->id;

@@ -16,6 +16,7 @@
 
 typedef struct seen {
 	char topic[40], key[20], headers[80], id[40], body[40];
+	bool null;
 } seen;
 
 static seen last_seen;
@@ -28,8 +29,9 @@ static void look(relay_fixture *f, const wherry_message *msg)
 		       msg->aggregate_id ? msg->aggregate_id : "");
 	(void)snprintf(last_seen.headers, sizeof(last_seen.headers), "%s", msg->headers);
 	(void)snprintf(last_seen.id, sizeof(last_seen.id), "%s", msg->message_id);
+	last_seen.null = !msg->body;
 	(void)snprintf(last_seen.body, sizeof(last_seen.body), "%.*s", (int)msg->body_len,
-		       (const char *)msg->body);
+		       msg->body ? (const char *)msg->body : "");
 }
 
 static void debezium(relay_fixture *f)
@@ -66,6 +68,22 @@ static void an_event_leaves_as_debezium_routes_it(void **state)
 	relay_sql(f, EVENT(3, "9"));
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
 	assert_string_equal(last_seen.topic, "order-events");
+}
+
+static void a_payload_of_null_is_not_an_empty_one(void **state)
+{
+	relay_fixture *f = *state;
+
+	debezium(f);
+	f->asked = look;
+	relay_sql(f, EVENT(1, "7"));
+	relay_stream(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	assert_false(last_seen.null);
+	relay_sql(f, "INSERT INTO deb VALUES ('00000000-0000-0000-0000-000000000002', "
+		     "'order', '7', 'Gone', NULL)");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	assert_true(last_seen.null);
 }
 
 static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void **state)
@@ -184,6 +202,7 @@ static const relay_test own[] = {
 	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
 	RELAY_TEST(events_that_are_copied_leave_in_their_order, 0),
 	RELAY_TEST(an_enqueued_event_is_not_called_a_duplicate, 0),
+	RELAY_TEST(a_payload_of_null_is_not_an_empty_one, 0),
 	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
 	RELAY_TESTS_END,
 };

@@ -9,6 +9,7 @@ there until somebody makes them.  One broker, one partition leader, nothing on d
 prints its address; it ends with its input, of which each line is a command, answered "ok":
 
     refuse API CODE TIMES     the next requests of this kind have this answer
+    throttle MS               a client that writes is told to wait so long, and must
     hold API | go [N]         such requests are not answered until then, or only N of them
     received API              answered by how many such requests there were, held ones, too
     refused API               answered by how many of them were refused
@@ -143,7 +144,7 @@ class Transactional:
 class Broker:
     def __init__(self, options):
         self.options, self.topics, self.named = options, {}, {}
-        self.pids, self.refusals, self.held = 0, {}, {}
+        self.pids, self.refusals, self.held, self.throttle_ms = 0, {}, {}, 0
         self.received, self.refused = collections.Counter(), collections.Counter()
         self.writers, self.server, self.port = set(), None, 0
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if options.tls else None
@@ -187,7 +188,7 @@ class Broker:
             topic = r.text()
             return text(topic) + array(r.list(lambda: each(topic)))
 
-        return array(r.list(every)) + pack("i", 0)
+        return array(r.list(every)) + pack("i", self.throttle_ms)
 
     async def fetch(self, r, _version):
         _, wait_ms, _, _, committed = r.take("iiiib")
@@ -351,6 +352,8 @@ class Broker:
                 body = await self.body(api, version, r, auth)
                 writer.write(pack("ii", len(body) + 4, number) + body)
                 await writer.drain()
+                if api == PRODUCE:
+                    await asyncio.sleep(self.throttle_ms / 1000)
         except (ConnectionError, ssl.SSLError):
             pass
         receiving.cancel()
@@ -388,6 +391,8 @@ class Broker:
         word = line.split()
         if word[0] == "refuse":
             self.refusals.setdefault(int(word[1]), []).extend([int(word[2])] * int(word[3]))
+        elif word[0] == "throttle":
+            self.throttle_ms = int(word[1])
         elif word[0] == "hold":
             self.held[int(word[1])] = asyncio.Semaphore(0)
         elif word[0] == "go":

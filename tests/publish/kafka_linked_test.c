@@ -124,6 +124,26 @@ static void a_record_has_nothing_that_the_message_has_not(void **state)
 	json_decref(all);
 }
 
+static void a_body_of_null_is_a_tombstone_and_an_empty_one_is_not(void **state)
+{
+	wherry_publisher *pub = open_kafka("");
+	wherry_message empty = message(""), null = message("");
+	json_t *all;
+
+	(void)state;
+	kafka_mock_tell(mock, "topic t 1");
+	null.body = NULL;
+	empty.key = null.key = "k";
+	delivers(pub, &empty);
+	delivers(pub, &null);
+	wherry_publisher_close(pub);
+	all = kafka_mock_read(mock, "t");
+	assert_int_equal(json_array_size(all), 2);
+	assert_string_equal(text_of(json_array_get(all, 0), "payload"), "");
+	assert_true(json_is_null(json_object_get(json_array_get(all, 1), "payload")));
+	json_decref(all);
+}
+
 static void the_applications_trace_and_type_win(void **state)
 {
 	static const char parent[] =
@@ -564,6 +584,31 @@ static void what_is_late_is_unknown_and_what_was_not_sent_is_retried(void **stat
 	wherry_publisher_close(pub);
 }
 
+/* The first request is answered, the other never is. */
+static void our_own_purge_is_no_cause(void **state)
+{
+	wherry_publisher *pub = open_kafka("delivery.timeout.ms=700");
+	wherry_message m[2] = {message("x"), message("y")};
+	const wherry_message *both[] = {&m[0], &m[1]};
+	wh_receipt receipts[2];
+
+	(void)state;
+	kafka_mock_tell(mock, "topic one 1");
+	kafka_mock_tell(mock, "topic two 1");
+	kafka_mock_tell(mock, "slow 1 0 0 1");
+	kafka_mock_tell(mock, "slow 1 0 100000 100");
+	m[0].topic = "one";
+	m[1].topic = "two";
+	assert_int_equal(submit(pub, both, 2), 2);
+	collect(pub, receipts, 2);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_int_equal(receipts[1].verdict, WHERRY_UNKNOWN);
+	if (!strstr(receipts[1].reason, "not acknowledged within 700ms") ||
+	    strstr(receipts[1].reason, "Purged"))
+		fail_msg("%s", receipts[1].reason);
+	wherry_publisher_close(pub);
+}
+
 /* ---- brokers that cannot be used ---- */
 
 static void a_wrong_address_is_told_with_its_cause(void **state)
@@ -631,6 +676,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		KAFKA(a_record_has_all_that_the_message_has),
 		KAFKA(a_record_has_nothing_that_the_message_has_not),
+		KAFKA(a_body_of_null_is_a_tombstone_and_an_empty_one_is_not),
 		KAFKA(the_applications_trace_and_type_win),
 		KAFKA(topics_can_be_prefixed_or_all_be_one),
 		KAFKA(where_no_topic_can_be_made_messages_say_what_they_meet),
@@ -645,6 +691,7 @@ int main(void)
 		KAFKA(a_topic_without_rights_harms_no_others),
 		KAFKA(a_refused_request_is_not_held_against_all_its_messages),
 		KAFKA(what_is_late_is_unknown_and_what_was_not_sent_is_retried),
+		KAFKA(our_own_purge_is_no_cause),
 		KAFKA(a_broker_that_speaks_no_tls_or_sasl_is_told),
 		KAFKA(what_was_done_is_counted),
 		TEST(a_wrong_address_is_told_with_its_cause),

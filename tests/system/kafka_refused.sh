@@ -107,6 +107,18 @@ check "one was answered $timed_out" refused 1
 out=$(read_topic uncommitted orders)
 complete 40 1 0
 
+# ---- a quota ----
+
+start_broker --topic orders 1
+enqueue sqlite:quota.db 8 8
+broker throttle 400
+w relay sqlite:quota.db "kafka://$broker?delivery.timeout.ms=1200&batch.num.messages=1" --until-empty --timeout 30s
+expect "messages wait under a quota, and none is sent again" 0 "err:event=throttled" \
+	"err:8 delivered, 0 retried, 0 dead" "no:destination-down"
+check "each was sent once" is "$(broker_says received "$produce")" 8
+out=$(read_topic uncommitted orders)
+complete 8 8 0
+
 # ---- any of them ----
 
 start_broker --topic orders 4

@@ -318,6 +318,25 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	return code;
 }
 
+/* Brokers delay a client that is over its quota.  That is not a failure, so messages in
+ * flight get the time in addition. */
+static void wait_longer(wh_kafka *p)
+{
+	int64_t ms = p->client ? p->client->throttled_ms : 0;
+
+	if (!ms)
+		return;
+	p->client->throttled_ms = 0;
+	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
+		job->deadline_us = wh_later(job->deadline_us, ms * 1000);
+	if (!p->client->throttle_logged)
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "throttled",
+		       wh_log_us("for", ms * 1000),
+		       wh_log_note("brokers delay this client because of a quota; "
+				   "further delays are not logged"));
+	p->client->throttle_logged = true;
+}
+
 static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				 size_t *out_n, wherry_error *err)
 {
@@ -326,6 +345,7 @@ static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	size_t n = 0;
 
 	wh_kafka_serve(p);
+	wait_longer(p);
 	now = wh_monotonic(p->env);
 	if (p->failing)
 		wh_kafka_fail_step(p, now);

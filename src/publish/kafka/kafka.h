@@ -89,6 +89,8 @@ typedef struct wh_kafka_client {
 	rd_kafka_queue_t *queue; /* All its events arrive here. */
 	rd_kafka_topic_t *topic; /* The topic used last. */
 	int fd;                  /* Readable when events wait. */
+	int64_t throttled_ms;    /* Brokers delayed us so long, since it was read. */
+	bool throttle_logged;
 	wh_kafka_exits *exits;
 	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
 	wh_kafka_look *look;               /* NULL: none yet, or never */

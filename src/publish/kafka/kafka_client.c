@@ -15,6 +15,18 @@ enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
 
 /* ---- opening ---- */
 
+/* librdkafka calls it while its queue is polled. */
+static void note_throttle(rd_kafka_t *rk, const char *broker, int32_t id, int ms,
+			  void *opaque)
+{
+	wh_kafka_client *client = opaque;
+
+	(void)rk;
+	(void)broker;
+	(void)id;
+	client->throttled_ms += ms;
+}
+
 /* rd_kafka_new() owns conf if it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 			 bool alone, const char *id, wherry_error *err)
@@ -30,6 +42,8 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	else
 		rd_kafka_conf_enable_sasl_queue(conf, 1);
 	rd_kafka_conf_set_events(conf, events);
+	rd_kafka_conf_set_opaque(conf, client);
+	rd_kafka_conf_set_throttle_cb(conf, note_throttle);
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
@@ -127,8 +141,8 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 		{.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
 		bytes(RD_KAFKA_VTYPE_KEY, record->key,
 		      record->key ? strlen(record->key) : 0),
-		bytes(RD_KAFKA_VTYPE_VALUE, msg->body ? msg->body : "",
-		      msg->body ? msg->body_len : 0),
+		/* NULL: a tombstone, which removes its key from a compacted topic. */
+		bytes(RD_KAFKA_VTYPE_VALUE, msg->body, msg->body ? msg->body_len : 0),
 		{.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = record->headers},
 		{.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = msg->created_at_us / 1000},
 		{.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = opaque},

@@ -197,8 +197,11 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 		deliver(p, job, of_message);
 }
 
+/* Remember what librdkafka reports, unless that follows from our own purge. */
 static void note(wh_kafka *p, const char *text)
 {
+	if (p->purged)
+		return;
 	(void)snprintf(p->why, sizeof(p->why), "%.150s", text ? text : "");
 }
 
@@ -209,8 +212,7 @@ static void fatal(wh_kafka *p)
 		rd_kafka_fatal_error(p->client->rk, text, sizeof(text));
 	const wh_kafka_error *error = wh_kafka_error_find(code);
 
-	if (error->meaning != WH_KAFKA_INNOCENT) /* Those follow from our own purge. */
-		note(p, text);
+	note(p, text);
 	if (error->meaning == WH_KAFKA_INNOCENT || error->meaning == WH_KAFKA_RETRY ||
 	    error->meaning == WH_KAFKA_TOPIC)
 		wh_kafka_fail(p);
