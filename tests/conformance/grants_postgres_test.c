@@ -248,12 +248,52 @@ static void who_is_granted_a_table_may_call_its_functions(void **state)
 	      "FUNCTIONS TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT USAGE ON TYPES TO PUBLIC");
 }
 
+/* As an ordinary role, which may not use the schema pg_toast. */
+static void functions_tell_an_ordinary_role_what_is_missing(void **state)
+{
+	static const char *const calls[] = {
+		"SELECT wherry_enqueue('t', '{}', outbox => 'nowhere')",
+		"SELECT wherry_send('nowhere', '{}')",
+		"SELECT wherry_publish('t', '{}')",
+		"SELECT * FROM wherry_receive('nowhere')",
+		"SELECT wherry_ack('nowhere', 1, 'x')",
+		"SELECT wherry_nack('nowhere', 1, 'x')",
+		"SELECT wherry_extend('nowhere', 1, 'x', '1 s')",
+		"SELECT wherry_dead_letter('nowhere', 1, 'x', 'y')",
+		"SELECT wherry_cancel('nowhere', 1)",
+		"SELECT wherry_queue_length('nowhere')",
+		"SELECT wherry_subscribe('t', 'nowhere')",
+		"SELECT wherry_offer('q', 'k', '{}', box => 'nowhere')",
+		"SELECT * FROM wherry_poll('q', box => 'nowhere')",
+	};
+	wherry_db *db = enter(create_role);
+	PGconn *conn = PQconnectdb(postgres_here.url);
+
+	(void)state;
+	for (size_t i = 0; i < N; i++)
+		grant(db, i, kinds[i].kind);
+	assert_true(postgres_exec(conn, "SET ROLE bee", NULL, 0));
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		PGresult *res = PQexec(conn, calls[i]);
+		const char *text = PQresultErrorMessage(res);
+
+		if (strstr(text, "pg_toast") || strstr(text, "permission denied"))
+			print_error("%s: %s\n", calls[i], text);
+		assert_null(strstr(text, "permission denied"));
+		PQclear(res);
+	}
+	assert_true(postgres_exec(conn, "RESET ROLE", NULL, 0));
+	PQfinish(conn);
+	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_grant_takes_nothing_that_another_table_needs),
 		cmocka_unit_test(a_grant_replaces_the_one_before_on_its_table),
 		cmocka_unit_test(who_is_granted_a_table_may_call_its_functions),
+		cmocka_unit_test(functions_tell_an_ordinary_role_what_is_missing),
 	};
 
 	if (!postgres_start())

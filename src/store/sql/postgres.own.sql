@@ -148,7 +148,9 @@ BEGIN
   SELECT concat('Call ', quote_ident(n.nspname), '.', call, quote_literal(c.relname), rest,
                 ': the functions of a schema take the names of its tables.') INTO hint
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  WHERE c.relkind IN ('r', 'p') AND to_regclass(concat(quote_ident(n.nspname), '.wherry_schema')) IS NOT NULL
+  -- Not by to_regclass(), which fails for a schema that the caller may not use, such as pg_toast.
+  WHERE c.relkind IN ('r', 'p')
+    AND EXISTS (SELECT 1 FROM pg_class AS w WHERE w.relname = 'wherry_schema' AND w.relnamespace = n.oid)
     AND wherry_missing.name IN (concat(n.nspname, '.', c.relname),
                                 concat(quote_ident(n.nspname), '.', quote_ident(c.relname)));
   IF hint IS NULL AND name ~ '^[A-Za-z0-9_]+[.][A-Za-z0-9_]+$' AND length(split_part(name, '.', 1)) <= 63
