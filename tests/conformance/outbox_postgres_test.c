@@ -121,36 +121,37 @@ static wherry_code note_visit(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-/* A database without an encoding keeps any bytes; the second row's are not UTF-8. */
-static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **state)
+/* Second rows of an outbox that the server cannot convert to UTF-8, or not to text. */
+static const struct {
+	const char *payload, *row;
+} unreadable[] = {
+	{"jsonb", "E'\\xff', '2'"},
+	{"text", "'b', E'\\xff'"},
+	{"bytea", "'b', (SELECT string_agg(decode(repeat('00', 90000000), 'hex'), '') "
+		  "FROM generate_series(1, 6))"},
+};
+
+static void dies_alone(const char *url, const char *payload, const char *row)
 {
 	const wherry_claim_options ten =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
+	const wh_make how = {.payload = payload};
 	wherry_error err = WHERRY_ERROR_INIT;
-	char url[200], out[200], host[120];
 	wherry_lease lease = {.epoch = 0};
 	wherry_outbox *box = NULL;
-	postgres_place place;
-	wherry_db *db = NULL;
+	char sql[400], out[200];
 	visits v = {.n = 0};
+	wherry_db *db = NULL;
 	int64_t n = 0;
 
-	(void)state;
-	postgres_make(&place);
-	(void)sscanf(strstr(place.url, "host=") + 5, "%119[^&]", host);
-	assert_true(postgres_raw(place.url,
-				 "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' "
-				 "TEMPLATE template0",
-				 NULL, 0));
-	(void)snprintf(url, sizeof(url), "postgresql://wherry@/bytes?host=%s", host);
 	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wh_outbox_make(db, &how, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	assert_true(postgres_raw(url,
-				 "SET client_encoding = 'SQL_ASCII'; "
-				 "INSERT INTO outbox(topic, payload) VALUES ('a', '1'), "
-				 "(E'\\xff', '2'), ('c', '3')",
-				 NULL, 0));
+	(void)snprintf(sql, sizeof(sql),
+		       "SET client_encoding = 'SQL_ASCII'; INSERT INTO outbox(topic, "
+		       "payload) VALUES ('a', '1'), (%s), ('c', '3')",
+		       row);
+	assert_true(postgres_raw(url, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_join(box, "program", 60000000, &lease, &err));
 	WHERRY_PASS(wherry_outbox_claim(box, &lease, &ten, note_visit, &v, &n, &err));
 	assert_int_equal(n, 2);
@@ -177,7 +178,28 @@ static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **st
 	assert_string_equal(out, "4 2");
 	wherry_outbox_close(box);
 	wherry_db_close(db);
-	assert_true(postgres_raw(place.url, "DROP DATABASE bytes WITH (FORCE)", NULL, 0));
+}
+
+/* A database without an encoding keeps any bytes. */
+static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **state)
+{
+	char url[200], host[120];
+	postgres_place place;
+
+	(void)state;
+	postgres_make(&place);
+	(void)sscanf(strstr(place.url, "host=") + 5, "%119[^&]", host);
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/bytes?host=%s", host);
+	for (size_t i = 0; i < sizeof(unreadable) / sizeof(*unreadable); i++) {
+		assert_true(postgres_raw(
+			place.url,
+			"CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' "
+			"TEMPLATE template0",
+			NULL, 0));
+		dies_alone(url, unreadable[i].payload, unreadable[i].row);
+		assert_true(postgres_raw(place.url, "DROP DATABASE bytes WITH (FORCE)",
+					 NULL, 0));
+	}
 	postgres_drop(&place);
 }
 

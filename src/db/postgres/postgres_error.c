@@ -226,7 +226,9 @@ bool wh_postgres_about_row(const wherry_error *err)
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
 		if (strncmp(err->sqlstate, classes[i], 2) == 0)
 			return true;
-	return false;
+	/* A value is longer than the server can convert.  The message is never translated. */
+	return strcmp(err->sqlstate, "XX000") == 0 &&
+	       strstr(err->message, "invalid memory alloc request size");
 }
 
 /* Find the SQLSTATE in a verbose message such as "connection to server at …: FATAL:

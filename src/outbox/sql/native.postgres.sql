@@ -40,8 +40,9 @@ SELECT {'table}::regclass::oid::bigint;
 -- (a_row_that_is_too_long_dies_alone).  So no text that fits is a signal
 -- (ordinary_texts_are_delivered_as_they_are).
 -- Compressed JSON is at most 90 times as long as it takes room, so that only what is large is
--- looked into.  With :long = -1 no text is sent but plain ASCII that says which row it is: so
--- rows can be found of which one cannot be converted to UTF-8.
+-- looked into.  With :long = -1 no text is sent but plain ASCII that says which row it is, and
+-- headers and payload are not converted: so rows can be found of which one cannot be converted
+-- to UTF-8, or is too long as text (a_row_that_cannot_be_read_dies_alone_when_a_program_claims).
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
      THEN message_id ELSE left(message_id, :long::integer + 1) END,
@@ -54,12 +55,14 @@ CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
      ELSE left(aggregate_id, :long::integer + 1) END,
 CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
      ELSE left(partition_key, :long::integer + 1) END,
-CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+CASE WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::text)
+     WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
      ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 CASE WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
      ELSE left(trace_id, :long::integer + 1) END,
-CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+CASE WHEN :long::bigint < 0 THEN NULL
+     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
           <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
              * :body::bigint + 8 THEN payload END
@@ -85,6 +88,7 @@ CASE WHEN fine THEN partition_key
      WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
      ELSE left(partition_key, :long::integer + 1) END,
 CASE WHEN fine THEN headers
+     WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::text)
      WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
      ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
@@ -92,6 +96,7 @@ CASE WHEN fine THEN trace_id
      WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
      ELSE left(trace_id, :long::integer + 1) END,
 CASE WHEN fine THEN payload
+     WHEN :long::bigint < 0 THEN NULL
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
           <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END

@@ -797,11 +797,13 @@ CASE WHEN topic IS NULL THEN {name}
           OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
      THEN topic ELSE left(topic, :long::integer + 1) END,
 ''::text, ''::text, NULL::text,
-CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+CASE WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::text)
+     WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
      ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 NULL::text,
-CASE WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
+CASE WHEN :long::bigint < 0 THEN NULL
+     WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
      WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::text)
           <= CASE WHEN pg_catalog.pg_typeof(body)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
              * :body::bigint + 8 THEN body END

@@ -24,4 +24,4 @@ least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
 CASE WHEN octet_length("pKey") <= :long::bigint OR :long::bigint < 0 AND octet_length("pKey") <= 1000 AND "pKey" !~ '[^ -~]'
      THEN "pKey" ELSE left("pKey", :long::integer + 1) END,
 '{}'::text, NULL::text,
-CASE WHEN octet_length(payload) <= :body::bigint THEN payload END
+CASE WHEN :long::bigint >= 0 AND octet_length(payload) <= :body::bigint THEN payload END

@@ -90,12 +90,14 @@ CASE WHEN octet_length(aggregate_id::text) <= :long::bigint THEN aggregate_id
      ELSE left(aggregate_id::text, :long::integer + 1) END,
 CASE WHEN octet_length(key) <= :long::bigint THEN key
      ELSE left(key, :long::integer + 1) END,
-CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+CASE WHEN :long::bigint < 0 THEN pg_catalog.to_jsonb(''::text)
+     WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
      ELSE pg_catalog.to_jsonb(left(headers::text, :long::integer + 1)) END,
 CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
      ELSE left(trace_id::text, :long::integer + 1) END,
-CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+CASE WHEN :long::bigint < 0 THEN NULL
+     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
 -- part: from
