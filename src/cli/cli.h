@@ -214,6 +214,18 @@ wh_exit wh_usage(const wh_command *of, const char *fmt, ...) WH_PRINTF(2, 3);
 /* Flush stdout.  If that fails, WH_EXIT_DONE becomes WH_EXIT_FAILED. */
 wh_exit wh_finish(wh_exit status);
 
+/* Limit in bytes of a buffer whose text is printed. */
+#define WH_OUTPUT_MOST ((size_t)1 << 31)
+
+/* Write a buffer and then the text end to standard output.  If the buffer failed, write
+ * nothing of it.  After any failure the program's exit status is not 0: wh_finish() says
+ * why. */
+void wh_print_buf(const wh_buf *buf, const char *end);
+
+/* True if all that was printed so far was written whole.  Flushes standard output.  Ask
+ * before a message is acknowledged that was printed. */
+bool wh_printed_all(void);
+
 /* ---- place.c: the database and the name that the first two operands are ---- */
 
 typedef struct wh_place {

@@ -10,7 +10,7 @@ static wh_exit print(wh_buf *text)
 	wherry_code code = wh_buf_check(text, &err);
 
 	if (code == WHERRY_OK)
-		(void)fputs(wh_buf_str(text), stdout);
+		wh_print_buf(text, "");
 	wh_buf_clear(text);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
@@ -18,7 +18,7 @@ static wh_exit print(wh_buf *text)
 static wh_exit run(wh_args *args)
 {
 	const char *path = wh_operand(args, 0) ? wh_operand(args, 0) : WH_PLAN_FILE;
-	wh_buf text = WH_BUF_INIT(TEXT_MAX), problems = WH_BUF_INIT(TEXT_MAX);
+	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST), problems = WH_BUF_INIT(TEXT_MAX);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_plan plan;
 	wherry_code code;

@@ -86,7 +86,7 @@ static const char *model_of(const wh_doctor *d)
 
 static void print_json(const wh_doctor *d)
 {
-	wh_buf buf = WH_BUF_INIT(1024 * 1024);
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{");
 	put_text(&buf, model_of(d), d->session->table);
@@ -106,7 +106,7 @@ static void print_json(const wh_doctor *d)
 		wh_buf_putc(&buf, '}');
 	}
 	wh_buf_puts(&buf, "]}");
-	(void)puts(wh_buf_str(&buf));
+	wh_print_buf(&buf, "\n");
 	wh_buf_clear(&buf);
 }
 

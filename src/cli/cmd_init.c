@@ -98,7 +98,7 @@ static void put_done(wh_buf *text, const wh_made *made, const char *table,
 
 static void print_done(const wh_args *args, const wh_made *made, const char *table)
 {
-	wh_buf text = WH_BUF_INIT(4096);
+	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char url[200];
 
 	wh_url_mask(wh_operand(args, 0), url, sizeof(url));
@@ -112,7 +112,7 @@ static void print_done(const wh_args *args, const wh_made *made, const char *tab
 	} else {
 		put_done(&text, made, table, url);
 	}
-	(void)puts(wh_buf_str(&text));
+	wh_print_buf(&text, "\n");
 	wh_buf_clear(&text);
 }
 

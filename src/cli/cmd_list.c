@@ -73,7 +73,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 	if (l->json) {
 		wh_buf_reset(&l->line);
 		wh_put_row(&l->line, row, WH_ROW_BRIEF);
-		(void)puts(wh_buf_str(&l->line));
+		wh_print_buf(&l->line, "\n");
 	} else {
 		add_row(l, row);
 	}
@@ -183,7 +183,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 static wh_exit run(wh_args *args)
 {
 	wherry_filter filter = WHERRY_FILTER(.topic = NULL);
-	listing l = {.line = WH_BUF_INIT(1024 * 1024), .limit = 100};
+	listing l = {.line = WH_BUF_INIT(WH_OUTPUT_MOST), .limit = 100};
 	char prefix[256];
 	wh_exit status;
 	wh_session s;

@@ -93,7 +93,7 @@ static void print_row(listing *l, const char *name, const wherry_status *st,
 
 static void print_json(const char *name, const wherry_status *st)
 {
-	wh_buf buf = WH_BUF_INIT(64 * 1024);
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"table\":");
 	wh_buf_json(&buf, name, strlen(name));
@@ -109,7 +109,7 @@ static void print_json(const char *name, const wherry_status *st)
 	else
 		wh_buf_puts(&buf, "null");
 	wh_buf_putc(&buf, '}');
-	(void)puts(wh_buf_str(&buf));
+	wh_print_buf(&buf, "\n");
 	wh_buf_clear(&buf);
 }
 

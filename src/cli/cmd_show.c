@@ -41,14 +41,14 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 
 	wh_put_why(&why, &s->why, row);
 	if (s->json) {
-		wh_buf json = WH_BUF_INIT((size_t)1 << 31);
+		wh_buf json = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 		wh_put_row(&json, row, WH_ROW_FULL);
 		json.len -= json.len > 0;
 		wh_buf_puts(&json, ",\"why\":");
 		wh_buf_json(&json, wh_buf_str(&why), why.len);
 		wh_buf_puts(&json, "}");
-		(void)puts(wh_buf_str(&json));
+		wh_print_buf(&json, "\n");
 		wh_buf_clear(&json);
 	} else {
 		print_fields(s, row, wh_buf_str(&why));

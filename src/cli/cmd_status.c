@@ -331,10 +331,10 @@ static void print_report(const wherry_status *st)
 
 static void print_schedules(const wh_session *s)
 {
-	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_put_schedules(&text, s->db, false);
-	(void)fputs(wh_buf_str(&text), stdout);
+	wh_print_buf(&text, "");
 	wh_buf_clear(&text);
 }
 
@@ -360,7 +360,7 @@ static void print_text(const facts *f, const warnings *w, holders *partitions)
 			     wh_span_text(st->oldest_ready_us, span));
 	(void)putchar('\n');
 	if (partitions->n)
-		(void)fputs(wh_buf_str(&partitions->text), stdout);
+		wh_print_buf(&partitions->text, "");
 	else if (f->running)
 		print_line("relay", "%s, epoch %" PRId64 ", lease for %s more", st->owner,
 			   st->epoch, wh_span_text(st->lease_left_us, span));
@@ -416,7 +416,7 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 {
 	const wh_session *s = f->s;
 	const wherry_status *st = f->st;
-	wh_buf buf = WH_BUF_INIT(64 * 1024);
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"table\":");
 	put_text(&buf, s->table);
@@ -444,7 +444,7 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 		put_text(&buf, w->text[i]);
 	}
 	wh_buf_puts(&buf, "]}");
-	(void)puts(wh_buf_str(&buf));
+	wh_print_buf(&buf, "\n");
 	wh_buf_clear(&buf);
 }
 
@@ -455,7 +455,7 @@ static wh_exit show(const wh_args *args, void *session)
 	wherry_status st;
 	warnings w = {.n = 0};
 	holders partitions = {.json = wh_arg_on(args, "json"),
-			      .text = WH_BUF_INIT(64 * 1024)};
+			      .text = WH_BUF_INIT(WH_OUTPUT_MOST)};
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 

@@ -436,7 +436,7 @@ static wherry_code add_row(void *ctx, const wherry_cron_entry *entry)
 
 static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
 {
-	wh_buf line = WH_BUF_INIT(8192);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 	int32_t offset_s;
 
 	(void)ctx;
@@ -450,7 +450,7 @@ static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
 	wh_put_text_field(&line, "zone", entry->zone);
 	wh_put_text_field(&line, "sends_to", entry->sends_to);
 	wh_put_time_field(&line, "next", next_tick(entry, &offset_s));
-	(void)printf("%s}\n", wh_buf_str(&line));
+	wh_print_buf(&line, "}\n");
 	wh_buf_clear(&line);
 	return WHERRY_OK;
 }

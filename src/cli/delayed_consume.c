@@ -2,24 +2,80 @@
  * wherry delayed poll, ack and nack.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/delayed_session.h"
 
-enum { LEASE_STANDARD_US = 30000000, TOKENS_MOST = 1000, ATTEMPTS_MOST = 1000000 };
+enum {
+	LEASE_STANDARD_US = 30000000,
+	POLL_MOST = 10000,
+	TOKENS_MOST = 1000,
+	ATTEMPTS_MOST = 1000000
+};
 
 /* ---- poll ---- */
 
 typedef struct polling {
 	const wh_delayed_session *session;
 	bool json;
+	char **tokens; /* Of the messages printed, to give them back. */
+	size_t n, cap;
 } polling;
+
+/* Remember the token of a message before it is printed. */
+static wherry_code remember(polling *p, const char *token)
+{
+	if (p->n == p->cap) {
+		size_t cap = p->cap ? p->cap * 2 : 16;
+		char **tokens = realloc(p->tokens, cap * sizeof(*tokens));
+
+		if (!tokens)
+			return WHERRY_NOMEM;
+		p->tokens = tokens;
+		p->cap = cap;
+	}
+	p->tokens[p->n] = strdup(token);
+	if (!p->tokens[p->n])
+		return WHERRY_NOMEM;
+	p->n++;
+	return WHERRY_OK;
+}
+
+static void forget_all(polling *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->tokens[i]);
+	free(p->tokens);
+}
+
+/* Give back messages whose output was not written whole: nobody else knows their
+ * tokens. */
+static wh_exit give_back(const polling *p, wh_delayed_session *s)
+{
+	wherry_ack_outcome outcomes[TOKENS_MOST];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; i < p->n && code == WHERRY_OK; i += TOKENS_MOST) {
+		size_t n = p->n - i < TOKENS_MOST ? p->n - i : TOKENS_MOST;
+
+		code = wherry_delayed_nack(s->delayed, (const char *const *)p->tokens + i,
+					   n, 0, "not printed", outcomes, &err);
+	}
+	return wh_complain(NULL, "the messages could not be printed and %s",
+			   code == WHERRY_OK ? "were given back"
+					     : "are leased until their time ends");
+}
 
 static wherry_code print_message(void *ctx, const wherry_delayed_message *msg)
 {
-	const polling *p = ctx;
-	wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+	polling *p = ctx;
+	wherry_code code = remember(p, msg->token);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
+	if (code != WHERRY_OK)
+		return code;
 	if (p->json) {
 		wh_put_delayed_message(&line, msg);
 	} else {
@@ -29,7 +85,7 @@ static wherry_code print_message(void *ctx, const wherry_delayed_message *msg)
 			      "message '%s' is leased: `wherry delayed ack%s %s`\n",
 			      msg->key, p->session->target, msg->token);
 	}
-	(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+	wh_print_buf(&line, "");
 	wh_buf_clear(&line);
 	return WHERRY_OK;
 }
@@ -38,7 +94,7 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 {
 	wherry_poll_options how =
 		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = LEASE_STANDARD_US);
-	polling p = {s, wh_arg_on(args, "json")};
+	polling p = {.session = s, .json = wh_arg_on(args, "json")};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t wait_us = 0, attempts = 0, n = 0;
 	wherry_code code = WHERRY_OK;
@@ -46,7 +102,7 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 
 	if (!wh_arg_duration(args, "wait", &wait_us) ||
 	    !wh_arg_duration(args, "lease", &how.lease_us) ||
-	    !wh_arg_count(args, "limit", 1, 10000, &how.limit) ||
+	    !wh_arg_count(args, "limit", 1, POLL_MOST, &how.limit) ||
 	    !wh_arg_count(args, "max-attempts", 1, ATTEMPTS_MOST, &attempts))
 		return WH_EXIT_USAGE;
 	if (!how.lease_us)
@@ -57,6 +113,13 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 		code = wherry_delayed_wait(s->delayed, wait_us, &any, &err);
 	if (code == WHERRY_OK && any)
 		code = wherry_delayed_poll(s->delayed, &how, print_message, &p, &n, &err);
+	if (p.n && !wh_printed_all()) {
+		wh_exit status = give_back(&p, s);
+
+		forget_all(&p);
+		return status;
+	}
+	forget_all(&p);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	if (n)

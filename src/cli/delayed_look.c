@@ -40,10 +40,10 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 
 	l->n++;
 	if (l->json) {
-		wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+		wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 		wh_put_delayed_message(&line, msg);
-		(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+		wh_print_buf(&line, "");
 		wh_buf_clear(&line);
 		return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 	}
@@ -121,7 +121,7 @@ const wh_command wh_delayed_list_word = {
 
 static wherry_code print_one(void *ctx, const wherry_delayed_message *msg)
 {
-	wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	if (*(bool *)ctx) {
 		wh_put_delayed_message(&line, msg);
@@ -129,7 +129,7 @@ static wherry_code print_one(void *ctx, const wherry_delayed_message *msg)
 		wh_buf_put(&line, msg->body, msg->body_len);
 		wh_buf_putc(&line, '\n');
 	}
-	(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+	wh_print_buf(&line, "");
 	wh_buf_clear(&line);
 	return WHERRY_OK;
 }

@@ -41,7 +41,7 @@ void wh_print_wrapped(const char *head, int indent, const char *text)
 
 void wh_print_paragraphs(const char *text)
 {
-	wh_buf line = WH_BUF_INIT(4096);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	while (*text) {
 		size_t n = strcspn(text, "\n");
@@ -49,7 +49,7 @@ void wh_print_paragraphs(const char *text)
 		wh_buf_reset(&line);
 		wh_buf_put(&line, text, n);
 		if (*text == ' ' || n == 0)
-			(void)puts(wh_buf_str(&line));
+			wh_print_buf(&line, "\n");
 		else
 			wh_print_wrapped("", 0, wh_buf_str(&line));
 		text += n + (text[n] == '\n');

@@ -101,7 +101,7 @@ static void print_text(const glance *g)
 	const wh_store *store = g->session->source.store;
 	/* Otherwise a lease ends at that time. */
 	bool is_ahead = st->waiting && st->next_us > 0;
-	wh_buf relays = WH_BUF_INIT(64 * 1024);
+	wh_buf relays = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
@@ -118,7 +118,7 @@ static void print_text(const glance *g)
 		     is_ahead ? wh_span_text(st->next_us, span) : "");
 	(void)printf("dead        %" PRId64 "\n", st->dead);
 	wh_put_relays(&relays, &g->relays, "consumers that poll");
-	(void)fputs(wh_buf_str(&relays), stdout);
+	wh_print_buf(&relays, "");
 	wh_buf_clear(&relays);
 }
 
@@ -126,7 +126,7 @@ static void print_json(const glance *g)
 {
 	const wherry_delayed_status *st = &g->st;
 	const wh_store *store = g->session->source.store;
-	wh_buf buf = WH_BUF_INIT(64 * 1024);
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"delayed\":");
 	wh_buf_json(&buf, store->topic, strlen(store->topic));
@@ -142,7 +142,7 @@ static void print_json(const glance *g)
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":", st->schema_version);
 	wh_put_warned(&buf, &g->warned);
 	wh_buf_putc(&buf, '}');
-	(void)puts(wh_buf_str(&buf));
+	wh_print_buf(&buf, "\n");
 	wh_buf_clear(&buf);
 }
 

@@ -77,7 +77,7 @@ static bool is_wanted(const listing *l, const wherry_queue_message *msg)
 
 static void print_json(const listing *l, const wherry_queue_message *msg)
 {
-	wh_buf line = WH_BUF_INIT(1024 * 1024);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_printf(&line, "{\"id\":%" PRId64, msg->id);
 	wh_put_text_field(&line, "message_id", msg->message_id);
@@ -91,7 +91,7 @@ static void print_json(const listing *l, const wherry_queue_message *msg)
 	wh_put_time_field(&line, "expires_at", msg->expires_at_us);
 	wh_put_text_field(&line, "last_error", msg->last_error);
 	wh_buf_putc(&line, '}');
-	(void)puts(wh_buf_str(&line));
+	wh_print_buf(&line, "\n");
 	wh_buf_clear(&line);
 }
 

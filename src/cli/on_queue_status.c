@@ -54,7 +54,7 @@ static const char *well(const wherry_queue_status *st)
 static void print_text(const glance *g)
 {
 	const wherry_queue_status *st = &g->st;
-	wh_buf relays = WH_BUF_INIT(64 * 1024);
+	wh_buf relays = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
@@ -71,14 +71,14 @@ static void print_text(const glance *g)
 		(void)printf(", the next is due in %s", wh_span_text(g->due_us, span));
 	(void)printf("\ndead        %" PRId64 "\n", st->dead);
 	wh_put_relays(&relays, &g->relays, "workers that receive");
-	(void)fputs(wh_buf_str(&relays), stdout);
+	wh_print_buf(&relays, "");
 	wh_buf_clear(&relays);
 }
 
 static void print_json(const glance *g)
 {
 	const wherry_queue_status *st = &g->st;
-	wh_buf buf = WH_BUF_INIT(64 * 1024);
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"queue\":");
 	wh_buf_json(&buf, g->session->at.name, strlen(g->session->at.name));
@@ -93,7 +93,7 @@ static void print_json(const glance *g)
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":", st->schema_version);
 	wh_put_warned(&buf, &g->warned);
 	wh_buf_putc(&buf, '}');
-	(void)puts(wh_buf_str(&buf));
+	wh_print_buf(&buf, "\n");
 	wh_buf_clear(&buf);
 }
 
@@ -216,7 +216,7 @@ static void print_fields(const shown *s, const wherry_queue_message *msg, const 
 
 static wherry_code show(void *ctx, const wherry_queue_message *msg)
 {
-	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT((size_t)1 << 31);
+	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT(WH_OUTPUT_MOST);
 	const shown *s = ctx;
 
 	wh_put_queue_why(&why, s->session, msg, s->now_us);
@@ -225,7 +225,7 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 		json.len -= json.len < 2 ? json.len : 2; /* "}\n" */
 		wh_put_text_field(&json, "why", wh_buf_str(&why));
 		wh_buf_puts(&json, "}");
-		(void)puts(wh_buf_str(&json));
+		wh_print_buf(&json, "\n");
 	} else {
 		print_fields(s, msg, wh_buf_str(&why));
 		wh_print_body(msg->body, msg->body_len);

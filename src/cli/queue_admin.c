@@ -233,10 +233,10 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 
 	l->n++;
 	if (l->json) {
-		wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+		wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 		wh_put_queue_message(&line, l->session, msg);
-		(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+		wh_print_buf(&line, "");
 		wh_buf_clear(&line);
 		return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 	}

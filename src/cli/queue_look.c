@@ -16,7 +16,7 @@ typedef struct inspection {
 static wherry_code print_finding(void *ctx, const char *what, const char *repair)
 {
 	inspection *i = ctx;
-	wh_buf line = WH_BUF_INIT(256 * 1024), full = WH_BUF_INIT(256 * 1024);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST), full = WH_BUF_INIT(256 * 1024);
 
 	wh_put_repair(&full, repair);
 	repair = wh_buf_str(&full);
@@ -29,7 +29,7 @@ static wherry_code print_finding(void *ctx, const char *what, const char *repair
 	} else {
 		wh_buf_printf(&line, "-- %s\n%s\n", what, repair);
 	}
-	(void)puts(wh_buf_str(&line));
+	wh_print_buf(&line, "\n");
 	wh_buf_clear(&line);
 	wh_buf_clear(&full);
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
@@ -96,7 +96,7 @@ static void print_queue(wh_table *table, bool json, const char *name,
 {
 	const int64_t counts[] = {st->ready, st->leased, st->waiting, st->dead};
 	const char *unknown = json ? "null" : "?";
-	wh_buf line = WH_BUF_INIT(64 * 1024);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char numbers[4][24];
 	const char *cells[COLUMNS] = {name,       st->layout, numbers[0],
 				      numbers[1], numbers[2], numbers[3]};
@@ -114,7 +114,7 @@ static void print_queue(wh_table *table, bool json, const char *name,
 		wh_buf_printf(&line,
 			      ",\"ready\":%s,\"leased\":%s,\"waiting\":%s,\"dead\":%s}",
 			      numbers[0], numbers[1], numbers[2], numbers[3]);
-		(void)puts(wh_buf_str(&line));
+		wh_print_buf(&line, "\n");
 	} else {
 		wh_table_add(table, cells);
 	}

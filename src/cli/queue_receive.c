@@ -20,7 +20,7 @@ typedef struct receiving {
 static wherry_code print_message(void *ctx, const wherry_queue_message *msg)
 {
 	receiving *r = ctx;
-	wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	r->id = msg->id;
 	(void)snprintf(r->token, sizeof(r->token), "%s", msg->token ? msg->token : "");
@@ -30,7 +30,7 @@ static wherry_code print_message(void *ctx, const wherry_queue_message *msg)
 		wh_buf_put(&line, msg->body, msg->body_len);
 		wh_buf_putc(&line, '\n');
 	}
-	(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+	wh_print_buf(&line, "");
 	wh_buf_clear(&line);
 	return WHERRY_OK;
 }
@@ -41,7 +41,7 @@ static wh_exit settle(receiving *r)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = r->session->queue;
 
-	if (fflush(stdout) != 0) {
+	if (!wh_printed_all()) {
 		const wherry_nack how = WHERRY_NACK(.innocent = true);
 		bool back = wherry_queue_nack(queue, r->token, &r->id, 1, &how, NULL,
 					      &err) == WHERRY_OK;

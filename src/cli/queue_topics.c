@@ -163,13 +163,13 @@ static wherry_code show(void *ctx, const char *topic, const char *queue)
 	    strcmp(name.schema, l->schema) == 0)
 		queue = cells[1] = name.table;
 	if (l->json) {
-		wh_buf line = WH_BUF_INIT(64 * 1024);
+		wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 		wh_buf_puts(&line, "{\"topic\":");
 		wh_buf_json(&line, topic, strlen(topic));
 		wh_put_text_field(&line, "queue", queue);
 		wh_buf_puts(&line, "}");
-		(void)puts(wh_buf_str(&line));
+		wh_print_buf(&line, "\n");
 		wh_buf_clear(&line);
 	} else {
 		wh_table_add(&l->table, cells);

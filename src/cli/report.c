@@ -140,11 +140,36 @@ wh_exit wh_report(const wherry_error *err)
 	return WH_EXIT_FAILED;
 }
 
+/* The first failure of a buffer that was to be printed. */
+static wherry_code unprinted;
+
+void wh_print_buf(const wh_buf *buf, const char *end)
+{
+	if (buf->failed) {
+		if (!unprinted)
+			unprinted = buf->failed;
+		return;
+	}
+	(void)fwrite(wh_buf_str(buf), 1, buf->len, stdout);
+	(void)fputs(end, stdout);
+}
+
+bool wh_printed_all(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) && !unprinted;
+}
+
 wh_exit wh_finish(wh_exit status)
 {
 	bool failed = fflush(stdout) == EOF;
 	int number = errno;
 
+	if (unprinted) {
+		(void)wh_complain(NULL, "a result could not be printed: %s",
+				  unprinted == WHERRY_NOMEM ? "out of memory"
+							    : "it is too large");
+		status = status == WH_EXIT_DONE ? WH_EXIT_FAILED : status;
+	}
 	if (!failed && !ferror(stdout))
 		return status;
 	/* If the reader closed the pipe, as head does, the exit status is enough. */

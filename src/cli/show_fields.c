@@ -65,7 +65,7 @@ static void print_hex(const unsigned char *body, size_t len)
 /* Print text line by line: line breaks stay, other control characters are replaced. */
 static void print_lines(const char *text)
 {
-	wh_buf line = WH_BUF_INIT(TEXT_MAX), safe = WH_BUF_INIT(TEXT_MAX);
+	wh_buf line = WH_BUF_INIT(TEXT_MAX), safe = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	while (*text) {
 		size_t n = strcspn(text, "\n");
@@ -74,7 +74,7 @@ static void print_lines(const char *text)
 		wh_buf_reset(&safe);
 		wh_buf_put(&line, text, n);
 		wh_put_cell(&safe, wh_buf_str(&line), 0);
-		(void)puts(wh_buf_str(&safe));
+		wh_print_buf(&safe, "\n");
 		text += n + (text[n] == '\n');
 	}
 	wh_buf_clear(&line);

@@ -51,7 +51,7 @@ static void put_painted(wh_buf *line, const wh_table *table, size_t i, const cha
 
 static void write_line(const wh_table *table, const char *const *cells)
 {
-	wh_buf line = WH_BUF_INIT(LINE_MAX_BYTES);
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
 	size_t used = 0;
 
 	for (size_t i = 0; i < table->n_columns; i++) {
@@ -75,7 +75,7 @@ static void write_line(const wh_table *table, const char *const *cells)
 	}
 	while (line.len && line.ptr[line.len - 1] == ' ')
 		line.ptr[--line.len] = 0;
-	(void)puts(wh_buf_str(&line));
+	wh_print_buf(&line, "\n");
 	wh_buf_clear(&line);
 }
 

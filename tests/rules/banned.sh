@@ -85,8 +85,19 @@ formatted_events() { # ROOT
 		echo 'an event is a name and typed fields: see base/log.h'
 }
 
+# A buffer that failed lacks a part of its text.
+printed_buffers() { # ROOT
+	! grep -rnE 'f?puts\(wh_buf_str\([^;]*(\)\)|stdout\));|fwrite\(wh_buf_str\(' "$1/src/cli" --include='*.c' |
+		grep -vE '/src/cli/report\.c:|, stderr\)' ||
+		echo 'print a buffer with wh_print_buf(): it fails if the buffer failed'
+}
+
 silent 'no banned function is called' check "$source"
+silent 'no buffer is printed whose failure nobody asks for' printed_buffers "$source"
 silent 'no event is formatted by hand' formatted_events "$source"
+
+plant src/cli/a.c '	(void)puts(wh_buf_str(&line));'
+says 'a buffer that is printed otherwise is found' 'wh_print_buf()' printed_buffers "$scratch"
 
 n=0
 while read -r name _; do

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# What a command deletes or leases was printed whole; a command that could not print all of its result fails.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+url=sqlite:shop.db
+
+# To a full disk; the output is lost, the exit status is not.
+full() {
+	out=
+	"$wherry" "$@" >/dev/full 2>"$tmp/.err" </dev/null
+	status=$?
+	err=$(cat "$tmp/.err")
+}
+
+# large COMMAND...: the body that a command prints has 12 MB of control characters.
+large() {
+	"$wherry" "$@" --json 2>"$tmp/.err" </dev/null | python3 -c '
+import json, sys
+rows = [json.loads(line) for line in sys.stdin]
+bodies = [row.get("body") for row in rows]
+sys.exit(0 if any(b and b.count("\x01") == 12000000 for b in bodies) else 1)'
+	result $? "${*:1:2} prints 12 MB of control characters whole" "it does not"
+}
+
+w init $url
+w queue create $url jobs
+w delayed create $url
+head -c 12000000 /dev/zero | tr '\0' '\001' >body
+w queue send $url jobs small
+expect "a message is sent" 0
+w delayed offer $url --queue mail --key a --body one
+w delayed offer $url --queue mail --key b --body two
+w delayed offer $url --queue mail --key c --body three
+w_in '{"a":1}' enqueue $url --topic t
+
+# ---- nothing is written, nothing is gone ----
+
+full queue receive $url jobs
+expect "a body that could not be written is given back" 1 "err:was given back"
+full queue receive $url jobs --json
+expect "in JSON, too" 1 "err:was given back"
+w queue length $url jobs --json
+json "and the message is ready again" '(d["ready"], d["leased"]) == (1, 0)'
+for form in '' --json; do
+	full delayed poll $url --queue mail --limit 3 $form
+	expect "polled messages that could not be written are given back $form" 1 "err:were given back"
+	w delayed list $url --queue mail --json
+	[ "$(grep -c '"leased"' <<<"$out")" = 0 ]
+	result $? "and none is leased $form" "one is"
+done
+for command in "queue receive $url jobs" "delayed poll $url --queue mail --limit 3"; do
+	# shellcheck disable=SC2086
+	"$wherry" $command --json >&- 2>"$tmp/.err" </dev/null
+	[ $? != 0 ]
+	result $? "${command%% $url*} fails if standard output is closed" "it does not"
+done
+w queue length $url jobs --json
+json "and the message is there" '(d["ready"], d["leased"]) == (1, 0)'
+
+for command in "list $url" "status $url" "show $url 1" "doctor $url" "outboxes $url" \
+	"queue length $url jobs" "queue peek $url jobs" "list $url --table jobs" "status $url --table jobs" \
+	"show $url 1 --table jobs" "delayed list $url --queue mail" "delayed get $url --queue mail --key a" \
+	"delayed status $url --queue mail" "cron list $url"; do
+	for form in '' --json; do
+		# shellcheck disable=SC2086
+		full $command $form
+		[ "$status" != 0 ] && [ -n "$err" ]
+		result $? "\`${command/ $url/}${form:+ $form}\` to a full disk fails" "it does not"
+	done
+done
+
+# ---- whole ----
+
+w delayed poll $url --queue mail --limit 5 --json
+json "each polled message has its line and its token" \
+	'len(l) == 3 and all(m["token"] for m in l)'
+w queue receive $url jobs
+expect "a small message is received" 0 "is:small"
+w queue send $url jobs --from body
+large queue receive $url jobs
+w queue length $url jobs --json
+json "and what was printed is gone" '(d["ready"], d["leased"]) == (0, 0)'
+finish
