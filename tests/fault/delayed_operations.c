@@ -125,8 +125,8 @@ static wherry_code delayed_wait(world *w, wherry_error *err)
 }
 
 static const char *const leased[] = {"2.1700000000000.tk", "3.1700000000000.tk"};
-static const char *const mixed[] = {"2.1700000000000.tk", "1.1700000000000",
-				    "4.1600000000000"};
+static const char *const mixed[] = {"2.1700000000000.tk", "1.1700000000000:1700000000000",
+				    "4.1600000000000:1600000000000"};
 
 static wherry_code note(world *w, wherry_code code, const wherry_ack_outcome *out, int n)
 {
