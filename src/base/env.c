@@ -102,6 +102,15 @@ int64_t wh_later(int64_t a_us, int64_t b_us)
 	return a_us > WH_NEVER - b_us ? WH_NEVER : a_us + b_us;
 }
 
+int64_t wh_since(int64_t a_us, int64_t b_us)
+{
+	int64_t span;
+
+	if (__builtin_sub_overflow(a_us, b_us, &span))
+		return a_us < b_us ? -INT64_MAX : INT64_MAX;
+	return span == INT64_MIN ? -INT64_MAX : span;
+}
+
 int64_t wh_us(int64_t ms)
 {
 	if (ms > INT64_MAX / 1000)

@@ -46,6 +46,10 @@ wh_process_state wh_look_at_process(const wh_env *env, const char *who);
  * negative. */
 int64_t wh_later(int64_t a_us, int64_t b_us);
 
+/* a - b: the time from b to a.  What overflows becomes INT64_MAX or -INT64_MAX, so the result can
+ * be negated.  Any two times may be given, such as those of a row. */
+int64_t wh_since(int64_t a_us, int64_t b_us);
+
 /* Convert milliseconds to microseconds; convert to int32_t.  A value out of range becomes
  * the nearest one in range. */
 int64_t wh_us(int64_t ms);

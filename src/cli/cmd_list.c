@@ -47,7 +47,7 @@ static void add_row(listing *l, const wherry_row *row)
 		[ID] = id,
 		[STATE] = wherry_state_name(row->state),
 		[ATTEMPTS] = attempts,
-		[AGE] = wh_span_text(l->now_us - m->created_at_us, age),
+		[AGE] = wh_span_text(wh_since(l->now_us, m->created_at_us), age),
 		[TOPIC] = m->topic,
 		[KEY] = key ? key : "",
 		[MESSAGE_ID] = m->message_id,

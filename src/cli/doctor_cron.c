@@ -61,7 +61,7 @@ static char *sentence(const wherry_cron_entry *entry, const char *middle, int64_
  * tick is due. */
 static void check_entry(const look *l, const wherry_cron_entry *entry)
 {
-	int64_t behind_us = l->now_us - entry->until_us;
+	int64_t behind_us = wh_since(l->now_us, entry->until_us);
 
 	if (behind_us > WH_TICKS_GONE_US)
 		add(l, entry, WH_BAD,
@@ -132,7 +132,7 @@ static bool is_emptied(const look *l, const wherry_cron_entry *entry)
 /* Check a schedule whose ticks are installed on a delayed queue. */
 static void check_installed(const look *l, const wherry_cron_entry *entry)
 {
-	int64_t behind_us = l->now_us - entry->until_us;
+	int64_t behind_us = wh_since(l->now_us, entry->until_us);
 
 	if (-behind_us > AHEAD_US && is_emptied(l, entry))
 		add(l, entry, WH_BAD,

@@ -82,7 +82,7 @@ typedef struct asked {
 
 static void put_state(wh_buf *text, const wherry_delayed_message *msg, int64_t now_us)
 {
-	int64_t left_us = msg->available_at_us - now_us;
+	int64_t left_us = wh_since(msg->available_at_us, now_us);
 	char span[WH_SPAN_LEN];
 
 	if (msg->state == WHERRY_DEAD)

@@ -125,15 +125,15 @@ static void check_leases(wh_doctor *d)
 	if (code != WHERRY_OK)
 		wh_doctor_could_not(d, "leases", &err);
 	else if (l.n)
-		wh_doctor_add(
-			d, "leases", WH_WARN,
-			wh_doctor_sentence("the lease of %" PRId64
-					   " message%s is over, of message %" PRId64
-					   " since %s: the receiver is gone, or too slow",
-					   l.n, wh_plural(l.n), l.first,
-					   wh_span_text(l.now_us - l.ended_us, span)),
-			strdup("the next receive takes them; if their receivers "
-			       "still work on them, ask for longer leases"));
+		wh_doctor_add(d, "leases", WH_WARN,
+			      wh_doctor_sentence(
+				      "the lease of %" PRId64
+				      " message%s is over, of message %" PRId64
+				      " since %s: the receiver is gone, or too slow",
+				      l.n, wh_plural(l.n), l.first,
+				      wh_span_text(wh_since(l.now_us, l.ended_us), span)),
+			      strdup("the next receive takes them; if their receivers "
+				     "still work on them, ask for longer leases"));
 	else
 		wh_doctor_add(d, "leases", WH_WELL, strdup("no lease is over"),
 			      strdup(""));

@@ -128,7 +128,7 @@ bool wh_is_lease_over(const wherry_queue_message *msg, int64_t now_us)
 
 static void put_waiting(wh_buf *why, const wherry_queue_message *msg, int64_t now_us)
 {
-	int64_t left_us = msg->available_at_us - now_us;
+	int64_t left_us = wh_since(msg->available_at_us, now_us);
 	char span[WH_SPAN_LEN];
 
 	if (msg->attempts)
@@ -145,7 +145,7 @@ static void put_waiting(wh_buf *why, const wherry_queue_message *msg, int64_t no
 
 static void put_leased(wh_buf *why, const wherry_queue_message *msg, int64_t now_us)
 {
-	int64_t left_us = msg->available_at_us - now_us;
+	int64_t left_us = wh_since(msg->available_at_us, now_us);
 	char span[WH_SPAN_LEN];
 
 	if (left_us > 0)
@@ -177,7 +177,7 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 		put_leased(why, msg, now_us);
 	else if (msg->expires_at_us && msg->expires_at_us <= now_us)
 		wh_buf_printf(why, "it expired %s ago: the next receive deletes it",
-			      wh_span_text(now_us - msg->expires_at_us, span));
+			      wh_span_text(wh_since(now_us, msg->expires_at_us), span));
 	else if (msg->state == WHERRY_FAILED)
 		put_waiting(why, msg, now_us);
 	else

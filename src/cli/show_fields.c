@@ -31,7 +31,7 @@ void wh_print_field(const char *name, const char *text)
 void wh_print_time(int64_t now_us, const char *name, int64_t us)
 {
 	char text[WH_TIME_LEN], span[WH_SPAN_LEN];
-	int64_t ago = now_us - us;
+	int64_t ago = wh_since(now_us, us);
 
 	if (!us)
 		return;

@@ -54,7 +54,7 @@ static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 
 static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	int64_t left = row->next_retry_at_us - s->now_us;
+	int64_t left = wh_since(row->next_retry_at_us, s->now_us);
 	char span[WH_SPAN_LEN];
 
 	if (row->message->attempts > 0)
@@ -97,10 +97,10 @@ static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
  * that tries a suspect alone writes none. */
 static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	int64_t left_us = row->next_retry_at_us - s->now_us;
+	int64_t left_us = wh_since(row->next_retry_at_us, s->now_us);
 	char span[WH_SPAN_LEN], left[WH_SPAN_LEN];
 
-	(void)wh_span_text(s->now_us - row->claimed_at_us, span);
+	(void)wh_span_text(wh_since(s->now_us, row->claimed_at_us), span);
 	if (*s->session->box->store.limits)
 		wh_buf_printf(
 			why,
@@ -142,8 +142,10 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 		break;
 	case WHERRY_DONE:
 		wh_time_print(row->processed_at_us, at);
-		wh_buf_printf(why, "delivered %s ago, at %s",
-			      wh_span_text(s->now_us - row->processed_at_us, span), at);
+		wh_buf_printf(
+			why, "delivered %s ago, at %s",
+			wh_span_text(wh_since(s->now_us, row->processed_at_us), span),
+			at);
 		if (row->archived)
 			wh_buf_puts(why, ", and moved to the archive");
 		break;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/date.h"
 #include "base/text.h"
 #include "config/settings.h"
 
@@ -121,13 +122,10 @@ static char *put_digits(char *at, int digits, int number, char end)
  * message. */
 void wh_time_print(int64_t unix_us, char out[WH_TIME_LEN])
 {
-	int64_t us = unix_us % WH_SECOND;
-	time_t second;
+	int64_t us = wh_floor_mod(unix_us, WH_SECOND);
+	time_t second = (time_t)wh_floor_div(unix_us, WH_SECOND);
 	struct tm tm = {0};
 
-	if (us < 0)
-		us += WH_SECOND; /* Before 1970. */
-	second = (time_t)((unix_us - us) / WH_SECOND);
 	if (!gmtime_r(&second, &tm) || tm.tm_year < -1900)
 		tm = (struct tm){.tm_year = -1900, .tm_mday = 1}; /* Not representable. */
 	out = put_digits(out, tm.tm_year < 8100 ? 4 : 6, tm.tm_year + 1900, '-');

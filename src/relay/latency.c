@@ -24,7 +24,7 @@ void wh_latency_note(wherry_relay *r, const wh_entry *e)
 
 	if (e->msg.created_at_us > 0 && r->now_us > e->msg.created_at_us)
 		/* Never below 0: clocks may differ. */
-		took_us = r->now_us - e->msg.created_at_us;
+		took_us = wh_since(r->now_us, e->msg.created_at_us);
 	while (took_us > bounds[i])
 		i++;
 	r->stats.latency[i]++;

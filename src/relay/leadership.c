@@ -192,7 +192,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		log_standby(r, &holder, now);
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
-		left_us = holder.left_us + 1000; /* Tables keep milliseconds. */
+		left_us = wh_later(holder.left_us, 1000); /* Tables keep milliseconds. */
 		r->renew_at_us = wh_later(
 			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
 		return WHERRY_OK;

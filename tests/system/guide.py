@@ -62,7 +62,7 @@ def main():
         for kind, number, lines, _ in blocks(page):
             if kind == "console":
                 print("\n".join(lines))
-            elif kind not in ("sh", "sql", "python", "yaml", "text", "c"):
+            elif kind not in ("sh", "sql", "python", "yaml", "conf", "text", "c"):
                 print(f"{page}:{number}: a block of kind '{kind}'")
 
 

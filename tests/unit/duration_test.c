@@ -179,6 +179,10 @@ static void deadlines_saturate(void **state)
 {
 	(void)state;
 	assert_int_equal(wh_later(2, 3), 5);
+	assert_int_equal(wh_since(2, 5), -3);
+	assert_true(wh_since(INT64_MAX, INT64_MIN) == INT64_MAX);
+	assert_true(wh_since(INT64_MIN, 1) == -INT64_MAX);
+	assert_true(wh_since(INT64_MIN + 1, 1) == -INT64_MAX);
 	assert_true(wh_later(WH_NEVER, 1) == WH_NEVER);
 	assert_true(wh_later(1, WH_NEVER) == WH_NEVER);
 	assert_true(wh_later(WH_NEVER, WH_NEVER) == WH_NEVER);

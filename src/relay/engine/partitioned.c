@@ -147,8 +147,9 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	wherry_code code = WHERRY_OK;
 
 	*s = *heard;
-	if (s->expiry_us >= 0 && wh_later(now, s->expiry_us + 1000) < r->renew_at_us)
-		r->renew_at_us = wh_later(now, s->expiry_us + 1000);
+	if (s->expiry_us >= 0 &&
+	    wh_later(now, wh_later(s->expiry_us, 1000)) < r->renew_at_us)
+		r->renew_at_us = wh_later(now, wh_later(s->expiry_us, 1000));
 	if (r->fsm.state == WH_LEADING && missing(s) > 0 && ~(s->mine | s->others))
 		code = take_more(r, now, err);
 	p->reader.mask = s->mine;
