@@ -133,6 +133,9 @@ def poll_all(database):
 
 def retry_dead(case, database):
     owner, database.owner = database.owner, True
+    # What only an owner without constraints can write has no place in the table any more.
+    if owner and database.kind == "sqlite":
+        database.write(['DELETE FROM d_dead'])
     refused = database.write([
         f"INSERT INTO d_dead(id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", \"createdAt\", attempts, died_at) "
         f"VALUES ({1000000 + n}, 'dead {n}', '{KIND}', {database.literal('1')}, 1000, {at}, 1, 1000)"

@@ -86,6 +86,10 @@ l.id
 "lockUuid" = NULL, "createdAt" = {new_version}, attempts = 0,
   updates = CASE WHEN t.updates < 1000000000 THEN t.updates + 1 ELSE t.updates END, due_at = NULL, last_error = NULL
 
+-- part: not_exhausted
+-- A poll passes over those that had all their attempts (@most; 0: any number).
+  AND (@most IS NULL OR @most <= 0 OR l.attempts < @most)
+
 -- include: mssql.offer.sql
 
 -- include: mssql.offer_many.sql
@@ -106,10 +110,6 @@ UPDATE t SET "lockUuid" = @token, due_at = t."scheduledAt", "scheduledAt" = @lat
                     ELSE t.last_error END
 OUTPUT inserted.id, inserted."pKey", inserted."scheduledAtInitially", inserted."scheduledAt", inserted."createdAt",
   inserted.due_at, inserted.attempts, inserted."lockUuid", inserted.last_error, inserted.payload INTO @leased
-
--- part: not_exhausted
--- A poll passes over those that had all their attempts (@most; 0: any number).
-  AND (@most IS NULL OR @most <= 0 OR l.attempts < @most)
 
 -- part: leased
 {leased_table}

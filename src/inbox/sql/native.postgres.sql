@@ -147,7 +147,7 @@ DELETE FROM {table} WHERE ctid = ANY (ARRAY(
   ORDER BY accepted_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: count
-SELECT count(*), coalesce(greatest(
+SELECT count(*), CASE WHEN count(*) = 0 THEN 0 ELSE greatest(
   (extract(epoch FROM statement_timestamp() - least(greatest(min(accepted_at), '0001-01-01 00:00:00+00'),
-    statement_timestamp())) * 1000.0)::bigint, 0), 0)
+    statement_timestamp())) * 1000.0)::bigint, 0) END
 FROM {table};
