@@ -12,7 +12,9 @@ int64_t wh_floor_div(int64_t n, int64_t by)
 
 int64_t wh_floor_mod(int64_t n, int64_t by)
 {
-	return n - wh_floor_div(n, by) * by;
+	int64_t rest = n % by;
+
+	return rest < 0 ? rest + by : rest;
 }
 
 /*

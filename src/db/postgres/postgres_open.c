@@ -223,7 +223,7 @@ static wherry_code connect_with(postgres_db *s, const char *const *keywords,
 
 	if (code != WHERRY_TIMEOUT)
 		return code;
-	for (; keywords[n] && n < OPTIONS_MOST; n++) {
+	for (; n < OPTIONS_MOST && keywords[n]; n++) {
 		more[n] = keywords[n];
 		more_values[n] = values[n];
 	}
