@@ -98,6 +98,36 @@ static void the_procedure_adds_what_it_is_given(void **state)
 	leave(&p);
 }
 
+static void the_procedure_cuts_nothing(void **state)
+{
+	static const struct {
+		const char *name;
+		int most;
+	} names[] = {{"topic", 255},        {"message_id", 255}, {"aggregate_type", 255},
+		     {"aggregate_id", 255}, {"trace_id", 255},   {"key", 1024},
+		     {"outbox", 128}};
+	char sql[400];
+	place p;
+
+	(void)state;
+	enter(&p, NULL);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		(void)snprintf(
+			sql, sizeof(sql),
+			"DECLARE @id BIGINT, @long NVARCHAR(4000) = "
+			"REPLICATE(N'x', %d) + N'y'; EXEC wherry_enqueue @id = @id "
+			"OUTPUT, @payload = N'{}', %s@%s = @long",
+			names[i].most, i ? "@topic = N't', " : "", names[i].name);
+		refuses(&p, sql, names[i].name);
+	}
+	says(&p, "SELECT COUNT(*) FROM outbox", "0");
+	says(&p,
+	     "DECLARE @long NVARCHAR(4000) = REPLICATE(N'x', 255); " ENQUEUE
+	     "@topic = @long, @message_id = @long, @payload = N'{}'; SELECT @id",
+	     "1");
+	leave(&p);
+}
+
 static void the_procedure_adds_to_another_outbox_of_its_schema(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -215,6 +245,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_procedure_adds_what_it_is_given),
+		cmocka_unit_test(the_procedure_cuts_nothing),
 		cmocka_unit_test(the_procedure_adds_to_another_outbox_of_its_schema),
 		cmocka_unit_test(bytes_are_kept_as_they_are),
 		cmocka_unit_test(a_procedure_of_another_version_is_made_again),

@@ -201,13 +201,21 @@ static void each_number_of_sql_server_has_its_remedy(void **state)
 		{1913, WHERRY_REMEDY_FIX},      {15248, WHERRY_REMEDY_FIX},
 		{15335, WHERRY_REMEDY_FIX},     {18456, WHERRY_REMEDY_FIX},
 		{20004, WHERRY_REMEDY_REOPEN},  {20017, WHERRY_REMEDY_REOPEN},
-		{20020, WHERRY_REMEDY_REOPEN},
+		{20020, WHERRY_REMEDY_REOPEN},  {1203, WHERRY_REMEDY_ROLLBACK},
+		{3966, WHERRY_REMEDY_ROLLBACK}, {40549, WHERRY_REMEDY_RETRY},
+		{40553, WHERRY_REMEDY_RETRY},
 	};
+	/* While a database fails over, starts or moves. */
+	static const long moves[] = {921,   922,   927,   942,   952,   976,
+				     978,   983,   3948,  6005,  17142, 18401,
+				     40143, 40197, 40540, 40613, 42108, 49983};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_int_equal(wherry_code_remedy(wh_odbc_mssql_code(cases[i].native)),
 				 cases[i].remedy);
+	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++)
+		assert_int_equal(wh_odbc_mssql_code(moves[i]), WHERRY_CLOSED);
 	assert_int_equal(wh_odbc_mssql_code(2627), WHERRY_DUPLICATE);
 	assert_int_equal(wh_odbc_mssql_code(18456), WHERRY_DENIED);
 	assert_int_equal(wh_odbc_mssql_code(102),
@@ -307,6 +315,23 @@ static void statements_that_go_on_do_not_put_off_a_look(void **state)
 	assert_int_equal(now_us, 2250000);
 }
 
+/* With Microsoft's driver the types LONG are NTEXT and IMAGE, which OPENJSON refuses. */
+static void long_values_are_bound_as_max(void **state)
+{
+	static const size_t lengths[] = {0, 1, 4000, 4001, 8000, 8001, 20000000};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		wh_odbc_type text = wh_odbc_text_type(lengths[i]);
+		wh_odbc_type bytes = wh_odbc_bytes_type(lengths[i]);
+
+		assert_int_equal(text.type, SQL_WVARCHAR);
+		assert_int_equal(text.size, lengths[i] > 4000 ? 0 : 4000);
+		assert_int_equal(bytes.type, SQL_VARBINARY);
+		assert_int_equal(bytes.size, lengths[i] > 8000 ? 0 : 8000);
+	}
+}
+
 static void nothing_is_borrowed_that_is_none(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -331,6 +356,7 @@ int main(void)
 		cmocka_unit_test(looks_become_as_rare_as_the_setting_says),
 		cmocka_unit_test(a_relay_rests_for_as_long_as_its_statements_took),
 		cmocka_unit_test(statements_that_go_on_do_not_put_off_a_look),
+		cmocka_unit_test(long_values_are_bound_as_max),
 		cmocka_unit_test(nothing_is_borrowed_that_is_none),
 	};
 

@@ -113,6 +113,15 @@ wherry_code wh_odbc_mssql_code_of(int native, const char *state);
 /* The code of an error number of SQL Server; WHERRY_OK: not in the table. */
 wherry_code wh_odbc_mssql_code(long native);
 
+/* odbc_bind.c: the type by which a value is bound on SQL Server. */
+typedef struct wh_odbc_type {
+	SQLSMALLINT type;
+	SQLULEN size; /* 0: MAX. */
+} wh_odbc_type;
+
+wh_odbc_type wh_odbc_text_type(size_t units); /* units: of UTF-16. */
+wh_odbc_type wh_odbc_bytes_type(size_t len);
+
 /* odbc_bind.c: the values of a statement, valid until it has run. */
 typedef struct odbc_bound {
 	SQLBIGINT *numbers;

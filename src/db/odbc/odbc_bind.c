@@ -10,6 +10,19 @@
 /* Longer values are of the type MAX. */
 enum { NVARCHAR_MOST = 4000, VARBINARY_MOST = 8000 };
 
+/* The size 0 is that of NVARCHAR(MAX).  SQL_WLONGVARCHAR would be NTEXT with Microsoft's
+ * driver, which OPENJSON and most functions refuse. */
+wh_odbc_type wh_odbc_text_type(size_t units)
+{
+	return (wh_odbc_type){SQL_WVARCHAR, units > NVARCHAR_MOST ? 0 : NVARCHAR_MOST};
+}
+
+/* The size 0 is that of VARBINARY(MAX); SQL_LONGVARBINARY would be IMAGE. */
+wh_odbc_type wh_odbc_bytes_type(size_t len)
+{
+	return (wh_odbc_type){SQL_VARBINARY, len > VARBINARY_MOST ? 0 : VARBINARY_MOST};
+}
+
 static const wh_param *given(const wh_stmt *stmt, int which, const wh_param *params,
 			     size_t n)
 {
@@ -31,17 +44,17 @@ static wherry_code bind_wide(odbc_db *s, const odbc_stmt *c, size_t i, wh_view t
 			     odbc_bound *b, wherry_error *err)
 {
 	SQLWCHAR *wide;
+	wh_odbc_type type;
 	size_t n;
 	wherry_code code = wh_odbc_widen(&b->arena, text, &wide, &n, err);
 
 	if (code != WHERRY_OK)
 		return code;
+	type = wh_odbc_text_type(n);
 	b->lengths[i] = (SQLLEN)(n * sizeof(*wide));
 	return check(s, c,
 		     SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
-				      SQL_C_WCHAR,
-				      n > NVARCHAR_MOST ? SQL_WLONGVARCHAR : SQL_WVARCHAR,
-				      n > NVARCHAR_MOST ? n : NVARCHAR_MOST, 0, wide,
+				      SQL_C_WCHAR, type.type, type.size, 0, wide,
 				      b->lengths[i], &b->lengths[i]),
 		     err);
 }
@@ -50,21 +63,19 @@ static wherry_code bind_bytes(odbc_db *s, const odbc_stmt *c, size_t i, const wh
 			      odbc_bound *b, wherry_error *err)
 {
 	bool binary = p->type == WH_BLOB || c->binary[i];
-	SQLULEN size = p->bytes.len ? p->bytes.len : 1;
-	SQLSMALLINT type = binary ? SQL_LONGVARBINARY : SQL_LONGVARCHAR;
+	wh_odbc_type type = {binary ? SQL_LONGVARBINARY : SQL_LONGVARCHAR,
+			     p->bytes.len ? p->bytes.len : 1};
 
 	if (s->tsql && !binary)
 		return bind_wide(s, c, i, p->bytes, b, err);
-	if (s->tsql && p->bytes.len <= VARBINARY_MOST) {
-		type = SQL_VARBINARY;
-		size = VARBINARY_MOST;
-	}
+	if (s->tsql)
+		type = wh_odbc_bytes_type(p->bytes.len);
 	b->lengths[i] = (SQLLEN)p->bytes.len;
 	return check(s, c,
 		     SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
-				      binary ? SQL_C_BINARY : SQL_C_CHAR, type, size, 0,
-				      wh_odbc_in(p->bytes.ptr), b->lengths[i],
-				      &b->lengths[i]),
+				      binary ? SQL_C_BINARY : SQL_C_CHAR, type.type,
+				      type.size, 0, wh_odbc_in(p->bytes.ptr),
+				      b->lengths[i], &b->lengths[i]),
 		     err);
 }
 

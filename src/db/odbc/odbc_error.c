@@ -66,15 +66,33 @@ static const struct {
 	{262, WHERRY_DENIED},   /* permission on a statement */
 	{297, WHERRY_DENIED},
 	{300, WHERRY_DENIED},
-	{596, WHERRY_CLOSED},    /* the session was killed */
-	{601, WHERRY_CONFLICT},  /* rows moved while they were read */
-	{701, WHERRY_BUSY},      /* memory of the server */
-	{916, WHERRY_DENIED},    /* database */
+	{596, WHERRY_CLOSED},   /* the session was killed */
+	{601, WHERRY_CONFLICT}, /* rows moved while they were read */
+	{701, WHERRY_BUSY},     /* memory of the server */
+	{802, WHERRY_BUSY},     /* memory of the buffer pool */
+	{916, WHERRY_DENIED},   /* database */
+	{921, WHERRY_CLOSED},   /* the database is not recovered yet */
+	{922, WHERRY_CLOSED},   /* the database is being recovered */
+	{923, WHERRY_CLOSED},   /* restricted mode */
+	{924, WHERRY_CLOSED},   /* single-user mode */
+	{927, WHERRY_CLOSED},   /* the database is being restored */
+	{942, WHERRY_CLOSED},   /* offline */
+	{945, WHERRY_CLOSED},   /* files are not accessible */
+	{952, WHERRY_CLOSED},   /* the database is in transition */
+	{954, WHERRY_CLOSED},   /* mirror */
+	{955, WHERRY_CLOSED},   /* no quorum */
+	{976, WHERRY_CLOSED},   /* secondary replica that cannot be read */
+	{978, WHERRY_CLOSED},   /* replica for read intent only */
+	{979, WHERRY_CLOSED},
+	{982, WHERRY_CLOSED},
+	{983, WHERRY_CLOSED},    /* the replica changes its role */
 	{1088, WHERRY_NOTFOUND}, /* object, or no permission to alter it */
 	{1101, WHERRY_FULL},
 	{1105, WHERRY_FULL},
-	{1204, WHERRY_BUSY},      /* locks used up */
-	{1205, WHERRY_CONFLICT},  /* deadlock victim */
+	{1203, WHERRY_CONFLICT}, /* a lock is not held any more */
+	{1204, WHERRY_BUSY},     /* locks used up */
+	{1205, WHERRY_CONFLICT}, /* deadlock victim */
+	{1221, WHERRY_CONFLICT},
 	{1222, WHERRY_BUSY},      /* LOCK_TIMEOUT */
 	{1505, WHERRY_DUPLICATE}, /* a unique index cannot be made */
 	{1913, WHERRY_DUPLICATE}, /* index exists */
@@ -89,8 +107,12 @@ static const struct {
 	{3930, WHERRY_CONFLICT},  /* the transaction cannot be committed any more */
 	{3935, WHERRY_CONFLICT},
 	{3948, WHERRY_CLOSED},   /* availability group */
+	{3957, WHERRY_CONFLICT}, /* snapshot isolation */
+	{3958, WHERRY_CONFLICT}, /* the row version was not found */
 	{3960, WHERRY_CONFLICT}, /* snapshot update conflict */
 	{3961, WHERRY_CONFLICT}, /* schema changed under snapshot isolation */
+	{3966, WHERRY_CONFLICT}, /* the version store is full: rolled back */
+	{3967, WHERRY_CONFLICT},
 	{3971, WHERRY_CONFLICT}, /* failed to resume the transaction */
 	{3988, WHERRY_CONFLICT},
 	{3998, WHERRY_CONFLICT}, /* rolled back at the end of the batch */
@@ -124,11 +146,22 @@ static const struct {
 	{20047, WHERRY_CLOSED},  /* FreeTDS: the connection is dead */
 	{40197, WHERRY_CLOSED},  /* the database moves */
 	{40501, WHERRY_BUSY},    /* the service is busy */
-	{40613, WHERRY_CLOSED},  /* the database is not available now */
-	{40615, WHERRY_DENIED},  /* firewall */
+	{40143, WHERRY_CLOSED},
+	{40540, WHERRY_CLOSED}, /* the transaction was aborted by a failover */
+	{40544, WHERRY_FULL},   /* quota of the database */
+	{40549, WHERRY_BUSY},   /* long transaction */
+	{40550, WHERRY_BUSY},   /* too many locks */
+	{40551, WHERRY_BUSY},   /* tempdb */
+	{40552, WHERRY_BUSY},   /* log */
+	{40553, WHERRY_BUSY},   /* memory */
+	{40613, WHERRY_CLOSED}, /* the database is not available now */
+	{40615, WHERRY_DENIED}, /* firewall */
+	{42108, WHERRY_CLOSED}, /* the database resumes */
+	{42109, WHERRY_CLOSED},
 	{49918, WHERRY_BUSY},
 	{49919, WHERRY_BUSY},
 	{49920, WHERRY_BUSY},
+	{49983, WHERRY_CLOSED},   /* the database is busy with a failover */
 	{51205, WHERRY_CONFLICT}, /* Wherry: others changed the rows each time. */
 	/* Wherry: the collation takes the key for another. */
 	{51206, WHERRY_DUPLICATE},
@@ -321,7 +354,7 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	code = judge(s, &r, &text);
 	if ((code == WHERRY_TIMEOUT || code == WHERRY_BUSY) && s->interrupted)
 		code = WHERRY_INTERRUPTED;
-	if (code == WHERRY_INVALID && kind == SQL_HANDLE_STMT && is_dead(s)) {
+	if (code == WHERRY_INVALID && kind != SQL_HANDLE_ENV && is_dead(s)) {
 		code = WHERRY_CLOSED;
 		text = "the server ended the connection";
 	}

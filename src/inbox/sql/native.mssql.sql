@@ -17,7 +17,7 @@ NOT EXISTS (
 
 -- part: procedure_purge
 -- For every language, in the caller's transaction and with the caller's rights.
-ALTER PROCEDURE {wherry_inbox_purge} @older_than_ms BIGINT, @inbox NVARCHAR(128) = N'inbox', @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_inbox_purge} @older_than_ms BIGINT, @inbox NVARCHAR(4000) = N'inbox', @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;

@@ -145,19 +145,28 @@ IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
 
 -- part: procedure_enqueue
 -- For every language.  @id is NULL afterwards if a message of that id is there already.
+-- Parameters are longer than what their columns hold, since SQL Server cuts what is longer: the id of
+-- another message, or another key (the_procedure_cuts_nothing).
 ALTER PROCEDURE {wherry_enqueue}
-  @topic NVARCHAR(255), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(1024) = NULL,
-  @message_id NVARCHAR(255) = NULL, @headers NVARCHAR(MAX) = N'{}', @aggregate_type NVARCHAR(255) = N'',
-  @aggregate_id NVARCHAR(255) = N'', @trace_id NVARCHAR(255) = NULL, @lock_key BIT = 0,
-  @outbox NVARCHAR(128) = N'outbox', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
+  @topic NVARCHAR(4000), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(4000) = NULL,
+  @message_id NVARCHAR(4000) = NULL, @headers NVARCHAR(MAX) = N'{}', @aggregate_type NVARCHAR(4000) = N'',
+  @aggregate_id NVARCHAR(4000) = N'', @trace_id NVARCHAR(4000) = NULL, @lock_key BIT = 0,
+  @outbox NVARCHAR(4000) = N'outbox', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
-  DECLARE @box NVARCHAR(300) = N{'schema.} + QUOTENAME(@outbox);
+  DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox);
   DECLARE @k BINARY(32), @resource NVARCHAR(255), @locked INT, @insert NVARCHAR(MAX);
   IF @topic IS NULL OR DATALENGTH(@topic) = 0
     THROW 51000, N'a message needs a topic', 1;
+  IF DATALENGTH(@topic) > 510 OR DATALENGTH(@message_id) > 510 OR DATALENGTH(@aggregate_type) > 510
+     OR DATALENGTH(@aggregate_id) > 510 OR DATALENGTH(@trace_id) > 510
+    THROW 51000, N'@topic, @message_id, @aggregate_type, @aggregate_id and @trace_id have at most 255 characters', 1;
+  IF DATALENGTH(@key) > 2048
+    THROW 51000, N'@key has at most 1024 characters', 1;
+  IF @box IS NULL
+    THROW 51000, N'@outbox is the name of a table, which has at most 128 characters', 1;
   IF @payload IS NULL AND @bytes IS NULL
     THROW 51000, N'a message needs a payload: an empty one is ''''', 1;
   SET @headers = COALESCE(@headers, N'{}');
@@ -716,14 +725,14 @@ WHERE status = 4 AND id > :after ORDER BY id;
 
 -- name: open-upto
 -- Is anything open up to this id?
-SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {pending} AND id <= :upto)
-         OR EXISTS (SELECT 1 FROM {table} WHERE status IN (1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
+SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} {unlocked} WHERE {pending} AND id <= :upto)
+         OR EXISTS (SELECT 1 FROM {table} {unlocked} WHERE status IN (1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
 
 -- name: last-open
 SELECT COALESCE(MAX(id), 0) FROM (
-  SELECT MAX(id) AS id FROM {table} WHERE {pending}
+  SELECT MAX(id) AS id FROM {table} {unlocked} WHERE {pending}
   UNION ALL
-  SELECT MAX(id) FROM {table} WHERE status IN (1, 3)) AS t;
+  SELECT MAX(id) FROM {table} {unlocked} WHERE status IN (1, 3)) AS t;
 
 -- part: this
 -- The message, and no other that has taken its id.

@@ -49,7 +49,7 @@ SET @result = @made;
 
 -- part: offer_procedure
 ALTER PROCEDURE {wherry_offer} @queue NVARCHAR(4000), @key NVARCHAR(4000), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
-  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -125,7 +125,7 @@ FROM @leased ORDER BY due, id;
 
 -- part: poll_procedure
 ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(4000), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -177,7 +177,7 @@ IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id 
 
 -- part: settle_procedure
 ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(4000), @token NVARCHAR(80), @span BIGINT,
-  @error NVARCHAR(500), @type NVARCHAR(4000), @box NVARCHAR(100) AS
+  @error NVARCHAR(500), @type NVARCHAR(4000), @box NVARCHAR(4000) AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -209,12 +209,12 @@ END
 
 -- part: done_procedure
 ALTER PROCEDURE {wherry_done} @queue NVARCHAR(4000), @token NVARCHAR(80), @type NVARCHAR(4000) = N'bytes',
-  @box NVARCHAR(100) = N'delayed' AS
+  @box NVARCHAR(4000) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
 
 -- part: nack_procedure
 ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   IF @delay_ms < 0
     THROW 51000, N'@delay_ms must be 0 or more', 1;
@@ -224,7 +224,7 @@ END
 
 -- part: extend_procedure
 ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(4000), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   {check_lease}
   EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box;
@@ -232,7 +232,7 @@ END
 
 -- part: dead_letter_procedure
 ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(4000), @token NVARCHAR(80), @reason NVARCHAR(500),
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @box
 
 -- part: drop_text
@@ -242,7 +242,7 @@ SET @result = @@ROWCOUNT;
 
 -- part: drop_procedure
 ALTER PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(4000), @key NVARCHAR(4000), @type NVARCHAR(4000) = N'bytes',
-  @box NVARCHAR(100) = N'delayed' AS
+  @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}

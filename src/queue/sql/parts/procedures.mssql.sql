@@ -157,7 +157,7 @@ DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY,
   CAST(CASE WHEN @ms < 3153600000000 THEN @ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()))
 
 -- part: procedure_send
-ALTER PROCEDURE {wherry_send} @queue NVARCHAR(128), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
+ALTER PROCEDURE {wherry_send} @queue NVARCHAR(4000), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
   @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(4000) = NULL, @reply_to NVARCHAR(4000) = NULL,
   @message_id NVARCHAR(4000) = NULL, @topic NVARCHAR(4000) = NULL, @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
 AS
@@ -167,7 +167,7 @@ BEGIN
   {check_delay}
   IF @expires_ms < 0
     THROW 50213, N'@expires_ms must not be negative: 0 means that the message never expires', 1;
-  IF LEN(@message_id) > 255 OR LEN(@topic) > 255 OR LEN(@correlation_id) > 255 OR LEN(@reply_to) > 255
+  IF LEN(@message_id + N'.') > 256 OR LEN(@topic + N'.') > 256 OR LEN(@correlation_id + N'.') > 256 OR LEN(@reply_to + N'.') > 256
     THROW 50215, N'@message_id, @topic, @correlation_id and @reply_to have at most 255 characters', 1;
   DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @delay_ms, @at DATETIME2(3), @until DATETIME2(3), @state INT = 0;
   SET @headers = ISNULL(@headers, N'{}');
@@ -198,7 +198,7 @@ BEGIN
 END;
 
 -- part: procedure_receive
-ALTER PROCEDURE {wherry_receive} @queue NVARCHAR(128), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
+ALTER PROCEDURE {wherry_receive} @queue NVARCHAR(4000), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
   @after BIGINT = 0
 AS
 BEGIN
@@ -239,7 +239,7 @@ BEGIN
 END;
 
 -- part: procedure_ack
-ALTER PROCEDURE {wherry_ack} @queue NVARCHAR(128), @id BIGINT = NULL, @token NVARCHAR(64), @ids NVARCHAR(MAX) = NULL,
+ALTER PROCEDURE {wherry_ack} @queue NVARCHAR(4000), @id BIGINT = NULL, @token NVARCHAR(64), @ids NVARCHAR(MAX) = NULL,
   @n BIGINT = NULL OUTPUT
 AS
 BEGIN
@@ -252,7 +252,7 @@ BEGIN
 END;
 
 -- part: procedure_nack
-ALTER PROCEDURE {wherry_nack} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @delay_ms BIGINT = 0,
+ALTER PROCEDURE {wherry_nack} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @delay_ms BIGINT = 0,
   @error NVARCHAR(2000) = NULL, @innocent BIT = 0, @n BIGINT = NULL OUTPUT
 AS
 BEGIN
@@ -273,7 +273,7 @@ BEGIN
 END;
 
 -- part: procedure_extend
-ALTER PROCEDURE {wherry_extend} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @lease_ms BIGINT = 30000,
+ALTER PROCEDURE {wherry_extend} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @lease_ms BIGINT = 30000,
   @n BIGINT = NULL OUTPUT
 AS
 BEGIN
@@ -289,7 +289,7 @@ BEGIN
 END;
 
 -- part: procedure_dead_letter
-ALTER PROCEDURE {wherry_dead_letter} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000),
+ALTER PROCEDURE {wherry_dead_letter} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000),
   @n BIGINT = NULL OUTPUT
 AS
 BEGIN
@@ -302,7 +302,7 @@ BEGIN
 END;
 
 -- part: procedure_cancel
-ALTER PROCEDURE {wherry_cancel} @queue NVARCHAR(128), @id BIGINT, @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_cancel} @queue NVARCHAR(4000), @id BIGINT, @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -312,7 +312,7 @@ BEGIN
 END;
 
 -- part: procedure_queue_length
-ALTER PROCEDURE {wherry_queue_length} @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_queue_length} @queue NVARCHAR(4000), @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -323,7 +323,7 @@ BEGIN
 END;
 
 -- part: procedure_subscribe
-ALTER PROCEDURE {wherry_subscribe} @topic NVARCHAR(4000), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_subscribe} @topic NVARCHAR(4000), @queue NVARCHAR(4000), @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -337,7 +337,7 @@ BEGIN
 END;
 
 -- part: procedure_unsubscribe
-ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(4000), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(4000), @queue NVARCHAR(4000), @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -363,7 +363,7 @@ BEGIN
       N'@topic NVARCHAR(4000), @routed INT OUTPUT', @topic, @routed OUTPUT;
   IF @routed > 0
     THROW 50217, N'queues of NServiceBus have subscribed to the topic: publish with wherry queue publish or the C library', 1;
-  DECLARE @queue NVARCHAR(128) = N'', @one NVARCHAR(4000) = COALESCE(NULLIF(@message_id, N''), LOWER(CONVERT(NVARCHAR(36), NEWID())));
+  DECLARE @queue NVARCHAR(4000) = N'', @one NVARCHAR(4000) = COALESCE(NULLIF(@message_id, N''), LOWER(CONVERT(NVARCHAR(36), NEWID())));
   SET @n = 0;
   BEGIN TRANSACTION;
   WHILE 1 = 1
