@@ -299,7 +299,7 @@ static wherry_code take_count(void *ctx, const wh_row *row, wherry_error *err)
 	counting *out = ctx;
 
 	(void)err;
-	*out = (counting){wh_row_int(row, 0), wh_row_int(row, 1) * 1000};
+	*out = (counting){wh_row_int(row, 0), wh_us(wh_row_int(row, 1))};
 	return WHERRY_OK;
 }
 
