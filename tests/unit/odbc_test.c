@@ -322,13 +322,21 @@ static void long_values_are_bound_as_max(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
-		wh_odbc_type text = wh_odbc_text_type(lengths[i]);
-		wh_odbc_type bytes = wh_odbc_bytes_type(lengths[i]);
+		wh_odbc_type text = wh_odbc_text_type(false, lengths[i]);
+		wh_odbc_type bytes = wh_odbc_bytes_type(false, lengths[i]);
 
 		assert_int_equal(text.type, SQL_WVARCHAR);
 		assert_int_equal(text.size, lengths[i] > 4000 ? 0 : 4000);
 		assert_int_equal(bytes.type, SQL_VARBINARY);
 		assert_int_equal(bytes.size, lengths[i] > 8000 ? 0 : 8000);
+		text = wh_odbc_text_type(true, lengths[i]);
+		bytes = wh_odbc_bytes_type(true, lengths[i]);
+		assert_int_equal(text.type,
+				 lengths[i] > 4000 ? SQL_WLONGVARCHAR : SQL_WVARCHAR);
+		assert_true(text.size >= lengths[i]);
+		assert_int_equal(bytes.type,
+				 lengths[i] > 8000 ? SQL_LONGVARBINARY : SQL_VARBINARY);
+		assert_true(bytes.size >= lengths[i]);
 	}
 }
 

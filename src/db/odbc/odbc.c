@@ -21,7 +21,7 @@ static void odbc_interrupt(wherry_db *db)
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->running) {
 		s->interrupted = true;
-		if (!s->deaf)
+		if (!s->freetds)
 			(void)SQLCancel(s->running);
 	}
 	(void)pthread_mutex_unlock(&s->lock);

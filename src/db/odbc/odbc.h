@@ -61,7 +61,9 @@ typedef struct odbc_db {
 	/* Schemas of the user's search path, as an array; NULL: unknown. */
 	char *schemas;
 	pthread_mutex_t lock; /* Protects `running` and `interrupted`. */
-	bool deaf;        /* This ODBC driver cannot safely cancel from another thread. */
+	/* The driver is FreeTDS: it cannot be cancelled from another thread, and cuts long
+	 * values of types without MAX. */
+	bool freetds;
 	SQLHSTMT running; /* Handle of the running statement; NULL: none. */
 	bool interrupted;
 	struct {
@@ -119,8 +121,8 @@ typedef struct wh_odbc_type {
 	SQLULEN size; /* 0: MAX. */
 } wh_odbc_type;
 
-wh_odbc_type wh_odbc_text_type(size_t units); /* units: of UTF-16. */
-wh_odbc_type wh_odbc_bytes_type(size_t len);
+wh_odbc_type wh_odbc_text_type(bool freetds, size_t units); /* units: of UTF-16. */
+wh_odbc_type wh_odbc_bytes_type(bool freetds, size_t len);
 
 /* odbc_bind.c: the values of a statement, valid until it has run. */
 typedef struct odbc_bound {

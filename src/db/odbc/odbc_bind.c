@@ -10,17 +10,24 @@
 /* Longer values are of the type MAX. */
 enum { NVARCHAR_MOST = 4000, VARBINARY_MOST = 8000 };
 
-/* The size 0 is that of NVARCHAR(MAX).  SQL_WLONGVARCHAR would be NTEXT with Microsoft's
- * driver, which OPENJSON and most functions refuse. */
-wh_odbc_type wh_odbc_text_type(size_t units)
+/* With Microsoft's driver the size 0 is that of NVARCHAR(MAX), and SQL_WLONGVARCHAR would be
+ * NTEXT, which OPENJSON and most functions refuse.  FreeTDS cuts a longer NVARCHAR in
+ * silence, and sends a SQL_WLONGVARCHAR as it is. */
+wh_odbc_type wh_odbc_text_type(bool freetds, size_t units)
 {
-	return (wh_odbc_type){SQL_WVARCHAR, units > NVARCHAR_MOST ? 0 : NVARCHAR_MOST};
+	if (units <= NVARCHAR_MOST)
+		return (wh_odbc_type){SQL_WVARCHAR, NVARCHAR_MOST};
+	return freetds ? (wh_odbc_type){SQL_WLONGVARCHAR, units}
+		       : (wh_odbc_type){SQL_WVARCHAR, 0};
 }
 
-/* The size 0 is that of VARBINARY(MAX); SQL_LONGVARBINARY would be IMAGE. */
-wh_odbc_type wh_odbc_bytes_type(size_t len)
+/* The same for VARBINARY(MAX) and IMAGE. */
+wh_odbc_type wh_odbc_bytes_type(bool freetds, size_t len)
 {
-	return (wh_odbc_type){SQL_VARBINARY, len > VARBINARY_MOST ? 0 : VARBINARY_MOST};
+	if (len <= VARBINARY_MOST)
+		return (wh_odbc_type){SQL_VARBINARY, VARBINARY_MOST};
+	return freetds ? (wh_odbc_type){SQL_LONGVARBINARY, len}
+		       : (wh_odbc_type){SQL_VARBINARY, 0};
 }
 
 static const wh_param *given(const wh_stmt *stmt, int which, const wh_param *params,
@@ -50,7 +57,7 @@ static wherry_code bind_wide(odbc_db *s, const odbc_stmt *c, size_t i, wh_view t
 
 	if (code != WHERRY_OK)
 		return code;
-	type = wh_odbc_text_type(n);
+	type = wh_odbc_text_type(s->freetds, n);
 	b->lengths[i] = (SQLLEN)(n * sizeof(*wide));
 	return check(s, c,
 		     SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
@@ -69,7 +76,7 @@ static wherry_code bind_bytes(odbc_db *s, const odbc_stmt *c, size_t i, const wh
 	if (s->tsql && !binary)
 		return bind_wide(s, c, i, p->bytes, b, err);
 	if (s->tsql)
-		type = wh_odbc_bytes_type(p->bytes.len);
+		type = wh_odbc_bytes_type(s->freetds, p->bytes.len);
 	b->lengths[i] = (SQLLEN)p->bytes.len;
 	return check(s, c,
 		     SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,

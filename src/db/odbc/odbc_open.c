@@ -47,10 +47,9 @@ static const odbc_dialect dialects[] = {
 	 .undo = "ROLLBACK TRANSACTION wherry%d"},
 };
 
-/* Does the driver not support cancelling from another thread?  FreeTDS's SQLCancel()
- * frees the statement's diagnostics without a lock, while the running thread may write
- * them.  In a test, memory was freed twice. */
-static bool is_deaf(odbc_db *s)
+/* FreeTDS's SQLCancel() frees the statement's diagnostics without a lock, while the running
+ * thread may write them.  In a test, memory was freed twice. */
+static bool is_freetds(odbc_db *s)
 {
 	SQLCHAR name[64] = "";
 	SQLSMALLINT len = 0;
@@ -74,7 +73,7 @@ static wherry_code find_dialect(odbc_db *s, wherry_error *err)
 		s->dialect = &dialects[i];
 		s->base.driver = s->dialect->driver;
 		s->tsql = s->dialect->tsql;
-		s->deaf = is_deaf(s);
+		s->freetds = is_freetds(s);
 		return WHERRY_OK;
 	}
 	return wh_fail(
