@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/deadline.h"
 #include "cli/delayed_session.h"
 
 enum {
@@ -97,8 +98,9 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 	polling p = {.session = s, .json = wh_arg_on(args, "json")};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t wait_us = 0, attempts = 0, n = 0;
-	wherry_code code = WHERRY_OK;
-	bool any = true;
+	wh_deadline deadline;
+	wherry_code code;
+	bool any;
 
 	if (!wh_arg_duration(args, "wait", &wait_us) ||
 	    !wh_arg_duration(args, "lease", &how.lease_us) ||
@@ -109,10 +111,16 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 		return wh_usage(args->command, "--lease %s: a lease is longer than 0",
 				wh_arg(args, "lease"));
 	how.max_attempts = (int32_t)attempts;
-	if (wait_us)
-		code = wherry_delayed_wait(s->delayed, wait_us, &any, &err);
-	if (code == WHERRY_OK && any)
-		code = wherry_delayed_poll(s->delayed, &how, print_message, &p, &n, &err);
+	deadline = wh_deadline_in(wait_us);
+	do {
+		any = true;
+		code = wait_us ? wherry_delayed_wait(s->delayed, deadline.left_us, &any,
+						     &err)
+			       : WHERRY_OK;
+		if (code == WHERRY_OK && any)
+			code = wherry_delayed_poll(s->delayed, &how, print_message, &p,
+						   &n, &err);
+	} while (code == WHERRY_OK && any && !n && wh_deadline_is_ahead(&deadline));
 	if (p.n && !wh_printed_all()) {
 		wh_exit status = give_back(&p, s);
 

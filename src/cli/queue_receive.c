@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/deadline.h"
 
 enum { LEASE_STANDARD_US = 30000000, IDS_MOST = 1000 };
 
@@ -67,14 +68,19 @@ static wh_exit receive(receiving *r, int64_t wait_us, int64_t lease_us)
 	const wherry_receive_options how = WHERRY_RECEIVE_OPTIONS(.lease_us = lease_us);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = r->session->queue;
+	wh_deadline deadline = wh_deadline_in(wait_us);
 	int64_t n = 0;
-	bool any = true;
-	wherry_code code = WHERRY_OK;
+	bool any;
+	wherry_code code;
 
-	if (wait_us)
-		code = wherry_queue_wait(queue, wait_us, &any, &err);
-	if (code == WHERRY_OK && any)
-		code = wherry_queue_receive(queue, &how, print_message, r, &n, &err);
+	do {
+		any = true;
+		code = wait_us ? wherry_queue_wait(queue, deadline.left_us, &any, &err)
+			       : WHERRY_OK;
+		if (code == WHERRY_OK && any)
+			code = wherry_queue_receive(queue, &how, print_message, r, &n,
+						    &err);
+	} while (code == WHERRY_OK && any && !n && wh_deadline_is_ahead(&deadline));
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	if (n)

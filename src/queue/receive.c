@@ -12,6 +12,9 @@
 enum {
 	LIMIT_MOST = 10000,
 	EXPIRE_BATCH = 1000,
+	/* After this many messages that the caller does not get, because they are dead or for another
+	 * queue, a receive ends: it may be a transaction that others wait for. */
+	PASSED_MOST = 1000,
 	LEASE_STANDARD_US = 30000000 /* 30 s */
 };
 
@@ -20,6 +23,8 @@ typedef struct receiving {
 	wherry_receive_options options;
 	char token[WH_UUID_LEN + 1]; /* Token of the lease; "": without a lease. */
 	wh_queue_batch batch;        /* Messages to visit. */
+	size_t n_sorted;             /* Of them, whose headers were read. */
+	int64_t n_passed;            /* Messages that the caller does not get. */
 	/* Look at all messages: 1: those that are due are first, 2: ready ones; 0: do not. */
 	int full;
 	/* Counts of the last statement: rows, see WH_QUEUE_N_DUE, expired rows, rows that
@@ -121,20 +126,22 @@ static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kep
 	return address ? forward(r, m, &row, address, err) : WHERRY_OK;
 }
 
-/* Keep the messages that the caller gets, in their order. */
+/* Keep the messages that the caller gets, of those that the last statements read, in their
+ * order. */
 static wherry_code sort_out_all(receiving *r, wherry_error *err)
 {
 	wh_queue_batch *batch = &r->batch;
 	wherry_code code = WHERRY_OK;
-	size_t n_kept = 0;
+	size_t n_kept = r->n_sorted;
 	bool kept;
 
-	for (size_t i = 0; code == WHERRY_OK && i < batch->n; i++) {
+	for (size_t i = r->n_sorted; code == WHERRY_OK && i < batch->n; i++) {
 		code = sort_out(r, &batch->messages[i], &kept, err);
 		if (kept)
 			batch->messages[n_kept++] = batch->messages[i];
 	}
-	batch->n = n_kept;
+	r->n_passed += (int64_t)(batch->n - n_kept);
+	batch->n = r->n_sorted = n_kept;
 	return code;
 }
 
@@ -243,22 +250,30 @@ static wherry_code receive(void *ctx, wherry_error *err)
 	receiving *r = ctx;
 	wherry_code code = WHERRY_OK;
 	bool again = true;
+	int64_t passed;
 
 	if (wh_anchor_is_due(&r->queue->anchor, r->queue->store.db))
 		look_at_all(r);
 	while (code == WHERRY_OK && again) {
+		passed = r->n_passed;
 		code = pick(r, err);
-		again = code == WHERRY_OK && (r->n_expired || r->n_dead);
 		if (code == WHERRY_OK && r->n_expired)
 			code = expire(r, err);
+		if (code == WHERRY_OK)
+			code = sort_out_all(r, err);
+		r->n_passed += r->n_dead;
+		/* Good messages may stand behind those that the caller does not get. */
+		again = r->n_expired ||
+			(r->n_passed > passed && r->n_passed < PASSED_MOST);
+		if ((int64_t)r->batch.n >= r->options.limit)
+			break;
 		if (code == WHERRY_OK && !again && !r->full &&
-		    (int64_t)r->batch.n < r->options.limit &&
 		    wh_anchor_is_cheap(&r->queue->anchor)) {
 			look_at_all(r);
 			again = true;
 		}
 	}
-	return code == WHERRY_OK ? sort_out_all(r, err) : code;
+	return code;
 }
 
 /* ---- the call ---- */

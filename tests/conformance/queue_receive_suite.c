@@ -232,6 +232,38 @@ static void poison_dies_and_its_neighbours_are_received(void **state)
 	}
 }
 
+/* A receive answered "no message" after it had made one dead that it could not read: a worker then
+ * slept beside good ones. */
+static void a_message_that_no_worker_gets_hides_none_behind_it(void **state)
+{
+	static const wherry_receive_mode modes[] = {WHERRY_LEASE, WHERRY_ATOMIC,
+						    WHERRY_AT_MOST_ONCE};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 3; j++)
+			queue_raw(f,
+				  "INSERT INTO jobs(body, headers) VALUES ('0', '[]')");
+		(void)queue_send(f, 1);
+		queue_raw(f, "INSERT INTO jobs(body, headers) VALUES ('0', '7')");
+		(void)queue_send(f, 2);
+		(void)queue_send(f, 3);
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_begin(f->db, &err));
+		got = queue_receive(f->queue, modes[i], 1);
+		assert_string_equal(got.bodies, "1");
+		got = queue_receive(f->queue, modes[i], 2);
+		assert_string_equal(got.bodies, "2 3");
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_commit(f->db, &err));
+		assert_int_equal(
+			queue_int(f, "SELECT count(*) FROM jobs WHERE state = 4"), 4);
+		queue_raw(f, "DELETE FROM jobs");
+	}
+}
+
 /* Defect 4: upstream's peek locks rows, and a receive meanwhile takes later ones first. */
 static void order_with_one_consumer_while_peeking(void **state)
 {
@@ -394,6 +426,7 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(modes_ask_for_the_transaction_they_need),
 	QUEUE_CASE(a_visitor_may_use_the_queue_and_end_the_call),
 	QUEUE_NATIVE_CASE(poison_dies_and_its_neighbours_are_received),
+	QUEUE_NATIVE_CASE(a_message_that_no_worker_gets_hides_none_behind_it),
 	QUEUE_CASE(order_with_one_consumer_while_peeking),
 	QUEUE_NATIVE_CASE(a_length_is_not_a_distance),
 	QUEUE_NATIVE_CASE(the_oldest_age_is_that_of_the_first_ready_message),

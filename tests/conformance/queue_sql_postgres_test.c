@@ -320,6 +320,36 @@ static void a_message_given_back_in_sql_after_its_last_attempt_is_dead(void **st
 }
 
 /* Upstream's second mover waits for the first, and delivers nothing. */
+/* A call made what it could not hand out dead and returned nothing: the worker slept beside good ones. */
+static void a_call_that_makes_messages_dead_returns_those_behind_them(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+
+	(void)state;
+	says(conn,
+	     "INSERT INTO jobs(body, headers, attempts) VALUES ('0', '[]', 0), ('0', '{}', 3), "
+	     "('1', '{}', 0), ('0', '7', 0), ('2', '{}', 0), ('0', '[]', 0), ('3', '{}', 0)",
+	     "");
+	says(conn, "SELECT body FROM wherry_receive('jobs', 1, max_attempts => 3)", "1");
+	says(conn,
+	     "SELECT concat(string_agg(body, ' ' ORDER BY id), ' ', count(DISTINCT token)) FROM "
+	     "wherry_receive('jobs', 2, max_attempts => 3)",
+	     "2 3 1");
+	says(conn, "SELECT count(*) FROM jobs WHERE state = 4", "4");
+	says(conn, "INSERT INTO jobs(body, headers) VALUES ('0', '[]'), ('4', '{}')", "");
+	says(conn, "SELECT body FROM wherry_receive('jobs', 1, NULL)", "4");
+	/* A call ends after 1,000: others wait for the rows that it has changed. */
+	says(conn,
+	     "INSERT INTO jobs(body, headers) SELECT '0', '[]' FROM generate_series(1, 1500)",
+	     "");
+	(void)queue_send(f, 5);
+	says(conn, "SELECT count(*) FROM wherry_receive('jobs', 100)", "0");
+	says(conn, "SELECT body FROM wherry_receive('jobs', 100)", "5");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
 static void receivers_pass_over_what_another_transaction_has(void **state)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
@@ -615,6 +645,8 @@ int main(void)
 		cmocka_unit_test(messages_given_back_in_sql_keep_no_ready_one_waiting),
 		cmocka_unit_test(
 			a_message_given_back_in_sql_after_its_last_attempt_is_dead),
+		cmocka_unit_test(
+			a_call_that_makes_messages_dead_returns_those_behind_them),
 		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
 		cmocka_unit_test(a_late_commit_is_received),
 		cmocka_unit_test(a_sleeping_receiver_is_woken),

@@ -143,6 +143,18 @@ w queue receive $url jobs --wait 30s
 expect "receive waits for a message" 0 'is:{"late":1}'
 w queue receive $url jobs --wait 50ms
 expect "and no longer than it is told to" 1 "err:no message"
+sql shop.db "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+	INSERT INTO jobs(body, headers) SELECT '0', '[]' FROM n"
+w queue send $url jobs '{"good":1}'
+w queue receive $url jobs
+expect "a receive makes at most 1,000 messages dead that nobody can read" 1 "is:" "err:no message"
+w queue receive $url jobs
+expect "and prints the one behind them" 0 'is:{"good":1}'
+sql shop.db "UPDATE jobs SET state = 0 WHERE state = 4"
+w queue send $url jobs '{"good":2}'
+w queue receive $url jobs --wait 30s
+expect "one that waits goes on until it has a message" 0 'is:{"good":2}'
+w queue purge $url jobs --dead --yes
 
 # ---- errors ----
 

@@ -38,6 +38,37 @@ expect "and so is an empty topic" 1 "err:the topic is empty"
 w queue unsubscribe "$url" sales.tasks placed
 expect "a subscription in a schema is taken back" 0
 
+# ---- waiting ----
+
+# Milliseconds that a command took.
+took() {
+	local began=${EPOCHREALTIME//[.,]/}
+	w "$@"
+	ms=$(((${EPOCHREALTIME//[.,]/} - began) / 1000))
+}
+
+w queue create "$url" locked
+w delayed create "$url"
+w queue send "$url" locked '{"mine":1}'
+w delayed offer "$url" --queue mail --key k --body mine
+coproc psql -qXAt "$url"
+echo 'BEGIN; SELECT 1 FROM locked, delayed FOR UPDATE;' >&"${COPROC[1]}"
+read -r _ <&"${COPROC[0]}"
+took queue receive "$url" locked --wait 400ms
+expect "another session has the only message" 1 "err:no message"
+check "receive waits for another one all its time" [ "$ms" -ge 400 ]
+took delayed poll "$url" --queue mail --wait 400ms
+expect "and so of a delayed queue" 1 "err:no message is due"
+check "poll waits as well" [ "$ms" -ge 400 ]
+echo 'ROLLBACK; SELECT 2;' >&"${COPROC[1]}"
+read -r _ <&"${COPROC[0]}"
+w queue receive "$url" locked --wait 30s
+expect "a message that is free again is received" 0 'is:{"mine":1}'
+w delayed poll "$url" --queue mail --wait 30s
+expect "or polled" 0 "is:mine"
+kill "$COPROC_PID"
+w queue drop "$url" locked --yes
+
 # ---- queues of NServiceBus ----
 
 w queue create "$url" letters --layout nservicebus

@@ -245,6 +245,11 @@ DECLARE -- messages leased for that long; lease NULL: deleted by the caller's tr
   -- As "picked" does it: without `after` those that are due, first or last.
   due_first CONSTANT boolean := coalesce(after, 0) = 0 AND random() < 0.5;
   due_last CONSTANT boolean := coalesce(after, 0) = 0 AND NOT due_first;
+  one CONSTANT text := gen_random_uuid();
+  missing integer := n;  -- messages that it can still return
+  passed integer := 0;   -- those that became dead
+  before integer;
+  alive boolean;
   dies CONSTANT text := 'coalesce(attempts > 0 AND attempts >= CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END, false)';
   kind text;
 BEGIN
@@ -261,7 +266,12 @@ BEGIN
     RAISE 'lease is %, and must be longer than 0', lease USING ERRCODE = 'invalid_parameter_value',
       HINT = 'NULL receives without a lease: your transaction deletes the messages.';
   END IF;
-  RETURN QUERY EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
+  -- Good messages may stand behind those that become dead.  It ends after 1,000 of them, since others wait for
+  -- what an open transaction has changed (a_call_that_makes_messages_dead_returns_those_behind_them).
+  LOOP
+  before := passed;
+  FOR id, message_id, topic, correlation_id, reply_to, headers, body, bytes, attempts, token, created_at, alive IN
+  EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
     SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
       AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
@@ -295,9 +305,21 @@ BEGIN
     ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
-    ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
-  USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@,
-    @readable@, called, due_first, due_last;
+    ', attempts, lease_token, created_at, state <> 4 FROM got
+  UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false FROM picked WHERE NOT readable
+  ORDER BY 1')
+  USING missing, coalesce(after, 0), coalesce(max_attempts, 0), one, @seconds(lease)@,
+    @readable@, called, due_first, due_last
+  LOOP
+    IF alive THEN
+      missing := missing - 1;
+      RETURN NEXT;
+    ELSE
+      passed := passed + 1;
+    END IF;
+  END LOOP;
+  EXIT WHEN passed = before OR passed >= 1000 OR missing <= 0;
+  END LOOP;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
