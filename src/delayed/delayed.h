@@ -7,7 +7,7 @@
 #include <wherry/delayed.h>
 
 #include "base/arena.h"
-#include "base/md5.h"
+#include "base/digest.h"
 #include "base/uuid.h"
 #include "delayed/groups.h"
 #include "store/anchor.h"

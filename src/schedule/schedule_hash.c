@@ -1,5 +1,5 @@
 #include "base/buf.h"
-#include "base/md5.h"
+#include "base/digest.h"
 #include "schedule/schedule.h"
 
 enum { TEXT_MAX = 1024 };

@@ -5,12 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "store/fields.h"
 
 enum {
-	IDS_MAX = 4 * 1024 * 1024,    /* bytes of a list of ids */
-	NAMES_MAX = 512 * 1024 * 1024 /* and of message ids */
+	IDS_MAX = 4 * 1024 * 1024,     /* bytes of a list of ids */
+	NAMES_MAX = 512 * 1024 * 1024, /* and of message ids */
+
+	/* Bytes of a message id that is sent as it is, and of what is sent of a longer one;
+	 * the SQL that compares them has the same numbers. */
+	NAME_SHORT = 128,
+	NAME_BEGINNING = 80,
+	NAME_WIDE = NAME_BEGINNING + WH_SHA256_LEN
 };
 
 wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err)
@@ -75,30 +82,48 @@ static void list_texts(wh_buf *buf, const wh_view *names, size_t n)
 	wh_buf_putc(buf, ']');
 }
 
-static size_t line_up(wh_buf *buf, const wh_view *names, size_t n)
+/* Instead of a long name: its first bytes and its SHA-256.  One long name would make all others as
+ * wide as itself. */
+static bool put_name(wh_buf *buf, wh_view name, size_t width)
 {
-	static const char zeros[64];
+	static const char zeros[NAME_WIDE];
+	char sum[WH_SHA256_LEN + 1];
+	size_t len = name.len;
+
+	if (name.len <= NAME_SHORT) {
+		wh_buf_put(buf, name.ptr, name.len);
+	} else {
+		if (!wh_sha256(name, sum))
+			return false;
+		wh_buf_put(buf, name.ptr, NAME_BEGINNING);
+		wh_buf_put(buf, sum, WH_SHA256_LEN);
+		len = NAME_WIDE;
+	}
+	wh_buf_put(buf, zeros, width - len);
+	return true;
+}
+
+/* Write the names one after the other, each padded with zeros to the same width. */
+static wherry_code line_up(wh_buf *buf, const wh_view *names, size_t n, size_t *out_width,
+			   wherry_error *err)
+{
 	size_t width = 0;
 
 	for (size_t i = 0; i < n; i++)
 		width = names[i].len > width ? names[i].len : width;
-	for (size_t i = 0; i < n; i++) {
-		wh_buf_put(buf, names[i].ptr, names[i].len);
-		for (size_t left = width - names[i].len; left;) {
-			size_t some = left < sizeof(zeros) ? left : sizeof(zeros);
-
-			wh_buf_put(buf, zeros, some);
-			left -= some;
-		}
-	}
-	return width;
+	width = width > NAME_SHORT ? NAME_WIDE : width;
+	for (size_t i = 0; i < n; i++)
+		if (!put_name(buf, names[i], width))
+			return wh_oom(err);
+	*out_width = width;
+	return WHERRY_OK;
 }
 
 wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 			   wh_param out[WH_NAME_PARAMS], wherry_error *err)
 {
+	wherry_code code = WHERRY_OK;
 	size_t width = 0;
-	wherry_code code;
 	wh_view all;
 
 	out[0] = WH_TEXT_PARAM("names", ((wh_view){NULL, 0}));
@@ -111,8 +136,9 @@ wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 	else if (store->db->driver->commits.version)
 		list_names(&store->message_ids, names, n);
 	else
-		width = line_up(&store->message_ids, names, n);
-	code = wh_buf_check(&store->message_ids, err);
+		code = line_up(&store->message_ids, names, n, &width, err);
+	if (code == WHERRY_OK)
+		code = wh_buf_check(&store->message_ids, err);
 	if (code != WHERRY_OK)
 		return code;
 	all = (wh_view){store->message_ids.ptr, store->message_ids.len};

@@ -175,7 +175,8 @@ wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param
 
 /* Set the parameters "names" and "width" to message ids.  Borrowed until the next call.
  * The format of "names" depends on layout and database: a JSON list of texts, a JSON list
- * of hexadecimal texts, or bytes, each padded with zeros to the width. */
+ * of hexadecimal texts, or bytes, each padded with zeros to the width; of a message id of more
+ * than 128 bytes its first 80 and its SHA-256. */
 enum { WH_NAME_PARAMS = 2 };
 wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 			   wh_param out[WH_NAME_PARAMS], wherry_error *err);

@@ -224,6 +224,31 @@ static void what_is_no_message_is_refused(void **state)
 	PQfinish(conn);
 }
 
+/* With the limits of wherry_outbox_enqueue(). */
+static void a_field_that_is_too_long_is_refused(void **state)
+{
+	static const char *const short_names[] = {"message_id", "aggregate_type",
+						  "aggregate_id", "trace_id"};
+	PGconn *conn = connect();
+	char args[100], says[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(short_names) / sizeof(*short_names); i++) {
+		(void)snprintf(args, sizeof(args), "'t', '{}', %s => repeat('x', 256)",
+			       short_names[i]);
+		(void)snprintf(says, sizeof(says), "%s is 256 bytes, the limit is 255",
+			       short_names[i]);
+		refuse(conn, args, "22023", says);
+	}
+	refuse(conn, "repeat('x', 256), '{}'", "22023", "topic is 256 bytes");
+	refuse(conn, "'t', '{}', key => repeat('\u00e4', 513)", "22023",
+	       "key is 1026 bytes, the limit is 1024");
+	refuse(conn, "'t', '{}', headers => json_build_object('a', repeat('x', 262144))",
+	       "22023", "the limit is 262144");
+	assert_true(put(conn, "repeat('x', 255), '{}', key => repeat('x', 1024)") > 0);
+	PQfinish(conn);
+}
+
 /* As whoever calls it. */
 static void it_needs_the_rights_of_an_insert_and_gives_none(void **state)
 {
@@ -414,6 +439,7 @@ int main(void)
 		TEST(a_duplicate_message_id_gives_null_and_the_transaction_goes_on),
 		TEST(what_is_rolled_back_never_was),
 		TEST(what_is_no_message_is_refused),
+		TEST(a_field_that_is_too_long_is_refused),
 		TEST(it_needs_the_rights_of_an_insert_and_gives_none),
 		TEST(outboxes_of_its_schema_are_named),
 		TEST(transactions_that_lock_a_key_commit_in_id_order),

@@ -69,6 +69,7 @@ static const char *const except[] = {
 	"an_infinite_time_stops_nothing",
 	"a_row_whose_id_is_not_above_zero_dies_alone",
 	"a_long_key_that_does_not_compress_is_delivered_in_order",
+	"a_long_message_id_is_acknowledged_with_the_others",
 	"a_row_that_cannot_be_written_holds_up_no_other",
 	"a_failure_beside_a_row_that_cannot_be_written_is_recorded",
 	"a_suspect_beside_a_row_that_cannot_be_written_lives",

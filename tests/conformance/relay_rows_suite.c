@@ -331,6 +331,31 @@ static void a_long_key_that_does_not_compress_is_delivered_in_order(void **state
 	each_engine(*state, long_key);
 }
 
+/* lz4 makes a text a 255th as long, so that it fits into the index of message ids.  On SQL Server
+ * a message id has at most 255 characters. */
+static void long_message_id(relay_fixture *f)
+{
+	run_on(f,
+	       "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < "
+	       "1000) INSERT INTO outbox(message_id, topic, payload) SELECT CASE n WHEN 7 "
+	       "THEN printf('%.*c', 600000, 'i') ELSE 'm' || n END, 't', '{}' FROM c",
+	       "SET default_toast_compression = 'lz4'; "
+	       "INSERT INTO outbox(message_id, topic, payload) SELECT CASE n WHEN 7 "
+	       "THEN repeat('i', 600000) ELSE 'm' || n END, 't', '{}' "
+	       "FROM generate_series(1, 1000) AS n; RESET default_toast_compression",
+	       "INSERT INTO outbox(message_id, topic, payload) SELECT CASE value WHEN 7 "
+	       "THEN REPLICATE(N'i', 255) ELSE CONCAT('m', value) END, 't', '{}' "
+	       "FROM GENERATE_SERIES(1, 1000)");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1000);
+	assert_int_equal(relay_delivered(f), 1000);
+}
+
+static void a_long_message_id_is_acknowledged_with_the_others(void **state)
+{
+	each_engine(*state, long_message_id);
+}
+
 /* No change of the row with id 3 is written. */
 static void refuse_the_third(relay_fixture *f)
 {
@@ -577,6 +602,7 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(an_infinite_time_stops_nothing, RELAY_LEASE),
 	RELAY_TEST(a_row_whose_id_is_not_above_zero_dies_alone, RELAY_LEASE),
 	RELAY_TEST(a_row_inserted_below_the_cursor_is_delivered, RELAY_LEASE),
+	RELAY_TEST(a_long_message_id_is_acknowledged_with_the_others, RELAY_LEASE),
 	RELAY_TEST(a_long_key_that_does_not_compress_is_delivered_in_order, RELAY_LEASE),
 	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_LEASE),
 	RELAY_TEST(a_failure_beside_a_row_that_cannot_be_written_is_recorded,

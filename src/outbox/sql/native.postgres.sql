@@ -258,6 +258,20 @@ BEGIN
   aggregate_id := coalesce(aggregate_id, '');
   key := CASE WHEN key OPERATOR(pg_catalog.<>) '' THEN key END;
   message_id := CASE WHEN message_id OPERATOR(pg_catalog.<>) '' THEN message_id END;
+  IF greatest(pg_catalog.octet_length(topic), pg_catalog.octet_length(message_id),
+       pg_catalog.octet_length(aggregate_type), pg_catalog.octet_length(aggregate_id),
+       pg_catalog.octet_length(trace_id)) OPERATOR(pg_catalog.>) 255
+     OR pg_catalog.octet_length(key) OPERATOR(pg_catalog.>) 1024
+     OR pg_catalog.octet_length(headers::text) OPERATOR(pg_catalog.>) 262144 THEN
+    RAISE '%%', (SELECT pg_catalog.format('%%s is %%s bytes, the limit is %%s', f.name,
+                   pg_catalog.octet_length(f.value), f.most)
+      FROM (VALUES ('topic', topic, 255), ('message_id', message_id, 255),
+        ('aggregate_type', aggregate_type, 255), ('aggregate_id', aggregate_id, 255),
+        ('trace_id', trace_id, 255), ('key', key, 1024),
+        ('headers', headers::text, 262144)) AS f(name, value, most)
+      WHERE pg_catalog.octet_length(f.value) OPERATOR(pg_catalog.>) f.most LIMIT 1)
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   SELECT atttypid::pg_catalog.regtype::text INTO kind FROM pg_catalog.pg_attribute
   WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(box)::pg_catalog.oid
     AND attname OPERATOR(pg_catalog.=) 'payload' AND NOT attisdropped;
@@ -633,9 +647,15 @@ SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
        (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
+-- part: short_name
+-- As wh_store_names() sends it: of a long message id the first bytes and the SHA-256
+-- (a_long_message_id_is_acknowledged_with_the_others).  Only a width above 128 says that any is long.
+CASE WHEN :width::integer <= 128 OR length(textsend(message_id)) <= 128 THEN textsend(message_id)
+     ELSE substr(textsend(message_id), 1, 80) || encode(sha256(textsend(message_id)), 'hex')::bytea END
+
 -- part: named_in_list
 -- The ids are in ascending order.
-(:names::bytea IS NULL OR textsend(message_id) = btrim(
+(:names::bytea IS NULL OR {short_name} = btrim(
    substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
           :width::integer), decode('00', 'hex')))
 
@@ -776,7 +796,7 @@ SELECT greatest(
 -- by its message id as well (what_took_the_id_of_a_message_in_flight_is_delivered).  The names
 -- stand one after the other, each as wide as the longest: so a row finds its own without a
 -- search, and no index of message ids fits.
-(:names::bytea IS NULL OR textsend(message_id) = btrim(
+(:names::bytea IS NULL OR {short_name} = btrim(
    substr(:names::bytea, (id - :first)::integer * :width::integer + 1, :width::integer),
    decode('00', 'hex')))
 

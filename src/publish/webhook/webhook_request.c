@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "publish/webhook/cloudevent.h"
 #include "publish/parts.h"
@@ -262,7 +263,7 @@ static bool encode_id(const char *id, char out[ID_MAX])
 	if (!*at && n && strncmp(id, hashed, sizeof(hashed) - 1) != 0)
 		return true;
 	memcpy(out, hashed, sizeof(hashed));
-	return wh_sha256_hex(id, out + sizeof(hashed) - 1);
+	return wh_sha256(wh_view_of(id), out + sizeof(hashed) - 1);
 }
 
 /* Write the id of the request.  A replayed message gets a different id, since it is not a

@@ -155,15 +155,3 @@ bool wh_signer_sign(const wh_signer *signer, const char *id, int64_t unix_s,
 	}
 	return true;
 }
-
-bool wh_sha256_hex(const char *text, char out[65])
-{
-	unsigned char hash[EVP_MAX_MD_SIZE];
-	unsigned n = 0;
-
-	if (!EVP_Digest(text, strlen(text), hash, &n, EVP_sha256(), NULL) || n != 32)
-		return false;
-	for (size_t i = 0; i < 32; i++)
-		(void)snprintf(out + 2 * i, 3, "%02x", (unsigned)hash[i]);
-	return true;
-}

@@ -23,7 +23,4 @@ void wh_signer_free(wh_signer *signer);
 bool wh_signer_sign(const wh_signer *signer, const char *id, int64_t unix_s,
 		    const void *body, size_t len, wh_buf *out);
 
-/* The SHA-256 of text as 64 hexadecimal digits.  False: no memory. */
-bool wh_sha256_hex(const char *text, char out[65]);
-
 #endif

@@ -1,6 +1,6 @@
 #include "wherry_test.h"
 
-#include "base/md5.h"
+#include "base/digest.h"
 
 static void is(const char *text, const char *sum)
 {
@@ -29,12 +29,24 @@ static void the_names_of_the_jvm_library_come_out(void **state)
 	   "ac4a97d66f972bdaad77be2731bb7c2a");
 }
 
+static void the_examples_of_the_standard_come_out(void **state)
+{
+	char out[WH_SHA256_LEN + 1];
+
+	(void)state;
+	/* FIPS 180-2, B.1 */
+	assert_true(wh_sha256(wh_view_of("abc"), out));
+	assert_string_equal(out, "ba7816bf8f01cfea414140de5dae2223"
+				 "b00361a396177a9cb410ff61f20015ad");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_examples_of_the_rfc_come_out),
+		cmocka_unit_test(the_examples_of_the_standard_come_out),
 		cmocka_unit_test(the_names_of_the_jvm_library_come_out),
 	};
 
-	return cmocka_run_group_tests_name("md5", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }
