@@ -87,6 +87,11 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 			return wh_oom(err);
 	}
 	e = wh_window_add(&r->window, &trimmed);
+	if (e && poison && !r->engine->writes_rows &&
+	    !wh_window_keep(&r->window, e, row)) {
+		wh_window_drop(&r->window, e);
+		e = NULL;
+	}
 	if (!e) {
 		if (key)
 			wh_keys_drop(&r->keys, key);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void wh_list_append(wh_list *list, wh_entry *e)
 {
 	e->next = NULL;
@@ -217,6 +219,62 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 	e->bucket_next = w->buckets[bucket_of(w, row->id)];
 	w->buckets[bucket_of(w, row->id)] = e;
 	return e;
+}
+
+/* A copy of a text in which bytes that are not UTF-8, or NUL, are written as \xHH. */
+static const char *escape(wh_arena *arena, wh_view view, bool *failed)
+{
+	static const char digits[] = "0123456789abcdef";
+	char *out, *at;
+
+	if (!view.len ||
+	    (wh_utf8_valid(view.ptr, view.len) && !memchr(view.ptr, 0, view.len)))
+		return copy(arena, view, failed);
+	out = at =
+		view.len < SIZE_MAX / 4 ? wh_arena_alloc(arena, 4 * view.len + 1) : NULL;
+	*failed |= !out;
+	for (size_t i = 0, n; out && i < view.len; i += n) {
+		n = view.ptr[i] ? wh_utf8_len(view.ptr + i, view.len - i) : 0;
+		for (size_t j = 0; j < n; j++)
+			*at++ = view.ptr[i + j];
+		if (!n) {
+			*at++ = '\\';
+			*at++ = 'x';
+			*at++ = digits[(unsigned char)view.ptr[i] >> 4];
+			*at++ = digits[view.ptr[i] & 15];
+			n = 1;
+		}
+	}
+	if (out)
+		*at = 0;
+	return out;
+}
+
+bool wh_window_keep(wh_window *w, wh_entry *e, const wh_open_row *row)
+{
+	wh_arena *arena = &e->batch->arena;
+	size_t before = arena->used;
+	wherry_message *whole = wh_arena_alloc(arena, sizeof(*whole));
+	wh_view body = wh_open_body(row);
+	bool failed = !whole;
+
+	if (whole) {
+		*whole = e->msg;
+		whole->message_id = escape(arena, row->message_id, &failed);
+		whole->topic = escape(arena, row->topic, &failed);
+		whole->aggregate_type = escape(arena, row->aggregate_type, &failed);
+		whole->aggregate_id = escape(arena, row->aggregate_id, &failed);
+		whole->key = row->key.len ? escape(arena, row->key, &failed) : NULL;
+		whole->headers = escape(arena, row->headers, &failed);
+		whole->trace_id = escape(arena, row->trace_id, &failed);
+		if (!e->msg.body)
+			whole->body = copy(arena, body, &failed);
+		whole->body_len = body.len;
+		failed |= row->row && wh_row_check(row->row, NULL) != WHERRY_OK;
+	}
+	count_bytes(w, e->batch, before);
+	e->whole = failed ? NULL : whole;
+	return !failed;
 }
 
 void *wh_window_alloc(wh_window *w, wh_entry *e, size_t n)

@@ -53,6 +53,9 @@ typedef struct wh_entry {
 	const wherry_message *dead_letter;
 	/* Why it cannot be submitted and must die; NULL: it can be submitted. */
 	const char *poison;
+	/* All of a message that cannot be submitted, if no row keeps it; else NULL: msg lacks its
+	 * body, and texts that are too long or not UTF-8.  In the batch's memory. */
+	const wherry_message *whole;
 	bool tried;   /* Its attempt was recorded in its row before it was submitted. */
 	bool untried; /* The attempt does not count: a recorded one is taken back. */
 	bool probe;   /* It was submitted to see whether the destination is up again. */
@@ -106,6 +109,9 @@ wherry_code wh_window_begin(wh_window *w, wherry_error *err);
 /* The same for rows that were in memory before. */
 wherry_code wh_window_begin_again(wh_window *w, wherry_error *err);
 void wh_window_end(wh_window *w);
+
+/* Keep all of the row in e->whole; texts that are not UTF-8 are escaped.  False: out of memory. */
+bool wh_window_keep(wh_window *w, wh_entry *e, const wh_open_row *row);
 
 /* Copy a row into the open batch; NULL: out of memory. */
 wh_entry *wh_window_add(wh_window *w, const wh_open_row *row);

@@ -196,7 +196,83 @@ static void a_message_that_is_only_streamed_cannot_be_discarded(void **state)
 	wherry_outbox_close(box);
 }
 
+/* A producer deletes the row in the transaction that writes it, so the stream has its only copy.
+ * Each is one that a relay refuses before it has all of it, or that its index cannot hold. */
+static void a_message_that_dies_unread_is_kept_whole(void **state)
+{
+	static const struct {
+		const char *values; /* aggregatetype, aggregateid, type, payload */
+		const char *kept;   /* what must be true in wherry_dead */
+	} cases[] = {
+		{"'order', 'k', 'Gone', to_jsonb(repeat('y', 2000000))",
+		 "octet_length(payload) = 2000002 AND partition_key IS NULL AND "
+		 "aggregate_id = 'k'"},
+		{"repeat('o', 1100000), 'k', 'Gone', '{}'",
+		 "octet_length(aggregate_type) = 1100000 AND payload = '{}'"},
+		{"'order', repeat('k', 1100000), 'Gone', '{}'",
+		 "octet_length(aggregate_id) = 1100000 AND payload = '{}'"},
+		/* Its topic can be sent, though it is long, and is made as that of others is. */
+		{"repeat('o', 100000), 'k', 'Gone', to_jsonb(repeat('y', 2000000))",
+		 "topic = 'outbox.event.' || repeat('o', 100000)"},
+		{"'order', 'k', repeat('g', 1100000), '{}'",
+		 "octet_length(headers) = 1100000 AND payload = '{}'"},
+	};
+	enum { N = sizeof(cases) / sizeof(*cases) };
+	relay_fixture *f = *state;
+	char sql[400];
+
+	debezium(f);
+	relay_set(f, "outbox.body_max", "1MB");
+	relay_sql(f,
+		  "ALTER TABLE deb ALTER aggregatetype TYPE text, ALTER aggregateid TYPE "
+		  "text, ALTER type TYPE text");
+	relay_stream(f, &f->a);
+	for (int64_t i = 0; i < N; i++) {
+		(void)snprintf(sql, sizeof(sql),
+			       "BEGIN; INSERT INTO deb VALUES ("
+			       "'00000000-0000-0000-0000-00000000000%lld', %s); "
+			       "DELETE FROM deb; COMMIT",
+			       (long long)i, cases[i].values);
+		relay_sql(f, sql);
+	}
+	relay_sql(f, EVENT(9, "9"));
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM wherry_dead") == N);
+	for (int64_t i = 0; i < N; i++) {
+		(void)snprintf(
+			sql, sizeof(sql),
+			"SELECT count(*) FROM wherry_dead WHERE message_id LIKE '%%%lld' "
+			"AND %s",
+			(long long)i, cases[i].kept);
+		if (relay_number(f, sql) != 1)
+			fail_msg("%s", cases[i].values);
+	}
+}
+
+/* The primary key of wherry_dead could not hold it where lz4 did in the table's. */
+static void a_long_message_id_can_die(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.on_done", "keep");
+	relay_set(f, "outbox.table", "j");
+	relay_set(f, "outbox.body_max", "1KB");
+	WHERRY_PASS(wherry_outbox_init(f->other, "j", NULL, &err));
+	relay_stream(f, &f->a);
+	relay_sql(f, "BEGIN; SET LOCAL default_toast_compression = 'lz4'; INSERT INTO "
+		     "j(message_id, topic, payload) VALUES (repeat('i', 600000), 't', "
+		     "to_json(repeat('y', 2000))), ('b', 't', '{}'); COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM wherry_dead WHERE "
+				    "octet_length(message_id) = 600000 AND "
+				    "octet_length(payload) = 2002") == 1);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_message_that_dies_unread_is_kept_whole, 0),
+	RELAY_TEST(a_long_message_id_can_die, 0),
 	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
 	RELAY_TEST(a_message_that_is_only_streamed_cannot_be_discarded, 0),
 	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),

@@ -109,6 +109,12 @@ END $$;
 SELECT count(*) FROM pg_class
 WHERE oid IN (to_regclass({'wherry_stream}), to_regclass({'wherry_dead}));
 
+-- part: dead_name
+-- A B-tree holds no text of more than 2,704 bytes (a_long_message_id_can_die).
+(CASE WHEN octet_length(message_id) <= 1000 THEN message_id
+      ELSE '~' || hashtextextended(message_id, 1::bigint)::text
+           || hashtextextended(message_id, 2::bigint)::text END)
+
 -- name: tables
 -- For relays that mark nothing: how far they have delivered, and what died.
 CREATE TABLE IF NOT EXISTS {wherry_stream}(
@@ -133,9 +139,9 @@ CREATE TABLE IF NOT EXISTS {wherry_dead}(
   attempts       integer NOT NULL,
   last_error     text,
   created_at     timestamptz NOT NULL,
-  died_at        timestamptz NOT NULL,
-  PRIMARY KEY (outbox, message_id)
+  died_at        timestamptz NOT NULL
 );
+CREATE UNIQUE INDEX IF NOT EXISTS wherry_dead_name ON {wherry_dead}(outbox, {dead_name});
 
 -- name: stored-position
 SELECT position, slot, tries, coalesce(suspect, '') FROM {wherry_stream}
@@ -177,7 +183,7 @@ INSERT INTO {wherry_dead} AS d (outbox, message_id, topic, aggregate_type, aggre
 VALUES (:name, :message_id::text, :topic::text, :aggregate_type::text, :aggregate_id::text,
         :key::text, :headers::text, :trace_id::text, :payload::bytea, :attempts::integer,
         :error::text, to_timestamp(:created::bigint::float8 / 1000::float8), clock_timestamp())
-ON CONFLICT (outbox, message_id) DO UPDATE SET attempts = excluded.attempts,
+ON CONFLICT (outbox, {dead_name}) DO UPDATE SET attempts = excluded.attempts,
   last_error = excluded.last_error, died_at = excluded.died_at;
 
 -- name: end-reader

@@ -13,7 +13,8 @@
 enum {
 	LOOK_US = 10 * 1000000,
 	QUIET_LOOK_US = 60 * 1000000,
-	ROUTED_MOST = 64 * 1024,
+	/* A topic and headers of texts within their limit, which JSON makes 6 times as long. */
+	ROUTED_MOST = 8 * WH_TEXT_MOST,
 	CONFIRM_US = 100000,     /* Engine stream: rows show what is delivered. */
 	CONFIRM_KEEP_US = 10000, /* Engine unmarked: only the position does. */
 };

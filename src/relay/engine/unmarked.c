@@ -3,7 +3,8 @@
  * position says how far it is delivered.
  *
  * A failed message waits in memory, and so do later messages of its key.  A dead message
- * is written to wherry_dead before the position moves past it.
+ * is written to wherry_dead before the position moves past it, whole, even if it could not be
+ * submitted: the stream may have its only copy.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,6 +48,8 @@ static void route(wherry_relay *r, wh_open_row *row)
 	wh_buf *text = &wh_streaming_of(r)->routed;
 	size_t at;
 
+	if (row->topic.len > WH_TEXT_MOST || row->headers.len > WH_TEXT_MOST)
+		return; /* It dies, and is kept as it is. */
 	wh_buf_reset(text);
 	while ((mark = strstr(topic, "{}"))) {
 		wh_buf_put(text, topic, (size_t)(mark - topic));
@@ -58,8 +61,10 @@ static void route(wherry_relay *r, wh_open_row *row)
 	wh_buf_puts(text, "{\"type\":");
 	wh_buf_json(text, row->headers.ptr ? row->headers.ptr : "", row->headers.len);
 	wh_buf_putc(text, '}');
-	if (text->failed)
+	if (text->failed) {
+		row->unreadable = "its topic and headers are too long together";
 		return;
+	}
 	row->topic = (wh_view){text->ptr, at};
 	row->headers = (wh_view){text->ptr + at, text->len - at};
 }
@@ -138,7 +143,8 @@ static size_t gather_dead(wherry_relay *r)
 
 	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
 		if (e->fate == WH_FATE_DEAD)
-			f->dead[n++] = (wh_dead){&e->msg, e->error ? e->error : ""};
+			f->dead[n++] = (wh_dead){e->whole ? e->whole : &e->msg,
+						 e->error ? e->error : ""};
 	return n;
 }
 
