@@ -8,6 +8,7 @@
 #include "cron/cron.h"
 #include "delayed/delayed.h"
 #include "outbox/outbox.h"
+#include "outbox/stream.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
 #include "store/grants.h"
@@ -287,6 +288,151 @@ static void functions_tell_an_ordinary_role_what_is_missing(void **state)
 	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
 }
 
+/* ---- rows of tables that all tables of a schema share ---- */
+
+/* Each shared table, the column that names the table of a row, and values for a new row of 'X'. */
+static const struct {
+	const char *table, *names, *insert;
+} shared[] = {
+	{"wherry_lease", "outbox",
+	 "(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects) VALUES ('X', 7, 'stream', "
+	 "'bee', 9, 'infinity', 0, 0, 0, 0)"},
+	{"wherry_outbox", "name", "(name, paused_at) VALUES ('X', 'infinity')"},
+	{"wherry_stream", "outbox",
+	 "(outbox, slot, position, epoch, written_at) VALUES ('X', 'bee', 1, 1, now())"},
+	{"wherry_dead", "outbox",
+	 "(outbox, message_id, topic, aggregate_type, aggregate_id, headers, payload, attempts, created_at, died_at) VALUES "
+	 "('X', 'bee', '', '', '', '{}', '', 1, now(), now())"},
+	{"wherry_subscription", "queue", "(topic, queue) VALUES ('bee', 'X')"},
+};
+
+enum { SHARED = sizeof(shared) / sizeof(*shared) };
+
+/* Rows of all tables in the shared ones, as if relays were at work. */
+static void fill_shared(PGconn *conn)
+{
+	static const char sql[] =
+		"INSERT INTO wherry_outbox (name) SELECT name FROM wherry_schema ON CONFLICT DO NOTHING; "
+		"INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, "
+		"suspects) SELECT name, 0, 'exclusive', 'relay', 5, now() + interval '30 s', 0, 0, 1, 0 FROM wherry_schema; "
+		"INSERT INTO wherry_stream (outbox, slot, position, epoch, written_at) SELECT name, 's', 5, 5, now() "
+		"FROM wherry_schema; INSERT INTO wherry_dead (outbox, message_id, topic, aggregate_type, aggregate_id, "
+		"headers, payload, attempts, created_at, died_at) SELECT name, 'm', 't', '', '', '{}', '', 1, now(), now() FROM "
+		"wherry_schema; INSERT INTO wherry_subscription SELECT 't', name FROM wherry_schema";
+
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+}
+
+/* A digest of the rows of other tables than this one. */
+static void others(PGconn *conn, const char *own, char out[40])
+{
+	wh_buf sql = WH_BUF_INIT(ROOM);
+
+	wh_buf_puts(&sql, "SELECT md5(concat(");
+	for (int i = 0; i < SHARED; i++)
+		wh_buf_printf(&sql,
+			      "%s(SELECT string_agg(r::text, ',' ORDER BY r::text) FROM %s "
+			      "AS r WHERE %s <> '%s')",
+			      i ? ", " : "", shared[i].table, shared[i].names, own);
+	wh_buf_puts(&sql, "))");
+	assert_true(postgres_exec(conn, wh_buf_str(&sql), out, 40));
+	wh_buf_clear(&sql);
+}
+
+/* Run SQL as the role.  Being denied is not an error here. */
+static void try_sql(PGconn *conn, const char *sql)
+{
+	PQclear(PQexec(conn, sql));
+}
+
+static void insert_as(PGconn *conn, int table, const char *name)
+{
+	const char *at = strstr(shared[table].insert, "'X'");
+	char sql[700];
+
+	(void)snprintf(sql, sizeof(sql), "INSERT INTO %s %.*s'%s'%s", shared[table].table,
+		       (int)(at - shared[table].insert), shared[table].insert, name,
+		       at + 3);
+	try_sql(conn, sql);
+}
+
+/* Write rows of other tables with every right that the role has; how many columns it may write. */
+static int attack(PGconn *conn, int table, const char *own, const char *other)
+{
+	static const char columns_of[] =
+		"SELECT attname, CASE atttypid::regtype::text WHEN 'text' THEN '''x''' WHEN 'bytea' THEN '''x''' "
+		"WHEN 'timestamp with time zone' THEN '''infinity''' WHEN 'integer' THEN '2147483647' ELSE "
+		"'9223372036854775807' END FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 "
+		"AND has_column_privilege('bee', attrelid, attnum, 'UPDATE')";
+	const char *const params[] = {shared[table].table};
+	PGresult *columns = PQexecParams(conn, columns_of, 1, NULL, params, NULL, NULL, 0);
+	const char *names = shared[table].names;
+	int n = PQntuples(columns);
+	char sql[400];
+
+	assert_int_equal(PQresultStatus(columns), PGRES_TUPLES_OK);
+	assert_true(postgres_exec(conn, "SET ROLE bee", NULL, 0));
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(sql, sizeof(sql), "UPDATE %s SET %s = %s WHERE %s <> '%s'",
+			       shared[table].table, PQgetvalue(columns, i, 0),
+			       PQgetvalue(columns, i, 1), names, own);
+		try_sql(conn, sql);
+	}
+	/* A row of its own becomes one of another table. */
+	(void)snprintf(sql, sizeof(sql), "UPDATE %s SET %s = 'nowhere' WHERE %s = '%s'",
+		       shared[table].table, names, names, own);
+	try_sql(conn, sql);
+	insert_as(conn, table, other);
+	insert_as(conn, table, "nowhere");
+	(void)snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE %s <> '%s'",
+		       shared[table].table, names, own);
+	try_sql(conn, sql);
+	assert_true(postgres_exec(conn, "RESET ROLE", NULL, 0));
+	PQclear(columns);
+	return n;
+}
+
+static void a_role_writes_no_row_of_another_table(void **state)
+{
+	wherry_db *db = enter(create_role);
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGconn *conn = PQconnectdb(postgres_here.url);
+	wherry_outbox *box = NULL;
+	wh_wal *wal = NULL;
+	int changed = 0, may = 0;
+
+	(void)state;
+	WHERRY_PASS(wherry_outbox_open(db, "box_a", &box, &err));
+	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	WHERRY_PASS(wh_wal_tables(wal, &err));
+	fill_shared(conn);
+	for (size_t i = 0; i < N; i++) {
+		const char *own = kinds[i].table, *other = kinds[i ? 0 : 1].table;
+		char before[40], after[40];
+
+		grant(db, i, kinds[i].kind);
+		others(conn, own, before);
+		for (int t = 0; t < SHARED; t++) {
+			may += attack(conn, t, own, other);
+			others(conn, own, after);
+			if (strcmp(before, after) == 0)
+				continue;
+			print_error("%s of %s wrote rows of others in %s\n",
+				    kinds[i].kind, own, shared[t].table);
+			changed++;
+			memcpy(before, after, sizeof(before));
+		}
+		revoke_all(conn);
+	}
+	print_message("# %d columns of shared tables may be written\n", may);
+	assert_int_equal(changed, 0);
+	assert_true(may > 50); /* or this test tries nothing */
+	wh_wal_close(wal);
+	wherry_outbox_close(box);
+	PQfinish(conn);
+	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -294,6 +440,7 @@ int main(void)
 		cmocka_unit_test(a_grant_replaces_the_one_before_on_its_table),
 		cmocka_unit_test(who_is_granted_a_table_may_call_its_functions),
 		cmocka_unit_test(functions_tell_an_ordinary_role_what_is_missing),
+		cmocka_unit_test(a_role_writes_no_row_of_another_table),
 	};
 
 	if (!postgres_start())

@@ -13,7 +13,7 @@ coalesce(:now::bigint, pg_catalog.floor(extract(epoch FROM pg_catalog.statement_
 
 -- name: migrate-1
 {own_tables}
-{own_wakes}
+{own_triggers}
 CREATE TABLE IF NOT EXISTS {table}(
   target   text COLLATE "C" NOT NULL CHECK (octet_length(target) <= 200),
   name     text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 100),

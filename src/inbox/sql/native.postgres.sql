@@ -68,7 +68,7 @@ END $do$;
 
 -- name: migrate-1
 {own_tables}
-{own_wakes}
+{own_triggers}
 CREATE TABLE IF NOT EXISTS {table}(
   consumer    text COLLATE "C" NOT NULL DEFAULT '' CHECK (octet_length(consumer) <= 255),
   message_id  text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 1024),

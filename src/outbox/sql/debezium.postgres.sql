@@ -20,7 +20,7 @@ SELECT {'table}::regclass::oid::bigint;
 
 -- name: migrate-1
 {own_tables}
-{own_wakes}
+{own_triggers}
 CREATE TABLE IF NOT EXISTS {table}(
   id            uuid NOT NULL PRIMARY KEY,
   aggregatetype varchar(255) NOT NULL,

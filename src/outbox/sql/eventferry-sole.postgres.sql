@@ -23,7 +23,7 @@ coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3) ORDER BY id DESC LIMI
 -- name: migrate-1
 {eventferry_table}
 {own_tables}
-{own_wakes}
+{own_triggers}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: schema-version

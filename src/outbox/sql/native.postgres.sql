@@ -221,7 +221,7 @@ CREATE TRIGGER {bare_wake_changed} AFTER UPDATE OR DELETE ON {table}
           NOT IN ('on', {'table}::regclass::oid::text)
         AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
-{own_wakes}
+{own_triggers}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 {missing_function}
@@ -479,9 +479,9 @@ SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, 1, 
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner, mask = -1,
-  epoch = s.epoch + CASE
-    WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
-    THEN 1 ELSE 0 END,
+  epoch = CASE
+    WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint) OR s.epoch <= 0
+    THEN {next_epoch:s} ELSE s.epoch END,
   win = 1, {reported},
   process = CASE WHEN s.members = excluded.members THEN excluded.process ELSE '' END,
   members = CASE

@@ -142,17 +142,24 @@ CREATE TABLE IF NOT EXISTS {wherry_dead}(
   died_at        timestamptz NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS wherry_dead_name ON {wherry_dead}(outbox, {dead_name});
+DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_stream};
+CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_stream}
+  FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
+DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_dead};
+CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_dead}
+  FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
 
 -- name: stored-position
-SELECT position, slot, tries, coalesce(suspect, '') FROM {wherry_stream}
+SELECT position, slot, least(greatest(tries, 0), 1000000), coalesce(suspect, '') FROM {wherry_stream}
 WHERE outbox = :name;
 
 -- name: left
 -- How long ago a relay that marks nothing was there: it wrote its position at the end, or its
 -- lease expired.  No row: rows are marked.
-SELECT greatest((extract(epoch FROM clock_timestamp() - greatest(p.written_at,
+SELECT greatest((extract(epoch FROM clock_timestamp() - least(clock_timestamp(), greatest(p.written_at,
   (SELECT max(l.expires_at) FROM {wherry_lease} AS l
-   WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000.0)::bigint, 0)
+   WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()), '1970-01-01 00:00:00+00'::timestamptz)))
+   * 1000000.0)::bigint, 0)
 FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
 -- name: write-position

@@ -49,11 +49,11 @@ SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0
   :window::bigint, 0, :process::text, 'leading', {now}, :destination::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
-  engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
+  engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch:s},
   expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1, {taken},
-  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
-  suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
-                  ELSE least(s.win << least(s.unclean - 1, 16), 1000000) END
+  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
+  suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0
+                  ELSE least({in_flight:s} << least({unclean_ends:s} - 1, 16), 1000000) END
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
@@ -110,9 +110,9 @@ SELECT 1 FROM {wherry_lease} WHERE :shared::bigint <> 0 AND outbox = :name AND n
   AND epoch = :epoch;
 
 -- name: raise-control-version
-UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
+UPDATE {wherry_outbox} AS s SET control_version = {next_control:s} WHERE name = :name;
 
 -- name: pause
-UPDATE {wherry_outbox} SET control_version = control_version + 1,
+UPDATE {wherry_outbox} AS s SET control_version = {next_control:s},
   paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(paused_at, {now}) END
 WHERE name = :name;

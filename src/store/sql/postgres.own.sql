@@ -3,7 +3,7 @@
 
 -- part: functions
 -- All that any model makes.
-ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
@@ -85,7 +85,58 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
   PRIMARY KEY (outbox, number)
 ) WITH (fillfactor = 50);         -- renewed in place
 
--- part: own_wakes
+-- part: own_triggers
+-- Each row of a table that all tables of a schema share names one of them.  A role writes the rows of those tables
+-- whose rows it may delete, as relays, receivers and operators may; a sender may not
+-- (a_role_writes_no_row_of_another_table).  Of tables of other programs, to which `--grant` gives no rights, it may
+-- read rows: a relay that streams needs no more.  Who has the rights of the owner may do all.
+CREATE OR REPLACE FUNCTION {wherry_own_row}() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  names text[];
+  called text;
+  place oid;
+  named oid;
+  listed regclass;
+  is_listed boolean;
+BEGIN
+  IF TG_ARGV[0] = 'outbox' THEN
+    names := ARRAY[old.outbox, new.outbox];
+  ELSIF TG_ARGV[0] = 'queue' THEN
+    names := ARRAY[old.queue, new.queue];
+  ELSE
+    names := ARRAY[old.name, new.name];
+  END IF;
+  SELECT relnamespace INTO place FROM pg_class
+  WHERE oid = TG_RELID AND NOT pg_has_role(current_user, relowner, 'USAGE');
+  FOREACH called IN ARRAY names LOOP
+    CONTINUE WHEN place IS NULL OR called IS NULL;
+    named := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = called::name AND relname::text = called);
+    -- A queue that shares its table is called TABLE:KIND.
+    IF named IS NULL AND left(right(called, 33), 1) = ':' THEN
+      called := left(called, -33);
+      named := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = called::name AND relname::text = called);
+    END IF;
+    CONTINUE WHEN has_table_privilege(named, 'DELETE');
+    listed := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = 'wherry_schema');
+    is_listed := false;
+    IF has_table_privilege(listed, 'SELECT') THEN
+      EXECUTE format('SELECT EXISTS (SELECT 1 FROM %s AS s WHERE s.name = $1)', listed) INTO is_listed USING called;
+    END IF;
+    IF named IS NULL OR is_listed OR NOT has_any_column_privilege(named, 'SELECT') THEN
+      RAISE 'permission denied for the row of % in table %', quote_literal(called), TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege',
+        HINT = 'Only a role that may delete rows of a table may write the rows that Wherry keeps for it.';
+    END IF;
+  END LOOP;
+  RETURN CASE WHEN TG_OP = 'DELETE' THEN old ELSE new END;
+END $$;
+DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_outbox};
+CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_outbox}
+  FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('name');
+DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_lease};
+CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_lease}
+  FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
 -- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.  A
 -- queue that shares its table is called TABLE:KIND, with 33 characters behind the table's name.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -104,13 +155,41 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
+-- part: ends_in
+-- Milliseconds until a lease ends.  Infinite times cannot be subtracted, so a lease ends within 100 years.  No
+-- value of a column may stop a relay (no_value_in_a_lease_that_ended_stops_the_next_relay).
+ceil(extract(epoch FROM least(greatest({.}expires_at, '1970-01-01 00:00:00+00'::timestamptz),
+  statement_timestamp() + interval '100 years') - statement_timestamp()) * 1000.0)::bigint
+
+-- part: past
+-- How many milliseconds ago; NULL for a time that no relay writes.
+CASE WHEN {.}at >= '1970-01-01 00:00:00+00'::timestamptz AND {.}at < '10000-01-01 00:00:00+00'::timestamptz
+     THEN floor(extract(epoch FROM statement_timestamp() - {.}at) * 1000.0)::bigint END
+
+-- part: reports
+-- What leases say.
+SELECT owner, {ends_in}, epoch, engine, process, state, {past:s}, destination, delivered, {past:d}, error, {past:e}
+FROM {wherry_lease}, LATERAL (SELECT state_since) AS s(at), LATERAL (SELECT delivered_at) AS d(at),
+  LATERAL (SELECT error_at) AS e(at)
+
+-- part: next_epoch
+-- A number that has no value near an end of its range.
+CASE WHEN {.}epoch >= 0 AND {.}epoch < 4611686018427387904 THEN {.}epoch + 1::bigint ELSE 1::bigint END
+
+-- part: next_control
+CASE WHEN {.}control_version < 9223372036854775807 THEN {.}control_version + 1::bigint ELSE 0::bigint END
+
+-- part: unclean_ends
+-- In a row.
+least(greatest({.}unclean, 0), 1000000)
+
+-- part: in_flight
+-- Messages that the last holder may have had in flight.
+least(greatest({.}win, 0::bigint), 1000000::bigint)
+
 -- part: holder
 -- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
-SELECT owner, ceil(extract(epoch FROM expires_at - statement_timestamp()) * 1000.0)::bigint, epoch, engine,
-  process, state, floor(extract(epoch FROM statement_timestamp() - state_since) * 1000.0)::bigint,
-  destination, delivered, floor(extract(epoch FROM statement_timestamp() - delivered_at) * 1000.0)::bigint,
-  error, floor(extract(epoch FROM statement_timestamp() - error_at) * 1000.0)::bigint
-FROM {wherry_lease}
+{reports}
 WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 

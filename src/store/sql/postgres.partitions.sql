@@ -37,14 +37,14 @@ SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::big
 
 -- name: partitions-relays
 -- Relays of other engines have no partitions: they work on the whole outbox.
-SELECT number, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
-  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000.0), 0)::bigint, owner, process
-FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
+SELECT number, epoch, expires_at > {now}, clean, {unclean_ends:s}, {in_flight:s}, mask, engine,
+  greatest({ends_in:s}, 0::bigint), owner, process
+FROM {wherry_lease} AS s WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
 -- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
 -- be in the middle of a transaction; this statement waits for the end of it.
-UPDATE {wherry_lease} SET mask = mask & ~:mask::bigint, epoch = epoch + 1, engine = 'exclusive'
+UPDATE {wherry_lease} AS s SET mask = mask & ~:mask::bigint, epoch = {next_epoch:s}, engine = 'exclusive'
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
 -- part: of
@@ -68,7 +68,7 @@ epoch, suspects,
    WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
   (SELECT coalesce(bit_or(o.mask), 0) FROM {wherry_lease} AS o
    WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
-  (SELECT coalesce(min(ceil(extract(epoch FROM o.expires_at - {now}) * 1000.0)), -1)::bigint
+  (SELECT coalesce(min({ends_in:o}), -1::bigint)
    FROM {wherry_lease} AS o
    WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now})
 
@@ -79,7 +79,7 @@ INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_a
 VALUES (:name, :number, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
         :suspects::bigint, :mask::bigint, :process, 'leading', {now}, :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
-  engine = 'exclusive', owner = excluded.owner, epoch = s.epoch + 1,
+  engine = 'exclusive', owner = excluded.owner, epoch = {next_epoch:s},
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean, {taken},
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE s.expires_at <= {now}

@@ -25,7 +25,7 @@ SELECT :name::text, coalesce((SELECT number FROM free), hashtext(:token::text) &
   :token::text, :process::text, :state::text, {moment}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
 FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 ON CONFLICT (outbox, number) DO UPDATE SET
-  owner = excluded.owner, expires_at = excluded.expires_at,
+  owner = excluded.owner, expires_at = excluded.expires_at, epoch = greatest(s.epoch, 1::bigint),
   state_since = CASE WHEN s.members = excluded.members AND s.state = excluded.state THEN s.state_since
                      ELSE excluded.state_since END,
   members = excluded.members, process = excluded.process, state = excluded.state, destination = excluded.destination,
@@ -45,23 +45,20 @@ WHERE outbox = :name::text AND members = :token::text;
 
 -- name: relays
 -- Those that work, then those that ended, the last one first.
-SELECT owner, ceil(extract(epoch FROM expires_at - {moment}) * 1000.0)::bigint, epoch, engine, process, state,
-  floor(extract(epoch FROM {moment} - state_since) * 1000.0)::bigint, destination, delivered,
-  floor(extract(epoch FROM {moment} - delivered_at) * 1000.0)::bigint,
-  error, floor(extract(epoch FROM {moment} - error_at) * 1000.0)::bigint
-FROM {wherry_lease} WHERE outbox = :name::text
+{reports}
+WHERE outbox = :name::text
 ORDER BY expires_at > {moment} DESC, CASE WHEN expires_at > {moment} THEN number END, expires_at DESC LIMIT 1000;
 
 -- name: control
 SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
 
 -- name: raise-control-version
-UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
+UPDATE {wherry_outbox} AS s SET control_version = {next_control:s} WHERE name = :name;
 
 -- name: pause
 INSERT INTO {wherry_outbox} AS s (name, paused_at, control_version)
 VALUES (:name::text, CASE WHEN :on::bigint <> 0 THEN {moment} END, 1)
-ON CONFLICT (name) DO UPDATE SET control_version = s.control_version + 1,
+ON CONFLICT (name) DO UPDATE SET control_version = {next_control:s},
   paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(s.paused_at, excluded.paused_at) END;
 
 -- part: drop_relays_of_parts
