@@ -211,6 +211,18 @@ const wh_check wh_checks[] = {
 		.advice = "as the owner of the tables: `$3`",
 	},
 	{
+		.name = "row-security",
+		.flags = NATIVE | QUEUE,
+		.none = "no policy can hide rows",
+		.trouble =
+			"table $1 has row-level security: relays and commands of roles "
+			"for which it counts fail, since a policy may hide messages "
+			"from them",
+		.advice =
+			"as its owner: `ALTER TABLE $1 DISABLE ROW LEVEL SECURITY`; or as a "
+			"superuser: `ALTER ROLE ... BYPASSRLS`",
+	},
+	{
 		.name = "activity",
 		.none = "this role sees what others do",
 		.trouble =

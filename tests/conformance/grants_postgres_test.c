@@ -330,10 +330,11 @@ static void others(PGconn *conn, const char *own, char out[40])
 
 	wh_buf_puts(&sql, "SELECT md5(concat(");
 	for (int i = 0; i < SHARED; i++)
-		wh_buf_printf(&sql,
-			      "%s(SELECT string_agg(r::text, ',' ORDER BY r::text) FROM %s "
-			      "AS r WHERE %s <> '%s')",
-			      i ? ", " : "", shared[i].table, shared[i].names, own);
+		wh_buf_printf(
+			&sql,
+			"%s(SELECT string_agg(r::text, ',' ORDER BY r::text) FROM %s "
+			"AS r WHERE %s <> '%s')",
+			i ? ", " : "", shared[i].table, shared[i].names, own);
 	wh_buf_puts(&sql, "))");
 	assert_true(postgres_exec(conn, wh_buf_str(&sql), out, 40));
 	wh_buf_clear(&sql);
@@ -365,7 +366,8 @@ static int attack(PGconn *conn, int table, const char *own, const char *other)
 		"'9223372036854775807' END FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 "
 		"AND has_column_privilege('bee', attrelid, attnum, 'UPDATE')";
 	const char *const params[] = {shared[table].table};
-	PGresult *columns = PQexecParams(conn, columns_of, 1, NULL, params, NULL, NULL, 0);
+	PGresult *columns =
+		PQexecParams(conn, columns_of, 1, NULL, params, NULL, NULL, 0);
 	const char *names = shared[table].names;
 	int n = PQntuples(columns);
 	char sql[400];

@@ -103,8 +103,7 @@ static wherry_relay *open_relay(int place)
 	WHERRY_PASS(wherry_config_set(config, "relay.lease", "500ms", &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.poll", "20ms", &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.timeout", "20s", &err));
-	WHERRY_PASS(
-		wherry_relay_open(postgres_here.url, "null:", config, &relay, &err));
+	WHERRY_PASS(wherry_relay_open(postgres_here.url, "null:", config, &relay, &err));
 	wherry_config_free(config);
 	return relay;
 }
@@ -164,9 +163,12 @@ static const struct {
 	{"suspects", {"9223372036854775807", "-9223372036854775808", "0"}},
 	{"mask", {"9223372036854775807", "-9223372036854775808", "-1", "0"}},
 	{"delivered", {"9223372036854775807", "-9223372036854775808"}},
-	{"state_since", {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
-	{"delivered_at", {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
-	{"error_at", {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
+	{"state_since",
+	 {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
+	{"delivered_at",
+	 {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
+	{"error_at",
+	 {"'infinity'", "'-infinity'", "'294276-12-31'", "'4714-11-24 00:00:00+00 BC'"}},
 	{"owner", {"''", "repeat(E'\\n', 1000000)"}},
 	{"members", {"''", "repeat(',x,', 300000)"}},
 	{"process", {"''", "repeat(E'\\n', 1000000)"}},
@@ -209,11 +211,12 @@ static void no_value_in_a_lease_that_ended_stops_the_next_relay(void **state)
 			for (int apart = 0; apart <= APART; apart++) {
 				if (!hostile_values(nth, apart, what, sizeof(what)))
 					continue;
-				run_sqlf("DELETE FROM wherry_lease; DELETE FROM %s; "
-					 "INSERT INTO wherry_lease SELECT * FROM kept; "
-					 "UPDATE wherry_lease SET expires_at = '1970-01-01', "
-					 "clean = 0, unclean = 1; UPDATE wherry_lease SET %s",
-					 places[p].table, what);
+				run_sqlf(
+					"DELETE FROM wherry_lease; DELETE FROM %s; "
+					"INSERT INTO wherry_lease SELECT * FROM kept; "
+					"UPDATE wherry_lease SET expires_at = '1970-01-01', "
+					"clean = 0, unclean = 1; UPDATE wherry_lease SET %s",
+					places[p].table, what);
 				run_sql(places[p].send);
 				bad += !relays(p, what);
 			}
@@ -279,10 +282,10 @@ static void a_lease_that_never_ends_can_be_read(void **state)
 		for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 			run_sql(places[p].send);
 			assert_true(relays(p, "nothing"));
-			run_sqlf("UPDATE wherry_lease SET expires_at = %s WHERE outbox = '%s'",
-				 ends[i], places[p].table);
-			WHERRY_PASS(
-				wherry_outbox_open(db, places[p].table, &box, &err));
+			run_sqlf(
+				"UPDATE wherry_lease SET expires_at = %s WHERE outbox = '%s'",
+				ends[i], places[p].table);
+			WHERRY_PASS(wherry_outbox_open(db, places[p].table, &box, &err));
 			holder = (wh_holder){.left_us = 0};
 			WHERRY_PASS(wh_store_holder(&box->store, &holder, &err));
 			assert_true(holder.left_us > 3600 * WH_SECOND);

@@ -190,6 +190,37 @@ may relay=relay
 w relay "$(as relay)" stdout: --until-empty --timeout 60s
 expect "rights come back, too" 0
 
+# ---- row-level security hides rows in silence ----
+
+sql "CREATE ROLE worker LOGIN"
+w queue create "$url" rights --grant worker=receiver
+put producer
+sql "SELECT wherry_send('rights', '{}')" >/dev/null
+sql "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; ALTER TABLE rights ENABLE ROW LEVEL SECURITY"
+hidden() { # WHAT ARGUMENT...: the command says that it may not see all rows, and the way out
+	w "${@:2}"
+	expect "with row-level security $1 fails, and names the way out" 1 "err:row-level security" \
+		"err:ALTER ROLE " "err: BYPASSRLS" "no:--grant"
+}
+hidden "a relay" relay "$(as relay)" stdout: --until-empty --timeout 60s
+hidden "status" status "$(as relay)"
+hidden "a purge" purge "$operator" --older-than 0s
+hidden "a relay of a queue" relay "queue+$(as worker)&queue=rights" stdout: --until-empty --timeout 60s
+hidden "a receiver" queue receive "$(as worker)" rights
+hidden "a look at a queue" queue inspect "$(as worker)" rights
+w doctor "$(as relay)"
+expect "the doctor says that it counts for a role" 1 "out:bad   row-security"
+w doctor "queue+$(as worker)&queue=rights"
+expect "of a queue, too" 1 "out:bad   row-security"
+w doctor "$url"
+check "and warns the owner, for whom it does not count" grep -q '^warn  row-security' <<<"$out"
+sql "ALTER ROLE relay BYPASSRLS"
+w relay "$(as relay)" stdout: --until-empty --timeout 60s
+expect "a role that it does not count for delivers" 0 "err:1 delivered"
+sql "ALTER TABLE outbox DISABLE ROW LEVEL SECURITY; ALTER TABLE rights DISABLE ROW LEVEL SECURITY"
+w queue receive "$(as worker)" rights
+expect "and so does the receiver without it" 0
+
 # ---- what a role or the server sets ----
 
 sql "CREATE ROLE odd LOGIN SUPERUSER;

@@ -94,9 +94,11 @@ static wherry_code set_up_postgres(odbc_db *s, const wh_db_options *options,
 		return code;
 	code = wh_odbc_ask(s, "SELECT pg_catalog.current_schemas(false)::pg_catalog.text",
 			   NULL, 0, &s->schemas, err);
-	return code == WHERRY_OK
-		       ? wh_odbc_exec(s, "SET search_path = pg_catalog, pg_temp", err)
-		       : code;
+	return code == WHERRY_OK ? wh_odbc_exec(s,
+						"SET search_path = pg_catalog, pg_temp; "
+						"SET row_security = off",
+						err)
+				 : code;
 }
 
 static wherry_code set_up(odbc_db *s, const wh_db_options *options, wherry_error *err)

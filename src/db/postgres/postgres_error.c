@@ -91,8 +91,8 @@ static wherry_code tell(const postgres_db *s, wherry_code code, const char *stat
 
 /* Extend the message "permission denied for table outbox" by the role and the right that
  * it needs. */
-static wherry_code denied(const postgres_db *s, const char *state, const char *text,
-			  wherry_error *err)
+static wherry_code denied(const postgres_db *s, const PGresult *res, const char *state,
+			  const char *text, wherry_error *err)
 {
 	static const char *const kinds[][2] = {
 		{"table ", "SELECT, INSERT, UPDATE, DELETE ON"},
@@ -103,8 +103,19 @@ static wherry_code denied(const postgres_db *s, const char *state, const char *t
 	static const char start[] = "permission denied for ";
 	const char *what =
 		strncmp(text, start, strlen(start)) == 0 ? text + strlen(start) : "";
-	char hint[160] = ": ask its owner for the right, with GRANT";
+	const char *function =
+		res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
+	char hint[200] = ": ask its owner for the right, with GRANT";
 
+	/* From row_security = off.  The message is in the server's language. */
+	if (function && strcmp(function, "check_enable_rls") == 0) {
+		(void)snprintf(
+			hint, sizeof(hint),
+			": Wherry needs all rows; as a superuser, ALTER ROLE %.30s BYPASSRLS, or as "
+			"the owner, ALTER TABLE ... DISABLE ROW LEVEL SECURITY",
+			PQuser(s->conn));
+		return tell(s, WHERRY_DENIED, state, text, hint, err);
+	}
 	if (strncmp(text, "must be owner", strlen("must be owner")) == 0)
 		(void)snprintf(hint, sizeof(hint),
 			       ": only the owner may do this, not %.30s",
@@ -209,7 +220,7 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 	if (gone)
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
-		return denied(s, state, text, err);
+		return denied(s, res, state, text, err);
 	/* Not NOTFOUND: a model would take that for a missing table of Wherry's. */
 	if (res && missing_in_function(s, res, state, hint, sizeof(hint)))
 		code = WHERRY_INVALID;

@@ -292,6 +292,10 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 static void write_settings(char *out, size_t cap, const char *set,
 			   const wh_db_options *options)
 {
+	/* A policy that hides rows makes a statement fail, instead of hiding them from a relay
+	 * in silence.  The application's own statements may rely on policies. */
+	const char *all_rows = options->app_sql ? "" : " row_security = off; ";
+
 	long long wait_ms = (options->busy_timeout_us + 999) / 1000 + 1;
 	long long idle_ms = options->idle_us / 1000;
 	char idle[80] = "";
@@ -305,8 +309,9 @@ static void write_settings(char *out, size_t cap, const char *set,
 		"%s client_min_messages = warning; %s lock_timeout = %lld; "
 		"%s enable_seqscan = off; %s enable_bitmapscan = off; "
 		"%s enable_hashjoin = off; %s enable_mergejoin = off; %s jit = off; "
-		"%s",
-		set, set, wait_ms, set, set, set, set, set, idle);
+		"%s%s%s",
+		set, set, wait_ms, set, set, set, set, set, options->app_sql ? "" : set,
+		all_rows, idle);
 }
 
 /* Make the settings: once for the session; behind a pooler in each transaction, since
@@ -316,7 +321,7 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	char settings[400], sync[240], sql[800];
+	char settings[440], sync[240], sql[800];
 
 	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
 	write_settings(settings, sizeof(settings), set, options);

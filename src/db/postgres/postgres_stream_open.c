@@ -50,7 +50,7 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 	int64_t limit_ms = 0;
 	wherry_code code = run(
 		&s->link,
-		"SET search_path = pg_catalog, pg_temp; SET DateStyle = ISO; SET TimeZone = 'UTC'; SET bytea_output = hex; "
+		"SET search_path = pg_catalog, pg_temp; SET row_security = off; SET DateStyle = ISO; SET TimeZone = 'UTC'; SET bytea_output = hex; "
 		"SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'",
 		ms, sizeof(ms), 0, err);
 
@@ -141,11 +141,12 @@ static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 	char sql[220];
 	wherry_code code = wh_postgres_connect_as(&s->reads, &s->link, "false", err);
 
-	(void)snprintf(sql, sizeof(sql),
-		       "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-		       "SET TRANSACTION SNAPSHOT '%s'; "
-		       "SET LOCAL search_path = pg_catalog, pg_temp",
-		       s->snapshot);
+	(void)snprintf(
+		sql, sizeof(sql),
+		"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+		"SET TRANSACTION SNAPSHOT '%s'; "
+		"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off",
+		s->snapshot);
 	if (code == WHERRY_OK)
 		code = wh_postgres_text_open(s, &s->reads, err);
 	if (code == WHERRY_OK)

@@ -196,6 +196,15 @@ FROM (
   GROUP BY t.name) AS l
 HAVING count(*) > 0;
 
+-- name: row-security
+-- Bad if it counts for this role.
+SELECT CASE WHEN row_security_active(c.oid) THEN 2 ELSE 1 END, c.oid::regclass::text
+FROM pg_class AS c
+WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
+  AND (c.oid IN (to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'table_dead}))
+       OR c.relname IN ('wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_stream', 'wherry_dead',
+                        'wherry_subscription'));
+
 -- name: indexes
 -- Those that init makes.
 SELECT 2, t.name
