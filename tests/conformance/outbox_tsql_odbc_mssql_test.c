@@ -94,6 +94,10 @@ static void the_procedure_adds_what_it_is_given(void **state)
 		"EXEC wherry_enqueue @topic = N't', @payload = N'1', @outbox = N'no; DROP "
 		"TABLE outbox'",
 		"no");
+	refuses(&p,
+		"EXEC wherry_enqueue @topic = N't', @payload = N'1', @key = N'k', "
+		"@lock_key = 1",
+		"begin one");
 	says(&p, "SELECT COUNT(*) FROM outbox", "2");
 	leave(&p);
 }

@@ -43,6 +43,17 @@ static void a_url_becomes_a_connection_string(void **state)
 		 "Driver={FreeTDS};Server={h};Port=1433;TDS_Version=7.4;"
 		 "ClientCharset=UTF-8;Database={d};UID={u};PWD={p};APP=wherry;"
 		 "Encryption=require;"},
+		{"//db1/shop?authentication=ActiveDirectoryMsi&multi_subnet_failover=yes",
+		 microsoft,
+		 "Driver={ODBC Driver 18 for SQL Server};Server={tcp:db1,1433};"
+		 "Database={shop};APP=wherry;Authentication={ActiveDirectoryMsi};"
+		 "MultiSubnetFailover=Yes;Encrypt=yes;TrustServerCertificate=no;"},
+		{"//id:pw@db1/shop?authentication=ActiveDirectoryServicePrincipal",
+		 microsoft,
+		 "Driver={ODBC Driver 18 for SQL Server};Server={tcp:db1,1433};"
+		 "Database={shop};UID={id};PWD={pw};APP=wherry;"
+		 "Authentication={ActiveDirectoryServicePrincipal};"
+		 "Encrypt=yes;TrustServerCertificate=no;"},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[1024];
@@ -68,6 +79,9 @@ static void a_url_that_cannot_be_is_refused(void **state)
 		{"//db1:x/shop", WHERRY_INVALID, "port"},
 		{"//db1/shop?encrypt=maybe", WHERRY_INVALID, "encrypt is yes or no"},
 		{"//db1/shop?timeout=3", WHERRY_INVALID, "'timeout'"},
+		{"//db1\\sales/shop", WHERRY_INVALID, "port of a named instance"},
+		{"//db1/shop?driver=FreeTDS&authentication=ActiveDirectoryMsi&encrypt=no",
+		 WHERRY_UNSUPPORTED, "Microsoft's driver"},
 		{"//u%2/shop", WHERRY_INVALID, "%25"},
 		{"//db1/shop?driver=FreeTDS", WHERRY_UNSUPPORTED, "certificate"},
 		{"//db1/shop?password=env:WHERRY_NO_SUCH_VARIABLE", WHERRY_NOTFOUND,

@@ -31,7 +31,7 @@ static bool is_freetds(const char *driver)
 
 typedef struct parts {
 	char *user, *password, *host, *port, *database;
-	char *driver, *encrypt, *trust;
+	char *driver, *encrypt, *trust, *authentication, *subnets;
 	wh_buf secret;
 } parts;
 
@@ -47,6 +47,8 @@ static void clear_parts(parts *p)
 	free(p->driver);
 	free(p->encrypt);
 	free(p->trust);
+	free(p->authentication);
+	free(p->subnets);
 	wh_secret_clear(&p->secret);
 }
 
@@ -61,6 +63,10 @@ static wherry_code take_parameters(char *url, parts *p, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_url_take(url, "trust_server_certificate", &p->trust, err);
 	if (code == WHERRY_OK)
+		code = wh_url_take(url, "authentication", &p->authentication, err);
+	if (code == WHERRY_OK)
+		code = wh_url_take(url, "multi_subnet_failover", &p->subnets, err);
+	if (code == WHERRY_OK)
 		code = wh_url_take(url, "password", &named, err);
 	if (code == WHERRY_OK && named)
 		code = wh_secret_read(named, &p->secret, err);
@@ -71,7 +77,8 @@ static wherry_code take_parameters(char *url, parts *p, wherry_error *err)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"mssql: the parameter '%.*s' is not known; known are driver, "
-			"encrypt, trust_server_certificate and password",
+			"encrypt, trust_server_certificate, authentication, "
+			"multi_subnet_failover and password",
 			(int)strcspn(strchr(url, '?') + 1, "=&"), strchr(url, '?') + 1);
 	return code;
 }
@@ -136,6 +143,10 @@ static wherry_code split_host(const char *rest, parts *p, wherry_error *err)
 	if (p->port && (!*p->port || strlen(p->port) > 5 ||
 			strspn(p->port, "0123456789") != strlen(p->port)))
 		return wh_fail(err, WHERRY_INVALID, "mssql: the port is not a number");
+	if (strchr(p->host, '\\'))
+		return wh_fail(err, WHERRY_INVALID,
+			       "mssql: name the port of a named instance, as in "
+			       "mssql://shop@db1:1533/shop");
 	return WHERRY_OK;
 }
 
@@ -194,15 +205,36 @@ static wherry_code put_tls(wh_buf *out, const parts *p, bool freetds, wherry_err
 	return WHERRY_OK;
 }
 
+/* What Microsoft's driver alone knows: a login of Microsoft Entra, and all addresses of a listener. */
+static wherry_code put_microsoft(wh_buf *out, const parts *p, bool freetds,
+				 wherry_error *err)
+{
+	int subnets;
+	wherry_code code =
+		read_switch("multi_subnet_failover", p->subnets, &subnets, err);
+
+	if (code == WHERRY_OK && freetds && (p->authentication || subnets == 1))
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "mssql: FreeTDS knows neither authentication nor "
+			       "multi_subnet_failover: take Microsoft's driver");
+	if (code == WHERRY_OK && p->authentication)
+		put_pair(out, "Authentication", p->authentication,
+			 strlen(p->authentication));
+	if (code == WHERRY_OK && subnets == 1)
+		wh_buf_puts(out, "MultiSubnetFailover=Yes;");
+	return code;
+}
+
 static void put_user(wh_buf *out, const parts *p, bool freetds)
 {
 	const char *password = p->secret.len ? p->secret.ptr : p->password;
 
 	if (p->user && *p->user) {
 		put_pair(out, "UID", p->user, strlen(p->user));
-		put_pair(out, "PWD", password ? password : "",
-			 password ? strlen(password) : 0);
-	} else if (!freetds) {
+		if (password || !p->authentication)
+			put_pair(out, "PWD", password ? password : "",
+				 password ? strlen(password) : 0);
+	} else if (!freetds && !p->authentication) {
 		wh_buf_puts(out, "Trusted_Connection=yes;");
 	}
 	wh_buf_puts(out, "APP=wherry;");
@@ -248,8 +280,10 @@ wherry_code wh_odbc_mssql_string(const char *rest, const char *installed, wh_buf
 		put_server(out, &p, is_freetds(driver));
 		put_pair(out, "Database", p.database, strlen(p.database));
 		put_user(out, &p, is_freetds(driver));
-		code = put_tls(out, &p, is_freetds(driver), err);
+		code = put_microsoft(out, &p, is_freetds(driver), err);
 	}
+	if (code == WHERRY_OK)
+		code = put_tls(out, &p, is_freetds(driver), err);
 	if (code == WHERRY_OK)
 		code = wh_buf_check(out, err);
 	if (code == WHERRY_OK)

@@ -176,6 +176,8 @@ BEGIN
   SET @key = CASE WHEN DATALENGTH(@key) > 0 THEN @key END;
   SET @aggregate_type = COALESCE(@aggregate_type, N'');
   SET @aggregate_id = COALESCE(@aggregate_id, N'');
+  IF @lock_key = 1 AND @@TRANCOUNT = 0
+    THROW 51000, N'@lock_key = 1 works in a transaction: begin one', 1;
   IF @lock_key = 1
   BEGIN
     SET @k = CASE WHEN @key IS NOT NULL THEN HASHBYTES('SHA2_256', @key)
