@@ -114,7 +114,7 @@ OUTPUT inserted.id, inserted."pKey", inserted."scheduledAtInitially", inserted."
 -- part: leased
 {leased_table}
 {lease}
-FROM ({due}) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
+FROM ({due}) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND (@most IS NULL OR @most <= 0 OR t.attempts < @most)
 OPTION (LOOP JOIN, FORCE ORDER);
 
@@ -193,7 +193,7 @@ FROM @leased ORDER BY due, id;
 
 -- part: leased_exhausted
 {lease}
-FROM ({exhausted}) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
+FROM ({exhausted}) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND t.attempts >= @most
 OPTION (LOOP JOIN, FORCE ORDER);
 
@@ -212,36 +212,44 @@ SELECT id FROM @leased;
 -- include: mssql.keys.sql
 
 -- name: ack
-DELETE t OUTPUT deleted.id
+{settled}
+DELETE t OUTPUT deleted.id INTO @settled
 {own};
+SELECT id FROM @settled;
 
 -- name: ack-read
 -- A message that was read, if no offer has changed it.
-DELETE t OUTPUT deleted.id FROM {table} AS t WITH (ROWLOCK)
+{settled}
+DELETE t OUTPUT deleted.id INTO @settled FROM {table} AS t WITH (ROWLOCK)
 WHERE t.id = :id AND t."createdAt" = :version AND t."scheduledAtInitially" = :offered AND t."pKind" = :kind;
+SELECT id FROM @settled;
 
 -- name: nack
 {for_now}
 DECLARE @span BIGINT = :delay;
 {later}
+{settled}
 UPDATE t SET "scheduledAt" = @later, "lockUuid" = NULL, due_at = NULL,
   last_error = COALESCE(CAST(:error AS NVARCHAR(500)), t.last_error)
-OUTPUT inserted.id
+OUTPUT inserted.id INTO @settled
 {own};
+SELECT id FROM @settled;
 
 -- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  UPDLOCK keeps
 -- the row for it.  :back attempts were not made.
 {for_now}
 DECLARE @back INT = :back;
+{settled}
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
-OUTPUT inserted.id
+OUTPUT inserted.id INTO @settled
 SELECT t.id, t."pKey", t."pKind", t.payload, t."scheduledAtInitially", t."createdAt",
   CASE WHEN t.attempts > @back THEN t.attempts - @back ELSE 0 END, @now, COALESCE(CAST(:error AS NVARCHAR(500)), t.last_error)
-FROM {ids} AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK) ON t.id = i.id
+FROM {ids} AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK, FORCESEEK) ON t.id = i.id
 WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
 OPTION (LOOP JOIN, FORCE ORDER);
+SELECT id FROM @settled;
 
 -- include: mssql.dead.sql
 
@@ -272,7 +280,7 @@ FROM (
 
 -- part: picked
 -- The condition on the row is for servers that know no READPAST and wait instead.
-) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
+) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE {relayed:t} AND t."scheduledAt" <= @now
 
 -- part: claimed
@@ -309,7 +317,7 @@ INSERT INTO @ids SELECT id FROM {table} WITH (READCOMMITTEDLOCK, READPAST)
 WHERE {relayed} AND "lockUuid" IS NOT NULL AND "scheduledAt" <= @until;
 SET NOCOUNT OFF;
 UPDATE t SET "lockUuid" = NULL, due_at = NULL
-FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id
+FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
 WHERE {relayed:t} AND t."lockUuid" IS NOT NULL AND t."scheduledAt" <= @until
 {loop};
 

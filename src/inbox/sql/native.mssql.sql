@@ -6,6 +6,8 @@
 -- no index of keys above 1,700 bytes.  So the key is made of hashes, which it compares byte for
 -- byte (ids_compare_byte_for_byte).
 
+-- include: mssql.sql
+
 -- include: mssql.own.sql
 
 -- part: no_accepted
@@ -31,10 +33,10 @@ BEGIN
   DECLARE @before DATETIME2(3) = DATEADD(MILLISECOND, -CAST(@older_than_ms % 86400000 AS INT), DATEADD(DAY,
     -CAST(CASE WHEN @older_than_ms < 3153600000000 THEN @older_than_ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()));
   -- As "purge-accepted": rows that another transaction has locked are left to it.
-  DECLARE @gone BIGINT = 1, @sql NVARCHAR(MAX) = N'DELETE t FROM ' + @box + N' AS t JOIN (
+  DECLARE @gone BIGINT = 1, @sql NVARCHAR(MAX) = N'DELETE t FROM (
     SELECT TOP (1000) consumer_hash, message_hash FROM ' + @box + N' WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
-    WHERE accepted_at <= @before ORDER BY accepted_at) AS d
-    ON d.consumer_hash = t.consumer_hash AND d.message_hash = t.message_hash; SET @gone = @@ROWCOUNT;';
+    WHERE accepted_at <= @before ORDER BY accepted_at) AS d JOIN ' + @box + N' AS t {seek}
+    ON t.consumer_hash = d.consumer_hash AND t.message_hash = d.message_hash {loop}; SET @gone = @@ROWCOUNT;';
   SET @n = 0;
   WHILE @gone > 0
   BEGIN
@@ -116,7 +118,8 @@ END CATCH;
 -- Returns the ids that are new.  HOLDLOCK keeps the place of an id that is not there until the
 -- transaction ends, and UPDLOCK makes a second transaction wait for it.  The ids are looked up in
 -- one order, so that two transactions do not wait for each other.
-INSERT INTO {table}(consumer, message_id) OUTPUT inserted.message_id
+DECLARE @new TABLE(id NVARCHAR(1024) COLLATE Latin1_General_BIN2 NOT NULL);
+INSERT INTO {table}(consumer, message_id) OUTPUT inserted.message_id INTO @new
 SELECT :consumer, d.id FROM (
   SELECT TOP (2147483647) MIN(j.value) AS id
   FROM OPENJSON(:ids) AS j
@@ -125,6 +128,7 @@ SELECT :consumer, d.id FROM (
                       AND message_hash = HASHBYTES('SHA2_256', j.value))
   GROUP BY HASHBYTES('SHA2_256', j.value)
   ORDER BY HASHBYTES('SHA2_256', j.value)) AS d;
+SELECT id FROM @new;
 
 -- name: forget
 DELETE FROM {table}
@@ -135,14 +139,15 @@ WHERE consumer_hash = HASHBYTES('SHA2_256', :consumer)
 -- DATEADD takes 32 bits: days and the milliseconds of the last one.  READPAST leaves rows that a
 -- transaction has just accepted, and READCOMMITTEDLOCK lets it do so in a database with
 -- READ_COMMITTED_SNAPSHOT.
-DELETE t FROM {table} AS t JOIN (
+DELETE t FROM (
   SELECT TOP (:limit) consumer_hash, message_hash
   FROM {table} WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
   WHERE accepted_at <= DATEADD(MILLISECOND, CAST(-(:age % 86400000) AS INT), DATEADD(DAY,
     CAST(-(CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END / 86400000) AS INT),
     SYSUTCDATETIME()))
-  ORDER BY accepted_at) AS d
-ON d.consumer_hash = t.consumer_hash AND d.message_hash = t.message_hash;
+  ORDER BY accepted_at) AS d JOIN {table} AS t {seek}
+ON t.consumer_hash = d.consumer_hash AND t.message_hash = d.message_hash
+{loop};
 
 -- name: count
 SELECT COUNT_BIG(*),

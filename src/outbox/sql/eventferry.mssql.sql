@@ -17,6 +17,8 @@
 -- move: so a reader without locks misses none.  IX_NAME_claim_ready (status, next_retry_at, id) has the
 -- open rows, the pending ones in the order of their ids.
 
+-- include: mssql.sql
+
 -- part: now
 SYSUTCDATETIME()
 
@@ -197,7 +199,8 @@ TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
 -- mark the rest.
 DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k NVARCHAR(128));
 INSERT INTO @l(id, k)
-SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE {is_still};
+SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE {is_still}
+{loop};
 DECLARE @b TABLE (k NVARCHAR(128) NOT NULL, id BIGINT NOT NULL);
 INSERT INTO @b(k, id)
 SELECT m.k, f.id
@@ -212,11 +215,12 @@ DECLARE @t TABLE (id BIGINT NOT NULL PRIMARY KEY);
 UPDATE t SET status = 1, claimed_at = @now,
   attempts = CASE WHEN t.attempts < 2147483647 THEN t.attempts + @add ELSE t.attempts END
 OUTPUT inserted.id INTO @t(id)
-FROM {table} AS t JOIN @l AS l ON l.id = t.id
-WHERE {is_still};
+FROM @l AS l JOIN {table} AS t {seek} ON t.id = l.id
+WHERE {is_still}
+{loop};
 SELECT id, @add, attempts - @add, 0, created_at, 0,
   {texts}, {mark}
-FROM {table} WHERE id IN (SELECT id FROM @t) ORDER BY id
+FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
 -- name: claim-end
 -- unused: most
@@ -314,8 +318,8 @@ SELECT CAST(JSON_VALUE(value, '$[2]') AS BIGINT), JSON_VALUE(value, '$[1]') FROM
 SET NOCOUNT OFF
 
 -- part: held
--- t is a row of these claims.
-i.id = t.id AND t.status = 1 AND {mark:t} = i.mark
+-- The rows t of these claims.
+@ids AS i JOIN {table} AS t {seek} ON t.id = i.id AND t.status = 1 AND {mark:t} = i.mark
 
 -- name: extend
 -- unused: token names width
@@ -325,7 +329,8 @@ DECLARE @now DATETIME2(3) = {now}, @expired DATETIME2(3) = {lasted};
 DECLARE @t TABLE (id BIGINT NOT NULL, claimed_at DATETIME2(3) NOT NULL);
 UPDATE t SET claimed_at = @now
 OUTPUT inserted.id, inserted.claimed_at INTO @t(id, claimed_at)
-FROM {table} AS t JOIN @ids AS i ON {held} WHERE t.claimed_at > @expired;
+FROM {held} WHERE t.claimed_at > @expired
+{loop};
 SELECT id, {mark} FROM @t;
 
 -- name: read-ids
@@ -338,12 +343,14 @@ WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0,
 -- unused: token names width
 -- Only what this very claim holds.
 {listed};
-UPDATE t SET status = 2, processed_at = {now} FROM {table} AS t JOIN @ids AS i ON {held};
+UPDATE t SET status = 2, processed_at = {now} FROM {held}
+{loop};
 
 -- name: done-delete
 -- unused: token names width
 {listed};
-DELETE t FROM {table} AS t JOIN @ids AS i ON {held};
+DELETE t FROM {held}
+{loop};
 
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
@@ -363,13 +370,15 @@ WHERE id = :id AND status = 1 AND {mark} = :started;
 -- name: requeue
 -- unused: token names width
 {listed};
-UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL FROM {table} AS t JOIN @ids AS i ON {held};
+UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL FROM {held}
+{loop};
 
 -- name: requeue-failed
 -- unused: token names width
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 {listed};
-UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL FROM {table} AS t JOIN @ids AS i ON {held};
+UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL FROM {held}
+{loop};
 
 -- name: try
 -- unused: message_id claimed token
@@ -378,12 +387,28 @@ UPDATE {table} SET
                   WHEN attempts < 2147483647 THEN attempts + 1 ELSE attempts END
 WHERE id = :id AND status = 1 AND {mark} = :started;
 
--- name: reap
-UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL
-WHERE status IN (0, 1, 3) AND status = 1
-  AND (claimed_at IS NULL OR claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
+-- part: some
+-- As in native.mssql.sql.
+DECLARE @some TABLE (id BIGINT NOT NULL PRIMARY KEY);
+SET NOCOUNT ON;
+INSERT INTO @some(id)
+
+-- part: some_rows
+@some AS s JOIN {table} AS t {seek} ON t.id = s.id
+
+-- part: is_old
+{.}status IN (0, 1, 3) AND {.}status = 1
+  AND ({.}claimed_at IS NULL OR {.}claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
        -CAST((CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END) / 86400000 AS INT),
-       SYSUTCDATETIME())));
+       SYSUTCDATETIME())))
+
+-- name: reap
+{some}
+SELECT id FROM {table} {unlocked} WHERE {is_old};
+SET NOCOUNT OFF;
+UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL
+FROM {some_rows} WHERE {is_old:t}
+{loop};
 
 -- name: open-upto
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
@@ -392,12 +417,13 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id 
 SELECT COALESCE(MAX(id), 0) FROM {table} WHERE status IN (0, 1, 3);
 
 -- name: purge
-DELETE t FROM {table} AS t JOIN (
+DELETE t FROM (
   SELECT TOP (:limit) id FROM {table} {mine}
   WHERE status = 2 AND processed_at <= DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
     -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT), SYSUTCDATETIME()))
-  ORDER BY processed_at) AS d ON d.id = t.id
-WHERE t.status = 2;
+  ORDER BY processed_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.status = 2
+{loop};
 
 -- part: any
 -- -1: all.
@@ -422,26 +448,34 @@ DATEADD(MILLISECOND, -CAST(:since % 86400000 AS INT), DATEADD(DAY,
   SYSUTCDATETIME()))
 
 -- name: retry-dead
+{some}
+SELECT {any} id FROM {table} WITH (NOLOCK)
+WHERE (status = 4 AND :states & 16 <> 0 OR status = 3 AND :states & 8 <> 0)
+  AND {wanted} AND (:since = 0 OR created_at >= {since})
+ORDER BY id;
+SET NOCOUNT OFF;
 UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL
-FROM {table} AS t JOIN (
-  SELECT {any} id FROM {table}
-  WHERE (status = 4 AND :states & 16 <> 0 OR status = 3 AND :states & 8 <> 0)
-    AND {wanted} AND (:since = 0 OR created_at >= {since})
-  ORDER BY id) AS d ON d.id = t.id
-WHERE t.status IN (3, 4);
+FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :states & 8 <> 0
+{loop};
 
 -- name: discard
 -- Not what is delivered.
-DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id IN ({named});
+{some}
+{named};
+SET NOCOUNT OFF;
+DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
+{loop};
 
 -- name: replay
 -- There is no place for a generation.
+{some}
+SELECT {any} id FROM {table} WITH (NOLOCK)
+WHERE status = 2 AND {wanted} AND (:since = 0 OR processed_at >= {since})
+ORDER BY id;
+SET NOCOUNT OFF;
 UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL, processed_at = NULL
-FROM {table} AS t JOIN (
-  SELECT {any} id FROM {table}
-  WHERE status = 2 AND {wanted} AND (:since = 0 OR processed_at >= {since})
-  ORDER BY id) AS d ON d.id = t.id
-WHERE t.status = 2;
+FROM {some_rows} WHERE t.status = 2
+{loop};
 
 -- part: shown
 -- next_retry_at is the library's when it failed.

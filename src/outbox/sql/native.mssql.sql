@@ -14,6 +14,8 @@
 --
 -- A filtered index is used if the query says its condition: so each says it word for word.
 
+-- include: mssql.sql
+
 -- part: pending
 status = 0
 
@@ -457,7 +459,8 @@ TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
 -- stay.  The rest is marked.
 DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
 INSERT INTO @l(id, k)
-SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE t.status = @was;
+SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE t.status = @was
+{loop};
 DECLARE @b TABLE (k BINARY(32) NOT NULL PRIMARY KEY, id BIGINT NOT NULL);
 INSERT INTO @b(k, id)
 SELECT m.k, f.id
@@ -473,11 +476,12 @@ UPDATE t SET status = 1, claim_token = :token, claimed_at = {now}, next_retry_at
   attempts = CASE WHEN @add = 0 THEN t.attempts WHEN t.attempts < 999999999 THEN t.attempts + 1
                   ELSE 1000000000 END
 OUTPUT inserted.id INTO @t(id)
-FROM {table} AS t JOIN @l AS l ON l.id = t.id
-WHERE t.status = @was;
+FROM @l AS l JOIN {table} AS t {seek} ON t.id = l.id
+WHERE t.status = @was
+{loop};
 SELECT id, @add, attempts - @add, generation, created_at, 0,
   {texts}
-FROM {table} WHERE id IN (SELECT id FROM @t) ORDER BY id
+FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
 -- name: claim-end
 -- How far one claim looks: the last of so many pending rows, and how many there are.
@@ -577,10 +581,13 @@ SET NOCOUNT OFF
 -- part: is_listed
 i.id = t.id AND (i.h IS NULL OR i.h = t.message_hash)
 
+-- part: these
+@ids AS i JOIN {table} AS t {seek} ON {is_listed}
+
 -- part: in_range
 -- The same, of ids that follow one another.
 SET NOCOUNT ON;
-DECLARE @ids TABLE (id BIGINT NOT NULL, h BINARY(32));
+DECLARE @ids TABLE (id BIGINT NOT NULL PRIMARY KEY, h BINARY(32));
 INSERT INTO @ids(id, h)
 SELECT :first + CAST([key] AS BIGINT), HASHBYTES('SHA2_256', value) FROM OPENJSON(:names);
 SET NOCOUNT OFF
@@ -588,13 +595,17 @@ SET NOCOUNT OFF
 -- part: is_in_range
 t.id BETWEEN :first AND :last AND (i.h IS NULL OR i.h = t.message_hash)
 
+-- part: those
+{table} AS t {seek} LEFT JOIN @ids AS i ON i.id = t.id
+
 -- name: extend
 -- unused: width
 -- An expired claim is not revived.
 {listed};
 UPDATE t SET next_retry_at = {until}
-FROM {table} AS t JOIN @ids AS i ON {is_listed}
-WHERE t.status IN (0, 1, 3) AND t.status = 1 AND t.claim_token = :token AND t.next_retry_at > {now};
+FROM {these}
+WHERE t.status IN (0, 1, 3) AND t.status = 1 AND t.claim_token = :token AND t.next_retry_at > {now}
+{loop};
 
 -- part: open_columns
 id, status, attempts, generation, created_at,
@@ -629,7 +640,7 @@ DELETE r FROM @r AS r JOIN @locked AS y ON y.id = r.id
 
 -- part: read_rows
 -- The rows that were chosen.  Who locks one meanwhile is waited for, because later rows of its key are among them.
-{table} WITH (READCOMMITTEDLOCK, ROWLOCK) WHERE id IN (SELECT id FROM @r)
+{table} WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK) WHERE id IN (SELECT id FROM @r)
 
 -- part: is_passed
 {.}key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = {.}id)
@@ -747,31 +758,36 @@ SELECT COALESCE(MAX(id), 0) FROM (
 -- unused: width
 {listed};
 UPDATE t SET status = 2, processed_at = {now}
-FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {ours};
+FROM {these} WHERE t.status IN (0, 1, 3) AND {ours}
+{loop};
 
 -- name: done-delete
 -- unused: width
 {listed};
-DELETE t FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {ours};
+DELETE t FROM {these} WHERE t.status IN (0, 1, 3) AND {ours}
+{loop};
 
 -- name: done-mark-range
 -- unused: width
 -- Ids that follow one another, as those of a batch nearly always do.
 {in_range};
 UPDATE t SET status = 2, processed_at = {now}
-FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
-WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours};
+FROM {those}
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
+{loop};
 
 -- name: done-delete-range
 -- unused: width
 {in_range};
-DELETE t FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
-WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours};
+DELETE t FROM {those}
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
+{loop};
 
 -- part: held
--- The fence, in the statement that writes: as in "fence".
-EXISTS (SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
-        WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now})
+-- The fence, in the statement that writes: as in "fence".  It is the first that is read, so without the lease no row
+-- is locked.
+(SELECT TOP (1) epoch FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
+ WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}) AS f CROSS JOIN
 
 -- name: ack-mark
 -- unused: width
@@ -779,41 +795,47 @@ EXISTS (SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
 -- (a_relay_that_lost_its_lease_acknowledges_nothing).
 {listed};
 UPDATE t SET status = 2, processed_at = {now}
-FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {held};
+FROM {held} {these} WHERE t.status IN (0, 1, 3)
+{loop};
 
 -- name: ack-mark-range
 -- unused: width
 {in_range};
 UPDATE t SET status = 2, processed_at = {now}
-FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
-WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {held};
+FROM {held} {those}
+WHERE {is_in_range} AND t.status IN (0, 1, 3)
+{loop};
 
 -- name: ack-delete
 -- unused: width
 {listed};
-DELETE t FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {held};
+DELETE t FROM {held} {these} WHERE t.status IN (0, 1, 3)
+{loop};
 
 -- name: ack-delete-range
 -- unused: width
 {in_range};
-DELETE t FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
-WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {held};
+DELETE t FROM {held} {those}
+WHERE {is_in_range} AND t.status IN (0, 1, 3)
+{loop};
 
 -- part: archive_columns
-id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-  attempts, created_at, processed_at, generation, last_error, payload
+{.}id, {.}message_id, {.}topic, {.}aggregate_type, {.}aggregate_id, {.}partition_key, {.}headers, {.}trace_id,
+  {.}attempts, {.}created_at, {.}processed_at, {.}generation, {.}last_error, {.}payload
 
 -- name: done-archive
 -- unused: width
 -- Before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row that
 -- came back and is delivered again takes the place of the one before.
 {listed};
-DELETE a FROM {table_archive} AS a JOIN @ids AS i ON i.id = a.id;
+DELETE a FROM @ids AS i JOIN {table_archive} AS a {seek} ON a.id = i.id
+{loop};
 INSERT INTO {table_archive}({archive_columns})
 SELECT t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers,
        t.trace_id, t.attempts, t.created_at, {now}, t.generation, t.last_error, t.payload
-FROM {table} AS t WITH (UPDLOCK, ROWLOCK) JOIN @ids AS i ON {is_listed}
-WHERE t.status IN (0, 1, 3) AND {ours};
+FROM @ids AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK, FORCESEEK) ON {is_listed}
+WHERE t.status IN (0, 1, 3) AND {ours}
+{loop};
 
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
@@ -845,14 +867,16 @@ WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:token IS NULL OR claim_t
 -- The empty token: an operator or a relay wants it again.
 {listed};
 UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
-FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (1, 3) AND {ours};
+FROM {these} WHERE t.status IN (1, 3) AND {ours}
+{loop};
 
 -- name: requeue-failed
 -- unused: width
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 {listed};
 UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = N''
-FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (1, 3) AND {ours};
+FROM {these} WHERE t.status IN (1, 3) AND {ours}
+{loop};
 
 -- name: try
 -- unused: started
@@ -878,42 +902,67 @@ DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
   -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT),
   SYSUTCDATETIME()))
 
--- name: reap
--- Not claims that were extended and live (reaping_leaves_claims_that_live).
-UPDATE {table} SET status = 0, claimed_at = NULL, claim_token = N'', next_retry_at = NULL
-WHERE status IN (1, 3) AND status = 1
-  AND (claimed_at IS NULL OR claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
+-- part: some
+-- Ids of rows that a statement changes, found by a read that waits for nobody.  NOCOUNT: the rows of the change
+-- count alone.
+DECLARE @some TABLE (id BIGINT NOT NULL PRIMARY KEY);
+SET NOCOUNT ON;
+INSERT INTO @some(id)
+
+-- part: of_some
+-- Whether a row is still as it was is asked again under its lock.
+SET NOCOUNT OFF;
+
+-- part: some_rows
+@some AS s JOIN {table} AS t {seek} ON t.id = s.id
+
+-- part: is_old
+{.}status IN (1, 3) AND {.}status = 1
+  AND ({.}claimed_at IS NULL OR {.}claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
        -CAST((CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END) / 86400000 AS INT),
        SYSUTCDATETIME())))
-  AND (next_retry_at IS NULL OR next_retry_at <= {now});
+  AND ({.}next_retry_at IS NULL OR {.}next_retry_at <= {now})
+
+-- name: reap
+-- Not claims that were extended and live (reaping_leaves_claims_that_live).
+{some}
+SELECT id FROM {table} {unlocked} WHERE {is_old};
+{of_some}
+UPDATE t SET status = 0, claimed_at = NULL, claim_token = N'', next_retry_at = NULL
+FROM {some_rows} WHERE {is_old:t}
+{loop};
+
+-- part: old_rows
+(SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
+ ORDER BY processed_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
 
 -- name: purge
-DELETE t FROM {table} AS t JOIN (
-  SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
-  ORDER BY processed_at) AS d ON d.id = t.id
-WHERE t.status = 2;
+DELETE t FROM {old_rows}
+WHERE t.status = 2
+{loop};
 
 -- name: purge-archived
 -- After archive: only what is in the archive, since the clock went on in between.
-DELETE t FROM {table} AS t JOIN (
-  SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
-  ORDER BY processed_at) AS d ON d.id = t.id
+DELETE t FROM {old_rows}
 JOIN {table_archive} AS a ON a.id = t.id AND a.message_hash = t.message_hash AND a.generation = t.generation
-WHERE t.status = 2;
+WHERE t.status = 2
+{loop};
 
 -- name: archive
 -- Before purge-archived, in the same transaction.
 DECLARE @old TABLE (id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @old(id)
 SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old} ORDER BY processed_at;
-DELETE a FROM {table_archive} AS a JOIN @old AS o ON o.id = a.id;
+DELETE a FROM @old AS o JOIN {table_archive} AS a {seek} ON a.id = o.id
+{loop};
 INSERT INTO {table_archive}({archive_columns})
-SELECT {archive_columns} FROM {table} WHERE status = 2 AND id IN (SELECT id FROM @old);
+SELECT {archive_columns:t} FROM @old AS o JOIN {table} AS t WITH (FORCESEEK) ON t.id = o.id WHERE t.status = 2
+{loop};
 
 -- name: purge-archive
-DELETE t FROM {table_archive} AS t JOIN (
-  SELECT TOP (:limit) id FROM {table_archive} WHERE processed_at <= {old}
-  ORDER BY processed_at) AS d ON d.id = t.id;
+DELETE t FROM (SELECT TOP (:limit) id FROM {table_archive} WHERE processed_at <= {old} ORDER BY processed_at) AS d
+JOIN {table_archive} AS t {seek} ON t.id = d.id
+{loop};
 
 -- part: any
 -- -1: all.
@@ -948,19 +997,25 @@ SELECT id FROM {table_archive} WHERE message_hash = HASHBYTES('SHA2_256', :ident
 -- name: retry-dead
 -- The lock keeps claims away: they look for dead rows that park a key.
 {no_claims};
+{some}
+SELECT {any} id FROM {table} WITH (NOLOCK)
+WHERE (status = 4 AND :states & 16 <> 0 OR status = 3 AND :states & 8 <> 0)
+  AND (:ident IS NULL OR id IN ({named})) AND status IN (3, 4)
+  AND {topic_and_key} AND {since_created} AND id > :after
+ORDER BY id;
+{of_some}
 UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
-FROM {table} AS t JOIN (
-  SELECT {any} id FROM {table}
-  WHERE (status = 4 AND :states & 16 <> 0 OR status = 3 AND :states & 8 <> 0)
-    AND (:ident IS NULL OR id IN ({named})) AND status IN (3, 4)
-    AND {topic_and_key} AND {since_created} AND id > :after
-  ORDER BY id) AS d ON d.id = t.id
-WHERE t.status IN (3, 4);
+FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :states & 8 <> 0
+{loop};
 
 -- name: discard
 -- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
 {no_claims};
-DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id IN ({named});
+{some}
+{named};
+{of_some}
+DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
+{loop};
 
 -- part: since_processed
 (:since = 0 OR processed_at >= {since})
@@ -968,17 +1023,19 @@ DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id IN ({named});
 -- name: replay
 -- The empty token, as in "requeue".
 {no_claims};
+{some}
+SELECT {any} id FROM {table} WITH (NOLOCK)
+WHERE status = 2 AND (:ident IS NULL OR id IN ({named})) AND {since_processed}
+  AND (id <> :number OR message_hash = HASHBYTES('SHA2_256', :ident) OR NOT EXISTS (
+       SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident)))
+  AND {topic_and_key} AND id > :after
+ORDER BY id;
+{of_some}
 UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = N'',
   generation = CASE WHEN generation < 999999999 THEN generation + 1 ELSE 1000000000 END
-FROM {table} AS t JOIN (
-  SELECT {any} id FROM {table}
-  WHERE status = 2 AND (:ident IS NULL OR id IN ({named})) AND {since_processed}
-    AND (id <> :number OR message_hash = HASHBYTES('SHA2_256', :ident) OR NOT EXISTS (
-         SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident)))
-    AND {topic_and_key} AND id > :after
-  ORDER BY id) AS d ON d.id = t.id
-WHERE t.status = 2;
+FROM {some_rows} WHERE t.status = 2
+{loop};
 
 -- part: came_back
 a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
@@ -1022,9 +1079,10 @@ SELECT id, free FROM @back;
 
 -- name: unarchive
 -- After replay-archived, in the same transaction: what came back.
-DELETE a FROM {table_archive} AS a JOIN {table} AS b
-  ON b.message_hash = a.message_hash AND b.created_at = a.created_at AND b.generation = a.generation + 1
-WHERE b.status = 0 AND b.claim_token = N'';
+DELETE a FROM {table} AS b {unlocked} JOIN {table_archive} AS a {seek}
+  ON a.message_hash = b.message_hash AND a.created_at = b.created_at AND a.generation + 1 = b.generation
+WHERE b.status = 0 AND b.claim_token = N''
+{loop};
 
 -- part: shown
 status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,

@@ -19,6 +19,8 @@
 -- The table that is changed is joined to these rows by id, and the condition is repeated there: a
 -- server without such locks compares the row as it is by then.
 
+-- include: mssql.sql
+
 -- include: mssql.own.sql
 
 -- include: mssql.report.sql
@@ -28,9 +30,6 @@
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   CAST(CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END / 86400000 AS INT), {now}))
-
--- part: ids
-OPENJSON(:ids) WITH (id BIGINT '$')
 
 -- part: timed
 -- Rows that can be received from a time on, as their index says it.
@@ -57,10 +56,6 @@ state IN (1, 3)
 -- in the index, or passed over.  Without it a settlement, which locks the row first, and a receive,
 -- which locks the entry first, could wait for each other.
 attempts <= 2147483647
-
--- part: again
--- The attempts of a row that is received.
-CASE WHEN {.}attempts < 0 THEN 1 WHEN {.}attempts < 1000000000 THEN {.}attempts + 1 ELSE 1000000000 END
 
 -- part: index_ready
 CREATE INDEX {bare_ready} ON {table}(id) INCLUDE (state) WHERE state = 0;
@@ -172,12 +167,12 @@ END;
 -- The time a message may wait begins when it is due.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
-OUTPUT inserted.id
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}),
   CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
   CASE WHEN :delay > 0 THEN {after_delay} END,
   CASE WHEN :ttl > 0 THEN DATEADD(MILLISECOND, CAST(:ttl % 86400000 AS INT), DATEADD(DAY,
     CAST(CASE WHEN :ttl < 3153600000000 THEN :ttl ELSE 3153600000000 END / 86400000 AS INT), {after_delay})) END);
+SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
 
 -- name: cancel
 -- A message that nobody has received.
@@ -221,7 +216,8 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 
 -- part: own
 -- The rows with these ids that are leased under this token, by the primary key.
-{table} AS t JOIN {ids} AS j ON j.id = t.id WHERE t.lease_token = :token AND t.state = 1
+{ids} AS j JOIN {table} AS t {seek} ON t.id = j.id WHERE t.lease_token = :token AND t.state = 1
+{loop}
 
 -- name: ack
 DELETE t FROM {own};
@@ -246,12 +242,13 @@ UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = :e
 
 -- name: expire
 -- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
-DELETE t FROM {table} AS t JOIN (
+DELETE t FROM (
   SELECT TOP (:limit) id FROM {expires_rows}
   WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
     AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
-  ORDER BY expires_at) AS d ON d.id = t.id
-WHERE t.state <> 4 AND t.expires_at <= {now};
+  ORDER BY expires_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state <> 4 AND t.expires_at <= {now}
+{loop};
 
 -- part: bit
 -- Of the states that are asked for.
@@ -311,20 +308,22 @@ WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N
 -- name: retry-dead
 -- Dead messages are ready again, in the order of their ids.
 UPDATE t SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
-FROM {table} AS t JOIN (
+FROM (
   SELECT TOP (:limit) id FROM {dead_rows}
-  WHERE state = 4 AND (:id = 0 OR id = :id) AND {whole} ORDER BY id) AS d ON d.id = t.id
-WHERE t.state = 4;
+  WHERE state = 4 AND (:id = 0 OR id = :id) AND {whole} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 4
+{loop};
 
 -- name: discard
 -- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
 DELETE FROM {table} WHERE id = :id;
 
 -- name: purge-states
-DELETE t FROM {table} AS t JOIN (
+DELETE t FROM (
   SELECT TOP (:limit) id FROM {table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
-  WHERE state <> 1 AND :states & {bit} <> 0 ORDER BY id) AS d ON d.id = t.id
-WHERE t.state <> 1;
+  WHERE state <> 1 AND :states & {bit} <> 0 ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state <> 1
+{loop};
 
 -- part: relayed
 -- The columns of a claimed row, as the store has them.
@@ -356,19 +355,21 @@ SELECT 0, COUNT_BIG(*) FROM (SELECT TOP (1) id FROM {looked_at} WHERE state = 0 
 -- unused: unordered park after upto passed share many long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
-FROM {table} AS t JOIN (
-  SELECT TOP (:limit) id FROM {ready_rows} WHERE state = 0 AND {lives} ORDER BY id) AS d ON d.id = t.id
-WHERE t.state = 0;
+FROM (
+  SELECT TOP (:limit) id FROM {ready_rows} WHERE state = 0 AND {lives} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 0
+{loop};
 {claimed};
 
 -- name: claim-due
 -- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
-FROM {table} AS t JOIN (
+FROM (
   SELECT TOP (:limit) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 3 AND {lives} ORDER BY available_at) AS d ON d.id = t.id
-WHERE t.state = 3;
+  WHERE {is_due} AND state + 0 = 3 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 3
+{loop};
 {claimed};
 
 -- name: expired
@@ -381,20 +382,22 @@ GROUP BY lease_token ORDER BY MIN(available_at);
 -- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
-FROM {table} AS t JOIN (
+FROM (
   SELECT TOP (:limit) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 1 AND lease_token = :of AND {lives} ORDER BY id) AS d ON d.id = t.id
-WHERE t.state = 1 AND t.lease_token = :of;
+  WHERE {is_due} AND state + 0 = 1 AND lease_token = :of AND {lives} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 1 AND t.lease_token = :of
+{loop};
 {claimed};
 
 -- name: claim-expired
 -- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims}, attempts = {again:t} OUTPUT inserted.id INTO @got
-FROM {table} AS t JOIN (
+FROM (
   SELECT TOP (1) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d ON d.id = t.id
-WHERE t.state = 1 AND t.available_at <= {now};
+  WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 1 AND t.available_at <= {now}
+{loop};
 SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
 
 -- part: first_of
@@ -427,13 +430,14 @@ WHERE f.id <= :upto;
 
 -- name: reap
 UPDATE t SET state = 0, lease_token = NULL, available_at = NULL
-FROM {table} AS t JOIN (
+FROM (
   SELECT id FROM {timed_rows}
   WHERE {timed} AND state + 0 = 1 AND {whole}
     AND available_at <= DATEADD(MILLISECOND, CAST(-(:timeout % 86400000) AS INT), DATEADD(DAY,
       CAST(-(CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END / 86400000) AS INT), {now}))
-  ) AS d ON d.id = t.id
-WHERE t.state = 1;
+  ) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state = 1
+{loop};
 
 -- name: done-delete
 -- unused: names width

@@ -16,8 +16,13 @@
 -- run, by sp_executesql, because SQL Server reads the columns of a batch before it runs it.
 --
 -- Rows are looked for with the hints that native.mssql.sql explains.  There is no INDEX among them:
--- the tables may have been made by an old version of the transport, with other indexes.  The
--- statements of the transport have no such hint, and the same plan.
+-- the tables may have been made by an old version of the transport, with other indexes.  Rows that are
+-- changed are found by an index of RowVersion, which every version makes; in "NAME.Delayed" by the one of Due,
+-- since none of RowVersion is there.
+
+-- include: mssql.sql
+
+-- include: leasing.mssql.sql
 
 -- part: now
 SYSUTCDATETIME()
@@ -29,9 +34,6 @@ DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   CAST(CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END / 86400000 AS INT), {now}))
-
--- part: ids
-OPENJSON(:ids) WITH (id BIGINT '$')
 
 -- part: timed
 state IN (1, 3)
@@ -49,9 +51,6 @@ WITH (READCOMMITTEDLOCK, READPAST)
 -- part: delayed_number
 -- Of a delayed message.
 ({.}RowVersion + 4611686018427387904)
-
--- part: again
-CASE WHEN {.}attempts < 0 THEN 1 WHEN {.}attempts < 1000000000 THEN {.}attempts + 1 ELSE 1000000000 END
 
 -- part: sent_at
 -- When a message was sent, as its headers say; NULL: they do not, or not so that it can be read.
@@ -99,14 +98,14 @@ CREATE TABLE {schema.}"SubscriptionRouting"(
 );
 
 -- part: make_received
--- An identity that was set back gives out an id again, so row_id is in the key.  "inspect" writes
--- this as one line: no comment stands inside of it.
+-- An identity that was set back gives out an id again, so row_id is in the key.  A message dies after max_attempts;
+-- NULL: the receiver says after how many.  "inspect" writes this as one line: no comment stands inside of it.
 CREATE TABLE {table_received}(
   id           BIGINT NOT NULL,
   row_id       UNIQUEIDENTIFIER NOT NULL,
   state        TINYINT NOT NULL CHECK (state IN (1, 3, 4)),
   attempts     INT NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
-  max_attempts INT,               -- it dies after so many; NULL: the receiver says how many
+  max_attempts INT,
   available_at DATETIME2(3),
   expires_at   DATETIME2(3),
   lease_token  NVARCHAR(64) COLLATE Latin1_General_BIN2,
@@ -171,12 +170,12 @@ CASE WHEN CHARINDEX(N'"NServiceBus.TimeSent":', @headers) > 0 THEN @headers
     + RIGHT(N'000000' + CONVERT(NVARCHAR(6), DATEPART(MICROSECOND, @now)), 6) + N' Z"}' END
 
 -- part: insert_old
-INSERT INTO {table}(Id, Expires, Headers, Body) OUTPUT inserted.RowVersion
-VALUES (NEWID(), @expires, @headers, @body);
+INSERT INTO {table}(Id, Expires, Headers, Body) VALUES (NEWID(), @expires, @headers, @body);
+SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
 
 -- part: insert_new
-INSERT INTO {table}(Id, Recoverable, Expires, Headers, Body) OUTPUT inserted.RowVersion
-VALUES (NEWID(), 1, @expires, @headers, @body);
+INSERT INTO {table}(Id, Recoverable, Expires, Headers, Body) VALUES (NEWID(), 1, @expires, @headers, @body);
+SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
 
 -- name: send
 -- unused: message_id topic correlation_id reply_to delay
@@ -190,15 +189,20 @@ EXEC sp_executesql @sql, N'@expires DATETIME, @headers NVARCHAR(MAX), @body VARB
 -- name: send-delayed
 -- The row is known by its number until a receiver, or the mover of an endpoint, takes it.
 DECLARE @now DATETIME2(6) = {now}, @headers NVARCHAR(MAX) = :headers;
-INSERT INTO {table.Delayed}(Headers, Body, Due) OUTPUT {delayed_number:inserted}
-VALUES ({stamped}, CAST(:body AS VARBINARY(MAX)), {after_delay});
+INSERT INTO {table.Delayed}(Headers, Body, Due) VALUES ({stamped}, CAST(:body AS VARBINARY(MAX)), {after_delay});
+SELECT CAST(SCOPE_IDENTITY() AS BIGINT) + 4611686018427387904;
+
+-- part: drop_ready_and_delayed
+-- The message @id.  When it is due is read without a lock first, since only that leads to its row.
+DELETE t FROM {table} AS t {seek} WHERE t.RowVersion = @id;
+SET @n = @n + @@ROWCOUNT;
+DECLARE @due DATETIME = (SELECT TOP (1) Due FROM {table.Delayed} WITH (NOLOCK) WHERE RowVersion = @id - 4611686018427387904);
+DELETE t FROM {table.Delayed} AS t {seek} WHERE t.Due = @due AND t.RowVersion = @id - 4611686018427387904;
+SET @n = @n + @@ROWCOUNT;
 
 -- name: cancel
 DECLARE @n BIGINT = 0, @id BIGINT = :id;
-DELETE FROM {table} WHERE RowVersion = @id;
-SET @n = @n + @@ROWCOUNT;
-DELETE FROM {table.Delayed} WHERE RowVersion = @id - 4611686018427387904;
-SET @n = @n + @@ROWCOUNT;
+{drop_ready_and_delayed}
 SELECT @n;
 
 -- part: asked
@@ -218,18 +222,19 @@ DECLARE @gone TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, expires_at DATETIME2(3),
 IF @full <> 0 AND @due < @limit
 BEGIN
   DELETE t OUTPUT {delayed_number:deleted}, NEWID(), NULL, deleted.Headers, deleted.Body INTO @gone
-  FROM {table.Delayed} AS t JOIN (
-    SELECT TOP (@limit - @due) RowVersion FROM {table.Delayed} {taking}
-    WHERE Due <= @now ORDER BY Due) AS d ON d.RowVersion = t.RowVersion;
+  FROM (SELECT TOP (@limit - @due) Due, RowVersion FROM {table.Delayed} {taking} WHERE Due <= @now ORDER BY Due) AS d
+  JOIN {table.Delayed} AS t {seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
+  {loop};
   SET @due = @due + @@ROWCOUNT;
 END;
 SET @fresh = @due;
 IF @due < @limit
 BEGIN
   DELETE t OUTPUT deleted.RowVersion, deleted.Id, deleted.Expires, deleted.Headers, deleted.Body INTO @gone
-  FROM {table} AS t JOIN (
+  FROM (
     SELECT TOP (@limit - @due) RowVersion FROM {table} {taking}
-    WHERE RowVersion >= @from AND {whole} ORDER BY RowVersion) AS d ON d.RowVersion = t.RowVersion;
+    WHERE RowVersion >= @from AND {whole} ORDER BY RowVersion) AS d JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+  {loop};
   SET @fresh = @due + @@ROWCOUNT;
 END;
 
@@ -248,20 +253,15 @@ SELECT g.id, 0 AS state, 0 AS attempts, CAST(NULL AS DATETIME2(3)) AS created_at
   CAST(NULL AS VARBINARY(MAX)) AS body
 FROM @gone AS g WHERE g.expires_at <= @now
 
--- part: dies
-(r.attempts > 0 AND r.attempts >= CASE WHEN @most > 0 THEN @most ELSE r.max_attempts END)
+-- part: due_rows
+{due_first} AS d JOIN {table_received} AS r {seek} ON r.id = d.id AND r.row_id = d.row_id
+WHERE r.state IN (1, 3) AND r.available_at <= @now
+{loop}
 
 -- part: lease_due
-UPDATE r SET
-  state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-  last_error = CASE WHEN r.state = 1 THEN N'its lease expired before it was acknowledged' ELSE r.last_error END,
-  attempts = CASE WHEN {dies} THEN r.attempts ELSE {again:r} END,
-  max_attempts = CASE WHEN @most > 0 THEN @most ELSE r.max_attempts END,
-  lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-  available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+UPDATE r SET {expired_or_due:r}
 OUTPUT inserted.id, inserted.row_id INTO @got
-FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
-WHERE r.state IN (1, 3) AND r.available_at <= @now;
+FROM {due_rows};
 
 -- name: receive
 -- Lease messages: one transaction moves them, so that they are always in one of the tables.  Expired
@@ -298,8 +298,7 @@ SELECT {shown}, @due FROM (
 -- part: take_due
 DELETE r OUTPUT deleted.id, deleted.row_id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at,
   deleted.expires_at, deleted.headers, deleted.last_error, deleted.body INTO @old
-FROM {table_received} AS r JOIN {due_first} AS d ON d.id = r.id AND d.row_id = r.row_id
-WHERE r.state IN (1, 3) AND r.available_at <= @now;
+FROM {due_rows};
 
 -- name: take
 -- Delete messages and return them: part of the transaction that is open, or for good.
@@ -336,7 +335,8 @@ VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,
   :error, :headers, CAST(:body AS VARBINARY(MAX)));
 
 -- part: own
-{table_received} AS r JOIN {ids} AS j ON j.id = r.id WHERE r.lease_token = :token AND r.state = 1
+{ids} AS j JOIN {table_received} AS r {seek} ON r.id = j.id WHERE r.lease_token = :token AND r.state = 1
+{loop}
 
 -- name: ack
 DELETE r FROM {own};
@@ -359,10 +359,11 @@ UPDATE r SET state = 4, lease_token = NULL, available_at = NULL, last_error = :e
 
 -- name: expire
 -- unused: token
-DELETE t FROM {table} AS t JOIN (
+DELETE t FROM (
   SELECT TOP (:limit) RowVersion FROM {table} {taking} WHERE Expires IS NOT NULL AND Expires <= {now}) AS d
-ON d.RowVersion = t.RowVersion
-WHERE t.Expires <= {now};
+JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+WHERE t.Expires <= {now}
+{loop};
 
 -- part: ready_row
 t.RowVersion AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, CAST(NULL AS DATETIME2(3)) AS available_at,
@@ -443,34 +444,37 @@ SELECT N'the column Headers of ' + N{'table} + N' has the type ' + TYPE_NAME(c.s
 FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND LOWER(c.name) = N'headers' AND TYPE_NAME(c.system_type_id) <> N'nvarchar';
 
--- part: dead_rows
-(SELECT TOP (@limit - @fresh) id, row_id FROM {table_received} {taking}
- WHERE state = 4 AND (@id = 0 OR id = @id) AND attempts <= 2147483647 ORDER BY id) AS d ON d.id = r.id AND d.row_id = r.row_id
+-- part: insert_back_old
+INSERT INTO {table}(Id, Headers, Body) SELECT row_id, headers, body FROM @back ORDER BY id;
+
+-- part: insert_back_new
+INSERT INTO {table}(Id, Recoverable, Headers, Body) SELECT row_id, 1, headers, body FROM @back ORDER BY id;
+
+-- part: retry_text
+-- OUTPUT INTO the queue itself would fail where it has a trigger.
+SET XACT_ABORT ON;
+DECLARE @back TABLE(id BIGINT NOT NULL, row_id UNIQUEIDENTIFIER NOT NULL, headers NVARCHAR(MAX) NOT NULL, body VARBINARY(MAX));
+BEGIN TRANSACTION;
+DELETE r OUTPUT deleted.id, deleted.row_id, deleted.headers, deleted.body INTO @back
+FROM (SELECT TOP (@limit) id, row_id FROM {table_received} {taking}
+      WHERE state = 4 AND (@id = 0 OR id = @id) AND attempts <= 2147483647 ORDER BY id) AS d
+JOIN {table_received} AS r {seek} ON r.id = d.id AND r.row_id = d.row_id
 WHERE r.state = 4
-
--- part: retry_old
-DELETE r OUTPUT deleted.row_id, deleted.headers, deleted.body INTO {table}(Id, Headers, Body)
-FROM {table_received} AS r JOIN {dead_rows};
-
--- part: retry_new
-DELETE r OUTPUT deleted.row_id, 1, deleted.headers, deleted.body INTO {table}(Id, Recoverable, Headers, Body)
-FROM {table_received} AS r JOIN {dead_rows};
+{loop};
 
 -- name: retry-dead
 -- Dead messages go back to the end of the queue, where they do not expire any more: to write an old
 -- RowVersion takes the right to alter the table.
 DECLARE @id BIGINT = :id, @limit BIGINT = :limit;
-DECLARE @sql NVARCHAR(MAX) = CASE WHEN {recoverable} THEN N{'retry_new} ELSE N{'retry_old} END;
+DECLARE @sql NVARCHAR(MAX) = N{'retry_text} + CASE WHEN {recoverable} THEN N{'insert_back_new} ELSE N{'insert_back_old} END
+  + N' COMMIT TRANSACTION;';
 EXEC sp_executesql @sql, N'@id BIGINT, @limit BIGINT', @id, @limit;
 
 -- name: discard
 -- A message in whatever table it is: a receiver that has leased it cannot acknowledge it any more.
 DECLARE @n BIGINT = 0, @id BIGINT = :id;
-DELETE FROM {table} WHERE RowVersion = @id;
-SET @n = @n + @@ROWCOUNT;
+{drop_ready_and_delayed}
 DELETE FROM {table_received} WHERE id = @id;
-SET @n = @n + @@ROWCOUNT;
-DELETE FROM {table.Delayed} WHERE RowVersion = @id - 4611686018427387904;
 SET @n = @n + @@ROWCOUNT;
 SELECT @n;
 
@@ -478,24 +482,26 @@ SELECT @n;
 DECLARE @states BIGINT = :states, @limit BIGINT = :limit, @n BIGINT = 0;
 IF @states & 1 <> 0
 BEGIN
-  DELETE t FROM {table} AS t JOIN (
-    SELECT TOP (@limit) RowVersion FROM {table} {taking} WHERE {whole} ORDER BY RowVersion) AS d
-  ON d.RowVersion = t.RowVersion;
+  DELETE t FROM (SELECT TOP (@limit) RowVersion FROM {table} {taking} WHERE {whole} ORDER BY RowVersion) AS d
+  JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+  {loop};
   SET @n = @@ROWCOUNT;
 END;
 IF @n < @limit
 BEGIN
-  DELETE t FROM {table_received} AS t JOIN (
+  DELETE t FROM (
     SELECT TOP (@limit - @n) id, row_id FROM {table_received} AS r {taking}
-    WHERE r.state <> 1 AND @states & {bit} <> 0 ORDER BY id) AS d ON d.id = t.id AND d.row_id = t.row_id
-  WHERE t.state <> 1;
+    WHERE r.state <> 1 AND @states & {bit} <> 0 ORDER BY id) AS d
+  JOIN {table_received} AS t {seek} ON t.id = d.id AND t.row_id = d.row_id
+  WHERE t.state <> 1
+  {loop};
   SET @n = @n + @@ROWCOUNT;
 END;
 IF @n < @limit AND @states & 8 <> 0
 BEGIN
-  DELETE t FROM {table.Delayed} AS t JOIN (
-    SELECT TOP (@limit - @n) RowVersion FROM {table.Delayed} {taking} ORDER BY RowVersion) AS d
-  ON d.RowVersion = t.RowVersion;
+  DELETE t FROM (SELECT TOP (@limit - @n) Due, RowVersion FROM {table.Delayed} {taking} ORDER BY Due) AS d
+  JOIN {table.Delayed} AS t {seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
+  {loop};
   SET @n = @n + @@ROWCOUNT;
 END;
 SELECT @n;

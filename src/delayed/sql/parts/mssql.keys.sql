@@ -1,8 +1,12 @@
 --
 -- Messages by their ids and keys on SQL Server, of the tables of all layouts, which say what is shown.
 
+-- part: settled
+-- The ids of messages that a statement changes: OUTPUT without INTO fails on a table with a trigger.
+DECLARE @settled TABLE(id BIGINT NOT NULL);
+
 -- part: own
-FROM {ids} AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id
+FROM {ids} AS i JOIN {table} AS t {seek} ON t.id = i.id
 WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
 OPTION (LOOP JOIN, FORCE ORDER)
 
@@ -10,8 +14,10 @@ OPTION (LOOP JOIN, FORCE ORDER)
 {for_now}
 DECLARE @span BIGINT = :lasts;
 {later}
-UPDATE t SET "scheduledAt" = {at_later} OUTPUT inserted.id
+{settled}
+UPDATE t SET "scheduledAt" = {at_later} OUTPUT inserted.id INTO @settled
 {own};
+SELECT id FROM @settled;
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.
@@ -61,11 +67,13 @@ t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
 -- unused: prefix_end except_end
 {for_keys}
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
+DECLARE @dropped TABLE("key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL);
 SET NOCOUNT ON;
 INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {matching};
 SET NOCOUNT OFF;
-DELETE t OUTPUT deleted."pKey" FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id WHERE {matching}
+DELETE t OUTPUT deleted."pKey" INTO @dropped FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id WHERE {matching}
 OPTION (LOOP JOIN, FORCE ORDER);
+SELECT "key" FROM @dropped;
 
 -- name: drop-all
 {for_kind}
@@ -73,7 +81,7 @@ DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
 INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE t."pKind" = @kind;
 SET NOCOUNT OFF;
-DELETE t FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id
+DELETE t FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: list

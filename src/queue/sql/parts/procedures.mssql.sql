@@ -5,6 +5,8 @@
 -- PROCEDURE only as a batch.  The first queue of a schema makes them.  They find the table of the
 -- queue that they are given by REPLACE, and run with the rights of their caller.
 
+-- include: leasing.mssql.sql
+
 -- part: due_first
 -- The rows that a receive takes: ready ones above an id, and those that are due, with @full = 1 first, with 2
 -- last: neither keeps the others waiting for ever.
@@ -15,26 +17,16 @@ WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
 SELECT TOP (@limit - @due) id FROM {ready_rows}
 WHERE state = 0 AND id > @after AND {whole} ORDER BY id
 
--- part: dies
--- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
-(t.attempts > 0 AND t.attempts >= CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END)
-
 -- part: lease_due
-UPDATE t SET
-  state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-  last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
-  attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
-  max_attempts = CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END,
-  lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-  available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+UPDATE t SET {expired_or_due:t}
 OUTPUT inserted.id INTO @got
-FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-WHERE t.state IN (1, 3) AND t.available_at <= @now;
+FROM ({due_first}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state IN (1, 3) AND t.available_at <= @now
+{loop};
 
 -- part: lease_rows
--- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies:
--- its receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.  Each of
--- the updates is right alone: if one fails, what another leased is received again when the lease ends.
+-- Lease messages.  Each of the updates is right alone: if one fails, what another leased is received again when
+-- the lease ends.
 DECLARE @ready BIGINT = 0;
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 IF @full = 1
@@ -44,15 +36,11 @@ BEGIN
 END;
 IF @due < @limit
 BEGIN
-  UPDATE t SET
-    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
-    max_attempts = CASE WHEN @most > 0 THEN @most ELSE t.max_attempts END,
-    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+  UPDATE t SET {dies_or_leased:t}
   OUTPUT inserted.id INTO @got
-  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
-  WHERE t.state = 0;
+  FROM ({then_ready}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE t.state = 0
+  {loop};
   SET @ready = @@ROWCOUNT;
 END;
 IF @full = 2 AND @ready < @limit
@@ -68,8 +56,9 @@ deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.availab
 
 -- part: take_due
 DELETE t OUTPUT {taken}
-FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-WHERE t.state IN (1, 3) AND t.available_at <= @now;
+FROM ({due_first}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+WHERE t.state IN (1, 3) AND t.available_at <= @now
+{loop};
 
 -- part: take_rows
 -- Delete messages: part of the transaction that is open, or for good.
@@ -86,8 +75,9 @@ END;
 IF @due < @limit
 BEGIN
   DELETE t OUTPUT {taken}
-  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
-  WHERE t.state = 0;
+  FROM ({then_ready}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE t.state = 0
+  {loop};
   SET @ready = @@ROWCOUNT;
 END;
 IF @full = 2 AND @ready < @limit
@@ -107,7 +97,8 @@ END;
 -- part: dead_leased
 -- Those that were leased and that no worker can read become dead.
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = N'headers are not a JSON object of strings'
-FROM {table} AS t JOIN @got AS g ON g.id = t.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t};
+FROM @got AS g JOIN {table} AS t {seek} ON t.id = g.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t}
+{loop};
 
 -- part: dead_taken
 -- Those that were deleted and that no worker can read come back as dead ones, as the statement make-dead
@@ -217,9 +208,10 @@ BEGIN
     SET @n = 2000;
   IF @ms IS NOT NULL
     SELECT @until = {ms_later}, @token = LOWER(CONVERT(NVARCHAR(36), NEWID()));
-  SET @sql = N'DELETE t FROM ' + @box + N' AS t JOIN (SELECT TOP (1000) id FROM ' + @box + N' WITH (READCOMMITTEDLOCK, READPAST,
+  SET @sql = N'DELETE t FROM (SELECT TOP (1000) id FROM ' + @box + N' WITH (READCOMMITTEDLOCK, READPAST,
     UPDLOCK, ROWLOCK) WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= @now
-    AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d ON d.id = t.id; ';
+    AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d JOIN ' + @box + N' AS t {seek} ON t.id = d.id
+    {loop}; ';
   IF @token IS NULL
     SET @sql = N'SET XACT_ABORT ON; BEGIN TRANSACTION; ' + @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
         SELECT UPPER(TYPE_NAME(c.system_type_id)) FROM sys.columns AS c
@@ -245,8 +237,9 @@ AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
-  DECLARE @sql NVARCHAR(MAX) = N'DELETE t FROM ' + @box + N' AS t JOIN OPENJSON(@ids) WITH (id BIGINT ''$'') AS j ON j.id = t.id
-    WHERE t.lease_token = @token AND t.state = 1; SET @n = @@ROWCOUNT;';
+  DECLARE @sql NVARCHAR(MAX) = N'DELETE t FROM (SELECT DISTINCT TOP (2147483647) CAST(value AS BIGINT) AS id FROM OPENJSON(@ids)
+    ORDER BY id) AS j JOIN ' + @box + N' AS t {seek} ON t.id = j.id WHERE t.lease_token = @token AND t.state = 1
+    {loop}; SET @n = @@ROWCOUNT;';
   SET @ids = ISNULL(@ids, CONCAT(N'[', @id, N']'));
   EXEC sp_executesql @sql, N'@ids NVARCHAR(MAX), @token NVARCHAR(64), @n BIGINT OUTPUT', @ids, @token, @n OUTPUT;
 END;
