@@ -196,7 +196,7 @@ TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
 
 -- part: take
 -- As in native.mssql.sql: lock them, leave out those behind an earlier open row that is not among them,
--- mark the rest.
+-- mark the rest.  By the two casts k is compared as the column is, whatever the collation of that.
 DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k NVARCHAR(128));
 INSERT INTO @l(id, k)
 SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE {is_still}
@@ -207,7 +207,7 @@ SELECT m.k, f.id
 FROM (SELECT k, MAX(id) AS last FROM @l WHERE :unordered = 0 GROUP BY k) AS m
 CROSS APPLY (
   SELECT TOP (1) o.id FROM {table} AS o WITH (NOLOCK)
-  WHERE o.aggregate_id = m.k AND o.status IN (0, 1, 3) AND o.id < m.last
+  WHERE o.aggregate_id = CAST(CAST(m.k AS VARBINARY(256)) AS NVARCHAR(128)) AND o.status IN (0, 1, 3) AND o.id < m.last
     AND NOT EXISTS (SELECT 1 FROM @l AS x WHERE x.id = o.id)
   ORDER BY o.id) AS f;
 DELETE l FROM @l AS l JOIN @b AS b ON b.k = l.k AND l.id >= b.id;

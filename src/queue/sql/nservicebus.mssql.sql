@@ -54,12 +54,13 @@ WITH (READCOMMITTEDLOCK, READPAST)
 
 -- part: sent_at
 -- When a message was sent, as its headers say; NULL: they do not, or not so that it can be read.
-(CASE WHEN CHARINDEX(N'"NServiceBus.TimeSent":"', {.}headers) > 0
-  THEN TRY_CONVERT(DATETIME2(3), STUFF(SUBSTRING({.}headers,
-         CHARINDEX(N'"NServiceBus.TimeSent":"', {.}headers) + 24, 23), 20, 1, N'.'), 121) END)
+(CASE WHEN CHARINDEX(N'"NServiceBus.TimeSent":"', {.}Headers) > 0
+  THEN TRY_CONVERT(DATETIME2(3), STUFF(SUBSTRING({.}Headers,
+         CHARINDEX(N'"NServiceBus.TimeSent":"', {.}Headers) + 24, 23), 20, 1, N'.'), 121) END)
 
 -- part: columns_of
-(SELECT LOWER(c.name) AS name FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N{'table}, N'U'))
+-- In lower case: LOWER goes by the collation of what it is given, and with a Turkish one no name has an i any more.
+(SELECT LOWER(c.name COLLATE Latin1_General_BIN2) AS name FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N{'table}, N'U'))
 
 -- part: is_there
 (SELECT COUNT(*) FROM {columns_of} AS c
@@ -152,7 +153,7 @@ END;
 SELECT 1, 100 WHERE {is_there} = 5;
 
 -- name: columns
-SELECT LOWER(c.name) FROM sys.columns AS c
+SELECT LOWER(c.name COLLATE Latin1_General_BIN2) FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U');
 
 -- name: indexes-missing
@@ -210,7 +211,7 @@ DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @d
   @fresh BIGINT = 0, @now DATETIME2(3) = {now};
 DECLARE @from BIGINT = CASE WHEN @full <> 0 THEN CAST(-9223372036854775808 AS BIGINT)
   WHEN @after < 9223372036854775807 THEN @after + 1 ELSE @after END;
-DECLARE @gone TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, expires_at DATETIME2(3), headers NVARCHAR(MAX),
+DECLARE @gone TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, expires_at DATETIME2(3), Headers NVARCHAR(MAX),
   body VARBINARY(MAX));
 
 -- part: due_first
@@ -284,7 +285,7 @@ BEGIN
 END;
 INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token, max_attempts,
                              created_at, headers, body)
-SELECT g.id, g.row_id, 1, 1, @until, g.expires_at, @token, CASE WHEN @most > 0 THEN @most END, {sent_at:g}, g.headers, g.body
+SELECT g.id, g.row_id, 1, 1, @until, g.expires_at, @token, CASE WHEN @most > 0 THEN @most END, {sent_at:g}, g.Headers, g.body
 FROM @gone AS g WHERE {in_time:g};
 INSERT INTO @got(id, row_id) SELECT g.id, g.row_id FROM @gone AS g WHERE {in_time:g};
 COMMIT TRANSACTION;
@@ -320,7 +321,7 @@ SELECT {shown}, @due FROM (
   SELECT o.id, o.state, o.attempts, o.created_at, o.available_at, o.expires_at, 0 AS expired, o.row_id, o.headers,
     o.last_error, o.body FROM @old AS o
   UNION ALL
-  SELECT g.id, 0, 0, {sent_at:g}, NULL, g.expires_at, 0, g.row_id, g.headers, NULL, g.body
+  SELECT g.id, 0, 0, {sent_at:g}, NULL, g.expires_at, 0, g.row_id, g.Headers, NULL, g.body
   FROM @gone AS g WHERE {in_time:g}
   UNION ALL
   {late}) AS m ORDER BY m.id;
@@ -436,13 +437,13 @@ FROM (VALUES (N'RowVersion', N'CREATE NONCLUSTERED INDEX "Index_RowVersion" ON '
                 + N'(Expires) INCLUDE (Id, RowVersion) WHERE Expires IS NOT NULL;')) AS c(name, repair)
 WHERE NOT EXISTS (
   SELECT 1 FROM sys.index_columns AS i JOIN sys.columns AS k ON k.object_id = i.object_id AND k.column_id = i.column_id
-  WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.key_ordinal = 1 AND LOWER(k.name) = LOWER(c.name))
+  WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.key_ordinal = 1 AND LOWER(k.name COLLATE Latin1_General_BIN2) = LOWER(c.name COLLATE Latin1_General_BIN2))
 UNION ALL
 SELECT N'the column Headers of ' + N{'table} + N' has the type ' + TYPE_NAME(c.system_type_id)
     + N' and not nvarchar: other characters are lost',
   N'ALTER TABLE ' + N{'table} + N' ALTER COLUMN Headers NVARCHAR(MAX) NOT NULL;'
 FROM sys.columns AS c
-WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND LOWER(c.name) = N'headers' AND TYPE_NAME(c.system_type_id) <> N'nvarchar';
+WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND LOWER(c.name COLLATE Latin1_General_BIN2) = N'headers' AND TYPE_NAME(c.system_type_id) <> N'nvarchar';
 
 -- part: insert_back_old
 INSERT INTO {table}(Id, Headers, Body) SELECT row_id, headers, body FROM @back ORDER BY id;

@@ -23,7 +23,7 @@ SELECT DB_NAME();
 
 -- name: routed-queue-exists
 SELECT COUNT(*) FROM sys.columns AS c
-WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:queue), N'U') AND LOWER(c.name) = N'rowversion';
+WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:queue), N'U') AND LOWER(c.name COLLATE Latin1_General_BIN2) = N'rowversion';
 
 -- name: route
 -- Another address of the same endpoint is replaced.  UPDLOCK and HOLDLOCK keep the key, whether it is

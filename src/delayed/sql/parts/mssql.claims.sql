@@ -115,7 +115,7 @@ SET NOCOUNT OFF
 
 -- part: listed
 FROM @given AS i JOIN {table} AS t {seek} ON t.id = i.id
-WHERE {claimed_by:t} AND (i.name IS NULL OR {message_id:t} = i.name)
+WHERE {claimed_by:t} AND (i.name IS NULL OR {message_id:t} COLLATE Latin1_General_BIN2 = i.name)
 {loop}
 
 -- part: named

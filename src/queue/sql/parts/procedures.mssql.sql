@@ -113,7 +113,7 @@ FROM @got AS g WHERE (g.expires_at IS NULL OR g.expires_at > @now) AND {unreadab
 DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(q.name, N'"') FROM {wherry_schema} AS q
   WHERE q.model = N'queue' AND q.name = @queue);
 IF @box IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS c
-  WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@queue, N'"'), N'U') AND LOWER(c.name) = N'rowversion')
+  WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@queue, N'"'), N'U') AND LOWER(c.name COLLATE Latin1_General_BIN2) = N'rowversion')
 BEGIN
   DECLARE @theirs NVARCHAR(300) = CONCAT(N'queue ', @queue, N' has the layout nservicebus, on which procedures do not work: ',
     N'use the commands wherry queue send and receive, or the C library');
@@ -214,7 +214,7 @@ BEGIN
     {loop}; ';
   IF @token IS NULL
     SET @sql = N'SET XACT_ABORT ON; BEGIN TRANSACTION; ' + @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
-        SELECT UPPER(TYPE_NAME(c.system_type_id)) FROM sys.columns AS c
+        SELECT TYPE_NAME(c.system_type_id) FROM sys.columns AS c
         WHERE c.object_id = OBJECT_ID(@box, N'U') AND c.name = N'body') + N'(MAX));')
       + N{'dead_taken} + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts,
           NULL AS token, g.created_at FROM @got AS g
