@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include <wherry/postgres.h>
+
 #include "db/trace.h"
 #include "delayed/delayed.h"
 #include "store/leases.h"
@@ -337,6 +339,54 @@ static void a_poll_does_not_read_what_was_polled_before(void **state)
 		      (long long)before, (long long)anchored, (long long)unanchored);
 	assert_true(anchored < 3 * before + 1000);
 	assert_true(unanchored > 3 * anchored);
+	PQfinish(report);
+	leave(db, queue);
+}
+
+/* The same of the SQL function, which keeps nothing between two calls: the caller says where to begin. */
+static void a_poll_after_a_message_reads_nothing_before_it(void **state)
+{
+	int64_t before, after;
+	char got[40] = "";
+	PGconn *report;
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+	     "generate_series(1, 5001) AS i",
+	     "5001");
+	says("SELECT wherry_offer('mail', 'later', 'x', at => '2020-01-02')", "created");
+	report = postgres_begin("SELECT count(*) FROM delayed");
+	assert_true(postgres_exec(report,
+				  "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; "
+				  "SELECT count(*) FROM delayed",
+				  NULL, 0));
+	says("SELECT count(*) FROM wherry_poll('mail', 5000) AS m, wherry_done('mail', m.token) "
+	     "AS done WHERE done = 'acknowledged'",
+	     "5000");
+	before = postgres_entries_read(db, "delayed");
+	assert_true(
+		postgres_exec(wherry_postgres_handle(db),
+			      "SELECT concat(id, key) FROM wherry_poll('mail', after => "
+			      "'2020-01-01', after_id => 5000)",
+			      got, sizeof(got)));
+	assert_string_equal(got, "5001k5001");
+	assert_true(postgres_exec(wherry_postgres_handle(db),
+				  "SELECT key FROM wherry_poll('mail', after => "
+				  "'2020-01-01', after_id => 5001)",
+				  got, sizeof(got)));
+	assert_string_equal(got, "later");
+	after = postgres_entries_read(db, "delayed");
+	assert_in_range(after - before, 1, 40);
+	/* What comes back is due behind it, or before it: only a poll without `after` finds all. */
+	says("SELECT wherry_offer('mail', 'back', 'x', at => '2019-01-01')", "created");
+	says("SELECT count(*) FROM wherry_poll('mail', after => '2020-01-01', after_id => NULL)",
+	     "0");
+	says("SELECT count(*) FROM wherry_poll('mail', after => 'infinity')", "0");
+	says("SELECT key FROM wherry_poll('mail')", "back");
+	says("SELECT wherry_offer('mail', 'more', 'x', at => '2019-01-01')", "created");
+	says("SELECT key FROM wherry_poll('mail', after => '-infinity')", "more");
 	PQfinish(report);
 	leave(db, queue);
 }
@@ -737,6 +787,7 @@ int main(void)
 {
 	static const struct CMUnitTest more[] = {
 		cmocka_unit_test(a_poll_does_not_read_what_was_polled_before),
+		cmocka_unit_test(a_poll_after_a_message_reads_nothing_before_it),
 		cmocka_unit_test(an_old_snapshot_does_not_slow_claims_of_a_delayed_queue),
 		cmocka_unit_test(a_message_that_is_committed_late_is_polled_too),
 		cmocka_unit_test(

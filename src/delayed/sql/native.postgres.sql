@@ -198,10 +198,12 @@ END $body$ $f$;
   FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, type text DEFAULT 'bytes',
-  box text DEFAULT 'delayed')
+  box text DEFAULT 'delayed', after timestamptz DEFAULT NULL, after_id bigint DEFAULT 0)
 RETURNS TABLE (id bigint, key text, body bytea, at timestamptz, attempts integer, redelivery boolean, token text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- due messages, leased for that long, in the order of their times
+DECLARE -- due messages, leased for that long, in the order of their times; with `after` only those that came to be
+  -- due behind it: index entries before it, of messages that are gone, are not read
+  -- (a_poll_after_a_message_reads_nothing_before_it)
   live CONSTANT text := @box@ || quote_ident(box);
   dead CONSTANT text := @box@ || quote_ident(box || '_dead');
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
@@ -209,6 +211,7 @@ DECLARE -- due messages, leased for that long, in the order of their times
   until CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM lease) * 1000.0), 3153600000000),
     253402300799999);
   most CONSTANT bigint := coalesce(nullif(max_attempts, 0), 2147483647);
+  after_ms CONSTANT bigint := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   head CONSTANT text := concat('(SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
     ORDER BY "pKind", "scheduledAt", id LIMIT ');
 BEGIN
@@ -228,17 +231,18 @@ BEGIN
       "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
       last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
                         ELSE last_error END
-    WHERE id = ANY (ARRAY(SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2 AND attempts < $6
+    WHERE id = ANY (ARRAY(SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2 AND attempts < $6',
+      CASE WHEN after IS NOT NULL THEN ' AND ROW("scheduledAt", id) > ROW($7, $8)' END, '
       ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED))
     RETURNING *)
   SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
     attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
   FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::text, until, most;
+  USING kind, now_ms, n, gen_random_uuid()::text, until, most, after_ms, coalesce(after_id, 0);
   -- They become the first that are due.  Then those among the first 1,000 become dead, in one statement: one after
   -- another each would walk over the index entries of those before it
   -- (exhausted_messages_become_dead_as_a_set_and_stop_no_poll).
-  IF max_attempts > 0 THEN
+  IF max_attempts > 0 AND after IS NULL THEN
     EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
       SELECT id FROM ', live, ' WHERE id = ANY (ARRAY(
           SELECT h.id FROM ', head, '1000) AS h WHERE h.attempts >= $3 AND (SELECT f.attempts FROM ', head, '1) AS f) >= $3))
