@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "base/buf.h"
 #include "base/text.h"
 #include "delayed/delayed.h"
 
@@ -19,7 +20,8 @@ static wherry_code check(const wherry_delayed *delayed, const char *key,
 {
 	if (!delayed)
 		return wh_fail(err, WHERRY_INVALID, "no delayed queue");
-	return wh_delayed_check_key(key, err);
+	/* The table may have keys that no offer of ours takes: longer ones, and the empty one. */
+	return key ? WHERRY_OK : wh_fail(err, WHERRY_INVALID, "no key");
 }
 
 /* ---- one key ---- */
@@ -146,9 +148,8 @@ static wherry_code match(const wherry_delayed *delayed,
 	const wh_field fields[] = {
 		{"prefix", prefix, 4 * WH_DELAYED_KEY_MOST},
 		{"except", except, 4 * WH_DELAYED_KEY_MOST},
-		{"after", filter->after, 4 * WH_DELAYED_KEY_MOST},
 	};
-	wherry_code code = wh_fields_check(fields, 3, err);
+	wherry_code code = wh_fields_check(fields, 2, err);
 
 	if (code == WHERRY_OK && filter->limit < 0)
 		code = wh_fail(err, WHERRY_INVALID, "a limit is not negative");
@@ -173,6 +174,17 @@ static wherry_code match(const wherry_delayed *delayed,
 	return WHERRY_OK;
 }
 
+/* The first key behind `after`, or the empty key, which is the first of all: no key has a character
+ * below U+0001. */
+static wherry_code put_from(const char *after, wh_buf *out, wherry_error *err)
+{
+	if (after) {
+		wh_buf_puts(out, after);
+		wh_buf_putc(out, 1);
+	}
+	return wh_buf_check(out, err);
+}
+
 wherry_code wherry_delayed_list(wherry_delayed *delayed,
 				const wherry_delayed_filter *filter,
 				wherry_delayed_fn visit, void *ctx, wherry_error *err)
@@ -180,6 +192,7 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	wh_error_clear(err);
 	wherry_delayed_filter own;
 	wh_delayed_batch batch = {.from = WH_DELAYED_READ};
+	wh_buf from = WH_BUF_INIT(INT32_MAX);
 	wh_param params[MATCH_PARAMS + 3];
 	matching m;
 	wherry_code code;
@@ -190,12 +203,15 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	code = read_filter(filter, &own, err);
 	if (code == WHERRY_OK)
 		code = match(delayed, &own, &m, err);
-	if (code != WHERRY_OK)
+	if (code == WHERRY_OK)
+		code = put_from(own.after, &from, err);
+	if (code != WHERRY_OK) {
+		wh_buf_clear(&from);
 		return code;
+	}
 	memcpy(params, m.params, sizeof(m.params));
 	params[MATCH_PARAMS] = wh_delayed_now_param(delayed);
-	params[MATCH_PARAMS + 1] =
-		WH_TEXT_PARAM("after", wh_view_of(own.after ? own.after : ""));
+	params[MATCH_PARAMS + 1] = WH_TEXT_PARAM("from", wh_view_of(wh_buf_str(&from)));
 	params[MATCH_PARAMS + 2] =
 		WH_INT_PARAM("limit", own.limit ? own.limit : INT64_MAX);
 	code = wh_db_run(delayed->store.db, delayed->own.list, params, MATCH_PARAMS + 3,
@@ -204,6 +220,7 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	if (code == WHERRY_OK)
 		code = wh_delayed_visit(&batch, visit, ctx, err);
 	wh_delayed_batch_clear(&batch);
+	wh_buf_clear(&from);
 	return code;
 }
 

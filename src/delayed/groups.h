@@ -63,7 +63,7 @@
 #define WH_DELAYED_MANY_KEYS(X) \
 	X(drop_keys, "drop-keys", WH_DELAYED_FILTER_GIVEN) \
 	X(drop_all, "drop-all", "kind") \
-	X(list, "list", WH_DELAYED_FILTER_GIVEN " now after limit") \
+	X(list, "list", WH_DELAYED_FILTER_GIVEN " now from limit") \
 	X(count, "count", "kind now") \
 	X(count_table, "count-table", "")
 

@@ -155,6 +155,44 @@ static wherry_code unknown(const char *name, wherry_error *err)
 	return WHERRY_INVALID;
 }
 
+/* ---- fixed offsets ---- */
+
+/* Is the name Z, or +HH:MM or -HH:MM up to 18 hours, as the JVM writes an offset from UTC?  */
+static bool is_offset(const char *name, int *out_minutes)
+{
+	int hour, minute;
+
+	*out_minutes = 0;
+	if (strcmp(name, "Z") == 0)
+		return true;
+	if (strlen(name) != 6 || !strchr("+-", name[0]) ||
+	    strspn(name + 1, "0123456789:") != 5 || name[3] != ':' ||
+	    memchr(name + 1, ':', 2) || memchr(name + 4, ':', 2))
+		return false;
+	hour = (name[1] - '0') * 10 + name[2] - '0';
+	minute = (name[4] - '0') * 10 + name[5] - '0';
+	*out_minutes = (hour * 60 + minute) * (name[0] == '-' ? -1 : 1);
+	return minute < 60 && hour * 60 + minute <= 18 * 60;
+}
+
+/* Read the file of UTC with another rule at its end, whose offset has the other sign. */
+static wherry_code read_offset(const char *name, int minutes, wh_zone **out,
+			       wherry_error *err)
+{
+	wh_buf file = WH_BUF_INIT(WH_ZONE_FILE_MAX);
+	int away = minutes < 0 ? -minutes : minutes;
+	wherry_code code;
+
+	wh_buf_put(&file, utc, sizeof(utc) - sizeof("UTC0\n"));
+	wh_buf_printf(&file, "<%s>%c%02d:%02d\n", "fixed", minutes < 0 ? '+' : '-',
+		      away / 60, away % 60);
+	code = wh_buf_check(&file, err);
+	if (code == WHERRY_OK)
+		code = wh_zone_read(name, file.ptr, file.len, out, err);
+	wh_buf_clear(&file);
+	return code;
+}
+
 /* ---- loading ---- */
 
 /* Does the name mean another zone on another machine? */
@@ -181,9 +219,12 @@ wherry_code wh_zone_load(const char *name, wh_zone **out, wherry_error *err)
 	wh_buf file = WH_BUF_INIT(WH_ZONE_FILE_MAX);
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
+	int minutes;
 
 	if (!name || strcmp(name, "UTC") == 0)
 		return wh_zone_read("UTC", utc, sizeof(utc) - 1, out, err);
+	if (is_offset(name, &minutes))
+		return read_offset(name, minutes, out, err);
 	if (!is_name(name) || is_local(name))
 		return unknown(name, err);
 	code = read_file(name, &file, &why);

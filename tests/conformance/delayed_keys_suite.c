@@ -3,6 +3,9 @@
  */
 #include "delayed_suite.h"
 
+#include "db/driver.h"
+#include "delayed/delayed.h"
+
 static void a_read_shows_a_future_message_and_locks_nothing(void **state)
 {
 	(void)delayed_offer(*state, "k", "a", 10);
@@ -32,6 +35,51 @@ static void a_dropped_message_is_gone_also_if_it_is_leased(void **state)
 	WHERRY_PASS(wherry_delayed_drop_key(f->queue, "a", &found, &err));
 	assert_false(found);
 	delayed_acks(f, token, WHERRY_LEASE_LOST);
+}
+
+/* Another program may write keys that no offer takes. */
+static void a_key_that_no_offer_takes_is_listed_read_and_dropped(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_delayed_filter one = WHERRY_DELAYED_FILTER(.limit = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool found = false;
+	char key[1000], sql[1600];
+	/* The library's table on SQLite has no limit; others have one of 200 characters. */
+	int most = strcmp(f->queue->store.layout.name, "funfix") == 0 &&
+				   strcmp(f->db->driver->scheme, "sqlite") == 0
+			   ? 900
+			   : 200;
+
+	(void)delayed_offer(f, "a", "1", 0);
+	for (int n = 0; n <= most; n += most) {
+		delayed_got got = {.n = 0};
+
+		(void)snprintf(key, sizeof(key), "%.*s", n, "");
+		memset(key, 'k', (size_t)n);
+		key[n] = 0;
+		(void)snprintf(
+			sql, sizeof(sql),
+			"INSERT INTO later(\"pKey\", \"pKind\", payload, \"scheduledAt\", "
+			"\"scheduledAtInitially\", \"createdAt\") SELECT '%s', \"pKind\", "
+			"payload, \"scheduledAt\", \"scheduledAtInitially\", \"createdAt\" "
+			"FROM later",
+			key);
+		delayed_raw(f, sql);
+		assert_true(delayed_has(f, key));
+		assert_string_equal(delayed_body(f, key), "1");
+		one.after = n ? "a" : NULL;
+		WHERRY_PASS(
+			wherry_delayed_list(f->queue, &one, delayed_note, &got, &err));
+		assert_string_equal(got.keys, key);
+		one.after = key;
+		got = (delayed_got){.n = 0};
+		WHERRY_PASS(
+			wherry_delayed_list(f->queue, &one, delayed_note, &got, &err));
+		assert_string_equal(got.keys, n ? "" : "a");
+		WHERRY_PASS(wherry_delayed_drop_key(f->queue, key, &found, &err));
+		assert_true(found);
+	}
 }
 
 static void dropping_all_needs_the_text_word_for_word(void **state)
@@ -249,6 +297,7 @@ static void rows_out_of_range_are_refused_by_the_table(void **state)
 const delayed_case delayed_keys_cases[] = {
 	DELAYED_CASE(a_read_shows_a_future_message_and_locks_nothing),
 	DELAYED_CASE(a_dropped_message_is_gone_also_if_it_is_leased),
+	DELAYED_CASE(a_key_that_no_offer_takes_is_listed_read_and_dropped),
 	DELAYED_CASE(dropping_all_needs_the_text_word_for_word),
 	DELAYED_CASE(keys_are_listed_by_a_prefix_that_is_no_pattern),
 	DELAYED_CASE(the_last_character_there_is_may_be_in_a_key),

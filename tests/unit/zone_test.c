@@ -97,6 +97,33 @@ static void refused(const char *name, wherry_code code, const char *why)
 	assert_non_null(strstr(err.message, why));
 }
 
+static void an_offset_from_utc_is_a_zone(void **state)
+{
+	static const struct {
+		const char *name;
+		int32_t offset_s;
+	} zones[] = {{"Z", 0},          {"+02:00", 7200}, {"-03:30", -12600},
+		     {"+18:00", 64800}, {"+00:00", 0},    {"-18:00", -64800}};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++) {
+		wh_zone *zone = NULL;
+
+		WHERRY_PASS(wh_zone_load(zones[i].name, &zone, &err));
+		assert_string_equal(wh_zone_name(zone), zones[i].name);
+		assert_int_equal(wh_zone_span(zone, 0).offset_s, zones[i].offset_s);
+		assert_int_equal(wh_zone_span(zone, 4102444800).offset_s,
+				 zones[i].offset_s);
+		wh_zone_free(zone);
+	}
+	refused("+18:01", WHERRY_INVALID, "there is no time zone '+18:01'");
+	refused("+02:60", WHERRY_INVALID, "there is no time zone");
+	refused("+2", WHERRY_INVALID, "there is no time zone");
+	refused("02:00", WHERRY_INVALID, "there is no time zone");
+	refused("+0::00", WHERRY_INVALID, "there is no time zone");
+}
+
 static void an_unknown_zone_is_refused_with_the_nearest_name(void **state)
 {
 	(void)state;
@@ -261,6 +288,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_zone_changes_when_it_does_in_the_c_library),
+		cmocka_unit_test(an_offset_from_utc_is_a_zone),
 		cmocka_unit_test(an_unknown_zone_is_refused_with_the_nearest_name),
 		cmocka_unit_test(a_name_does_not_leave_the_folder),
 		cmocka_unit_test(tzdir_names_the_database),

@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   "createdAt" BIGINT NOT NULL
 );
 -- The library's migration finds the table and leaves it alone, so an index that is missing is made
--- here.  An index on the same columns may have any name.
+-- here.  An index that begins with these columns may have any name.
 DO $do$
 DECLARE
   wanted text[];
@@ -86,7 +86,8 @@ BEGIN
       WHERE x.indrelid = {'table}::regclass::oid AND x.indisvalid AND x.indpred IS NULL
         AND (x.indisunique OR wanted[1] = '')
         AND ARRAY(SELECT a.attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
-                  JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.nth)
+                  JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number
+                  WHERE k.nth <= 2 ORDER BY k.nth)
           = wanted[3:4])
     THEN
       EXECUTE format('CREATE %s INDEX %I ON %s(%I, %I)', wanted[1],
@@ -355,7 +356,7 @@ DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
 -- A plain read: it locks nothing and writes nothing.
-SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" > :after::text
+SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" >= :from::text
 ORDER BY m."pKey" COLLATE "C" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   "lockUuid"  TEXT,
   "createdAt" INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS {table__KindPlusKeyUniqueIndex} ON {table}("pKind", "pKey");
+CREATE UNIQUE INDEX IF NOT EXISTS {table__PKindPKeyUniqueIndex} ON {table}("pKind", "pKey");
 CREATE INDEX IF NOT EXISTS {table__KindPlusScheduledAtIndex} ON {table}("pKind", "scheduledAt");
 CREATE INDEX IF NOT EXISTS {table__LockUuidPlusIdIndex} ON {table}("lockUuid", id);
 CREATE TABLE IF NOT EXISTS {table_dead}(
@@ -70,15 +70,15 @@ WHERE 8 = (SELECT count(*) FROM pragma_table_info(:name)
 SELECT name FROM pragma_table_info(:name);
 
 -- name: indexes-missing
--- Also when a table of Wherry's, or an index on these columns, is missing.  An index may have any name.
+-- Also when a table of Wherry's, or an index that begins with these columns, is missing.  An index may have any name.
 SELECT (SELECT count(*) FROM (SELECT {name} || s.column1 AS name FROM (
           VALUES ('_dead'), ('_dead_kind'), ('_tries')) AS s) AS t
         WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = t.name COLLATE NOCASE))
   + (SELECT count(*) FROM (SELECT column1 AS columns FROM (
        VALUES ('pKind,pKey'), ('pKind,scheduledAt'), ('lockUuid,id')) AS s) AS w
-     WHERE w.columns NOT IN (
-       SELECT (SELECT group_concat(c.name) FROM pragma_index_info(i.name) AS c)
-       FROM pragma_index_list({name}) AS i WHERE i.partial = 0));
+     WHERE NOT EXISTS (
+       SELECT 1 FROM pragma_index_list({name}) AS i WHERE i.partial = 0
+         AND (SELECT group_concat(c.name) FROM pragma_index_info(i.name) AS c) || ',' LIKE w.columns || ',%'));
 
 -- part: offered
 INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
@@ -228,7 +228,7 @@ DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 DELETE FROM {table} WHERE "pKind" = :kind;
 
 -- name: list
-SELECT {shown} FROM {table} WHERE {matching} AND "pKey" > :after ORDER BY "pKey" LIMIT :limit;
+SELECT {shown} FROM {table} WHERE {matching} AND "pKey" >= :from ORDER BY "pKey" LIMIT :limit;
 
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.

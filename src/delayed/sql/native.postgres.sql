@@ -347,8 +347,8 @@ DECLARE -- false: the key had no message
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
   n bigint;
 BEGIN
-  IF coalesce(key, '') = '' THEN
-    RAISE 'a delayed message needs a key' USING ERRCODE = 'invalid_parameter_value';
+  IF key IS NULL THEN
+    RAISE 'the key is NULL' USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(box), ' WHERE "pKind" = $1 AND "pKey" = $2')
   USING kind, key;
@@ -587,7 +587,7 @@ DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
 -- A plain read: it locks nothing and writes nothing.
-SELECT {shown} FROM {table} WHERE {matching} AND "pKey" > :after::text
+SELECT {shown} FROM {table} WHERE {matching} AND "pKey" >= :from::text
 ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql

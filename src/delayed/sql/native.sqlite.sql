@@ -211,7 +211,7 @@ DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 DELETE FROM {table} WHERE "pKind" = :kind;
 
 -- name: list
-SELECT {shown} FROM {table} INDEXED BY {table_key} WHERE {matching} AND "pKey" > :after
+SELECT {shown} FROM {table} INDEXED BY {table_key} WHERE {matching} AND "pKey" >= :from
 ORDER BY "pKey" LIMIT :limit;
 
 -- name: next-due

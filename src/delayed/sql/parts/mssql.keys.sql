@@ -89,7 +89,7 @@ OPTION (LOOP JOIN, FORCE ORDER);
 -- A plain read: it writes nothing, and READPAST lets it wait for nobody.
 {for_keys}
 {for_now}
-DECLARE @after NVARCHAR(400) = :after;
+DECLARE @from NVARCHAR(400) = :from;
 SELECT TOP (:limit) {shown} FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST) {with_free_tries}
-WHERE {matching} AND ({key:t} > @after OR ({key:t} = @after AND {key_bytes:t} > DATALENGTH(@after)))
+WHERE {matching} AND ({key:t} > @from OR ({key:t} = @from AND {key_bytes:t} >= DATALENGTH(@from)))
 ORDER BY {key:t}, {key_bytes:t};
