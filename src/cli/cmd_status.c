@@ -7,15 +7,17 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "cli/doctor.h"
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 #include "cli/relays.h"
 #include "outbox/stream.h"
 #include "publish/parts.h"
+#include "store/engines.h"
 #include "store/relay_report.h"
 
 enum {
-	WARNINGS_MAX = 4,
+	WARNINGS_MAX = 8,
 	WARNING_MAX = 600,
 	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
 	/* A relay renews its lease, and reports, every 10 s or more often. */
@@ -35,6 +37,8 @@ static void warn(warnings *w, const char *fmt, ...)
 {
 	va_list args;
 
+	if (w->n == WARNINGS_MAX)
+		return;
 	va_start(args, fmt);
 	(void)vsnprintf(w->text[w->n++], sizeof(w->text[0]), fmt, args);
 	va_end(args);
@@ -116,7 +120,12 @@ typedef struct facts {
 	const wh_wal_watched *stream;
 	bool known; /* The tables say which relay works. */
 	bool running; /* A relay holds the lease, and its process is not known to be gone. */
-	int64_t open; /* Messages that are neither done nor dead. */
+	/* Rows do not say which messages are delivered, but how far the WAL was read does
+	 * (relay.on_done=keep). */
+	bool keeps;
+	int64_t open; /* Messages that are neither done nor dead; if it keeps, 1 or 0. */
+	bool ready;   /* A message could be delivered now. */
+	int64_t waits_us; /* The oldest one has waited for so long. */
 	bool failing; /* The relay's last report has an error after its last delivery. */
 	bool delivers; /* The relay reported a delivery a moment ago, and no error since. */
 } facts;
@@ -127,14 +136,21 @@ static facts facts_of(const wh_session *s, const wherry_status *st,
 	bool failing = st->error_us >= 0 &&
 		       (st->delivered_us < 0 || st->error_us < st->delivered_us);
 
+	bool keeps = stream->any && (s->box->layout.streams ||
+				     !wh_engine_marks(wh_engine_of(st->engine)));
+	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+		       st->count[WHERRY_FAILED];
+
 	return (facts){
 		.s = s,
 		.st = st,
 		.stream = stream,
 		.known = !*s->box->store.limits,
 		.running = st->lease_left_us > 0,
-		.open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-			st->count[WHERRY_FAILED],
+		.keeps = keeps,
+		.open = keeps ? stream->lag.us > 0 : open,
+		.ready = keeps ? stream->lag.us > 0 : st->ready > 0,
+		.waits_us = keeps ? stream->lag.us : st->oldest_ready_us,
 		.failing = failing,
 		.delivers =
 			!failing && st->delivered_us >= 0 && st->delivered_us <= STALL_US,
@@ -147,8 +163,11 @@ static void warn_refused(const facts *f, warnings *out)
 	wh_buf text = WH_BUF_INIT(WARNING_MAX);
 
 	wh_report_put_refusal(&text, f->st->destination, f->st->error, f->st->state_us);
-	warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
-	     f->open == 1 ? " waits" : "s wait");
+	if (f->keeps)
+		warn(out, "%s", wh_buf_str(&text));
+	else
+		warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
+		     f->open == 1 ? " waits" : "s wait");
 	wh_buf_clear(&text);
 }
 
@@ -157,7 +176,7 @@ static void warn_stalled(const facts *f, warnings *out)
 {
 	char span[WH_SPAN_LEN], last[WH_SPAN_LEN];
 
-	(void)wh_span_text(f->st->oldest_ready_us, span);
+	(void)wh_span_text(f->waits_us, span);
 	if (f->failing)
 		warn(out,
 		     "the oldest message has been ready for %s, and deliveries fail: %s",
@@ -194,11 +213,31 @@ static void warn_dead(const facts *f, warnings *out)
 		     apart, apart == 1 ? " is" : "s are");
 }
 
+/* Warn of what doctor finds that lets no message be committed, or none be delivered. */
+static void warn_still(const facts *f, const wherry_config *config, warnings *out)
+{
+	wh_doctor d = {
+		.session = f->s,
+		.store = &f->s->box->store,
+		.config = config,
+		.gone = WH_BUF_INIT(0),
+		.older_us = LATE_US,
+	};
+
+	if (wh_doctor_begin(&d, NULL) != WHERRY_OK)
+		return;
+	wh_doctor_check_still(&d, wh_engine_reads_log(wh_engine_of(f->st->engine)));
+	for (size_t i = 0; i < d.n; i++)
+		if (d.findings[i].level == WH_BAD)
+			warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
+	wh_doctor_clear(&d);
+}
+
 /* Collect the warnings, which are printed first. */
 static void look(const facts *f, warnings *out)
 {
 	const wherry_status *st = f->st;
-	bool late = st->ready && st->oldest_ready_us > (f->delivers ? LATE_US : STALL_US);
+	bool late = f->ready && f->waits_us > (f->delivers ? LATE_US : STALL_US);
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
@@ -280,11 +319,11 @@ static void print_health(const facts *f, const warnings *w)
 			     all);
 	else if (f->known && !f->running)
 		(void)printf("%s; no relay is running\n", all);
-	else if (f->st->ready && !f->delivers && f->st->oldest_ready_us > SOON_US)
+	else if (f->ready && !f->keeps && !f->delivers && f->waits_us > SOON_US)
 		(void)printf(
 			"the oldest message has been ready for %s, and the relay has "
 			"not yet reported its delivery\n",
-			wh_span_text(f->st->oldest_ready_us, span));
+			wh_span_text(f->waits_us, span));
 	else
 		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
 			     wh_painted(WH_PLAIN),
@@ -471,6 +510,7 @@ static wh_exit show(const wh_args *args, void *session)
 		f = facts_of(s, &st, &stream);
 		f.running |= partitions.n > 0;
 		look(&f, &w);
+		warn_still(&f, args->config, &w);
 		if (partitions.json)
 			print_json(&f, &w, &partitions);
 		else

@@ -379,6 +379,20 @@ static void check_procedures(wh_doctor *d)
 	wh_buf_clear(&advice);
 }
 
+/* Check for dead messages whose rows do not say so. */
+static void check_dead_apart(wh_doctor *d)
+{
+	if (!d->dead_apart)
+		return;
+	wh_doctor_add(
+		d, "dead-apart", WH_WARN,
+		wh_doctor_sentence("%" PRId64 " message%s dead, in the table "
+				   "wherry_dead, with the reason of each",
+				   d->dead_apart, d->dead_apart == 1 ? " is" : "s are"),
+		strdup("remove the cause, send what is still needed again, and delete "
+		       "these rows"));
+}
+
 void wh_doctor_check(wh_doctor *d)
 {
 	bool wait = true;
@@ -391,6 +405,30 @@ void wh_doctor_check(wh_doctor *d)
 	if (wait)
 		check_columns(d);
 	check_procedures(d);
+	check_dead_apart(d);
+}
+
+/* Add that another writer keeps the database locked, which only SQLite allows. */
+static void check_locked(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_db_begin(d->session->db, &err);
+
+	wherry_db_rollback(d->session->db);
+	if (code == WHERRY_BUSY)
+		wh_doctor_add(d, "writing", WH_BAD, strdup(err.message),
+			      strdup("no message can be committed until then"));
+}
+
+void wh_doctor_check_still(wh_doctor *d, bool streams)
+{
+	bool wait = true;
+
+	d->streamed = streams;
+	check_locked(d);
+	for (size_t i = 0; i < wh_n_checks; i++)
+		if (wh_checks[i].flags & WH_CHECK_STILL)
+			wait = check_one(d, &wh_checks[i], wait);
 }
 
 /* ---- a database without the outbox ---- */
@@ -568,8 +606,7 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 static void name_stream(wh_doctor *d)
 {
 	wh_wal *wal = NULL;
-	wh_wal_state state;
-	wh_wal_lag lag = {0};
+	wh_wal_watched found;
 
 	if (wh_wal_open(d->session->box, wherry_config_get(d->config, "stream.slot"),
 			wherry_config_get(d->config, "stream.publication"), &wal,
@@ -578,9 +615,10 @@ static void name_stream(wh_doctor *d)
 	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
 	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
 	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
-	if (wh_wal_look(wal, &state, NULL) == WHERRY_OK &&
-	    wh_wal_behind(wal, &state, &lag, NULL) == WHERRY_OK)
-		d->behind_us = lag.us;
+	if (wh_wal_watch(wal, &found, NULL) == WHERRY_OK) {
+		d->behind_us = found.lag.us;
+		d->dead_apart = found.dead;
+	}
 	wh_wal_close(wal);
 }
 

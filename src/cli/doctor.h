@@ -20,11 +20,14 @@ typedef struct wh_finding {
 
 /* Flags of a check. */
 enum {
-	WH_CHECK_NATIVE = 1,   /* Only for the native layout. */
-	WH_CHECK_TABLE = 2,    /* The check waits if somebody keeps the table locked. */
-	WH_CHECK_STREAM = 4,   /* Only if the engine stream is or was in use. */
-	WH_CHECK_QUEUE = 8,    /* A check of the native layout that queues have, too. */
-	WH_CHECK_OF_TABLE = 16 /* The check needs the table. */
+	WH_CHECK_NATIVE = 1,    /* Only for the native layout. */
+	WH_CHECK_TABLE = 2,     /* The check waits if somebody keeps the table locked. */
+	WH_CHECK_STREAM = 4,    /* Only if the engine stream is or was in use. */
+	WH_CHECK_QUEUE = 8,     /* A check of the native layout that queues have, too. */
+	WH_CHECK_OF_TABLE = 16, /* The check needs the table. */
+	/* If it finds something bad, no message can be committed, or none is delivered:
+	 * `wherry status` makes it, too. */
+	WH_CHECK_STILL = 32
 };
 
 /*
@@ -68,6 +71,7 @@ typedef struct wh_doctor {
 	wh_buf gone;
 	/* How long messages of the stream have waited, microseconds. */
 	int64_t behind_us;
+	int64_t dead_apart; /* Messages in wherry_dead. */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;
@@ -83,6 +87,10 @@ bool wh_doctor_others(wh_doctor *d);
 
 /* Make all checks and add their findings. */
 void wh_doctor_check(wh_doctor *d);
+
+/* Make the checks of WH_CHECK_STILL for the outbox, and add their findings.  streams: the
+ * relay that leads reads the WAL. */
+void wh_doctor_check_still(wh_doctor *d, bool streams);
 
 /* Check the schedules in the table "cron", if there is one. */
 void wh_doctor_cron(wh_doctor *d);

@@ -8,7 +8,8 @@ enum {
 	TABLE = WH_CHECK_TABLE,
 	STREAM = WH_CHECK_STREAM,
 	QUEUE = WH_CHECK_QUEUE,
-	OF_TABLE = WH_CHECK_OF_TABLE
+	OF_TABLE = WH_CHECK_OF_TABLE,
+	STILL = WH_CHECK_STILL
 };
 
 #define RESTORE "see docs/internals/restore.md"
@@ -84,14 +85,14 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "locks",
-		.flags = NATIVE | QUEUE,
+		.flags = NATIVE | QUEUE | STILL,
 		.none = "nobody keeps the table locked",
 		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
 		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
 	},
 	{
 		.name = "claim-locks",
-		.flags = NATIVE,
+		.flags = NATIVE | STILL,
 		.none = "nobody keeps claims waiting with an advisory lock",
 		.trouble = "pid $1 (role $2) has held the advisory lock of this outbox's "
 			   "claims for ~3, which takes milliseconds: $4 relays wait",
@@ -136,7 +137,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "tables",
-		.flags = NATIVE,
+		.flags = NATIVE | STILL,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
 		.advice = "`wherry init$u --print --all | $d` makes what is missing",
@@ -197,10 +198,18 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "identity",
-		.flags = NATIVE | TABLE | QUEUE,
+		.flags = NATIVE | TABLE | QUEUE | STILL,
 		.none = "ids are given out one by one",
 		.trouble = "$1",
 		.advice = "`$2`",
+	},
+	{
+		.name = "functions",
+		.flags = NATIVE | STILL,
+		.none = "the SQL functions were made for this schema",
+		.trouble = "$1 SQL functions were made for the schema $2, which has "
+			   "another name now: they refuse every call",
+		.advice = "`wherry init$u` makes them again",
 	},
 	{
 		.name = "rights",
@@ -248,6 +257,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "sync-standby",
+		.flags = STILL,
 		.none = "commits wait for no standby that is away",
 		.trouble = "synchronous_standby_names is '$1' and no such standby is "
 			   "connected: every commit waits",
@@ -396,7 +406,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "wal-level",
-		.flags = STREAM,
+		.flags = STREAM | STILL,
 		.none = "the WAL has rows (wal_level is logical)",
 		.trouble = "wal_level is $1: the WAL has no rows, and the engine "
 			   "stream cannot read it",
@@ -435,7 +445,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "slot-of-others",
-		.flags = STREAM,
+		.flags = STREAM | STILL,
 		.none = "the replication slot is Wherry's",
 		.trouble =
 			"the replication slot $1 is of the plugin $2, in database $3: it "
@@ -471,9 +481,8 @@ const wh_check wh_checks[] = {
 		.none = "the replication slot is not behind",
 		.well = "pid $2 reads the replication slot $1 and is $3$5 behind; it "
 			"keeps $4 of WAL",
-		.trouble =
-			"pid $2 reads the replication slot $1 and is $3$5 behind, more "
-			"than max_wal_size; it keeps $4 of WAL",
+		.trouble = "pid $2 reads the replication slot $1 and is $3$5 behind, a "
+			   "lot of WAL or of time; it keeps $4 of WAL",
 		.advice = "the destination is slow, or the relay is: see its log; a long "
 			  "transaction that has just committed passes by itself",
 	},
@@ -488,7 +497,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "publication",
-		.flags = STREAM,
+		.flags = STREAM | STILL,
 		.none = "the publication has the table, and what is inserted",
 		.trouble = "the publication $1 $2: the engine stream does not see it",
 		.advice = "`$3`",

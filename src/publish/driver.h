@@ -148,6 +148,11 @@ typedef struct wh_publisher_driver {
 	 * none.  May be NULL: always WH_NEVER. */
 	int64_t (*deadline)(wherry_publisher *pub);
 
+	/* What keeps the messages in flight from their receipts for a while already, such
+	 * as brokers that cannot be reached; NULL: nothing that is known.  Valid until
+	 * the next call.  May be NULL. */
+	const char *(*trouble)(wherry_publisher *pub);
+
 	/* Called before numbers(), often, and also while nothing is in flight: somebody
 	 * reads the metrics.  May be NULL. */
 	void (*watch)(wherry_publisher *pub);
@@ -235,6 +240,7 @@ void wh_publisher_cancel(wherry_publisher *pub);
 void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
+const char *wh_publisher_trouble(wherry_publisher *pub);
 void wh_publisher_watch(wherry_publisher *pub);
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
 

@@ -278,6 +278,11 @@ int64_t wh_publisher_deadline(wherry_publisher *pub)
 	return pub->driver->deadline ? pub->driver->deadline(pub) : WH_NEVER;
 }
 
+const char *wh_publisher_trouble(wherry_publisher *pub)
+{
+	return pub->driver->trouble ? pub->driver->trouble(pub) : NULL;
+}
+
 void wh_publisher_watch(wherry_publisher *pub)
 {
 	if (pub->driver->watch)

@@ -335,7 +335,22 @@ static void forget_gone(wherry_relay *r)
 	}
 }
 
-void wh_collect_step(wherry_relay *r, int64_t now)
+/* Report what keeps the messages in flight, once. */
+static void look_for_trouble(wherry_relay *r, int64_t now)
+{
+	const char *why = r->pub && r->window.in_flight.n && !r->destination.down
+				  ? wh_publisher_trouble(r->pub)
+				  : NULL;
+
+	if ((why != NULL) == r->destination.stuck)
+		return;
+	r->destination.stuck = why != NULL;
+	if (why)
+		wh_report_error(r, now, why);
+	wh_report_soon(r, now);
+}
+
+static void collect(wherry_relay *r, int64_t now)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	size_t n;
@@ -358,6 +373,12 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 		if (n < WH_RECEIPTS)
 			return;
 	}
+}
+
+void wh_collect_step(wherry_relay *r, int64_t now)
+{
+	collect(r, now);
+	look_for_trouble(r, now);
 }
 
 /* ---- while the database is at work ---- */

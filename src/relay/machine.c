@@ -369,7 +369,7 @@ static void show_stats(wherry_relay *r)
 	stats.held_keys = (int64_t)r->keys.n_held;
 	stats.parked_keys = (int64_t)r->keys.n_parked;
 	stats.suspects = r->lease.suspects;
-	stats.down = r->destination.down;
+	stats.down = r->destination.down || r->destination.stuck;
 	(void)pthread_mutex_lock(&r->shown.lock);
 	r->shown.stats = stats;
 	(void)pthread_mutex_unlock(&r->shown.lock);

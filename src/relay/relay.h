@@ -108,6 +108,7 @@ typedef struct wh_relay_settings {
 /* The destination's health; see probe.c. */
 typedef struct wh_destination {
 	bool down;
+	bool stuck;          /* The publisher says what keeps its messages in flight. */
 	bool probing;        /* Probes were submitted, and none was answered yet. */
 	int64_t probe_at_us; /* When to probe again. */
 	int probes; /* Calls of wh_down() since the destination was up; sets the delay. */

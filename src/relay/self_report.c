@@ -33,7 +33,8 @@ static const char *leading(const wherry_relay *r)
 		return WH_STATE_STOPPING;
 	if (r->stats.paused)
 		return WH_STATE_PAUSED;
-	return r->destination.down ? WH_STATE_RETRYING : WH_STATE_LEADING;
+	return r->destination.down || r->destination.stuck ? WH_STATE_RETRYING
+							   : WH_STATE_LEADING;
 }
 
 const char *wh_report_state(const wherry_relay *r)

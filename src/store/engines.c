@@ -69,6 +69,11 @@ bool wh_engine_claims(wh_engine which)
 	return which == WH_COMPETING;
 }
 
+bool wh_engine_marks(wh_engine which)
+{
+	return which != WH_STREAM_KEEP;
+}
+
 wh_engine wh_engine_of(const char *word)
 {
 	for (int i = 0; word && i < WH_ENGINES; i++)

@@ -37,6 +37,9 @@ bool wh_engine_reads_log(wh_engine which);
 /* Do rows that a relay of the engine claimed stay claimed after its lease? */
 bool wh_engine_claims(wh_engine which);
 
+/* Does the row of a delivered message say that it was delivered? */
+bool wh_engine_marks(wh_engine which);
+
 /* What a relay does that starts while another one works. */
 typedef enum wh_meeting {
 	WH_REFUSED,

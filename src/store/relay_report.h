@@ -8,7 +8,8 @@
 
 #define WH_STATE_LEADING "leading"
 #define WH_STATE_PAUSED "paused"
-#define WH_STATE_RETRYING "retrying" /* The destination is down and is probed. */
+/* The destination is down and is probed, or cannot be reached for what is in flight. */
+#define WH_STATE_RETRYING "retrying"
 /* Asked to stop: it finishes the messages in flight, and its end is not a crash. */
 #define WH_STATE_STOPPING "stopping"
 #define WH_STATE_STOPPED "stopped" /* Written when the relay releases its lease. */

@@ -391,6 +391,8 @@ class Broker:
         word = line.split()
         if word[0] == "refuse":
             self.refusals.setdefault(int(word[1]), []).extend([int(word[2])] * int(word[3]))
+        elif word[0] == "accept":
+            self.refusals.pop(int(word[1]), None)
         elif word[0] == "throttle":
             self.throttle_ms = int(word[1])
         elif word[0] == "hold":

@@ -6,80 +6,10 @@
 
 # shellcheck source=tests/system/cli.bash
 . "$(dirname "$0")/cli.bash"
-# shellcheck source=tests/system/daemon.bash
-. "$source_dir/tests/system/daemon.bash"
+# shellcheck source=tests/system/standing.bash
+. "$source_dir/tests/system/standing.bash"
 
-page=$source_dir/docs/internals/standing-still.md
-
-# The texts in backquotes of a cell of the table, one a line.
-cell() { # CASE COLUMN
-	awk -F ' *[|] *' -v case="$1" -v n="$2" '$2 == case { print $(n + 1) }' "$page" |
-		grep -o '`[^`]*`' | tr -d '`'
-}
-
-# Does the output of a command have every text of a cell?  None: it has nothing to find.
-has_texts() { # CASE COLUMN OUTPUT
-	local text
-	while IFS= read -r text; do
-		[[ $3 == *"$text"* ]] || { echo "lacks: $text"; return 1; }
-	done < <(cell "$1" "$2")
-}
-
-status_is() { # CASE
-	out=$("$wherry" status sqlite:a.db 2>&1)
-	has_texts "$1" 2 "$(head -n 1 <<<"$out")"
-}
-
-doctor_is() { # CASE
-	local rc
-	out=$("$wherry" doctor sqlite:a.db 2>&1)
-	rc=$?
-	[ -n "$(cell "$1" 3)" ] || { [ "$rc" = 0 ]; return; }
-	[ "$rc" = 1 ] && has_texts "$1" 3 "$out"
-}
-
-readyz_is() { # CASE
-	get /readyz
-	has_texts "$1" 4 "$status $(grep '^r ' <<<"$out")"
-}
-
-metrics_are() { # CASE
-	metric "v('$(cell "$1" 5)', relay='r') == $(awk -F ' *[|] *' -v case="$1" \
-		'$2 == case { sub(/.*` /, "", $6); print $6 }' "$page")"
-}
-
-# stands CASE [daemon]: it is as the table says before long.
-stands() {
-	check "$1: the table has it" test -n "$(cell "$1" 2)"
-	check "$1: status" until_true 20 status_is "$1"
-	check "$1: doctor" until_true 20 doctor_is "$1"
-	[ "${2-}" = daemon ] || return 0
-	check "$1: /readyz" until_true 20 readyz_is "$1"
-	check "$1: /metrics" until_true 20 metrics_are "$1"
-}
-
-one() { # a message
-	w_in '{}' enqueue sqlite:a.db --topic t
-}
-
-run_to() { # DESTINATION: a daemon with one relay
-	cat >wherry.yaml <<-END
-		http: {listen: 127.0.0.1:0}
-		relays:
-		  - {name: r, from: 'sqlite:a.db', to: '$1', poll: 200ms, lease: 2s}
-	END
-	: >log
-	"$wherry" run wherry.yaml 2>log &
-	daemon=$!
-	pids+=("$daemon")
-	until_true 20 grep -q 'leading\|standby\|event=failed' log
-	port=$(sed -n 's/.*event=http.* port=\([0-9]*\).*/\1/p' log)
-}
-
-quit_daemon() {
-	kill -KILL "$daemon"
-	wait "$daemon" 2>/dev/null
-}
+db=sqlite:a.db
 
 relay() { # DESTINATION: $relay is its process, and it leads
 	"$wherry" relay sqlite:a.db "$1" --lease 1h 2>relay.log &
@@ -87,6 +17,30 @@ relay() { # DESTINATION: $relay is its process, and it leads
 	pids+=("$relay")
 	until_true 20 grep -q event=leading relay.log
 }
+
+has_http=
+[[ $("$wherry" relay x: y: 2>&1) != *https:* ]] || has_http=1
+
+# ---- one that shows after 15 s ----
+
+if [ -n "$has_http" ]; then
+	# It takes connections and never answers.
+	python3 -c '
+import socket
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+kept = []
+while True:
+    kept.append(s.accept())' >silent.port &
+	pids+=($!)
+	until_true 20 test -s silent.port
+	db=sqlite:silent.db
+	w init "$db"
+	run_to "http://127.0.0.1:$(cat silent.port)/" 'webhook: {timeout: 55s}'
+	one
+	silent_daemon=$daemon silent_port=$port
+	db=sqlite:a.db
+fi
 
 "$wherry" init sqlite:a.db 2>/dev/null >&2
 
@@ -126,6 +80,13 @@ advice=$(grep -o 'UPDATE wherry_lease [^`]*' <<<"$out")
 sql a.db "$advice"
 check "the statement that doctor shows ends the lease" until_true 20 grep -q event=leading log
 
+if [ -n "$has_http" ]; then
+	db=sqlite:silent.db daemon=$silent_daemon port=$silent_port patient=(--older-than 2s)
+	stands "the destination gives no answer" daemon
+	quit_daemon
+	db=sqlite:a.db patient=()
+fi
+
 # ---- a relay leads ----
 
 w pause sqlite:a.db
@@ -144,10 +105,29 @@ kill -KILL "$relay"
 wait "$relay" 2>/dev/null
 quit_daemon
 
+run_to null:
+python3 -c '
+import sqlite3, time
+c = sqlite3.connect("a.db", isolation_level=None)
+c.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+time.sleep(600)' >locked &
+pids+=($!)
+until_true 20 test -s locked
+stands "another program keeps the file locked" daemon
+kill "${pids[-1]}"
+wait "${pids[-1]}" 2>/dev/null
+quit_daemon
+
+db=sqlite:bus.db
+w init "$db" --layout event-bus
+stands "the layout names no relay"
+db=sqlite:a.db
+
 # ---- a destination that is down ----
 
 "$wherry" status sqlite:a.db >/dev/null
-if [[ $("$wherry" relay x: y: 2>&1) == *https:* ]]; then
+if [ -n "$has_http" ]; then
 	free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 	run_to "http://127.0.0.1:$free/hook"
 	one

@@ -182,6 +182,16 @@ SELECT 2, t.name
 FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_lease}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
+-- name: functions
+-- Those that were made before their schema was renamed (postgres.home.sql).
+SELECT 2, count(*)::text,
+  coalesce(min(substring(prosrc FROM 'and its schema has another name now'', ''([^'']+)''')), 'of another name')
+FROM pg_proc
+WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'table}::regclass::oid)
+  AND prosrc LIKE '%this function was made for a schema named%'
+  AND position(quote_literal(pronamespace::regnamespace::text) IN prosrc) = 0
+HAVING count(*) > 0;
+
 -- name: rights
 SELECT 2, current_user::text, string_agg(l.privileges || ' on ' || l.name, '; ' ORDER BY l.name),
   string_agg(format('GRANT %s ON %s TO %I', l.privileges, l.name, current_user), '; ' ORDER BY l.name)
@@ -338,7 +348,8 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bi
 FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
-  AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = 'retrying')
+  AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name
+                  AND (state = 'retrying' OR engine = 'stream-keep'))
   AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b
@@ -445,7 +456,8 @@ FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended')
 -- name: slot-lag
 -- What its relay has not confirmed yet.  The log is kept from the beginning of the oldest
 -- transaction that is not confirmed.
-SELECT CASE WHEN behind > {much} THEN 1 ELSE 0 END, slot_name::text, active_pid::text,
+SELECT CASE WHEN behind > {much} OR :waits::bigint > :older::bigint THEN 1 ELSE 0 END,
+  slot_name::text, active_pid::text,
   pg_size_pretty(greatest(behind, 0)), kept,
   {waits}
 FROM {its_slot} AS s WHERE active;

@@ -224,7 +224,10 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 
 	if (!job)
 		return LATER;
-	job->deadline_us = wh_later(wh_monotonic(p->env), p->set.limit_us);
+	job->deadline_us = wh_monotonic(p->env);
+	if (job->deadline_us < p->throttled_until_us)
+		job->deadline_us = p->throttled_until_us;
+	job->deadline_us = wh_later(job->deadline_us, p->set.limit_us);
 	busy = wh_kafka_key_busy(&p->keys, job->key_hash);
 	if (!busy && refuse_held(p, job))
 		return REFUSED;
@@ -319,7 +322,7 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 }
 
 /* Brokers delay a client that is over its quota.  That is not a failure, so messages in
- * flight get the time in addition. */
+ * flight, and those that are taken meanwhile, get the time in addition. */
 static void wait_longer(wh_kafka *p)
 {
 	int64_t ms = p->client ? p->client->throttled_ms : 0;
@@ -327,6 +330,7 @@ static void wait_longer(wh_kafka *p)
 	if (!ms)
 		return;
 	p->client->throttled_ms = 0;
+	p->throttled_until_us = wh_later(wh_monotonic(p->env), ms * 1000);
 	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		job->deadline_us = wh_later(job->deadline_us, ms * 1000);
 	if (!p->client->throttle_logged)
@@ -413,15 +417,44 @@ static int kafka_fd(wherry_publisher *pub, short *out_events)
 	return p->client->fd;
 }
 
+/* Messages are in flight, and no broker could be reached for a while.  Brokers often close
+ * connections, and librdkafka opens them again. */
+static const char *kafka_trouble(wherry_publisher *pub)
+{
+	wh_kafka *p = of(pub);
+
+	if (!p->open.n || !p->stats.down || p->failing ||
+	    wh_monotonic(p->env) < p->trouble_us)
+		return NULL;
+	(void)snprintf(p->trouble, sizeof(p->trouble), "no broker can be reached%s%s",
+		       *p->why ? ": " : "", p->why);
+	if (!p->trouble_logged)
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "brokers-down",
+		       wh_log_text("why", p->trouble),
+		       wh_log_note("messages in flight wait until a broker is back"));
+	p->trouble_logged = true;
+	return p->trouble;
+}
+
+/* When to look whether brokers are still down. */
+static int64_t trouble_at(const wh_kafka *p)
+{
+	return p->stats.down && !p->trouble_logged ? p->trouble_us : WH_NEVER;
+}
+
 static int64_t kafka_deadline(wherry_publisher *pub)
 {
 	const wh_kafka *p = of(pub);
+	int64_t at;
 
 	if (p->done.n || (p->open.n && p->error.code != WHERRY_OK))
 		return 0;
 	if (!p->open.n)
 		return WH_NEVER;
-	return p->failing ? p->give_up_us : wh_kafka_first(p)->deadline_us;
+	if (p->failing)
+		return p->give_up_us;
+	at = trouble_at(p);
+	return wh_kafka_first(p)->deadline_us < at ? wh_kafka_first(p)->deadline_us : at;
 }
 
 /* Statistics need a new client.  They are also read while the client is idle. */
@@ -455,6 +488,7 @@ static void kafka_watch(wherry_publisher *pub)
 	.grant = kafka_grant, \
 	.fd = kafka_fd, \
 	.deadline = kafka_deadline, \
+	.trouble = kafka_trouble, \
 	.watch = kafka_watch, \
 	.numbers = wh_kafka_numbers, \
 }

@@ -370,10 +370,15 @@ typedef struct wh_kafka {
 	/* failing: an episode has begun, see kafka.c.  purged: messages in flight were
 	 * taken back. */
 	bool failing, purged;
-	int64_t give_up_us; /* When the current step of the episode ends. */
-	int64_t late_us;    /* Deadlines up to this time were missed; 0: none. */
-	wherry_error error; /* Of the destination; returned after all receipts. */
-	char why[160];      /* The last error that was reported; "": none. */
+	int64_t give_up_us;         /* When the current step of the episode ends. */
+	int64_t throttled_until_us; /* When brokers let the client go on. */
+	int64_t late_us;            /* Deadlines up to this time were missed; 0: none. */
+	wherry_error error;         /* Of the destination; returned after all receipts. */
+	char why[160];              /* The last error that was reported; "": none. */
+	/* Brokers that are down (stats.down) are reported from this time on. */
+	int64_t trouble_us;
+	bool trouble_logged;
+	char trouble[200]; /* What keeps the messages in flight. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;

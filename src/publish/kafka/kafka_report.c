@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum { TOPIC_LEN = 1024 };
+enum {
+	TOPIC_LEN = 1024,
+	LASTING_US =
+		1000000 /* Connections that are closed are usually open again then. */
+};
 
 static const char to_closed[] =
 	"they take connections and close them: do they want security.protocol=ssl, or "
@@ -257,6 +261,15 @@ static const char *advice_of(const wh_kafka *p, const wh_kafka_error *error)
 	       "librdkafka 2.6.1, and this one is older";
 }
 
+static void set_down(wh_kafka *p)
+{
+	if (p->stats.down)
+		return;
+	p->stats.down = true;
+	p->trouble_us = wh_later(wh_monotonic(p->env), LASTING_US);
+	p->trouble_logged = false;
+}
+
 /* Process an error of the client.  If a broker was reached before, it may come back, and
  * librdkafka reconnects. */
 static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
@@ -268,13 +281,8 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 		return;
 	}
 	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-		p->stats.down = true;
-		if (was_reached(p))
-			wh_log(p->env, WHERRY_LOG_WARN, "kafka", "brokers-down",
-			       wh_log_text("why", p->why),
-			       wh_log_note(
-				       "messages in flight wait until a broker is back"));
-		else
+		set_down(p);
+		if (!was_reached(p))
 			wh_kafka_break_off(p, WHERRY_CLOSED, code,
 					   *p->why ? p->why : text,
 					   *p->why ? advice_for(p->why) : to_closed);

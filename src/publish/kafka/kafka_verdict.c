@@ -31,7 +31,7 @@ void wh_kafka_leave_client(wh_kafka *p)
 	wh_kafka_client_leave(p->client);
 	p->client = NULL;
 	p->failing = p->purged = false;
-	p->late_us = 0;
+	p->late_us = p->throttled_until_us = 0;
 	p->handed = p->sent = 0;
 	p->renamed = false;
 	wh_kafka_keys_clear(&p->keys);

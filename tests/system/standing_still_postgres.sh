@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Makes messages stand still in each way that docs/internals/standing-still.md lists for
+# PostgreSQL, and compares status, doctor, /readyz and /metrics with the table.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+# shellcheck source=tests/system/standing.bash
+. "$source_dir/tests/system/standing.bash"
+
+# doctor finds something bad if a crash of the machine can lose what was committed.
+start_server wal_level=logical fsync=on
+
+patient=(--older-than 2s)
+sessions=0
+
+# open_transaction SQL: a session writes, and stays in its transaction until end_transaction.
+open_transaction() {
+	local pipe=$tmp/session.$((sessions++))
+	mkfifo "$pipe"
+	psql -X -q -h "$folder" -U wherry "$base" <"$pipe" >/dev/null 2>&1 &
+	exec 4>"$pipe"
+	echo "SET application_name = 'foreign'; BEGIN; $1;" >&4
+	until_true 20 answers "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'foreign'
+		AND state = 'idle in transaction'" 1
+}
+
+end_transaction() {
+	echo 'ROLLBACK; \q' >&4
+	exec 4>&-
+	until_true 20 answers "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'foreign'" 0
+}
+
+# new DATABASE [OPTION...]: an empty outbox in a database of its own.
+new() {
+	base=$1
+	shift
+	psql -X -q -h "$folder" -U wherry postgres -c "CREATE DATABASE $base"
+	db="postgres://wherry@/$base?host=$folder"
+	w init "$db" "$@"
+}
+
+sql() { # SQL; in the database of the case
+	psql -X -q -A -t -h "$folder" -U wherry "${base:-postgres}" -v ON_ERROR_STOP=1 -c "$1"
+}
+
+# A server that takes connections and never answers.
+python3 -c '
+import socket, sys
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+kept = []
+while True:
+    kept.append(s.accept())' >silent.port &
+pids+=($!)
+until_true 20 test -s silent.port
+silent=http://127.0.0.1:$(cat silent.port)/
+has_http=
+[[ $("$wherry" relay x: y: 2>&1) != *https:* ]] || has_http=1
+
+# ---- two that show after 15 s ----
+
+new strict --strict
+run_to null: 'ordering: key-strict'
+open_transaction "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
+one
+strict_daemon=$daemon strict_port=$port
+
+if [ -n "$has_http" ]; then
+	new kept --stream
+	run_to "$silent" 'engine: stream' 'on_done: keep' 'webhook: {timeout: 55s}'
+	one
+	kept_daemon=$daemon kept_port=$port
+fi
+
+# ---- the tables ----
+
+new behind
+run_to null:
+sql "INSERT INTO outbox (id, topic, payload) OVERRIDING SYSTEM VALUE VALUES (10, 't', '{}')"
+stands "the sequence is behind the rows" daemon
+sql "$("$wherry" doctor "$db" | grep -o "SELECT setval([^\`]*")" >/dev/null
+one
+check "with the statement that doctor shows, messages are taken again" until_true 20 \
+	answers 'SELECT count(*) FROM outbox WHERE status = 2' 2
+quit_daemon
+
+new locked
+run_to null:
+pid=$(sql 'SELECT pg_backend_pid()')
+psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; LOCK outbox IN SHARE MODE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+pids+=($!)
+stands "another session keeps the table locked" daemon
+quit_daemon
+
+new renamed
+sql 'CREATE SCHEMA blue'
+w init "$db" --table blue.outbox
+run_to null: 'outbox: {table: blue.outbox}'
+sql 'ALTER SCHEMA blue RENAME TO green'
+sql "INSERT INTO green.outbox (topic, payload) VALUES ('t', '{}')"
+options=(--table green.outbox)
+stands "the schema was renamed, under the new name" daemon
+w init "$db" --table green.outbox
+w doctor "$db" --table green.outbox
+expect "init makes the functions again" 1 "no:functions "
+options=(--table blue.outbox)
+stands "the schema was renamed, under the old name" daemon
+options=()
+quit_daemon
+
+# ---- the WAL ----
+
+new published --stream
+run_to null: 'engine: stream'
+sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE outbox"
+stands "the publication leaves out the table" daemon
+quit_daemon
+
+new dead --stream
+run_to null: 'engine: stream' 'on_done: keep'
+sql "INSERT INTO wherry_dead (outbox, message_id, topic, aggregate_type, aggregate_id, payload, attempts, created_at, died_at)
+	VALUES ('outbox', 'm', 't', '', '', '', 5, now(), now())"
+stands "a message is dead in wherry_dead" daemon
+quit_daemon
+
+# ---- what shows after 15 s ----
+
+db="postgres://wherry@/strict?host=$folder" base=strict daemon=$strict_daemon port=$strict_port
+stands "a strict order waits for another transaction" daemon
+end_transaction
+check "and when it ends, the message that waited is delivered" until_true 20 \
+	answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
+quit_daemon
+
+if [ -n "$has_http" ]; then
+	db="postgres://wherry@/kept?host=$folder" base=kept daemon=$kept_daemon port=$kept_port
+	stands 'with `keep`, the destination gives no answer' daemon
+	quit_daemon
+else
+	skip "a web server that gives no answer" "built without WHERRY_HTTP"
+fi
+
+finish
