@@ -59,7 +59,8 @@ static void nothing_of_it_ran(PGconn *conn)
 {
 	char ran[8] = "";
 
-	assert_true(postgres_exec(conn, "SELECT is_called::text FROM lobby.ran", ran,
+	assert_true(postgres_exec(conn,
+				  "SELECT is_called::pg_catalog.text FROM lobby.ran", ran,
 				  sizeof(ran)));
 	assert_string_equal(ran, "false");
 }
@@ -200,31 +201,49 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 	PQfinish(conn);
 }
 
+/* A type, operator and function beside each of those in pg_catalog, with the same name and arguments.  Where
+ * pg_catalog comes last, they are found first. */
+static bool make_rivals(void)
+{
+	static const char sql[] =
+		"CREATE SCHEMA rivals; GRANT USAGE ON SCHEMA rivals TO PUBLIC; "
+		"CREATE FUNCTION rivals.seen() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM "
+		"pg_catalog.nextval('lobby.ran'); RAISE 'hostile: a type'; END$$; "
+		"DO $do$ DECLARE r record; n integer := 0; "
+		"body CONSTANT text := 'BEGIN PERFORM pg_catalog.nextval(''lobby.ran''); RAISE ''hostile: %s''; END'; BEGIN "
+		"FOR r IN SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' "
+		"AND typcategory <> 'A' LOOP "
+		"EXECUTE format('CREATE DOMAIN rivals.%I AS pg_catalog.%I CHECK (rivals.seen())', r.typname, r.typname); "
+		"END LOOP; "
+		"FOR r IN SELECT oprname, oprleft::regtype AS l, oprright::regtype AS r, oprresult::regtype AS res "
+		"FROM pg_operator AS o JOIN pg_type AS a ON a.oid = oprleft JOIN pg_type AS b ON b.oid = oprright "
+		"WHERE a.typtype = 'b' AND b.typtype = 'b' AND oprnamespace = 'pg_catalog'::regnamespace LOOP "
+		"n := n + 1; EXECUTE format('CREATE FUNCTION rivals.op%s(%s, %s) RETURNS %s LANGUAGE plpgsql AS %L', n, r.l, "
+		"r.r, r.res, format(body, 'an operator')); EXECUTE format('CREATE OPERATOR rivals.%s (leftarg = %s, "
+		"rightarg = %s, function = rivals.op%s)', r.oprname, r.l, r.r, n); END LOOP; "
+		"FOR r IN SELECT DISTINCT proname, oidvectortypes(proargtypes) AS args, prorettype::regtype AS res FROM pg_proc "
+		"AS p WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'f' AND NOT proretset AND "
+		"(SELECT typtype FROM pg_type WHERE oid = prorettype) IN ('b', 'p') AND prorettype NOT IN "
+		"('internal'::regtype, 'trigger'::regtype, 'event_trigger'::regtype) AND NOT EXISTS (SELECT 1 FROM "
+		"unnest(proargtypes) AS a(t) JOIN pg_type AS y ON y.oid = a.t WHERE y.typtype <> 'b') LOOP BEGIN "
+		"EXECUTE format('CREATE FUNCTION rivals.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L', r.proname, r.args, r.res, "
+		"format(body, r.proname)); EXCEPTION WHEN OTHERS THEN NULL; END; END LOOP; END $do$";
+	char url[160];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s",
+		       postgres_folder());
+	return postgres_raw(url, sql, NULL, 0);
+}
+
 /* Where pg_catalog comes last, what others made goes before all of it.  Begins. */
 static void put_catalog_last(PGconn *conn, const char *schema)
 {
 	char sql[100];
 
-	assert_true(postgres_exec(
-		conn,
-		"CREATE FUNCTION lobby.same(text, text) RETURNS boolean LANGUAGE plpgsql AS "
-		"$$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: text'; END$$; "
-		"CREATE OPERATOR lobby.= (leftarg = text, rightarg = text, function = "
-		"lobby.same); CREATE OPERATOR lobby.<> (leftarg = text, rightarg = text, "
-		"function = lobby.same); CREATE FUNCTION lobby.joined(text, text) RETURNS text "
-		"LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: "
-		"text'; END$$; CREATE OPERATOR lobby.|| (leftarg = text, rightarg = text, "
-		"function = lobby.joined); CREATE FUNCTION lobby.pg_notify(text, text) RETURNS "
-		"void LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); END$$",
-		NULL, 0));
-	(void)snprintf(sql, sizeof(sql), "SET search_path = %s, lobby, pg_catalog; BEGIN",
-		       schema);
+	(void)snprintf(sql, sizeof(sql),
+		       "SET search_path = %s, rivals, lobby, pg_catalog; BEGIN", schema);
 	assert_true(postgres_exec(conn, sql, NULL, 0));
 }
-
-#define DROP_HOSTILE                                                                     \
-	"DROP FUNCTION lobby.pg_notify(text, text); "                                    \
-	"DROP FUNCTION lobby.same CASCADE; DROP FUNCTION lobby.joined CASCADE"
 
 static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 {
@@ -242,8 +261,14 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(
 		conn,
-		"SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true); "
-		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); COMMIT; " DROP_HOSTILE,
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.text, key => 'k', lock_key => true); "
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.json, headers => '{\"a\":\"b\"}'); "
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.jsonb, aggregate_type => 'a', "
+		"aggregate_id => 'b', lock_key => true); "
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.bytea, message_id => 'm'); "
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.text, key => 7::numeric); "
+		"SELECT wherry_enqueue('t', '{}'::pg_catalog.jsonb, key => "
+		"'018f0000-0000-7000-8000-000000000000'::pg_catalog.uuid); COMMIT",
 		NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_outbox_close(box);
@@ -270,8 +295,8 @@ static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
 	WHERRY_PASS(wherry_inbox_accept_many(inbox, NULL, ids, 2, new, &err));
 	assert_true(!new[0] && new[1]);
 	WHERRY_PASS(wherry_inbox_forget(inbox, NULL, "m1", &err));
-	assert_true(postgres_exec(
-		conn, "SELECT wherry_accept('m3', 'c'); COMMIT; " DROP_HOSTILE, NULL, 0));
+	assert_true(
+		postgres_exec(conn, "SELECT wherry_accept('m3', 'c'); COMMIT", NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_inbox_close(inbox);
 	wherry_db_close(db);
@@ -311,7 +336,7 @@ static void firing_is_safe_though_pg_catalog_comes_last(void **state)
 	WHERRY_PASS(wherry_cron_uninstall(cron, queue, "p", "B", NULL, &err));
 	WHERRY_PASS(wherry_cron_fire(cron, "t", "n", schedule, WHERRY_CATCH_UP_ALL,
 				     no_tick, NULL, NULL, NULL, &err));
-	assert_true(postgres_exec(conn, "COMMIT; " DROP_HOSTILE, NULL, 0));
+	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_schedule_free(schedule);
 	wherry_cron_close(cron);
@@ -400,8 +425,8 @@ static void use_queue(wherry_db *db, wherry_queue *queue)
 static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
 {
 	static const char sql[] =
-		"SELECT wherry_send('jobs', '{}'::json, headers => '{\"a\":\"b\"}'); "
-		"SELECT wherry_subscribe('t', 'jobs'); SELECT wherry_publish('t', '1'::text); "
+		"SELECT wherry_send('jobs', '{}'::pg_catalog.json, headers => '{\"a\":\"b\"}'); "
+		"SELECT wherry_subscribe('t', 'jobs'); SELECT wherry_publish('t', '1'::pg_catalog.text); "
 		"SELECT wherry_ack('jobs', id, token) FROM wherry_receive('jobs', 9); "
 		"SELECT wherry_queue_length('jobs'); COMMIT";
 	wherry_queue *queue;
@@ -414,8 +439,7 @@ static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
 	use_queue(db, queue);
 	assert_true(postgres_exec(conn, sql, NULL, 0));
-	assert_true(postgres_exec(
-		conn, "SET search_path = jobs2, lobby, pg_catalog; BEGIN", NULL, 0));
+	put_catalog_last(conn, "jobs2");
 	use_queue(db, queue);
 	assert_true(postgres_exec(conn, sql, NULL, 0));
 	nothing_of_it_ran(conn);
@@ -510,12 +534,11 @@ static void polling_is_safe_though_pg_catalog_comes_last(void **state)
 	(void)state;
 	conn = arrive("later2", &db);
 	delayed = made_delayed(db);
-	assert_true(postgres_exec(
-		conn, "SET search_path = later2, lobby, pg_catalog; BEGIN", NULL, 0));
+	put_catalog_last(conn, "later2");
 	use_delayed(delayed);
 	assert_true(postgres_exec(
 		conn,
-		"SELECT wherry_offer('mail', 'k', 'x'::text); SELECT wherry_done('mail', token) "
+		"SELECT wherry_offer('mail', 'k', 'x'::pg_catalog.text); SELECT wherry_done('mail', token) "
 		"FROM wherry_poll('mail', 9, max_attempts => 3); COMMIT",
 		NULL, 0));
 	nothing_of_it_ran(conn);
@@ -541,7 +564,7 @@ int main(void)
 
 	if (!postgres_start_logical())
 		return 0;
-	if (!postgres_let_in()) {
+	if (!postgres_let_in() || !make_rivals()) {
 		(void)printf("1..1\nnot ok 1 - a hostile role comes\n");
 		return 1;
 	}

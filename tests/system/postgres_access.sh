@@ -239,6 +239,32 @@ expect "nor to a relay" 0 "err:1707 delivered, 0 retried, 0 dead"
 w relay "$(as odd)" file:odd --until-empty --timeout 60s --engine competing
 expect "nor to one that competes" 0
 
+# ---- what a database sets ----
+
+sql "CREATE DATABASE odd"
+sql "ALTER DATABASE odd SET standard_conforming_strings = off"
+sql "ALTER DATABASE odd SET quote_all_identifiers = on"
+sql "ALTER DATABASE odd SET escape_string_warning = off"
+strange="postgres://wherry@/odd?host=$folder"
+for command in "init" "queue create" "delayed create" "inbox create" "cron create"; do
+	# shellcheck disable=SC2086 # two words
+	if [ "$command" = "queue create" ]; then w $command "$strange" jobs; else w $command "$strange"; fi
+	expect "\`wherry $command\` works where strings have escapes and names are quoted" 0
+done
+in_odd() { # SQL WANTED
+	check "there, $1 works" test "$(psql -X -q -A -t "$strange" -c "$1" 2>&1)" = "$2"
+}
+in_odd "SELECT wherry_send('jobs', '{}'::text, headers => '{\"a\": \"b\"}') > 0" t
+in_odd "SELECT headers->>'a' FROM wherry_receive('jobs')" b
+in_odd "SELECT wherry_queue_length('jobs')" 0
+in_odd "SELECT wherry_subscribe('t', 'jobs'), wherry_publish('t', '1'::text)" "t|1"
+in_odd "SELECT wherry_offer('mail', 'k', 'x'::text)" created
+in_odd "SELECT convert_from(body, 'UTF8') FROM wherry_poll('mail')" x
+in_odd "SELECT wherry_accept('m1'), wherry_accept('m1')" "t|f"
+in_odd "SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true) > 0" t
+w relay "$strange" stdout: --until-empty --timeout 60s
+expect "and a relay does" 0 "err:1 delivered"
+
 sql "ALTER ROLE odd SET statement_timeout = '200ms'"
 psql -X -q -h "$folder" -U wherry postgres >/dev/null 2>&1 \
 	<<<"BEGIN; LOCK outbox; SELECT 1 \\watch 3600" &

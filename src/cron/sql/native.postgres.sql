@@ -38,7 +38,7 @@ UPDATE {wherry_schema} SET version = 2 WHERE model = 'cron' AND name = {name};
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
-WHERE model = 'cron' AND name = :name::text;
+WHERE model = 'cron' AND name = :name::pg_catalog.text;
 
 -- name: columns
 {column_names};
@@ -54,12 +54,12 @@ DELETE FROM {wherry_schema} WHERE model = 'cron' AND name = {name};
 {drop_own}
 
 -- part: this
-WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
-  AND hash OPERATOR(pg_catalog.=) :hash::text
+WHERE target OPERATOR(pg_catalog.=) :target::pg_catalog.text AND name OPERATOR(pg_catalog.=) :name::pg_catalog.text
+  AND hash OPERATOR(pg_catalog.=) :hash::pg_catalog.text
 
 -- name: remember
 -- Two that begin at once: the second waits for the first.
-INSERT INTO {table}(target, name, hash) VALUES (:target::text, :name::text, :hash::text)
+INSERT INTO {table}(target, name, hash) VALUES (:target::pg_catalog.text, :name::pg_catalog.text, :hash::pg_catalog.text)
 ON CONFLICT DO NOTHING;
 
 -- name: look
@@ -70,13 +70,13 @@ SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
 -- name: active
 -- Another schedule of this name whose ticks are being made.
 SELECT hash, until_ms FROM {table}
-WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text AND hash OPERATOR(pg_catalog.<>) :hash::text AND active
+WHERE target OPERATOR(pg_catalog.=) :target::pg_catalog.text AND name OPERATOR(pg_catalog.=) :name::pg_catalog.text AND hash OPERATOR(pg_catalog.<>) :hash::pg_catalog.text AND active
 LIMIT 1;
 
 -- name: advance
 UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true,
-  schedule = coalesce(:schedule::text, schedule), zone = coalesce(:zone::text, zone),
-  sends_to = coalesce(:sends_to::text, sends_to)
+  schedule = coalesce(:schedule::pg_catalog.text, schedule), zone = coalesce(:zone::pg_catalog.text, zone),
+  sends_to = coalesce(:sends_to::pg_catalog.text, sends_to)
 {this};
 
 -- name: retire
@@ -85,12 +85,12 @@ UPDATE {table} SET active = false, until_ms = least(until_ms, :until::bigint) {t
 
 -- name: retire-others
 UPDATE {table} SET active = false
-WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
-  AND hash OPERATOR(pg_catalog.<>) :hash::text AND active;
+WHERE target OPERATOR(pg_catalog.=) :target::pg_catalog.text AND name OPERATOR(pg_catalog.=) :name::pg_catalog.text
+  AND hash OPERATOR(pg_catalog.<>) :hash::pg_catalog.text AND active;
 
 -- name: forget
 -- All schedules of a name, for all targets.
-DELETE FROM {table} WHERE name OPERATOR(pg_catalog.=) :name::text;
+DELETE FROM {table} WHERE name OPERATOR(pg_catalog.=) :name::pg_catalog.text;
 
 -- name: list
 SELECT target, name, hash, until_ms, active::integer::bigint, schedule, zone, sends_to FROM {table}

@@ -15,10 +15,12 @@ enum { CONNECTION_STRING_MOST = 4096, LOGIN_S = 10 };
 static const odbc_dialect dialects[] = {
 	{.driver = &wh_odbc_postgres,
 	 .dbms = "PostgreSQL",
-	 .set_up = "SET TimeZone = 'UTC'; SET client_min_messages = warning; "
-		   "SET default_transaction_isolation = 'read committed'; "
-		   "SET enable_seqscan = off; SET enable_bitmapscan = off; "
-		   "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off",
+	 .set_up =
+		 "SET TimeZone = 'UTC'; SET client_min_messages = warning; "
+		 "SET standard_conforming_strings = on; SET quote_all_identifiers = off; "
+		 "SET default_transaction_isolation = 'read committed'; "
+		 "SET enable_seqscan = off; SET enable_bitmapscan = off; "
+		 "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off",
 	 .timeout = "SET lock_timeout = ",
 	 .sync = "SET synchronous_commit = on",
 	 .no_sync = "SET synchronous_commit = off",

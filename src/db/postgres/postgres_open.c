@@ -307,11 +307,12 @@ static void write_settings(char *out, size_t cap, const char *set,
 	(void)snprintf(
 		out, cap,
 		"%s client_min_messages = warning; %s lock_timeout = %lld; "
+		"%s standard_conforming_strings = on; %s quote_all_identifiers = off; "
 		"%s enable_seqscan = off; %s enable_bitmapscan = off; "
 		"%s enable_hashjoin = off; %s enable_mergejoin = off; %s jit = off; "
 		"%s%s%s",
-		set, set, wait_ms, set, set, set, set, set, options->app_sql ? "" : set,
-		all_rows, idle);
+		set, set, wait_ms, set, set, set, set, set, set, set,
+		options->app_sql ? "" : set, all_rows, idle);
 }
 
 /* Make the settings: once for the session; behind a pooler in each transaction, since
@@ -321,7 +322,7 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	char settings[440], sync[240], sql[800];
+	char settings[560], sync[240], sql[900];
 
 	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
 	write_settings(settings, sizeof(settings), set, options);

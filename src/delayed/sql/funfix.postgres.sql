@@ -32,14 +32,14 @@ least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 2534023
 least(greatest("scheduledAt", 0), 253402300799999)
 
 -- part: ids
-pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
 -- part: of_kind
-{.}"pKind"::text OPERATOR(pg_catalog.=) :kind::text
+{.}"pKind"::pg_catalog.text OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: is_kind
 -- The same where rows are found by their ids, which no index over "pKind" helps with.
-({.}"pKind"::text OPERATOR(pg_catalog.||) ''::text) OPERATOR(pg_catalog.=) :kind::text
+({.}"pKind"::pg_catalog.text OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- name: migrate-lock
 -- Of two that migrate at once the second waits and then finds the work done.
@@ -48,11 +48,11 @@ SELECT pg_advisory_xact_lock(7810779305);
 -- name: owners
 -- A table of Wherry's beside it, if it belongs to a stranger.
 -- unused: schema
-SELECT 'table ' || c.relname::text, c.relowner::regrole::text
+SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_roles AS me ON me.rolname = current_user
-WHERE c.oid = ANY (ARRAY[to_regclass({'table_dead}), to_regclass({'table_tries})]::oid[]) AND c.relowner <> me.oid
+WHERE c.oid = ANY (ARRAY[to_regclass({'table_dead}), to_regclass({'table_tries})]::pg_catalog.oid[]) AND c.relowner <> me.oid
   AND NOT CASE WHEN me.rolsuper
     THEN pg_has_role(c.relowner, n.nspowner, 'MEMBER')
          OR (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner)
@@ -83,9 +83,9 @@ BEGIN
   LOOP
     IF NOT EXISTS (
       SELECT 1 FROM pg_index AS x
-      WHERE x.indrelid = {'table}::regclass::oid AND x.indisvalid AND x.indpred IS NULL
+      WHERE x.indrelid = {'table}::pg_catalog.regclass::pg_catalog.oid AND x.indisvalid AND x.indpred IS NULL
         AND (x.indisunique OR wanted[1] = '')
-        AND ARRAY(SELECT a.attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
+        AND ARRAY(SELECT a.attname::pg_catalog.text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
                   JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number
                   WHERE k.nth <= 2 ORDER BY k.nth)
           = wanted[3:4])
@@ -123,14 +123,14 @@ WHERE 8 = (SELECT count(*) FROM pg_catalog.pg_attribute AS a
            JOIN (VALUES ('id', 'bigint'), ('pKey', 'character varying'), ('pKind', 'character varying'),
                         ('payload', 'bytea'), ('scheduledAt', 'bigint'), ('scheduledAtInitially', 'bigint'),
                         ('lockUuid', 'character varying'), ('createdAt', 'bigint')) AS c(name, type)
-             ON a.attname::text = c.name AND format_type(a.atttypid, NULL) = c.type
-           WHERE a.attrelid = to_regclass({'table})::oid AND a.attnum > 0 AND NOT a.attisdropped)
+             ON a.attname::pg_catalog.text = c.name AND format_type(a.atttypid, NULL) = c.type
+           WHERE a.attrelid = to_regclass({'table})::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped)
   AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute AS a
-                  WHERE a.attrelid = to_regclass({'table})::oid AND a.attname = 'attempts' AND NOT a.attisdropped);
+                  WHERE a.attrelid = to_regclass({'table})::pg_catalog.oid AND a.attname = 'attempts' AND NOT a.attisdropped);
 
 -- name: columns
-SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+SELECT attname::pg_catalog.text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::pg_catalog.text))::pg_catalog.oid AND attnum > 0 AND NOT attisdropped;
 
 -- name: indexes-missing
 -- Also when a table of Wherry's, or an index on these columns, is missing.
@@ -139,8 +139,8 @@ SELECT (SELECT count(*) FROM unnest(ARRAY[{'table_dead}, {'table_dead_kind}, {'t
   + (SELECT count(*) FROM (VALUES (ARRAY['pKey', 'pKind']), (ARRAY['pKind', 'scheduledAt']), (ARRAY['lockUuid', 'id'])) AS w(columns)
      WHERE NOT EXISTS (
        SELECT 1 FROM pg_index AS x
-       WHERE x.indrelid = to_regclass({'table})::oid AND x.indisvalid AND x.indpred IS NULL
-         AND ARRAY(SELECT a.attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
+       WHERE x.indrelid = to_regclass({'table})::pg_catalog.oid AND x.indisvalid AND x.indpred IS NULL
+         AND ARRAY(SELECT a.attname::pg_catalog.text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
                    JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.nth)
            = w.columns));
 
@@ -161,11 +161,11 @@ WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
 -- PostgreSQL locks a row that it updates instead of inserting one, and the new version of the row
 -- keeps that lock in xmax.  A row that was inserted has none
 -- (of_many_offers_of_one_key_one_creates_it).
-(m.xmax::text OPERATOR(pg_catalog.<>) '0')::integer
+(m.xmax::pg_catalog.text OPERATOR(pg_catalog.<>) '0')::integer
 
 -- part: offered
 INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT :key::text, :kind::text, :body::bytea, t.due, t.due, {now}
+SELECT :key::pg_catalog.text, :kind::pg_catalog.text, :body::pg_catalog.bytea, t.due, t.due, {now}
 FROM (SELECT coalesce(:at::bigint, {after_delay})) AS t(due)
 ON CONFLICT ("pKey", "pKind")
 
@@ -184,37 +184,37 @@ RETURNING 0;
 -- As in the native layout.
 WITH given AS MATERIALIZED (
   SELECT pg_catalog.nextval((SELECT pg_catalog.pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass)) AS id,
-    g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::bytea, g.first, g.bytes) AS body,
+    g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::pg_catalog.bytea, g.first, g.bytes) AS body,
     coalesce(g.at, least({now} OPERATOR(pg_catalog.+) least(g.delay, 3153600000000), 253402300799999)) AS due
   FROM pg_catalog.json_to_recordset(:messages::pg_catalog.json)
     AS g(key text, first integer, bytes integer, at bigint, delay bigint))
 INSERT INTO {table} AS m(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT given.id, given.key, :kind::text, given.body, given.due, given.due, {now}
+SELECT given.id, given.key, :kind::pg_catalog.text, given.body, given.due, given.due, {now}
 FROM given ORDER BY given.key
 ON CONFLICT ("pKey", "pKind")
 
 -- name: offer-many
 {offered_many} DO UPDATE SET {replaced}
-RETURNING m."pKey"::text, {was_there};
+RETURNING m."pKey"::pg_catalog.text, {was_there};
 
 -- name: offer-many-absent
 {offered_many} DO NOTHING
-RETURNING m."pKey"::text, 0;
+RETURNING m."pKey"::pg_catalog.text, 0;
 
 -- part: polled_once
 -- 1 or 0, without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have
 -- version 4: a relay counts an attempt when it has failed.
 CASE WHEN {.}"lockUuid" IS NULL THEN ({.}"scheduledAt" OPERATOR(pg_catalog.>) {.}"scheduledAtInitially")::integer
-     ELSE (pg_catalog.substr({.}"lockUuid"::text, 15, 1) OPERATOR(pg_catalog.<>) '7')::integer END
+     ELSE (pg_catalog.substr({.}"lockUuid"::pg_catalog.text, 15, 1) OPERATOR(pg_catalog.<>) '7')::integer END
 
 -- part: attempts
 coalesce(s.attempts, {polled_once:m})
 
 -- part: shown
-m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", s.due_at, {attempts},
+m.id, m."pKey"::pg_catalog.text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", s.due_at, {attempts},
   CASE WHEN m."scheduledAt" OPERATOR(pg_catalog.<=) {now} THEN 0 WHEN m."lockUuid" IS NOT NULL THEN 1
        WHEN {attempts} OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
-  m."lockUuid"::text, s.last_error, m.payload
+  m."lockUuid"::pg_catalog.text, s.last_error, m.payload
 
 -- part: with_tries
 {table} AS m LEFT JOIN {table_tries} AS s
@@ -246,11 +246,11 @@ tried AS (
                       WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.last_error END
   RETURNING id, attempts, last_error),
 leased AS (
-  UPDATE {table} AS m SET "lockUuid" = :token::text, "scheduledAt" = {until}
+  UPDATE {table} AS m SET "lockUuid" = :token::pg_catalog.text, "scheduledAt" = {until}
   FROM due AS d WHERE m.id OPERATOR(pg_catalog.=) d.id
   RETURNING m.*, d.due_at)
-SELECT m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", m.due_at,
-  coalesce(s.attempts, 1), 1, m."lockUuid"::text, s.last_error, m.payload
+SELECT m.id, m."pKey"::pg_catalog.text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", m.due_at,
+  coalesce(s.attempts, 1), 1, m."lockUuid"::pg_catalog.text, s.last_error, m.payload
 FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
 
 -- name: poll
@@ -269,7 +269,7 @@ FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
 {leased_first};
 
 -- part: own
-{.}id OPERATOR(pg_catalog.=) ANY ({ids}) AND {.}"lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind:.}
+{.}id OPERATOR(pg_catalog.=) ANY ({ids}) AND {.}"lockUuid"::pg_catalog.text OPERATOR(pg_catalog.=) :token::pg_catalog.text AND {is_kind:.}
 
 -- name: ack
 WITH gone AS (
@@ -295,7 +295,7 @@ WITH back AS (
   RETURNING id, "createdAt" AS version),
 noted AS (
   INSERT INTO {table_tries} AS s(id, version, attempts, last_error)
-  SELECT id, version, 1, :error::text FROM back
+  SELECT id, version, 1, :error::pg_catalog.text FROM back
   ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL,
     attempts = CASE WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.attempts ELSE 1 END,
     last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
@@ -313,7 +313,7 @@ UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT m.id, m."pKey", m."pKind", m.payload, m."scheduledAtInitially", m."createdAt",
-  greatest({attempts} OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::text, s.last_error)
+  greatest({attempts} OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::pg_catalog.text, s.last_error)
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m LEFT JOIN {table_tries} AS s
   ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
 {replaces_dead}
@@ -330,19 +330,19 @@ DELETE FROM {table_tries} WHERE id IN (
 SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
 
 -- name: read
-SELECT {shown} FROM {with_tries} WHERE {of_kind:m} AND m."pKey"::text OPERATOR(pg_catalog.=) :key::text;
+SELECT {shown} FROM {with_tries} WHERE {of_kind:m} AND m."pKey"::pg_catalog.text OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- name: contains
-SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key::text;
+SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey"::pg_catalog.text OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- name: drop-key
-DELETE FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key::text;
+DELETE FROM {table} WHERE {of_kind} AND "pKey"::pg_catalog.text OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- part: matching
 -- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  The table's
 -- index has the database's collation, so this reads all keys of the queue.
-{of_kind:m} AND m."pKey" COLLATE "C" >= :prefix::text AND m."pKey" COLLATE "C" < :prefix_end::text
-  AND NOT (m."pKey" COLLATE "C" >= :except::text AND m."pKey" COLLATE "C" < :except_end::text)
+{of_kind:m} AND m."pKey" COLLATE "C" >= :prefix::pg_catalog.text AND m."pKey" COLLATE "C" < :prefix_end::pg_catalog.text
+  AND NOT (m."pKey" COLLATE "C" >= :except::pg_catalog.text AND m."pKey" COLLATE "C" < :except_end::pg_catalog.text)
   AND (:untouched::bigint = 0 OR (m."lockUuid" IS NULL AND m."scheduledAt" = m."scheduledAtInitially"
        AND m."scheduledAt" > :untouched::bigint
        AND NOT EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = m.id AND o.version = m."createdAt")))
@@ -356,7 +356,7 @@ DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
 -- A plain read: it locks nothing and writes nothing.
-SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" >= :from::text
+SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" >= :from::pg_catalog.text
 ORDER BY m."pKey" COLLATE "C" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql
@@ -379,7 +379,7 @@ CASE WHEN "lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially" THEN (SE
 "lockUuid" IS NULL AND ("scheduledAt" <> "scheduledAtInitially" OR (SELECT s.id {of_tries}) IS NOT NULL)
 
 -- part: claims
-"lockUuid" = :token::text, "scheduledAt" = {claimed_until}
+"lockUuid" = :token::pg_catalog.text, "scheduledAt" = {claimed_until}
 
 -- part: head
 -- As in the native layout.
@@ -425,8 +425,8 @@ WITH due AS MATERIALIZED (
 -- unused: unordered park after share
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at FROM {table}
-  WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid"::text = :of::text))
-    AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::text = :of::text
+  WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid"::pg_catalog.text = :of::pg_catalog.text))
+    AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::pg_catalog.text = :of::pg_catalog.text
   ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 {taken}
 {claimed};
@@ -483,7 +483,7 @@ DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 -- unused: started dead
 WITH noted AS (
   INSERT INTO {table_tries} AS o(id, version, attempts, last_error)
-  SELECT id, "createdAt", {tried}, :error::text FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}
+  SELECT id, "createdAt", {tried}, :error::pg_catalog.text FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}
   ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL, attempts = excluded.attempts,
     last_error = excluded.last_error)
 UPDATE {table} SET "lockUuid" = NULL,
@@ -495,7 +495,7 @@ WHERE id = :id::bigint AND {named} AND {claimed_by};
 -- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
-SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::pg_catalog.text
 FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by} FOR UPDATE
 {replaces_dead};
 

@@ -28,15 +28,15 @@ least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 2534023
 least(greatest("scheduledAt", 0), 253402300799999)
 
 -- part: ids
-pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
 -- part: of_kind
-{.}"pKind" OPERATOR(pg_catalog.=) :kind::text
+{.}"pKind" OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: is_kind
 -- The same where rows are found by their ids: no index must be used for it, whatever the statistics
 -- say (settling_finds_rows_by_their_ids).
-({.}"pKind" OPERATOR(pg_catalog.||) ''::text) OPERATOR(pg_catalog.=) :kind::text
+({.}"pKind" OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: sane
 id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
@@ -47,12 +47,12 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
 
 -- part: wake_lock
 -- The sleepers' lock of this table; also in postgres_watch.c.
-(1669::bigint << 32) + {'table}::regclass::oid::bigint
+(1669::bigint << 32) + {'table}::pg_catalog.regclass::pg_catalog.oid::bigint
 
 -- name: wake-key
 -- The number of the table: of the lock that a sleeping consumer holds, and in the names of the
 -- channels that wake it.
-SELECT {'table}::regclass::oid::bigint;
+SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- include: postgres.dies.sql
 
@@ -62,7 +62,7 @@ SELECT {'table}::regclass::oid::bigint;
 -- part: own_functions
 -- Those that every table of a schema shares.
 ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle', 'wherry_delayed_kind',
-      'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::name[]
+      'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::pg_catalog.name[]
 
 -- part: make_tables
 {own_tables}
@@ -114,8 +114,8 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   FOR EACH ROW
   WHEN (NEW."lockUuid" IS NULL AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
-SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = {'table}::regclass::oid;
+SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
+FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}
 
 -- part: make_functions
@@ -132,7 +132,7 @@ RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- of a queue, as wherry_delayed_open() makes it; refuses what cannot be
   live CONSTANT oid := to_regclass(@box@ || quote_ident(box));
   has CONSTANT name[] := ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = live
-    AND attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::name[]) AND NOT attisdropped);
+    AND attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::pg_catalog.name[]) AND NOT attisdropped);
 BEGIN
   IF live IS NULL THEN
     PERFORM @.wherry_missing('delayed', box);
@@ -176,7 +176,7 @@ BEGIN
   ELSIF delay < '0' OR (delay > '0' AND at IS NOT NULL) THEN
     RAISE 'delay is %: it is not negative, and 0 where at is given', delay USING ERRCODE = 'invalid_parameter_value';
   ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
-    RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::text, delay::text)
+    RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::pg_catalog.text, delay::pg_catalog.text)
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('INSERT INTO ', @box@, quote_ident(box), ' AS m("pKey", "pKind", payload, "scheduledAt",
@@ -216,10 +216,10 @@ DECLARE -- due messages, leased for that long, in the order of their times; with
     ORDER BY "pKind", "scheduledAt", id LIMIT ');
 BEGIN
   IF coalesce(n, -1) < 0 THEN
-    RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+    RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to poll.';
   ELSIF coalesce(lease, '0') <= '0' THEN
-    RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
+    RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   ELSIF max_attempts < 0 THEN
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
@@ -238,7 +238,7 @@ BEGIN
   SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
     attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
   FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::text, until, most, after_ms, coalesce(after_id, 0);
+  USING kind, now_ms, n, gen_random_uuid()::pg_catalog.text, until, most, after_ms, coalesce(after_id, 0);
   -- They become the first that are due.  Then those among the first 1,000 become dead, in one statement: one after
   -- another each would walk over the index entries of those before it
   -- (exhausted_messages_become_dead_as_a_set_and_stop_no_poll).
@@ -279,7 +279,7 @@ BEGIN
     RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'The column token of wherry_poll has it.';
   ELSIF action = 'extend' AND coalesce(span, '0') <= '0' THEN
-    RAISE 'lease is %, and must be longer than 0', coalesce(span::text, 'NULL')
+    RAISE 'lease is %, and must be longer than 0', coalesce(span::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   ELSIF action = 'nack' AND span < '0' THEN
     RAISE 'delay is %, and must be 0 or more', span USING ERRCODE = 'invalid_parameter_value';
@@ -374,7 +374,7 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
-WHERE model = 'delayed' AND name = :name::text;
+WHERE model = 'delayed' AND name = :name::pg_catalog.text;
 
 -- name: columns
 {column_names};
@@ -395,10 +395,10 @@ DELETE FROM {wherry_schema} WHERE model = 'delayed' AND name = {name};
 DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'delayed') THEN
     FOR f IN SELECT oid FROM pg_proc
-      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
+      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::pg_catalog.regclass::pg_catalog.oid)
         AND proname = ANY ({own_functions})
     LOOP
-      EXECUTE 'DROP FUNCTION ' || f::text;
+      EXECUTE 'DROP FUNCTION ' || f::pg_catalog.text;
     END LOOP;
   END IF;
 END $$;
@@ -429,7 +429,7 @@ WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
 
 -- part: offered
 INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT :key::text, :kind::text, :body::bytea, t.due, t.due, {now}
+SELECT :key::pg_catalog.text, :kind::pg_catalog.text, :body::pg_catalog.bytea, t.due, t.due, {now}
 FROM (SELECT coalesce(:at::bigint, {after_delay})) AS t(due)
 ON CONFLICT ("pKind", "pKey")
 
@@ -451,12 +451,12 @@ RETURNING m.updates;
 -- ids have the order given.
 WITH given AS MATERIALIZED (
   SELECT pg_catalog.nextval((SELECT pg_catalog.pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass)) AS id,
-    g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::bytea, g.first, g.bytes) AS body,
+    g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::pg_catalog.bytea, g.first, g.bytes) AS body,
     coalesce(g.at, least({now} OPERATOR(pg_catalog.+) least(g.delay, 3153600000000), 253402300799999)) AS due
   FROM pg_catalog.json_to_recordset(:messages::pg_catalog.json)
-    AS g(key text, first integer, bytes integer, at bigint, delay bigint))
+    AS g(key pg_catalog.text, first integer, bytes integer, at bigint, delay bigint))
 INSERT INTO {table} AS m(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT given.id, given.key, :kind::text, given.body, given.due, given.due, {now}
+SELECT given.id, given.key, :kind::pg_catalog.text, given.body, given.due, given.due, {now}
 FROM given ORDER BY given.key
 ON CONFLICT ("pKind", "pKey")
 
@@ -476,7 +476,7 @@ id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts
 
 -- part: lease
 UPDATE {table} SET
-  "lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {until},
+  "lockUuid" = :token::pg_catalog.text, due_at = "scheduledAt", "scheduledAt" = {until},
   attempts = least(attempts, 999999999) OPERATOR(pg_catalog.+) 1,
   last_error = CASE WHEN "lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
                     ELSE last_error END
@@ -525,7 +525,7 @@ ORDER BY "pKind", "scheduledAt", id LIMIT
 RETURNING id;
 
 -- part: own
-id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind}
+id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::pg_catalog.text OPERATOR(pg_catalog.=) :token::pg_catalog.text AND {is_kind}
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
@@ -539,7 +539,7 @@ RETURNING id;
 
 -- name: nack
 UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL, due_at = NULL,
-  last_error = coalesce(:error::text, last_error)
+  last_error = coalesce(:error::pg_catalog.text, last_error)
 WHERE {own} RETURNING id;
 
 -- name: extend-lease
@@ -551,7 +551,7 @@ UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt",
-  greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::text, last_error)
+  greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::pg_catalog.text, last_error)
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m
 {replaces_dead}
 RETURNING id;
@@ -561,22 +561,25 @@ RETURNING id;
 SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
 
 -- name: read
-SELECT {shown} FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text;
+SELECT {shown} FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- name: contains
-SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text;
+SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- name: drop-key
-DELETE FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text;
+DELETE FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::pg_catalog.text;
 
 -- part: matching
 -- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  If :untouched is
 -- not 0, only messages that nobody has polled, and that are due after it.
-{of_kind} AND "pKey" >= :prefix::text AND "pKey" < :prefix_end::text
-  AND NOT ("pKey" >= :except::text AND "pKey" < :except_end::text)
-  AND (:untouched::bigint = 0 OR (attempts = 0 AND "lockUuid" IS NULL
-                                  AND "scheduledAt" = "scheduledAtInitially"
-                                  AND "scheduledAt" > :untouched::bigint))
+{of_kind} AND "pKey" OPERATOR(pg_catalog.>=) :prefix::pg_catalog.text
+  AND "pKey" OPERATOR(pg_catalog.<) :prefix_end::pg_catalog.text
+  AND NOT ("pKey" OPERATOR(pg_catalog.>=) :except::pg_catalog.text
+           AND "pKey" OPERATOR(pg_catalog.<) :except_end::pg_catalog.text)
+  AND (:untouched::bigint OPERATOR(pg_catalog.=) 0
+       OR (attempts OPERATOR(pg_catalog.=) 0 AND "lockUuid" IS NULL
+           AND "scheduledAt" OPERATOR(pg_catalog.=) "scheduledAtInitially"
+           AND "scheduledAt" OPERATOR(pg_catalog.>) :untouched::bigint))
 
 -- name: drop-keys
 -- Returns the keys.
@@ -587,7 +590,7 @@ DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
 -- A plain read: it locks nothing and writes nothing.
-SELECT {shown} FROM {table} WHERE {matching} AND "pKey" >= :from::text
+SELECT {shown} FROM {table} WHERE {matching} AND "pKey" OPERATOR(pg_catalog.>=) :from::pg_catalog.text
 ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql
@@ -603,7 +606,7 @@ ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
 -- part: claims
 -- "scheduledAt" comes back from due_at if the message is not tried after all.
-"lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
+"lockUuid" = :token::pg_catalog.text, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
 
 -- part: head
 -- The first rows that are due.  A search for failed or expired ones among all that are due would read a
@@ -650,8 +653,8 @@ WITH taken AS (
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid"::text = :of::text))
-                          AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::text = :of::text
+                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid"::pg_catalog.text = :of::pg_catalog.text))
+                          AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::pg_catalog.text = :of::pg_catalog.text
                         ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
@@ -691,7 +694,7 @@ DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: fail
 -- unused: started dead
-UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error::text,
+UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error::pg_catalog.text,
   "scheduledAt" = least({clock} + least(:delay::bigint, 3153600000000), 253402300799999)
 WHERE id = :id::bigint AND {named} AND {claimed_by};
 
@@ -700,7 +703,7 @@ WHERE id = :id::bigint AND {named} AND {claimed_by};
 -- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
-SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::pg_catalog.text
 FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by} FOR UPDATE
 {replaces_dead};
 

@@ -9,7 +9,7 @@
 
 -- part: own_functions
 -- Those that every inbox of a schema shares.
-ARRAY['wherry_accept', 'wherry_inbox_purge']::name[]
+ARRAY['wherry_accept', 'wherry_inbox_purge']::pg_catalog.name[]
 
 -- part: make_functions
 -- They run with the rights and in the transaction of their caller.  Every name in wherry_accept() is
@@ -43,7 +43,7 @@ DECLARE -- how many ids were deleted
   sum bigint := 0;
 BEGIN
   IF older_than IS NULL OR older_than < interval '0' THEN
-    RAISE 'ids cannot be older than %%', coalesce(older_than::text, 'null')
+    RAISE 'ids cannot be older than %%', coalesce(older_than::pg_catalog.text, 'null')
       USING ERRCODE = 'invalid_parameter_value';
   ELSIF NOT EXISTS (SELECT 1 FROM %s.wherry_schema AS i
                     WHERE i.model = 'inbox' AND i.name = wherry_inbox_purge.inbox) THEN
@@ -76,8 +76,8 @@ CREATE TABLE IF NOT EXISTS {table}(
   PRIMARY KEY (consumer, message_id)
 );
 CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
-SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = {'table}::regclass::oid;
+SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
+FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}
 {make_functions}
 {mark_functions}
@@ -89,7 +89,7 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
-WHERE model = 'inbox' AND name = :name::text;
+WHERE model = 'inbox' AND name = :name::pg_catalog.text;
 
 -- name: columns
 {column_names};
@@ -105,10 +105,10 @@ DELETE FROM {wherry_schema} WHERE model = 'inbox' AND name = {name};
 DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'inbox') THEN
     FOR f IN SELECT oid FROM pg_proc
-      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
+      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::pg_catalog.regclass::pg_catalog.oid)
         AND proname = ANY ({own_functions})
     LOOP
-      EXECUTE 'DROP FUNCTION ' || f::text;
+      EXECUTE 'DROP FUNCTION ' || f::pg_catalog.text;
     END LOOP;
   END IF;
 END $$;
@@ -122,22 +122,22 @@ END $$;
 -- name: accept
 -- It inserts a row, or the message was seen.  If another transaction that accepted the message is
 -- open, it waits for the end of that transaction (a_message_is_accepted_by_one_of_two_at_once).
-INSERT INTO {table}(consumer, message_id) VALUES (:consumer::text, :message_id::text)
+INSERT INTO {table}(consumer, message_id) VALUES (:consumer::pg_catalog.text, :message_id::pg_catalog.text)
 ON CONFLICT DO NOTHING;
 
 -- name: accept-many
 -- Returns the ids that are new.  They are inserted in one order, so that two transactions do not
 -- wait for each other (two_that_accept_the_same_messages_do_not_deadlock).
 INSERT INTO {table}(consumer, message_id)
-SELECT :consumer::text, i.id COLLATE pg_catalog."C"
+SELECT :consumer::pg_catalog.text, i.id COLLATE pg_catalog."C"
 FROM pg_catalog.json_array_elements_text(:ids::pg_catalog.json) AS i(id)
 ORDER BY 2
 ON CONFLICT DO NOTHING RETURNING message_id;
 
 -- name: forget
 DELETE FROM {table}
-WHERE consumer OPERATOR(pg_catalog.=) :consumer::text
-  AND message_id OPERATOR(pg_catalog.=) :message_id::text;
+WHERE consumer OPERATOR(pg_catalog.=) :consumer::pg_catalog.text
+  AND message_id OPERATOR(pg_catalog.=) :message_id::pg_catalog.text;
 
 -- name: purge-accepted
 DELETE FROM {table} WHERE ctid = ANY (ARRAY(

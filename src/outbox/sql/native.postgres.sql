@@ -238,8 +238,9 @@ BEGIN
   EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
     topic text, payload bytea, key text DEFAULT NULL, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
 DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
-  box CONSTANT text := %L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(outbox);
-  kind text;
+  box CONSTANT pg_catalog.text := %L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(outbox);
+  kind pg_catalog.text;    -- of payloads
+  body_as pg_catalog.text; -- the same, with its schema
   made bigint;
 BEGIN
   IF topic IS NULL OR topic OPERATOR(pg_catalog.=) '' THEN
@@ -262,19 +263,21 @@ BEGIN
        pg_catalog.octet_length(aggregate_type), pg_catalog.octet_length(aggregate_id),
        pg_catalog.octet_length(trace_id)) OPERATOR(pg_catalog.>) 255
      OR pg_catalog.octet_length(key) OPERATOR(pg_catalog.>) 1024
-     OR pg_catalog.octet_length(headers::text) OPERATOR(pg_catalog.>) 262144 THEN
+     OR pg_catalog.octet_length(headers::pg_catalog.text) OPERATOR(pg_catalog.>) 262144 THEN
     RAISE '%%', (SELECT pg_catalog.format('%%s is %%s bytes, the limit is %%s', f.name,
                    pg_catalog.octet_length(f.value), f.most)
       FROM (VALUES ('topic', topic, 255), ('message_id', message_id, 255),
         ('aggregate_type', aggregate_type, 255), ('aggregate_id', aggregate_id, 255),
         ('trace_id', trace_id, 255), ('key', key, 1024),
-        ('headers', headers::text, 262144)) AS f(name, value, most)
+        ('headers', headers::pg_catalog.text, 262144)) AS f(name, value, most)
       WHERE pg_catalog.octet_length(f.value) OPERATOR(pg_catalog.>) f.most LIMIT 1)
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  SELECT atttypid::pg_catalog.regtype::text INTO kind FROM pg_catalog.pg_attribute
-  WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(box)::pg_catalog.oid
-    AND attname OPERATOR(pg_catalog.=) 'payload' AND NOT attisdropped;
+  SELECT t.typname, pg_catalog.concat(t.typnamespace::pg_catalog.regnamespace, '.', pg_catalog.quote_ident(t.typname))
+  INTO kind, body_as FROM pg_catalog.pg_attribute AS a
+  JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
+  WHERE a.attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(box)::pg_catalog.oid
+    AND a.attname OPERATOR(pg_catalog.=) 'payload' AND NOT a.attisdropped;
   IF kind IS NULL THEN
     PERFORM %s.wherry_missing('outbox', outbox);
   END IF;
@@ -294,7 +297,7 @@ BEGIN
     FROM (SELECT CASE WHEN key IS NOT NULL THEN '=' OPERATOR(pg_catalog.||) key
       WHEN aggregate_type OPERATOR(pg_catalog.<>) ''
         OR aggregate_id OPERATOR(pg_catalog.<>) ''
-      THEN pg_catalog.length(aggregate_type)::text OPERATOR(pg_catalog.||) ':'
+      THEN pg_catalog.length(aggregate_type)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
         OPERATOR(pg_catalog.||) aggregate_type OPERATOR(pg_catalog.||) aggregate_id
       END) AS o(k)
     WHERE k IS NOT NULL;
@@ -304,7 +307,7 @@ BEGIN
     CASE WHEN message_id IS NOT NULL THEN ', message_id' END,
     ') VALUES ($1, $2, $3, $4, $5, $6, ',
     CASE WHEN kind OPERATOR(pg_catalog.=) 'bytea' THEN '$7'
-      ELSE pg_catalog.concat('pg_catalog.convert_from($7, ''UTF8'')::', kind) END,
+      ELSE pg_catalog.concat('pg_catalog.convert_from($7, ''UTF8'')::', body_as) END,
     CASE WHEN message_id IS NOT NULL THEN ', $8' END,
     ') ON CONFLICT (message_id) DO NOTHING RETURNING id')
   INTO made USING topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
@@ -319,12 +322,12 @@ END $body$ $f$, schema, named, schema || '.', schema);
       EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
         topic text, payload %s, key %s, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
 BEGIN
-  RETURN %s.wherry_enqueue(topic, %s, key::text, message_id, headers, aggregate_type,
+  RETURN %s.wherry_enqueue(topic, %s, key::pg_catalog.text, message_id, headers, aggregate_type,
     aggregate_id, trace_id, lock_key, outbox);
 END $body$ $f$,
         schema, kind, key_kind, named, schema,
         CASE WHEN kind = 'bytea' THEN 'payload'
-             ELSE 'pg_catalog.convert_to(payload::text, ''UTF8'')' END);
+             ELSE 'pg_catalog.convert_to(payload::pg_catalog.text, ''UTF8'')' END);
     END LOOP;
   END LOOP;
 END $do$;
@@ -385,7 +388,8 @@ END $$;
 -- name: add-strict
 -- For key-strict: a transaction has its number before it takes an id; and a session takes
 -- one id at a time.  Making the trigger waits for those that write to the table without it.
-CREATE OR REPLACE FUNCTION {wherry_number}() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {wherry_number}() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM pg_catalog.pg_current_xact_id();
   RETURN NULL;
@@ -430,13 +434,13 @@ ON CONFLICT (message_id) DO NOTHING RETURNING id;
 -- (enqueueing_is_safe_though_pg_catalog_comes_last).
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
-FROM (SELECT CASE WHEN :key::text OPERATOR(pg_catalog.<>) ''
-  THEN '=' OPERATOR(pg_catalog.||) :key::text
-  WHEN :aggregate_type::text OPERATOR(pg_catalog.<>) ''
-    OR :aggregate_id::text OPERATOR(pg_catalog.<>) ''
-  THEN pg_catalog.length(:aggregate_type::text)::text OPERATOR(pg_catalog.||) ':'
-    OPERATOR(pg_catalog.||) :aggregate_type::text
-    OPERATOR(pg_catalog.||) :aggregate_id::text END) AS o(k)
+FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+  THEN '=' OPERATOR(pg_catalog.||) :key::pg_catalog.text
+  WHEN :aggregate_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+    OR :aggregate_id::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+  THEN pg_catalog.length(:aggregate_type::pg_catalog.text)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
+    OPERATOR(pg_catalog.||) :aggregate_type::pg_catalog.text
+    OPERATOR(pg_catalog.||) :aggregate_id::pg_catalog.text END) AS o(k)
 WHERE k IS NOT NULL;
 
 -- part: due_in

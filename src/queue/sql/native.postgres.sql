@@ -27,16 +27,16 @@ pg_catalog.statement_timestamp()
   OPERATOR(pg_catalog.*) interval '1 millisecond'))
 
 -- part: ids
-pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
 -- part: due_at
 -- When a row can be received, as a time within the years that sane rows name: nothing can be subtracted
 -- from infinity (infinite_times_stop_no_receiver).
-greatest(least({.}available_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: sent_at
 -- The same of the time a message was sent.
-greatest(least({.}created_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+greatest(least({.}created_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: timed
 -- Rows that can be received from a time on, as their index says it.
@@ -59,18 +59,18 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000
   AND pg_catalog.pg_column_size(headers) <= 1048576
   AND CASE WHEN state = 0 THEN available_at IS NULL ELSE state = 4 OR available_at IS NOT NULL END
   AND (state <> 1 OR lease_token IS NOT NULL) AND max_attempts > 0
-  AND created_at >= '1970-01-01 00:00:00+00'::timestamptz AND created_at < '10000-01-01 00:00:00+00'::timestamptz
-  AND available_at >= '1970-01-01 00:00:00+00'::timestamptz AND available_at < '10000-01-01 00:00:00+00'::timestamptz
-  AND expires_at >= '1970-01-01 00:00:00+00'::timestamptz AND expires_at < '10000-01-01 00:00:00+00'::timestamptz
+  AND created_at >= '1970-01-01 00:00:00+00'::pg_catalog.timestamptz AND created_at < '10000-01-01 00:00:00+00'::pg_catalog.timestamptz
+  AND available_at >= '1970-01-01 00:00:00+00'::pg_catalog.timestamptz AND available_at < '10000-01-01 00:00:00+00'::pg_catalog.timestamptz
+  AND expires_at >= '1970-01-01 00:00:00+00'::pg_catalog.timestamptz AND expires_at < '10000-01-01 00:00:00+00'::pg_catalog.timestamptz
 
 -- part: wake_lock
 -- The sleepers' lock of this queue; also in postgres_watch.c.
-(1669::bigint << 32) + {'table}::regclass::oid::bigint
+(1669::bigint << 32) + {'table}::pg_catalog.regclass::pg_catalog.oid::bigint
 
 -- name: wake-key
 -- The number of the table: of the lock that a sleeping receiver holds, and in the names of the
 -- channels that wake it.
-SELECT {'table}::regclass::oid::bigint;
+SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
@@ -102,14 +102,14 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   EXECUTE FUNCTION {wherry_wake}();
 
 -- part: set_schema
-SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = {'table}::regclass::oid;
+SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
+FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 
 -- part: own_functions
 -- Those that every queue of a schema shares.
 ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
-      'wherry_listen', 'wherry_unlisten']::name[]
+      'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
 -- part: with_checks
 -- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
@@ -182,10 +182,10 @@ BEGIN
   END IF;
   @delay@
   headers := coalesce(headers, '{}');
-  IF headers::text <> '{}' AND headers::text !~ @readable@ THEN
+  IF headers::pg_catalog.text <> '{}' AND headers::pg_catalog.text !~ @readable@ THEN
     RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
-  ELSIF octet_length(headers::text) > 262144 THEN
-    RAISE 'headers are % bytes, the limit is 262144', octet_length(headers::text)
+  ELSIF octet_length(headers::pg_catalog.text) > 262144 THEN
+    RAISE 'headers are % bytes, the limit is 262144', octet_length(headers::pg_catalog.text)
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('INSERT INTO ', box, '(topic, correlation_id, reply_to, headers, body, state, '
@@ -203,7 +203,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers 
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- to each queue that has subscribed, under one message id; how many there are
-  one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::text);
+  one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::pg_catalog.text);
   routing CONSTANT text := @box@ || '"SubscriptionRouting"';
   routed boolean;
   n bigint;
@@ -226,9 +226,9 @@ BEGIN
   RETURN n;
 END $body$ $f$] LOOP
       EXECUTE replace(replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
-        '@sized@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'body::text' END),
-        '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::text' END),
-        '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::text, ''UTF8'')' END),
+        '@sized@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'body::pg_catalog.text' END),
+        '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::pg_catalog.text' END),
+        '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::pg_catalog.text, ''UTF8'')' END),
         '@box@', quote_literal(schema)), '@.', schema);
     END LOOP;
   END LOOP;
@@ -257,7 +257,7 @@ BEGIN
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
   IF coalesce(n, -1) < 0 THEN
-    RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+    RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to receive.';
   ELSIF max_attempts < 0 THEN
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
@@ -288,7 +288,7 @@ BEGIN
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED),
   picked AS MATERIALIZED (
-    SELECT p.id, p.said = ''{}'' OR p.said ~ ''^\u007b(?:"[^"\\]*"[ ,:]*)*\u007d$'' OR p.said ~ $6 AS readable
+    SELECT p.id, p.said = ''{}'' OR p.said ~ $10 OR p.said ~ $6 AS readable
     FROM (SELECT * FROM due_first UNION ALL SELECT * FROM ready UNION ALL SELECT * FROM due_last) AS p),
   made_dead AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
       last_error = ''headers are not a JSON object of strings''
@@ -304,12 +304,12 @@ BEGIN
       available_at = CASE WHEN NOT ', dies, ' THEN $7 + $5 * interval ''1 second'' END') END,
     ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
-    CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
+    CASE kind WHEN 'bytea' THEN 'NULL::pg_catalog.text, body' ELSE 'body::pg_catalog.text, NULL::pg_catalog.bytea' END,
     ', attempts, lease_token, created_at, state <> 4 FROM got
   UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false FROM picked WHERE NOT readable
   ORDER BY 1')
   USING missing, coalesce(after, 0), coalesce(max_attempts, 0), one, @seconds(lease)@,
-    @readable@, called, due_first, due_last
+    @readable@, called, due_first, due_last, E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$'
   LOOP
     IF alive THEN
       missing := missing - 1;
@@ -363,7 +363,7 @@ DECLARE n bigint;
 BEGIN
   @has@
   IF coalesce(lease, '0') <= '0' THEN
-    RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
+    RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
@@ -407,7 +407,7 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_listen(queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- before a worker waits; false: a sender that is not done yet may not notify it
-  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
+  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::pg_catalog.oid;
   key CONSTANT bigint := (1669::bigint << 32) + number::bigint;  -- as wake_lock
 BEGIN
   @has@
@@ -421,7 +421,7 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_unlisten(queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- when a worker has work again; false: senders did not notify because of this connection
-  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
+  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::pg_catalog.oid;
 BEGIN
   @has@
   EXECUTE concat('UNLISTEN wherry_', number);
@@ -480,7 +480,7 @@ CREATE TABLE IF NOT EXISTS {table}(
                    uuid_send(gen_random_uuid()) PLACING
                    substring(int8send((floor(extract(epoch FROM now()) * 1000.0))::bigint)
                              FROM 3)
-                   FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid::text,  -- version 7
+                   FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid::pg_catalog.text,  -- version 7
   topic          text,               -- it was published to; NULL: it was sent to this queue
   correlation_id text,
   reply_to       text,
@@ -524,7 +524,7 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
-WHERE model = 'queue' AND name = :name::text;
+WHERE model = 'queue' AND name = :name::pg_catalog.text;
 
 -- name: columns
 {column_names};
@@ -536,8 +536,8 @@ FROM unnest(ARRAY[{'table_ready}, {'table_timed}, {'table_dead}, {'table_expires
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: payload-type
-SELECT atttypid::regtype::text FROM pg_attribute
-WHERE attrelid = to_regclass({'table})::oid AND attname = 'body' AND NOT attisdropped;
+SELECT atttypid::pg_catalog.regtype::pg_catalog.text FROM pg_attribute
+WHERE attrelid = to_regclass({'table})::pg_catalog.oid AND attname = 'body' AND NOT attisdropped;
 
 -- name: drop
 {set_schema}
@@ -550,10 +550,10 @@ DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'queue') THEN
     DROP TABLE {wherry_subscription};
     FOR f IN SELECT oid FROM pg_proc
-      WHERE pronamespace = current_setting('wherry.schema')::regnamespace
+      WHERE pronamespace = current_setting('wherry.schema')::pg_catalog.regnamespace
         AND proname = ANY ({own_functions})
     LOOP
-      EXECUTE 'DROP FUNCTION ' || f::text;
+      EXECUTE 'DROP FUNCTION ' || f::pg_catalog.text;
     END LOOP;
   END IF;
 END $$;
@@ -585,7 +585,7 @@ RETURNING id;
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
 SELECT m.message_id, m.topic, m.correlation_id, m.reply_to, coalesce(m.headers, '{}')::pg_catalog.json,
-  m.body::{payload_type},
+  m.body::pg_catalog.{payload_type},
   CASE WHEN m.delay OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   CASE WHEN m.delay OPERATOR(pg_catalog.>) 0
        THEN {now} OPERATOR(pg_catalog.+) (least(m.delay, 3153600000000)::double precision
@@ -595,9 +595,9 @@ SELECT m.message_id, m.topic, m.correlation_id, m.reply_to, coalesce(m.headers, 
             OPERATOR(pg_catalog.*) interval '1 millisecond')
             OPERATOR(pg_catalog.+) (least(m.ttl, 3153600000000)::double precision
             OPERATOR(pg_catalog.*) interval '1 millisecond') END
-FROM ROWS FROM (pg_catalog.unnest(:message_id::text[]), pg_catalog.unnest(:topic::text[]),
-  pg_catalog.unnest(:correlation_id::text[]), pg_catalog.unnest(:reply_to::text[]),
-  pg_catalog.unnest(:headers::text[]), pg_catalog.unnest(:body::text[]),
+FROM ROWS FROM (pg_catalog.unnest(:message_id::pg_catalog.text[]), pg_catalog.unnest(:topic::pg_catalog.text[]),
+  pg_catalog.unnest(:correlation_id::pg_catalog.text[]), pg_catalog.unnest(:reply_to::pg_catalog.text[]),
+  pg_catalog.unnest(:headers::pg_catalog.text[]), pg_catalog.unnest(:body::pg_catalog.text[]),
   pg_catalog.unnest(:delay::bigint[]), pg_catalog.unnest(:ttl::bigint[])) WITH ORDINALITY
   AS m(message_id, topic, correlation_id, reply_to, headers, body, delay, ttl, nth)
 ORDER BY m.nth
@@ -655,7 +655,7 @@ got AS (
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     max_attempts = CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer ELSE max_attempts END,
-    lease_token = CASE WHEN NOT {dies} THEN :token::text END,
+    lease_token = CASE WHEN NOT {dies} THEN :token::pg_catalog.text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {these}
   RETURNING {shown})
@@ -679,7 +679,7 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
 
 -- name: ack
 DELETE FROM {table}
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
 
 -- part: spent
@@ -693,20 +693,20 @@ UPDATE {table} SET
   state = CASE WHEN {spent} THEN 4 WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 AND NOT {spent} THEN {after_delay} END,
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  lease_token = NULL, last_error = coalesce(:error::text, last_error,
+  lease_token = NULL, last_error = coalesce(:error::pg_catalog.text, last_error,
     CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
 
 -- name: extend
 -- unused: names width
 UPDATE {table} SET available_at = {until}
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
 
 -- name: dead-letter
-UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::text
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::pg_catalog.text
+WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
 
 -- name: expire
@@ -714,7 +714,7 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}
   WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
-    AND (state <> 1 OR available_at <= {now} OR lease_token = :token::text)
+    AND (state <> 1 OR available_at <= {now} OR lease_token = :token::pg_catalog.text)
   ORDER BY expires_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: peek
@@ -742,7 +742,7 @@ SELECT (SELECT count(*) FROM {table} WHERE state = 0)
 
 -- name: estimate
 -- Rows by the server's statistics: it counts nothing.
-SELECT pg_stat_get_live_tuples({'table}::regclass::oid)::bigint;
+SELECT pg_stat_get_live_tuples({'table}::pg_catalog.regclass::pg_catalog.oid)::bigint;
 
 -- name: next-due
 -- How long until a message can be received, 0: one can be now; -1: there is none.
@@ -756,7 +756,7 @@ SELECT concat('the index ', i.name, CASE WHEN x.indexrelid IS NULL THEN ' is mis
   concat(CASE WHEN x.indexrelid IS NOT NULL THEN concat('DROP INDEX ', i.name, '; ') END, rtrim(i.sql, chr(10)))
 FROM (VALUES ({'table_ready}, {'index_ready}), ({'table_timed}, {'index_timed}), ({'table_dead}, {'index_dead}),
              ({'table_expires}, {'index_expires})) AS i(name, sql)
-LEFT JOIN pg_index AS x ON x.indexrelid = to_regclass(i.name)::oid
+LEFT JOIN pg_index AS x ON x.indexrelid = to_regclass(i.name)::pg_catalog.oid
 WHERE x.indexrelid IS NULL OR NOT x.indisvalid
 UNION ALL
 SELECT concat('the trigger ', w.name, CASE WHEN t.oid IS NULL THEN ' is missing' ELSE ' is disabled' END,
@@ -764,18 +764,18 @@ SELECT concat('the trigger ', w.name, CASE WHEN t.oid IS NULL THEN ' is missing'
   CASE WHEN t.oid IS NULL THEN rtrim(w.sql, chr(10))
        ELSE concat('ALTER TABLE ', {'table}, ' ENABLE TRIGGER ', quote_ident(w.name), ';') END
 FROM (VALUES ({name} || '_wake', {'trigger_wake}), ({name} || '_wake_back', {'trigger_wake_back})) AS w(name, sql)
-LEFT JOIN pg_trigger AS t ON t.tgrelid = to_regclass({'table})::oid AND t.tgname::text = w.name
+LEFT JOIN pg_trigger AS t ON t.tgrelid = to_regclass({'table})::pg_catalog.oid AND t.tgname::pg_catalog.text = w.name
 WHERE t.oid IS NULL OR t.tgenabled = 'D'
 UNION ALL
 SELECT concat('the constraint ', quote_ident({name} || '_sane'), ' is missing: it refuses rows that no receiver can handle'),
   concat('ALTER TABLE ', {'table}, ' ADD CONSTRAINT ', quote_ident({name} || '_sane'), ' CHECK (', rtrim({'sane}, chr(10)), ') NOT VALID;')
 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint AS c
-                  WHERE c.conrelid = to_regclass({'table})::oid AND c.conname::text = {name} || '_sane')
+                  WHERE c.conrelid = to_regclass({'table})::pg_catalog.oid AND c.conname::pg_catalog.text = {name} || '_sane')
 UNION ALL
 SELECT concat('the next id is ', s.next, ', which is not above the last, ', s.last, ': senders fail'),
   concat('SELECT setval(', quote_literal(s.seq), ', ', s.last, ');')
 FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq, (SELECT max(id) FROM {table}) AS last,
-        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0) + 1 AS next) AS s
+        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass), 0) + 1 AS next) AS s
 WHERE s.next <= s.last AND has_sequence_privilege(s.seq, 'SELECT, USAGE')
 UNION ALL
 SELECT 'the SQL functions of queues are missing, or another version of Wherry made them', 'wherry queue create'
@@ -789,7 +789,7 @@ FROM (VALUES ('id', 'bigint'), ('message_id', 'text'), ('topic', 'text'), ('corr
              ('available_at', 'timestamp with time zone'),
              ('expires_at', 'timestamp with time zone'), ('lease_token', 'text'),
              ('created_at', 'timestamp with time zone'), ('last_error', 'text')) AS c(name, type)
-LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::oid AND a.attname::text = c.name AND NOT a.attisdropped
+LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::pg_catalog.oid AND a.attname::pg_catalog.text = c.name AND NOT a.attisdropped
 WHERE a.attnum IS NULL OR format_type(a.atttypid, NULL) <> c.type;
 
 -- name: retry-dead
@@ -821,16 +821,16 @@ CASE WHEN topic IS NULL THEN {name}
      WHEN octet_length(topic) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
      THEN topic ELSE left(topic, :long::integer + 1) END,
-''::text, ''::text, NULL::text,
-CASE WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::text)
+''::pg_catalog.text, ''::pg_catalog.text, NULL::pg_catalog.text,
+CASE WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::pg_catalog.text)
      WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
-     WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
-NULL::text,
+     WHEN octet_length(headers::pg_catalog.text) <= :long::bigint THEN headers
+     ELSE pg_catalog.to_json(left(headers::pg_catalog.text, :long::integer + 1)) END,
+NULL::pg_catalog.text,
 CASE WHEN :long::bigint < 0 THEN NULL
      WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
-     WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::text)
-          <= CASE WHEN pg_catalog.pg_typeof(body)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
+     WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::pg_catalog.text)
+          <= CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid = 'bytea'::pg_catalog.regtype::pg_catalog.oid THEN 2 ELSE 1 END
              * :body::bigint + 8 THEN body END
 
 -- part: claimed
@@ -844,7 +844,7 @@ FROM taken ORDER BY id
 (expires_at IS NULL OR expires_at > {now})
 
 -- part: claims
-state = 1, lease_token = :token::text, available_at = {until}
+state = 1, lease_token = :token::pg_catalog.text, available_at = {until}
 
 -- name: claim-end
 -- unused: after scan most
@@ -890,7 +890,7 @@ GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                        WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND lease_token = :of::text
+                        WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND lease_token = :of::pg_catalog.text
                           AND {lives}
                         ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
@@ -939,7 +939,7 @@ WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND
   <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond' FOR UPDATE SKIP LOCKED));
 
 -- part: own
-id = ANY ({ids}) AND lease_token = :token::text AND {held}
+id = ANY ({ids}) AND lease_token = :token::pg_catalog.text AND {held}
 
 -- name: done-delete
 -- unused: names width
@@ -953,9 +953,9 @@ UPDATE {table} SET
   attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                   ELSE least(greatest(attempts + :count::integer, 0), 1000000000) END,
   available_at = CASE WHEN :dead::bigint = 0 THEN {after_delay} END,
-  lease_token = NULL, last_error = :error::text
-WHERE id = :id::bigint AND (:message_id::text IS NULL OR message_id = :message_id::text)
-  AND lease_token = :token::text AND state = 1;
+  lease_token = NULL, last_error = :error::pg_catalog.text
+WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id = :message_id::pg_catalog.text)
+  AND lease_token = :token::pg_catalog.text AND state = 1;
 
 -- name: requeue
 -- unused: names width
@@ -969,5 +969,5 @@ UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {ow
 -- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                                    ELSE least(greatest(attempts, 0), 999999999) + 1 END
-WHERE id = :id::bigint AND (:message_id::text IS NULL OR message_id = :message_id::text)
-  AND lease_token = :token::text AND state = 1;
+WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id = :message_id::pg_catalog.text)
+  AND lease_token = :token::pg_catalog.text AND state = 1;

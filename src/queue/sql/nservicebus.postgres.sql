@@ -31,14 +31,14 @@ pg_catalog.statement_timestamp()
   OPERATOR(pg_catalog.*) interval '1 millisecond'))
 
 -- part: ids
-pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
 -- part: timed
 state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 
 -- part: number
 -- Of a delayed message.
-(((('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.replace({.}id::text, '-', ''), 1, 16))::bit(64)::bigint
+(((('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.replace({.}id::pg_catalog.text, '-', ''), 1, 16))::bit(64)::bigint
    OPERATOR(pg_catalog.>>) 2) OPERATOR(pg_catalog.&) 4611686018427387903)
  OPERATOR(pg_catalog.|) 4611686018427387904)
 
@@ -58,15 +58,15 @@ state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 
 -- part: due_at
 -- The same of a delayed row; one that is never due waits until 10000.
-greatest(least({.}due, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+greatest(least({.}due, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: available
 -- The same of a message that was received.
-greatest(least({.}available_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: is_there
 (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute
- WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'table})::oid AND NOT attisdropped
+ WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'table})::pg_catalog.oid AND NOT attisdropped
    AND attname OPERATOR(pg_catalog.=) ANY (ARRAY['id', 'expires', 'headers', 'body', 'seq']::pg_catalog.name[]))
 
 -- name: migrate-lock
@@ -76,11 +76,11 @@ SELECT pg_advisory_xact_lock(7810779305);
 -- name: owners
 -- Wherry's table beside the queue, if it belongs to a stranger.
 -- unused: schema
-SELECT 'table ' || c.relname::text, c.relowner::regrole::text
+SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_roles AS me ON me.rolname = current_user
-WHERE c.oid = to_regclass({'table_received})::oid AND c.relowner <> me.oid
+WHERE c.oid = to_regclass({'table_received})::pg_catalog.oid AND c.relowner <> me.oid
   AND NOT CASE WHEN me.rolsuper
     THEN pg_has_role(c.relowner, n.nspowner, 'MEMBER')
          OR (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner)
@@ -153,8 +153,8 @@ CREATE TABLE IF NOT EXISTS {table}(
 SELECT 1, 100 WHERE {is_there} OPERATOR(pg_catalog.=) 5;
 
 -- name: columns
-SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+SELECT attname::pg_catalog.text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::pg_catalog.text))::pg_catalog.oid AND attnum > 0 AND NOT attisdropped;
 
 -- name: indexes-missing
 SELECT count(*)
@@ -163,8 +163,8 @@ FROM unnest(ARRAY[{'table.Delayed}, {'table_received}, {'table_received_timed}, 
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: payload-type
-SELECT atttypid::regtype::text FROM pg_attribute
-WHERE attrelid = to_regclass({'table})::oid AND attname = 'body' AND NOT attisdropped;
+SELECT atttypid::pg_catalog.regtype::pg_catalog.text FROM pg_attribute
+WHERE attrelid = to_regclass({'table})::pg_catalog.oid AND attname = 'body' AND NOT attisdropped;
 
 -- part: stamped
 -- The headers with the time when the message is sent, by the database's clock, unless they have one.
@@ -182,14 +182,14 @@ CASE WHEN {.}ttl OPERATOR(pg_catalog.>) 0
 -- unused: message_id topic correlation_id reply_to delay
 INSERT INTO {table}(id, expires, headers, body)
 SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body
-FROM (SELECT :headers::text AS headers, :body::bytea AS body, :ttl::bigint AS ttl) AS m
+FROM (SELECT :headers::pg_catalog.text AS headers, :body::pg_catalog.bytea AS body, :ttl::bigint AS ttl) AS m
 RETURNING seq::bigint;
 
 -- name: send-many
 -- unused: message_id topic correlation_id reply_to delay
 INSERT INTO {table}(id, expires, headers, body)
-SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body::bytea
-FROM ROWS FROM (pg_catalog.unnest(:headers::text[]), pg_catalog.unnest(:body::text[]),
+SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body::pg_catalog.bytea
+FROM ROWS FROM (pg_catalog.unnest(:headers::pg_catalog.text[]), pg_catalog.unnest(:body::pg_catalog.text[]),
   pg_catalog.unnest(:ttl::bigint[])) WITH ORDINALITY AS m(headers, body, ttl, nth)
 ORDER BY m.nth
 RETURNING seq::bigint;
@@ -198,7 +198,7 @@ RETURNING seq::bigint;
 -- The row is known by its number until a receiver, or the mover of an endpoint, takes it.
 INSERT INTO {table.Delayed}(id, headers, body, due)
 SELECT pg_catalog.gen_random_uuid(), {stamped:m}, m.body, {after_delay}
-FROM (SELECT :headers::text AS headers, :body::bytea AS body) AS m
+FROM (SELECT :headers::pg_catalog.text AS headers, :body::pg_catalog.bytea AS body) AS m
 RETURNING {number};
 
 -- part: bits
@@ -207,10 +207,10 @@ pg_catalog.lpad(pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 4611686018
 
 -- part: by_bits
 :id::bigint OPERATOR(pg_catalog.>=) 4611686018427387904
-  AND id OPERATOR(pg_catalog.>=) ({bits} OPERATOR(pg_catalog.||) '0000000000000000')::uuid
+  AND id OPERATOR(pg_catalog.>=) ({bits} OPERATOR(pg_catalog.||) '0000000000000000')::pg_catalog.uuid
   AND id OPERATOR(pg_catalog.<=) (pg_catalog.concat(pg_catalog.left({bits}, 15),
     pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 3) OPERATOR(pg_catalog.<<) 2 OPERATOR(pg_catalog.|) 3::bigint),
-    'ffffffffffffffff'))::uuid
+    'ffffffffffffffff'))::pg_catalog.uuid
 
 -- name: cancel
 -- A delayed message keeps its uuid when the mover of an endpoint moves it.
@@ -256,7 +256,7 @@ gone AS (
   DELETE FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM ready))
   RETURNING id, {expiry} AS expires_at, headers, body, seq::bigint AS seq),
 fresh AS (
-  SELECT {number:m} AS id, m.id AS row_id, NULL::timestamptz AS expires_at, {sent_at:m} AS created_at,
+  SELECT {number:m} AS id, m.id AS row_id, NULL::pg_catalog.timestamptz AS expires_at, {sent_at:m} AS created_at,
     m.headers, m.body FROM moved AS m
   UNION ALL
   SELECT g.seq, g.id, g.expires_at, {sent_at:g}, g.headers, g.body FROM gone AS g)
@@ -266,8 +266,8 @@ fresh AS (
 
 -- part: shown
 -- A message that was received in time does not expire any more.
-id, state, attempts, created_at, available_at, expires_at, expired, row_id::text, NULL::text, NULL::text,
-  NULL::text, headers, last_error, body
+id, state, attempts, created_at, available_at, expires_at, expired, row_id::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text,
+  NULL::pg_catalog.text, headers, last_error, body
 
 -- part: both
 -- Rows that were received before, and fresh ones.
@@ -276,7 +276,7 @@ got AS (
   UNION ALL
   SELECT id, state, attempts, created_at, available_at, expires_at, 0, row_id, headers, last_error, body FROM kept
   UNION ALL
-  SELECT id, 0::smallint, 0, created_at, NULL, expires_at, 1, row_id, ''::text, NULL, NULL FROM fresh WHERE {is_expired})
+  SELECT id, 0::smallint, 0, created_at, NULL, expires_at, 1, row_id, ''::pg_catalog.text, NULL, NULL FROM fresh WHERE {is_expired})
 SELECT {shown}, (SELECT pg_catalog.count(*) FROM due) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later)
 FROM got ORDER BY id
 
@@ -305,14 +305,14 @@ again AS (
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     max_attempts = {allowed} ELSE max_attempts END,
-    lease_token = CASE WHEN NOT {dies} THEN :token::text END,
+    lease_token = CASE WHEN NOT {dies} THEN :token::pg_catalog.text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {is_due}
   RETURNING *),
 kept AS (
   INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token,
                                max_attempts, created_at, headers, body)
-  SELECT id, row_id, 1, 1, {until}, expires_at, :token::text, {allowed} END, created_at, headers, body
+  SELECT id, row_id, 1, 1, {until}, expires_at, :token::pg_catalog.text, {allowed} END, created_at, headers, body
   FROM fresh WHERE NOT {is_expired}
   RETURNING *),
 {both};
@@ -324,21 +324,21 @@ again AS (
   DELETE FROM {table_received} WHERE {is_due}
   RETURNING *),
 kept AS (
-  SELECT id, 0::smallint AS state, 0 AS attempts, created_at, NULL::timestamptz AS available_at, expires_at, row_id,
-    headers, NULL::text AS last_error, body FROM fresh WHERE NOT {is_expired}),
+  SELECT id, 0::smallint AS state, 0 AS attempts, created_at, NULL::pg_catalog.timestamptz AS available_at, expires_at, row_id,
+    headers, NULL::pg_catalog.text AS last_error, body FROM fresh WHERE NOT {is_expired}),
 {both};
 
 -- name: make-dead
 -- unused: topic correlation_id reply_to
 -- A message that was taken and cannot be handled comes back as a dead one.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
-VALUES (:id, :message_id::text::uuid, 4, :attempts,
+VALUES (:id, :message_id::pg_catalog.text::pg_catalog.uuid, 4, :attempts,
   CASE WHEN :created::bigint OPERATOR(pg_catalog.>) 0
        THEN pg_catalog.to_timestamp(:created::double precision OPERATOR(pg_catalog./) 1000.0::double precision) END,
-  :error, :headers::text, :body::bytea);
+  :error, :headers::pg_catalog.text, :body::pg_catalog.bytea);
 
 -- part: own
-id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND state OPERATOR(pg_catalog.=) 1
 
 -- name: ack
@@ -354,7 +354,7 @@ UPDATE {table_received} SET state = CASE WHEN {spent} THEN 4 ELSE 3 END,
   available_at = CASE WHEN {spent} THEN NULL
     WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} ELSE {now} END,
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  lease_token = NULL, last_error = coalesce(:error::text, last_error,
+  lease_token = NULL, last_error = coalesce(:error::pg_catalog.text, last_error,
     CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
 WHERE {own};
 
@@ -362,7 +362,7 @@ WHERE {own};
 UPDATE {table_received} SET available_at = {until} WHERE {own};
 
 -- name: dead-letter
-UPDATE {table_received} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::text
+UPDATE {table_received} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::pg_catalog.text
 WHERE {own};
 
 -- name: expire
@@ -384,8 +384,8 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
 -- A plain read: it locks nothing and writes nothing.
 SELECT {shown} FROM (
   SELECT *, 0 AS expired FROM (
-    SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::timestamptz AS available_at,
-      {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::text AS last_error, body
+    SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::pg_catalog.timestamptz AS available_at,
+      {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::pg_catalog.text AS last_error, body
     FROM {table} AS t WHERE seq > :after::bigint AND :states::integer & 1 = 1
     ORDER BY seq LIMIT :limit::bigint) AS ready
   UNION ALL
@@ -398,8 +398,8 @@ ORDER BY id LIMIT :limit::bigint;
 
 -- name: show
 SELECT {shown} FROM (
-  SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::timestamptz AS available_at,
-    {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::text AS last_error, body, 0 AS expired
+  SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::pg_catalog.timestamptz AS available_at,
+    {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::pg_catalog.text AS last_error, body, 0 AS expired
   FROM {table} AS t WHERE seq = :id::bigint
   UNION ALL
   SELECT id, state, attempts, created_at, available_at, expires_at, row_id, headers, last_error, body, 0
@@ -418,8 +418,8 @@ SELECT (SELECT count(*) FROM {table} WHERE expires IS NULL OR expires > {now} AT
                  FROM (SELECT headers FROM {table} ORDER BY seq LIMIT 1) AS t), 0);
 
 -- name: estimate
-SELECT pg_stat_get_live_tuples({'table}::regclass::oid) + pg_stat_get_live_tuples({'table_received}::regclass::oid)
-  + pg_stat_get_live_tuples({'table.Delayed}::regclass::oid);
+SELECT pg_stat_get_live_tuples({'table}::pg_catalog.regclass::pg_catalog.oid) + pg_stat_get_live_tuples({'table_received}::pg_catalog.regclass::pg_catalog.oid)
+  + pg_stat_get_live_tuples({'table.Delayed}::pg_catalog.regclass::pg_catalog.oid);
 
 -- part: left
 CASE WHEN {.}at IS NOT NULL THEN greatest(ceil(extract(epoch FROM {.}at - {now}) * 1000.0), 0)::bigint END
@@ -433,7 +433,7 @@ SELECT coalesce((SELECT 0::bigint FROM {table} ORDER BY seq LIMIT 1),
 -- part: seq_ends
 -- The sequence counts to 2^31 only.
 EXISTS (SELECT 1 FROM pg_sequence AS q
-        WHERE q.seqrelid = to_regclass(pg_get_serial_sequence({'table}, 'seq'))::oid AND q.seqmax < 4294967296)
+        WHERE q.seqrelid = to_regclass(pg_get_serial_sequence({'table}, 'seq'))::pg_catalog.oid AND q.seqmax < 4294967296)
 
 -- name: inspect
 -- What is wrong with the tables, and the SQL that repairs it.
@@ -451,7 +451,7 @@ FROM (VALUES ({'table}, 'id', 'uuid'), ({'table}, 'expires', 'timestamp without 
              ({'table}, 'body', 'bytea'), ({'table}, 'seq', 'bigint'), ({'table.Delayed}, 'id', 'uuid'),
              ({'table.Delayed}, 'headers', 'text'), ({'table.Delayed}, 'body', 'bytea'),
              ({'table.Delayed}, 'due', 'timestamp with time zone')) AS c(place, name, type)
-JOIN pg_attribute AS a ON a.attrelid = to_regclass(c.place)::oid AND a.attname::text = c.name AND NOT a.attisdropped
+JOIN pg_attribute AS a ON a.attrelid = to_regclass(c.place)::pg_catalog.oid AND a.attname::pg_catalog.text = c.name AND NOT a.attisdropped
 WHERE format_type(a.atttypid, NULL) <> c.type
 UNION ALL
 SELECT concat('the sequence of ', {'table}, ' ends at 2147483647'),
@@ -462,7 +462,7 @@ SELECT concat('no unique index of ', {'table}, ' is on ', c.name), concat('CREAT
 FROM (VALUES ('id'), ('seq')) AS c(name)
 WHERE NOT EXISTS (
   SELECT 1 FROM pg_index AS x JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
-  WHERE x.indrelid = to_regclass({'table})::oid AND x.indnatts = 1 AND x.indisunique AND x.indisvalid AND a.attname::text = c.name);
+  WHERE x.indrelid = to_regclass({'table})::pg_catalog.oid AND x.indnatts = 1 AND x.indisunique AND x.indisvalid AND a.attname::pg_catalog.text = c.name);
 
 -- name: retry-dead
 -- Dead messages go back to the queue, to their old places, where they do not expire any more.  One

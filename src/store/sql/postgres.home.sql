@@ -16,7 +16,7 @@ BEGIN
     FROM pg_proc AS p WHERE p.pronamespace = schema::regnamespace AND p.proname = ANY ({own_functions})
   LOOP
     EXECUTE replace(f.def, f.prosrc, format($f$
-DECLARE own_call text;
+DECLARE own_call pg_catalog.text;
 BEGIN
   GET DIAGNOSTICS own_call = PG_CONTEXT;
   own_call := pg_catalog.split_part(own_call, pg_catalog.chr(10), 1);

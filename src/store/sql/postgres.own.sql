@@ -139,7 +139,8 @@ CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_lease
   FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
 -- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.  A
 -- queue that shares its table is called TABLE:KIND, with 33 characters behind the table's name.
-CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
   FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace

@@ -40,18 +40,18 @@ SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
 SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto::bigint LIMIT 1) AS first;
 
 -- part: claimed_by
-"lockUuid"::text = :token::text AND {relayed}
+"lockUuid"::pg_catalog.text = :token::pg_catalog.text AND {relayed}
 
 -- part: named_in_list
 -- A message that an offer replaced while it was in flight may be claimed again, under the same id
 -- and token: what is settled is named by its message id as well
 -- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  The ids are in ascending order.
-(:names::bytea IS NULL OR textsend({message_id}) = btrim(
-   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
+(:names::pg_catalog.bytea IS NULL OR textsend({message_id}) = btrim(
+   substr(:names::pg_catalog.bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
           :width::integer), decode('00', 'hex')))
 
 -- part: named
-(:message_id::text IS NULL OR {message_id} = :message_id::text)
+(:message_id::pg_catalog.text IS NULL OR {message_id} = :message_id::pg_catalog.text)
 
 -- name: extend
 UPDATE {table} SET "scheduledAt" = {claimed_until}

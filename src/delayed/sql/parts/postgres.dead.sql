@@ -22,7 +22,7 @@ SELECT coalesce((SELECT greatest({at} - {now}, 0) FROM {table}
 
 -- name: list-dead
 SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL::bigint, attempts, 4,
-  NULL::text, last_error, payload
+  NULL::pg_catalog.text, last_error, payload
 FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id LIMIT :limit::bigint;
 
 -- name: last-dead

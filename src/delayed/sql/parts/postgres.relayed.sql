@@ -10,7 +10,7 @@ least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
 
 -- part: message_id
 -- Of a message that is relayed.  A row that an offer changes is another message under the same id.
-("pKind" || '-' || id::text || '-' || "createdAt"::text)
+("pKind" || '-' || id::pg_catalog.text || '-' || "createdAt"::pg_catalog.text)
 
 -- part: relayed
 -- What is relayed: the messages of one queue.
@@ -20,8 +20,8 @@ least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
 -- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
 -- sent: of the key its beginning comes, and of a body nothing.  With :long = -1
 -- no text is sent but plain ASCII that says which row it is.
-{message_id}, {topic}::text, ''::text, ''::text,
+{message_id}, {topic}::pg_catalog.text, ''::pg_catalog.text, ''::pg_catalog.text,
 CASE WHEN octet_length("pKey") <= :long::bigint OR :long::bigint < 0 AND octet_length("pKey") <= 1000 AND "pKey" !~ '[^ -~]'
      THEN "pKey" ELSE left("pKey", :long::integer + 1) END,
-'{}'::text, NULL::text,
+'{}'::pg_catalog.text, NULL::pg_catalog.text,
 CASE WHEN :long::bigint >= 0 AND octet_length(payload) <= :body::bigint THEN payload END
