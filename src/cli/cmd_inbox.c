@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "inbox/groups.h"
+
 /* The inbox that a command's second operand names; the standard one without it. */
 typedef struct inbox_session {
 	wh_place at;
@@ -61,13 +63,24 @@ static void tell(const wh_args *args, const wh_place *at)
 
 static wh_exit run_create(wh_args *args)
 {
+	const char *name = wh_operand(args, 1);
+	wh_inbox_stmts own;
+
 	return wh_place_create(args, &(wh_creating){.what = "inbox",
+						    .name = name ? name : "inbox",
+						    .model = &wh_inbox_model,
+						    .own = &own,
 						    .sql = make_sql,
 						    .create = make,
 						    .tell = tell});
 }
 
 static const wh_option create_options[] = {
+	{"grant", "ROLE=KIND",
+	 "Give a role of the database exactly the rights that it needs on the inbox, and "
+	 "revoke its other rights on it. KIND is consumer or operator. On PostgreSQL and "
+	 "SQL Server.",
+	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -76,14 +89,15 @@ static const wh_option create_options[] = {
 static const wh_command create = {
 	.name = "inbox create",
 	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] [--print] [--json]",
+	.synopsis = "URL [NAME] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create an inbox, or bring it up to date",
 	.help = "On PostgreSQL it also makes the function wherry_accept(message_id), which "
 		"returns true for a new message.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry inbox create sqlite:shop.db\n"
-		"  wherry inbox create sqlite:shop.db --print\n",
+		"  wherry inbox create sqlite:shop.db --print\n"
+		"  wherry inbox create postgres://shop@db/shop --grant web=consumer\n",
 	.options = create_options,
 	.plain = true,
 	.run = run_create,

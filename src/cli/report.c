@@ -97,6 +97,7 @@ static const char *kind_of_role(bool of_outbox)
 		{"queue nack", "", "receiver"},    {"queue cancel", "", "receiver"},
 		{"delayed offer", "", "sender"},   {"delayed poll", "", "receiver"},
 		{"delayed ack", "", "receiver"},   {"delayed nack", "", "receiver"},
+		{"inbox forget", "", "consumer"},
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
@@ -113,12 +114,10 @@ bool wh_put_grant(wh_buf *text)
 		wh_buf_printf(text, "wherry init%s --grant ROLE=%s", advice.words,
 			      kind_of_role(true));
 	for (size_t i = 0; i < advice.n; i++)
-		if (strcmp(advice.makers[i].command, "wherry inbox create") != 0)
-			wh_buf_printf(text, "%s%s%s --grant ROLE=%s",
-				      text->len > begin ? " && " : "",
-				      advice.makers[i].command, advice.makers[i].words,
-				      kind_of_role(false));
-	return text->len > begin; /* An inbox has no roles. */
+		wh_buf_printf(text, "%s%s%s --grant ROLE=%s",
+			      text->len > begin ? " && " : "", advice.makers[i].command,
+			      advice.makers[i].words, kind_of_role(false));
+	return text->len > begin;
 }
 
 const char *wh_put_hint(wh_buf *text, const wherry_error *err)

@@ -5,6 +5,7 @@
 #define WH_INBOX_GROUPS_H
 
 #include "store/groups.h"
+#include "store/store.h"
 
 /* clang-format off */
 
@@ -28,5 +29,8 @@ typedef struct wh_inbox_stmts {
 } wh_inbox_stmts;
 
 extern const wh_group wh_inbox_groups[];
+
+/* The model of inboxes: its only layout, and its statements. */
+extern const wh_model wh_inbox_model;
 
 #endif

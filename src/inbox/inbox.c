@@ -21,8 +21,10 @@ struct wherry_inbox {
 
 static const char *const layouts[] = {"native", NULL};
 
-static const wh_model model = {
-	"inbox", layouts, NULL, wh_inbox_groups, "wherry inbox create", NULL, NULL};
+static const char *const roles[] = {"consumer", "operator", NULL};
+
+const wh_model wh_inbox_model = {
+	"inbox", layouts, NULL, wh_inbox_groups, "wherry inbox create", roles, NULL};
 
 static const char *name_of(const char *name)
 {
@@ -43,9 +45,11 @@ wherry_code wherry_inbox_create(wherry_db *db, const char *name, wherry_error *e
 	wh_error_clear(err);
 	wh_inbox_stmts own;
 
-	return wh_store_create(
-		db, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
-		err);
+	return wh_store_create(db,
+			       &(wh_making){.model = &wh_inbox_model,
+					    .name = name_of(name),
+					    .own = &own},
+			       err);
 }
 
 wherry_code wherry_inbox_create_sql(const char *scheme, const char *name, char **out,
@@ -54,9 +58,11 @@ wherry_code wherry_inbox_create_sql(const char *scheme, const char *name, char *
 	wh_error_clear(err);
 	wh_inbox_stmts own;
 
-	return wh_store_create_sql(
-		scheme, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
-		out, err);
+	return wh_store_create_sql(scheme,
+				   &(wh_making){.model = &wh_inbox_model,
+						.name = name_of(name),
+						.own = &own},
+				   out, err);
 }
 
 wherry_code wherry_inbox_open(wherry_db *db, const char *name, wherry_inbox **out,
@@ -72,7 +78,7 @@ wherry_code wherry_inbox_open(wherry_db *db, const char *name, wherry_inbox **ou
 	inbox = calloc(1, sizeof(*inbox));
 	if (!inbox)
 		return wh_oom(err);
-	inbox->store = wh_store_init(db, &model);
+	inbox->store = wh_store_init(db, &wh_inbox_model);
 	code = wh_store_recognize(&inbox->store, name_of(name), &inbox->own, &v, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check(&inbox->store, &v, err);

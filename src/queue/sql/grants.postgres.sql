@@ -28,9 +28,15 @@ GRANT INSERT (message_id, topic, correlation_id, reply_to, headers, body, state,
 
 -- name: receiver
 -- Receives and settles, or relays.  A message with headers that cannot be read is inserted again, as
--- dead.
+-- dead.  It may insert each column, and not into the table as a whole: that is how the part clear_shared knows it
+-- from an operator.
 {schema}
-GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+GRANT SELECT, UPDATE, DELETE ON {table} TO {role};
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT INSERT (%s) ON %s TO %s', (
+    SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ', ') FROM pg_catalog.pg_attribute
+    WHERE attrelid = {'table}::regclass::oid AND attnum > 0 AND NOT attisdropped), {'table}::regclass, {'role});
+END $$;
 GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 

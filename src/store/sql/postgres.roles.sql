@@ -5,26 +5,58 @@
 SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname = :role::name;
 
 -- part: clear_shared
--- The rights on Wherry's own tables, which all models share.  A role that has rights on another table of
--- the schema may need them for that, and keeps them (a_grant_takes_nothing_that_another_table_needs).
+-- The rights on Wherry's own tables, which all models share: those that the role needs for its other tables of the
+-- schema, and no more.  Its kind on another table follows from its rights on that table: a relay, a receiver and an
+-- operator may delete rows, and of these an operator alone may insert into the table as a whole
+-- (a_grant_leaves_what_other_tables_need_and_no_more).
 DO $$
 DECLARE
-  shared regclass;
+  g record;
+  kept text[] := ARRAY[]::text[];
 BEGIN
-  IF EXISTS (
-    SELECT 1 FROM {wherry_schema} AS s
-    JOIN pg_catalog.pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
-    JOIN pg_catalog.pg_class AS c ON c.relname = s.name AND c.relnamespace = own.relnamespace
-    WHERE c.oid <> {'table}::regclass::oid AND (
-      EXISTS (SELECT 1 FROM pg_catalog.aclexplode(c.relacl) AS a WHERE a.grantee = {'role}::regrole::oid)
-      OR EXISTS (SELECT 1 FROM pg_catalog.pg_attribute AS k, pg_catalog.aclexplode(k.attacl) AS a
-                 WHERE k.attrelid = c.oid AND a.grantee = {'role}::regrole::oid))) THEN
-    RETURN;
-  END IF;
-  FOR shared IN SELECT t FROM (VALUES (to_regclass({'wherry_schema})), (to_regclass({'wherry_clock})),
-    (to_regclass({'wherry_outbox})), (to_regclass({'wherry_lease})), (to_regclass({'wherry_subscription})),
-    (to_regclass({'wherry_stream})), (to_regclass({'wherry_dead}))) AS v(t) WHERE t IS NOT NULL LOOP
-    EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', shared, {'role});
+  FOR g IN
+    WITH others AS (
+      SELECT s.model, s.model IN ('outbox', 'queue', 'delayed') AS relayed, bool_or(a.privilege = 'SELECT') AS reads,
+        bool_or(a.whole AND a.privilege = 'DELETE') AS deletes, bool_or(a.whole AND a.privilege = 'INSERT') AS inserts
+      FROM {wherry_schema} AS s
+      JOIN pg_catalog.pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
+      JOIN pg_catalog.pg_class AS c ON c.relname = s.name AND c.relnamespace = own.relnamespace
+      CROSS JOIN LATERAL (
+        SELECT true, privilege_type, grantee FROM pg_catalog.aclexplode(c.relacl)
+        UNION ALL
+        SELECT false, x.privilege_type, x.grantee FROM pg_catalog.pg_attribute AS k, pg_catalog.aclexplode(k.attacl) AS x
+        WHERE k.attrelid = c.oid) AS a(whole, privilege, grantee)
+      WHERE c.oid <> {'table}::regclass::oid AND a.grantee = {'role}::regrole::oid
+      GROUP BY s.model, c.oid),
+    needs AS (
+      SELECT bool_or(reads) AS reads, bool_or(reads AND (deletes OR model <> 'outbox') AND model <> 'inbox') AS clock,
+        bool_or(deletes AND relayed) AS looks,
+        bool_or(deletes AND relayed AND NOT (inserts AND model = 'outbox')) AS relays,
+        bool_or(deletes AND relayed AND inserts) AS pauses,
+        bool_or(deletes AND relayed AND inserts AND model <> 'outbox') AS adds,
+        bool_or(reads AND model = 'queue') AS publishes,
+        bool_or(deletes AND inserts AND model = 'queue') AS subscribes,
+        bool_or(deletes AND model = 'outbox') AS sees_stream,
+        bool_or(deletes AND NOT inserts AND model = 'outbox') AS streams
+      FROM others)
+    SELECT to_regclass(v.shared) AS shared, v.privilege, coalesce(v.needed, false) AS needed
+    FROM needs AS n CROSS JOIN LATERAL (VALUES
+      ({'wherry_schema}, 'SELECT', n.reads), ({'wherry_clock}, 'SELECT', n.clock),
+      ({'wherry_lease}, 'SELECT', n.looks), ({'wherry_lease}, 'INSERT, UPDATE', n.relays),
+      ({'wherry_outbox}, 'SELECT', n.looks), ({'wherry_outbox}, 'UPDATE', n.pauses), ({'wherry_outbox}, 'INSERT', n.adds),
+      ({'wherry_subscription}, 'SELECT', n.publishes), ({'wherry_subscription}, 'INSERT, DELETE', n.subscribes),
+      ({'wherry_stream}, 'SELECT', n.sees_stream), ({'wherry_stream}, 'INSERT, UPDATE', n.streams),
+      ({'wherry_dead}, 'SELECT', n.sees_stream), ({'wherry_dead}, 'INSERT, UPDATE', n.streams)
+      ) AS v(shared, privilege, needed)
+    WHERE to_regclass(v.shared) IS NOT NULL
+  LOOP
+    EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', g.shared, {'role});
+    IF g.needed THEN
+      kept := kept || pg_catalog.format('GRANT %s ON %s TO %s', g.privilege, g.shared, {'role});
+    END IF;
+  END LOOP;
+  FOR g IN SELECT k.sql FROM unnest(kept) AS k(sql) LOOP
+    EXECUTE g.sql;
   END LOOP;
 END $$;
 

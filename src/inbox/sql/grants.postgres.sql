@@ -1,0 +1,30 @@
+-- layout: name=grants
+--
+-- What the roles of an inbox on PostgreSQL may do, each exactly what it needs
+-- (who_is_granted_a_table_may_call_its_functions).  {role} is the role.  The functions run with the rights of
+-- their caller.
+
+-- include: postgres.roles.sql
+
+-- name: clear
+REVOKE ALL ON {table} FROM {role};
+{clear_shared}
+
+-- part: schema
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+GRANT SELECT ON {wherry_schema} TO {role};
+{execute}
+
+-- name: consumer
+-- Accepts messages, and forgets them.
+{schema}
+GRANT INSERT (consumer, message_id), SELECT (consumer, message_id), DELETE ON {table} TO {role};
+
+-- name: operator
+-- Counts ids, and purges old ones, for which it locks them.
+{schema}
+GRANT SELECT, DELETE, UPDATE (accepted_at) ON {table} TO {role};
