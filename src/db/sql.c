@@ -11,7 +11,9 @@
 #define ALIAS_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 #define SUFFIX_CHARS ALIAS_CHARS ".ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-enum { STMT_MAX = 64 * 1024 };
+/* Procedures on SQL Server are in the statement that makes them, as texts: names with quotes in
+ * them are many times as long there (every_layout_takes_the_longest_names). */
+enum { STMT_MAX = 512 * 1024 };
 
 typedef struct parser {
 	wh_sql_names names;

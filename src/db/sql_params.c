@@ -7,7 +7,7 @@
 
 #include "db/sql.h"
 
-enum { TEXT_MAX = 128 * 1024 };
+enum { TEXT_MAX = 1024 * 1024 };
 
 static bool in_name(char c)
 {

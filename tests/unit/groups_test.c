@@ -79,6 +79,31 @@ static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state
 	assert_true(n >= 2);
 }
 
+/* Texts of procedures have the names of the tables many times. */
+static void every_layout_takes_the_longest_names(void **state)
+{
+	char name[64] = ""; /* Each byte is written several times. */
+
+	(void)state;
+	memset(name, '\'', 32);
+	memset(name + 32, '"', 31);
+	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
+		const wh_sql_names names = {.dialect = f->dialect,
+					    .schema = name,
+					    .table = name,
+					    .payload = "bytea",
+					    .role = name,
+					    .topic = name,
+					    .kind = name};
+		wherry_error err = WHERRY_ERROR_INIT;
+		wh_sql sql = {0};
+
+		if (wh_sql_parse_as(f->text, &names, &sql, &err) != WHERRY_OK)
+			fail_msg("%s.%s: %s", f->layout, f->dialect, err.message);
+		wh_sql_clear(&sql);
+	}
+}
+
 /* A copy of the native file on SQLite with one text in place of another. */
 static char *changed(const char *old, const char *new)
 {
@@ -127,6 +152,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_layout_has_whole_groups_and_uses_what_it_is_given),
+		cmocka_unit_test(every_layout_takes_the_longest_names),
 		cmocka_unit_test(a_difference_is_named_when_a_file_is_loaded),
 	};
 

@@ -302,7 +302,7 @@ static void a_file_needs_one_head_line(void **state)
 
 static void a_statement_has_a_ceiling(void **state)
 {
-	enum { LEN = 100 * 1024 };
+	enum { LEN = 600 * 1024 };
 	char *text = malloc(LEN + 100);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
