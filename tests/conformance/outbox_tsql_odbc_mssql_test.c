@@ -122,7 +122,8 @@ static void the_procedure_cuts_nothing(void **state)
 			"REPLICATE(N'x', %d) + N'y'; EXEC wherry_enqueue @id = @id "
 			"OUTPUT, @payload = N'{}', %s@%s = @long",
 			names[i].most, i ? "@topic = N't', " : "", names[i].name);
-		refuses(&p, sql, names[i].name);
+		/* Babelfish measures in UTF-8, and refuses instead of cutting. */
+		refuses(&p, sql, mssql_is_babelfish() ? "" : names[i].name);
 	}
 	says(&p, "SELECT COUNT(*) FROM outbox", "0");
 	says(&p,
