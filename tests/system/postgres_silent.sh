@@ -72,6 +72,9 @@ check "so are two, and one that refuses" [ "$status" -eq 0 ]
 ends 20 "$wherry" status "$(hosts "$tmp/mute" "$tmp/mute")"
 check "silent hosts alone end a command" [ "$status" -ne 0 ]
 check "which says so" grep -q 'no answer in time' err
+# With hosts in front of the path, each has an empty port.
+ends 20 "$wherry" status "postgres://wherry@${tmp//\//%2F}%2Fmute,${folder//\//%2F}/postgres?connect_timeout=1"
+check "a silent host is passed over if the URL has hosts and no ports" [ "$status" -eq 0 ]
 put 2
 ends 20 "$wherry" relay "$(hosts "$tmp/mute" "$folder")" null: --until-empty
 check "a relay delivers by the host that answers" [ "$status" -eq 0 ]

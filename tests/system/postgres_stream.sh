@@ -62,6 +62,11 @@ left_behind() {
 
 check "a standby may copy the slot that the relay made" is "$(left_behind outbox)" 0
 
+sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":9}')"
+w relay "postgres://wherry@${folder//\//%2F},${tmp//\//%2F}%2Fnowhere/postgres" stdout: --engine stream \
+	--until-empty --timeout 20s
+json "a stream connects to the host that answered, if the URL has hosts and no ports" 'd["body"] == {"order": 9}'
+
 # ---- nothing is marked ----
 
 w init "$url" --table kept --stream

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "db/postgres/postgres.h"
 
@@ -49,6 +50,18 @@ static int64_t limit_us(const postgres_db *s)
 	return left < limit ? left : limit;
 }
 
+static const char standard_port[] = "5432";
+
+enum { PORTS_MOST = 1024 * 1024 };
+
+/* The port that libpq uses.  PQport() gives none if a URL has hosts and no ports. */
+static const char *port_of(PGconn *conn)
+{
+	const char *port = PQport(conn);
+
+	return port && *port ? port : standard_port;
+}
+
 /* Which of a URL's hosts libpq tries. */
 typedef struct trying {
 	char host[256], port[8];
@@ -56,11 +69,11 @@ typedef struct trying {
 
 static trying tried(PGconn *conn)
 {
-	const char *host = PQhost(conn), *port = PQport(conn);
+	const char *host = PQhost(conn);
 	trying t;
 
 	(void)snprintf(t.host, sizeof(t.host), "%s", host ? host : "");
-	(void)snprintf(t.port, sizeof(t.port), "%s", port ? port : "");
+	(void)snprintf(t.port, sizeof(t.port), "%s", port_of(conn));
 	return t;
 }
 
@@ -172,6 +185,26 @@ static wh_view element(const char *list, size_t nth)
 	return (wh_view){begin, strcspn(begin, ",")};
 }
 
+/* Write the standard port for each element of a list that is empty.  libpq ignores an option
+ * that is empty as a whole, such as the port that is left of two, and takes that of the URL.
+ * Takes the list and gives another one; NULL: out of memory. */
+static char *name_ports(char *list)
+{
+	wh_buf named = WH_BUF_INIT(PORTS_MOST);
+
+	if (!list || !strchr(list, ','))
+		return list;
+	for (const char *p = list;; p++) {
+		if ((*p == ',' || !*p) && (p == list || p[-1] == ','))
+			wh_buf_puts(&named, standard_port);
+		if (!*p)
+			break;
+		wh_buf_putc(&named, *p);
+	}
+	free(list);
+	return wh_buf_take(&named);
+}
+
 static bool is_element(const char *list, size_t nth, const char *text)
 {
 	wh_view e = element(list, nth);
@@ -229,6 +262,8 @@ static wherry_code connect_with(postgres_db *s, const char *const *keywords,
 	}
 	for (int i = 0; i < HOST_OPTIONS; i++) {
 		lists[i] = option_of(s->conn, host_options[i]);
+		if (i == PORT)
+			lists[i] = name_ports(lists[i]);
 		more[n + (size_t)i] = host_options[i];
 		more_values[n + (size_t)i] = lists[i];
 	}
@@ -253,7 +288,7 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 	const char *keywords[MOST + MORE + 1], *values[MOST + MORE + 1];
 	const char *more[MORE][2] = {{"host", PQhost(like->conn)},
 				     {"hostaddr", PQhostaddr(like->conn)},
-				     {"port", PQport(like->conn)},
+				     {"port", port_of(like->conn)},
 				     {"replication", replication}};
 	size_t n = 0;
 	wherry_code code;
