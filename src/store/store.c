@@ -153,8 +153,18 @@ wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param
 	return wh_store_list(&store->ids, ids, n, out, err);
 }
 
-/* The table is there, and a column of it is not.  Name the column: creating the table
- * again would find that it is there. */
+static const char changed[] = "is not as Wherry made it";
+
+/* Is the table there, and a column of it is not?  The message may have any names, so what
+ * the database calls the error decides; SQLite has only its text. */
+static bool lacks_column(const wherry_error *err)
+{
+	return *err->sqlstate ? strcmp(err->sqlstate, "42703") == 0 ||
+					strcmp(err->sqlstate, "42S22") == 0
+			      : strstr(err->message, ": no such column: ") != NULL;
+}
+
+/* Name the column: creating the table again would find that it is there. */
 static wherry_code damaged(const wh_model *model, const char *table, wherry_error *err)
 {
 	char why[200];
@@ -162,9 +172,8 @@ static wherry_code damaged(const wh_model *model, const char *table, wherry_erro
 	(void)snprintf(why, sizeof(why), "%.190s", err->message);
 	return wh_fail(
 		err, WHERRY_NOTFOUND,
-		"the table of %s '%s' is not as Wherry made it: %s; give the column "
-		"its name and type back",
-		model->name, table, why);
+		"the table of %s '%s' %s: %s; give the column its name and type back",
+		model->name, table, changed, why);
 }
 
 wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
@@ -176,7 +185,7 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 		code == WHERRY_NOTFOUND && err ? strstr(err->message, mark) : NULL;
 	char index[100];
 
-	if (code != WHERRY_NOTFOUND)
+	if (code != WHERRY_NOTFOUND || (err && strstr(err->message, changed)))
 		return code;
 	if (found) {
 		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
@@ -185,7 +194,7 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 			       "it again",
 			       index, model->name, table, make);
 	}
-	if (err && (strstr(err->message, "column") || strstr(err->message, "Column")))
+	if (err && lacks_column(err))
 		return damaged(model, table, err);
 	return wh_fail(err, code, "there is no %s '%s' in this database: run `%s`",
 		       model->name, table, make);

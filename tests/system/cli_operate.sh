@@ -175,6 +175,11 @@ json "and has no age to be alarmed about" 'd["ready"] == 0 and d["oldest_ready_u
 # ---- status and doctor for people ----
 
 w init sqlite:face.db
+for table in my_column columns; do
+	w status sqlite:face.db --table $table
+	expect "a table that is missing is not called damaged: $table" 1 "no:not as Wherry made it" \
+		"err:there is no outbox '$table' in this database: run"
+done
 w status sqlite:face.db
 check "status begins with one line that says whether a relay is running" is "$(head -n 1 <<<"$out")" \
 	"every message is delivered; no relay is running"
