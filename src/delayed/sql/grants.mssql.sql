@@ -24,11 +24,6 @@
 ("scheduledAt", "lockUuid", due_at, attempts, last_error)
 
 -- name: clear
-IF NOT {has_others}
-BEGIN
-
-END;
-
 -- What it was granted before on the tables.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
@@ -41,14 +36,17 @@ REVOKE INSERT ON {table_dead} FROM {role};
 REVOKE UPDATE ON {table_dead} FROM {role};
 REVOKE DELETE ON {table_dead} FROM {role};
 REVOKE SELECT (id, "pKind") ON {table_dead} FROM {role};
-REVOKE SELECT ON {wherry_schema} FROM {role};
-REVOKE SELECT ON {wherry_clock} FROM {role};
-REVOKE SELECT ON {wherry_outbox} FROM {role};
-REVOKE INSERT ON {wherry_outbox} FROM {role};
-REVOKE UPDATE ON {wherry_outbox} FROM {role};
-REVOKE SELECT ON {wherry_lease} FROM {role};
-REVOKE INSERT ON {wherry_lease} FROM {role};
-REVOKE UPDATE ON {wherry_lease} FROM {role};
+IF NOT {has_others}
+BEGIN
+  REVOKE SELECT ON {wherry_schema} FROM {role};
+  REVOKE SELECT ON {wherry_clock} FROM {role};
+  REVOKE SELECT ON {wherry_outbox} FROM {role};
+  REVOKE INSERT ON {wherry_outbox} FROM {role};
+  REVOKE UPDATE ON {wherry_outbox} FROM {role};
+  REVOKE SELECT ON {wherry_lease} FROM {role};
+  REVOKE INSERT ON {wherry_lease} FROM {role};
+  REVOKE UPDATE ON {wherry_lease} FROM {role};
+END;
 
 -- part: schema
 GRANT SELECT ON {wherry_schema} TO {role};

@@ -13,11 +13,6 @@
 (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)
 
 -- name: clear
-IF NOT {has_others}
-BEGIN
-
-END;
-
 -- What it was granted before on the tables of the outbox.  First the rights on the whole table:
 -- taking a column out of a right on the table would leave an exception there.
 REVOKE SELECT ON {table} FROM {role};
@@ -28,13 +23,16 @@ REVOKE UPDATE {mark} ON {table} FROM {role};
 REVOKE SELECT ON {table_archive} FROM {role};
 REVOKE INSERT ON {table_archive} FROM {role};
 REVOKE DELETE ON {table_archive} FROM {role};
-REVOKE SELECT ON {wherry_outbox} FROM {role};
-REVOKE UPDATE ON {wherry_outbox} FROM {role};
-REVOKE SELECT ON {wherry_lease} FROM {role};
-REVOKE INSERT ON {wherry_lease} FROM {role};
-REVOKE UPDATE ON {wherry_lease} FROM {role};
-REVOKE SELECT ON {wherry_schema} FROM {role};
-REVOKE SELECT ON {wherry_clock} FROM {role};
+IF NOT {has_others}
+BEGIN
+  REVOKE SELECT ON {wherry_outbox} FROM {role};
+  REVOKE UPDATE ON {wherry_outbox} FROM {role};
+  REVOKE SELECT ON {wherry_lease} FROM {role};
+  REVOKE INSERT ON {wherry_lease} FROM {role};
+  REVOKE UPDATE ON {wherry_lease} FROM {role};
+  REVOKE SELECT ON {wherry_schema} FROM {role};
+  REVOKE SELECT ON {wherry_clock} FROM {role};
+END;
 
 -- name: producer
 -- Plain INSERTs.

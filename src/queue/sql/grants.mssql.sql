@@ -15,11 +15,6 @@
 (state, attempts, max_attempts, available_at, lease_token, last_error)
 
 -- name: clear
-IF NOT {has_others}
-BEGIN
-
-END;
-
 -- What it was granted before on the tables of the queue.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
@@ -27,19 +22,22 @@ REVOKE UPDATE ON {table} FROM {role};
 REVOKE DELETE ON {table} FROM {role};
 REVOKE SELECT (id) ON {table} FROM {role};
 REVOKE UPDATE {settled} ON {table} FROM {role};
-REVOKE SELECT ON {wherry_schema} FROM {role};
-REVOKE SELECT ON {wherry_clock} FROM {role};
-REVOKE SELECT ON {wherry_outbox} FROM {role};
-REVOKE INSERT ON {wherry_outbox} FROM {role};
-REVOKE UPDATE ON {wherry_outbox} FROM {role};
-REVOKE SELECT ON {wherry_lease} FROM {role};
-REVOKE INSERT ON {wherry_lease} FROM {role};
-REVOKE UPDATE ON {wherry_lease} FROM {role};
-REVOKE SELECT ON {wherry_subscription} FROM {role};
-REVOKE INSERT ON {wherry_subscription} FROM {role};
-REVOKE DELETE ON {wherry_subscription} FROM {role};
-REVOKE EXECUTE ON {wherry_subscribe} FROM {role};
-REVOKE EXECUTE ON {wherry_unsubscribe} FROM {role};
+IF NOT {has_others}
+BEGIN
+  REVOKE SELECT ON {wherry_schema} FROM {role};
+  REVOKE SELECT ON {wherry_clock} FROM {role};
+  REVOKE SELECT ON {wherry_outbox} FROM {role};
+  REVOKE INSERT ON {wherry_outbox} FROM {role};
+  REVOKE UPDATE ON {wherry_outbox} FROM {role};
+  REVOKE SELECT ON {wherry_lease} FROM {role};
+  REVOKE INSERT ON {wherry_lease} FROM {role};
+  REVOKE UPDATE ON {wherry_lease} FROM {role};
+  REVOKE SELECT ON {wherry_subscription} FROM {role};
+  REVOKE INSERT ON {wherry_subscription} FROM {role};
+  REVOKE DELETE ON {wherry_subscription} FROM {role};
+  REVOKE EXECUTE ON {wherry_subscribe} FROM {role};
+  REVOKE EXECUTE ON {wherry_unsubscribe} FROM {role};
+END;
 
 -- part: schema
 GRANT SELECT ON {wherry_schema} TO {role};
