@@ -5,7 +5,9 @@
 #include "cron/cron.h"
 #include "outbox_suite.h"
 
-enum { SECOND_US = 1000000 };
+#define T0_US (1704103200LL * 1000000) /* 2024-01-01 10:00:00 UTC */
+
+enum { SECOND_US = 1000000, ROOM = 2000 };
 
 #define HOUR_US (3600LL * SECOND_US)
 
@@ -21,6 +23,31 @@ typedef struct fixture {
 	char body[100], key[220], token[100];
 	bool redelivery;
 } fixture;
+
+extern const char cron_prefix[]; /* of ticks */
+
+/* Install ticks whose bodies are these letters, so many seconds from T0; returns how many are
+ * new. */
+int64_t cron_install(fixture *f, const char *under, const char *hash, const char *bodies,
+		     const double *seconds);
+int64_t cron_install_one(fixture *f, const char *hash, const char *body, double seconds);
+int64_t cron_uninstall(fixture *f, const char *under, const char *hash);
+
+/* Poll one message under a lease of 5 s; "" if there is none. */
+const char *cron_poll_one(fixture *f);
+
+/* Poll a message with this body, and acknowledge it. */
+void cron_handle(fixture *f, const char *body);
+
+/* Set the clock, so many seconds from T0. */
+void cron_at(fixture *f, double seconds);
+
+/* The times of the ticks that the queue has, "110000 120000". */
+void cron_expect_ticks(fixture *f, const char *wanted);
+
+/* Ticks of a schedule, and what is remembered of schedules. */
+extern const struct CMUnitTest cron_schedule_cases[];
+extern const size_t n_cron_schedule_cases;
 
 /* Ticks that are put anywhere, by one and by several at once. */
 extern const struct CMUnitTest cron_fire_cases[];
