@@ -97,27 +97,21 @@ void wh_buf_printf(wh_buf *buf, const char *fmt, ...)
 	buf->len += (size_t)n;
 }
 
-void wh_buf_escape(wh_buf *buf, unsigned char c)
+void wh_buf_escape(wh_buf *buf, unsigned code)
 {
-	switch (c) {
-	case '"':
-		wh_buf_puts(buf, "\\\"");
-		break;
-	case '\\':
-		wh_buf_puts(buf, "\\\\");
-		break;
-	case '\n':
-		wh_buf_puts(buf, "\\n");
-		break;
-	case '\r':
-		wh_buf_puts(buf, "\\r");
-		break;
-	case '\t':
-		wh_buf_puts(buf, "\\t");
-		break;
-	default:
-		wh_buf_printf(buf, "\\u%04x", c);
-	}
+	static const char digit[] = "0123456789abcdef";
+	static const char letter[128] = {
+		['"'] = '"', ['\\'] = '\\', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+	char out[] = {'\\',
+		      'u',
+		      digit[code >> 12 & 15],
+		      digit[code >> 8 & 15],
+		      digit[code >> 4 & 15],
+		      digit[code & 15]};
+
+	if (code < sizeof(letter) && letter[code])
+		out[1] = letter[code];
+	wh_buf_put(buf, out, out[1] == 'u' ? sizeof(out) : 2);
 }
 
 void wh_buf_json(wh_buf *buf, const char *text, size_t len)

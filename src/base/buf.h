@@ -41,8 +41,8 @@ void wh_buf_printf(wh_buf *buf, const char *fmt, ...) WH_PRINTF(2, 3);
 /* Append text as a JSON string with quotes.  Invalid UTF-8 becomes U+FFFD. */
 void wh_buf_json(wh_buf *buf, const char *text, size_t len);
 
-/* Append the JSON escape of a character, such as \n or \u001b. */
-void wh_buf_escape(wh_buf *buf, unsigned char c);
+/* Append the JSON escape of a character up to U+FFFF, such as \n or \u001b. */
+void wh_buf_escape(wh_buf *buf, unsigned code);
 
 /* Append bytes in base64. */
 void wh_buf_base64(wh_buf *buf, const void *data, size_t len);

@@ -75,14 +75,8 @@ static void put_quoted(wh_buf *out, const char *text, size_t len)
 
 		n = wh_utf8_len(text + i, len - i);
 		c = wh_utf8_code(text + i, n);
-		if (c == '"' || c == '\\')
-			wh_buf_printf(out, "\\%c", (char)c);
-		else if (c == '\n')
-			wh_buf_puts(out, "\\n");
-		else if (c == '\t')
-			wh_buf_puts(out, "\\t");
-		else if (wh_utf8_unsafe(c))
-			wh_buf_printf(out, "\\u%04x", c);
+		if (c == '"' || c == '\\' || wh_utf8_unsafe(c))
+			wh_buf_escape(out, c);
 		else
 			wh_buf_put(out, text + i, n);
 	}

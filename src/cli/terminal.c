@@ -73,10 +73,8 @@ void wh_put_escaped(wh_buf *buf, const char *text, size_t len)
 
 		n = wh_utf8_len(text, len);
 		c = n ? wh_utf8_code(text, n) : 0;
-		if (c > 0x7f && wh_utf8_unsafe(c))
-			wh_buf_printf(buf, "\\u%04x", c);
-		else if (n && wh_utf8_unsafe(c))
-			wh_buf_escape(buf, (unsigned char)c);
+		if (n && wh_utf8_unsafe(c))
+			wh_buf_escape(buf, c);
 		else
 			put_safe(buf, text, n);
 		n = n ? n : 1;

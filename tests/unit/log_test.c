@@ -23,7 +23,7 @@ static const row rows[] = {
 	 "\"x\\\" level=error event=\\\"y\"", NULL, 0},
 	{"backslash", "C:\\new", "\"C:\\\\new\"", NULL, 0},
 	{"line", "a\nevent=dead id=7", "\"a\\nevent=dead id=7\"", NULL, 0},
-	{"carriage return", "a\rb", "\"a\\u000db\"", NULL, 0},
+	{"carriage return", "a\rb", "\"a\\rb\"", NULL, 0},
 	{"tab", "a\tb", "\"a\\tb\"", NULL, 0},
 	{"escape sequence", "\x1b[2J\x1b]0;x\a", "\"\\u001b[2J\\u001b]0;x\\u0007\"", NULL,
 	 0},
