@@ -274,10 +274,11 @@ typedef struct wh_kafka_place {
 	int64_t probe;         /* Id of the message that tries it now; 0: none. */
 } wh_kafka_place;
 
-enum { WH_KAFKA_PLACES = 512 };
+enum { WH_KAFKA_PLACES = 512, WH_KAFKA_PLACES_MOST = 16384 };
 
 typedef struct wh_kafka_places {
 	wh_kafka_place *buckets[WH_KAFKA_PLACES];
+	size_t n; /* WH_KAFKA_PLACES_MOST, and one more, at most. */
 } wh_kafka_places;
 
 /* The partition took a message.  True: its topic was held until now. */

@@ -2,7 +2,7 @@
  * What is known of each topic, and of each partition that took a message.
  *
  * A topic may be missing, the user may have no right to write to it, or it may have no
- * leader or too few replicas.That is not a fault of a message.  So the topic is held: its
+ * leader or too few replicas.  That is not a fault of a message.  So the topic is held: its
  * messages come back at once, no attempt is counted, and one of them tries the topic again
  * after a while.  Messages for other topics go on.
  */
@@ -27,6 +27,14 @@ static uint64_t hash_of(const char *topic, int32_t partition)
 	return hash ^ (uint64_t)(partition + 1) * 0x9e3779b97f4a7c15u;
 }
 
+/* Producers choose the topics, and so how many there are.  Before places are made, forget all if
+ * there are many: a topic that does not take messages is then held again when one fails. */
+static void limit(wh_kafka_places *all)
+{
+	if (all->n >= WH_KAFKA_PLACES_MOST)
+		wh_kafka_places_clear(all);
+}
+
 /* NULL: out of memory, or not known and make is false. */
 static wh_kafka_place *find(wh_kafka_places *all, const char *topic, int32_t partition,
 			    bool make)
@@ -44,16 +52,20 @@ static wh_kafka_place *find(wh_kafka_places *all, const char *topic, int32_t par
 		return NULL;
 	place->hash = hash;
 	place->next = *bucket;
+	all->n++;
 	return *bucket = place;
 }
 
 bool wh_kafka_place_took(wh_kafka_places *all, const char *topic, int32_t partition,
 			 int64_t now)
 {
-	wh_kafka_place *whole = find(all, topic, RD_KAFKA_PARTITION_UA, true);
-	wh_kafka_place *part = find(all, topic, partition, true);
-	bool was_held = whole && whole->failures;
+	wh_kafka_place *whole, *part;
+	bool was_held;
 
+	limit(all);
+	whole = find(all, topic, RD_KAFKA_PARTITION_UA, true);
+	part = find(all, topic, partition, true);
+	was_held = whole && whole->failures;
 	if (part)
 		part->taken_us = now;
 	if (whole) {
@@ -75,9 +87,11 @@ bool wh_kafka_place_took_since(wh_kafka_places *all, const char *topic, int32_t 
 bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
 			   int64_t now)
 {
-	wh_kafka_place *place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
+	wh_kafka_place *place;
 	int64_t wait_us = TRY_US;
 
+	limit(all);
+	place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
 	if (!place)
 		return false;
 	if (place->failures && place->probe != id && now < place->held_until_us)
@@ -97,7 +111,8 @@ int64_t wh_kafka_place_rest_us(wh_kafka_places *all, const char *topic, int64_t 
 
 	if (!place || !place->failures)
 		return 0;
-	if (now >= place->held_until_us) {
+	/* A message that tries the topic may be submitted several times. */
+	if (now >= place->held_until_us || (place->probe && place->probe == id)) {
 		place->probe = id;
 		place->held_until_us = wh_later(now, limit_us);
 		return 0;
@@ -117,8 +132,10 @@ void wh_kafka_place_untried(wh_kafka_places *all, const char *topic, int64_t id)
 
 wh_kafka_blame wh_kafka_place_rejected(wh_kafka_places *all, const char *topic)
 {
-	wh_kafka_place *place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
+	wh_kafka_place *place;
 
+	limit(all);
+	place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
 	if (!place)
 		return WH_KAFKA_BLAME_MESSAGE;
 	if (++place->rejected >= REJECTED_MOST)
@@ -135,4 +152,5 @@ void wh_kafka_places_clear(wh_kafka_places *all)
 			all->buckets[i] = place->next;
 			free(place);
 		}
+	all->n = 0;
 }
