@@ -195,6 +195,23 @@ static void warn_stalled(const facts *f, warnings *out)
 		     span, wh_span_text(f->st->delivered_us, last), f->s->target);
 }
 
+/* Warn about messages that failed and wait for their next attempt. */
+static void warn_failed(const facts *f, warnings *out)
+{
+	int64_t n = f->st->count[WHERRY_FAILED];
+
+	if (*f->st->error)
+		warn(out,
+		     "%" PRId64
+		     " message%s failed and %s tried again; the last error: %s",
+		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->st->error);
+	else
+		warn(out,
+		     "%" PRId64
+		     " message%s failed and %s tried again: `wherry list%s --state failed`",
+		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->s->target);
+}
+
 /* Warn about dead messages.  Some layouts cannot list or retry them. */
 static void warn_dead(const facts *f, warnings *out)
 {
@@ -263,13 +280,7 @@ static void look(const facts *f, warnings *out)
 	else if (late)
 		warn_stalled(f, out);
 	else if (st->count[WHERRY_FAILED])
-		warn(out,
-		     "%" PRId64 " message%s failed and %s tried again; the last "
-		     "error: %s",
-		     st->count[WHERRY_FAILED],
-		     st->count[WHERRY_FAILED] == 1 ? " has" : "s have",
-		     st->count[WHERRY_FAILED] == 1 ? "is" : "are",
-		     *st->error ? st->error : "see `wherry list --state failed`");
+		warn_failed(f, out);
 	warn_dead(f, out);
 }
 

@@ -187,6 +187,14 @@ w_in '{}' enqueue sqlite:face.db --topic t
 w status sqlite:face.db
 check "or what is not" is "$(head -n 1 <<<"$out")" \
 	"warning     no relay is running: start one with \`wherry relay sqlite:face.db TO\`"
+w init sqlite:lag.db
+w relay sqlite:lag.db null: --until-empty
+w_in '{}' enqueue sqlite:lag.db --topic t
+sql lag.db "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 9999999999999;
+	UPDATE wherry_lease SET process = '', state = 'leading', error = '', expires_at = (SELECT ms FROM wherry_clock) + 60000"
+w status sqlite:lag.db
+expect "the command that lists failed messages names their outbox" 0 \
+	"out:1 message has failed and is tried again: \`wherry list sqlite:lag.db --state failed\`"
 out=$(timeout 5 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
 check "--watch shows it again and again" test "$(grep -c '^table ' <<<"$out")" -ge 2
 w doctor sqlite:face.db
