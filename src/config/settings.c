@@ -75,7 +75,8 @@ static const wh_setting_entry table[] = {
 	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "4000", "1", "100000",
 		"The number of messages in memory: read, in flight or not yet acknowledged."},
 	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
-		"The relay stops reading ahead when the messages in memory have this size."},
+		"The relay stops reading ahead when the messages in memory have this size. Failed ones "
+		"may take as much again, and sixteen times as much with relay.on_done=keep."},
 	[WH_RELAY_HELD_KEYS] = {"relay.held_keys", NUMBER, "10000", "1", "10000000",
 		"The number of keys that may wait behind a failed or parked message. At this number "
 		"the relay stops reading and logs it."},
