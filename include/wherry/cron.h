@@ -149,8 +149,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_install(
 /**
  * Install the ticks of a schedule from where it was left up to `ahead_us` from now, and at least
  * the next one; at most 10000 in one call.  Ticks up to `ahead_us` from now whose message is gone are
- * installed again as wherry_cron_install() says, so a queue that was emptied has its ticks again.  Call it again before they are used up; the rest as
- * wherry_cron_install().
+ * installed again as wherry_cron_install() says, so a queue that was emptied has its ticks again.
+ * Call it again before they are used up; the rest as wherry_cron_install().
  *
  * @param catch_up  For times that passed since the last tick.  The first call for a schedule
  *                  begins with the first time after now.

@@ -325,16 +325,16 @@ enum { WH_SPAN_LEN = 24 };
 /* Write a duration in words, such as "3m 2s".  Returns out. */
 const char *wh_span_text(int64_t us, char out[WH_SPAN_LEN]);
 
-/* Append text with characters that wh_utf8_unsafe() names as JSON escapes, and invalid UTF-8 as '?'.  Other
- * characters, including backslashes, are not changed. */
+/* Append text with characters that wh_utf8_unsafe() names as JSON escapes, and invalid UTF-8
+ * as '?'.  Other characters, including backslashes, are not changed. */
 void wh_put_escaped(wh_buf *buf, const char *text, size_t len);
 
 /* Append the beginning of a body as wh_put_escaped() does.  If it is cut, it ends with an
  * ellipsis. */
 void wh_put_body_begin(wh_buf *buf, const void *body, size_t len);
 
-/* Append text with characters that wh_utf8_unsafe() names and invalid UTF-8 as '?', at most `columns` wide;
- * 0: no limit.  If it is cut, it ends with an ellipsis. */
+/* Append text with characters that wh_utf8_unsafe() names and invalid UTF-8 as '?', at most
+ * `columns` wide; 0: no limit.  If it is cut, it ends with an ellipsis. */
 void wh_put_cell(wh_buf *buf, const char *text, size_t columns);
 size_t wh_columns(const char *text);
 

@@ -192,10 +192,10 @@ wherry_code wh_outbox_ack_and_read(wherry_outbox *box, const wherry_lease *lease
 				   wh_open_fn visit, void *ctx, bool statements,
 				   wh_horizon *horizon, wherry_error *err);
 
-/* Copy the fields about the relay from its lease into a status. */
 /* Read one row, and fail if a column is missing: the error names it. */
 wherry_code wh_outbox_probe(wherry_outbox *box, wherry_error *err);
 
+/* Copy the fields about the relay from its lease into a status. */
 void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out);
 
 #endif

@@ -7,12 +7,11 @@
 
 void wh_operator_note(wherry_relay *r, int64_t version)
 {
-	if (version != r->control_version)
+	if (version != r->control_version) {
 		wh_relay_say(r, WHERRY_LOG_INFO, "operator-change",
 			     wh_log_int("control_version", version));
-	/* An operator who has repaired the destination need not wait for the next probe:
-	 * `wherry resume` (a_resume_probes_at_once). */
-	if (version != r->control_version) {
+		/* An operator who has repaired the destination need not wait for the
+		 * next probe: `wherry resume`. */
 		r->destination.probe_at_us = 0;
 		r->destination.throttled_until_us = 0;
 	}
