@@ -281,9 +281,12 @@ static wherry_code take_process(void *ctx, const wh_row *row, wherry_error *err)
 	const char *process = wh_row_text(row, 0);
 	wherry_code code = wh_row_check(row, err);
 
-	if (code == WHERRY_OK && wh_store_orphaned(d->store, process))
-		wh_buf_printf(&d->gone, "\n%s\n", process);
-	return code;
+	if (code != WHERRY_OK || !wh_store_orphaned(d->store, process))
+		return code;
+	if (!d->gone.len)
+		wh_buf_putc(&d->gone, '\n');
+	wh_buf_printf(&d->gone, "%s\n", process);
+	return WHERRY_OK;
 }
 
 /* Find the leases whose holders have ended.  A failure is ignored, since the checks

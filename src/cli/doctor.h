@@ -66,8 +66,9 @@ typedef struct wh_doctor {
 	char slot[64], publication[64];
 	/* Names of the columns that the stream reads, between commas. */
 	char columns[256];
-	/* Processes of leases that ran on this machine and have ended, one on a line, with a
-	 * line feed before and after each. */
+	/* Processes of leases that ran on this machine and have ended, one on a line, and a
+	 * line feed before the first.  A lease without a process is not among them, so there
+	 * is no empty line. */
 	wh_buf gone;
 	/* How long messages of the stream have waited, microseconds. */
 	int64_t behind_us;

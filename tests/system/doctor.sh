@@ -12,11 +12,14 @@
 common() { # NOW: the SQL of the time in so many seconds, of a column
 	local later=$1 earlier=$2
 
+	local gone
+
 	finds "nothing ready and no relay is a warning" relay warn 'no relay is running'
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
 	finds "a message and no relay are bad" relay bad 'while messages are ready'
 	of_message "the message is said to wait for one" 1 bad 'no relay is running'
 	follow relay
+	gone=$(run 'SELECT process FROM wherry_lease')
 	of_message "a message that left is fine, and says when" 1 ok 'delivered '
 	doctor
 	expect "then nothing is bad" 0 'no:bad '
@@ -50,8 +53,15 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
 		next_retry_at = NULL, created_at = $earlier WHERE id = 2;
 		UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
+	# Two relays of this machine whose processes have ended.
+	for n in 1 2; do
+		run "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects, process)
+			VALUES ('outbox', 7$n, 'exclusive', 'gone', 1, $later, 1, 0, 1, 0, '$gone$n')"
+	done
 	doctor
-	expect "the relay that leads is named" 0 "out:ok    relay               boat relays the outbox"
+	expect "the relay that leads is named, whatever others have ended" 0 \
+		"out:ok    relay               boat relays the outbox" "no:gone"
+	run "DELETE FROM wherry_lease WHERE owner = 'gone'"
 	finds "what lies though a relay leads is found" backlog warn 'message 2 has been ready for'
 	of_message "and told of the message" 2 ok 'what may keep it: message 2 has been ready'
 	run "UPDATE outbox SET created_at = $later WHERE id = 2"
