@@ -199,6 +199,12 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	r->leader_look_us = WH_NEVER;
 	r->renew_at_us = wh_later(now, r->set.renew_us);
+	if (code == WHERRY_OK && r->elsewhere) {
+		/* The leader with another destination is gone: no delivery failed. */
+		r->report.error[0] = 0;
+		r->report.error_us = -1;
+		r->elsewhere = false;
+	}
 	if (code == WHERRY_OK)
 		code = take_and_meet(r, &why);
 	if (code == WHERRY_OK)

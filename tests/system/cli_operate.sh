@@ -195,6 +195,26 @@ sql lag.db "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 99999999
 w status sqlite:lag.db
 expect "the command that lists failed messages names their outbox" 0 \
 	"out:1 message has failed and is tried again: \`wherry list sqlite:lag.db --state failed\`"
+
+w init sqlite:two.db
+"$wherry" relay sqlite:two.db null: --lease 2s 2>two.log &
+first=$!
+until_true 20 grep -q event=leading two.log
+"$wherry" relay sqlite:two.db file:two.out --lease 2s 2>two.log &
+second=$!
+pids+=("$first" "$second")
+check "a relay stands by behind another destination" until_true 20 grep -q event=other-destination two.log
+kill -KILL "$first"
+check "and takes over from it" until_true 20 grep -q event=leading two.log
+taken=$(sql two.db 'SELECT expires_at FROM wherry_lease')
+renewed() {
+	[ "$(sql two.db 'SELECT expires_at FROM wherry_lease')" != "$taken" ]
+}
+until_true 20 renewed
+w status sqlite:two.db
+expect "that it stood by was no failed delivery" 0 "out:destination file:two.out" "no:last error"
+kill "$second"
+wait "$first" "$second" 2>/dev/null
 out=$(timeout 5 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
 check "--watch shows it again and again" test "$(grep -c '^table ' <<<"$out")" -ge 2
 w doctor sqlite:face.db
