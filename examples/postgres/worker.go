@@ -15,7 +15,7 @@ import (
 	"os"
 	"time"
 
-	_ "github.com/jackc/pgx/v4/stdlib" // pgx/v5 works, too
+	"github.com/jackc/pgx/v4/stdlib" // pgx/v5 works, too
 )
 
 const (
@@ -109,6 +109,25 @@ func receive(ctx context.Context, db *sql.DB, queue string, after int64) ([]mess
 	return all, rows.Err()
 }
 
+// listen has senders notify this connection; false: another time.
+func listen(ctx context.Context, conn *sql.Conn, queue string) (listens bool, err error) {
+	err = conn.QueryRowContext(ctx, "SELECT wherry_listen($1)", queue).Scan(&listens)
+	return listens, err
+}
+
+// wait waits for a sender.  Not for longer, since messages also come when their time has come.
+func wait(ctx context.Context, conn *sql.Conn) error {
+	return conn.Raw(func(driver any) error {
+		brief, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := driver.(*stdlib.Conn).Conn().WaitForNotification(brief)
+		if brief.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		return err
+	})
+}
+
 func main() {
 	ctx := context.Background()
 	queue, untilEmpty := os.Args[2], len(os.Args) > 3 && os.Args[3] == "--until-empty"
@@ -117,7 +136,13 @@ func main() {
 		log.Fatal(err)
 	}
 	defer db.Close()
+	conn, err := db.Conn(ctx) // its own: that on which it listens
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
 	var after int64
+	listens := false
 	for receives := 1; ; receives++ {
 		if receives%lookAgain == 0 {
 			after = 0 // messages that were given back have lower ids
@@ -126,6 +151,12 @@ func main() {
 		messages, err := receive(ctx, db, queue, after)
 		if err != nil {
 			log.Fatal(err)
+		}
+		if len(messages) > 0 && listens {
+			if _, err := conn.ExecContext(ctx, "SELECT wherry_unlisten($1)", queue); err != nil {
+				log.Fatal(err)
+			}
+			listens = false
 		}
 		after = 0
 		for _, m := range messages {
@@ -138,7 +169,14 @@ func main() {
 			if untilEmpty {
 				return
 			}
-			time.Sleep(time.Second)
+			if listens {
+				err = wait(ctx, conn)
+			} else if listens, err = listen(ctx, conn, queue); err == nil && !listens {
+				time.Sleep(250 * time.Millisecond)
+			} // else look once more, for what was sent before
+			if err != nil {
+				log.Fatal(err)
+			}
 		}
 	}
 }
