@@ -81,6 +81,7 @@ static void look(glance *g)
 			       .paused = st->paused,
 			       .ready = st->due,
 			       .oldest_us = st->oldest_due_us,
+			       .leased = st->leased,
 			       .open = st->due + st->leased,
 			       .dead = st->dead},
 		   &g->relays);

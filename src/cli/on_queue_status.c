@@ -37,6 +37,7 @@ static void look(glance *g)
 			       .paused = st->paused,
 			       .ready = st->ready,
 			       .oldest_us = st->oldest_ready_us,
+			       .leased = st->leased,
 			       .open = st->ready + st->leased + st->waiting,
 			       .dead = st->dead},
 		   &g->relays);

@@ -8,7 +8,9 @@
 #include "base/env.h"
 #include "store/relay_report.h"
 
-enum { LATE_US = 60 * WH_SECOND };
+/* As for an outbox, see cmd_status.c: how long a message may be ready where somebody takes messages, and
+ * where nobody is seen to. */
+enum { STALL_US = 15 * WH_SECOND, LATE_US = 60 * WH_SECOND };
 
 static void take(void *ctx, const wh_holder *relay)
 {
@@ -153,9 +155,24 @@ static void warn_refused(wh_warned *out, const wh_facts *facts, const wh_holder 
 	wh_buf_clear(&text);
 }
 
+/* Has a running relay reported a delivery a moment ago, and no error since? */
+static bool delivers(const wh_relays *relays)
+{
+	for (size_t i = 0; i < relays->n_running; i++) {
+		const wh_holder *relay = &relays->all[i];
+
+		if (relay->delivered_us >= 0 && relay->delivered_us <= STALL_US &&
+		    (relay->error_us < 0 || relay->error_us >= relay->delivered_us))
+			return true;
+	}
+	return false;
+}
+
 void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
 {
 	const wh_holder *refused = wh_relays_refused(relays);
+	/* Leased messages show that a worker receives. */
+	int64_t late_us = facts->leased || delivers(relays) ? LATE_US : STALL_US;
 	char span[WH_SPAN_LEN];
 
 	out->n = 0;
@@ -166,7 +183,7 @@ void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
 			       facts->what, facts->target);
 	else if (refused)
 		warn_refused(out, facts, refused);
-	else if (facts->ready && facts->oldest_us > LATE_US)
+	else if (facts->ready && facts->oldest_us > late_us)
 		(void)snprintf(
 			next_warning(out), WH_WARNING_MAX,
 			"the oldest message has been %s for %s: %s, or they are too "

@@ -41,6 +41,7 @@ typedef struct wh_facts {
 	bool paused;
 	/* Number of messages that could be taken now; age of the oldest, microseconds. */
 	int64_t ready, oldest_us;
+	int64_t leased;
 	int64_t open; /* Messages that are not dead. */
 	int64_t dead;
 } wh_facts;

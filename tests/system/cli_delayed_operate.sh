@@ -13,4 +13,10 @@ url="delayed+$db?delayed=mail"
 doctor_status=0
 
 operate
+
+w delayed offer "$db" --queue still --key k --body 1
+sql shop.db "UPDATE delayed SET \"scheduledAt\" = \"scheduledAt\" - 20000 WHERE \"pKey\" = 'k'"
+w status "delayed+$db?delayed=still"
+expect "a message that nobody polls for 15 s is a warning" 0 "out:warning     the oldest message has been due for " \
+	"out:no consumer or relay polls" "no:all is well"
 finish
