@@ -74,8 +74,9 @@ typedef struct wherry_receive_options {
 
 /* Why messages go back; start from WHERRY_NACK(...). */
 typedef struct wherry_nack {
-	size_t size; /* sizeof(wherry_nack), so that it can grow */
-	int64_t delay_us; /* until they can be received again; 0: at once, in their old place */
+	size_t size;      /* sizeof(wherry_nack), so that it can grow */
+	int64_t delay_us; /* until they can be received again; 0: at once, in turns with ready
+			   * ones, or if innocent in their old place */
 	const char *
 		error; /* kept as last_error, cut at 500 bytes; NULL: the one before stays */
 	bool innocent; /* it was not the message's fault: the attempt does not count */

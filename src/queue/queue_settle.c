@@ -103,10 +103,10 @@ wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64
 }
 
 /* Let the next receive on this handle find the messages that were given back. */
-static void go_back(wherry_queue *queue, const int64_t *ids, size_t n)
+static void go_back(wherry_queue *queue, const int64_t *ids, size_t n, bool innocent)
 {
-	/* They are in another table, which only a look at all messages reads. */
-	if (queue->own.extend_lease)
+	/* They are due, or in another table: only a look at all messages reads them. */
+	if (queue->own.extend_lease || !innocent)
 		queue->anchor.next_full_us = 0;
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] <= queue->after)
@@ -137,7 +137,7 @@ wherry_code wherry_queue_nack(wherry_queue *queue, const char *token, const int6
 	code = settle(queue, queue ? queue->own.nack : NULL, token, ids, n, more, 3,
 		      out_n, err);
 	if ((code == WHERRY_OK || code == WHERRY_STALE) && !own.delay_us)
-		go_back(queue, ids, n);
+		go_back(queue, ids, n, own.innocent);
 	return code;
 }
 

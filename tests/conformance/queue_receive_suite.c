@@ -64,6 +64,41 @@ static void messages_given_back_and_ready_ones_take_turns(void **state)
 }
 
 /* Missing upstream: it counts attempts in the process. */
+/* A worker that gives back what it cannot do, without a delay, got the same messages again and again. */
+static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
+{
+	const wherry_nack failed = WHERRY_NACK(.error = "no");
+	const wherry_nack innocent = WHERRY_NACK(.innocent = true);
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int handled = 0;
+	queue_got got;
+
+	send_some(f, 6);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+				      &err));
+	got = queue_receive(f->queue, WHERRY_LEASE, 1);
+	assert_string_equal(got.bodies, "1"); /* Nobody has tried it. */
+	WHERRY_PASS(
+		wherry_queue_nack(f->queue, got.token, got.ids, 1, &failed, NULL, &err));
+	for (int i = 0; i < 20; i++) {
+		/* A server looks at due ones for a share of the time. */
+		f->queue->anchor.next_full_us = 0;
+		got = queue_receive(f->queue, WHERRY_LEASE, 1);
+		assert_int_equal(got.n, 1);
+		if (*got.bodies > '3') {
+			handled++;
+			queue_ack(f->queue, &got);
+			continue;
+		}
+		WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &failed,
+					      NULL, &err));
+	}
+	assert_int_equal(handled, 3);
+	queue_raw(f, "DELETE FROM jobs");
+}
+
 static void a_restart_keeps_attempts(void **state)
 {
 	queue_fixture *f = *state;
@@ -419,6 +454,7 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(one_receiver_gets_messages_in_their_order),
 	QUEUE_CASE(a_leased_message_is_hidden_until_its_lease_ends),
 	QUEUE_CASE(messages_given_back_and_ready_ones_take_turns),
+	QUEUE_CASE(a_message_given_back_at_once_keeps_no_other_waiting),
 	QUEUE_CASE(a_restart_keeps_attempts),
 	QUEUE_NATIVE_CASE(a_message_that_kills_its_receivers_dies_alone),
 	QUEUE_CASE(a_rollback_brings_atomic_messages_back_to_their_place),

@@ -147,7 +147,7 @@ static void functions_settle_as_the_library_does(void **state)
 	says(conn, "SELECT wherry_nack('jobs', 3, token, '10 s') FROM held LIMIT 1", "1");
 	says(conn, "SELECT wherry_extend('jobs', 4, token, '2 h') FROM held LIMIT 1",
 	     "1");
-	queue_counts(f, "1 1 1 0");
+	queue_counts(f, "0 1 2 0");
 	queue_minute(f);
 	says(conn, "SELECT wherry_dead_letter('jobs', 4, token, 'no') FROM held LIMIT 1",
 	     "1");

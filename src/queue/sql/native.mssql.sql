@@ -223,11 +223,12 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 DELETE t FROM {own};
 
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- It waits for its delay, or is due at once; an innocent one, whose attempt is taken back, is ready in its old
+-- place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE t SET
-  state = CASE WHEN t.attempts - :back >= t.max_attempts THEN 4 WHEN :delay > 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN t.attempts - :back >= t.max_attempts THEN NULL WHEN :delay > 0 THEN {after_delay} END,
+  state = CASE WHEN t.attempts - :back >= t.max_attempts THEN 4 WHEN :delay > 0 OR :back = 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN t.attempts - :back >= t.max_attempts THEN NULL WHEN :delay > 0 OR :back = 0 THEN {after_delay} END,
   attempts = CASE WHEN t.attempts > :back THEN t.attempts - :back ELSE 0 END,
   lease_token = NULL, last_error = COALESCE(:error, t.last_error,
     CASE WHEN t.attempts - :back >= t.max_attempts THEN N'it was given back after its last attempt' END)

@@ -339,7 +339,8 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- ready again at once, or after the delay, or dead after its last attempt; false: the lease is lost
+DECLARE -- due at once, or after the delay, or dead after its last attempt; innocent and without a delay: ready in its
+  -- old place; false: the lease is lost
   tried CONSTANT text := 'greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0)';
   spent CONSTANT text := concat('coalesce(', tried, ' >= max_attempts, false)');
   n bigint;
@@ -347,8 +348,8 @@ BEGIN
   @has@
   @delay@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > 0 THEN 3 ELSE 0 END,
-    available_at = CASE WHEN $3 > 0 AND NOT ', spent, ' THEN clock_timestamp() + $3 * interval ''1 second'' END,
+    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > 0 OR NOT $5 THEN 3 ELSE 0 END,
+    available_at = CASE WHEN ($3 > 0 OR NOT $5) AND NOT ', spent, ' THEN clock_timestamp() + $3 * interval ''1 second'' END,
     attempts = ', tried, ', lease_token = NULL, last_error = coalesce(left($4, 500), last_error,
       CASE WHEN ', spent, ' THEN ''it was given back after its last attempt'' END)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
@@ -686,12 +687,17 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
 -- With this attempt it had all.
 coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
 
+-- part: comes_back
+(:delay::bigint OPERATOR(pg_catalog.>) 0 OR :back::integer OPERATOR(pg_catalog.=) 0)
+
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
+-- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  An innocent one, whose attempt is taken
+-- back, is ready in its old place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
-  state = CASE WHEN {spent} THEN 4 WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 AND NOT {spent} THEN {after_delay} END,
+  state = CASE WHEN {spent} THEN 4 WHEN {comes_back} THEN 3 ELSE 0 END,
+  available_at = CASE WHEN {comes_back} AND NOT {spent} THEN {after_delay} END,
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
   lease_token = NULL, last_error = coalesce(:error::pg_catalog.text, last_error,
     CASE WHEN {spent} THEN 'it was given back after its last attempt' END)

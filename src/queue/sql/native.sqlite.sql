@@ -182,11 +182,13 @@ DELETE FROM {table} WHERE {own};
 coalesce(max(attempts - :back, 0) >= max_attempts, 0)
 
 -- name: nack
--- Ready again at once, or after a delay; :back attempts are taken back.  After its last attempt it is dead
+-- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
+-- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  An innocent one, whose attempt is taken
+-- back, is ready in its old place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
-  state = CASE WHEN {spent} THEN 4 WHEN :delay > 0 THEN 3 ELSE 0 END,
-  available_at = CASE WHEN :delay > 0 AND NOT {spent} THEN {after_delay} END,
+  state = CASE WHEN {spent} THEN 4 WHEN :delay > 0 OR :back = 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN (:delay > 0 OR :back = 0) AND NOT {spent} THEN {after_delay} END,
   attempts = max(attempts - :back, 0),
   lease_token = NULL, last_error = coalesce(:error, last_error,
     CASE WHEN {spent} THEN 'it was given back after its last attempt' END)

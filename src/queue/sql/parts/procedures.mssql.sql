@@ -259,7 +259,7 @@ BEGIN
     lease_token = NULL, last_error = COALESCE(@error, last_error,
       CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN N''it was given back after its last attempt'' END) WHERE id = @id AND lease_token = @token AND state = 1;
     SET @n = @@ROWCOUNT;';
-  IF @ms > 0
+  IF @ms > 0 OR @innocent = 0
     SELECT @at = {ms_later}, @state = 3;
   EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @state INT, @at DATETIME2(3), @innocent BIT,
     @error NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @state, @at, @innocent, @error, @n OUTPUT;
