@@ -32,7 +32,9 @@ typedef struct wherry_lease {
 	char owner[96];          /* the holder's name */
 	char token
 		[40]; /* of competing relays: marks what this one has claimed; else "" */
-	char reserved[64]; /* zero */
+	char holder
+		[40]; /* of a relay that works alone: random, so that no other has it; else "" */
+	char reserved[24]; /* zero */
 } wherry_lease;            /* 256 bytes: part of the ABI */
 
 /* What to claim; start from WHERRY_CLAIM_OPTIONS(...), which sets `size`. */

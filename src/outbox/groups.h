@@ -20,7 +20,7 @@
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long body") \
 	X(sweep, "sweep", "after limit gaps long body") \
-	X(horizon, "horizon", "statements name number epoch") \
+	X(horizon, "horizon", "statements name number epoch holder") \
 	X(dead_keys, "dead-keys", "after limit long")
 
 /* The next two groups read rows of the table for a relay that streams from the WAL. */

@@ -143,7 +143,7 @@ typedef struct wh_horizon {
 } wh_horizon;
 
 /* Set the parameters of "horizon"; and a wh_row_fn that fills the wh_horizon at ctx. */
-enum { WH_HORIZON_PARAMS = 4 };
+enum { WH_HORIZON_PARAMS = 5 };
 void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
 		       bool statements, wh_param out[WH_HORIZON_PARAMS]);
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);

@@ -144,6 +144,7 @@ void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
 	out[1] = WH_TEXT_PARAM("name", box->store.name);
 	out[2] = WH_INT_PARAM("number", lease->number);
 	out[3] = WH_INT_PARAM("epoch", lease->epoch);
+	out[4] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
 }
 
 wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,

@@ -573,11 +573,12 @@ wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("position", at),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 	};
 	int64_t n = 0;
 	wherry_code code =
 		wh_db_run(wal->box->store.db, wh_sql_find(&wal->sql, "move-position"),
-			  params, 5, NULL, NULL, &n, err);
+			  params, sizeof(params) / sizeof(*params), NULL, NULL, &n, err);
 
 	if (code == WHERRY_OK)
 		*out_moved = n == 1;

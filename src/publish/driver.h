@@ -50,7 +50,8 @@ typedef struct wh_grant {
 	char outbox[WH_BOX_NAME]; /* Name of the table; "": no lease was granted. */
 	char model[16];           /* "outbox", "queue" or "delayed queue". */
 	char owner[96];
-	char token[40]; /* Token of the claims of competing relays; else "". */
+	char token[40];  /* Token of the claims of competing relays; else "". */
+	char holder[40]; /* Of a relay that works alone: see wherry_lease. */
 	int64_t epoch;
 	int32_t number;
 	int on_done;      /* A wherry_on_done. */

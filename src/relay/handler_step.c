@@ -26,8 +26,7 @@ typedef struct opened {
 typedef struct connection {
 	wherry_db *db;
 	opened *tables;
-	/* Epoch of the lease that was last found in this database; 0: none. */
-	int64_t epoch;
+	bool found; /* A lease of the relay was found in this database. */
 	bool broken;
 } connection;
 
@@ -47,6 +46,7 @@ void wh_handlers_grant(wherry_relay *r)
 	(void)snprintf(grant.model, sizeof(grant.model), "%s", r->store->model->name);
 	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
 	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
+	(void)snprintf(grant.holder, sizeof(grant.holder), "%s", r->lease.holder);
 	wh_publisher_grant(r->pub, &grant);
 }
 
@@ -56,6 +56,7 @@ static wherry_lease lease_of(const wh_grant *grant)
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", grant->owner);
 	(void)snprintf(lease.token, sizeof(lease.token), "%s", grant->token);
+	(void)snprintf(lease.holder, sizeof(lease.holder), "%s", grant->holder);
 	return lease;
 }
 
@@ -326,20 +327,20 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wh_store 
 {
 	wherry_lease lease = lease_of(&call->grant);
 	wh_holder holder = {.epoch = 0};
-	wherry_code code = wh_store_fence(store, &lease, err);
+	wherry_code code = wh_store_fence(store, &lease, err), looked;
 
-	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
+	if (code == WHERRY_OK)
+		c->found = true;
+	if (code != WHERRY_STALE || c->found || *lease.token)
 		return code; /* With competing relays, the token in each row proves it. */
-	if (code == WHERRY_OK)
-		code = wh_store_holder_of(store, lease.number, &holder, err);
-	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
-		code = wh_fail(
-			err, WHERRY_INVALID,
-			"the URL given to wherry_handlers_open() is not that of the "
-			"relay's database: its lease is another's");
-	if (code == WHERRY_OK)
-		c->epoch = lease.epoch;
-	return code;
+	looked = wh_store_holder_of(store, lease.number, &holder, err);
+	if (looked != WHERRY_OK)
+		return looked;
+	if (holder.epoch != lease.epoch || strcmp(holder.owner, lease.owner) == 0)
+		return wh_store_stale(store, err);
+	return wh_fail(err, WHERRY_INVALID,
+		       "the URL given to wherry_handlers_open() is not that of the "
+		       "relay's database: its lease is another's");
 }
 
 static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)

@@ -58,12 +58,12 @@
 
 /* One relay at a time. */
 #define WH_STORE_LEASE(X) \
-	X(lease, "lease", "name number engine owner lasts window process destination") \
+	X(lease, "lease", "name number engine owner holder lasts window process destination") \
 	X(lease_holder, "lease-holder", "name number") \
 	X(lease_orphaned, "lease-orphaned", "name number epoch") \
-	X(renew, "renew", "name number epoch lasts suspects " WH_REPORT_GIVEN) \
-	X(release, "release", "name number epoch " WH_REPORT_COUNTS) \
-	X(fence, "fence", "name number epoch shared")
+	X(renew, "renew", "name number epoch holder lasts suspects " WH_REPORT_GIVEN) \
+	X(release, "release", "name number epoch holder " WH_REPORT_COUNTS) \
+	X(fence, "fence", "name number epoch holder shared")
 
 /* What operators ask of relays. */
 #define WH_STORE_CONTROL(X) \
@@ -170,10 +170,10 @@
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
-	X(ack_mark, "ack-mark", "name number epoch ids names width") \
-	X(ack_mark_range, "ack-mark-range", "name number epoch first last names width") \
-	X(ack_delete, "ack-delete", "name number epoch ids names width") \
-	X(ack_delete_range, "ack-delete-range", "name number epoch first last names width")
+	X(ack_mark, "ack-mark", "name number epoch holder ids names width") \
+	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width") \
+	X(ack_delete, "ack-delete", "name number epoch holder ids names width") \
+	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width")
 
 /* Rows may expire before they are delivered: they can be deleted, except those that another
  * token than the caller's works on. */
@@ -200,8 +200,8 @@
 	X(partitions_lock, "partitions-lock", "") \
 	X(partitions_relays, "partitions-relays", "name") \
 	X(partitions_strip, "partitions-strip", "name number epoch mask") \
-	X(partitions_take, "partitions-take", "name number owner lasts unclean window suspects mask process destination") \
-	X(partitions_renew, "partitions-renew", "name number epoch lasts suspects change mask unclean " WH_REPORT_GIVEN) \
+	X(partitions_take, "partitions-take", "name number owner holder lasts unclean window suspects mask process destination") \
+	X(partitions_renew, "partitions-renew", "name number epoch holder lasts suspects change mask unclean " WH_REPORT_GIVEN) \
 	X(partitions_control, "partitions-control", "name number") \
 	X(partitions_read, "partitions-read", "after limit each late open partitions known long body") \
 	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")

@@ -109,12 +109,14 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 			"where no relay can work alone: there is nowhere to keep a lease",
 			err);
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	wh_uuid7_now(store->db->env, lease.holder);
 	wh_self(store->db->env, process);
 	const wh_param params[] = {
 		wh_store_called(store),
 		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
+		WH_TEXT_PARAM("holder", wh_view_of(lease.holder)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("window", window),
 		WH_TEXT_PARAM("process", wh_view_of(process)),
@@ -147,6 +149,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
 		WH_INT_PARAM("suspects", lease->suspects),
 		WH_REPORT_PARAMS_OF(said),
@@ -176,6 +179,7 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 		WH_TEXT_PARAM("token", wh_view_of(lease->token)),
 		WH_REPORT_PARAMS_OF(said),
 	};
@@ -206,6 +210,7 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 		WH_INT_PARAM("shared", *lease->token != 0),
 	};
 	bool holds = false;
@@ -214,8 +219,8 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 	if (!store->stmt.fence)
 		/* In this layout each claim is checked by its own mark. */
 		return WHERRY_OK;
-	code = wh_db_run(store->db, store->stmt.fence, params, 4, take_yes, &holds, NULL,
-			 err);
+	code = wh_db_run(store->db, store->stmt.fence, params,
+			 sizeof(params) / sizeof(*params), take_yes, &holds, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	return holds ? WHERRY_OK : wh_store_stale(store, err);

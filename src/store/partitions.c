@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/uuid.h"
 #include "store/leases.h"
 #include "store/relay_report.h"
 
@@ -77,6 +78,7 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
 		WH_INT_PARAM("suspects", lease->suspects || how->change),
 		WH_INT_PARAM("change", how->change),
@@ -266,6 +268,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 		WH_TEXT_PARAM("name", w->store->name),
 		WH_INT_PARAM("number", place(w)),
 		WH_TEXT_PARAM("owner", wh_view_of(w->lease->owner)),
+		WH_TEXT_PARAM("holder", wh_view_of(w->lease->holder)),
 		WH_INT_PARAM("lasts", wh_ms(w->lease->lasts_us)),
 		WH_INT_PARAM("window", w->window),
 		WH_INT_PARAM("mask", (int64_t)w->gained),
@@ -354,6 +357,7 @@ wherry_code wh_partitions_join(wh_store *store, bool again, const char *owner,
 	wherry_code code;
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	wh_uuid7_now(store->db->env, lease.holder);
 	code = wh_db_transact(store->db, join, &w, err);
 	if (code != WHERRY_OK)
 		return code;

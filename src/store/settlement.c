@@ -337,16 +337,17 @@ bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlemen
 	out->params[0] = WH_TEXT_PARAM("name", store->name);
 	out->params[1] = WH_INT_PARAM("number", lease->number);
 	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
-	out->params[3] = WH_INT_PARAM("first", s->done[0]);
-	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
-	out->call = (wh_call){.stmt = find(store, s->on_done, range), .n_params = 5};
-	if (wh_store_names(store, s->names, s->n_done, &out->params[5], NULL) !=
+	out->params[3] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
+	out->params[4] = WH_INT_PARAM("first", s->done[0]);
+	out->params[5] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
+	out->call = (wh_call){.stmt = find(store, s->on_done, range), .n_params = 6};
+	if (wh_store_names(store, s->names, s->n_done, &out->params[6], NULL) !=
 	    WHERRY_OK)
 		return false;
-	out->call.n_params = 5 + WH_NAME_PARAMS;
+	out->call.n_params = 6 + WH_NAME_PARAMS;
 	if (range)
 		return true;
-	return wh_store_ids(store, s->done, s->n_done, &out->params[4], NULL) ==
+	return wh_store_ids(store, s->done, s->n_done, &out->params[5], NULL) ==
 	       WHERRY_OK;
 }
 

@@ -40,7 +40,7 @@ typedef struct wh_settlement {
 /* A settlement in the form of one statement. */
 typedef struct wh_ack {
 	size_t n; /* Number of rows that the statement must change. */
-	wh_param params[7];
+	wh_param params[8];
 	wh_call call;
 } wh_ack;
 

@@ -438,6 +438,36 @@ static void a_stale_lease_changes_nothing_and_says_so(void **state)
 	everything_is_refused(f, &next); /* given back */
 }
 
+/* A restore or a failover may put the row back to one of before the last take-over.  The next relay
+ * then gets the epoch of one that still works, perhaps under the same name. */
+static void two_relays_never_lead_under_one_epoch(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t first = fixture_send_many(f, 4);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease before, after;
+	wh_horizon horizon = {.held = true};
+
+	fixture_fail(f, first + 1, 0);
+	fixture_try(f, first + 2);
+	before = fixture_lease(f, "a");
+	fixture_raw(f, "UPDATE wherry_lease SET epoch = epoch - 1");
+	fixture_expire(f);
+	after = fixture_lease(f, "a");
+	assert_int_equal(after.epoch, before.epoch);
+	everything_is_refused(f, &before);
+	if (f->box->own.horizon && f->box->store.db->driver->late_commits) {
+		WHERRY_PASS(wh_outbox_horizon(f->box, &before, false, &horizon, &err));
+		assert_false(horizon.held);
+		WHERRY_PASS(wh_outbox_horizon(f->box, &after, false, &horizon, &err));
+		assert_true(horizon.held);
+	}
+	WHERRY_PASS(wherry_outbox_renew(f->box, &after, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->box, &after, &first, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &after, &err));
+}
+
 static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 {
 	outbox_fixture *f = *state;
@@ -496,6 +526,7 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(a_renewal_without_suspects_ends_the_suspicion),
 	CASE(a_renewal_with_suspects_left_does_not),
 	CASE(a_stale_lease_changes_nothing_and_says_so),
+	CASE(two_relays_never_lead_under_one_epoch),
 	CASE(a_stale_write_leaves_the_caller_s_transaction_intact),
 	CASE_OF_SEVERAL(of_many_that_ask_at_once_one_gets_the_lease),
 	{NULL, NULL, 0},

@@ -86,6 +86,25 @@ static void a_second_relay_takes_over_when_the_lease_expires(void **state)
 }
 
 /* With an hour to go for every time-out there is. */
+/* A restore or a failover put the row back, and a is not asked. */
+static void one_of_two_relays_with_the_same_epoch_stops_leading(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_sql(f, "UPDATE wherry_lease SET epoch = epoch - 1, expires_at = 0");
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch > 0);
+	assert_int_equal(relay_stats(&f->b).epoch, relay_stats(&f->a).epoch);
+	relay_put(f, "abc");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch == 0);
+	assert_int_equal(relay_stats(&f->a).delivered, 1);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(relay_stats(&f->b).delivered, 3);
+}
+
 static void a_second_relay_takes_over_at_once_after_a_release(void **state)
 {
 	relay_fixture *f = *state;
@@ -476,6 +495,7 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
 	RELAY_TEST(a_second_relay_takes_over_when_the_lease_expires, RELAY_OTHERS),
+	RELAY_TEST(one_of_two_relays_with_the_same_epoch_stops_leading, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release,
 		   RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(a_standby_that_is_woken_too_early_looks_again,

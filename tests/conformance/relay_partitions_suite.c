@@ -236,6 +236,25 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 54);
 }
 
+/* A restore or a failover put a row back to one of before two take-overs. */
+static void one_of_two_relays_with_the_same_share_and_epoch_stops_leading(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.poll", "100ms");
+	shares_start_two(f);
+	relay_sql(f, "UPDATE wherry_lease SET epoch = epoch - 2, expires_at = 0 "
+		     "WHERE owner = 'relay0'");
+	start(f, 2);
+	RELAY_UNTIL(f, &f->c, relay_stats(&f->c).epoch > 0);
+	assert_int_equal(relay_stats(&f->c).epoch, relay_stats(&f->a).epoch);
+	SHARES_UNTIL(f, relay_stats(&f->a).stale > 0);
+	assert_int_equal(relay_stats(&f->c).stale, 0);
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == (int64_t)strlen(letters));
+	relay_check_order(f);
+}
+
 static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **state)
 {
 	relay_fixture *f = *state;
@@ -465,6 +484,7 @@ const relay_test relay_partitions_tests[] = {
 	RELAY_TEST(what_a_relay_had_that_was_killed_is_taken_over, 0),
 	RELAY_TEST(no_two_relays_have_a_partition_in_common, 0),
 	RELAY_TEST(a_relay_stopped_past_its_lease_changes_nothing, 0),
+	RELAY_TEST(one_of_two_relays_with_the_same_share_and_epoch_stops_leading, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_by_its_relay, 0),
 	RELAY_TEST(late_ids_of_a_share_leave_before_higher_ones, 0),
 	RELAY_TEST(what_waits_behind_a_failed_message_stays_behind_it, 0),

@@ -1,8 +1,7 @@
 -- name: horizon
 -- By the numbers of transactions, as on PostgreSQL.
 SELECT sim_wal('oldest'), sim_wal('next'), CASE WHEN :statements THEN sim_wal('next') ELSE 0 END,
-  EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
-          AND expires_at > (SELECT ms FROM wherry_clock));
+  EXISTS (SELECT 1 FROM wherry_lease WHERE {holds});
 
 -- name: sweep-touched
 -- unused: long body

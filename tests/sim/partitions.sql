@@ -36,14 +36,14 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch
 
 -- name: partitions-take
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects, mask, process, state, state_since, destination)
+                        suspects, mask, members, process, state, state_since, destination)
 VALUES (:name, :number, 'exclusive', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0,
-        :unclean, :window, :suspects, :mask, :process, 'leading',
+        :unclean, :window, :suspects, :mask, :holder, :process, 'leading',
         (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
-  process = excluded.process, state = excluded.state, state_since = excluded.state_since,
+  members = excluded.members, process = excluded.process, state = excluded.state, state_since = excluded.state_since,
   destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
@@ -54,8 +54,7 @@ UPDATE wherry_lease SET expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   mask = CASE WHEN :change THEN :mask ELSE mask END,
   unclean = max(CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, :unclean),
   {reported}
-WHERE outbox = :name AND number = :number AND epoch = :epoch
-  AND expires_at > (SELECT ms FROM wherry_clock)
+WHERE {holds}
 RETURNING {shared};
 
 -- name: partitions-control

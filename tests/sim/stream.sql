@@ -53,7 +53,7 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
 UPDATE wherry_stream SET position = :position, epoch = :epoch
 WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
   SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
-    AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
+    AND members = :holder AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
 
 -- name: make-dead
 INSERT INTO wherry_dead(outbox, message_id, topic, aggregate_type, aggregate_id,

@@ -731,8 +731,7 @@ WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0,
 -- open, and the next.  A gap seen before `next` is over once `oldest` has reached it.  And: what was
 -- read before this was read under the lease.
 SELECT CONVERT(BIGINT, MIN_ACTIVE_ROWVERSION()), CONVERT(BIGINT, @@DBTS) + 1, CONVERT(BIGINT, @@DBTS) + 1,
-  CASE WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND number = :number
-                    AND epoch = :epoch AND expires_at > {now}) THEN 1 ELSE 0 END;
+  CASE WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE {holds}) THEN 1 ELSE 0 END;
 
 -- name: dead-keys
 -- Dead rows, for relays that park their keys.
@@ -790,7 +789,7 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
 -- The fence, in the statement that writes: as in "fence".  It is the first that is read, so without the lease no row
 -- is locked.
 (SELECT TOP (1) epoch FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
- WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}) AS f CROSS JOIN
+ WHERE {holds}) AS f CROSS JOIN
 
 -- name: ack-mark
 -- unused: width

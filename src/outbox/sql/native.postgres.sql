@@ -752,8 +752,7 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
       AND datid = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END,
-  EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND number = :number
-          AND epoch = :epoch AND expires_at > {now})
+  EXISTS (SELECT 1 FROM {wherry_lease} WHERE {holds})
 FROM pg_current_snapshot() AS s;
 
 -- name: frontier
@@ -836,7 +835,7 @@ DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
 -- when it is answered: what is lost with it is delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
-  WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now} FOR SHARE)
+  WHERE {holds} FOR SHARE)
 
 -- name: ack-mark
 -- Delivered, and nothing else to write: one statement that is its own transaction

@@ -117,20 +117,27 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
         :payload)
 ON CONFLICT (message_id) DO NOTHING;
 
+-- part: holds
+-- The caller holds this lease.  The epoch alone does not say so: a restore may put the row back to
+-- one of before the last take-over, and the next relay then gets the same epoch again
+-- (two_relays_never_lead_under_one_epoch).  So the row names its holder by a random token.
+outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
+  AND expires_at > (SELECT ms FROM wherry_clock)
+
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row as many messages are suspects as it may have had in
 -- flight, and twice as many after each further one.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects, process, state, state_since, destination)
+                        suspects, members, process, state, state_since, destination)
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
-        0, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
+        0, :holder, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, win = excluded.win,
-  process = excluded.process, state = excluded.state, state_since = excluded.state_since,
-  destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
+  members = excluded.members, process = excluded.process, state = excluded.state,
+  state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
   suspects = CASE WHEN clean OR unclean = 0 THEN 0
                   ELSE min(win << min(unclean - 1, 16), 1000000) END
@@ -348,8 +355,7 @@ UPDATE wherry_lease SET clean = (:state = 'stopping'),
   expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
   {reported}
-WHERE outbox = :name AND number = :number AND epoch = :epoch
-  AND expires_at > (SELECT ms FROM wherry_clock)
+WHERE {holds}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
   (SELECT control_version FROM wherry_outbox WHERE name = :name),
@@ -364,14 +370,13 @@ SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :n
 -- name: release
 UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0, state = 'stopped',
   state_since = (SELECT ms FROM wherry_clock), {counted}
-WHERE outbox = :name AND number = :number AND epoch = :epoch
-  AND expires_at > (SELECT ms FROM wherry_clock);
+WHERE {holds};
 
 -- name: fence
 -- First in every transaction of a relay: no row, and it changes nothing (STALE).  Claims
 -- have their own expiry: of a shared lease only the epoch counts.
-SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
-  AND (:shared OR expires_at > (SELECT ms FROM wherry_clock));
+SELECT 1 FROM wherry_lease WHERE CASE WHEN :shared
+  THEN outbox = :name AND number = :number AND epoch = :epoch ELSE {holds} END;
 
 -- name: read
 -- unused: long body
@@ -422,7 +427,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 ORDER BY id;
 
 -- name: horizon
--- unused: statements name number epoch
+-- unused: statements name number epoch holder
 -- The oldest transaction that still runs, and the next to begin: a gap seen before `next`
 -- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
 -- a second of the clock stands in for tests.

@@ -177,7 +177,7 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE outbox = :name AND number = :number::integer AND epoch = :epoch
-    AND expires_at > statement_timestamp() FOR SHARE)
+    AND members = :holder::text AND expires_at > statement_timestamp() FOR SHARE)
 UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
   written_at = clock_timestamp()
 WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);

@@ -398,11 +398,12 @@ static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 		return;
 	}
 	p->renamed = !p->granted || p->lease_number != grant->number ||
-		     p->epoch != grant->epoch;
+		     p->epoch != grant->epoch || strcmp(p->holder, grant->holder) != 0;
 	p->granted = true;
 	p->competes = *grant->token != 0;
 	p->lease_number = grant->number;
 	p->epoch = grant->epoch;
+	(void)snprintf(p->holder, sizeof(p->holder), "%s", grant->holder);
 	if (p->renamed && !p->open.n)
 		open_anew(p);
 }

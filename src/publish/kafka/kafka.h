@@ -366,6 +366,7 @@ typedef struct wh_kafka {
 	bool competes; /* The relays compete: no relay has a lease. */
 	int32_t lease_number;
 	int64_t epoch;
+	char holder[40];
 	bool served;  /* This client has delivered a message. */
 	bool doubted; /* A message was sent again, and that was logged. */
 	/* failing: an episode has begun, see kafka.c.  purged: messages in flight were

@@ -12,6 +12,10 @@ SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.c
   {ends}
 FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 
+-- part: holds
+-- The caller holds this lease: see postgres.lease.sql.
+outbox = :name AND number = :number AND epoch = :epoch AND members = :holder AND expires_at > {now}
+
 -- part: stops
 -- The relay was asked to stop: its end is not a crash, however it ends.
 clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
@@ -25,7 +29,7 @@ clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 -- one.
 {got};
 UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, win = :window,
-  mask = -1, clean = 0, process = :process, state = N'leading', state_since = {now}, destination = :destination,
+  mask = -1, clean = 0, members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
@@ -36,9 +40,9 @@ OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoc
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};
 INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                           suspects, process, state, state_since, destination)
+                           suspects, members, process, state, state_since, destination)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-SELECT :name, :number, :engine, :owner, 1, {until}, 0, 0, :window, 0, :process, N'leading', {now},
+SELECT :name, :number, :engine, :owner, 1, {until}, 0, 0, :window, 0, :holder, :process, N'leading', {now},
   :destination
 WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                               WHERE s.outbox = :name AND s.number = :number);
@@ -63,7 +67,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 UPDATE {wherry_lease} SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+WHERE {holds};
 {got_row};
 
 -- name: control
@@ -72,7 +76,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {n
 -- name: release
 UPDATE {wherry_lease} SET expires_at = {ended}, clean = 1, unclean = 0, state = N'stopped',
   state_since = {now}, {counted}
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+WHERE {holds};
 
 -- name: fence
 -- First in every transaction of a relay: no row, and it changes nothing (STALE).  The shared lock,
@@ -82,7 +86,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {n
 -- epoch counts, and nobody waits.
 IF :shared = 0
   SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
-  WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
+  WHERE {holds}
 ELSE
   SELECT 1 FROM {wherry_lease}
   WHERE outbox = :name AND number = :number AND epoch = :epoch;

@@ -86,15 +86,15 @@ LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 {got};
 UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = epoch + 1, expires_at = {until},
   clean = 0, unclean = :unclean, win = :window, suspects = :suspects, mask = :mask,
-  process = :process, state = N'leading', state_since = {now}, destination = :destination,
+  members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = :number AND expires_at <= {now};
 INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                           suspects, mask, process, state, state_since, destination)
+                           suspects, mask, members, process, state, state_since, destination)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 SELECT :name, :number, N'exclusive', :owner, 1, {until}, 0, :unclean, :window, :suspects, :mask,
-  :process, N'leading', {now}, :destination
+  :holder, :process, N'leading', {now}, :destination
 WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                   WHERE s.outbox = :name AND s.number = :number);
 {shared_row};
@@ -106,7 +106,7 @@ UPDATE {wherry_lease} SET expires_at = {until}, {stops},
   mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
   unclean = CASE WHEN :suspects <> 0 AND unclean > :unclean THEN unclean ELSE :unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+WHERE {holds};
 {shared_row};
 
 -- name: partitions-control

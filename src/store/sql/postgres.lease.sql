@@ -11,7 +11,7 @@ statement_timestamp() + least(:lasts::bigint, 3153600000000)::float8 * interval 
 
 -- part: taken
 -- What a new holder says of itself.
-process = excluded.process, state = excluded.state, state_since = excluded.state_since,
+members = excluded.members, process = excluded.process, state = excluded.state, state_since = excluded.state_since,
   destination = excluded.destination, delivered = 0, error = '', error_at = NULL
 
 -- part: counted
@@ -34,6 +34,13 @@ state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
+-- part: holds
+-- The caller holds this lease.  The epoch alone does not say so: a restore or a failover may put the
+-- row back to one of before the last take-over, and the next relay then gets the same epoch again
+-- (two_relays_never_lead_under_one_epoch).  So the row names its holder by a random token.
+outbox = :name AND number = :number AND epoch = :epoch AND members = :holder::text
+  AND expires_at > {now}
+
 -- part: stops
 -- The relay was asked to stop: its end is not a crash, however it ends.
 clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
@@ -44,9 +51,9 @@ clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
 -- After the second unclean end in a row as many messages are suspects as it may have had in
 -- flight, and twice as many after each further one.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects, process, state, state_since, destination)
+                              win, suspects, members, process, state, state_since, destination)
 SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
-  :window::bigint, 0, :process::text, 'leading', {now}, :destination::text
+  :window::bigint, 0, :holder::text, :process::text, 'leading', {now}, :destination::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch:s},
@@ -83,7 +90,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
 UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
+WHERE {holds}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
@@ -95,15 +102,14 @@ SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = 
 -- name: release
 UPDATE {wherry_lease} AS s SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0,
   state = 'stopped', state_since = {now}, {counted}
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+WHERE {holds};
 
 -- name: fence
 -- First in every transaction of a relay: no row, and it changes nothing (STALE).  The lock
 -- keeps others from taking the lease until what was written under it is committed.  Claims
 -- have their own expiry: of a shared lease only the epoch counts, and nobody waits.
 WITH held AS (
-  SELECT 1 FROM {wherry_lease} WHERE :shared::bigint = 0 AND outbox = :name AND number = :number
-    AND epoch = :epoch AND expires_at > {now} FOR SHARE)
+  SELECT 1 FROM {wherry_lease} WHERE :shared::bigint = 0 AND {holds} FOR SHARE)
 SELECT 1 FROM held
 UNION ALL
 SELECT 1 FROM {wherry_lease} WHERE :shared::bigint <> 0 AND outbox = :name AND number = :number

@@ -75,9 +75,9 @@ epoch, suspects,
 -- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects, mask, process, state, state_since, destination)
+                              win, suspects, mask, members, process, state, state_since, destination)
 VALUES (:name, :number, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
-        :suspects::bigint, :mask::bigint, :process, 'leading', {now}, :destination)
+        :suspects::bigint, :mask::bigint, :holder::text, :process, 'leading', {now}, :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = {next_epoch:s},
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean, {taken},
@@ -91,7 +91,7 @@ UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
                      :unclean::bigint), {reported}
-WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
+WHERE {holds}
 RETURNING {shared};
 
 -- name: partitions-control
