@@ -143,5 +143,5 @@ void wh_flaw_key(wherry_relay *r, const wh_open_row *row)
 	    too_long(row->aggregate_type, WH_TEXT_MOST) ||
 	    too_long(row->aggregate_id, WH_TEXT_MOST))
 		return;
-	wh_key_write(&r->key_text, row);
+	wh_key_write(&r->key_text, row, r->store->layout.by_aggregate);
 }

@@ -103,10 +103,13 @@ void wh_keys_clear(wh_keys *keys)
 		.env = keys->env, .first_due = WH_NEVER, .places = keys->places};
 }
 
-void wh_key_write(wh_buf *out, const wh_open_row *row)
+void wh_key_write(wh_buf *out, const wh_open_row *row, bool by_aggregate)
 {
 	wh_buf_reset(out);
-	if (row->key.len) {
+	if (by_aggregate) {
+		wh_buf_putc(out, '=');
+		wh_buf_put(out, row->aggregate_id.ptr, row->aggregate_id.len);
+	} else if (row->key.len) {
 		wh_buf_putc(out, '=');
 		wh_buf_put(out, row->key.ptr, row->key.len);
 	} else if (row->aggregate_type.len || row->aggregate_id.len) {

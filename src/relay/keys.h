@@ -86,8 +86,11 @@ void wh_keys_clear(wh_keys *keys);
  * Write the ordering key of a row: "=" and the explicit key; or the length of the
  * aggregate type, ":", type and id, so that the pairs ("ab", "c") and ("a", "bc") differ.
  * Empty: the row is not ordered.
+ *
+ * @param by_aggregate  The layout orders rows by their aggregate id, whatever their type and key
+ *                      are: "=" and the aggregate id.
  */
-void wh_key_write(wh_buf *out, const wh_open_row *row);
+void wh_key_write(wh_buf *out, const wh_open_row *row, bool by_aggregate);
 
 wh_key *wh_keys_find(const wh_keys *keys, wh_view bytes);
 /* Makes the key if it is new; NULL: out of memory. */

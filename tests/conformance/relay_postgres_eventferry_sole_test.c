@@ -114,6 +114,51 @@ static void plain_sql(const char *sql)
 	PQfinish(conn);
 }
 
+static void emit(int aggregate, const char *key)
+{
+	char sql[300];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox (message_id, topic, aggregate_type, aggregate_id, "
+		"\"key\", payload, headers) VALUES (gen_random_uuid(), 't', 'o', 'a%d', "
+		"%s, '{}', '{}')",
+		aggregate, key ? "'x'" : "NULL");
+	plain_sql(sql);
+}
+
+/* A key on a third of the rows changes nothing: one of an aggregate is in flight at a time. */
+static void keys_do_not_change_the_order_of_an_aggregate(void **state)
+{
+	static const char *const engines[] = {"exclusive", "competing"};
+	enum { N = 60, AGGREGATES = 3 };
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		relay_fake *fake;
+
+		relay_set(f, "relay.sole", i ? "off" : "on");
+		relay_set(f, "relay.engine", engines[i]);
+		for (int n = 0; n < N; n++)
+			emit(n % AGGREGATES, n % 4 == 0 ? "x" : NULL);
+		fake = relay_use_fake(f, &f->a, 0);
+		fake->by_hand = true;
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->n > 0);
+		relay_quiet(f, &f->a);
+		assert_int_equal(fake->n, AGGREGATES);
+		fake->by_hand = false;
+		for (int64_t id = 1; id <= AGGREGATES; id++)
+			assert_true(
+				relay_fake_answer(fake, N * i + id, WHERRY_DELIVERED));
+		RELAY_UNTIL(f, &f->a,
+			    relay_count(f, WHERRY_DONE) == (int64_t)N * (i + 1));
+		relay_stop(f, &f->a);
+		wherry_relay_close(f->a.relay);
+		f->a.relay = NULL;
+	}
+}
+
 /* Step until it has ended with an error; false: it goes on. */
 static bool ends(relay_fixture *f, relay_side *side, const char *with)
 {
@@ -377,6 +422,7 @@ static const relay_test own[] = {
 	RELAY_TEST(rows_with_claims_that_do_not_live_are_delivered_in_order, 0),
 	RELAY_TEST(a_row_with_the_lowest_id_dies_alone, 0),
 	RELAY_TEST(two_sole_relays_take_turns, 0),
+	RELAY_TEST(keys_do_not_change_the_order_of_an_aggregate, 0),
 	RELAY_TEST(a_relay_that_competes_leaves_a_table_to_a_sole_one, 0),
 	RELAY_TEST(a_relay_that_competes_ends_once_a_sole_one_has_begun, 0),
 	RELAY_TEST(status_shows_the_sole_relay, 0),

@@ -88,9 +88,12 @@ static void key_of(const char *key, const char *type, const char *id, const char
 		.key = view(key), .aggregate_type = view(type), .aggregate_id = view(id)};
 
 	wh_buf_puts(&out, "left over");
-	wh_key_write(&out, &row);
+	wh_key_write(&out, &row, false);
 	assert_string_equal(wh_buf_str(&out), wanted);
 	assert_int_equal(out.len, strlen(wanted));
+	wh_key_write(&out, &row, true);
+	assert_memory_equal(wh_buf_str(&out), "=", 1);
+	assert_string_equal(wh_buf_str(&out) + 1, id ? id : "");
 	wh_buf_clear(&out);
 }
 

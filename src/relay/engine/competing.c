@@ -176,11 +176,6 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (wh_intake_knows(r, row, &later))
 		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
-	if (r->store->layout.by_aggregate) {
-		wh_buf_reset(&r->key_text);
-		wh_buf_putc(&r->key_text, '=');
-		wh_buf_put(&r->key_text, row->aggregate_id.ptr, row->aggregate_id.len);
-	}
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, row, err);
