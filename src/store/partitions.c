@@ -7,7 +7,7 @@
 #include "store/leases.h"
 #include "store/relay_report.h"
 
-enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000, DOUBLED_MOST = 16 };
+enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000 };
 
 int wh_partitions_count(uint64_t mask)
 {
@@ -191,16 +191,14 @@ static wherry_code look(sharing *w, wherry_error *err)
 	return wh_store_missing(w->store->model, w->store->name.ptr, code, err);
 }
 
-/* When a lease ends uncleanly for the second time in a row, the messages in flight become
- * suspects.  Each further time doubles their number, as in the statement "lease". */
+/* When a lease ends uncleanly for the second time in a row, or more often, the messages in
+ * flight become suspects, as in the statement "lease". */
 static void suspect(sharing *w, const holder *h)
 {
-	int64_t doubled = h->unclean - 1 < DOUBLED_MOST ? h->unclean - 1 : DOUBLED_MOST;
-
 	if (h->clean)
 		return;
 	if (h->unclean > 0)
-		w->suspects += h->window << doubled;
+		w->suspects += h->window < SUSPECTS_MOST ? h->window : SUSPECTS_MOST;
 	if (w->suspects > SUSPECTS_MOST)
 		w->suspects = SUSPECTS_MOST;
 	if (w->unclean < h->unclean + 1)

@@ -127,8 +127,9 @@ outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After the second unclean end in a row as many messages are suspects as it may have had in
--- flight, and twice as many after each further one.
+-- After the second unclean end in a row, and each further one, as many messages are suspects as the
+-- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
+-- begins at its position again, which may be further back: there their number doubles each time.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
                         suspects, members, process, state, state_since, destination)
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
@@ -140,7 +141,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
   suspects = CASE WHEN clean OR unclean = 0 THEN 0
-                  ELSE min(win << min(unclean - 1, 16), 1000000) END
+                  ELSE min(win << CASE WHEN engine = 'stream-keep' THEN min(unclean - 1, 16) ELSE 0 END,
+                           1000000) END
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),

@@ -23,8 +23,8 @@ clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After the second unclean end in a row as many messages are suspects as it may have had in
--- flight, and twice as many after each further one.
+-- After the second unclean end in a row, and each further one, as many messages are suspects as the
+-- relay may have had in flight.
 -- UPDLOCK, HOLDLOCK: of two relays that find no row the second waits for the first, and then finds
 -- one.
 {got};
@@ -33,9 +33,7 @@ UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at =
   delivered = 0, error = N'', error_at = NULL,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
-    WHEN s.win > 1000000 OR s.unclean > 16 THEN 1000000
-    WHEN s.win * POWER(CAST(2 AS BIGINT), s.unclean - 1) > 1000000 THEN 1000000
-    ELSE s.win * POWER(CAST(2 AS BIGINT), s.unclean - 1) END
+    WHEN s.win > 1000000 THEN 1000000 ELSE s.win END
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};

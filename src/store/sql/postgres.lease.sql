@@ -48,8 +48,9 @@ clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After the second unclean end in a row as many messages are suspects as it may have had in
--- flight, and twice as many after each further one.
+-- After the second unclean end in a row, and each further one, as many messages are suspects as the
+-- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
+-- begins at its position again, which may be further back: there their number doubles each time.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects, members, process, state, state_since, destination)
 SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
@@ -60,7 +61,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1, {taken},
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0
-                  ELSE least({in_flight:s} << least({unclean_ends:s} - 1, 16), 1000000) END
+                  ELSE least({in_flight:s} << CASE WHEN s.engine = 'stream-keep' THEN least({unclean_ends:s} - 1, 16) ELSE 0 END,
+                             1000000) END
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
