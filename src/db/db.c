@@ -382,6 +382,11 @@ bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *
 	       db->driver->statement.about_row(err);
 }
 
+bool wh_db_locked_out(wherry_code code, const wherry_error *err)
+{
+	return code == WHERRY_BUSY && strcmp(err->sqlstate, "55P03") == 0;
+}
+
 wherry_code wh_row_check(const wh_row *row, wherry_error *err)
 {
 	bool failed = row->driver->failed && row->driver->failed(row);

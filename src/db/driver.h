@@ -341,6 +341,10 @@ bool wh_row_is_int(const wh_row *row, int column);
 /* Did the statement fail because of one row, so that other rows could be handled? */
 bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err);
 
+/* Did a statement end because another transaction kept a lock for longer than the time-out of
+ * locks? */
+bool wh_db_locked_out(wherry_code code, const wherry_error *err);
+
 /* Return NOMEM if memory for a column ran out.  Call it before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 

@@ -59,8 +59,9 @@ typedef struct wh_key {
 	bool broken; /* A message came back while later ones of the key were in flight. */
 	/* Of a broken key: the later messages leave memory when they come back. */
 	bool leaving;
-	bool refused;   /* Held because of a refusal that did not count as an attempt. */
-	uint32_t round; /* Last round of probes that considered a message of the key. */
+	uint32_t passed; /* UNWRITABLE messages of the key that are passed over. */
+	bool refused;    /* Held because of a refusal that did not count as an attempt. */
+	uint32_t round;  /* Last round of probes that considered a message of the key. */
 	size_t len;
 	char bytes[];
 } wh_key;

@@ -212,6 +212,9 @@ struct wherry_relay {
 	wh_scratch scratch;
 	/* When to write settled messages; WH_NEVER: there are none. */
 	int64_t flush_at_us;
+	int64_t told_locked; /* Message whose locked row was logged last. */
+	/* Until then, look whether others have locked rows before writing to them. */
+	int64_t locks_until_us;
 	int64_t unwritable_at_us; /* When to retry writes that the database refused. */
 	int64_t db_retry_at_us;   /* Ask nothing of the database before this time. */
 	int db_failures;          /* Failed database calls in a row. */
@@ -310,6 +313,9 @@ const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row);
 void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
 /* Write a row's ordering key to r->key_text; empty if it has none, or too long a one. */
 void wh_flaw_key(wherry_relay *r, const wh_open_row *row);
+
+/* A statement waited too long for a lock: see wh_settle_pass_locked(). */
+void wh_settle_locked_out(wherry_relay *r, int64_t now);
 
 /* latency.c: write the destination's own counters to out.  Returns how many: at most
  * WH_NUMBERS_MOST. */

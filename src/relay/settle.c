@@ -25,6 +25,9 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 
 	r->destination.n_failed_probes -= e->failed_probe;
+	if (e->passed && key)
+		key->passed--;
+	e->passed = false;
 	if (r->engine->left)
 		r->engine->left(r, e);
 	if (r->collecting) {
@@ -366,7 +369,7 @@ static int by_id(const void *a, const void *b)
  * neighbours costs a server less than one of scattered rows, and consecutive ids are sent
  * as two numbers.
  */
-static void put_in_order(wherry_relay *r)
+void wh_settle_sort(wherry_relay *r)
 {
 	wh_list *settled = &r->window.settled;
 	int64_t last = INT64_MIN;
@@ -414,7 +417,7 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 {
 	const wh_entry *e;
 
-	put_in_order(r);
+	wh_settle_sort(r);
 	for (e = r->window.settled.head; n--; e = e->next) {
 		if (e->written)
 			continue;
@@ -475,8 +478,8 @@ bool wh_settle_with_read_due(const wherry_relay *r, int64_t now)
 
 	while (e && e->written)
 		e = e->next;
-	return e && now >= r->flush_at_us && r->engine->writes_rows &&
-	       !r->window.n_undelivered &&
+	return e && now >= r->flush_at_us && now >= r->locks_until_us &&
+	       r->engine->writes_rows && !r->window.n_undelivered &&
 	       wh_store_acks(r->store, &r->lease, r->set.on_done);
 }
 
@@ -511,10 +514,12 @@ wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled 
 	return code;
 }
 
-static size_t settled_after(wherry_relay *r, int64_t now)
+static size_t settled_after(wherry_relay *r, wh_entry *tried, int64_t now,
+			    wherry_code *out_code, wherry_error *err)
 {
 	wh_settle_retry_refused(r, now);
-	return written_at_once(r);
+	*out_code = wh_settle_pass_locked(r, tried, now, err);
+	return *out_code == WHERRY_OK ? written_at_once(r) : 0;
 }
 
 static wherry_code flush_failed(wherry_relay *r, int64_t now, wherry_code code,
@@ -542,11 +547,13 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 {
 	wh_settlement s = wh_settle_empty(r);
 	wh_settled settled = {0};
-	size_t n = settled_after(r, now);
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t later_us = 0;
 	wherry_code code;
+	size_t n = settled_after(r, try_next, now, &code, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	if (!n && !try_next) {
 		r->flush_at_us = wh_settle_next(r, now);
 		return WHERRY_OK;

@@ -31,6 +31,20 @@ wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err
 /* At r->unwritable_at_us, settle messages again whose write the database refused. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 
+/*
+ * One row that a foreign transaction has locked does not hold up others
+ * (one_locked_row_holds_up_no_other).  A statement that waited too long for a lock begins a time
+ * in which the relay asks, without waiting, which rows are locked before it writes to them.
+ * Results of locked rows, and of later messages of their keys, wait and are tried again.
+ *
+ * @param tried  A suspect whose attempt is to be recorded; NULL: none.  BUSY: its row is locked.
+ */
+wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
+				  wherry_error *err);
+
+/* Sort settled messages by id, whatever the order of their receipts. */
+void wh_settle_sort(wherry_relay *r);
+
 /* The reason of a message that dies because its attempt cannot be recorded. */
 const char *wh_settle_cannot_try(wherry_relay *r, wh_entry *e, const char *why);
 

@@ -4,9 +4,11 @@
  */
 #include "relay/settle.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { REFUSED_US = 30000000 };
+enum { REFUSED_US = 30000000, LOCKED_US = 1000000, LOOKED_FOR_US = 30000000 };
 
 /* Replace characters in the error that a database may not be able to store. */
 static void plain_reason(wherry_relay *r, wh_entry *e)
@@ -52,8 +54,108 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 {
 	if (!r->window.unwritable.n || now < r->unwritable_at_us)
 		return;
-	while (r->window.unwritable.head)
-		wh_entry_move(r, r->window.unwritable.head, WH_SETTLED);
+	while (r->window.unwritable.head) {
+		wh_entry *e = r->window.unwritable.head;
+
+		if (e->passed && e->key)
+			e->key->passed--;
+		e->passed = false;
+		wh_entry_move(r, e, WH_SETTLED);
+	}
+}
+
+/* ---- rows that others have locked ---- */
+
+void wh_settle_locked_out(wherry_relay *r, int64_t now)
+{
+	r->locks_until_us = wh_later(now, LOOKED_FOR_US);
+}
+
+static wherry_code take_locked(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_relay *r = ctx;
+	wh_entry *e = wh_window_find(&r->window, wh_row_int(row, 0));
+
+	(void)err;
+	if (e)
+		e->locked = true;
+	return WHERRY_OK;
+}
+
+/* Its result waits: its row is locked, or that of an earlier message of its key. */
+static void pass_over(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	if (e->key)
+		e->key->passed++;
+	e->passed = true;
+	wh_entry_move(r, e, WH_UNWRITABLE);
+	r->unwritable_at_us = wh_later(now, LOCKED_US);
+	wh_settle_locked_out(r, now);
+}
+
+/* Log a locked row once, and let the status name it. */
+static void tell(wherry_relay *r, const wh_entry *e, int64_t now)
+{
+	char why[80];
+
+	(void)snprintf(why, sizeof(why),
+		       "another transaction has locked the row of message %" PRId64,
+		       e->msg.id);
+	wh_report_error(r, now, why);
+	if (r->told_locked == e->msg.id)
+		return;
+	r->told_locked = e->msg.id;
+	wh_relay_say(
+		r, WHERRY_LOG_WARN, "row-locked", wh_log_int("id", e->msg.id),
+		wh_log_note("another transaction has locked this row; what became of "
+			    "its message is written when that transaction ends, and "
+			    "others go on"));
+}
+
+wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
+				  wherry_error *err)
+{
+	const wh_entry *first = NULL;
+	wh_param ids;
+	size_t n = 0;
+	wherry_code code;
+
+	if (now >= r->locks_until_us || !r->store->stmt.locked)
+		return WHERRY_OK;
+	wh_settle_sort(r);
+	for (wh_entry *e = r->window.settled.head; e; e = e->next) {
+		e->locked = false;
+		r->scratch.done_ids[n++] = e->msg.id;
+	}
+	if (tried) {
+		tried->locked = false;
+		r->scratch.done_ids[n++] = tried->msg.id;
+	}
+	if (!n)
+		return WHERRY_OK;
+	code = wh_store_ids(r->store, r->scratch.done_ids, n, &ids, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(r->db, r->store->stmt.locked, &ids, 1, take_locked, r,
+				 NULL, err);
+	for (wh_entry *e = r->window.settled.head, *next; code == WHERRY_OK && e;
+	     e = next) {
+		next = e->next;
+		if (e->locked && !first)
+			first = e;
+		if (e->locked || (e->key && e->key->passed))
+			pass_over(r, e, now);
+	}
+	if (code == WHERRY_OK && tried && tried->locked) {
+		tell(r, tried, now);
+		wh_settle_locked_out(r, now);
+		return wh_fail(
+			err, WHERRY_BUSY,
+			"another transaction has locked the row of message %" PRId64,
+			tried->msg.id);
+	}
+	if (first)
+		tell(r, first, now);
+	return code;
 }
 
 wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err)

@@ -64,6 +64,8 @@ typedef struct wh_entry {
 	bool uncounted; /* It was refused, which does not count as an attempt. */
 	/* The message's handler has already acknowledged it in the database. */
 	bool written;
+	/* Others have locked its row; and its key knows so. */
+	bool locked, passed;
 	bool replaced; /* Its row is gone, and the row of another message has its id. */
 	/* Message id of another claimed row with its id, to be given back; NULL: none. */
 	const char *heir;

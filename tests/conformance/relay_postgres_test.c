@@ -524,6 +524,37 @@ static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
 	}
 }
 
+/* An administrator's tool holds a row, before it is delivered: what was delivered is not acknowledged
+ * before what was delivered earlier of its key, but nothing else waits. */
+static void one_locked_row_holds_up_no_other(void **state)
+{
+	static const char *const both[] = {"exclusive", "competing"};
+	relay_fixture *f = *state;
+
+	relay_set(f, "db.busy_timeout", "50ms");
+	relay_set(f, "relay.poll", "100ms");
+	for (int i = 0; i < 2; i++) {
+		int64_t before = 5 * i;
+		PGconn *other;
+
+		relay_set(f, "relay.engine", both[i]);
+		relay_put(f, "aabb");
+		other = postgres_begin("SELECT 1 FROM outbox WHERE id = (SELECT min(id) "
+				       "FROM outbox WHERE status = 0) FOR UPDATE");
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 2);
+		relay_put(f, "c");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 3);
+		postgres_end(other, "COMMIT");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 5);
+		assert_int_equal(relay_delivered(f), before + 5);
+		relay_check_order(f);
+		relay_stop(f, &f->a);
+		wherry_relay_close(f->a.relay);
+		f->a.relay = NULL;
+	}
+}
+
 /* As of a row that the server cannot convert, unless only ids are asked for. */
 static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
 				wherry_error *err)
@@ -554,6 +585,7 @@ static void a_claim_that_fails_because_of_a_row_is_made_carefully_at_once(void *
 static const relay_test own[] = {
 	RELAY_TEST(a_claim_that_fails_because_of_a_row_is_made_carefully_at_once, 0),
 	RELAY_TEST(a_renewal_that_waits_for_a_lock_loses_no_lease, 0),
+	RELAY_TEST(one_locked_row_holds_up_no_other, 0),
 	RELAY_TEST(a_relay_outlives_a_changed_column_type, 0),
 	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
 	RELAY_TEST(a_rolled_back_id_frees_those_behind_it, 0),

@@ -130,6 +130,13 @@ FROM pg_current_snapshot() AS s;
 -- part: done
 UPDATE {table} SET status = 2, processed_at = {now}, claimed_at = NULL
 
+-- name: locked
+-- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+WITH free AS MATERIALIZED (
+  SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) FOR UPDATE SKIP LOCKED)
+SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) AND NOT EXISTS (
+  SELECT 1 FROM free AS f WHERE f.id = t.id);
+
 -- name: done-mark
 -- unused: token
 {done} WHERE id = ANY ({ids}) AND {is_ours} AND {named_in_list};

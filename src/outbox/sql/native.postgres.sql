@@ -602,6 +602,60 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
 FROM taken ORDER BY id;
 
+-- name: claim-around
+-- The same, where foreign transactions have locked rows: a locked row is passed over, and later ones of its
+-- key with it.  It waits for none (one_locked_row_holds_up_no_other).
+WITH free AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c WHERE {between}
+  ORDER BY c.id FOR UPDATE SKIP LOCKED),
+locked AS MATERIALIZED (
+  SELECT c.id, {key:c} AS k FROM {table} AS c
+  WHERE {between} AND c.id NOT IN (SELECT id FROM free)),
+taken AS (
+  UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
+    next_retry_at = {until}
+  WHERE t.status + 0 = 0 AND t.id = ANY (ARRAY(
+    SELECT c.id FROM {table} AS c
+    WHERE {between}
+      AND (:unordered::bigint <> 0 OR {key:c} IS NULL
+           OR encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
+              (SELECT json_array_elements_text(:passed::json)))
+      AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key:c} IS NULL
+           OR {key:c} NOT IN (
+             SELECT {key:b} FROM {table} AS b
+             WHERE b.status = 0 AND b.id <= :after::bigint AND {key:b} IS NOT NULL))
+      AND {free}
+      AND NOT EXISTS (
+        SELECT 1 FROM locked AS l WHERE l.id = c.id
+          OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
+    ORDER BY c.status, c.id LIMIT :limit::bigint))
+  RETURNING t.*)
+SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
+  {texts}
+FROM taken ORDER BY id;
+
+-- name: claim-due-around
+WITH free AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c WHERE c.status = 3 AND {due:c} <= {now}
+  ORDER BY c.id FOR UPDATE SKIP LOCKED),
+locked AS MATERIALIZED (
+  SELECT c.id, {key:c} AS k FROM {table} AS c
+  WHERE c.status = 3 AND {due:c} <= {now} AND c.id NOT IN (SELECT id FROM free)),
+taken AS (
+  UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
+    next_retry_at = {until}
+  WHERE t.status + 0 = 3 AND t.id = ANY (ARRAY(
+    SELECT c.id FROM {table} AS c
+    WHERE c.status = 3 AND {due:c} <= {now} AND {free}
+      AND NOT EXISTS (
+        SELECT 1 FROM locked AS l WHERE l.id = c.id
+          OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
+    ORDER BY {due:c} LIMIT :limit::bigint))
+  RETURNING t.*)
+SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
+  {texts}
+FROM taken ORDER BY id;
+
 -- name: expired
 -- unused: lasts
 -- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
@@ -806,6 +860,13 @@ SELECT greatest(
 -- part: this
 -- The message, and no other that has taken its id.
 (:message_id::text IS NULL OR message_id = :message_id::text)
+
+-- name: locked
+-- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+WITH free AS MATERIALIZED (
+  SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) FOR UPDATE SKIP LOCKED)
+SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) AND NOT EXISTS (
+  SELECT 1 FROM free AS f WHERE f.id = t.id);
 
 -- name: done-mark
 UPDATE {table} SET status = 2, processed_at = {now}

@@ -947,6 +947,13 @@ WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND
 -- part: own
 id = ANY ({ids}) AND lease_token = :token::pg_catalog.text AND {held}
 
+-- name: locked
+-- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+WITH free AS MATERIALIZED (
+  SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) FOR UPDATE SKIP LOCKED)
+SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) AND NOT EXISTS (
+  SELECT 1 FROM free AS f WHERE f.id OPERATOR(pg_catalog.=) t.id);
+
 -- name: done-delete
 -- unused: names width
 DELETE FROM {table} WHERE {own};
