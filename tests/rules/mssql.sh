@@ -62,6 +62,30 @@ check() { # ROOT
 	)
 }
 
+# Statements that no server runs: a block is empty, or a variable has no type anywhere.  A name before " =" may be that of a
+# parameter in EXEC.
+unsound() { # ROOT
+	(
+		cd "$1" || exit
+		find src -path 'src/*/sql/*.mssql.sql' | grep -v /parts/ | LC_ALL=C sort |
+			MSSQL=$source/tests/rules/mssql.pl perl -e '
+	use strict;
+	require $ENV{MSSQL};
+	my $type = qr/N?VARCHAR|(?:VAR)?BINARY|(?:BIG|SMALL|TINY)?INT|BIT|DATETIME\w*|UNIQUEIDENTIFIER|TABLE|\{/;
+	for my $layout (map { chomp; $_ } <STDIN>) {
+		for (statements($layout)) {
+			my ($name, $file, $text) = @$_;
+			my %seen;
+			print "$file: $name: an empty block\n" if $text =~ /\bBEGIN END\b/;
+			for my $v (grep { !$seen{$_}++ } $text =~ /(?<!@)@(\w+)/g) {
+				print "$file: $name: \@$v is not declared\n"
+					if $text =~ /(?<!@)@\Q$v\E\b(?! =)/ && $text !~ /@\Q$v\E (?:AS )?$type/;
+			}
+		}
+	}'
+	)
+}
+
 plant() { # STATEMENT
 	rm -rf "$scratch/src"
 	mkdir -p "$scratch/src/outbox/sql/parts"
@@ -71,6 +95,11 @@ plant() { # STATEMENT
 }
 
 silent 'statements on SQL Server wait for no rows but their own' check "$source"
+silent 'and have no empty block and no variable that is not declared' unsound "$source"
+plant 'IF @@TRANCOUNT = 0 BEGIN END; DECLARE @a INT = 1; SELECT @a;'
+says 'noticed: an empty block' 'an empty block' unsound "$scratch"
+plant 'DECLARE @limit BIGINT = 1; SELECT TOP (@limit - @fresh) 1;'
+says 'noticed: a variable that is not declared' '@fresh is not declared' unsound "$scratch"
 
 # A statement, and what is said of it; -: nothing.
 n=0
