@@ -72,11 +72,11 @@ void wh_advise(const wh_advice *advice, wherry_error *err)
 
 void wh_put_log_url(wh_buf *text, const char *url)
 {
-	char shown[300];
+	char *shown = wh_url_without_secrets(url);
 
-	wh_url_show(url, shown, sizeof(shown));
 	wh_buf_putc(text, ' ');
-	wh_put_word(text, strcmp(url, shown) == 0 ? url : "URL");
+	wh_put_word(text, shown ? shown : "");
+	free(shown);
 }
 
 /* ---- words for a shell ---- */

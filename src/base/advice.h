@@ -38,10 +38,7 @@ void wh_advise(const wh_advice *advice, wherry_error *err);
 /* Append a word for a shell, in quotes if needed. */
 void wh_put_word(wh_buf *text, const char *word);
 
-/*
- * Append a space and the URL of a database, for a log.  If the log may not show the whole
- * URL (it has a password or a server), append "URL" instead.
- */
+/* Append a space and the URL of a database, without passwords, for a log. */
 void wh_put_log_url(wh_buf *text, const char *url);
 
 /* A copy of a URL without its passwords; the caller frees it.  NULL: out of memory. */

@@ -49,6 +49,22 @@ bool wh_error_lacks_right(const wherry_error *err)
 	return false;
 }
 
+bool wh_error_role(const wherry_error *err, char out[WH_ROLE_LEN])
+{
+	const char *at = strstr(err->message, WH_ERROR_ROLE);
+	size_t len;
+
+	if (!at)
+		return false;
+	at += strlen(WH_ERROR_ROLE);
+	len = strcspn(at, ")");
+	if (!len || len >= WH_ROLE_LEN)
+		return false;
+	memcpy(out, at, len);
+	out[len] = 0;
+	return true;
+}
+
 void wh_error_clear(wherry_error *err)
 {
 	if (err)

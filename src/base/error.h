@@ -33,6 +33,14 @@ bool wh_error_of_database(const wherry_error *err);
 /* Does the role lack a right on a table, view or schema that a GRANT gives? */
 bool wh_error_lacks_right(const wherry_error *err);
 
+/* Before the name of the role in a message about a missing right, which ends with ")". */
+#define WH_ERROR_ROLE " (role "
+
+enum { WH_ROLE_LEN = 128 };
+
+/* Write the role that lacks a right.  False: the message does not name it. */
+bool wh_error_role(const wherry_error *err, char out[WH_ROLE_LEN]);
+
 /* Set *err (may be NULL) to success.  Called at the beginning of each public function. */
 void wh_error_clear(wherry_error *err);
 

@@ -363,13 +363,12 @@ static bool refuse_lone_queue(const wh_args *args, const char *standard)
 	wh_buf words = WH_BUF_INIT(64 * 1024);
 
 	wh_buf_puts(&words, "`wherry relay ");
-	wh_put_word(&words, queue ? queue : "URL");
-	wh_buf_puts(&words, " TO` delivers its messages, `wherry relay ");
 	wh_put_word(&words, from ? from : "URL");
 	wh_buf_putc(&words, ' ');
 	wh_put_word(&words, queue ? queue : "URL");
 	(void)wh_usage(args->command,
-		       "a queue can be FROM or TO, and WHERRY_URL is set: %s` fills it",
+		       "a queue can be FROM or TO, and WHERRY_URL is set: %s` fills "
+		       "it; to deliver its messages, write a destination after it",
 		       wh_buf_str(&words));
 	wh_buf_clear(&words);
 	free(from);

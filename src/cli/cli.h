@@ -190,9 +190,9 @@ wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 /* Advice after a failure whose message has none; NULL: no advice. */
 const char *wh_way_out(wherry_code code);
 
-/* Append commands that grant a database role the rights for the running command.  False:
- * there is no such command. */
-bool wh_put_grant(wh_buf *text);
+/* Append commands that grant the rights for the running command to the role that lacks them.
+ * False: there is no such command, for example because only the owner may do it. */
+bool wh_put_grant(wh_buf *text, const wherry_error *err);
 
 /* Advice after a failure, written to `text` if it names a command; NULL: no advice. */
 const char *wh_put_hint(wh_buf *text, const wherry_error *err);
@@ -343,6 +343,10 @@ size_t wh_terminal_width(int fd);
 
 /* The sequence that begins a colour on a terminal.  It is "" if standard output is not a
  * terminal, or NO_COLOR is set. */
+/* The end of advice where a relay is to be started.  A command that can be pasted would need a
+ * destination, and only the operator knows it. */
+#define WH_HOW_TO_RELAY "`wherry help relay` shows how to start one"
+
 typedef enum wh_paint { WH_PLAIN, WH_GOOD, WH_CARE, WH_DANGER } wh_paint;
 const char *wh_painted(wh_paint paint);
 

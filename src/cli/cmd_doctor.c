@@ -239,7 +239,7 @@ static wh_exit run(wh_args *args)
 
 static const wh_option options[] = {
 	{"older-than", "AGE",
-	 "Tell of transactions that are open, and of messages that are ready, for longer "
+	 "Report transactions that are open, and of messages that are ready, for longer "
 	 "than this. (default: 60s)",
 	 NULL, 0},
 	{"verbose", NULL, "Also list the checks that found nothing.", NULL, 0},

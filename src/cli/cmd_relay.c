@@ -145,7 +145,8 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 			(void)fprintf(
 				stderr,
 				"what is left waits behind dead messages of its key: "
-				"`wherry list%s --state dead`, then `wherry retry%s ID`\n",
+				"`wherry list%s --state dead` shows them; remove the cause, "
+				"then `wherry retry%s --all`\n",
 				target, target);
 		return WH_EXIT_PARKED;
 	case WHERRY_TIMEDOUT:

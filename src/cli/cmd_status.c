@@ -220,8 +220,8 @@ static void warn_dead(const facts *f, warnings *out)
 	if (n)
 		warn(out,
 		     "%" PRId64
-		     " message%s dead: look with `wherry list%s --state dead`, "
-		     "then `wherry retry%s ID`",
+		     " message%s dead: `wherry list%s --state dead` shows why; remove "
+		     "the cause, then `wherry retry%s --all`",
 		     n, n == 1 ? " is" : "s are", f->s->target, f->s->target);
 	if (apart)
 		warn(out,
@@ -275,8 +275,7 @@ static void look(const facts *f, warnings *out)
 		     "no relay of the engine stream can go on",
 		     f->stream->slot);
 	else if (f->open && !f->running && f->known)
-		warn(out, "no relay is running: start one with `wherry relay%s TO`",
-		     f->s->target);
+		warn(out, "no relay is running: " WH_HOW_TO_RELAY);
 	else if (late)
 		warn_stalled(f, out);
 	else if (st->count[WHERRY_FAILED])

@@ -118,7 +118,7 @@ char *wh_doctor_sentence(const char *fmt, ...)
 
 /* Add a check for which the role lacks rights.  All of them are one finding, which ends
  * with their names. */
-static void add_denied(wh_doctor *d, const char *check)
+static void add_denied(wh_doctor *d, const char *check, const wherry_error *err)
 {
 	static const char name[] = "permission";
 	wh_buf advice = WH_BUF_INIT(SENTENCE_MAX);
@@ -137,8 +137,8 @@ static void add_denied(wh_doctor *d, const char *check)
 		return;
 	}
 	wh_buf_putc(&advice, '`');
-	(void)wh_put_grant(&advice);
-	wh_buf_puts(&advice, "` as the owner, or give the URL of the relay");
+	(void)wh_put_grant(&advice, err);
+	wh_buf_puts(&advice, "`, as the owner; or give doctor the URL of the relay");
 	wh_doctor_add(d, name, WH_WARN,
 		      wh_doctor_sentence("this role may not read what these checks need: "
 					 "%s",
@@ -150,7 +150,7 @@ static void add_denied(wh_doctor *d, const char *check)
 void wh_doctor_could_not(wh_doctor *d, const char *check, const wherry_error *err)
 {
 	if (wh_error_lacks_right(err))
-		add_denied(d, check);
+		add_denied(d, check, err);
 	else
 		wh_doctor_add(d, check, WH_WARN, strdup(err->message),
 			      strdup("this could not be checked: repair that first"));

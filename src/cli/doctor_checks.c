@@ -19,7 +19,8 @@ const wh_check wh_checks[] = {
 		.name = "paused",
 		.flags = NATIVE,
 		.none = "the outbox is not paused",
-		.trouble = "the outbox is paused since ~1, at $2: nothing is delivered",
+		.trouble =
+			"the outbox has been paused for ~1, since $2: nothing is delivered",
 		.advice = "`wherry resume$u`",
 	},
 	{
@@ -28,8 +29,8 @@ const wh_check wh_checks[] = {
 		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
 		.trouble = "no relay is running, and no message is ready; $1",
 		.worse = "no relay is running while messages are ready; $1",
-		.advice = "`wherry relay$u TO`; if one does run, is it on another "
-			  "database, schema or table?",
+		.advice = WH_HOW_TO_RELAY "; if one does run, is it on another "
+					  "database, schema or table?",
 	},
 	{
 		.name = "lease",
@@ -80,8 +81,8 @@ const wh_check wh_checks[] = {
 		.none = "no claim has expired",
 		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
 			   "gone, since ~2",
-		.advice = "the next relay takes them up: `wherry relay$u TO`, with the "
-			  "engine that claimed them",
+		.advice = "the next relay with the engine that claimed them takes them "
+			  "up; " WH_HOW_TO_RELAY,
 	},
 	{
 		.name = "locks",
@@ -132,8 +133,8 @@ const wh_check wh_checks[] = {
 		.worse =
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
-		.advice = "`wherry init$u --partitions` makes the index; "
-			  "`wherry relay$u TO` helps the relays that are there",
+		.advice = "`wherry init$u --partitions` makes the index; one relay more "
+			  "helps those that are there: " WH_HOW_TO_RELAY,
 	},
 	{
 		.name = "tables",
@@ -472,7 +473,8 @@ const wh_check wh_checks[] = {
 			"nobody reads the replication slot $1$2: it is $5 behind, keeps "
 			"$3 of WAL, and $4",
 		.advice =
-			"`wherry relay$u TO --engine stream`; or, if no relay of this "
+			"start a relay with --engine stream: " WH_HOW_TO_RELAY
+			"; or, if no relay of this "
 			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",
 	},
 	{

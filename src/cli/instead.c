@@ -11,10 +11,12 @@
  * command. */
 typedef struct instead {
 	const char *command;
-	const char *queue;             /* Command for queues. */
-	const char *why;               /* Why there is no other command. */
-	bool early;                    /* Say so before an option is found missing. */
-	const char *delayed, *options; /* Command for delayed queues, and its options. */
+	const char *queue;   /* Command for queues. */
+	const char *why;     /* Why there is no other command. */
+	bool early;          /* Say so before an option is found missing. */
+	const char *delayed; /* Command for delayed queues. */
+	/* Its option for the message that the second operand names; NULL: it has none. */
+	const char *option;
 	/* The command for delayed queues is for all queues of a table. */
 	bool table;
 } instead;
@@ -22,19 +24,19 @@ typedef struct instead {
 static const instead *instead_of(const char *command)
 {
 	static const instead rows[] = {
-		{"purge", "purge", NULL, true, "dead", " --purge ID", false},
-		{"enqueue", "send", NULL, true, "offer", " --key KEY --body TEXT", false},
-		{"init", "create", NULL, true, "create", "", true},
-		{"drop", "drop", NULL, true, "drop-table", "", true},
+		{"purge", "purge", NULL, true, "dead", NULL, false},
+		{"enqueue", "send", NULL, true, "offer", "key", false},
+		{"init", "create", NULL, true, "create", NULL, true},
+		{"drop", "drop", NULL, true, "drop-table", NULL, true},
 		{"replay", NULL,
 		 "delivered messages of a queue are deleted and cannot be replayed", true,
 		 NULL, NULL, false},
-		{"list", NULL, NULL, false, "list", "", false},
-		{"show", NULL, NULL, false, "read", " --key KEY", false},
-		{"retry", NULL, NULL, false, "dead", " --retry ID", false},
-		{"discard", NULL, NULL, false, "drop", " --key KEY", false},
-		{"outboxes", NULL, NULL, true, "count", "", false},
-		{"", NULL, NULL, false, "count", "", false},
+		{"list", NULL, NULL, false, "list", NULL, false},
+		{"show", NULL, NULL, false, "read", "key", false},
+		{"retry", NULL, NULL, false, "dead", "retry", false},
+		{"discard", NULL, NULL, false, "drop", "key", false},
+		{"outboxes", NULL, NULL, true, "count", NULL, false},
+		{"", NULL, NULL, false, "count", NULL, false},
 	};
 	const instead *row = rows;
 
@@ -60,6 +62,30 @@ bool wh_is_for_outboxes(const wh_args *args)
 	       (wh_url_is_of(url, "delayed") && *other->command);
 }
 
+/* Print the command for delayed queues that does the same.  If its option has no value yet,
+ * print the command that explains the option. */
+static wh_exit print_delayed(const wh_args *args, const instead *other, const char *words)
+{
+	const char *message =
+		other->option && args->n_operands > 1 ? args->operands[1] : NULL;
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wh_exit status;
+
+	if (other->option && !message) {
+		wh_buf_printf(&text, "help delayed %s", other->delayed);
+	} else {
+		wh_buf_printf(&text, "delayed %s%s", other->delayed, words);
+		if (message) {
+			wh_buf_printf(&text, " --%s ", other->option);
+			wh_put_word(&text, message);
+		}
+	}
+	status = wh_usage(args->command, "the URL names a delayed queue: use `wherry %s`",
+			  wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return status;
+}
+
 static wh_exit refuse_delayed(const wh_args *args, const instead *other)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -69,10 +95,7 @@ static wh_exit refuse_delayed(const wh_args *args, const instead *other)
 	if (wh_delayed_words(args->operands[0], other->table, &words, &err) != WHERRY_OK)
 		return wh_usage(args->command, "%s", err.message);
 	if (other->delayed)
-		status = wh_usage(
-			args->command,
-			"the URL names a delayed queue: use `wherry delayed %s%s%s`",
-			other->delayed, words, other->options);
+		status = print_delayed(args, other, words);
 	else
 		status = wh_usage(args->command,
 				  "%s; `wherry delayed count%s` shows what is in it",

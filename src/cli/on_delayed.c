@@ -70,8 +70,9 @@ static void look(glance *g)
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
-		       "look with `wherry delayed dead%s`, then add `--retry ID`",
-		       g->session->words);
+		       "`wherry delayed dead%s` shows why; remove the cause, then "
+		       "`wherry delayed dead%s --retry all`",
+		       g->session->words, g->session->words);
 	wh_warn_of(&g->warned,
 		   &(wh_facts){.what = "delayed queue",
 			       .target = g->session->target,

@@ -27,9 +27,7 @@ static void check_backlog(wh_doctor *d)
 						 "too slow",
 						 st.due, st.due == 1 ? " is" : "s are",
 						 wh_span_text(st.oldest_due_us, span)),
-			      wh_doctor_sentence("start a consumer, or a relay: "
-						 "`wherry relay%s TO`",
-						 d->delayed->target));
+			      strdup("start a consumer, or a relay: " WH_HOW_TO_RELAY));
 	else
 		wh_doctor_add(d, "backlog", WH_WELL,
 			      strdup("no message has been due for long"), strdup(""));

@@ -54,9 +54,7 @@ static void check_backlog(wh_doctor *d)
 				      "no worker or relay receives, or they are too slow",
 				      st.ready, st.ready == 1 ? " is" : "s are",
 				      wh_span_text(st.oldest_ready_us, span)),
-			      wh_doctor_sentence(
-				      "start a worker, or a relay: `wherry relay%s TO`",
-				      d->on->target));
+			      strdup("start a worker, or a relay: " WH_HOW_TO_RELAY));
 	else
 		wh_doctor_add(d, "backlog", WH_WELL,
 			      strdup("no message has been ready for long"), strdup(""));

@@ -26,7 +26,8 @@ static void look(glance *g)
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
-		       "look with `wherry list%s --state dead`, then `wherry retry%s ID`",
+		       "`wherry list%s --state dead` shows why; remove the cause, then "
+		       "`wherry retry%s --all`",
 		       target, target);
 	wh_warn_of(&g->warned,
 		   &(wh_facts){.what = "queue",
@@ -182,10 +183,8 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 	else if (msg->state == WHERRY_FAILED)
 		put_waiting(why, msg, now_us);
 	else
-		wh_buf_printf(why,
-			      "it is ready: the next that receives takes it, a worker or "
-			      "a relay: `wherry relay%s TO`",
-			      s->target);
+		wh_buf_puts(why, "it is ready: the next that receives takes it, a worker "
+				 "or a relay; " WH_HOW_TO_RELAY);
 }
 
 /* ---- show ---- */

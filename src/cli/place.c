@@ -26,7 +26,7 @@ static const struct making {
 	const char *written; /* Name of this option in the maker. */
 	const char *unnamed; /* Words of the maker if no name was given. */
 } makings[] = {
-	{"queue ", "wherry queue create", NULL, NULL, " NAME"},
+	{"queue ", "wherry queue create", NULL, NULL, " jobs"},
 	{"inbox ", "wherry inbox create", NULL, NULL, ""},
 	{"delayed ", "wherry delayed create", "table", "table", ""},
 	{"cron ", "wherry cron create", "cron", "cron", ""},

@@ -33,8 +33,8 @@ static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *e
 static void tell(const wh_args *args, const wh_place *at)
 {
 	(void)args;
-	(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", at->name,
-		     at->target);
+	(void)printf("queue '%s' is ready: `wherry queue send%s '{}'` sends a message\n",
+		     at->name, at->target);
 }
 
 static wh_exit run_create(wh_args *args)

@@ -172,7 +172,8 @@ static wh_exit run_list(wh_args *args)
 		wh_table_end(&table);
 	if (status == WH_EXIT_DONE && !list.n && !json)
 		(void)fprintf(stderr,
-			      "no queues: `wherry queue create%s NAME` makes one\n",
+			      "no queues: `wherry queue create%s jobs` makes one, called "
+			      "jobs\n",
 			      at.target);
 	wh_queue_names_clear(&list);
 	wh_place_close(&at);

@@ -187,9 +187,9 @@ void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
 		(void)snprintf(
 			next_warning(out), WH_WARNING_MAX,
 			"the oldest message has been %s for %s: %s, or they are too "
-			"slow: start a relay with `wherry relay%s TO`",
-			facts->state, wh_span_text(facts->oldest_us, span), facts->nobody,
-			facts->target);
+			"slow; " WH_HOW_TO_RELAY,
+			facts->state, wh_span_text(facts->oldest_us, span),
+			facts->nobody);
 	if (facts->dead)
 		(void)snprintf(next_warning(out), WH_WARNING_MAX,
 			       "%" PRId64 " message%s dead: %s", facts->dead,

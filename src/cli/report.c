@@ -85,6 +85,49 @@ void wh_put_repair(wh_buf *text, const char *repair)
 
 /* ---- a role without rights ---- */
 
+/* Does the running command make or drop tables?  Only their owner may; --grant does not help. */
+static bool is_for_owner(void)
+{
+	static const char *const commands[] = {
+		"init",           "drop",        "queue create", "queue drop",
+		"delayed create", "cron create", "inbox create", "delayed drop-table",
+		"cron drop",      "inbox drop"};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		if (strcmp(running, commands[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Append words without the role as the user of their URL: the owner runs the command. */
+static void put_words_without(wh_buf *text, const char *words, const char *role)
+{
+	char user[160];
+	const char *at;
+
+	(void)snprintf(user, sizeof(user), "://%s@", role);
+	at = strstr(words, user);
+	if (at) {
+		wh_buf_put(text, words, (size_t)(at - words));
+		wh_buf_puts(text, "://");
+		words = at + strlen(user);
+	}
+	wh_buf_puts(text, words);
+}
+
+static void put_maker(wh_buf *text, const char *command, const char *words,
+		      const char *role, const char *kind)
+{
+	wh_buf grant = WH_BUF_INIT(1000);
+
+	wh_buf_puts(text, command);
+	put_words_without(text, words, role);
+	wh_buf_puts(text, " --grant ");
+	wh_buf_printf(&grant, "%s=%s", role, kind);
+	wh_put_word(text, wh_buf_str(&grant));
+	wh_buf_clear(&grant);
+}
+
 /* The kind of role that may run the command, on an outbox or another table. */
 static const char *kind_of_role(bool of_outbox)
 {
@@ -106,23 +149,30 @@ static const char *kind_of_role(bool of_outbox)
 	return "operator";
 }
 
-bool wh_put_grant(wh_buf *text)
+bool wh_put_grant(wh_buf *text, const wherry_error *err)
 {
 	const size_t begin = text->len;
+	char role[WH_ROLE_LEN];
 
+	if (is_for_owner() || !wh_error_lacks_right(err))
+		return false;
+	if (!wh_error_role(err, role)) {
+		wh_buf_puts(text, "wherry help init");
+		return true;
+	}
 	if (!advice.n)
-		wh_buf_printf(text, "wherry init%s --grant ROLE=%s", advice.words,
-			      kind_of_role(true));
-	for (size_t i = 0; i < advice.n; i++)
-		wh_buf_printf(text, "%s%s%s --grant ROLE=%s",
-			      text->len > begin ? " && " : "", advice.makers[i].command,
-			      advice.makers[i].words, kind_of_role(false));
+		put_maker(text, "wherry init", advice.words, role, kind_of_role(true));
+	for (size_t i = 0; i < advice.n; i++) {
+		wh_buf_puts(text, text->len > begin ? " && " : "");
+		put_maker(text, advice.makers[i].command, advice.makers[i].words, role,
+			  kind_of_role(false));
+	}
 	return text->len > begin;
 }
 
 const char *wh_put_hint(wh_buf *text, const wherry_error *err)
 {
-	if (!wh_error_lacks_right(err) || !wh_put_grant(text))
+	if (!wh_put_grant(text, err))
 		return wh_way_out(err->code);
 	wh_buf_puts(text, ", as the owner");
 	return wh_buf_str(text);

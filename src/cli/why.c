@@ -29,8 +29,7 @@ static void put_relay(wh_buf *why, const wh_why *s)
 		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
-		wh_buf_printf(why, "no relay is running: `wherry relay%s TO`",
-			      s->session->target);
+		wh_buf_puts(why, "no relay is running: " WH_HOW_TO_RELAY);
 	else if (wh_is_refused(st))
 		put_refusal(why, st);
 	else
@@ -111,9 +110,9 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(
 			why,
 			"it was claimed %s ago, by a relay that is gone: its claim expired "
-			"%s ago, and the next that competes takes it up: "
-			"`wherry relay%s TO --engine competing`",
-			span, wh_span_text(-left_us, left), s->session->target);
+			"%s ago, and the next relay with --engine competing takes it "
+			"up; " WH_HOW_TO_RELAY,
+			span, wh_span_text(-left_us, left));
 	else if (row->next_retry_at_us)
 		wh_buf_printf(
 			why,

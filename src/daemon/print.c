@@ -250,8 +250,8 @@ void wh_plan_sample(wh_buf *out)
 	wh_buf_puts(
 		out,
 		"\n"
-		"# Messages at certain times.  `wherry cron create URL` makes the table that\n"
-		"# remembers which were written.\n"
+		"# Messages at certain times.  `wherry cron create` with the URL makes the\n"
+		"# table that remembers which were written.\n"
 		"# cron:\n"
 		"#   - name: nightly\n"
 		"#     # A URL, or the name of a relay, which stands for its database.\n"

@@ -51,7 +51,7 @@ static wherry_code check_table(const wherry_publisher_driver *driver, wherry_err
 	if (!scheme_is_fine(driver->scheme))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"'%.40s' cannot be the scheme of a URL: take letters from a "
+			"'%.40s' cannot be the scheme of a URL: write only a "
 			"to z, digits, '+', '-' and '.'",
 			driver->scheme ? driver->scheme : "");
 	missing = !driver->open      ? "open"

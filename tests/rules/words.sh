@@ -62,7 +62,7 @@ strings() { # ROOT
 	cd "$1" || return
 	while IFS= read -r file; do
 		mkdir -p "$folder/$(dirname "$file")"
-		without_comments strings "$file" >"$folder/$file"
+		without_comments "$file" >"$folder/$file"
 	done < <(find src -name '*.c')
 	cd "$folder" && each strings '*.c'
 }

@@ -57,8 +57,8 @@ WHERRY_URL=sqlite:shop.db w queue send jobs '{}'
 expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create jobs\`"
 "$wherry" init sqlite:shop.db >/dev/null 2>&1
 w queue publish sqlite:shop.db orders '{}'
-expect "the name of a queue is left open where none was given" 1 \
-	"err:run \`wherry queue create sqlite:shop.db NAME\`"
+expect "a queue gets an example's name where none was given" 1 \
+	"err:run \`wherry queue create sqlite:shop.db jobs\`"
 
 # ---- a command or a URL for something else ----
 
@@ -70,12 +70,15 @@ instead() { # COMMAND ARGUMENTS... ADVICE: of a delayed queue
 	expect "${words[0]} names the command for delayed queues" 2 "err:use \`wherry delayed ${!#}\`"
 }
 instead list 'list sqlite:shop.db --queue mail'
-instead show k 'read sqlite:shop.db --queue mail --key KEY'
-instead retry --all 'dead sqlite:shop.db --queue mail --retry ID'
-instead discard k 'drop sqlite:shop.db --queue mail --key KEY'
-instead purge 'dead sqlite:shop.db --queue mail --purge ID'
+instead show k 'read sqlite:shop.db --queue mail --key k'
+instead retry 7 'dead sqlite:shop.db --queue mail --retry 7'
+instead discard k 'drop sqlite:shop.db --queue mail --key k'
+instead purge 'dead sqlite:shop.db --queue mail'
 instead init 'create sqlite:shop.db'
-instead enqueue 'offer sqlite:shop.db --queue mail --key KEY --body TEXT'
+w enqueue "$mail"
+expect "enqueue names the command that explains the other" 2 "err:use \`wherry help delayed offer\`"
+w retry "$mail" --all
+expect "so does retry without a message" 2 "err:use \`wherry help delayed dead\`"
 instead drop 'drop-table sqlite:shop.db'
 instead outboxes 'count sqlite:shop.db --queue mail'
 
@@ -106,7 +109,7 @@ expect "so do those for delayed queues" 2 \
 "$wherry" init sqlite:other.db >/dev/null 2>&1
 w queue list sqlite:other.db
 expect "a list without queues says how to make one" 0 \
-	"err:no queues: \`wherry queue create sqlite:other.db NAME\` makes one" "is:"
+	"err:no queues: \`wherry queue create sqlite:other.db jobs\` makes one" "is:"
 w queue create sqlite:other.db jobs
 w queue length sqlite:other.db jbos
 expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
@@ -126,6 +129,64 @@ w cron uninstall "sqlite:shop.db" report '@daily' --queue mail
 expect "a schedule that was never installed is not found" 1 "is:" "no:operator" \
 	"err:nothing is uninstalled: the queue 'mail' has no schedule '@daily' under the prefix 'report'; write all" \
 	"err:try: wherry cron list sqlite:shop.db"
+
+# ---- every command in what the commands print ----
+
+# pasted SENTENCE WANTED COMMAND...: run each command that it prints, which is WANTED commands at least.
+pasted() {
+	local sentence=$1 wanted=$2 number=0 command
+	shift 2
+	w "$@"
+	while IFS= read -r command; do
+		number=$((number + 1))
+		echo "# $command"
+		bash -c "$command" >/dev/null 2>"$tmp/.advised" </dev/null || {
+			err="$command: $(cat "$tmp/.advised")"
+			number=-1000
+		}
+	done < <(printf '%s\n%s\n' "$out" "$err" | grep -oE '`wherry [^`]*`' | tr -d '`' | sort -u)
+	[ "$number" -ge "$wanted" ]
+	result $? "$sentence" "$number commands, not $wanted, or one failed"
+}
+
+# Messages that wait, that are dead, and that nobody relays.
+troubled() {
+	rm -f ./*.db
+	"$wherry" init sqlite:shop.db >/dev/null 2>&1
+	"$wherry" queue create sqlite:shop.db jobs >/dev/null
+	"$wherry" delayed create sqlite:shop.db >/dev/null
+	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+	"$wherry" queue send sqlite:shop.db jobs '{}' >/dev/null
+	"$wherry" delayed offer sqlite:shop.db --queue mail --key k --body x >/dev/null
+	sql shop.db "UPDATE outbox SET status = 4, attempts = 3, last_error = 'no' WHERE id = 1"
+}
+jobs='queue+sqlite:shop.db?queue=jobs'
+troubled
+pasted "status of an outbox without a relay, with a dead message" 3 status sqlite:shop.db
+troubled
+pasted "doctor of it" 1 doctor sqlite:shop.db
+pasted "show a dead message" 1 show sqlite:shop.db 1
+pasted "show one that waits" 1 show sqlite:shop.db 2
+pasted "why a message waits in a queue" 1 show "$jobs" 1
+"$wherry" pause sqlite:shop.db >/dev/null 2>&1
+pasted "status of a paused outbox" 1 status sqlite:shop.db
+"$wherry" pause "$jobs" >/dev/null 2>&1
+pasted "status of a paused queue" 1 status "$jobs"
+"$wherry" pause "$mail" >/dev/null 2>&1
+pasted "doctor of a paused delayed queue" 1 doctor "$mail"
+pasted "a queue is ready" 1 queue create sqlite:shop.db more
+pasted "a message is leased" 1 queue receive sqlite:shop.db jobs --lease 1h
+pasted "a delayed message is leased" 1 delayed poll sqlite:shop.db --queue mail --lease 1h
+"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+pasted "there are more" 1 list sqlite:shop.db --limit 1
+pasted "messages died" 1 relay sqlite:shop.db exec:false --until-empty --set retry.attempts=1
+"$wherry" init sqlite:shop.db --table none >/dev/null 2>&1
+rm -f ./*.db
+sql nothing.db "CREATE TABLE t (x)"
+pasted "there are no outboxes" 1 outboxes sqlite:nothing.db
+pasted "there are no queues" 1 queue list sqlite:nothing.db
+"$wherry" queue create sqlite:other.db jobs >/dev/null 2>&1
 
 # A terminal on standard input: Ctrl-D ends the body.
 out=$(printf 'hello\n\004' | timeout 20 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \

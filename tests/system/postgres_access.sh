@@ -46,37 +46,53 @@ put() { # ROLE
 }
 
 w status "$(as nobody)"
-expect "a missing right is said with the table and the GRANT" 1 \
-	"err:permission denied for table wherry_schema" "err:GRANT" "err:TO nobody" \
-	"err:try: wherry init " "err: --grant ROLE=operator, as the owner"
-sql "GRANT SELECT ON wherry_schema TO nobody"
+expect "a missing right is said with the table and the role" 1 \
+	"err:permission denied for table wherry_schema (role nobody)" "no:GRANT" \
+	"err:try: wherry init " "err: --grant nobody=operator, as the owner" "no:nobody@"
+# The command of the last message, run as the owner of the tables.
+follow() { # SENTENCE COMMAND...
+	local sentence=$1 command
+	shift
+	command=$(sed -n 's/^  try: \(wherry .*\), as the owner$/\1/p' <<<"$err")
+	echo "# $command"
+	PGUSER=wherry bash -c "${command:-false}" >/dev/null 2>"$tmp/.advised" || {
+		err="$command: $(cat "$tmp/.advised")"
+		status=1
+		expect "$sentence" 0
+		return
+	}
+	w "$@"
+	expect "$sentence" 0 "no:GRANT"
+}
+PATH=$build_dir:$PATH follow "what it advises gives the right" status "$(as nobody)"
+sql "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM nobody; GRANT SELECT ON wherry_schema TO nobody"
 w_in '{}' enqueue "$(as nobody)" --topic t
 expect "whatever the table is" 1 \
-	"err:GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody" \
-	"err:try: wherry init " "err: --grant ROLE=enqueuer, as the owner"
+	"err:\`GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody\`" \
+	"err:try: wherry init " "err: --grant nobody=enqueuer, as the owner"
 sql "GRANT SELECT ON outbox TO nobody"
 w relay "$(as nobody)" stdout: --until-empty
-expect "a relay that may not write ends with that sentence" 1 "err:GRANT" "err:TO nobody"
+expect "a relay that may not write ends with that sentence" 1 "err:(role nobody)"
 w purge "$(as nobody)" --older-than 0s
-expect "so does a purge" 1 "err:GRANT"
+expect "so does a purge" 1 "err:(role nobody)"
 w doctor "$(as nobody)"
 expect "the doctor says once which checks it could not make" 1 \
 	"out:this role may not read what these checks need: paused, relay, " \
-	"out: --grant ROLE=operator\` as the owner, or give the URL of the relay" "no:permission denied" \
+	"out: --grant nobody=operator\`, as the owner; or give doctor the URL of the relay" "no:permission denied" \
 	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
 w queue create "$url" rights
 w queue receive "$(as nobody)" rights
 expect "the way out names the kind of role that a command needs" 1 "err:try: wherry queue create " \
-	"err: rights --grant ROLE=receiver, as the owner"
+	"err: rights --grant nobody=receiver, as the owner"
 w queue send "$(as nobody)" rights 1
-expect "which is another one for a sender" 1 "err: rights --grant ROLE=sender, as the owner"
+expect "which is another one for a sender" 1 "err: rights --grant nobody=sender, as the owner"
 w init "$(as nobody)" --table new
 expect "and init, which the owner of its tables runs" 1 "err:as wherry if"
 sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"
 w init "$(as nobody)" --table fresh.new
 expect "and which needs the schema" 1 "err:permission denied for schema fresh" \
-	"err:CREATE ON SCHEMA fresh TO nobody"
+	"err:CREATE ON SCHEMA fresh TO nobody\`" "no:--grant"
 
 may() { # ROLE=KIND...
 	local grants=()

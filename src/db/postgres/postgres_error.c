@@ -89,10 +89,28 @@ static wherry_code tell(const postgres_db *s, wherry_code code, const char *stat
 	return code;
 }
 
-/* Extend the message "permission denied for table outbox" by the role and the right that
- * it needs. */
-static wherry_code denied(const postgres_db *s, const PGresult *res, const char *state,
-			  const char *text, wherry_error *err)
+/* Append a name, in double quotes unless it is an ordinary one. */
+static void put_name(wh_buf *text, const char *name)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+	if (*name && strspn(name, plain) == strlen(name)) {
+		wh_buf_puts(text, name);
+		return;
+	}
+	wh_buf_putc(text, '"');
+	for (; *name; name++) {
+		wh_buf_putc(text, *name);
+		if (*name == '"')
+			wh_buf_putc(text, '"');
+	}
+	wh_buf_putc(text, '"');
+}
+
+/* Append who may give the right on a thing such as "table orders".  The tables whose names
+ * begin with wherry_ are written by several statements of a kind of role, so that --grant is
+ * the way to them. */
+static void put_way(wh_buf *text, const char *what, const char *role)
 {
 	static const char *const kinds[][2] = {
 		{"table ", "SELECT, INSERT, UPDATE, DELETE ON"},
@@ -100,35 +118,60 @@ static wherry_code denied(const postgres_db *s, const PGresult *res, const char 
 		{"schema ", "USAGE, CREATE ON SCHEMA"},
 		{"database ", "CONNECT ON DATABASE"},
 	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const size_t len = strlen(kinds[i][0]);
+
+		if (strncmp(what, kinds[i][0], len) != 0)
+			continue;
+		if (i < 2 && strncmp(what + len, "wherry_", 7) == 0)
+			break;
+		wh_buf_printf(text,
+			      ": its owner can grant one or more of these rights: `GRANT "
+			      "%s ",
+			      kinds[i][1]);
+		put_name(text, what + len);
+		wh_buf_puts(text, " TO ");
+		put_name(text, role);
+		wh_buf_putc(text, '`');
+		return;
+	}
+	wh_buf_puts(text, ": its owner can grant what this role needs, with --grant: see "
+			  "`wherry help init`");
+}
+
+/* Extend the message "permission denied for table outbox" by the role and the right that
+ * it needs. */
+static wherry_code denied(const postgres_db *s, const PGresult *res, const char *state,
+			  const char *text, wherry_error *err)
+{
 	static const char start[] = "permission denied for ";
-	const char *what =
-		strncmp(text, start, strlen(start)) == 0 ? text + strlen(start) : "";
 	const char *function =
 		res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
-	char hint[200] = ": ask its owner for the right, with GRANT";
+	const char *role = PQuser(s->conn);
+	wh_buf hint = WH_BUF_INIT(1000);
+	wherry_code code;
 
-	/* From row_security = off.  The message is in the server's language. */
 	if (function && strcmp(function, "check_enable_rls") == 0) {
-		(void)snprintf(
-			hint, sizeof(hint),
-			": Wherry needs all rows; as a superuser, ALTER ROLE %.30s BYPASSRLS, or as "
-			"the owner, ALTER TABLE ... DISABLE ROW LEVEL SECURITY",
-			PQuser(s->conn));
-		return tell(s, WHERRY_DENIED, state, text, hint, err);
+		/* From row_security = off.  The message is in the server's language. */
+		wh_buf_printf(
+			&hint,
+			": Wherry needs all rows; as a superuser, ALTER ROLE %s "
+			"BYPASSRLS, or as the owner, ALTER TABLE ... DISABLE ROW LEVEL "
+			"SECURITY",
+			role);
+	} else if (strncmp(text, "must be owner", strlen("must be owner")) == 0) {
+		wh_buf_printf(&hint, ": only the owner may do this, not %s", role);
+	} else {
+		wh_buf_printf(&hint, WH_ERROR_ROLE "%s)", role);
+		if (strncmp(text, start, strlen(start)) == 0)
+			put_way(&hint, text + strlen(start), role);
+		else
+			wh_buf_puts(&hint, ": ask the owner for the right");
 	}
-	if (strncmp(text, "must be owner", strlen("must be owner")) == 0)
-		(void)snprintf(hint, sizeof(hint),
-			       ": only the owner may do this, not %.30s",
-			       PQuser(s->conn));
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strncmp(what, kinds[i][0], strlen(kinds[i][0])) == 0)
-			(void)snprintf(hint, sizeof(hint),
-				       ": its owner can grant one or more of these "
-				       "rights: GRANT %s %.40s TO %.30s",
-				       kinds[i][1], what + strlen(kinds[i][0]),
-				       PQuser(s->conn));
-	return tell(s, WHERRY_DENIED, state, text, hint, err);
+	code = tell(s, WHERRY_DENIED, state, text, wh_buf_str(&hint), err);
+	wh_buf_clear(&hint);
+	return code;
 }
 
 /* Compares the function's name, since the message is in the server's language. */

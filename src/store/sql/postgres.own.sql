@@ -209,8 +209,8 @@ DO $do$ BEGIN
   EXECUTE replace(replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init URL --table '
-    WHEN 'delayed' THEN 'wherry delayed create URL --table ' ELSE concat('wherry ', model, ' create URL ') END;
+  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init --table '
+    WHEN 'delayed' THEN 'wherry delayed create --table ' ELSE concat('wherry ', model, ' create ') END;
   call CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry_enqueue(..., outbox => '
     WHEN 'delayed' THEN 'wherry_offer(..., box => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
     ELSE 'wherry_send(' END;
@@ -235,10 +235,12 @@ BEGIN
                                 concat(quote_ident(n.nspname), '.', quote_ident(c.relname)));
   IF hint IS NULL AND name ~ '^[A-Za-z0-9_]+[.][A-Za-z0-9_]+$' AND length(split_part(name, '.', 1)) <= 63
       AND length(split_part(name, '.', 2)) <= 48 THEN
-    hint := concat('Create it: `', command, name, '`. Then call ', quote_ident(split_part(name, '.', 1)), '.', call,
+    hint := concat('Create it, with WHERRY_URL set to this database: `', command, name, '`. Then call ', quote_ident(split_part(name, '.', 1)), '.', call,
                    quote_literal(split_part(name, '.', 2)), rest, '.');
   ELSIF hint IS NULL AND (octet_length(name) > 48 OR name ~ '[[:cntrl:]]' OR position(chr(92) IN name) > 0) THEN
     hint := 'No table of Wherry has such a name: it is longer than 48 bytes, or has a control character or a backslash.';
+  ELSIF coalesce(name, '') = '' THEN
+    hint := 'Write its name.';
   ELSIF hint IS NULL THEN
     IF name ~ '[."]' THEN
       word := concat('"', replace(name, '"', '""'), '"');
@@ -246,7 +248,7 @@ BEGIN
     IF word !~ '^[A-Za-z0-9_]+$' THEN
       word := concat('''', replace(word, '''', concat('''', chr(92), '''''')), '''');
     END IF;
-    hint := concat('Create it: `', command, coalesce(nullif(word, ''), 'NAME'), '`.',
+    hint := concat('Create it, with WHERRY_URL set to this database: `', command, word, '`.',
       CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
   END IF;
   RAISE 'there is no % %', CASE model WHEN 'delayed' THEN 'table of delayed queues' ELSE model END,
