@@ -15,7 +15,8 @@ static const unit times[] = {
 };
 
 static const unit sizes[] = {
-	{"B", 1}, {"KB", 1024}, {"MB", 1048576}, {"GB", 1073741824}, {NULL, 0},
+	{"B", 1},      {"KB", 1024},     {"MB", 1048576},     {"GB", 1073741824},
+	{"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0},
 };
 
 static bool is_digit(char c)

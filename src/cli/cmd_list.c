@@ -163,7 +163,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 	    !wh_arg_duration(args, "older-than", &out->older_us) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &out->after_id) ||
 	    !wh_arg_count(args, "before", 1, INT64_MAX, &out->before_id) ||
-	    !wh_arg_count(args, "limit", 1, INT64_MAX / 16, &l->limit))
+	    !wh_arg_count(args, "limit", 1, 1000000000, &l->limit))
 		return false;
 	if (wh_arg(args, "after") && wh_arg(args, "before")) {
 		(void)wh_usage(args->command,

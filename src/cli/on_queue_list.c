@@ -209,7 +209,7 @@ wh_exit wh_on_queue_list(const wh_args *args)
 	    !wh_arg_duration(args, "since", &l.since_us) ||
 	    !wh_arg_duration(args, "older-than", &l.older_us) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &after) ||
-	    !wh_arg_count(args, "limit", 1, INT64_MAX / 16, &l.limit))
+	    !wh_arg_count(args, "limit", 1, 1000000000, &l.limit))
 		return WH_EXIT_USAGE;
 	status = wh_on_queue_open(&s, args);
 	if (status != WH_EXIT_DONE)

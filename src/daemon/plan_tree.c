@@ -80,12 +80,27 @@ static const char *list_at(const void *ctx, size_t i)
 	return i < l->n ? l->words[i] : NULL;
 }
 
+/* The first setting of that name in another group than "relay"; NULL: there is none. */
+static const char *place_of(const char *text)
+{
+	const wherry_setting *table = wherry_config_table();
+
+	for (size_t i = 0; table[i].key; i++) {
+		const char *point = strchr(table[i].key, '.');
+
+		if (point && strcmp(point + 1, text) == 0 && wh_plan_has(table[i].key) &&
+		    strncmp(table[i].key, "relay.", 6) != 0)
+			return table[i].key;
+	}
+	return NULL;
+}
+
 void wh_plan_unknown(wh_reading *r, const yaml_node_t *key, const char *text,
 		     const wh_plan_words *w)
 {
 	const wherry_setting *table = wherry_config_table();
 	list *known = r->n_problems < WH_PROBLEMS_MAX ? calloc(1, sizeof(*known)) : NULL;
-	const char *near = NULL, *word;
+	const char *near = NULL, *word, *place;
 	size_t len;
 
 	if (known) {
@@ -99,9 +114,14 @@ void wh_plan_unknown(wh_reading *r, const yaml_node_t *key, const char *text,
 			list_add(known, word, len);
 		near = wh_nearest(text, list_at, known);
 	}
-	wh_plan_problem(r, key->start_mark, "unknown key '%.60s'%s%s%s", text,
-			near ? "; did you mean '" : "", near ? near : "",
-			near ? "'?" : "");
+	if (!near && (place = place_of(text)) != NULL)
+		wh_plan_problem(r, key->start_mark,
+				"unknown key '%.60s'; it belongs under '%.*s' of a relay",
+				text, (int)strcspn(place, "."), place);
+	else
+		wh_plan_problem(r, key->start_mark, "unknown key '%.60s'%s%s%s", text,
+				near ? "; did you mean '" : "", near ? near : "",
+				near ? "'?" : "");
 	free(known);
 }
 

@@ -126,11 +126,25 @@ wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env)
 
 static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 {
+	static const struct {
+		const char *scheme, *library, *option;
+	} left_out[] = {
+		{"mssql", "ODBC, which SQL Server needs", "WHERRY_ODBC"},
+		{"postgres", "libpq, which PostgreSQL needs", "WHERRY_POSTGRES"},
+		{"postgresql", "libpq, which PostgreSQL needs", "WHERRY_POSTGRES"},
+	};
 	char name[32];
 	const char *near;
 
 	(void)snprintf(name, sizeof(name), "%.*s",
 		       (int)(scheme.len < 30 ? scheme.len : 30), scheme.ptr);
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
+		if (wh_view_eq(scheme, wh_view_of(left_out[i].scheme)))
+			return wh_fail(err, WHERRY_INVALID,
+				       "%s: this program was built without %s: build it "
+				       "with -D %s=ON",
+				       left_out[i].scheme, left_out[i].library,
+				       left_out[i].option);
 	near = wh_nearest(name, scheme_at, NULL);
 	return wh_fail(err, WHERRY_INVALID,
 		       "no database is called '%s:'%s%s%s; known here: sqlite:%s%s", name,

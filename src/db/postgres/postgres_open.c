@@ -500,14 +500,52 @@ static bool ports_plain(const PQconninfoOption *options)
 	return true;
 }
 
+static bool is_option(const char *name)
+{
+	PQconninfoOption *all = PQconndefaults();
+	bool found = !all; /* out of memory: nothing is known of it */
+
+	for (const PQconninfoOption *o = all; o && o->keyword; o++)
+		found = found || strcmp(o->keyword, name) == 0;
+	PQconninfoFree(all);
+	return found || strcmp(name, "ssl") == 0;
+}
+
+/* Write the first option of a URL that libpq does not know.  False: there is none, or what
+ * follows the "?" may be a part of a password. */
+static bool unknown_option(const char *url, char *out, size_t cap)
+{
+	const char *at = strchr(url, '?');
+
+	if (!at || strchr(at, '@'))
+		return false;
+	while (*at) {
+		size_t len = strspn(++at, "abcdefghijklmnopqrstuvwxyz_");
+
+		if (!len || len >= cap || at[len] != '=')
+			return false;
+		(void)snprintf(out, cap, "%.*s", (int)len, at);
+		if (!is_option(out))
+			return true;
+		at += strcspn(at, "&");
+	}
+	return false;
+}
+
 static wherry_code check_url(const char *url, wherry_error *err)
 {
 	PQconninfoOption *parsed = PQconninfoParse(url, NULL);
+	char name[40];
 
 	bool fine = parsed && userinfo_plain(url) && ports_plain(parsed);
 
 	PQconninfoFree(parsed);
 	/* libpq's text would repeat a part of the password. */
+	if (!parsed && unknown_option(url, name, sizeof(name)))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the URL has the option '%s', which libpq does not know%s", name,
+			strncmp(name, "ssl", 3) == 0 ? ": did you mean 'sslmode'?" : "");
 	if (!fine)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no PostgreSQL URL: write "

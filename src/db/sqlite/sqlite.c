@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <wherry/sqlite.h>
 
@@ -153,6 +154,19 @@ static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_err
 		    "", err);
 }
 
+/* The path has a folder, and that folder does not exist. */
+static bool lacks_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder =
+		slash && slash > path ? strndup(path, (size_t)(slash - path)) : NULL;
+	bool lacks = folder && access(folder, F_OK) != 0 &&
+		     (errno == ENOENT || errno == ENOTDIR);
+
+	free(folder);
+	return lacks;
+}
+
 static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 			       wherry_db **out, wherry_error *err)
 {
@@ -181,6 +195,12 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 			"%s: permission denied: check the owner and mode of "
 			"the file, and its folder's",
 			rest);
+		goto out;
+	}
+	if (rc == SQLITE_CANTOPEN && lacks_folder(rest)) {
+		code = wh_fail_native(err, WHERRY_NOTFOUND, rc,
+				      "%s: there is no folder '%.*s': create it first",
+				      rest, (int)(strrchr(rest, '/') - rest), rest);
 		goto out;
 	}
 	if (rc == SQLITE_CANTOPEN && !options->create) {
