@@ -2,13 +2,15 @@
  * Reads wherry.yaml: the file, and its top level.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "daemon/plan_read.h"
 
-enum { FILE_MAX = 1024 * 1024, TOKEN_LEAST = 16 };
+enum { FILE_MAX = 1024 * 1024, DEPTH_MAX = 100, TOKEN_LEAST = 16 };
 
 static void take_log(wh_reading *r, const yaml_node_t *value, bool level)
 {
@@ -144,14 +146,71 @@ static bool is_schedule(FILE *file, size_t line)
 	return is;
 }
 
+/* Append a line, and quote a value such as stdout: which ends with the colon that YAML takes
+ * for the end of a key. */
+static void put_line(wh_buf *text, const char *line, size_t line_len)
+{
+	static const char *const values[] = {"stdout:", "null:"};
+	const char *value = strstr(line, ": ");
+	size_t len;
+
+	value = value ? value + 1 + strspn(value + 1, " ") : "";
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		len = strlen(values[i]);
+		if (strncmp(value, values[i], len) != 0 ||
+		    value[len + strspn(value + len, " \r\n")])
+			continue;
+		wh_buf_put(text, line, (size_t)(value - line));
+		wh_buf_printf(text, "'%s'%s", values[i], value + len);
+		return;
+	}
+	wh_buf_put(text, line, line_len); /* It may have a NUL character. */
+}
+
+/* Read the file.  libyaml takes a minute for some hundred thousand brackets, so that lists in
+ * lists are limited. */
+static wherry_code read_text(FILE *file, const char *path, wh_buf *text,
+			     wherry_error *err)
+{
+	int depth = 0, most = 0;
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t len;
+
+	while ((len = getline(&line, &cap, file)) >= 0) {
+		put_line(text, line, (size_t)len);
+		for (const char *p = line; *p; p++) {
+			depth += strchr("[{", *p)            ? 1
+				 : strchr("]}", *p) && depth ? -1
+							     : 0;
+			most = depth > most ? depth : most;
+		}
+	}
+	free(line);
+	if (ferror(file))
+		return wh_fail_errno(err, errno, "cannot read %.150s", path);
+	if (most > DEPTH_MAX)
+		return wh_fail(err, WHERRY_INVALID,
+			       "%.150s has more than %d brackets in each other", path,
+			       DEPTH_MAX);
+	return wh_buf_check(text, err);
+}
+
 static wherry_code parse(wh_reading *r, FILE *file, wherry_error *err)
 {
+	wh_buf text = WH_BUF_INIT(2 * FILE_MAX);
+	wherry_code code = read_text(file, r->path, &text, err);
 	yaml_parser_t parser;
 	bool fine;
 
-	if (!yaml_parser_initialize(&parser))
-		return wh_oom(err);
-	yaml_parser_set_input_file(&parser, file);
+	if (code == WHERRY_OK && !yaml_parser_initialize(&parser))
+		code = wh_oom(err);
+	if (code != WHERRY_OK) {
+		wh_buf_clear(&text);
+		return code;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)wh_buf_str(&text),
+				     text.len);
 	fine = yaml_parser_load(&parser, &r->doc);
 	if (fine) {
 		take_document(r);
@@ -166,6 +225,7 @@ static wherry_code parse(wh_reading *r, FILE *file, wherry_error *err)
 				: "");
 	}
 	yaml_parser_delete(&parser);
+	wh_buf_clear(&text);
 	return WHERRY_OK;
 }
 
@@ -183,12 +243,24 @@ static wherry_code check_size(FILE *file, const char *path, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Open a file for reading.  A pipe has no end, and waits for its writer: it is refused at once.
+ * NULL: errno says why. */
+static FILE *open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !file)
+		(void)close(fd);
+	return file;
+}
+
 wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 			      wherry_error *err)
 {
 	wh_plan plan = {.log_level = WHERRY_LOG_INFO};
 	wh_reading r = {.path = path, .plan = &plan, .problems = problems};
-	FILE *file = fopen(path, "re");
+	FILE *file = open_file(path);
 	wherry_code code;
 
 	if (!file)

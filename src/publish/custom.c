@@ -49,11 +49,10 @@ static wherry_code check_table(const wherry_publisher_driver *driver, wherry_err
 			"compile it again",
 			driver->version, WHERRY_PUBLISHER_VERSION);
 	if (!scheme_is_fine(driver->scheme))
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"'%.40s' cannot be the scheme of a URL: write only a "
-			"to z, digits, '+', '-' and '.'",
-			driver->scheme ? driver->scheme : "");
+		return wh_fail(err, WHERRY_INVALID,
+			       "'%.40s' cannot be the scheme of a URL: write only a "
+			       "to z, digits, '+', '-' and '.'",
+			       driver->scheme ? driver->scheme : "");
 	missing = !driver->open      ? "open"
 		  : !driver->close   ? "close"
 		  : !driver->submit  ? "submit"

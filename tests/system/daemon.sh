@@ -319,6 +319,20 @@ printf 'relays:\n  - nane: a\n' >bad.yaml
 w check bad.yaml
 expect "check names line, column and the nearest key" 1 \
 	"err:bad.yaml:2:5: unknown key 'nane'; did you mean 'name'?"
+printf 'relays:\n  - name: a\n    from: sqlite:shop.db\n    to: stdout:  \n' >plain.yaml
+w check plain.yaml
+expect "stdout: needs no quotes" 0 "out:1 relay, fine"
+printf 'relays: [{name: a, from: "sqlite:a", to: "null:", retention: 7d}]\n' >bad.yaml
+w check bad.yaml
+expect "a setting without its group is told its place" 1 "err:it belongs under 'outbox' of a relay"
+mkfifo pipe.yaml
+out='' err=$(timeout 10 "$wherry" check pipe.yaml 2>&1)
+status=$?
+expect "a pipe is refused and not waited for" 1 "err:cannot read pipe.yaml"
+head -c 200000 /dev/zero | tr '\0' '[' >deep.yaml
+out='' err=$(timeout 10 "$wherry" check deep.yaml 2>&1)
+status=$?
+expect "many brackets are refused at once" 1 "err:brackets in each other"
 w config --sample
 printf '%s\n' "$out" >sample.yaml
 w check sample.yaml

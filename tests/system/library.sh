@@ -188,6 +188,13 @@ for version in 17 20; do
 	expect "and works" 0 out:enqueued
 done
 
+# The program of docs/guide/c.md, as it is.
+build guide20 "$source_dir/include" "$cxx" -std=c++20 -x c++ "$source_dir/examples/outbox.c" -x none \
+	-Wno-missing-field-initializers
+expect "the guide's program compiles as C++20" 0
+run_it ./guide20
+expect "and delivers its message" 0 'out:"topic":"orders","key":"7"'
+
 # ---- a service ----
 
 "$wherry" init sqlite:service.db >/dev/null
