@@ -11,10 +11,23 @@
 #include "queue/queue.h"
 #include "store/grants.h"
 
-static PGconn *app(queue_fixture *f, const char *sql)
+static PGconn *owner(queue_fixture *f, const char *sql)
 {
 	PGconn *conn = PQconnectdb(((postgres_place *)f->place)->url);
 
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	return conn;
+}
+
+/* An application's role has the rights that `--grant` gives, and no function is for PUBLIC. */
+static PGconn *app(queue_fixture *f, const char *sql)
+{
+	static const char *const grants[] = {"q_app=operator"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGconn *conn = owner(f, "SELECT 1");
+
+	WHERRY_PASS(wh_store_grant(&f->queue->store, grants, 1, &err));
+	assert_true(postgres_exec(conn, "SET ROLE q_app", NULL, 0));
 	assert_true(postgres_exec(conn, sql, NULL, 0));
 	return conn;
 }
@@ -131,7 +144,7 @@ static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
 static void functions_settle_as_the_library_does(void **state)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	PGconn *conn = app(f, "CREATE TABLE held(id bigint, token text)");
+	PGconn *conn = owner(f, "CREATE TABLE held(id bigint, token text)");
 
 	(void)state;
 	for (int i = 1; i <= 4; i++)
@@ -386,8 +399,9 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 					     "q_operator=operator"};
 	static const char *const bad[] = {"q_sender=relay"};
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	PGconn *conn = app(f, "CREATE ROLE q_sender; CREATE ROLE q_receiver; CREATE ROLE "
-			      "q_operator");
+	PGconn *conn =
+		owner(f, "CREATE ROLE q_sender; CREATE ROLE q_receiver; CREATE ROLE "
+			 "q_operator");
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)state;
@@ -631,6 +645,19 @@ static void a_plan_for_any_queue_reads_no_row_it_does_not_return(void **state)
 	queue_fixture_drop(f);
 }
 
+static bool make_role(void)
+{
+	char url[200];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s",
+		       postgres_folder());
+	return postgres_raw(
+		url,
+		"CREATE ROLE q_app; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON "
+		"FUNCTIONS FROM PUBLIC",
+		NULL, 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -660,5 +687,7 @@ int main(void)
 
 	if (!postgres_start())
 		return 0;
+	if (!make_role())
+		return 1;
 	return cmocka_run_group_tests_name("queue, PostgreSQL", tests, NULL, NULL);
 }
