@@ -289,6 +289,30 @@ static void who_is_granted_a_table_may_call_its_functions(void **state)
 	      "FUNCTIONS TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT USAGE ON TYPES TO PUBLIC");
 }
 
+static void a_function_that_is_made_later_can_be_called(void **state)
+{
+	wherry_db *db = enter("DROP ROLE IF EXISTS bee; CREATE ROLE bee; ALTER DEFAULT "
+			      "PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC");
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGconn *conn = PQconnectdb(postgres_here.url);
+	char got[40] = "";
+
+	(void)state;
+	grant(db, 5, "receiver");
+	assert_true(
+		postgres_exec(conn, "DROP FUNCTION wherry_queue_length(text)", NULL, 0));
+	WHERRY_PASS(wherry_queue_create(db, "queue_b", NULL, &err));
+	assert_true(postgres_exec(conn,
+				  "SET ROLE bee; SELECT wherry_queue_length('queue_b')",
+				  got, sizeof(got)));
+	assert_string_equal(got, "0");
+	assert_true(postgres_exec(conn, "RESET ROLE", NULL, 0));
+	PQfinish(conn);
+	leave(db,
+	      "DROP OWNED BY bee; DROP ROLE bee; ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON "
+	      "FUNCTIONS TO PUBLIC");
+}
+
 /* As an ordinary role, which may not use the schema pg_toast. */
 static void functions_tell_an_ordinary_role_what_is_missing(void **state)
 {
@@ -481,6 +505,7 @@ int main(void)
 		cmocka_unit_test(a_grant_leaves_what_other_tables_need_and_no_more),
 		cmocka_unit_test(a_grant_replaces_the_one_before_on_its_table),
 		cmocka_unit_test(who_is_granted_a_table_may_call_its_functions),
+		cmocka_unit_test(a_function_that_is_made_later_can_be_called),
 		cmocka_unit_test(functions_tell_an_ordinary_role_what_is_missing),
 		cmocka_unit_test(a_role_writes_no_row_of_another_table),
 	};
