@@ -31,6 +31,10 @@
 	X(nack, "nack", "ids token delay back error") \
 	X(dead_letter, "dead-letter", "ids token error")
 
+/* Makes messages dead that the server cannot send, which make each receive fail. */
+#define WH_QUEUE_UNREADABLE(X) \
+	X(bury_unreadable, "bury-unreadable", "")
+
 /* Extends leases, in layouts that lack the store's statement "extend". */
 #define WH_QUEUE_RENEWAL(X) \
 	X(extend_lease, "extend-lease", "ids token lasts")
@@ -62,7 +66,7 @@
 #define WH_QUEUE_GROUPS(G) \
 	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(delayed, WH_QUEUE_DELAYED) \
 	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) \
-	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(catalog, WH_QUEUE_CATALOG) \
+	G(unreadable, WH_QUEUE_UNREADABLE) G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(catalog, WH_QUEUE_CATALOG) \
 	G(inspect, WH_QUEUE_INSPECT) G(health, WH_QUEUE_HEALTH) G(admin, WH_QUEUE_ADMIN)
 
 /* clang-format on */

@@ -34,6 +34,7 @@ struct wherry_queue {
 	/* Has "take" [0], "receive" [1] looked at all messages once?  That look is not
 	 * timed, because it also prepares the statement. */
 	bool looked[2];
+	bool failed_at_row; /* The last receive failed at a row that the server cannot send. */
 	bool due_first; /* In the last look at all messages, those that are due were first. */
 };
 

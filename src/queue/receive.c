@@ -339,6 +339,47 @@ static bool all_or_nothing(const receiving *r)
 	return r->options.mode == WHERRY_AT_MOST_ONCE || !driver->failure_spreads;
 }
 
+static wherry_code try_once(receiving *r, wherry_error *err)
+{
+	return all_or_nothing(r) ? wh_db_transact(r->queue->store.db, receive, r, err)
+				 : receive(r, err);
+}
+
+/* Make messages dead that the server cannot send. */
+static wherry_code bury(const wherry_queue *queue, wherry_error *err)
+{
+	return wh_db_run(queue->store.db, queue->own.bury_unreadable, NULL, 0, NULL, NULL,
+			 NULL, err);
+}
+
+/* Receive.  If the server cannot send a message, make such messages dead and try again.  A failure in
+ * the caller's transaction aborts it: the next receive begins with that. */
+static wherry_code receive_past(receiving *r, wherry_error *err)
+{
+	wherry_queue *queue = r->queue;
+	wherry_db *db = queue->store.db;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+
+	if (queue->failed_at_row && wherry_db_in_transaction(db))
+		code = bury(queue, &why);
+	if (code == WHERRY_OK)
+		code = try_once(r, &why);
+	queue->failed_at_row = queue->own.bury_unreadable && code != WHERRY_OK &&
+			       wh_db_about_row(db, code, &why);
+	if (queue->failed_at_row && !wherry_db_in_transaction(db)) {
+		/* Of the statement that failed nothing is leased. */
+		r->batch.n = all_or_nothing(r) ? 0 : r->n_sorted;
+		r->n_sorted = r->batch.n;
+		code = bury(queue, &why);
+		if (code == WHERRY_OK)
+			code = try_once(r, &why);
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 wherry_code wherry_queue_receive(wherry_queue *queue,
 				 const wherry_receive_options *options,
 				 wherry_queue_fn visit, void *ctx, int64_t *out_n,
@@ -361,8 +402,7 @@ wherry_code wherry_queue_receive(wherry_queue *queue,
 		return code;
 	if (r.options.mode == WHERRY_LEASE)
 		make_token(&r);
-	code = all_or_nothing(&r) ? wh_db_transact(queue->store.db, receive, &r, err)
-				  : receive(&r, err);
+	code = receive_past(&r, err);
 	code = wh_queue_failed(queue, code, err);
 	if (code == WHERRY_OK) {
 		queue->store.found += (int64_t)r.batch.n;

@@ -29,6 +29,7 @@ static void postgres_close(wherry_db *db)
 	PQfreeCancel(s->cancel);
 	if (!s->borrowed)
 		PQfinish(s->conn);
+	wh_postgres_text_close(&s->text);
 	free(s->schemas);
 	free(s);
 }

@@ -25,6 +25,12 @@ enum {
 	WH_PG_JSONB = 3802
 };
 
+/* How texts of a connection are converted; see postgres_text.c. */
+typedef struct wh_postgres_text {
+	bool raw; /* Texts come and go in the encoding of the database, not in UTF-8. */
+	void *from, *to; /* An iconv_t each, from that encoding and to it; NULL: none. */
+} wh_postgres_text;
+
 /* A statement as the server knows it. */
 typedef struct postgres_stmt {
 	const wh_stmt *stmt; /* Borrowed; compared by address. */
@@ -73,6 +79,7 @@ typedef struct postgres_db {
 	bool fixed;  /* The search path is pg_catalog, whatever the user's is. */
 	/* Schemas of the user's search path, as an array; NULL: query them each time. */
 	char *schemas;
+	wh_postgres_text text;
 	bool visiting;  /* Rows are being visited, so no other statement can run. */
 	int savepoints; /* Number of open savepoints of begin(). */
 	int64_t last_id;
@@ -102,6 +109,8 @@ wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
 wherry_code wh_postgres_fail_as(const postgres_db *s, const char *state,
 				wherry_error *err);
 wherry_code wh_postgres_fail_indoubt(const postgres_db *s, wherry_error *err);
+/* Fail because a text cannot be written in the encoding of the database. */
+wherry_code wh_postgres_fail_encoding(const postgres_db *s, wherry_error *err);
 bool wh_postgres_about_row(const wherry_error *err);
 wherry_code wh_postgres_code_of(int native, const char *state);
 
@@ -123,6 +132,25 @@ PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,
 				   const char *const *values, int format);
 PGresult *wh_postgres_prepare(postgres_db *s, const char *name, const char *sql);
 PGresult *wh_postgres_describe(postgres_db *s, const char *name);
+
+/* postgres_text.c: returns the encoding in which the connection is to send and get texts; NULL:
+ * in UTF-8.  Close it also then. */
+const char *wh_postgres_text_open(wh_postgres_text *t, const PGconn *conn);
+void wh_postgres_text_close(wh_postgres_text *t);
+
+/* Convert a text to UTF-8.  A text that cannot be converted is returned unchanged.  Without memory
+ * *failed is set. */
+wh_view wh_postgres_text_utf8(const wh_postgres_text *t, wh_view text, wh_arena *copies,
+			      bool *failed);
+
+/* Convert a text of UTF-8 for the server.  False: the encoding has not all its characters, or
+ * memory ran out, which sets *failed. */
+bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *copies,
+			     wh_view *out, bool *failed);
+
+/* SQL for the server, in the memory of `copies` if it must be converted.  What cannot be converted
+ * stays, and the server refuses it. */
+const char *wh_postgres_text_sql(const postgres_db *s, const char *sql, wh_arena *copies);
 
 /* postgres_open.c: check a URL; open a connection. */
 wherry_code wh_postgres_check(const char *rest, wherry_error *err);

@@ -82,8 +82,14 @@ wherry_code wh_postgres_code_of(int native, const char *state)
 static wherry_code tell(const postgres_db *s, wherry_code code, const char *state,
 			const char *text, const char *hint, wherry_error *err)
 {
-	code = wh_fail(err, code, "%s: %.*s%s", s->name, (int)strcspn(text, "\n"), text,
-		       hint);
+	wh_arena copies = WH_ARENA_INIT;
+	bool failed = false;
+	wh_view line = wh_postgres_text_utf8(
+		&s->text, (wh_view){text, strcspn(text, "\n")}, &copies, &failed);
+
+	code = wh_fail(err, code, "%s: %.*s%s", s->name, (int)line.len,
+		       line.ptr ? line.ptr : "", hint);
+	wh_arena_clear(&copies);
 	if (err)
 		(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "%.5s", state);
 	return code;
@@ -323,6 +329,16 @@ wherry_code wh_postgres_fail_as(const postgres_db *s, const char *state,
 	wherry_code code = code_for(state, &text);
 
 	return tell(s, code, state, text, "", err);
+}
+
+wherry_code wh_postgres_fail_encoding(const postgres_db *s, wherry_error *err)
+{
+	char text[120];
+
+	(void)snprintf(text, sizeof(text),
+		       "a text has a character that the database's encoding %s has not",
+		       PQparameterStatus(s->conn, "server_encoding"));
+	return tell(s, WHERRY_INVALID, "22P05", text, "", err);
 }
 
 wherry_code wh_postgres_fail_indoubt(const postgres_db *s, wherry_error *err)

@@ -357,7 +357,8 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	char settings[560], sync[240], sql[900];
+	char settings[560], sync[240], sql[960];
+	const char *encoding;
 
 	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
 	write_settings(settings, sizeof(settings), set, options);
@@ -373,9 +374,11 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 		return WHERRY_OK;
 	}
 	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
+	encoding = s->fixed ? wh_postgres_text_open(&s->text, s->conn) : NULL;
 	(void)snprintf(sql, sizeof(sql),
-		       "%s%sSET default_transaction_isolation = 'read committed'", sync,
-		       settings);
+		       "%s%sSET default_transaction_isolation = 'read committed'%s%s",
+		       sync, settings, encoding ? "; SET client_encoding = " : "",
+		       encoding ? encoding : "");
 	return wh_postgres_exec(s, sql, err);
 }
 
@@ -447,19 +450,29 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 		"(pg_catalog.current_setting('is_superuser') OPERATOR(pg_catalog.=) 'on' "
 		"OR NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')), s.nth LIMIT 1";
 	postgres_db *s = (postgres_db *)db;
-	const char *values[] = {table, s->schemas, own ? "t" : "f"};
 	wherry_code code = wh_postgres_check_free(s, err);
+	wh_arena copies = WH_ARENA_INIT;
+	const char *values[] = {table, s->schemas, own ? "t" : "f"};
+	bool failed = false;
 	PGresult *res;
 
 	if (code != WHERRY_OK)
 		return code;
+	values[0] = wh_postgres_text_sql(s, table, &copies);
 	res = wh_postgres_query_params(s, sql, 3, values, 0);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(s, res, err);
 	else if (PQntuples(res) == 1 && PQnfields(res) == 1)
-		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, 0));
+		(void)snprintf(out, cap, "%s",
+			       wh_postgres_text_utf8(&s->text,
+						     wh_view_of(PQgetvalue(res, 0, 0)),
+						     &copies, &failed)
+				       .ptr);
 	else
 		*out = 0;
+	if (failed)
+		code = wh_oom(err);
+	wh_arena_clear(&copies);
 	PQclear(res);
 	wh_postgres_heard(s);
 	return code;
@@ -606,6 +619,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 out:
 	if (s) {
 		PQfinish(s->conn);
+		wh_postgres_text_close(&s->text);
 		free(s->schemas);
 	}
 	free(s);

@@ -17,6 +17,7 @@ enum { EPOCH_S = 946684800 };
 /* A row, valid during the visit. */
 typedef struct postgres_row {
 	PGresult *res;
+	const wh_postgres_text *text;
 	wh_arena copies;
 	bool failed;
 } postgres_row;
@@ -203,34 +204,53 @@ static void bind_number(bound *b, int slot, Oid type, int64_t number)
 
 /* Pass a text or blob.  Types whose binary form is the text itself are passed in binary,
  * others as C strings. */
-static bool bind_bytes(bound *b, int slot, Oid type, const wh_param *param)
+static bool bind_bytes(bound *b, int slot, Oid type, wh_view bytes)
 {
 	bool as_is = type == WH_PG_BYTEA || type == WH_PG_TEXT || type == WH_PG_VARCHAR ||
 		     type == WH_PG_JSON;
 
-	b->values[slot] = param->bytes.ptr;
-	b->lengths[slot] = (int)param->bytes.len;
+	b->values[slot] = bytes.ptr;
+	b->lengths[slot] = (int)bytes.len;
 	b->formats[slot] = as_is;
 	if (!as_is)
-		b->values[slot] =
-			wh_arena_copy(&b->copies, param->bytes.ptr, param->bytes.len);
+		b->values[slot] = wh_arena_copy(&b->copies, bytes.ptr, bytes.len);
 	return b->values[slot];
 }
 
-static wherry_code bind(postgres_stmt *c, const wh_param *params, size_t n, bound *b,
-			wherry_error *err)
+/* The bytes that are sent of a parameter. */
+static wherry_code bytes_of(postgres_db *s, bound *b, Oid type, const wh_param *param,
+			    wh_view *out, wherry_error *err)
+{
+	bool failed = false;
+
+	*out = param->bytes;
+	if (type == WH_PG_BYTEA ||
+	    wh_postgres_text_server(&s->text, param->bytes, &b->copies, out, &failed))
+		return WHERRY_OK;
+	return failed ? wh_oom(err) : wh_postgres_fail_encoding(s, err);
+}
+
+static wherry_code bind(postgres_db *s, postgres_stmt *c, const wh_param *params,
+			size_t n, bound *b, wherry_error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		int slot = slot_of(c, i, params[i].name);
+		wherry_code code = WHERRY_OK;
+		wh_view bytes;
 
 		if (slot < 0 || params[i].type == WH_NULL)
 			/* The statement does not use it, or it is NULL. */
 			continue;
-		if (params[i].type == WH_INT)
+		if (params[i].type == WH_INT) {
 			bind_number(b, slot, c->types[slot], params[i].number);
-		else if (params[i].bytes.len > INT32_MAX)
+			continue;
+		}
+		code = bytes_of(s, b, c->types[slot], &params[i], &bytes, err);
+		if (code != WHERRY_OK)
+			return code;
+		if (bytes.len > INT32_MAX)
 			return wh_fail(err, WHERRY_TOOBIG, "a value is over 2 GB");
-		else if (!bind_bytes(b, slot, c->types[slot], &params[i]))
+		if (!bind_bytes(b, slot, c->types[slot], bytes))
 			return wh_oom(err);
 	}
 	return WHERRY_OK;
@@ -280,7 +300,8 @@ static int64_t row_int(const wh_row *row, int column)
 
 static wh_view row_bytes(const wh_row *row, int column)
 {
-	const PGresult *res = ((postgres_row *)row->handle)->res;
+	postgres_row *r = row->handle;
+	const PGresult *res = r->res;
 	wh_view view = {NULL, 0};
 
 	if (PQgetisnull(res, 0, column))
@@ -292,7 +313,9 @@ static wh_view row_bytes(const wh_row *row, int column)
 		view.ptr++;
 		view.len--;
 	}
-	return view;
+	if (PQftype(res, column) == WH_PG_BYTEA)
+		return view;
+	return wh_postgres_text_utf8(r->text, view, &r->copies, &r->failed);
 }
 
 static bool row_failed(const wh_row *row)
@@ -320,8 +343,7 @@ typedef struct running {
 	bool gone; /* The prepared statement does not exist any more. */
 } running;
 
-static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
-			wherry_error *err)
+static wherry_code send(postgres_db *s, postgres_stmt *c, bound *b, wherry_error *err)
 {
 	int sent;
 
@@ -329,8 +351,10 @@ static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
 		sent = PQsendQueryPrepared(s->conn, c->name, c->stmt->n_params, b->values,
 					   b->lengths, b->formats, 1);
 	else
-		sent = PQsendQueryParams(s->conn, c->stmt->text, c->stmt->n_params,
-					 c->types, b->values, b->lengths, b->formats, 1);
+		sent = PQsendQueryParams(
+			s->conn, wh_postgres_text_sql(s, c->stmt->text, &b->copies),
+			c->stmt->n_params, c->types, b->values, b->lengths, b->formats,
+			1);
 	return sent ? WHERRY_OK : wh_postgres_fail(s, NULL, err);
 }
 
@@ -338,7 +362,7 @@ static wherry_code bind_and_send(postgres_db *s, postgres_stmt *c, const wh_para
 				 size_t n_params, wherry_error *err)
 {
 	bound b = {.copies = WH_ARENA_INIT};
-	wherry_code code = bind(c, params, n_params, &b, err);
+	wherry_code code = bind(s, c, params, n_params, &b, err);
 
 	if (code == WHERRY_OK)
 		code = send(s, c, &b, err);
@@ -348,7 +372,7 @@ static wherry_code bind_and_send(postgres_db *s, postgres_stmt *c, const wh_para
 
 static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
 {
-	postgres_row seen = {.res = res};
+	postgres_row seen = {.res = res, .text = &w->s->text, .copies = WH_ARENA_INIT};
 	wh_row row = {.driver = &wh_postgres_rows, .handle = &seen};
 	wherry_code code = WHERRY_OK;
 
@@ -357,6 +381,7 @@ static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
 		w->s->last_id = row_int(&row, 0);
 	if (w->visit)
 		code = w->visit(w->ctx, &row, err);
+	wh_arena_clear(&seen.copies);
 	return code;
 }
 

@@ -38,8 +38,9 @@ static wh_view row_bytes(const wh_row *row, int column)
 	if (column >= s->n_columns)
 		return (wh_view){NULL, 0};
 	bytes = wh_postgres_value_bytes(&s->values[column], &s->copies, &s->failed);
-	return s->values[column].type == WH_PG_BYTEA ? bytes
-						     : wh_postgres_text_utf8(s, bytes);
+	if (s->values[column].type == WH_PG_BYTEA)
+		return bytes;
+	return wh_postgres_text_utf8(&s->text, bytes, &s->copies, &s->failed);
 }
 
 static bool row_failed(const wh_row *row)

@@ -51,7 +51,7 @@ typedef struct postgres_stream {
 	int64_t due_us;
 
 	wh_postgres_value values[WH_PG_COLUMNS_MOST];
-	void *convert;   /* An iconv_t to UTF-8; NULL: texts are not converted. */
+	wh_postgres_text text;
 	wh_arena copies; /* Copies of converted values, valid until the next row. */
 	bool failed;     /* Memory for a copy ran out. */
 } postgres_stream;
@@ -62,12 +62,8 @@ extern const wh_stream_driver wh_postgres_stream_driver;
 wh_row wh_postgres_stream_row(postgres_stream *s);
 
 /* Let the server send texts in the encoding of the database, if that is not UTF-8. */
-wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
-				  wherry_error *err);
-void wh_postgres_text_close(postgres_stream *s);
-
-/* Convert a text to UTF-8.  A text that cannot be converted is returned unchanged. */
-wh_view wh_postgres_text_utf8(postgres_stream *s, wh_view text);
+wherry_code wh_postgres_stream_raw(postgres_stream *s, postgres_db *link,
+				   wherry_error *err);
 
 /* postgres_stream_open.c: functions of the driver. */
 void wh_postgres_stream_close(wh_stream *base);

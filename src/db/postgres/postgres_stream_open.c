@@ -44,6 +44,16 @@ static wherry_code run(postgres_db *link, const char *sql, char *out, size_t cap
 	return code;
 }
 
+wherry_code wh_postgres_stream_raw(postgres_stream *s, postgres_db *link,
+				   wherry_error *err)
+{
+	const char *name = wh_postgres_text_open(&s->text, link->conn);
+
+	if (name && PQsetClientEncoding(link->conn, name) != 0)
+		return wh_postgres_fail(link, NULL, err);
+	return WHERRY_OK;
+}
+
 static wherry_code set_up(postgres_stream *s, wherry_error *err)
 {
 	char ms[24] = "";
@@ -55,7 +65,7 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 		ms, sizeof(ms), 0, err);
 
 	if (code == WHERRY_OK)
-		code = wh_postgres_text_open(s, &s->link, err);
+		code = wh_postgres_stream_raw(s, &s->link, err);
 	s->every_us = STATUS_US;
 	if (code == WHERRY_OK && wh_parse_int(ms, &limit_ms) && limit_ms > 0 &&
 	    limit_ms * 1000 / 4 < s->every_us)
@@ -98,7 +108,7 @@ void wh_postgres_stream_close(wh_stream *base)
 	PQfreemem(s->message);
 	PQfinish(s->link.conn);
 	PQfinish(s->reads.conn);
-	wh_postgres_text_close(s);
+	wh_postgres_text_close(&s->text);
 	wh_arena_clear(&s->copies);
 	free(s);
 }
@@ -148,7 +158,7 @@ static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 		"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL row_security = off",
 		s->snapshot);
 	if (code == WHERRY_OK)
-		code = wh_postgres_text_open(s, &s->reads, err);
+		code = wh_postgres_stream_raw(s, &s->reads, err);
 	if (code == WHERRY_OK)
 		code = run(&s->reads, sql, NULL, 0, 0, err);
 	return code;

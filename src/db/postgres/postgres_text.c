@@ -1,8 +1,8 @@
 /*
- * Texts of a stream in the encoding of their database.  If the server converted them, a
- * text that it cannot convert would end the stream at that row each time.  So the server
- * sends them unchanged and they are converted here.  A text that cannot be converted
- * stays unchanged.
+ * Texts in the encoding of their database.  If the server converted them, a text that it
+ * cannot convert would make each statement fail, and end each stream, that has its row.  So
+ * the server sends them unchanged and they are converted here.  A text that cannot be
+ * converted stays unchanged, and is not UTF-8 then.
  */
 #include <iconv.h>
 #include <stdint.h>
@@ -27,51 +27,137 @@ static void libc_name(const char *name, char *out, size_t cap)
 		(void)snprintf(out, cap, "KOI8-%c", name[4]);
 }
 
-wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
-				  wherry_error *err)
+/* NULL: the C library does not know it. */
+static iconv_t open_iconv(const char *to, const char *from)
 {
-	const char *name = PQparameterStatus(link->conn, "server_encoding");
-	bool ascii = name && strcmp(name, "SQL_ASCII") == 0;
-	wherry_code code = WHERRY_OK;
+	iconv_t made = iconv_open(to, from);
+
+	return (intptr_t)made == -1 ? NULL : made;
+}
+
+const char *wh_postgres_text_open(wh_postgres_text *t, const PGconn *conn)
+{
+	const char *name = PQparameterStatus(conn, "server_encoding");
 	char known[32] = "";
-	iconv_t convert = NULL;
 
 	if (!name || strcmp(name, "UTF8") == 0)
-		return WHERRY_OK;
-	if (!ascii && !s->convert) {
-		libc_name(name, known, sizeof(known));
-		convert = iconv_open("UTF-8", known);
-		if ((intptr_t)convert == -1)
-			return WHERRY_OK; /* The server converts. */
-		s->convert = convert;
-	}
-	if (PQsetClientEncoding(link->conn, name) != 0)
-		code = wh_postgres_fail(link, NULL, err);
-	return code;
+		return NULL;
+	t->raw = strcmp(name, "SQL_ASCII") == 0;
+	if (t->raw)
+		return name;
+	libc_name(name, known, sizeof(known));
+	if (!t->from)
+		t->from = open_iconv("UTF-8", known);
+	if (!t->to)
+		t->to = open_iconv(known, "UTF-8");
+	t->raw = t->from && t->to;
+	return t->raw ? name : NULL; /* NULL: the server converts. */
 }
 
-void wh_postgres_text_close(postgres_stream *s)
+void wh_postgres_text_close(wh_postgres_text *t)
 {
-	if (s->convert)
-		(void)iconv_close(s->convert);
-	s->convert = NULL;
+	if (t->from)
+		(void)iconv_close(t->from);
+	if (t->to)
+		(void)iconv_close(t->to);
+	*t = (wh_postgres_text){.raw = false};
 }
 
-wh_view wh_postgres_text_utf8(postgres_stream *s, wh_view text)
+static bool is_ascii(wh_view text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.ptr[i] >= 0x80)
+			return false;
+	return true;
+}
+
+/* False: it cannot be converted, or there is no memory, which sets *failed. */
+static bool convert(iconv_t how, wh_view text, wh_arena *copies, wh_view *out,
+		    bool *failed)
 {
 	size_t left = text.len, cap = 4 * text.len, room = cap;
-	char *from = NULL, *out = NULL, *to;
+	char *from = wh_arena_copy(copies, text.ptr, text.len);
+	char *made = wh_arena_alloc(copies, cap + 1), *to = made;
 
-	if (!s->convert || !text.len)
+	*failed |= !from || !made;
+	if (!from || !made)
+		return false;
+	(void)iconv(how, NULL, NULL, NULL, NULL);
+	if (iconv(how, &from, &left, &to, &room) == (size_t)-1)
+		return false;
+	*to = 0;
+	*out = (wh_view){made, cap - room};
+	return true;
+}
+
+wh_view wh_postgres_text_utf8(const wh_postgres_text *t, wh_view text, wh_arena *copies,
+			      bool *failed)
+{
+	wh_view out = text;
+
+	if (!t->from || is_ascii(text))
 		return text;
-	from = wh_arena_copy(&s->copies, text.ptr, text.len);
-	out = wh_arena_alloc(&s->copies, cap + 1);
-	s->failed |= !from || !out;
-	if (!from || !out)
+	if (!convert(t->from, text, copies, &out, failed) && *failed)
 		return (wh_view){NULL, 0};
-	to = out;
-	(void)iconv(s->convert, NULL, NULL, NULL, NULL);
-	if (iconv(s->convert, &from, &left, &to, &room) == (size_t)-1)
+	return out;
+}
+
+static const char highest[] = "\xf4\x8f\xbf\xbf"; /* U+10FFFF */
+
+/* The upper end of a range of texts is followed by highest characters.  They become the highest
+ * bytes, which no other encoding has a character above. */
+static wh_view end_of_range(wh_view text, wh_arena *copies)
+{
+	enum { LEN = sizeof(highest) - 1 };
+	size_t len = text.len;
+	char *out;
+
+	while (len >= LEN && memcmp(text.ptr + len - LEN, highest, LEN) == 0)
+		len -= LEN;
+	if (text.len - len < 2 * (size_t)LEN)
 		return text;
-	return (wh_view){out, cap - room};
+	out = wh_arena_copy(copies, text.ptr, text.len);
+	if (!out)
+		return text;
+	memset(out + len, 0xff, text.len - len);
+	return (wh_view){out, text.len};
+}
+
+bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *copies,
+			     wh_view *out, bool *failed)
+{
+	wh_view end;
+
+	*out = text;
+	if (!t->raw || is_ascii(text))
+		return true;
+	end = end_of_range(text, copies);
+	if (!t->to || end.ptr == text.ptr) {
+		*out = end;
+		return !t->to || convert(t->to, text, copies, out, failed);
+	}
+	while (text.len && (unsigned char)end.ptr[text.len - 1] == 0xff)
+		text.len--;
+	if (!convert(t->to, text, copies, out, failed))
+		return false;
+	/* convert() has room for four times the text; the end is as long as before. */
+	text = *out;
+	*out = (wh_view){wh_arena_alloc(copies, text.len + 3), text.len + 2};
+	*failed |= !out->ptr;
+	if (!out->ptr)
+		return false;
+	memcpy((char *)(uintptr_t)out->ptr, text.ptr, text.len);
+	memcpy((char *)(uintptr_t)out->ptr + text.len, "\xff\xff", 3);
+	return true;
+}
+
+const char *wh_postgres_text_sql(const postgres_db *s, const char *sql, wh_arena *copies)
+{
+	bool failed = false;
+	wh_view out;
+
+	if (!s->text.to ||
+	    !wh_postgres_text_server(&s->text, wh_view_of(sql), copies, &out, &failed))
+		return sql;
+	return out.ptr;
 }

@@ -244,7 +244,12 @@ static PGresult *last_result(postgres_db *s, int sent)
 
 PGresult *wh_postgres_query(postgres_db *s, const char *sql)
 {
-	return last_result(s, PQsendQuery(s->conn, sql));
+	wh_arena copies = WH_ARENA_INIT;
+	PGresult *res = last_result(
+		s, PQsendQuery(s->conn, wh_postgres_text_sql(s, sql, &copies)));
+
+	wh_arena_clear(&copies);
+	return res;
 }
 
 PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,
@@ -256,7 +261,13 @@ PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,
 
 PGresult *wh_postgres_prepare(postgres_db *s, const char *name, const char *sql)
 {
-	return last_result(s, PQsendPrepare(s->conn, name, sql, 0, NULL));
+	wh_arena copies = WH_ARENA_INIT;
+	PGresult *res = last_result(
+		s, PQsendPrepare(s->conn, name, wh_postgres_text_sql(s, sql, &copies), 0,
+				 NULL));
+
+	wh_arena_clear(&copies);
+	return res;
 }
 
 PGresult *wh_postgres_describe(postgres_db *s, const char *name)

@@ -705,11 +705,15 @@ SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
        (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
+-- part: utf8_id
+-- As a relay has it, whose connection sends texts in the encoding of the database.
+pg_catalog.convert_to(message_id, 'UTF8')
+
 -- part: short_name
 -- As wh_store_names() sends it: of a long message id the first bytes and the SHA-256
 -- (a_long_message_id_is_acknowledged_with_the_others).  Only a width above 128 says that any is long.
-CASE WHEN :width::integer <= 128 OR length(textsend(message_id)) <= 128 THEN textsend(message_id)
-     ELSE substr(textsend(message_id), 1, 80) || encode(sha256(textsend(message_id)), 'hex')::bytea END
+CASE WHEN :width::integer <= 128 OR length({utf8_id}) <= 128 THEN {utf8_id}
+     ELSE substr({utf8_id}, 1, 80) || encode(sha256({utf8_id}), 'hex')::bytea END
 
 -- part: named_in_list
 -- The ids are in ascending order.

@@ -107,7 +107,7 @@ FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 
 -- part: own_functions
 -- Those that every queue of a schema shares.
-ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
+ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
@@ -233,6 +233,28 @@ END $body$ $f$] LOOP
     END LOOP;
   END LOOP;
   FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_unreadable(box text, id bigint)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- why the server cannot send a message to this client; NULL: it can
+  most CONSTANT integer := 268435456; -- as hexadecimal digits half of what a value can hold
+  texts text;
+  len bigint;
+  kind text;
+BEGIN
+  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
+  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
+  EXECUTE concat('SELECT octet_length(', CASE WHEN kind IN ('json', 'jsonb') THEN 'body::pg_catalog.text' ELSE 'body' END, '),
+    concat(message_id, topic, correlation_id, reply_to, headers, last_error, ',
+    CASE WHEN kind <> 'bytea' THEN concat('CASE WHEN octet_length(body::pg_catalog.text) <= ', most, ' THEN body::pg_catalog.text END') END, ')
+    FROM ', box, ' WHERE id = $1') INTO len, texts USING id;
+  IF len > most THEN
+    RETURN concat('the body is ', len, ' bytes, the limit is ', most);
+  END IF;
+  PERFORM convert_to(texts, pg_client_encoding());
+  RETURN NULL;
+EXCEPTION WHEN data_exception OR program_limit_exceeded OR internal_error OR out_of_memory THEN
+  RETURN left(sqlerrm, 500);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_receive(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, after bigint DEFAULT 0)
 RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, reply_to text,
@@ -276,23 +298,24 @@ BEGIN
       AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
   due_first AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
+    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
   ready AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
+    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
       AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due_first) FOR UPDATE SKIP LOCKED),
   due_last AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
+    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED),
   picked AS MATERIALIZED (
-    SELECT p.id, p.said = ''{}'' OR p.said ~ $10 OR p.said ~ $6 AS readable
+    SELECT p.id, CASE WHEN NOT (p.said = ''{}'' OR p.said ~ $10 OR p.said ~ $6)
+      THEN ''headers are not a JSON object of strings''
+      WHEN $11 OR p.size > 700000 THEN @.wherry_unreadable($12, p.id) END AS why
     FROM (SELECT * FROM due_first UNION ALL SELECT * FROM ready UNION ALL SELECT * FROM due_last) AS p),
-  made_dead AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
-      last_error = ''headers are not a JSON object of strings''
-    WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE NOT readable))),
+  made_dead AS (UPDATE ', box, ' AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = p.why
+    FROM picked AS p WHERE t.id = p.id AND p.why IS NOT NULL),
   got AS (',
     CASE WHEN lease IS NULL THEN concat('DELETE FROM ', box) ELSE concat('UPDATE ', box, ' SET
       state = CASE WHEN ', dies, ' THEN 4 ELSE 1 END,
@@ -302,14 +325,15 @@ BEGIN
       max_attempts = CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END,
       lease_token = CASE WHEN NOT ', dies, ' THEN $4 END,
       available_at = CASE WHEN NOT ', dies, ' THEN $7 + $5 * interval ''1 second'' END') END,
-    ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
+    ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE why IS NULL)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::pg_catalog.text, body' ELSE 'body::pg_catalog.text, NULL::pg_catalog.bytea' END,
     ', attempts, lease_token, created_at, state <> 4 FROM got
-  UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false FROM picked WHERE NOT readable
+  UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false FROM picked WHERE why IS NOT NULL
   ORDER BY 1')
   USING missing, coalesce(after, 0), coalesce(max_attempts, 0), one, @seconds(lease)@,
-    @readable@, called, due_first, due_last, E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$'
+    @readable@, called, due_first, due_last, E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$',
+    getdatabaseencoding() <> pg_client_encoding(), box
   LOOP
     IF alive THEN
       missing := missing - 1;
@@ -677,6 +701,17 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
   least(greatest(:attempts::bigint, 0), 1000000000), pg_catalog.to_timestamp(
     least(greatest(:created::double precision, 0), 253402300799999) OPERATOR(pg_catalog./) 1000.0::double precision),
   :error);
+
+-- name: bury-unreadable
+-- Messages become dead that the server cannot send, such as JSON that is longer as text than a value can be.
+-- A receiver asks for it after a failure.
+UPDATE {table} AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = u.why
+FROM (SELECT p.id, {wherry_unreadable}({'table}, p.id) AS why FROM (
+    SELECT id FROM {table} WHERE pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 700000
+      AND (state OPERATOR(pg_catalog.=) ANY (ARRAY[0, 3])
+           OR state OPERATOR(pg_catalog.=) 1 AND available_at OPERATOR(pg_catalog.<=) {now})
+    FOR UPDATE SKIP LOCKED) AS p) AS u
+WHERE t.id OPERATOR(pg_catalog.=) u.id AND u.why IS NOT NULL;
 
 -- name: ack
 DELETE FROM {table}

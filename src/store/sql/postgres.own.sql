@@ -8,7 +8,7 @@ ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_number', '
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
       'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
-      'wherry_listen', 'wherry_unlisten', 'wherry_missing']::name[]
+      'wherry_listen', 'wherry_unlisten', 'wherry_missing', 'wherry_unreadable']::name[]
 
 -- part: column_names
 -- The columns of a table that is there already; none if it is not.
