@@ -386,7 +386,7 @@ static void functions_of_delayed_queues_refuse_what_the_library_refuses(void **s
 		"0 or more");
 	refuses(conn, "delayed_nack('mail', '1.1.a', '-1 s')", "delay is -00:00:01",
 		"0 or more");
-	refuses(conn, "delayed_drop('mail', NULL)", "needs a key", "");
+	refuses(conn, "delayed_drop('mail', NULL)", "the key is NULL", "");
 	PQfinish(conn);
 }
 
