@@ -195,12 +195,64 @@ static void a_renewal_notices_that_the_folder_is_another_one(void **state)
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
+static void point(const relay_fixture *f, const char *link, const char *to)
+{
+	char path[200], next[200];
+
+	beside(f, link, path, sizeof(path));
+	beside(f, "next", next, sizeof(next));
+	assert_int_equal(symlink(to, next), 0);
+	assert_int_equal(rename(next, path), 0);
+}
+
+/* Links to the file, and to a folder above it, as absolute and as relative paths. */
+static void a_link_in_the_path_that_is_pointed_elsewhere_is_noticed(void **state)
+{
+	relay_fixture *f = *state;
+	static const struct {
+		const char *path, *link, *first, *second;
+		bool relative;
+	} cases[] = {
+		{"file.db", "file.db", "one/shop.db", "two/shop.db", false},
+		{"current/shop.db", "current", "one", "two", false},
+		{"current/shop.db", "current", "one", "two", true},
+	};
+	char before[300];
+
+	assert_non_null(getcwd(before, sizeof(before)));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		relay_fresh(f);
+		producers_leave(f);
+		relay_set(f, "relay.poll", "20ms");
+		make_folder(f, "one");
+		make_folder(f, "two");
+		make_next(f, "one/shop.db");
+		make_next(f, "two/shop.db");
+		point(f, cases[i].link, cases[i].first);
+		if (cases[i].relative)
+			assert_int_equal(chdir(f->temp.dir), 0);
+		(void)snprintf(f->url, sizeof(f->url), "sqlite:%s%s%s",
+			       cases[i].relative ? "" : f->temp.dir,
+			       cases[i].relative ? "" : "/", cases[i].path);
+		relay_start_by_url(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 3);
+		point(f, cases[i].link, cases[i].second);
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 6);
+		assert_true(relay_logged(f, "event=database-replaced"));
+		producers_return(f);
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+		relay_stop(f, &f->a);
+		assert_int_equal(chdir(before), 0);
+	}
+}
+
 static const relay_test file_tests[] = {
 	RELAY_TEST(the_messages_of_a_file_that_replaces_the_open_one_are_delivered, 0),
 	RELAY_TEST(a_relay_whose_file_is_deleted_says_so_and_waits_for_another, 0),
 	RELAY_TEST(a_relay_whose_file_is_deleted_can_be_stopped, 0),
 	RELAY_TEST(a_new_file_beside_the_old_log_is_not_opened, 0),
 	RELAY_TEST(a_renewal_notices_that_the_folder_is_another_one, 0),
+	RELAY_TEST(a_link_in_the_path_that_is_pointed_elsewhere_is_noticed, 0),
 	RELAY_TESTS_END,
 };
 

@@ -69,6 +69,7 @@ static void sqlite_close(wherry_db *db)
 	for (size_t i = 0; i < s->n_stmts; i++)
 		sqlite3_finalize(s->stmts[i].handle);
 	free(s->stmts);
+	free(s->named);
 	for (int i = 0; i < WH_SQLITE_UNDOS; i++)
 		sqlite3_finalize(s->undo[i]);
 	for (int i = 0; i < WH_SQLITE_STEPS; i++)
@@ -185,6 +186,7 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	s->busy_timeout_us = options->busy_timeout_us;
+	wh_sqlite_note_name(s);
 	s->base.shared = strcmp(rest, ":memory:") == 0;
 	if (options->create || s->base.shared)
 		flags |= SQLITE_OPEN_CREATE;

@@ -63,6 +63,9 @@ typedef struct sqlite_db {
 	dev_t log_dev; /* Device and inode of the file's write-ahead log. */
 	ino_t log_ino; /* 0: it had no log when it was opened. */
 	sqlite_watch watch;
+	/* The path as given to open(), made absolute without following links; NULL: the
+	 * handle is borrowed. */
+	char *named;
 	char path[]; /* Path as given to open(). */
 } sqlite_db;
 
@@ -80,6 +83,9 @@ void wh_sqlite_unwatch(sqlite_db *s);
 
 /* sqlite_replaced.c */
 void wh_sqlite_note_log(sqlite_db *s); /* Remember which log belongs to this file. */
+/* Remember the path, so that a link in it that is pointed elsewhere is noticed.  Without
+ * memory it is not. */
+void wh_sqlite_note_name(sqlite_db *s);
 bool wh_sqlite_replaced(wherry_db *db, bool look);
 int wh_sqlite_old_log(wherry_db *db);
 /* Return CLOSED if the file was replaced. */

@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +39,31 @@ void wh_sqlite_note_log(sqlite_db *s)
 	}
 }
 
+void wh_sqlite_note_name(sqlite_db *s)
+{
+	char folder[PATH_MAX];
+
+	if (*s->path == '/')
+		s->named = strdup(s->path);
+	else if (getcwd(folder, sizeof(folder)) &&
+		 asprintf(&s->named, "%s/%s", folder, s->path) < 0)
+		s->named = NULL;
+}
+
+/* Does the path lead to another file, or to none?  SQLite follows links once, when it
+ * opens the file, and then watches the name that it found. */
+static bool leads_elsewhere(const sqlite_db *s)
+{
+	const char *full = sqlite3_db_filename(s->handle, "main");
+	struct stat opened, now;
+
+	if (!s->named || !full || !*full || stat(full, &opened) != 0)
+		return false;
+	if (stat(s->named, &now) != 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+	return now.st_dev != opened.st_dev || now.st_ino != opened.st_ino;
+}
+
 bool wh_sqlite_replaced(wherry_db *db, bool look)
 {
 	sqlite_db *s = (sqlite_db *)db;
@@ -46,7 +73,7 @@ bool wh_sqlite_replaced(wherry_db *db, bool look)
 		return s->replaced;
 	if (sqlite3_file_control(s->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) ==
 	    SQLITE_OK)
-		s->replaced = moved != 0;
+		s->replaced = moved != 0 || leads_elsewhere(s);
 	return s->replaced;
 }
 
@@ -57,6 +84,8 @@ wherry_code wh_sqlite_check_replaced(const sqlite_db *s, wherry_error *err)
 	if (!s->replaced)
 		return WHERRY_OK;
 	full = sqlite3_db_filename(s->handle, "main");
+	if (s->named)
+		full = s->named;
 	if (full && access(full, F_OK) == 0)
 		return wh_fail(err, WHERRY_CLOSED,
 			       "%s: another file has taken the place of the one that was "
