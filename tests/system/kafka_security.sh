@@ -10,9 +10,9 @@
 . "$source_dir/tests/kafka/broker.bash"
 
 # certificate NAME HOST: NAME.pem and NAME.key, of our authority.
-certificate() {
+certificate() { # NAME HOST [DAYS]
 	openssl req -newkey rsa:2048 -nodes -subj "/CN=$2" -keyout "$1.key" -out "$1.csr" &&
-		openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+		openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days "${3-2}" \
 			-extfile <(echo "subjectAltName=DNS:$2") -out "$1.pem"
 }
 
@@ -24,6 +24,7 @@ b64() {
 	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
 	certificate here localhost
 	certificate there broker.example.org
+	certificate late localhost -1
 } >openssl.log 2>&1
 w init sqlite:shop.db
 sent=0
@@ -63,13 +64,17 @@ export KAFKA_PASSWORD="open sesame"
 start_broker --tls here.pem here.key --topic orders 1
 delivers "over TLS" "ssl.ca.location=ca.pem"
 is_refused "an authority that nobody knows is refused" "security.protocol=ssl" \
-	"certificate verify failed" "ssl.ca.location"
+	"certificate verify failed" "an authority that is not known here: name it with ssl.ca.location"
 is_refused "without TLS nothing gets through" "client.id=plain" "brokers" "security.protocol"
 start_broker --tls there.pem there.key --topic orders 1
 is_refused "so is the certificate of another host" "ssl.ca.location=ca.pem" \
-	"certificate verify failed" "ssl.ca.location" "the brokers' names"
+	"certificate verify failed" "for another host name: use a name that the certificate has"
 delivers "unless somebody says that it may" \
 	"ssl.ca.location=ca.pem&ssl.endpoint.identification.algorithm=none"
+
+start_broker --tls late.pem late.key --topic orders 1
+is_refused "and one that has expired" "ssl.ca.location=ca.pem" \
+	"certificate verify failed" "has expired: renew it there"
 
 # ---- SASL ----
 

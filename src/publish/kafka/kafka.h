@@ -9,6 +9,8 @@
 #ifndef WH_PUBLISH_KAFKA_H
 #define WH_PUBLISH_KAFKA_H
 
+#include <stdatomic.h>
+
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
 
@@ -91,6 +93,9 @@ typedef struct wh_kafka_client {
 	int fd;                  /* Readable when events wait. */
 	int64_t throttled_ms;    /* Brokers delayed us so long, since it was read. */
 	bool throttle_logged;
+	/* OpenSSL's number of the last certificate that was not accepted; 0: none.  Threads
+	 * of librdkafka write it. */
+	atomic_int certificate;
 	wh_kafka_exits *exits;
 	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
 	wh_kafka_look *look;               /* NULL: none yet, or never */

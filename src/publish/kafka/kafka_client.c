@@ -1,6 +1,7 @@
 #include "publish/kafka/kafka.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,6 +28,27 @@ static void note_throttle(rd_kafka_t *rk, const char *broker, int32_t id, int ms
 	client->throttled_ms += ms;
 }
 
+/* librdkafka calls it from its threads, for each certificate of a chain.  Its own error
+ * does not say why a certificate was not accepted. */
+static int note_certificate(rd_kafka_t *rk, const char *broker, int32_t id, int *error,
+			    int depth, const char *der, size_t len, char *out_why,
+			    size_t cap, void *opaque)
+{
+	wh_kafka_client *client = opaque;
+
+	(void)rk;
+	(void)broker;
+	(void)id;
+	(void)depth;
+	(void)der;
+	(void)len;
+	if (!*error)
+		return 1;
+	atomic_store(&client->certificate, *error);
+	(void)snprintf(out_why, cap, "error %d", *error);
+	return 0;
+}
+
 /* rd_kafka_new() owns conf if it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 			 bool alone, const char *id, wherry_error *err)
@@ -44,6 +66,7 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	rd_kafka_conf_set_events(conf, events);
 	rd_kafka_conf_set_opaque(conf, client);
 	rd_kafka_conf_set_throttle_cb(conf, note_throttle);
+	(void)rd_kafka_conf_set_ssl_cert_verify_cb(conf, note_certificate);
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);

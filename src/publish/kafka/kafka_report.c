@@ -2,6 +2,7 @@
  * Processes librdkafka's reports: deliveries, failures, the state of the brokers.
  */
 #include "publish/kafka/kafka.h"
+#include "publish/certificate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -236,12 +237,18 @@ static bool was_reached(const wh_kafka *p)
 	return reached;
 }
 
-/* librdkafka may report a failed handshake as a failed connection. */
-static const char *advice_for(const char *why)
+/* librdkafka may report a failed handshake as a failed connection, and says the same of
+ * all certificates. */
+static const char *advice_for(const wh_kafka *p)
 {
-	return strstr(why, "certificate verify failed")
-		       ? wh_kafka_error_find(RD_KAFKA_RESP_ERR__SSL)->advice
-		       : NULL;
+	const char *cause = wh_certificate_cause(
+		atomic_load(&p->client->certificate),
+		"its certificate is of an authority that is not known here: name it with "
+		"ssl.ca.location");
+
+	if (!strstr(p->why, "certificate verify failed"))
+		return NULL;
+	return cause ? cause : wh_kafka_error_find(RD_KAFKA_RESP_ERR__SSL)->advice;
 }
 
 /* Older versions of librdkafka report a right password as wrong to brokers of Kafka 4. */
@@ -250,7 +257,10 @@ static const char *advice_of(const wh_kafka *p, const wh_kafka_error *error)
 	enum { SCRAM_WORKS = 0x02060100 }; /* 2.6.1 */
 	char text[40] = "";
 	size_t size = sizeof(text);
+	const char *certificate = advice_for(p);
 
+	if (certificate)
+		return certificate;
 	if (error->code != RD_KAFKA_RESP_ERR__AUTHENTICATION ||
 	    rd_kafka_version() >= SCRAM_WORKS ||
 	    rd_kafka_conf_get(p->set.conf, "sasl.mechanism", text, &size) !=
@@ -285,7 +295,7 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 		if (!was_reached(p))
 			wh_kafka_break_off(p, WHERRY_CLOSED, code,
 					   *p->why ? p->why : text,
-					   *p->why ? advice_for(p->why) : to_closed);
+					   *p->why ? advice_for(p) : to_closed);
 		return;
 	}
 	note(p, text);

@@ -405,6 +405,7 @@ static wh_webhook_verdict judge(const webhook_publisher *p, slot *s, CURLcode re
 	char *elsewhere = NULL;
 
 	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &answer.status);
+	(void)curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &answer.certificate);
 	(void)curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &wait);
 	wait = wait_by_their_clock(s->easy, wait, wh_now(p->env) / WH_SECOND);
 	(void)curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &ready);

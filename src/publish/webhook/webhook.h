@@ -80,6 +80,7 @@ void wh_webhook_request_clear(wh_webhook_request *request);
 typedef struct wh_webhook_answer {
 	CURLcode result;
 	long status;           /* 0: no answer. */
+	long certificate;      /* OpenSSL's result for the receiver's certificate. */
 	int64_t retry_after_s; /* 0: the answer does not say. */
 	bool sent;             /* A part of the request may have been sent. */
 	bool refused;          /* Not connected: the address is private. */

@@ -13,6 +13,7 @@
  * A status of 2xx or from 300 counts even if the rest of the answer never arrives.
  */
 #include "publish/webhook/webhook.h"
+#include "publish/certificate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,19 +105,25 @@ static wherry_code code_of(const wh_webhook_answer *a)
 	}
 }
 
-/* Report libcurl's error, with a hint if a private certificate authority is missing. */
+/* Report libcurl's error, and why a certificate is not accepted.  libcurl compares host names
+ * itself, and leaves OpenSSL's number at 0 or 1 then. */
 static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
 {
-	bool unvouched =
-		a->result == CURLE_PEER_FAILED_VERIFICATION &&
-		(strstr(a->error, "self-signed") || strstr(a->error, "self signed") ||
-		 strstr(a->error, "issuer certificate"));
+	const char *cause = NULL;
 
-	(void)snprintf(v->reason, sizeof(v->reason), "%.150s%s",
+	if (a->result == CURLE_PEER_FAILED_VERIFICATION)
+		cause = wh_certificate_cause(
+			a->certificate > 1 ? a->certificate : wh_certificate_of_another,
+			"its certificate is of an authority that is not known here: if "
+			"it is your own, name it with webhook.ca_file");
+	/* A receiver may answer before it has read the body, and end the stream.  libcurl 7.88
+	 * then reports this error without the answer. */
+	if (a->result == CURLE_HTTP2_STREAM)
+		cause = "if the receiver answers before it reads the body, set "
+			"webhook.http=1.1";
+	(void)snprintf(v->reason, sizeof(v->reason), "%.80s%s%s",
 		       *a->error ? a->error : curl_easy_strerror(a->result),
-		       unvouched ? ": if it is your own, name its authority with "
-				   "webhook.ca_file"
-				 : "");
+		       cause ? ": " : "", cause ? cause : "");
 }
 
 wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
