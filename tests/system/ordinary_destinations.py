@@ -124,14 +124,16 @@ class Webhook(Destination):
         ident = get("idempotency-key", "")
         return {"topic in the path": urllib.parse.unquote(entry["request"].split(" ")[1][1:]),
                 "message_id": None if ident.startswith("sha256-") else urllib.parse.unquote(ident),
-                **{f: get("wherry-" + f.replace("_", "-"), "")
+                **{f: urllib.parse.unquote(get("wherry-" + f.replace("_", "-"), ""))
                    for f in ("topic", "key", "aggregate_type", "aggregate_id")},
                 "header": get("type" if place.layout == "debezium" else "h", ""), "body": entry["body"]}  # fmt: skip
 
     def expect(self, place, row):
-        """A header is a line: no control characters, and no blanks at its ends."""
+        """The message's own header is a line: no control characters, and no blanks at its ends."""
         wanted = super().expect(place, row)
-        out = {f: line_of(v or "") for f, v in wanted.items()}
+        out = {f: v or "" for f, v in wanted.items()}
+        if "header" in out:
+            out["header"] = line_of(out["header"])
         out["body"], out["topic in the path"] = row.body, wanted.get("topic")
         ident = wanted.get("message_id")
         if ident is not None:

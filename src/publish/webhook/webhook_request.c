@@ -92,12 +92,6 @@ static void put_line(wh_buf *out, const char *name, const char *value)
 	}
 }
 
-static void put_if_any(wh_buf *out, const char *name, const char *value)
-{
-	if (value && *value)
-		put_line(out, name, value);
-}
-
 static void put_number(wh_buf *out, const char *name, int64_t number)
 {
 	wh_buf_puts(out, name);
@@ -106,13 +100,12 @@ static void put_number(wh_buf *out, const char *name, int64_t number)
 	wh_buf_putc(out, 0);
 }
 
-/* Append an attribute as in CloudEvents' binding to HTTP: characters that are not plain
- * ASCII are percent-encoded. */
-static void put_event(void *ctx, const char *name, const char *value)
+/* Append a line as in CloudEvents' binding to HTTP: characters that are not visible ASCII are
+ * percent-encoded. */
+static void put_percent(wh_buf *out, const char *before, const char *name,
+			const char *value)
 {
-	wh_buf *out = ctx;
-
-	wh_buf_printf(out, "ce-%s: ", name);
+	wh_buf_printf(out, "%s%s: ", before, name);
 	for (; *value; value++) {
 		unsigned char c = (unsigned char)*value;
 
@@ -122,6 +115,17 @@ static void put_event(void *ctx, const char *name, const char *value)
 			wh_buf_printf(out, "%%%02X", (unsigned)c);
 	}
 	wh_buf_putc(out, 0);
+}
+
+static void put_event(void *ctx, const char *name, const char *value)
+{
+	put_percent(ctx, "ce-", name, value);
+}
+
+static void put_if_any(wh_buf *out, const char *name, const char *value)
+{
+	if (value && *value)
+		put_percent(out, "wherry-", name, value);
 }
 
 static bool is_token(const char *name)
@@ -229,10 +233,10 @@ static void put_plain(wh_buf *out, const wherry_message *msg)
 	char created[WH_TIME_LEN];
 
 	wh_time_print(msg->created_at_us, created);
-	put_if_any(out, "wherry-topic", msg->topic);
-	put_if_any(out, "wherry-key", wh_message_key(msg));
-	put_if_any(out, "wherry-aggregate-type", msg->aggregate_type);
-	put_if_any(out, "wherry-aggregate-id", msg->aggregate_id);
+	put_if_any(out, "topic", msg->topic);
+	put_if_any(out, "key", wh_message_key(msg));
+	put_if_any(out, "aggregate-type", msg->aggregate_type);
+	put_if_any(out, "aggregate-id", msg->aggregate_id);
 	put_line(out, "wherry-created-at", created);
 }
 
