@@ -97,7 +97,9 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		"SELECT coalesce(string_agg(DISTINCT pg_describe_object(refclassid, "
 		"refobjid, 0), '; '), '') FROM pg_depend WHERE objid = "
 		"(SELECT oid FROM pg_proc WHERE proname = 'probe') AND refclassid IN "
-		"('pg_operator'::regclass, 'pg_proc'::regclass)",
+		"('pg_operator'::regclass, 'pg_proc'::regclass) AND refobjid NOT IN "
+		"(SELECT oid FROM pg_proc WHERE proname ~ '^wherry_' AND "
+		"pronamespace <> 'lobby'::regnamespace)",
 		found, sizeof(found)));
 	assert_true(postgres_exec(conn, "DROP FUNCTION probe", NULL, 0));
 	if (*found)

@@ -133,15 +133,13 @@ static void keys_do_not_change_the_order_of_an_aggregate(void **state)
 	static const char *const engines[] = {"exclusive", "competing"};
 	enum { N = 60, AGGREGATES = 3 };
 	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	for (int i = 0; i < 2; i++) {
-		relay_fake *fake;
-
 		relay_set(f, "relay.sole", i ? "off" : "on");
 		relay_set(f, "relay.engine", engines[i]);
 		for (int n = 0; n < N; n++)
 			emit(n % AGGREGATES, n % 4 == 0 ? "x" : NULL);
-		fake = relay_use_fake(f, &f->a, 0);
 		fake->by_hand = true;
 		relay_start(f, &f->a);
 		RELAY_UNTIL(f, &f->a, fake->n > 0);

@@ -186,7 +186,7 @@ check "status begins with one line that says whether a relay is running" is "$(h
 w_in '{}' enqueue sqlite:face.db --topic t
 w status sqlite:face.db
 check "or what is not" is "$(head -n 1 <<<"$out")" \
-	"warning     no relay is running: start one with \`wherry relay sqlite:face.db TO\`"
+	"warning     no relay is running: \`wherry help relay\` shows how to start one"
 w init sqlite:lag.db
 w relay sqlite:lag.db null: --until-empty
 w_in '{}' enqueue sqlite:lag.db --topic t

@@ -16,7 +16,7 @@ expect "a queue that is not there is refused, with the command that makes it" 1 
 	"err:there is no queue 'jobs'" "err:wherry queue create $url jobs"
 w queue create $url jobs
 expect "a queue is created, and how to send is said" 0 "out:queue 'jobs' is ready" \
-	"out:wherry queue send $url jobs BODY"
+	"out:wherry queue send $url jobs '{}'"
 w queue create $url jobs --json
 json "twice is fine" 'd["queue"] == "ready"'
 w queue create $url 'no such.name!'

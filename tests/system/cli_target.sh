@@ -31,10 +31,9 @@ expect "which can be pasted" 0 "out:billing_outbox"
 w init "$db"
 w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
 w status "${here[@]}"
-expect "status names the outbox in the command that starts a relay" 0 \
-	"out:--table billing_outbox TO"
-paste relay
-expect "which can be pasted" 0
+expect "status says how a relay is started" 0 "out:\`wherry help relay\` shows how to start one"
+w relay "${here[@]}" null: --until-empty
+expect "it is started" 0
 w status "${here[@]}" --json
 json "and delivered from that outbox" 'd["done"] == 2'
 w_in $'{"n":3,"k":"a"}\n{"n":4,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
@@ -71,7 +70,7 @@ expect "WHERRY_URL stands for the URL" 0 "out:sqlite:env.db"
 w_in '{"n":1}' enqueue --topic t
 w show 1
 expect "operands may follow" 0 "out:id:             1" \
-	"out:\`wherry relay TO\`"
+	"out:\`wherry help relay\` shows how to start one"
 paste relay
 expect "a printed command leaves the URL out and can be pasted" 0
 w doctor 1 --older-than 1h
@@ -80,7 +79,7 @@ w relay stdout: --until-empty --quiet
 expect "a relay takes its destination alone" 0
 w relay 'queue+sqlite:env.db?queue=jobs' --until-empty
 expect "but a queue alone may be the source or the destination, so both commands are named" 2 "is:" \
-	"err:a queue can be FROM or TO" "err:\`wherry relay 'queue+sqlite:env.db?queue=jobs' TO\`" \
+	"err:a queue can be FROM or TO" "err:to deliver its messages, write a destination after it" \
 	"err:\`wherry relay sqlite:env.db 'queue+sqlite:env.db?queue=jobs'\`"
 w relay 'delayed+sqlite:env.db?delayed=mail' --until-empty
 expect "a delayed queue is a source, whose destination is missing" 2 "err:relay needs FROM TO"
@@ -114,7 +113,7 @@ expect "init takes the database and the table of a name" 0 "out:quake_outbox" "o
 w_in '{"n":1}' enqueue quakes --topic t
 w status quakes
 expect "status works by the name, and so do the commands in it" 0 "out:pending     1" \
-	"out:\`wherry relay quakes TO\`"
+	"out:no relay is running"
 w relay quakes --until-empty
 expect "a relay by its name delivers where the file says" 0 "err:1 delivered"
 check "there" lines named.ndjson 1

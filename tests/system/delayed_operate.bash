@@ -21,7 +21,7 @@ operate() {
 	expect "a relay gives a message up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
-		"out:1 message is dead: look with \`wherry delayed dead " " --queue mail\`, then add"
+		"out:1 message is dead: \`wherry delayed dead " " --queue mail\` shows why; remove the cause, then"
 	w delayed offer "$db" --queue mail --key b --body '{"mail":2}'
 	w delayed poll "$db" --queue mail --lease 1h
 	w delayed offer "$db" --queue mail --key c --body '{"mail":3}' --in 1h
@@ -36,7 +36,7 @@ operate() {
 		"out:of key 'a' is dead after 1 attempt: " " --retry "
 	w doctor "$url" --older-than 1ms
 	expect "and messages that nobody polls" "$doctor_status" \
-		"out:1 message is due, the first for" "out:\`wherry relay $quoted TO\`"
+		"out:1 message is due, the first for" "out:\`wherry help relay\` shows how to start one"
 	w doctor "$url" a
 	expect "a dead message is explained by its key" 1 "out:of key 'a' is dead after 1 attempt"
 	w doctor "$url" b

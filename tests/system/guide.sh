@@ -264,7 +264,8 @@ ln -s "$build_dir/examples/inbox" inbox
 try inbox "$server_sql" 'sqlite3 -bail shop.db'
 check "inbox.md: each message took effect once" is \
 	"$(sqlite3 shop.db 'SELECT order_id FROM shipments ORDER BY 1' | tr '\n' ' ')" '7 8 9 '
-check "inbox.md: a role that may insert may accept" is \
+"$wherry" inbox create "postgres://wherry@/inbox?host=$folder" --grant web=consumer >/dev/null
+check "inbox.md: a consumer may accept" is \
 	"$(psql -X -q -A -t -h "$folder" -U web inbox -c "SELECT wherry_accept('order-8-paid')" \
 		-c "SELECT wherry_accept('order-8-paid')" | tr -d '\n')" tf
 

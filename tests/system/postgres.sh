@@ -20,7 +20,7 @@ expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
 w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
 json "the same file again is all duplicates" 'd == {"enqueued": 0, "duplicates": 1707}'
 w status "$url"
-expect "status says what to do, as a shell takes it" 0 "out:\`wherry relay '$url' TO\`"
+expect "status says what to do" 0 "out:\`wherry help relay\` shows how to start one"
 w relay "$url" file:out.ndjson --until-empty --timeout 60s
 expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
 out=$(cat out.ndjson)

@@ -94,5 +94,5 @@ relays:
 END
 w check bad.yaml
 expect "check says that a URL is none of PostgreSQL's" 1 \
-	"err:bad.yaml:3:11: from: no PostgreSQL URL" "no:hunter2"
+	"err:bad.yaml:3:11: from: the URL has the option 'no_such'" "no:hunter2"
 finish

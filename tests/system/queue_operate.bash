@@ -29,7 +29,7 @@ operate() {
 
 	w status "$url"
 	expect "status warns of dead messages, with commands to paste" 0 \
-		"out:2 messages are dead: look with \`wherry list $quoted --state dead\`, then \`wherry retry $quoted ID\`" \
+		"out:2 messages are dead: \`wherry list $quoted --state dead\` shows why; remove the cause, then \`wherry retry $quoted --all\`" \
 		"out:ready       1, the oldest for" "out:leased      1" "out:waiting     1" "out:dead        2" "no:all is well"
 	w status "$url" --json
 	json "and in JSON" '(d["queue"], d["layout"], d["ready"], d["leased"], d["waiting"], d["dead"]) ==
@@ -88,7 +88,7 @@ operate() {
 		"out:remove the cause, then \`wherry retry $quoted 1\`" "out:checks found nothing"
 	w doctor "$url" --verbose --older-than 0s
 	expect "and what is ready for long" "$doctor_status" "out:1 message is ready, the oldest for" \
-		"out:start a worker, or a relay: \`wherry relay $quoted TO\`" \
+		"out:a worker, or a relay: \`wherry help relay\` shows how to start one" \
 		"out:the tables, indexes and triggers of the queue are there" "out:no lease is over"
 	w doctor "$url" m1 --json
 	json "a message that is asked for is explained" 'd["queue"] == "jobs" and d["bad"] >= 1 and
@@ -163,7 +163,7 @@ operate() {
 	w list errands --json
 	json "the name of a relay in wherry.yaml stands for its queue" '[m["message_id"] for m in l] == ["m1", "m3", "m5"]'
 	w show errands m1
-	expect "and commands to paste name it so" 0 "out:\`wherry relay errands TO\`"
+	expect "and commands to paste name it so" 0 "out:\`wherry help relay\` shows how to start one"
 	w status errands --json
 	json "also for status" 'd["ready"] == 3'
 	rm wherry.yaml
