@@ -98,8 +98,7 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		"refobjid, 0), '; '), '') FROM pg_depend WHERE objid = "
 		"(SELECT oid FROM pg_proc WHERE proname = 'probe') AND refclassid IN "
 		"('pg_operator'::regclass, 'pg_proc'::regclass) AND refobjid NOT IN "
-		"(SELECT oid FROM pg_proc WHERE proname ~ '^wherry_' AND "
-		"pronamespace <> 'lobby'::regnamespace)",
+		"(SELECT oid FROM pg_proc WHERE proname = 'wherry_unreadable')",
 		found, sizeof(found)));
 	assert_true(postgres_exec(conn, "DROP FUNCTION probe", NULL, 0));
 	if (*found)

@@ -74,7 +74,7 @@ expect "operands may follow" 0 "out:id:             1" \
 paste relay
 expect "a printed command leaves the URL out and can be pasted" 0
 w doctor 1 --older-than 1h
-expect "an operand that need not be there is not taken for a database" 0 "out:message 1 "
+expect "an operand that need not be there is not taken for a database" 1 "out:message 1 "
 w relay stdout: --until-empty --quiet
 expect "a relay takes its destination alone" 0
 w relay 'queue+sqlite:env.db?queue=jobs' --until-empty
