@@ -341,12 +341,12 @@ size_t wh_columns(const char *text);
 /* Columns of the terminal at a descriptor; 0: it is not a terminal. */
 size_t wh_terminal_width(int fd);
 
-/* The sequence that begins a colour on a terminal.  It is "" if standard output is not a
- * terminal, or NO_COLOR is set. */
 /* The end of advice where a relay is to be started.  A command that can be pasted would need a
  * destination, and only the operator knows it. */
 #define WH_HOW_TO_RELAY "`wherry help relay` shows how to start one"
 
+/* The sequence that begins a colour on a terminal.  It is "" if standard output is not a
+ * terminal, or NO_COLOR is set. */
 typedef enum wh_paint { WH_PLAIN, WH_GOOD, WH_CARE, WH_DANGER } wh_paint;
 const char *wh_painted(wh_paint paint);
 

@@ -67,8 +67,8 @@ typedef struct wh_doctor {
 	/* Names of the columns that the stream reads, between commas. */
 	char columns[256];
 	/* Processes of leases that ran on this machine and have ended, one on a line, and a
-	 * line feed before the first.  A lease without a process is not among them, so there
-	 * is no empty line. */
+	 * line feed before the first.  A lease without a process is left out, so no line
+	 * is empty. */
 	wh_buf gone;
 	/* How long messages of the stream have waited, microseconds. */
 	int64_t behind_us;

@@ -25,9 +25,7 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 
 	r->destination.n_failed_probes -= e->failed_probe;
-	if (e->passed && key)
-		key->passed--;
-	e->passed = false;
+	wh_settle_unpass(e);
 	if (r->engine->left)
 		r->engine->left(r, e);
 	if (r->collecting) {

@@ -42,6 +42,9 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 				  wherry_error *err);
 
+/* The result of a message waits no longer for a locked row. */
+void wh_settle_unpass(wh_entry *e);
+
 /* Sort settled messages by id, whatever the order of their receipts. */
 void wh_settle_sort(wherry_relay *r);
 

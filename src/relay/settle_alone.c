@@ -55,12 +55,8 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 	if (!r->window.unwritable.n || now < r->unwritable_at_us)
 		return;
 	while (r->window.unwritable.head) {
-		wh_entry *e = r->window.unwritable.head;
-
-		if (e->passed && e->key)
-			e->key->passed--;
-		e->passed = false;
-		wh_entry_move(r, e, WH_SETTLED);
+		wh_settle_unpass(r->window.unwritable.head);
+		wh_entry_move(r, r->window.unwritable.head, WH_SETTLED);
 	}
 }
 
@@ -80,6 +76,13 @@ static wherry_code take_locked(void *ctx, const wh_row *row, wherry_error *err)
 	if (e)
 		e->locked = true;
 	return WHERRY_OK;
+}
+
+void wh_settle_unpass(wh_entry *e)
+{
+	if (e->passed && e->key)
+		e->key->passed--;
+	e->passed = false;
 }
 
 /* Its result waits: its row is locked, or that of an earlier message of its key. */
