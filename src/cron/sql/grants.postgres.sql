@@ -11,11 +11,7 @@ REVOKE ALL ON {table} FROM {role};
 
 -- name: operator
 -- Makes ticks, installs and uninstalls them, lists schedules, and forgets them.
-DO $$ BEGIN
-  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
-    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
-     WHERE oid = {'table}::regclass::oid), {'role});
-END $$;
+{usage}
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
 GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active, schedule, zone, sends_to),
   DELETE ON {table} TO {role};

@@ -38,14 +38,7 @@ REVOKE DELETE ON {table_dead} FROM {role};
 REVOKE SELECT (id, "pKind") ON {table_dead} FROM {role};
 IF NOT {has_others}
 BEGIN
-  REVOKE SELECT ON {wherry_schema} FROM {role};
-  REVOKE SELECT ON {wherry_clock} FROM {role};
-  REVOKE SELECT ON {wherry_outbox} FROM {role};
-  REVOKE INSERT ON {wherry_outbox} FROM {role};
-  REVOKE UPDATE ON {wherry_outbox} FROM {role};
-  REVOKE SELECT ON {wherry_lease} FROM {role};
-  REVOKE INSERT ON {wherry_lease} FROM {role};
-  REVOKE UPDATE ON {wherry_lease} FROM {role};
+  {revoke_shared}
 END;
 
 -- part: schema

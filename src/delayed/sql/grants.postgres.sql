@@ -17,11 +17,7 @@ DO $$ BEGIN
 END $$;
 
 -- part: schema
-DO $$ BEGIN
-  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
-    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
-     WHERE oid = {'table}::regclass::oid), {'role});
-END $$;
+{usage}
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
 {execute}
 

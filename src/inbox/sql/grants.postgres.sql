@@ -11,11 +11,7 @@ REVOKE ALL ON {table} FROM {role};
 {clear_shared}
 
 -- part: schema
-DO $$ BEGIN
-  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
-    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
-     WHERE oid = {'table}::regclass::oid), {'role});
-END $$;
+{usage}
 GRANT SELECT ON {wherry_schema} TO {role};
 {execute}
 

@@ -25,13 +25,7 @@ REVOKE INSERT ON {table_archive} FROM {role};
 REVOKE DELETE ON {table_archive} FROM {role};
 IF NOT {has_others}
 BEGIN
-  REVOKE SELECT ON {wherry_outbox} FROM {role};
-  REVOKE UPDATE ON {wherry_outbox} FROM {role};
-  REVOKE SELECT ON {wherry_lease} FROM {role};
-  REVOKE INSERT ON {wherry_lease} FROM {role};
-  REVOKE UPDATE ON {wherry_lease} FROM {role};
-  REVOKE SELECT ON {wherry_schema} FROM {role};
-  REVOKE SELECT ON {wherry_clock} FROM {role};
+  {revoke_shared}
 END;
 
 -- name: producer

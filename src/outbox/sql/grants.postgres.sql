@@ -14,13 +14,6 @@ DO $$ BEGIN
 END $$;
 {clear_shared}
 
--- part: schema
-DO $$ BEGIN
-  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
-    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
-     WHERE oid = {'table}::regclass::oid), {'role});
-END $$;
-
 -- part: insert
 -- The rest of a row is the relay's: its state, its attempts, its id and its times.
 INSERT (message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -35,18 +28,18 @@ DO $$ BEGIN
 
 -- name: producer
 -- Plain INSERTs.
-{schema}
+{usage}
 GRANT {insert} ON {table} TO {role};
 
 -- name: enqueuer
 -- wherry_enqueue(), libwherry and wherry enqueue, which say whether a message was there.
-{schema}
+{usage}
 GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 {execute}
 
 -- name: relay
-{schema}
+{usage}
 GRANT SELECT, DELETE, {mark} ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
@@ -58,7 +51,7 @@ END $$;
 
 -- name: operator
 -- Messages that come back from the archive are inserted, with their ids.
-{schema}
+{usage}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};

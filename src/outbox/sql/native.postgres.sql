@@ -555,6 +555,23 @@ SELECT coalesce(max(id), 0), count(*) FROM (
     AND id <= :most::bigint
   ORDER BY status, id LIMIT :scan::bigint) AS p;
 
+-- part: claimable
+{between}
+  AND (:unordered::bigint <> 0 OR {key:c} IS NULL
+       OR encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
+          (SELECT json_array_elements_text(:passed::json)))
+  AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key:c} IS NULL
+       OR {key:c} NOT IN (
+         SELECT {key:b} FROM {table} AS b
+         WHERE b.status = 0 AND b.id <= :after::bigint AND {key:b} IS NOT NULL))
+  AND {free}
+
+-- part: unlocked
+-- Neither the row nor an earlier one of its key is locked.
+NOT EXISTS (
+  SELECT 1 FROM locked AS l WHERE l.id = c.id
+    OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
+
 -- name: claim
 -- Pending rows between two ids, those of one key together: none of a key of which one is
 -- being tried, of which an earlier one failed or was retried, or which was passed over by
@@ -565,15 +582,7 @@ WITH taken AS (
     next_retry_at = {until}
   WHERE t.status + 0 = 0 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
-    WHERE {between}
-      AND (:unordered::bigint <> 0 OR {key:c} IS NULL
-           OR encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
-              (SELECT json_array_elements_text(:passed::json)))
-      AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key:c} IS NULL
-           OR {key:c} NOT IN (
-             SELECT {key:b} FROM {table} AS b
-             WHERE b.status = 0 AND b.id <= :after::bigint AND {key:b} IS NOT NULL))
-      AND {free}
+    WHERE {claimable}
     ORDER BY c.status, c.id LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
@@ -616,18 +625,8 @@ taken AS (
     next_retry_at = {until}
   WHERE t.status + 0 = 0 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
-    WHERE {between}
-      AND (:unordered::bigint <> 0 OR {key:c} IS NULL
-           OR encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
-              (SELECT json_array_elements_text(:passed::json)))
-      AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key:c} IS NULL
-           OR {key:c} NOT IN (
-             SELECT {key:b} FROM {table} AS b
-             WHERE b.status = 0 AND b.id <= :after::bigint AND {key:b} IS NOT NULL))
-      AND {free}
-      AND NOT EXISTS (
-        SELECT 1 FROM locked AS l WHERE l.id = c.id
-          OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
+    WHERE {claimable}
+      AND {unlocked}
     ORDER BY c.status, c.id LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
@@ -647,9 +646,7 @@ taken AS (
   WHERE t.status + 0 = 3 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
     WHERE c.status = 3 AND {due:c} <= {now} AND {free}
-      AND NOT EXISTS (
-        SELECT 1 FROM locked AS l WHERE l.id = c.id
-          OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
+      AND {unlocked}
     ORDER BY {due:c} LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,

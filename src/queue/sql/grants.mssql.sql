@@ -24,14 +24,7 @@ REVOKE SELECT (id) ON {table} FROM {role};
 REVOKE UPDATE {settled} ON {table} FROM {role};
 IF NOT {has_others}
 BEGIN
-  REVOKE SELECT ON {wherry_schema} FROM {role};
-  REVOKE SELECT ON {wherry_clock} FROM {role};
-  REVOKE SELECT ON {wherry_outbox} FROM {role};
-  REVOKE INSERT ON {wherry_outbox} FROM {role};
-  REVOKE UPDATE ON {wherry_outbox} FROM {role};
-  REVOKE SELECT ON {wherry_lease} FROM {role};
-  REVOKE INSERT ON {wherry_lease} FROM {role};
-  REVOKE UPDATE ON {wherry_lease} FROM {role};
+  {revoke_shared}
   REVOKE SELECT ON {wherry_subscription} FROM {role};
   REVOKE INSERT ON {wherry_subscription} FROM {role};
   REVOKE DELETE ON {wherry_subscription} FROM {role};

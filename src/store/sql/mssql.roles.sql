@@ -12,3 +12,14 @@ EXISTS (
     ON p.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(s.name), N'U')
   WHERE p.class = 1 AND p.major_id <> OBJECT_ID(N{'table}, N'U')
     AND p.grantee_principal_id = DATABASE_PRINCIPAL_ID(PARSENAME(N{'role}, 1)))
+
+-- part: revoke_shared
+-- The rights on Wherry's own tables that outboxes, queues and delayed queues share.
+REVOKE SELECT ON {wherry_schema} FROM {role};
+REVOKE SELECT ON {wherry_clock} FROM {role};
+REVOKE SELECT ON {wherry_outbox} FROM {role};
+REVOKE INSERT ON {wherry_outbox} FROM {role};
+REVOKE UPDATE ON {wherry_outbox} FROM {role};
+REVOKE SELECT ON {wherry_lease} FROM {role};
+REVOKE INSERT ON {wherry_lease} FROM {role};
+REVOKE UPDATE ON {wherry_lease} FROM {role};

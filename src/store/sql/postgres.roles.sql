@@ -60,6 +60,14 @@ BEGIN
   END LOOP;
 END $$;
 
+-- part: usage
+-- Of the schema that the table is in.
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+
 -- part: execute
 -- The functions have the rights of their caller, so a role gains nothing by them.  Where default privileges
 -- give PUBLIC no right to execute, no role could call them.
