@@ -3,54 +3,20 @@
  */
 #include "delayed_suite.h"
 
-#include <poll.h>
-#include <pthread.h>
-
 #include <wherry/postgres.h>
 
 #include "db/trace.h"
 #include "delayed/delayed.h"
-#include "store/leases.h"
-#include "store/settlement.h"
 
 #include "postgres/backends.h"
 #include "postgres/claim_costs.h"
+#include "postgres/delayed.h"
 #include "postgres/plan.h"
 #include "postgres/server.h"
-
-static void says(const char *sql, const char *wanted)
-{
-	char got[200] = "";
-
-	assert_true(postgres_raw(postgres_here.url, sql, got, sizeof(got)));
-	if (strcmp(got, wanted) != 0)
-		print_error("%s\n", sql);
-	assert_string_equal(got, wanted);
-}
 
 static void refuses(const char *sql)
 {
 	assert_false(postgres_raw(postgres_here.url, sql, NULL, 0));
-}
-
-static wherry_delayed *enter(wherry_db **out_db)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_delayed *queue = NULL;
-	char url[200];
-
-	postgres_enter(url, sizeof(url));
-	WHERRY_PASS(wherry_db_open(url, NULL, out_db, &err));
-	WHERRY_PASS(wherry_delayed_create(*out_db, NULL, NULL, &err));
-	WHERRY_PASS(wherry_delayed_open(*out_db, NULL, "mail", NULL, &queue, &err));
-	return queue;
-}
-
-static void leave(wherry_db *db, wherry_delayed *queue)
-{
-	wherry_delayed_close(queue);
-	wherry_db_close(db);
-	postgres_leave();
 }
 
 /* Another program offers the key again when the first statement of a poll has leased it. */
@@ -63,7 +29,7 @@ static wherry_code offer_again(void *ctx, const char *op, const char *what,
 	(void)err;
 	if (strcmp(op, "run") != 0 || strncmp(what, "poll", 4) != 0 || ++*n_polls != 1)
 		return code;
-	says("SELECT wherry_offer('mail', 'a', 'new'::text, '0 s')", "updated");
+	postgres_says("SELECT wherry_offer('mail', 'a', 'new'::text, '0 s')", "updated");
 	return code;
 }
 
@@ -89,7 +55,7 @@ static void who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing(
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
 	/* A poll that is due to begin behind the last message, and then looks at all. */
 	queue->anchor = (wh_anchor){.next_full_us = INT64_MAX};
-	says("SELECT wherry_offer('mail', 'a', 'old'::text, '0 s')", "created");
+	postgres_says("SELECT wherry_offer('mail', 'a', 'old'::text, '0 s')", "created");
 	WHERRY_PASS(wherry_delayed_poll(queue, &two, delayed_note, &got, NULL, &err));
 	assert_int_equal(n_polls, 2);
 	assert_int_equal(got.n, 2);
@@ -98,11 +64,11 @@ static void who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing(
 	assert_string_not_equal(tokens[0], tokens[1]);
 	WHERRY_PASS(wherry_delayed_ack(queue, tokens, 1, outcomes, &err));
 	assert_int_equal(outcomes[0], WHERRY_SUPERSEDED);
-	says("SELECT count(*) FROM delayed", "1");
+	postgres_says("SELECT count(*) FROM delayed", "1");
 	WHERRY_PASS(wherry_delayed_ack(queue, tokens, 2, outcomes, &err));
 	assert_int_not_equal(outcomes[0], WHERRY_ACKNOWLEDGED);
 	assert_int_equal(outcomes[1], WHERRY_ACKNOWLEDGED);
-	says("SELECT count(*) FROM delayed", "0");
+	postgres_says("SELECT count(*) FROM delayed", "0");
 	wherry_delayed_close(queue);
 	wherry_db_close(db);
 	postgres_leave();
@@ -116,27 +82,30 @@ static void a_program_in_sql_and_the_library_share_a_queue(void **state)
 	wherry_ack_outcome outcome;
 	const char *token;
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	delayed_got got = {.n = 0};
 
 	(void)state;
-	says("SELECT wherry_offer('mail', 'a', '1'::text, '1 hour')", "created");
-	says("SELECT wherry_offer('mail', 'a', '1b'::bytea, if_absent => true)",
-	     "ignored");
-	says("SELECT wherry_offer('mail', 'a', '1c')", "updated");
-	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')", "created");
-	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')", "ignored");
+	postgres_says("SELECT wherry_offer('mail', 'a', '1'::text, '1 hour')", "created");
+	postgres_says("SELECT wherry_offer('mail', 'a', '1b'::bytea, if_absent => true)",
+		      "ignored");
+	postgres_says("SELECT wherry_offer('mail', 'a', '1c')", "updated");
+	postgres_says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')",
+		      "created");
+	postgres_says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')",
+		      "ignored");
 	WHERRY_PASS(wherry_delayed_offer(queue, &msg, NULL, &err));
 	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
 	assert_string_equal(got.text, "2");
 	token = got.tokens[0];
 	WHERRY_PASS(wherry_delayed_ack(queue, &token, 1, &outcome, &err));
 	assert_int_equal(outcome, WHERRY_ACKNOWLEDGED);
-	says("SELECT string_agg(key || convert_from(body, 'UTF8') || attempts, ' ') FROM "
-	     "wherry_poll('mail', 9)",
-	     "a1c1 c31");
-	says("SELECT count(*) FROM wherry_poll('mail', 9)", "0");
-	leave(db, queue);
+	postgres_says(
+		"SELECT string_agg(key || convert_from(body, 'UTF8') || attempts, ' ') FROM "
+		"wherry_poll('mail', 9)",
+		"a1c1 c31");
+	postgres_says("SELECT count(*) FROM wherry_poll('mail', 9)", "0");
+	postgres_delayed_leave(db, queue);
 }
 
 static void functions_settle_as_the_library_does(void **state)
@@ -144,96 +113,108 @@ static void functions_settle_as_the_library_does(void **state)
 	static const char poll[] =
 		"INSERT INTO held SELECT token FROM wherry_poll('mail')";
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
-	says("CREATE TABLE held(token text); SELECT wherry_offer('mail', 'a', '1')",
-	     "created");
-	says(poll, "");
-	says("SELECT wherry_delayed_extend('mail', token, '1 hour') FROM held",
-	     "acknowledged");
-	says("SELECT wherry_delayed_nack('mail', token, error => 'no route') FROM held",
-	     "acknowledged");
-	says("SELECT wherry_delayed_nack('mail', token) FROM held", "lease lost");
-	says("SELECT last_error || attempts FROM delayed", "no route1");
-	says("DELETE FROM held", "");
-	says(poll, "");
-	says("SELECT wherry_offer('mail', 'a', '2')", "updated");
-	says("SELECT wherry_done('mail', token) FROM held", "superseded");
-	says("DELETE FROM held", "");
-	says(poll, "");
-	says("SELECT wherry_delayed_dead_letter('mail', token, 'bad') FROM held",
-	     "acknowledged");
-	says("SELECT last_error || attempts FROM delayed_dead", "bad1");
-	says("SELECT wherry_done('mail', token) FROM held", "lease lost");
-	says("SELECT wherry_offer('mail', 'b', '3')", "created");
-	says("SELECT wherry_delayed_drop('mail', 'b')::text", "true");
-	says("SELECT wherry_delayed_drop('mail', 'b')::text", "false");
+	postgres_says(
+		"CREATE TABLE held(token text); SELECT wherry_offer('mail', 'a', '1')",
+		"created");
+	postgres_says(poll, "");
+	postgres_says("SELECT wherry_delayed_extend('mail', token, '1 hour') FROM held",
+		      "acknowledged");
+	postgres_says(
+		"SELECT wherry_delayed_nack('mail', token, error => 'no route') FROM held",
+		"acknowledged");
+	postgres_says("SELECT wherry_delayed_nack('mail', token) FROM held",
+		      "lease lost");
+	postgres_says("SELECT last_error || attempts FROM delayed", "no route1");
+	postgres_says("DELETE FROM held", "");
+	postgres_says(poll, "");
+	postgres_says("SELECT wherry_offer('mail', 'a', '2')", "updated");
+	postgres_says("SELECT wherry_done('mail', token) FROM held", "superseded");
+	postgres_says("DELETE FROM held", "");
+	postgres_says(poll, "");
+	postgres_says("SELECT wherry_delayed_dead_letter('mail', token, 'bad') FROM held",
+		      "acknowledged");
+	postgres_says("SELECT last_error || attempts FROM delayed_dead", "bad1");
+	postgres_says("SELECT wherry_done('mail', token) FROM held", "lease lost");
+	postgres_says("SELECT wherry_offer('mail', 'b', '3')", "created");
+	postgres_says("SELECT wherry_delayed_drop('mail', 'b')::text", "true");
+	postgres_says("SELECT wherry_delayed_drop('mail', 'b')::text", "false");
 	refuses("SELECT wherry_offer('mail', '', '1')");
 	refuses("SELECT wherry_offer('mail', 'k', NULL::text)");
 	refuses("SELECT wherry_offer('mail', 'k', '1', at => 'infinity')");
 	refuses("SELECT wherry_offer('mail', 'k', '1', box => 'delayed; DROP TABLE delayed')");
 	refuses("SELECT wherry_done('mail', 'nonsense')");
 	refuses("SELECT wherry_delayed_nack('mail', '1.2:3')");
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 {
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
-	says("SELECT wherry_offer('mail', 'a', '1', at => '2020-01-01')", "created");
-	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-02')", "created");
-	says("SELECT key FROM wherry_poll('mail', max_attempts => 1)", "a");
-	says("UPDATE delayed SET \"scheduledAt\" = 0 WHERE \"pKey\" = 'a'", "");
-	says("SELECT key FROM wherry_poll('mail', lease => '1 hour', max_attempts => 1)",
-	     "b");
-	says("SELECT \"pKey\" || attempts || last_error FROM delayed_dead",
-	     "a1its lease expired before it was acknowledged");
-	leave(db, queue);
+	postgres_says("SELECT wherry_offer('mail', 'a', '1', at => '2020-01-01')",
+		      "created");
+	postgres_says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-02')",
+		      "created");
+	postgres_says("SELECT key FROM wherry_poll('mail', max_attempts => 1)", "a");
+	postgres_says("UPDATE delayed SET \"scheduledAt\" = 0 WHERE \"pKey\" = 'a'", "");
+	postgres_says(
+		"SELECT key FROM wherry_poll('mail', lease => '1 hour', max_attempts => 1)",
+		"b");
+	postgres_says("SELECT \"pKey\" || attempts || last_error FROM delayed_dead",
+		      "a1its lease expired before it was acknowledged");
+	postgres_delayed_leave(db, queue);
 }
 
 static void a_poll_with_a_limit_of_attempts_locks_only_what_it_takes(void **state)
 {
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	PGconn *conn;
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 9) AS i",
-	     "9");
-	says("UPDATE delayed SET attempts = 5 WHERE \"pKey\" IN ('k1', 'k2')", "");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 9) AS i",
+		"9");
+	postgres_says("UPDATE delayed SET attempts = 5 WHERE \"pKey\" IN ('k1', 'k2')",
+		      "");
 	conn = postgres_begin("SELECT key FROM wherry_poll('mail', max_attempts => 5)");
-	says("SET statement_timeout = '10s'; SELECT string_agg(key, ' ') FROM "
-	     "wherry_poll('mail', 10)",
-	     "k4 k5 k6 k7 k8 k9");
+	postgres_says("SET statement_timeout = '10s'; SELECT string_agg(key, ' ') FROM "
+		      "wherry_poll('mail', 10)",
+		      "k4 k5 k6 k7 k8 k9");
 	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
 	PQfinish(conn);
-	says("SELECT string_agg(\"pKey\", ' ' ORDER BY id) FROM delayed_dead", "k1 k2");
-	leave(db, queue);
+	postgres_says("SELECT string_agg(\"pKey\", ' ' ORDER BY id) FROM delayed_dead",
+		      "k1 k2");
+	postgres_delayed_leave(db, queue);
 }
 
 static void a_poll_in_sql_delivers_nothing_that_had_its_attempts(void **state)
 {
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 1503) AS i",
-	     "1503");
-	says("UPDATE delayed SET attempts = 5 WHERE id <> 750 AND id < 1502", "");
-	says("SELECT string_agg(key || attempts, ' ') FROM "
-	     "wherry_poll('mail', 1500, max_attempts => 5)",
-	     "k7501 k15021 k15031");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 1503) AS i",
+		"1503");
+	postgres_says("UPDATE delayed SET attempts = 5 WHERE id <> 750 AND id < 1502",
+		      "");
+	postgres_says("SELECT string_agg(key || attempts, ' ') FROM "
+		      "wherry_poll('mail', 1500, max_attempts => 5)",
+		      "k7501 k15021 k15031");
 	/* A set of at most 1,000, so that a call ends within its time. */
-	says("SELECT count(*) FROM delayed_dead", "1000");
-	says("SELECT count(*) FROM wherry_poll('mail', 0, max_attempts => 5)", "0");
-	says("SELECT count(*) FROM delayed_dead", "1500");
-	leave(db, queue);
+	postgres_says("SELECT count(*) FROM delayed_dead", "1000");
+	postgres_says("SELECT count(*) FROM wherry_poll('mail', 0, max_attempts => 5)",
+		      "0");
+	postgres_says("SELECT count(*) FROM delayed_dead", "1500");
+	postgres_delayed_leave(db, queue);
 }
 
 /* On SQL Server upstream may lock the page of a row, which others do not pass over. */
@@ -242,24 +223,25 @@ static void a_poll_passes_over_messages_that_another_transaction_has(void **stat
 	static const char poll[] =
 		"SELECT string_agg(key, ' ') FROM wherry_poll('mail', 2)";
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	char got[20] = "";
 	PGconn *conn;
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 5) AS i",
-	     "5");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 5) AS i",
+		"5");
 	conn = postgres_begin(poll);
-	says("SET statement_timeout = '10s'; SELECT string_agg(key, ' ') FROM "
-	     "wherry_poll('mail', 2)",
-	     "k3 k4");
+	postgres_says("SET statement_timeout = '10s'; SELECT string_agg(key, ' ') FROM "
+		      "wherry_poll('mail', 2)",
+		      "k3 k4");
 	assert_true(postgres_exec(conn, poll, got, sizeof(got)));
 	assert_string_equal(got, "k5");
 	assert_true(postgres_exec(conn, "ROLLBACK", NULL, 0));
 	PQfinish(conn);
-	says("SELECT count(*) FROM wherry_poll('mail', 9)", "3");
-	leave(db, queue);
+	postgres_says("SELECT count(*) FROM wherry_poll('mail', 9)", "3");
+	postgres_delayed_leave(db, queue);
 }
 
 /* With statistics that say nothing a plan by the kind would read every message of it. */
@@ -270,12 +252,12 @@ static void settling_finds_rows_by_their_ids(void **state)
 	static const char *const wanted[] = {"_pkey on", NULL};
 	static const char *const unwanted[] = {"_time on", NULL};
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		postgres_check_plan(db, &queue->store.sql, names[i], wanted, unwanted);
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 /* ---- polls while another session holds an old snapshot ---- */
@@ -316,13 +298,14 @@ static void a_poll_does_not_read_what_was_polled_before(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t before, anchored, unanchored;
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	PGconn *report;
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 30000) AS i",
-	     "30000");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 30000) AS i",
+		"30000");
 	before = cost(queue, true);
 	report = postgres_begin("SELECT count(*) FROM delayed");
 	assert_true(postgres_exec(report,
@@ -340,7 +323,7 @@ static void a_poll_does_not_read_what_was_polled_before(void **state)
 	assert_true(anchored < 3 * before + 1000);
 	assert_true(unanchored > 3 * anchored);
 	PQfinish(report);
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 /* The same of the SQL function, which keeps nothing between two calls: the caller says where to begin. */
@@ -350,21 +333,24 @@ static void a_poll_after_a_message_reads_nothing_before_it(void **state)
 	char got[40] = "";
 	PGconn *report;
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 5001) AS i",
-	     "5001");
-	says("SELECT wherry_offer('mail', 'later', 'x', at => '2020-01-02')", "created");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 5001) AS i",
+		"5001");
+	postgres_says("SELECT wherry_offer('mail', 'later', 'x', at => '2020-01-02')",
+		      "created");
 	report = postgres_begin("SELECT count(*) FROM delayed");
 	assert_true(postgres_exec(report,
 				  "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; "
 				  "SELECT count(*) FROM delayed",
 				  NULL, 0));
-	says("SELECT count(*) FROM wherry_poll('mail', 5000) AS m, wherry_done('mail', m.token) "
-	     "AS done WHERE done = 'acknowledged'",
-	     "5000");
+	postgres_says(
+		"SELECT count(*) FROM wherry_poll('mail', 5000) AS m, wherry_done('mail', m.token) "
+		"AS done WHERE done = 'acknowledged'",
+		"5000");
 	before = postgres_entries_read(db, "delayed");
 	assert_true(
 		postgres_exec(wherry_postgres_handle(db),
@@ -380,15 +366,20 @@ static void a_poll_after_a_message_reads_nothing_before_it(void **state)
 	after = postgres_entries_read(db, "delayed");
 	assert_in_range(after - before, 1, 40);
 	/* What comes back is due behind it, or before it: only a poll without `after` finds all. */
-	says("SELECT wherry_offer('mail', 'back', 'x', at => '2019-01-01')", "created");
-	says("SELECT count(*) FROM wherry_poll('mail', after => '2020-01-01', after_id => NULL)",
-	     "0");
-	says("SELECT count(*) FROM wherry_poll('mail', after => 'infinity')", "0");
-	says("SELECT key FROM wherry_poll('mail')", "back");
-	says("SELECT wherry_offer('mail', 'more', 'x', at => '2019-01-01')", "created");
-	says("SELECT key FROM wherry_poll('mail', after => '-infinity')", "more");
+	postgres_says("SELECT wherry_offer('mail', 'back', 'x', at => '2019-01-01')",
+		      "created");
+	postgres_says(
+		"SELECT count(*) FROM wherry_poll('mail', after => '2020-01-01', after_id => NULL)",
+		"0");
+	postgres_says("SELECT count(*) FROM wherry_poll('mail', after => 'infinity')",
+		      "0");
+	postgres_says("SELECT key FROM wherry_poll('mail')", "back");
+	postgres_says("SELECT wherry_offer('mail', 'more', 'x', at => '2019-01-01')",
+		      "created");
+	postgres_says("SELECT key FROM wherry_poll('mail', after => '-infinity')",
+		      "more");
 	PQfinish(report);
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 /* The same of claims by relays, on both layouts. */
@@ -407,7 +398,7 @@ static void check_claims(const char *layout)
 			 .one_before = one_before,
 			 .remove = "DELETE FROM later WHERE \"lockUuid\" IS NOT NULL"};
 	wherry_db *db;
-	wherry_delayed *other = enter(&db);
+	wherry_delayed *other = postgres_delayed_enter(&db);
 
 	(void)snprintf(fill, sizeof(fill), insert, "i", "i", "1, 20000");
 	/* The library's index does not have the id, so there it takes statistics to see that a sort of all
@@ -420,7 +411,7 @@ static void check_claims(const char *layout)
 	c.store = &queue->store;
 	claim_costs_check(&c);
 	wherry_delayed_close(queue);
-	leave(db, other);
+	postgres_delayed_leave(db, other);
 }
 
 static void an_old_snapshot_does_not_slow_claims_of_a_delayed_queue(void **state)
@@ -435,16 +426,17 @@ static void a_message_that_is_committed_late_is_polled_too(void **state)
 {
 	static const char *const keys[] = {"late", "first", "second"};
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	PGconn *conn = postgres_begin(
 		"SELECT wherry_offer('mail', 'late', 'x', at => '2020-01-01')");
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', k, 'x', at => '2020-01-02')) FROM "
-	     "(VALUES ('first'), ('second')) AS t(k)",
-	     "2");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', k, 'x', at => '2020-01-02')) FROM "
+		"(VALUES ('first'), ('second')) AS t(k)",
+		"2");
 	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
 	queue->anchor.next_full_us = INT64_MAX; /* It is not time to look at all. */
 	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
@@ -455,20 +447,21 @@ static void a_message_that_is_committed_late_is_polled_too(void **state)
 	assert_int_equal(got.n, 3);
 	for (size_t i = 0; i < 3; i++)
 		assert_non_null(strstr(got.keys, keys[i]));
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 static void a_poll_that_is_rolled_back_is_repeated_from_its_first_message(void **state)
 {
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
 	(void)state;
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
-	     "generate_series(1, 9) AS i",
-	     "9");
+	postgres_says(
+		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+		"generate_series(1, 9) AS i",
+		"9");
 	for (int i = 0; i < 2; i++) {
 		WHERRY_PASS(wherry_db_begin(db, &err));
 		WHERRY_PASS(wherry_delayed_poll(queue, &WHERRY_POLL_OPTIONS(.limit = 2),
@@ -477,216 +470,7 @@ static void a_poll_that_is_rolled_back_is_repeated_from_its_first_message(void *
 		wherry_db_rollback(db);
 	}
 	assert_string_equal(got.keys, "k1 k2 k1 k2");
-	leave(db, queue);
-}
-
-/* ---- messages that a relay makes dead ---- */
-
-/* What a relay writes of a message that it gives up. */
-typedef struct giving_up {
-	wherry_delayed *queue;
-	wherry_lease lease;
-	int64_t id;
-	wh_settled settled;
-	wherry_code code;
-	wherry_error err;
-} giving_up;
-
-static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
-				wherry_error *err)
-{
-	(void)row;
-	(void)err;
-	((giving_up *)ctx)->id = id;
-	return WHERRY_OK;
-}
-
-/* Claim the one message that is due. */
-static void claim(giving_up *g)
-{
-	const wherry_claim_options options =
-		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = 3600LL * SECOND_US);
-	const wh_claim_ask ask = {.lease = &g->lease,
-				  .options = &options,
-				  .text_most = 1000,
-				  .body_most = 1000,
-				  .visit = take_claimed,
-				  .ctx = g};
-	wherry_error err = WHERRY_ERROR_INIT;
-	bool more;
-
-	WHERRY_PASS(wh_store_join_as(&g->queue->store, false, "a", SECOND_US, &g->lease,
-				     &err));
-	WHERRY_PASS(wh_store_claim(&g->queue->store, &ask, &more, &err));
-	assert_true(g->id > 0);
-}
-
-static void *give_up(void *ctx)
-{
-	giving_up *g = ctx;
-	const wherry_failure failure =
-		WHERRY_FAILURE(.id = g->id, .dead = true, .error = "no route");
-	const wh_settlement s = {.failed = &failure, .n_failed = 1};
-
-	g->err = (wherry_error)WHERRY_ERROR_INIT;
-	g->code = wh_store_settle(&g->queue->store, &g->lease, &s, &g->settled, &g->err);
-	return NULL;
-}
-
-static void offer_due(wherry_delayed *queue, const char *body)
-{
-	const wherry_delayed_message msg =
-		WHERRY_DELAYED_MESSAGE(.key = "a", .body = body, .body_len = WHERRY_TEXT,
-				       .at_us = SECOND_US);
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wherry_delayed_offer(queue, &msg, NULL, &err));
-}
-
-static void await_waiting(void)
-{
-	char n[8] = "";
-
-	do {
-		assert_true(postgres_raw(
-			postgres_here.url,
-			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-			n, sizeof(n)));
-		(void)poll(NULL, 0, 5);
-	} while (strcmp(n, "0") == 0);
-}
-
-/* The relay gives the message up while an open transaction offers its key again. */
-static void replace_while_it_dies(wherry_db *db, const char *layout)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	giving_up g = {.id = 0};
-	wherry_delayed *others = NULL;
-	wherry_db *other = NULL;
-	delayed_got got = {.n = 0};
-	pthread_t thread;
-
-	WHERRY_PASS(wherry_delayed_create(db, layout, layout, &err));
-	WHERRY_PASS(wherry_delayed_open(db, layout, "mail", NULL, &g.queue, &err));
-	WHERRY_PASS(wherry_db_open(postgres_here.url, NULL, &other, &err));
-	WHERRY_PASS(wherry_delayed_open(other, layout, "mail", NULL, &others, &err));
-	offer_due(others, "old");
-	claim(&g);
-	WHERRY_PASS(wherry_db_begin(other, &err));
-	offer_due(others, "new");
-	assert_int_equal(pthread_create(&thread, NULL, give_up, &g), 0);
-	await_waiting();
-	WHERRY_PASS(wherry_db_commit(other, &err));
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	WHERRY_PASS(g.code);
-	assert_int_equal(g.settled.n, 0);
-	WHERRY_PASS(wherry_delayed_list_dead(others, 0, 0, delayed_note, &got, &err));
-	assert_string_equal(got.text, "");
-	WHERRY_PASS(wherry_delayed_poll(others, NULL, delayed_note, &got, NULL, &err));
-	assert_string_equal(got.text, "new");
-	wherry_delayed_close(others);
-	wherry_db_close(other);
-	wherry_delayed_close(g.queue);
-}
-
-static void a_message_that_is_replaced_while_it_dies_lives(void **state)
-{
-	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
-
-	(void)state;
-	replace_while_it_dies(db, "native");
-	replace_while_it_dies(db, "funfix");
-	leave(db, queue);
-}
-
-/* An earlier version could leave a dead message under the id of one that lives. */
-static void leave_dead(const char *layout)
-{
-	char sql[400];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "INSERT INTO %s_dead(id, \"pKey\", \"pKind\", payload, "
-		       "\"scheduledAtInitially\", \"createdAt\", attempts, died_at, "
-		       "last_error) SELECT id, 'stale', \"pKind\", 'stale', 1, 1, 9, 1, "
-		       "'stale' FROM %s",
-		       layout, layout);
-	says(sql, "");
-}
-
-/* The one dead message is this one, and no longer the one that was left. */
-static void is_dead(const char *layout, const char *wanted)
-{
-	char sql[200];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "SELECT concat_ws(' ', \"pKey\", convert_from(payload, 'UTF8'), "
-		       "attempts, last_error) FROM %s_dead",
-		       layout);
-	says(sql, wanted);
-	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", layout);
-	says(sql, "0");
-	(void)snprintf(sql, sizeof(sql), "DELETE FROM %s_dead", layout);
-	says(sql, "");
-}
-
-static void bury_over_a_stale_one(wherry_db *db, const char *layout)
-{
-	const wherry_poll_options once = WHERRY_POLL_OPTIONS(.max_attempts = 1);
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_ack_outcome outcome;
-	giving_up g = {.id = 0};
-	delayed_got got = {.n = 0};
-	const char *token = got.tokens[0];
-	int64_t n = -1;
-
-	WHERRY_PASS(wherry_delayed_create(db, layout, layout, &err));
-	WHERRY_PASS(wherry_delayed_open(db, layout, "mail", NULL, &g.queue, &err));
-	offer_due(g.queue, "a relay");
-	claim(&g);
-	leave_dead(layout);
-	(void)give_up(&g);
-	WHERRY_PASS(g.code);
-	assert_int_equal(g.settled.n, 1);
-	is_dead(layout, "a a relay 1 no route");
-	offer_due(g.queue, "a consumer");
-	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, NULL, &err));
-	leave_dead(layout);
-	WHERRY_PASS(wherry_delayed_dead_letter(g.queue, &token, 1, "no", &outcome, &err));
-	assert_int_equal(outcome, WHERRY_ACKNOWLEDGED);
-	is_dead(layout, "a a consumer 1 no");
-	offer_due(g.queue, "attempts");
-	got.n = 0;
-	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, NULL, &err));
-	WHERRY_PASS(wherry_delayed_nack(g.queue, &token, 1, 0, "no", &outcome, &err));
-	leave_dead(layout);
-	WHERRY_PASS(wherry_delayed_poll(g.queue, &once, delayed_note, &got, &n, &err));
-	assert_int_equal(n, 0);
-	is_dead(layout, "a attempts 1 no");
-	wherry_delayed_close(g.queue);
-}
-
-static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
-{
-	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
-
-	(void)state;
-	bury_over_a_stale_one(db, "native");
-	bury_over_a_stale_one(db, "funfix");
-	says("SELECT wherry_offer('mail', 'a', 'a function', at => '2020-01-01')",
-	     "created");
-	leave_dead("delayed");
-	says("SELECT wherry_delayed_dead_letter('mail', token, 'no') FROM "
-	     "wherry_poll('mail')",
-	     "acknowledged");
-	is_dead("delayed", "a a function 1 no");
-	says("SELECT wherry_offer('mail', 'a', 'a poll', at => '2020-01-01')", "created");
-	says("UPDATE delayed SET attempts = 5, last_error = 'no'", "");
-	leave_dead("delayed");
-	says("SELECT count(*) FROM wherry_poll('mail', max_attempts => 5)", "0");
-	is_dead("delayed", "a a poll 5 no");
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 /* Those that an older version made, and those that are missing. */
@@ -698,89 +482,43 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
-		says(breaks[i], "");
+		postgres_says(breaks[i], "");
 		WHERRY_PASS(wherry_delayed_create(db, i ? "second" : NULL, NULL, &err));
-		says("SELECT concat(count(*), ' ', count(DISTINCT d)) FROM (SELECT "
-		     "obj_description(oid, 'pg_proc') AS d FROM pg_proc WHERE pronamespace = "
-		     "current_schema()::regnamespace) AS f WHERE d LIKE 'Wherry _______%'",
-		     "10 1");
+		postgres_says(
+			"SELECT concat(count(*), ' ', count(DISTINCT d)) FROM (SELECT "
+			"obj_description(oid, 'pg_proc') AS d FROM pg_proc WHERE pronamespace = "
+			"current_schema()::regnamespace) AS f WHERE d LIKE 'Wherry _______%'",
+			"10 1");
 	}
-	leave(db, queue);
+	postgres_delayed_leave(db, queue);
 }
 
 /* In a block the time of the statement stands still: a lease that began then could be over. */
 static void functions_in_a_long_block_take_the_time_of_their_call(void **state)
 {
 	wherry_db *db;
-	wherry_delayed *queue = enter(&db);
+	wherry_delayed *queue = postgres_delayed_enter(&db);
 
 	(void)state;
-	says("DO $do$ DECLARE t bigint; held text; BEGIN "
-	     "WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "
-	     "t := floor(extract(epoch FROM clock_timestamp()) * 1000); "
-	     "PERFORM wherry_offer('mail', 'a', 'x'); "
-	     "ASSERT (SELECT \"scheduledAtInitially\" FROM delayed) >= t, 'offer'; "
-	     "SELECT token INTO held FROM wherry_poll('mail', lease => '1 ms'); "
-	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'poll'; "
-	     "PERFORM wherry_delayed_extend('mail', held, '1 ms'); "
-	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'extend'; "
-	     "PERFORM wherry_delayed_nack('mail', held, '1 ms'); "
-	     "ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'nack'; "
-	     "END $do$",
-	     "");
-	leave(db, queue);
-}
-
-/* A relay makes messages dead again, as soon as they are retried. */
-static wherry_code bury_again(void *ctx, const char *op, const char *what,
-			      wherry_code code, int64_t took_us, wherry_error *err)
-{
-	int *n_commits = ctx;
-
-	(void)what;
-	(void)took_us;
-	if (strcmp(op, "commit") != 0)
-		return code;
-	if (++*n_commits > 5)
-		return wherry_error_set(err, WHERRY_INTERRUPTED, "it does not end");
-	says("WITH gone AS (DELETE FROM delayed RETURNING *) INSERT INTO delayed_dead "
-	     "SELECT id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", "
-	     "\"createdAt\", 1, 1, 'no route' FROM gone",
-	     "");
-	return code;
-}
-
-static void a_message_that_dies_again_is_retried_once_in_a_call(void **state)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_delayed *queue = NULL;
-	wherry_db *inner = NULL, *db = NULL;
-	char url[200];
-	int n_commits = 0;
-	const wh_trace trace = {.after = bury_again, .ctx = &n_commits};
-	int64_t n = 0;
-
-	(void)state;
-	postgres_enter(url, sizeof(url));
-	WHERRY_PASS(wherry_db_open(url, NULL, &inner, &err));
-	WHERRY_PASS(wherry_delayed_create(inner, NULL, NULL, &err));
-	says("SELECT count(wherry_offer('mail', 'k' || i, 'x')) FROM "
-	     "generate_series(1, 1500) AS i",
-	     "1500");
-	WHERRY_PASS(wh_db_trace(inner, &trace, &db, &err));
-	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
-	(void)bury_again(&n_commits, "commit", "", WHERRY_OK, 0, &err);
-	n_commits = 0;
-	WHERRY_PASS(wherry_delayed_retry(queue, 0, &n, &err));
-	assert_int_equal(n, 1500);
-	assert_int_equal(n_commits, 3); /* the last found none */
-	wherry_delayed_close(queue);
-	wherry_db_close(db);
-	postgres_leave();
+	postgres_says(
+		"DO $do$ DECLARE t bigint; held text; BEGIN "
+		"WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "
+		"t := floor(extract(epoch FROM clock_timestamp()) * 1000); "
+		"PERFORM wherry_offer('mail', 'a', 'x'); "
+		"ASSERT (SELECT \"scheduledAtInitially\" FROM delayed) >= t, 'offer'; "
+		"SELECT token INTO held FROM wherry_poll('mail', lease => '1 ms'); "
+		"ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'poll'; "
+		"PERFORM wherry_delayed_extend('mail', held, '1 ms'); "
+		"ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'extend'; "
+		"PERFORM wherry_delayed_nack('mail', held, '1 ms'); "
+		"ASSERT (SELECT \"scheduledAt\" FROM delayed) > t, 'nack'; "
+		"END $do$",
+		"");
+	postgres_delayed_leave(db, queue);
 }
 
 int main(void)
@@ -805,9 +543,6 @@ int main(void)
 			a_poll_passes_over_messages_that_another_transaction_has),
 		cmocka_unit_test(functions_of_an_older_delayed_queue_are_made_again),
 		cmocka_unit_test(functions_in_a_long_block_take_the_time_of_their_call),
-		cmocka_unit_test(a_message_that_dies_again_is_retried_once_in_a_call),
-		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
-		cmocka_unit_test(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};
