@@ -231,7 +231,6 @@ static wherry_code strip(sharing *w, wherry_error *err)
 				       w->store->model->name, w->store->name.ptr);
 		suspect(w, h);
 		h->mask &= ~w->gained;
-		h->epoch++;
 	}
 	return WHERRY_OK;
 }
