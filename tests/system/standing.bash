@@ -96,3 +96,20 @@ quit_daemon() {
 one() { # [TOPIC]: a message
 	w_in '{}' enqueue "$db" --topic "${1-t}"
 }
+
+has_http= # Does this program deliver to webhooks?
+[[ $("$wherry" relay x: y: 2>&1) != *https:* ]] || has_http=1
+
+# Start a server that takes connections and never answers; its URL is in `silent`.
+silent_server() {
+	python3 -c '
+import socket
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+kept = []
+while True:
+    kept.append(s.accept())' >silent.port &
+	pids+=($!)
+	until_true 20 test -s silent.port
+	silent=http://127.0.0.1:$(cat silent.port)/
+}

@@ -18,25 +18,13 @@ relay() { # DESTINATION: $relay is its process, and it leads
 	until_true 20 grep -q event=leading relay.log
 }
 
-has_http=
-[[ $("$wherry" relay x: y: 2>&1) != *https:* ]] || has_http=1
-
 # ---- one that shows after 15 s ----
 
 if [ -n "$has_http" ]; then
-	# It takes connections and never answers.
-	python3 -c '
-import socket
-s = socket.create_server(("127.0.0.1", 0))
-print(s.getsockname()[1], flush=True)
-kept = []
-while True:
-    kept.append(s.accept())' >silent.port &
-	pids+=($!)
-	until_true 20 test -s silent.port
+	silent_server
 	db=sqlite:silent.db
 	w init "$db"
-	run_to "http://127.0.0.1:$(cat silent.port)/" 'webhook: {timeout: 55s}'
+	run_to "$silent" 'webhook: {timeout: 55s}'
 	one
 	silent_daemon=$daemon silent_port=$port
 	db=sqlite:a.db
@@ -81,10 +69,11 @@ sql a.db "$advice"
 check "the statement that doctor shows ends the lease" until_true 20 grep -q event=leading log
 
 if [ -n "$has_http" ]; then
+	leading_daemon=$daemon leading_port=$port
 	db=sqlite:silent.db daemon=$silent_daemon port=$silent_port patient=(--older-than 2s)
 	stands "the destination gives no answer" daemon
 	quit_daemon
-	db=sqlite:a.db patient=()
+	db=sqlite:a.db daemon=$leading_daemon port=$leading_port patient=()
 fi
 
 # ---- a relay leads ----

@@ -45,19 +45,7 @@ sql() { # SQL; in the database of the case
 	psql -X -q -A -t -h "$folder" -U wherry "${base:-postgres}" -v ON_ERROR_STOP=1 -c "$1"
 }
 
-# A server that takes connections and never answers.
-python3 -c '
-import socket, sys
-s = socket.create_server(("127.0.0.1", 0))
-print(s.getsockname()[1], flush=True)
-kept = []
-while True:
-    kept.append(s.accept())' >silent.port &
-pids+=($!)
-until_true 20 test -s silent.port
-silent=http://127.0.0.1:$(cat silent.port)/
-has_http=
-[[ $("$wherry" relay x: y: 2>&1) != *https:* ]] || has_http=1
+silent_server
 
 # ---- two that show after 15 s ----
 
