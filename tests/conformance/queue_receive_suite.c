@@ -78,7 +78,9 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 	got = queue_lease(f->queue, 1, "1");
 	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
 				      &err));
+	/* With NServiceBus it is due, and so first in every second look at all. */
 	f->queue->anchor.next_full_us = 0;
+	f->queue->due_first = false;
 	got = queue_receive(f->queue, WHERRY_LEASE, 1);
 	assert_string_equal(got.bodies, "1"); /* Nobody has tried it. */
 	WHERRY_PASS(

@@ -243,6 +243,10 @@ static void one_of_two_relays_with_the_same_share_and_epoch_stops_leading(void *
 
 	relay_set(f, "relay.poll", "100ms");
 	shares_start_two(f);
+	/* So that two before its epoch there is another. */
+	stop(f, 0);
+	start(f, 0);
+	SHARES_UNTIL(f, shares(f, 32, 32, 0));
 	relay_sql(f, "UPDATE wherry_lease SET epoch = epoch - 2, expires_at = 0 "
 		     "WHERE owner = 'relay0'");
 	start(f, 2);

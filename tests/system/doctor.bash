@@ -75,7 +75,7 @@ follow() {
 	todo=${todo:-$(said "$1" warn)}
 	todo=${todo#*\`} todo=${todo%%\`*}
 	if [[ $todo == wherry\ * ]]; then
-		bash -c "${todo// TO/ file:out.ndjson --until-empty --timeout 20s}" >follow.log 2>&1
+		bash -c "$todo" >follow.log 2>&1
 	else
 		"${shell[@]}" <<<"$todo" >follow.log 2>&1
 	fi || sed 's/^/# /' follow.log

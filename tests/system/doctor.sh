@@ -18,14 +18,14 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
 	finds "a message and no relay are bad" relay bad 'while messages are ready'
 	of_message "the message is said to wait for one" 1 bad 'no relay is running'
-	follow relay
+	w relay "$url" file:out.ndjson --until-empty --timeout 20s
 	gone=$(run 'SELECT process FROM wherry_lease')
 	of_message "a message that left is fine, and says when" 1 ok 'delivered '
 	doctor
 	expect "then nothing is bad" 0 'no:bad '
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
 	w pause "$url"
-	finds "a paused outbox is found" paused bad 'is paused'
+	finds "a paused outbox is found" paused bad 'has been paused for'
 	of_message "so the message is said to wait" 2 bad 'is paused'
 	follow paused
 	mended paused
