@@ -2,19 +2,17 @@
 
 #include <openssl/evp.h>
 
+#include "base/text.h"
+
 /* False: libcrypto refuses the sum, has no memory, or its length is another. */
 static bool digest(wh_view bytes, const EVP_MD *kind, char *out, size_t want)
 {
-	static const char digits[] = "0123456789abcdef";
 	unsigned char sum[EVP_MAX_MD_SIZE];
 	unsigned int len = 0;
 
 	if (!EVP_Digest(bytes.ptr, bytes.len, sum, &len, kind, NULL) || 2 * len != want)
 		return false;
-	for (unsigned int i = 0; i < len; i++) {
-		out[2 * i] = digits[sum[i] >> 4];
-		out[2 * i + 1] = digits[sum[i] & 15];
-	}
+	wh_hex(sum, len, out);
 	out[want] = 0;
 	return true;
 }

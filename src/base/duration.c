@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 typedef struct unit {
 	const char *name;
 	int64_t factor;
@@ -19,20 +21,10 @@ static const unit sizes[] = {
 	{"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0},
 };
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Read digits at *text and append them to *value; false: too large. */
 static bool take_digits(const char **text, int64_t *value)
 {
-	for (; is_digit(**text); (*text)++) {
+	for (; wh_is_digit(**text); (*text)++) {
 		int digit = **text - '0';
 
 		if (*value > (INT64_MAX - digit) / 10)
@@ -51,17 +43,17 @@ static bool parse_part(const char **text, const unit *units, int64_t *out,
 	int64_t whole = 0, part = 0, scale = 1;
 	size_t len = 0;
 
-	*out_large = is_digit(*s) && !take_digits(&s, &whole);
-	if (!is_digit(**text) || *out_large)
+	*out_large = wh_is_digit(*s) && !take_digits(&s, &whole);
+	if (!wh_is_digit(**text) || *out_large)
 		return false;
 	if (*s == '.') {
 		point = s++;
-		if (!is_digit(*s) || !take_digits(&s, &part) || s - point > 7)
+		if (!wh_is_digit(*s) || !take_digits(&s, &part) || s - point > 7)
 			return false;
 		for (; s - point > 1; point++)
 			scale *= 10;
 	}
-	while (is_letter(s[len]))
+	while (wh_is_letter(s[len]))
 		len++;
 	for (; units->name; units++) {
 		if (strlen(units->name) != len || memcmp(units->name, s, len) != 0)

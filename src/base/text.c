@@ -52,6 +52,17 @@ bool wh_utf8_unsafe(unsigned c)
 	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
+void wh_hex(const void *bytes, size_t n, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *in = bytes;
+
+	for (size_t i = 0; i < n; i++) {
+		*out++ = digits[in[i] >> 4];
+		*out++ = digits[in[i] & 15];
+	}
+}
+
 /* Are these eight bytes ASCII?  Most text is, and bodies are long. */
 static bool eight_ascii(const char *text)
 {

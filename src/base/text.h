@@ -20,6 +20,20 @@ unsigned wh_utf8_code(const char *text, size_t n);
  * terminal shows others? */
 bool wh_utf8_unsafe(unsigned code);
 
+/* Of ASCII, whatever the locale of the program. */
+static inline bool wh_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline bool wh_is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Write each byte as two lower-case hexadecimal digits, without a NUL. */
+void wh_hex(const void *bytes, size_t n, char *out);
+
 bool wh_utf8_valid(const char *text, size_t len);
 
 /* Length of the longest prefix of at most `most` bytes that does not cut a character. */

@@ -224,7 +224,6 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 /* A copy of a text in which bytes that are not UTF-8, or NUL, are written as \xHH. */
 static const char *escape(wh_arena *arena, wh_view view, bool *failed)
 {
-	static const char digits[] = "0123456789abcdef";
 	char *out, *at;
 
 	if (!view.len ||
@@ -240,8 +239,8 @@ static const char *escape(wh_arena *arena, wh_view view, bool *failed)
 		if (!n) {
 			*at++ = '\\';
 			*at++ = 'x';
-			*at++ = digits[(unsigned char)view.ptr[i] >> 4];
-			*at++ = digits[view.ptr[i] & 15];
+			wh_hex(view.ptr + i, 1, at);
+			at += 2;
 			n = 1;
 		}
 	}

@@ -43,16 +43,6 @@ typedef struct reading {
 	wherry_error *err;
 } reading;
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Compare ASCII words without regard to case, whatever the locale of the program. */
 static bool same_word(const char *text, size_t len, const char *word)
 {
@@ -97,7 +87,7 @@ static wherry_code take_word(reading *r, int *out)
 	const char *begin = r->at;
 	size_t len;
 
-	while (r->at < r->end && is_letter(*r->at))
+	while (r->at < r->end && wh_is_letter(*r->at))
 		r->at++;
 	len = (size_t)(r->at - begin);
 	for (int i = 0; r->field->words && r->field->words[i]; i++)
@@ -114,9 +104,9 @@ static wherry_code take_value(reading *r, int *out)
 	const char *begin = r->at;
 	int n = 0;
 
-	if (r->at < r->end && is_letter(*r->at))
+	if (r->at < r->end && wh_is_letter(*r->at))
 		return take_word(r, out);
-	while (r->at < r->end && is_digit(*r->at) && n <= r->field->most)
+	while (r->at < r->end && wh_is_digit(*r->at) && n <= r->field->most)
 		n = n * 10 + (*r->at++ - '0');
 	if (r->at == begin || n < r->field->least || n > r->field->most) {
 		r->at = begin;
@@ -131,7 +121,7 @@ static wherry_code take_step(reading *r, int *out)
 	const char *begin = r->at;
 	int n = 0;
 
-	while (r->at < r->end && is_digit(*r->at) && n <= r->field->most)
+	while (r->at < r->end && wh_is_digit(*r->at) && n <= r->field->most)
 		n = n * 10 + (*r->at++ - '0');
 	if (n < 1 || n > r->field->most)
 		return wh_fail(

@@ -1,6 +1,7 @@
 #include "schedule/posix_rule.h"
 
 #include "base/date.h"
+#include "base/text.h"
 #include "schedule/zone.h"
 
 enum { HOUR = 3600, MOST_HOURS = 167, NAME_LEAST = 3 };
@@ -30,11 +31,6 @@ static bool take_number(text *t, int least, int most, int *out)
 	return true;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Skip the name of an offset, such as CEST or <+0330>. */
 static bool skip_name(text *t)
 {
@@ -43,8 +39,8 @@ static bool skip_name(text *t)
 	size_t len;
 
 	while (t->at < t->end &&
-	       (is_letter(*t->at) || (quoted && (*t->at == '+' || *t->at == '-' ||
-						 (*t->at >= '0' && *t->at <= '9')))))
+	       (wh_is_letter(*t->at) || (quoted && (*t->at == '+' || *t->at == '-' ||
+						    (*t->at >= '0' && *t->at <= '9')))))
 		t->at++;
 	len = (size_t)(t->at - begin);
 	return len >= NAME_LEAST && (!quoted || take_char(t, '>'));

@@ -5,6 +5,7 @@
 
 #include "base/date.h"
 #include "base/duration.h"
+#include "base/text.h"
 
 enum { MS = 1000 /* microseconds */ };
 
@@ -86,11 +87,6 @@ static bool insert_time(wherry_schedule *s, int32_t time_s)
 	return true;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static wherry_code parse_daily(wherry_schedule *s, const char *text, wherry_error *err)
 {
 	int32_t time_s;
@@ -121,7 +117,7 @@ static wherry_code parse_daily(wherry_schedule *s, const char *text, wherry_erro
 			at++;
 		if (!*at)
 			return WHERRY_OK;
-		if (is_letter(*at))
+		if (wh_is_letter(*at))
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"'%.40s' stands behind a time of day: write the time zone "
