@@ -127,6 +127,7 @@ bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *
 			     wh_view *out, bool *failed)
 {
 	wh_view end;
+	char *made;
 
 	*out = text;
 	if (!t->raw || is_ascii(text))
@@ -140,14 +141,15 @@ bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *
 		text.len--;
 	if (!convert(t->to, text, copies, out, failed))
 		return false;
-	/* convert() has room for four times the text; the end is as long as before. */
+	/* Two of the highest bytes are the end of the range. */
 	text = *out;
-	*out = (wh_view){wh_arena_alloc(copies, text.len + 3), text.len + 2};
-	*failed |= !out->ptr;
-	if (!out->ptr)
+	made = wh_arena_alloc(copies, text.len + 3);
+	*failed |= !made;
+	if (!made)
 		return false;
-	memcpy((char *)(uintptr_t)out->ptr, text.ptr, text.len);
-	memcpy((char *)(uintptr_t)out->ptr + text.len, "\xff\xff", 3);
+	memcpy(made, text.ptr, text.len);
+	memcpy(made + text.len, "\xff\xff", 3);
+	*out = (wh_view){made, text.len + 2};
 	return true;
 }
 
