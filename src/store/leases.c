@@ -16,6 +16,8 @@ wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 	(void)err;
 	lease->epoch = wh_row_int(row, 0);
 	lease->suspects = wh_row_int(row, 1);
+	if (lease->suspects < 0)
+		lease->suspects = 0; /* A role may write any number. */
 	lease->paused = wh_row_int(row, 2) != 0;
 	lease->control_version = wh_row_int(row, 3);
 	lease->first_open = wh_row_int(row, 4);
