@@ -102,6 +102,8 @@ static wherry_relay *open_relay(int place)
 					      places[place].set[i][1], &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.lease", "500ms", &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.poll", "20ms", &err));
+	/* A claim whose relay lost its lease expires soon. */
+	WHERRY_PASS(wherry_config_set(config, "relay.claim_timeout", "1s", &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.timeout", "20s", &err));
 	WHERRY_PASS(wherry_relay_open(postgres_here.url, "null:", config, &relay, &err));
 	wherry_config_free(config);
