@@ -3,7 +3,6 @@
  */
 #include "delayed_suite.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include "db/trace.h"
@@ -77,19 +76,6 @@ static void offer_due(wherry_delayed *queue, const char *body)
 	WHERRY_PASS(wherry_delayed_offer(queue, &msg, NULL, &err));
 }
 
-static void await_waiting(void)
-{
-	char n[8] = "";
-
-	do {
-		assert_true(postgres_raw(
-			postgres_here.url,
-			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-			n, sizeof(n)));
-		(void)poll(NULL, 0, 5);
-	} while (strcmp(n, "0") == 0);
-}
-
 /* The relay gives the message up while an open transaction offers its key again. */
 static void replace_while_it_dies(wherry_db *db, const char *layout)
 {
@@ -109,7 +95,7 @@ static void replace_while_it_dies(wherry_db *db, const char *layout)
 	WHERRY_PASS(wherry_db_begin(other, &err));
 	offer_due(others, "new");
 	assert_int_equal(pthread_create(&thread, NULL, give_up, &g), 0);
-	await_waiting();
+	postgres_await_lock();
 	WHERRY_PASS(wherry_db_commit(other, &err));
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	WHERRY_PASS(g.code);

@@ -3,7 +3,6 @@
  */
 #include "inbox_suite.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include "postgres/backends.h"
@@ -46,20 +45,6 @@ static void answers(const char *sql, const char *wanted)
 	assert_string_equal(out, wanted);
 }
 
-/* Wait until a session of this server waits for another one's transaction. */
-static void await_waiting(void)
-{
-	char n[8] = "";
-
-	do {
-		assert_true(postgres_raw(
-			postgres_here.url,
-			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-			n, sizeof(n)));
-		(void)poll(NULL, 0, 5);
-	} while (strcmp(n, "0") == 0);
-}
-
 /* The second waits for the first: if that commits, the message was seen; else it is new. */
 static void second_of_two(const char *end, const char *wanted)
 {
@@ -74,7 +59,7 @@ static void second_of_two(const char *end, const char *wanted)
 	WHERRY_PASS(wherry_inbox_accept(inbox, "c", "m1", &new, &err));
 	assert_true(new);
 	assert_int_equal(PQsendQuery(other, "SELECT wherry_accept('m1', 'c')"), 1);
-	await_waiting();
+	postgres_await_lock();
 	if (strcmp(end, "COMMIT") == 0)
 		WHERRY_PASS(wherry_db_commit(db, &err));
 	else

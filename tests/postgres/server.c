@@ -3,6 +3,7 @@
 #include "wherry_test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 
 static char folder[64];
@@ -211,4 +212,17 @@ void postgres_end(PGconn *conn, const char *how)
 {
 	assert_true(postgres_exec(conn, how, NULL, 0));
 	PQfinish(conn);
+}
+
+void postgres_await_lock(void)
+{
+	char n[8] = "";
+
+	do {
+		assert_true(postgres_raw(
+			postgres_here.url,
+			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+			n, sizeof(n)));
+		(void)poll(NULL, 0, 5);
+	} while (strcmp(n, "0") == 0);
 }

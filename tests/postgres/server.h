@@ -53,6 +53,9 @@ PGconn *postgres_begin(const char *sql);
 PGconn *postgres_begin_put(const char *isolation, const char *key); /* a message */
 void postgres_end(PGconn *conn, const char *how);
 
+/* Wait until a session of the server waits for another one's transaction. */
+void postgres_await_lock(void);
+
 /* Its folder, which is the host of a URL too; and its first process. */
 const char *postgres_folder(void);
 

@@ -101,17 +101,7 @@ says 'noticed: an empty block' 'an empty block' unsound "$scratch"
 plant 'DECLARE @limit BIGINT = 1; SELECT TOP (@limit - @fresh) 1;'
 says 'noticed: a variable that is not declared' '@fresh is not declared' unsound "$scratch"
 
-# A statement, and what is said of it; -: nothing.
-n=0
-while IFS='|' read -r wanted statement; do
-	plant "$statement"
-	if [ "$wanted" = - ]; then
-		silent "allowed: $statement" check "$scratch"
-	else
-		says "noticed: $statement" "$wanted" check "$scratch"
-	fi
-	n=$((n + 1))
-done <<'END'
+plants 18 <<'END'
 -|UPDATE {table} SET status = 2 WHERE id = :id AND status = 1;
 -|UPDATE t SET status = 2 FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id {loop};
 -|DELETE l FROM @l AS l JOIN @b AS b ON b.k = l.k;
@@ -131,5 +121,4 @@ OUTPUT without INTO|INSERT INTO {table}(a) OUTPUT inserted.id VALUES (1);
 OUTPUT without INTO|DELETE t OUTPUT deleted.a INTO {table}(a) FROM @ids AS i JOIN {table_received} AS t {seek} ON t.id = i.id {loop};
 needs FORCESEEK|INSERT INTO {table_dead}(a) SELECT t.a FROM @ids AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK) ON t.id = i.id {loop};
 END
-[ "$n" -eq 18 ] || result 'not ok' 'all plants were tried'
 finish

@@ -40,6 +40,22 @@ says() {
 	fi
 }
 
+# plants N: N lines of what is wanted, | and a statement.  Each statement is planted with plant(), and
+# check() says that of it; -: nothing.
+plants() {
+	local n=0 wanted statement
+	while IFS='|' read -r wanted statement; do
+		plant "$statement"
+		if [ "$wanted" = - ]; then
+			silent "allowed: $statement" check "$scratch"
+		else
+			says "noticed: $statement" "$wanted" check "$scratch"
+		fi
+		n=$((n + 1))
+	done
+	[ "$n" -eq "$1" ] || result 'not ok' 'all plants were tried'
+}
+
 finish() {
 	echo "1..$tests"
 	[ "$failures" -eq 0 ]
