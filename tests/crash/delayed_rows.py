@@ -15,6 +15,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import time
 
 import rows
 import tap
@@ -101,11 +102,15 @@ def play(case, folder, database, layout, seed):
     if "polls" in case:
         got = poll_all(database)
     else:
-        done = wherry("relay", source, f"file:{out}", "--until-empty", "--timeout", "20s", "--set",
-                      "retry.attempts=1", "--set", "relay.claim_timeout=1s")  # fmt: skip
-        tap.check(f"{case}: no row ends the relay", done.returncode in (0, 3, 5), done.returncode, done.stderr[-2000:])
-        with open(out, encoding="utf-8") as lines:
-            got = [json.loads(line)["key"] for line in lines]
+        relay = subprocess.Popen([tap.WHERRY, "relay", source, f"file:{out}", "--set", "retry.attempts=1", "--set",
+                                  "relay.claim_timeout=1s"], stderr=subprocess.PIPE, text=True, errors="replace")  # fmt: skip
+        tap.wait_until(20, lambda: sum(str(key).startswith("good ") for key in keys_in(out)) >= GOOD)
+        tap.wait_until(20, quiet_for(2, lambda: [keys_in(out), database.rows("SELECT count(*) FROM d_dead")]))
+        ended = relay.poll()
+        relay.terminate()
+        log = relay.communicate(timeout=60)[1]
+        tap.check(f"{case}: no row ends the relay", ended is None and relay.returncode == 0, ended, log[-2000:])
+        got = keys_in(out)
     missing = {f"good {n}" for n in range(GOOD)} - set(got)
     tap.check(f"{case}: every good message is delivered", not missing, sorted(missing))
     tap.check(f"{case}: none twice", len([k for k in got if k and k.startswith("good")]) <= GOOD, got)
@@ -115,6 +120,27 @@ def play(case, folder, database, layout, seed):
     retry_dead(case, database)
     tap.totals[f"rows tried, {case}"] += len(bad) + len(good)
     tap.totals[f"refused, {case}"] += refused
+
+
+def keys_in(out):
+    try:
+        with open(out, encoding="utf-8") as lines:
+            return [json.loads(line)["key"] for line in lines if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def quiet_for(seconds, look):
+    """Has what is seen not changed for so long?  To be asked again and again."""
+    last = [None, 0]
+
+    def quiet():
+        seen, now = look(), time.monotonic()
+        if seen != last[0]:
+            last[:] = seen, now
+        return now - last[1] >= seconds
+
+    return quiet
 
 
 def insert(database, key, values):
