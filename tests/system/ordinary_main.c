@@ -8,7 +8,7 @@
  * "new" and then "seen".
  *
  * ordinary_main MODEL URL TABLE take receives the messages of a queue or a delayed queue and prints
- * their fields.  ordinary_main receive FOLDER is a command for exec:.
+ * their fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,27 +145,6 @@ static wherry_code take(const place *p, wherry_error *err)
 	return code;
 }
 
-/* As a command of exec: write the environment and the body to FOLDER/ID. */
-static int receive(const char *folder)
-{
-	char path[4096], bytes[65536];
-	size_t n;
-	FILE *out;
-	bool fine;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, getenv("WHERRY_ID"));
-	out = fopen(path, "w");
-	if (!out)
-		return 1;
-	for (char **e = environ; *e; e++)
-		(void)fwrite(*e, 1, strlen(*e) + 1, out);
-	(void)fputs("BODY=", out);
-	while ((n = fread(bytes, 1, sizeof(bytes), stdin)))
-		(void)fwrite(bytes, 1, n, out);
-	fine = !ferror(out);
-	return fclose(out) || !fine;
-}
-
 int main(int argc, char **argv)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -175,8 +154,6 @@ int main(int argc, char **argv)
 	wherry_code code = open_place(&p, argc > 3 ? argv[2] : "", &err);
 	int n = 0, refused = 0;
 
-	if (argc == 3 && strcmp(argv[1], "receive") == 0)
-		return receive(argv[2]);
 	if (code == WHERRY_OK && argc == 5)
 		code = take(&p, &err);
 	while (code == WHERRY_OK && argc == 4 &&
