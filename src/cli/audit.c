@@ -1,5 +1,6 @@
 #include <pwd.h>
 #include <stdio.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -10,12 +11,20 @@
 
 enum { LINE_MAX_BYTES = 4096, NAME_LEN = 256 };
 
+/* Write the record to standard error, where a script or a service keeps it.  On a terminal it
+ * would stand between the answers that people read, and go to syslog instead. */
 static void write_record(void *ctx, const wherry_log_record *record)
 {
 	wh_buf line = WH_BUF_INIT(LINE_MAX_BYTES);
 	char time[WH_TIME_LEN];
 
 	(void)ctx;
+	if (isatty(STDERR_FILENO)) {
+		openlog("wherry", LOG_PID, LOG_USER);
+		syslog(LOG_NOTICE, "%s", record->line);
+		closelog();
+		return;
+	}
 	wh_time_print(wh_now(&wh_env_system), time);
 	wh_log_line(&line, &(wh_log_head){.time = time}, record);
 	(void)fputs(wh_buf_str(&line), stderr);
@@ -37,14 +46,38 @@ static void write_who(char *out, size_t cap)
 		(void)snprintf(out, cap, "%ld@%s", (long)getuid(), host);
 }
 
+/* The beginning of each record: what was done, where, and by whom. */
+typedef struct begin {
+	char who[2 * NAME_LEN], where[200];
+} begin;
+
+static begin begin_record(const char *url)
+{
+	begin b;
+
+	write_who(b.who, sizeof(b.who));
+	wh_url_show(url, b.where, sizeof(b.where));
+	return b;
+}
+
 void wh_audit(const char *action, const char *url, const char *table, int64_t rows)
 {
 	const wh_env env = {.log = write_record};
-	char who[2 * NAME_LEN], where[200];
+	const begin b = begin_record(url);
 
-	write_who(who, sizeof(who));
-	wh_url_show(url, where, sizeof(where));
 	wh_log(&env, WHERRY_LOG_INFO, "cli", "operator", wh_log_text("action", action),
-	       wh_log_text("from", where), wh_log_text("table", table),
-	       wh_log_int("rows", rows), wh_log_text("by", who));
+	       wh_log_text("from", b.where), wh_log_text("table", table),
+	       wh_log_int("rows", rows), wh_log_text("by", b.who));
+}
+
+void wh_audit_message(const wh_args *args, const char *table, const wh_gone *gone)
+{
+	const wh_env env = {.log = write_record};
+	const begin b = begin_record(wh_operand(args, 0));
+
+	wh_log(&env, WHERRY_LOG_INFO, "cli", "operator",
+	       wh_log_text("action", args->command->name), wh_log_text("from", b.where),
+	       wh_log_text("table", table), wh_log_int("id", gone->id),
+	       wh_log_text("state", gone->state), wh_log_text("topic", gone->topic),
+	       wh_log_text("message_id", gone->message_id), wh_log_text("by", b.who));
 }

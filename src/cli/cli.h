@@ -167,9 +167,20 @@ void wh_print_paragraphs(const char *text);
 
 /* ---- confirm.c ---- */
 
-/* Ask the user to confirm.  If standard input is not a terminal, --yes is required.
- * False: the command must not go on, and it printed why. */
-bool wh_confirm(const wh_args *args, const char *fmt, ...) WH_PRINTF(2, 3);
+/* The options of every command that deletes for good: it asks by wh_confirm(). */
+/* clang-format off */
+#define WH_CONFIRM_OPTIONS                                                               \
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",    \
+	 NULL, 0},                                                                       \
+	{"dry-run", NULL, "Say what it would delete, and change nothing.", NULL, 0}
+/* clang-format on */
+#define WH_CONFIRM_USAGE "[--yes|--dry-run]"
+
+/* Ask the user to confirm.  The text says what the command will do, as "delete queue 'jobs'".
+ * If standard input is not a terminal, --yes is required.  With --dry-run the text is the
+ * result.  False: the command must end with *status, and it printed why. */
+bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
+	WH_PRINTF(3, 4);
 
 /* ---- report.c: failures ---- */
 
@@ -430,8 +441,20 @@ void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...) WH_PRI
 void wh_progress_wipe(const wh_progress *p); /* Call it before another line is written. */
 void wh_progress_end(wh_progress *p);
 
-/* In audit.c: log that an operator changed an outbox.  The event on standard error says
- * what was done, where, to how many rows, and by whom. */
+/* ---- audit.c: a record of what an operator changed, on standard error; on syslog if that is a
+ * terminal ---- */
+
+/* Record what was done, where, to how many rows, and by whom. */
 void wh_audit(const char *action, const char *url, const char *table, int64_t rows);
+
+/* A message that a command deleted.  The texts are given. */
+typedef struct wh_gone {
+	int64_t id;
+	const char *state; /* Borrowed from the program. */
+	char *topic, *message_id;
+} wh_gone;
+
+/* Record that one message was deleted. */
+void wh_audit_message(const wh_args *args, const char *table, const wh_gone *gone);
 
 #endif

@@ -42,16 +42,17 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
 	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 		       st->count[WHERRY_FAILED];
 
-	if (!wh_confirm(args,
+	if (!wh_confirm(args, &status,
 			"delete outbox '%s' in %s with %" PRId64
-			" messages that are not delivered, %" PRId64 " dead and %" PRId64
-			" delivered ones",
-			s->table, s->url, open, st->count[WHERRY_DEAD],
+			" message%s to be delivered, %" PRId64 " dead and %" PRId64
+			" delivered",
+			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD],
 			st->count[WHERRY_DONE] + st->archived))
-		return wh_arg_on(args, "yes") ? WH_EXIT_FAILED : WH_EXIT_USAGE;
+		return status;
 	if (drop_slot(s, args->config, &err) != WHERRY_OK ||
 	    wh_store_drop(&s->box->store, &err) != WHERRY_OK)
 		return wh_report(&err);
@@ -62,8 +63,10 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 			     st->count[WHERRY_DONE] + st->archived);
 	else
 		(void)printf("outbox '%s' is gone, with %" PRId64
-			     " messages that were not delivered\n",
-			     s->table, open + st->count[WHERRY_DEAD]);
+			     " message%s that %s not delivered\n",
+			     s->table, open + st->count[WHERRY_DEAD],
+			     wh_plural(open + st->count[WHERRY_DEAD]),
+			     open + st->count[WHERRY_DEAD] == 1 ? "was" : "were");
 	wh_audit(args->command->name, wh_operand(args, 0), s->table,
 		 open + st->count[WHERRY_DEAD] + st->count[WHERRY_DONE] + st->archived);
 	return WH_EXIT_DONE;
@@ -90,8 +93,7 @@ static wh_exit run(wh_args *args)
 }
 
 static const wh_option options[] = {
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	{"force", NULL, "Also while a relay holds the lease.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -100,7 +102,7 @@ static const wh_option options[] = {
 const wh_command wh_cmd_drop = {
 	.name = "drop",
 	.operands = "URL",
-	.synopsis = "URL [--yes] [--force] [--json]",
+	.synopsis = "URL " WH_CONFIRM_USAGE " [--force] [--json]",
 	.brief = "Remove an outbox and all its messages",
 	.help = "Says how many messages would be lost, and asks. Removes the table, its "
 		"archive and what a relay keeps for it; with the last outbox of the database "

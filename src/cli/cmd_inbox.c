@@ -151,15 +151,25 @@ static wh_exit run_forget(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	inbox_session s;
-	wh_exit status = enter(&s, args);
+	wh_exit status;
 
+	if (!wh_confirm(
+		    args, &status,
+		    "forget message '%s', so that it is handled again if it is delivered again",
+		    wh_arg(args, "message")))
+		return status;
+	status = enter(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	if (wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
 				wh_arg(args, "message"), &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
-		(void)printf("message '%s' is new again\n", wh_arg(args, "message"));
+		if (wh_arg_on(args, "json"))
+			(void)printf("{\"forgotten\":1}\n");
+		else
+			(void)printf("message '%s' is new again\n",
+				     wh_arg(args, "message"));
 		wh_audit(args->command->name, wh_operand(args, 0), s.name, 1);
 	}
 	leave(&s);
@@ -169,13 +179,16 @@ static wh_exit run_forget(wh_args *args)
 static const wh_option forget_options[] = {
 	{"message", "ID", "The message id.", NULL, WH_REQUIRED},
 	{"consumer", "NAME", "Who accepted it.", NULL, 0},
+	WH_CONFIRM_OPTIONS,
+	WH_JSON_OPTION,
 	{0},
 };
 
 static const wh_command forget = {
 	.name = "inbox forget",
 	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] --message ID [--consumer NAME]",
+	.synopsis =
+		"URL [NAME] --message ID [--consumer NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Make a message new again",
 	.help = "The consumer handles it once more when it is delivered again.\n"
 		"\n"
@@ -189,6 +202,7 @@ static const wh_command forget = {
 static wh_exit run_purge(wh_args *args)
 {
 	int64_t age_us = 0, batch = 1000, n = 0;
+	const char *age;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	inbox_session s;
@@ -197,14 +211,24 @@ static wh_exit run_purge(wh_args *args)
 	if (!wh_arg_duration(args, "older-than", &age_us) ||
 	    !wh_arg_count(args, "batch", 1, 100000, &batch))
 		return WH_EXIT_USAGE;
+	age = age_us ? wh_arg(args, "older-than") : "";
 	status = enter(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (!age_us && !wh_confirm(args, "delete all ids of inbox '%s'", s.name)) {
+	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
+	if (code == WHERRY_OK &&
+	    !wh_confirm(
+		    args, &status,
+		    "delete the ids of inbox '%s' that were accepted%s%s%s, of %" PRId64
+		    " id%s",
+		    s.name, *age ? " longer than " : "", age, *age ? " ago" : "", n,
+		    wh_plural(n))) {
 		leave(&s);
-		return WH_EXIT_USAGE;
+		return status;
 	}
-	code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+	n = 0;
+	if (code == WHERRY_OK)
+		code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
 	if (code != WHERRY_OK)
@@ -221,9 +245,7 @@ static const wh_option purge_options[] = {
 	{"older-than", "AGE", "Accepted longer ago than this, such as 30d.", NULL,
 	 WH_REQUIRED},
 	{"batch", "N", "Ids in one transaction. (1 to 100000; default 1000)", NULL, 0},
-	{"yes", NULL,
-	 "Do not ask. Required for --older-than 0s where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -231,14 +253,14 @@ static const wh_option purge_options[] = {
 static const wh_command purge = {
 	.name = "inbox purge",
 	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] --older-than AGE [--batch N] [--yes] [--json]",
+	.synopsis =
+		"URL [NAME] --older-than AGE [--batch N] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Delete ids that were accepted long ago",
 	.help = "A message that is delivered again after that counts as new: keep ids for "
-		"longer than anybody can retry a message. --older-than 0s deletes all ids, and "
-		"asks.\n"
+		"longer than anybody can retry a message. It asks.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry inbox purge sqlite:shop.db --older-than 30d\n",
+		"  wherry inbox purge sqlite:shop.db --older-than 30d --yes\n",
 	.options = purge_options,
 	.plain = true,
 	.run = run_purge,
@@ -247,16 +269,20 @@ static const wh_command purge = {
 static wh_exit drop_inbox(const wh_args *args, const inbox_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
 	int64_t n = 0;
 
 	if (wherry_inbox_count(s->inbox, &n, NULL, &err) != WHERRY_OK)
 		return wh_report(&err);
-	if (!wh_confirm(args, "delete inbox '%s' with %" PRId64 " id%s", s->name, n,
-			wh_plural(n)))
-		return WH_EXIT_USAGE;
+	if (!wh_confirm(args, &status, "delete inbox '%s' with %" PRId64 " id%s", s->name,
+			n, wh_plural(n)))
+		return status;
 	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
 		return wh_report(&err);
-	(void)printf("inbox '%s' is gone\n", s->name);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"ids\":%" PRId64 "}\n", n);
+	else
+		(void)printf("inbox '%s' is gone\n", s->name);
 	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
 	return WH_EXIT_DONE;
 }
@@ -274,15 +300,15 @@ static wh_exit run_drop(wh_args *args)
 }
 
 static const wh_option drop_options[] = {
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
+	WH_JSON_OPTION,
 	{0},
 };
 
 static const wh_command drop = {
 	.name = "inbox drop",
 	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] [--yes]",
+	.synopsis = "URL [NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove an inbox",
 	.help = "Every message counts as new afterwards.\n"
 		"\n"
@@ -308,7 +334,7 @@ const wh_command wh_cmd_inbox = {
 		"\n"
 		"Examples:\n"
 		"  wherry inbox create sqlite:shop.db\n"
-		"  wherry inbox purge sqlite:shop.db --older-than 30d\n",
+		"  wherry inbox purge sqlite:shop.db --older-than 30d --yes\n",
 	.plain = true,
 	.words = words,
 };

@@ -1,6 +1,11 @@
 #include "cli/commands.h"
 
+#include <inttypes.h>
+
+#include "base/env.h"
 #include "outbox/outbox.h"
+
+enum { PAGE = 1000 };
 
 /* A way to purge, and the name of its result. */
 typedef struct way {
@@ -16,6 +21,67 @@ static way choose_way(const wh_args *args)
 	if (wh_arg_on(args, "to-archive"))
 		return (way){wherry_outbox_archive, "archived"};
 	return (way){wherry_outbox_purge, "purged"};
+}
+
+/* Counts delivered rows that are old enough. */
+typedef struct counting {
+	int64_t before_us; /* Unix time. */
+	int64_t last_id, seen, n;
+} counting;
+
+static wherry_code count_old(void *ctx, const wherry_row *row)
+{
+	counting *c = ctx;
+
+	c->last_id = row->message->id;
+	c->seen++;
+	c->n += row->processed_at_us <= c->before_us;
+	return WHERRY_OK;
+}
+
+/* Count the messages that a purge of this age would take now. */
+static wherry_code count(const wh_session *s, const wh_args *args, int64_t age_us,
+			 int64_t *out_n, wherry_error *err)
+{
+	counting c = {.before_us = wh_now(&wh_env_system) - age_us, .seen = PAGE};
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && c.seen == PAGE) {
+		c.seen = 0;
+		code = wherry_outbox_list(
+			s->box,
+			&WHERRY_FILTER(.states = 1u << WHERRY_DONE, .limit = PAGE,
+				       .archived = wh_arg_on(args, "archived"),
+				       .after_id = c.last_id),
+			count_old, &c, err);
+	}
+	*out_n = c.n;
+	return code;
+}
+
+/* Ask before messages are deleted.  Moving them to the archive deletes nothing. */
+static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
+		    int64_t limit, wh_exit *status)
+{
+	bool moves = wh_arg_on(args, "to-archive"), plan = wh_arg_on(args, "dry-run");
+	wherry_error err = WHERRY_ERROR_INIT;
+	const char *age = age_us ? wh_arg(args, "older-than") : "";
+	int64_t n = 0;
+
+	if (!plan && (moves || wh_arg_on(args, "yes")))
+		return true;
+	if (count(s, args, age_us, &n, &err) != WHERRY_OK) {
+		*status = wh_report(&err);
+		return false;
+	}
+	if (limit && n > limit)
+		n = limit;
+	return wh_confirm(args, status,
+			  "%s %" PRId64
+			  " message%s of outbox '%s' that %s delivered%s%s%s",
+			  moves ? "archive" : "delete", n, wh_plural(n), s->table,
+			  n == 1 ? "was" : "were", *age ? " longer than " : "", age,
+			  *age ? " ago" : "");
 }
 
 static wh_exit run(wh_args *args)
@@ -44,6 +110,10 @@ static wh_exit run(wh_args *args)
 		wh_session_close(&s);
 		return status;
 	}
+	if (!confirm(&s, args, age_us, limit, &status)) {
+		wh_session_close(&s);
+		return status;
+	}
 	code = to.purge(s.box, age_us, batch, limit, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
@@ -69,6 +139,7 @@ static const wh_option options[] = {
 	{"batch", "N", "Messages in one transaction. (1 to 100000; default 1000)", NULL,
 	 0},
 	{"limit", "N", "At most this many.", NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -77,16 +148,16 @@ const wh_command wh_cmd_purge = {
 	.name = "purge",
 	.operands = "URL",
 	.synopsis =
-		"URL --older-than AGE [--archived|--to-archive] [--batch N] [--limit N] "
-		"[--json]",
+		"URL --older-than AGE [--archived|--to-archive] [--batch N] [--limit N] " WH_CONFIRM_USAGE
+		" [--json]",
 	.brief = "Delete messages that were delivered long ago",
 	.help = "A relay does this by itself, as outbox.retention, relay.on_expiry and "
 		"outbox.archive_retention say. Only done messages are ever purged. Small batches let producers write in "
 		"between.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry purge sqlite:shop.db --older-than 30d\n"
-		"  wherry purge sqlite:shop.db --older-than 365d --archived\n",
+		"  wherry purge sqlite:shop.db --older-than 30d --dry-run\n"
+		"  wherry purge sqlite:shop.db --older-than 365d --archived --yes\n",
 	.options = options,
 	.run = run,
 };

@@ -271,8 +271,13 @@ static wh_exit run_uninstall(wh_args *args)
 	cron_session s;
 	int64_t n = 0;
 	wherry_code code;
-	wh_exit status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
+	wh_exit status;
 
+	if (!wh_confirm(args, &status,
+			"delete the ticks of the schedule '%s' on queue '%s'",
+			wh_operand(args, 2), wh_arg(args, "queue")))
+		return status;
+	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = wherry_schedule_hash(s.schedule, hash, &err);
@@ -294,20 +299,20 @@ static wh_exit run_uninstall(wh_args *args)
 }
 
 static const wh_option uninstall_options[] = {
-	QUEUE_OPTIONS, CRON_OPTION, ZONE_OPTION, WH_JSON_OPTION, {0},
+	QUEUE_OPTIONS, CRON_OPTION, ZONE_OPTION, WH_CONFIRM_OPTIONS, WH_JSON_OPTION, {0},
 };
 
 const wh_command wh_cron_uninstall_word = {
 	.name = "cron uninstall",
 	.operands = "URL PREFIX SCHEDULE",
 	.synopsis = "URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--delayed TABLE] "
-		    "[--type TYPE] [--cron TABLE] [--json]",
+		    "[--type TYPE] [--cron TABLE] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove the ticks of a schedule, and no others",
 	.help = "Write schedule and zone as they were installed. Ticks that were polled are left "
 		"to their consumers.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry cron uninstall sqlite:shop.db report '0 6 * * *' --queue jobs\n",
+		"  wherry cron uninstall sqlite:shop.db report '0 6 * * *' --queue jobs --yes\n",
 	.options = uninstall_options,
 	.plain = true,
 	.run = run_uninstall,
@@ -324,8 +329,9 @@ static wh_exit run_forget(wh_args *args)
 	wherry_code code;
 	wh_exit status;
 
-	if (!wh_confirm(args, "forget what was made of the schedules named '%s'", name))
-		return WH_EXIT_USAGE;
+	if (!wh_confirm(args, &status,
+			"forget which ticks of the schedules named '%s' were made", name))
+		return status;
 	status = enter(&s, args, OPENS_CRON);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -348,8 +354,7 @@ static wh_exit run_forget(wh_args *args)
 
 static const wh_option forget_options[] = {
 	CRON_OPTION,
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -357,7 +362,7 @@ static const wh_option forget_options[] = {
 const wh_command wh_cron_forget_word = {
 	.name = "cron forget",
 	.operands = "URL NAME",
-	.synopsis = "URL NAME [--cron TABLE] [--yes] [--json]",
+	.synopsis = "URL NAME [--cron TABLE] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Forget a schedule that was removed, or that a wrong clock silenced",
 	.help = "Removes the schedules of this name from the table, with the time up to which "
 		"their ticks were made. If a program still makes their ticks, it starts again "

@@ -255,12 +255,20 @@ static wh_exit work_dead(const wh_args *args, wh_delayed_session *s)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0, after = 0, limit = 100, n = 0;
 	wherry_code code;
+	wh_exit status;
 
 	if ((retry && !read_id(args, retry, &id)) ||
 	    (purge && !read_id(args, purge, &id)) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &after) ||
 	    !wh_arg_count(args, "limit", 1, INT64_MAX, &limit))
 		return WH_EXIT_USAGE;
+	if (!purge && (wh_arg_on(args, "yes") || wh_arg_on(args, "dry-run")))
+		return wh_usage(args->command, "--yes and --dry-run are for --purge");
+	if (purge && !wh_confirm(args, &status,
+				 id ? "delete dead message %s of delayed queue '%s'"
+				    : "delete %s dead messages of delayed queue '%s'",
+				 purge, s->queue))
+		return status;
 	if (retry || purge) {
 		code = retry ? wherry_delayed_retry(s->delayed, id, &n, &err)
 			     : wherry_delayed_purge_dead(s->delayed, id, &n, &err);
@@ -286,6 +294,7 @@ static const wh_option dead_options[] = {
 	WH_DELAYED_OPTIONS,
 	{"retry", "ID", "Let this message be polled again; all: every one.", NULL, 0},
 	{"purge", "ID", "Delete this message; all: every one.", NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	{"after", "ID", "Only ids above this one: the next page.", NULL, 0},
 	{"limit", "N", "At most this many. (default 100)", NULL, 0},
 	WH_JSON_OPTION,
@@ -295,7 +304,8 @@ static const wh_option dead_options[] = {
 const wh_command wh_delayed_dead_word = {
 	.name = "delayed dead",
 	.operands = "URL",
-	.synopsis = "URL --queue NAME [--retry ID|--purge ID] [--after ID] [--limit N] "
+	.synopsis = "URL --queue NAME [--retry ID|--purge ID " WH_CONFIRM_USAGE
+		    "] [--after ID] [--limit N] "
 		    "[--type TYPE] [--table NAME] [--json]",
 	.brief = "List dead messages with their errors, retry or delete them",
 	.help = "A message that is retried can be polled at once, with no attempts counted. It "

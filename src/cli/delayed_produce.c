@@ -196,12 +196,16 @@ static wh_exit work_drop(const wh_args *args, wh_delayed_session *s)
 	const char *key = wh_arg(args, "key");
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool found = false;
+	wh_exit status;
 	int64_t n = 0;
 	wherry_code code;
 
-	if (!key &&
-	    !wh_confirm(args, "drop all messages of delayed queue '%s'", s->queue))
-		return WH_EXIT_USAGE;
+	if (!wh_confirm(
+		    args, &status,
+		    key ? "delete the message of key '%s' of delayed queue '%s'"
+			: "delete all messages of delayed queue '%s', except dead ones",
+		    key ? key : s->queue, s->queue))
+		return status;
 	code = key ? wherry_delayed_drop_key(s->delayed, key, &found, &err)
 		   : wherry_delayed_drop_all(s->delayed, WHERRY_DELAYED_DROP_ALL, &n,
 					     &err);
@@ -224,8 +228,7 @@ static const wh_option drop_options[] = {
 	WH_DELAYED_OPTIONS,
 	{"key", "KEY", "The key of the message.", NULL, 0},
 	{"all", NULL, "Every message of the queue, except dead ones.", NULL, 0},
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -233,13 +236,13 @@ static const wh_option drop_options[] = {
 const wh_command wh_delayed_drop_word = {
 	.name = "delayed drop",
 	.operands = "URL",
-	.synopsis = "URL --queue NAME --key KEY|--all [--yes] [--type TYPE] "
-		    "[--table NAME] [--json]",
+	.synopsis = "URL --queue NAME --key KEY|--all " WH_CONFIRM_USAGE
+		    " [--type TYPE] [--table NAME] [--json]",
 	.brief = "Drop messages, also those that consumers have",
-	.help = "With --all, it asks. Messages of other queues stay.\n"
+	.help = "It asks. Messages of other queues stay.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed drop sqlite:shop.db --queue mail --key order-7\n"
+		"  wherry delayed drop sqlite:shop.db --queue mail --key order-7 --yes\n"
 		"  wherry delayed drop sqlite:shop.db --queue mail --all --yes\n",
 	.options = drop_options,
 	.plain = true,
@@ -252,15 +255,16 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 {
 	const char *table = table_of(args);
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
 	int64_t n = 0;
 
 	if (wh_delayed_count_table(s->delayed, &n, &err) != WHERRY_OK)
 		return wh_report(&err);
-	if (!wh_confirm(args,
+	if (!wh_confirm(args, &status,
 			"delete the table '%s' of delayed queues with %" PRId64
 			" message%s",
 			table, n, wh_plural(n)))
-		return WH_EXIT_USAGE;
+		return status;
 	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
 		return wh_report(&err);
 	wh_audit(args->command->name, wh_operand(args, 0), table, n);
@@ -280,8 +284,7 @@ static wh_exit run_drop_table(wh_args *args)
 
 static const wh_option drop_table_options[] = {
 	WH_DELAYED_TABLE_OPTION,
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -289,7 +292,7 @@ static const wh_option drop_table_options[] = {
 const wh_command wh_delayed_drop_table_word = {
 	.name = "delayed drop-table",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--yes] [--json]",
+	.synopsis = "URL [--table NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove a table with all its delayed queues",
 	.help = "Says how many messages of all queues would be lost, dead ones too, and asks.\n"
 		"\n"

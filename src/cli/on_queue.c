@@ -192,39 +192,31 @@ wh_exit wh_on_queue_retry(const wh_args *args)
 
 typedef struct discarded {
 	const wh_queue_session *session;
-	wh_buf line; /* which message was discarded, for the log */
-	int64_t id;
+	wh_gone gone;
 } discarded;
 
-static wherry_code write_audit(void *ctx, const wherry_queue_message *msg)
+static wherry_code note(void *ctx, const wherry_queue_message *msg)
 {
 	discarded *d = ctx;
-	const char *topic = wh_queue_topic(d->session, msg);
-	const char *message_id = msg->message_id ? msg->message_id : "";
-	char now[WH_TIME_LEN];
 
-	d->id = msg->id;
-	wh_time_print(wh_now(&wh_env_system), now);
-	wh_buf_printf(&d->line,
-		      "discarded time=%s queue=%s id=%" PRId64 " state=%s topic=", now,
-		      d->session->at.name, msg->id, wh_queue_state_name(msg->state));
-	wh_buf_json(&d->line, topic, strlen(topic));
-	wh_buf_puts(&d->line, " message_id=");
-	wh_buf_json(&d->line, message_id, strlen(message_id));
+	d->gone = (wh_gone){msg->id, wh_queue_state_name(msg->state),
+			    strdup(wh_queue_topic(d->session, msg)),
+			    strdup(msg->message_id ? msg->message_id : "")};
 	return WHERRY_OK;
 }
 
-static wh_exit discard(const wh_queue_session *s, const char *ident)
+static wh_exit discard(const wh_args *args, const wh_queue_session *s, const char *ident)
 {
-	discarded d = {s, WH_BUF_INIT(64 * 1024), 0};
+	discarded d = {.session = s};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_queue_show(s->queue, ident, write_audit, &d, &err);
+	wherry_code code = wherry_queue_show(s->queue, ident, note, &d, &err);
 
 	if (code == WHERRY_OK)
-		code = wherry_queue_discard(s->queue, d.id, &err);
+		code = wherry_queue_discard(s->queue, d.gone.id, &err);
 	if (code == WHERRY_OK)
-		(void)fprintf(stderr, "%s\n", wh_buf_str(&d.line));
-	wh_buf_clear(&d.line);
+		wh_audit_message(args, s->at.name, &d.gone);
+	free(d.gone.topic);
+	free(d.gone.message_id);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
@@ -245,7 +237,7 @@ wh_exit wh_on_queue_discard(const wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	for (size_t i = 1; i < args->n_operands; i++) {
-		wh_exit each = discard(&s, wh_operand(args, i));
+		wh_exit each = discard(args, &s, wh_operand(args, i));
 
 		n += each == WH_EXIT_DONE;
 		if (each != WH_EXIT_DONE)

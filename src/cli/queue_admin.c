@@ -93,14 +93,15 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status st;
+	wh_exit status;
 	int64_t n;
 
 	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
-	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->at.name,
-			n, wh_plural(n)))
-		return WH_EXIT_USAGE;
+	if (!wh_confirm(args, &status, "delete queue '%s' with %" PRId64 " message%s",
+			s->at.name, n, wh_plural(n)))
+		return status;
 	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
 		return wh_report(&err);
 	wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
@@ -131,8 +132,7 @@ static wh_exit run_drop(wh_args *args)
 }
 
 static const wh_option drop_options[] = {
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -140,7 +140,7 @@ static const wh_option drop_options[] = {
 const wh_command wh_queue_drop = {
 	.name = "queue drop",
 	.operands = "URL NAME",
-	.synopsis = "URL NAME [--yes] [--json]",
+	.synopsis = "URL NAME " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove a queue and all its messages",
 	.help = "Says how many messages would be lost, and asks.\n"
 		"\n"
@@ -382,11 +382,19 @@ static wh_exit purge(const wh_args *args, wh_queue_session *s)
 {
 	unsigned states = wh_arg_on(args, "dead") ? 1u << WHERRY_DEAD : 0;
 	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	wh_exit status;
 	int64_t n = 0;
 
-	if (!wh_confirm(args, "delete %s of queue '%s' that are not leased",
-			states ? "the dead messages" : "all messages", s->at.name))
-		return WH_EXIT_USAGE;
+	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
+		return wh_report(&err);
+	n = st.dead + (states ? 0 : st.ready + st.waiting);
+	if (!wh_confirm(args, &status,
+			"delete %" PRId64
+			" %smessage%s of queue '%s', none of them leased",
+			n, states ? "dead " : "", wh_plural(n), s->at.name))
+		return status;
+	n = 0;
 	if (wherry_queue_purge(s->queue, states, 1000, &n, &err) != WHERRY_OK)
 		return wh_report(&err);
 	return changed(args, s, n, "deleted");
@@ -399,8 +407,7 @@ static wh_exit run_purge(wh_args *args)
 
 static const wh_option purge_options[] = {
 	{"dead", NULL, "Only dead messages.", NULL, 0},
-	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
-	 NULL, 0},
+	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -408,7 +415,7 @@ static const wh_option purge_options[] = {
 const wh_command wh_queue_purge_word = {
 	.name = "queue purge",
 	.operands = "URL NAME",
-	.synopsis = "URL NAME [--dead] [--yes] [--json]",
+	.synopsis = "URL NAME [--dead] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Delete the messages of a queue",
 	.help = "Messages that are leased stay.\n"
 		"\n"

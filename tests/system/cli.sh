@@ -182,7 +182,7 @@ w relay sqlite:shop.db stdout: --timeout 1s
 expect "--timeout wants --until-empty" 2 "err:--until-empty"
 w relay sqlite:shop.db stdout: --quiet --verbose
 expect "quiet and verbose contradict each other" 2
-w purge sqlite:shop.db
+w purge sqlite:shop.db --yes
 expect "purge wants an age" 2 "err:purge needs --older-than"
 w init sqlite:shop.db --table 'drop table'
 expect "a table name that is none is refused" 2 "err:is not a table name"

@@ -123,9 +123,9 @@ expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" 
 w queue ack sqlite:other.db jobs 4 0198-token
 expect "token and id in the wrong order" 2 "err:write the token first, then the ids"
 w cron create sqlite:other.db
-w cron uninstall "sqlite:shop.db" report '@daily' --queue mail
+w cron uninstall "sqlite:shop.db" report '@daily' --queue mail --yes
 w cron create sqlite:shop.db
-w cron uninstall "sqlite:shop.db" report '@daily' --queue mail
+w cron uninstall "sqlite:shop.db" report '@daily' --queue mail --yes
 expect "a schedule that was never installed is not found" 1 "is:" "no:operator" \
 	"err:nothing is uninstalled: the queue 'mail' has no schedule '@daily' under the prefix 'report'; write all" \
 	"err:try: wherry cron list sqlite:shop.db"

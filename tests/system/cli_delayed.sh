@@ -93,7 +93,7 @@ w delayed poll $url --queue mail
 expect "nobody else gets it" 1 "is:" "err:no message is due"
 w delayed list $url --queue mail --prefix order-7 --json
 json "it is leased" 'l[0]["state"] == "leased" and l[0]["attempts"] == 1'
-w delayed drop $url --queue mail --key order-7
+w delayed drop $url --queue mail --key order-7 --yes
 expect "a leased message can be dropped" 0 "out:1 message dropped"
 w delayed offer $url --queue mail --key order-9 --body nine
 w delayed poll $url --queue mail --lease 1m --wait 10s --json
@@ -138,9 +138,9 @@ expect "one that is not dead is named" 1 "err:no dead message 999"
 w delayed poll $url --queue mail --json
 token=$(token_of)
 w delayed nack $url "$token" --queue mail --dead
-w delayed dead $url --queue mail --purge all --json
+w delayed dead $url --queue mail --purge all --json --yes
 json "or deleted" 'd["deleted"] == 1'
-w delayed dead $url --queue mail --purge all --retry all
+w delayed dead $url --queue mail --purge all --retry all --yes
 expect "but not both" 2 "err:only one of them"
 
 # ---- a relay ----
@@ -197,13 +197,13 @@ expect "wherry.yaml takes the same URL" 0
 
 # ---- drop ----
 
-w delayed drop $url --queue mail
+w delayed drop $url --queue mail --yes
 expect "what to drop must be said" 2 "err:--key"
 w delayed drop $url --queue mail --all
 expect "all are dropped only if it is confirmed" 2 "err:--yes"
 w delayed drop $url --queue mail --all --yes
 expect "and then they are" 0 "out:1 message dropped"
-w delayed drop $url --queue mail --key order-8
+w delayed drop $url --queue mail --key order-8 --yes
 expect "a key without a message is named" 1 "err:no message of key 'order-8'"
 w delayed drop-table $url --table others
 expect "a table is removed only if it is confirmed" 2 "err:--yes"

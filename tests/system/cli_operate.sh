@@ -298,11 +298,11 @@ w replay sqlite:park.db --since 1h --topic t --json
 json "replay by time and topic, in JSON" 'd == {"replayed": 3}'
 w relay sqlite:park.db null: --until-empty --quiet
 
-w purge sqlite:park.db --older-than 1h
+w purge sqlite:park.db --older-than 1h --yes
 expect "purge leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
-w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json
+w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json --yes
 json "a limit holds, in JSON" 'd == {"purged": 2}'
-w purge sqlite:park.db --older-than 0
+w purge sqlite:park.db --older-than 0 --yes
 expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
 
 # ---- the archive ----
@@ -342,9 +342,9 @@ w purge sqlite:attic.db --older-than 0 --to-archive
 expect "what is done can be moved there" 0 "is:3 messages archived"
 w purge sqlite:attic.db --older-than 0 --archived --to-archive
 expect "either from there or to there" 2 "err:only one of them"
-w purge sqlite:attic.db --older-than 1h --archived
+w purge sqlite:attic.db --older-than 1h --archived --yes
 expect "a purge of the archive leaves what is younger" 0 "is:0 messages purged"
-w purge sqlite:attic.db --older-than 0 --archived --limit 2 --json
+w purge sqlite:attic.db --older-than 0 --archived --limit 2 --json --yes
 json "and takes the rest, to a limit" 'd == {"purged": 2}'
 w show sqlite:attic.db 1
 expect "what is purged is gone" 1 "err:there is no message '1'"

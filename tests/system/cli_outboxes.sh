@@ -36,7 +36,7 @@ json "and in JSON, one object a line" \
 
 w drop sqlite:shop.db --table billing
 expect "drop counts what would be lost and asks" 2 \
-	"err:1 messages that are not delivered, 2 dead and 1 delivered ones" "err:--yes"
+	"err:1 message to be delivered, 2 dead and 1 delivered" "err:--yes"
 w outboxes sqlite:shop.db --json
 json "without an answer nothing is removed" 'len(l) == 2'
 "$wherry" relay sqlite:shop.db null: --table billing --quiet &

@@ -268,11 +268,11 @@ sql shop.db "INSERT INTO inbox(message_id) VALUES ('m1') ON CONFLICT DO NOTHING;
 	INSERT INTO inbox(message_id, consumer) VALUES ('m1', 'billing') ON CONFLICT DO NOTHING"
 w inbox status $url --json
 json "its ids are counted" 'd["ids"] == 2'
-w inbox forget $url --message m2
+w inbox forget $url --message m2 --yes
 expect "an id that it has not is named" 1 "err:has not accepted message 'm2'"
-w inbox forget $url --message m1 --consumer billing
+w inbox forget $url --message m1 --consumer billing --yes
 expect "a message can be made new again" 0 "out:message 'm1' is new again"
-w inbox purge $url --older-than 1h --json
+w inbox purge $url --older-than 1h --json --yes
 json "young ids stay" 'd["purged"] == 0'
 w inbox purge $url --older-than 0s
 expect "to delete all of them is asked for" 2 "err:delete all ids of inbox 'inbox'" "err:--yes"

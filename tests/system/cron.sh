@@ -47,9 +47,9 @@ w status "$db"
 expect "status lists the active schedule" 0 'out:schedule    report: 06:00 Europe/Berlin, to delayed queue jobs, ticks' 'out:ticks made until 20'
 w status "$db" --json
 json "also as JSON" '[(e["name"], e["until"][:2]) for e in d["schedules"]] == [("report", "20")]'
-w cron uninstall "$db" report '@every 1h' --queue jobs
+w cron uninstall "$db" report '@every 1h' --queue jobs --yes
 expect "uninstall leaves the ticks of others alone" 0 'is:0 ticks uninstalled'
-w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs
+w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs --yes
 expect "uninstall removes its own" 0 'is:1 tick uninstalled'
 check "nothing is left" is "$(sql shop.db 'SELECT count(*) FROM delayed')" 0
 

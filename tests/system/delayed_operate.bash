@@ -69,7 +69,7 @@ operate() {
 	w status letters
 	expect "and status takes the name, too" 0 "out:delayed     mail in " "no:paused"
 	rm wherry.yaml
-	w delayed drop "$db" --queue mail --key b
+	w delayed drop "$db" --queue mail --key b --yes
 	w relay "$url" stdout: --until-empty --timeout 10s
 	expect "then the relay delivers" 0 'out:"mail":4'
 	w list "$url"

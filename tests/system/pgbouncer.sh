@@ -78,7 +78,7 @@ w resume "$url"
 expect "resume works" 0
 w relay "$url" stdout: --until-empty --timeout 60s
 json "what was replayed is delivered" 'len(l) == 1'
-w purge "$url" --older-than 0s
+w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
 
 # ---- a lease is not lost with the server, though other commits need not wait for the disk ----
@@ -98,7 +98,7 @@ check "a lease waits for the disk" answers "SELECT DISTINCT what FROM waits WHER
 	"wherry_lease on"
 check "an acknowledgement does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox %'" "outbox off"
 sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON outbox; DROP TABLE waits; DROP FUNCTION note_wait()"
-w purge "$url" --older-than 0s
+w purge "$url" --older-than 0s --yes
 
 # ---- an application that lends its connection ----
 

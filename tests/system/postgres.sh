@@ -122,7 +122,7 @@ w status "$url"
 expect "and says so" 0 "out:paused"
 w resume "$url"
 expect "and resumed" 0
-w purge "$url" --older-than 0s
+w purge "$url" --older-than 0s --yes
 expect "what was delivered is purged" 0 "out:1710"
 
 # ---- key-strict ----

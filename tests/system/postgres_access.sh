@@ -73,7 +73,7 @@ expect "whatever the table is" 1 \
 sql "GRANT SELECT ON outbox TO nobody"
 w relay "$(as nobody)" stdout: --until-empty
 expect "a relay that may not write ends with that sentence" 1 "err:(role nobody)"
-w purge "$(as nobody)" --older-than 0s
+w purge "$(as nobody)" --older-than 0s --yes
 expect "so does a purge" 1 "err:(role nobody)"
 w doctor "$(as nobody)"
 expect "the doctor says once which checks it could not make" 1 \
@@ -152,7 +152,7 @@ expect "pause" 0
 w resume "$operator"
 expect "resume" 0
 w relay "$(as relay)" stdout: --until-empty --timeout 60s
-w purge "$operator" --older-than 0s
+w purge "$operator" --older-than 0s --yes
 expect "purge" 0
 
 # ---- and nothing else ----

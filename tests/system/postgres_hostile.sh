@@ -72,7 +72,7 @@ expect "replay works" 0
 w pause "$(as operator)"
 w resume "$(as operator)"
 expect "pause and resume work" 0
-w purge "$(as operator)" --older-than 0s
+w purge "$(as operator)" --older-than 0s --yes
 expect "purge works" 0
 quiet "an operator's command"
 w doctor "$(as shop)"

@@ -125,8 +125,8 @@ operate() {
 	w discard "$url" m2
 	expect "discard asks" 2 "err:--yes"
 	w discard "$url" m2 4 m77 --yes
-	expect "and deletes, with a line for each" 1 "out:2 messages discarded" "err:discarded time=" \
-		"err:queue=jobs id=4 state=waiting" "err:there is no message 'm77'"
+	expect "and deletes, with a line for each" 1 "out:2 messages discarded" "err:event=operator action=discard " \
+		"err:table=jobs id=4 state=waiting" "err:there is no message 'm77'"
 	w list "$url" --json
 	json "they are gone" '[m["message_id"] for m in l] == ["m1", "m3", "m5"]'
 	break_index
@@ -150,7 +150,7 @@ operate() {
 	json "and status says that, too" 'd["paused"] is False and d["relays"] == []'
 	w replay "$url" 1
 	expect "nor replayed" 2 "err:cannot be replayed"
-	w purge "$url"
+	w purge "$url" --yes
 	expect "for purge the command for queues is named" 2 "err:use \`wherry queue purge "
 	w init "$url"
 	expect "and for init" 2 "err:use \`wherry queue create "

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# The commands that operators change data with, on a terminal and without one: what they print, and what
+# those that delete ask.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+# Run wherry on a terminal, where $1 is typed.  Its output and messages are $out.
+w_typed() {
+	local typed=$1
+	shift
+	out=$(timeout 20 python3 - "$typed" "$wherry" "$@" <<'END'
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+os.write(fd, sys.argv[1].encode())
+out = b""
+while True:
+    try:
+        part = os.read(fd, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    out += part
+sys.stdout.write(out.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+	)
+	status=$? err=
+}
+
+# A database with something for each command.
+{
+	"$wherry" init sqlite:shop.db
+	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue sqlite:shop.db --topic t --key /n
+	sql shop.db "UPDATE outbox SET status = 2, processed_at = 1000 WHERE id = 1;
+		UPDATE outbox SET status = 4 WHERE id = 2"
+	"$wherry" queue create sqlite:shop.db jobs
+	for i in 1 2; do "$wherry" queue send sqlite:shop.db jobs "{\"n\":$i}"; done
+	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
+	"$wherry" delayed create sqlite:shop.db
+	for key in a b; do "$wherry" delayed offer sqlite:shop.db --queue mail --key $key --body hi; done
+	token=$("$wherry" delayed poll sqlite:shop.db --queue mail --json | python3 -c \
+		'import json, sys; print(json.load(sys.stdin)["token"])')
+	"$wherry" delayed nack sqlite:shop.db "$token" --queue mail --dead
+	"$wherry" inbox create sqlite:shop.db
+	sql shop.db "INSERT INTO inbox(consumer, message_id, accepted_at) VALUES ('', 'm1', 1000)"
+	"$wherry" cron create sqlite:shop.db
+	"$wherry" cron install sqlite:shop.db report @daily --queue mail
+} >/dev/null 2>&1
+sql shop.db "VACUUM INTO 'furnished.db'"
+
+furnish() {
+	rm -f shop.db shop.db-*
+	cp furnished.db shop.db
+}
+
+# What is in the database, but for the statistics that opening it may write.
+content() {
+	sqlite3 "$1" .dump | grep -v sqlite_stat | cksum
+}
+
+furnish
+check "the database has what is to be deleted" is \
+	"$(sql shop.db "SELECT (SELECT group_concat(status) FROM outbox), (SELECT count(*) FROM jobs),
+		(SELECT count(*) FROM delayed), (SELECT count(*) FROM inbox), (SELECT count(*) FROM cron)")" \
+	"2,4,0|2|2|1|1"
+
+# ---- every command that deletes ----
+
+while read -r command; do
+	read -ra words <<<"$command"
+	furnish
+	before=$(content shop.db)
+
+	w "${words[@]}"
+	expect "without a terminal $command wants --yes" 2 "err:confirm it with --yes" "is:"
+	check "and has changed nothing" is "$(content shop.db)" "$before"
+	w "${words[@]}" --dry-run
+	expect "--dry-run says what $command would do" 0 "out:would " "no:event="
+	check "and does not do it" is "$(content shop.db)" "$before"
+	w_typed $'n\n' "${words[@]}"
+	expect "on a terminal $command asks" 1 "out:? [y/N]" "out:nothing was changed"
+	check "and no is no" is "$(content shop.db)" "$before"
+	w_typed $'y\n' "${words[@]}"
+	expect "yes is yes, and no line of a log stands beside the answer" 0 "no:event="
+	check "and it is done" test "$(content shop.db)" != "$before"
+	furnish
+	w "${words[@]}" --yes
+	expect "with --yes $command does not ask" 0 "no:y/N" "err:event=operator action="
+	check "and does it" test "$(content shop.db)" != "$before"
+done <<'END'
+discard sqlite:shop.db 3
+discard queue+sqlite:shop.db?queue=jobs 2
+purge sqlite:shop.db --older-than 1h
+drop sqlite:shop.db
+queue purge sqlite:shop.db jobs
+queue purge sqlite:shop.db jobs --dead
+queue drop sqlite:shop.db jobs
+delayed dead sqlite:shop.db --queue mail --purge all
+delayed drop sqlite:shop.db --queue mail --key b
+delayed drop sqlite:shop.db --queue mail --all
+delayed drop-table sqlite:shop.db
+inbox forget sqlite:shop.db --message m1
+inbox purge sqlite:shop.db --older-than 1h
+inbox drop sqlite:shop.db
+cron uninstall sqlite:shop.db report @daily --queue mail
+cron forget sqlite:shop.db report
+END
+
+furnish
+w purge sqlite:shop.db --older-than 1h --dry-run
+expect "--dry-run counts what purge would delete" 0 \
+	"is:would delete 1 message of outbox 'outbox' that was delivered longer than 1h ago"
+w purge sqlite:shop.db --older-than 3650000d --dry-run
+expect "and does not count what is younger" 0 "out:would delete 0 messages"
+w queue drop sqlite:shop.db jobs --dry-run --json
+json "and it is there in JSON" 'd == {"would": "delete queue \u0027jobs\u0027 with 2 messages"}'
+
+# ---- the others that leave a record ----
+
+while read -r command; do
+	read -ra words <<<"$command"
+	furnish
+	w "${words[@]}"
+	expect "$command leaves a record in a pipe" 0 "err:event=operator action="
+	furnish
+	w_typed '' "${words[@]}"
+	expect "and none on a terminal" 0 "no:event=" "no:action="
+done <<'END'
+init sqlite:shop.db
+pause sqlite:shop.db
+resume sqlite:shop.db
+retry sqlite:shop.db --all
+replay sqlite:shop.db --all
+purge sqlite:shop.db --older-than 1h --to-archive
+pause queue+sqlite:shop.db?queue=jobs
+retry queue+sqlite:shop.db?queue=jobs --all
+queue retry sqlite:shop.db jobs --all
+delayed dead sqlite:shop.db --queue mail --retry all
+cron install sqlite:shop.db other @hourly --queue mail
+END
+
+finish
