@@ -331,9 +331,8 @@ const wh_check wh_checks[] = {
 	{
 		.name = "row-versions",
 		.none = "readers wait for no writer (READ_COMMITTED_SNAPSHOT is on)",
-		.trouble = "READ_COMMITTED_SNAPSHOT is off in $1: `wherry list` and "
-			   "`status`, and readers of yours, wait for transactions that "
-			   "write; relays do not",
+		.trouble = "READ_COMMITTED_SNAPSHOT is off in $1: readers of yours wait "
+			   "for transactions that write; Wherry does not",
 		.advice =
 			"`ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON`, if the "
 			"application allows it",

@@ -117,4 +117,5 @@ UPDATE {table} WITH (ROWLOCK) SET active = 0 {others};
 DELETE FROM {table} WITH (ROWLOCK) WHERE name = :name;
 
 -- name: list
+-- waits: an entry that a transaction is firing is not left out
 SELECT target, name, hash, until_ms, active, schedule, "zone", sends_to FROM {table} ORDER BY target, name, hash, bytes;

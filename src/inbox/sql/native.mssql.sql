@@ -154,4 +154,4 @@ SELECT COUNT_BIG(*),
        COALESCE(MAX(CASE WHEN accepted_at < SYSUTCDATETIME()
                          THEN DATEDIFF_BIG(MILLISECOND, accepted_at, SYSUTCDATETIME())
                          ELSE 0 END), 0)
-FROM {table};
+FROM {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK);

@@ -7,6 +7,10 @@
 -- part: now
 SYSUTCDATETIME()
 
+-- part: unlocked
+-- Rows that nobody changes just now: the doctor waits for nobody.
+WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
+
 -- part: gone
 -- The process of the lease's holder ran on this machine and has ended.
 CHARINDEX(CONCAT(NCHAR(10), process, NCHAR(10)), :gone) > 0
@@ -32,7 +36,7 @@ CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
 -- part: behind
 -- How many wait behind c, of the next pending rows.
 (SELECT COUNT_BIG(*) FROM (
-   SELECT TOP (10000) b.key_hash FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
+   SELECT TOP (10000) b.key_hash FROM {table} AS b {unlocked} WHERE b.status = 0 AND b.id > c.id
    ORDER BY b.id) AS n WHERE n.key_hash = c.key_hash)
 
 -- part: sees_all
@@ -63,7 +67,7 @@ SELECT CASE WHEN d.compatibility_level < 130 AND @@VERSION NOT LIKE N'Babelfish%
 FROM sys.databases AS d WHERE d.database_id = DB_ID();
 
 -- name: row-versions
--- Readers of the application, `list` and `status` wait for writers; relays do not.
+-- Readers of the application wait for writers; Wherry does not.
 SELECT 1, d.name FROM sys.databases AS d
 WHERE d.database_id = DB_ID() AND d.is_read_committed_snapshot_on = 0;
 
@@ -200,7 +204,7 @@ WHERE t.parent_id = OBJECT_ID(N{'table}, N'U') AND t.is_instead_of_trigger = 1 A
 -- As after a copy of the rows from elsewhere.
 SELECT 2, CONCAT(N'the last id that was given out is ', i.given, N', which is below the last, ', i.last, N': producers will fail'),
   CONCAT(N'DBCC CHECKIDENT (N''', REPLACE(N{'table}, N'''', N''''''), N''', RESEED, ', i.last, N')')
-FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given, (SELECT MAX(id) FROM {table}) AS last) AS i
+FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given, (SELECT MAX(id) FROM {table} {unlocked}) AS last) AS i
 WHERE i.given < i.last;
 
 -- name: durability
@@ -220,8 +224,8 @@ WHERE outbox = :name AND expires_at > {now} AND process <> N'';
 SELECT 0, owner, engine, CAST(epoch AS NVARCHAR(20)), CAST(DATEDIFF_BIG(MILLISECOND, {now}, expires_at) AS NVARCHAR(20))
 FROM {wherry_lease} WHERE {live}
 UNION ALL
-SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0)
-              OR EXISTS (SELECT 1 FROM {table} WHERE status IN (1, 3) AND status = 3
+SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} {unlocked} WHERE status = 0)
+              OR EXISTS (SELECT 1 FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3
                          AND (next_retry_at IS NULL OR next_retry_at <= {now})) THEN 2 ELSE 1 END,
   COALESCE((SELECT TOP (1) CONCAT(N'the last was ', owner, CASE
               WHEN {gone} THEN N', whose process has ended'
@@ -271,19 +275,19 @@ FROM {wherry_lease} WHERE {live} AND state = N'retrying';
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
 SELECT TOP (1) 1, c.id, DATEDIFF_BIG(MILLISECOND, c.created_at, {now}),
-  COALESCE((SELECT TOP (1) N'; the last error is: ' + LEFT(last_error, 300) FROM {table}
+  COALESCE((SELECT TOP (1) N'; the last error is: ' + LEFT(last_error, 300) FROM {table} {unlocked}
             WHERE status IN (1, 3) AND status = 3 AND last_error IS NOT NULL ORDER BY next_retry_at DESC), N'')
-FROM (SELECT TOP (100) id, key_hash, created_at FROM {table} WHERE status = 0 ORDER BY id) AS c
+FROM (SELECT TOP (100) id, key_hash, created_at FROM {table} {unlocked} WHERE status = 0 ORDER BY id) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = N'retrying')
   AND DATEDIFF_BIG(MILLISECOND, c.created_at, {now}) >= :older
-  AND NOT EXISTS (SELECT 1 FROM {table} AS b
+  AND NOT EXISTS (SELECT 1 FROM {table} AS b {unlocked}
                   WHERE b.status IN (1, 3, 4) AND b.key_hash = c.key_hash AND b.id < c.id)
 ORDER BY c.id;
 
 -- name: claims
 SELECT 1, COUNT_BIG(*), DATEDIFF_BIG(MILLISECOND, MIN(e.since), {now}), MIN(e.id)
-FROM (SELECT TOP (1000) id, COALESCE(next_retry_at, claimed_at) AS since FROM {table}
+FROM (SELECT TOP (1000) id, COALESCE(next_retry_at, claimed_at) AS since FROM {table} {unlocked}
       WHERE status IN (1, 3) AND status = 1
         AND (next_retry_at <= {now} OR next_retry_at IS NULL AND NOT {led})) AS e
 HAVING COUNT_BIG(*) > 0;
@@ -292,11 +296,11 @@ HAVING COUNT_BIG(*) > 0;
 SELECT TOP (5) 1, c.id, {key_shown}, {failed},
   CASE WHEN c.next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, c.next_retry_at) ELSE 0 END,
   COALESCE(LEFT(c.last_error, 300), N'no reason given'), {behind}
-FROM {table} AS c WHERE c.status IN (1, 3) AND c.status = 3 ORDER BY c.next_retry_at;
+FROM {table} AS c {unlocked} WHERE c.status IN (1, 3) AND c.status = 3 ORDER BY c.next_retry_at;
 
 -- name: parked
 SELECT TOP (5) 1, c.id, {key_shown}, {after}, COALESCE(LEFT(c.last_error, 300), N'no reason given'), {behind}
-FROM {table} AS c WHERE c.status = 4 ORDER BY c.id;
+FROM {table} AS c {unlocked} WHERE c.status = 4 ORDER BY c.id;
 
 -- name: absent
 SELECT 2, CASE WHEN :number > i.given THEN CONCAT(N'ids up to ', i.given, N' have been given out so far') ELSE N'' END, N''

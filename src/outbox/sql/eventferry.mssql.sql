@@ -411,9 +411,11 @@ FROM {some_rows} WHERE {is_old:t}
 {loop};
 
 -- name: open-upto
+-- waits: a row that another transaction has locked is open until that ends
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
 
 -- name: last-open
+-- waits: as open-upto
 SELECT COALESCE(MAX(id), 0) FROM {table} WHERE status IN (0, 1, 3);
 
 -- name: purge
@@ -493,23 +495,23 @@ id, status, attempts, 0, created_at, claimed_at, next_retry_at, processed_at,
          CAST(payload AS NVARCHAR(MAX)))) > 0)
 
 -- name: list
-SELECT {any} {shown} FROM {table} WHERE status <> 2 AND {asked} ORDER BY id;
+SELECT {any} {shown} FROM {table} {unlocked} WHERE status <> 2 AND {asked} ORDER BY id;
 
 -- name: list-any
-SELECT {any} {shown} FROM {table} WHERE {asked} ORDER BY id;
+SELECT {any} {shown} FROM {table} {unlocked} WHERE {asked} ORDER BY id;
 
 -- name: list-newest
-SELECT {any} {shown} FROM {table} WHERE status <> 2 AND {asked} AND id < :before ORDER BY id DESC;
+SELECT {any} {shown} FROM {table} {unlocked} WHERE status <> 2 AND {asked} AND id < :before ORDER BY id DESC;
 
 -- name: list-any-newest
-SELECT {any} {shown} FROM {table} WHERE {asked} AND id < :before ORDER BY id DESC;
+SELECT {any} {shown} FROM {table} {unlocked} WHERE {asked} AND id < :before ORDER BY id DESC;
 
 -- name: show
 -- With the lowest open row of the same aggregate before it.
 SELECT TOP (1) c.id, c.status, c.attempts, 0, c.created_at, c.claimed_at, c.next_retry_at, c.processed_at,
   {texts},
   NULL,
-  (SELECT MIN(b.id) FROM {table} AS b
+  (SELECT MIN(b.id) FROM {table} AS b {unlocked}
    WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3)),
   0
 FROM {table} AS c
@@ -517,26 +519,26 @@ WHERE c.message_id = :ident AND DATALENGTH(c.message_id) = DATALENGTH(:ident) OR
 ORDER BY CASE WHEN c.message_id = :ident THEN 0 ELSE 1 END;
 
 -- name: count
-SELECT (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (0, 1, 3) AND status = 0),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (0, 1, 3) AND status = 1),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 2),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (0, 1, 3) AND status = 3),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 4);
+SELECT (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AND status = 0),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AND status = 1),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AND status = 3),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 4);
 
 -- part: age
 -- Milliseconds since a row was made.
 DATEDIFF_BIG(MILLISECOND, created_at, {now})
 
 -- name: ready
-SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0) FROM {table} AS c WHERE {c_due};
+SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0) FROM {table} AS c {unlocked} WHERE {c_due};
 
 -- name: oldest-pending
 -- As in native.mssql.sql; of the first 10,000.
-SELECT TOP (1) {age} FROM {table} AS c
+SELECT TOP (1) {age} FROM {table} AS c {unlocked}
 WHERE {c_pending} AND (NOT EXISTS (
-    SELECT 1 FROM {table} AS b
+    SELECT 1 FROM {table} AS b {unlocked}
     WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3) AND b.status = 3
       AND b.next_retry_at > {now})
-  OR c.id >= COALESCE((SELECT id FROM {table} WHERE {pending} ORDER BY id OFFSET 10000 ROWS FETCH NEXT 1 ROWS ONLY),
+  OR c.id >= COALESCE((SELECT id FROM {table} {unlocked} WHERE {pending} ORDER BY id OFFSET 10000 ROWS FETCH NEXT 1 ROWS ONLY),
                       9223372036854775807))
 ORDER BY c.id;

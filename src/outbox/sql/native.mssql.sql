@@ -962,7 +962,7 @@ SELECT {archive_columns:t} FROM @old AS o JOIN {table} AS t WITH (FORCESEEK) ON 
 {loop};
 
 -- name: purge-archive
-DELETE t FROM (SELECT TOP (:limit) id FROM {table_archive} WHERE processed_at <= {old} ORDER BY processed_at) AS d
+DELETE t FROM (SELECT TOP (:limit) id FROM {table_archive} {unlocked} WHERE processed_at <= {old} ORDER BY processed_at) AS d
 JOIN {table_archive} AS t {seek} ON t.id = d.id
 {loop};
 
@@ -1054,7 +1054,7 @@ DECLARE @owns INT = HAS_PERMS_BY_NAME(N{'table}, N'OBJECT', N'ALTER');
 DECLARE @back TABLE (id BIGINT NOT NULL PRIMARY KEY, free BIT NOT NULL);
 INSERT INTO @back(id, free)
 SELECT {any} a.id, CASE WHEN @owns = 0 OR EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN 0 ELSE 1 END
-FROM {table_archive} AS a
+FROM {table_archive} AS a {unlocked}
 WHERE {topic_and_key} AND {since_processed} AND a.id > :after
   AND (:ident IS NULL OR a.id IN (
     SELECT id FROM {table_archive} WHERE message_hash = HASHBYTES('SHA2_256', :ident)
@@ -1115,38 +1115,38 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
   AND (:ident IS NULL OR id IN ({named})) AND {asked}
 
 -- name: list
-SELECT {any} id, {shown} FROM {table}
+SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id IN (
-  SELECT id FROM {table} WHERE status = 0 AND :states & 1 <> 0
-  UNION ALL SELECT id FROM {table} WHERE status IN (1, 3) AND :states & 10 <> 0
-  UNION ALL SELECT id FROM {table} WHERE status = 4 AND :states & 16 <> 0)
+  SELECT id FROM {table} {unlocked} WHERE status = 0 AND :states & 1 <> 0
+  UNION ALL SELECT id FROM {table} {unlocked} WHERE status IN (1, 3) AND :states & 10 <> 0
+  UNION ALL SELECT id FROM {table} {unlocked} WHERE status = 4 AND :states & 16 <> 0)
   AND id > :after AND {wanted}
 ORDER BY id;
 
 -- name: list-any
-SELECT {any} id, {shown} FROM {table}
+SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id > :after AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({named})) AND {asked})
 ORDER BY id;
 
 -- name: list-newest
 -- unused: after
 -- As "list", from the highest id down.
-SELECT {any} id, {shown} FROM {table}
+SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id IN (
-  SELECT id FROM {table} WHERE status = 0 AND :states & 1 <> 0
-  UNION ALL SELECT id FROM {table} WHERE status IN (1, 3) AND :states & 10 <> 0
-  UNION ALL SELECT id FROM {table} WHERE status = 4 AND :states & 16 <> 0)
+  SELECT id FROM {table} {unlocked} WHERE status = 0 AND :states & 1 <> 0
+  UNION ALL SELECT id FROM {table} {unlocked} WHERE status IN (1, 3) AND :states & 10 <> 0
+  UNION ALL SELECT id FROM {table} {unlocked} WHERE status = 4 AND :states & 16 <> 0)
   AND id < :before AND {wanted}
 ORDER BY id DESC;
 
 -- name: list-any-newest
 -- unused: after
-SELECT {any} id, {shown} FROM {table}
+SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id < :before AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({named})) AND {asked})
 ORDER BY id DESC;
 
 -- name: list-archived
-SELECT {any} id, {shown_archived} FROM {table_archive}
+SELECT {any} id, {shown_archived} FROM {table_archive} {unlocked}
 WHERE :states & 4 <> 0 AND id > :after AND (:ident IS NULL OR id IN ({named_archived})) AND {asked}
 ORDER BY id;
 
@@ -1156,9 +1156,9 @@ SELECT TOP (1) c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed
        c.processed_at,
        {texts},
        {error_text},
-       (SELECT MIN(b.id) FROM {table} AS b
+       (SELECT MIN(b.id) FROM {table} AS b {unlocked}
         WHERE b.status IN (0, 1, 3) AND b.key_hash = c.key_hash AND b.id < c.id),
-       (SELECT MIN(b.id) FROM {table} AS b
+       (SELECT MIN(b.id) FROM {table} AS b {unlocked}
         WHERE b.status IN (1, 3, 4) AND b.status = 4 AND c.status IN (0, 1, 3) AND b.key_hash = c.key_hash)
 FROM {table} AS c
 WHERE c.message_hash = HASHBYTES('SHA2_256', :ident)
@@ -1173,14 +1173,14 @@ WHERE message_hash = HASHBYTES('SHA2_256', :ident) OR id = :number
 ORDER BY CASE WHEN message_hash = HASHBYTES('SHA2_256', :ident) THEN 0 ELSE 1 END, id DESC;
 
 -- name: count
-SELECT (SELECT COUNT_BIG(*) FROM {table} WHERE status = 0),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (1, 3) AND status = 1),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 2),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (1, 3) AND status = 3),
-       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 4);
+SELECT (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 0),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 1),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3),
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 4);
 
 -- name: count-archived
-SELECT COUNT_BIG(*) FROM {table_archive};
+SELECT COUNT_BIG(*) FROM {table_archive} {unlocked};
 
 -- part: age
 -- Milliseconds since a row was made.
@@ -1189,12 +1189,12 @@ DATEDIFF_BIG(MILLISECOND, created_at, {now})
 -- name: ready
 -- Failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0)
-FROM {table} WHERE status IN (1, 3) AND status = 3 AND next_retry_at <= {now};
+FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3 AND next_retry_at <= {now};
 
 -- part: waiting_behind
 -- A failed message of its key is before c, and not due yet.
 EXISTS (
-  SELECT 1 FROM {table} AS b
+  SELECT 1 FROM {table} AS b {unlocked}
   WHERE b.status IN (1, 3, 4) AND b.status = 3 AND b.key_hash = c.key_hash AND b.id < c.id
     AND b.next_retry_at > {now})
 
@@ -1202,22 +1202,22 @@ EXISTS (
 -- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
 -- Almost always it is the first.
 SELECT TOP (1) {age}
-FROM {table} AS c
+FROM {table} AS c {unlocked}
 WHERE c.status = 0 AND (NOT {waiting_behind}
-  OR c.id >= COALESCE((SELECT id FROM {table} WHERE {pending} ORDER BY id OFFSET 10000 ROWS FETCH NEXT 1 ROWS ONLY),
+  OR c.id >= COALESCE((SELECT id FROM {table} {unlocked} WHERE {pending} ORDER BY id OFFSET 10000 ROWS FETCH NEXT 1 ROWS ONLY),
                       9223372036854775807))
 ORDER BY c.id;
 
 -- name: held-pending
 -- How many pending messages wait behind a failed one of their key.
-SELECT COUNT_BIG(*) FROM {table} AS c WHERE c.status = 0 AND {waiting_behind};
+SELECT COUNT_BIG(*) FROM {table} AS c {unlocked} WHERE c.status = 0 AND {waiting_behind};
 
 -- name: backlog
 -- What waits, each counted up to a limit: it is asked again and again.
-SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status = 0) AS a),
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 1) AS b),
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 3) AS c),
-       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status = 4) AS d);
+SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status = 0) AS a),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 1) AS b),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3) AS c),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status = 4) AS d);
 
 -- include: mssql.bits.sql
 

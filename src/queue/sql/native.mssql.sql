@@ -49,7 +49,7 @@ state IN (1, 3)
 
 -- part: looked_at
 -- Rows that are counted or shown: those that a transaction has just changed are passed over.
-{table} WITH (READCOMMITTEDLOCK, READPAST)
+{table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: whole
 -- True for every row, and of a column that no index has: so the row itself is locked with its entry
@@ -416,13 +416,13 @@ SELECT t.id, t.state, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN {ids} AS
 WHERE t.state <> 4 ORDER BY t.id;
 
 -- name: last-open
--- Here and in the next statement no row is passed over: one that another transaction has locked is
--- open until that ends.
+-- waits: a row that another transaction has locked is open until that ends
 SELECT ISNULL(MAX(f.id), 0) FROM (
   SELECT MAX(id) AS id FROM {table} WHERE state = 0 AND {lives}
   UNION ALL SELECT MAX(id) FROM {table} WHERE {timed} AND {lives}) AS f;
 
 -- name: open-upto
+-- waits: as last-open
 -- Delayed messages are open as well.
 SELECT COUNT_BIG(*) FROM (
   SELECT MIN(id) AS id FROM {table} WHERE state = 0 AND {lives}

@@ -42,7 +42,7 @@ state IN (1, 3)
 WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
 
 -- part: looking
-WITH (READCOMMITTEDLOCK, READPAST)
+WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: whole
 -- True for every row, and read from the row itself: see native.mssql.sql.

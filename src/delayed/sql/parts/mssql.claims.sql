@@ -9,7 +9,7 @@
 -- whole backlog each time; those behind the first come when their time is the first, as they do
 -- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
 SELECT TOP (300) m.id, m."lockUuid", CASE WHEN {is_failed:m} THEN 1 ELSE 0 END AS failed, m."scheduledAt"
-FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST)
+FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 WHERE {relayed:m} AND m."scheduledAt" <= {at_now} ORDER BY m."scheduledAt", m.id
 
 -- name: claim-end
@@ -17,7 +17,7 @@ WHERE {relayed:m} AND m."scheduledAt" <= {at_now} ORDER BY m."scheduledAt", m.id
 -- A key has one message, so none is passed over: each claim begins with the first.
 DECLARE @now BIGINT = {clock};
 SELECT 0, COUNT_BIG(*) FROM (
-  SELECT TOP (1) m.id FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST)
+  SELECT TOP (1) m.id FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
   WHERE {relayed:m} AND m."scheduledAt" <= {at_now} AND {is_new:m} ORDER BY m."scheduledAt", m.id) AS f;
 
 -- name: claim
@@ -73,7 +73,7 @@ ORDER BY h."scheduledAt", h.id
 DECLARE @now BIGINT = {clock};
 SELECT MIN(CASE WHEN f."lockUuid" IS NOT NULL THEN {scheduled_ms:f} - @now END),
        MIN(CASE WHEN f."lockUuid" IS NULL THEN {scheduled_ms:f} - @now END)
-FROM (SELECT TOP (300) m."lockUuid", m."scheduledAt" FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST)
+FROM (SELECT TOP (300) m."lockUuid", m."scheduledAt" FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
       WHERE {relayed:m} ORDER BY m."scheduledAt", m.id) AS f;
 
 -- name: read-ids
@@ -88,12 +88,12 @@ FROM {ids} AS i JOIN {table} AS t ON t.id = i.id WHERE {relayed:t} ORDER BY t.id
 {relayed:m} AND (m."scheduledAt" <= {at_now} OR NOT ({is_new:m}))
 
 -- name: last-open
--- Here and in the next statement no row is passed over: one that another transaction has locked is
--- open until that ends.
+-- waits: a row that another transaction has locked is open until that ends
 DECLARE @now BIGINT = {clock};
 SELECT COALESCE(MAX(m.id), 0) FROM {table} AS m WHERE {is_open};
 
 -- name: open-upto
+-- waits: as last-open
 DECLARE @now BIGINT = {clock};
 SELECT COUNT_BIG(*) FROM (SELECT TOP (1) m.id FROM {table} AS m WHERE {is_open} AND m.id <= :upto) AS f;
 

@@ -10,33 +10,35 @@
 SELECT COALESCE(SUM(CASE WHEN t.at <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
   COALESCE(SUM(CASE WHEN t.at > @now AND t.token IS NOT NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
   COALESCE(SUM(CASE WHEN t.at > @now AND t.token IS NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
-  (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = @kind),
+  (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE "pKind" = @kind),
   CASE WHEN MIN(t.at) < @now THEN @now - MIN(t.at) ELSE 0 END,
   CASE WHEN MIN(t.at) > @now THEN MIN(t.at) - @now WHEN MIN(t.at) IS NULL THEN -1 ELSE 0 END
 FROM (SELECT {scheduled_ms:m} AS at, m."lockUuid" AS token
-      FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST) WHERE m."pKind" = @kind) AS t;
+      FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE m."pKind" = @kind) AS t;
 
 -- name: count-table
 -- Messages of all queues, dead ones too.
-SELECT (SELECT COUNT_BIG(*) FROM {table}) + (SELECT COUNT_BIG(*) FROM {table_dead});
+SELECT (SELECT COUNT_BIG(*) FROM {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK))
+  + (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK));
 
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
 {for_kind}
 {for_now}
 SELECT COALESCE((SELECT TOP (1) CASE WHEN {scheduled_ms:t} > @now THEN {scheduled_ms:t} - @now ELSE 0 END
-                 FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST)
+                 FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
                  WHERE t."pKind" = @kind ORDER BY t."scheduledAt", t.id), -1);
 
 -- name: list-dead
 SELECT TOP (:limit) id, "pKey", "scheduledAtInitially", died_at, "createdAt", CAST(NULL AS BIGINT), attempts, 4,
   CAST(NULL AS VARCHAR(36)), last_error, payload
-FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind AND id > :after ORDER BY id;
+FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE "pKind" = :kind AND id > :after ORDER BY id;
 
 -- name: last-dead
-SELECT COALESCE(MAX(id), 0) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind;
+SELECT COALESCE(MAX(id), 0) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE "pKind" = :kind;
 
 -- name: retry-dead
+-- waits: a dead message that a transaction has changed is asked for, too
 -- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
 -- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
 -- see the part "for_offers".

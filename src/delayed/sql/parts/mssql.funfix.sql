@@ -75,7 +75,7 @@ NOT EXISTS (SELECT 1 {of_tries:.})
 LEFT JOIN {table_tries} AS s ON s.id = t.id AND s.version = {version_ms:t}
 
 -- part: with_free_tries
-LEFT JOIN {table_tries} AS s WITH (READCOMMITTEDLOCK, READPAST) ON s.id = t.id AND s.version = {version_ms:t}
+LEFT JOIN {table_tries} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = t.id AND s.version = {version_ms:t}
 
 -- part: polled_once
 -- 1 or 0, without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have
@@ -365,7 +365,7 @@ SET NOCOUNT OFF;
 DECLARE @until BIGINT = {clock} - CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END;
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
-INSERT INTO @ids SELECT m.id FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST)
+INSERT INTO @ids SELECT m.id FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 WHERE {relayed:m} AND m."lockUuid" IS NOT NULL AND m."scheduledAt" <= {at_until};
 SET NOCOUNT OFF;
 UPDATE t SET "lockUuid" = NULL,

@@ -63,6 +63,7 @@ t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
                           AND t."scheduledAt" = t."scheduledAtInitially" AND t."scheduledAt" > {at_untouched}))
 
 -- name: drop-keys
+-- waits: a message that a transaction has changed is dropped, too
 -- Returns the keys.
 -- unused: prefix_end except_end
 {for_keys}
@@ -76,6 +77,7 @@ OPTION (LOOP JOIN, FORCE ORDER);
 SELECT "key" FROM @dropped;
 
 -- name: drop-all
+-- waits: as drop-keys
 {for_kind}
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
@@ -90,6 +92,6 @@ OPTION (LOOP JOIN, FORCE ORDER);
 {for_keys}
 {for_now}
 DECLARE @from NVARCHAR(400) = :from;
-SELECT TOP (:limit) {shown} FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST) {with_free_tries}
+SELECT TOP (:limit) {shown} FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) {with_free_tries}
 WHERE {matching} AND ({key:t} > @from OR ({key:t} = @from AND {key_bytes:t} >= DATALENGTH(@from)))
 ORDER BY {key:t}, {key_bytes:t};
