@@ -42,7 +42,7 @@ static const condition conditions[] = {
 	 .level = WH_BAD,
 	 .make = "UPDATE wherry_outbox SET paused_at = DATEADD(HOUR, -2, SYSUTCDATETIME())",
 	 .undo = "UPDATE wherry_outbox SET paused_at = NULL",
-	 .says = "since 2h"},
+	 .says = "paused for 2h"},
 	{.check = "held",
 	 .level = WH_WARN,
 	 .make = "INSERT INTO outbox(topic, partition_key, payload, status, attempts, "
@@ -340,6 +340,7 @@ static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
 
 static void each_condition_is_found(void **state)
 {
+	size_t missed = 0;
 	wh_doctor d;
 	place p;
 
@@ -355,7 +356,7 @@ static void each_condition_is_found(void **state)
 		if (!is_said(&d, c)) {
 			print_error("%s: %s\n", c->check, c->says);
 			print(&d);
-			fail();
+			missed++;
 		}
 		wh_doctor_clear(&d);
 		sql(c->undo);
@@ -365,6 +366,7 @@ static void each_condition_is_found(void **state)
 		}
 	}
 	leave(&p);
+	assert_int_equal(missed, 0);
 }
 
 static void a_message_that_is_not_there_is_said_to_be_none(void **state)

@@ -541,9 +541,10 @@ static SQLHDBC connect_dbc(bool by_hand)
 	assert_true(SQL_SUCCEEDED(SQLDriverConnect(dbc, NULL, (SQLCHAR *)text.ptr,
 						   SQL_NTS, full, sizeof(full), &len,
 						   SQL_DRIVER_NOPROMPT)));
-	if (by_hand)
-		(void)SQLSetConnectAttr(dbc, SQL_ATTR_AUTOCOMMIT,
-					(SQLPOINTER)SQL_AUTOCOMMIT_OFF, 0);
+	/* A pool of connections keeps what the last user set. */
+	(void)SQLSetConnectAttr(
+		dbc, SQL_ATTR_AUTOCOMMIT,
+		(SQLPOINTER)(by_hand ? SQL_AUTOCOMMIT_OFF : SQL_AUTOCOMMIT_ON), 0);
 	wh_buf_clear(&text);
 	return dbc;
 }
