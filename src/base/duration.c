@@ -140,7 +140,9 @@ void wh_duration_print(int64_t us, char *out, int cap)
 
 	/* At these bounds, three digits of the smaller unit would be rounded up to the
 	 * larger unit. */
-	if (us < 1000)
+	if (us == 0)
+		(void)snprintf(out, n, "0s");
+	else if (us < 1000)
 		(void)snprintf(out, n, "%dus", (int)us);
 	else if (us < 999500)
 		print_decimal(us, 1000, "ms", out, n);

@@ -167,7 +167,7 @@ static wh_exit take_all(enqueue *e, wh_progress *progress)
 		status = take_line(e, line);
 		if (status != WH_EXIT_DONE)
 			return status;
-		wh_progress_show(progress, e->lines.bytes, "%lld messages",
+		wh_progress_show(progress, e->lines.bytes, "%lld enqueued",
 				 (long long)(e->added + e->open_added));
 	}
 	if (code != WHERRY_OK && code != WHERRY_TOOBIG)

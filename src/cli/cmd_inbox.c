@@ -217,12 +217,10 @@ static wh_exit run_purge(wh_args *args)
 		return status;
 	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
 	if (code == WHERRY_OK &&
-	    !wh_confirm(
-		    args, &status,
-		    "delete the ids of inbox '%s' that were accepted%s%s%s, of %" PRId64
-		    " id%s",
-		    s.name, *age ? " longer than " : "", age, *age ? " ago" : "", n,
-		    wh_plural(n))) {
+	    !wh_confirm(args, &status,
+			"delete all ids of inbox '%s'%s%s%s; it has %" PRId64 " id%s",
+			s.name, *age ? " that were accepted longer than " : "", age,
+			*age ? " ago" : "", n, wh_plural(n))) {
 		leave(&s);
 		return status;
 	}

@@ -25,11 +25,17 @@ const char *wh_level_name(wh_level level)
 
 static void put_column(wh_buf *text, const wh_row *row, int column, bool span)
 {
+	static const char in[] = " in ";
 	const char *value = wh_row_text(row, column);
 	char words[WH_SPAN_LEN];
 	int64_t ms = 0;
+	bool spans = value && span && wh_parse_int(value, &ms);
 
-	if (value && span && wh_parse_int(value, &ms))
+	if (spans && ms <= 0 && text->len > strlen(in) &&
+	    memcmp(wh_buf_str(text) + text->len - strlen(in), in, strlen(in)) == 0) {
+		text->len -= strlen(in);
+		value = " now";
+	} else if (spans)
 		value = wh_span_text(ms > INT64_MAX / 1000 ? INT64_MAX : ms * 1000,
 				     words);
 	wh_buf_puts(text, value ? value : "");

@@ -62,8 +62,8 @@ const wh_check wh_checks[] = {
 		.name = "held",
 		.flags = NATIVE | TABLE,
 		.none = "no message has failed",
-		.trouble = "message $1 (key $2) $3: $5; it is due in ~4, and "
-			   "$6 of the next messages wait behind it",
+		.trouble = "message $1 (key $2) $3: $5; it is due in ~4, and of "
+			   "the next messages $6 wait behind it",
 		.advice = "remove the cause; `wherry retry$u $1` tries it at once",
 	},
 	{
@@ -72,15 +72,16 @@ const wh_check wh_checks[] = {
 		.none = "no message is dead",
 		.trouble =
 			"message $1 (key $2) is dead$3: $4; with --on-dead park $5 of the "
-			"next messages wait behind it",
+			"next ones wait behind it",
 		.advice = "remove the cause, then `wherry retry$u $1`",
 	},
 	{
 		.name = "claims",
 		.flags = NATIVE | TABLE,
 		.none = "no claim has expired",
-		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
-			   "gone, since ~2",
+		.trouble =
+			"messages are claimed by a relay that is gone, for ~2: $1, the first "
+			"is $3",
 		.advice = "the next relay with the engine that claimed them takes them "
 			  "up; " WH_HOW_TO_RELAY,
 	},
@@ -95,8 +96,9 @@ const wh_check wh_checks[] = {
 		.name = "claim-locks",
 		.flags = NATIVE | STILL,
 		.none = "nobody keeps claims waiting with an advisory lock",
-		.trouble = "pid $1 (role $2) has held the advisory lock of this outbox's "
-			   "claims for ~3, which takes milliseconds: $4 relays wait",
+		.trouble =
+			"pid $1 (role $2) has held the advisory lock of this outbox's "
+			"claims for ~3, which takes milliseconds; relays that wait: $4",
 		.advice =
 			"`SELECT pg_terminate_backend($1)`; any role that may connect to "
 			"the database can take this lock",
@@ -291,7 +293,7 @@ const wh_check wh_checks[] = {
 		.name = "vacuum",
 		.flags = NATIVE | QUEUE,
 		.none = "the dead rows are few",
-		.trouble = "$1 rows are dead and $2 alive; $3",
+		.trouble = "dead rows: $1, live rows: $2; $3",
 		.advice = "`$4`; if they stay, something old holds it back: see "
 			  "long-transactions and prepared",
 	},
@@ -508,7 +510,7 @@ const wh_check wh_checks[] = {
 		.flags = STREAM,
 		.none = "no standby would take over without the replication slot",
 		.trouble =
-			"$2 standbys are connected, and the replication slot $1 is not "
+			"standbys are connected ($2), and the replication slot $1 is not "
 			"on them: after a failover it is gone; $3",
 		.advice = RESTORE,
 	},

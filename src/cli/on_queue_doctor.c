@@ -127,7 +127,7 @@ static void check_leases(wh_doctor *d)
 			      wh_doctor_sentence(
 				      "the lease of %" PRId64
 				      " message%s is over, of message %" PRId64
-				      " since %s: the receiver is gone, or too slow",
+				      " for %s: the receiver is gone, or too slow",
 				      l.n, wh_plural(l.n), l.first,
 				      wh_span_text(wh_since(l.now_us, l.ended_us), span)),
 			      strdup("the next receive takes them; if their receivers "

@@ -101,11 +101,10 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 
 	(void)wh_span_text(wh_since(s->now_us, row->claimed_at_us), span);
 	if (*s->session->box->store.limits)
-		wh_buf_printf(
-			why,
-			"it is claimed since %s ago; if its claim expires, the next "
-			"that claims rows takes it up",
-			span);
+		wh_buf_printf(why,
+			      "it was claimed %s ago; if its claim expires, the next "
+			      "that claims rows takes it up",
+			      span);
 	else if (row->next_retry_at_us && left_us <= 0)
 		wh_buf_printf(
 			why,
@@ -114,15 +113,14 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 			"up; " WH_HOW_TO_RELAY,
 			span, wh_span_text(-left_us, left));
 	else if (row->next_retry_at_us)
-		wh_buf_printf(
-			why,
-			"a relay has claimed it since %s ago; if that one is gone, the "
-			"claim expires in %s, and the next takes it up",
-			span, wh_span_text(left_us, left));
+		wh_buf_printf(why,
+			      "a relay claimed it %s ago; if that one is gone, the "
+			      "claim expires in %s, and the next takes it up",
+			      span, wh_span_text(left_us, left));
 	else
 		wh_buf_printf(
 			why,
-			"a relay tries it alone since %s ago; if that one is gone, the "
+			"a relay has tried it alone for %s; if that one is gone, the "
 			"next relay takes it up",
 			span);
 }

@@ -138,9 +138,10 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 	sharing *w = ctx;
 
 	if (w->n_holders == RELAYS_MOST)
-		return wh_fail(err, WHERRY_BUSY,
-			       "%d relays share %s '%s': no more find a place",
-			       RELAYS_MOST, w->store->model->name, w->store->name.ptr);
+		return wh_fail(
+			err, WHERRY_BUSY,
+			"%s '%s' is shared by %d relays already, as many as can be",
+			w->store->model->name, w->store->name.ptr, RELAYS_MOST);
 	w->holders[w->n_holders++] = (holder){
 		.number = (int32_t)wh_row_int(row, 0),
 		.epoch = wh_row_int(row, 1),

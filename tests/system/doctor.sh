@@ -34,8 +34,11 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 		INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '3'), ('t', 'k', '4')"
 	finds "a failed message is found, with what waits behind it" held warn \
 		'failed 2 times: no route; it is due in 59m'
-	finds "which is counted" held warn 'and 2 of the next messages wait'
+	finds "which is counted" held warn 'and of the next messages 2 wait'
 	of_message "it is said when it is due" 2 bad 'the next is due in 59m'
+	run "UPDATE outbox SET next_retry_at = $earlier WHERE id = 2"
+	finds "if its time has come, that it is due now" held warn 'no route; it is due now, and'
+	run "UPDATE outbox SET next_retry_at = $later WHERE id = 2"
 	run "UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	of_message "one behind it is said to wait for it" 4 warn 'waits behind message 2 of its key'
 	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
@@ -48,7 +51,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	mended parked
 	run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
 		next_retry_at = $earlier WHERE id = 2"
-	finds "a claim that expired is found" claims warn '1 messages, the first is 2'
+	finds "a claim that expired is found" claims warn ': 1, the first is 2'
 	of_message "and told of the message" 2 bad 'its claim expired'
 	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
 		next_retry_at = NULL, created_at = $earlier WHERE id = 2;

@@ -105,7 +105,7 @@ check "how far behind its reader is is told" test -n "$(said slot-lag ok)$(said 
 PGAPPNAME=second pg_receivewal -h "$folder" -U wherry -D "$tmp" >receive.log 2>&1 &
 pids+=($!)
 until_true 20 eval 'doctor; is_found failover warn'
-finds "a standby that does not have the slot is told" failover warn '1 standbys are connected'
+finds "a standby that does not have the slot is told" failover warn 'standbys are connected (1)'
 kill "${pids[-1]}"
 mended failover
 run "ALTER PUBLICATION $publication SET (publish = 'update')"

@@ -100,7 +100,7 @@ operate() {
 	expect "a message that is not there, too" 1 "out:there is no message 'm77' in queue 'jobs'"
 	end_leases
 	w doctor "$url"
-	expect "a lease that is over is found" "$doctor_status" "out:the lease of 1 message is over, of message 3 since"
+	expect "a lease that is over is found" "$doctor_status" "out:the lease of 1 message is over, of message 3 for"
 	w show "$url" 3
 	expect "and shown" 0 "out:nobody acknowledged it"
 

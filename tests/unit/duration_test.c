@@ -133,7 +133,7 @@ static void durations_are_printed_for_people(void **state)
 		int64_t us;
 		const char *text;
 	} rows[] = {
-		{0, "0us"},
+		{0, "0s"},
 		{999, "999us"},
 		{1000, "1ms"},
 		{1500, "1.5ms"},

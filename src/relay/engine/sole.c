@@ -38,13 +38,12 @@ static wherry_code check(const wherry_relay *r, int64_t most, claims *out,
 	if (code == WHERRY_OK && out->living)
 		code = wh_fail(
 			err, WHERRY_INVALID,
-			"%" PRId64
-			" messages of outbox '%s' are claimed by another program, "
-			"for %" PRId64
+			"another program has claimed messages of outbox '%s' (%" PRId64
+			"), for %" PRId64
 			" ms at least: relay.sole is for a table that nothing else "
 			"delivers from; stop that program and start again after "
 			"that, or leave relay.sole out",
-			out->living, r->store->name.ptr, out->left_ms);
+			r->store->name.ptr, out->living, out->left_ms);
 	return code;
 }
 
