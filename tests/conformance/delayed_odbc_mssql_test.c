@@ -339,8 +339,12 @@ static void procedures_cut_neither_keys_nor_names(void **state)
 	}
 	/* A character may be two of UTF-16, and blanks at the end count. */
 	(void)delayed_offer(f, "\xf0\x9f\x98\x80", "x", 0);
-	says(f, DECLARE_REPEATED(200) "EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER,
-	     "created");
+	/* Babelfish reads behind the end of such a text when a procedure hands it on. */
+	if (!mssql_is_babelfish())
+		says(f,
+		     DECLARE_REPEATED(
+			     200) "EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER,
+		     "created");
 	refuses_because(
 		f,
 		DECLARE_REPEATED(201) "EXEC wherry_offer N'my-queue', @t, 0x31" OF_LATER,
@@ -390,6 +394,8 @@ static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
 		NULL, 0));
 	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER,
 			      "a11");
+	says(f, "SELECT COUNT(*) FROM later_dead", "1000");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER, "");
 	says(f, "SELECT COUNT(*) FROM later_dead", "1010");
 	says(f, "SELECT COUNT(*) FROM later", "1");
 }
@@ -413,8 +419,10 @@ static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **sta
 	assert_true(mssql_raw(NULL, NULL,
 			      "EXEC wherry_poll N'my-queue', 2000, 9000, 3" OF_LATER,
 			      NULL, 0));
-	says(f, "SELECT COUNT(*) FROM later_dead", "5");
+	says(f, "SELECT COUNT(*) FROM later_dead", "0");
 	says(f, "SELECT COUNT(*) FROM later WHERE \"lockUuid\" IS NOT NULL", "1006");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER, "");
+	says(f, "SELECT COUNT(*) FROM later_dead", "5");
 }
 
 /* Those that an older version made, or that are missing; and those of a second table are the same. */

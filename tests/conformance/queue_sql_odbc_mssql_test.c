@@ -99,7 +99,7 @@ static void procedures_settle_as_the_library_does(void **state)
 	     "1");
 	queue_raw(f, "EXEC wherry_nack 'jobs', 3, 't', 10000");
 	queue_raw(f, "EXEC wherry_extend 'jobs', 4, 't', 7200000");
-	queue_counts(f, "1 1 1 0");
+	queue_counts(f, "0 1 2 0");
 	queue_minute(f);
 	says(f,
 	     "DECLARE @n BIGINT; EXEC wherry_dead_letter 'jobs', 4, 't', 'no', @n = @n "

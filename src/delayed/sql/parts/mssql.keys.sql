@@ -91,7 +91,11 @@ OPTION (LOOP JOIN, FORCE ORDER);
 -- A plain read: it writes nothing, and READPAST lets it wait for nobody.
 {for_keys}
 {for_now}
-DECLARE @from NVARCHAR(400) = :from;
+-- :from is the last key of the page before and U+0001, or empty.  SQL Server takes a shorter key for one that ends in
+-- blanks, which come after U+0001, so the key itself would come again (keys_compare_byte_for_byte).
+DECLARE @from NVARCHAR(402) = :from;
+DECLARE @after NVARCHAR(400) = LEFT(@from, CASE WHEN DATALENGTH(@from) > 0 THEN LEN(@from) - 1 ELSE 0 END);
+DECLARE @bytes INT = CASE WHEN DATALENGTH(@from) > 0 THEN DATALENGTH(@after) ELSE -1 END;
 SELECT TOP (:limit) {shown} FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) {with_free_tries}
-WHERE {matching} AND ({key:t} > @from OR ({key:t} = @from AND {key_bytes:t} >= DATALENGTH(@from)))
+WHERE {matching} AND (@bytes < 0 OR {key:t} > @after OR ({key:t} = @after AND {key_bytes:t} > @bytes))
 ORDER BY {key:t}, {key_bytes:t};
