@@ -392,10 +392,11 @@ static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
 		"CONCAT(N'k', n.i), l.\"pKind\", 0x30, 1000, 1000, 1000, 3 "
 		"FROM n CROSS JOIN later AS l OPTION (MAXRECURSION 0)",
 		NULL, 0));
-	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER,
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 3600000, 3" OF_LATER,
 			      "a11");
 	says(f, "SELECT COUNT(*) FROM later_dead", "1000");
-	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER, "");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 3600000, 3" OF_LATER,
+			      "");
 	says(f, "SELECT COUNT(*) FROM later_dead", "1010");
 	says(f, "SELECT COUNT(*) FROM later", "1");
 }
@@ -417,11 +418,12 @@ static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **sta
 		"FROM n CROSS JOIN later AS l OPTION (MAXRECURSION 0)",
 		NULL, 0));
 	assert_true(mssql_raw(NULL, NULL,
-			      "EXEC wherry_poll N'my-queue', 2000, 9000, 3" OF_LATER,
+			      "EXEC wherry_poll N'my-queue', 2000, 3600000, 3" OF_LATER,
 			      NULL, 0));
 	says(f, "SELECT COUNT(*) FROM later_dead", "0");
 	says(f, "SELECT COUNT(*) FROM later WHERE \"lockUuid\" IS NOT NULL", "1006");
-	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER, "");
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 3600000, 3" OF_LATER,
+			      "");
 	says(f, "SELECT COUNT(*) FROM later_dead", "5");
 }
 
