@@ -74,6 +74,8 @@ void wh_put_log_url(wh_buf *text, const char *url)
 {
 	char *shown = wh_url_without_secrets(url);
 
+	if (!shown && !text->failed)
+		text->failed = WHERRY_NOMEM;
 	wh_buf_putc(text, ' ');
 	wh_put_word(text, shown ? shown : "");
 	free(shown);
@@ -141,13 +143,11 @@ char *wh_url_without_secrets(const char *url)
 wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024);
-	char *database = NULL, *name = NULL, *shown = NULL;
+	char *database = NULL, *name = NULL;
 	wherry_code code = wh_url_split(url, "queue", &database, &name, err);
 
 	if (code == WHERRY_OK && name) {
-		shown = wh_url_without_secrets(database);
-		wh_buf_putc(&text, ' ');
-		wh_put_word(&text, shown ? shown : "");
+		wh_put_log_url(&text, database);
 		wh_buf_putc(&text, ' ');
 		wh_put_word(&text, name);
 		code = wh_buf_check(&text, err);
@@ -157,7 +157,6 @@ wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
 	if (code == WHERRY_OK && !*out)
 		code = wh_oom(err);
 	wh_buf_clear(&text);
-	free(shown);
 	free(name);
 	free(database);
 	return code;
@@ -182,7 +181,7 @@ wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
 			     wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024), options = WH_BUF_INIT(8 * 1024);
-	char *database = NULL, *name = NULL, *shown = NULL;
+	char *database = NULL, *name = NULL;
 	wherry_code code = wh_url_split(url, "delayed", &database, &name, err);
 
 	if (code == WHERRY_OK && name) {
@@ -191,14 +190,12 @@ wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
 			wh_buf_reset(&options);
 		if (code == WHERRY_OK)
 			code = put_option(&options, database, "table", err);
-		shown = wh_url_without_secrets(database);
-		wh_buf_putc(&text, ' ');
-		wh_put_word(&text, shown ? shown : "");
+		wh_put_log_url(&text, database);
 		if (!table_only) {
 			wh_buf_puts(&text, " --queue ");
 			wh_put_word(&text, name);
 		}
-		wh_buf_puts(&text, wh_buf_str(&options));
+		wh_buf_puts(&text, wh_buf_into(&options, &text));
 	}
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&text, err);
@@ -208,7 +205,6 @@ wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
 		code = wh_oom(err);
 	wh_buf_clear(&text);
 	wh_buf_clear(&options);
-	free(shown);
 	free(name);
 	free(database);
 	return code;

@@ -174,6 +174,13 @@ const char *wh_buf_str(const wh_buf *buf)
 	return buf->ptr ? buf->ptr : "";
 }
 
+const char *wh_buf_into(const wh_buf *buf, wh_buf *to)
+{
+	if (!to->failed)
+		to->failed = buf->failed;
+	return wh_buf_str(buf);
+}
+
 void wh_buf_reset(wh_buf *buf)
 {
 	buf->len = 0;

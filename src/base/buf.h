@@ -47,9 +47,11 @@ void wh_buf_escape(wh_buf *buf, unsigned code);
 /* Append bytes in base64. */
 void wh_buf_base64(wh_buf *buf, const void *data, size_t len);
 
-wherry_code wh_buf_check(const wh_buf *buf, wherry_error *err);
+wherry_code wh_buf_check(const wh_buf *buf, wherry_error *err) WHERRY_MUST_USE;
 /* "" while empty; borrowed until the next change. */
 const char *wh_buf_str(const wh_buf *buf);
+/* The same text, to be written into another buffer, which fails if this one failed. */
+const char *wh_buf_into(const wh_buf *buf, wh_buf *to);
 void wh_buf_reset(wh_buf *buf);         /* Make it empty, but keep the memory. */
 void wh_buf_cut(wh_buf *buf, size_t n); /* Drop the first n bytes. */
 /* The bytes, which the caller frees; NULL if it failed. */

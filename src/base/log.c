@@ -1,12 +1,13 @@
 /*
  * Writing log records.  Whatever bytes a value holds, a line of text can be parsed back
  * into the record's fields.  A value is a plain word or a JSON string, in which every
- * character that could move a cursor is escaped.  Jansson writes JSON lines.
+ * character that could move a cursor is escaped.  Lines of JSON are ASCII.
  */
 #include "base/log.h"
 
-#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -67,7 +68,7 @@ static bool is_word(const char *text, size_t len)
 }
 
 /* Append a JSON string; text is UTF-8. */
-static void put_quoted(wh_buf *out, const char *text, size_t len)
+static void put_quoted(wh_buf *out, const char *text, size_t len, bool ascii)
 {
 	wh_buf_putc(out, '"');
 	for (size_t i = 0, n; i < len; i += n) {
@@ -75,10 +76,15 @@ static void put_quoted(wh_buf *out, const char *text, size_t len)
 
 		n = wh_utf8_len(text + i, len - i);
 		c = wh_utf8_code(text + i, n);
-		if (c == '"' || c == '\\' || wh_utf8_unsafe(c))
+		if (ascii && c > 0xffff) {
+			wh_buf_escape(out, 0xd800 + ((c - 0x10000) >> 10));
+			wh_buf_escape(out, 0xdc00 + (c & 0x3ff));
+		} else if (c == '"' || c == '\\' || wh_utf8_unsafe(c) ||
+			   (ascii && c > '~')) {
 			wh_buf_escape(out, c);
-		else
+		} else {
 			wh_buf_put(out, text + i, n);
+		}
 	}
 	wh_buf_putc(out, '"');
 }
@@ -88,10 +94,10 @@ static void put_text(wh_buf *out, const char *text, size_t len)
 	wh_buf clean = WH_BUF_INIT(out->most);
 
 	put_clean(&clean, text, len);
-	if (is_word(wh_buf_str(&clean), clean.len))
+	if (is_word(wh_buf_into(&clean, out), clean.len))
 		wh_buf_put(out, clean.ptr, clean.len);
 	else
-		put_quoted(out, wh_buf_str(&clean), clean.len);
+		put_quoted(out, clean.ptr, clean.len, false);
 	wh_buf_clear(&clean);
 }
 
@@ -135,55 +141,75 @@ void wh_log_bare(const wherry_log_record *record, char out[WH_LOG_BARE])
 
 /* ---- JSON ---- */
 
-static json_t *json_text(const char *text, size_t len)
+static void put_name(wh_buf *out, const char *name)
 {
-	wh_buf clean = WH_BUF_INIT(4 * WH_LOG_TEXT_MAX);
-	json_t *value;
-
-	put_clean(&clean, text, len);
-	value = json_stringn(wh_buf_str(&clean), clean.len);
-	wh_buf_clear(&clean);
-	return value;
+	wh_buf_putc(out, ',');
+	put_quoted(out, name, strlen(name), true);
+	wh_buf_putc(out, ':');
 }
 
-static json_t *json_value(const wherry_log_field *f)
+static void put_member(wh_buf *out, const char *name, const char *text, size_t len)
 {
-	switch (f->type) {
-	case WHERRY_LOG_NUMBER:
-		return json_integer(f->number);
-	case WHERRY_LOG_DURATION:
-		return json_real((double)f->number / (double)WH_SECOND);
-	case WHERRY_LOG_TEXT:
-		break;
-	}
-	return json_text(f->text, f->len);
+	wh_buf clean = WH_BUF_INIT(4 * WH_LOG_TEXT_MAX);
+
+	put_clean(&clean, text, len);
+	put_name(out, name);
+	put_quoted(out, wh_buf_into(&clean, out), clean.len, true);
+	wh_buf_clear(&clean);
+}
+
+/* Append a number with a point or an exponent. */
+static void put_seconds(wh_buf *out, int64_t us)
+{
+	char text[40];
+
+	(void)snprintf(text, sizeof(text), "%.15g", (double)us / (double)WH_SECOND);
+	wh_buf_puts(out, text);
+	wh_buf_puts(out, strpbrk(text, ".e") ? "" : ".0");
 }
 
 static void put_json(wh_buf *out, const wh_log_head *head,
 		     const wherry_log_record *record)
 {
-	json_t *object = json_object();
-	char *text;
+	const char *level = wh_log_level_name(record->level);
 
-	(void)json_object_set_new(object, "time", json_string(head->time));
-	(void)json_object_set_new(object, "level",
-				  json_string(wh_log_level_name(record->level)));
-	(void)json_object_set_new(object, "part", json_string(record->part));
+	wh_buf_puts(out, "{\"time\":");
+	put_quoted(out, head->time, strlen(head->time), true);
+	put_member(out, "level", level, strlen(level));
+	put_member(out, "part", record->part, strlen(record->part));
 	if (head->relay)
-		(void)json_object_set_new(object, "relay", json_string(head->relay));
-	(void)json_object_set_new(object, "event", json_string(record->event));
-	for (size_t i = 0; i < record->n_fields; i++)
-		(void)json_object_set_new(object, record->fields[i].name,
-					  json_value(&record->fields[i]));
-	text = json_dumps(object,
-			  JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
-	wh_buf_puts(out, text ? text : "{}");
-	free(text);
-	json_decref(object);
+		put_member(out, "relay", head->relay, strlen(head->relay));
+	put_member(out, "event", record->event, strlen(record->event));
+	for (size_t i = 0; i < record->n_fields; i++) {
+		const wherry_log_field *f = &record->fields[i];
+
+		switch (f->type) {
+		case WHERRY_LOG_TEXT:
+			put_member(out, f->name, f->text, f->len);
+			break;
+		case WHERRY_LOG_NUMBER:
+			put_name(out, f->name);
+			wh_buf_int(out, f->number);
+			break;
+		case WHERRY_LOG_DURATION:
+			put_name(out, f->name);
+			put_seconds(out, f->number);
+			break;
+		}
+	}
+	wh_buf_putc(out, '}');
+}
+
+/* Append a line without the texts of others, which takes little memory. */
+static void put_bare(wh_buf *out, bool json, const wherry_log_record *record)
+{
+	wh_buf_printf(out, json ? "{\"event\":\"%s\"}\n" : "event=%s\n", record->event);
 }
 
 void wh_log_line(wh_buf *out, const wh_log_head *head, const wherry_log_record *record)
 {
+	const size_t begin = out->len;
+
 	if (head->json) {
 		put_json(out, head, record);
 	} else {
@@ -194,4 +220,9 @@ void wh_log_line(wh_buf *out, const wh_log_head *head, const wherry_log_record *
 		wh_log_fields(out, record);
 	}
 	wh_buf_putc(out, '\n');
+	if (out->failed) {
+		out->len = begin;
+		out->failed = WHERRY_OK;
+		put_bare(out, head->json, record);
+	}
 }

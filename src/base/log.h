@@ -86,7 +86,8 @@ typedef struct wh_log_head {
 	const char *relay; /* Name of the relay if there are several; NULL: none. */
 } wh_log_head;
 
-/* Append a line, with its line break. */
+/* Append a line, with its line break.  If it is over the limit of the buffer, or there is no
+ * memory for it, it has the event alone. */
 void wh_log_line(wh_buf *out, const wh_log_head *head, const wherry_log_record *record);
 
 #endif

@@ -141,6 +141,10 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 		else
 			print_text(d, wh_arg_on(args, "verbose"));
 		status = count(d, WH_BAD) ? WH_EXIT_FAILED : WH_EXIT_DONE;
+		if (d->lost)
+			status =
+				wh_complain(NULL, "there are findings that are too long, "
+						  "or too many, to be printed");
 		wh_doctor_clear(d);
 	}
 	return code == WHERRY_OK ? status : wh_report(&err);

@@ -46,7 +46,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 		wh_put_row(&json, row, WH_ROW_FULL);
 		json.len -= json.len > 0;
 		wh_buf_puts(&json, ",\"why\":");
-		wh_buf_json(&json, wh_buf_str(&why), why.len);
+		wh_buf_json(&json, wh_buf_into(&why, &json), why.len);
 		wh_buf_puts(&json, "}");
 		wh_print_buf(&json, "\n");
 		wh_buf_clear(&json);

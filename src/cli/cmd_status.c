@@ -482,7 +482,7 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 	put_relay(&buf, st);
 	if (partitions->n)
 		wh_buf_printf(&buf, ",\"partitions\":[%s]",
-			      wh_buf_str(&partitions->text));
+			      wh_buf_into(&partitions->text, &buf));
 	put_stream(&buf, f->stream);
 	wh_buf_puts(&buf, ",\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);

@@ -103,6 +103,7 @@ void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
 		   char *advice)
 {
 	if (d->n == WH_FINDINGS || !what || !advice) {
+		d->lost = true;
 		free(what);
 		free(advice);
 		return;
@@ -303,7 +304,7 @@ static void look_for_gone(wh_doctor *d)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (stmt && is_outbox(d) && is_native(d) &&
-	    run(d, stmt, NULL, take_process, d, &err) != WHERRY_OK)
+	    (run(d, stmt, NULL, take_process, d, &err) != WHERRY_OK || d->gone.failed))
 		wh_buf_clear(&d->gone);
 }
 

@@ -76,6 +76,7 @@ typedef struct wh_doctor {
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;
+	bool lost; /* A finding was not added: it is too long, or there are too many. */
 } wh_doctor;
 
 /* Load the checks.  On failure there is nothing to clear. */

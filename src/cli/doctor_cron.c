@@ -122,7 +122,7 @@ static bool is_emptied(const look *l, const wherry_cron_entry *entry)
 
 	wh_buf_printf(&prefix, "%s/%s/", entry->name, entry->hash);
 	filter.prefix = wh_buf_str(&prefix);
-	if (queue)
+	if (queue && wh_buf_check(&prefix, NULL) == WHERRY_OK)
 		code = wherry_delayed_list(queue, &filter, count_tick, &n, NULL);
 	wherry_delayed_close(queue);
 	wh_buf_clear(&prefix);

@@ -223,7 +223,7 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 	if (s->json) {
 		wh_put_queue_message(&json, s->session, msg);
 		json.len -= json.len < 2 ? json.len : 2; /* "}\n" */
-		wh_put_text_field(&json, "why", wh_buf_str(&why));
+		wh_put_text_field(&json, "why", wh_buf_into(&why, &json));
 		wh_buf_puts(&json, "}");
 		wh_print_buf(&json, "\n");
 	} else {

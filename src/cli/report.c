@@ -124,7 +124,7 @@ static void put_maker(wh_buf *text, const char *command, const char *words,
 	put_words_without(text, words, role);
 	wh_buf_puts(text, " --grant ");
 	wh_buf_printf(&grant, "%s=%s", role, kind);
-	wh_put_word(text, wh_buf_str(&grant));
+	wh_put_word(text, wh_buf_into(&grant, text));
 	wh_buf_clear(&grant);
 }
 

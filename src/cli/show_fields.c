@@ -73,7 +73,7 @@ static void print_lines(const char *text)
 		wh_buf_reset(&line);
 		wh_buf_reset(&safe);
 		wh_buf_put(&line, text, n);
-		wh_put_cell(&safe, wh_buf_str(&line), 0);
+		wh_put_cell(&safe, wh_buf_into(&line, &safe), 0);
 		wh_print_buf(&safe, "\n");
 		text += n + (text[n] == '\n');
 	}

@@ -65,7 +65,7 @@ static void write_line(const wh_table *table, const char *const *cells)
 		pad = table->width[i] > width ? table->width[i] - width : 0;
 		if (table->columns[i].right)
 			put_blanks(&line, pad);
-		put_painted(&line, table, i, wh_buf_str(&cell));
+		put_painted(&line, table, i, wh_buf_into(&cell, &line));
 		if (i + 1 < table->n_columns && !table->columns[i].right)
 			put_blanks(&line, pad);
 		if (i + 1 < table->n_columns)

@@ -171,7 +171,9 @@ wherry_code wh_tick_writer_fire(wh_tick_writer *w, bool takes, wh_cron_turn *out
 			      .ctx = w,
 			      .yields = !takes,
 			      .gone_after_us = WH_TICKS_GONE_US};
-	code = wh_cron_fire(w->cron, out, err);
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_cron_fire(w->cron, out, err);
 	out->sends_to = NULL;
 	wh_buf_clear(&text);
 	return code;

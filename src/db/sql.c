@@ -155,7 +155,7 @@ static bool put_string(parser *p, wh_view name)
 	known = put_braces(p, name);
 	inner = p->text;
 	p->text = outer;
-	put_literal(p, wh_buf_str(&inner));
+	put_literal(p, wh_buf_into(&inner, &p->text));
 	wh_buf_clear(&inner);
 	return known;
 }

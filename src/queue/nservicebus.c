@@ -100,6 +100,7 @@ static bool is_own(const wherry_queue *queue, const char *address)
 		wh_buf_puts(&text, address);
 	same = (!*queue->catalog ||
 		wh_queue_address(address, queue->catalog, &text, NULL) == WHERRY_OK) &&
+	       wh_buf_check(&text, NULL) == WHERRY_OK &&
 	       wh_name_parse(wh_buf_str(&text), true, &name, NULL) == WHERRY_OK &&
 	       strcmp(name.table, own->table) == 0 &&
 	       (!*name.schema || strcmp(name.schema, own->schema) == 0);

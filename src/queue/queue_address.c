@@ -60,16 +60,18 @@ wherry_code wh_queue_address(const char *address, const char *catalog, wh_buf *o
 	at += *at == '@';
 	put_bare(&schema, take_part(&at));
 	put_bare(&other, take_part(&at));
+	(void)wh_buf_into(&other, out);
+	(void)wh_buf_into(&schema, out);
 	if (other.len && strcasecmp(wh_buf_str(&other), catalog) != 0)
 		code = wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the queue '%.100s' is in the database '%.60s', and this "
 			       "connection is to '%.60s'",
 			       address, wh_buf_str(&other), catalog);
 	if (schema.len) {
-		put_quoted(out, wh_buf_str(&schema));
+		put_quoted(out, wh_buf_into(&schema, out));
 		wh_buf_putc(out, '.');
 	}
-	put_quoted(out, wh_buf_str(&table));
+	put_quoted(out, wh_buf_into(&table, out));
 	wh_buf_clear(&table);
 	wh_buf_clear(&schema);
 	wh_buf_clear(&other);
@@ -86,6 +88,8 @@ wherry_code wh_queue_open_at(wherry_db *db, const char *address, const char *cat
 		code = wh_queue_address(address, catalog, &name, err);
 	else
 		wh_buf_puts(&name, address);
+	if (code == WHERRY_OK)
+		code = wh_buf_check(&name, err);
 	if (code == WHERRY_OK)
 		code = wherry_queue_open(db, wh_buf_str(&name), out, err);
 	wh_buf_clear(&name);

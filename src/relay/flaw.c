@@ -136,12 +136,13 @@ void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
 		row->no_body || (int64_t)wh_open_body(row).len > r->store->body_max;
 }
 
-void wh_flaw_key(wherry_relay *r, const wh_open_row *row)
+wherry_code wh_flaw_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	wh_buf_reset(&r->key_text);
 	if (too_long(row->key, WH_TEXT_MOST) ||
 	    too_long(row->aggregate_type, WH_TEXT_MOST) ||
 	    too_long(row->aggregate_id, WH_TEXT_MOST))
-		return;
+		return WHERRY_OK;
 	wh_key_write(&r->key_text, row, r->store->layout.by_aggregate);
+	return wh_buf_check(&r->key_text, err);
 }

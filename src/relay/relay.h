@@ -312,7 +312,8 @@ const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row);
 /* Empty the texts of a row that cannot be handled, and leave out too long a body. */
 void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
 /* Write a row's ordering key to r->key_text; empty if it has none, or too long a one. */
-void wh_flaw_key(wherry_relay *r, const wh_open_row *row);
+wherry_code wh_flaw_key(wherry_relay *r, const wh_open_row *row,
+			wherry_error *err) WHERRY_MUST_USE;
 
 /* A statement waited too long for a lock: see wh_settle_pass_locked(). */
 void wh_settle_locked_out(wherry_relay *r, int64_t now);

@@ -92,12 +92,24 @@ printed_buffers() { # ROOT
 		echo 'print a buffer with wh_print_buf(): it fails if the buffer failed'
 }
 
+# A buffer that is made of one that failed lacks a part of its text too.
+nested_buffers() { # ROOT
+	find "$1/src" -name '*.c' -exec perl -0777 -ne '
+		while (/\b(?:wh_buf_put\w*|wh_buf_json|wh_buf_printf|wh_put_\w+|put_\w+)(\((?:[^()]++|(?1))*\));/g) {
+			print "$ARGV: use wh_buf_into(): $&\n" if $1 =~ /wh_buf_str\(/;
+		}' {} +
+}
+
 silent 'no banned function is called' check "$source"
+silent 'no buffer is written into another whose failure is ignored' nested_buffers "$source"
 silent 'no buffer is printed whose failure nobody asks for' printed_buffers "$source"
 silent 'no event is formatted by hand' formatted_events "$source"
 
 plant src/cli/a.c '	(void)puts(wh_buf_str(&line));'
 says 'a buffer that is printed otherwise is found' 'wh_print_buf()' printed_buffers "$scratch"
+plant src/db/a.c '	wh_buf_puts(&text,
+		wh_buf_str(&options));'
+says 'a buffer that is written into another is found' 'wh_buf_into()' nested_buffers "$scratch"
 
 n=0
 while read -r name _; do

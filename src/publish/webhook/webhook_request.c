@@ -311,7 +311,7 @@ static wherry_code put_signature(wh_webhook_request *request, const wh_signer *s
 			    request->body_len, &signature))
 		code = wh_oom(err);
 	put_number(out, "webhook-timestamp", now_s);
-	put_line(out, "webhook-signature", wh_buf_str(&signature));
+	put_line(out, "webhook-signature", wh_buf_into(&signature, out));
 	wh_buf_clear(&signature);
 	return code;
 }
@@ -413,7 +413,8 @@ wherry_code wh_webhook_write(wh_webhook_request *request,
 		headers = json_loads(text, 0, NULL);
 	if (any && !headers) /* It was valid above. */
 		return wh_oom(err);
-	wh_buf_put(&request->text, wh_buf_str(&settings->headers), settings->headers.len);
+	wh_buf_put(&request->text, wh_buf_into(&settings->headers, &request->text),
+		   settings->headers.len);
 	/* Else libcurl may wait for "100 Continue". */
 	wh_buf_puts(&request->text, "expect:");
 	wh_buf_putc(&request->text, 0);

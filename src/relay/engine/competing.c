@@ -175,8 +175,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	/* The row is in memory: the relay's own claim of it had expired. */
 	if (wh_intake_knows(r, row, &later))
 		return later ? inherit(r, row, err) : WHERRY_OK;
-	wh_flaw_key(r, row);
-	code = wh_buf_check(&r->key_text, err);
+	code = wh_flaw_key(r, row, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, row, err);
 	/* The row was claimed alone, and its attempt is recorded. */

@@ -185,8 +185,7 @@ static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *er
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code;
 
-	wh_flaw_key(r, row);
-	code = wh_buf_check(&r->key_text, err);
+	code = wh_flaw_key(r, row, err);
 	if (code != WHERRY_OK || held_back(w, row))
 		return code;
 	t->swept_clean = false;

@@ -116,15 +116,19 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 
 /* Is the key of the row held, draining or parked?  Its row is looked up in the table, so
  * that it is visible when it is noted. */
-static bool is_held(wherry_relay *r, const wh_open_row *row)
+static wherry_code is_held(wherry_relay *r, const wh_open_row *row, bool *out,
+			   wherry_error *err)
 {
 	const wh_key *key;
+	wherry_code code = wh_flaw_key(r, row, err);
 
-	wh_flaw_key(r, row);
+	if (code != WHERRY_OK)
+		return code;
 	key = r->set.ordered ? wh_keys_find(&r->keys,
 					    (wh_view){r->key_text.ptr, r->key_text.len})
 			     : NULL;
-	return key && key->fsm.state != WH_KEY_FREE;
+	*out = key && key->fsm.state != WH_KEY_FREE;
+	return WHERRY_OK;
 }
 
 static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -132,12 +136,18 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 	pulling *w = ctx;
 	wherry_relay *r = w->r;
 	wh_streaming *f = wh_streaming_of(r);
+	bool look = f->look || f->n_ids || row->state != WHERRY_PENDING;
+	wherry_code code = WHERRY_OK;
 
 	if (f->unmarked)
 		return wh_unmarked_meet(r, row, w->at, err);
 	/* Rows that come after one to look up are looked up too, so as not to
 	 * overtake it. */
-	if (f->look || f->n_ids || row->state != WHERRY_PENDING || is_held(r, row)) {
+	if (!look)
+		code = is_held(r, row, &look, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (look) {
 		f->ids[f->n_ids] = row->id;
 		f->id_txs[f->n_ids++] = f->reader.taking;
 		wh_streaming_taken(f, f->reader.taking);

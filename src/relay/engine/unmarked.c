@@ -42,14 +42,14 @@ static void remember_tries(wherry_relay *r, const wh_open_row *row)
 
 /* Set topic and headers as Debezium's event router does: the topic contains the aggregate
  * type, and the event type is a header. */
-static void route(wherry_relay *r, wh_open_row *row)
+static wherry_code route(wherry_relay *r, wh_open_row *row, wherry_error *err)
 {
 	const char *topic = wh_config_text(r->config, WH_STREAM_TOPIC), *mark;
 	wh_buf *text = &wh_streaming_of(r)->routed;
 	size_t at;
 
 	if (row->topic.len > WH_TEXT_MOST || row->headers.len > WH_TEXT_MOST)
-		return; /* It dies, and is kept as it is. */
+		return WHERRY_OK; /* It dies, and is kept as it is. */
 	wh_buf_reset(text);
 	while ((mark = strstr(topic, "{}"))) {
 		wh_buf_put(text, topic, (size_t)(mark - topic));
@@ -61,12 +61,13 @@ static void route(wherry_relay *r, wh_open_row *row)
 	wh_buf_puts(text, "{\"type\":");
 	wh_buf_json(text, row->headers.ptr ? row->headers.ptr : "", row->headers.len);
 	wh_buf_putc(text, '}');
-	if (text->failed) {
+	if (text->failed == WHERRY_TOOBIG) {
 		row->unreadable = "its topic and headers are too long together";
-		return;
+		return WHERRY_OK;
 	}
 	row->topic = (wh_view){text->ptr, at};
 	row->headers = (wh_view){text->ptr + at, text->len - at};
+	return wh_buf_check(text, err);
 }
 
 static bool is_same(const wh_entry *e, const wh_open_row *row)
@@ -91,7 +92,7 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 	wh_streaming *f = wh_streaming_of(r);
 	wh_open_row numbered = *row;
 	wh_entry *e;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	if (row->state != WHERRY_PENDING && row->state != WHERRY_PROCESSING &&
 	    row->state != WHERRY_FAILED)
@@ -107,14 +108,14 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 	if (e)
 		numbered.id = -f->order - 1; /* The id was used again for another row. */
 	if (r->box->layout.streams)
-		route(r, &numbered);
+		code = route(r, &numbered, err);
 	numbered.state = WHERRY_PENDING;
 	numbered.attempts = 0;
 	if (!numbered.created_at_us)
 		numbered.created_at_us =
 			f->committed_us ? f->committed_us : wh_now(&r->env);
-	wh_flaw_key(r, &numbered);
-	code = wh_buf_check(&r->key_text, err);
+	if (code == WHERRY_OK)
+		code = wh_flaw_key(r, &numbered, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, &numbered, err);
 	if (code == WHERRY_OK)

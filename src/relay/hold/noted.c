@@ -90,8 +90,9 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
 	if (!wh_intake_knows(r, row, &later)) {
-		wh_buf_reset(&r->key_text);
-		wh_flaw_key(r, row);
+		code = wh_flaw_key(r, row, err);
+		if (code != WHERRY_OK)
+			return code;
 		if (!is_of(r, d->key,
 			   &r->key_text)) { /* Another message has this id now. */
 			set_last(d, row->id);
@@ -226,13 +227,13 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 {
 	parking *w = ctx;
 	wherry_relay *r = w->r;
+	wherry_code code = wh_flaw_key(r, row, err);
 	wh_key *key;
 
 	w->rows++;
 	w->last = row->id;
-	wh_flaw_key(r, row);
-	if (!r->key_text.len)
-		return wh_buf_check(&r->key_text, err);
+	if (code != WHERRY_OK || !r->key_text.len)
+		return code;
 	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
 	if (!key)
 		return wh_oom(err);
