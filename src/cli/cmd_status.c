@@ -230,7 +230,14 @@ static void warn_dead(const facts *f, warnings *out)
 		     apart, apart == 1 ? " is" : "s are");
 }
 
-/* Warn of what doctor finds that lets no message be committed, or none be delivered. */
+/* Does a message wait for what was found, whether others are delivered or not? */
+static bool stands_still(const wh_finding *found)
+{
+	return found->level == WH_BAD ||
+	       (found->level == WH_WARN && strcmp(found->check, "row-locks") == 0);
+}
+
+/* Warn of what doctor finds that lets no message be committed, or some not be delivered. */
 static void warn_still(const facts *f, const wherry_config *config, warnings *out)
 {
 	wh_doctor d = {
@@ -245,7 +252,7 @@ static void warn_still(const facts *f, const wherry_config *config, warnings *ou
 		return;
 	wh_doctor_check_still(&d, wh_engine_reads_log(wh_engine_of(f->st->engine)));
 	for (size_t i = 0; i < d.n; i++)
-		if (d.findings[i].level == WH_BAD)
+		if (stands_still(&d.findings[i]))
 			warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
 	wh_doctor_clear(&d);
 }

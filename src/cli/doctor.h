@@ -25,8 +25,8 @@ enum {
 	WH_CHECK_STREAM = 4,    /* Only if the engine stream is or was in use. */
 	WH_CHECK_QUEUE = 8,     /* A check of the native layout that queues have, too. */
 	WH_CHECK_OF_TABLE = 16, /* The check needs the table. */
-	/* If it finds something bad, no message can be committed, or none is delivered:
-	 * `wherry status` makes it, too. */
+	/* If it finds something bad, no message can be committed, or none is delivered; if
+	 * something else, some are not: `wherry status` makes it, too. */
 	WH_CHECK_STILL = 32
 };
 

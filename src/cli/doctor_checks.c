@@ -93,6 +93,15 @@ const wh_check wh_checks[] = {
 		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
 	},
 	{
+		.name = "row-locks",
+		.flags = OF_TABLE | STILL,
+		.none = "nobody keeps rows locked",
+		.trouble = "pid $1 ($2, user $3) has locked rows of the table in a "
+			   "transaction that is open for ~4: messages of these rows wait "
+			   "for its end, and on an outbox later ones of their keys",
+		.advice = "let it end, or `SELECT pg_terminate_backend($1)`",
+	},
+	{
 		.name = "claim-locks",
 		.flags = NATIVE | STILL,
 		.none = "nobody keeps claims waiting with an advisory lock",

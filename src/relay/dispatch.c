@@ -10,6 +10,7 @@
 
 #include "relay/engine/engine.h"
 #include "relay/hooks.h"
+#include "relay/settle.h"
 
 static bool is_suspect(const wh_entry *e)
 {
@@ -240,6 +241,8 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 		return WHERRY_OK;
 	if ((r->lease.suspects || is_suspect(e)) && !e->tried) {
 		code = wh_settle_flush(r, now, e, err);
+		if (e->locked)
+			r->destination.probed = e->order;
 		if (code != WHERRY_OK || !e->tried)
 			return code;
 	}
@@ -250,6 +253,25 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 	return WHERRY_OK;
 }
 
+/* A suspect whose row others have locked cannot be tried, because its attempt cannot be
+ * recorded: the next one is (a_suspect_that_is_locked_holds_up_no_other). */
+static wherry_code submit_suspect(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	enum { LOOK_US = 1000000 };
+	wherry_code code = WHERRY_OK;
+	size_t n = 0;
+
+	if (wh_settle_asks_for_locks(r, now) && now >= r->suspects_at_us) {
+		for (const wh_entry *e = r->window.ready.head; e && n < r->scratch.most;
+		     e = e->next)
+			r->scratch.done_ids[n++] = e->msg.id;
+		code = wh_settle_leave_locked(r, r->scratch.done_ids, &n, now, err);
+		r->suspects_at_us = wh_later(now, LOOK_US);
+	}
+	return code == WHERRY_OK ? submit_one(r, wh_probe_unlocked(r, now), now, err)
+				 : code;
+}
+
 static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_entry *probes[WH_PROBES_MOST];
@@ -257,7 +279,7 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 	size_t n, most = goes_on ? r->destination.probes_left : r->destination.width;
 
 	if (!r->destination.down)
-		return submit_one(r, r->window.ready.head, now, err);
+		return submit_suspect(r, now, err);
 	if (most > (size_t)r->set.window)
 		most = (size_t)r->set.window;
 	n = wh_probe_choose(r, probes, most);

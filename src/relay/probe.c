@@ -193,6 +193,17 @@ wh_entry *wh_probe_next(wherry_relay *r)
 	return r->window.ready.head;
 }
 
+wh_entry *wh_probe_unlocked(wherry_relay *r, int64_t now)
+{
+	if (now >= r->locks_until_us)
+		return r->window.ready.head;
+	r->destination.round++;
+	for (wh_entry *e = r->window.ready.head; e; e = e->next)
+		if (first_of_key(e->key, r->destination.round) && !e->locked)
+			return e;
+	return r->window.ready.head;
+}
+
 size_t wh_failed_probes(const wherry_relay *r)
 {
 	return r->destination.n_failed_probes;

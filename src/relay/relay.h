@@ -215,6 +215,7 @@ struct wherry_relay {
 	int64_t told_locked; /* Message whose locked row was logged last. */
 	/* Until then, look whether others have locked rows before writing to them. */
 	int64_t locks_until_us;
+	int64_t suspects_at_us; /* When to look again which rows of suspects are locked. */
 	int64_t unwritable_at_us; /* When to retry writes that the database refused. */
 	int64_t db_retry_at_us;   /* Ask nothing of the database before this time. */
 	int db_failures;          /* Failed database calls in a row. */
@@ -439,6 +440,9 @@ size_t wh_failed_probes(const wherry_relay *r); /* Failed probes in memory. */
 size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most);
 /* The next message to probe with, if all in memory were refused. */
 wh_entry *wh_probe_next(wherry_relay *r);
+/* The first ready message whose row was not locked when the relay last looked; if all were, the
+ * first. */
+wh_entry *wh_probe_unlocked(wherry_relay *r, int64_t now);
 /* A message was refused and may be tried again.  True: the refusal counts as an
  * attempt.  May find that the destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,

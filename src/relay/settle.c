@@ -540,6 +540,15 @@ static wherry_code not_written(wherry_relay *r, int64_t now, wh_entry *tried, si
 	return wh_settle_one_by_one(r, now, err);
 }
 
+/* The message that was to be tried is locked: write the results of the others. */
+static wherry_code flush_without(wherry_relay *r, int64_t now, wherry_code locked,
+				 const wherry_error *why, wherry_error *err)
+{
+	wherry_code code = wh_settle_flush(r, now, NULL, err);
+
+	return code == WHERRY_OK ? flush_failed(r, now, locked, why, err) : code;
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
@@ -548,8 +557,12 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t later_us = 0;
 	wherry_code code;
-	size_t n = settled_after(r, try_next, now, &code, err);
+	size_t n = settled_after(r, try_next, now, &code, &why);
 
+	if (code != WHERRY_OK && try_next && try_next->locked)
+		code = flush_without(r, now, code, &why, err);
+	else if (code != WHERRY_OK && err)
+		*err = why;
 	if (code != WHERRY_OK)
 		return code;
 	if (!n && !try_next) {

@@ -42,6 +42,14 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 				  wherry_error *err);
 
+/* Is this a time in which the relay asks which rows are locked? */
+bool wh_settle_asks_for_locks(const wherry_relay *r, int64_t now);
+
+/* Take the ids of locked rows out of a list of messages in memory, and set wh_entry.locked of
+ * each.  Nothing happens outside of such a time. */
+wherry_code wh_settle_leave_locked(wherry_relay *r, int64_t *ids, size_t *inout_n,
+				   int64_t now, wherry_error *err);
+
 /* The result of a message waits no longer for a locked row. */
 void wh_settle_unpass(wh_entry *e);
 

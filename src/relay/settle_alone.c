@@ -101,6 +101,7 @@ static void tell(wherry_relay *r, const wh_entry *e, int64_t now)
 {
 	char why[80];
 
+	wh_settle_locked_out(r, now);
 	(void)snprintf(why, sizeof(why),
 		       "another transaction has locked the row of message %" PRId64,
 		       e->msg.id);
@@ -115,31 +116,69 @@ static void tell(wherry_relay *r, const wh_entry *e, int64_t now)
 			    "others go on"));
 }
 
+bool wh_settle_asks_for_locks(const wherry_relay *r, int64_t now)
+{
+	return now < r->locks_until_us && r->store->stmt.locked;
+}
+
+/* Set wh_entry.locked of messages in memory. */
+static wherry_code find_locked(wherry_relay *r, const int64_t *ids, size_t n,
+			       wherry_error *err)
+{
+	wh_param param;
+	wherry_code code = wh_store_ids(r->store, ids, n, &param, err);
+
+	for (size_t i = 0; i < n; i++) {
+		wh_entry *e = wh_window_find(&r->window, ids[i]);
+
+		if (e)
+			e->locked = false;
+	}
+	return code == WHERRY_OK ? wh_db_run(r->db, r->store->stmt.locked, &param, 1,
+					     take_locked, r, NULL, err)
+				 : code;
+}
+
+wherry_code wh_settle_leave_locked(wherry_relay *r, int64_t *ids, size_t *inout_n,
+				   int64_t now, wherry_error *err)
+{
+	size_t n = *inout_n;
+	wherry_code code;
+
+	if (!n || !wh_settle_asks_for_locks(r, now))
+		return WHERRY_OK;
+	code = find_locked(r, ids, n, err);
+	if (code != WHERRY_OK)
+		return code;
+	*inout_n = 0;
+	for (size_t i = 0; i < n; i++) {
+		const wh_entry *e = wh_window_find(&r->window, ids[i]);
+
+		if (e && e->locked)
+			tell(r, e, now);
+		else
+			ids[(*inout_n)++] = ids[i];
+	}
+	return WHERRY_OK;
+}
+
 wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 				  wherry_error *err)
 {
 	const wh_entry *first = NULL;
-	wh_param ids;
 	size_t n = 0;
 	wherry_code code;
 
-	if (now >= r->locks_until_us || !r->store->stmt.locked)
+	if (!wh_settle_asks_for_locks(r, now))
 		return WHERRY_OK;
 	wh_settle_sort(r);
-	for (wh_entry *e = r->window.settled.head; e; e = e->next) {
-		e->locked = false;
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
 		r->scratch.done_ids[n++] = e->msg.id;
-	}
-	if (tried) {
-		tried->locked = false;
+	if (tried)
 		r->scratch.done_ids[n++] = tried->msg.id;
-	}
 	if (!n)
 		return WHERRY_OK;
-	code = wh_store_ids(r->store, r->scratch.done_ids, n, &ids, err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(r->db, r->store->stmt.locked, &ids, 1, take_locked, r,
-				 NULL, err);
+	code = find_locked(r, r->scratch.done_ids, n, err);
 	for (wh_entry *e = r->window.settled.head, *next; code == WHERRY_OK && e;
 	     e = next) {
 		next = e->next;
@@ -150,7 +189,6 @@ wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 	}
 	if (code == WHERRY_OK && tried && tried->locked) {
 		tell(r, tried, now);
-		wh_settle_locked_out(r, now);
 		return wh_fail(
 			err, WHERRY_BUSY,
 			"another transaction has locked the row of message %" PRId64,

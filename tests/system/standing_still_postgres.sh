@@ -47,13 +47,32 @@ sql() { # SQL; in the database of the case
 
 silent_server
 
-# ---- two that show after 15 s ----
+# ---- those that show after 15 s ----
 
 new strict --strict
 run_to null: 'ordering: key-strict'
 open_transaction "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
 one
 strict_daemon=$daemon strict_port=$port
+
+# locked_row DATABASE [SETTING...]: its first message is locked, another one is delivered.
+locked_row() {
+	new "$1"
+	shift
+	one
+	psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; SELECT 1 FROM outbox FOR UPDATE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+	pids+=($!)
+	until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock' AND relation = 'outbox'::regclass" 1
+	run_to null: "$@"
+	one
+	check "$base: the other message is delivered" until_true 30 \
+		answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
+}
+
+locked_row row
+row_daemon=$daemon row_port=$port
+locked_row claimed 'engine: competing'
+claimed_daemon=$daemon claimed_port=$port
 
 if [ -n "$has_http" ]; then
 	new kept --stream
@@ -114,6 +133,13 @@ stands "a message is dead in wherry_dead" daemon
 quit_daemon
 
 # ---- what shows after 15 s ----
+
+db="postgres://wherry@/row?host=$folder" base=row daemon=$row_daemon port=$row_port
+stands "another session has locked a row" daemon
+quit_daemon
+db="postgres://wherry@/claimed?host=$folder" base=claimed daemon=$claimed_daemon port=$claimed_port
+stands "another session has locked a row, and relays compete" daemon
+quit_daemon
 
 db="postgres://wherry@/strict?host=$folder" base=strict daemon=$strict_daemon port=$strict_port
 stands "a strict order waits for another transaction" daemon

@@ -689,13 +689,6 @@ WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "lockUuid" IS N
 CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
      ELSE least(greatest(attempts + :count::integer, 0), 1000000000) END
 
--- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
-WITH free AS MATERIALIZED (
-  SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) FOR UPDATE SKIP LOCKED)
-SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) AND NOT EXISTS (
-  SELECT 1 FROM free AS f WHERE f.id OPERATOR(pg_catalog.=) t.id);
-
 -- name: done-delete
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 

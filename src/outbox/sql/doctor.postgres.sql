@@ -158,6 +158,17 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 LIMIT 5;
 
+-- name: row-locks
+-- Sessions that have locked rows by SELECT … FOR UPDATE or FOR SHARE, which relays do for milliseconds.
+SELECT 1, l.pid::text, coalesce(nullif(a.application_name, ''), 'unnamed'), coalesce(a.usename::text, 'nobody'),
+  floor(extract(epoch FROM {now} - a.xact_start) * 1000.0)::bigint::text
+FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.mode = 'RowShareLock'
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.relation = {'table}::regclass::oid
+  AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
+ORDER BY a.xact_start LIMIT 5;
+
 -- name: claim-locks
 -- The advisory locks of claims and of partitions, which relays hold for milliseconds; any
 -- role that may connect can take them.  Who may not see the activity of others still sees

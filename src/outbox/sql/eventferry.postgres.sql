@@ -258,6 +258,14 @@ FROM {table}
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1, 3)
 ORDER BY id;
 
+-- name: locked
+-- Rows that a foreign transaction has locked.  It waits for none (relay_locked_postgres_test.c).
+WITH free AS MATERIALIZED (
+  SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}')::bigint[])
+  FOR UPDATE SKIP LOCKED)
+SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}')::bigint[])
+  AND NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = t.id);
+
 -- name: done-mark
 -- unused: token names width
 -- Only what this very claim holds.

@@ -667,13 +667,25 @@ FROM (
 -- name: claim-share
 -- Some of the rows that expired together, in id order; no attempt is on record, since it is
 -- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
-WITH taken AS (
+-- A row that others have locked is passed over, and with it later ones of its key
+-- (an_expired_row_that_is_locked_holds_up_no_other).
+WITH chosen AS MATERIALIZED (
+  SELECT c.id, {key:c} AS k FROM {table} AS c
+  WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = :of::text AND {free}
+  ORDER BY c.id LIMIT :limit::bigint),
+unlocked AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c
+  WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) FOR UPDATE SKIP LOCKED),
+locked AS MATERIALIZED (
+  SELECT id, k FROM chosen WHERE id NOT IN (SELECT id FROM unlocked)),
+taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
   WHERE t.status + 0 = 1 AND t.id = ANY (ARRAY(
-    SELECT c.id FROM {table} AS c
-    WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = :of::text AND {free}
-    ORDER BY c.id LIMIT :limit::bigint))
+    SELECT c.id FROM chosen AS c
+    WHERE NOT EXISTS (
+      SELECT 1 FROM locked AS l WHERE l.id = c.id
+        OR :unordered::bigint = 0 AND l.k = c.k AND l.id < c.id)))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
@@ -688,7 +700,7 @@ UPDATE {table} AS t SET status = 1, claim_token = :token,
 WHERE t.status + 0 = 1 AND t.id = (
   SELECT c.id FROM {table} AS c
   WHERE c.status = 1 AND {due:c} <= {now} AND {free}
-  ORDER BY {due:c} LIMIT 1)
+  ORDER BY {due:c} LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
   {texts};
 

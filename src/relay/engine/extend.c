@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "relay/settle.h"
 #include "store/claims.h"
 
 /* The statements that look for claims that are gone may take at most so many calls: enough
@@ -97,6 +98,12 @@ wherry_code wh_claims_extend(wherry_relay *r, wherry_error *err)
 	if (!n)
 		return WHERRY_OK;
 	qsort(r->scratch.back_ids, n, sizeof(*r->scratch.back_ids), by_id);
+	/* A claim whose row others have locked is not extended, and nobody can take it over
+	 * meanwhile (a_locked_row_keeps_no_other_claim_from_being_extended). */
+	code = wh_settle_leave_locked(r, r->scratch.back_ids, &n, wh_monotonic(&r->env),
+				      err);
+	if (code != WHERRY_OK || !n)
+		return code;
 	x.names = names_of(r, n);
 	code = extend_part(&x, 0, n, &held, err);
 	if (code != WHERRY_STALE || held == 0)
