@@ -21,6 +21,8 @@ typedef struct enqueue {
 	wh_lines lines;
 	const char *file; /* Name of the file in messages. */
 	const char *topic;
+	const char
+		*key; /* The same for all lines; NULL: pointer[KEY] says where it is. */
 	const char *aggregate_type;
 	const char *pointer[PICKS];
 	wh_buf picked[PICKS];
@@ -110,8 +112,9 @@ static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
 		WHERRY_MESSAGE(.message_id = picked(e, ID), .topic = e->topic,
 			       .aggregate_type = e->aggregate_type,
 			       .aggregate_id = picked(e, AGGREGATE_ID),
-			       .key = picked(e, KEY), .headers = e->headers,
-			       .body = line.ptr, .body_len = line.len);
+			       .key = e->key ? e->key : picked(e, KEY),
+			       .headers = e->headers, .body = line.ptr,
+			       .body_len = line.len);
 	wherry_code code = wherry_outbox_enqueue(e->session.box, &msg, 0, NULL, err);
 
 	e->open++;
@@ -195,6 +198,9 @@ static wh_exit read_options(enqueue *e, const wh_args *args)
 				"--%s %s: write a JSON pointer, such as /customer/id",
 				pick_names[i], e->pointer[i]);
 	}
+	e->key = wh_arg(args, "fixed-key");
+	if (e->key && e->pointer[KEY])
+		return wh_usage(args->command, "--key and --fixed-key: only one of them");
 	if (!wh_arg_count(args, "batch", 1, 1000000, &e->batch))
 		return WH_EXIT_USAGE;
 	if (wh_size_parse(wherry_config_get(args->config, "outbox.body_max"), &most,
@@ -269,6 +275,7 @@ static const wh_option options[] = {
 	{"from", "FILE", "Where the lines are; - or nothing is standard input.", NULL, 0},
 	{"key", "POINTER", "Where in each line its ordering key is, such as /net.", NULL,
 	 0},
+	{"fixed-key", "KEY", "The ordering key of all lines.", NULL, 0},
 	{"id", "POINTER",
 	 "Where its message id is; a line whose id exists is passed over.", NULL, 0},
 	{"aggregate-type", "TEXT", "The kind of thing the messages are about.", NULL, 0},
@@ -283,10 +290,11 @@ static const wh_option options[] = {
 const wh_command wh_cmd_enqueue = {
 	.name = "enqueue",
 	.operands = "URL",
-	.synopsis = "URL --topic TOPIC [--from FILE] [--key POINTER] [--id POINTER] "
-		    "[--aggregate-type TEXT] [--aggregate-id POINTER] "
-		    "[--header NAME=VALUE]... "
-		    "[--batch N] [--json]",
+	.synopsis =
+		"URL --topic TOPIC [--from FILE] [--key POINTER|--fixed-key KEY] [--id POINTER] "
+		"[--aggregate-type TEXT] [--aggregate-id POINTER] "
+		"[--header NAME=VALUE]... "
+		"[--batch N] [--json]",
 	.brief = "Add messages, one for each line of JSON",
 	.help = "Each line is one JSON value and becomes the body of one message; "
 		"empty lines are skipped. All lines are one transaction: a malformed "
@@ -301,7 +309,7 @@ const wh_command wh_cmd_enqueue = {
 		"Examples:\n"
 		"  wherry enqueue sqlite:shop.db --topic quakes --key /net --id /id \\\n"
 		"    --from examples/data/earthquakes.ndjson\n"
-		"  echo '{\"order\":7}' | wherry enqueue sqlite:shop.db --topic orders\n",
+		"  echo '{\"order\":7}' | wherry enqueue sqlite:shop.db --topic orders --fixed-key order-7\n",
 	.options = options,
 	.run = run,
 };

@@ -93,6 +93,12 @@ for what in missing:absent null:n object:o array:a; do
 		"err:(nothing was enqueued)"
 done
 
+w_in '{"n":1}' enqueue sqlite:pick.db --topic fixed --fixed-key /order/7
+expect "a key can be given as it is" 0 "is:1 enqueued, 0 duplicates"
+check "and is taken as it is" is "$(sql pick.db "SELECT partition_key FROM outbox WHERE topic = 'fixed'")" /order/7
+w_in '{"n":1}' enqueue sqlite:pick.db --topic fixed --fixed-key k --key /n
+expect "but not beside a pointer" 2 "err:only one of them"
+
 # ---- malformed lines ----
 
 w init sqlite:bad.db

@@ -11,6 +11,10 @@
 db=sqlite:shop.db
 url="delayed+$db?delayed=mail"
 doctor_status=0
+statement() {
+	local body="CAST('corrected' AS BLOB)"
+	sql shop.db "${1/@BODY@/$body}"
+}
 
 operate
 

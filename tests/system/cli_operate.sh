@@ -138,13 +138,14 @@ expect "retry of a delivered message is an error that names its state" 1 \
 	"err:message 1 is done"
 w retry sqlite:exec.db nothere
 expect "retry of a message that is not there is an error" 1 "err:nothere" "no:event=operator"
+sql exec.db "UPDATE outbox SET payload = '{\"n\":\"corrected\"}' WHERE message_id = 'p1' AND status = 4"
 w retry sqlite:exec.db p1
 expect "retry makes the dead pending, and leaves a record" 0 "is:1 message is pending again" \
 	"err:event=operator action=retry from=sqlite:exec.db table=outbox rows=1 $by"
 w retry sqlite:exec.db p1
 expect "twice is an error that names the state" 1 "err:is pending, not dead or failed"
-w relay sqlite:exec.db null: --until-empty
-expect "and it is delivered" 0 "err:1 delivered"
+w relay sqlite:exec.db stdout: --until-empty
+expect "and it is delivered, with the body that was corrected" 0 "err:1 delivered" 'out:"body":{"n":"corrected"}'
 
 w init sqlite:shelf.db
 w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue sqlite:shelf.db --topic t --id /n --key /k

@@ -9,6 +9,9 @@
 . "$source_dir/tests/system/queue_operate.bash"
 
 db=sqlite:shop.db
+statement() {
+	sql shop.db "$1"
+}
 url="queue+$db?queue=jobs"
 doctor_status=0
 

@@ -72,6 +72,12 @@ operate() {
 	w delayed drop "$db" --queue mail --key b --yes
 	w relay "$url" stdout: --until-empty --timeout 10s
 	expect "then the relay delivers" 0 'out:"mail":4'
+	statement "UPDATE delayed_dead SET payload = @BODY@ WHERE \"pKey\" = 'a'"
+	w delayed dead "$db" --queue mail --retry all
+	expect "a dead message is retried" 0 "out:1 message retried"
+	w delayed read "$db" --queue mail --key a
+	expect "with the body that was corrected" 0 "is:corrected"
+	w delayed drop "$db" --queue mail --key a --yes
 	w list "$url"
 	expect "a command for outboxes names the one for delayed queues" 2 \
 		"err:wherry delayed list "

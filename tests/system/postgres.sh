@@ -108,10 +108,11 @@ json "a refused message is dead" 'd["state"] == "dead" and d["topic"] == "orders
 id=$(sql "SELECT id FROM outbox WHERE status = 4")
 w show "$url" "$id"
 expect "it is shown" 0 "out:dead"
+sql "UPDATE outbox SET payload = '{\"order\":88}' WHERE id = $id AND status = 4"
 w retry "$url" "$id"
 expect "and retried" 0
 w relay "$url" stdout: --until-empty --timeout 60s
-json "then it is delivered" 'd["body"] == {"order": 8}'
+json "then it is delivered, with the body that was corrected" 'd["body"] == {"order": 88}'
 w replay "$url" --since 1h --topic orders
 expect "what was delivered is replayed" 0
 w relay "$url" stdout: --until-empty --timeout 60s

@@ -12,6 +12,10 @@ start_server
 db=$url
 url="delayed+$db&delayed=mail"
 doctor_status=1 # the test server has fsync off
+statement() {
+	local body="convert_to('corrected', 'UTF8')"
+	psql -X -q "$db" -c "${1/@BODY@/$body}"
+}
 
 operate
 

@@ -13,6 +13,10 @@ db=$url
 url="queue+$db&queue=jobs"
 doctor_status=1 # the test server has fsync off
 
+statement() {
+	psql -X -q "$db" -c "$1"
+}
+
 end_leases() {
 	psql -X -q "$db" -c "UPDATE jobs SET available_at = '2020-01-01' WHERE state = 1"
 }

@@ -112,8 +112,11 @@ operate() {
 	expect "another state is refused" 2 "err:--state failed: in a queue only dead messages"
 	w retry "$url" --key k
 	expect "and a key" 2 "err:--key: a queue has no keys"
+	statement "UPDATE jobs SET body = '{\"n\":\"corrected\"}' WHERE message_id = 'm1' AND state = 4"
 	w retry "$url" m1
 	expect "a dead one is ready again" 0 "out:1 message is ready again" "err:action=retry" "err:table=jobs"
+	w show "$url" m1 --json
+	json "with the body that was corrected" 'd["body"] == {"n": "corrected"}'
 	w retry "$url" --topic other --json
 	json "a topic chooses none" 'd["retried"] == 0'
 	w retry "$url" --topic jobs --json
