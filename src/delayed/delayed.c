@@ -50,6 +50,11 @@ wh_param wh_delayed_now_param(const wherry_delayed *delayed)
 	return WH_INT_PARAM("now", delayed->now_us(delayed->clock_ctx) / 1000);
 }
 
+int64_t wh_delayed_delay_ms(const wherry_delayed *delayed, int64_t delay_us)
+{
+	return wh_ms(delay_us) + (delay_us > 0 && !delayed->now_us);
+}
+
 wh_param wh_delayed_error_param(const char *error)
 {
 	wh_view text = {error, 0};

@@ -56,6 +56,10 @@ wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
 wh_param wh_delayed_kind_param(const wherry_delayed *delayed);
 wh_param wh_delayed_now_param(const wherry_delayed *delayed);
 
+/* A delay in milliseconds.  The clock of the database is rounded down to them, so it is one
+ * longer: no message is due before its delay is over. */
+int64_t wh_delayed_delay_ms(const wherry_delayed *delayed, int64_t delay_us);
+
 /* The parameter "error", cut to WH_DELAYED_ERROR_MOST; error NULL: NULL. */
 wh_param wh_delayed_error_param(const char *error);
 

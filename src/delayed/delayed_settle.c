@@ -425,7 +425,7 @@ wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *toke
 		.delayed = delayed,
 		.stmt = delayed->own.nack,
 		.more = {wh_delayed_now_param(delayed),
-			 WH_INT_PARAM("delay", wh_ms(delay_us)),
+			 WH_INT_PARAM("delay", wh_delayed_delay_ms(delayed, delay_us)),
 			 wh_delayed_error_param(error)},
 		.n_more = 3,
 		.n = n,

@@ -85,7 +85,7 @@ static wherry_code offer_one(offering *o, size_t i, wherry_error *err)
 					      : WH_BLOB_PARAM("body", body),
 		msg->at_us ? WH_INT_PARAM("at", msg->at_us / 1000)
 			   : (wh_param){.name = "at", .type = WH_NULL},
-		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
+		WH_INT_PARAM("delay", wh_delayed_delay_ms(o->delayed, msg->delay_us)),
 	};
 
 	if (o->delayed->store.layout.text && !wh_utf8_valid(body.ptr, body.len))
@@ -118,7 +118,8 @@ static int compare_keys(const void *a, const void *b, void *ctx)
 
 /* Append a message to the JSON array, and its body to the bodies.  "first" is the place
  * of its first byte there, from 1. */
-static void put_message(wh_buf *to, wh_buf *bodies, const wherry_delayed_message *msg)
+static void put_message(const wherry_delayed *delayed, wh_buf *to, wh_buf *bodies,
+			const wherry_delayed_message *msg)
 {
 	wh_view body = body_of(msg);
 
@@ -128,7 +129,8 @@ static void put_message(wh_buf *to, wh_buf *bodies, const wherry_delayed_message
 	if (msg->at_us)
 		wh_buf_printf(to, ",\"at\":%" PRId64 "}", msg->at_us / 1000);
 	else
-		wh_buf_printf(to, ",\"delay\":%" PRId64 "}", wh_ms(msg->delay_us));
+		wh_buf_printf(to, ",\"delay\":%" PRId64 "}",
+			      wh_delayed_delay_ms(delayed, msg->delay_us));
 	wh_buf_put(bodies, body.ptr, body.len);
 }
 
@@ -188,7 +190,7 @@ static wherry_code offer_statement(offering *o, wherry_error *err)
 		wh_buf_putc(&text, '[');
 		for (size_t i = 0; i < n; i++) {
 			o->outcomes[places[i]] = WHERRY_IGNORED;
-			put_message(&text, &bodies, &o->msgs[places[i]]);
+			put_message(o->delayed, &text, &bodies, &o->msgs[places[i]]);
 		}
 		wh_buf_putc(&text, ']');
 		code = wh_buf_check(&text, err);

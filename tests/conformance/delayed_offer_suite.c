@@ -3,6 +3,8 @@
  */
 #include "delayed_suite.h"
 
+#include "base/env.h"
+
 static void an_offer_if_absent_creates_a_message(void **state)
 {
 	assert_int_equal(delayed_offer_absent(*state, "k", "a", 10), WHERRY_CREATED);
@@ -290,6 +292,40 @@ static void bodies_are_bytes(void **state)
 	assert_memory_equal(delayed_body(f, "b"), "\"\\", 3);
 }
 
+static wherry_code is_not_early(void *ctx, const wherry_delayed_message *msg)
+{
+	const int64_t *least_us = ctx;
+
+	assert_true(msg->available_at_us >= *least_us);
+	return WHERRY_OK;
+}
+
+/* By the clock of the database.  A delay of 7 ms was over after 6.1. */
+static void no_delay_is_over_early(void **state)
+{
+	enum { TRIES = 50, DELAY_US = 7000 };
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wherry_delayed_filter all = WHERRY_DELAYED_FILTER(.limit = 2);
+
+	wherry_delayed_set_clock(f->queue, NULL, NULL);
+	for (int i = 0; i < TRIES; i++) {
+		const char body = (char)('a' + i % 2);
+		const wherry_delayed_message msgs[] = {
+			WHERRY_DELAYED_MESSAGE(.key = "one", .body = &body, .body_len = 1,
+					       .delay_us = DELAY_US),
+			WHERRY_DELAYED_MESSAGE(.key = "many", .body = &body,
+					       .body_len = 1, .delay_us = DELAY_US),
+		};
+		int64_t least_us = wh_now(&wh_env_system) + DELAY_US;
+
+		WHERRY_PASS(wherry_delayed_offer(f->queue, &msgs[0], NULL, &err));
+		WHERRY_PASS(wherry_delayed_offer_many(f->queue, &msgs[1], 1, NULL, &err));
+		WHERRY_PASS(wherry_delayed_list(f->queue, &all, is_not_early, &least_us,
+						&err));
+	}
+}
+
 const delayed_case delayed_offer_cases[] = {
 	DELAYED_CASE(an_offer_if_absent_creates_a_message),
 	DELAYED_CASE(an_offer_if_absent_leaves_a_message_alone),
@@ -308,5 +344,6 @@ const delayed_case delayed_offer_cases[] = {
 	DELAYED_CASE(the_longest_delay_is_a_hundred_years),
 	DELAYED_CASE(a_rolled_back_offer_never_was),
 	DELAYED_CASE(bodies_are_bytes),
+	DELAYED_CASE(no_delay_is_over_early),
 	{NULL, NULL, false},
 };

@@ -421,6 +421,46 @@ static void functions_of_delayed_queues_take_what_the_library_takes(void **state
 	PQfinish(conn);
 }
 
+/* A year, a month and a day are those of the calendar in UTC, whatever the zone of the session, and no delay is
+ * over early. */
+static void delays_do_not_depend_on_the_zone_of_the_session(void **state)
+{
+	static const char *const zones[] = {"UTC", "America/New_York", "Asia/Kolkata",
+					    "Pacific/Apia"};
+	static const char *const delays[] = {"1 year",   "1 month",    "6 months",
+					     "200 days", "1 year 3 s", "7 ms"};
+	PGconn *conn = PQconnectdb(place.url);
+	char sql[2000];
+
+	(void)state;
+	(void)snprintf(sql, sizeof(sql), "SET search_path = %s", place.name);
+	says(conn, sql, "");
+	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++) {
+		for (size_t k = 0; k < sizeof(delays) / sizeof(*delays); k++) {
+			(void)snprintf(
+				sql, sizeof(sql),
+				"SET TimeZone = '%s'; DO $$ DECLARE begun timestamptz; due timestamptz; until timestamptz; "
+				"ms bigint; made bigint; BEGIN FOR i IN 1 .. 20 LOOP begun := clock_timestamp(); "
+				"PERFORM wherry_offer('zones', 'k', i::text, delay => '%s'); "
+				"SELECT \"scheduledAt\" INTO ms FROM delayed WHERE \"pKey\" = 'k'; "
+				"made := wherry_send('jobs', i::text, delay => '%s', expires => '%s'); "
+				"SELECT available_at, expires_at INTO due, until FROM jobs WHERE id = made; "
+				"due := least(due, to_timestamp(ms / 1000.0)); "
+				"IF due < (begun AT TIME ZONE 'UTC' + interval '%s') AT TIME ZONE 'UTC' "
+				"OR due > (begun AT TIME ZONE 'UTC' + interval '%s') AT TIME ZONE 'UTC' + interval '1 minute' "
+				"OR until < due + (due - begun) - interval '4 days' OR until > due + (due - begun) + interval '4 days' "
+				"THEN RAISE '%%: due %%, until %%', begun, due, until; END IF; END LOOP; END $$",
+				zones[i], delays[k], delays[k], delays[k], delays[k],
+				delays[k]);
+			assert_true(postgres_exec(conn, sql, NULL, 0));
+		}
+	}
+	assert_true(postgres_exec(
+		conn, "DELETE FROM jobs; DELETE FROM delayed WHERE \"pKey\" = 'k'", NULL,
+		0));
+	PQfinish(conn);
+}
+
 /* A schema in front of pg_catalog has a function and an operator for each that is used there. */
 static void sql_functions_that_refuse_run_nobody_elses_code(void **state)
 {
@@ -600,6 +640,7 @@ int main(void)
 		cmocka_unit_test(
 			functions_of_delayed_queues_refuse_what_the_library_refuses),
 		cmocka_unit_test(functions_of_delayed_queues_take_what_the_library_takes),
+		cmocka_unit_test(delays_do_not_depend_on_the_zone_of_the_session),
 		cmocka_unit_test(sql_functions_that_refuse_run_nobody_elses_code),
 		cmocka_unit_test(a_name_that_a_trigger_does_not_find_is_told_as_such),
 		cmocka_unit_test(functions_of_a_renamed_schema_write_to_no_other),

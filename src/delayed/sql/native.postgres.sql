@@ -163,8 +163,11 @@ DECLARE -- created, updated or ignored
   kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
   bytes CONSTANT bytea := @bytes@;
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  due CONSTANT numeric := coalesce(CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0) END,
-    now_ms + ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0));
+  -- A year and a month are those of the calendar, in UTC.  It is never due before the delay is over: rounded up.
+  due CONSTANT numeric := CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0)
+    WHEN delay > '0' THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
+      + least(delay, '10000 years')) AT TIME ZONE 'UTC') * 1000.0)
+    ELSE now_ms END;
   n integer;
 BEGIN
   IF coalesce(key, '') = '' OR body IS NULL THEN
@@ -270,8 +273,10 @@ DECLARE -- what the functions below share: acknowledged, superseded or lease los
   offered CONSTANT bigint := CASE WHEN fits THEN nullif(split_part(token, ':', 2), '')::bigint END;
   lock CONSTANT text := nullif(split_part(token, '.', 3), '');
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  later_ms CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM span) * 1000.0), 3153600000000),
-    253402300799999);
+  later_ms CONSTANT bigint := least(253402300799999, CASE WHEN span > '0'
+    THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC' + least(span, '36500 days'))
+      AT TIME ZONE 'UTC') * 1000.0)
+    ELSE now_ms END);
   n bigint;
   found_version bigint;
 BEGIN

@@ -113,10 +113,12 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'w
 
 -- part: with_checks
 -- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
--- other statements.
-regexp_replace(replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
+-- other statements.  A year and a month are those of the calendar, in UTC: @after(MOMENT, SPAN)@.
+regexp_replace(regexp_replace(replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
   '@readable@', quote_literal(readable)),
-  '@seconds[(]([a-z]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g')
+  '@seconds[(]([a-z]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g'),
+  '@after[(]([^,]+), ([a-z]+)[)]@',
+  '((\1 AT TIME ZONE ''UTC'' + least(coalesce(\2, ''0''), ''36500 days'')) AT TIME ZONE ''UTC'')', 'g')
 
 -- part: make_functions
 {missing_function}
@@ -158,7 +160,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers jso
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- a message of the caller's transaction; its id
   box CONSTANT text := @box@ || quote_ident(queue);
-  due CONSTANT timestamptz := clock_timestamp() + @seconds(delay)@ * interval '1 second';
+  due CONSTANT timestamptz := @after(clock_timestamp(), delay)@;
   later CONSTANT boolean := delay > '0';
   kind text;
   made bigint;
@@ -195,7 +197,7 @@ BEGIN
     ', $6, $7, $8', CASE WHEN message_id <> '' THEN ', $9' END, ') RETURNING id')
   INTO made USING topic, correlation_id, reply_to, headers, body,
     CASE WHEN later THEN 3 ELSE 0 END, CASE WHEN later THEN due END,
-    CASE WHEN expires > '0' THEN due + @seconds(expires)@ * interval '1 second' END, message_id;
+    CASE WHEN expires > '0' THEN @after(due, expires)@ END, message_id;
   RETURN made;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers json DEFAULT '{}',
@@ -372,12 +374,13 @@ BEGIN
   @has@
   @delay@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > 0 OR NOT $5 THEN 3 ELSE 0 END,
-    available_at = CASE WHEN ($3 > 0 OR NOT $5) AND NOT ', spent, ' THEN clock_timestamp() + $3 * interval ''1 second'' END,
+    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > ''0'' OR NOT $5 THEN 3 ELSE 0 END,
+    available_at = CASE WHEN ($3 > ''0'' OR NOT $5) AND NOT ', spent, '
+      THEN (clock_timestamp() AT TIME ZONE ''UTC'' + $3) AT TIME ZONE ''UTC'' END,
     attempts = ', tried, ', lease_token = NULL, last_error = coalesce(left($4, 500), last_error,
       CASE WHEN ', spent, ' THEN ''it was given back after its last attempt'' END)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
-  USING id, token, @seconds(delay)@, error, innocent;
+  USING id, token, least(coalesce(delay, '0'), '36500 days'), error, innocent;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$,
