@@ -59,6 +59,10 @@ WHERE c.oid = ANY (ARRAY[to_regclass({'table_dead}), to_regclass({'table_tries})
     ELSE pg_has_role(c.relowner, 'USAGE') END
 LIMIT 1;
 
+-- part: dead_fits
+-- The table takes the dead message d again.
+d.id < 4611686018427387904 AND char_length(d."pKey") <= 200
+
 -- name: migrate-1
 CREATE TABLE IF NOT EXISTS {table}(
   id          BIGSERIAL PRIMARY KEY,

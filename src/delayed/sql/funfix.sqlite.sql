@@ -24,6 +24,10 @@ min(max("scheduledAt", 0), 253402300799999)
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
+-- part: dead_fits
+-- The table takes the dead message d again.
+d.id < 4611686018427387904
+
 -- name: migrate-1
 CREATE TABLE IF NOT EXISTS {table}(
   id          INTEGER PRIMARY KEY AUTOINCREMENT,

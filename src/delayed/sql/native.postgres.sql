@@ -367,6 +367,10 @@ END $do$;
 -- include: postgres.home.sql
 -- include: postgres.functions.sql
 
+-- part: dead_fits
+-- The table takes the dead message d again.
+d.id > 0 AND char_length(d."pKey") <= 200
+
 -- name: migrate-1
 {make_tables}
 {make_functions}

@@ -30,6 +30,10 @@ min(max("scheduledAt", 0), 253402300799999)
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
+-- part: dead_fits
+-- The table takes the dead message d again.
+d.id BETWEEN 1 AND 4611686018427387903 AND typeof(d."pKey") = 'text' AND length(d."pKey") <= 200
+
 -- name: migrate-1
 {own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
@@ -45,7 +49,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   updates     INTEGER NOT NULL DEFAULT 0 CHECK (updates BETWEEN 0 AND 1000000000),
   due_at      INTEGER,                      -- "scheduledAt" before the last poll
   last_error  TEXT,
-  CHECK (id > 0), CHECK (typeof("pKey") = 'text' AND length("pKey") <= 200),
+  CHECK (id > 0 AND id < 4611686018427387904), CHECK (typeof("pKey") = 'text' AND length("pKey") <= 200),
   CHECK (length("pKind") <= 100),
   CHECK (typeof("scheduledAt") = 'integer' AND "scheduledAt" BETWEEN 0 AND 253402300799999),
   CHECK (typeof("scheduledAtInitially") = 'integer'

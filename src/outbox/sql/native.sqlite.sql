@@ -135,13 +135,13 @@ INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
         0, :holder, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
-  engine = excluded.engine, owner = excluded.owner, epoch = epoch + 1,
+  engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch},
   expires_at = excluded.expires_at, clean = 0, win = excluded.win,
   members = excluded.members, process = excluded.process, state = excluded.state,
   state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
-  unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
-  suspects = CASE WHEN clean OR unclean = 0 THEN 0
-                  ELSE min(win << CASE WHEN engine = 'stream-keep' THEN min(unclean - 1, 16) ELSE 0 END,
+  unclean = CASE WHEN clean THEN 0 ELSE {unclean_ends} + 1 END,
+  suspects = CASE WHEN clean OR {unclean_ends} = 0 THEN 0
+                  ELSE min({in_flight} << CASE WHEN engine = 'stream-keep' THEN min({unclean_ends} - 1, 16) ELSE 0 END,
                            1000000) END
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
@@ -166,8 +166,9 @@ VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + 
         0, ',' || :token || ',', :process)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
-  epoch = epoch + (engine <> 'competing' OR
-                   (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
+  epoch = CASE WHEN engine <> 'competing' OR (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)
+                 OR typeof(epoch) <> 'integer' OR epoch <= 0
+          THEN {next_epoch} ELSE epoch END,
   win = 1, process = CASE WHEN members = excluded.members THEN excluded.process ELSE '' END, {reported},
   members = CASE
     WHEN engine <> 'competing' OR length(members) > 3700
@@ -677,10 +678,10 @@ DELETE FROM {table_archive} WHERE id IN (
     AND a.created_at = b.created_at AND a.generation = b.generation - 1);
 
 -- name: raise-control-version
-UPDATE wherry_outbox SET control_version = control_version + 1 WHERE name = :name;
+UPDATE wherry_outbox SET control_version = {next_control} WHERE name = :name;
 
 -- name: pause
-UPDATE wherry_outbox SET control_version = control_version + 1,
+UPDATE wherry_outbox SET control_version = {next_control},
   paused_at = CASE WHEN :on THEN coalesce(paused_at, (SELECT ms FROM wherry_clock)) END
 WHERE name = :name;
 

@@ -43,11 +43,11 @@ ORDER BY CASE WHEN expires_at > {now} THEN number END NULLS LAST, expires_at DES
 SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :name;
 
 -- name: raise-control-version
-UPDATE wherry_outbox SET control_version = control_version + 1 WHERE name = :name;
+UPDATE wherry_outbox SET control_version = {next_control} WHERE name = :name;
 
 -- name: pause
 INSERT INTO wherry_outbox(name, paused_at, control_version) VALUES (:name, CASE WHEN :on THEN {now} END, 1)
-ON CONFLICT (name) DO UPDATE SET control_version = control_version + 1,
+ON CONFLICT (name) DO UPDATE SET control_version = {next_control},
   paused_at = CASE WHEN :on THEN coalesce(paused_at, excluded.paused_at) END;
 
 -- part: drop_relays_of_parts

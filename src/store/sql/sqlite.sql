@@ -66,6 +66,21 @@ CREATE TABLE IF NOT EXISTS wherry_lease(
 CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
   SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
 
+-- part: next_epoch
+-- A number, whatever the row says, that has no value near an end of its range.
+CASE WHEN typeof(epoch) = 'integer' AND epoch >= 0 AND epoch < 4611686018427387904 THEN epoch + 1 ELSE 1 END
+
+-- part: next_control
+CASE WHEN typeof(control_version) = 'integer' AND control_version < 9223372036854775807 THEN control_version + 1 ELSE 0 END
+
+-- part: unclean_ends
+-- In a row.
+CASE WHEN typeof(unclean) = 'integer' THEN min(max(unclean, 0), 1000000) ELSE 0 END
+
+-- part: in_flight
+-- Messages that the last holder may have had in flight.
+CASE WHEN typeof(win) = 'integer' THEN min(max(win, 0), 1000000) ELSE 0 END
+
 -- part: column_names
 -- The columns of a table that is there already; none if it is not.
 SELECT name FROM pragma_table_info(:name)

@@ -28,13 +28,19 @@ FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id L
 -- name: last-dead
 SELECT coalesce(max(id), 0) FROM {table_dead} WHERE {of_kind};
 
+-- part: again_at
+-- When a dead message was to be polled, in the years that a message may have.
+least(greatest(d."scheduledAtInitially", 0), 253402300799999)
+
 -- name: retry-dead
--- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.  A row that
+-- somebody else wrote and that has no place in the table stays, and stops no other (tests/crash/role_rows.sh).
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+SELECT d.id, d."pKey", d."pKind", d.payload, least({again_at}, {now}), {again_at},
   CASE WHEN d."createdAt" < 253402300799999 THEN greatest({now}, d."createdAt" + 1) ELSE {now} END
 FROM {table_dead} AS d
 WHERE {of_kind:d} AND d.id BETWEEN :first::bigint AND :last::bigint
+  AND {dead_fits}
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
 ORDER BY d.id LIMIT :limit::bigint FOR UPDATE OF d SKIP LOCKED
 ON CONFLICT DO NOTHING RETURNING id;

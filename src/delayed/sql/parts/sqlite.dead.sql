@@ -22,13 +22,21 @@ FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit
 -- name: last-dead
 SELECT coalesce(max(id), 0) FROM {table_dead} WHERE "pKind" = :kind;
 
+-- part: again_at
+-- When a dead message was to be polled, in the years that a message may have.
+CASE WHEN typeof(d."scheduledAtInitially") = 'integer'
+  THEN min(max(d."scheduledAtInitially", 0), 253402300799999) ELSE {at_now} END
+
 -- name: retry-dead
--- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.  A row that
+-- somebody else wrote and that has no place in the table stays, and stops no other (tests/crash/role_rows.sh).
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
-  CASE WHEN d."createdAt" < 253402300799999 THEN max({at_now}, d."createdAt" + 1) ELSE {at_now} END
+SELECT d.id, d."pKey", d."pKind", d.payload, min({again_at}, {at_now}), {again_at},
+  CASE WHEN typeof(d."createdAt") = 'integer' AND d."createdAt" < 253402300799999
+    THEN max({at_now}, d."createdAt" + 1) ELSE {at_now} END
 FROM {table_dead} AS d
 WHERE d."pKind" = :kind AND d.id BETWEEN :first AND :last
+  AND {dead_fits}
   AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
 ORDER BY d.id LIMIT :limit
 ON CONFLICT DO NOTHING RETURNING id;
