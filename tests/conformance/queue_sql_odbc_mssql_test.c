@@ -94,9 +94,10 @@ static void procedures_settle_as_the_library_does(void **state)
 	     "DECLARE @n BIGINT; EXEC wherry_ack 'jobs', 1, 't', @n = @n OUTPUT; SELECT @n",
 	     "0");
 	says(f,
-	     "DECLARE @n BIGINT; EXEC wherry_nack 'jobs', 2, 't', @error = 'x', @n = @n "
-	     "OUTPUT; SELECT @n",
+	     "DECLARE @n BIGINT, @long NVARCHAR(600) = REPLICATE(N'x', 600); EXEC "
+	     "wherry_nack 'jobs', 2, 't', @error = @long, @n = @n OUTPUT; SELECT @n",
 	     "1");
+	says(f, "SELECT LEN(last_error) FROM jobs WHERE id = 2", "500");
 	queue_raw(f, "EXEC wherry_nack 'jobs', 3, 't', 10000");
 	queue_raw(f, "EXEC wherry_extend 'jobs', 4, 't', 7200000");
 	queue_counts(f, "0 1 2 0");

@@ -177,9 +177,11 @@ IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id 
 
 -- part: settle_procedure
 ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(4000), @token NVARCHAR(80), @span BIGINT,
-  @error NVARCHAR(500), @type NVARCHAR(4000), @box NVARCHAR(4000) AS
+  @error NVARCHAR(4000), @type NVARCHAR(4000), @box NVARCHAR(4000) AS
 BEGIN
   SET NOCOUNT ON;
+  -- What is kept of it: no half of a character.
+  SET @error = LEFT(@error, CASE WHEN UNICODE(SUBSTRING(@error, 500, 1)) BETWEEN 55296 AND 56319 THEN 499 ELSE 500 END);
   {kind_of}
   {later}
   DECLARE @dot INT = CHARINDEX(N'.', @token), @next INT, @id BIGINT, @version BIGINT, @lock VARCHAR(36), @result INT, @found BIGINT,
@@ -213,7 +215,7 @@ ALTER PROCEDURE {wherry_done} @queue NVARCHAR(4000), @token NVARCHAR(80), @type 
 EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
 
 -- part: nack_procedure
-ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
+ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(4000) = NULL,
   @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 BEGIN
   IF @delay_ms < 0
@@ -231,7 +233,7 @@ BEGIN
 END
 
 -- part: dead_letter_procedure
-ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(4000), @token NVARCHAR(80), @reason NVARCHAR(500),
+ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(4000), @token NVARCHAR(80), @reason NVARCHAR(4000),
   @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @box
 

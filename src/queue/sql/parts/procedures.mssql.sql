@@ -142,6 +142,10 @@ IF @delay_ms < 0
 IF @lease_ms <= 0
   THROW 50214, N'@lease_ms must be above 0', 1;
 
+-- part: shortened
+-- What is kept of an error: as many units as on other databases, and no half of a character.
+LEFT(@error, CASE WHEN UNICODE(SUBSTRING(@error, 500, 1)) BETWEEN 55296 AND 56319 THEN 499 ELSE 500 END)
+
 -- part: ms_later
 -- So many milliseconds (@ms) from now on.
 DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY,
@@ -246,10 +250,11 @@ END;
 
 -- part: procedure_nack
 ALTER PROCEDURE {wherry_nack} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @delay_ms BIGINT = 0,
-  @error NVARCHAR(2000) = NULL, @innocent BIT = 0, @n BIGINT = NULL OUTPUT
+  @error NVARCHAR(4000) = NULL, @innocent BIT = 0, @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
+  SET @error = {shortened};
   {find_queue}
   {check_delay}
   DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET
@@ -282,12 +287,14 @@ BEGIN
 END;
 
 -- part: procedure_dead_letter
-ALTER PROCEDURE {wherry_dead_letter} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000),
+ALTER PROCEDURE {wherry_dead_letter} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(4000),
   @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  DECLARE @error NVARCHAR(4000) = @reason;
+  SET @reason = {shortened};
   DECLARE @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET state = 4, lease_token = NULL, available_at = NULL, last_error = @reason
     WHERE id = @id AND lease_token = @token AND state = 1; SET @n = @@ROWCOUNT;';
   EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @reason,
