@@ -41,6 +41,7 @@ check "and once" is "$(sort -u both.ndjson | wc -l)" 100
 # ---- a queue ----
 
 w queue create "$db" relayed
+expect "the queue is made" 0
 w queue send "$db" relayed '{"order":1}'
 w pause "$queue"
 expect "a queue is paused" 0
@@ -60,6 +61,7 @@ expect "a queue is dropped" 0
 # ---- a delayed queue ----
 
 w delayed create "$db" --table relayed_later
+expect "the table of delayed queues is made" 0
 w delayed offer "$db" --table relayed_later --queue mail --key a --body now
 w delayed offer "$db" --table relayed_later --queue mail --key b --body later --in 1h
 w relay "$delayed" stdout: --until-empty --timeout 90s
