@@ -62,4 +62,25 @@ check "with all that init made, and nothing else" is "$(objects shop.db)" 1
 w init sqlite:shop.db
 expect "it can be made again" 0 "out:it was made"
 
+# ---- a file of another program ----
+
+while read -r command; do
+	rm -f foreign.db*
+	sqlite3 foreign.db 'CREATE TABLE t(x)'
+	# shellcheck disable=SC2086
+	w $command
+	check "$command leaves a file of another program as it is" is "$(sqlite3 foreign.db 'PRAGMA journal_mode')" delete
+done <<'END'
+status sqlite:foreign.db
+list sqlite:foreign.db
+show sqlite:foreign.db 1
+doctor sqlite:foreign.db
+outboxes sqlite:foreign.db
+queue list sqlite:foreign.db
+queue length sqlite:foreign.db jobs
+inbox status sqlite:foreign.db
+delayed count sqlite:foreign.db --queue q
+cron list sqlite:foreign.db
+END
+
 finish

@@ -119,11 +119,19 @@ static wherry_code check_writable(sqlite_db *s, const wh_db_options *options,
 	return WHERRY_OK;
 }
 
+/* Does the file have tables of Wherry's? */
+static bool has_tables(sqlite_db *s)
+{
+	return sqlite3_table_column_metadata(s->handle, "main", "wherry_schema", NULL,
+					     NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+}
+
 /*
  * Set up an own connection.
  *
  * WAL lets producers commit while the relay reads.  A read-only database keeps its
- * journal mode, and so does one that is in use in another mode.  Wherry works in every
+ * journal mode, and so does one that is in use in another mode, or a file of another program
+ * that a command only looks into.  Wherry works in every
  * journal mode.
  *
  * synchronous=EXTRA equals FULL in WAL mode.  With a rollback journal it also syncs the
@@ -144,7 +152,8 @@ static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_err
 	code = check_writable(s, options, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (sqlite3_db_readonly(s->handle, "main") == 0) {
+	if (sqlite3_db_readonly(s->handle, "main") == 0 &&
+	    (options->create || options->must_write || has_tables(s))) {
 		code = exec(s, "PRAGMA journal_mode=WAL", "", err);
 		if (code != WHERRY_OK && code != WHERRY_BUSY)
 			return code;
