@@ -271,7 +271,7 @@ class Outbox(Model):
         yield ["doctor", url], (0, 1)
         yield ["retry", url, "--all"], (0, 1)
         yield ["replay", url, "--topic", "good"], (0, 1, 2)
-        yield ["purge", url, "--older-than", "1h"], (0,)
+        yield ["purge", url, "--older-than", "1h", "--yes"], (0,)
 
 
 class EventFerry(Outbox):
@@ -435,7 +435,7 @@ class Delayed(Model):
         for n in range(3):
             yield ["delayed", "offer", *of, "--key", f"offered {n}", "--body", "x", "--in", "10s"], (0,)
         yield ["delayed", "dead", *of, "--retry", "all"], (0,)
-        yield ["delayed", "dead", *of, "--purge", "all"], (0,)
+        yield ["delayed", "dead", *of, "--purge", "all", "--yes"], (0,)
 
 
 class Funfix(Delayed):
