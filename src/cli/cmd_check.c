@@ -1,7 +1,10 @@
 #include "cli/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/advice.h"
 #include "daemon/plan.h"
 #include "publish/driver.h"
 
@@ -22,6 +25,45 @@ static void warn(const char *path, const wh_plan_relay *relay)
 	wh_buf_clear(&text);
 }
 
+static bool has_password(const wh_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_relays; i++) {
+		const char *urls[] = {plan->relays[i].from.value,
+				      plan->relays[i].to.value};
+
+		for (size_t j = 0; j < 2; j++) {
+			char *bare = wh_url_without_secrets(urls[j]);
+			bool hidden = bare && strcmp(bare, urls[j]) != 0;
+
+			free(bare);
+			if (hidden)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Warn if users of the machine who should not may write or read the file. */
+static void warn_of_mode(const char *path, const wh_plan *plan)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+		return;
+	if (st.st_mode & S_IWOTH)
+		(void)fprintf(
+			stderr,
+			"%s: warning: every user of this machine may write it, and so "
+			"decide what relays run: chmod o-w\n",
+			path);
+	if (st.st_mode & S_IROTH && has_password(plan))
+		(void)fprintf(
+			stderr,
+			"%s: warning: it has a password, and every user of this machine "
+			"may read it: chmod o-r\n",
+			path);
+}
+
 static wh_exit run(wh_args *args)
 {
 	const char *path = wh_operand(args, 0) ? wh_operand(args, 0) : WH_PLAN_FILE;
@@ -35,6 +77,7 @@ static wh_exit run(wh_args *args)
 	wh_buf_clear(&problems);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
+	warn_of_mode(path, &plan);
 	for (size_t i = 0; i < plan.n_relays; i++)
 		warn(path, &plan.relays[i]);
 	(void)printf("%s: %zu relay%s", path, plan.n_relays,

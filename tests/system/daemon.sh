@@ -322,6 +322,17 @@ expect "check names line, column and the nearest key" 1 \
 printf 'relays:\n  - name: a\n    from: sqlite:shop.db\n    to: stdout:  \n' >plain.yaml
 w check plain.yaml
 expect "stdout: needs no quotes" 0 "out:1 relay, fine"
+chmod 666 plain.yaml
+w check plain.yaml
+expect "a file that every user may write is warned of" 0 "err:plain.yaml: warning: every user of this machine may write it" \
+	"no:password"
+sed -i 's,sqlite:shop.db,postgres://shop:secret@db/shop,' plain.yaml
+chmod 644 plain.yaml
+w check plain.yaml
+expect "and one with a password that every user may read" 0 "err:warning: it has a password" "no:secret" "no:may write"
+chmod 640 plain.yaml
+w check plain.yaml
+expect "but not one that is kept from them" 0 "no:warning"
 printf 'relays: [{name: a, from: "sqlite:a", to: "null:", retention: 7d}]\n' >bad.yaml
 w check bad.yaml
 expect "a setting without its group is told its place" 1 "err:it belongs under 'outbox' of a relay"
