@@ -273,7 +273,7 @@ void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out)
 
 bool wh_pipeline_ready(const wh_pipeline_view *view)
 {
-	return view->health == WH_RUNNING && !view->stats.down && !view->elsewhere;
+	return view->health == WH_RUNNING && !view->stats.down;
 }
 
 void wh_pipeline_stop(wh_pipeline *p)

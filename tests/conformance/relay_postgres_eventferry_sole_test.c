@@ -63,6 +63,7 @@ static const char *const except[] = {
 	/* They change the table, which is a view here. */
 	"messages_that_an_acknowledgement_makes_are_delivered_at_once",
 	"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
+	"until_empty_is_an_error_if_acknowledgements_are_ignored",
 	"ordinary_texts_are_delivered_as_they_are", /* Message ids are UUIDs. */
 	"a_row_that_is_too_long_dies_alone",
 	"a_row_with_a_number_out_of_range_dies_alone",

@@ -569,6 +569,23 @@ static void an_ignored_acknowledgement_is_repeated_ever_more_rarely(void **state
 	stop_ignoring(f);
 }
 
+static void until_empty_is_an_error_if_acknowledgements_are_ignored(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outcome outcome;
+
+	ignore_acknowledgements(f);
+	relay_set(f, "relay.timeout", "10s");
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	assert_int_equal(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err),
+			 WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "ignores acknowledgements"));
+	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 3, 8);
+	stop_ignoring(f);
+}
+
 static void a_claimed_message_whose_acknowledgement_is_ignored_dies(void **state)
 {
 	relay_fixture *f = *state;
@@ -595,6 +612,7 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(messages_that_an_acknowledgement_makes_are_delivered_at_once,
 		   RELAY_LEASE),
 	RELAY_TEST(an_ignored_acknowledgement_is_repeated_ever_more_rarely, RELAY_LEASE),
+	RELAY_TEST(until_empty_is_an_error_if_acknowledgements_are_ignored, RELAY_LEASE),
 	RELAY_TEST(a_claimed_message_whose_acknowledgement_is_ignored_dies, RELAY_LEASE),
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
 	RELAY_TEST(ordinary_texts_are_delivered_as_they_are, RELAY_LEASE),

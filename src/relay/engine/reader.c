@@ -216,6 +216,7 @@ void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 
 	plan_reread(t, &r->env, now);
 	t->look_for_claims = true;
+	t->missed = true;
 	if (!t->replaced)
 		wh_relay_say(
 			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
@@ -234,6 +235,24 @@ static bool knows_of_open(const wherry_relay *r)
 	return r->fsm.state == WH_LEADING &&
 	       (wh_reader_of(r)->cursor < r->target_id ||
 		wh_window_lowest(&r->window) <= r->target_id);
+}
+
+/* All was delivered, and messages are open.  Something keeps this relay from acknowledging them
+ * if that happens again and again. */
+static wherry_code check_ignored(wherry_relay *r, wherry_error *err)
+{
+	enum { IGNORED_MOST = 3 };
+	wh_reader *t = wh_reader_of(r);
+
+	t->n_ignored = t->missed ? t->n_ignored + 1 : 0;
+	t->missed = false;
+	if (t->n_ignored < IGNORED_MOST)
+		return WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"messages were delivered again and again and are still open: a trigger, a "
+		"rule or a policy of the table ignores acknowledgements; `wherry doctor` "
+		"names it");
 }
 
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err)
@@ -260,7 +279,7 @@ wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *er
 		wh_until_empty_finish(r, WHERRY_PARKED);
 	else if (!r->stats.paused)
 		wh_reader_sweep_all(r, now);
-	return WHERRY_OK;
+	return atomic_load(&r->stop) ? WHERRY_OK : check_ignored(r, err);
 }
 
 /* ---- when to step again ---- */

@@ -50,7 +50,9 @@ typedef struct wh_reader {
 	int64_t open_looked_us; /* When the relay last looked for such rows. */
 
 	/* Rows that could not be acknowledged. */
-	bool replaced;        /* The table must be read again because of such rows. */
+	bool replaced; /* The table must be read again because of such rows. */
+	bool missed;   /* An acknowledgement changed fewer rows than it named. */
+	int n_ignored; /* Until empty: such acknowledgements in a row after which rows were open. */
 	int64_t reread_at_us; /* Earliest time to read the table again. */
 	int n_rereads;        /* Such reads in a row, each within a minute of the last. */
 	/* relay.sole: look for claims of other programs; see sole.h. */
