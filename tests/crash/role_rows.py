@@ -462,8 +462,8 @@ class Inbox(Model):
 
     def commands(self, case):
         yield ["inbox", "status", self.db.url, "seen"], (0,)
-        yield ["inbox", "forget", self.db.url, "seen", "--message", "bad 1", "--consumer", "c"], (0, 1)
-        yield ["inbox", "purge", self.db.url, "seen", "--older-than", "1h"], (0,)
+        yield ["inbox", "forget", self.db.url, "seen", "--message", "bad 1", "--consumer", "c", "--yes"], (0, 1)
+        yield ["inbox", "purge", self.db.url, "seen", "--older-than", "1h", "--yes"], (0,)
 
 
 class Cron(Model):
