@@ -184,7 +184,7 @@ def inbox(case, database, times):
         if database.kind == "sqlite":
             database.db.commit()
         done = wherry("inbox", "status", database.url, "seen")
-        purged = wherry("inbox", "purge", database.url, "seen", "--older-than", "1h")
+        purged = wherry("inbox", "purge", database.url, "seen", "--older-than", "1h", "--yes")
         tap.check(f"{case}: an id that was accepted at {at} stops no command",
                   done.returncode == purged.returncode == 0, done.stderr, purged.stderr)  # fmt: skip
 

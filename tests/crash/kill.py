@@ -78,7 +78,7 @@ class Bout:
         arguments = rng.choice([
             ["pause", url],
             ["retry", url, "--all", "--state", "all"],
-            ["purge", url, "--older-than", "1ms", "--batch", str(rng.randint(1, 50))],
+            ["purge", url, "--yes", "--older-than", "1ms", "--batch", str(rng.randint(1, 50))],
             ["status", url, "--json"],
             ["list", url, "--limit", "1000"],
         ])  # fmt: skip

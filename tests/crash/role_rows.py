@@ -482,7 +482,7 @@ class Cron(Model):
         yield ["cron", "list", self.db.url], (0, 1)
         yield ["cron", "list", self.db.url, "--json"], (0, 1)
         yield ["cron", "install", self.db.url, "good", "0 6 * * *", "--queue", "q", "--delayed", "d", "--ahead", "3d"], (0,)
-        yield ["cron", "uninstall", self.db.url, "good", "0 6 * * *", "--queue", "q", "--delayed", "d"], (0,)
+        yield ["cron", "uninstall", self.db.url, "good", "0 6 * * *", "--queue", "q", "--delayed", "d", "--yes"], (0,)
 
 
 # ---- a case ----

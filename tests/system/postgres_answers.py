@@ -27,7 +27,7 @@ COMMANDS = {
     "list": ["list", "URL", "--state", "pending,done"],
     "show": ["show", "URL", "1"],
     "retry": ["retry", "URL", "--all"],
-    "purge": ["purge", "URL", "--older-than", "0s"],
+    "purge": ["purge", "URL", "--older-than", "0s", "--yes"],
     "init": ["init", "URL"],
     "doctor": ["doctor", "URL"],
     "relay": ["relay", "URL", "null:", "--until-empty", "--timeout", "2s"],
