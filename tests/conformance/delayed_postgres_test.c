@@ -479,6 +479,10 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	static const char *const breaks[] = {
 		"COMMENT ON FUNCTION wherry_poll IS 'Wherry 0'",
 		"DROP FUNCTION wherry_delayed_drop",
+		/* With other arguments: calls that fit both would be ambiguous. */
+		"CREATE FUNCTION wherry_poll(queue text, n integer DEFAULT 1) RETURNS integer "
+		"LANGUAGE plpgsql AS $$BEGIN\nRETURN 1; END$$; COMMENT ON FUNCTION wherry_poll(text, integer) IS "
+		"'Wherry 0'",
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db;
@@ -487,7 +491,8 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		postgres_says(breaks[i], "");
-		WHERRY_PASS(wherry_delayed_create(db, i ? "second" : NULL, NULL, &err));
+		WHERRY_PASS(
+			wherry_delayed_create(db, i == 1 ? "second" : NULL, NULL, &err));
 		postgres_says(
 			"SELECT concat(count(*), ' ', count(DISTINCT d)) FROM (SELECT "
 			"obj_description(oid, 'pg_proc') AS d FROM pg_proc WHERE pronamespace = "

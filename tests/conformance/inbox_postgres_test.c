@@ -219,6 +219,7 @@ static void functions_of_an_older_inbox_are_made_again(void **state)
 	static const char *const breaks[] = {
 		"COMMENT ON FUNCTION wherry_accept IS NULL",
 		"DROP FUNCTION wherry_inbox_purge",
+		"CREATE FUNCTION wherry_accept(message_id text) RETURNS integer LANGUAGE plpgsql AS $$BEGIN\nRETURN 1; END$$; COMMENT ON FUNCTION wherry_accept(text) IS 'Wherry 0'",
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db;
@@ -247,8 +248,9 @@ static void a_consumer_needs_one_right(void **state)
 	(void)state;
 	(void)snprintf(sql, sizeof(sql),
 		       "CREATE ROLE inbox_consumer; GRANT USAGE ON SCHEMA %s TO "
-		       "inbox_consumer; GRANT INSERT ON inbox TO inbox_consumer",
-		       postgres_here.name);
+		       "inbox_consumer; GRANT INSERT ON inbox TO inbox_consumer; "
+		       "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %s TO inbox_consumer",
+		       postgres_here.name, postgres_here.name);
 	assert_true(postgres_raw(postgres_here.url, sql, NULL, 0));
 	answers("SET ROLE inbox_consumer; SELECT wherry_accept('m1')::text", "true");
 	answers("SET ROLE inbox_consumer; SELECT wherry_accept('m1')::text", "false");

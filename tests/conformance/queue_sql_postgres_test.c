@@ -489,6 +489,7 @@ static void functions_of_another_version_are_found(void **state)
 	static const char *const breaks[] = {
 		"COMMENT ON FUNCTION wherry_cancel IS NULL",
 		"DROP FUNCTION wherry_dead_letter",
+		"CREATE FUNCTION wherry_ack(queue text) RETURNS integer LANGUAGE plpgsql AS $$BEGIN\nRETURN 1; END$$; COMMENT ON FUNCTION wherry_ack(text) IS 'Wherry 0'",
 	};
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -9,6 +9,18 @@
    FROM pg_class WHERE oid = to_regclass({'table})::oid), ''))))
 
 -- part: mark_functions
+DO $mark$
+DECLARE f regprocedure;
+BEGIN
+  -- Those that another version made with other arguments are older than this transaction.  Beside ours a call could
+  -- mean either (functions_of_an_older_delayed_queue_are_made_again).
+  FOR f IN SELECT oid FROM pg_proc
+    WHERE pronamespace = current_setting('wherry.schema')::regnamespace AND proname = ANY ({own_functions})
+      AND age(xmin) > 0 AND starts_with(obj_description(oid, 'pg_proc'), 'Wherry ')
+  LOOP
+    EXECUTE format('DROP FUNCTION %s', f);
+  END LOOP;
+END $mark$;
 {check_schema}
 DO $mark$
 DECLARE f regprocedure;
