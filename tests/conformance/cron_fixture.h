@@ -45,6 +45,9 @@ void cron_at(fixture *f, double seconds);
 /* The times of the ticks that the queue has, "110000 120000". */
 void cron_expect_ticks(fixture *f, const char *wanted);
 
+/* Sets up a case that makes or drops tables; others run as a role that was granted rights. */
+int cron_make_owner(void **state);
+
 /* Ticks of a schedule, and what is remembered of schedules. */
 extern const struct CMUnitTest cron_schedule_cases[];
 extern const size_t n_cron_schedule_cases;

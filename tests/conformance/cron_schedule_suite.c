@@ -331,8 +331,9 @@ const struct CMUnitTest cron_schedule_cases[] = {
 	cmocka_unit_test(or_the_last_of_them_is_made_up_for),
 	cmocka_unit_test(or_all_of_them_are),
 	cmocka_unit_test(a_schedule_that_comes_back_begins_at_its_next_time),
-	cmocka_unit_test(a_cron_lists_what_it_remembers),
-	cmocka_unit_test(a_cron_remembers_schedules_as_they_were_written),
+	cmocka_unit_test_setup(a_cron_lists_what_it_remembers, cron_make_owner),
+	cmocka_unit_test_setup(a_cron_remembers_schedules_as_they_were_written,
+			       cron_make_owner),
 };
 const size_t n_cron_schedule_cases =
 	sizeof(cron_schedule_cases) / sizeof(*cron_schedule_cases);

@@ -1,6 +1,7 @@
 #include "cron_suite.h"
 
 #include "base/date.h"
+#include "delayed/delayed.h"
 #include "cron_fixture.h"
 
 const char cron_prefix[] = "tick-";
@@ -12,7 +13,7 @@ static int64_t clock_of(void *ctx)
 	return ((fixture *)ctx)->now_us;
 }
 
-static int make(void **state)
+int cron_make_owner(void **state)
 {
 	fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -31,6 +32,35 @@ static int make(void **state)
 	WHERRY_PASS(wherry_cron_create(f->db, NULL, &err));
 	WHERRY_PASS(wherry_cron_open(f->db, NULL, &f->cron, &err));
 	*state = f;
+	return 0;
+}
+
+/* Who does not own the tables has what `--grant` gives. */
+static void lower(fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	f->backend->lower(f->place, &wh_delayed_model, "later");
+	f->backend->lower(f->place, &wh_cron_model, "cron");
+	wherry_cron_close(f->cron);
+	wherry_delayed_close(f->queue);
+	assert_true(f->backend->disconnect(f->db));
+	f->db = f->backend->connect(f->place);
+	assert_non_null(f->db);
+	WHERRY_PASS(
+		wherry_delayed_open(f->db, "later", "my-queue", NULL, &f->queue, &err));
+	wherry_delayed_set_clock(f->queue, clock_of, f);
+	WHERRY_PASS(wherry_cron_open(f->db, NULL, &f->cron, &err));
+}
+
+static int make(void **state)
+{
+	fixture *f;
+
+	(void)cron_make_owner(state);
+	f = *state;
+	if (f->backend->lower && !layout_of_suite)
+		lower(f);
 	return 0;
 }
 
@@ -449,8 +479,10 @@ static size_t add(const outbox_backend *backend, const struct CMUnitTest *cases,
 	for (size_t i = 0; i < n_cases; i++, n++) {
 		(void)snprintf(names[n], sizeof(names[n]), "%s: %s", backend->name,
 			       cases[i].name);
-		tests[n] = (struct CMUnitTest){names[n], cases[i].test_func, make, drop,
-					       (void *)(uintptr_t)backend};
+		tests[n] = (struct CMUnitTest){names[n], cases[i].test_func,
+					       cases[i].setup_func ? cases[i].setup_func
+								   : make,
+					       drop, (void *)(uintptr_t)backend};
 	}
 	return n;
 }

@@ -220,5 +220,5 @@ const delayed_case delayed_dead_cases[] = {
 	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_retried),
 	DELAYED_CASE(dead_letters_are_purged_and_nothing_else),
 	DELAYED_CASE(a_rolled_back_death_never_was),
-	{NULL, NULL, false},
+	{NULL, NULL, false, false},
 };

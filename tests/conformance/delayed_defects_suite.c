@@ -224,8 +224,9 @@ static void a_table_whose_name_has_an_underscore_is_not_taken_for_another(void *
 }
 
 const delayed_case delayed_defects_cases[] = {
-	DELAYED_CASE(a_table_whose_name_has_an_underscore_is_not_taken_for_another),
-	DELAYED_CASE_OF_SEVERAL(an_interrupted_poll_ends_and_leases_nothing),
+	DELAYED_OWNER_CASE(a_table_whose_name_has_an_underscore_is_not_taken_for_another),
+	{"an_interrupted_poll_ends_and_leases_nothing",
+	 an_interrupted_poll_ends_and_leases_nothing, true, true},
 	DELAYED_CASE_OF_SEVERAL(a_consumer_whose_clock_is_ahead_takes_over_no_lease),
 	DELAYED_CASE_OF_SEVERAL(a_poll_and_its_acknowledgement_are_two_statements),
 	DELAYED_CASE_OF_SEVERAL(

@@ -345,5 +345,5 @@ const delayed_case delayed_offer_cases[] = {
 	DELAYED_CASE(a_rolled_back_offer_never_was),
 	DELAYED_CASE(bodies_are_bytes),
 	DELAYED_CASE(no_delay_is_over_early),
-	{NULL, NULL, false},
+	{NULL, NULL, false, false},
 };

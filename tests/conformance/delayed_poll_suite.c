@@ -330,6 +330,6 @@ const delayed_case delayed_poll_cases[] = {
 	DELAYED_CASE(a_rolled_back_poll_never_was),
 	DELAYED_CASE(without_a_clock_of_the_caller_the_databases_counts),
 	DELAYED_CASE(queues_of_one_table_do_not_see_each_other),
-	DELAYED_CASE(tables_work_independently),
-	{NULL, NULL, false},
+	DELAYED_OWNER_CASE(tables_work_independently),
+	{NULL, NULL, false, false},
 };

@@ -320,6 +320,7 @@ const delayed_case delayed_races_cases[] = {
 	DELAYED_CASE_OF_SEVERAL(a_batch_and_single_offers_of_its_keys_all_succeed),
 	DELAYED_CASE_OF_SEVERAL(an_offer_that_races_a_drop_ends),
 	DELAYED_CASE_OF_SEVERAL(polls_among_writers_succeed_and_lease_no_more_than_asked),
-	DELAYED_CASE_OF_SEVERAL(of_several_that_create_at_once_all_succeed),
-	{NULL, NULL, false},
+	{"of_several_that_create_at_once_all_succeed",
+	 of_several_that_create_at_once_all_succeed, true, true},
+	{NULL, NULL, false, false},
 };

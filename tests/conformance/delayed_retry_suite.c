@@ -350,6 +350,6 @@ const delayed_case delayed_retry_cases[] = {
 	DELAYED_CASE(errors_are_reported_newest_first_and_equal_ones_once),
 	DELAYED_CASE_OF_SEVERAL(a_try_that_takes_too_long_is_ended),
 	DELAYED_CASE(a_retry_inside_a_transaction_is_refused),
-	DELAYED_CASE(a_duplicate_key_is_one_and_a_broken_check_is_not),
+	DELAYED_OWNER_CASE(a_duplicate_key_is_one_and_a_broken_check_is_not),
 	{0},
 };

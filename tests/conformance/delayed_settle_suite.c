@@ -359,5 +359,5 @@ const delayed_case delayed_settle_cases[] = {
 	DELAYED_CASE(a_token_that_is_none_is_refused),
 	DELAYED_CASE(a_token_of_another_queue_settles_nothing),
 	DELAYED_CASE(a_rolled_back_settlement_never_was),
-	{NULL, NULL, false},
+	{NULL, NULL, false, false},
 };

@@ -1,5 +1,7 @@
 #include "delayed_suite.h"
 
+#include "delayed/delayed.h"
+
 #define T0_US (1704103200LL * 1000000) /* 2024-01-01 10:00:00 UTC */
 
 static int64_t clock_of(void *ctx)
@@ -28,9 +30,30 @@ delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char 
 
 static const char *layout_of_suite;
 
-static int make(void **state)
+static int make_owner(void **state)
 {
 	*state = delayed_fixture_make(*state, layout_of_suite);
+	return 0;
+}
+
+/* Who does not own the tables has what `--grant` gives; tables of other programs have no grants. */
+static int make(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_fixture *f;
+
+	(void)make_owner(state);
+	f = *state;
+	if (!f->backend->lower || f->layout)
+		return 0;
+	f->backend->lower(f->place, &wh_delayed_model, "later");
+	wherry_delayed_close(f->queue);
+	assert_true(f->backend->disconnect(f->db));
+	f->db = f->backend->connect(f->place);
+	assert_non_null(f->db);
+	WHERRY_PASS(wherry_delayed_open(f->db, "later", "my-queue", "java.lang.String",
+					&f->queue, &err));
+	wherry_delayed_set_clock(f->queue, clock_of, f);
 	return 0;
 }
 
@@ -207,7 +230,8 @@ int delayed_suite_run(const char *layout, const char *const *lacks,
 				    is_listed(lacks, names[n]))
 					continue;
 				tests[n] = (struct CMUnitTest){
-					names[n], c->run, make, delayed_fixture_drop,
+					names[n], c->run, c->owner ? make_owner : make,
+					delayed_fixture_drop,
 					(void *)(uintptr_t)backends[b]};
 				n++;
 			}

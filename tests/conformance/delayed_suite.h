@@ -22,15 +22,21 @@ typedef struct delayed_case {
 	const char *name;
 	void (*run)(void **state);
 	bool several; /* It needs a second connection. */
+	bool owner;   /* It makes or changes tables. */
 } delayed_case;
 
 #define DELAYED_CASE(run)                                                                \
 	{                                                                                \
-#run, run, false                                                         \
+#run, run, false, false                                                  \
 	}
 #define DELAYED_CASE_OF_SEVERAL(run)                                                     \
 	{                                                                                \
-#run, run, true                                                          \
+#run, run, true, false                                                   \
+	}
+
+#define DELAYED_OWNER_CASE(run)                                                          \
+	{                                                                                \
+#run, run, false, true                                                   \
 	}
 
 /* Each ends with a row of NULL. */

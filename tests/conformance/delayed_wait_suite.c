@@ -213,5 +213,5 @@ const delayed_case delayed_wait_cases[] = {
 	DELAYED_CASE(a_signal_ends_a_wait),
 	DELAYED_CASE(a_wait_can_be_ended_by_another_thread),
 	DELAYED_CASE_OF_SEVERAL(an_earlier_offer_of_another_connection_wakes_a_wait),
-	{NULL, NULL, false},
+	{NULL, NULL, false, false},
 };

@@ -563,8 +563,9 @@ const outbox_case outbox_enqueue_cases[] = {
 	CASE_OF_SEVERAL(processes_that_write_at_once_all_succeed),
 	CASE_OF_SEVERAL(threads_with_a_connection_each_all_succeed),
 	CASE_THAT_NEEDS(one_that_cannot_be_written_says_so_and_can_be_read,
-			NEEDS_REFUSAL),
-	CASE_THAT_NEEDS(a_full_disk_loses_nothing_that_was_committed, NEEDS_REFUSAL),
-	CASE_THAT_NEEDS(many_on_a_full_disk_are_all_or_none, NEEDS_REFUSAL),
+			NEEDS_REFUSAL | NEEDS_OWNER),
+	CASE_THAT_NEEDS(a_full_disk_loses_nothing_that_was_committed,
+			NEEDS_REFUSAL | NEEDS_OWNER),
+	CASE_THAT_NEEDS(many_on_a_full_disk_are_all_or_none, NEEDS_REFUSAL | NEEDS_OWNER),
 	{NULL, NULL, 0},
 };

@@ -12,6 +12,8 @@
 
 #include <wherry/wherry.h>
 
+struct wh_model;
+
 typedef struct outbox_backend {
 	const char *name; /* stands before the names of its tests */
 	bool several;     /* other connections and processes see the same database */
@@ -20,6 +22,10 @@ typedef struct outbox_backend {
 	/* An empty database, for one test; given, drop() it. */
 	void *(*make)(void);
 	void (*drop)(void *place);
+
+	/* From now on connections are those of an ordinary role that was granted what it needs on this table; raw() is
+	 * still its owner's.  NULL: the database has no roles. */
+	void (*lower)(void *place, const struct wh_model *model, const char *table);
 
 	/* A connection; NULL: it failed.  Threads: any. */
 	wherry_db *(*connect)(void *place);
@@ -59,6 +65,7 @@ enum {
 	NEEDS_MODELS = 512, /* outboxes and queues in the same database */
 	NEEDS_ESCAPES = 1024, /* a server that reads escapes in JSON */
 	NEEDS_REFUSAL = 2048, /* a database that can be made to refuse every write */
+	NEEDS_OWNER = 8192,   /* of the tables: it makes or changes some */
 	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that init makes */
 };
 

@@ -98,7 +98,8 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		"refobjid, 0), '; '), '') FROM pg_depend WHERE objid = "
 		"(SELECT oid FROM pg_proc WHERE proname = 'probe') AND refclassid IN "
 		"('pg_operator'::regclass, 'pg_proc'::regclass) AND refobjid NOT IN "
-		"(SELECT oid FROM pg_proc WHERE proname = 'wherry_unreadable')",
+		"(SELECT oid FROM pg_proc WHERE proname = 'wherry_unreadable' AND pronamespace = "
+		"current_schema()::regnamespace)",
 		found, sizeof(found)));
 	assert_true(postgres_exec(conn, "DROP FUNCTION probe", NULL, 0));
 	if (*found)

@@ -118,5 +118,5 @@ static void claims_that_expired_are_taken_over(void **state)
 const queue_case queue_claim_cases[] = {
 	QUEUE_NATIVE_CASE(a_queue_is_claimed_as_an_outbox_is),
 	QUEUE_NATIVE_CASE(claims_that_expired_are_taken_over),
-	{NULL, NULL, false, false, false},
+	{NULL, NULL, false, false, false, false},
 };

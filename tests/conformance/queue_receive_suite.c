@@ -472,8 +472,8 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_NATIVE_CASE(the_oldest_age_is_that_of_the_first_ready_message),
 	QUEUE_CASE(waiting_ends_when_a_message_is_due_or_the_time_is_over),
 	{"a_waiting_receiver_sees_what_another_sends",
-	 a_waiting_receiver_sees_what_another_sends, true, false, false},
+	 a_waiting_receiver_sees_what_another_sends, true, false, false, false},
 	{"a_waiting_receiver_wakes_for_an_earlier_time",
-	 a_waiting_receiver_wakes_for_an_earlier_time, true, true, false},
-	{NULL, NULL, false, false, false},
+	 a_waiting_receiver_wakes_for_an_earlier_time, true, true, false, false},
+	{NULL, NULL, false, false, false, false},
 };

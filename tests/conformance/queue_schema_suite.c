@@ -77,11 +77,11 @@ static void the_last_queue_takes_everything_along(void **state)
 }
 
 const queue_case queue_schema_cases[] = {
-	QUEUE_CASE(creating_a_queue_twice_changes_nothing),
-	QUEUE_NATIVE_CASE(a_queue_that_is_not_there_is_named),
+	QUEUE_OWNER_CASE(creating_a_queue_twice_changes_nothing, false),
+	QUEUE_OWNER_CASE(a_queue_that_is_not_there_is_named, true),
 	QUEUE_CASE(a_name_that_injects_sql_runs_nothing),
 	QUEUE_MODELS_CASE(a_table_that_is_something_else_is_refused),
 	QUEUE_MODELS_CASE(a_dropped_queue_leaves_what_others_use),
-	QUEUE_NATIVE_CASE(the_last_queue_takes_everything_along),
-	{NULL, NULL, false, false, false},
+	QUEUE_OWNER_CASE(the_last_queue_takes_everything_along, true),
+	{NULL, NULL, false, false, false, false},
 };

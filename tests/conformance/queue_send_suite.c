@@ -364,5 +364,5 @@ const queue_case queue_send_cases[] = {
 	QUEUE_NATIVE_CASE(an_expiry_of_more_than_24_days_is_kept),
 	QUEUE_NATIVE_CASE(a_backlog_of_expired_messages_costs_one_receive),
 	QUEUE_NATIVE_CASE(a_sequence_past_2_to_the_31_is_kept),
-	{NULL, NULL, false, false, false},
+	{NULL, NULL, false, false, false, false},
 };

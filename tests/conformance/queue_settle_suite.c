@@ -306,5 +306,5 @@ const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(a_purge_leaves_what_is_leased),
 	QUEUE_CASE(one_message_is_shown_by_its_id_or_its_message_id),
 	QUEUE_CASE(a_discarded_message_is_gone_in_any_state),
-	{NULL, NULL, false, false, false},
+	{NULL, NULL, false, false, false, false},
 };

@@ -32,6 +32,19 @@ queue_fixture *queue_fixture_make_layout(const outbox_backend *backend,
 	return f;
 }
 
+static void lower(queue_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!f->backend->lower || f->layout)
+		return;
+	f->backend->lower(f->place, &wh_queue_model, "jobs");
+	wherry_queue_close(f->queue);
+	assert_true(f->backend->disconnect(f->db));
+	f->db = queue_connect(f);
+	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &f->queue, &err));
+}
+
 void queue_fixture_drop(queue_fixture *f)
 {
 	wherry_queue_close(f->queue);
@@ -42,9 +55,16 @@ void queue_fixture_drop(queue_fixture *f)
 
 static const char *layout_of_suite;
 
-static int make(void **state)
+static int make_owner(void **state)
 {
 	*state = queue_fixture_make_layout(*state, layout_of_suite);
+	return 0;
+}
+
+static int make(void **state)
+{
+	(void)make_owner(state);
+	lower(*state);
 	return 0;
 }
 
@@ -245,8 +265,8 @@ int queue_suite_run_layout(const char *layout, const outbox_backend *const *back
 				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
 					       backends[b]->name, c->name);
 				tests[n] = (struct CMUnitTest){
-					names[n], c->run, make, drop,
-					(void *)(uintptr_t)backends[b]};
+					names[n], c->run, c->owner ? make_owner : make,
+					drop, (void *)(uintptr_t)backends[b]};
 				n++;
 			}
 	for (size_t i = 0; i < n_more; i++)

@@ -23,20 +23,26 @@ typedef struct queue_case {
 	bool several; /* It needs a second connection. */
 	bool native;  /* It looks at the columns of the native layout. */
 	bool models;  /* It needs an outbox beside the queue. */
+	bool owner;   /* It makes or drops tables. */
 } queue_case;
 
 #define QUEUE_CASE(run)                                                                  \
 	{                                                                                \
-#run, run, false, false, false                                           \
+#run, run, false, false, false, false                                    \
 	}
 #define QUEUE_NATIVE_CASE(run)                                                           \
 	{                                                                                \
-#run, run, false, true, false                                            \
+#run, run, false, true, false, false                                     \
+	}
+
+#define QUEUE_OWNER_CASE(run, native)                                                    \
+	{                                                                                \
+#run, run, false, native, false, true                                    \
 	}
 
 #define QUEUE_MODELS_CASE(run)                                                           \
 	{                                                                                \
-#run, run, false, true, true                                             \
+#run, run, false, true, true, true                                       \
 	}
 
 /* Each ends with a row of NULL. */

@@ -102,8 +102,8 @@ static void topics_refuse_what_is_not_there(void **state)
 }
 
 const queue_case queue_topics_cases[] = {
-	QUEUE_NATIVE_CASE(a_message_goes_to_every_queue_that_has_subscribed),
-	QUEUE_NATIVE_CASE(a_rolled_back_publication_reaches_nobody),
-	QUEUE_NATIVE_CASE(topics_refuse_what_is_not_there),
-	{NULL, NULL, false, false, false},
+	QUEUE_OWNER_CASE(a_message_goes_to_every_queue_that_has_subscribed, true),
+	QUEUE_OWNER_CASE(a_rolled_back_publication_reaches_nobody, true),
+	QUEUE_OWNER_CASE(topics_refuse_what_is_not_there, true),
+	{NULL, NULL, false, false, false, false},
 };

@@ -12,6 +12,7 @@ int main(void)
 		.name = "delayed",
 		RELAY_DELAYED,
 		.make = postgres_enter,
+		.lower = postgres_lower_here,
 		.drop = postgres_leave,
 		.tables = relay_delayed_postgres_tables,
 		.views = relay_delayed_postgres_views,

@@ -167,8 +167,8 @@ static const relay_test own[] = {
 	{                                                                                \
 		.name = "postgres, partitions",                                          \
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,   \
-		.drop = postgres_leave, .own = (tests), .own_only = true,                \
-		.extras = WH_PARTITIONS_SHARED,                                          \
+		.lower = postgres_lower_here, .drop = postgres_leave, .own = (tests),    \
+		.own_only = true, .extras = WH_PARTITIONS_SHARED,                        \
 	}
 
 int main(void)

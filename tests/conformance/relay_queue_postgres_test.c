@@ -12,6 +12,7 @@ int main(void)
 		.name = "queue",
 		RELAY_QUEUE,
 		.make = postgres_enter,
+		.lower = postgres_lower_here,
 		.drop = postgres_leave,
 		.tables = relay_queue_postgres_tables,
 		.views = relay_queue_postgres_views,

@@ -6,7 +6,9 @@
 
 #include "base/env.h"
 #include "config/settings.h"
+#include "delayed/delayed.h"
 #include "outbox/outbox.h"
+#include "queue/queue.h"
 
 static relay_fixture the_fixture;
 
@@ -291,6 +293,14 @@ static void open_all(relay_fixture *f)
 						&f->delayed, &err));
 	else
 		WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
+	if (f->target->lower)
+		f->target->lower(f->queue     ? &wh_queue_model
+				 : f->delayed ? &wh_delayed_model
+					      : &wh_outbox_model,
+				 f->queue     ? "jobs"
+				 : f->delayed ? "later"
+					      : "outbox",
+				 f->url, sizeof(f->url));
 }
 
 static void close_all(relay_fixture *f)

@@ -35,11 +35,17 @@ enum {
 /* A kind of database the suite runs on. */
 struct relay_test;
 
+struct wh_model;
+
 typedef struct relay_target {
 	const char *name; /* "file" */
 	const char *url;  /* what comes before the path of a new file */
 	bool in_file;     /* it is in a file */
 	void (*make)(char *url, size_t cap); /* or: a new one, at this URL; */
+	/* From now on this URL is that of a role that was granted what relays need, so that only relays have it.
+	 * NULL: they own the tables. */
+	void (*lower)(const struct wh_model *model, const char *table, char *url,
+		      size_t cap);
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
 	const char *engine;           /* of its relays; NULL: the default */

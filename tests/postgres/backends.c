@@ -20,6 +20,16 @@ static void drop(void *place)
 	free(place);
 }
 
+static void lower(void *place, const struct wh_model *model, const char *table)
+{
+	postgres_lower(place, model, table);
+}
+
+static const char *url_of(const postgres_place *place)
+{
+	return place->lowered ? place->app_url : place->url;
+}
+
 static wherry_db *connect(void *place)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -30,7 +40,7 @@ static wherry_db *connect(void *place)
 	if (code == WHERRY_OK)
 		code = wherry_config_set(config, "db.busy_timeout", "30s", &err);
 	if (code == WHERRY_OK)
-		code = wherry_db_open(((postgres_place *)place)->url, config, &db, &err);
+		code = wherry_db_open(url_of(place), config, &db, &err);
 	if (code != WHERRY_OK)
 		print_error("%s\n", err.message);
 	wherry_config_free(config);
@@ -79,6 +89,7 @@ const outbox_backend outbox_postgres_own = {
 	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
 	.drop = drop,
+	.lower = lower,
 	.connect = connect,
 	.disconnect = disconnect,
 	.raw = raw,
@@ -89,7 +100,7 @@ const outbox_backend outbox_postgres_own = {
 /* The application's connection, with settings of its own. */
 static wherry_db *connect_borrowed(void *place)
 {
-	PGconn *conn = PQconnectdb(((postgres_place *)place)->url);
+	PGconn *conn = PQconnectdb(url_of(place));
 	wherry_db *db = NULL;
 
 	if (!postgres_exec(conn, "SET client_min_messages = warning", NULL, 0) ||
@@ -120,6 +131,7 @@ const outbox_backend outbox_postgres_borrowed = {
 	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
 	.drop = drop,
+	.lower = lower,
 	.connect = connect_borrowed,
 	.disconnect = disconnect_borrowed,
 	.raw = raw,

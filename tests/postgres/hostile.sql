@@ -103,6 +103,13 @@ BEGIN
   RAISE 'hostile: function pg_notify';
 END $$;
 
+-- A function of Wherry's own that a statement calls.
+CREATE FUNCTION lobby.wherry_unreadable(text, bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_catalog.nextval('lobby.ran');
+  RAISE 'hostile: function wherry_unreadable';
+END $$;
+
 DO $do$
 DECLARE name text;
 BEGIN

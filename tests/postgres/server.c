@@ -2,6 +2,8 @@
 
 #include "wherry_test.h"
 
+#include "store/grants.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -146,7 +148,96 @@ void postgres_make(postgres_place *out)
 		       "postgresql://wherry@/postgres?host=%s"
 		       "&options=-csearch_path%%3D%s,public",
 		       folder, out->name);
+	(void)snprintf(out->app_url, sizeof(out->app_url),
+		       "postgresql://app@/postgres?host=%s"
+		       "&options=-csearch_path%%3Dstrange,%s,public",
+		       folder, out->name);
+	out->lowered = false;
 	assert_true(administer("CREATE SCHEMA", out->name, ""));
+}
+
+static void let_strangers_in(void)
+{
+	/* What tests/postgres/hostile.sql makes many of, a few: that takes a minute, and this no time. */
+	static const char lobby[] =
+		"CREATE ROLE app LOGIN; CREATE ROLE stranger; CREATE ROLE app_producer; "
+		"CREATE ROLE app_enqueuer; CREATE ROLE app_relay; CREATE ROLE app_operator; "
+		"CREATE ROLE app_sender; CREATE ROLE app_receiver; CREATE ROLE app_consumer; "
+		"GRANT app_producer, app_enqueuer, app_relay, app_operator, app_sender, "
+		"app_receiver, app_consumer TO app; "
+		"CREATE SCHEMA strange AUTHORIZATION stranger; "
+		"GRANT USAGE ON SCHEMA strange TO PUBLIC; SET ROLE stranger; "
+		"DO $do$ DECLARE body CONSTANT text := 'BEGIN RAISE ''a stranger''''s %s''; END'; "
+		"op text; l text; r text; name text; n integer := 0; BEGIN "
+		"FOREACH op IN ARRAY ARRAY['=', '<>', '<', '>', '<=', '>=', '+', '-', '||', '~', '->>'] LOOP "
+		"FOREACH l IN ARRAY ARRAY['text', 'varchar', 'bigint', 'integer', 'numeric', 'timestamptz', 'jsonb'] LOOP "
+		"FOREACH r IN ARRAY ARRAY['text', 'varchar', 'bigint', 'integer', 'numeric', 'interval', 'jsonb'] LOOP "
+		"CONTINUE WHEN EXISTS (SELECT 1 FROM pg_operator WHERE oprname = op AND oprleft = l::regtype AND "
+		"oprright = r::regtype AND oprnamespace = 'pg_catalog'::regnamespace); "
+		"n := n + 1; EXECUTE format('CREATE FUNCTION strange.op%s(%s, %s) RETURNS %s LANGUAGE plpgsql AS %L', n, l, "
+		"r, CASE WHEN op IN ('+', '-', '||', '->>') THEN 'text' ELSE 'boolean' END, format(body, 'operator')); "
+		"EXECUTE format('CREATE OPERATOR strange.%s (leftarg = %s, rightarg = %s, function = strange.op%s)', op, l, "
+		"r, n); END LOOP; END LOOP; END LOOP; "
+		"FOREACH name IN ARRAY ARRAY['length', 'octet_length', 'lower', 'left', 'concat', 'format', 'floor', 'ceil', "
+		"'round', 'quote_ident', 'quote_literal', 'to_regclass', 'to_timestamp', 'jsonb_typeof', 'json_typeof', "
+		"'convert_to', 'nextval', 'hashtextextended', 'pg_notify', 'md5', 'replace', 'split_part', 'max', 'min', "
+		"'count', 'sum', 'statement_timestamp', 'clock_timestamp', 'now', 'gen_random_uuid'] LOOP "
+		"FOREACH l IN ARRAY ARRAY['', 'varchar', 'integer', 'smallint', 'varchar, varchar', 'varchar, text', "
+		"'integer, integer'] LOOP CONTINUE WHEN EXISTS (SELECT 1 FROM pg_proc WHERE proname = name AND "
+		"oidvectortypes(proargtypes) = replace(l, 'varchar', 'character varying') "
+		"AND pronamespace = 'pg_catalog'::regnamespace); "
+		"EXECUTE format('CREATE FUNCTION strange.%I(%s) RETURNS text LANGUAGE plpgsql AS %L', name, l, format(body, "
+		"'function')); END LOOP; END LOOP; "
+		"FOREACH name IN ARRAY ARRAY['wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_clock', "
+		"'wherry_stream', 'wherry_dead', 'wherry_subscription', 'outbox_archive', 'pg_class', 'pg_proc', 'pg_locks', "
+		"'pg_stat_activity', 'pg_roles'] LOOP EXECUTE format('CREATE TABLE strange.%I(name text, version integer); "
+		"GRANT ALL ON strange.%I TO PUBLIC', name, name); END LOOP; "
+		"CREATE TYPE strange.trap AS ENUM ('sprung'); EXECUTE format('CREATE FUNCTION strange.trap(text) RETURNS "
+		"strange.trap LANGUAGE plpgsql AS %L', format(body, 'cast')); END $do$; RESET ROLE; "
+		"CREATE CAST (text AS strange.trap) WITH FUNCTION strange.trap(text) AS IMPLICIT";
+	static bool here;
+	char url[160];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s", folder);
+	if (!here)
+		assert_true(postgres_raw(url, lobby, NULL, 0));
+	here = true;
+}
+
+/* What a test made for itself, such as the tables of its triggers, is for everyone. */
+static const char grant_of_tests[] =
+	"; DO $$ DECLARE r regclass; BEGIN FOR r IN SELECT oid FROM pg_class AS c WHERE "
+	"relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'v') AND NOT "
+	"starts_with(relname, 'wherry_') AND NOT EXISTS (SELECT 1 FROM wherry_schema AS s WHERE "
+	"c.relname IN (s.name, s.name || '_dead', s.name || '_archive')) LOOP "
+	"EXECUTE format('GRANT ALL ON %s TO PUBLIC', r); END LOOP; EXECUTE format('ALTER DEFAULT "
+	"PRIVILEGES IN SCHEMA %I GRANT ALL ON TABLES TO PUBLIC', current_schema()); END $$";
+
+void postgres_lower(postgres_place *place, const wh_model *model, const char *table)
+{
+	wh_store store = {.model = model, .layout.name = "native"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf sql = WH_BUF_INIT(64 * 1024);
+	const char *grants[4];
+	char texts[4][40];
+	size_t n = 0;
+
+	for (; model->roles[n]; n++) {
+		assert_true(n < 4);
+		(void)snprintf(texts[n], sizeof(texts[n]), "app_%s=%s", model->roles[n],
+			       model->roles[n]);
+		grants[n] = texts[n];
+	}
+	let_strangers_in();
+	wh_buf_printf(&sql, "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA %s FROM PUBLIC; ",
+		      place->name);
+	(void)snprintf(store.names.table, sizeof(store.names.table), "%s", table);
+	(void)snprintf(store.names.schema, sizeof(store.names.schema), "%s", place->name);
+	WHERRY_PASS(wh_store_grant_sql(&store, "postgres", grants, n, &sql, &err));
+	wh_buf_puts(&sql, grant_of_tests);
+	assert_true(postgres_raw(place->url, wh_buf_str(&sql), NULL, 0));
+	wh_buf_clear(&sql);
+	place->lowered = true;
 }
 
 /* Who is still connected, after a test that failed, must not hold it up. */
@@ -165,6 +256,12 @@ void postgres_enter(char *url, size_t cap)
 {
 	postgres_make(&postgres_here);
 	(void)snprintf(url, cap, "%s", postgres_here.url);
+}
+
+void postgres_lower_here(const wh_model *model, const char *table, char *url, size_t cap)
+{
+	postgres_lower(&postgres_here, model, table);
+	(void)snprintf(url, cap, "%s", postgres_here.app_url);
 }
 
 void postgres_leave(void)

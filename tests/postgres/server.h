@@ -22,7 +22,9 @@ bool postgres_let_in(void);
 
 typedef struct postgres_place {
 	char name[32];
-	char url[200];
+	char url[200];     /* as a superuser, who owns what is made */
+	char app_url[240]; /* as an ordinary role: see postgres_lower() */
+	bool lowered;
 } postgres_place;
 
 /*
@@ -33,10 +35,22 @@ typedef struct postgres_place {
 void postgres_make(postgres_place *out);
 void postgres_drop(const postgres_place *place);
 
+/*
+ * Grant on a table what `--grant` grants, each kind of its model to a role, and let app_url's role be a member of
+ * all of them: it has no other right.  Nobody may call a function unless it was granted, and first in its search
+ * path is a schema where another ordinary role made functions, operators, a cast and tables with the names of those
+ * that Wherry uses.  Whatever of it runs fails.
+ */
+struct wh_model;
+void postgres_lower(postgres_place *place, const struct wh_model *model,
+		    const char *table);
+
 /* The same where a test needs but one, with the URL copied to url. */
 extern postgres_place postgres_here;
 void postgres_enter(char *url, size_t cap);
 void postgres_leave(void);
+void postgres_lower_here(const struct wh_model *model, const char *table, char *url,
+			 size_t cap);
 
 /* The same where there may be replication slots: they outlive tables, and a server has few. */
 void postgres_leave_slots(void);
