@@ -48,7 +48,8 @@ WHERRY_API void wherry_db_close(wherry_db *db);
  * On a borrowed connection with a transaction open, a savepoint in it.
  *
  * @return WHERRY_OK; WHERRY_BUSY (another writer held the database for longer than
- *         db.busy_timeout); WHERRY_READONLY; WHERRY_INVALID (one of ours is open already).
+ *         db.busy_timeout); WHERRY_READONLY (PostgreSQL 13 says so at the first write instead);
+ *         WHERRY_INVALID (one of ours is open already).
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_begin(wherry_db *db, wherry_error *err);
 

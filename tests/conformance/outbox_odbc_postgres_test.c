@@ -59,11 +59,12 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
 }
 
-static void forbid_writing(wherry_db *db)
+static bool forbid_writing(wherry_db *db)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_db_script(db, "SET default_transaction_read_only = on", &err));
+	return true;
 }
 
 static void fill_disk(wherry_db *db, bool full)

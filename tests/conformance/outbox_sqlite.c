@@ -97,9 +97,10 @@ bool outbox_sqlite_raw(void *place, wherry_db *db, const char *sql, char *out, s
 	return sqlite3_close(handle) == SQLITE_OK && ok;
 }
 
-static void forbid_writing(wherry_db *db)
+static bool forbid_writing(wherry_db *db)
 {
 	assert_true(outbox_sqlite_run(handle_of(db), "PRAGMA query_only = on", NULL, 0));
+	return true;
 }
 
 static void fill_disk(wherry_db *db, bool full)

@@ -35,7 +35,8 @@ typedef struct outbox_backend {
 	 * where that can be.  out, if not NULL, receives the first column of the last row. */
 	bool (*raw)(void *place, wherry_db *db, const char *sql, char *out, size_t cap);
 
-	void (*forbid_writing)(wherry_db *db);
+	/* Does the beginning of a transaction say so?  Otherwise its first write does. */
+	bool (*forbid_writing)(wherry_db *db);
 	void (*fill_disk)(wherry_db *db, bool full);
 } outbox_backend;
 

@@ -64,10 +64,11 @@ PGconn *backend_conn(wherry_db *db)
 	return ((postgres_db *)db)->conn;
 }
 
-static void forbid_writing(wherry_db *db)
+static bool forbid_writing(wherry_db *db)
 {
 	assert_true(postgres_exec(backend_conn(db),
 				  "SET default_transaction_read_only = on", NULL, 0));
+	return PQserverVersion(wherry_postgres_handle(db)) >= 140000;
 }
 
 /* What the server answers then; a disk cannot be filled for one database alone. */

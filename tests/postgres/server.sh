@@ -6,10 +6,12 @@
 # line "start PID" there starts it again, if the process of that number was killed or ends.
 #
 # usage: server.sh [SETTING=VALUE...]; more settings, between blanks, in WHERRY_TEST_SETTINGS
+#
+# WHERRY_TEST_POSTGRES: the folder with the server's programs; otherwise the one of pg_config.
 
 set -euo pipefail
 
-bin=$(pg_config --bindir 2>/dev/null || true)
+bin=${WHERRY_TEST_POSTGRES:-$(pg_config --bindir 2>/dev/null || true)}
 [ -x "$bin/initdb" ] || bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 if [ ! -x "$bin/initdb" ] || [ ! -x "$bin/postgres" ]; then
 	echo "no PostgreSQL server is installed" >&2
@@ -24,6 +26,10 @@ if [ "$(id -u)" -eq 0 ]; then
 		exit 77
 	}
 	as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+	"${as[@]}" test -x "$bin/postgres" || {
+		echo "the user 'postgres' may not read $bin" >&2
+		exit 77
+	}
 fi
 
 # In a run of many tests beside the files that all share: usually in memory, where tables are made and dropped
@@ -81,7 +87,7 @@ launch() {
 	server=$!
 	echo "$server" >"$dir/pid"
 	for ((i = 0; i < 600; i++)); do
-		! "$bin/pg_isready" -q -h "$dir" || return 0
+		! pg_isready -q -h "$dir" || return 0
 		kill -0 "$server" 2>/dev/null || return 1
 		sleep 0.05
 	done
