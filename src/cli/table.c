@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GAP = 2, LINE_MAX_BYTES = 64 * 1024 };
+enum { GAP = 2 };
 
 void wh_table_begin(wh_table *table, const wh_table_column *columns, size_t n_columns)
 {
@@ -55,7 +55,7 @@ static void write_line(const wh_table *table, const char *const *cells)
 	size_t used = 0;
 
 	for (size_t i = 0; i < table->n_columns; i++) {
-		wh_buf cell = WH_BUF_INIT(LINE_MAX_BYTES);
+		wh_buf cell = WH_BUF_INIT(WH_OUTPUT_MOST);
 		size_t width, pad;
 
 		if (table->terminal && used + GAP >= table->terminal)

@@ -193,7 +193,7 @@ static void a_sole_relay_refuses_a_table_that_others_claim_from(void **state)
 	relay_put(f, "aabb");
 	library_claims(2);
 	relay_start(f, &f->a);
-	assert_true(ends(f, &f->a, "2 messages of outbox 'outbox' are claimed"));
+	assert_true(ends(f, &f->a, "claimed messages of outbox 'outbox' (2)"));
 	assert_int_equal(relay_delivered(f), 0);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_lease"), 0);
 }
@@ -210,7 +210,7 @@ static void a_sole_relay_ends_at_a_claimed_row_that_it_reads(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	relay_put(f, "aa");
 	library_claims(1);
-	assert_true(ends(f, &f->a, "1 messages of outbox 'outbox' are claimed"));
+	assert_true(ends(f, &f->a, "claimed messages of outbox 'outbox' (1)"));
 	RELAY_DELIVERED(f, 1, 2, 3, 4);
 }
 
@@ -227,7 +227,7 @@ static void a_sole_relay_ends_when_what_it_delivered_was_claimed(void **state)
 	library_claims(1);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
 	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
-	assert_true(ends(f, &f->a, "1 messages of outbox 'outbox' are claimed"));
+	assert_true(ends(f, &f->a, "claimed messages of outbox 'outbox' (1)"));
 	assert_int_equal(relay_state(f, 1), WHERRY_PROCESSING);
 	assert_int_equal(relay_state(f, 2), WHERRY_DONE);
 }
