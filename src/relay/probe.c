@@ -6,10 +6,6 @@
  *     like other messages                             no: the destination may refuse all
  *     again, after the destination took another one   yes: this message is the cause
  *
- * A message whose attempts are used up dies only if the destination took another one since it first
- * refused this one, or if no untried message is ready or in flight to show whether it does.  Else the
- * destination is down, and untried ones probe (a_destination_that_fails_slowly_ends_no_message).
- *
  * A rejected message dies at once, unless the destination may reject every message: it
  * has taken none yet, or rejected several in a row.  Then the rejection is a failure like
  * any other, until the destination takes another message and rejects this one again.
@@ -127,27 +123,6 @@ int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
 	if (!r->destination.down || rest < 0)
 		rest = wh_backoff_delay(&r->set.probe, 1, &r->env);
 	return rest;
-}
-
-/* Is there a message that the destination has not refused since it last took one? */
-static bool has_untried(const wh_destination *d, const wh_list *list)
-{
-	for (const wh_entry *e = list->head; e; e = e->next)
-		if (!e->poison && wh_refused_find(&d->refused, e->msg.id) != d->answered)
-			return true;
-	return false;
-}
-
-bool wh_probe_may_die(wherry_relay *r, int64_t id, int64_t now, const char *why)
-{
-	const wh_destination *d = &r->destination;
-
-	if (d->answered > wh_refused_first(&d->refused, id) ||
-	    (!has_untried(d, &r->window.ready) && !has_untried(d, &r->window.in_flight)))
-		return true;
-	if (!d->down)
-		wh_down(r, now, why);
-	return false;
 }
 
 /* ---- choosing probes ---- */

@@ -447,9 +447,6 @@ wh_entry *wh_probe_unlocked(wherry_relay *r, int64_t now);
  * attempt.  May find that the destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why);
-/* May this message die, which was refused and has no attempts left?  If not, the destination is
- * down. */
-bool wh_probe_may_die(wherry_relay *r, int64_t id, int64_t now, const char *why);
 /* A message was rejected.  True: the destination may reject every message, so this one
  * must not die yet. */
 bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt);

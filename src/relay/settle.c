@@ -192,7 +192,6 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 {
 	const char *why =
 		*receipt->reason ? receipt->reason : "the destination gave no reason";
-	bool counts;
 
 	if (wh_settle_behind(r, e))
 		return;
@@ -212,12 +211,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		settle_uncounted(r, e, receipt, why, now);
 		return;
 	}
-	counts = receipt->own ||
-		 (wh_probe_refused(r, e, receipt, now, why) && !receipt->held);
-	if (counts && !receipt->own && e->msg.attempts > 0 &&
-	    e->msg.attempts + 1 >= r->set.attempts)
-		counts = wh_probe_may_die(r, e->msg.id, now, why);
-	if (counts)
+	if (receipt->own || (wh_probe_refused(r, e, receipt, now, why) && !receipt->held))
 		settle_retry(r, e, receipt, why, now);
 	else
 		settle_uncounted(r, e, receipt, why, now);

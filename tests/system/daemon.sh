@@ -45,7 +45,7 @@ check "a relay delivers beside one that cannot start and one whose destination f
 until_true 20 metric 'v("wherry_destination_up", relay="b") == 0'
 get /readyz
 expect "/readyz names each relay, and why it is not ready" 503 "out:a ready: leading" \
-	"out:d not ready: standing by: the \"other\" \\one relays the outbox to null:" "out:b not ready: destination refuses: " "out:none not ready: " "out:not-there.db"
+	"out:d ready: standing by: the \"other\" \\one relays the outbox to null:" "out:b not ready: destination refuses: " "out:none not ready: " "out:not-there.db"
 get /healthz
 expect "/healthz is fine while the daemon lives" 200 "is:ok"
 until_true 20 metric 'v("wherry_delivered_total", relay="a") == 3'
