@@ -71,7 +71,7 @@ expect "an outbox of another schema is dropped" 0 "out:is gone"
 sql 'DROP SCHEMA billing'
 check "with all that is its own there" is $? 0
 w drop "$url" --yes
-expect "the last of a schema is dropped" 0 "out:with 1 messages that were not delivered"
+expect "the last of a schema is dropped" 0 "out:with 1 message that was not delivered"
 check "with its functions, its publication and its replication slot" is "$(everything)" "$before"
 sql "CREATE TABLE ferry(LIKE orders)"
 w drop "$url" --table ferry --yes
