@@ -62,7 +62,7 @@ static const condition conditions[] = {
 	 .make = "INSERT INTO outbox(topic, payload, status, claim_token, claimed_at) VALUES "
 		 "(N't', N'{}', 1, N'x', DATEADD(HOUR, -1, SYSUTCDATETIME()))",
 	 .undo = "DELETE FROM outbox",
-	 .says = "1 messages"},
+	 .says = ": 1, the first "},
 	{.check = "backlog",
 	 .level = WH_WARN,
 	 .make = "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
