@@ -97,10 +97,6 @@ void wh_doctor_check_still(wh_doctor *d, bool streams);
 /* Check the schedules in the table "cron", if there is one. */
 void wh_doctor_cron(wh_doctor *d);
 
-/* Add why this message is not delivered.  Call it last, since it refers to other
- * findings. */
-wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
-
 /* Add that a check could not be made.  All checks for which the role lacks rights are one
  * finding. */
 void wh_doctor_could_not(wh_doctor *d, const char *check, const wherry_error *err);
@@ -118,6 +114,17 @@ void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
 wherry_code wh_doctor_now(wh_doctor *d, int64_t *out_us, wherry_error *err);
 
 const char *wh_level_name(wh_level level);
+
+/* Run a statement of the checks with the values that they all may use.  ident: "ident", for the
+ * statements about one message; NULL: none. */
+wherry_code wh_doctor_run(wh_doctor *d, const wh_stmt *stmt, const char *ident,
+			  wh_row_fn fn, void *ctx, wherry_error *err);
+
+/* ---- doctor_message.c ---- */
+
+/* Add why this message is not delivered.  Call it last, since it refers to other
+ * findings. */
+wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
 
 /* ---- doctor_relays.c: shared by queues and delayed queues ---- */
 
