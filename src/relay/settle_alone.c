@@ -142,6 +142,7 @@ static wherry_code find_locked(wherry_relay *r, const int64_t *ids, size_t n,
 wherry_code wh_settle_leave_locked(wherry_relay *r, int64_t *ids, size_t *inout_n,
 				   int64_t now, wherry_error *err)
 {
+	const wh_entry *first = NULL;
 	size_t n = *inout_n;
 	wherry_code code;
 
@@ -154,11 +155,13 @@ wherry_code wh_settle_leave_locked(wherry_relay *r, int64_t *ids, size_t *inout_
 	for (size_t i = 0; i < n; i++) {
 		const wh_entry *e = wh_window_find(&r->window, ids[i]);
 
-		if (e && e->locked)
-			tell(r, e, now);
-		else
+		if (!e || !e->locked)
 			ids[(*inout_n)++] = ids[i];
+		else if (!first)
+			first = e;
 	}
+	if (first)
+		tell(r, first, now);
 	return WHERRY_OK;
 }
 
