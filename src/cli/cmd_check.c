@@ -25,21 +25,26 @@ static void warn(const char *path, const wh_plan_relay *relay)
 	wh_buf_clear(&text);
 }
 
+/* Does the file itself have it?  What a reference stands for is elsewhere. */
+static bool shows_password(const wh_plan_text *url)
+{
+	char *bare;
+	bool shows;
+
+	if (!url->raw || strstr(url->raw, "${"))
+		return false;
+	bare = wh_url_without_secrets(url->value);
+	shows = bare && strcmp(bare, url->value) != 0;
+	free(bare);
+	return shows;
+}
+
 static bool has_password(const wh_plan *plan)
 {
-	for (size_t i = 0; i < plan->n_relays; i++) {
-		const char *urls[] = {plan->relays[i].from.value,
-				      plan->relays[i].to.value};
-
-		for (size_t j = 0; j < 2; j++) {
-			char *bare = wh_url_without_secrets(urls[j]);
-			bool hidden = bare && strcmp(bare, urls[j]) != 0;
-
-			free(bare);
-			if (hidden)
-				return true;
-		}
-	}
+	for (size_t i = 0; i < plan->n_relays; i++)
+		if (shows_password(&plan->relays[i].from) ||
+		    shows_password(&plan->relays[i].to))
+			return true;
 	return false;
 }
 

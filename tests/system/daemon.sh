@@ -330,6 +330,11 @@ sed -i 's,sqlite:shop.db,postgres://shop:secret@db/shop,' plain.yaml
 chmod 644 plain.yaml
 w check plain.yaml
 expect "and one with a password that every user may read" 0 "err:warning: it has a password" "no:secret" "no:may write"
+export SHOP_PASSWORD=secret
+sed -i 's,:secret@,:${env:SHOP_PASSWORD}@,' plain.yaml
+w check plain.yaml
+expect "but not one that names where the password is" 0 "no:warning"
+sed -i 's,:${env:SHOP_PASSWORD}@,:secret@,' plain.yaml
 chmod 640 plain.yaml
 w check plain.yaml
 expect "but not one that is kept from them" 0 "no:warning"
