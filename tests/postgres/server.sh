@@ -81,13 +81,16 @@ for setting in "$@" ${WHERRY_TEST_SETTINGS-}; do
 	settings+=(-c "$setting")
 done
 
+ready=$bin/pg_isready
+[ -x "$ready" ] || ready=pg_isready # a server of npm has none
+
 # False: it ended before it could be reached.
 launch() {
 	"${as[@]}" "$bin/postgres" -D "$dir/data" "${settings[@]}" >>"$dir/log" 2>&1 </dev/null &
 	server=$!
 	echo "$server" >"$dir/pid"
 	for ((i = 0; i < 600; i++)); do
-		! pg_isready -q -h "$dir" || return 0
+		! "$ready" -q -h "$dir" || return 0
 		kill -0 "$server" 2>/dev/null || return 1
 		sleep 0.05
 	done
