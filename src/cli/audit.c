@@ -53,7 +53,7 @@ typedef struct begin {
 
 static begin begin_record(const char *url)
 {
-	begin b;
+	begin b = {.who = ""};
 
 	write_who(b.who, sizeof(b.who));
 	wh_url_show(url, b.where, sizeof(b.where));
