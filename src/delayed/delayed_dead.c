@@ -188,7 +188,7 @@ wherry_code wherry_delayed_retry(wherry_delayed *delayed, int64_t id, int64_t *o
 		total += (int64_t)r.done.n;
 		for (size_t i = 0; i < r.done.n; i++)
 			if (r.done.ids[i] >= r.first)
-				r.first = r.done.ids[i] + 1;
+				r.first = r.done.ids[i] + (r.done.ids[i] < INT64_MAX);
 	}
 	wh_delayed_came_back(delayed, INT64_MIN);
 	free(r.done.ids);

@@ -164,7 +164,7 @@ def retry_dead(case, database):
         database.write(['DELETE FROM d_dead'])
     refused = database.write([
         f"INSERT INTO d_dead(id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", \"createdAt\", attempts, died_at) "
-        f"VALUES ({1000000 + n}, 'dead {n}', '{KIND}', {database.literal('1')}, 1000, {at}, 1, 1000)"
+        f"VALUES ({2**63 - 1 if n == 3 and database.kind != 'sqlite' else 1000000 + n}, 'dead {n}', '{KIND}', {database.literal('1')}, 1000, {at}, 1, 1000)"
         for n, at in enumerate(("1000", "253402300799999", "9223372036854775807", "1000"))])  # fmt: skip
     if database.kind == "sqlite":
         database.db.commit()
