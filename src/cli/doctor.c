@@ -11,8 +11,6 @@
 #include "base/text.h"
 #include "outbox/stream.h"
 
-enum { SENTENCE_MAX = 4096 };
-
 const char *wh_level_name(wh_level level)
 {
 	static const char *const names[] = {"ok", "warn", "bad"};
@@ -78,7 +76,7 @@ static void put_name(wh_buf *text, const wh_doctor *d, char which)
 /* Fill a sentence; see wh_check.  row: NULL if the sentence contains no columns. */
 static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
 {
-	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 	char *filled;
 
 	for (const char *p = sentence; *p; p++) {
@@ -127,7 +125,7 @@ char *wh_doctor_sentence(const char *fmt, ...)
 static void add_denied(wh_doctor *d, const char *check, const wherry_error *err)
 {
 	static const char name[] = "permission";
-	wh_buf advice = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX);
 	char *text;
 
 	for (size_t i = 0; i < d->n; i++) {
@@ -366,7 +364,7 @@ static void check_procedures(wh_doctor *d)
 	static const char name[] = "procedures";
 	const wh_stmt *stmt = d->store && !d->on ? d->store->stmt.procedures_stale : NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_buf advice = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX);
 	int64_t n = 0;
 
 	if (!stmt)
@@ -448,7 +446,7 @@ static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_doctor *d = ctx;
 	const char *model = wh_row_text(row, 1), *name = wh_row_text(row, 2);
-	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 
 	(void)err;
 	wh_buf_printf(

@@ -48,7 +48,10 @@ typedef struct wh_check {
 extern const wh_check wh_checks[];
 extern const size_t wh_n_checks;
 
-enum { WH_FINDINGS = 200 };
+enum {
+	WH_FINDINGS = 200,
+	WH_SENTENCE_MAX = 4096 /* Bytes of a finding's sentence. */
+};
 
 typedef struct wh_doctor {
 	const wh_session *session; /* Borrowed; box is NULL if a queue is checked. */

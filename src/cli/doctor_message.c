@@ -11,8 +11,6 @@
 #include "cli/target.h"
 #include "outbox/outbox.h"
 
-enum { SENTENCE_MAX = 4096 };
-
 static const wh_finding *found(const wh_doctor *d, const char *name)
 {
 	for (size_t i = 0; i < d->n; i++)
@@ -64,7 +62,7 @@ static wherry_code take_message(void *ctx, const wherry_row *row)
 {
 	asked *a = ctx;
 	wh_level level = level_of(&a->why, row);
-	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(2 * WH_SENTENCE_MAX);
 
 	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", row->message->id,
 		      row->message->message_id, wherry_state_name(row->state));
@@ -94,7 +92,7 @@ static wherry_code take_absence(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 {
 	const wh_stmt *stmt = wh_sql_find(&d->sql, "absent");
-	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 	wherry_code code = WHERRY_OK;
 
 	wh_buf_printf(&text,

@@ -9,8 +9,6 @@
 #include "cli/relays.h"
 #include "store/relay_report.h"
 
-enum { SENTENCE_MAX = 4096 };
-
 static void check_paused(wh_doctor *d, const char *what)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -34,7 +32,7 @@ static void check_paused(wh_doctor *d, const char *what)
 static void check_destination(wh_doctor *d)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 	const wh_holder *refused;
 	wh_relays relays;
 

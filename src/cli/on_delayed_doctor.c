@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "cli/on_delayed.h"
 
-enum { DEAD_SHOWN = 5, SENTENCE_MAX = 4096 };
+enum { DEAD_SHOWN = 5 };
 
 static void check_backlog(wh_doctor *d)
 {
@@ -101,7 +101,7 @@ static void put_state(wh_buf *text, const wherry_delayed_message *msg, int64_t n
 
 static wherry_code take_message(void *ctx, const wherry_delayed_message *msg)
 {
-	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(2 * WH_SENTENCE_MAX);
 	asked *a = ctx;
 
 	if (strcmp(msg->key, a->key) != 0)

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "cli/on_queue.h"
 
-enum { DEAD_SHOWN = 5, LEASES_READ = 1000, SENTENCE_MAX = 4096 };
+enum { DEAD_SHOWN = 5, LEASES_READ = 1000 };
 
 /* ---- the tables ---- */
 
@@ -165,7 +165,7 @@ static wh_level level_of(const asked *a, const wherry_queue_message *msg)
 
 static wherry_code take_message(void *ctx, const wherry_queue_message *msg)
 {
-	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
+	wh_buf text = WH_BUF_INIT(2 * WH_SENTENCE_MAX);
 	asked *a = ctx;
 
 	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", msg->id,
