@@ -117,7 +117,7 @@ def play(case, folder, database, layout, seed):
     again = [wherry("delayed", "offer", database.url, "--queue", "q", "--table", "d", "--key", key, "--body", "again")
              for key in ("good 1", 'edge "createdAt" 9223372036854775807', 'edge "createdAt" 253402300799999')]  # fmt: skip
     tap.check(f"{case}: keys can be offered again", not any(d.returncode for d in again), *(d.stderr for d in again))
-    retry_dead(case, database)
+    retry_dead(case, database, layout)
     tap.totals[f"rows tried, {case}"] += len(bad) + len(good)
     tap.totals[f"refused, {case}"] += refused
 
@@ -157,14 +157,15 @@ def poll_all(database):
     return got
 
 
-def retry_dead(case, database):
+def retry_dead(case, database, layout):
     owner, database.owner = database.owner, True
+    highest = 2**63 - 1 if layout == "native" and database.kind != "sqlite" else 2**62 - 1
     # What only an owner without constraints can write has no place in the table any more.
     if owner and database.kind == "sqlite":
         database.write(['DELETE FROM d_dead'])
     refused = database.write([
         f"INSERT INTO d_dead(id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", \"createdAt\", attempts, died_at) "
-        f"VALUES ({2**63 - 1 if n == 3 and database.kind != 'sqlite' else 1000000 + n}, 'dead {n}', '{KIND}', {database.literal('1')}, 1000, {at}, 1, 1000)"
+        f"VALUES ({highest if n == 3 else 1000000 + n}, 'dead {n}', '{KIND}', {database.literal('1')}, 1000, {at}, 1, 1000)"
         for n, at in enumerate(("1000", "253402300799999", "9223372036854775807", "1000"))])  # fmt: skip
     if database.kind == "sqlite":
         database.db.commit()
