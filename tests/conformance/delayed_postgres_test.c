@@ -502,6 +502,81 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	postgres_delayed_leave(db, queue);
 }
 
+/* A version whose wherry_poll() has other arguments, with a role that may call only that. */
+static const char older_poll[] =
+	"CREATE ROLE caller; REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA %s FROM PUBLIC; "
+	"ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; "
+	"DROP FUNCTION wherry_poll(text, integer, interval, integer, text, text, timestamptz, bigint); "
+	"CREATE FUNCTION wherry_poll(queue text, n integer) RETURNS integer LANGUAGE plpgsql AS "
+	"$$BEGIN\nRETURN 17; END$$; "
+	"COMMENT ON FUNCTION wherry_poll(text, integer) IS 'Wherry 0'; "
+	"GRANT EXECUTE ON FUNCTION wherry_poll(text, integer) TO %s; ";
+
+static const char polls[] =
+	"SELECT count(*) FROM pg_proc WHERE proname = 'wherry_poll' AND pronamespace = "
+	"current_schema()::regnamespace";
+
+static wherry_delayed *with_an_older_poll(wherry_db **db, const char *caller)
+{
+	wherry_delayed *queue = postgres_delayed_enter(db);
+	char sql[1024];
+
+	(void)snprintf(sql, sizeof(sql), older_poll, postgres_here.name, caller);
+	postgres_says(sql, "");
+	return queue;
+}
+
+static void without_an_older_poll(wherry_db *db, wherry_delayed *queue)
+{
+	postgres_says("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC; "
+		      "DROP OWNED BY caller; DROP ROLE caller",
+		      "");
+	postgres_delayed_leave(db, queue);
+}
+
+/* By a right of its own, and by one of PUBLIC. */
+static void a_role_may_call_a_function_whose_arguments_changed(void **state)
+{
+	static const char *const callers[] = {"caller", "PUBLIC"};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		wherry_db *db;
+		wherry_delayed *queue = with_an_older_poll(&db, callers[i]);
+
+		WHERRY_PASS(wherry_delayed_create(db, "second", NULL, &err));
+		postgres_says(polls, "1");
+		postgres_says(
+			"SELECT has_function_privilege('caller', oid, 'EXECUTE') FROM "
+			"pg_proc WHERE proname = 'wherry_poll' AND pronamespace = "
+			"current_schema()::regnamespace",
+			"1");
+		without_an_older_poll(db, queue);
+	}
+}
+
+static void an_older_function_that_a_view_calls_gets_another_name(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db;
+	wherry_delayed *queue = with_an_older_poll(&db, "caller");
+
+	(void)state;
+	postgres_says("CREATE VIEW polled AS SELECT wherry_poll('mail', 1) AS n", "");
+	WHERRY_PASS(wherry_delayed_create(db, "second", NULL, &err));
+	postgres_says(polls, "1");
+	postgres_says("SELECT n FROM polled", "17");
+	postgres_says(
+		"SELECT count(*) FROM pg_proc WHERE proname LIKE 'wherry\\_poll\\_%' AND "
+		"obj_description(oid, 'pg_proc') LIKE 'An older wherry_poll()%'",
+		"1");
+	/* A second time nothing is left to do. */
+	WHERRY_PASS(wherry_delayed_create(db, "third", NULL, &err));
+	postgres_says("SELECT n FROM polled", "17");
+	without_an_older_poll(db, queue);
+}
+
 /* In a block the time of the statement stands still: a lease that began then could be over. */
 static void functions_in_a_long_block_take_the_time_of_their_call(void **state)
 {
@@ -547,6 +622,8 @@ int main(void)
 		cmocka_unit_test(
 			a_poll_passes_over_messages_that_another_transaction_has),
 		cmocka_unit_test(functions_of_an_older_delayed_queue_are_made_again),
+		cmocka_unit_test(a_role_may_call_a_function_whose_arguments_changed),
+		cmocka_unit_test(an_older_function_that_a_view_calls_gets_another_name),
 		cmocka_unit_test(functions_in_a_long_block_take_the_time_of_their_call),
 	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,

@@ -332,6 +332,7 @@ END $body$ $f$,
   END LOOP;
 END $do$;
 {check_schema}
+{give_rights}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;

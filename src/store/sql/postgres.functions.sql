@@ -9,16 +9,34 @@
    FROM pg_class WHERE oid = to_regclass({'table})::oid), ''))))
 
 -- part: mark_functions
+-- Roles that could call only a function that is dropped now may call the new ones.
+{give_rights}
 DO $mark$
-DECLARE f regprocedure;
+DECLARE
+  f record;
+  g regprocedure;
 BEGIN
   -- Those that another version made with other arguments are older than this transaction.  Beside ours a call could
   -- mean either (functions_of_an_older_delayed_queue_are_made_again).
-  FOR f IN SELECT oid FROM pg_proc
+  FOR f IN SELECT oid::regprocedure AS called, oid, proname, pronamespace FROM pg_proc
     WHERE pronamespace = current_setting('wherry.schema')::regnamespace AND proname = ANY ({own_functions})
       AND age(xmin) > 0 AND starts_with(obj_description(oid, 'pg_proc'), 'Wherry ')
   LOOP
-    EXECUTE format('DROP FUNCTION %s', f);
+    FOR g IN SELECT oid FROM pg_proc
+      WHERE pronamespace = f.pronamespace AND proname = f.proname AND oid <> f.oid
+        AND has_function_privilege('public', f.oid, 'EXECUTE') AND NOT has_function_privilege('public', oid, 'EXECUTE')
+    LOOP
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', g);
+    END LOOP;
+    BEGIN
+      EXECUTE format('DROP FUNCTION %s', f.called);
+    EXCEPTION WHEN dependent_objects_still_exist THEN
+      -- A view, a default or an index goes on calling it by its oid; nobody else does
+      -- (an_older_function_that_a_view_calls_gets_another_name).
+      EXECUTE format('ALTER FUNCTION %s RENAME TO %I', f.called, concat(f.proname, '_', f.oid));
+      EXECUTE format('COMMENT ON FUNCTION %s IS %L', f.oid::regprocedure, concat(
+        'An older ', f.proname, '(), kept because other objects depend on it: make them again, and drop it'));
+    END;
   END LOOP;
 END $mark$;
 {check_schema}

@@ -1,6 +1,26 @@
 --
 -- Functions on PostgreSQL, named by the part own_functions, and the schema that they are made for.
 
+-- part: give_rights
+-- Where default privileges give PUBLIC no function, a role that may call one of Wherry's functions in this schema
+-- may call those that are made later (a_function_that_is_made_later_can_be_called).
+DO $later$
+DECLARE
+  g record;
+BEGIN
+  FOR g IN
+    WITH made AS (SELECT p.oid, p.proacl, p.proowner FROM pg_proc AS p
+      WHERE p.pronamespace = current_setting('wherry.schema')::regnamespace AND pg_has_role(p.proowner, 'USAGE')
+        AND starts_with(p.proname::text, 'wherry_'))
+    SELECT m.oid::regprocedure AS function, r.role::regrole AS role FROM made AS m
+    CROSS JOIN (SELECT DISTINCT a.grantee AS role FROM made AS o, aclexplode(o.proacl) AS a
+                WHERE a.grantee <> 0::oid AND a.grantee <> o.proowner) AS r
+    WHERE NOT has_function_privilege(r.role, m.oid, 'EXECUTE')
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', g.function, g.role);
+  END LOOP;
+END $later$;
+
 -- part: check_schema
 -- The functions name their schema, and so do those that they call.  After ALTER SCHEMA ... RENAME they would
 -- write to the tables of a schema that has the name now.  So each compares the name with that of the schema it is in,
@@ -30,21 +50,3 @@ BEGIN
 END $f$, concat(schema, '.', f.called), concat('.', f.called), f.name, concat(schema, '.', f.name), schema, f.prosrc));
   END LOOP;
 END $check$;
--- Where default privileges give PUBLIC no function, a role that may call one of Wherry's functions in this schema
--- may call those that are made later (a_function_that_is_made_later_can_be_called).
-DO $later$
-DECLARE
-  g record;
-BEGIN
-  FOR g IN
-    WITH made AS (SELECT p.oid, p.proacl, p.proowner FROM pg_proc AS p
-      WHERE p.pronamespace = current_setting('wherry.schema')::regnamespace AND pg_has_role(p.proowner, 'USAGE')
-        AND starts_with(p.proname::text, 'wherry_'))
-    SELECT m.oid::regprocedure AS function, r.role::regrole AS role FROM made AS m
-    CROSS JOIN (SELECT DISTINCT a.grantee AS role FROM made AS o, aclexplode(o.proacl) AS a
-                WHERE a.grantee <> 0::oid AND a.grantee <> o.proowner) AS r
-    WHERE NOT has_function_privilege(r.role, m.oid, 'EXECUTE')
-  LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', g.function, g.role);
-  END LOOP;
-END $later$;
