@@ -373,7 +373,8 @@ wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id, int64_t limi
  * @param id     Of a dead message; 0: all.
  * @param out_n  Receives how many; may be NULL.
  * @return WHERRY_OK; WHERRY_NOTFOUND: that message is not dead; WHERRY_DUPLICATE: its key has
- *         another message; what a write can fail with.
+ *         another message; WHERRY_UNSUPPORTED: another program wrote it, with an id or a key that
+ *         the queue does not allow; what a write can fail with.
  *
  * Transaction: the one that is open; else its own, one per 1000 messages.
  */

@@ -144,30 +144,55 @@ static wherry_code find_last(retrying *r, wherry_error *err)
 	return wh_delayed_failed(r->delayed, code, err);
 }
 
-static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
+/* A dead message that was not retried. */
+typedef struct left {
+	wherry_delayed *delayed;
+	int64_t id;       /* 0: none was found. */
+	int64_t others;   /* Messages that wait under its key. */
+	wherry_code code; /* Of the look for them. */
+	wherry_error *err;
+} left;
+
+static wherry_code look_at_left(void *ctx, const wherry_delayed_message *msg)
 {
-	*(int64_t *)ctx = msg->id;
+	left *l = ctx;
+	const wh_param params[] = {
+		wh_delayed_kind_param(l->delayed),
+		WH_TEXT_PARAM("key", wh_view_of(msg->key)),
+	};
+
+	l->id = msg->id;
+	l->code = wh_store_ask(&l->delayed->store, l->delayed->own.contains, params, 2,
+			       &l->others, l->err);
 	return WHERRY_OK;
 }
 
-/* Say why a message was not retried: its key has another message, or no dead message has
- * this id. */
+/* Say why a message was not retried: its key has another message, the table does not take it, or
+ * no dead message has this id. */
 static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
-	int64_t found = 0;
+	left l = {.delayed = delayed, .err = err};
 	wherry_code code =
-		wherry_delayed_list_dead(delayed, id - 1, 1, stop_at_first, &found, err);
+		wherry_delayed_list_dead(delayed, id - 1, 1, look_at_left, &l, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	if (found == id)
-		return wh_fail(err, WHERRY_DUPLICATE,
-			       "the key of dead message %" PRId64
-			       " has another message by now: drop that one first, or "
-			       "purge the dead one",
+	if (l.code != WHERRY_OK)
+		return wh_delayed_failed(delayed, l.code, err);
+	if (l.id != id)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "the delayed queue has no dead message %" PRId64, id);
+	if (!l.others)
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "the delayed queue has no place for dead message %" PRId64
+			       ", which another program wrote: its id or its key is not "
+			       "allowed there; purge it",
 			       id);
-	return wh_fail(err, WHERRY_NOTFOUND,
-		       "the delayed queue has no dead message %" PRId64, id);
+	return wh_fail(err, WHERRY_DUPLICATE,
+		       "the key of dead message %" PRId64
+		       " has another message by now: drop that one first, or "
+		       "purge the dead one",
+		       id);
 }
 
 wherry_code wherry_delayed_retry(wherry_delayed *delayed, int64_t id, int64_t *out_n,

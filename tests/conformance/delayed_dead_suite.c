@@ -3,6 +3,8 @@
  */
 #include "delayed_suite.h"
 
+#include <inttypes.h>
+
 /* Poll with a maximum of two attempts under a lease of 5 s. */
 static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *bodies)
 {
@@ -179,6 +181,50 @@ static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
 	delayed_counts(f, "1 0 0 1");
 }
 
+/* Whoever may write dead messages can write any times and any keys there. */
+static void a_dead_row_that_others_wrote_stops_no_other(void **state)
+{
+	static const char *const times[] = {"-9223372036854775807 - 1", "-1",
+					    "253402300799999", "253402300800000",
+					    "9223372036854775807"};
+	enum { TIMES = sizeof(times) / sizeof(times[0]), ROWS = 2 * TIMES + 1 };
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_got got = {.n = 0};
+	char sql[1024];
+	int64_t n = -7, id;
+
+	(void)delayed_offer(f, "b", "2", 10);
+	(void)delayed_offer(f, "a", "1", 0);
+	make_all_dead(f, 1, "1");
+	id = dead_id(f);
+	/* The first of them has a key that most tables have no room for. */
+	for (int i = 0; i < ROWS; i++) {
+		(void)snprintf(
+			sql, sizeof(sql),
+			"INSERT INTO later_dead(id, \"pKey\", \"pKind\", payload, "
+			"\"scheduledAtInitially\", \"createdAt\", attempts, died_at) "
+			"SELECT %" PRId64 ", '%0*d', \"pKind\", payload, %s, %s, 1, 1 "
+			"FROM later_dead WHERE \"pKey\" = 'a'",
+			i ? id + i : id - 1, i ? 3 : 201, i,
+			i % 2 ? times[i / 2 % TIMES] : "1",
+			i % 2 || !i ? "1" : times[i / 2 % TIMES]);
+		delayed_raw(f, sql);
+	}
+	WHERRY_PASS(wherry_delayed_list_dead(f->queue, 0, 0, delayed_note, &got, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
+	assert_true(delayed_has(f, "a"));
+	if (delayed_int(f, "SELECT count(*) FROM later_dead") == 0) {
+		assert_int_equal(n, ROWS + 1);
+		return;
+	}
+	assert_int_equal(n, ROWS);
+	assert_int_equal(delayed_int(f, "SELECT id FROM later_dead"), id - 1);
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_delayed_retry(f->queue, id - 1, &n, &err));
+	assert_non_null(strstr(err.message, "has no place for dead message"));
+}
+
 static void dead_letters_are_purged_and_nothing_else(void **state)
 {
 	delayed_fixture *f = *state;
@@ -218,6 +264,7 @@ const delayed_case delayed_dead_cases[] = {
 	DELAYED_CASE(a_dead_letter_is_retried_in_its_old_place),
 	DELAYED_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead),
 	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_retried),
+	DELAYED_CASE(a_dead_row_that_others_wrote_stops_no_other),
 	DELAYED_CASE(dead_letters_are_purged_and_nothing_else),
 	DELAYED_CASE(a_rolled_back_death_never_was),
 	{NULL, NULL, false, false},

@@ -65,6 +65,10 @@ t."pKey" = {.}"pKey" AND t.key_bytes = DATALENGTH({.}"pKey")
 
 -- part: keys_fit
 
+-- part: dead_fits
+-- The table takes the dead message d again: its key has the same width there.
+1 = 1
+
 -- part: refuse_equal
 -- and only the same key is equal to it: nothing is refused.
 

@@ -41,27 +41,33 @@ SELECT COALESCE(MAX(id), 0) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST,
 -- waits: a dead message that a transaction has changed is asked for, too
 -- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
 -- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
--- see the part "for_offers".
+-- see the part "for_offers".  Times that somebody else wrote are brought into the years that a message may
+-- have; a key that has no room in the table stays (a_dead_row_that_others_wrote_stops_no_other).
 SET XACT_ABORT OFF;
 {for_kind}
 {for_now}
 DECLARE @first BIGINT = :first, @last BIGINT = :last, @limit BIGINT = :limit, @tries INT = 0;
-DECLARE @dead TABLE(id BIGINT NOT NULL PRIMARY KEY);
+DECLARE @dead TABLE(id BIGINT NOT NULL PRIMARY KEY, offered BIGINT NOT NULL, due BIGINT NOT NULL, version BIGINT NOT NULL);
 WHILE @tries < 1000
 BEGIN
   SET @tries = @tries + 1;
   DELETE FROM @dead;
-  INSERT INTO @dead
-  SELECT TOP (CASE WHEN @tries > 3 THEN 1 ELSE @limit END) f.id FROM (
-    SELECT d.id, ROW_NUMBER() OVER (PARTITION BY d."pKey", DATALENGTH(d."pKey") ORDER BY d.id) AS nth
+  INSERT INTO @dead(id, offered, due, version)
+  SELECT TOP (CASE WHEN @tries > 3 THEN 1 ELSE @limit END) f.id,
+    CASE WHEN f.offered < 0 THEN 0 WHEN f.offered > 253402300799000 THEN 253402300799000 ELSE f.offered END,
+    CASE WHEN f.offered < 0 THEN 0 WHEN f.offered > @now THEN @now ELSE f.offered END,
+    CASE WHEN f.version < @now OR f.version >= 253402300799999 THEN @now ELSE f.version + 1 END
+  FROM (
+    SELECT d.id, d."scheduledAtInitially" AS offered, d."createdAt" AS version,
+      ROW_NUMBER() OVER (PARTITION BY d."pKey", DATALENGTH(d."pKey") ORDER BY d.id) AS nth
     FROM {table_dead} AS d WITH (READCOMMITTEDLOCK)
-    WHERE d."pKind" = @kind AND d.id BETWEEN @first AND @last
+    WHERE d."pKind" = @kind AND d.id BETWEEN @first AND @last AND {dead_fits}
       AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK)
                       WHERE t."pKind" = @kind AND {equal_key:d})) AS f
   WHERE f.nth = 1 ORDER BY f.id;
   BEGIN TRY
     INSERT INTO {table}("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-    SELECT d."pKey", d."pKind", d.payload, {dead_offered}, {dead_offered}, {dead_version}
+    SELECT d."pKey", d."pKind", d.payload, {again_due}, {again_offered}, {again_version}
     FROM @dead AS i JOIN {table_dead} AS d ON d.id = i.id ORDER BY d.id;
     BREAK;
   END TRY

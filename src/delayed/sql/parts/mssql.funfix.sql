@@ -53,6 +53,10 @@ IF DATALENGTH(@key) > 400
 IF EXISTS (SELECT 1 FROM @given WHERE DATALENGTH("pKey") > 400)
   THROW 51207, N'a key has more than 200 units of UTF-16, for which the table has no room', 1;
 
+-- part: dead_fits
+-- The table takes the dead message d again.  LEN counts units of UTF-16, but no blanks at the end.
+LEN(d."pKey" + N'.') <= 201
+
 -- part: refuse_equal
 IF EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK)
            WHERE "pKind" = @kind AND "pKey" = @key AND NOT ({same_bytes}))

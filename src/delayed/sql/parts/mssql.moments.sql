@@ -43,11 +43,12 @@ NVARCHAR(MAX)
 -- Characters of two bytes.
 DATALENGTH({.}payload) / 2
 
--- part: dead_offered
-DATEADD(MILLISECOND, CAST(d."scheduledAtInitially" % 86400000 AS INT),
-  DATEADD(DAY, CAST(d."scheduledAtInitially" / 86400000 AS INT), {epoch}))
+-- part: again_due
+-- Times of a dead message that is retried.
+DATEADD(MILLISECOND, CAST(i.due % 86400000 AS INT), DATEADD(DAY, CAST(i.due / 86400000 AS INT), {epoch}))
 
--- part: dead_version
-CASE WHEN @now > d."createdAt" THEN {at_now}
-     ELSE DATEADD(MILLISECOND, CAST((d."createdAt" + 1) % 86400000 AS INT),
-            DATEADD(DAY, CAST((d."createdAt" + 1) / 86400000 AS INT), {epoch})) END
+-- part: again_offered
+DATEADD(MILLISECOND, CAST(i.offered % 86400000 AS INT), DATEADD(DAY, CAST(i.offered / 86400000 AS INT), {epoch}))
+
+-- part: again_version
+DATEADD(MILLISECOND, CAST(i.version % 86400000 AS INT), DATEADD(DAY, CAST(i.version / 86400000 AS INT), {epoch}))

@@ -40,8 +40,12 @@ VARBINARY(MAX)
 -- part: body_bytes
 DATALENGTH({.}payload)
 
--- part: dead_offered
-d."scheduledAtInitially"
+-- part: again_due
+-- Times of a dead message that is retried.
+i.due
 
--- part: dead_version
-CASE WHEN @now > d."createdAt" OR d."createdAt" >= 253402300799999 THEN @now ELSE d."createdAt" + 1 END
+-- part: again_offered
+i.offered
+
+-- part: again_version
+i.version
