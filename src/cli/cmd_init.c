@@ -136,7 +136,7 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 	wherry_outbox *box = NULL;
 	wh_wal_state state = {0};
 	wh_wal *wal = NULL;
-	wherry_code code = wherry_outbox_open(db, table, &box, err);
+	wherry_code code = wh_outbox_open_made(db, table, &box, err);
 
 	if (code == WHERRY_OK)
 		code = wh_wal_open(box, wherry_config_get(args->config, "stream.slot"),
@@ -166,7 +166,7 @@ static wherry_code publish_again(const wh_args *args, wherry_db *db, const char 
 {
 	wherry_outbox *box = NULL;
 	wh_wal *wal = NULL;
-	wherry_code code = wherry_outbox_open(db, table, &box, err);
+	wherry_code code = wh_outbox_open_made(db, table, &box, err);
 
 	if (code == WHERRY_OK)
 		code = wh_outbox_probe(box, err);
@@ -200,7 +200,7 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 			 wherry_error *err)
 {
 	wherry_outbox *box = NULL;
-	wherry_code code = wherry_outbox_open(db, table, &box, err);
+	wherry_code code = wh_outbox_open_made(db, table, &box, err);
 
 	if (code == WHERRY_OK)
 		code = wh_store_grant(&box->store, how->grants, how->n_grants, err);

@@ -171,8 +171,10 @@ static wherry_code grant(const wh_place *at, const wh_creating *how, const grant
 {
 	wh_store store = wh_store_init(at->db, how->model);
 	wh_version version;
-	wherry_code code = wh_store_recognize(&store, how->name, how->own, &version, err);
+	wherry_code code;
 
+	store.making = true; /* Look where the table was made. */
+	code = wh_store_recognize(&store, how->name, how->own, &version, err);
 	if (code == WHERRY_OK)
 		code = wh_store_grant(&store, given->all, given->n, err);
 	wh_store_clear(&store);

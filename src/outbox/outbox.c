@@ -81,8 +81,8 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	return wh_outbox_open_model(db, &wh_outbox_model, table, out, err);
 }
 
-wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
-				 wherry_outbox **out, wherry_error *err)
+static wherry_code open_as(wherry_db *db, const wh_model *model, const char *table,
+			   bool making, wherry_outbox **out, wherry_error *err)
 {
 	wherry_outbox *box;
 	wherry_code code;
@@ -94,6 +94,7 @@ wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const cha
 	if (!box)
 		return wh_oom(err);
 	box->store = wh_store_init(db, model);
+	box->store.making = making;
 	code = wh_store_entitle(&box->store, table ? table : "", err);
 	if (code == WHERRY_OK)
 		code = find_layout(box, table, err);
@@ -104,6 +105,18 @@ wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const cha
 out:
 	wherry_outbox_close(box);
 	return code;
+}
+
+wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
+				 wherry_outbox **out, wherry_error *err)
+{
+	return open_as(db, model, table, false, out, err);
+}
+
+wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,
+				wherry_error *err)
+{
+	return open_as(db, &wh_outbox_model, table, true, out, err);
 }
 
 static wherry_code load_sole(wherry_outbox *box, wh_version *out, wherry_error *err)

@@ -92,6 +92,11 @@ typedef struct wh_make {
  */
 wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err);
 
+/* Like wherry_outbox_open(), of the table that wh_outbox_make() made: a table of that name that comes earlier in the
+ * search path and belongs to somebody else is passed over. */
+wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,
+				wherry_error *err);
+
 /* Like wherry_outbox_open(), but recognise the layouts of `model` instead of
  * wh_outbox_model. */
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,

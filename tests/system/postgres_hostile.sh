@@ -98,5 +98,56 @@ for role in shop wherry; do
 done
 quiet "init beside such a table"
 
+# ---- names that a stranger's schema, first in the path, has as well ----
+
+sql "CREATE SCHEMA trap AUTHORIZATION hostile; GRANT USAGE ON SCHEMA trap TO PUBLIC;
+	SET ROLE hostile;
+	CREATE FUNCTION trap.spring() RETURNS integer LANGUAGE plpgsql AS \$\$
+	BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: sprung'; END \$\$;
+	CREATE VIEW trap.wherry_schema AS SELECT model, name, trap.spring() AS version, 1 AS min_program
+		FROM (VALUES ('outbox', 'nowhere'), ('queue', 'nowhere'), ('delayed', 'nowhere'),
+			('inbox', 'nowhere'), ('cron', 'nowhere')) AS v(model, name);
+	GRANT SELECT ON trap.wherry_schema TO PUBLIC"
+for role in shop wherry; do
+	sql "ALTER ROLE $role SET search_path = trap, shop"
+	for command in 'status --table' 'list --table' 'queue receive' 'queue peek' \
+		'inbox status' 'delayed list --queue q --table' 'cron list --cron'; do
+		read -ra words <<<"$command"
+		case $command in
+		*--*) w "${words[@]:0:${#words[@]}-1}" "$(as $role)" "${words[-1]}" nowhere ;;
+		*) w "${words[@]}" "$(as $role)" nowhere ;;
+		esac
+		expect "$command says that there is no such table, beside a stranger's list ($role)" 1 \
+			"err:there is no" no:sprung
+	done
+	for command in 'init --table' 'queue create' 'inbox create' 'delayed create --table' \
+		'cron create --cron'; do
+		read -ra words <<<"$command"
+		case $command in
+		*--*) w "${words[@]:0:${#words[@]}-1}" "$(as $role)" "${words[-1]}" nowhere ;;
+		*) w "${words[@]}" "$(as $role)" nowhere ;;
+		esac
+		if [ $role = shop ]; then
+			expect "$command refuses a stranger's list of tables" 1 \
+				"err:wherry_schema in schema trap belongs to hostile" no:sprung
+		else # The owner of a schema may have tables in it.
+			expect "$command of a superuser does not read it" 2 err:wherry_schema no:sprung
+		fi
+	done
+done
+w queue create "$(as shop)" shop.jobs
+sql "CREATE TABLE trap.outbox (LIKE shop.outbox); CREATE TABLE trap.jobs (LIKE shop.jobs);
+	ALTER TABLE trap.outbox OWNER TO hostile; ALTER TABLE trap.jobs OWNER TO hostile;
+	GRANT ALL ON trap.outbox, trap.jobs TO PUBLIC"
+for command in "init --grant relay=relay" "queue create jobs --grant relay=receiver"; do
+	read -ra words <<<"${command%% --*}"
+	w "${words[@]:0:2}" "$(as shop)" "${words[@]:2}" --grant "${command##* }"
+	expect "$command grants on the tables that are the role's own" 0 no:trap
+done
+w init "$(as shop)" --stream
+expect "and they are streamed" 0
+check "not those of a stranger" answers "SELECT count(*) FROM pg_publication_tables WHERE schemaname = 'trap'" 0
+quiet "a command that looks for a name"
+
 stop_server
 finish

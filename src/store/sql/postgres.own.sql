@@ -16,7 +16,10 @@ SELECT attname::text FROM pg_attribute
 WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped
 
 -- part: has_schema
-SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid
+-- Nothing is read where there is no table of the name: the first schema of the search path may be a stranger's, and a
+-- view of his would run his code (postgres_hostile.sh).
+SELECT count(*) FROM pg_class
+WHERE oid = to_regclass({'wherry_schema})::oid AND relkind IN ('r', 'p') AND to_regclass({'table}) IS NOT NULL
 
 -- name: migrate-lock
 -- Of two that migrate at once the second waits and then finds the work done.
