@@ -131,7 +131,7 @@ static wherry_code make_slot(wh_wal *wal, wherry_error *err)
 /* Create the publication, the replication slot, and the tables that a relay without marks
  * needs. */
 static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
-			       wherry_error *err)
+			       wh_made *made, wherry_error *err)
 {
 	wherry_outbox *box = NULL;
 	wh_wal_state state = {0};
@@ -154,6 +154,7 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 		code = wh_wal_tables(wal, err);
 	if (code == WHERRY_OK && !state.has_slot)
 		code = make_slot(wal, err);
+	made->repaired = made->repaired || !state.published || !state.has_slot;
 	wh_wal_close(wal);
 	wherry_outbox_close(box);
 	return code;
@@ -236,7 +237,7 @@ static wh_exit run(wh_args *args)
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(db, &how, table, &err);
 	if (code == WHERRY_OK && wh_arg_on(args, "stream"))
-		code = make_stream(args, db, table, &err);
+		code = make_stream(args, db, table, &made, &err);
 	else if (code == WHERRY_OK)
 		code = publish_again(args, db, table, &err);
 	if (code == WHERRY_OK && how.n_grants)

@@ -62,7 +62,13 @@ void wh_queue_suggest(wherry_db *db, const char *name)
 
 	if (wh_queue_names_read(db, &names, NULL) == WHERRY_OK)
 		near = wh_nearest(name, name_at, &names);
-	if (near)
+	if (near && strcmp(near, name) == 0)
+		(void)fprintf(
+			stderr,
+			"  '%s' has the columns of a queue: if it was renamed, that "
+			"command makes it a queue again\n",
+			name);
+	else if (near)
 		(void)fprintf(stderr, "  did you mean '%s'?\n", near);
 	wh_queue_names_clear(&names);
 }

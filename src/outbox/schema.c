@@ -59,6 +59,23 @@ static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_er
 	return code;
 }
 
+static wherry_code add_extra(migration *m, int i, wherry_error *err)
+{
+	static const char *const ready[EXTRAS] = {"add-strict-ready", "partitions-ready"};
+	const wh_stmt *stmt = extra_sql(m->box, m->extras, i);
+	int64_t there = 0;
+	wherry_code code;
+
+	if (!stmt)
+		return WHERRY_OK;
+	code = wh_store_ask(&m->box->store, wh_sql_find(&m->box->store.sql, ready[i]),
+			    NULL, 0, &there, err);
+	if (code == WHERRY_OK)
+		code = wh_db_script(m->box->store.db, stmt->text, err);
+	m->made.repaired = m->made.repaired || !there;
+	return code;
+}
+
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
 	const wh_stmt *repair = m->box->store.stmt.repair;
@@ -67,12 +84,8 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 	if (repair)
 		code = add_constraint(m, repair, err);
 
-	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
-		const wh_stmt *stmt = extra_sql(m->box, m->extras, i);
-
-		if (stmt)
-			code = wh_db_script(m->box->store.db, stmt->text, err);
-	}
+	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++)
+		code = add_extra(m, i, err);
 	return code;
 }
 

@@ -365,19 +365,36 @@ static bool is_layout(const wh_model *model, const char *name)
 	return false;
 }
 
+/* Write the layouts that the model has on this database: "native, funfix or x". */
+static void put_layouts(const wh_model *model, const char *scheme, wh_buf *to)
+{
+	const char *last = NULL;
+	int n = 0;
+
+	for (int i = 0; model->layouts[i]; i++) {
+		if (!wh_store_text(model, model->layouts[i], scheme))
+			continue;
+		if (last)
+			wh_buf_printf(to, "%s%s", n++ ? ", " : "", last);
+		last = model->layouts[i];
+	}
+	wh_buf_printf(to, "%s%s", n ? " or " : "", last ? last : "");
+}
+
 static wherry_code refuse_layout(const wh_model *model, const char *name,
-				 wherry_error *err)
+				 const char *scheme, wherry_error *err)
 {
 	wh_buf known = WH_BUF_INIT(1000);
 	wherry_code code;
 
-	for (int i = 0; model->layouts[i]; i++) {
-		const char *between = model->layouts[i + 1] ? ", " : " or ";
-
-		wh_buf_printf(&known, "%s%s", i ? between : "", model->layouts[i]);
-	}
-	code = wh_fail(err, WHERRY_INVALID, "there is no layout '%.40s': write %s", name,
-		       wh_buf_str(&known));
+	put_layouts(model, scheme, &known);
+	code = is_layout(model, name)
+		       ? wh_fail(err, WHERRY_UNSUPPORTED,
+				 "there is no layout '%s' on '%.20s:': write %s", name,
+				 scheme, wh_buf_str(&known))
+		       : wh_fail(err, WHERRY_INVALID,
+				 "there is no layout '%.40s': write %s", name,
+				 wh_buf_str(&known));
 	wh_buf_clear(&known);
 	return code;
 }
@@ -418,15 +435,14 @@ static wherry_code name_it(wh_store *store, const char *table, bool schemas,
 static wherry_code find_text(const wh_store *store, const char *scheme,
 			     const char *layout, const char **out, wherry_error *err)
 {
-	if (!is_layout(store->model, layout))
-		return refuse_layout(store->model, layout, err);
-	*out = wh_store_text(store->model, layout, scheme);
+	*out = is_layout(store->model, layout)
+		       ? wh_store_text(store->model, layout, scheme)
+		       : NULL;
 	if (!*out && !wh_store_text(store->model, store->model->layouts[0], scheme))
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no %s on '%.20s:'",
 			       store->model->name, scheme);
 	if (!*out)
-		return wh_fail(err, WHERRY_UNSUPPORTED,
-			       "there is no layout '%s' on '%.20s:'", layout, scheme);
+		return refuse_layout(store->model, layout, scheme, err);
 	if (store->payload && !chooses(*out, store->payload))
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -117,6 +117,14 @@ w status 'queue+sqlite:other.db?queue=job'
 expect "also by its URL" 1 "err:did you mean 'jobs'?"
 w queue length sqlite:other.db invoices
 expect "one that is not near is not" 1 "no:did you mean"
+for command in 'queue create' 'delayed create' 'init'; do
+	read -ra words <<<"$command"
+	name=()
+	[ "$command" != 'queue create' ] || name=(others)
+	w "${words[@]}" sqlite:other.db "${name[@]}" --layout nowhere
+	expect "$command names no layout that this database does not have" 2 "err:write native" \
+		no:nservicebus no:debezium no:funfix-old
+done
 w queue publish sqlite:other.db orders '{}'
 expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
 	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db NAME orders\`"

@@ -23,6 +23,12 @@ expect "init says that it made the outbox" 0 "out:it was made"
 w init "$url" --table billing.outbox --payload jsonb
 w init "$url"
 expect "a second time there is nothing to do" 0 "out:is up to date"
+for part in --strict --partitions --stream; do
+	w init "$url" --table billing.outbox $part
+	expect "init says that it added what $part asks for" 0 "out:what was missing was added"
+	w init "$url" --table billing.outbox $part
+	expect "which is there the second time ($part)" 0 "out:is up to date"
+done
 sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
 w outboxes "$url" --json
 json "outboxes lists those of every schema, and no other table" \

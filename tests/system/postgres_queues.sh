@@ -107,4 +107,14 @@ done
 w queue create "$url" g5 --layout nservicebus --grant wherry=sender
 expect "a layout that takes no grants is refused" 2 "err:--grant is for tables of Wherry's own layout"
 check "and nothing is made" nothing g5
+# ---- a queue whose table was renamed ----
+
+w queue create "$url" before
+sql "ALTER TABLE before RENAME TO after"
+w queue receive "$url" after
+expect "a queue that was renamed is not its own suggestion" 1 "err:if it was renamed" \
+	"no:did you mean"
+w queue create "$url" after
+w queue receive "$url" after
+expect "and the command that the message names makes it a queue again" 1 "err:no message"
 finish

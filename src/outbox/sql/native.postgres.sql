@@ -404,6 +404,10 @@ BEGIN
   IF ids IS NOT NULL THEN EXECUTE 'ALTER SEQUENCE ' || ids || ' CACHE 1'; END IF;
 END $$;
 
+-- name: add-strict-ready
+-- Is it there?
+SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid AND tgname = {name} || '_number';
+
 -- name: schema-exists
 {has_schema};
 
