@@ -183,8 +183,33 @@ static size_t room_in_flight(const wherry_relay *r)
 	return r->window.in_flight.n < window ? window - r->window.in_flight.n : 0;
 }
 
+/* A message would have died: submit those that may show whether the destination refuses all.
+ * False: refused messages must not be submitted before one of them was. */
+static bool submit_untried(wherry_relay *r, int64_t now)
+{
+	wh_entry *untried[WH_PROBES_MOST];
+	const wherry_message *msgs[WH_PROBES_MOST];
+	size_t most = room_in_flight(r), n = 0, n_all, taken;
+
+	if (most > WH_PROBES_MOST)
+		most = WH_PROBES_MOST;
+	n_all = wh_probe_choose(r, untried, most);
+	for (size_t i = 0; i < n_all; i++)
+		if (may_submit(r, untried[i])) {
+			untried[i]->probe = false;
+			msgs[n++] = &untried[i]->msg;
+		}
+	if (!n_all && most)
+		r->destination.doubts = false;
+	return n ? submit(r, msgs, n, now, &taken) == WHERRY_OK && taken == n
+		 : !r->destination.doubts;
+}
+
 static void submit_ready(wherry_relay *r, int64_t now)
 {
+	while (r->destination.doubts)
+		if (!submit_untried(r, now))
+			return;
 	while (r->window.ready.n && !is_new(r, r->window.ready.head)) {
 		const wherry_message *msgs[CHUNK];
 		size_t n = 0, taken, most = room_in_flight(r);

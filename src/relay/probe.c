@@ -6,6 +6,13 @@
  *     like other messages                             no: the destination may refuse all
  *     again, after the destination took another one   yes: this message is the cause
  *
+ * A message whose attempts are used up does not die while others could show that the destination
+ * refuses all: it took none since it first refused this one, and the first message of another key
+ * is untried.  Then this refusal does not count, and untried messages go first.  Once each of them
+ * was refused, and they are too few to call the destination down, refusals count again: otherwise
+ * a few keys that begin with bad messages would stop the outbox
+ * (bad_messages_at_the_front_of_all_keys_die).
+ *
  * A rejected message dies at once, unless the destination may reject every message: it
  * has taken none yet, or rejected several in a row.  Then the rejection is a failure like
  * any other, until the destination takes another message and rejects this one again.
@@ -52,6 +59,8 @@ void wh_up(wherry_relay *r)
 	r->destination.probes_left = 0;
 	r->destination.width = 1;
 	r->destination.n_failing = 0;
+	r->destination.doubts = false;
+	r->destination.n_doubts = 0;
 	r->destination.answered++;
 }
 
@@ -116,12 +125,64 @@ bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *
 	return !d->taken || d->n_rejected >= r->set.down_after;
 }
 
+/* May this message probe together with others?  Suspects, messages that must die, and
+ * messages that were in flight when the connection was lost are tried alone. */
+static bool with_others(const wherry_relay *r, const wh_entry *e)
+{
+	bool lost = e->losses && e->lost_at == r->destination.answered;
+
+	return !e->poison && e->losses < 2 && !lost && !r->lease.suspects;
+}
+
+/* Mark the key as seen in this round.  True: it was not, or there is no key. */
+static bool first_in_round(wh_key *key, uint32_t round)
+{
+	if (!key)
+		return true;
+	if (key->round == round)
+		return false;
+	key->round = round;
+	return true;
+}
+
+/* Is the first message of another key in this list one that the destination has not refused since
+ * it last took one? */
+static bool has_untried(const wherry_relay *r, const wh_list *list)
+{
+	const wh_destination *d = &r->destination;
+
+	for (const wh_entry *e = list->head; e; e = e->next)
+		if (first_in_round(e->key, d->round) && with_others(r, e) &&
+		    wh_refused_find(&d->refused, e->msg.id) != d->answered)
+			return true;
+	return false;
+}
+
+bool wh_probe_may_die(wherry_relay *r, const wh_entry *e)
+{
+	wh_destination *d = &r->destination;
+
+	if (d->answered > wh_refused_first(&d->refused, e->msg.id))
+		return true;
+	d->round++;
+	if (e->key)
+		e->key->round = d->round;
+	/* Messages of a key that are ready come after those in flight. */
+	if (!has_untried(r, &r->window.in_flight) && !has_untried(r, &r->window.ready))
+		return true;
+	d->doubts = true;
+	d->n_doubts++;
+	return false;
+}
+
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
 {
 	int64_t rest = r->destination.probe_at_us - now;
 
 	if (!r->destination.down || rest < 0)
-		rest = wh_backoff_delay(&r->set.probe, 1, &r->env);
+		rest = wh_backoff_delay(
+			&r->set.probe,
+			r->destination.n_doubts ? r->destination.n_doubts : 1, &r->env);
 	return rest;
 }
 
@@ -130,21 +191,7 @@ int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
 /* Only the first message of a key may probe, to keep the key's order. */
 static bool first_of_key(wh_key *key, uint32_t round)
 {
-	if (!key)
-		return true;
-	if (key->round == round || key->in_flight)
-		return false;
-	key->round = round;
-	return true;
-}
-
-/* May this message probe together with others?  Suspects, messages that must die, and
- * messages that were in flight when the connection was lost are tried alone. */
-static bool with_others(const wherry_relay *r, const wh_entry *e)
-{
-	bool lost = e->losses && e->lost_at == r->destination.answered;
-
-	return !e->poison && e->losses < 2 && !lost && !r->lease.suspects;
+	return !(key && key->in_flight) && first_in_round(key, round);
 }
 
 typedef struct choice {

@@ -26,6 +26,11 @@ int64_t wh_refused_find(const wh_refused *set, int64_t id)
 	return set->n ? set->places[place_of(set, id)].at - 1 : -1;
 }
 
+int64_t wh_refused_first(const wh_refused *set, int64_t id)
+{
+	return set->n ? set->places[place_of(set, id)].first - 1 : -1;
+}
+
 /* False: the table cannot grow. */
 static bool grow(wh_refused *set)
 {
@@ -54,8 +59,11 @@ void wh_refused_add(wh_refused *set, int64_t id, int64_t answered)
 	if (!set->n_places && !grow(set))
 		return;
 	i = place_of(set, id);
-	set->n += !set->places[i].at;
-	set->places[i] = (wh_refused_id){id, answered + 1};
+	if (!set->places[i].at) {
+		set->n++;
+		set->places[i] = (wh_refused_id){.id = id, .first = answered + 1};
+	}
+	set->places[i].at = answered + 1;
 }
 
 void wh_refused_remove(wh_refused *set, int64_t id)
@@ -77,7 +85,7 @@ void wh_refused_remove(wh_refused *set, int64_t id)
 		set->places[empty] = set->places[i];
 		empty = i;
 	}
-	set->places[empty].at = 0;
+	set->places[empty] = (wh_refused_id){.at = 0};
 }
 
 void wh_refused_clear(wh_refused *set)

@@ -125,6 +125,10 @@ typedef struct wh_destination {
 	int64_t failing
 		[WH_DOWN_MOST]; /* Ids of messages that failed since it last answered. */
 	int n_failing;
+	/* A message would have died, but untried ones may show that the destination refuses all:
+	 * they are submitted before those that it refused. */
+	bool doubts;
+	int n_doubts; /* Such messages since it last took one; sets the delay. */
 	size_t n_failed_probes; /* Messages in memory with wh_entry.failed_probe set. */
 	/* Submit nothing before this time: the destination asked for a pause. */
 	int64_t throttled_until_us;
@@ -447,6 +451,9 @@ wh_entry *wh_probe_unlocked(wherry_relay *r, int64_t now);
  * attempt.  May find that the destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why);
+/* This message was refused, and its attempts are used up.  False: untried messages may show that
+ * the destination refuses all, so that it must not die yet. */
+bool wh_probe_may_die(wherry_relay *r, const wh_entry *e);
 /* A message was rejected.  True: the destination may reject every message, so this one
  * must not die yet. */
 bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt);

@@ -186,6 +186,19 @@ static bool took_lately(const wherry_relay *r, int64_t now)
 	return r->report.delivered_us > 0 && now - r->report.delivered_us < LATELY_US;
 }
 
+/* Does this refusal count as an attempt?  That of the only attempt does. */
+static bool counts(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
+		   const char *why, int64_t now)
+{
+	bool last = e->msg.attempts > 0 && e->msg.attempts + 1 >= r->set.attempts;
+
+	if (receipt->own)
+		return true;
+	if (!wh_probe_refused(r, e, receipt, now, why) || receipt->held)
+		return false;
+	return !last || wh_probe_may_die(r, e);
+}
+
 /* Decide the result of a message that was not delivered. */
 static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			   int64_t now)
@@ -208,10 +221,12 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		return;
 	}
 	if (receipt->held && !r->destination.down && took_lately(r, now)) {
+		wh_refused_add(&r->destination.refused, e->msg.id,
+			       r->destination.answered);
 		settle_uncounted(r, e, receipt, why, now);
 		return;
 	}
-	if (receipt->own || (wh_probe_refused(r, e, receipt, now, why) && !receipt->held))
+	if (counts(r, e, receipt, why, now))
 		settle_retry(r, e, receipt, why, now);
 	else
 		settle_uncounted(r, e, receipt, why, now);

@@ -35,6 +35,74 @@ static void four_failures_do_not_mean_so(void **state)
 	assert_false(relay_logged(f, "event=destination-down"));
 }
 
+/* It has one message at a time, and takes so long that those that failed are due again before
+ * five different ones were tried. */
+static void a_destination_that_fails_slowly_ends_no_message(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	fake->room = 1;
+	relay_put(f, "abcdefgh");
+	relay_start(f, &f->a);
+	for (int i = 0; i < 30; i++) {
+		RELAY_UNTIL(f, &f->a, fake->n == 1);
+		f->offset_us += 50000;
+		for (int k = 0; k < 3; k++)
+			relay_turn(f, &f->a, relay_deadline(), "a turn", __LINE__,
+				   __FILE__);
+		assert_true(
+			relay_fake_answer(fake, fake->flights[0].msg->id, WHERRY_RETRY));
+		RELAY_UNTIL(f, &f->a, !fake->n || !fake->flights[0].answered);
+		f->offset_us += 50000;
+	}
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	assert_true(relay_logged(f, "event=destination-down"));
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	relay_check_once(f, 8);
+}
+
+/* It answers one message at once and the others late. */
+static void a_message_that_fails_waits_for_the_answers_of_others(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "abb");
+	relay_start(f, &f->a);
+	for (int i = 0; i < 10; i++) {
+		RELAY_UNTIL(f, &f->a, relay_fake_answer(fake, 1, WHERRY_RETRY));
+		RELAY_UNTIL(f, &f->a, fake->n == 1);
+		f->offset_us += 50000;
+	}
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	assert_false(relay_logged(f, "event=destination-down"));
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_fake_answer(fake, 1, WHERRY_RETRY));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	RELAY_UNTIL(f, &f->a, relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+}
+
+/* Nothing that the destination takes can be tried before the bad messages are dead. */
+static void bad_messages_at_the_front_of_all_keys_die(void **state)
+{
+	relay_fixture *f = *state;
+
+	for (int64_t id = 1; id <= 4; id++)
+		relay_answers(f, id, WHERRY_RETRY, -1);
+	relay_put(f, "aabbabab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_order(f);
+	assert_false(relay_logged(f, "event=destination-down"));
+}
+
 static void one_success_between_them_and_it_is_not_down(void **state)
 {
 	relay_fixture *f = *state;
@@ -487,6 +555,9 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(a_destination_that_denies_all_is_asked_rarely, 0),
 	RELAY_TEST(five_failures_mean_that_the_destination_is_down, 0),
 	RELAY_TEST(four_failures_do_not_mean_so, 0),
+	RELAY_TEST(a_destination_that_fails_slowly_ends_no_message, 0),
+	RELAY_TEST(a_message_that_fails_waits_for_the_answers_of_others, 0),
+	RELAY_TEST(bad_messages_at_the_front_of_all_keys_die, 0),
 	RELAY_TEST(one_success_between_them_and_it_is_not_down, 0),
 	RELAY_TEST(all_keys_recover_in_order, 0),
 	RELAY_TEST(probes_come_at_growing_intervals, 0),
