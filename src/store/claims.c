@@ -423,33 +423,45 @@ static int64_t share_of(const claiming *w)
 	return n < w->options->limit ? n : w->options->limit;
 }
 
+/* Rows that expired with the token w->of; or, without one, one row of any relay, whose attempt is
+ * recorded. */
+static wherry_code claim_some_expired(claiming *w, wherry_error *err)
+{
+	const wh_store_stmts *stmt = &w->store->stmt;
+	wh_param params[CLAIM_PARAMS];
+	wherry_code code = WHERRY_OK;
+
+	if (!*w->of && stmt->note_expired)
+		code = wh_db_run(w->store->db, stmt->note_expired, NULL, 0, NULL, NULL,
+				 NULL, err);
+	fill_params(w, params, *w->of ? share_of(w) : 1);
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->store->db,
+				 *w->of ? stmt->claim_share : stmt->claim_expired, params,
+				 CLAIM_PARAMS, take_claimed, w, NULL, err);
+	return code;
+}
+
 /* Runs in a transaction, so that the claim is rolled back if visiting its row fails. */
 static wherry_code claim_expired(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
-	const wh_stmt *stmt = w->store->stmt.claim_expired;
 	wh_param params[CLAIM_PARAMS];
 	wherry_code code = take_turns(w, err);
-	int64_t n = 1;
 
 	if (code == WHERRY_OK && w->options->limit > 1) {
 		fill_params(w, params, 1);
 		code = wh_db_run(w->store->db, w->store->stmt.expired, params,
 				 CLAIM_PARAMS, take_expired, w, NULL, err);
 	}
-	if (*w->of && share_of(w) > 1) {
-		stmt = w->store->stmt.claim_share;
-		n = share_of(w);
-	} else {
+	if (*w->of && share_of(w) <= 1)
 		*w->of = 0;
-	}
-	if (code == WHERRY_OK && n == 1 && w->store->stmt.note_expired)
-		code = wh_db_run(w->store->db, w->store->stmt.note_expired, NULL, 0, NULL,
-				 NULL, NULL, err);
-	fill_params(w, params, n);
-	return code == WHERRY_OK ? wh_db_run(w->store->db, stmt, params, CLAIM_PARAMS,
-					     take_claimed, w, NULL, err)
-				 : code;
+	if (code == WHERRY_OK)
+		code = claim_some_expired(w, err);
+	if (code != WHERRY_OK || !*w->of || w->n)
+		return code;
+	*w->of = 0; /* All of these are locked, or behind a locked one. */
+	return claim_some_expired(w, err);
 }
 
 wherry_code wh_store_claim_expired(wh_store *store, const wh_claim_ask *ask,

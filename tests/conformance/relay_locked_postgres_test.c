@@ -162,6 +162,56 @@ static void an_expired_row_that_is_locked_holds_up_no_other(void **state)
 	relay_check_once(f, 4);
 }
 
+/* The claim of a locked row is one of 9 of a relay that died: a share of them is 2. */
+static void a_locked_share_of_expired_rows_holds_up_no_other_key(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+	PGconn *other;
+
+	relay_put(f, "aabcdefgh");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 8);
+	relay_vanish(&f->a);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 1");
+	other = lock_row(f, 1);
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 7);
+	relay_put(f, "i");
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 8);
+	postgres_end(other, "COMMIT");
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 10);
+	relay_check_once(f, 10);
+	relay_check_order(f);
+}
+
+/* All that expired with the first claim are of its key. */
+static void expired_rows_behind_a_locked_one_hold_up_no_other_claim(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *first = by_hand(f, &f->a), *second = by_hand(f, &f->b);
+	PGconn *other;
+
+	relay_put(f, "aaaaaaaaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, first->n == 1);
+	relay_vanish(&f->a);
+	relay_put(f, "b");
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, second->n == 1);
+	relay_vanish(&f->b);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 1 AND id < 10");
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 2 WHERE status = 1 AND id = 10");
+	other = lock_row(f, 1);
+	first->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	postgres_end(other, "COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 10);
+	relay_check_once(f, 10);
+	relay_check_order(f);
+}
+
 /* ---- of relays that lead ---- */
 
 /* Two relays were killed with all of them in flight. */
@@ -218,6 +268,15 @@ static const relay_test claiming[] = {
 	RELAY_TESTS_END,
 };
 
+static const relay_test claiming_keys[] = {
+	EVERY,
+	RELAY_TEST(a_locked_row_keeps_no_other_claim_from_being_extended, 0),
+	RELAY_TEST(an_expired_row_that_is_locked_holds_up_no_other, 0),
+	RELAY_TEST(a_locked_share_of_expired_rows_holds_up_no_other_key, 0),
+	RELAY_TEST(expired_rows_behind_a_locked_one_hold_up_no_other_claim, 0),
+	RELAY_TESTS_END,
+};
+
 #define PLACE(tests, drop_)                                                              \
 	.own = (tests), .own_only = true, .make = postgres_enter, .drop = (drop_),       \
 	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE
@@ -234,10 +293,10 @@ int main(void)
 		 .extras = WH_PARTITIONS_SHARED},
 		{.name = "stream", PLACE(leading, drop), .engine = "stream"},
 		{.name = "competing",
-		 PLACE(claiming, postgres_leave),
+		 PLACE(claiming_keys, postgres_leave),
 		 .engine = "competing"},
 		{.name = "eventferry",
-		 PLACE(claiming, postgres_leave),
+		 PLACE(claiming_keys, postgres_leave),
 		 OF_OTHERS(eventferry_tables, eventferry_views)},
 		{.name = "eventferry, sole",
 		 .own = leading,

@@ -201,12 +201,12 @@ FROM (
 -- name: claim-share
 -- unused: token park after
 -- No attempt is on record: it is one of many that ended their program, if any did.  As in
--- "claim", several rows of one aggregate are taken together or not at all.
+-- "claim", several rows of one aggregate are taken together or not at all.  The limit counts
+-- rows that nobody has locked (a_locked_share_of_expired_rows_holds_up_no_other_key).
 WITH chosen AS MATERIALIZED (
   SELECT c.id, {unit} AS unit FROM {table} AS c
   WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before}
-    AND {mark} = :of::text AND {first_expired}
-  ORDER BY c.id LIMIT :limit::bigint),
+    AND {mark} = :of::text AND {first_expired}),
 locked AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) AND c.status = 1
@@ -214,7 +214,7 @@ locked AS MATERIALIZED (
   FOR UPDATE SKIP LOCKED),
 taken AS (
   UPDATE {table} AS t SET claimed_at = {now}
-  FROM {whole_runs} AS run
+  FROM (SELECT run.id FROM {whole_runs} AS run ORDER BY run.id LIMIT :limit::bigint) AS run
   WHERE t.id = run.id
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;

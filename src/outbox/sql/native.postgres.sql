@@ -673,11 +673,11 @@ FROM (
 -- Some of the rows that expired together, in id order; no attempt is on record, since it is
 -- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
 -- A row that others have locked is passed over, and with it later ones of its key
--- (an_expired_row_that_is_locked_holds_up_no_other).
+-- (an_expired_row_that_is_locked_holds_up_no_other).  The limit counts the rows that remain
+-- (a_locked_share_of_expired_rows_holds_up_no_other_key).
 WITH chosen AS MATERIALIZED (
   SELECT c.id, {key:c} AS k FROM {table} AS c
-  WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = :of::text AND {free}
-  ORDER BY c.id LIMIT :limit::bigint),
+  WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = :of::text AND {free}),
 unlocked AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) FOR UPDATE SKIP LOCKED),
@@ -690,7 +690,8 @@ taken AS (
     SELECT c.id FROM chosen AS c
     WHERE NOT EXISTS (
       SELECT 1 FROM locked AS l WHERE l.id = c.id
-        OR :unordered::bigint = 0 AND l.k = c.k AND l.id < c.id)))
+        OR :unordered::bigint = 0 AND l.k = c.k AND l.id < c.id)
+    ORDER BY c.id LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
