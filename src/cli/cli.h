@@ -192,6 +192,9 @@ void wh_report_target(const char *target);
  * wh_advice.  The words are copied. */
 void wh_report_maker(const char *maker, const char *words);
 
+/* Set the layout of the table that the command has opened: --grant is for native ones. */
+void wh_report_layout(const char *layout);
+
 /* Set the name of the command that runs, which is borrowed. */
 void wh_report_command(const char *name);
 

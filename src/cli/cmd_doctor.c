@@ -210,6 +210,7 @@ static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *ses
 	code = wherry_outbox_open(session->db, session->table, &session->box, &err);
 	if (code == WHERRY_OK) {
 		d->store = &session->box->store;
+		wh_report_layout(d->store->layout.name);
 		status = examine(args, d);
 	} else if (code == WHERRY_NOTFOUND) {
 		status = examine_others(args, d, &err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "delayed/delayed.h"
 
 /* Set the words that name the queue in commands that are printed. */
 static void set_target(wh_delayed_session *s, const wh_args *args)
@@ -40,6 +41,8 @@ static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work
 	/* The table is the same whichever of its queues is opened. */
 	code = wherry_delayed_open(s.at.db, wh_arg(args, "table"), queue ? queue : "any",
 				   queue ? wh_arg(args, "type") : NULL, &s.delayed, &err);
+	if (code == WHERRY_OK)
+		wh_report_layout(s.delayed->store.layout.name);
 	status = code == WHERRY_OK ? work(args, &s) : wh_call_failed(args, code, &err);
 	wherry_delayed_close(s.delayed);
 	wh_place_close(&s.at);

@@ -125,7 +125,8 @@ char *wh_doctor_sentence(const char *fmt, ...)
 static void add_denied(wh_doctor *d, const char *check, const wherry_error *err)
 {
 	static const char name[] = "permission";
-	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX);
+	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX),
+	       maker = WH_BUF_INIT(WH_SENTENCE_MAX);
 	char *text;
 
 	for (size_t i = 0; i < d->n; i++) {
@@ -140,14 +141,18 @@ static void add_denied(wh_doctor *d, const char *check, const wherry_error *err)
 		}
 		return;
 	}
-	wh_buf_putc(&advice, '`');
-	(void)wh_put_grant(&advice, err);
-	wh_buf_puts(&advice, "`, as the owner; or give doctor the URL of the relay");
+	if (wh_put_grant(&maker, err))
+		wh_buf_printf(&advice, "`%s`, as the owner",
+			      wh_buf_into(&maker, &advice));
+	else
+		wh_buf_puts(&advice, "grant it rights on them");
+	wh_buf_puts(&advice, "; or give doctor the URL of the relay");
 	wh_doctor_add(d, name, WH_WARN,
 		      wh_doctor_sentence("this role may not read what these checks need: "
 					 "%s",
 					 check),
 		      wh_buf_take(&advice));
+	wh_buf_clear(&maker);
 	wh_buf_clear(&advice);
 }
 

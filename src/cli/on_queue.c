@@ -10,6 +10,7 @@
 #include "cli/target.h"
 #include "config/settings.h"
 #include "publish/parts.h"
+#include "queue/queue.h"
 #include "relay/source.h"
 
 enum { PAGE = 100 };
@@ -39,6 +40,8 @@ wh_exit wh_on_queue_open(wh_queue_session *s, const wh_args *args)
 	}
 	if (code == WHERRY_OK)
 		code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
+	if (code == WHERRY_OK)
+		wh_report_layout(s->queue->store.layout.name);
 	status = code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
 	if (code == WHERRY_NOTFOUND && s->at.db)
 		wh_queue_suggest(s->at.db, s->at.name);

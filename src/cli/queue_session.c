@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "queue/queue.h"
 #include "store/fields.h"
 
 /* What is longer is not read to its end. */
@@ -20,8 +21,10 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
+		wh_report_layout(s->queue->store.layout.name);
 		return WH_EXIT_DONE;
+	}
 	status = wh_call_failed(args, code, &err);
 	if (code == WHERRY_NOTFOUND)
 		wh_queue_suggest(s->at.db, s->at.name);

@@ -6,6 +6,7 @@
 
 static wh_advice advice = {.words = ""};
 static const char *running = ""; /* the command */
+static bool foreign;             /* Its table has the layout of another program. */
 
 void wh_report_command(const char *name)
 {
@@ -16,6 +17,12 @@ void wh_report_target(const char *target)
 {
 	advice.n = 0;
 	advice.words = target;
+	foreign = false;
+}
+
+void wh_report_layout(const char *layout)
+{
+	foreign = strcmp(layout, "native") != 0;
 }
 
 void wh_report_maker(const char *maker, const char *words)
@@ -154,7 +161,7 @@ bool wh_put_grant(wh_buf *text, const wherry_error *err)
 	const size_t begin = text->len;
 	char role[WH_ROLE_LEN];
 
-	if (is_for_owner() || !wh_error_lacks_right(err))
+	if (is_for_owner() || foreign || !wh_error_lacks_right(err))
 		return false;
 	if (!wh_error_role(err, role)) {
 		wh_buf_puts(text, "wherry help init");

@@ -43,6 +43,7 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	code = wherry_outbox_open(s->db, s->table, &s->box, &err);
 	if (code != WHERRY_OK)
 		return fail(s, args, code, &err);
+	wh_report_layout(s->box->store.layout.name);
 	s->box->store.body_max = wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
 	return WH_EXIT_DONE;
 }

@@ -612,6 +612,7 @@ int main(void)
 			.name = "postgres",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
+			.lower = postgres_lower_here,
 			.drop = drop,
 			.schedules = 20,
 			.own = own,

@@ -9,6 +9,10 @@
 -- name: clear
 -- What it was granted before on the tables of the queue.
 REVOKE ALL ON {table} FROM {role};
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;
 {clear_shared}
 
 -- part: schema
@@ -37,8 +41,13 @@ GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, pauses relays, and says which queues get what is published.
+-- Does all of that, pauses relays, and says which queues get what is published.  `wherry doctor` compares the next id
+-- with those of the rows.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};
 GRANT INSERT, DELETE ON {wherry_subscription} TO {role};
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT SELECT ON SEQUENCE %s TO %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;

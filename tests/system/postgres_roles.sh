@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Every command as a role that has what `--grant` gives, or what a page names for the tables of other programs, in a
+# database that gives PUBLIC nothing, with the names of a stranger first in the search path.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server wal_level=logical
+
+sql "CREATE DATABASE closed"
+closed="postgres://wherry@/closed?host=$folder"
+psql -X -q "$closed" -v ON_ERROR_STOP=1 <<'SQL'
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+CREATE ROLE stranger; CREATE SCHEMA strange AUTHORIZATION stranger; GRANT USAGE ON SCHEMA strange TO PUBLIC;
+CREATE ROLE clerk LOGIN REPLICATION; CREATE ROLE chief LOGIN;
+SET ROLE stranger;
+CREATE FUNCTION strange.trap() RETURNS integer LANGUAGE plpgsql AS 'BEGIN RAISE ''a trap''; END';
+CREATE VIEW strange.wherry_schema AS SELECT 'queue'::text AS model, 'a'::text AS name, strange.trap() AS version, 1 AS min_program;
+CREATE VIEW strange.wherry_lease AS SELECT strange.trap() AS outbox;
+CREATE VIEW strange.wherry_outbox AS SELECT strange.trap() AS name;
+CREATE VIEW strange.wherry_clock AS SELECT strange.trap()::bigint AS ms;
+CREATE TABLE strange.wherry_subscription(topic text, queue text);
+GRANT ALL ON ALL TABLES IN SCHEMA strange TO PUBLIC;
+SQL
+for name in clerk chief; do
+	sql "ALTER ROLE $name IN DATABASE closed SET search_path = strange, public"
+done
+in_closed() { echo "postgres://$1@/closed?host=$folder"; }
+clerk=$(in_closed clerk)
+chief=$(in_closed chief)
+w init "$closed" --stream --grant clerk=enqueuer --grant chief=operator
+expect "an outbox is made there" 0
+w init "$closed" --table relayed --stream --grant clerk=relay --grant chief=operator
+w queue create "$closed" jobs --grant clerk=sender --grant chief=operator
+w queue create "$closed" works --grant clerk=receiver --grant chief=operator
+w delayed create "$closed" --grant clerk=sender --grant chief=operator
+w delayed create "$closed" --table later --grant clerk=receiver --grant chief=operator
+w inbox create "$closed" --grant clerk=consumer --grant chief=operator
+w cron create "$closed" --grant chief=operator
+expect "and tables of the other models" 0
+closed_sql() { psql -X -q -A -t "$closed" -v ON_ERROR_STOP=1 -c "$1"; }
+fill() {
+	closed_sql "INSERT INTO relayed(topic, partition_key, payload) SELECT 't', 'k' || i, '{}'
+		FROM generate_series(1, 3) AS i;
+		INSERT INTO relayed(topic, payload, status, attempts, last_error, processed_at)
+		SELECT 't', '{}', s, 1, 'why', now() FROM unnest(ARRAY[2, 4, 4]) AS s;
+		SELECT wherry_send('works', '{}'), wherry_offer('mail', 'k', 'x', box => 'later')" >/dev/null
+}
+allowed() { # URL STATUS COMMAND...: the role may do that
+	local url=$1 wanted=$2
+	shift 2
+	w "${@//URL/$url}"
+	expect "a role of --grant may $*" "$wanted" "no:permission denied" "no:a trap" \
+		"no:may not read what"
+}
+fill
+printf "%s" "{}" >body.json
+allowed "$clerk" 0 enqueue URL --topic t --from body.json
+for engine in exclusive competing stream; do
+	for done in mark archive delete keep; do
+		[ $done != keep ] || [ $engine = stream ] || continue
+		fill
+		allowed "$clerk" 0 relay URL null: --table relayed --until-empty --timeout 60s --engine $engine \
+			--on-done $done
+	done
+done
+closed_sql "TRUNCATE relayed"
+fill
+id=$(closed_sql "SELECT min(id) FROM relayed WHERE status = 4")
+allowed "$chief" 0 status URL --table relayed
+allowed "$chief" 0 status URL --table relayed --json
+allowed "$chief" 0 list URL --table relayed --state dead,done,pending
+allowed "$chief" 0 show URL --table relayed "$id"
+allowed "$chief" 0 retry URL --table relayed "$id"
+allowed "$chief" 0 discard URL --table relayed $((id + 1)) --yes
+allowed "$chief" 0 replay URL --table relayed --since 1h
+allowed "$chief" 0 pause URL --table relayed
+allowed "$chief" 0 resume URL --table relayed
+allowed "$chief" 0 purge URL --table relayed --older-than 0s --to-archive
+allowed "$chief" 0 purge URL --table relayed --older-than 0s --archived --yes
+allowed "$chief" 1 doctor URL --table relayed
+allowed "$chief" 0 outboxes URL
+allowed "$clerk" 0 queue send URL jobs '{}'
+allowed "$clerk" 0 queue receive URL works
+allowed "$clerk" 0 relay "queue+URL&queue=works" null: --until-empty --timeout 60s
+fill
+for command in 'list URL' 'peek URL works' 'length URL works' 'errors URL works' 'inspect URL works'; do
+	# shellcheck disable=SC2086 # words
+	allowed "$chief" 0 queue $command
+done
+allowed "$chief" 0 status "queue+URL&queue=works"
+allowed "$chief" 0 pause "queue+URL&queue=works"
+allowed "$chief" 0 resume "queue+URL&queue=works"
+allowed "$chief" 1 doctor "queue+URL&queue=works"
+allowed "$chief" 0 queue purge URL works --yes
+closed_sql "SELECT wherry_send('works', '{}'); UPDATE works SET state = 4" >/dev/null
+allowed "$chief" 0 queue retry URL works --all
+allowed "$chief" 0 queue subscribe URL public.works t
+allowed "$chief" 0 queue publish URL t '{}' --schema public
+allowed "$clerk" 0 delayed offer URL --queue mail --key k --body x
+allowed "$clerk" 0 delayed poll URL --queue mail --table later
+allowed "$chief" 0 delayed list URL --queue mail --table later
+allowed "$chief" 0 delayed count URL --queue mail --table later
+allowed "$chief" 0 delayed dead URL --queue mail --table later
+allowed "$chief" 1 doctor "delayed+URL&delayed=mail&table=later"
+allowed "$chief" 0 delayed drop URL --queue mail --table later --all --yes
+allowed "$chief" 0 inbox status URL
+allowed "$chief" 0 inbox purge URL --older-than 0s --yes
+allowed "$chief" 0 cron list URL
+
+# ---- tables of other programs, with the rights that their pages name ----
+
+closed_sql "CREATE TABLE debezium(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
+	aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb);
+	CREATE TABLE ferry(id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		message_id UUID NOT NULL UNIQUE DEFAULT gen_random_uuid(), topic VARCHAR(255) NOT NULL,
+		aggregate_type VARCHAR(255) NOT NULL, aggregate_id VARCHAR(255) NOT NULL, \"key\" TEXT,
+		payload JSONB NOT NULL, headers JSONB NOT NULL DEFAULT '{}', trace_id VARCHAR(64),
+		status SMALLINT NOT NULL DEFAULT 0, attempts INT NOT NULL DEFAULT 0,
+		next_retry_at TIMESTAMPTZ, claimed_at TIMESTAMPTZ,
+		created_at TIMESTAMPTZ NOT NULL DEFAULT now(), processed_at TIMESTAMPTZ)"
+w init "$closed" --table debezium --layout debezium --stream
+expect "init makes what a relay keeps beside Debezium's table" 0
+w init "$closed" --table ferry --layout eventferry-sole
+expect "and beside eventferry's" 0
+w queue create "$closed" bus --layout nservicebus
+w delayed create "$closed" --table fun --layout funfix
+expect "and tables of two other layouts" 0
+closed_sql "GRANT SELECT ON debezium TO clerk; GRANT SELECT, UPDATE, DELETE ON ferry TO clerk;
+	GRANT SELECT, INSERT, UPDATE, DELETE ON bus, bus_received, \"bus.Delayed\" TO clerk;
+	GRANT SELECT, INSERT, UPDATE, DELETE ON fun, fun_tries, fun_dead TO clerk;
+	INSERT INTO debezium VALUES (gen_random_uuid(), 'order', '7', 'Made', '{}');
+	INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
+allowed "$clerk" 0 relay URL null: --table debezium --engine stream --on-done keep --until-empty \
+	--timeout 60s
+allowed "$clerk" 0 relay URL null: --table ferry --until-empty --timeout 60s
+closed_sql "INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
+allowed "$clerk" 0 relay URL null: --table ferry --set relay.sole=on --until-empty --timeout 60s
+for command in "queue send $clerk bus {}" "delayed offer $clerk --queue mail --table fun --key k --body x"; do
+	# shellcheck disable=SC2086 # words
+	w $command
+	expect "${command%% post*} names the right that is missing, and no --grant, which is not for such a table" 1 \
+		"err:GRANT USAGE ON SEQUENCE" no:--grant
+done
+closed_sql "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk"
+allowed "$clerk" 0 queue send URL bus '{}'
+allowed "$clerk" 0 queue receive URL bus
+allowed "$clerk" 0 delayed offer URL --queue mail --table fun --key k --body x
+allowed "$clerk" 0 delayed poll URL --queue mail --table fun
+for table in debezium ferry; do
+	allowed "$clerk" 0 status URL --table $table
+	w doctor "$clerk" --table $table
+	expect "nor does the doctor name it ($table)" 1 no:--grant "out:grant it rights"
+done
+stop_server
+finish
