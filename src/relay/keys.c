@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "relay/window.h"
+
+/* Longest text, in bytes, that an ordering key contains itself. */
+enum { WHOLE_MOST = 256 };
 
 static const wh_fsm_state states[] = {
 	[WH_KEY_FREE] = {"free", WH_BIT(WH_KEY_HELD) | WH_BIT(WH_KEY_PARKED)},
@@ -103,19 +107,44 @@ void wh_keys_clear(wh_keys *keys)
 		.env = keys->env, .first_due = WH_NEVER, .places = keys->places};
 }
 
+static void put_sum(wh_buf *out, wh_view text)
+{
+	char sum[WH_SHA256_LEN + 1];
+
+	if (wh_sha256(text, sum))
+		wh_buf_put(out, sum, WH_SHA256_LEN);
+	else
+		out->failed = WHERRY_NOMEM;
+}
+
+static void put_key(wh_buf *out, wh_view key)
+{
+	if (key.len > WHOLE_MOST) {
+		wh_buf_putc(out, '~');
+		put_sum(out, key);
+	} else {
+		wh_buf_putc(out, '=');
+		wh_buf_put(out, key.ptr, key.len);
+	}
+}
+
 void wh_key_write(wh_buf *out, const wh_open_row *row, bool by_aggregate)
 {
+	const wh_view type = row->aggregate_type, id = row->aggregate_id;
+
 	wh_buf_reset(out);
 	if (by_aggregate) {
-		wh_buf_putc(out, '=');
-		wh_buf_put(out, row->aggregate_id.ptr, row->aggregate_id.len);
+		put_key(out, id);
 	} else if (row->key.len) {
-		wh_buf_putc(out, '=');
-		wh_buf_put(out, row->key.ptr, row->key.len);
-	} else if (row->aggregate_type.len || row->aggregate_id.len) {
-		wh_buf_printf(out, "%zu:", row->aggregate_type.len);
-		wh_buf_put(out, row->aggregate_type.ptr, row->aggregate_type.len);
-		wh_buf_put(out, row->aggregate_id.ptr, row->aggregate_id.len);
+		put_key(out, row->key);
+	} else if (type.len > WHOLE_MOST || id.len > WHOLE_MOST) {
+		wh_buf_printf(out, "%zu~", type.len);
+		put_sum(out, type);
+		put_sum(out, id);
+	} else if (type.len || id.len) {
+		wh_buf_printf(out, "%zu:", type.len);
+		wh_buf_put(out, type.ptr, type.len);
+		wh_buf_put(out, id.ptr, id.len);
 	}
 }
 

@@ -86,7 +86,9 @@ void wh_keys_clear(wh_keys *keys);
 /*
  * Write the ordering key of a row: "=" and the explicit key; or the length of the
  * aggregate type, ":", type and id, so that the pairs ("ab", "c") and ("a", "bc") differ.
- * Empty: the row is not ordered.
+ * Empty: the row is not ordered.  Of texts over 256 bytes it is the SHA-256, with "~" in the
+ * place of "=" or ":": a key that is parked stays in memory
+ * (a_long_key_takes_little_memory_and_stays_itself).
  *
  * @param by_aggregate  The layout orders rows by their aggregate id, whatever their type and key
  *                      are: "=" and the aggregate id.

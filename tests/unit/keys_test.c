@@ -112,6 +112,46 @@ static void no_two_ordering_keys_are_written_alike(void **state)
 	key_of(NULL, NULL, NULL, "");
 }
 
+/* The sum of a text takes its place; keys of one aggregate or text that differ at their ends differ. */
+static void a_long_key_takes_little_memory_and_stays_itself(void **state)
+{
+	enum { LONG = 1024 * 1024, KINDS = 5 };
+	char *text[3];
+	wh_open_row rows[KINDS] = {0};
+	wh_buf out[KINDS];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		text[i] = calloc(1, LONG + 1);
+		assert_non_null(text[i]);
+		memset(text[i], 'x', LONG - (i == 2));
+	}
+	text[1][LONG - 1] = 'y';
+	for (size_t i = 0; i < 3; i++)
+		rows[i].key = view(text[i]);
+	rows[3].aggregate_type = rows[4].aggregate_id = view(text[0]);
+	for (size_t i = 0; i < KINDS; i++) {
+		out[i] = (wh_buf)WH_BUF_INIT(4 * LONG);
+		wh_key_write(&out[i], &rows[i], false);
+		assert_int_equal(out[i].failed, WHERRY_OK);
+		assert_in_range(out[i].len, 2, 1000);
+		assert_in_range(out[i].cap, 2, 2000);
+		assert_true(out[i].ptr[0] != '#' && out[i].ptr[0] != '=');
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(out[i].ptr, out[j].ptr);
+	}
+	wh_key_write(&out[1], &rows[0], false);
+	assert_string_equal(out[1].ptr, out[0].ptr);
+	/* A row that writes the sum as its key has another. */
+	rows[1].key = view(out[0].ptr);
+	wh_key_write(&out[1], &rows[1], false);
+	assert_string_not_equal(out[1].ptr, out[0].ptr);
+	for (size_t i = 0; i < KINDS; i++)
+		wh_buf_clear(&out[i]);
+	for (size_t i = 0; i < 3; i++)
+		free(text[i]);
+}
+
 static void a_key_is_made_once_and_found_again(void **state)
 {
 	wh_keys keys;
@@ -369,6 +409,7 @@ int main(void)
 		cmocka_unit_test(ids_are_taken_from_the_front),
 		cmocka_unit_test(many_ids_in_any_order_come_out_sorted),
 		cmocka_unit_test(no_two_ordering_keys_are_written_alike),
+		cmocka_unit_test(a_long_key_takes_little_memory_and_stays_itself),
 		cmocka_unit_test(a_key_is_made_once_and_found_again),
 		cmocka_unit_test(keys_are_found_however_many_there_are),
 		cmocka_unit_test(a_key_of_which_something_is_known_is_not_dropped),
