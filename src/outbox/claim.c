@@ -1,6 +1,7 @@
 /*
  * Claiming messages, for programs that have their own relay.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,15 @@ static wherry_code check_options(const wherry_outbox *box, const wherry_lease *l
 	return wh_store_claim_check(&box->store, lease, options, err);
 }
 
+enum { WHY_MOST = 300 };
+
+/* A claimed row that the program does not get. */
+typedef struct unfit {
+	int64_t id;
+	bool attempted; /* An attempt was on record before the claim. */
+	char why[WHY_MOST];
+} unfit;
+
 typedef struct showing {
 	wherry_outbox *box;
 	const wherry_lease *lease;
@@ -26,6 +36,8 @@ typedef struct showing {
 	int64_t *seen; /* Their ids. */
 	size_t cap;    /* Capacity of `seen`, in ids. */
 	bool again;    /* The claim is repeated: do not visit the ids in `seen` again. */
+	unfit *unfit;  /* Become dead when no rows are being visited any more. */
+	size_t n_unfit, unfit_cap;
 } showing;
 
 static wherry_code note_seen(showing *s, int64_t id, wherry_error *err)
@@ -52,23 +64,81 @@ static bool is_seen(const showing *s, int64_t id)
 	return false;
 }
 
-/* Make a row that the database cannot send dead.  Its attempts are not increased. */
-static wherry_code make_dead(showing *s, const wh_open_row *row, wherry_error *err)
+/* Did the database send all of a row?  If not, write to `why` what is missing. */
+static bool is_whole(const showing *s, const wh_open_row *row, char why[WHY_MOST])
 {
-	char why[300];
-	const wherry_failure failure = {
-		.size = sizeof(failure),
-		.id = row->id,
-		.dead = true,
-		.counted = true,
-		/* A row in this state has a recorded attempt, which is removed. */
-		.innocent = row->state == WHERRY_PROCESSING,
-		.error = why,
+	const struct {
+		const char *name;
+		wh_view text;
+	} texts[] = {
+		{"message_id", row->message_id},
+		{"topic", row->topic},
+		{"key", row->key},
+		{"aggregate_type", row->aggregate_type},
+		{"aggregate_id", row->aggregate_id},
+		{"headers", row->headers},
+		{"trace_id", row->trace_id},
 	};
-	const wh_settlement dead = {.failed = &failure, .n_failed = 1};
 
-	(void)snprintf(why, sizeof(why), "the row cannot be read: %s", row->unreadable);
-	return wh_store_settle_all(&s->box->store, s->lease, &dead, NULL, err);
+	*why = 0;
+	if (row->unreadable) {
+		(void)snprintf(why, WHY_MOST, "the row cannot be read: %s",
+			       row->unreadable);
+		return false;
+	}
+	for (size_t i = 0; !*why && i < sizeof(texts) / sizeof(*texts); i++)
+		if (texts[i].text.len > WH_TEXT_MOST)
+			(void)snprintf(why, WHY_MOST,
+				       "%s is longer than its limit of %d bytes",
+				       texts[i].name, WH_TEXT_MOST);
+	/* A server leaves out a body that is too long. */
+	if (!*why && s->box->store.db->driver->late_commits && !wh_open_body(row).ptr)
+		(void)snprintf(why, WHY_MOST,
+			       "payload is over its limit of %" PRId64 " bytes, or NULL",
+			       s->box->store.body_max);
+	return !*why;
+}
+
+static wherry_code note_unfit(showing *s, const wh_open_row *row, const char *why,
+			      wherry_error *err)
+{
+	size_t cap = s->unfit_cap ? 2 * s->unfit_cap : 8;
+
+	if (s->n_unfit == s->unfit_cap) {
+		unfit *grown = realloc(s->unfit, cap * sizeof(*grown));
+
+		if (!grown)
+			return wh_oom(err);
+		s->unfit = grown;
+		s->unfit_cap = cap;
+	}
+	s->unfit[s->n_unfit] =
+		(unfit){.id = row->id, .attempted = row->state == WHERRY_PROCESSING};
+	(void)snprintf(s->unfit[s->n_unfit++].why, WHY_MOST, "%s", why);
+	return WHERRY_OK;
+}
+
+/* Make the rows dead that the database did not send whole.  Their attempts are not
+ * increased. */
+static wherry_code bury(const showing *s, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < s->n_unfit; i++) {
+		const wherry_failure failure = {
+			.size = sizeof(failure),
+			.id = s->unfit[i].id,
+			.dead = true,
+			.counted = true,
+			/* The attempt on record is removed. */
+			.innocent = s->unfit[i].attempted,
+			.error = s->unfit[i].why,
+		};
+		const wh_settlement dead = {.failed = &failure, .n_failed = 1};
+
+		code = wh_store_settle_all(&s->box->store, s->lease, &dead, NULL, err);
+	}
+	return code;
 }
 
 static const char *text_of(wh_view view)
@@ -119,9 +189,10 @@ static wherry_code read_options(const wherry_claim_options *given,
 static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	showing *s = ctx;
+	char why[WHY_MOST];
 
-	if (row->unreadable)
-		return make_dead(s, row, err);
+	if (!is_whole(s, row, why))
+		return note_unfit(s, row, why, err);
 	if (s->again && is_seen(s, row->id))
 		return WHERRY_OK;
 	return show_whole(s, row, err);
@@ -133,6 +204,8 @@ static bool must_take_care(showing *s, wherry_code code, const wherry_error *why
 {
 	s->again = !s->box->store.careful && wh_db_about_row(s->box->store.db, code, why);
 	s->box->store.careful |= s->again;
+	if (s->again)
+		s->n_unfit = 0;
 	return s->again;
 }
 
@@ -146,6 +219,7 @@ static wherry_code ended(showing *s, wherry_code code, const wherry_error *why,
 	if (code != WHERRY_OK && err)
 		*err = *why;
 	free(s->seen);
+	free(s->unfit);
 	return code;
 }
 
@@ -180,6 +254,8 @@ static wherry_code claim(showing *s, const wherry_claim_options *options, bool e
 	code = claim_once(s, &own, expired, &why);
 	if (must_take_care(s, code, &why))
 		code = claim_once(s, &own, expired, &why);
+	if (code == WHERRY_OK)
+		code = bury(s, &why);
 	return ended(s, code, &why, out_n, err);
 }
 

@@ -121,17 +121,20 @@ static wherry_code note_visit(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-/* Second rows of an outbox that the server cannot convert to UTF-8, or not to text. */
+/* Second rows of an outbox that the server cannot convert to UTF-8 or to text, or does not send. */
 static const struct {
-	const char *payload, *row;
+	const char *payload, *row, *why;
 } unreadable[] = {
-	{"jsonb", "E'\\xff', '2'"},
-	{"text", "'b', E'\\xff'"},
-	{"bytea", "'b', (SELECT string_agg(decode(repeat('00', 90000000), 'hex'), '') "
-		  "FROM generate_series(1, 6))"},
+	{"jsonb", "E'\\xff', '2'", "the row cannot be read: "},
+	{"text", "'b', E'\\xff'", "the row cannot be read: "},
+	{"jsonb", "'b', (SELECT jsonb_agg(1e131071) FROM generate_series(1, 150))",
+	 "payload is over its limit "},
+	{"bytea", "'b', decode(repeat('00', 20000000), 'hex')",
+	 "payload is over its limit "},
 };
 
-static void dies_alone(const char *url, const char *payload, const char *row)
+static void dies_alone(const char *url, const char *payload, const char *row,
+		       const char *why)
 {
 	const wherry_claim_options ten =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
@@ -160,7 +163,7 @@ static void dies_alone(const char *url, const char *payload, const char *row)
 	assert_int_equal(v.ids[1], 3);
 	assert_true(postgres_raw(url, "SELECT last_error FROM outbox WHERE status = 4",
 				 out, sizeof(out)));
-	assert_non_null(strstr(out, "the row cannot be read: "));
+	assert_non_null(strstr(out, why));
 	WHERRY_PASS(wherry_outbox_done(box, &lease, v.ids, 2, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	/* one that expired, too: the attempt on record was not made */
@@ -196,7 +199,8 @@ static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **st
 			"CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' "
 			"TEMPLATE template0",
 			NULL, 0));
-		dies_alone(url, unreadable[i].payload, unreadable[i].row);
+		dies_alone(url, unreadable[i].payload, unreadable[i].row,
+			   unreadable[i].why);
 		assert_true(postgres_raw(place.url, "DROP DATABASE bytes WITH (FORCE)",
 					 NULL, 0));
 	}

@@ -238,20 +238,26 @@ END $body$ $f$] LOOP
 $f$CREATE OR REPLACE FUNCTION @.wherry_unreadable(box text, id bigint)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- why the server cannot send a message to this client; NULL: it can
-  most CONSTANT integer := 268435456; -- as hexadecimal digits half of what a value can hold
+  most CONSTANT integer := 67108864;
   texts text;
   len bigint;
   kind text;
 BEGIN
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
-  EXECUTE concat('SELECT octet_length(', CASE WHEN kind IN ('json', 'jsonb') THEN 'body::pg_catalog.text' ELSE 'body' END, '),
-    concat(message_id, topic, correlation_id, reply_to, headers, last_error, ',
-    CASE WHEN kind <> 'bytea' THEN concat('CASE WHEN octet_length(body::pg_catalog.text) <= ', most, ' THEN body::pg_catalog.text END') END, ')
-    FROM ', box, ' WHERE id = $1') INTO len, texts USING id;
-  IF len > most THEN
-    RETURN concat('the body is ', len, ' bytes, the limit is ', most);
+  -- An array holds JSON in binary form as it was before compression: that is at most four times as long as the
+  -- text, which may be much longer.
+  IF kind = 'jsonb' THEN
+    EXECUTE concat('SELECT pg_column_size(ARRAY[body]) / 4 FROM ', box, ' WHERE id = $1') INTO len USING id;
   END IF;
+  IF len <= most OR kind <> 'jsonb' THEN
+    EXECUTE concat('SELECT octet_length(', CASE WHEN kind IN ('json', 'jsonb') THEN 'body::pg_catalog.text' ELSE 'body' END, ') FROM ', box, ' WHERE id = $1') INTO len USING id;
+  END IF;
+  IF len > most THEN
+    RETURN concat('the body is over its limit of ', most, ' bytes');
+  END IF;
+  EXECUTE concat('SELECT concat(message_id, topic, correlation_id, reply_to, headers, last_error',
+    CASE WHEN kind <> 'bytea' THEN ', body' END, ') FROM ', box, ' WHERE id = $1') INTO texts USING id;
   PERFORM convert_to(texts, pg_client_encoding());
   RETURN NULL;
 EXCEPTION WHEN data_exception OR program_limit_exceeded OR internal_error OR out_of_memory THEN
@@ -276,10 +282,15 @@ DECLARE -- messages leased for that long; lease NULL: deleted by the caller's tr
   alive boolean;
   dies CONSTANT text := 'coalesce(attempts > 0 AND attempts >= CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END, false)';
   kind text;
+  doubt text; -- SQL: may the body be longer than wherry_unreadable() allows?
 BEGIN
   @has@
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
+  -- Of less than 90,000 bytes of binary JSON no text can be too long for the server: 12 bytes may have 131,072 digits.
+  doubt := CASE kind WHEN 'json' THEN 'pg_column_size(body) > 260000'
+    WHEN 'jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[body]) > 90000 THEN true ELSE octet_length(body::pg_catalog.text) > 67108864 END'
+    ELSE 'octet_length(body) > 67108864' END;
   IF coalesce(n, -1) < 0 THEN
     RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to receive.';
@@ -300,21 +311,21 @@ BEGIN
       AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
   due_first AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
+    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
   ready AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
+    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
       AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due_first) FOR UPDATE SKIP LOCKED),
   due_last AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, pg_column_size(body) AS size FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
+    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
       AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
     ORDER BY available_at LIMIT $1 - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED),
   picked AS MATERIALIZED (
     SELECT p.id, CASE WHEN NOT (p.said = ''{}'' OR p.said ~ $10 OR p.said ~ $6)
       THEN ''headers are not a JSON object of strings''
-      WHEN $11 OR p.size > 700000 THEN @.wherry_unreadable($12, p.id) END AS why
+      WHEN $11 OR p.doubt THEN @.wherry_unreadable($12, p.id) END AS why
     FROM (SELECT * FROM due_first UNION ALL SELECT * FROM ready UNION ALL SELECT * FROM due_last) AS p),
   made_dead AS (UPDATE ', box, ' AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = p.why
     FROM picked AS p WHERE t.id = p.id AND p.why IS NOT NULL),
@@ -661,15 +672,31 @@ due AS (SELECT id FROM due_first UNION ALL SELECT id FROM due_last)
 -- part: these
 id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
 
+-- part: too_long
+-- Is the body longer than receivers get?  As payload_fits says for outboxes; the limit is also in wherry_unreadable().
+CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'text'::pg_catalog.regtype::pg_catalog.oid
+     THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
+     WHEN pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
+          AND pg_catalog.pg_column_size(ARRAY[body]) OPERATOR(pg_catalog.>)
+          CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid
+               THEN 268435556 ELSE 67108964 END THEN true
+     WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid
+     THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
+     ELSE false END
+
+-- part: why_too_long
+'the body is over its limit of 67108864 bytes'::pg_catalog.text
+
 -- part: shown
 id, state, attempts, created_at, available_at, expires_at,
   CASE WHEN expires_at OPERATOR(pg_catalog.<=) {now} THEN 1 ELSE 0 END AS expired,
-  message_id, topic, correlation_id, reply_to, headers, last_error, body
+  message_id, topic, correlation_id, reply_to, headers, last_error, CASE WHEN NOT {too_long} THEN body END
 
 -- part: dies
--- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
-coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
-  CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false)
+-- Its body is too long, or it had all its attempts: those that the receiver allows, or else those of its last receiver
+-- or sender.
+({too_long} OR coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
+  CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false))
 
 -- name: receive
 -- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
@@ -679,7 +706,8 @@ coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
 got AS (
   UPDATE {table} SET
     state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
+    last_error = CASE WHEN {too_long} THEN {why_too_long}
+                      WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     max_attempts = CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer ELSE max_attempts END,
@@ -692,8 +720,10 @@ SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 -- name: take
 -- Delete messages and return them: part of the transaction that is open, or for good.
 {picked},
-got AS (DELETE FROM {table} WHERE {these} RETURNING {shown})
-SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
+got AS (DELETE FROM {table} WHERE {these} AND NOT {too_long} RETURNING {shown}),
+dead AS (UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = {why_too_long}
+         WHERE {these} AND {too_long} RETURNING {shown})
+SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM (SELECT * FROM got UNION ALL SELECT * FROM dead) AS r ORDER BY id;
 
 -- name: make-dead
 -- A message that was taken and cannot be handled comes back as a dead one, with values that the
@@ -710,7 +740,8 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
 -- A receiver asks for it after a failure.
 UPDATE {table} AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = u.why
 FROM (SELECT p.id, {wherry_unreadable}({'table}, p.id) AS why FROM (
-    SELECT id FROM {table} WHERE pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 700000
+    SELECT id FROM {table} WHERE (pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
+        OR pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid)
       AND (state OPERATOR(pg_catalog.=) ANY (ARRAY[0, 3])
            OR state OPERATOR(pg_catalog.=) 1 AND available_at OPERATOR(pg_catalog.<=) {now})
     FOR UPDATE SKIP LOCKED) AS p) AS u
@@ -856,7 +887,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
 -- part: texts
 -- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
 -- sent: of a text its beginning comes, of headers as a JSON text, and of a body
--- nothing.  Compressed JSON is at most 90 times as long as it takes room.  With :long = -1 no text
+-- nothing, as payload_fits says for outboxes.  With :long = -1 no text
 -- is sent but plain ASCII that says which row it is.
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
@@ -872,10 +903,14 @@ CASE WHEN :long::bigint < 0 THEN pg_catalog.to_json(''::pg_catalog.text)
      ELSE pg_catalog.to_json(left(headers::pg_catalog.text, :long::integer + 1)) END,
 NULL::pg_catalog.text,
 CASE WHEN :long::bigint < 0 THEN NULL
-     WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
-     WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::pg_catalog.text)
-          <= CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid = 'bytea'::pg_catalog.regtype::pg_catalog.oid THEN 2 ELSE 1 END
-             * :body::bigint + 8 THEN body END
+     WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid = 'text'::pg_catalog.regtype::pg_catalog.oid
+     THEN CASE WHEN octet_length(body::pg_catalog.text) <= :body::bigint THEN body END
+     WHEN pg_catalog.pg_column_size(body) > :body::bigint / 90 AND pg_catalog.pg_column_size(ARRAY[body])
+          > CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid = 'jsonb'::pg_catalog.regtype::pg_catalog.oid THEN 4 ELSE 1 END
+            * :body::bigint + 100 THEN NULL
+     WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid = 'jsonb'::pg_catalog.regtype::pg_catalog.oid
+     THEN CASE WHEN octet_length(body::pg_catalog.text) <= :body::bigint THEN body END
+     ELSE body END
 
 -- part: claimed
 -- Rows that were claimed, in the order of their ids.

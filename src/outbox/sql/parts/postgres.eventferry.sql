@@ -80,7 +80,8 @@ WHERE k IS NOT NULL;
 
 -- part: texts
 -- As in native.postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
--- Numbers of few bytes may be long texts in JSON, so that what is sent may be longer.
+-- Numbers of few bytes may be long texts in JSON: it is converted to learn its length, but not what in
+-- binary form, of which an array holds it all, is over four times the limit.
 message_id::text,
 CASE WHEN octet_length(topic::text) <= :long::bigint THEN topic
      ELSE left(topic::text, :long::integer + 1) END,
@@ -91,13 +92,16 @@ CASE WHEN octet_length(aggregate_id::text) <= :long::bigint THEN aggregate_id
 CASE WHEN octet_length(key) <= :long::bigint THEN key
      ELSE left(key, :long::integer + 1) END,
 CASE WHEN :long::bigint < 0 THEN pg_catalog.to_jsonb(''::text)
-     WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+     WHEN pg_catalog.pg_column_size(headers) > :long::bigint / 90
+          AND pg_catalog.pg_column_size(ARRAY[headers]) > 4 * :long::bigint + 100
+     THEN pg_catalog.to_jsonb(repeat('x', :long::integer + 1))
      WHEN octet_length(headers::text) <= :long::bigint THEN headers
      ELSE pg_catalog.to_jsonb(left(headers::text, :long::integer + 1)) END,
 CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
      ELSE left(trace_id::text, :long::integer + 1) END,
 CASE WHEN :long::bigint < 0 THEN NULL
-     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+     WHEN pg_catalog.pg_column_size(payload) > :body::bigint / 90
+          AND pg_catalog.pg_column_size(ARRAY[payload]) > 4 * :body::bigint + 100 THEN NULL
      WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
 -- part: from
