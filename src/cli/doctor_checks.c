@@ -210,7 +210,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "identity",
-		.flags = NATIVE | TABLE | QUEUE | STILL,
+		.flags = TABLE | OF_TABLE | STILL,
 		.none = "ids are given out one by one",
 		.trouble = "$1",
 		.advice = "`$2`",

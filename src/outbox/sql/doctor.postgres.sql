@@ -258,13 +258,16 @@ SELECT 2, 'each session takes ' || seqcache || ' ids at once, so that those of o
 FROM pg_sequence
 WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass::oid AND seqcache <> 1
 UNION ALL
+-- Ids may be UUIDs, which no sequence gives out.  Behind an id at the end of all ids none is left to give out.
 SELECT 2, 'the next id is ' || next || ', which is not above the last, ' || last || ': '
   'producers will fail',
-  'SELECT setval(''' || seq || ''', ' || last || ')'
-FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq,
-        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0)
-          + 1 AS next,
-        (SELECT max(id) FROM {table}) AS last) AS s
+  CASE WHEN last < 4000000000000000000 THEN 'SELECT setval(' || quote_literal(seq) || ', ' || last || ')'
+       ELSE 'UPDATE ' || {'table} || ' SET id = DEFAULT WHERE id >= 4000000000000000000' END
+FROM (SELECT seq, next, CASE WHEN seq IS NOT NULL AND id ~ '^[0-9]+$' THEN id::bigint END AS last
+      FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq,
+              coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0)
+                + 1 AS next,
+              (SELECT t.id::text FROM {table} AS t ORDER BY t.id DESC LIMIT 1) AS id) AS i) AS s
 WHERE next <= last;
 
 -- name: autovacuum

@@ -848,7 +848,8 @@ WHERE NOT EXISTS (SELECT 1 FROM pg_constraint AS c
                   WHERE c.conrelid = to_regclass({'table})::pg_catalog.oid AND c.conname::pg_catalog.text = {name} || '_sane')
 UNION ALL
 SELECT concat('the next id is ', s.next, ', which is not above the last, ', s.last, ': senders fail'),
-  concat('SELECT setval(', quote_literal(s.seq), ', ', s.last, ');')
+  CASE WHEN s.last < 4000000000000000000 THEN concat('SELECT setval(', quote_literal(s.seq), ', ', s.last, ');')
+       ELSE concat('UPDATE ', {'table}, ' SET id = DEFAULT WHERE id >= 4000000000000000000;') END
 FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq, (SELECT max(id) FROM {table}) AS last,
         coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass), 0) + 1 AS next) AS s
 WHERE s.next <= s.last AND has_sequence_privilege(s.seq, 'SELECT, USAGE')

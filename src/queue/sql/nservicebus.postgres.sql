@@ -458,6 +458,12 @@ SELECT concat('the sequence of ', {'table}, ' ends at 2147483647'),
   concat('ALTER SEQUENCE ', pg_get_serial_sequence({'table}, 'seq'), ' AS bigint;')
 WHERE {seq_ends}
 UNION ALL
+SELECT concat('the next seq is ', s.next, ', which is not above the last, ', s.last, ': senders fail'),
+  concat('SELECT setval(', quote_literal(s.seq), ', ', s.last, ');')
+FROM (SELECT pg_get_serial_sequence({'table}, 'seq') AS seq, (SELECT max(seq) FROM {table}) AS last,
+        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'seq')::pg_catalog.regclass), 0) + 1 AS next) AS s
+WHERE s.next <= s.last AND has_sequence_privilege(s.seq, 'SELECT, USAGE')
+UNION ALL
 SELECT concat('no unique index of ', {'table}, ' is on ', c.name), concat('CREATE UNIQUE INDEX ON ', {'table}, '(', c.name, ');')
 FROM (VALUES ('id'), ('seq')) AS c(name)
 WHERE NOT EXISTS (
