@@ -316,6 +316,30 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 	return goes_on ? WHERRY_OK : submit_one(r, wh_probe_next(r), now, err);
 }
 
+/* How many messages before this one were passed over when it was tried, because a row was locked
+ * or others probed first.  They are suspects still. */
+static int64_t passed_over(const wherry_relay *r, const wh_entry *e)
+{
+	int64_t n = 0;
+
+	for (const wh_entry *o = r->window.ready.head; o && o->order < e->order;
+	     o = o->next) {
+		n++;
+		for (const wh_entry *w = o->key ? o->key->waiting.head : NULL;
+		     w && w->order < e->order; w = w->next)
+			n++;
+	}
+	return n;
+}
+
+/* A message behind the suspects is not a suspect, but may be tried before one whose row is locked
+ * (a_suspect_that_is_locked_is_tried_alone_in_the_end). */
+void wh_suspect_answered(wherry_relay *r, const wh_entry *e)
+{
+	if (e->tried && r->lease.suspects > passed_over(r, e))
+		r->lease.suspects--;
+}
+
 /* End the suspicion when the next message was read after all suspects. */
 static void end_suspicion(wherry_relay *r)
 {

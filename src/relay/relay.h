@@ -367,6 +367,9 @@ bool wh_relay_yields(const wherry_relay *r);
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
 
+/* The destination answered about a message: if it was a suspect that was tried alone, there is one
+ * suspect less. */
+void wh_suspect_answered(wherry_relay *r, const wh_entry *e);
 /* A suspect came back because the connection was lost: remove its recorded attempt, which
  * was not made. */
 wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);

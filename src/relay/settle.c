@@ -246,8 +246,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 	if (key)
 		key->owned++; /* Keep the key until the end. */
 	e->losses = 0;        /* The connection survived this message. */
-	if (e->tried && r->lease.suspects)
-		r->lease.suspects--;
+	wh_suspect_answered(r, e);
 	if (lost) {
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {

@@ -231,6 +231,30 @@ static void a_suspect_that_is_locked_holds_up_no_other(void **state)
 	relay_check_once(f, 4);
 }
 
+/* Messages behind the suspects are tried before the locked one: they do not end the suspicion. */
+static void a_suspect_that_is_locked_is_tried_alone_in_the_end(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake;
+	PGconn *other;
+
+	relay_set(f, "relay.window", "4");
+	fake = relay_killed_with(f, "abcd");
+	other = lock_row(f, 1);
+	relay_put(f, "efghijkl");
+	fake->by_hand = false;
+	fake->slow = true;
+	fake->most = 0;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) >= 10);
+	assert_int_equal(fake->most, 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 11);
+	assert_false(relay_fake_holds(fake, 1));
+	postgres_end(other, "COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 12);
+	relay_check_once(f, 12);
+}
+
 static void drop(void)
 {
 	postgres_leave_slots();
@@ -258,6 +282,7 @@ static void make_sole(char *url, size_t cap)
 static const relay_test leading[] = {
 	EVERY,
 	RELAY_TEST(a_suspect_that_is_locked_holds_up_no_other, 0),
+	RELAY_TEST(a_suspect_that_is_locked_is_tried_alone_in_the_end, 0),
 	RELAY_TESTS_END,
 };
 
