@@ -270,6 +270,13 @@ done
 in_odd() { # SQL WANTED
 	check "there, $1 works" test "$(psql -X -q -A -t "$strange" -c "$1" 2>&1)" = "$2"
 }
+# PGlite has one session for all, in which no setting may stay.
+sql "CREATE DATABASE wasm"
+psql -X -q "postgres://wherry@/wasm?host=$folder" -c "CREATE OR REPLACE FUNCTION pg_catalog.version()
+	RETURNS text LANGUAGE sql STABLE AS \$\$SELECT 'PostgreSQL 18, compiled by emcc'\$\$"
+w init "postgres://wherry@/wasm?host=$folder"
+w relay "postgres://wherry@/wasm?host=$folder" stdout: --until-empty --timeout 60s
+expect "PGlite is treated as a pooler" 0 err:event=pooler
 in_odd "SELECT wherry_send('jobs', '{}'::text, headers => '{\"a\": \"b\"}') > 0" t
 in_odd "SELECT headers->>'a' FROM wherry_receive('jobs')" b
 in_odd "SELECT wherry_queue_length('jobs')" 0

@@ -414,11 +414,14 @@ static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool m
 	return s->fixed && !s->schemas ? wh_oom(err) : WHERRY_OK;
 }
 
-/* Names are qualified, because this first statement runs with the user's search path. */
+/* Names are qualified, because this first statement runs with the user's search path.  PGlite, compiled by emcc, has one
+ * session for all connections and reports its true number: it is treated as a pooler. */
 static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
 {
 	static const char sql[] =
-		"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery() OR "
+		"SELECT CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'emcc') "
+		"OPERATOR(pg_catalog.>) 0 THEN 0 ELSE pg_catalog.pg_backend_pid() END, "
+		"pg_catalog.pg_is_in_recovery() OR "
 		"pg_catalog.current_setting('transaction_read_only') "
 		"OPERATOR(pg_catalog.=) 'on', "
 		"pg_catalog.current_schemas(false)::pg_catalog.text[]";
