@@ -295,6 +295,32 @@ static wherry_code name_queue(relaying *r, const char *url, wherry_error *err)
 	return code;
 }
 
+/* Open the relay.  While the server starts, or recovers from a crash, wait for it. */
+static wherry_code open_relay(relaying *r, const wh_args *args, wherry_error *err)
+{
+	wh_env env = {.log = log_record, .log_ctx = r};
+	int64_t begun_us = wh_monotonic(&wh_env_system);
+	int64_t most_us = wh_config_int(args->config, WH_RELAY_TIMEOUT);
+	wherry_code code;
+
+	for (int failures = 0;; failures++) {
+		code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1),
+					 args->config, &r->relay, err);
+		if (code == WHERRY_OK && failures)
+			wh_log(&env, WHERRY_LOG_INFO, "relay", "database-works",
+			       wh_log_int("failures", failures));
+		if (code == WHERRY_OK || strcmp(err->sqlstate, "57P03") != 0 ||
+		    (most_us && wh_monotonic(&wh_env_system) - begun_us >= most_us))
+			return code;
+		if (failures % 10 == 0)
+			wh_log(&env, WHERRY_LOG_WARN, "relay", "database-trouble",
+			       wh_log_text("code", wherry_code_name(code)),
+			       wh_log_int("failures", failures + 1),
+			       wh_log_text("why", err->message));
+		wh_sleep(&wh_env_system, WH_SECOND);
+	}
+}
+
 static wh_exit relay(relaying *r, const wh_args *args)
 {
 	unsigned flags = wh_arg_on(args, "until-empty") ? WHERRY_UNTIL_EMPTY : 0;
@@ -306,8 +332,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	begin_progress(r, args);
-	code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1), args->config,
-				 &r->relay, &err);
+	code = open_relay(r, args, &err);
 	/* A scheme or a setting that cannot be is the command line's fault. */
 	if (code == WHERRY_INVALID)
 		return wh_usage(args->command, "%s", err.message);

@@ -257,3 +257,11 @@ void wh_hook_error(wherry_relay *r, wherry_code code, const char *text)
 			    .text = text && *text ? text : wherry_code_text(code),
 		    });
 }
+
+void wh_hook_database_works(wherry_relay *r)
+{
+	if (r->db_failures)
+		wh_relay_say(r, WHERRY_LOG_INFO, "database-works",
+			     wh_log_int("failures", r->db_failures));
+	r->db_failures = 0;
+}

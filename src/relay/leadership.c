@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "relay/hooks.h"
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 
@@ -21,7 +22,7 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 	wh_operator_pause(r, r->lease.paused);
 	r->fenced_us = r->reported_us = asked_us;
 	r->stats.epoch = r->lease.epoch;
-	r->db_failures = 0;
+	wh_hook_database_works(r);
 }
 
 /* The lease was taken: begin to read from the beginning.  The rows are the truth. */

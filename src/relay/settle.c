@@ -366,7 +366,7 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 	r->purge_idle = false;
 	r->flush_at_us = wh_settle_next(r, now);
 	r->fenced_us = now;
-	r->db_failures = 0;
+	wh_hook_database_works(r);
 }
 
 static int by_id(const void *a, const void *b)

@@ -55,6 +55,7 @@ kill_server
 until_true 30 answers "SELECT 1" 1
 put
 check "it goes on when the server was killed and started again" until_true 30 delivered 2
+check "and says that the database works again" until_true 20 grep -q 'event=database-works' log
 sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE application_name = 'wherry'" >/dev/null
 put
@@ -125,12 +126,13 @@ end_relay
 check "it was one relay" test $? -eq 0
 until_true 20 answers "SHOW default_transaction_read_only" off
 
-# ---- a standby ----
+# ---- a standby, and a server that recovers ----
 
 "${server_user[@]}" "$bin/pg_basebackup" -h "$folder" -U wherry -D "$folder/standby" -R -c fast \
 	>/dev/null 2>"$tmp/.err"
 err=$(cat "$tmp/.err")
 check "a standby is made" test -f "$folder/standby/standby.signal"
+"${server_user[@]}" cp -a "$folder/standby" "$folder/cold"
 "${server_user[@]}" "$bin/postgres" -D "$folder/standby" -c port=5433 -c listen_addresses= \
 	-c "unix_socket_directories=$folder" -c fsync=off -c shared_buffers=16MB \
 	-c max_prepared_transactions=5 \
@@ -138,6 +140,27 @@ check "a standby is made" test -f "$folder/standby/standby.signal"
 standby=$!
 pids+=("$standby")
 standby_url="$url&port=5433"
+"${server_user[@]}" "$bin/postgres" -D "$folder/cold" -c port=5434 -c listen_addresses= \
+	-c "unix_socket_directories=$folder" -c fsync=off -c shared_buffers=16MB -c hot_standby=off \
+	>"$tmp/cold.log" 2>&1 9>&- &
+cold=$!
+pids+=("$cold")
+recovers() {
+	psql -X -h "$folder" -p 5434 -U wherry postgres -c "SELECT 1" 2>&1 |
+		grep -q 'not accepting connections\|starting up'
+}
+until_true 60 recovers
+w relay "$url&port=5434" stdout: --until-empty --timeout 1s
+expect "a relay on a server that recovers waits no longer than it may" 1 "err:event=database-trouble"
+relay log6 "$url&port=5434" file:cold.out --lease 2s
+check "else it says so, and waits" until_true 20 grep -q 'event=database-trouble' log6
+"${server_user[@]}" "$bin/pg_ctl" -D "$folder/cold" -w promote >/dev/null
+check "when the server has recovered it says that, too" until_true 30 grep -q 'event=database-works' log6
+put "$folder" 5434
+check "and delivers" until_true 30 test -s cold.out
+end_relay
+kill -INT "$cold"
+wait "$cold"
 until_true 60 psql -X -q -h "$folder" -p 5433 -U wherry postgres -c "SELECT 1"
 w status "$standby_url"
 expect "status reads a standby" 0 "out:pending"
