@@ -396,9 +396,10 @@ bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *
 	       db->driver->statement.about_row(err);
 }
 
-bool wh_db_locked_out(wherry_code code, const wherry_error *err)
+bool wh_db_locked_out(const wherry_db *db, wherry_code code, const wherry_error *err)
 {
-	return code == WHERRY_BUSY && strcmp(err->sqlstate, "55P03") == 0;
+	return code == WHERRY_BUSY && db->driver->statement.locked_out &&
+	       db->driver->statement.locked_out(err);
 }
 
 wherry_code wh_row_check(const wh_row *row, wherry_error *err)

@@ -216,6 +216,11 @@ typedef struct wh_db_driver {
 		 * cannot be converted?  May be NULL: that never happens. */
 		bool (*about_row)(const wherry_error *err);
 
+		/* Does this error, whose code is BUSY, say that another transaction kept the
+		 * lock of a row or a table for longer than the time-out?  May be NULL: no
+		 * row has a lock. */
+		bool (*locked_out)(const wherry_error *err);
+
 		/* Convert an error to a code: the driver's error number, and a SQLSTATE
 		 * that may be "". */
 		wherry_code (*code_of)(int native, const char *state);
@@ -343,7 +348,7 @@ bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *
 
 /* Did a statement end because another transaction kept a lock for longer than the time-out of
  * locks? */
-bool wh_db_locked_out(wherry_code code, const wherry_error *err);
+bool wh_db_locked_out(const wherry_db *db, wherry_code code, const wherry_error *err);
 
 /* Return NOMEM if memory for a column ran out.  Call it before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);

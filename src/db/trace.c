@@ -244,6 +244,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver.rows_most = inner->driver->rows_most;
 	both->driver.row = inner->driver->row;
 	both->driver.statement.about_row = inner->driver->statement.about_row;
+	both->driver.statement.locked_out = inner->driver->statement.locked_out;
 	if (!inner->driver->commits.version)
 		both->driver.commits.version = NULL;
 	if (!inner->driver->connection.schema_of)

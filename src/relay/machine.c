@@ -64,7 +64,7 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 		why->code = code;
 		return WH_FATAL;
 	}
-	if (wh_db_locked_out(code, why))
+	if (wh_db_locked_out(r->db, code, why))
 		wh_settle_locked_out(r, now);
 	db_trouble(r, now, code, why);
 	return WH_WAIT;

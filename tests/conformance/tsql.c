@@ -332,22 +332,34 @@ bool tsql_raw(const char *sql, char *out, size_t cap)
 
 void tsql_pass_over_locked(wherry_relay *relay, const char *hint)
 {
-	const wh_sql *sql = &relay->box->store.sql;
+	const wh_store *store = relay->store;
+	const char *name = store->name.ptr;
+	char table[40], view[40], sql[200];
 
+	/* The name of the view is as long as that of the table, whose place it takes. */
+	(void)snprintf(view, sizeof(view), "\"%.*s\"", (int)strlen(name),
+		       "unlocked_rows");
+	(void)snprintf(table, sizeof(table), "\"%s\"", name);
+	(void)snprintf(sql, sizeof(sql),
+		       "CREATE VIEW %s AS SELECT * FROM %s "
+		       "WHERE id NOT IN (SELECT id FROM locked)",
+		       view, table);
 	assert_true(mssql_raw(NULL, NULL, "CREATE TABLE locked(id BIGINT NOT NULL)", NULL,
 			      0));
-	assert_true(mssql_raw(NULL, NULL,
-			      "CREATE VIEW unlock AS SELECT * FROM outbox "
-			      "WHERE id NOT IN (SELECT id FROM locked)",
-			      NULL, 0));
-	for (size_t i = 0; i < sql->n; i++) {
-		char *table = NULL, *text = sql->stmts[i].text;
+	assert_true(mssql_raw(NULL, NULL, sql, NULL, 0));
+	size_t changed = 0;
+
+	for (size_t i = 0; i < store->sql.n; i++) {
+		char *at = NULL, *text = store->sql.stmts[i].text;
 
 		for (char *p = text; p && *p; p++) {
-			if (strncmp(p, "\"outbox\"", 8) == 0)
-				table = p;
-			if (table && strncmp(p, hint, strlen(hint)) == 0)
-				memcpy(table, "\"unlock\"", 8);
+			if (strncmp(p, table, strlen(table)) == 0)
+				at = p;
+			if (at && strncmp(p, hint, strlen(hint)) == 0) {
+				memcpy(at, view, strlen(view));
+				changed++;
+			}
 		}
 	}
+	assert_true(changed > 0);
 }

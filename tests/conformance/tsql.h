@@ -36,6 +36,8 @@ int tsql_relays(const relay_target *target);
  * table "locked", as SQL Server passes over rows that others have locked.  A TDS server at hand ignores it. */
 #define TSQL_BY_ENTRIES " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)"
 #define TSQL_BY_ROWS " WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, ROWLOCK)"
+#define TSQL_BY_LOCKS                                                                    \
+	" WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX(1), FORCESEEK"
 void tsql_pass_over_locked(wherry_relay *relay, const char *hint);
 
 /* SQL of another program, in the words of the suites, on a connection that all calls share. */

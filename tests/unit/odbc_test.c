@@ -258,6 +258,35 @@ static void what_a_trigger_raises_is_about_the_row(void **state)
 	}
 }
 
+static void a_lock_that_others_kept_is_known_by_its_number(void **state)
+{
+	static const struct {
+		int native;
+		const char *state;
+		bool locked_out;
+	} cases[] = {
+		{1222, "42000", true},     {1222, "HYT00", true},
+		{33557097, "42000", true}, {1, "55P03", true},
+		{51222, "42000", false}, /* of an application */
+		{1204, "42000", false},    {40501, "42000", false},
+	};
+	const wherry_db *const servers[] = {&(wherry_db){.driver = &wh_db_mssql},
+					    &(wherry_db){.driver = &wh_db_odbc}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		for (size_t n = 0; n < 2; n++) {
+			wherry_error err = {.native = cases[i].native,
+					    .code = WHERRY_BUSY};
+
+			(void)snprintf(err.sqlstate, sizeof(err.sqlstate), "%s",
+				       cases[i].state);
+			assert_int_equal(wh_db_locked_out(servers[n], WHERRY_BUSY, &err),
+					 cases[i].locked_out);
+			assert_false(wh_db_locked_out(servers[n], WHERRY_TIMEOUT, &err));
+		}
+}
+
 /* The time of the next look, if one is not made now. */
 static int64_t look_at(odbc_db *s, int64_t now_us, bool *out_looks)
 {
@@ -375,6 +404,7 @@ int main(void)
 		cmocka_unit_test(a_time_with_an_offset_is_read),
 		cmocka_unit_test(each_number_of_sql_server_has_its_remedy),
 		cmocka_unit_test(what_a_trigger_raises_is_about_the_row),
+		cmocka_unit_test(a_lock_that_others_kept_is_known_by_its_number),
 		cmocka_unit_test(looks_become_as_rare_as_the_setting_says),
 		cmocka_unit_test(a_relay_rests_for_as_long_as_its_statements_took),
 		cmocka_unit_test(statements_that_go_on_do_not_put_off_a_look),

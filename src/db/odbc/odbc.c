@@ -120,7 +120,8 @@ static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 	.commits = {.watch = odbc_watch, .fd = odbc_fd, .changed = odbc_changed}
 #define ODBC_STATEMENT                                                                   \
 	.run = wh_odbc_run, .script = odbc_script, .forget = wh_odbc_forget,             \
-	.about_row = wh_odbc_about_row, .last_id = odbc_last_id
+	.about_row = wh_odbc_about_row, .locked_out = wh_odbc_locked_out,                \
+	.last_id = odbc_last_id
 #define ODBC_CONNECTION                                                                  \
 	.open = wh_odbc_open, .close = wh_odbc_close, .interrupt = odbc_interrupt
 

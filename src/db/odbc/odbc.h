@@ -110,6 +110,7 @@ wherry_code wh_odbc_mssql_string(const char *rest, const char *installed, wh_buf
 wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 			 wherry_error *err);
 bool wh_odbc_about_row(const wherry_error *err);
+bool wh_odbc_locked_out(const wherry_error *err);
 wherry_code wh_odbc_code_of(int native, const char *state);
 wherry_code wh_odbc_mssql_code_of(int native, const char *state);
 /* The code of an error number of SQL Server; WHERRY_OK: not in the table. */

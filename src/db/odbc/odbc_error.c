@@ -377,6 +377,15 @@ static bool is_raised(int native)
 		wh_odbc_mssql_code(native) == WHERRY_OK);
 }
 
+/* The number of SQL Server, or PostgreSQL's state.  Of the texts of Babelfish one alone means BUSY. */
+bool wh_odbc_locked_out(const wherry_error *err)
+{
+	enum { LOCK_TIMEOUT = 1222 };
+
+	return err->native == LOCK_TIMEOUT || strcmp(err->sqlstate, "55P03") == 0 ||
+	       (err->native == BABELFISH_OTHER && err->code == WHERRY_BUSY);
+}
+
 /* Classes 22 (data), 23 (constraints) and 54 (limits of the server), and errors that a
  * trigger of the application raised. */
 bool wh_odbc_about_row(const wherry_error *err)

@@ -200,6 +200,7 @@ const wh_db_driver wh_db_postgres = {
 		      .last_id = postgres_last_id,
 		      .forget = wh_postgres_forget,
 		      .about_row = wh_postgres_about_row,
+		      .locked_out = wh_postgres_locked_out,
 		      .code_of = wh_postgres_code_of},
 	.commits = {.watch = wh_postgres_watch,
 		    .fd = wh_postgres_fd,

@@ -112,6 +112,7 @@ wherry_code wh_postgres_fail_indoubt(const postgres_db *s, wherry_error *err);
 /* Fail because a text cannot be written in the encoding of the database. */
 wherry_code wh_postgres_fail_encoding(const postgres_db *s, wherry_error *err);
 bool wh_postgres_about_row(const wherry_error *err);
+bool wh_postgres_locked_out(const wherry_error *err);
 wherry_code wh_postgres_code_of(int native, const char *state);
 
 /* Did a prepared statement fail because a table was altered after it was prepared? */

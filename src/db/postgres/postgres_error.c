@@ -291,6 +291,11 @@ bool wh_postgres_about_row(const wherry_error *err)
 	       strstr(err->message, "invalid memory alloc request size");
 }
 
+bool wh_postgres_locked_out(const wherry_error *err)
+{
+	return strcmp(err->sqlstate, "55P03") == 0;
+}
+
 /* Find the SQLSTATE in a verbose message such as "connection to server at …: FATAL:
  * 28P01: password …". */
 static const char *state_in(const char *message)

@@ -46,4 +46,12 @@ NOT EXISTS (SELECT 1 FROM sys.index_columns AS x
 IF {no_id}
   CREATE UNIQUE INDEX {bare__IdUniqueIndex} ON {table}(id);
 
+-- part: lock_row
+-- By the index of ids, and then
+FORCESEEK
+
+-- part: whole_row
+-- by a column that this index does not have: the lock that others wait for is that of the row.
+AND DATALENGTH(t.payload) >= 0
+
 -- include: mssql.funfix.sql

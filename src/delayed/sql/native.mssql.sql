@@ -293,6 +293,12 @@ SELECT t.id, 0, t.attempts, 0, t."createdAt", 0,
   {texts}
 FROM @got AS g JOIN {table} AS t ON t.id = g.id ORDER BY t.due_at, t.id
 
+-- part: lock_row
+-- The lock that others wait for is that of the row, in the primary key.
+INDEX(1), FORCESEEK
+
+-- part: whole_row
+
 -- include: mssql.claims.sql
 
 -- name: claim-expired

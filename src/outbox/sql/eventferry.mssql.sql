@@ -339,6 +339,14 @@ SELECT id, status, attempts, 0, created_at, 0,
 FROM {table}
 WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0, 1, 3) ORDER BY id;
 
+-- part: lock_row
+-- The lock that others wait for is that of the row, in the primary key.
+INDEX(1), FORCESEEK
+
+-- part: whole_row
+
+-- include: mssql.locked.sql
+
 -- name: done-mark
 -- unused: token names width
 -- Only what this very claim holds.

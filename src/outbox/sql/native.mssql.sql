@@ -756,17 +756,13 @@ SELECT COALESCE(MAX(id), 0) FROM (
 -- part: ours
 (:token IS NULL OR t.claim_token = :token)
 
--- name: locked
--- Rows that another transaction has locked.  It waits for none.  UPDLOCK: those that are locked for an update
--- count, which a shared lock would not meet.  INDEX(1): the lock that an acknowledgement waits for is that of the row.
-SET NOCOUNT ON;
-DECLARE @given TABLE (id BIGINT NOT NULL PRIMARY KEY);
-INSERT INTO @given(id) SELECT DISTINCT CAST(value AS BIGINT) FROM OPENJSON(:ids);
-SET NOCOUNT OFF;
-SELECT g.id FROM @given AS g
-WHERE EXISTS (SELECT 1 FROM {table} AS t WITH (NOLOCK) WHERE t.id = g.id)
-  AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
-                  WHERE t.id = g.id);
+-- part: lock_row
+-- The lock that others wait for is that of the row, in the primary key.
+INDEX(1), FORCESEEK
+
+-- part: whole_row
+
+-- include: mssql.locked.sql
 
 -- name: done-mark
 -- unused: width

@@ -440,6 +440,14 @@ FROM (
 WHERE t.state = 1
 {loop};
 
+-- part: lock_row
+-- The lock that others wait for is that of the row, in the primary key.
+INDEX(1), FORCESEEK
+
+-- part: whole_row
+
+-- include: mssql.locked.sql
+
 -- name: done-delete
 -- unused: names width
 DELETE t FROM {own};

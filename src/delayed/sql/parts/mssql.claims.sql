@@ -97,6 +97,8 @@ SELECT COALESCE(MAX(m.id), 0) FROM {table} AS m WHERE {is_open};
 DECLARE @now BIGINT = {clock};
 SELECT COUNT_BIG(*) FROM (SELECT TOP (1) m.id FROM {table} AS m WHERE {is_open} AND m.id <= :upto) AS f;
 
+-- include: mssql.locked.sql
+
 -- part: claimed_by
 {.}"lockUuid" = CAST(:token AS VARCHAR(36)) AND {relayed:.}
 
