@@ -140,7 +140,7 @@ def delayed(place, folder):
     good = lambda name: {'"pKey"': f"'{name}'", '"pKind"': kind, "payload": f"'{name}'", '"scheduledAt"': "1000",  # noqa: E731
                          '"scheduledAtInitially"': "1000", '"createdAt"': "1000"}  # fmt: skip
     bodies = [f"good {i}" for i in range(GOOD)]
-    for table in "d", "relayed_d":
+    for table in "d", "relayed_d", "sql_d":
         wherry("delayed", "create", place.url, "--table", table)
         fill(place, table, ('"pKey"',), good, {})
     of = [place.url, "--queue", "q", "--table", "d"]
@@ -156,6 +156,17 @@ def delayed(place, folder):
     tap.check(f"{place.encoding}: poll comes to the end", done.returncode == 1, done.stderr)
     tap.check(f"{place.encoding}: poll gets every good message",
               all(any(body in text for text in got) for body in bodies), got)  # fmt: skip
+    got = []
+    for _ in range(10):
+        done = place.utf8("SELECT key, convert_from(body, 'UTF8') FROM wherry_poll('q', 2, box => 'sql_d')")
+        if done.returncode or not done.stdout.strip():
+            break
+        got.append(done.stdout.decode(errors="replace"))
+    tap.check(f"{place.encoding}: wherry_poll() gets every good message", done.returncode == 0 and
+              all(any(body in text for text in got) for body in bodies), got, done.stderr)  # fmt: skip
+    done = place.utf8("SELECT count(*) FROM sql_d_dead WHERE last_error LIKE 'its key cannot be sent%'")
+    tap.check(f"{place.encoding}: and makes the other dead", done.stdout.strip() == (b"0" if place.encoding == "LATIN1" else b"1"),
+              done.stdout, done.stderr)  # fmt: skip
     dead = lambda name: {"id": "(SELECT coalesce(max(id), 100) + 1 FROM d_dead)", **good(name), "attempts": "1",  # noqa: E731
                          "died_at": "1000"}  # fmt: skip
     for name in ("good 0", "good 1"):

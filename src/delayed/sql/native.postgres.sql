@@ -217,6 +217,7 @@ DECLARE -- due messages, leased for that long, in the order of their times; with
   after_ms CONSTANT bigint := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   head CONSTANT text := concat('(SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
     ORDER BY "pKind", "scheduledAt", id LIMIT ');
+  odd integer;
 BEGIN
   IF coalesce(n, -1) < 0 THEN
     RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
@@ -228,6 +229,25 @@ BEGIN
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
       HINT = 'With 0 no message becomes dead.';
   END IF;
+  -- A key that has no form in the client's encoding would end each poll: its message becomes dead.
+  WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
+    odd := 0;
+    FOR id, key IN EXECUTE concat('SELECT id, "pKey" FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
+        AND attempts < $4', CASE WHEN after IS NOT NULL THEN ' AND ROW("scheduledAt", id) > ROW($5, $6)' END, '
+        ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED')
+        USING kind, now_ms, n, most, after_ms, coalesce(after_id, 0) LOOP
+      BEGIN
+        PERFORM convert_to(key, pg_client_encoding());
+      EXCEPTION WHEN data_exception THEN
+        odd := odd + 1;
+        EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = $1 RETURNING *)
+        INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+          died_at, last_error)
+        SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2, left($3, 500)
+        FROM gone {replaces_dead}') USING id, now_ms, concat('its key cannot be sent: ', sqlerrm);
+      END;
+    END LOOP;
+  END LOOP;
   -- It passes over those with all their attempts, and locks no others
   -- (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
   RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
