@@ -18,6 +18,7 @@ import random
 import subprocess
 import sys
 import time
+import uuid
 
 import rows
 import tap
@@ -31,10 +32,10 @@ KIND = hashlib.md5(b"q|bytes").hexdigest()
 WHERRY_TABLES = "wherry_lease", "wherry_outbox", "wherry_subscription"
 
 INTEGERS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
-TIMES = ["'infinity'", "'-infinity'", "'294276-12-31'", "'0001-01-01'", "'4713-01-01 BC'", "now()", "'1970-01-01'",
+TIMES = ["'infinity'", "'-infinity'", "'294276-12-31'", "'0001-01-01'", "'4713-01-01 BC'", "'2024-02-29'", "'1970-01-01'",
          "'9999-12-31'", "'1969-12-31 23:59:59.999+00'"]  # fmt: skip
 MS = ["0", "-1", "1000", "253402300799999", "253402300800000", "9223372036854775807", "-9223372036854775808"]
-UUIDS = ["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", "gen_random_uuid()"]
+UUIDS = ["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"]
 # What says that messages have to wait, which a role with that right may say, and where a lease has its number.
 LAWFUL = {"wherry_lease": {"expires_at", "outbox", "number"}, "wherry_outbox": {"paused_at", "name"}}
 
@@ -59,7 +60,7 @@ def value(rng, kind, name, nullable):
     if kind.startswith("timestamp"):
         return rng.choice(TIMES)
     if kind == "uuid":
-        return rng.choice(UUIDS)
+        return rng.choice([*UUIDS, f"'{uuid.UUID(int=rng.getrandbits(128))}'"])
     if kind == "boolean":
         return rng.choice(["true", "false"])
     if kind in ("json", "jsonb"):
@@ -204,7 +205,9 @@ def updates(model, rng, table, columns, n):
     if table in WHERRY_TABLES:
         which = where
     else:
-        which = f"{one} = (SELECT {one} FROM {quoted(table)} WHERE {where} ORDER BY random() LIMIT 1)"
+        of = f"FROM {quoted(table)} WHERE {where}"
+        nth = f"CAST({rng.random():.6f} * (SELECT count(*) {of}) AS integer)"
+        which = f"{one} = (SELECT {one} {of} ORDER BY {one} LIMIT 1 OFFSET {nth})"
     return f"UPDATE {quoted(table)} SET {', '.join(f'{quoted(c)} = {v}' for c, v in sets.items())} WHERE {which}"
 
 
