@@ -107,6 +107,23 @@ static void what_is_no_tls_does_no_harm(void **state)
 	site_end(s);
 }
 
+/* The answer was 200: what comes of its body decides nothing. */
+static void a_body_that_drips_holds_a_message_for_seconds(void **state)
+{
+	int64_t began = wh_monotonic(&wh_env_system);
+	wherry_message m = plain_message(NULL);
+	site *s = site_begin(NULL);
+
+	(void)state;
+	(void)alarm(60);
+	site_set(s, "webhook.timeout", "50s");
+	site_open(s);
+	webhook_server_answer(s->server, "raw drip-body");
+	assert_int_equal(site_send(s, &m).verdict, WHERRY_DELIVERED);
+	assert_true(wh_monotonic(&wh_env_system) - began < 30 * WH_SECOND);
+	site_end(s);
+}
+
 static void odd_frames_of_http_2_do_no_harm(void **state)
 {
 	static const char *const kinds[] = {"reset",       "go-away",     "odd-frame",
@@ -177,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_answer_is_too_odd),
 		cmocka_unit_test(what_is_no_tls_does_no_harm),
+		cmocka_unit_test(a_body_that_drips_holds_a_message_for_seconds),
 		cmocka_unit_test(odd_frames_of_http_2_do_no_harm),
 		cmocka_unit_test(a_relay_delivers_once_its_server_is_good),
 	};

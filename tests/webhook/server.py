@@ -56,6 +56,7 @@ HOSTILE = {
     "switch-protocols": (b"HTTP/1.1 101 Switch\r\nupgrade: evil\r\n\r\n", b"\0" * 100),
     "nul-in-headers": (OK + b"x-a: \0\0\r\ncontent-length: 0\r\n\r\n", b""),
     "fold": (OK + b" x: folded\r\n\tmore\r\ncontent-length: 0\r\n\r\n", b""),
+    "drip-body": (OK + b"content-length: 1000\r\n\r\n", b"y" * 1000 + b". "),
     "drip": (b"", b"HTTP/1.1 200 OK\r\nx-slow: " + b"y" * 1000 + b". "),
     "escapes": (
         b"HTTP/1.1 500 \x1b[31mNo\r\n\r\n",

@@ -31,7 +31,8 @@
 
 enum {
 	EXCERPT = 200,       /* Bytes kept of an answer. */
-	ANSWER_MAX = 262144, /* Most bytes read of an answer. */
+	ANSWER_MAX = 262144, /* Most bytes read of an answer, */
+	ANSWER_US = 2000000, /* and the longest time after its first byte. */
 	WATCHED = 256,       /* Sockets whose answers are remembered. */
 	BURST_US = 100000,   /* Longest pause that webhook.rate makes up for. */
 	/* The relay sends nothing while it acknowledges, so it acknowledges seldom. */
@@ -46,9 +47,9 @@ typedef struct slot {
 	CURL *easy; /* NULL: not needed yet. */
 	phase phase;
 	wh_webhook_request request;
-	bool refused; /* Its address is private. */
-	size_t read;  /* Bytes of the answer. */
-	int64_t started_us;
+	bool refused;                /* Its address is private. */
+	size_t read;                 /* Bytes of the answer. */
+	int64_t started_us, body_us; /* When the request, and the answer's body began. */
 	char excerpt[EXCERPT + 1];
 	char error[CURL_ERROR_SIZE];
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
@@ -88,10 +89,13 @@ static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
 	slot *s = ctx;
 	size_t len = size * n, room = s->read < EXCERPT ? EXCERPT - s->read : 0;
+	int64_t now = wh_monotonic(s->of->env);
 
+	if (!s->read)
+		s->body_us = now;
 	memcpy(s->excerpt + (EXCERPT - room), data, len < room ? len : room);
 	s->read += len;
-	return s->read > ANSWER_MAX ? 0 : len;
+	return s->read > ANSWER_MAX || now - s->body_us > ANSWER_US ? 0 : len;
 }
 
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose,
