@@ -20,6 +20,7 @@
  *     queues.c   Wherry's sides of these
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
  *     hand.c     the other sides: a table of one's own, on SQLite or PostgreSQL
+ *     functions.c SQL functions, and the statements that a program writes by hand
  *     odbc.c     the other sides on SQL Server: ODBC alone
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     growth.c   how cost grows: another mode, with growth_show.c for its table and chart
@@ -88,6 +89,7 @@ typedef struct bench_job {
 
 	bench_queue queue;
 	bool delayed; /* a delayed queue */
+	int function; /* which case of functions.c */
 
 	/* libpq: between reading n messages and marking them.  NULL: nothing is done. */
 	wherry_code (*between)(void *ctx, int64_t n, wherry_error *err);
@@ -177,6 +179,9 @@ void bench_plan_postgres(bench *b);
 void bench_plan_mssql(bench *b); /* in a build with WHERRY_ODBC */
 void bench_plan_stream(bench *b);
 void bench_plan_queues(bench *b); /* on any database */
+
+/* functions.c */
+void bench_plan_functions(bench *b);
 
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */

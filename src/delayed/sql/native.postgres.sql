@@ -61,7 +61,7 @@ SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- part: own_functions
 -- Those that every table of a schema shares.
-ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle', 'wherry_delayed_kind',
+ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_kind',
       'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::pg_catalog.name[]
 
 -- part: make_tables
@@ -118,21 +118,73 @@ SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_cat
 FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}
 
+-- part: function_model
+'delayed'
+
+-- part: function_column
+'updates'
+
+-- part: leaf
+section
+
+-- include: postgres.home.sql
+
 -- part: make_functions
 -- Each takes the time once, when it is called: that of the statement stands still in a block that calls it
 -- again and again (functions_in_a_long_block_take_the_time_of_their_call).
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  key CONSTANT text := 'box';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_delayed_kind(queue, type, box);');
+  -- Plans are made once in a session, when the table may be empty, and are right when it is not
+  -- (functions_keep_plans_that_read_no_rows_but_theirs).
+  plans CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan$w$;
+  one CONSTANT text := 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
+  -- As wherry_delayed_open() makes it.
+  made_kind CONSTANT text := $w$kind CONSTANT text := md5(concat(queue, '|', coalesce(type, 'bytes')));$w$;
+  checks CONSTANT text := $w$IF coalesce(queue, '') = '' OR octet_length(queue) > 255 OR octet_length(type) > 255 THEN
+    PERFORM @.wherry_delayed_kind(queue, type, box);
+  END IF;$w$;
+  -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
+  parsed CONSTANT text := $w$fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|:[0-9]+$)'
+    AND greatest(length(split_part(token, '.', 1)), length(split_part(split_part(token, '.', 2), ':', 1)),
+                 length(split_part(token, ':', 2))) < 19, false);
+  made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
+  lock CONSTANT text := CASE WHEN fits THEN nullif(split_part(token, '.', 3), '') END;
+  version bigint;
+  offered bigint;
+  found_version bigint;$w$;
+  refusals CONSTANT text := $w$IF NOT fits THEN
+    RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'The column token of wherry_poll has it.';
+  END IF;$w$;
+  polled CONSTANT text := $w$IF lock IS NULL THEN
+    RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;$w$;
+  ours CONSTANT text := $w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$;
+  -- What became of a message that was not settled.
+  outcome CONSTANT text := $w$IF FOUND THEN
+    RETURN 'acknowledged';
+  END IF;
+  version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
+  SELECT m."createdAt" INTO own.found_version FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind;
+  RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$;
+  later CONSTANT text := $w$least(253402300799999, ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
+    + least(@span@, '36500 days')) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
   kind text;
   made text;
+  {branch_variables}
 BEGIN
+  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
   made := $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_kind(queue text, type text, box text)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- of a queue, as wherry_delayed_open() makes it; refuses what cannot be
+DECLARE -- why a queue cannot be: the functions ask for it then
   live CONSTANT oid := to_regclass(@box@ || quote_ident(box));
-  has CONSTANT name[] := ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = live
-    AND attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::pg_catalog.name[]) AND NOT attisdropped);
+  has CONSTANT name[] := ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = live
+    AND a.attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::pg_catalog.name[]) AND NOT a.attisdropped);
 BEGIN
   IF live IS NULL THEN
     PERFORM @.wherry_missing('delayed', box);
@@ -150,7 +202,9 @@ BEGIN
       CASE WHEN octet_length(queue) > 255 THEN 'name of the queue' ELSE 'type' END,
       greatest(octet_length(queue), octet_length(type)) USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  RETURN md5(concat(queue, '|', coalesce(type, 'bytes')));
+  -- It has another name now, or was made without Wherry.
+  PERFORM @.wherry_missing('delayed', box);
+  RETURN NULL;
 END $body$ $f$;
   EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
   -- What drivers send: a body as text or bytes.
@@ -159,232 +213,267 @@ END $body$ $f$;
   delay interval DEFAULT NULL, at timestamptz DEFAULT NULL, if_absent boolean DEFAULT false,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
 DECLARE -- created, updated or ignored
-  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
+  @kind@
   bytes CONSTANT bytea := @bytes@;
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  -- A year and a month are those of the calendar, in UTC.  It is never due before the delay is over: rounded up.
-  due CONSTANT numeric := CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0)
-    WHEN delay > '0' THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
-      + least(delay, '10000 years')) AT TIME ZONE 'UTC') * 1000.0)
-    ELSE now_ms END;
+  due numeric := now_ms;
   n integer;
 BEGIN
+  @checks@
   IF coalesce(key, '') = '' OR body IS NULL THEN
     RAISE 'a delayed message needs a key and a body' USING ERRCODE = 'invalid_parameter_value';
   ELSIF char_length(key) > 200 THEN
     RAISE 'the key has % characters, the limit is 200', char_length(key) USING ERRCODE = 'invalid_parameter_value';
   ELSIF octet_length(bytes) > 16777216 THEN
     RAISE 'the body is % bytes, the limit is 16777216', octet_length(bytes) USING ERRCODE = 'invalid_parameter_value';
-  ELSIF delay < '0' OR (delay > '0' AND at IS NOT NULL) THEN
-    RAISE 'delay is %: it is not negative, and 0 where at is given', delay USING ERRCODE = 'invalid_parameter_value';
-  ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
-    RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::pg_catalog.text, delay::pg_catalog.text)
-      USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  EXECUTE concat('INSERT INTO ', @box@, quote_ident(box), ' AS m("pKey", "pKind", payload, "scheduledAt",
-    "scheduledAtInitially", "createdAt") VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT ("pKind", "pKey") ',
-    CASE WHEN if_absent THEN 'DO NOTHING' ELSE 'DO UPDATE SET payload = excluded.payload,
+  IF delay IS NOT NULL OR at IS NOT NULL THEN
+    -- A year and a month are those of the calendar, in UTC.  It is never due before the delay is over: rounded up.
+    due := CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0)
+      WHEN delay > '0' THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
+        + least(delay, '10000 years')) AT TIME ZONE 'UTC') * 1000.0)
+      ELSE now_ms END;
+    IF delay < '0' OR (delay > '0' AND at IS NOT NULL) THEN
+      RAISE 'delay is %: it is not negative, and 0 where at is given', delay USING ERRCODE = 'invalid_parameter_value';
+    ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
+      RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::pg_catalog.text, delay::pg_catalog.text)
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+  END IF;
+  @each@
+  IF if_absent THEN
+    INSERT INTO @table@("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+    VALUES (wherry_offer.key, own.kind, own.bytes, own.due::bigint, own.due::bigint, own.now_ms)
+    ON CONFLICT ("pKind", "pKey") DO NOTHING RETURNING updates INTO own.n;
+  ELSE
+    INSERT INTO @table@ AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+    VALUES (wherry_offer.key, own.kind, own.bytes, own.due::bigint, own.due::bigint, own.now_ms)
+    ON CONFLICT ("pKind", "pKey") DO UPDATE SET payload = excluded.payload,
       "scheduledAt" = excluded."scheduledAtInitially", "scheduledAtInitially" = excluded."scheduledAtInitially",
       "lockUuid" = NULL, attempts = 0, "createdAt" = CASE WHEN m."createdAt" < 253402300799999
         THEN greatest(excluded."createdAt", m."createdAt" + 1) ELSE excluded."createdAt" + 1 END,
       updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
       WHERE m.payload <> excluded.payload
-        OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"' END, ' RETURNING m.updates')
-  INTO n USING key, kind, bytes, due::bigint, now_ms;
+        OR m."scheduledAtInitially" <> excluded."scheduledAtInitially" RETURNING m.updates INTO own.n;
+  END IF;
+  @end@
   RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
 END $body$ $f$;
-    EXECUTE replace(replace(replace(replace(made, '@type@', kind),
+    made := replace(replace(replace(replace(replace(made, '@type@', kind),
       '@bytes@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'convert_to(body, ''UTF8'')' END),
-      '@box@', quote_literal(schema)), '@.', schema);
+      '@kind@', made_kind), '@checks@', checks), '@.', schema);
+    {branch}
+    EXECUTE made;
   END LOOP;
   FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed', after timestamptz DEFAULT NULL, after_id bigint DEFAULT 0)
 RETURNS TABLE (id bigint, key text, body bytea, at timestamptz, attempts integer, redelivery boolean, token text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+@plans@ AS $body$
+<<own>>
 DECLARE -- due messages, leased for that long, in the order of their times; with `after` only those that came to be
   -- due behind it: index entries before it, of messages that are gone, are not read
   -- (a_poll_after_a_message_reads_nothing_before_it)
-  live CONSTANT text := @box@ || quote_ident(box);
-  dead CONSTANT text := @box@ || quote_ident(box || '_dead');
-  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
+  @kind@
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  until CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM lease) * 1000.0), 3153600000000),
-    253402300799999);
   most CONSTANT bigint := coalesce(nullif(max_attempts, 0), 2147483647);
-  after_ms CONSTANT bigint := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
-  head CONSTANT text := concat('(SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
-    ORDER BY "pKind", "scheduledAt", id LIMIT ');
+  after_ms bigint;
   odd integer;
+  said text;
 BEGIN
-  IF coalesce(n, -1) < 0 THEN
-    RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
-      HINT = 'n is how many messages to poll.';
-  ELSIF coalesce(lease, '0') <= '0' THEN
-    RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
-      USING ERRCODE = 'invalid_parameter_value';
-  ELSIF max_attempts < 0 THEN
+  @checks@
+  IF n IS NULL OR n < 0 OR lease IS NULL OR lease <= '0' OR max_attempts < 0 THEN
+    IF coalesce(n, -1) < 0 THEN
+      RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+        HINT = 'n is how many messages to poll.';
+    ELSIF coalesce(lease, '0') <= '0' THEN
+      RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
+        USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
       HINT = 'With 0 no message becomes dead.';
   END IF;
+  IF after IS NOT NULL THEN
+    after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
+  END IF;
+  @each@
   -- A key that has no form in the client's encoding would end each poll: its message becomes dead.
   WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
     odd := 0;
-    FOR id, key IN EXECUTE concat('SELECT id, "pKey" FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
-        AND attempts < $4', CASE WHEN after IS NOT NULL THEN ' AND ROW("scheduledAt", id) > ROW($5, $6)' END, '
-        ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED')
-        USING kind, now_ms, n, most, after_ms, coalesce(after_id, 0) LOOP
+    FOR id, key IN SELECT p.id, p."pKey" FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
+        AND p.attempts < own.most AND (own.after_ms IS NULL
+          OR ROW(p."scheduledAt", p.id) > ROW(own.after_ms, coalesce(wherry_poll.after_id, 0)))
+        ORDER BY p."pKind", p."scheduledAt", p.id LIMIT wherry_poll.n FOR UPDATE SKIP LOCKED LOOP
       BEGIN
         PERFORM convert_to(key, pg_client_encoding());
       EXCEPTION WHEN data_exception THEN
         odd := odd + 1;
-        EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = $1 RETURNING *)
-        INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-          died_at, last_error)
-        SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2, left($3, 500)
-        FROM gone {replaces_dead}') USING id, now_ms, concat('its key cannot be sent: ', sqlerrm);
+        said := concat('its key cannot be sent: ', sqlerrm);
+        WITH gone AS (DELETE FROM @table@ AS m WHERE m.id = wherry_poll.id RETURNING m.*)
+        INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
+        SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts, own.now_ms,
+          left(own.said, 500)
+        FROM gone AS g {replaces_dead};
       END;
     END LOOP;
   END LOOP;
   -- It passes over those with all their attempts, and locks no others
   -- (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
-  RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
-      "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
-      last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
-                        ELSE last_error END
-    WHERE id = ANY (ARRAY(SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2 AND attempts < $6',
-      CASE WHEN after IS NOT NULL THEN ' AND ROW("scheduledAt", id) > ROW($7, $8)' END, '
-      ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED))
-    RETURNING *)
-  SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
-    attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
-  FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::pg_catalog.text, until, most, after_ms, coalesce(after_id, 0);
-  -- They become the first that are due.  Then those among the first 1,000 become dead, in one statement: one after
-  -- another each would walk over the index entries of those before it
+  IF after IS NULL THEN
+    RETURN QUERY WITH got AS (@poll@
+      ORDER BY p."pKind", p."scheduledAt", p.id LIMIT wherry_poll.n FOR UPDATE SKIP LOCKED)) RETURNING m.*) @polled@;
+  ELSE
+    RETURN QUERY WITH got AS (@poll@ AND ROW(p."scheduledAt", p.id) > ROW(own.after_ms, coalesce(wherry_poll.after_id, 0))
+      ORDER BY p."pKind", p."scheduledAt", p.id LIMIT wherry_poll.n FOR UPDATE SKIP LOCKED)) RETURNING m.*) @polled@;
+  END IF;
+  -- Those with all their attempts become the first that are due.  Then those among the first 1,000 become dead, in one
+  -- statement: one after another each would walk over the index entries of those before it
   -- (exhausted_messages_become_dead_as_a_set_and_stop_no_poll).
   IF max_attempts > 0 AND after IS NULL THEN
-    EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
-      SELECT id FROM ', live, ' WHERE id = ANY (ARRAY(
-          SELECT h.id FROM ', head, '1000) AS h WHERE h.attempts >= $3 AND (SELECT f.attempts FROM ', head, '1) AS f) >= $3))
-        AND "pKind" || '''' = $1 AND "scheduledAt" <= $2 AND attempts >= $3 FOR UPDATE SKIP LOCKED)) RETURNING *)
-    INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-      died_at, last_error)
-    SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2,
-      CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
-           ELSE last_error END
-    FROM gone {replaces_dead}') USING kind, now_ms, most;
+    WITH gone AS (DELETE FROM @table@ AS m WHERE m.id = ANY (ARRAY(
+      SELECT e.id FROM @table@ AS e WHERE e.id = ANY (ARRAY(
+          SELECT h.id FROM (@head@ 1000) AS h WHERE h.attempts >= own.most
+            AND (SELECT f.attempts FROM (@head@ 1) AS f) >= own.most))
+        AND e."pKind" || '' = own.kind AND e."scheduledAt" <= own.now_ms AND e.attempts >= own.most
+      FOR UPDATE SKIP LOCKED)) RETURNING m.*)
+    INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
+    SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts, own.now_ms,
+      CASE WHEN g."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged' ELSE g.last_error END
+    FROM gone AS g {replaces_dead};
   END IF;
-END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_settle(action text, queue text, token text, span interval,
-  error text, type text, box text)
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- what the functions below share: acknowledged, superseded or lease lost
-  live CONSTANT text := @box@ || quote_ident(box);
-  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
-  -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
-  fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|:[0-9]+$)'
-    AND greatest(length(split_part(token, '.', 1)), length(split_part(split_part(token, '.', 2), ':', 1)),
-                 length(split_part(token, ':', 2))) < 19, false);
-  made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
-  version CONSTANT bigint := CASE WHEN fits THEN split_part(split_part(token, '.', 2), ':', 1)::bigint END;
-  offered CONSTANT bigint := CASE WHEN fits THEN nullif(split_part(token, ':', 2), '')::bigint END;
-  lock CONSTANT text := nullif(split_part(token, '.', 3), '');
-  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  later_ms CONSTANT bigint := least(253402300799999, CASE WHEN span > '0'
-    THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC' + least(span, '36500 days'))
-      AT TIME ZONE 'UTC') * 1000.0)
-    ELSE now_ms END);
-  n bigint;
-  found_version bigint;
-BEGIN
-  IF NOT fits THEN
-    RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
-      HINT = 'The column token of wherry_poll has it.';
-  ELSIF action = 'extend' AND coalesce(span, '0') <= '0' THEN
-    RAISE 'lease is %, and must be longer than 0', coalesce(span::pg_catalog.text, 'NULL')
-      USING ERRCODE = 'invalid_parameter_value';
-  ELSIF action = 'nack' AND span < '0' THEN
-    RAISE 'delay is %, and must be 0 or more', span USING ERRCODE = 'invalid_parameter_value';
-  END IF;
-  IF lock IS NULL AND action <> 'ack' THEN
-    RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
-      USING ERRCODE = 'invalid_parameter_value';
-  END IF;
-  IF action = 'nack' THEN
-    EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4, "lockUuid" = NULL, due_at = NULL,
-      last_error = coalesce(left($5, 500), last_error)
-      WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms, error;
-  ELSIF action = 'extend' THEN
-    EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4
-      WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms;
-  ELSE
-    IF action = 'dead' THEN
-      EXECUTE concat('INSERT INTO ', @box@, quote_ident(box || '_dead'), '(id, "pKey", "pKind", payload,
-          "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
-        SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $4, left($5, 500)
-        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3 FOR UPDATE) AS m
-        {replaces_dead}')
-      USING made_id, kind, lock, now_ms, coalesce(error, '');
-    END IF;
-    EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2
-      AND CASE WHEN $3 IS NULL THEN "createdAt" = $4 AND "scheduledAtInitially" = $5 ELSE "lockUuid" = $3 END')
-    USING made_id, kind, lock, version, offered;
-  END IF;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  IF n = 1 THEN
-    RETURN 'acknowledged';
-  END IF;
-  EXECUTE concat('SELECT "createdAt" FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2')
-  INTO found_version USING made_id, kind;
-  RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_done(queue text, token text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS text @one@ AS $body$
+<<own>>
+DECLARE
+  @kind@
+  @parsed@
 BEGIN
-  RETURN @.wherry_delayed_settle('ack', queue, token, NULL, NULL, type, box);
+  @checks@
+  @refusals@
+  @each@
+  IF lock IS NULL THEN
+    version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
+    offered := split_part(token, ':', 2)::bigint;
+    DELETE FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind AND m."createdAt" = own.version
+      AND m."scheduledAtInitially" = own.offered;
+  ELSE
+    DELETE FROM @table@ AS m WHERE @ours@;
+  END IF;
+  @outcome@
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack(queue text, token text, delay interval DEFAULT NULL,
   error text DEFAULT NULL, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS text @one@ AS $body$
+<<own>>
+DECLARE
+  @kind@
+  @parsed@
+  later_ms bigint;
 BEGIN
-  RETURN @.wherry_delayed_settle('nack', queue, token, coalesce(delay, '0'), error, type, box);
+  @checks@
+  @refusals@
+  IF delay < '0' THEN
+    RAISE 'delay is %, and must be 0 or more', delay USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  @polledonly@
+  later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE floor(extract(epoch FROM clock_timestamp()) * 1000.0) END;
+  @each@
+  UPDATE @table@ AS m SET "scheduledAt" = own.later_ms, "lockUuid" = NULL, due_at = NULL,
+    last_error = coalesce(left(wherry_delayed_nack.error, 500), m.last_error) WHERE @ours@;
+  @outcome@
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend(queue text, token text,
   lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS text @one@ AS $body$
+<<own>>
+DECLARE
+  @kind@
+  @parsed@
+  later_ms bigint;
 BEGIN
-  RETURN @.wherry_delayed_settle('extend', queue, token, lease, NULL, type, box);
+  @checks@
+  @refusals@
+  IF coalesce(lease, '0') <= '0' THEN
+    RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  @polledonly@
+  later_ms := @leased@;
+  @each@
+  UPDATE @table@ AS m SET "scheduledAt" = own.later_ms WHERE @ours@;
+  @outcome@
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter(queue text, token text, reason text,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS text @one@ AS $body$
+<<own>>
+DECLARE
+  @kind@
+  @parsed@
 BEGIN
-  RETURN @.wherry_delayed_settle('dead', queue, token, NULL, reason, type, box);
+  @checks@
+  @refusals@
+  @polledonly@
+  @each@
+  WITH gone AS (DELETE FROM @table@ AS m WHERE @ours@ RETURNING m.*)
+  INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
+  SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts,
+    floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint, left(coalesce(wherry_delayed_dead_letter.reason, ''), 500)
+  FROM gone AS g {replaces_dead};
+  @outcome@
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS boolean @one@ AS $body$
+<<own>>
 DECLARE -- false: the key had no message
-  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
-  n bigint;
+  @kind@
 BEGIN
+  @checks@
   IF key IS NULL THEN
     RAISE 'the key is NULL' USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  EXECUTE concat('DELETE FROM ', @box@, quote_ident(box), ' WHERE "pKind" = $1 AND "pKey" = $2')
-  USING kind, key;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n = 1;
+  @each@
+  DELETE FROM @table@ AS m WHERE m."pKind" = own.kind AND m."pKey" = wherry_delayed_drop.key;
+  @end@
+  RETURN FOUND;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
+    made := replace(replace(replace(replace(replace(made, '@plans@', plans), '@one@', one), '@kind@', made_kind),
+      '@checks@', checks), '@parsed@', parsed);
+    made := replace(replace(replace(replace(replace(replace(made, '@refusals@', refusals), '@polledonly@', polled),
+      '@ours@', ours), '@outcome@', outcome), '@delayed@', replace(later, '@span@', 'delay')),
+      '@leased@', replace(later, '@span@', 'lease'));
+    made := replace(replace(replace(made,
+      '@head@', $w$SELECT q.id, q.attempts FROM @table@ AS q WHERE q."pKind" = own.kind AND q."scheduledAt" <= own.now_ms
+            ORDER BY q."pKind", q."scheduledAt", q.id LIMIT$w$),
+      '@poll@', $w$UPDATE @table@ AS m SET "lockUuid" = l.token, due_at = m."scheduledAt",
+        "scheduledAt" = least(own.now_ms + least(ceil(extract(epoch FROM wherry_poll.lease) * 1000.0), 3153600000000),
+          253402300799999)::bigint,
+        attempts = least(m.attempts, 999999999) + 1,
+        last_error = CASE WHEN m."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
+                          ELSE m.last_error END
+      FROM (SELECT gen_random_uuid()::pg_catalog.text AS token OFFSET 0) AS l
+      WHERE m.id = ANY (ARRAY(SELECT p.id FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
+        AND p.attempts < own.most$w$),
+      '@polled@', $w$SELECT g.id, g."pKey", g.payload, to_timestamp(g."scheduledAtInitially" / 1000.0), g.attempts,
+      g.attempts > 1 OR g.due_at > g."scheduledAtInitially", concat(g.id, '.', g."createdAt", '.', g."lockUuid")
+    FROM got AS g ORDER BY g.due_at, g.id$w$);
+    made := replace(made, '@.', schema);
+    {branch}
+    EXECUTE made;
   END LOOP;
 END $do$;
 
--- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- part: dead_fits
@@ -393,10 +482,10 @@ d.id > 0 AND char_length(d."pKey") <= 200
 
 -- name: migrate-1
 {make_tables}
-{make_functions}
-{mark_functions}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('delayed', {name}, 1, 100) ON CONFLICT DO NOTHING;
+{make_functions}
+{mark_functions}
 
 -- name: schema-exists
 {has_schema};
@@ -416,6 +505,8 @@ FROM unnest(ARRAY[{'table_key}, {'table_time}, {'table_dead}, {'table_dead_kind}
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: drop
+SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
+FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 DROP TABLE {table};
 DROP TABLE {table_dead};
 {drop_relays_of_parts}
@@ -431,6 +522,7 @@ DO $$ DECLARE f regprocedure; BEGIN
     END LOOP;
   END IF;
 END $$;
+{make_functions_again}
 
 -- name: others-left
 {tables_left};

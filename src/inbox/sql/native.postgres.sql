@@ -11,59 +11,73 @@
 -- Those that every inbox of a schema shares.
 ARRAY['wherry_accept', 'wherry_inbox_purge']::pg_catalog.name[]
 
+-- part: function_model
+'inbox'
+
+-- part: function_column
+'message_id'
+
+-- part: leaf
+section
+
+-- include: postgres.home.sql
+
 -- part: make_functions
 -- They run with the rights and in the transaction of their caller.  Every name in wherry_accept() is
 -- qualified, as the caller's search path may hold anything.
 DO $do$
-DECLARE schema CONSTANT text := current_setting('wherry.schema');
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  key CONSTANT text := 'inbox';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''inbox'', inbox);');
+  made text;
+  {branch_variables}
 BEGIN
-  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_accept(
-    message_id text, consumer text DEFAULT '', inbox text DEFAULT 'inbox')
-    RETURNS boolean LANGUAGE plpgsql AS $body$
-DECLARE -- true: the message is new
-  n bigint;
-BEGIN
+  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
+  FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_accept(message_id text, consumer text DEFAULT '', inbox text DEFAULT 'inbox')
+RETURNS boolean LANGUAGE plpgsql AS $body$
+BEGIN -- true: the message is new
   IF message_id IS NULL OR message_id OPERATOR(pg_catalog.=) '' THEN
     RAISE 'a message needs an id' USING ERRCODE = 'invalid_parameter_value';
-  ELSIF pg_catalog.to_regclass(%L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(inbox)) IS NULL THEN
-    PERFORM %s.wherry_missing('inbox', inbox);
   END IF;
-  EXECUTE pg_catalog.concat('INSERT INTO ', %L, pg_catalog.quote_ident(inbox),
-    '(consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING')
-  USING coalesce(consumer, ''), message_id;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n OPERATOR(pg_catalog.=) 1;
-END $body$ $f$, schema, schema || '.', schema, schema || '.');
-  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_inbox_purge(
-    older_than interval, inbox text DEFAULT 'inbox')
-    RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+  @each@
+  INSERT INTO @table@(consumer, message_id) VALUES (coalesce(wherry_accept.consumer, ''), wherry_accept.message_id)
+  ON CONFLICT DO NOTHING;
+  @end@
+  RETURN FOUND;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_inbox_purge(older_than interval, inbox text DEFAULT 'inbox')
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
 DECLARE -- how many ids were deleted
   before timestamptz;
   n bigint;
   sum bigint := 0;
 BEGIN
   IF older_than IS NULL OR older_than < interval '0' THEN
-    RAISE 'ids cannot be older than %%', coalesce(older_than::pg_catalog.text, 'null')
+    RAISE 'ids cannot be older than %', coalesce(older_than::pg_catalog.text, 'null')
       USING ERRCODE = 'invalid_parameter_value';
-  ELSIF NOT EXISTS (SELECT 1 FROM %s.wherry_schema AS i
-                    WHERE i.model = 'inbox' AND i.name = wherry_inbox_purge.inbox) THEN
-    PERFORM %s.wherry_missing('inbox', inbox);
   END IF;
   before := statement_timestamp() - least(older_than, interval '100 years');
+  @each@
   LOOP
     -- Ids that another transaction deletes are left to it.
-    EXECUTE concat('DELETE FROM ', %L, quote_ident(inbox), ' WHERE ctid = ANY (ARRAY(SELECT ctid FROM ',
-      %L, quote_ident(inbox),
-      ' WHERE accepted_at <= $1 ORDER BY accepted_at LIMIT 1000 FOR UPDATE SKIP LOCKED))') USING before;
+    DELETE FROM @table@ AS m WHERE m.ctid = ANY (ARRAY(SELECT i.ctid FROM @table@ AS i
+      WHERE i.accepted_at <= own.before ORDER BY i.accepted_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS n = ROW_COUNT;
     EXIT WHEN n = 0;
     sum := sum + n;
   END LOOP;
+  @end@
   RETURN sum;
-END $body$ $f$, schema, schema, schema, schema || '.', schema || '.');
+END $body$ $f$] LOOP
+    made := replace(made, '@.', schema);
+    {branch}
+    EXECUTE made;
+  END LOOP;
 END $do$;
 
--- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- name: migrate-1
@@ -79,10 +93,10 @@ CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
 SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
 FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}
-{make_functions}
-{mark_functions}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
+{make_functions}
+{mark_functions}
 
 -- name: schema-exists
 {has_schema};
@@ -100,6 +114,8 @@ SELECT count(*) + {functions_stale}
 FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
 
 -- name: drop
+SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
+FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 DROP TABLE {table};
 DELETE FROM {wherry_schema} WHERE model = 'inbox' AND name = {name};
 DO $$ DECLARE f regprocedure; BEGIN
@@ -112,6 +128,7 @@ DO $$ DECLARE f regprocedure; BEGIN
     END LOOP;
   END IF;
 END $$;
+{make_functions_again}
 
 -- name: others-left
 {tables_left};

@@ -156,7 +156,126 @@ id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND ge
 -- part: own_functions
 ARRAY['wherry_enqueue']::name[]
 
+-- part: function_model
+'outbox'
+
+-- part: function_column
+'payload'
+
+-- part: leaf
+-- The payload as a table stores it.
+replace(replace(section, '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb')
+    THEN concat('BEGIN
+    parsed := ', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from(payload, ''UTF8'')' ELSE 'payload' END, '::pg_catalog.json;
+  EXCEPTION WHEN data_exception THEN
+    RAISE ''outbox % keeps payloads as %, and this one is not JSON: %'', outbox, ', quote_literal(split_part(t.type, '.', 2)), ', sqlerrm
+      USING ERRCODE = ''invalid_text_representation'',
+      HINT = ''Send it as a JSON string, with to_json(), or use an outbox made with ''
+             ''wherry init --payload text or --payload bytea.'';
+  END;') ELSE '' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN 'wherry_enqueue.payload'
+  WHEN t.type = 'pg_catalog.bytea' THEN 'pg_catalog.convert_to(wherry_enqueue.payload::pg_catalog.text, ''UTF8'')'
+  WHEN kind = 'bytea' AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb') THEN concat('own.parsed::', t.type)
+  WHEN kind = 'bytea' THEN concat('pg_catalog.convert_from(wherry_enqueue.payload, ''UTF8'')::', t.type)
+  WHEN t.type IN ('pg_catalog.json', 'pg_catalog.jsonb') AND kind = 'text' THEN concat('own.parsed::', t.type)
+  ELSE concat('wherry_enqueue.payload::pg_catalog.text::', t.type) END)
+
 -- include: postgres.home.sql
+
+-- part: make_functions
+-- wherry_enqueue() has the search path of its caller, as the triggers of a user may need it: every name in it is
+-- qualified.
+DO $do$
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  key CONSTANT text := 'outbox';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
+  kind text;
+  key_kind text;
+  made text;
+  {branch_variables}
+BEGIN
+  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
+  -- What drivers send: a payload as text, JSON or bytes, a key as text, a number or a UUID.  Only
+  -- a key that is text may be left out, or a call without one would fit three functions.
+  FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
+    FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
+      made := $f$CREATE OR REPLACE FUNCTION @.wherry_enqueue(topic text, payload @type@, key @key@,
+  message_id text DEFAULT NULL, headers json DEFAULT '{}', aggregate_type text DEFAULT '', aggregate_id text DEFAULT '',
+  trace_id text DEFAULT NULL, lock_key boolean DEFAULT false, outbox text DEFAULT 'outbox')
+RETURNS bigint LANGUAGE plpgsql AS $body$
+<<own>>
+DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
+  said pg_catalog.text := '{}';
+  key_text pg_catalog.text := key;
+  parsed pg_catalog.json;
+  made bigint;
+BEGIN
+  IF topic IS NULL OR topic OPERATOR(pg_catalog.=) '' THEN
+    RAISE 'a message needs a topic' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF payload IS NULL THEN
+    RAISE 'a message needs a payload' USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'An empty one is ''''.';
+  END IF;
+  IF headers IS NOT NULL THEN
+    said := headers;
+    IF said OPERATOR(pg_catalog.<>) '{}' THEN
+      IF pg_catalog.json_typeof(headers) OPERATOR(pg_catalog.<>) 'object' OR EXISTS (
+        SELECT 1 FROM pg_catalog.json_each(wherry_enqueue.headers) AS h(n, v)
+        WHERE pg_catalog.json_typeof(h.v) OPERATOR(pg_catalog.<>) 'string') THEN
+        RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+      END IF;
+    END IF;
+  END IF;
+  IF greatest(pg_catalog.octet_length(topic), pg_catalog.octet_length(message_id),
+       pg_catalog.octet_length(aggregate_type), pg_catalog.octet_length(aggregate_id),
+       pg_catalog.octet_length(trace_id)) OPERATOR(pg_catalog.>) 255
+     OR pg_catalog.octet_length(key_text) OPERATOR(pg_catalog.>) 1024
+     OR pg_catalog.octet_length(said) OPERATOR(pg_catalog.>) 262144 THEN
+    RAISE '%', (SELECT pg_catalog.format('%s is %s bytes, the limit is %s', f.name,
+                   pg_catalog.octet_length(f.value), f.most)
+      FROM (VALUES ('topic', topic, 255), ('message_id', message_id, 255),
+        ('aggregate_type', aggregate_type, 255), ('aggregate_id', aggregate_id, 255),
+        ('trace_id', trace_id, 255), ('key', own.key_text, 1024),
+        ('headers', own.said, 262144)) AS f(name, value, most)
+      WHERE pg_catalog.octet_length(f.value) OPERATOR(pg_catalog.>) f.most LIMIT 1)
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  @each@
+  @checked@
+  IF lock_key THEN -- before the id is taken
+    PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
+      o.k COLLATE pg_catalog."C", @quoted@::pg_catalog.regclass::pg_catalog.oid::bigint))
+    FROM (SELECT CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN '=' OPERATOR(pg_catalog.||) own.key_text
+      WHEN wherry_enqueue.aggregate_type OPERATOR(pg_catalog.<>) ''
+        OR wherry_enqueue.aggregate_id OPERATOR(pg_catalog.<>) ''
+      THEN pg_catalog.length(coalesce(wherry_enqueue.aggregate_type, ''))::pg_catalog.text OPERATOR(pg_catalog.||) ':'
+        OPERATOR(pg_catalog.||) coalesce(wherry_enqueue.aggregate_type, '')
+        OPERATOR(pg_catalog.||) coalesce(wherry_enqueue.aggregate_id, '')
+      END) AS o(k)
+    WHERE o.k IS NOT NULL;
+  END IF;
+  IF message_id OPERATOR(pg_catalog.<>) '' THEN
+    INSERT INTO @table@(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload, message_id)
+    VALUES (wherry_enqueue.topic, coalesce(wherry_enqueue.aggregate_type, ''), coalesce(wherry_enqueue.aggregate_id, ''),
+      CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN own.key_text END, own.said::pg_catalog.json, wherry_enqueue.trace_id, @value@, wherry_enqueue.message_id)
+    ON CONFLICT (message_id) DO NOTHING RETURNING id INTO own.made;
+  ELSE
+    INSERT INTO @table@(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload)
+    VALUES (wherry_enqueue.topic, coalesce(wherry_enqueue.aggregate_type, ''), coalesce(wherry_enqueue.aggregate_id, ''),
+      CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN own.key_text END, own.said::pg_catalog.json, wherry_enqueue.trace_id, @value@)
+    ON CONFLICT (message_id) DO NOTHING RETURNING id INTO own.made;
+  END IF;
+  @end@
+  RETURN made;
+END $body$ $f$;
+      made := replace(replace(replace(made, '@type@', kind), '@key@', key_kind), '@.', schema);
+      {branch}
+      EXECUTE made;
+    END LOOP;
+  END LOOP;
+END $do$;
+
+-- include: postgres.functions.sql
 
 -- name: migrate-1
 -- The table's columns are those that other relays know, and some of ours with defaults.
@@ -233,123 +352,16 @@ CREATE TRIGGER {bare_wake_changed} AFTER UPDATE OR DELETE ON {table}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 {missing_function}
-DO $do$
-DECLARE
-  named CONSTANT text := 'message_id text DEFAULT NULL, '
-    'headers json DEFAULT ''{}'', aggregate_type text DEFAULT '''', '
-    'aggregate_id text DEFAULT '''', trace_id text DEFAULT NULL, '
-    'lock_key boolean DEFAULT false, outbox text DEFAULT ''outbox''';
-  schema CONSTANT text := current_setting('wherry.schema');  -- quoted where it must be
-  kind text;
-  key_kind text;
-BEGIN
-  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
-    topic text, payload bytea, key text DEFAULT NULL, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
-DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
-  box CONSTANT pg_catalog.text := %L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(outbox);
-  kind pg_catalog.text;    -- of payloads
-  body_as pg_catalog.text; -- the same, with its schema
-  made bigint;
-BEGIN
-  IF topic IS NULL OR topic OPERATOR(pg_catalog.=) '' THEN
-    RAISE 'a message needs a topic' USING ERRCODE = 'invalid_parameter_value';
-  ELSIF payload IS NULL THEN
-    RAISE 'a message needs a payload' USING ERRCODE = 'invalid_parameter_value',
-      HINT = 'An empty one is ''''.';
-  END IF;
-  headers := coalesce(headers, '{}');
-  IF pg_catalog.json_typeof(headers) OPERATOR(pg_catalog.<>) 'object' OR EXISTS (
-    SELECT 1 FROM pg_catalog.json_each(headers) AS h(n, v)
-    WHERE pg_catalog.json_typeof(v) OPERATOR(pg_catalog.<>) 'string') THEN
-    RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
-  END IF;
-  aggregate_type := coalesce(aggregate_type, '');
-  aggregate_id := coalesce(aggregate_id, '');
-  key := CASE WHEN key OPERATOR(pg_catalog.<>) '' THEN key END;
-  message_id := CASE WHEN message_id OPERATOR(pg_catalog.<>) '' THEN message_id END;
-  IF greatest(pg_catalog.octet_length(topic), pg_catalog.octet_length(message_id),
-       pg_catalog.octet_length(aggregate_type), pg_catalog.octet_length(aggregate_id),
-       pg_catalog.octet_length(trace_id)) OPERATOR(pg_catalog.>) 255
-     OR pg_catalog.octet_length(key) OPERATOR(pg_catalog.>) 1024
-     OR pg_catalog.octet_length(headers::pg_catalog.text) OPERATOR(pg_catalog.>) 262144 THEN
-    RAISE '%%', (SELECT pg_catalog.format('%%s is %%s bytes, the limit is %%s', f.name,
-                   pg_catalog.octet_length(f.value), f.most)
-      FROM (VALUES ('topic', topic, 255), ('message_id', message_id, 255),
-        ('aggregate_type', aggregate_type, 255), ('aggregate_id', aggregate_id, 255),
-        ('trace_id', trace_id, 255), ('key', key, 1024),
-        ('headers', headers::pg_catalog.text, 262144)) AS f(name, value, most)
-      WHERE pg_catalog.octet_length(f.value) OPERATOR(pg_catalog.>) f.most LIMIT 1)
-      USING ERRCODE = 'invalid_parameter_value';
-  END IF;
-  SELECT t.typname, pg_catalog.concat(t.typnamespace::pg_catalog.regnamespace, '.', pg_catalog.quote_ident(t.typname))
-  INTO kind, body_as FROM pg_catalog.pg_attribute AS a
-  JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
-  WHERE a.attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(box)::pg_catalog.oid
-    AND a.attname OPERATOR(pg_catalog.=) 'payload' AND NOT a.attisdropped;
-  IF kind IS NULL THEN
-    PERFORM %s.wherry_missing('outbox', outbox);
-  END IF;
-  IF kind OPERATOR(pg_catalog.=) 'json' OR kind OPERATOR(pg_catalog.=) 'jsonb' THEN
-    BEGIN
-      PERFORM pg_catalog.convert_from(payload, 'UTF8')::pg_catalog.json;
-    EXCEPTION WHEN data_exception THEN
-      RAISE 'outbox %% keeps payloads as %%, and this one is not JSON: %%', outbox, kind, sqlerrm
-        USING ERRCODE = 'invalid_text_representation',
-        HINT = 'Send it as a JSON string, with to_json(), or use an outbox made with '
-               'wherry init --payload text or --payload bytea.';
-    END;
-  END IF;
-  IF lock_key THEN -- before the id is taken
-    PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
-      k COLLATE pg_catalog."C", box::pg_catalog.regclass::pg_catalog.oid::bigint))
-    FROM (SELECT CASE WHEN key IS NOT NULL THEN '=' OPERATOR(pg_catalog.||) key
-      WHEN aggregate_type OPERATOR(pg_catalog.<>) ''
-        OR aggregate_id OPERATOR(pg_catalog.<>) ''
-      THEN pg_catalog.length(aggregate_type)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
-        OPERATOR(pg_catalog.||) aggregate_type OPERATOR(pg_catalog.||) aggregate_id
-      END) AS o(k)
-    WHERE k IS NOT NULL;
-  END IF;
-  EXECUTE pg_catalog.concat('INSERT INTO ', box, '(topic, aggregate_type, aggregate_id, '
-    'partition_key, headers, trace_id, payload',
-    CASE WHEN message_id IS NOT NULL THEN ', message_id' END,
-    ') VALUES ($1, $2, $3, $4, $5, $6, ',
-    CASE WHEN kind OPERATOR(pg_catalog.=) 'bytea' THEN '$7'
-      ELSE pg_catalog.concat('pg_catalog.convert_from($7, ''UTF8'')::', body_as) END,
-    CASE WHEN message_id IS NOT NULL THEN ', $8' END,
-    ') ON CONFLICT (message_id) DO NOTHING RETURNING id')
-  INTO made USING topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
-    message_id;
-  RETURN made;
-END $body$ $f$, schema, named, schema || '.', schema);
-  -- What drivers send: a payload as text, JSON or bytes, a key as text, a number or a UUID.  Only
-  -- a key that is text may be left out, or a call without one would fit three functions.
-  FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
-    FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
-      CONTINUE WHEN kind = 'bytea' AND key_kind = 'text DEFAULT NULL';
-      EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
-        topic text, payload %s, key %s, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
-BEGIN
-  RETURN %s.wherry_enqueue(topic, %s, key::pg_catalog.text, message_id, headers, aggregate_type,
-    aggregate_id, trace_id, lock_key, outbox);
-END $body$ $f$,
-        schema, kind, key_kind, named, schema,
-        CASE WHEN kind = 'bytea' THEN 'payload'
-             ELSE 'pg_catalog.convert_to(payload::pg_catalog.text, ''UTF8'')' END);
-    END LOOP;
-  END LOOP;
-END $do$;
-{check_schema}
-{give_rights}
-INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
+{make_functions}
+{mark_functions}
+INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone, and whether its functions were made for another name of the schema.
-SELECT count(*) + (SELECT count(*) FROM pg_proc AS p WHERE p.proname = ANY ({own_functions})
-  AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
-  AND position(quote_literal(p.pronamespace::regnamespace::text) IN p.prosrc) = 0)
+-- How many of the outbox's indexes are gone.  Functions that are missing or of another version count, too: the
+-- outbox is then made again.
+SELECT count(*) + {functions_stale}
 FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
                   {'table_busy}, {'table_due}, {'table_archive_mid},
                   {'table_archive_done}]) AS t(name)
@@ -369,6 +381,7 @@ DO $$ BEGIN
     DELETE FROM {wherry_dead} WHERE outbox = {name};
   END IF;
 END $$;
+{make_functions_again}
 
 -- name: others-left
 {tables_left};

@@ -111,12 +111,35 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'w
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
+-- part: function_model
+'queue'
+
+-- part: function_column
+'body' AND EXISTS (SELECT 1 FROM pg_attribute AS k WHERE k.attrelid = c.oid AND k.attname = 'lease_token' AND NOT k.attisdropped)
+
+-- part: leaf
+-- The body as a table stores it, as wherry_receive() returns it, and whether it may be longer than wherry_unreadable()
+-- allows.  Of less than 90,000 bytes of binary JSON no text can be too long for the server: 12 bytes may have 131,072
+-- digits.
+replace(replace(replace(section, '@doubt@', CASE t.type WHEN 'pg_catalog.json' THEN 'pg_column_size(m.body) > 260000'
+    WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.body]) > 90000 THEN true
+            ELSE octet_length(m.body::pg_catalog.text) > 67108864 END'
+    ELSE 'octet_length(m.body) > 67108864' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN 'wherry_send.body'
+    WHEN t.type = 'pg_catalog.bytea' THEN 'convert_to(wherry_send.body::pg_catalog.text, ''UTF8'')'
+    WHEN kind = 'bytea' THEN concat('convert_from(wherry_send.body, ''UTF8'')::', t.type)
+    ELSE concat('wherry_send.body::pg_catalog.text::', t.type) END),
+  '@body@', CASE t.type WHEN 'pg_catalog.bytea' THEN 'NULL::pg_catalog.text, g.body'
+    ELSE 'g.body::pg_catalog.text, NULL::pg_catalog.bytea' END)
+
+-- include: postgres.home.sql
+
 -- part: with_checks
 -- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
 -- other statements.  A year and a month are those of the calendar, in UTC: @after(MOMENT, SPAN)@.
-regexp_replace(regexp_replace(replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
-  '@readable@', quote_literal(readable)),
-  '@seconds[(]([a-z]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g'),
+regexp_replace(regexp_replace(replace(replace(replace(replace(replace(replace(
+    made, '@has@', has), '@plans@', plans), '@one@', one), '@delay@', delay), '@topic@', topic),
+    '@readable@', quote_literal(readable)),
+  '@seconds[(]([a-z_.]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g'),
   '@after[(]([^,]+), ([a-z]+)[)]@',
   '((\1 AT TIME ZONE ''UTC'' + least(coalesce(\2, ''0''), ''36500 days'')) AT TIME ZONE ''UTC'')', 'g')
 
@@ -134,6 +157,10 @@ DECLARE
       PERFORM @.wherry_missing('queue', queue);
     END IF;
   END IF;$w$;
+  -- Plans are made once in a session, when the table may be empty, and are right when it is not
+  -- (functions_keep_plans_that_read_no_rows_but_theirs).
+  one CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off$w$;
+  plans CONSTANT text := concat(one, ' SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan');
   delay CONSTANT text := $w$IF @seconds(delay)@ < 0 THEN
     RAISE 'delay is %, and must not be negative', delay USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
@@ -148,9 +175,13 @@ DECLARE
   -- stop its receivers.
   readable CONSTANT text := concat('^\s*\u007b(?:[\s:,]|null|"(?:[^"\\]|\\["\\/bfnrt]|\\u(?:[1-9a-cA-CeEfF]...|',
     '[dD][0-7]..|0[1-9a-fA-F]..|00[1-9a-fA-F].|000[1-9a-fA-F]|[dD][89abAB]..\\u[dD][c-fC-F]..))*")*\u007d\s*$');
+  key CONSTANT text := 'queue';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''queue'', queue);');
   kind text;
   made text;
+  {branch_variables}
 BEGIN
+  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
   -- What drivers send: a body as text, JSON or bytes.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
     FOREACH made IN ARRAY ARRAY[
@@ -158,23 +189,18 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers jso
   delay interval DEFAULT NULL, expires interval DEFAULT NULL, correlation_id text DEFAULT NULL,
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL, topic text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
 DECLARE -- a message of the caller's transaction; its id
-  box CONSTANT text := @box@ || quote_ident(queue);
-  due CONSTANT timestamptz := @after(clock_timestamp(), delay)@;
-  later CONSTANT boolean := delay > '0';
-  kind text;
+  state integer := 0;
+  due timestamptz;
+  until timestamptz;
+  said text := '{}';
   made bigint;
 BEGIN
-  @has@
-  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
-  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
   IF body IS NULL THEN
     RAISE 'a message needs a body' USING ERRCODE = 'invalid_parameter_value';
   ELSIF octet_length(@sized@) > 16777216 THEN
     RAISE 'the body is % bytes, the limit is 16777216', octet_length(@sized@) USING ERRCODE = 'invalid_parameter_value';
-  ELSIF expires < '0' THEN
-    RAISE 'expires is %, and must not be negative', expires USING ERRCODE = 'invalid_parameter_value',
-      HINT = '0 and NULL mean that the message never expires.';
   ELSIF greatest(octet_length(message_id), octet_length(topic), octet_length(correlation_id),
                  octet_length(reply_to)) > 255 THEN
     RAISE '%, the limit is 255', (SELECT concat(f.name, ' is ', octet_length(f.value), ' bytes')
@@ -182,28 +208,45 @@ BEGIN
                    ('reply_to', reply_to)) AS f(name, value) WHERE octet_length(f.value) > 255 LIMIT 1)
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  @delay@
-  headers := coalesce(headers, '{}');
-  IF headers::pg_catalog.text <> '{}' AND headers::pg_catalog.text !~ @readable@ THEN
-    RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
-  ELSIF octet_length(headers::pg_catalog.text) > 262144 THEN
-    RAISE 'headers are % bytes, the limit is 262144', octet_length(headers::pg_catalog.text)
-      USING ERRCODE = 'invalid_parameter_value';
+  IF headers IS NOT NULL THEN
+    said := headers;
+    IF said <> '{}' AND said !~ @readable@ THEN
+      RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF octet_length(said) > 262144 THEN
+      RAISE 'headers are % bytes, the limit is 262144', octet_length(said) USING ERRCODE = 'invalid_parameter_value';
+    END IF;
   END IF;
-  EXECUTE concat('INSERT INTO ', box, '(topic, correlation_id, reply_to, headers, body, state, '
-    'available_at, expires_at', CASE WHEN message_id <> '' THEN ', message_id' END,
-    ') VALUES ($1, $2, $3, $4, ',
-    CASE kind WHEN 'bytea' THEN $q$@bytes@$q$ ELSE concat($q$(@text@)::$q$, kind) END,
-    ', $6, $7, $8', CASE WHEN message_id <> '' THEN ', $9' END, ') RETURNING id')
-  INTO made USING topic, correlation_id, reply_to, headers, body,
-    CASE WHEN later THEN 3 ELSE 0 END, CASE WHEN later THEN due END,
-    CASE WHEN expires > '0' THEN @after(due, expires)@ END, message_id;
+  IF delay IS NOT NULL OR expires IS NOT NULL THEN
+    @delay@
+    IF expires < '0' THEN
+      RAISE 'expires is %, and must not be negative', expires USING ERRCODE = 'invalid_parameter_value',
+        HINT = '0 and NULL mean that the message never expires.';
+    END IF;
+    until := @after(clock_timestamp(), delay)@;
+    IF delay > '0' THEN
+      state := 3;
+      due := until;
+    END IF;
+    until := CASE WHEN expires > '0' THEN @after(until, expires)@ END;
+  END IF;
+  @each@
+  IF message_id <> '' THEN
+    INSERT INTO @table@(topic, correlation_id, reply_to, headers, body, state, available_at, expires_at, message_id)
+    VALUES (wherry_send.topic, wherry_send.correlation_id, wherry_send.reply_to, own.said::json, @value@,
+      own.state, own.due, own.until, wherry_send.message_id) RETURNING id INTO own.made;
+  ELSE
+    INSERT INTO @table@(topic, correlation_id, reply_to, headers, body, state, available_at, expires_at)
+    VALUES (wherry_send.topic, wherry_send.correlation_id, wherry_send.reply_to, own.said::json, @value@,
+      own.state, own.due, own.until) RETURNING id INTO own.made;
+  END IF;
+  @end@
   RETURN made;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers json DEFAULT '{}',
   delay interval DEFAULT NULL, expires interval DEFAULT NULL, correlation_id text DEFAULT NULL,
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
 DECLARE -- to each queue that has subscribed, under one message id; how many there are
   one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::pg_catalog.text);
   routing CONSTANT text := @box@ || '"SubscriptionRouting"';
@@ -220,18 +263,18 @@ BEGIN
         HINT = 'Publish with the C library or with `wherry queue publish`: both send to all of them.';
     END IF;
   END IF;
-  SELECT count(@.wherry_send(s.queue, body, headers, delay, expires, correlation_id, reply_to,
-                             one, s.topic)) INTO n
+  SELECT count(@.wherry_send(s.queue, wherry_publish.body, wherry_publish.headers, wherry_publish.delay,
+    wherry_publish.expires, wherry_publish.correlation_id, wherry_publish.reply_to, own.one, s.topic)) INTO own.n
   FROM @.wherry_subscription AS s
   JOIN @.wherry_schema AS q ON q.model = 'queue' AND q.name = s.queue
   WHERE s.topic = wherry_publish.topic;
   RETURN n;
 END $body$ $f$] LOOP
-      EXECUTE replace(replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
+      made := replace(replace(replace(replace({with_checks}, '@type@', kind),
         '@sized@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'body::pg_catalog.text' END),
-        '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::pg_catalog.text' END),
-        '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::pg_catalog.text, ''UTF8'')' END),
         '@box@', quote_literal(schema)), '@.', schema);
+      {branch}
+      EXECUTE made;
     END LOOP;
   END LOOP;
   FOREACH made IN ARRAY ARRAY[
@@ -243,8 +286,8 @@ DECLARE -- why the server cannot send a message to this client; NULL: it can
   len bigint;
   kind text;
 BEGIN
-  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
-  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
+  kind := (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a
+    WHERE a.attrelid = to_regclass(wherry_unreadable.box) AND a.attname = 'body' AND NOT a.attisdropped);
   -- An array holds JSON in binary form as it was before compression: that is at most four times as long as the
   -- text, which may be much longer.
   IF kind = 'jsonb' THEN
@@ -267,180 +310,186 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_receive(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, after bigint DEFAULT 0)
 RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, reply_to text,
   headers json, body text, bytes bytea, attempts integer, token text, created_at timestamptz)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+@plans@ AS $body$
+<<own>>
 DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction.  Those that no
   -- worker can read become dead.
-  box CONSTANT text := @box@ || quote_ident(queue);
-  called CONSTANT timestamptz := clock_timestamp();
-  -- As "picked" does it: without `after` those that are due, first or last.
-  due_first CONSTANT boolean := coalesce(after, 0) = 0 AND random() < 0.5;
-  due_last CONSTANT boolean := coalesce(after, 0) = 0 AND NOT due_first;
-  one CONSTANT text := gen_random_uuid();
+  called timestamptz;
+  one text;              -- the token
   missing integer := n;  -- messages that it can still return
-  passed integer := 0;   -- those that became dead
-  before integer;
-  alive boolean;
-  dies CONSTANT text := 'coalesce(attempts > 0 AND attempts >= CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END, false)';
-  kind text;
-  doubt text; -- SQL: may the body be longer than wherry_unreadable() allows?
+  passed bigint := 0;    -- those that became dead
+  rounds integer := 0;
+  returned bigint;
+  flaws bigint;
+  ids bigint[];
+  whys text[];
 BEGIN
-  @has@
-  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
-  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
-  -- Of less than 90,000 bytes of binary JSON no text can be too long for the server: 12 bytes may have 131,072 digits.
-  doubt := CASE kind WHEN 'json' THEN 'pg_column_size(body) > 260000'
-    WHEN 'jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[body]) > 90000 THEN true ELSE octet_length(body::pg_catalog.text) > 67108864 END'
-    ELSE 'octet_length(body) > 67108864' END;
-  IF coalesce(n, -1) < 0 THEN
-    RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
-      HINT = 'n is how many messages to receive.';
-  ELSIF max_attempts < 0 THEN
-    RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
-      HINT = '0 and NULL mean that a message may have any number of attempts.';
-  ELSIF lease <= '0' THEN
+  IF n IS NULL OR n < 0 OR max_attempts < 0 OR lease <= '0' THEN
+    IF coalesce(n, -1) < 0 THEN
+      RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+        HINT = 'n is how many messages to receive.';
+    ELSIF max_attempts < 0 THEN
+      RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
+        HINT = '0 and NULL mean that a message may have any number of attempts.';
+    END IF;
     RAISE 'lease is %, and must be longer than 0', lease USING ERRCODE = 'invalid_parameter_value',
       HINT = 'NULL receives without a lease: your transaction deletes the messages.';
   END IF;
+  @each@
+  -- Most calls of a worker that waits find nothing.
+  IF NOT EXISTS (SELECT 1 FROM @table@ AS m WHERE m.state = 0 AND (m.id + 0) > coalesce(wherry_receive.after, 0) UNION ALL
+                 SELECT 1 FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= clock_timestamp()
+                   AND coalesce(wherry_receive.after, 0) <= 0) THEN
+    RETURN;
+  END IF;
+  called := clock_timestamp();
+  one := gen_random_uuid();
   -- Good messages may stand behind those that become dead.  It ends after 1,000 of them, since others wait for
   -- what an open transaction has changed (a_call_that_makes_messages_dead_returns_those_behind_them).
   LOOP
-  before := passed;
-  FOR id, message_id, topic, correlation_id, reply_to, headers, body, bytes, attempts, token, created_at, alive IN
-  EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
-    SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
-      AND expires_at <= $7 AND (state <> 1 OR available_at <= $7)
-    ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
-  due_first AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE $8 AND state = ANY (ARRAY[1, 3])
-      AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
-    ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
-  ready AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
-      AND (expires_at IS NULL OR expires_at > $7)
-    ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due_first) FOR UPDATE SKIP LOCKED),
-  due_last AS MATERIALIZED (
-    SELECT id, CAST(headers AS text) AS said, ', doubt, ' AS doubt FROM ', box, ' WHERE $9 AND state = ANY (ARRAY[1, 3])
-      AND available_at <= $7 AND (expires_at IS NULL OR expires_at > $7)
-    ORDER BY available_at LIMIT $1 - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED),
-  picked AS MATERIALIZED (
-    SELECT p.id, CASE WHEN NOT (p.said = ''{}'' OR p.said ~ $10 OR p.said ~ $6)
-      THEN ''headers are not a JSON object of strings''
-      WHEN $11 OR p.doubt THEN @.wherry_unreadable($12, p.id) END AS why
-    FROM (SELECT * FROM due_first UNION ALL SELECT * FROM ready UNION ALL SELECT * FROM due_last) AS p),
-  made_dead AS (UPDATE ', box, ' AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = p.why
-    FROM picked AS p WHERE t.id = p.id AND p.why IS NOT NULL),
-  got AS (',
-    CASE WHEN lease IS NULL THEN concat('DELETE FROM ', box) ELSE concat('UPDATE ', box, ' SET
-      state = CASE WHEN ', dies, ' THEN 4 ELSE 1 END,
-      last_error = CASE WHEN state = 1 THEN ''its lease expired before it was acknowledged''
-                        ELSE last_error END,
-      attempts = CASE WHEN ', dies, ' THEN attempts ELSE least(greatest(attempts, 0), 999999999) + 1 END,
-      max_attempts = CASE WHEN $3 > 0 THEN $3 ELSE max_attempts END,
-      lease_token = CASE WHEN NOT ', dies, ' THEN $4 END,
-      available_at = CASE WHEN NOT ', dies, ' THEN $7 + $5 * interval ''1 second'' END') END,
-    ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE why IS NULL)) RETURNING *)
-  SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
-    CASE kind WHEN 'bytea' THEN 'NULL::pg_catalog.text, body' ELSE 'body::pg_catalog.text, NULL::pg_catalog.bytea' END,
-    ', attempts, lease_token, created_at, state <> 4 FROM got
-  UNION ALL SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false FROM picked WHERE why IS NOT NULL
-  ORDER BY 1')
-  USING missing, coalesce(after, 0), coalesce(max_attempts, 0), one, @seconds(lease)@,
-    @readable@, called, due_first, due_last, E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$',
-    getdatabaseencoding() <> pg_client_encoding(), box
-  LOOP
-    IF alive THEN
-      missing := missing - 1;
-      RETURN NEXT;
+    -- As "picked" does it: without `after` those that are due come first or last.  Expired ones are passed over once
+    -- it has seen one and deleted 1,000.
+    IF coalesce(after, 0) = 0 AND random() < 0.5 THEN
+      WITH due AS MATERIALIZED (@due@ LIMIT own.missing FOR UPDATE SKIP LOCKED),
+      ready AS MATERIALIZED (@ready@ LIMIT own.missing - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED)
+      SELECT array_agg(p.id), array_agg(p.why), count(p.why) INTO own.ids, own.whys, own.flaws FROM (
+        SELECT r.id, @why@ AS why FROM (SELECT * FROM due UNION ALL SELECT * FROM ready) AS r) AS p;
     ELSE
-      passed := passed + 1;
+      WITH ready AS MATERIALIZED (@ready@ LIMIT own.missing FOR UPDATE SKIP LOCKED),
+      due AS MATERIALIZED (@due@ LIMIT CASE WHEN wherry_receive.after > 0 THEN 0 ELSE own.missing END
+        - (SELECT count(*) FROM ready WHERE coalesce(wherry_receive.after, 0) <= 0) FOR UPDATE SKIP LOCKED)
+      SELECT array_agg(p.id), array_agg(p.why), count(p.why) INTO own.ids, own.whys, own.flaws FROM (
+        SELECT r.id, @why@ AS why FROM (SELECT * FROM ready UNION ALL SELECT * FROM due) AS r) AS p;
     END IF;
+    EXIT WHEN ids IS NULL;
+    IF flaws > 0 THEN
+      IF '' = ANY (whys) THEN
+        DELETE FROM @table@ AS m WHERE m.id = ANY (ARRAY(
+          SELECT e.id FROM @table@ AS e WHERE e.expires_at IS NOT NULL AND e.state <> 4
+            AND e.expires_at <= own.called AND (e.state <> 1 OR e.available_at <= own.called)
+          ORDER BY e.expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+      END IF;
+      UPDATE @table@ AS m SET state = 4, lease_token = NULL, available_at = NULL, last_error = p.why
+      FROM unnest(own.ids, own.whys) AS p(id, why) WHERE m.id = p.id AND p.why <> '';
+      GET DIAGNOSTICS returned = ROW_COUNT;
+      passed := passed + returned;
+      ids := ARRAY(SELECT p.id FROM unnest(own.ids, own.whys) AS p(id, why) WHERE p.why IS NULL);
+      flaws := flaws + cardinality(ids);
+    ELSE
+      flaws := cardinality(ids);
+    END IF;
+    IF lease IS NULL THEN
+      RETURN QUERY WITH got AS (DELETE FROM @table@ AS m WHERE m.id = ANY (own.ids) RETURNING m.*)
+      SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, @body@, g.attempts,
+        g.lease_token, g.created_at FROM got AS g ORDER BY g.id;
+    ELSE
+      RETURN QUERY WITH got AS (UPDATE @table@ AS m SET
+          state = CASE WHEN @dies@ THEN 4 ELSE 1 END,
+          last_error = CASE WHEN m.state = 1 THEN 'its lease expired before it was acknowledged' ELSE m.last_error END,
+          attempts = CASE WHEN @dies@ THEN m.attempts ELSE least(greatest(m.attempts, 0), 999999999) + 1 END,
+          max_attempts = CASE WHEN wherry_receive.max_attempts > 0 THEN wherry_receive.max_attempts ELSE m.max_attempts END,
+          lease_token = CASE WHEN NOT @dies@ THEN own.one END,
+          available_at = CASE WHEN NOT @dies@ THEN own.called + @seconds(wherry_receive.lease)@ * interval '1 second' END
+        WHERE m.id = ANY (own.ids) RETURNING m.*)
+      SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, @body@, g.attempts,
+        g.lease_token, g.created_at FROM got AS g WHERE g.state <> 4 ORDER BY g.id;
+    END IF;
+    GET DIAGNOSTICS returned = ROW_COUNT;
+    missing := missing - returned;
+    passed := passed + cardinality(ids) - returned;
+    rounds := rounds + 1;
+    EXIT WHEN missing <= 0 OR returned = flaws OR passed >= 1000 OR rounds >= 1000;
   END LOOP;
-  EXIT WHEN passed = before OR passed >= 1000 OR missing <= 0;
-  END LOOP;
+  @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
-RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS bigint @plans@ AS $body$
+<<own>>
 DECLARE n bigint; -- messages that were deleted: others are not leased under this token any more
 BEGIN
-  @has@
-  EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
-    ' WHERE id = ANY ($1) AND lease_token = $2 AND state + 0 = 1') USING ids, token;
+  @each@
+  DELETE FROM @table@ AS m WHERE m.id = ANY (wherry_ack.ids) AND m.lease_token = wherry_ack.token AND m.state + 0 = 1;
+  @end@
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, id bigint, token text)
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS boolean @one@ AS $body$
 BEGIN
-  RETURN @.wherry_ack(queue, ARRAY[id], token) = 1;
+  @each@
+  DELETE FROM @table@ AS m WHERE m.id = wherry_ack.id AND m.lease_token = wherry_ack.token AND m.state + 0 = 1;
+  @end@
+  RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS boolean @one@ AS $body$
+<<own>>
 DECLARE -- due at once, or after the delay, or dead after its last attempt; innocent and without a delay: ready in its
   -- old place; false: the lease is lost
-  tried CONSTANT text := 'greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0)';
-  spent CONSTANT text := concat('coalesce(', tried, ' >= max_attempts, false)');
-  n bigint;
+  back CONSTANT integer := CASE WHEN innocent THEN 1 ELSE 0 END;
+  due timestamptz;  -- NULL: ready
 BEGIN
-  @has@
   @delay@
-  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    state = CASE WHEN ', spent, ' THEN 4 WHEN $3 > ''0'' OR NOT $5 THEN 3 ELSE 0 END,
-    available_at = CASE WHEN ($3 > ''0'' OR NOT $5) AND NOT ', spent, '
-      THEN (clock_timestamp() AT TIME ZONE ''UTC'' + $3) AT TIME ZONE ''UTC'' END,
-    attempts = ', tried, ', lease_token = NULL, last_error = coalesce(left($4, 500), last_error,
-      CASE WHEN ', spent, ' THEN ''it was given back after its last attempt'' END)
-    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
-  USING id, token, least(coalesce(delay, '0'), '36500 days'), error, innocent;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n = 1;
+  IF delay > '0' OR back = 0 THEN
+    due := @after(clock_timestamp(), delay)@;
+  END IF;
+  @each@
+  UPDATE @table@ AS m SET
+    state = CASE WHEN @spent@ THEN 4 WHEN own.due IS NULL THEN 0 ELSE 3 END,
+    available_at = CASE WHEN NOT @spent@ THEN own.due END,
+    attempts = greatest(m.attempts - own.back, 0), lease_token = NULL,
+    last_error = coalesce(left(wherry_nack.error, 500), m.last_error,
+      CASE WHEN @spent@ THEN 'it was given back after its last attempt' END)
+  WHERE m.id = wherry_nack.id AND m.lease_token = wherry_nack.token AND m.state + 0 = 1;
+  @end@
+  RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_extend(queue text, id bigint, token text,
   lease interval DEFAULT '30 seconds')
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint;
+RETURNS boolean @one@ AS $body$
+<<own>>
+DECLARE
+  until CONSTANT timestamptz := clock_timestamp() + @seconds(lease)@ * interval '1 second';
 BEGIN
-  @has@
   IF coalesce(lease, '0') <= '0' THEN
     RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
-    available_at = clock_timestamp() + $3 * interval ''1 second''
-    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
-  USING id, token, @seconds(lease)@;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n = 1;
+  @each@
+  UPDATE @table@ AS m SET available_at = own.until
+  WHERE m.id = wherry_extend.id AND m.lease_token = wherry_extend.token AND m.state + 0 = 1;
+  @end@
+  RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter(queue text, id bigint, token text, reason text)
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint;
+RETURNS boolean @one@ AS $body$
 BEGIN
-  @has@
-  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET state = 4, lease_token = NULL,
-    available_at = NULL, last_error = left($3, 500)
-    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1') USING id, token, reason;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n = 1;
+  @each@
+  UPDATE @table@ AS m SET state = 4, lease_token = NULL, available_at = NULL,
+    last_error = left(wherry_dead_letter.reason, 500)
+  WHERE m.id = wherry_dead_letter.id AND m.lease_token = wherry_dead_letter.token AND m.state + 0 = 1;
+  @end@
+  RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_cancel(queue text, id bigint)
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint; -- a message that nobody has received; false: there is none
-BEGIN
-  @has@
-  EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
-    ' WHERE id = $1 AND state = ANY (ARRAY[0, 3])') USING id;
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n = 1;
+RETURNS boolean @one@ AS $body$
+BEGIN -- a message that nobody has received; false: there is none
+  @each@
+  DELETE FROM @table@ AS m WHERE m.id = wherry_cancel.id AND m.state = ANY (ARRAY[0, 3]);
+  @end@
+  RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_queue_length(queue text)
-RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+RETURNS bigint @plans@ AS $body$
+<<own>>
 DECLARE n bigint; -- messages that can be received now
 BEGIN
-  @has@
-  EXECUTE concat('SELECT (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE state = 0)
-    - (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE expires_at IS NOT NULL
-         AND state <> 4 AND expires_at <= statement_timestamp() AND state + 0 = 0)') INTO n;
+  @each@
+  SELECT (SELECT count(*) FROM @table@ AS m WHERE m.state = 0)
+    - (SELECT count(*) FROM @table@ AS m WHERE m.expires_at IS NOT NULL
+         AND m.state <> 4 AND m.expires_at <= statement_timestamp() AND m.state + 0 = 0) INTO own.n;
+  @end@
   RETURN n;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_listen(queue text)
@@ -481,7 +530,7 @@ BEGIN
                  WHERE q.model = 'queue' AND q.name = wherry_subscribe.queue) THEN
     PERFORM @.wherry_missing('queue', queue);
   END IF;
-  INSERT INTO @.wherry_subscription VALUES (topic, queue) ON CONFLICT DO NOTHING;
+  INSERT INTO @.wherry_subscription VALUES (wherry_subscribe.topic, wherry_subscribe.queue) ON CONFLICT DO NOTHING;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$,
@@ -495,11 +544,26 @@ BEGIN
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace({with_checks}, '@box@', quote_literal(schema)), '@.', schema);
+    made := replace(replace({with_checks},
+      '@due@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
+          FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= own.called
+            AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY m.available_at$w$),
+      '@ready@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
+          FROM @table@ AS m WHERE m.state = 0 AND (m.id + 0) > coalesce(wherry_receive.after, 0)
+            AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY (m.id + 0)$w$);
+    made := replace(replace(replace(made,
+      '@why@', $w$CASE WHEN r.expires_at <= own.called THEN '' WHEN NOT (r.said = '{}' OR r.said ~ E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$' OR r.said ~ @readable@)
+            THEN 'headers are not a JSON object of strings'
+            WHEN r.doubt OR getdatabaseencoding() <> pg_client_encoding() THEN @.wherry_unreadable(@quoted@, r.id) END$w$),
+      '@dies@', 'coalesce(m.attempts > 0 AND m.attempts >= CASE WHEN wherry_receive.max_attempts > 0
+          THEN wherry_receive.max_attempts ELSE m.max_attempts END, false)'),
+      '@spent@', 'coalesce(greatest(m.attempts - own.back, 0) >= m.max_attempts, false)');
+    made := replace(replace(replace(made, '@readable@', quote_literal(readable)), '@box@', quote_literal(schema)), '@.', schema);
+    {branch}
+    EXECUTE made;
   END LOOP;
 END $do$;
 
--- include: postgres.home.sql
 -- include: postgres.functions.sql
 
 -- name: migrate-1
@@ -553,10 +617,10 @@ DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
 {trigger_wake_back}
 {set_schema}
-{make_functions}
-{mark_functions}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
+{make_functions}
+{mark_functions}
 
 -- name: schema-exists
 {has_schema};
@@ -596,6 +660,7 @@ DO $$ DECLARE f regprocedure; BEGIN
     END LOOP;
   END IF;
 END $$;
+{make_functions_again}
 
 -- name: others-left
 {tables_left};

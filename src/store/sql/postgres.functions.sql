@@ -8,6 +8,10 @@
 (SELECT concat('Wherry ', pg_catalog.md5({'make_functions} || coalesce((SELECT relnamespace::regnamespace::text
    FROM pg_class WHERE oid = to_regclass({'table})::oid), ''))))
 
+-- part: functions_entry
+-- What the comment says of a table.
+concat(' ', quote_ident(u.name), ' ', u.type, ',')
+
 -- part: mark_functions
 -- Roles that could call only a function that is dropped now may call the new ones.
 {give_rights}
@@ -41,18 +45,36 @@ BEGIN
 END $mark$;
 {check_schema}
 DO $mark$
-DECLARE f regprocedure;
+DECLARE
+  f regprocedure;
+  -- And for which tables.
+  note CONSTANT text := concat('Wherry ', md5({'make_functions} || current_setting('wherry.schema')), ' for',
+    (SELECT string_agg({functions_entry}, '' ORDER BY u.nth)
+     FROM ({function_tables}) AS of, unnest(of.names, of.types) WITH ORDINALITY AS u(name, type, nth)));
 BEGIN
   FOR f IN SELECT oid FROM pg_proc
     WHERE pronamespace = current_setting('wherry.schema')::regnamespace AND proname = ANY ({own_functions})
   LOOP
-    EXECUTE format('COMMENT ON FUNCTION %s IS %L', f, {functions_mark});
+    EXECUTE format('COMMENT ON FUNCTION %s IS %L', f, note);
   END LOOP;
 END $mark$;
 
 -- part: functions_stale
--- How many functions are missing or of another version.
+-- How many functions are missing, of another version, or made when the table was not there or stored another type.
 (SELECT count(*) FROM unnest({own_functions}) AS f(name)
  LEFT JOIN pg_proc AS p ON p.proname = f.name
    AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
- WHERE obj_description(p.oid, 'pg_proc') IS DISTINCT FROM {functions_mark})
+ WHERE NOT coalesce(starts_with(obj_description(p.oid, 'pg_proc'), {functions_mark}) AND position(
+   (SELECT {functions_entry} FROM ({function_tables}) AS of, unnest(of.names, of.types) AS u(name, type)
+    WHERE u.name = {name}) IN obj_description(p.oid, 'pg_proc')) > 0, false))
+
+-- part: make_functions_again
+-- For the tables that are left when one is dropped.  Without the rights of the functions' owner they stay as they
+-- are, and name the table that is gone.
+DO $again$ BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_proc AS p WHERE p.proname = ANY ({own_functions})
+      AND p.pronamespace = current_setting('wherry.schema')::regnamespace AND NOT pg_has_role(p.proowner, 'USAGE')) THEN
+    EXECUTE {'make_functions};
+    EXECUTE {'mark_functions};
+  END IF;
+END $again$;

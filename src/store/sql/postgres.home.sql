@@ -21,32 +21,86 @@ BEGIN
   END LOOP;
 END $later$;
 
+-- part: function_tables
+-- The tables that the functions work on, and the type of what each of them stores, in the order of their names.  A
+-- function has static statements for each of them, whose plans a session keeps.
+SELECT coalesce(array_agg(s.name ORDER BY s.name COLLATE "C"), ARRAY[]::text[]) AS names,
+  coalesce(array_agg(concat(quote_ident(n.nspname), '.', quote_ident(t.typname)) ORDER BY s.name COLLATE "C"),
+    ARRAY[]::text[]) AS types
+FROM {wherry_schema} AS s
+JOIN pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
+JOIN pg_class AS c ON c.relnamespace = own.relnamespace AND c.relname = s.name::name AND c.relname::text = s.name
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = {function_column} AND NOT a.attisdropped
+JOIN pg_type AS t ON t.oid = a.atttypid
+JOIN pg_namespace AS n ON n.oid = t.typnamespace
+WHERE s.model = {function_model}
+
+-- part: branch_variables
+-- Of a block that makes functions.
+  names text[];
+  types text[];
+  firsts text[];
+  leaves text[];
+  section text;
+
+-- part: branch
+-- What stands between "@each@" and "@end@" becomes a statement for each table, with its name for @table@, found by
+-- comparing names as in a binary tree; `otherwise` is done for any other name.
+  section := split_part(split_part(made, '@each@', 2), '@end@', 1);
+  firsts := names;
+  leaves := ARRAY(SELECT concat('IF ', key, ' OPERATOR(pg_catalog.=) ', quote_literal(t.name), ' THEN ',
+      replace(replace(replace({leaf}, '@dead@', concat(schema, quote_ident(t.name || '_dead'))),
+        '@quoted@', quote_literal(concat(schema, quote_ident(t.name)))),
+        '@table@', concat(schema, quote_ident(t.name))), ' ELSE ', otherwise, ' END IF;')
+    FROM unnest(names, types) WITH ORDINALITY AS t(name, type, nth) ORDER BY t.nth);
+  WHILE cardinality(leaves) > 1 LOOP
+    leaves := ARRAY(SELECT CASE WHEN leaves[i + 1] IS NULL THEN leaves[i]
+        ELSE concat('IF ', key, ' OPERATOR(pg_catalog.<) ', quote_literal(firsts[i + 1]), ' COLLATE pg_catalog."C" THEN ', leaves[i],
+          ' ELSE ', leaves[i + 1], ' END IF;') END
+      FROM generate_series(1, cardinality(leaves), 2) AS i ORDER BY i);
+    firsts := ARRAY(SELECT firsts[i] FROM generate_series(1, cardinality(firsts), 2) AS i ORDER BY i);
+  END LOOP;
+  made := concat(split_part(made, '@each@', 1), CASE WHEN section <> '' THEN coalesce(leaves[1], otherwise) END,
+    split_part(made, '@end@', 2));
+
 -- part: check_schema
 -- The functions name their schema, and so do those that they call.  After ALTER SCHEMA ... RENAME they would
 -- write to the tables of a schema that has the name now.  So each compares the name with that of the schema it is in,
 -- which the context of the call tells, before it does anything
--- (functions_of_a_renamed_schema_write_to_no_other).  The context names no schema that is in the search path.
+-- (functions_of_a_renamed_schema_write_to_no_other).  The context names no schema that is in the search path, and
+-- quotes all names with quote_all_identifiers=on.
 DO $check$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema');
   f record;
 BEGIN
   FOR f IN SELECT p.oid, p.prosrc, pg_get_functiondef(p.oid) AS def,
-      concat(quote_ident(p.proname), '(') AS called, format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) AS name
+      concat(quote_ident(p.proname), '(') AS called, format('%s(%s)', p.proname, (
+        SELECT string_agg(concat('pg_catalog.', quote_ident(t.typname)), ', ' ORDER BY a.nth)
+        FROM unnest(p.proargtypes) WITH ORDINALITY AS a(type, nth) JOIN pg_type AS t ON t.oid = a.type)) AS name
     FROM pg_proc AS p WHERE p.pronamespace = schema::regnamespace AND p.proname = ANY ({own_functions})
   LOOP
+    -- A column comes before a variable of its name: statements name their variables in full.  A signature as a
+    -- constant is looked up when the expression is planned.
     EXECUTE replace(f.def, f.prosrc, format($f$
+#variable_conflict use_column
 DECLARE own_call pg_catalog.text;
 BEGIN
   GET DIAGNOSTICS own_call = PG_CONTEXT;
-  own_call := pg_catalog.split_part(own_call, pg_catalog.chr(10), 1);
-  IF position(%1$L IN own_call) OPERATOR(pg_catalog.=) 0 AND (position(%2$L IN own_call) OPERATOR(pg_catalog.>) 0
-      OR pg_catalog.to_regprocedure(%3$L)::pg_catalog.oid OPERATOR(pg_catalog.<>)
-         pg_catalog.to_regprocedure(%4$L)::pg_catalog.oid) THEN
-    RAISE 'this function was made for a schema named %%, and its schema has another name now', %5$L
-    USING ERRCODE = 'invalid_schema_name', HINT = 'Make the table again, with the name of the schema: `wherry init`, '
-      '`wherry queue create`, `wherry delayed create` or `wherry inbox create`. That makes its functions again.';
+  own_call := pg_catalog.replace(pg_catalog.split_part(own_call, pg_catalog.chr(10), 1), '"', '');
+  IF position(%1$L IN own_call) OPERATOR(pg_catalog.=) 0 THEN
+    IF position(%2$L IN own_call) OPERATOR(pg_catalog.=) 0 AND pg_catalog.to_regnamespace(%5$L) IS NOT NULL THEN
+      IF %3$L::pg_catalog.regprocedure::pg_catalog.oid OPERATOR(pg_catalog.=)
+         %4$L::pg_catalog.regprocedure::pg_catalog.oid THEN
+        own_call := NULL;
+      END IF;
+    END IF;
+    IF own_call IS NOT NULL THEN
+      RAISE 'this function was made for a schema named %%, and its schema has another name now', %5$L
+      USING ERRCODE = 'invalid_schema_name', HINT = 'Make the table again, with the name of the schema: `wherry init`, '
+        '`wherry queue create`, `wherry delayed create` or `wherry inbox create`. That makes its functions again.';
+    END IF;
   END IF;%6$s;
-END $f$, concat(schema, '.', f.called), concat('.', f.called), f.name, concat(schema, '.', f.name), schema, f.prosrc));
+END $f$, replace(concat(schema, '.', f.called), '"', ''), concat('.', f.called), f.name, concat(schema, '.', f.name), schema, f.prosrc));
   END LOOP;
 END $check$;

@@ -6,7 +6,7 @@
 ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
-      'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
+      'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done',
       'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
       'wherry_listen', 'wherry_unlisten', 'wherry_missing', 'wherry_unreadable']::name[]
 

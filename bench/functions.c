@@ -1,0 +1,254 @@
+/*
+ * The SQL functions on PostgreSQL beside the statements that a program writes by hand for the
+ * same tables, both prepared.  A rate is for each second of processor time that the server
+ * spends on the connection: neither the network nor the disk belongs to it.
+ */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <wherry/wherry.h>
+
+/* $1 is the number of the call, from 1. */
+typedef struct sql_case {
+	const char *name;
+	const char *before; /* $1: how many calls there will be; NULL: nothing */
+	const char *ours, *hand;
+} sql_case;
+
+#define TAKEN                                                                               \
+	"ARRAY(SELECT * FROM (SELECT id FROM jobs WHERE state = 0 ORDER BY id + 0 LIMIT 1 " \
+	"FOR UPDATE SKIP LOCKED) AS ready UNION ALL SELECT * FROM (SELECT id FROM jobs "    \
+	"WHERE state IN (1, 3) AND available_at <= now() ORDER BY available_at LIMIT 1 "    \
+	"FOR UPDATE SKIP LOCKED) AS due LIMIT 1)"
+#define LEASE                                                                            \
+	"UPDATE jobs SET state = 1, attempts = attempts + 1, lease_token = "             \
+	"gen_random_uuid(), available_at = now() + interval '30 s' WHERE id = "          \
+	"ANY (" TAKEN ") RETURNING id, message_id, headers, body, attempts, "            \
+	"lease_token, created_at"
+#define READY "INSERT INTO jobs(body) SELECT '{}' FROM generate_series(1, $1::bigint)"
+#define LEASED                                                                           \
+	"INSERT INTO jobs(id, body, state, attempts, lease_token, available_at) "        \
+	"SELECT i, '{}', 1, 1, 't', now() + interval '1 h' FROM generate_series(1, "     \
+	"$1::bigint) AS i"
+#define OWN "WHERE id = $1::bigint AND lease_token = 't' AND state + 0 = 1"
+#define KIND "md5('bench|bytes')"
+#define POLL                                                                             \
+	"UPDATE delayed SET \"lockUuid\" = gen_random_uuid(), due_at = "                 \
+	"\"scheduledAt\", \"scheduledAt\" = 9000000000000, attempts = attempts + 1 "     \
+	"WHERE id = ANY (ARRAY(SELECT id FROM delayed WHERE \"pKind\" = " KIND           \
+	" AND \"scheduledAt\" <= 4000000000000 ORDER BY \"pKind\", \"scheduledAt\", "    \
+	"id LIMIT 1 FOR UPDATE SKIP LOCKED)) RETURNING id, \"pKey\", payload, "          \
+	"attempts, \"lockUuid\""
+#define WAITING                                                                          \
+	"INSERT INTO delayed(\"pKey\", \"pKind\", payload, \"scheduledAt\", "            \
+	"\"scheduledAtInitially\", \"createdAt\") SELECT i, " KIND                       \
+	", 'x', 1000, 1000, 1000 FROM generate_series(1, $1::bigint) AS i"
+#define POLLED                                                                           \
+	"INSERT INTO delayed(id, \"pKey\", \"pKind\", payload, \"scheduledAt\", "        \
+	"\"scheduledAtInitially\", \"createdAt\", \"lockUuid\") SELECT i, i, " KIND      \
+	", 'x', 9000000000000, 1000, 1000, 't' FROM generate_series(1, $1::bigint) "     \
+	"AS i"
+#define HELD "WHERE id = $1::bigint AND \"pKind\" || '' = " KIND " AND \"lockUuid\" = 't'"
+#define HELD_TOKEN "concat($1::bigint, '.1000.t')"
+
+static const sql_case cases[] = {
+	{"wherry_send", NULL, "SELECT wherry_send('jobs', $1::bigint::text::json)",
+	 "INSERT INTO jobs(body) VALUES ($1::bigint::text::json) RETURNING id"},
+	{"wherry_publish",
+	 "INSERT INTO wherry_subscription SELECT 'bench', 'jobs' WHERE $1::bigint > 0",
+	 "SELECT wherry_publish('bench', $1::bigint::text::json)",
+	 "INSERT INTO jobs(topic, body) SELECT topic, $1::bigint::text::json FROM "
+	 "wherry_subscription WHERE topic = 'bench' AND queue = 'jobs'"},
+	{"wherry_receive", READY, "SELECT * FROM wherry_receive('jobs')", LEASE},
+	{"wherry_receive, no message", NULL, "SELECT * FROM wherry_receive('jobs')",
+	 LEASE},
+	{"wherry_receive, deleting", READY,
+	 "SELECT * FROM wherry_receive('jobs', lease => NULL)",
+	 "DELETE FROM jobs WHERE id = ANY (" TAKEN
+	 ") RETURNING id, message_id, headers, body, created_at"},
+	{"wherry_ack", LEASED, "SELECT wherry_ack('jobs', $1::bigint, 't')",
+	 "DELETE FROM jobs " OWN},
+	{"wherry_nack", LEASED, "SELECT wherry_nack('jobs', $1::bigint, 't')",
+	 "UPDATE jobs SET state = 3, available_at = now(), lease_token = NULL " OWN},
+	{"wherry_extend", LEASED, "SELECT wherry_extend('jobs', $1::bigint, 't')",
+	 "UPDATE jobs SET available_at = now() + interval '30 s' " OWN},
+	{"wherry_dead_letter", LEASED,
+	 "SELECT wherry_dead_letter('jobs', $1::bigint, 't', 'it failed')",
+	 "UPDATE jobs SET state = 4, available_at = NULL, lease_token = NULL, "
+	 "last_error = 'it failed' " OWN},
+	{"wherry_cancel", READY, "SELECT wherry_cancel('jobs', $1::bigint)",
+	 "DELETE FROM jobs WHERE id = $1::bigint AND state IN (0, 3)"},
+	{"wherry_queue_length", NULL, "SELECT wherry_queue_length('jobs')",
+	 "SELECT count(*) FROM jobs WHERE state = 0"},
+	{"wherry_enqueue", NULL,
+	 "SELECT wherry_enqueue('bench', convert_to($1::bigint::text, 'UTF8'), 'key')",
+	 "INSERT INTO outbox(topic, payload, partition_key) VALUES ('bench', "
+	 "convert_to($1::bigint::text, 'UTF8'), 'key') ON CONFLICT (message_id) DO "
+	 "NOTHING RETURNING id"},
+	{"wherry_accept", NULL, "SELECT wherry_accept($1::bigint::text)",
+	 "INSERT INTO inbox(message_id) VALUES ($1::bigint::text) ON CONFLICT DO NOTHING"},
+	{"wherry_offer", NULL,
+	 "SELECT wherry_offer('bench', $1::bigint::text, 'x'::text)",
+	 "INSERT INTO delayed(\"pKey\", \"pKind\", payload, \"scheduledAt\", "
+	 "\"scheduledAtInitially\", \"createdAt\") VALUES ($1::bigint, " KIND
+	 ", 'x', 1000, "
+	 "1000, 1000) ON CONFLICT (\"pKind\", \"pKey\") DO UPDATE SET payload = "
+	 "excluded.payload, \"scheduledAt\" = excluded.\"scheduledAt\", \"lockUuid\" = NULL"},
+	{"wherry_poll", WAITING, "SELECT * FROM wherry_poll('bench')", POLL},
+	{"wherry_poll, no message", NULL, "SELECT * FROM wherry_poll('bench')", POLL},
+	{"wherry_done", POLLED, "SELECT wherry_done('bench', " HELD_TOKEN ")",
+	 "DELETE FROM delayed " HELD},
+	{"wherry_delayed_nack", POLLED,
+	 "SELECT wherry_delayed_nack('bench', " HELD_TOKEN ")",
+	 "UPDATE delayed SET \"scheduledAt\" = 1000, \"lockUuid\" = NULL " HELD},
+	{"wherry_delayed_extend", POLLED,
+	 "SELECT wherry_delayed_extend('bench', " HELD_TOKEN ")",
+	 "UPDATE delayed SET \"scheduledAt\" = 9000000030000 " HELD},
+	{"wherry_delayed_dead_letter", POLLED,
+	 "SELECT wherry_delayed_dead_letter('bench', " HELD_TOKEN ", 'it failed')",
+	 "WITH gone AS (DELETE FROM delayed " HELD " RETURNING *) INSERT INTO "
+	 "delayed_dead(id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", "
+	 "\"createdAt\", attempts, died_at, last_error) SELECT id, \"pKey\", \"pKind\", "
+	 "payload, \"scheduledAtInitially\", \"createdAt\", attempts, 1000, 'it failed' "
+	 "FROM gone"},
+	{"wherry_delayed_drop", WAITING,
+	 "SELECT wherry_delayed_drop('bench', $1::bigint::text)",
+	 "DELETE FROM delayed WHERE \"pKind\" = " KIND
+	 " AND \"pKey\" = $1::bigint::text"},
+};
+
+static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
+{
+	ExecStatusType status = PQresultStatus(res);
+	wherry_code code = WHERRY_OK;
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		code = wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
+	PQclear(res);
+	return code;
+}
+
+/* Seconds that a process of the server has used; 0: not known. */
+static double processor_time(int pid)
+{
+	char path[64], text[64] = "";
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	file = fopen(path, "r");
+	if (file) {
+		if (!fgets(text, sizeof(text), file))
+			*text = 0;
+		(void)fclose(file);
+	}
+	return strtod(text, NULL) / 1e9;
+}
+
+static wherry_code make_tables(const bench_job *job, wherry_error *err)
+{
+	wherry_config *config = NULL;
+	wherry_db *db = NULL;
+	wherry_code code = wherry_config_new(&config, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_db_open(job->url, config, &db, err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_init(db, "outbox", NULL, err);
+	if (code == WHERRY_OK)
+		code = wherry_queue_create(db, "jobs", NULL, err);
+	if (code == WHERRY_OK)
+		code = wherry_delayed_create(db, "delayed", NULL, err);
+	if (code == WHERRY_OK)
+		code = wherry_inbox_create(db, "inbox", err);
+	wherry_db_close(db);
+	wherry_config_free(config);
+	return code;
+}
+
+static wherry_code call(PGconn *conn, const char *statement, int64_t number,
+			wherry_error *err)
+{
+	char text[24];
+	const char *values[] = {text};
+
+	(void)snprintf(text, sizeof(text), "%" PRId64, number);
+	return check(conn, PQexecPrepared(conn, statement, 1, values, NULL, NULL, 0),
+		     err);
+}
+
+static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
+			   wherry_error *err)
+{
+	static const Oid int8[] = {20};
+
+	return check(conn, PQprepare(conn, name, sql, 1, int8), err);
+}
+
+static wherry_code measure(PGconn *conn, const bench_job *job, const char *sql,
+			   double *out, wherry_error *err)
+{
+	const sql_case *c = &cases[job->function];
+	wherry_code code = prepare(conn, "it", sql, err);
+	double began;
+
+	if (code == WHERRY_OK && c->before)
+		code = prepare(conn, "before", c->before, err);
+	if (code == WHERRY_OK && c->before)
+		code = call(conn, "before", job->messages, err);
+	if (code == WHERRY_OK)
+		code = check(conn, PQexec(conn, "VACUUM ANALYZE"), err);
+	began = processor_time(PQbackendPID(conn));
+	for (int64_t i = 1; code == WHERRY_OK && i <= job->messages; i++)
+		code = call(conn, "it", i, err);
+	*out = (double)job->messages /
+	       (processor_time(PQbackendPID(conn)) - began + 1e-9);
+	return code;
+}
+
+static wherry_code run(const bench_job *job, const char *sql, double *out,
+		       wherry_error *err)
+{
+	wherry_code code = make_tables(job, err);
+	PGconn *conn;
+
+	if (code != WHERRY_OK)
+		return code;
+	conn = PQconnectdb(job->url);
+	if (PQstatus(conn) == CONNECTION_OK)
+		code = measure(conn, job, sql, out, err);
+	else
+		code = wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
+	PQfinish(conn);
+	return code;
+}
+
+static wherry_code run_function(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err)
+{
+	return run(job, cases[job->function].ours, out, err);
+}
+
+static wherry_code run_by_hand(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err)
+{
+	return run(job, cases[job->function].hand, out, err);
+}
+
+void bench_plan_functions(bench *b)
+{
+	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
+		bench_job job = {.messages = bench_at_least_one(b->options.messages / 50),
+				 .function = i};
+		bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+		bench_side *hand = bench_add_side(g, "by hand", run_by_hand, &job);
+		bench_side *ours = bench_add_side(g, "Wherry", run_function, &job);
+		bench_figure *f = bench_add_figure(b, ours, hand, "calls/s", 0);
+
+		f->at_least = 0.5;
+		bench_name_figure(f, "function %s", cases[i].name);
+	}
+}
