@@ -288,10 +288,10 @@ DECLARE -- why the server cannot send a message to this client; NULL: it can
 BEGIN
   kind := (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a
     WHERE a.attrelid = to_regclass(wherry_unreadable.box) AND a.attname = 'body' AND NOT a.attisdropped);
-  -- An array holds JSON in binary form as it was before compression: that is at most four times as long as the
-  -- text, which may be much longer.
+  -- An array holds JSON in binary form as it was before compression: that is at most four times as long as its text,
+  -- of which senders may send 16 MiB.  The text may be much longer than the binary form, and slow to make.
   IF kind = 'jsonb' THEN
-    EXECUTE concat('SELECT pg_column_size(ARRAY[body]) / 4 FROM ', box, ' WHERE id = $1') INTO len USING id;
+    EXECUTE concat('SELECT pg_column_size(ARRAY[body]) - 100 FROM ', box, ' WHERE id = $1') INTO len USING id;
   END IF;
   IF len <= most OR kind <> 'jsonb' THEN
     EXECUTE concat('SELECT octet_length(', CASE WHEN kind IN ('json', 'jsonb') THEN 'body::pg_catalog.text' ELSE 'body' END, ') FROM ', box, ' WHERE id = $1') INTO len USING id;
@@ -738,13 +738,12 @@ due AS (SELECT id FROM due_first UNION ALL SELECT id FROM due_last)
 id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
 
 -- part: too_long
--- Is the body longer than receivers get?  As payload_fits says for outboxes; the limit is also in wherry_unreadable().
+-- Is the body longer than receivers get, as text or in binary form?  As payload_fits says for outboxes; the limit is
+-- also in wherry_unreadable().
 CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'text'::pg_catalog.regtype::pg_catalog.oid
      THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
      WHEN pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
-          AND pg_catalog.pg_column_size(ARRAY[body]) OPERATOR(pg_catalog.>)
-          CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid
-               THEN 268435556 ELSE 67108964 END THEN true
+          AND pg_catalog.pg_column_size(ARRAY[body]) OPERATOR(pg_catalog.>) 67108964 THEN true
      WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid
      THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
      ELSE false END
