@@ -286,7 +286,7 @@ DECLARE -- why the server cannot send a message to this client; NULL: it can
   len bigint;
   kind text;
 BEGIN
-  kind := (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a
+  kind := (SELECT t.typname FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
     WHERE a.attrelid = to_regclass(wherry_unreadable.box) AND a.attname = 'body' AND NOT a.attisdropped);
   -- An array holds JSON in binary form as it was before compression: that is at most four times as long as its text,
   -- of which senders may send 16 MiB.  The text may be much longer than the binary form, and slow to make.
