@@ -416,22 +416,37 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 	return WHERRY_OK;
 }
 
+/*
+ * Give the lease back, so that another relay leads at once, and status says that this one ended.
+ * Not while messages may still be delivered: the next leader could deliver later ones of their keys
+ * before.  A destination that the relay opened delivers nothing more once it is closed.  Handlers
+ * may go on, and so may a destination that the caller opened.  A relay whose stop timed out leaves
+ * its lease to expire too: after a lease that was given back, each message starts afresh.
+ */
+static void release(wherry_relay *r, bool delivers_on)
+{
+	if (!r->store || !r->lease.epoch || r->engine->claims_rows || delivers_on)
+		return;
+	wh_report_update(r);
+	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
+}
+
 void wherry_relay_close(wherry_relay *r)
 {
+	bool delivers_on;
+
 	if (!r || wh_hooks_inside(r))
 		return;
-	if (r->store && r->lease.epoch && !r->engine->claims_rows &&
-	    !r->window.in_flight.n && !r->window.settled.n) {
-		wh_report_update(r);
-		if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
-			wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
-	}
+	delivers_on = (r->window.in_flight.n || r->window.settled.n) &&
+		      (!r->to || r->caps & WH_PUB_ACKS || r->fsm.state == WH_STOPPED);
 	if (r->to)
 		wherry_publisher_close(r->pub);
 	/* The messages in flight are freed with the window. */
 	else if (r->window.in_flight.n)
 		wh_publisher_drop(r->pub);
 	wh_dead_letters_close(r);
+	release(r, delivers_on);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
 	if (r->engine)
 		r->engine->free(r);

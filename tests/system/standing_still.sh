@@ -58,6 +58,32 @@ expect "a relay names the column" 1 "err:no such column: headers" "no:run \`wher
 sql a.db 'ALTER TABLE outbox RENAME COLUMN other TO headers'
 quit_daemon
 
+# ---- a relay that ends with an error is replaced at once, also if a message is in flight ----
+
+w init sqlite:ended.db
+cat >wherry.yaml <<-END
+	relays:
+	  - {name: r, from: 'sqlite:ended.db', to: 'exec:touch in_flight; test -e go || sleep 100', poll: 200ms, lease: 10m}
+END
+"$wherry" run wherry.yaml 2>log &
+daemon=$!
+pids+=("$daemon")
+w_in '{}' enqueue sqlite:ended.db --topic t
+until_true 20 test -e in_flight
+sql ended.db 'ALTER TABLE outbox RENAME COLUMN headers TO other'
+sql ended.db "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
+ended() {
+	[ "$(sql ended.db 'SELECT state FROM wherry_lease')" = stopped ]
+}
+check "the lease says that the relay ended" until_true 20 ended
+touch go
+sql ended.db 'ALTER TABLE outbox RENAME COLUMN other TO headers'
+leads_again() {
+	[ "$(grep -c event=leading log)" -ge 2 ]
+}
+check "the relay leads again before its lease would have ended" until_true 20 leads_again
+quit_daemon
+
 one
 sql a.db "UPDATE wherry_lease SET owner = 'nobody', process = '', state = 'leading',
 	expires_at = expires_at + 100 * 365 * 86400000"
