@@ -23,9 +23,11 @@ END $later$;
 
 -- part: function_tables
 -- The tables that the functions work on, and the type of what each of them stores, in the order of their names.  A
--- function has static statements for each of them, whose plans a session keeps.
+-- function has static statements for each of them, whose plans a session keeps.  From PostgreSQL 17 on json is a
+-- keyword, which quote_ident() quotes.
 SELECT coalesce(array_agg(s.name ORDER BY s.name COLLATE "C"), ARRAY[]::text[]) AS names,
-  coalesce(array_agg(concat(quote_ident(n.nspname), '.', quote_ident(t.typname)) ORDER BY s.name COLLATE "C"),
+  coalesce(array_agg(CASE n.nspname WHEN 'pg_catalog' THEN concat('pg_catalog.', t.typname)
+    ELSE concat(quote_ident(n.nspname), '.', quote_ident(t.typname)) END ORDER BY s.name COLLATE "C"),
     ARRAY[]::text[]) AS types
 FROM {wherry_schema} AS s
 JOIN pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
