@@ -398,7 +398,7 @@ bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *
 
 bool wh_db_locked_out(const wherry_db *db, wherry_code code, const wherry_error *err)
 {
-	return code == WHERRY_BUSY && db->driver->statement.locked_out &&
+	return db && code == WHERRY_BUSY && db->driver->statement.locked_out &&
 	       db->driver->statement.locked_out(err);
 }
 

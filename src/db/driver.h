@@ -347,7 +347,7 @@ bool wh_row_is_int(const wh_row *row, int column);
 bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err);
 
 /* Did a statement end because another transaction kept a lock for longer than the time-out of
- * locks? */
+ * locks?  db: NULL if it could not be opened again. */
 bool wh_db_locked_out(const wherry_db *db, wherry_code code, const wherry_error *err);
 
 /* Return NOMEM if memory for a column ran out.  Call it before acting on a row. */
