@@ -64,7 +64,7 @@ refuse exec_gone "exec:./nowhere"
 sqlite3 q.db 'SELECT 1'
 w queue create sqlite:q.db jobs
 w inbox create sqlite:q.db inbox
-sqlite3 q.db 'ALTER TABLE jobs RENAME TO elsewhere'
+sqlite3 -cmd '.timeout 30000' q.db 'ALTER TABLE jobs RENAME TO elsewhere'
 refuse queue_gone "queue+sqlite:q.db?queue=jobs"
 mkdir folder
 start folder_gone "file:$tmp/folder/out"
@@ -92,7 +92,7 @@ touch up
 mkdir folder
 printf '#!/bin/sh\ncat >/dev/null\n' >nowhere
 chmod +x nowhere
-sqlite3 q.db 'ALTER TABLE elsewhere RENAME TO jobs'
+sqlite3 -cmd '.timeout 30000' q.db 'ALTER TABLE elsewhere RENAME TO jobs'
 for case in "${cases[@]}"; do
 	check "$case: all are delivered in the end" until_true 30 all_done "$case"
 done
