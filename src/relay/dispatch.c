@@ -189,7 +189,7 @@ static bool submit_untried(wherry_relay *r, int64_t now)
 {
 	wh_entry *untried[WH_PROBES_MOST];
 	const wherry_message *msgs[WH_PROBES_MOST];
-	size_t most = room_in_flight(r), n = 0, n_all, taken;
+	size_t most = room_in_flight(r), n = 0, n_all, taken = 0;
 
 	if (most > WH_PROBES_MOST)
 		most = WH_PROBES_MOST;
