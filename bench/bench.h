@@ -238,6 +238,12 @@ wherry_code bench_wherry_idle(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
 
 /* postgres.c */
+struct pg_conn;
+struct pg_result;
+
+/* Clear the result of a command.  IO, with libpq's message: it failed. */
+wherry_code bench_libpq_check(struct pg_conn *conn, struct pg_result *res,
+			      wherry_error *err);
 wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
 wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],

@@ -121,17 +121,6 @@ static const sql_case cases[] = {
 	 " AND \"pKey\" = $1::bigint::text"},
 };
 
-static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
-{
-	ExecStatusType status = PQresultStatus(res);
-	wherry_code code = WHERRY_OK;
-
-	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-		code = wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
-	PQclear(res);
-	return code;
-}
-
 /* Seconds that a process of the server has used; 0: not known. */
 static double processor_time(int pid)
 {
@@ -176,8 +165,8 @@ static wherry_code call(PGconn *conn, const char *statement, int64_t number,
 	const char *values[] = {text};
 
 	(void)snprintf(text, sizeof(text), "%" PRId64, number);
-	return check(conn, PQexecPrepared(conn, statement, 1, values, NULL, NULL, 0),
-		     err);
+	return bench_libpq_check(
+		conn, PQexecPrepared(conn, statement, 1, values, NULL, NULL, 0), err);
 }
 
 static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
@@ -185,7 +174,7 @@ static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
 {
 	static const Oid int8[] = {20};
 
-	return check(conn, PQprepare(conn, name, sql, 1, int8), err);
+	return bench_libpq_check(conn, PQprepare(conn, name, sql, 1, int8), err);
 }
 
 static wherry_code measure(PGconn *conn, const bench_job *job, const char *sql,
@@ -200,7 +189,7 @@ static wherry_code measure(PGconn *conn, const bench_job *job, const char *sql,
 	if (code == WHERRY_OK && c->before)
 		code = call(conn, "before", job->messages, err);
 	if (code == WHERRY_OK)
-		code = check(conn, PQexec(conn, "VACUUM ANALYZE"), err);
+		code = bench_libpq_check(conn, PQexec(conn, "VACUUM ANALYZE"), err);
 	began = processor_time(PQbackendPID(conn));
 	for (int64_t i = 1; code == WHERRY_OK && i <= job->messages; i++)
 		code = call(conn, "it", i, err);

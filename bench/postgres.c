@@ -26,7 +26,7 @@ static wherry_code libpq_fail(PGconn *conn, wherry_error *err)
 	return wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
 }
 
-static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
+wherry_code bench_libpq_check(PGconn *conn, PGresult *res, wherry_error *err)
 {
 	ExecStatusType status = PQresultStatus(res);
 	wherry_code code = WHERRY_OK;
@@ -39,13 +39,13 @@ static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
 
 static wherry_code run(PGconn *conn, const char *sql, wherry_error *err)
 {
-	return check(conn, PQexec(conn, sql), err);
+	return bench_libpq_check(conn, PQexec(conn, sql), err);
 }
 
 static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
 			   wherry_error *err)
 {
-	return check(conn, PQprepare(conn, name, sql, 0, NULL), err);
+	return bench_libpq_check(conn, PQprepare(conn, name, sql, 0, NULL), err);
 }
 
 static double number(PGconn *conn, const char *sql)
@@ -100,14 +100,15 @@ static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
 			       i ? ",%" PRId64 : "%" PRId64, b->last);
 	}
 	(void)snprintf(to, (size_t)(b->list + sizeof(b->list) - to), "}");
-	return check(conn, res, err);
+	return bench_libpq_check(conn, res, err);
 }
 
 static wherry_code write_batch(PGconn *conn, const batch *b, wherry_error *err)
 {
 	const char *values[] = {b->list};
 
-	return check(conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1), err);
+	return bench_libpq_check(
+		conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1), err);
 }
 
 static wherry_code drain(PGconn *conn, const bench_job *job, wherry_error *err)
@@ -221,8 +222,9 @@ static wherry_code insert_one(PGconn *conn, const wherry_message *msg, wherry_er
 	const int lengths[] = {0, 0, (int)msg->body_len};
 	static const int formats[] = {0, 0, 1};
 
-	return check(conn, PQexecPrepared(conn, "insert", 3, values, lengths, formats, 1),
-		     err);
+	return bench_libpq_check(
+		conn, PQexecPrepared(conn, "insert", 3, values, lengths, formats, 1),
+		err);
 }
 
 static wherry_code insert_all(PGconn *conn, const bench_job *job, const bench_load *load,
@@ -315,8 +317,8 @@ wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
 		code = prepare(conn, "fill", sql, err);
 	began = wh_monotonic(&wh_env_system);
 	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i += 1000)
-		code = check(conn, PQexecPrepared(conn, "fill", 0, NULL, NULL, NULL, 1),
-			     err);
+		code = bench_libpq_check(
+			conn, PQexecPrepared(conn, "fill", 0, NULL, NULL, NULL, 1), err);
 	out[0] = bench_rate(job->messages, began);
 	PQfinish(conn);
 	return code;
@@ -347,7 +349,7 @@ static wherry_code spin(wh_bench *b, wherry_error *err)
 			all = wh_bench_arrived(b, PQgetvalue(res, i, 1));
 			(void)snprintf(after, sizeof(after), "%s", PQgetvalue(res, i, 0));
 		}
-		code = check(conn, res, err);
+		code = bench_libpq_check(conn, res, err);
 		if (wh_monotonic(&wh_env_system) > give_up)
 			code = wh_fail(err, WHERRY_IO, "libpq: nothing came in time");
 	}

@@ -23,17 +23,6 @@
 	"i % 1000, convert_to(repeat('earth ', 33) || i, 'UTF8') "                       \
 	"FROM generate_series($1::bigint, $2::bigint) AS i"
 
-static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
-{
-	ExecStatusType status = PQresultStatus(res);
-	wherry_code code = WHERRY_OK;
-
-	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-		code = wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
-	PQclear(res);
-	return code;
-}
-
 static wherry_code fill_part(PGconn *conn, int64_t first, int64_t last, wherry_error *err)
 {
 	char from[24], to[24];
@@ -41,16 +30,19 @@ static wherry_code fill_part(PGconn *conn, int64_t first, int64_t last, wherry_e
 
 	(void)snprintf(from, sizeof(from), "%" PRId64, first);
 	(void)snprintf(to, sizeof(to), "%" PRId64, last);
-	return check(conn, PQexecPrepared(conn, "fill", 2, values, NULL, NULL, 0), err);
+	return bench_libpq_check(
+		conn, PQexecPrepared(conn, "fill", 2, values, NULL, NULL, 0), err);
 }
 
 /* All that is written is on the disk when the clock starts. */
 static wherry_code fill(PGconn *conn, const bench_job *job, wherry_error *err)
 {
-	wherry_code code = check(conn, PQexec(conn, "SET synchronous_commit = off"), err);
+	wherry_code code = bench_libpq_check(
+		conn, PQexec(conn, "SET synchronous_commit = off"), err);
 
 	if (code == WHERRY_OK)
-		code = check(conn, PQprepare(conn, "fill", FILL, 0, NULL), err);
+		code = bench_libpq_check(conn, PQprepare(conn, "fill", FILL, 0, NULL),
+					 err);
 	for (int64_t i = 0; code == WHERRY_OK && i < job->messages;
 	     i += job->per_transaction) {
 		int64_t last = i + job->per_transaction - 1;
@@ -68,7 +60,7 @@ static wherry_code get(PGconn *conn, const char *sql, char *out, size_t cap,
 
 	if (PQntuples(res) == 1)
 		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, 0));
-	return check(conn, res, err);
+	return bench_libpq_check(conn, res, err);
 }
 
 static wherry_code relay_once(const bench_job *job, int64_t *out_delivered,
@@ -106,7 +98,7 @@ wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = fill(conn, job, err);
 	if (code == WHERRY_OK)
-		code = check(conn, PQexec(conn, "CHECKPOINT"), err);
+		code = bench_libpq_check(conn, PQexec(conn, "CHECKPOINT"), err);
 	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)
 		code = relay_once(job, &delivered, err);
@@ -158,10 +150,11 @@ wherry_code bench_receive(const bench_job *job, double out[BENCH_VALUES],
 	char end[32] = "", program[256] = "", said[32];
 	struct rusage children;
 	int64_t began;
-	wherry_code code = check(conn,
-				 PQexec(conn, "CREATE PUBLICATION bench FOR TABLE outbox "
-					      "WITH (publish = 'insert')"),
-				 err);
+	wherry_code code = bench_libpq_check(
+		conn,
+		PQexec(conn, "CREATE PUBLICATION bench FOR TABLE outbox "
+			     "WITH (publish = 'insert')"),
+		err);
 
 	if (code == WHERRY_OK)
 		code = get(conn,
@@ -179,7 +172,7 @@ wherry_code bench_receive(const bench_job *job, double out[BENCH_VALUES],
 			   "name = 'BINDIR'",
 			   program, sizeof(program), err);
 	if (code == WHERRY_OK)
-		code = check(conn, PQexec(conn, "CHECKPOINT"), err);
+		code = bench_libpq_check(conn, PQexec(conn, "CHECKPOINT"), err);
 	PQfinish(conn);
 	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)

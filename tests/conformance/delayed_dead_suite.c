@@ -181,7 +181,7 @@ static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
 	delayed_counts(f, "1 0 0 1");
 }
 
-/* Whoever may write dead messages can write any times and any keys there. */
+/* A role that may write dead messages can write any times and any keys there. */
 static void a_dead_row_that_others_wrote_stops_no_other(void **state)
 {
 	static const char *const times[] = {"-9223372036854775807 - 1", "-1",
