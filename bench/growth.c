@@ -48,7 +48,7 @@ static wherry_code open_one(one *o, const char *url, const char *table, int64_t 
 	wherry_code code = wherry_config_new(&o->config, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_config_set(o->config, "outbox.table", table, err);
+		code = wherry_config_set(o->config, "relay.table", table, err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(o->config, "db.create", "on", err);
 	if (code == WHERRY_OK)

@@ -61,7 +61,7 @@ const systems = {
         return rows.length;
       },
       async drain() {
-        wherry("relay", `queue+${url}?queue=jobs`, "null:", "--until-empty");
+        wherry("relay", `${url}#jobs`, "null:", "--until-empty");
       },
       async work(handle) {
         const client = await connect();

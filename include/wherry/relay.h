@@ -97,7 +97,8 @@ WHERRY_BEGIN
 /**
  * Open a relay with its own connection and publisher.
  *
- * @param from    The database, "sqlite:shop.db"; the table is the setting outbox.table.
+ * @param from    The database, "sqlite:shop.db", or a table of it, "sqlite:shop.db#jobs"; else
+ *                the setting relay.table names the table.
  * @param to      The destination, "stdout:".
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the relay; given, close with wherry_relay_close().

@@ -81,14 +81,27 @@ void wh_put_log_url(wh_buf *text, const char *url)
 	free(shown);
 }
 
+void wh_put_table_url(wh_buf *text, const char *url)
+{
+	char *copy = strdup(url);
+	const char *name = copy ? wh_url_table(copy) : NULL;
+
+	if (!copy && !text->failed)
+		text->failed = WHERRY_NOMEM;
+	if (name)
+		copy[name - copy + (ptrdiff_t)strcspn(name, "/")] = 0;
+	wh_put_log_url(text, copy ? copy : "");
+	free(copy);
+}
+
 /* ---- words for a shell ---- */
 
 static bool is_plain(const char *word)
 {
 	size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				"0123456789_-./:@%+=,");
+				"0123456789_-./:@%+=,#");
 
-	return n && !word[n];
+	return n && !word[n] && *word != '#';
 }
 
 void wh_put_word(wh_buf *text, const char *word)
@@ -138,74 +151,4 @@ char *wh_url_without_secrets(const char *url)
 		memmove(at, at + strlen(":***"), strlen(at + strlen(":***")) + 1);
 	drop_masked_parameters(out);
 	return out;
-}
-
-wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
-{
-	wh_buf text = WH_BUF_INIT(64 * 1024);
-	char *database = NULL, *name = NULL;
-	wherry_code code = wh_url_split(url, "queue", &database, &name, err);
-
-	if (code == WHERRY_OK && name) {
-		wh_put_log_url(&text, database);
-		wh_buf_putc(&text, ' ');
-		wh_put_word(&text, name);
-		code = wh_buf_check(&text, err);
-	}
-	if (code == WHERRY_OK)
-		*out = text.len ? wh_buf_take(&text) : strdup("");
-	if (code == WHERRY_OK && !*out)
-		code = wh_oom(err);
-	wh_buf_clear(&text);
-	free(name);
-	free(database);
-	return code;
-}
-
-/* Append an option with the value of a parameter of the URL, if the URL has it. */
-static wherry_code put_option(wh_buf *text, char *url, const char *parameter,
-			      wherry_error *err)
-{
-	char *value = NULL;
-	wherry_code code = wh_url_take(url, parameter, &value, err);
-
-	if (code == WHERRY_OK && value) {
-		wh_buf_printf(text, " --%s ", parameter);
-		wh_put_word(text, value);
-	}
-	free(value);
-	return code;
-}
-
-wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
-			     wherry_error *err)
-{
-	wh_buf text = WH_BUF_INIT(64 * 1024), options = WH_BUF_INIT(8 * 1024);
-	char *database = NULL, *name = NULL;
-	wherry_code code = wh_url_split(url, "delayed", &database, &name, err);
-
-	if (code == WHERRY_OK && name) {
-		code = put_option(&options, database, "type", err);
-		if (table_only)
-			wh_buf_reset(&options);
-		if (code == WHERRY_OK)
-			code = put_option(&options, database, "table", err);
-		wh_put_log_url(&text, database);
-		if (!table_only) {
-			wh_buf_puts(&text, " --queue ");
-			wh_put_word(&text, name);
-		}
-		wh_buf_puts(&text, wh_buf_into(&options, &text));
-	}
-	if (code == WHERRY_OK)
-		code = wh_buf_check(&text, err);
-	if (code == WHERRY_OK)
-		*out = text.len ? wh_buf_take(&text) : strdup("");
-	if (code == WHERRY_OK && !*out)
-		code = wh_oom(err);
-	wh_buf_clear(&text);
-	wh_buf_clear(&options);
-	free(name);
-	free(database);
-	return code;
 }

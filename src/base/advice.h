@@ -41,25 +41,10 @@ void wh_put_word(wh_buf *text, const char *word);
 /* Append a space and the URL of a database, without passwords, for a log. */
 void wh_put_log_url(wh_buf *text, const char *url);
 
+/* Append the same without the name of a delayed queue: the URL of its table. */
+void wh_put_table_url(wh_buf *text, const char *url);
+
 /* A copy of a URL without its passwords; the caller frees it.  NULL: out of memory. */
 char *wh_url_without_secrets(const char *url);
-
-/*
- * Write the words after "wherry queue COMMAND" that name the queue of a URL, without
- * passwords, such as " postgres://db/shop orders".
- *
- * @param out  Receives the words, which the caller frees; "": it is another kind of URL.
- * @return WHERRY_OK; WHERRY_INVALID: the URL does not name the queue; WHERRY_NOMEM.
- */
-wherry_code wh_queue_words(const char *url, char **out, wherry_error *err);
-
-/*
- * Write the words after "wherry delayed COMMAND" for the URL of a delayed queue, such as
- * " sqlite:shop.db --queue mail --table later".
- *
- * @param table_only  Write the words for `wherry delayed create`, which names no queue.
- */
-wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
-			     wherry_error *err);
 
 #endif

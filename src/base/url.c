@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/error.h"
 #include "base/text.h"
 
 static bool scheme_char(char c, bool first)
@@ -52,14 +54,7 @@ static char take_byte(const char **text)
 	return low >= 0 ? (char)(high * 16 + low) : *s;
 }
 
-/* ---- tables of a model ---- */
-
-bool wh_url_is_of(const char *text, const char *model)
-{
-	size_t len = strlen(model);
-
-	return strncmp(text, model, len) == 0 && text[len] == '+';
-}
+/* ---- parameters ---- */
 
 /* The value of a parameter, up to the next one or the end; NULL: the URL does not have
  * it. */
@@ -71,11 +66,6 @@ static const char *find_parameter(const char *url, const char *name)
 		if (strncmp(at + 1, name, len) == 0 && at[1 + len] == '=')
 			return at + 1 + len + 1;
 	return NULL;
-}
-
-bool wh_url_has(const char *url, const char *name)
-{
-	return find_parameter(url, name);
 }
 
 /* Remove "NAME=VALUE", whose value begins at `value`, and one "?" or "&". */
@@ -138,14 +128,6 @@ wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_er
 	return WHERRY_OK;
 }
 
-/* Parameters of a model's URL, the first names the table or queue. */
-static const struct model_parameters {
-	const char *model, *names[4];
-} known_parameters[] = {
-	{"delayed", {"delayed", "type", "table", NULL}},
-	{"queue", {"queue", "inbox", "inbox_retention", NULL}},
-};
-
 /* Does the parameter occur again after this? */
 static bool is_repeated(const char *parameter, size_t len)
 {
@@ -157,12 +139,10 @@ static bool is_repeated(const char *parameter, size_t len)
 
 static const char *parameter_at(const void *ctx, size_t i)
 {
-	return ((const struct model_parameters *)ctx)->names[i];
+	return ((const char *const *)ctx)[i];
 }
 
-/* Refuse a parameter that is repeated, or whose name is nearly one of the model's: it is
- * mistyped.  In an sqlite: URL with a plain file name, refuse all unknown parameters. */
-static wherry_code check_parameter(const struct model_parameters *known, const char *url,
+static wherry_code check_parameter(const char *const *known, const char *url,
 				   const char *at, wherry_error *err)
 {
 	bool file =
@@ -188,52 +168,106 @@ static wherry_code check_parameter(const struct model_parameters *known, const c
 	if (!file)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID,
-		       "the URL has a parameter '%s'; known are %s, %s and %s", name,
-		       known->names[0], known->names[1], known->names[2]);
+		       "the URL has a parameter '%s'; known are %s and %s", name,
+		       known[0], known[1]);
 }
 
-static wherry_code check_parameters(const char *url, const char *model, wherry_error *err)
+wherry_code wh_url_check_parameters(const char *url, const char *const *known,
+				    wherry_error *err)
 {
-	const struct model_parameters *known = known_parameters;
 	wherry_code code = WHERRY_OK;
 
-	if (strcmp(known->model, model) != 0)
-		known++;
 	for (const char *at = strchr(url, '?'); code == WHERRY_OK && at;
 	     at = strchr(at + 1, '&'))
 		code = check_parameter(known, url, at + 1, err);
 	return code;
 }
 
-wherry_code wh_url_split(const char *text, const char *model, char **out_url,
-			 char **out_name, wherry_error *err)
-{
-	wherry_code code;
-	char *url, *name;
+/* ---- the name of a table ---- */
 
-	*out_url = *out_name = NULL;
-	if (!wh_url_is_of(text, model))
-		return WHERRY_OK;
-	name = NULL;
-	url = strdup(text + strlen(model) + 1);
-	if (!url)
+const char *wh_url_table(const char *url)
+{
+	const char *at = strrchr(url, '#');
+
+	return at && !strpbrk(at, "@:?&=;") ? at + 1 : NULL;
+}
+
+char *wh_url_database(const char *url)
+{
+	const char *table = wh_url_table(url);
+
+	return table ? strndup(url, (size_t)(table - 1 - url)) : strdup(url);
+}
+
+/* Append a part of a name, encoded. */
+static void put_part(wh_buf *out, char before, const char *part)
+{
+	wh_buf_putc(out, before);
+	for (; *part; part++)
+		if (strchr("#/@:?&=;%\"' \\", *part) || (unsigned char)*part < ' ')
+			wh_buf_printf(out, "%%%02X", (unsigned char)*part);
+		else
+			wh_buf_putc(out, *part);
+}
+
+char *wh_url_join(const char *database, const char *table, const char *queue,
+		  const char *type)
+{
+	wh_buf url = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&url, database);
+	put_part(&url, '#', table);
+	if (queue)
+		put_part(&url, '/', queue);
+	if (queue && type)
+		put_part(&url, '/', type);
+	return wh_buf_take(&url);
+}
+
+/* Decode the part of a name up to a slash, and move *name behind it. */
+static wherry_code take_part(const char **name, char *out, size_t cap, wherry_error *err)
+{
+	size_t len = strcspn(*name, "/");
+	wherry_code code = WHERRY_OK;
+	bool fine;
+	char *part = decode(*name, len, &fine);
+
+	if (!part)
 		return wh_oom(err);
-	code = check_parameters(url, model, err);
-	if (code == WHERRY_OK)
-		code = wh_url_take(url, model, &name, err);
-	if (code == WHERRY_OK && (!name || !*name))
+	if (!fine)
 		code = wh_fail(err, WHERRY_INVALID,
-			       "the URL does not name the %s: add ?%s=NAME to it",
-			       strcmp(model, "delayed") == 0 ? "delayed queue" : model,
-			       model);
-	if (code != WHERRY_OK) {
-		free(name);
-		free(url);
-		return code;
-	}
-	*out_url = url;
-	*out_name = name;
-	return WHERRY_OK;
+			       "the name '%.60s' is badly encoded: write %%25 for %%",
+			       *name);
+	else if (strlen(part) >= cap)
+		code = wh_fail(err, WHERRY_TOOBIG,
+			       "the name '%.40s…' has %zu bytes, the limit is %zu", part,
+			       strlen(part), cap - 1);
+	else
+		memcpy(out, part, strlen(part) + 1);
+	free(part);
+	*name += len;
+	return code;
+}
+
+wherry_code wh_table_name_read(const char *name, wh_table_name *out, wherry_error *err)
+{
+	const char *at = name;
+	wherry_code code = take_part(&at, out->table, sizeof(out->table), err);
+	bool queue = *at == '/', type;
+
+	*out->queue = *out->type = 0;
+	if (code == WHERRY_OK && queue)
+		code = (at++, take_part(&at, out->queue, sizeof(out->queue), err));
+	type = *at == '/';
+	if (code == WHERRY_OK && type)
+		code = (at++, take_part(&at, out->type, sizeof(out->type), err));
+	if (code == WHERRY_OK &&
+	    (*at || !*out->table || (queue && !*out->queue) || (type && !*out->type)))
+		code = wh_fail(err, WHERRY_INVALID,
+			       "'#%.80s' names no table: write #NAME, or #TABLE/QUEUE "
+			       "for a delayed queue",
+			       name);
+	return code;
 }
 
 /* ---- masking ---- */
@@ -431,12 +465,6 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	size_t len = 0;
 
 	*out = 0;
-	if (wh_url_is_of(text, "queue") || wh_url_is_of(text, "delayed")) {
-		/* The prefix, before the scheme of the database. */
-		put(&m, text, strcspn(text, "+") + 1);
-		wh_url_show(text + m.n, out + m.n, cap - m.n);
-		return;
-	}
 	while (scheme_char(text[len], len == 0))
 		len++;
 	if (!len || text[len] != ':') {
@@ -449,7 +477,12 @@ void wh_url_show(const char *text, char *out, size_t cap)
 		put(&m, "//", 2);
 		shown = hosts_of(rest);
 	} else if (has_scheme(text, local)) {
+		const char *table =
+			strncmp(text, "sqlite:", 7) == 0 ? wh_url_table(rest) : NULL;
+
 		shown = (wh_view){rest, strcspn(rest, "?")};
+		if (table && (size_t)(table - 1 - rest) < shown.len)
+			shown.len = (size_t)(table - 1 - rest);
 	} else if (strncmp(text, "exec:", 5) == 0) {
 		shown = program_of(rest);
 		if (!shown.len)

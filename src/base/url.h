@@ -17,20 +17,44 @@ typedef struct wh_url {
 wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
 
 /*
- * Split a URL that names a table of a model and its database, such as
- * "queue+postgres://db/shop?queue=orders".  The scheme begins with "MODEL+", and the
- * parameter MODEL is the name.
+ * The name of a table at the end of a database's URL, behind its last '#': "jobs" in
+ * "postgres://db/shop#jobs".  It is encoded; wh_table_name_read() decodes it.  A '#'
+ * before any of @ : ? & = ; belongs to a password or to a connection string.
  *
- * @param out_url   Receives the URL of the database, which the caller frees; NULL: text
- *                  has another scheme.
- * @param out_name  Receives the decoded name, which the caller frees; NULL if *out_url
- *                  is.
- * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, its value is
- *         badly encoded, or a parameter of the model is mistyped or repeated;
- *         WHERRY_NOMEM.
+ * @return NULL: the URL has no '#'; "": nothing is behind it.
  */
-wherry_code wh_url_split(const char *text, const char *model, char **out_url,
-			 char **out_name, wherry_error *err);
+const char *wh_url_table(const char *url);
+
+/* A copy of a URL without the name of a table, which the caller frees; NULL: out of
+ * memory. */
+char *wh_url_database(const char *url);
+
+/* The URL of a table in a database, or of a delayed queue if `queue` is not NULL; the
+ * caller frees it.  NULL: out of memory. */
+char *wh_url_join(const char *database, const char *table, const char *queue,
+		  const char *type);
+
+/* A table, or a delayed queue of a table, as URLs name them. */
+typedef struct wh_table_name {
+	char table[136]; /* Maybe SCHEMA.TABLE. */
+	char queue[256]; /* Of a delayed queue; "": it is another table. */
+	char type[256];  /* "": the default. */
+} wh_table_name;
+
+/*
+ * Read the name of a table: NAME, or TABLE/QUEUE or TABLE/QUEUE/TYPE of a delayed queue.
+ * Each part may be percent-encoded.
+ *
+ * @return WHERRY_OK; WHERRY_INVALID: a part is missing, badly encoded or too long, or
+ *         there are more.
+ */
+wherry_code wh_table_name_read(const char *name, wh_table_name *out, wherry_error *err);
+
+/* Refuse a parameter that is repeated, or whose name is nearly one of `known`, which ends
+ * with NULL: it is mistyped.  In an sqlite: URL with a plain file name, refuse all
+ * others. */
+wherry_code wh_url_check_parameters(const char *url, const char *const *known,
+				    wherry_error *err);
 
 /*
  * Remove a parameter from a URL.
@@ -41,12 +65,6 @@ wherry_code wh_url_split(const char *text, const char *model, char **out_url,
  */
 wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_error *err);
 
-/* Does the URL have this parameter? */
-bool wh_url_has(const char *url, const char *name);
-
-/* Does the URL's scheme begin with "MODEL+"? */
-bool wh_url_is_of(const char *text, const char *model);
-
 /*
  * Write the form of a URL for logs and errors.  No part of it can be a secret:
  *
@@ -54,6 +72,7 @@ bool wh_url_is_of(const char *text, const char *model);
  *     postgres://me:pw@db1:5432,db2/shop         postgres://db1:5432,db2
  *     exec:TOKEN=x /usr/bin/curl -H …            exec:curl
  *     sqlite:/var/lib/shop.db?mode=ro            sqlite:/var/lib/shop.db
+ *     sqlite:shop.db#jobs                        sqlite:shop.db
  *
  * "…" stands for text that may be a secret.
  */

@@ -12,7 +12,6 @@
 #include "db/driver.h"
 
 const wh_option wh_common_options[] = {
-	{"table", "NAME", "The outbox table.", "outbox.table", 0},
 	{"set", "KEY=VALUE", "Any setting; `wherry help settings` lists them.", NULL,
 	 WH_REPEAT},
 	{0},
@@ -321,59 +320,79 @@ static bool take_name(wh_args *args, bool relay, const char *shown)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_named named;
 	wherry_code code = wh_named_find(name, relay, &named, &err);
-	wherry_config *known = NULL;
 	bool fine;
 
 	if (code != WHERRY_OK)
 		return unknown_name(args, name, &named, code);
-	fine = wh_config_copy(named.config, &known, &err) == WHERRY_OK &&
-	       take_settings(args, &named);
+	fine = take_settings(args, &named);
 	args->from = named.from;
 	args->to = named.to;
 	named.from = named.to = NULL;
 	args->operands[0] = args->from;
 	if (relay && args->n_operands == 1 && args->to)
 		insert_operand(args, 1, args->to);
-	args->target = wh_target_words(args->config, shown, known);
-	wherry_config_free(known);
+	args->target = wh_target_words(shown);
 	wh_named_clear(&named);
 	return fine;
 }
 
-/* Does the operand name an outbox or queue?  If not, WHERRY_URL names it. */
-static bool names_outbox(const char *operand)
+/* Does the operand name a database or a table?  If not, WHERRY_URL names it. */
+static bool names_table(const char *operand)
 {
 	wh_named named = {.from = NULL};
 	bool found;
 
-	if (wh_db_known(operand, NULL) == WHERRY_OK || wh_url_is_of(operand, "queue") ||
-	    wh_url_is_of(operand, "delayed"))
+	if (*operand == '@' || wh_db_known(operand, NULL) == WHERRY_OK)
 		return true;
 	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
 	wh_named_clear(&named);
 	return found;
 }
 
-/* Refuse `wherry relay QUEUE` if WHERRY_URL is set.  The queue could be the source, or
+/* Refuse `wherry relay URL#NAME` if WHERRY_URL is set.  The table could be the source, or
  * the destination for the outbox in WHERRY_URL: the command line must name both. */
-static bool refuse_lone_queue(const wh_args *args, const char *standard)
+static bool refuse_lone_table(const wh_args *args, const char *standard)
 {
-	char *queue = wh_url_without_secrets(args->operands[0]);
+	char *table = wh_url_without_secrets(args->operands[0]);
 	char *from = wh_url_without_secrets(standard);
 	wh_buf words = WH_BUF_INIT(64 * 1024);
 
 	wh_buf_puts(&words, "`wherry relay ");
 	wh_put_word(&words, from ? from : "URL");
 	wh_buf_putc(&words, ' ');
-	wh_put_word(&words, queue ? queue : "URL");
+	wh_put_word(&words, table ? table : "URL");
 	(void)wh_usage(args->command,
 		       "a queue can be FROM or TO, and WHERRY_URL is set: %s` fills "
 		       "it; to deliver its messages, write a destination after it",
 		       wh_buf_str(&words));
 	wh_buf_clear(&words);
 	free(from);
-	free(queue);
+	free(table);
 	return false;
+}
+
+/* Replace @NAME by the URL of that table in the database of WHERRY_URL. */
+static bool take_at_name(wh_args *args, const char *standard)
+{
+	const char *name = args->operands[0] + 1;
+	wh_buf url = WH_BUF_INIT(64 * 1024);
+	char *database = standard ? wh_url_database(standard) : NULL;
+
+	if (!database) {
+		(void)wh_usage(args->command,
+			       "'@%s' is a table of the database in WHERRY_URL, which is "
+			       "not set: write the URL, as in sqlite:shop.db#%s",
+			       name, name);
+		return false;
+	}
+	wh_buf_printf(&url, "%s#%s", database, name);
+	free(database);
+	args->target = wh_target_words(args->operands[0]);
+	args->from = wh_buf_take(&url);
+	args->operands[0] = args->from;
+	if (!args->from)
+		(void)wh_complain(NULL, "out of memory");
+	return args->from;
 }
 
 static bool take_target(wh_args *args)
@@ -384,32 +403,72 @@ static bool take_target(wh_args *args)
 
 	if (!relay && strncmp(args->command->operands, "URL", 3) != 0)
 		return true;
-	inserted = standard && *standard &&
-		   (!args->n_operands || !names_outbox(args->operands[0]));
-	if (relay && standard && *standard && args->n_operands == 1 &&
-	    wh_url_is_of(args->operands[0], "queue"))
-		return refuse_lone_queue(args, standard);
+	if (standard && !*standard)
+		standard = NULL;
+	inserted = standard && (!args->n_operands || !names_table(args->operands[0]));
+	if (relay && standard && args->n_operands == 1 && !inserted &&
+	    strchr(args->operands[0], ':') && wh_url_table(args->operands[0]))
+		return refuse_lone_table(args, standard);
 	if (inserted)
 		insert_operand(args, 0, (char *)standard);
 	if (!args->n_operands)
 		return true; /* check_operands() refuses this. */
+	if (*args->operands[0] == '@')
+		return take_at_name(args, standard);
 	if (!strchr(args->operands[0], ':'))
 		return take_name(args, relay, inserted ? NULL : args->operands[0]);
 	shown = inserted ? NULL : wh_url_without_secrets(args->operands[0]);
-	args->target = wh_target_words(args->config, shown, NULL);
+	args->target = wh_target_words(shown);
 	free(shown);
 	return true;
 }
 
-/* Refuse --table with the URL of a queue, which names the table. */
+/* ---- the table that the URL names ---- */
+
+static bool read_table(wh_args *args)
+{
+	const char *name =
+		args->n_operands && args->target ? wh_url_table(args->operands[0]) : NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!name)
+		return true;
+	if (wh_table_name_read(name, &args->table, &err) == WHERRY_OK &&
+	    wherry_config_set(args->config, "relay.table", name, &err) == WHERRY_OK)
+		return true;
+	(void)wh_usage(args->command, "%s", err.message);
+	return false;
+}
+
+/* Does the URL name what the first operand is to be?
+ *
+ *     URL              the database, or of commands that are not plain any table
+ *     URL#NAME         a table
+ *     URL[#NAME]       a table, or the default
+ *     URL[#TABLE]      the same; the name of a delayed queue in it is ignored
+ *     URL#TABLE/QUEUE  a delayed queue
+ */
 static bool check_table(const wh_args *args)
 {
-	const char *url = args->target ? wh_operand(args, 0) : NULL;
+	const wh_command *command = args->command;
+	const char *form = command->operands + strlen("URL");
+	size_t len = strcspn(command->operands, " ");
+	bool table = *args->table.table, queue = *args->table.queue;
 
-	if (!url || args->command->plain || !wh_arg(args, "table") ||
-	    !(wh_url_is_of(url, "queue") || wh_url_is_of(url, "delayed")))
+	if (!args->target || strncmp(command->operands, "URL", 3) != 0 ||
+	    (*form != '#' && *form != '[' && !command->plain))
 		return true;
-	(void)wh_usage(args->command, "--table is for outboxes: the URL names the table");
+	if (strncmp(form, "#TABLE/", 7) == 0 ? queue
+	    : *form == '#'                   ? table && !queue
+	    : *form == '['                   ? !queue || strncmp(form, "[#TABLE", 7) == 0
+					     : !table)
+		return true;
+	(void)wh_usage(command, "%s needs %.*s, such as %s", command->name, (int)len,
+		       command->operands,
+		       strncmp(form, "#TABLE/", 7) == 0 ? "sqlite:shop.db#delayed/mail"
+		       : *form == '#'                   ? "sqlite:shop.db#jobs"
+		       : *form == '[' ? "sqlite:shop.db#jobs, without a /"
+				      : "sqlite:shop.db, without a #");
 	return false;
 }
 
@@ -439,13 +498,9 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 		return true;
 	if (!take_target(args))
 		return false;
-	if (!check_table(args) || !wh_check_url(args))
+	/* These come first: their messages help more than that of a missing option. */
+	if (!read_table(args) || !wh_takes_delayed(args) || !check_table(args))
 		return false;
-	/* This comes first: its message helps more than that of a missing option. */
-	if (wh_is_for_outboxes(args)) {
-		(void)wh_refuse_queue(args);
-		return false;
-	}
 	if (!check_operands(args))
 		return false;
 	if (args->target)

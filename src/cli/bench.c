@@ -1,4 +1,5 @@
 #include "cli/bench.h"
+#include "config/settings.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -36,7 +37,7 @@ int64_t wh_bench_digits(const char *text)
 wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_box,
 			  wherry_error *err)
 {
-	const char *table = wherry_config_get(b->config, "outbox.table");
+	const char *table = wh_config_text(b->config, WH_RELAY_TABLE);
 	wherry_db *db = NULL;
 	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
@@ -76,7 +77,7 @@ int wh_bench_start(wh_bench *b, wh_bench_fn fn)
 
 wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 {
-	const char *table = wherry_config_get(b->config, "outbox.table");
+	const char *table = wh_config_text(b->config, WH_RELAY_TABLE);
 	int64_t count[WHERRY_STATE_COUNT], n = 0;
 	wherry_outbox *box = NULL;
 	wherry_db *db = NULL;

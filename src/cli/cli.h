@@ -18,6 +18,7 @@
 #include "base/advice.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/url.h"
 
 /* clang-format off */
 /*        name      number  meaning */
@@ -95,10 +96,12 @@ struct wh_args {
 	char **operands;
 	size_t n_operands;
 	bool help; /* --help was given; the words after it are ignored. */
-	/* Words that name the outbox behind "wherry COMMAND" in advice, with a blank
-	 * before each: " sqlite:shop.db --table billing"; "": WHERRY_URL names it. */
+	/* The word that names the table behind "wherry COMMAND" in advice, with a blank
+	 * before it: " sqlite:shop.db#billing"; "": WHERRY_URL names it. */
 	char *target;
-	char *from, *to; /* Operands that a relay of wherry.yaml provides; NULL: none. */
+	wh_table_name table; /* What the URL names behind its #; "": nothing. */
+	/* Operands that a relay of wherry.yaml or @NAME provides; NULL: none. */
+	char *from, *to;
 };
 
 /* Parse a command line.  False: it printed what is wrong.  Clear args in both cases. */
@@ -240,12 +243,12 @@ void wh_print_buf(const wh_buf *buf, const char *end);
  * before a message is acknowledged that was printed. */
 bool wh_printed_all(void);
 
-/* ---- place.c: the database and the name that the first two operands are ---- */
+/* ---- place.c: the database and the table of the first operand ---- */
 
 typedef struct wh_place {
 	wherry_db *db;
-	const char *name; /* The second operand; "": there is none. */
-	char target[400]; /* " URL NAME", for commands that the user can paste. */
+	const char *name;   /* Of the table; "": the URL names none.  Borrowed. */
+	const char *target; /* wh_args.target; borrowed. */
 } wh_place;
 
 /* Open the database.  If the status is not WH_EXIT_DONE, it printed why, and nothing is
@@ -297,6 +300,9 @@ typedef struct wh_session {
 	wherry_outbox *box;
 } wh_session;
 
+/* The name of the outbox that the URL names, or of the default one.  Borrowed. */
+const char *wh_outbox_name(const wh_args *args);
+
 /* Open the outbox in the database of the first operand.  If the status is not
  * WH_EXIT_DONE, it printed why, and the session is closed. */
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
@@ -305,17 +311,13 @@ void wh_session_close(wh_session *s);
 /* Like wh_session_open(), but do not open the outbox, whose table may be missing. */
 wh_exit wh_session_connect(wh_session *s, const wh_args *args);
 
-/* ---- instead.c ---- */
+/* ---- instead.c: another command for queues ---- */
 
-/* Is the command for outboxes only, and the first operand the URL of a queue or delayed
- * queue? */
-bool wh_is_for_outboxes(const wh_args *args);
+/* Can the command take the delayed queue that its URL may name?  False: it printed which
+ * command to use instead. */
+bool wh_takes_delayed(const wh_args *args);
 
-/* Can the command take the URL of the first operand?  False: it printed what to write
- * instead. */
-bool wh_check_url(const wh_args *args);
-
-/* Print which command to use for the queue or delayed queue of the first operand. */
+/* Print which command to use for the queue that the URL names. */
 wh_exit wh_refuse_queue(const wh_args *args);
 
 /* ---- why.c: why a message is where it is ---- */

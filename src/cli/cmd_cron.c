@@ -128,7 +128,7 @@ const wh_command wh_cmd_cron = {
 		"Examples:\n"
 		"  wherry cron next '30 2 * * *' --zone Europe/Berlin\n"
 		"  wherry cron create sqlite:shop.db\n"
-		"  wherry cron install sqlite:shop.db report '0 6 * * *' --queue jobs "
+		"  wherry cron install sqlite:shop.db#delayed/jobs report '0 6 * * *' "
 		"--ahead 7d\n",
 	.plain = true,
 	.words = words,

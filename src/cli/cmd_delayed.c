@@ -13,7 +13,7 @@ static const wh_command *const words[] = {
 const wh_command wh_cmd_delayed = {
 	.name = "delayed",
 	.operands = "",
-	.synopsis = "COMMAND URL ...",
+	.synopsis = "COMMAND URL#TABLE/QUEUE ...",
 	.brief = "Keep messages until their time, in delayed queues",
 	.help = "A delayed queue has one message for each key. Programs offer and poll with "
 		"the C library or with these commands. `wherry help delayed COMMAND` explains "
@@ -21,8 +21,8 @@ const wh_command wh_cmd_delayed = {
 		"\n"
 		"Examples:\n"
 		"  wherry delayed create sqlite:shop.db\n"
-		"  wherry delayed offer sqlite:shop.db --queue mail --key order-7 --body remind --in 5s\n"
-		"  wherry delayed poll sqlite:shop.db --queue mail --wait 10s\n",
+		"  wherry delayed offer sqlite:shop.db#delayed/mail --key order-7 --body remind --in 5s\n"
+		"  wherry delayed poll sqlite:shop.db#delayed/mail --wait 10s\n",
 	.plain = true,
 	.words = words,
 };

@@ -109,7 +109,7 @@ const wh_command wh_cmd_drop = {
 		"everything else that `wherry init` made.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry drop sqlite:shop.db --table billing_outbox\n"
+		"  wherry drop sqlite:shop.db#billing_outbox\n"
 		"  wherry drop sqlite:shop.db --yes\n",
 	.options = options,
 	.run = run,

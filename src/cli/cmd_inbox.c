@@ -4,7 +4,7 @@
 
 #include "inbox/groups.h"
 
-/* The inbox that a command's second operand names; the standard one without it. */
+/* The inbox that a URL names; the standard one if it names none. */
 typedef struct inbox_session {
 	wh_place at;
 	wherry_inbox *inbox;
@@ -46,7 +46,8 @@ static wh_exit enter(inbox_session *s, const wh_args *args)
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
-	return wherry_inbox_create_sql(scheme, wh_operand(args, 1), out, err);
+	return wherry_inbox_create_sql(
+		scheme, *args->table.table ? args->table.table : NULL, out, err);
 }
 
 static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
@@ -63,11 +64,11 @@ static void tell(const wh_args *args, const wh_place *at)
 
 static wh_exit run_create(wh_args *args)
 {
-	const char *name = wh_operand(args, 1);
+	const char *name = args->table.table;
 	wh_inbox_stmts own;
 
 	return wh_place_create(args, &(wh_creating){.what = "inbox",
-						    .name = name ? name : "inbox",
+						    .name = *name ? name : "inbox",
 						    .model = &wh_inbox_model,
 						    .own = &own,
 						    .sql = make_sql,
@@ -88,8 +89,8 @@ static const wh_option create_options[] = {
 
 static const wh_command create = {
 	.name = "inbox create",
-	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] [--grant ROLE=KIND]... [--print] [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create an inbox, or bring it up to date",
 	.help = "On PostgreSQL it also makes the function wherry_accept(message_id), which "
 		"returns true for a new message.\n"
@@ -135,8 +136,8 @@ static const wh_option status_options[] = {
 
 static const wh_command status_word = {
 	.name = "inbox status",
-	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] [--json]",
 	.brief = "Count the ids that an inbox keeps",
 	.help = "Examples:\n"
 		"  wherry inbox status sqlite:shop.db\n",
@@ -186,9 +187,9 @@ static const wh_option forget_options[] = {
 
 static const wh_command forget = {
 	.name = "inbox forget",
-	.operands = "URL [NAME]",
+	.operands = "URL[#NAME]",
 	.synopsis =
-		"URL [NAME] --message ID [--consumer NAME] " WH_CONFIRM_USAGE " [--json]",
+		"URL[#NAME] --message ID [--consumer NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Make a message new again",
 	.help = "The consumer handles it once more when it is delivered again.\n"
 		"\n"
@@ -250,9 +251,9 @@ static const wh_option purge_options[] = {
 
 static const wh_command purge = {
 	.name = "inbox purge",
-	.operands = "URL [NAME]",
+	.operands = "URL[#NAME]",
 	.synopsis =
-		"URL [NAME] --older-than AGE [--batch N] " WH_CONFIRM_USAGE " [--json]",
+		"URL[#NAME] --older-than AGE [--batch N] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Delete ids that were accepted long ago",
 	.help = "A message that is delivered again after that counts as new: keep ids for "
 		"longer than anybody can retry a message. It asks.\n"
@@ -305,8 +306,8 @@ static const wh_option drop_options[] = {
 
 static const wh_command drop = {
 	.name = "inbox drop",
-	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove an inbox",
 	.help = "Every message counts as new afterwards.\n"
 		"\n"
@@ -324,7 +325,7 @@ static const wh_command *const words[] = {
 const wh_command wh_cmd_inbox = {
 	.name = "inbox",
 	.operands = "",
-	.synopsis = "COMMAND URL [NAME] ...",
+	.synopsis = "COMMAND URL[#NAME] ...",
 	.brief = "Keep the ids of messages that a consumer has handled",
 	.help = "A consumer accepts a message's id in the transaction of its writes, and leaves "
 		"out the writes of an id that it has seen: so each message takes effect exactly "

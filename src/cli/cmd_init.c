@@ -37,7 +37,7 @@ static wherry_code open_to_compare(const wh_args *args, const wh_url *url,
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	if (wh_arg_on(args, "all") || !url->rest.len)
+	if (wh_arg_on(args, "all") || !url->rest.len || *url->rest.ptr == '#')
 		return WHERRY_OK;
 	options.create = false;
 	code = wh_db_open(wh_operand(args, 0), &options, out, &why);
@@ -211,7 +211,7 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 
 static wh_exit run(wh_args *args)
 {
-	const char *table = wherry_config_get(args->config, "outbox.table");
+	const char *table = wh_outbox_name(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *grants[WH_GRANTS_MOST];
 	wherry_db *db = NULL;
@@ -220,8 +220,6 @@ static wh_exit run(wh_args *args)
 	wh_made made = {0};
 	wh_make how;
 
-	if (wh_url_is_of(wh_operand(args, 0), "queue"))
-		return wh_refuse_queue(args);
 	if (!wh_arg_grants(args, grants, &n_grants))
 		return WH_EXIT_USAGE;
 	how = making(args, grants, n_grants);
@@ -298,7 +296,7 @@ const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
 	.synopsis =
-		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--partitions] "
+		"URL[#NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--partitions] "
 		"[--stream] [--grant ROLE=KIND] [--print [--all]] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
@@ -307,12 +305,12 @@ const wh_command wh_cmd_init = {
 		"\n"
 		"Examples:\n"
 		"  wherry init sqlite:shop.db\n"
-		"  wherry init sqlite:shop.db --table billing_outbox\n"
+		"  wherry init sqlite:shop.db#billing_outbox\n"
 		"  wherry init postgres://shop@db/shop --strict\n"
 		"  wherry init postgres://shop@db/shop --stream\n"
 		"  wherry init postgres://shop@db/shop --grant web=enqueuer --grant relay=relay\n"
-		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
-		"  wherry init postgres://shop@db/shop --table shop.outbox --payload jsonb\n"
+		"  wherry init sqlite:app.db#outbox_events --layout event-bus\n"
+		"  wherry init postgres://shop@db/shop#shop.outbox --payload jsonb\n"
 		"  wherry init sqlite: --print --all > migrations/0007_outbox.sql\n",
 	.options = options,
 	.preset = "db.create",

@@ -252,7 +252,7 @@ const wh_command wh_cmd_list = {
 		"  wherry list sqlite:shop.db --state dead --topic 'orders.*'\n"
 		"  wherry list sqlite:shop.db --all --key customer-7 --since 1h\n"
 		"  wherry list sqlite:shop.db --text 'connection refused'\n"
-		"  wherry list 'queue+sqlite:shop.db?queue=jobs' --state dead,waiting\n",
+		"  wherry list sqlite:shop.db#jobs --state dead,waiting\n",
 	.options = options,
 	.run = run,
 };

@@ -159,8 +159,6 @@ static wh_exit run(wh_args *args)
 	wh_exit status;
 	wherry_code code;
 
-	if (wh_url_is_of(wh_operand(args, 0), "queue"))
-		return wh_refuse_queue(args);
 	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
 		code = read_names(db, &all, &err);

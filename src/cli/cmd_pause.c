@@ -98,8 +98,8 @@ const wh_command wh_cmd_pause = {
 		"\n"
 		"Examples:\n"
 		"  wherry pause sqlite:shop.db\n"
-		"  wherry pause 'queue+sqlite:shop.db?queue=jobs'\n"
-		"  wherry pause 'delayed+sqlite:shop.db?delayed=mail'\n",
+		"  wherry pause sqlite:shop.db#jobs\n"
+		"  wherry pause sqlite:shop.db#delayed/mail\n",
 	.options = options,
 	.run = run_pause,
 };

@@ -28,16 +28,16 @@ static const wh_command *const words[] = {
 const wh_command wh_cmd_queue = {
 	.name = "queue",
 	.operands = "",
-	.synopsis = "COMMAND URL NAME ...",
+	.synopsis = "COMMAND URL#NAME ...",
 	.brief = "Send to queues in the database, and receive from them",
 	.help = "A queue is a table. Programs send and receive with plain SQL, with the C "
 		"library or with these commands, all on the same queue. `wherry help queue "
 		"COMMAND` explains a command.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue create sqlite:shop.db jobs\n"
-		"  wherry queue send sqlite:shop.db jobs '{\"job\":1}'\n"
-		"  wherry queue receive sqlite:shop.db jobs\n",
+		"  wherry queue create sqlite:shop.db#jobs\n"
+		"  wherry queue send sqlite:shop.db#jobs '{\"job\":1}'\n"
+		"  wherry queue receive sqlite:shop.db#jobs\n",
 	.plain = true,
 	.words = words,
 };

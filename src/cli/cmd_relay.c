@@ -24,8 +24,6 @@ typedef struct relaying {
 	wh_progress progress;
 	bool quiet;
 	bool to_stdout;
-	char *queue;      /* Words that name the queue, see wh_queue_words(); "": none. */
-	bool delayed;     /* `queue` names a delayed queue, see wh_delayed_words(). */
 	bool reader_gone; /* Standard output is a pipe that its reader closed. */
 	int64_t began_us;
 } relaying;
@@ -117,8 +115,10 @@ static void print_summary(const relaying *r)
 }
 
 /* Report what is left to do if the outcome is not a success. */
-static wh_exit conclude(const relaying *r, const char *target, wherry_outcome outcome)
+static wh_exit conclude(const relaying *r, const wh_args *args, wherry_outcome outcome)
 {
+	const char *target = args->target;
+
 	print_summary(r);
 	if (r->reader_gone)
 		return WH_EXIT_FAILED;
@@ -127,10 +127,9 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 	case WHERRY_EMPTY:
 		break;
 	case WHERRY_DEATHS:
-		if (!r->quiet && *r->queue)
-			(void)fprintf(stderr, "messages died: `wherry %s%s`\n",
-				      r->delayed ? "delayed dead" : "queue errors",
-				      r->queue);
+		if (!r->quiet && *args->table.queue)
+			(void)fprintf(stderr, "messages died: `wherry delayed dead%s`\n",
+				      target);
 		else if (!r->quiet && !wh_relay_lists(r->relay))
 			(void)fprintf(stderr,
 				      "messages died: the table wherry_dead has them, "
@@ -153,11 +152,8 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 		if (!r->quiet)
 			(void)fprintf(stderr,
 				      "--timeout passed and messages are left: `wherry "
-				      "%s%s`\n",
-				      r->delayed  ? "delayed count"
-				      : *r->queue ? "queue length"
-						  : "status",
-				      *r->queue ? r->queue : target);
+				      "status%s`\n",
+				      target);
 		return WH_EXIT_TIMEDOUT;
 	}
 	return WH_EXIT_DONE;
@@ -242,20 +238,14 @@ static wherry_code run_watched(relaying *r, unsigned flags, wherry_outcome *out_
 static void announce(relaying *r, const wh_args *args)
 {
 	wh_env env = {.log = log_record, .log_ctx = r};
-	char from[200], to[200], *database = NULL, *queue = NULL;
+	char from[200], to[200];
 
 	wh_url_show(wh_operand(args, 0), from, sizeof(from));
 	wh_url_show(wh_operand(args, 1), to, sizeof(to));
-	(void)wh_url_split(wh_operand(args, 0), r->delayed ? "delayed" : "queue",
-			   &database, &queue, NULL);
 	if (wh_config_choice(args->config, WH_LOG_LEVEL) >= WHERRY_LOG_INFO)
 		wh_log(&env, WHERRY_LOG_INFO, "relay", "start", wh_log_text("from", from),
-		       queue ? wh_log_text(r->delayed ? "delayed" : "queue", queue)
-			     : wh_log_text("table", wherry_config_get(args->config,
-								      "outbox.table")),
+		       wh_log_text("table", wh_config_text(args->config, WH_RELAY_TABLE)),
 		       wh_log_text("to", to));
-	free(database);
-	free(queue);
 }
 
 static void warn(relaying *r, const wh_args *args)
@@ -274,25 +264,15 @@ static void warn(relaying *r, const wh_args *args)
 	wh_buf_clear(&text);
 }
 
-/* Set the words that name the queue, if the relay's source is a queue. */
-static wherry_code name_queue(relaying *r, const char *url, wherry_error *err)
+/* Set the commands that make the table, whose model is known when it is open. */
+static void set_makers(const wh_args *args)
 {
-	char *table = NULL;
-	wherry_code code;
-
-	r->delayed = wh_url_is_of(url, "delayed");
-	code = r->delayed ? wh_delayed_words(url, false, &r->queue, err)
-			  : wh_queue_words(url, &r->queue, err);
-	if (code == WHERRY_OK && r->delayed)
-		code = wh_delayed_words(url, true, &table, err);
-	if (code == WHERRY_OK && *r->queue) {
-		wh_report_target(r->queue);
-		wh_report_maker(r->delayed ? "wherry delayed create"
-					   : "wherry queue create",
-				table ? table : r->queue);
+	if (*args->table.queue) {
+		wh_report_maker("wherry delayed create", args->target);
+		return;
 	}
-	free(table);
-	return code;
+	wh_report_maker("wherry init", args->target);
+	wh_report_maker("wherry queue create", args->target);
 }
 
 /* Open the relay.  While the server starts, or recovers from a crash, wait for it. */
@@ -328,9 +308,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
 
-	code = name_queue(r, wh_operand(args, 0), &err);
-	if (code != WHERRY_OK)
-		return wh_call_failed(args, code, &err);
+	set_makers(args);
 	begin_progress(r, args);
 	code = open_relay(r, args, &err);
 	/* A scheme or a setting that cannot be is the command line's fault. */
@@ -351,7 +329,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 		print_summary(r);
 		return wh_report(&err);
 	}
-	return conclude(r, args->target, outcome);
+	return conclude(r, args, outcome);
 }
 
 /* ---- the command ---- */
@@ -380,7 +358,6 @@ static wh_exit run(wh_args *args)
 	(void)signal(SIGINT, SIG_DFL);
 	(void)signal(SIGTERM, SIG_DFL);
 	wherry_relay_close(r.relay);
-	free(r.queue);
 	return status;
 }
 
@@ -411,10 +388,11 @@ const wh_command wh_cmd_relay = {
 		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
-	.help = "FROM is a database, such as sqlite:shop.db, or a queue of one, such as "
-		"'queue+sqlite:shop.db?queue=jobs', or a delayed queue, such as "
-		"'delayed+sqlite:shop.db?delayed=mail'; TO is stdout:, file:PATH, "
-		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, queue+sqlite:PATH?queue=NAME, memory: or null:. It runs until SIGTERM or SIGINT, "
+	.help = "FROM is the outbox of a database, such as sqlite:shop.db, or an outbox or queue "
+		"by its name, such as sqlite:shop.db#jobs, or a delayed queue, such as "
+		"sqlite:shop.db#delayed/mail. TO is stdout:, file:PATH, "
+		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, memory: or null:, or a queue, "
+		"such as sqlite:PATH#NAME or postgres://HOST/DB#NAME. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "
 		"--engine competing all of them work. The log goes to standard error, one "

@@ -100,7 +100,7 @@ const wh_command wh_cmd_show = {
 		"Examples:\n"
 		"  wherry show sqlite:shop.db 42\n"
 		"  wherry show sqlite:shop.db ak18247005 --json | jq .body\n"
-		"  wherry show 'queue+sqlite:shop.db?queue=jobs' 7\n",
+		"  wherry show sqlite:shop.db#jobs 7\n",
 	.options = options,
 	.run = run,
 };

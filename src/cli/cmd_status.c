@@ -639,8 +639,8 @@ const wh_command wh_cmd_status = {
 		"  wherry status sqlite:shop.db\n"
 		"  wherry status sqlite:shop.db --watch\n"
 		"  wherry status sqlite:shop.db --json | jq .ready\n"
-		"  wherry status 'queue+sqlite:shop.db?queue=jobs'\n"
-		"  wherry status 'delayed+sqlite:shop.db?delayed=mail'\n",
+		"  wherry status sqlite:shop.db#jobs\n"
+		"  wherry status sqlite:shop.db#delayed/mail\n",
 	.options = options,
 	.run = run,
 };

@@ -1,6 +1,7 @@
 #include "cli/cron_words.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/date.h"
@@ -9,7 +10,7 @@
 #include "daemon/tick_writer.h"
 #include "schedule/schedule.h"
 
-/* The cron that --cron names, and the delayed queue that --queue names. */
+/* A table of schedules, and a delayed queue. */
 typedef struct cron_session {
 	wh_place at;
 	wherry_cron *cron;
@@ -28,6 +29,35 @@ static void leave(cron_session *s)
 	wh_place_close(&s->at);
 }
 
+/* The name of the table of schedules.  Where the URL names a delayed queue, --cron names
+ * it. */
+static const char *cron_of(const wh_args *args)
+{
+	const char *name =
+		wh_arg_known(args, "cron") ? wh_arg(args, "cron") : args->table.table;
+
+	return name && *name ? name : "cron";
+}
+
+/* Set the commands that make the two tables. */
+static void set_makers(const wh_args *args)
+{
+	char *database, *cron;
+	wh_buf words = WH_BUF_INIT(64 * 1024);
+
+	if (!wh_arg_known(args, "cron"))
+		return; /* wh_place_open() did. */
+	database = wh_url_database(wh_operand(args, 0));
+	cron = database ? wh_url_join(database, cron_of(args), NULL, NULL) : NULL;
+	wh_put_log_url(&words, wh_arg(args, "cron") ? cron : database);
+	wh_report_target(args->target);
+	wh_report_maker("wherry cron create", wh_buf_str(&words));
+	wh_report_maker("wherry delayed create", args->target);
+	wh_buf_clear(&words);
+	free(cron);
+	free(database);
+}
+
 static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -35,6 +65,7 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 	wh_exit status;
 
 	*s = (cron_session){.prefix = wh_operand(args, 1)};
+	set_makers(args);
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -42,10 +73,10 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 		code = wherry_schedule_parse(wh_operand(args, 2), wh_arg(args, "zone"),
 					     &s->schedule, &err);
 	if (code == WHERRY_OK && (what & OPENS_CRON))
-		code = wherry_cron_open(s->at.db, wh_arg(args, "cron"), &s->cron, &err);
+		code = wherry_cron_open(s->at.db, cron_of(args), &s->cron, &err);
 	if (code == WHERRY_OK && (what & OPENS_QUEUE))
-		code = wherry_delayed_open(s->at.db, wh_arg(args, "delayed"),
-					   wh_arg(args, "queue"), wh_arg(args, "type"),
+		code = wherry_delayed_open(s->at.db, args->table.table, args->table.queue,
+					   *args->table.type ? args->table.type : NULL,
 					   &s->queue, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
@@ -57,16 +88,6 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 #define CRON_OPTION                                                                      \
 	{                                                                                \
 		"cron", "TABLE", "The table of schedules. (default cron)", NULL, 0       \
-	}
-#define QUEUE_OPTIONS                                                                    \
-	{"queue", "NAME", "The delayed queue.", NULL, WH_REQUIRED},                      \
-		{"delayed", "TABLE",                                                     \
-		 "The table of the delayed queue. (default delayed)", NULL, 0},          \
-	{                                                                                \
-		"type", "TYPE",                                                          \
-			"Part of the queue's name: the same queue with another type is " \
-			"another queue. (default bytes)",                                \
-			NULL, 0                                                          \
 	}
 #define ZONE_OPTION                                                                      \
 	{                                                                                \
@@ -80,14 +101,7 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
-	return wherry_cron_create_sql(scheme, wh_arg(args, "cron"), out, err);
-}
-
-static const char *cron_of(const wh_args *args)
-{
-	const char *name = wh_arg(args, "cron");
-
-	return name ? name : "cron";
+	return wherry_cron_create_sql(scheme, cron_of(args), out, err);
 }
 
 static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
@@ -115,7 +129,6 @@ static wh_exit run_create(wh_args *args)
 }
 
 static const wh_option create_options[] = {
-	CRON_OPTION,
 	{"grant", "ROLE=KIND",
 	 "Give a role of the database exactly the rights that it needs on the table, and "
 	 "revoke its other rights on it. KIND is operator. On PostgreSQL and "
@@ -128,8 +141,8 @@ static const wh_option create_options[] = {
 
 const wh_command wh_cron_create_word = {
 	.name = "cron create",
-	.operands = "URL",
-	.synopsis = "URL [--cron TABLE] [--grant ROLE=KIND]... [--print] [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create the table that remembers which ticks were made",
 	.help = "A role that installs ticks on a delayed queue is also an operator of that "
 		"queue: `wherry delayed create --grant`.\n"
@@ -203,7 +216,6 @@ static wh_exit run_install(wh_args *args)
 }
 
 static const wh_option install_options[] = {
-	QUEUE_OPTIONS,
 	CRON_OPTION,
 	ZONE_OPTION,
 	{"body", "TEXT", "The body of each tick. (default empty)", NULL, 0},
@@ -220,11 +232,10 @@ static const wh_option install_options[] = {
 
 const wh_command wh_cron_install_word = {
 	.name = "cron install",
-	.operands = "URL PREFIX SCHEDULE",
-	.synopsis =
-		"URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--body TEXT] "
-		"[--ahead DURATION] [--catch-up WHICH] [--delayed TABLE] [--type TYPE] "
-		"[--cron TABLE] [--json]",
+	.operands = "URL#TABLE/QUEUE PREFIX SCHEDULE",
+	.synopsis = "URL#TABLE/QUEUE PREFIX SCHEDULE [--zone NAME] [--body TEXT] "
+		    "[--ahead DURATION] [--catch-up WHICH] "
+		    "[--cron TABLE] [--json]",
 	.brief = "Install the ticks of a schedule on a delayed queue",
 	.help = "Each tick is a message that can be polled at its time. Run it again before the "
 		"ticks are used up; a tick that was made is not made again. Ticks under the "
@@ -233,7 +244,7 @@ const wh_command wh_cron_install_word = {
 		"install it again.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry cron install sqlite:shop.db report '0 6 * * *' --queue jobs "
+		"  wherry cron install sqlite:shop.db#delayed/jobs report '0 6 * * *' "
 		"--ahead 7d\n",
 	.options = install_options,
 	.plain = true,
@@ -244,20 +255,21 @@ const wh_command wh_cron_install_word = {
 
 static wh_exit complain_of_none(const wh_args *args, const cron_session *s)
 {
-	const char *zone = wh_arg(args, "zone"), *cron = wh_arg(args, "cron");
+	const char *zone = wh_arg(args, "zone");
+	char *database = wh_url_database(wh_operand(args, 0));
+	char *cron = database ? wh_url_join(database, cron_of(args), NULL, NULL) : NULL;
 	wh_buf hint = WH_BUF_INIT(64 * 1024);
 
-	wh_buf_printf(&hint, "wherry cron list%s", args->target);
-	if (cron) {
-		wh_buf_puts(&hint, " --cron ");
-		wh_put_word(&hint, cron);
-	}
+	wh_buf_puts(&hint, "wherry cron list");
+	wh_put_log_url(&hint, cron ? cron : "URL");
+	free(cron);
+	free(database);
 	(void)wh_complain(
 		wh_buf_str(&hint),
 		"nothing is uninstalled: the queue '%s' has no schedule "
 		"'%s'%s%s under the prefix '%s'; write all of them as they were "
 		"installed",
-		wh_arg(args, "queue"), wh_operand(args, 2), zone ? " in " : "",
+		args->table.queue, wh_operand(args, 2), zone ? " in " : "",
 		zone ? zone : "", s->prefix);
 	wh_buf_clear(&hint);
 	return WH_EXIT_FAILED;
@@ -275,7 +287,7 @@ static wh_exit run_uninstall(wh_args *args)
 
 	if (!wh_confirm(args, &status,
 			"delete the ticks of the schedule '%s' on queue '%s'",
-			wh_operand(args, 2), wh_arg(args, "queue")))
+			wh_operand(args, 2), args->table.queue))
 		return status;
 	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
 	if (status != WH_EXIT_DONE)
@@ -299,20 +311,20 @@ static wh_exit run_uninstall(wh_args *args)
 }
 
 static const wh_option uninstall_options[] = {
-	QUEUE_OPTIONS, CRON_OPTION, ZONE_OPTION, WH_CONFIRM_OPTIONS, WH_JSON_OPTION, {0},
+	CRON_OPTION, ZONE_OPTION, WH_CONFIRM_OPTIONS, WH_JSON_OPTION, {0},
 };
 
 const wh_command wh_cron_uninstall_word = {
 	.name = "cron uninstall",
-	.operands = "URL PREFIX SCHEDULE",
-	.synopsis = "URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--delayed TABLE] "
-		    "[--type TYPE] [--cron TABLE] " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL#TABLE/QUEUE PREFIX SCHEDULE",
+	.synopsis = "URL#TABLE/QUEUE PREFIX SCHEDULE [--zone NAME] "
+		    "[--cron TABLE] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove the ticks of a schedule, and no others",
 	.help = "Write schedule and zone as they were installed. Ticks that were polled are left "
 		"to their consumers.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry cron uninstall sqlite:shop.db report '0 6 * * *' --queue jobs --yes\n",
+		"  wherry cron uninstall sqlite:shop.db#delayed/jobs report '0 6 * * *' --yes\n",
 	.options = uninstall_options,
 	.plain = true,
 	.run = run_uninstall,
@@ -353,7 +365,6 @@ static wh_exit run_forget(wh_args *args)
 }
 
 static const wh_option forget_options[] = {
-	CRON_OPTION,
 	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
@@ -361,8 +372,8 @@ static const wh_option forget_options[] = {
 
 const wh_command wh_cron_forget_word = {
 	.name = "cron forget",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--cron TABLE] " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL[#NAME] NAME",
+	.synopsis = "URL[#NAME] NAME " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Forget a schedule that was removed, or that a wrong clock silenced",
 	.help = "Removes the schedules of this name from the table, with the time up to which "
 		"their ticks were made. If a program still makes their ticks, it starts again "
@@ -480,15 +491,14 @@ static wh_exit run_list(wh_args *args)
 }
 
 static const wh_option list_options[] = {
-	CRON_OPTION,
 	WH_JSON_OPTION,
 	{0},
 };
 
 const wh_command wh_cron_list_word = {
 	.name = "cron list",
-	.operands = "URL",
-	.synopsis = "URL [--cron TABLE] [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] [--json]",
 	.brief = "List the schedules, the next tick of each, and where it goes",
 	.help = "Each schedule is a row. The active one of a name makes ticks. MADE UNTIL is the "
 		"time in UTC up to which its ticks were written or installed. NEXT TICK is in the "

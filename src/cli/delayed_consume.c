@@ -84,7 +84,7 @@ static wherry_code print_message(void *ctx, const wherry_delayed_message *msg)
 		wh_buf_putc(&line, '\n');
 		(void)fprintf(stderr,
 			      "message '%s' is leased: `wherry delayed ack%s %s`\n",
-			      msg->key, p->session->target, msg->token);
+			      msg->key, p->session->at.target, msg->token);
 	}
 	wh_print_buf(&line, "");
 	wh_buf_clear(&line);
@@ -142,7 +142,6 @@ static wh_exit run_poll(wh_args *args)
 }
 
 static const wh_option poll_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"wait", "DURATION", "Wait this long for a message, such as 10s.", NULL, 0},
 	{"lease", "DURATION", "Nobody else can poll it for this long. (default 30s)",
 	 NULL, 0},
@@ -155,17 +154,17 @@ static const wh_option poll_options[] = {
 
 const wh_command wh_delayed_poll_word = {
 	.name = "delayed poll",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME [--wait DURATION] [--lease DURATION] [--limit N] "
-		    "[--max-attempts N] [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE [--wait DURATION] [--lease DURATION] [--limit N] "
+		    "[--max-attempts N] [--json]",
 	.brief = "Lease a message that is due, and print its body",
 	.help = "The command that acknowledges it goes to standard error. With --json, the "
 		"message is one object with all its fields and its token. The exit status is 1 "
 		"if no message is due.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed poll sqlite:shop.db --queue mail\n"
-		"  wherry delayed poll sqlite:shop.db --queue mail --wait 10s --lease 5m --json\n",
+		"  wherry delayed poll sqlite:shop.db#delayed/mail\n"
+		"  wherry delayed poll sqlite:shop.db#delayed/mail --wait 10s --lease 5m --json\n",
 	.options = poll_options,
 	.plain = true,
 	.run = run_poll,
@@ -231,15 +230,14 @@ static wh_exit run_ack(wh_args *args)
 }
 
 static const wh_option ack_options[] = {
-	WH_DELAYED_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
 
 const wh_command wh_delayed_ack_word = {
 	.name = "delayed ack",
-	.operands = "URL TOKEN...",
-	.synopsis = "URL TOKEN... --queue NAME [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE TOKEN...",
+	.synopsis = "URL#TABLE/QUEUE TOKEN... [--json]",
 	.brief = "Acknowledge messages that were polled: delete them",
 	.help = "Prints acknowledged, superseded or lease lost for each token. Superseded: a "
 		"newer offer replaced the message, and stays in the queue. Lease lost: another consumer has it, "
@@ -247,7 +245,7 @@ const wh_command wh_delayed_ack_word = {
 		"acknowledged.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed ack sqlite:shop.db 7.1764000000000.0198-token --queue mail\n",
+		"  wherry delayed ack sqlite:shop.db#delayed/mail 7.1764000000000.0198-token\n",
 	.options = ack_options,
 	.plain = true,
 	.run = run_ack,
@@ -284,7 +282,6 @@ static wh_exit run_nack(wh_args *args)
 }
 
 static const wh_option nack_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"in", "DURATION", "They are due again this long from now. (default now)", NULL,
 	 0},
 	{"error", "TEXT", "Why; kept with the messages.", NULL, 0},
@@ -295,16 +292,16 @@ static const wh_option nack_options[] = {
 
 const wh_command wh_delayed_nack_word = {
 	.name = "delayed nack",
-	.operands = "URL TOKEN...",
-	.synopsis = "URL TOKEN... --queue NAME [--in DURATION] [--error TEXT] [--dead] "
-		    "[--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE TOKEN...",
+	.synopsis = "URL#TABLE/QUEUE TOKEN... [--in DURATION] [--error TEXT] [--dead] "
+		    "[--json]",
 	.brief = "Give messages back that were polled",
 	.help = "Prints returned for each token (dead with --dead), or superseded, or lease "
 		"lost.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed nack sqlite:shop.db 7.1764000000000.0198-token --queue mail --in 30s\n"
-		"  wherry delayed nack sqlite:shop.db 7.1764000000000.0198-token --queue mail --dead --error 'no address'\n",
+		"  wherry delayed nack sqlite:shop.db#delayed/mail 7.1764000000000.0198-token --in 30s\n"
+		"  wherry delayed nack sqlite:shop.db#delayed/mail 7.1764000000000.0198-token --dead --error 'no address'\n",
 	.options = nack_options,
 	.plain = true,
 	.run = run_nack,

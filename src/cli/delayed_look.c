@@ -92,7 +92,6 @@ static wh_exit run_list(wh_args *args)
 }
 
 static const wh_option list_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"prefix", "TEXT", "Only keys that begin with this.", NULL, 0},
 	{"after", "KEY", "Only keys behind this one: the next page.", NULL, 0},
 	{"limit", "N", "At most this many. (default 100)", NULL, 0},
@@ -102,16 +101,16 @@ static const wh_option list_options[] = {
 
 const wh_command wh_delayed_list_word = {
 	.name = "delayed list",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME [--prefix TEXT] [--after KEY] [--limit N] "
-		    "[--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE [--prefix TEXT] [--after KEY] [--limit N] "
+		    "[--json]",
 	.brief = "List messages in the order of their keys",
 	.help = "It locks nothing: consumers that work meanwhile do not notice. The table shows "
 		"the first 200 bytes of a body, with a newline as \\n and other control characters as "
 		"\\u001b. --json has all of it.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed list sqlite:shop.db --queue mail --prefix order-\n",
+		"  wherry delayed list sqlite:shop.db#delayed/mail --prefix order-\n",
 	.options = list_options,
 	.plain = true,
 	.run = run_list,
@@ -156,7 +155,6 @@ static wh_exit run_read(wh_args *args)
 }
 
 static const wh_option read_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"key", "KEY", "The key of the message.", NULL, WH_REQUIRED},
 	WH_JSON_OPTION,
 	{0},
@@ -164,15 +162,15 @@ static const wh_option read_options[] = {
 
 const wh_command wh_delayed_read_word = {
 	.name = "delayed read",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME --key KEY [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE --key KEY [--json]",
 	.brief = "Print the message of a key without polling it",
 	.help = "It also shows a message that is leased or not due. The exit status is 1 if "
 		"the key has no message. With --json, its token is good for `wherry delayed "
 		"ack` until an offer replaces the message.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed read sqlite:shop.db --queue mail --key order-7\n",
+		"  wherry delayed read sqlite:shop.db#delayed/mail --key order-7\n",
 	.options = read_options,
 	.plain = true,
 	.run = run_read,
@@ -216,21 +214,20 @@ static wh_exit run_count(wh_args *args)
 }
 
 static const wh_option count_options[] = {
-	WH_DELAYED_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
 
 const wh_command wh_delayed_count_word = {
 	.name = "delayed count",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE [--json]",
 	.brief = "Count the messages of a delayed queue",
 	.help = "Due messages can be polled now. Leased ones were polled and not settled. "
 		"Waiting ones are not due. Dead ones need a person.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed count sqlite:shop.db --queue mail\n",
+		"  wherry delayed count sqlite:shop.db#delayed/mail\n",
 	.options = count_options,
 	.plain = true,
 	.run = run_count,
@@ -291,7 +288,6 @@ static wh_exit run_dead(wh_args *args)
 }
 
 static const wh_option dead_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"retry", "ID", "Let this message be polled again; all: every one.", NULL, 0},
 	{"purge", "ID", "Delete this message; all: every one.", NULL, 0},
 	WH_CONFIRM_OPTIONS,
@@ -303,17 +299,17 @@ static const wh_option dead_options[] = {
 
 const wh_command wh_delayed_dead_word = {
 	.name = "delayed dead",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME [--retry ID|--purge ID " WH_CONFIRM_USAGE
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE [--retry ID|--purge ID " WH_CONFIRM_USAGE
 		    "] [--after ID] [--limit N] "
-		    "[--type TYPE] [--table NAME] [--json]",
+		    "[--json]",
 	.brief = "List dead messages with their errors, retry or delete them",
 	.help = "A message that is retried can be polled at once, with no attempts counted. It "
 		"stays dead if its key has another message by now.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed dead sqlite:shop.db --queue mail\n"
-		"  wherry delayed dead sqlite:shop.db --queue mail --retry all\n",
+		"  wherry delayed dead sqlite:shop.db#delayed/mail\n"
+		"  wherry delayed dead sqlite:shop.db#delayed/mail --retry all\n",
 	.options = dead_options,
 	.plain = true,
 	.run = run_dead,

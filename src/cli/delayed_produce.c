@@ -14,27 +14,21 @@
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
-	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"),
+	return wherry_delayed_create_sql(scheme, wh_delayed_table(args),
 					 wh_arg(args, "layout"), out, err);
 }
 
 static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
-	return wherry_delayed_create(at->db, wh_arg(args, "table"),
+	return wherry_delayed_create(at->db, wh_delayed_table(args),
 				     wh_arg(args, "layout"), err);
-}
-
-static const char *table_of(const wh_args *args)
-{
-	const char *table = wh_arg(args, "table");
-
-	return table ? table : "delayed";
 }
 
 static void tell(const wh_args *args, const wh_place *at)
 {
 	(void)at;
-	(void)printf("the table '%s' of delayed queues is ready\n", table_of(args));
+	(void)printf("the table '%s' of delayed queues is ready\n",
+		     wh_delayed_table(args));
 }
 
 static wh_exit run_create(wh_args *args)
@@ -42,7 +36,7 @@ static wh_exit run_create(wh_args *args)
 	wh_delayed_stmts own;
 
 	return wh_place_create(args, &(wh_creating){.what = "delayed",
-						    .name = table_of(args),
+						    .name = wh_delayed_table(args),
 						    .layout = wh_arg(args, "layout"),
 						    .model = &wh_delayed_model,
 						    .own = &own,
@@ -52,7 +46,6 @@ static wh_exit run_create(wh_args *args)
 }
 
 static const wh_option create_options[] = {
-	WH_DELAYED_TABLE_OPTION,
 	{"layout", "LAYOUT",
 	 "native, funfix: the table of the JVM library DelayedQueue, or funfix-old: that of its "
 	 "predecessor on SQL Server. (default: that of an "
@@ -70,9 +63,9 @@ static const wh_option create_options[] = {
 
 const wh_command wh_delayed_create = {
 	.name = "delayed create",
-	.operands = "URL",
+	.operands = "URL[#TABLE]",
 	.synopsis =
-		"URL [--table NAME] [--layout LAYOUT] [--grant ROLE=KIND]... [--print] [--json]",
+		"URL[#TABLE] [--layout LAYOUT] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create a table for delayed queues, or bring it up to date",
 	.help = "Doing it twice is fine. A table holds any number of queues, which need not be "
 		"created. With the layout funfix the table is shared with programs of the JVM "
@@ -80,8 +73,8 @@ const wh_command wh_delayed_create = {
 		"\n"
 		"Examples:\n"
 		"  wherry delayed create sqlite:shop.db\n"
-		"  wherry delayed create sqlite:shop.db --table reminders\n"
-		"  wherry delayed create postgres://shop@db/shop --table reminders --layout funfix\n"
+		"  wherry delayed create sqlite:shop.db#reminders\n"
+		"  wherry delayed create postgres://shop@db/shop#reminders --layout funfix\n"
 		"  wherry delayed create postgres://shop@db/shop --grant web=sender\n",
 	.options = create_options,
 	.plain = true,
@@ -158,7 +151,6 @@ static wh_exit run_offer(wh_args *args)
 }
 
 static const wh_option offer_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"key", "KEY", "The key of the message. A key has one message at most.", NULL,
 	 WH_REQUIRED},
 	{"body", "TEXT", "The body of the message; - reads it from standard input.", NULL,
@@ -173,17 +165,17 @@ static const wh_option offer_options[] = {
 
 const wh_command wh_delayed_offer_word = {
 	.name = "delayed offer",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME --key KEY --body TEXT [--in DURATION|--at TIME] "
-		    "[--if-absent] [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE --key KEY --body TEXT [--in DURATION|--at TIME] "
+		    "[--if-absent] [--json]",
 	.brief = "Create or replace the message of a key",
 	.help = "Prints created, updated or ignored. A message with the same body and time is "
 		"ignored. If a consumer has the message that is replaced, its "
 		"acknowledgement changes nothing.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed offer sqlite:shop.db --queue mail --key order-7 --body remind --in 1h\n"
-		"  wherry delayed offer sqlite:shop.db --queue mail --key order-7 --body - --at 2026-12-24T18:00:00Z\n",
+		"  wherry delayed offer sqlite:shop.db#delayed/mail --key order-7 --body remind --in 1h\n"
+		"  wherry delayed offer sqlite:shop.db#delayed/mail --key order-7 --body - --at 2026-12-24T18:00:00Z\n",
 	.options = offer_options,
 	.plain = true,
 	.run = run_offer,
@@ -225,7 +217,6 @@ static wh_exit run_drop(wh_args *args)
 }
 
 static const wh_option drop_options[] = {
-	WH_DELAYED_OPTIONS,
 	{"key", "KEY", "The key of the message.", NULL, 0},
 	{"all", NULL, "Every message of the queue, except dead ones.", NULL, 0},
 	WH_CONFIRM_OPTIONS,
@@ -235,15 +226,14 @@ static const wh_option drop_options[] = {
 
 const wh_command wh_delayed_drop_word = {
 	.name = "delayed drop",
-	.operands = "URL",
-	.synopsis = "URL --queue NAME --key KEY|--all " WH_CONFIRM_USAGE
-		    " [--type TYPE] [--table NAME] [--json]",
+	.operands = "URL#TABLE/QUEUE",
+	.synopsis = "URL#TABLE/QUEUE --key KEY|--all " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Drop messages, also those that consumers have",
 	.help = "It asks. Messages of other queues stay.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed drop sqlite:shop.db --queue mail --key order-7 --yes\n"
-		"  wherry delayed drop sqlite:shop.db --queue mail --all --yes\n",
+		"  wherry delayed drop sqlite:shop.db#delayed/mail --key order-7 --yes\n"
+		"  wherry delayed drop sqlite:shop.db#delayed/mail --all --yes\n",
 	.options = drop_options,
 	.plain = true,
 	.run = run_drop,
@@ -253,7 +243,7 @@ const wh_command wh_delayed_drop_word = {
 
 static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 {
-	const char *table = table_of(args);
+	const char *table = wh_delayed_table(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
 	int64_t n = 0;
@@ -283,7 +273,6 @@ static wh_exit run_drop_table(wh_args *args)
 }
 
 static const wh_option drop_table_options[] = {
-	WH_DELAYED_TABLE_OPTION,
 	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
@@ -291,13 +280,13 @@ static const wh_option drop_table_options[] = {
 
 const wh_command wh_delayed_drop_table_word = {
 	.name = "delayed drop-table",
-	.operands = "URL",
-	.synopsis = "URL [--table NAME] " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL[#NAME]",
+	.synopsis = "URL[#NAME] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove a table with all its delayed queues",
 	.help = "Says how many messages of all queues would be lost, dead ones too, and asks.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry delayed drop-table sqlite:shop.db --table reminders --yes\n",
+		"  wherry delayed drop-table sqlite:shop.db#reminders --yes\n",
 	.options = drop_table_options,
 	.plain = true,
 	.run = run_drop_table,

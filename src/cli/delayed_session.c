@@ -6,41 +6,24 @@
 #include "base/text.h"
 #include "delayed/delayed.h"
 
-/* Set the words that name the queue in commands that are printed. */
-static void set_target(wh_delayed_session *s, const wh_args *args)
+const char *wh_delayed_table(const wh_args *args)
 {
-	static const char *const options[] = {"table", "type", "queue"};
-	wh_buf target = WH_BUF_INIT(sizeof(s->target));
-
-	wh_buf_puts(&target, s->at.target);
-	for (int i = 0; i < 3; i++) {
-		const char *value = i == 0 || s->queue ? wh_arg(args, options[i]) : NULL;
-
-		if (!value)
-			continue;
-		wh_buf_printf(&target, " --%s ", options[i]);
-		wh_put_word(&target, value);
-		if (i == 0)
-			(void)snprintf(s->at.target, sizeof(s->at.target), "%s",
-				       wh_buf_str(&target));
-	}
-	(void)snprintf(s->target, sizeof(s->target), "%s", wh_buf_str(&target));
-	wh_buf_clear(&target);
+	return *args->table.table ? args->table.table : "delayed";
 }
 
 static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work)
 {
 	wh_delayed_session s = {.queue = queue};
+	const char *type = *args->table.type ? args->table.type : NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = wh_place_open(&s.at, args);
 	wherry_code code;
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	set_target(&s, args);
 	/* The table is the same whichever of its queues is opened. */
-	code = wherry_delayed_open(s.at.db, wh_arg(args, "table"), queue ? queue : "any",
-				   queue ? wh_arg(args, "type") : NULL, &s.delayed, &err);
+	code = wherry_delayed_open(s.at.db, wh_delayed_table(args), queue ? queue : "any",
+				   queue ? type : NULL, &s.delayed, &err);
 	if (code == WHERRY_OK)
 		wh_report_layout(s.delayed->store.layout.name);
 	status = code == WHERRY_OK ? work(args, &s) : wh_call_failed(args, code, &err);
@@ -51,7 +34,7 @@ static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work
 
 wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work)
 {
-	return with(args, wh_arg(args, "queue"), work);
+	return with(args, args->table.queue, work);
 }
 
 wh_exit wh_with_delayed_table(const wh_args *args, wh_delayed_work work)

@@ -6,15 +6,14 @@
 
 #include "cli/cli.h"
 
-/* The delayed queue that --queue names. */
+/* The delayed queue that the URL names. */
 typedef struct wh_delayed_session {
 	wh_place at;
 	wherry_delayed *delayed;
-	const char *queue;
-	char target[500]; /* " URL --queue NAME", for commands that the user can paste. */
+	const char *queue; /* Its name. */
 } wh_delayed_session;
 
-/* Open the delayed queue that --queue names, call work, and close the queue. */
+/* Open the delayed queue that the URL names, call work, and close the queue. */
 typedef wh_exit (*wh_delayed_work)(const wh_args *args, wh_delayed_session *s);
 wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work);
 
@@ -32,14 +31,8 @@ void wh_put_delayed_message(wh_buf *buf, const wherry_delayed_message *msg);
 wh_exit wh_delayed_changed(const wh_args *args, const wh_delayed_session *s, int64_t n,
 			   const char *what);
 
-/* clang-format off */
-#define WH_DELAYED_TABLE_OPTION \
-	{"table", "NAME", "The table of the delayed queues. (default delayed)", NULL, 0}
-#define WH_DELAYED_OPTIONS \
-	{"queue", "NAME", "Which queue of the table.", NULL, WH_REQUIRED}, \
-	{"type", "TYPE", "Part of the queue's name: the same queue with another type is another queue. (default bytes)", NULL, 0}, \
-	WH_DELAYED_TABLE_OPTION
-/* clang-format on */
+/* The name of the table, or the default one. */
+const char *wh_delayed_table(const wh_args *args);
 
 extern const wh_command wh_delayed_create, wh_delayed_offer_word, wh_delayed_poll_word,
 	wh_delayed_ack_word, wh_delayed_nack_word, wh_delayed_read_word,

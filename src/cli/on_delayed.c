@@ -13,31 +13,20 @@
 
 bool wh_is_on_delayed(const wh_args *args)
 {
-	return wh_url_is_of(wh_operand(args, 0), "delayed");
+	return *args->table.queue;
 }
 
 wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	char *url = NULL, *table = NULL;
 	wherry_code code;
 
 	*s = (wh_on_delayed){.target = args->target};
-	code = wh_delayed_words(wh_operand(args, 0), false, &s->words, &err);
-	if (code == WHERRY_OK)
-		code = wh_delayed_words(wh_operand(args, 0), true, &table, &err);
-	if (code == WHERRY_OK)
-		code = wh_source_take_url(wh_operand(args, 0), args->config, &url, &err);
-	if (code == WHERRY_OK) {
-		wh_report_target(s->words);
-		wh_report_maker("wherry delayed create", table);
-		wh_url_mask(url, s->url, sizeof(s->url));
-		code = wh_db_open_own(url, args->config, &s->db, &err);
-	}
+	wh_report_maker("wherry delayed create", args->target);
+	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
 	if (code == WHERRY_OK)
 		code = wh_source_open_set(s->db, args->config, &s->source, &err);
-	free(table);
-	free(url);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
 	(void)wh_call_failed(args, code, &err);
@@ -50,8 +39,6 @@ void wh_on_delayed_close(wh_on_delayed *s)
 	wh_source_close(&s->source);
 	wherry_db_close(s->db);
 	wh_report_target("");
-	free(s->words);
-	s->words = NULL;
 	s->db = NULL;
 }
 
@@ -72,7 +59,7 @@ static void look(glance *g)
 	(void)snprintf(advice, sizeof(advice),
 		       "`wherry delayed dead%s` shows why; remove the cause, then "
 		       "`wherry delayed dead%s --retry all`",
-		       g->session->words, g->session->words);
+		       g->session->target, g->session->target);
 	wh_warn_of(&g->warned,
 		   &(wh_facts){.what = "delayed queue",
 			       .target = g->session->target,

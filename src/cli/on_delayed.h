@@ -1,6 +1,6 @@
 /*
  * status, pause, resume and doctor where the URL names a delayed queue:
- * "delayed+sqlite:shop.db?delayed=mail".
+ * sqlite:shop.db#delayed/mail.
  */
 #ifndef WH_CLI_ON_DELAYED_H
 #define WH_CLI_ON_DELAYED_H
@@ -12,9 +12,8 @@
 typedef struct wh_on_delayed {
 	wherry_db *db;
 	wh_source source;   /* source.delayed is the queue. */
-	char url[200];      /* URL of its database, without the password. */
+	char url[200];      /* The database, without its password. */
 	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
-	char *words;        /* Names the queue behind "wherry delayed COMMAND"; owned. */
 } wh_on_delayed;
 
 /* Does the first operand name a delayed queue? */

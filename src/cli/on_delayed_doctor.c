@@ -45,7 +45,7 @@ static wherry_code take_dead(void *ctx, const wherry_delayed_message *msg)
 			      msg->last_error ? msg->last_error : "no reason given"),
 		      wh_doctor_sentence("remove the cause, then `wherry delayed dead%s "
 					 "--retry %" PRId64 "`",
-					 d->delayed->words, msg->id));
+					 d->delayed->target, msg->id));
 	return WHERRY_OK;
 }
 

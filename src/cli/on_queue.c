@@ -17,38 +17,30 @@ enum { PAGE = 100 };
 
 bool wh_is_on_queue(const wh_args *args)
 {
-	return wh_url_is_of(wh_operand(args, 0), "queue");
+	wh_source source = {.store = NULL};
+	wherry_db *db = NULL;
+	bool queue;
+
+	if (!*args->table.table || *args->table.queue)
+		return false;
+	queue = wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) ==
+			WHERRY_OK &&
+		wh_source_open_set(db, args->config, &source, NULL) == WHERRY_OK &&
+		source.queue;
+	wh_source_close(&source);
+	wherry_db_close(db);
+	return queue;
 }
 
 wh_exit wh_on_queue_open(wh_queue_session *s, const wh_args *args)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
-	char *url = NULL, *words = NULL;
-	wherry_code code = wh_queue_words(wh_operand(args, 0), &words, &err);
 	wh_exit status;
 
-	*s = (wh_queue_session){.target = args->target, .at = {.name = ""}};
-	if (code == WHERRY_OK)
-		code = wh_source_take_url(wh_operand(args, 0), args->config, &url, &err);
-	if (code == WHERRY_OK) {
-		s->at.name = wh_config_text(args->config, WH_RELAY_QUEUE);
-		(void)snprintf(s->at.target, sizeof(s->at.target), "%s", words);
-		wh_report_target(s->at.target);
-		wh_report_maker("wherry queue create", words);
-		wh_url_mask(url, s->url, sizeof(s->url));
-		code = wh_db_open_own(url, args->config, &s->at.db, &err);
-	}
-	if (code == WHERRY_OK)
-		code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
-	if (code == WHERRY_OK)
-		wh_report_layout(s->queue->store.layout.name);
-	status = code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
-	if (code == WHERRY_NOTFOUND && s->at.db)
-		wh_queue_suggest(s->at.db, s->at.name);
-	if (code != WHERRY_OK)
-		wh_queue_session_close(s);
-	free(words);
-	free(url);
+	wh_report_maker("wherry queue create", args->target);
+	status = wh_queue_session_open(s, args);
+
+	if (status == WH_EXIT_DONE)
+		wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	return status;
 }
 

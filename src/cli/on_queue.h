@@ -8,7 +8,7 @@
 #include "cli/doctor.h"
 #include "cli/queue_session.h"
 
-/* Does the first operand name a queue: "queue+sqlite:shop.db?queue=jobs"? */
+/* Does the URL name a queue, as sqlite:shop.db#jobs can?  Opens the database to see. */
 bool wh_is_on_queue(const wh_args *args);
 
 /* Open the queue that the first operand names.  Returns like wh_queue_session_open(). */

@@ -71,7 +71,7 @@ static wherry_code take_dead(void *ctx, const wherry_queue_message *msg)
 				   msg->id, msg->attempts, wh_plural(msg->attempts),
 				   msg->last_error ? msg->last_error : "no reason given"),
 		wh_doctor_sentence("remove the cause, then `wherry retry%s %" PRId64 "`",
-				   d->on->target, msg->id));
+				   d->on->at.target, msg->id));
 	return WHERRY_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct glance {
 static void look(glance *g)
 {
 	const wherry_queue_status *st = &g->st;
-	const char *target = g->session->target;
+	const char *target = g->session->at.target;
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
@@ -174,7 +174,7 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 			      "`wherry retry%s %" PRId64 "`",
 			      msg->attempts, wh_plural(msg->attempts),
 			      msg->last_error ? msg->last_error : "no reason given",
-			      s->target, msg->id);
+			      s->at.target, msg->id);
 	else if (msg->state == WHERRY_PROCESSING)
 		put_leased(why, msg, now_us);
 	else if (msg->expires_at_us && msg->expires_at_us <= now_us)

@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,78 +18,35 @@ wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error
 	return WH_EXIT_USAGE;
 }
 
-/* The command that creates the table for each group of commands. */
-static const struct making {
-	const char *group, *maker;
-	/* Option that names the table; NULL: the second operand names it. */
-	const char *option;
-	const char *written; /* Name of this option in the maker. */
-	const char *unnamed; /* Words of the maker if no name was given. */
-} makings[] = {
-	{"queue ", "wherry queue create", NULL, NULL, " jobs"},
-	{"inbox ", "wherry inbox create", NULL, NULL, ""},
-	{"delayed ", "wherry delayed create", "table", "table", ""},
-	{"cron ", "wherry cron create", "cron", "cron", ""},
-	{"cron ", "wherry delayed create", "delayed", "table", ""},
-};
-
-static const char *table_of(const struct making *m, const wh_args *args)
+/* Set the command that makes the table, of each group of commands.  A queue has no default
+ * name.  Where --cron names the table of schedules, the command says so itself. */
+static void set_maker(const wh_args *args)
 {
-	if (m->option)
-		return wh_arg_known(args, m->option) ? wh_arg(args, m->option) : NULL;
-	return strstr(args->command->operands, "NAME") ? wh_operand(args, 1) : NULL;
-}
+	static const char *const makers[] = {"wherry queue create", "wherry inbox create",
+					     "wherry delayed create",
+					     "wherry cron create"};
+	wh_buf jobs = WH_BUF_INIT(64 * 1024);
 
-static void set_maker(const struct making *m, const wh_args *args)
-{
-	const char *value = table_of(m, args);
-	wh_buf words = WH_BUF_INIT(64 * 1024);
+	wh_put_table_of(&jobs, args->target, wh_operand(args, 0), "jobs");
+	for (size_t i = 0; i < sizeof(makers) / sizeof(*makers); i++) {
+		const char *group = makers[i] + strlen("wherry ");
 
-	wh_buf_puts(&words, args->target ? args->target : "");
-	if (value && m->option)
-		wh_buf_printf(&words, " --%s", m->written);
-	if (value) {
-		wh_buf_putc(&words, ' ');
-		wh_put_word(&words, value);
-	} else {
-		wh_buf_puts(&words, m->unnamed);
+		if (strncmp(args->command->name, group, strcspn(group, " ") + 1) == 0 &&
+		    !wh_arg_known(args, "cron"))
+			wh_report_maker(makers[i], i || *args->table.table
+							   ? args->target
+							   : wh_buf_str(&jobs));
 	}
-	wh_report_maker(m->maker, wh_buf_str(&words));
-	wh_buf_clear(&words);
-}
-
-static void set_makers(const wh_args *args)
-{
-	for (size_t i = 0; i < sizeof(makings) / sizeof(*makings); i++)
-		if (strncmp(args->command->name, makings[i].group,
-			    strlen(makings[i].group)) == 0 &&
-		    (!makings[i].option || wh_arg_known(args, makings[i].option)))
-			set_maker(&makings[i], args);
-}
-
-static void set_target(wh_place *place, const wh_args *args)
-{
-	wh_buf target = WH_BUF_INIT(sizeof(place->target));
-
-	wh_buf_puts(&target, args->target ? args->target : "");
-	if (*place->name) {
-		wh_buf_putc(&target, ' ');
-		wh_put_word(&target, place->name);
-	}
-	(void)snprintf(place->target, sizeof(place->target), "%s", wh_buf_str(&target));
-	wh_buf_clear(&target);
-	wh_report_target(place->target);
-	set_makers(args);
+	wh_buf_clear(&jobs);
 }
 
 wh_exit wh_place_open(wh_place *place, const wh_args *args)
 {
-	const char *name = wh_operand(args, 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	*place = (wh_place){.name = name ? name : ""};
-	set_target(place, args);
+	*place = (wh_place){.name = args->table.table, .target = args->target};
+	set_maker(args);
 	code = wh_db_open_own(wh_operand(args, 0), args->config, &place->db, &err);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
 }

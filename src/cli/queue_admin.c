@@ -20,7 +20,7 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 {
 	const wherry_queue_options how = making(args);
 
-	return wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
+	return wherry_queue_create_sql(scheme, args->table.table, &how, out, err);
 }
 
 static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
@@ -42,7 +42,7 @@ static wh_exit run_create(wh_args *args)
 	wh_queue_stmts own;
 
 	return wh_place_create(args, &(wh_creating){.what = "queue",
-						    .name = wh_operand(args, 1),
+						    .name = args->table.table,
 						    .layout = wh_arg(args, "layout"),
 						    .model = &wh_queue_model,
 						    .own = &own,
@@ -71,19 +71,19 @@ static const wh_option create_options[] = {
 
 const wh_command wh_queue_create = {
 	.name = "queue create",
-	.operands = "URL NAME",
+	.operands = "URL#NAME",
 	.synopsis =
-		"URL NAME [--layout LAYOUT] [--payload TYPE] [--grant ROLE=KIND]... [--print] "
+		"URL#NAME [--layout LAYOUT] [--payload TYPE] [--grant ROLE=KIND]... [--print] "
 		"[--json]",
 	.brief = "Create a queue, or bring it up to date",
 	.help = "Doing it twice is fine. With the layout nservicebus the queue is shared with "
 		"endpoints of NServiceBus, on its own tables.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue create sqlite:shop.db jobs\n"
-		"  wherry queue create postgres://shop@db/shop jobs --grant web=sender\n"
-		"  wherry queue create postgres://shop@db/shop orders --layout nservicebus\n"
-		"  wherry queue create sqlite:shop.db jobs --print\n",
+		"  wherry queue create sqlite:shop.db#jobs\n"
+		"  wherry queue create postgres://shop@db/shop#jobs --grant web=sender\n"
+		"  wherry queue create postgres://shop@db/shop#orders --layout nservicebus\n"
+		"  wherry queue create sqlite:shop.db#jobs --print\n",
 	.options = create_options,
 	.plain = true,
 	.run = run_create,
@@ -139,13 +139,13 @@ static const wh_option drop_options[] = {
 
 const wh_command wh_queue_drop = {
 	.name = "queue drop",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Remove a queue and all its messages",
 	.help = "Says how many messages would be lost, and asks.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue drop sqlite:shop.db jobs --yes\n",
+		"  wherry queue drop sqlite:shop.db#jobs --yes\n",
 	.options = drop_options,
 	.plain = true,
 	.run = run_drop,
@@ -188,15 +188,15 @@ static const wh_option length_options[] = {
 
 const wh_command wh_queue_length_word = {
 	.name = "queue length",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--json]",
 	.brief = "Count the messages of a queue",
 	.help = "Ready messages can be received now. Leased ones were received and not "
 		"acknowledged. Waiting ones are delayed or will be tried again. Dead ones need "
 		"a person.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue length sqlite:shop.db jobs\n",
+		"  wherry queue length sqlite:shop.db#jobs\n",
 	.options = length_options,
 	.plain = true,
 	.run = run_length,
@@ -291,15 +291,15 @@ static wh_exit run_peek(wh_args *args)
 
 const wh_command wh_queue_peek_word = {
 	.name = "queue peek",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--limit N] [--after ID] [--json]",
 	.brief = "Look at messages without receiving them",
 	.help = "It locks nothing: receivers that work meanwhile do not notice. The table shows "
 		"the first 200 bytes of a body, with a newline as \\n and other control characters as "
 		"\\u001b. --json has all of it.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue peek sqlite:shop.db jobs --limit 10\n",
+		"  wherry queue peek sqlite:shop.db#jobs --limit 10\n",
 	.options = list_options,
 	.plain = true,
 	.run = run_peek,
@@ -312,13 +312,13 @@ static wh_exit run_errors(wh_args *args)
 
 const wh_command wh_queue_errors_word = {
 	.name = "queue errors",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--limit N] [--after ID] [--json]",
 	.brief = "List the dead messages of a queue, with their errors",
 	.help = "`wherry queue retry` makes them ready again.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue errors sqlite:shop.db jobs\n",
+		"  wherry queue errors sqlite:shop.db#jobs\n",
 	.options = list_options,
 	.plain = true,
 	.run = run_errors,
@@ -340,7 +340,7 @@ static wh_exit changed(const wh_args *args, const wh_queue_session *s, int64_t n
 
 static wh_exit retry_dead(const wh_args *args, wh_queue_session *s)
 {
-	const char *text = wh_operand(args, 2);
+	const char *text = wh_operand(args, 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0, n = 0;
 
@@ -353,7 +353,7 @@ static wh_exit retry_dead(const wh_args *args, wh_queue_session *s)
 
 static wh_exit run_retry(wh_args *args)
 {
-	if (!wh_operand(args, 2) == !wh_arg_on(args, "all"))
+	if (!wh_operand(args, 1) == !wh_arg_on(args, "all"))
 		return wh_usage(args->command, "name a message by its id, or say --all");
 	return with_queue(args, retry_dead);
 }
@@ -366,13 +366,13 @@ static const wh_option retry_options[] = {
 
 const wh_command wh_queue_retry_word = {
 	.name = "queue retry",
-	.operands = "URL NAME [ID]",
-	.synopsis = "URL NAME ID|--all [--json]",
+	.operands = "URL#NAME [ID]",
+	.synopsis = "URL#NAME ID|--all [--json]",
 	.brief = "Make dead messages ready again",
 	.help = "They take their old places, and no attempt is counted.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue retry sqlite:shop.db jobs --all\n",
+		"  wherry queue retry sqlite:shop.db#jobs --all\n",
 	.options = retry_options,
 	.plain = true,
 	.run = run_retry,
@@ -414,13 +414,13 @@ static const wh_option purge_options[] = {
 
 const wh_command wh_queue_purge_word = {
 	.name = "queue purge",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--dead] " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--dead] " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Delete the messages of a queue",
 	.help = "Messages that are leased stay.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue purge sqlite:shop.db jobs --dead --yes\n",
+		"  wherry queue purge sqlite:shop.db#jobs --dead --yes\n",
 	.options = purge_options,
 	.plain = true,
 	.run = run_purge,

@@ -1,4 +1,5 @@
 #include "cli/queue_session.h"
+#include "cli/target.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -61,16 +62,16 @@ static const wh_option json_only[] = {
 
 const wh_command wh_queue_inspect_word = {
 	.name = "queue inspect",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--json]",
 	.brief = "Check the tables of a queue, and print the SQL that repairs them",
 	.help = "It looks for indexes, triggers and constraints that are missing, and for columns "
 		"of a wrong type. Nothing is changed. If something is wrong, the exit status is "
 		"1, and the output is SQL that can be run.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue inspect sqlite:shop.db jobs\n"
-		"  wherry queue inspect postgres://shop@db/shop orders\n",
+		"  wherry queue inspect sqlite:shop.db#jobs\n"
+		"  wherry queue inspect postgres://shop@db/shop#orders\n",
 	.options = json_only,
 	.plain = true,
 	.run = run_inspect,
@@ -154,6 +155,7 @@ static wh_exit run_list(wh_args *args)
 	bool json = wh_arg_on(args, "json");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_names list = {.n = 0};
+	wh_buf jobs = WH_BUF_INIT(64 * 1024);
 	wh_table table;
 	wh_place at;
 	wh_exit status = wh_place_open(&at, args);
@@ -170,11 +172,14 @@ static wh_exit run_list(wh_args *args)
 	}
 	if (!json)
 		wh_table_end(&table);
-	if (status == WH_EXIT_DONE && !list.n && !json)
+	if (status == WH_EXIT_DONE && !list.n && !json) {
+		wh_put_table_of(&jobs, args->target, wh_operand(args, 0), "jobs");
 		(void)fprintf(stderr,
-			      "no queues: `wherry queue create%s jobs` makes one, called "
+			      "no queues: `wherry queue create%s` makes one, called "
 			      "jobs\n",
-			      at.target);
+			      wh_buf_str(&jobs));
+		wh_buf_clear(&jobs);
+	}
 	wh_queue_names_clear(&list);
 	wh_place_close(&at);
 	return status;

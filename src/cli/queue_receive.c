@@ -122,8 +122,8 @@ static const wh_option receive_options[] = {
 
 const wh_command wh_queue_receive_word = {
 	.name = "queue receive",
-	.operands = "URL NAME",
-	.synopsis = "URL NAME [--wait DURATION] [--lease DURATION] [--json]",
+	.operands = "URL#NAME",
+	.synopsis = "URL#NAME [--wait DURATION] [--lease DURATION] [--json]",
 	.brief = "Receive a message, print its body and acknowledge it",
 	.help = "Without --lease: the message is leased for 30 s, printed, and deleted. If its "
 		"lease ends before that, it is received again. If the body cannot be written, "
@@ -131,9 +131,9 @@ const wh_command wh_queue_receive_word = {
 		"message. With --json, the message is one object with all its fields.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue receive sqlite:shop.db jobs\n"
-		"  wherry queue receive sqlite:shop.db jobs --wait 10s --json\n"
-		"  wherry queue receive sqlite:shop.db jobs --lease 30s --json\n",
+		"  wherry queue receive sqlite:shop.db#jobs\n"
+		"  wherry queue receive sqlite:shop.db#jobs --wait 10s --json\n"
+		"  wherry queue receive sqlite:shop.db#jobs --lease 30s --json\n",
 	.options = receive_options,
 	.plain = true,
 	.run = run_receive,
@@ -151,8 +151,8 @@ static bool read_leased(const wh_args *args, leased *out)
 {
 	const char *text;
 
-	out->token = wh_operand(args, 2);
-	for (out->n = 0; (text = wh_operand(args, 3 + out->n)) != NULL; out->n++) {
+	out->token = wh_operand(args, 1);
+	for (out->n = 0; (text = wh_operand(args, 2 + out->n)) != NULL; out->n++) {
 		if (out->n == IDS_MOST) {
 			(void)wh_usage(args->command, "at most %d ids at once", IDS_MOST);
 			return false;
@@ -205,14 +205,14 @@ static const wh_option ack_options[] = {
 
 const wh_command wh_queue_ack_word = {
 	.name = "queue ack",
-	.operands = "URL NAME TOKEN ID...",
-	.synopsis = "URL NAME TOKEN ID... [--json]",
+	.operands = "URL#NAME TOKEN ID...",
+	.synopsis = "URL#NAME TOKEN ID... [--json]",
 	.brief = "Acknowledge messages that were leased",
 	.help = "Token and id are those that `wherry queue receive --lease` printed. It fails "
 		"if a lease ended and another receiver has the message.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue ack sqlite:shop.db jobs 0198-token 7\n",
+		"  wherry queue ack sqlite:shop.db#jobs 0198-token 7\n",
 	.options = ack_options,
 	.plain = true,
 	.run = run_ack,
@@ -259,15 +259,15 @@ static const wh_option nack_options[] = {
 
 const wh_command wh_queue_nack_word = {
 	.name = "queue nack",
-	.operands = "URL NAME TOKEN ID...",
-	.synopsis = "URL NAME TOKEN ID... [--in DURATION] [--error TEXT] [--innocent] "
+	.operands = "URL#NAME TOKEN ID...",
+	.synopsis = "URL#NAME TOKEN ID... [--in DURATION] [--error TEXT] [--innocent] "
 		    "[--dead] [--json]",
 	.brief = "Give leased messages back to the queue",
 	.help = "They can be received again at once, or after a delay.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue nack sqlite:shop.db jobs 0198-token 7 --in 30s\n"
-		"  wherry queue nack sqlite:shop.db jobs 0198-token 7 --dead --error 'no such job'\n",
+		"  wherry queue nack sqlite:shop.db#jobs 0198-token 7 --in 30s\n"
+		"  wherry queue nack sqlite:shop.db#jobs 0198-token 7 --dead --error 'no such job'\n",
 	.options = nack_options,
 	.plain = true,
 	.run = run_nack,

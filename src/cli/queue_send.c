@@ -22,7 +22,7 @@ static wh_exit run(wh_args *args)
 {
 	wh_queue_session s;
 	wh_outgoing out;
-	wh_exit status = wh_outgoing_read(&out, args, wh_operand(args, 2));
+	wh_exit status = wh_outgoing_read(&out, args, wh_operand(args, 1));
 
 	if (status == WH_EXIT_DONE)
 		status = wh_queue_session_open(&s, args);
@@ -42,17 +42,17 @@ static const wh_option options[] = {
 
 const wh_command wh_queue_send_word = {
 	.name = "queue send",
-	.operands = "URL NAME [BODY]",
-	.synopsis = "URL NAME [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
+	.operands = "URL#NAME [BODY]",
+	.synopsis = "URL#NAME [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
 		    "[--correlation-id ID] [--reply-to ADDRESS] [--in DURATION] "
 		    "[--expires DURATION] [--json]",
 	.brief = "Send a message to a queue",
 	.help = "The body is an argument, a file or standard input, without any change.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue send sqlite:shop.db jobs '{\"job\":1}'\n"
-		"  wherry queue send sqlite:shop.db jobs '{\"job\":2}' --in 5s --expires 1h\n"
-		"  wherry queue send sqlite:shop.db jobs --from job.json --header kind=report\n",
+		"  wherry queue send sqlite:shop.db#jobs '{\"job\":1}'\n"
+		"  wherry queue send sqlite:shop.db#jobs '{\"job\":2}' --in 5s --expires 1h\n"
+		"  wherry queue send sqlite:shop.db#jobs --from job.json --header kind=report\n",
 	.options = options,
 	.plain = true,
 	.run = run,
@@ -75,7 +75,7 @@ static wh_exit cancel(const wh_args *args, wh_queue_session *s, int64_t id)
 
 static wh_exit run_cancel(wh_args *args)
 {
-	const char *text = wh_operand(args, 2);
+	const char *text = wh_operand(args, 1);
 	wh_queue_session s;
 	wh_exit status;
 	int64_t id = 0;
@@ -97,14 +97,14 @@ static const wh_option cancel_options[] = {
 
 const wh_command wh_queue_cancel_word = {
 	.name = "queue cancel",
-	.operands = "URL NAME ID",
-	.synopsis = "URL NAME ID [--json]",
+	.operands = "URL#NAME ID",
+	.synopsis = "URL#NAME ID [--json]",
 	.brief = "Delete a message that nobody has received",
 	.help = "The id is the one that `wherry queue send` printed. It fails if the message was "
 		"received.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue cancel sqlite:shop.db jobs 7\n",
+		"  wherry queue cancel sqlite:shop.db#jobs 7\n",
 	.options = cancel_options,
 	.plain = true,
 	.run = run_cancel,

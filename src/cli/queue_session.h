@@ -6,14 +6,11 @@
 
 #include "cli/cli.h"
 
-/* The queue that a command's second operand names, or its URL (on_queue.h). */
+/* The queue that the URL names. */
 typedef struct wh_queue_session {
 	wh_place at;
 	wherry_queue *queue;
-
-	/* Only of a queue that its URL names: */
-	char url[200];      /* URL of its database, without the password. */
-	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
+	char url[200]; /* The database, without its password; set by wh_on_queue_open(). */
 } wh_queue_session;
 
 /* Open the queue.  If the status is not WH_EXIT_DONE, it printed why, and the session is

@@ -3,10 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/target.h"
 #include "db/driver.h"
 #include "store/name.h"
 
-/* The topics of a schema, and the queue that the second operand names in it. */
+/* The topics of a schema, and the queue that the URL names in it. */
 typedef struct place {
 	wherry_db *db;
 	wherry_topics *topics;
@@ -18,19 +19,21 @@ typedef wh_exit (*work)(const wh_args *args, const place *at);
 
 static void say_nobody(const wh_args *args, const char *topic)
 {
-	wh_buf text = WH_BUF_INIT(4096);
+	wh_buf text = WH_BUF_INIT(4096), name = WH_BUF_INIT(1000);
 
-	wh_buf_puts(&text, args->target ? args->target : "");
 	if (wh_arg(args, "schema"))
-		wh_buf_printf(&text, " %s.NAME ", wh_arg(args, "schema"));
-	else
-		wh_buf_puts(&text, " NAME ");
+		wh_buf_printf(&name, "%s.", wh_arg(args, "schema"));
+	wh_buf_puts(&name, "NAME");
+	wh_put_table_of(&text, args->target, wh_operand(args, 0),
+			wh_buf_into(&name, &text));
+	wh_buf_putc(&text, ' ');
 	wh_put_word(&text, topic);
 	(void)fprintf(
 		stderr,
 		"no queue has subscribed to '%s': `wherry queue subscribe%s` lets one "
 		"get it\n",
 		topic, wh_buf_str(&text));
+	wh_buf_clear(&name);
 	wh_buf_clear(&text);
 }
 
@@ -42,7 +45,7 @@ static wherry_code open_topics(const wh_args *args, wherry_db *db, place *out,
 	wherry_code code = WHERRY_OK;
 
 	if (strstr(args->command->operands, "NAME"))
-		code = wh_name_parse(wh_operand(args, 1),
+		code = wh_name_parse(args->table.table,
 				     db->driver->connection.schema_of != NULL, &out->name,
 				     err);
 	if (!schema && *out->name.schema)
@@ -77,12 +80,12 @@ static wh_exit with_topics(const wh_args *args, work run)
 
 static wh_exit subscribe(const wh_args *args, const place *at)
 {
-	const char *topic = wh_operand(args, 2);
+	const char *topic = wh_operand(args, 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (wherry_topics_subscribe(at->topics, topic, at->name.table, &err) != WHERRY_OK)
 		return wh_report(&err);
-	(void)printf("queue '%s' gets what is published to '%s'\n", wh_operand(args, 1),
+	(void)printf("queue '%s' gets what is published to '%s'\n", args->table.table,
 		     topic);
 	return WH_EXIT_DONE;
 }
@@ -94,27 +97,27 @@ static wh_exit run_subscribe(wh_args *args)
 
 const wh_command wh_queue_subscribe_word = {
 	.name = "queue subscribe",
-	.operands = "URL NAME TOPIC",
-	.synopsis = "URL NAME TOPIC",
+	.operands = "URL#NAME TOPIC",
+	.synopsis = "URL#NAME TOPIC",
 	.brief = "Let a queue get what is published to a topic",
 	.help = "Doing it twice is fine.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue subscribe sqlite:shop.db jobs orders.placed\n",
+		"  wherry queue subscribe sqlite:shop.db#jobs orders.placed\n",
 	.plain = true,
 	.run = run_subscribe,
 };
 
 static wh_exit unsubscribe(const wh_args *args, const place *at)
 {
-	const char *topic = wh_operand(args, 2);
+	const char *topic = wh_operand(args, 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (wherry_topics_unsubscribe(at->topics, topic, at->name.table, &err) !=
 	    WHERRY_OK)
 		return wh_report(&err);
 	(void)printf("queue '%s' gets nothing more that is published to '%s'\n",
-		     wh_operand(args, 1), topic);
+		     args->table.table, topic);
 	return WH_EXIT_DONE;
 }
 
@@ -125,13 +128,13 @@ static wh_exit run_unsubscribe(wh_args *args)
 
 const wh_command wh_queue_unsubscribe_word = {
 	.name = "queue unsubscribe",
-	.operands = "URL NAME TOPIC",
-	.synopsis = "URL NAME TOPIC",
+	.operands = "URL#NAME TOPIC",
+	.synopsis = "URL#NAME TOPIC",
 	.brief = "Take a subscription back",
 	.help = "Messages that are in the queue stay there.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue unsubscribe sqlite:shop.db jobs orders.placed\n",
+		"  wherry queue unsubscribe sqlite:shop.db#jobs orders.placed\n",
 	.plain = true,
 	.run = run_unsubscribe,
 };

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/url.h"
+#include "cli/queue_session.h"
 #include "config/settings.h"
-#include "outbox/outbox.h"
+#include "relay/source.h"
 
 /* Print a failure and close the session.  An invalid scheme or name is an error of the
  * command line. */
@@ -23,13 +24,37 @@ wh_exit wh_session_connect(wh_session *s, const wh_args *args)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table"),
-			  .target = args->target};
-	if (wh_url_is_of(url, "queue") || wh_url_is_of(url, "delayed"))
-		return wh_refuse_queue(args);
-	wh_url_mask(url, s->url, sizeof(s->url));
+	*s = (wh_session){.table = wh_outbox_name(args), .target = args->target};
+	wh_show_database(url, s->url, sizeof(s->url));
 	code = wh_db_open_own(url, args->config, &s->db, &err);
 	return code == WHERRY_OK ? WH_EXIT_DONE : fail(s, args, code, &err);
+}
+
+const char *wh_outbox_name(const wh_args *args)
+{
+	return *args->table.table ? args->table.table
+				  : wh_config_text(args->config, WH_RELAY_TABLE);
+}
+
+/* There is no outbox of this name: is it that of a queue? */
+static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
+{
+	wh_source source = {.store = NULL};
+	wherry_code code = wh_source_open_set(s->db, args->config, &source, err);
+	bool queue = code == WHERRY_OK && source.queue;
+
+	wh_source_close(&source);
+	if (queue) {
+		wh_session_close(s);
+		return wh_refuse_queue(args);
+	}
+	wh_report_maker("wherry init", args->target);
+	wh_report_maker("wherry queue create", args->target);
+	(void)wh_call_failed(args, code, err);
+	if (code == WHERRY_NOTFOUND && *args->table.table)
+		wh_queue_suggest(s->db, s->table);
+	wh_session_close(s);
+	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
 }
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
@@ -41,6 +66,8 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = wherry_outbox_open(s->db, s->table, &s->box, &err);
+	if (code == WHERRY_NOTFOUND)
+		return explain(s, args, &err);
 	if (code != WHERRY_OK)
 		return fail(s, args, code, &err);
 	wh_report_layout(s->box->store.layout.name);

@@ -84,11 +84,8 @@ void wh_named_clear(wh_named *named)
 
 /* ---- what follows the command's name ---- */
 
-/* A table that the name in wherry.yaml implies needs no --table. */
-char *wh_target_words(const wherry_config *config, const char *shown,
-		      const wherry_config *known)
+char *wh_target_words(const char *shown)
 {
-	const char *table = wh_config_text(config, WH_OUTBOX_TABLE);
 	wh_buf text = WH_BUF_INIT(64 * 1024);
 	char *words;
 
@@ -96,12 +93,28 @@ char *wh_target_words(const wherry_config *config, const char *shown,
 		wh_buf_putc(&text, ' ');
 		wh_put_word(&text, shown);
 	}
-	if (strcmp(table, known ? wh_config_text(known, WH_OUTBOX_TABLE)
-				: wherry_config_table()[WH_OUTBOX_TABLE].standard) != 0) {
-		wh_buf_puts(&text, " --table ");
-		wh_put_word(&text, table);
-	}
 	words = text.len ? wh_buf_take(&text) : strdup("");
 	wh_buf_clear(&text);
 	return words;
+}
+
+void wh_put_table_of(wh_buf *text, const char *target, const char *url, const char *table)
+{
+	char *database = wh_url_database(url);
+	char *joined = database ? wh_url_join(database, table, NULL, NULL) : NULL;
+
+	if (strchr(target, ':'))
+		wh_put_log_url(text, joined ? joined : "URL");
+	else
+		wh_buf_printf(text, " @%s", table);
+	free(joined);
+	free(database);
+}
+
+void wh_show_database(const char *url, char *out, size_t cap)
+{
+	char *database = wh_url_database(url);
+
+	wh_url_mask(database ? database : "", out, cap);
+	free(database);
 }

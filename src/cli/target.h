@@ -26,13 +26,19 @@ wherry_code wh_named_find(const char *name, bool strict, wh_named *out,
 void wh_named_clear(wh_named *named);
 
 /*
- * Make the words that name the outbox behind "wherry COMMAND", each with a blank before
- * it: " sqlite:shop.db --table billing".  free() the result.
+ * Make the word that names the table behind "wherry COMMAND", with a blank before it:
+ * " sqlite:shop.db#billing".  free() the result.
  *
- * @param shown  A URL or a name; NULL: WHERRY_URL names the outbox.
- * @param known  The settings that the name provides; NULL: the defaults.
+ * @param shown  A URL or a name; NULL: WHERRY_URL names the table.
  */
-char *wh_target_words(const wherry_config *config, const char *shown,
-		      const wherry_config *known);
+char *wh_target_words(const char *shown);
+
+/* Write the database of a URL for a person, without passwords and the name of a table. */
+void wh_show_database(const char *url, char *out, size_t cap);
+
+/* Append the word that names another table of a URL's database: " sqlite:shop.db#jobs", or
+ * " @jobs" if WHERRY_URL or a name stands for the URL in `target`. */
+void wh_put_table_of(wh_buf *text, const char *target, const char *url,
+		     const char *table);
 
 #endif

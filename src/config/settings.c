@@ -11,8 +11,6 @@
 
 /* clang-format off */
 static const wh_setting_entry table[] = {
-	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
-		"The name of the outbox table; on PostgreSQL and SQL Server also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long the relay keeps delivered messages before it purges them. 0: for ever, "
 		"which is also the default of the layouts event-bus and eventferry."},
@@ -36,12 +34,10 @@ static const wh_setting_entry table[] = {
 		"full: a commit survives power loss. normal: a power loss may take the last commits."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
 		"The name of the relay in the lease; if empty, host and process id."},
-	[WH_RELAY_QUEUE] = {"relay.queue", TEXT, "", NULL, NULL,
-		"Deliver the messages of this queue instead of an outbox. The URL "
-		"queue+postgres://HOST/DB?queue=NAME sets it."},
-	[WH_RELAY_DELAYED] = {"relay.delayed", TEXT, "", NULL, NULL,
-		"Deliver the messages of this delayed queue instead of an outbox: QUEUE, or "
-		"QUEUE|TYPE|TABLE. The URL delayed+postgres://HOST/DB?delayed=QUEUE sets it."},
+	[WH_RELAY_TABLE] = {"relay.table", TEXT, "outbox", NULL, NULL,
+		"The outbox or queue whose messages are delivered, on PostgreSQL and SQL Server also "
+		"SCHEMA.TABLE; TABLE/QUEUE or TABLE/QUEUE/TYPE is a delayed queue. The name behind "
+		"the # of a URL sets it."},
 	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
 		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
 		"messages that it has claimed. stream: like exclusive, but rows come from "

@@ -12,7 +12,6 @@
 
 /* In the order of the table in settings.c. */
 typedef enum wh_setting {
-	WH_OUTBOX_TABLE,
 	WH_OUTBOX_RETENTION,
 	WH_OUTBOX_ARCHIVE_RETENTION,
 	WH_OUTBOX_BODY_MAX,
@@ -22,8 +21,7 @@ typedef enum wh_setting {
 	WH_DB_LOOK,
 	WH_DB_SYNCHRONOUS,
 	WH_RELAY_NAME,
-	WH_RELAY_QUEUE,
-	WH_RELAY_DELAYED,
+	WH_RELAY_TABLE,
 	WH_RELAY_ENGINE,
 	WH_RELAY_FAILED_ONLY,
 	WH_RELAY_SOLE,

@@ -137,27 +137,24 @@ static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
 	return one == WH_ENGINES || wh_meet_now(one, other) != WH_WORKS_BESIDE;
 }
 
-/* Report another relay of the same outbox with another destination.  Unless the relays
- * compete, each message goes to only one of them. */
+/* Report another relay of the same table with another destination.  Unless the relays
+ * compete, each message goes to only one of them.  Whether the table is a queue, on which
+ * relays always compete, cannot be known without a connection. */
 static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 {
-	const char *table = wh_config_text(relay->config, WH_OUTBOX_TABLE);
-
 	for (size_t i = 0; i < r->plan->n_relays; i++) {
 		const wh_plan_relay *other = &r->plan->relays[i];
 
 		if (other->name && other->from.value && other->to.value &&
 		    take_turns(relay, other) &&
-		    !wh_url_is_of(relay->from.value, "queue") &&
-		    !wh_url_is_of(relay->from.value, "delayed") &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
-		    strcmp(wh_config_text(other->config, WH_OUTBOX_TABLE), table) == 0 &&
 		    strcmp(other->to.value, relay->to.value) != 0)
 			wh_plan_problem(r, r->to_at,
-					"relay '%s' delivers from the same outbox to "
+					"relay '%s' delivers from the same table to "
 					"another destination, and each message is "
 					"delivered once: give this one an outbox of its "
-					"own, with outbox: {table: …}",
+					"own, with from: URL#NAME; relays that share "
+					"a queue need the setting 'engine'",
 					other->name);
 	}
 }

@@ -12,7 +12,7 @@
 bool wh_plan_has(const char *key)
 {
 	return strcmp(key, "relay.name") != 0 && strcmp(key, "relay.timeout") != 0 &&
-	       strcmp(key, "db.create") != 0;
+	       strcmp(key, "relay.table") != 0 && strcmp(key, "db.create") != 0;
 }
 
 enum { WORDS_MAX = 200, WORD_LEN = 64 };

@@ -128,36 +128,19 @@ static void warn(running *r, const wh_plan_relay *relay, const char *url)
 	wh_buf_clear(&text);
 }
 
-/* The name of the queue in a URL, which the caller frees; NULL: the URL is of an outbox.
- * *out_what receives "queue" or "delayed". */
-static char *queue_of(const char *from, const char **out_what)
-{
-	static const char *const models[] = {"queue", "delayed"};
-	char *url = NULL, *name = NULL;
-
-	for (int i = 0; i < 2 && !name; i++) {
-		(void)wh_url_split(from, models[i], &url, &name, NULL);
-		free(url);
-		if (name)
-			*out_what = models[i];
-	}
-	return name;
-}
-
 static void announce(running *r, const wh_plan_relay *relay)
 {
-	const char *what = "table";
-	char from[200], to[200], *name = queue_of(relay->from.value, &what);
+	const char *table = wh_url_table(relay->from.value);
+	char from[200], to[200];
 
 	wh_url_show(relay->from.value, from, sizeof(from));
 	wh_url_show(relay->to.value, to, sizeof(to));
 	wh_line(&r->daemon.log, WHERRY_LOG_INFO, relay->name, "start",
 		wh_log_text("from", from),
-		wh_log_text(what,
-			    name ? name
-				 : wherry_config_get(relay->config, "outbox.table")),
+		wh_log_text("table",
+			    table ? table
+				  : wh_config_text(relay->config, WH_RELAY_TABLE)),
 		wh_log_text("to", to));
-	free(name);
 	warn(r, relay, relay->to.value);
 	warn(r, relay, wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS));
 }

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -181,6 +182,33 @@ bool wh_db_streams(const char *url)
 	return driver && driver->stream;
 }
 
+/* In a plain file name %23 stands for #, which would begin the name of a table. */
+static void decode_hashes(char *path)
+{
+	for (char *at = path; (at = strstr(at, "%23")); at++) {
+		*at = '#';
+		memmove(at + 1, at + 3, strlen(at + 3) + 1);
+	}
+}
+
+/* Open the database of a URL, which may name a table. */
+static wherry_code open_with(const wh_db_driver *driver, const char *url,
+			     const wh_db_options *options, wherry_db **out,
+			     wherry_error *err)
+{
+	char *database = wh_url_database(url), *rest;
+	wherry_code code;
+
+	if (!database)
+		return wh_oom(err);
+	rest = strchr(database, ':') + 1;
+	if (driver == &wh_db_sqlite && strncmp(rest, "file:", 5) != 0)
+		decode_hashes(rest);
+	code = driver->connection.open(rest, options, out, err);
+	free(database);
+	return code;
+}
+
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err)
 {
@@ -199,7 +227,7 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
 	code = wh_db_driver_check(driver, err);
 	if (code != WHERRY_OK)
 		return code;
-	return driver->connection.open(parts.rest.ptr, options, out, err);
+	return open_with(driver, url, options, out, err);
 }
 
 wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_db **out,

@@ -108,7 +108,6 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	const wherry_message *msg = &e->msg;
 	bool counted = e->tried || e->poison; /* The last attempt is counted already. */
 	char number[24], now[WH_TIME_LEN], of[24];
-	const char *model, *name = wh_source_named(r->config, &model);
 
 	wh_buf_reset(out);
 	wh_time_print(wh_now(&r->env), now);
@@ -121,8 +120,9 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	put_header(out, "error", why);
 	put_header(out, "time", now);
 	/* Of "delayed queue" the first word: a header's name has no blank. */
-	(void)snprintf(of, sizeof(of), "%.*s", (int)strcspn(model, " "), model);
-	put_header(out, of, name); /* From the settings: the table may be closed. */
+	(void)snprintf(of, sizeof(of), "%.*s", (int)strcspn(r->model, " "), r->model);
+	/* From the settings: the table may be closed. */
+	put_header(out, of, wh_config_text(r->config, WH_RELAY_TABLE));
 	wh_buf_putc(out, '}');
 	return wh_buf_check(out, err);
 }

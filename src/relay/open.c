@@ -278,6 +278,7 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 		code = wh_outbox_sole(r->source.box, err);
 	if (code == WHERRY_OK) {
 		r->store = r->source.store;
+		r->model = r->store->model->name;
 		r->box = r->source.box;
 		r->store->report = &r->report;
 		r->store->body_max = wh_config_int(r->config, WH_OUTBOX_BODY_MAX);

@@ -157,6 +157,7 @@ struct wherry_relay {
 	wherry_db *db;    /* NULL while the database cannot be reopened. */
 	wh_source source; /* The table of messages to deliver; closed while db is NULL. */
 	wh_store *store;  /* source.store, for statements that every model has. */
+	const char *model; /* Name of its model; stays when the table is closed. */
 	/* source.box, for the engines that read an outbox; NULL for other models. */
 	wherry_outbox *box;
 	/* NULL from the loss of its connection until it is reopened. */

@@ -23,27 +23,22 @@ typedef struct wh_source {
  * Open a table.
  *
  * @param model  "outbox", "queue" or "delayed queue", the name of its wh_model.
- * @param name   The table's name; of a delayed queue "QUEUE|TYPE|TABLE", where the last
- *               parts may be missing.
+ * @param name   The table's name; of a delayed queue as for wh_table_name_read().
  * @return As wherry_outbox_open(); on failure *out is not changed.
  */
 wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 			   wh_source *out, wherry_error *err);
 
-/* The name of the table to relay, from the setting relay.delayed, relay.queue or else
- * outbox.table.  *out_model receives the name of its model. */
-const char *wh_source_named(const wherry_config *config, const char **out_model);
-
-/* Open the table that wh_source_named() returns. */
+/* Open the table that the setting relay.table names: a delayed queue, or the outbox or
+ * else the queue of that name. */
 wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_source *out,
 			       wherry_error *err);
 
 /*
  * Split the URL that a relay reads from: *out_url receives the database's URL, which the
- * caller frees.  If the URL names a queue or a delayed queue, set relay.queue or
- * relay.delayed.
+ * caller frees.  If the URL names a table, set relay.table.
  *
- * @return As wh_url_split(), or as wherry_config_set().
+ * @return As wh_table_name_read(), or as wherry_config_set().
  */
 wherry_code wh_source_take_url(const char *from, wherry_config *config, char **out_url,
 			       wherry_error *err);

@@ -11,7 +11,7 @@ wherry_code wh_store_can_make(const wh_store *store, const char *table, wherry_e
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_NOTFOUND,
 		       "the search path names no schema that exists: make one with "
-		       "CREATE SCHEMA, and name it, as in --table shop.%s",
+		       "CREATE SCHEMA, and name it, as in URL#shop.%s",
 		       table);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The destinations queue+postgres: and queue+sqlite: are a queue in any database.
+ * The destinations postgres: and sqlite: are a queue in any database: sqlite:shop.db#jobs.
  *
  * A thread writes the waiting messages, many in one transaction.  It accepts their ids in
  * an inbox of that database, and sends the messages that are new.  So a message that is
@@ -22,6 +22,7 @@
 
 #include "base/advice.h"
 #include "base/thread.h"
+#include "base/url.h"
 #include "config/settings.h"
 #include "db/driver.h"
 #include "publish/flight.h"
@@ -306,13 +307,13 @@ static wherry_code explain(const queue_publisher *p, wherry_code code, wherry_er
 	wh_advice advice = {.words = ""};
 
 	for (int i = 0; i < 2; i++) {
+		char *url = wh_url_join(p->place.database, names[i], NULL, NULL);
 		wh_buf words = WH_BUF_INIT(4096);
 
-		wh_put_log_url(&words, p->place.database);
-		wh_buf_putc(&words, ' ');
-		wh_put_word(&words, names[i]);
+		wh_put_log_url(&words, url ? url : p->place.database);
 		wh_advice_add(&advice, commands[i], wh_buf_str(&words));
 		wh_buf_clear(&words);
+		free(url);
 	}
 	wh_advise(&advice, err);
 	return wh_prefix(err, code, "queue '%s'", p->place.queue);
@@ -589,6 +590,6 @@ static int64_t queue_deadline(wherry_publisher *pub)
 		.deadline = queue_deadline,                                              \
 	};
 
-QUEUE_DRIVER(sqlite, "queue+sqlite")
-QUEUE_DRIVER(postgres, "queue+postgres")
-QUEUE_DRIVER(postgresql, "queue+postgresql")
+QUEUE_DRIVER(sqlite, "sqlite")
+QUEUE_DRIVER(postgres, "postgres")
+QUEUE_DRIVER(postgresql, "postgresql")

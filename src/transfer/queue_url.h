@@ -1,6 +1,6 @@
 /*
  * The URL of a queue as a destination:
- * "queue+sqlite:shop.db?queue=jobs&inbox_retention=30d".
+ * "sqlite:shop.db?inbox_retention=30d#jobs".
  */
 #ifndef WH_TRANSFER_QUEUE_URL_H
 #define WH_TRANSFER_QUEUE_URL_H

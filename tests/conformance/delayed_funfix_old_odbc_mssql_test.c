@@ -180,8 +180,8 @@ static void a_relay_delivers_from_it(void **state)
 	(void)delayed_offer(f, "twice", "b", 1);
 	(void)delayed_offer(f, "never", "c", 2);
 	WHERRY_PASS(wherry_config_new(&config, &err));
-	WHERRY_PASS(wherry_config_set(config, "relay.delayed",
-				      "my-queue|java.lang.String|later", &err));
+	WHERRY_PASS(wherry_config_set(config, "relay.table",
+				      "later/my-queue/java.lang.String", &err));
 	WHERRY_PASS(wherry_config_set(config, "retry.attempts", "2", &err));
 	WHERRY_PASS(wherry_config_set(config, "retry.base", "10ms", &err));
 	WHERRY_PASS(wherry_handlers_open(mssql_url(), config, &handlers, &err));

@@ -424,15 +424,15 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 	sql("DROP PROCEDURE wherry_poll; EXEC sp_dropextendedproperty N'wherry', "
 	    "N'SCHEMA', N'dbo', N'PROCEDURE', N'wherry_offer'");
 	wh_report_target(" --queue mail");
-	wh_report_maker("wherry delayed create", " --table delayed");
+	wh_report_maker("wherry delayed create", " @delayed");
 	examine(&d, &p.session, &delayed->store);
 	d.delayed = (const void *)&p; /* only asked whether it is NULL */
 	wh_doctor_check(&d);
 	all_could_be_checked(&d);
-	assert_true(is_said(
-		&d, &(condition){.check = "procedures",
-				 .level = WH_BAD,
-				 .says = "`wherry delayed create --table delayed`"}));
+	assert_true(
+		is_said(&d, &(condition){.check = "procedures",
+					 .level = WH_BAD,
+					 .says = "`wherry delayed create @delayed`"}));
 	assert_true(is_said(&d, &(condition){.check = "procedures",
 					     .level = WH_BAD,
 					     .says = "2 procedures are missing"}));

@@ -54,7 +54,7 @@ static int set_up(void **state)
 	WHERRY_PASS(wherry_outbox_open(b->f.db, "outbox", &b->f.box, &err));
 	b->every = WHERRY_DELIVERED;
 	WHERRY_PASS(wherry_config_new(&b->config, &err));
-	set(b, "outbox.table", "outbox");
+	set(b, "relay.table", "outbox");
 	set(b, "db.busy_timeout", "20ms");
 	set(b, "db.synchronous", "normal");
 	set(b, "retry.jitter", "off");

@@ -164,11 +164,11 @@ static inline wherry_code open_relay(relay *r, wh_home home, const char *table,
 {
 	char delayed[80];
 
-	(void)snprintf(delayed, sizeof(delayed), "mail||%s", table);
+	(void)snprintf(delayed, sizeof(delayed), "%s/mail", table);
 	if (is_delayed(home))
-		set(r, "relay.delayed", delayed);
+		set(r, "relay.table", delayed);
 	else
-		set(r, is_queue(home) ? "relay.queue" : "outbox.table", table);
+		set(r, "relay.table", table);
 	set(r, "relay.poll", "20ms");
 	if (home == WH_EVENTFERRY_SOLE)
 		set(r, "relay.sole", "on");

@@ -67,7 +67,7 @@ static void without_a_column_for_claims_there_are_no_transactions(void **state)
 
 	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.layout = "event-bus"},
 				   "outbox_events", &err));
-	handlers_set(f, "outbox.table", "outbox_events");
+	handlers_set(f, "relay.table", "outbox_events");
 	handlers_set(f, "relay.engine", "competing");
 	handlers_pool(f);
 	handlers_on(f, "orders", write_it);

@@ -40,7 +40,7 @@ static void debezium(relay_fixture *f)
 
 	relay_set(f, "relay.engine", "stream");
 	relay_set(f, "relay.on_done", "keep");
-	relay_set(f, "outbox.table", "deb");
+	relay_set(f, "relay.table", "deb");
 	relay_sql(f, DEBEZIUM);
 	WHERRY_PASS(wherry_outbox_init(f->other, "deb", NULL, &err));
 }
@@ -167,7 +167,7 @@ static void defect_9_a_payload_may_be_any_json(void **state)
 	for (size_t i = 0, n = 0; i < 2; i++) {
 		relay_fresh(f);
 		relay_set(f, "relay.on_done", done[i]);
-		relay_set(f, "outbox.table", "j");
+		relay_set(f, "relay.table", "j");
 		WHERRY_PASS(wh_outbox_make(f->other, &how, "j", &err));
 		f->asked = look;
 		relay_stream(f, &f->a);
@@ -256,7 +256,7 @@ static void a_long_message_id_can_die(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_set(f, "relay.on_done", "keep");
-	relay_set(f, "outbox.table", "j");
+	relay_set(f, "relay.table", "j");
 	relay_set(f, "outbox.body_max", "1KB");
 	WHERRY_PASS(wherry_outbox_init(f->other, "j", NULL, &err));
 	relay_stream(f, &f->a);

@@ -233,7 +233,7 @@ static void a_relay_without_a_table_does_not_open(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_relay *relay = NULL;
 
-	relay_set(f, "outbox.table", "nothing");
+	relay_set(f, "relay.table", "nothing");
 	relay_connect(f, &f->a);
 	(void)relay_use_fake(f, &f->a, 0);
 	WHERRY_FAILS(WHERRY_NOTFOUND,

@@ -370,9 +370,9 @@ static int set_up(void **state)
 	if (f->target->setting)
 		relay_set(f, f->target->setting, "on");
 	if (f->target->queue)
-		relay_set(f, "relay.queue", "jobs");
+		relay_set(f, "relay.table", "jobs");
 	if (f->target->delayed)
-		relay_set(f, "relay.delayed", "jobs||later");
+		relay_set(f, "relay.table", "later/jobs");
 	if (f->target->engine)
 		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);

@@ -393,7 +393,7 @@ static void two_outboxes_in_one_database_have_a_relay_each(void **state)
 	relay_sql(f, "INSERT INTO second(id, topic, payload) VALUES (11, 's', '{}'), "
 		     "(12, 's', '{}')");
 	relay_start(f, &f->a);
-	relay_set(f, "outbox.table", "second");
+	relay_set(f, "relay.table", "second");
 	relay_start(f, &f->b);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM second WHERE status = 0"),

@@ -61,17 +61,17 @@ static const struct {
 	const char *table, *set[2][2], *send;
 } places[] = {
 	{"plain",
-	 {{"outbox.table", "plain"}, {"relay.engine", "exclusive"}},
+	 {{"relay.table", "plain"}, {"relay.engine", "exclusive"}},
 	 "INSERT INTO plain(topic, payload) VALUES ('t', '{}')"},
 	{"shared",
-	 {{"outbox.table", "shared"}, {"relay.engine", "exclusive"}},
+	 {{"relay.table", "shared"}, {"relay.engine", "exclusive"}},
 	 "INSERT INTO shared(topic, payload) VALUES ('t', '{}')"},
 	{"rivals",
-	 {{"outbox.table", "rivals"}, {"relay.engine", "competing"}},
+	 {{"relay.table", "rivals"}, {"relay.engine", "competing"}},
 	 "INSERT INTO rivals(topic, payload) VALUES ('t', '{}')"},
-	{"jobs", {{"relay.queue", "jobs"}}, "SELECT wherry_send('jobs', '{}')"},
+	{"jobs", {{"relay.table", "jobs"}}, "SELECT wherry_send('jobs', '{}')"},
 	{"later",
-	 {{"relay.delayed", "mail||later"}},
+	 {{"relay.table", "later/mail"}},
 	 "SELECT wherry_offer('mail', gen_random_uuid()::text, 'x', box => 'later')"},
 };
 

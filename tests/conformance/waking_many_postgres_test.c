@@ -108,7 +108,7 @@ static void add(many *m, const char *table)
 	wherry_error err = WHERRY_ERROR_INIT;
 	sleeper *s = &m->sleepers[m->n++];
 
-	set(m, "outbox.table", table);
+	set(m, "relay.table", table);
 	WHERRY_PASS(wh_db_open(m->place.url, &options, &s->db, &err));
 	WHERRY_PASS(wherry_outbox_init(s->db, table, NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", m->config, &s->pub, &err));

@@ -144,7 +144,7 @@ static void open_sleeper(waking *k, int i)
 	wherry_error err = WHERRY_ERROR_INIT;
 	sleeper *s = &k->sleepers[i];
 
-	WHERRY_PASS(wherry_config_set(k->config, "outbox.table", tables[i], &err));
+	WHERRY_PASS(wherry_config_set(k->config, "relay.table", tables[i], &err));
 	WHERRY_PASS(wh_db_open(k->place.url, &options, &s->db, &err));
 	WHERRY_PASS(wherry_outbox_init(s->db, tables[i], NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", k->config, &s->pub, &err));

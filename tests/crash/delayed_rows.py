@@ -30,7 +30,7 @@ class SQLite(rows.SQLite):
     encoding = "UTF8"
 
     def create(self, layout):
-        wherry("delayed", "create", self.url, "--table", "d", "--layout", layout, sure=True)
+        wherry("delayed", "create", f"{self.url}#d", "--layout", layout, sure=True)
         self.prepare()
 
     def literal(self, body):
@@ -45,9 +45,9 @@ class PostgreSQL(rows.PostgreSQL):
     def create(self, layout):
         self.psql("postgres", "DO $$ BEGIN CREATE ROLE sender LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; "
                               "END $$")  # fmt: skip
-        wherry("delayed", "create", self.url, "--table", "d", "--layout", layout, sure=True)
+        wherry("delayed", "create", f"{self.url}#d", "--layout", layout, sure=True)
         if layout == "native":
-            wherry("delayed", "create", self.url, "--table", "d", "--grant", "sender=sender", sure=True)
+            wherry("delayed", "create", f"{self.url}#d", "--grant", "sender=sender", sure=True)
         else:
             self.psql(self.name, "GRANT INSERT, SELECT, UPDATE ON d TO sender; GRANT USAGE ON SEQUENCE d_id_seq TO sender")
         if self.owner and layout == "native":
@@ -93,9 +93,9 @@ def play(case, folder, database, layout, seed):
         database.db.commit()
     # A key that has no form in UTF-8 can be relayed, which makes it dead, but not be listed or polled.
     for command in ("count", "dead") if "UTF8" not in database.encoding else ("count", "list", "dead"):
-        done = wherry("delayed", command, database.url, "--queue", "q", "--table", "d", "--json")
+        done = wherry("delayed", command, f"{database.url}#d/q", "--json")
         tap.check(f"{case}: delayed {command} works beside all rows", done.returncode == 0, done.stderr)
-    source = f"delayed+{database.url}{'&' if '?' in database.url else '?'}delayed=q&table=d"
+    source = f"{database.url}#d/q"
     done = wherry("status", source)
     tap.check(f"{case}: status works beside all rows", done.returncode in (0, 1), done.stderr)
     out = os.path.join(folder, "out")
@@ -114,7 +114,7 @@ def play(case, folder, database, layout, seed):
     missing = {f"good {n}" for n in range(GOOD)} - set(got)
     tap.check(f"{case}: every good message is delivered", not missing, sorted(missing))
     tap.check(f"{case}: none twice", len([k for k in got if k and k.startswith("good")]) <= GOOD, got)
-    again = [wherry("delayed", "offer", database.url, "--queue", "q", "--table", "d", "--key", key, "--body", "again")
+    again = [wherry("delayed", "offer", f"{database.url}#d/q", "--key", key, "--body", "again")
              for key in ("good 1", 'edge "createdAt" 9223372036854775807', 'edge "createdAt" 253402300799999')]  # fmt: skip
     tap.check(f"{case}: keys can be offered again", not any(d.returncode for d in again), *(d.stderr for d in again))
     retry_dead(case, database, layout)
@@ -152,7 +152,7 @@ def insert(database, key, values):
 def poll_all(database):
     got = []
     for _ in range(4):
-        done = wherry("delayed", "poll", database.url, "--queue", "q", "--table", "d", "--limit", "1000", "--json")
+        done = wherry("delayed", "poll", f"{database.url}#d/q", "--limit", "1000", "--json")
         got += [json.loads(line)["key"] for line in done.stdout.splitlines()]
     return got
 
@@ -170,22 +170,22 @@ def retry_dead(case, database, layout):
     if database.kind == "sqlite":
         database.db.commit()
     database.owner = owner
-    done = wherry("delayed", "dead", database.url, "--queue", "q", "--table", "d", "--retry", "all")
+    done = wherry("delayed", "dead", f"{database.url}#d/q", "--retry", "all")
     left = [k for (k,) in database.rows('SELECT "pKey" FROM d_dead') if k.startswith("dead ")]
     tap.check(f"{case}: dead messages of any version are retried", done.returncode == 0 and not left and not refused,
               done.stderr, left)  # fmt: skip
 
 
 def inbox(case, database, times):
-    wherry("inbox", "create", database.url, "seen", sure=True)
+    wherry("inbox", "create", f"{database.url}#seen", sure=True)
     for n, at in enumerate(times):
         database.write([f"DELETE FROM seen; INSERT INTO seen(consumer, message_id, accepted_at) VALUES ('c', 'm', {at})"]
                        if database.kind != "sqlite" else
                        ["DELETE FROM seen", f"INSERT INTO seen(consumer, message_id, accepted_at) VALUES ('c', '{n}', {at})"])
         if database.kind == "sqlite":
             database.db.commit()
-        done = wherry("inbox", "status", database.url, "seen")
-        purged = wherry("inbox", "purge", database.url, "seen", "--older-than", "1h", "--yes")
+        done = wherry("inbox", "status", f"{database.url}#seen")
+        purged = wherry("inbox", "purge", f"{database.url}#seen", "--older-than", "1h", "--yes")
         tap.check(f"{case}: an id that was accepted at {at} stops no command",
                   done.returncode == purged.returncode == 0, done.stderr, purged.stderr)  # fmt: skip
 
@@ -235,7 +235,7 @@ def run_in(name, seed, work):
 
 def inboxes(folder, server):
     lite = SQLite(folder, "native", True)
-    wherry("inbox", "create", lite.url, "seen", sure=True)
+    wherry("inbox", "create", f"{lite.url}#seen", sure=True)
     lite.prepare()
     inbox("SQLite inbox", lite, ["0", "-1", "9223372036854775807", "-9223372036854775808", "9e999", "'x'", "1.5"])
     if server:

@@ -82,10 +82,10 @@ def relay(place, source, folder, name, *more):
 def outbox(place, folder):
     columns = ("message_id", "topic", "aggregate_type", "aggregate_id", "partition_key", "headers", "trace_id", "payload")
     for engine in "exclusive", "competing":
-        wherry("init", place.url, "--table", engine, "--payload", "text")
+        wherry("init", f"{place.url}#{engine}", "--payload", "text")
         good = lambda name: {"topic": "'t'", "message_id": f"'{engine} {name}'", "payload": f"'{name}'"}  # noqa: E731
         n = fill(place, engine, columns, good, {})
-        box = ["--set", f"outbox.table={engine}"]
+        box = ["--set", f"relay.table={engine}"]
         names = [f"{engine} good {i}" for i in range(GOOD)]
         works(place, f"list of {engine}", wherry("list", place.url, "--json", *box), names)
         works(place, f"table of {engine}", wherry("list", place.url, *box), names)
@@ -104,16 +104,16 @@ def queue(place, folder):
     good = lambda name: {"topic": "'t'", "body": f"'{name}'"}  # noqa: E731
     bodies = [f"good {i}" for i in range(GOOD)]
     for name in "jobs", "sqljobs", "relayed":
-        wherry("queue", "create", place.url, name, "--payload", "text")
+        wherry("queue", "create", f"{place.url}#{name}", "--payload", "text")
         fill(place, name, columns, good, {})
     works(place, "queue list", wherry("queue", "list", place.url), ["jobs"])
-    works(place, "queue length", wherry("queue", "length", place.url, "jobs"), [])
-    works(place, "queue peek", wherry("queue", "peek", place.url, "jobs"), bodies)
-    works(place, "queue peek --json", wherry("queue", "peek", place.url, "jobs", "--json"), bodies)
-    works(place, "queue inspect", wherry("queue", "inspect", place.url, "jobs"), [], (0, 1))
+    works(place, "queue length", wherry("queue", "length", f"{place.url}#jobs"), [])
+    works(place, "queue peek", wherry("queue", "peek", f"{place.url}#jobs"), bodies)
+    works(place, "queue peek --json", wherry("queue", "peek", f"{place.url}#jobs", "--json"), bodies)
+    works(place, "queue inspect", wherry("queue", "inspect", f"{place.url}#jobs"), [], (0, 1))
     got = []
     for _ in range(20):
-        done = wherry("queue", "receive", place.url, "jobs", "--json")
+        done = wherry("queue", "receive", f"{place.url}#jobs", "--json")
         if done.returncode:
             break
         got.append(done.stdout)
@@ -129,10 +129,10 @@ def queue(place, folder):
     tap.check(f"{place.encoding}: wherry_receive() gets every good message", done.returncode == 0 and
               all(any(body in text for text in got) for body in bodies), got, done.stderr)  # fmt: skip
     fill(place, "jobs", (*columns, "last_error"), good, {"state": "4"})
-    works(place, "queue errors", wherry("queue", "errors", place.url, "jobs"), [])
-    works(place, "queue errors --json", wherry("queue", "errors", place.url, "jobs", "--json"), [])
-    works(place, "queue retry", wherry("queue", "retry", place.url, "jobs", "--all"), [])
-    relay(place, f"queue+{place.url}&queue=relayed", folder, "relayed")
+    works(place, "queue errors", wherry("queue", "errors", f"{place.url}#jobs"), [])
+    works(place, "queue errors --json", wherry("queue", "errors", f"{place.url}#jobs", "--json"), [])
+    works(place, "queue retry", wherry("queue", "retry", f"{place.url}#jobs", "--all"), [])
+    relay(place, f"{place.url}#relayed", folder, "relayed")
 
 
 def delayed(place, folder):
@@ -141,9 +141,9 @@ def delayed(place, folder):
                          '"scheduledAtInitially"': "1000", '"createdAt"': "1000"}  # fmt: skip
     bodies = [f"good {i}" for i in range(GOOD)]
     for table in "d", "relayed_d", "sql_d":
-        wherry("delayed", "create", place.url, "--table", table)
+        wherry("delayed", "create", f"{place.url}#{table}")
         fill(place, table, ('"pKey"',), good, {})
-    of = [place.url, "--queue", "q", "--table", "d"]
+    of = [f"{place.url}#d/q"]
     works(place, "delayed count", wherry("delayed", "count", *of), [])
     works(place, "delayed list", wherry("delayed", "list", *of), bodies)
     works(place, "delayed list --json", wherry("delayed", "list", *of, "--json"), bodies)
@@ -177,7 +177,7 @@ def delayed(place, folder):
     works(place, "delayed dead", wherry("delayed", "dead", *of), ["good 0", "good 1"])
     works(place, "delayed dead --json", wherry("delayed", "dead", *of, "--json"), ["good 0", "good 1"])
     works(place, "delayed dead --retry all", wherry("delayed", "dead", *of, "--retry", "all"), [])
-    relay(place, f"delayed+{place.url}&delayed=q&table=relayed_d", folder, "delayed")
+    relay(place, f"{place.url}#relayed_d/q", folder, "delayed")
 
 
 def play(server, encoding, folder):

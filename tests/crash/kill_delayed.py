@@ -42,7 +42,7 @@ APPLIED = "CREATE TABLE applied(body varchar(60), who varchar(60))"
 
 def count(database):
     out = subprocess.run(
-        [tap.WHERRY, "delayed", "count", database.url, "--queue", "moves", "--json"],
+        [tap.WHERRY, "delayed", "count", f"{database.url}#delayed/moves", "--json"],
         stdout=subprocess.PIPE, text=True, check=True,
     ).stdout  # fmt: skip
     return json.loads(out)

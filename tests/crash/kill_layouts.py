@@ -149,9 +149,9 @@ def run_on(outbox, folder, log, rng, rounds, tell_round):
     layout = "eventferry" if outbox.ordered else "event-bus"
     settings = [part for s in outbox.settings(rng) for part in ("--set", s)]
     some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 else []
-    relay = [tap.WHERRY, "relay", outbox.url, "file:" + out, "--table", outbox.table, *settings]
+    relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
     made = victims.start(
-        [tap.WHERRY, "init", outbox.url, "--layout", layout, "--table", outbox.table], log
+        [tap.WHERRY, "init", f"{outbox.url}#{outbox.table}", "--layout", layout], log
     )
     assert made.wait() == 0
     producer = Producer(outbox, rng)

@@ -98,7 +98,7 @@ class SQLite(Place):
 
 def length(database):
     out = subprocess.run(
-        [tap.WHERRY, "queue", "length", database.url, "jobs", "--json"],
+        [tap.WHERRY, "queue", "length", f"{database.url}#jobs", "--json"],
         stdout=subprocess.PIPE, text=True, check=True,
     ).stdout  # fmt: skip
     return json.loads(out)
@@ -111,7 +111,7 @@ def drained(database):
 
 def play(title, mode, database, layout, folder, rng, rounds, tell_round):
     log = open(os.path.join(folder, "log"), "a")
-    make = [tap.WHERRY, "queue", "create", database.url, "jobs", "--layout", layout]
+    make = [tap.WHERRY, "queue", "create", f"{database.url}#jobs", "--layout", layout]
     subprocess.run(make, stdout=log, stderr=log, check=True)
     if mode == "inbox":
         make = [tap.WHERRY, "inbox", "create", database.bank_url]

@@ -310,8 +310,8 @@ class Queue(Model):
     dead = "SELECT id FROM jobs WHERE state = 4 AND coalesce(last_error, '') = ''"
 
     def make(self):
-        made("queue", "create", self.db.url, "jobs")
-        self.grants("queue", "create", self.db.url, "jobs")
+        made("queue", "create", f"{self.db.url}#jobs")
+        self.grants("queue", "create", f"{self.db.url}#jobs")
         due = "available_at <= 1700000000000" if self.sqlite else "available_at <= now()"
         self.open_now = f"SELECT id, state, attempts FROM jobs WHERE state = 0 OR state IN (1, 3) AND {due}"
 
@@ -322,13 +322,13 @@ class Queue(Model):
         return f"INSERT INTO jobs(topic, body) VALUES ('good', '{{\"good\":{n}}}')"
 
     def source(self, way):
-        return f"queue+{self.db.url}{'?' if self.sqlite else '&'}queue=jobs", []
+        return f"{self.db.url}#jobs", []
 
     def take(self):
         got = []
         while True:
             if self.sqlite or self.layout != "native":
-                done = wherry("queue", "receive", self.db.url, "jobs", "--json")
+                done = wherry("queue", "receive", f"{self.db.url}#jobs", "--json")
                 if done.returncode:
                     break
                 lines = done.stdout.splitlines()
@@ -346,17 +346,17 @@ class Queue(Model):
     def commands(self, case):
         url = self.db.url
         yield ["queue", "list", url], (0,)
-        yield ["queue", "length", url, "jobs"], (0,)
-        yield ["queue", "peek", url, "jobs", "--json"], (0, 1)
-        yield ["queue", "peek", url, "jobs"], (0, 1)
-        yield ["queue", "errors", url, "jobs"], (0, 1)
-        yield ["queue", "errors", url, "jobs", "--json"], (0, 1)
-        yield ["queue", "inspect", url, "jobs"], (0, 1)
+        yield ["queue", "length", f"{url}#jobs"], (0,)
+        yield ["queue", "peek", f"{url}#jobs", "--json"], (0, 1)
+        yield ["queue", "peek", f"{url}#jobs"], (0, 1)
+        yield ["queue", "errors", f"{url}#jobs"], (0, 1)
+        yield ["queue", "errors", f"{url}#jobs", "--json"], (0, 1)
+        yield ["queue", "inspect", f"{url}#jobs"], (0, 1)
         if self.layout == "native":
             yield ["queue", "subscriptions", url], (0, 1)
         yield ["status", self.source("relay")[0]], (0, 1)
-        yield ["queue", "retry", url, "jobs", "--all"], (0, 1)
-        yield ["queue", "purge", url, "jobs", "--yes"], (0, 1)
+        yield ["queue", "retry", f"{url}#jobs", "--all"], (0, 1)
+        yield ["queue", "purge", f"{url}#jobs", "--yes"], (0, 1)
 
 
 class NServiceBus(Queue):
@@ -367,7 +367,7 @@ class NServiceBus(Queue):
     open_now = "SELECT 1 WHERE false"
 
     def make(self):
-        made("queue", "create", self.db.url, "jobs", "--layout", "nservicebus")
+        made("queue", "create", f"{self.db.url}#jobs", "--layout", "nservicebus")
         for role in self.db.roles(self.roles):
             self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
                          f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}", f"GRANT receiver TO {role}"])
@@ -394,9 +394,9 @@ class Delayed(Model):
     dead = "SELECT id FROM d_dead WHERE coalesce(last_error, '') = ''"
 
     def make(self):
-        made("delayed", "create", self.db.url, "--table", "d", "--layout", self.layout)
+        made("delayed", "create", f"{self.db.url}#d", "--layout", self.layout)
         if self.layout == "native":
-            self.grants("delayed", "create", self.db.url, "--table", "d")
+            self.grants("delayed", "create", f"{self.db.url}#d")
         elif not self.sqlite:
             for role in self.db.roles(self.roles):
                 self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
@@ -416,19 +416,19 @@ class Delayed(Model):
         return f"INSERT INTO d({', '.join(map(quoted, row))}) VALUES ({', '.join(row.values())})"
 
     def source(self, way):
-        return f"delayed+{self.db.url}{'?' if self.sqlite else '&'}delayed=q&table=d", []
+        return f"{self.db.url}#d/q", []
 
     def take(self):
         got = []
         for _ in range(40):
-            done = wherry("delayed", "poll", self.db.url, "--queue", "q", "--table", "d", "--limit", "50", "--json")
+            done = wherry("delayed", "poll", f"{self.db.url}#d/q", "--limit", "50", "--json")
             if done.returncode:
                 break
             got += [json.loads(line) for line in done.stdout.splitlines()]
         return got, "" if done.returncode == 1 else done.stderr
 
     def commands(self, case):
-        of = [self.db.url, "--queue", "q", "--table", "d"]
+        of = [f"{self.db.url}#d/q"]
         yield ["delayed", "count", *of], (0,)
         yield ["delayed", "list", *of], (0, 1)
         yield ["delayed", "list", *of, "--json"], (0, 1)
@@ -457,16 +457,16 @@ class Inbox(Model):
     bad, names, good = "consumer <> 'good'", (), None
 
     def make(self):
-        made("inbox", "create", self.db.url, "seen")
-        self.grants("inbox", "create", self.db.url, "seen")
+        made("inbox", "create", f"{self.db.url}#seen")
+        self.grants("inbox", "create", f"{self.db.url}#seen")
 
     def row(self, table, n):
         return {"consumer": "'c'", "message_id": f"'bad {n}'"}
 
     def commands(self, case):
-        yield ["inbox", "status", self.db.url, "seen"], (0,)
-        yield ["inbox", "forget", self.db.url, "seen", "--message", "bad 1", "--consumer", "c", "--yes"], (0, 1)
-        yield ["inbox", "purge", self.db.url, "seen", "--older-than", "1h", "--yes"], (0,)
+        yield ["inbox", "status", f"{self.db.url}#seen"], (0,)
+        yield ["inbox", "forget", f"{self.db.url}#seen", "--message", "bad 1", "--consumer", "c", "--yes"], (0, 1)
+        yield ["inbox", "purge", f"{self.db.url}#seen", "--older-than", "1h", "--yes"], (0,)
 
 
 class Cron(Model):
@@ -475,7 +475,7 @@ class Cron(Model):
 
     def make(self):
         made("cron", "create", self.db.url)
-        made("delayed", "create", self.db.url, "--table", "d")
+        made("delayed", "create", f"{self.db.url}#d")
         self.grants("cron", "create", self.db.url)
 
     def row(self, table, n):
@@ -484,8 +484,8 @@ class Cron(Model):
     def commands(self, case):
         yield ["cron", "list", self.db.url], (0, 1)
         yield ["cron", "list", self.db.url, "--json"], (0, 1)
-        yield ["cron", "install", self.db.url, "good", "0 6 * * *", "--queue", "q", "--delayed", "d", "--ahead", "3d"], (0,)
-        yield ["cron", "uninstall", self.db.url, "good", "0 6 * * *", "--queue", "q", "--delayed", "d", "--yes"], (0,)
+        yield ["cron", "install", f"{self.db.url}#d/q", "good", "0 6 * * *", "--ahead", "3d"], (0,)
+        yield ["cron", "uninstall", f"{self.db.url}#d/q", "good", "0 6 * * *", "--yes"], (0,)
 
 
 # ---- a case ----

@@ -41,7 +41,7 @@ defaults:
   retry: {{attempts: 1000, base: 20ms, cap: 500ms}}
 relays:
   - {{name: kafka, from: '{pg}', to: 'kafka://{broker}', on_done: delete}}
-  - {{name: hook, from: '{pg}', to: 'http://127.0.0.1:{port}/hook', outbox: {{table: hooks}}}}
+  - {{name: hook, from: '{pg}#hooks', to: 'http://127.0.0.1:{port}/hook'}}
   - {{name: web, from: 'sqlite:web.db', to: 'http://127.0.0.1:{port}/web'}}
   - {{name: file, from: 'sqlite:file.db', to: 'file:file.out', on_done: archive}}
 """
@@ -238,7 +238,7 @@ class Soak:
         self.paths = {name: os.path.join(folder, name) for name in ("web.db", "file.db")}
         for url in (self.pg, *("sqlite:" + path for path in self.paths.values())):
             self.wherry("init", url)
-        self.wherry("init", self.pg, "--table", "hooks")
+        self.wherry("init", f"{self.pg}#hooks")
         self.writers = {
             "kafka": PostgresWriter(self.server, "outbox", self.log, seed),
             "hook": PostgresWriter(self.server, "hooks", self.log, seed + 1),

@@ -6,6 +6,7 @@
 
 #include "base/advice.h"
 #include "base/log.h"
+#include "base/url.h"
 #include "db/sql.h"
 #include "queue/queue.h"
 
@@ -41,16 +42,13 @@ static wherry_code statement(wh_buf *out, wherry_error *err)
 	return code == WHERRY_OK ? wh_buf_check(out, err) : code;
 }
 
-static wherry_code words(wh_buf *out, wherry_error *err)
+static wherry_code joined(wh_buf *out, wherry_error *err)
 {
-	char *made = NULL;
-	wherry_code code = wh_delayed_words(
-		"delayed+sqlite:shop.db?delayed=tasks&type=" LONG "&table=dq", false,
-		&made, err);
+	char *made = wh_url_join("sqlite:shop.db", "dq", "tasks", LONG);
 
 	wh_buf_puts(out, made ? made : "");
 	free(made);
-	return code == WHERRY_OK ? wh_buf_check(out, err) : code;
+	return made ? wh_buf_check(out, err) : wh_oom(err);
 }
 
 static wherry_code log_line(wh_buf *out, bool json, wherry_error *err)
@@ -87,7 +85,7 @@ static void a_text_is_whole_or_its_function_fails(void **state)
 		making make;
 	} makings[] = {
 		{"address", address},     {"own_address", own_address},
-		{"statement", statement}, {"words", words},
+		{"statement", statement}, {"joined", joined},
 		{"log_text", log_text},   {"log_json", log_json},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -78,10 +78,9 @@ static void what_is_missing(queue_place *place)
 	const char *mark = strchr(place->url, '?') ? "&" : "?";
 	char to[300];
 
-	(void)snprintf(to, sizeof(to), "queue+%s%squeue=none", place->url, mark);
+	(void)snprintf(to, sizeof(to), "%s#none", place->url);
 	fails(to, WHERRY_NOTFOUND, "there is no queue 'none'");
-	(void)snprintf(to, sizeof(to), "queue+%s%squeue=jobs&inbox=none", place->url,
-		       mark);
+	(void)snprintf(to, sizeof(to), "%s%sinbox=none#jobs", place->url, mark);
 	fails(to, WHERRY_NOTFOUND, "there is no inbox 'none'");
 }
 
@@ -94,13 +93,12 @@ static void a_queue_or_an_inbox_that_is_missing_is_named(void **state)
 
 static void a_url_without_a_queue_is_refused(void **state)
 {
-	static const char *const urls[] = {
-		"queue+sqlite:a.db",
-		"queue+sqlite:a.db?queue=",
-		"queue+sqlite:a.db?queue=%zz",
-		"queue+sqlite:a.db?queue=%00",
-		"queue+sqlite:a.db?queue=a&inbox_retention=7",
-		"queue+sqlite:a.db?queue=a&inbox_retention=0s"};
+	static const char *const urls[] = {"sqlite:a.db",
+					   "sqlite:a.db#",
+					   "sqlite:a.db#%zz",
+					   "sqlite:a.db#%00",
+					   "sqlite:a.db?inbox_retention=7#a",
+					   "sqlite:a.db?inbox_retention=0s#a"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_publisher *pub = NULL;
 
@@ -109,7 +107,7 @@ static void a_url_without_a_queue_is_refused(void **state)
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_publisher_open(urls[i], NULL, &pub, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_publisher_check(urls[0], NULL, &err));
-	assert_non_null(strstr(err.message, "?queue=NAME"));
+	assert_non_null(strstr(err.message, "add #NAME"));
 }
 
 int main(void)

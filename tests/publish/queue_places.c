@@ -9,10 +9,9 @@ void queue_place_make(queue_place *place, const char *url)
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_queue_options text = WHERRY_QUEUE_OPTIONS(.payload = "text");
 	wherry_config *config = NULL;
-	const char *mark = strchr(url, '?') ? "&" : "?";
 
 	(void)snprintf(place->url, sizeof(place->url), "%s", url);
-	(void)snprintf(place->to, sizeof(place->to), "queue+%s%squeue=jobs", url, mark);
+	(void)snprintf(place->to, sizeof(place->to), "%s#jobs", url);
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
 	WHERRY_PASS(wherry_db_open(url, config, &place->db, &err));
@@ -191,18 +190,20 @@ void queue_place_purges_its_inbox(queue_place *place)
 	wherry_message msg = WHERRY_MESSAGE(.message_id = "m-7", .topic = "t",
 					    .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
-	const size_t len = strlen(place->to);
+	const char mark = strchr(place->url, '?') ? '&' : '?';
 	int64_t n = 0, oldest_us = 0;
 	wherry_inbox *inbox = NULL;
 
 	WHERRY_PASS(wherry_inbox_open(place->db, NULL, &inbox, &err));
 	assert_true(is_new(place, inbox, "old"));
-	(void)snprintf(place->to + len, sizeof(place->to) - len, "&inbox_retention=1h");
+	(void)snprintf(place->to, sizeof(place->to), "%s%cinbox_retention=1h#jobs",
+		       place->url, mark);
 	deliver(place, &msg);
 	while (oldest_us < 3000) /* The database counts milliseconds. */
 		WHERRY_PASS(wherry_inbox_count(inbox, &n, &oldest_us, &err));
 	assert_int_equal(n, 2); /* Both are young. */
-	(void)snprintf(place->to + len, sizeof(place->to) - len, "&inbox_retention=1ms");
+	(void)snprintf(place->to, sizeof(place->to), "%s%cinbox_retention=1ms#jobs",
+		       place->url, mark);
 	msg.message_id = "m-8";
 	deliver(place, &msg);
 	assert_true(is_new(place, inbox, "old"));

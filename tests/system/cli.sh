@@ -190,7 +190,7 @@ w relay sqlite:shop.db stdout: --quiet --verbose
 expect "quiet and verbose contradict each other" 2
 w purge sqlite:shop.db --yes
 expect "purge wants an age" 2 "err:purge needs --older-than"
-w init sqlite:shop.db --table 'drop table'
+w init 'sqlite:shop.db#drop table'
 expect "a table name that is none is refused" 2 "err:is not a table name"
 w relay sqlite:shop.db stdout: --until-empty --set relay.delivery_timeout=2m
 expect "settings that contradict each other are refused" 2 "err:relay.delivery_timeout"
@@ -200,7 +200,7 @@ expect "settings that contradict each other are refused" 2 "err:relay.delivery_t
 w status sqlite:absent.db
 expect "a missing file says: run wherry init" 1 "err:wherry init sqlite:absent.db"
 check "and is not made in passing" test ! -e absent.db
-w status sqlite:shop.db --table other
+w status sqlite:shop.db#other
 expect "a missing table says: run wherry init" 1 "err:wherry init"
 echo "this is a text, not a database; a long one, longer than the header" >text.db
 for i in $(seq 100); do echo "line $i of the text"; done >>text.db

@@ -32,90 +32,76 @@ follow() {
 	expect "$sentence" "$wanted" 'no:run `'
 }
 
-follow "send" 0 queue send sqlite:shop.db jobs '{}'
-follow "receive, where no queue is" 1 queue receive 'sqlite:my shop.db' jobs
-follow "offer" 0 delayed offer sqlite:shop.db --queue mail --key k --body x
-follow "offer to another table" 0 delayed offer sqlite:shop.db --queue mail --table later --key k --body x
+follow "send" 0 queue send sqlite:shop.db#jobs '{}'
+follow "receive, where no queue is" 1 queue receive 'sqlite:my shop.db#jobs'
+follow "offer" 0 delayed offer sqlite:shop.db#delayed/mail --key k --body x
+follow "offer to another table" 0 delayed offer sqlite:shop.db#later/mail --key k --body x
 follow "count an inbox" 0 inbox status sqlite:shop.db
-follow "count another inbox" 0 inbox status sqlite:shop.db seen
+follow "count another inbox" 0 inbox status sqlite:shop.db#seen
 follow "list schedules" 0 cron list sqlite:shop.db
-follow "list the schedules of another table" 0 cron list sqlite:shop.db --cron ticks
-follow "install ticks" 0 cron install sqlite:shop.db report '@daily' --queue mail
-follow "install ticks on other tables" 0 cron install sqlite:shop.db report '@daily' --queue mail \
-	--delayed later --cron ticks
+follow "list the schedules of another table" 0 cron list sqlite:shop.db#ticks
+follow "install ticks" 0 cron install sqlite:shop.db#delayed/mail report '@daily'
+follow "install ticks on other tables" 0 cron install sqlite:shop.db#later/mail report '@daily' \
+	--cron ticks
 follow "relay an outbox" 0 relay sqlite:shop.db stdout: --until-empty
-follow "relay a queue" 0 relay 'queue+sqlite:shop.db?queue=jobs' stdout: --until-empty
-follow "relay a delayed queue" 0 relay 'delayed+sqlite:shop.db?delayed=mail&table=later' stdout: \
+follow "relay a queue" 0 relay sqlite:shop.db#jobs stdout: --until-empty
+follow "relay a delayed queue" 0 relay sqlite:shop.db#later/mail stdout: \
 	--until-empty
-follow "status of a queue" 0 status 'queue+sqlite:shop.db?queue=jobs'
-follow "status of a delayed queue" 0 status 'delayed+sqlite:shop.db?delayed=mail&type=x&table=later'
-follow "pause a delayed queue" 0 pause 'delayed+sqlite:shop.db?delayed=mail'
-follow "status of an outbox" 0 status sqlite:shop.db --table billing
+follow "status of a queue" 0 status sqlite:shop.db#jobs
+follow "status of a delayed queue" 0 status sqlite:shop.db#later/mail/x
+follow "pause a delayed queue" 0 pause sqlite:shop.db#delayed/mail
+follow "status of an outbox" 0 status sqlite:shop.db#billing
 
 rm -f ./*.db
-WHERRY_URL=sqlite:shop.db w queue send jobs '{}'
-expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create jobs\`"
+WHERRY_URL=sqlite:shop.db w queue send @jobs '{}'
+expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create @jobs\`"
 "$wherry" init sqlite:shop.db >/dev/null 2>&1
 w queue publish sqlite:shop.db orders '{}'
 expect "a queue gets an example's name where none was given" 1 \
-	"err:run \`wherry queue create sqlite:shop.db jobs\`"
+	"err:run \`wherry queue create sqlite:shop.db#jobs\`"
 
 # ---- a command or a URL for something else ----
 
-mail='delayed+sqlite:shop.db?delayed=mail'
+mail=sqlite:shop.db#delayed/mail
 "$wherry" delayed create sqlite:shop.db >/dev/null
 instead() { # COMMAND ARGUMENTS... ADVICE: of a delayed queue
 	local -a words=("${@:1:$#-1}")
 	w "${words[0]}" "$mail" "${words[@]:1}"
 	expect "${words[0]} names the command for delayed queues" 2 "err:use \`wherry delayed ${!#}\`"
 }
-instead list 'list sqlite:shop.db --queue mail'
-instead show k 'read sqlite:shop.db --queue mail --key k'
-instead retry 7 'dead sqlite:shop.db --queue mail --retry 7'
-instead discard k 'drop sqlite:shop.db --queue mail --key k'
-instead purge 'dead sqlite:shop.db --queue mail'
-instead init 'create sqlite:shop.db'
+instead list "list $mail"
+instead show k "read $mail --key k"
+instead retry 7 "dead $mail --retry 7"
+instead discard k "drop $mail --key k"
+instead purge "dead $mail"
+instead init "create $mail"
 w enqueue "$mail"
 expect "enqueue names the command that explains the other" 2 "err:use \`wherry help delayed offer\`"
 w retry "$mail" --all
 expect "so does retry without a message" 2 "err:use \`wherry help delayed dead\`"
-instead drop 'drop-table sqlite:shop.db'
-instead outboxes 'count sqlite:shop.db --queue mail'
+instead drop "drop-table $mail"
+instead outboxes "count $mail"
 
-for command in status relay doctor; do
-	w "$command" 'sqlite:shop.db?queue=jobs' stdout:
-	expect "$command: a URL without queue+ is completed" 2 \
-		"err:write queue+ before the URL of a queue: queue+sqlite:shop.db?queue=jobs"
-done
-w status 'sqlite:shop.db?delayed=mail'
-expect "so is one without delayed+" 2 "err:write delayed+ before the URL of a delayed queue"
-w init 'sqlite:shop.db?queue=jobs'
-expect "and no file of that name is made" 2 "err:queue+sqlite:shop.db?queue=jobs"
-w status 'postgres://me:secret@db/shop?sslmode=disable&queue=jobs'
-expect "on PostgreSQL, without the password" 2 "err:write queue+ before" "no:secret"
-w status 'delayed+sqlite:shop.db?queue=mail'
-expect "a delayed queue has its own parameter" 2 \
-	"err:the URL has a parameter 'queue'; known are delayed, type and table"
-for url in "$mail" 'queue+sqlite:shop.db?queue=jobs'; do
-	w relay "$url" stdout: --table billing
-	expect "the URL names the table, and --table does not" 2 "err:--table is for outboxes"
-done
-w queue length 'queue+sqlite:shop.db?queue=jobs'
-expect "commands for queues take the database and the name" 2 \
-	"err:and then the queue: \`wherry queue length sqlite:shop.db jobs\`"
-w delayed count "$mail"
-expect "so do those for delayed queues" 2 \
-	"err:and then the queue: \`wherry delayed count sqlite:shop.db --queue mail\`"
+w status sqlite:shop.db#
+expect "a URL that names nothing behind its # is refused" 2 "err:'#' names no table: write #NAME"
+w status sqlite:shop.db#delayed/mail/bytes/more
+expect "and one that names too much" 2 "err:write #NAME, or #TABLE/QUEUE for a delayed queue"
+w queue list sqlite:shop.db#jobs
+expect "a command for a database refuses a table" 2 "err:queue list needs URL, such as sqlite:shop.db, without a #"
+w queue length "$mail"
+expect "one for queues refuses a delayed queue" 2 "err:queue length needs URL#NAME, such as sqlite:shop.db#jobs"
+w delayed count sqlite:shop.db#jobs
+expect "and the other way round" 2 "err:delayed count needs URL#TABLE/QUEUE, such as sqlite:shop.db#delayed/mail"
 "$wherry" init sqlite:other.db >/dev/null 2>&1
 w queue list sqlite:other.db
 expect "a list without queues says how to make one" 0 \
-	"err:no queues: \`wherry queue create sqlite:other.db jobs\` makes one" "is:"
-w queue create sqlite:other.db jobs
-w queue length sqlite:other.db jbos
+	"err:no queues: \`wherry queue create sqlite:other.db#jobs\` makes one" "is:"
+w queue create sqlite:other.db#jobs
+w queue length sqlite:other.db#jbos
 expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
-w status 'queue+sqlite:other.db?queue=job'
+w status sqlite:other.db#job
 expect "also by its URL" 1 "err:did you mean 'jobs'?"
-w queue length sqlite:other.db invoices
+w queue length sqlite:other.db#invoices
 expect "one that is not near is not" 1 "no:did you mean"
 for command in 'queue create' 'delayed create' 'init'; do
 	read -ra words <<<"$command"
@@ -127,13 +113,13 @@ for command in 'queue create' 'delayed create' 'init'; do
 done
 w queue publish sqlite:other.db orders '{}'
 expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
-	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db NAME orders\`"
-w queue ack sqlite:other.db jobs 4 0198-token
+	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db#NAME orders\`"
+w queue ack sqlite:other.db#jobs 4 0198-token
 expect "token and id in the wrong order" 2 "err:write the token first, then the ids"
 w cron create sqlite:other.db
-w cron uninstall "sqlite:shop.db" report '@daily' --queue mail --yes
+w cron uninstall "sqlite:shop.db#delayed/mail" report '@daily' --yes
 w cron create sqlite:shop.db
-w cron uninstall "sqlite:shop.db" report '@daily' --queue mail --yes
+w cron uninstall "sqlite:shop.db#delayed/mail" report '@daily' --yes
 expect "a schedule that was never installed is not found" 1 "is:" "no:operator" \
 	"err:nothing is uninstalled: the queue 'mail' has no schedule '@daily' under the prefix 'report'; write all" \
 	"err:try: wherry cron list sqlite:shop.db"
@@ -161,15 +147,15 @@ pasted() {
 troubled() {
 	rm -f ./*.db
 	"$wherry" init sqlite:shop.db >/dev/null 2>&1
-	"$wherry" queue create sqlite:shop.db jobs >/dev/null
+	"$wherry" queue create sqlite:shop.db#jobs >/dev/null
 	"$wherry" delayed create sqlite:shop.db >/dev/null
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
-	"$wherry" queue send sqlite:shop.db jobs '{}' >/dev/null
-	"$wherry" delayed offer sqlite:shop.db --queue mail --key k --body x >/dev/null
+	"$wherry" queue send sqlite:shop.db#jobs '{}' >/dev/null
+	"$wherry" delayed offer sqlite:shop.db#delayed/mail --key k --body x >/dev/null
 	sql shop.db "UPDATE outbox SET status = 4, attempts = 3, last_error = 'no' WHERE id = 1"
 }
-jobs='queue+sqlite:shop.db?queue=jobs'
+jobs=sqlite:shop.db#jobs
 troubled
 pasted "status of an outbox without a relay, with a dead message" 3 status sqlite:shop.db
 troubled
@@ -183,22 +169,22 @@ pasted "status of a paused outbox" 1 status sqlite:shop.db
 pasted "status of a paused queue" 1 status "$jobs"
 "$wherry" pause "$mail" >/dev/null 2>&1
 pasted "doctor of a paused delayed queue" 1 doctor "$mail"
-pasted "a queue is ready" 1 queue create sqlite:shop.db more
-pasted "a message is leased" 1 queue receive sqlite:shop.db jobs --lease 1h
-pasted "a delayed message is leased" 1 delayed poll sqlite:shop.db --queue mail --lease 1h
+pasted "a queue is ready" 1 queue create sqlite:shop.db#more
+pasted "a message is leased" 1 queue receive sqlite:shop.db#jobs --lease 1h
+pasted "a delayed message is leased" 1 delayed poll sqlite:shop.db#delayed/mail --lease 1h
 "$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 pasted "there are more" 1 list sqlite:shop.db --limit 1
 pasted "messages died" 1 relay sqlite:shop.db exec:false --until-empty --set retry.attempts=1
-"$wherry" init sqlite:shop.db --table none >/dev/null 2>&1
+"$wherry" init sqlite:shop.db#none >/dev/null 2>&1
 rm -f ./*.db
 sql nothing.db "CREATE TABLE t (x)"
 pasted "there are no outboxes" 1 outboxes sqlite:nothing.db
 pasted "there are no queues" 1 queue list sqlite:nothing.db
-"$wherry" queue create sqlite:other.db jobs >/dev/null 2>&1
+"$wherry" queue create sqlite:other.db#jobs >/dev/null 2>&1
 
 # A terminal on standard input: Ctrl-D ends the body.
 out=$(printf 'hello\n\004' | timeout 20 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
-	"$wherry" queue send sqlite:other.db jobs 2>&1)
+	"$wherry" queue send sqlite:other.db#jobs 2>&1)
 status=$?
 expect "on a terminal, send says what it waits for" 0 "out:reading the body from standard input" \
 	"out:message 1 is in queue 'jobs'"
@@ -209,7 +195,7 @@ rm -f ./*.db
 "$wherry" init sqlite:shop.db >/dev/null 2>&1
 w_in '{}' enqueue sqlite:shop.db --topic orders
 for _ in 1 2 3; do
-	w relay sqlite:shop.db 'queue+sqlite:billing.db?queue=invoices' --until-empty --timeout 1s
+	w relay sqlite:shop.db sqlite:billing.db#invoices --until-empty --timeout 1s
 	command=$(advised "$err")
 	[ "$status" != 0 ] && [ -n "$command" ] || break
 	echo "# $command"
@@ -222,9 +208,9 @@ expect "a destination names the commands that make its queue and its inbox" 0
 rm -f ./*.db
 cat >wherry.yaml <<-END
 	relays:
-	  - {name: a, from: 'queue+sqlite:shop.db?queue=jobs', to: 'file:a'}
-	  - {name: b, from: 'delayed+sqlite:shop.db?delayed=mail&table=later', to: 'file:b'}
-	  - {name: c, from: 'sqlite:shop.db', to: 'file:c', outbox: {table: billing}}
+	  - {name: a, from: sqlite:shop.db#jobs, to: 'file:a'}
+	  - {name: b, from: sqlite:shop.db#later/mail, to: 'file:b'}
+	  - {name: c, from: 'sqlite:shop.db#billing', to: 'file:c'}
 	  - {name: d, from: 'postgres://nobody:secret@localhost:1/shop', to: 'file:c'}
 	cron:
 	  - {name: e, database: 'sqlite:shop.db', at: '@daily', table: ticks, queue: {name: more}}
@@ -240,7 +226,7 @@ heeded() { # ENTRY
 	command=$(advised "$(grep "event=failed" daemon.log | grep -E "(relay|cron)=$1 " | tail -n 1)")
 	[ -z "$command" ] || bash -c "$command" >/dev/null 2>&1
 	grep -qE "(relay=$1 event=leading|event=ready (relay|cron)=$1)" daemon.log ||
-		{ [ "$1" \> d ] && "$wherry" cron list sqlite:shop.db --cron ticks 2>/dev/null |
+		{ [ "$1" \> d ] && "$wherry" cron list sqlite:shop.db#ticks 2>/dev/null |
 			grep -q "^$1  *@daily "; }
 }
 for entry in a b c e f; do
@@ -248,8 +234,8 @@ for entry in a b c e f; do
 	out=$(cat daemon.log)
 done
 out=$(grep "event=start" daemon.log)
-expect "the log names the queues that are relayed" 0 "out:from=queue+sqlite:shop.db queue=jobs" \
-	"out:from=delayed+sqlite:shop.db delayed=mail" "out:from=sqlite:shop.db table=billing"
+expect "the log names the queues that are relayed" 0 "out:from=sqlite:shop.db table=jobs" \
+	"out:from=sqlite:shop.db table=later/mail" "out:from=sqlite:shop.db table=billing"
 check "no password is in the log" bash -c "! grep -q secret daemon.log"
 kill -INT "$daemon"
 wait "$daemon"

@@ -27,7 +27,7 @@ offers() { # WANTED WORD...
 check "a command is completed" is "$(complete_words outb)" outboxes
 check "options are those of the command" offers --until-empty relay --unt
 check "and no others" is "$(complete_words status --unt)" ''
-check "options of every command are there" offers --table list --ta
+check "options of every command are there" offers --set list --se
 check "so are settings" offers relay.lease= relay --set relay.lea
 check "and states" is "$(complete_words list --state de)" dead
 check "databases begin with their scheme" offers postgres:// status post

@@ -9,7 +9,7 @@
 . "$source_dir/tests/system/delayed_operate.bash"
 
 db=sqlite:shop.db
-url="delayed+$db?delayed=mail"
+url="$db#delayed/mail"
 doctor_status=0
 statement() {
 	local body="CAST('corrected' AS BLOB)"
@@ -18,9 +18,9 @@ statement() {
 
 operate
 
-w delayed offer "$db" --queue still --key k --body 1
+w delayed offer "$db#delayed/still" --key k --body 1
 sql shop.db "UPDATE delayed SET \"scheduledAt\" = \"scheduledAt\" - 20000 WHERE \"pKey\" = 'k'"
-w status "delayed+$db?delayed=still"
+w status "$db#delayed/still"
 expect "a message that nobody polls for 15 s is a warning" 0 "out:warning     the oldest message has been due for " \
 	"out:no consumer or relay polls" "no:all is well"
 finish

@@ -39,18 +39,18 @@ END
 	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue sqlite:shop.db --topic t --key /n
 	sql shop.db "UPDATE outbox SET status = 2, processed_at = 1000 WHERE id = 1;
 		UPDATE outbox SET status = 4 WHERE id = 2"
-	"$wherry" queue create sqlite:shop.db jobs
-	for i in 1 2; do "$wherry" queue send sqlite:shop.db jobs "{\"n\":$i}"; done
+	"$wherry" queue create sqlite:shop.db#jobs
+	for i in 1 2; do "$wherry" queue send sqlite:shop.db#jobs "{\"n\":$i}"; done
 	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
 	"$wherry" delayed create sqlite:shop.db
-	for key in a b; do "$wherry" delayed offer sqlite:shop.db --queue mail --key $key --body hi; done
-	token=$("$wherry" delayed poll sqlite:shop.db --queue mail --json | python3 -c \
+	for key in a b; do "$wherry" delayed offer sqlite:shop.db#delayed/mail --key $key --body hi; done
+	token=$("$wherry" delayed poll sqlite:shop.db#delayed/mail --json | python3 -c \
 		'import json, sys; print(json.load(sys.stdin)["token"])')
-	"$wherry" delayed nack sqlite:shop.db "$token" --queue mail --dead
+	"$wherry" delayed nack sqlite:shop.db#delayed/mail "$token" --dead
 	"$wherry" inbox create sqlite:shop.db
 	sql shop.db "INSERT INTO inbox(consumer, message_id, accepted_at) VALUES ('', 'm1', 1000)"
 	"$wherry" cron create sqlite:shop.db
-	"$wherry" cron install sqlite:shop.db report @daily --queue mail
+	"$wherry" cron install sqlite:shop.db#delayed/mail report @daily
 } >/dev/null 2>&1
 sql shop.db "VACUUM INTO 'furnished.db'"
 
@@ -95,20 +95,20 @@ while read -r command; do
 	check "and does it" test "$(content shop.db)" != "$before"
 done <<'END'
 discard sqlite:shop.db 3
-discard queue+sqlite:shop.db?queue=jobs 2
+discard sqlite:shop.db#jobs 2
 purge sqlite:shop.db --older-than 1h
 drop sqlite:shop.db
-queue purge sqlite:shop.db jobs
-queue purge sqlite:shop.db jobs --dead
-queue drop sqlite:shop.db jobs
-delayed dead sqlite:shop.db --queue mail --purge all
-delayed drop sqlite:shop.db --queue mail --key b
-delayed drop sqlite:shop.db --queue mail --all
+queue purge sqlite:shop.db#jobs
+queue purge sqlite:shop.db#jobs --dead
+queue drop sqlite:shop.db#jobs
+delayed dead sqlite:shop.db#delayed/mail --purge all
+delayed drop sqlite:shop.db#delayed/mail --key b
+delayed drop sqlite:shop.db#delayed/mail --all
 delayed drop-table sqlite:shop.db
 inbox forget sqlite:shop.db --message m1
 inbox purge sqlite:shop.db --older-than 1h
 inbox drop sqlite:shop.db
-cron uninstall sqlite:shop.db report @daily --queue mail
+cron uninstall sqlite:shop.db#delayed/mail report @daily
 cron forget sqlite:shop.db report
 END
 
@@ -118,7 +118,7 @@ expect "--dry-run counts what purge would delete" 0 \
 	"is:would delete 1 message of outbox 'outbox' that was delivered longer than 1h ago"
 w purge sqlite:shop.db --older-than 3650000d --dry-run
 expect "and does not count what is younger" 0 "out:would delete 0 messages"
-w queue drop sqlite:shop.db jobs --dry-run --json
+w queue drop sqlite:shop.db#jobs --dry-run --json
 json "and it is there in JSON" 'd == {"would": "delete queue \u0027jobs\u0027 with 2 messages"}'
 
 # ---- the others that leave a record ----
@@ -138,11 +138,11 @@ resume sqlite:shop.db
 retry sqlite:shop.db --all
 replay sqlite:shop.db --all
 purge sqlite:shop.db --older-than 1h --to-archive
-pause queue+sqlite:shop.db?queue=jobs
-retry queue+sqlite:shop.db?queue=jobs --all
-queue retry sqlite:shop.db jobs --all
-delayed dead sqlite:shop.db --queue mail --retry all
-cron install sqlite:shop.db other @hourly --queue mail
+pause sqlite:shop.db#jobs
+retry sqlite:shop.db#jobs --all
+queue retry sqlite:shop.db#jobs --all
+delayed dead sqlite:shop.db#delayed/mail --retry all
+cron install sqlite:shop.db#delayed/mail other @hourly
 END
 
 finish

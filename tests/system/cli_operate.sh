@@ -177,9 +177,9 @@ json "and has no age to be alarmed about" 'd["ready"] == 0 and d["oldest_ready_u
 
 w init sqlite:face.db
 for table in my_column columns; do
-	w status sqlite:face.db --table $table
+	w status sqlite:face.db#$table
 	expect "a table that is missing is not called damaged: $table" 1 "no:not as Wherry made it" \
-		"err:there is no outbox '$table' in this database: run"
+		"err:there is no outbox or queue '$table': "
 done
 w status sqlite:face.db
 check "status begins with one line that says whether a relay is running" is "$(head -n 1 <<<"$out")" \
@@ -354,25 +354,25 @@ expect "and replay --all brings back what is left" 0 "is:1 message is pending on
 
 # ---- init --print, and names of one's own ----
 
-w init sqlite: --print --table billing
+w init sqlite:#billing --print
 expect "init --print writes the SQL" 0 "out:CREATE TABLE" "out:billing"
 printf '%s\n' "$out" | sqlite3 printed.db
-w_in '{}' enqueue sqlite:printed.db --table billing --topic t
+w_in '{}' enqueue sqlite:printed.db#billing --topic t
 expect "which sqlite3 runs, and the outbox works" 0 "is:1 enqueued, 0 duplicates"
-w relay sqlite:printed.db null: --until-empty --set outbox.table=billing
-expect "--set outbox.table is --table" 0 "err:1 delivered"
+w relay sqlite:printed.db null: --until-empty --set relay.table=billing
+expect "--set relay.table is the name in the URL" 0 "err:1 delivered"
 w init sqlite:absent.db --print
 check "init --print touches nothing" test ! -e absent.db
 expect "a database that is not there lacks everything" 0 "out:CREATE TABLE"
-w init sqlite:printed.db --print --table billing
+w init sqlite:printed.db#billing --print
 expect "on an outbox that is there it prints that nothing is missing" 0 \
 	"is:-- outbox billing is there and lacks nothing"
 sqlite3 printed.db "DROP INDEX billing_due"
-w init sqlite:printed.db --print --table billing
+w init sqlite:printed.db#billing --print
 printf '%s\n' "$out" | sqlite3 printed.db
-w init sqlite:printed.db --table billing
+w init sqlite:printed.db#billing
 expect "else what is missing, which sqlite3 runs" 0 "out:it was there, and is up to date"
-w init sqlite:printed.db --print --all --table billing
+w init sqlite:printed.db#billing --print --all
 expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
 
 # ---- signals ----

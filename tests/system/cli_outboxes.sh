@@ -23,10 +23,10 @@ sql shop.db 'DROP INDEX outbox_due'
 w init sqlite:shop.db
 expect "a missing index is added, and init says so" 0 "out:what was missing was added"
 
-w init sqlite:shop.db --table billing
-w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db --table billing --topic t
-w relay sqlite:shop.db 'exec:test $WHERRY_ID = 1 || exit 65' --table billing --until-empty --quiet
-w_in $'{"n":4}' enqueue sqlite:shop.db --table billing --topic t
+w init sqlite:shop.db#billing
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db#billing --topic t
+w relay sqlite:shop.db#billing 'exec:test $WHERRY_ID = 1 || exit 65' --until-empty --quiet
+w_in $'{"n":4}' enqueue sqlite:shop.db#billing --topic t
 w outboxes sqlite:shop.db
 expect "outboxes lists each with its layout, counts and relay" 0 "out:OUTBOX" \
 	"out:billing  native      1       0     2     1  none" "no:orders" "no:archive"
@@ -34,26 +34,26 @@ w outboxes sqlite:shop.db --json
 json "and in JSON, one object a line" \
 	'[(o["table"], o["dead"]) for o in l] == [("billing", 2), ("outbox", 0)]'
 
-w drop sqlite:shop.db --table billing
+w drop sqlite:shop.db#billing
 expect "drop counts what would be lost and asks" 2 \
 	"err:1 message to be delivered, 2 dead and 1 delivered" "err:--yes"
 w outboxes sqlite:shop.db --json
 json "without an answer nothing is removed" 'len(l) == 2'
-"$wherry" relay sqlite:shop.db null: --table billing --quiet &
+"$wherry" relay sqlite:shop.db#billing null: --quiet &
 pids+=($!)
 has_relay() {
-	"$wherry" status sqlite:shop.db --table billing --json | grep -q '"relay":{'
+	"$wherry" status sqlite:shop.db#billing --json | grep -q '"relay":{'
 }
 check "a relay takes the lease" until_true 20 has_relay
-w drop sqlite:shop.db --table billing --yes
+w drop sqlite:shop.db#billing --yes
 expect "while a relay holds the lease drop refuses" 1 "err:holds the lease" "err:--force"
-w drop sqlite:shop.db --table billing --yes --force --json
+w drop sqlite:shop.db#billing --yes --force --json
 json "unless it is forced" 'd["dead"] == 2'
 expect "and leaves a record" 0 "err:action=drop"
 kill "${pids[0]}"
 wait "${pids[0]}" 2>/dev/null
-w status sqlite:shop.db --table billing
-expect "the outbox is gone" 1 "err:there is no outbox 'billing'"
+w status sqlite:shop.db#billing
+expect "the outbox is gone" 1 "err:there is no outbox or queue 'billing'"
 w status sqlite:shop.db
 expect "the other one is not" 0
 w drop sqlite:shop.db --yes
@@ -77,9 +77,9 @@ show sqlite:foreign.db 1
 doctor sqlite:foreign.db
 outboxes sqlite:foreign.db
 queue list sqlite:foreign.db
-queue length sqlite:foreign.db jobs
+queue length sqlite:foreign.db#jobs
 inbox status sqlite:foreign.db
-delayed count sqlite:foreign.db --queue q
+delayed count sqlite:foreign.db#delayed/q
 cron list sqlite:foreign.db
 END
 

@@ -27,46 +27,46 @@ sys.exit(0 if any(b and b.count("\x01") == 12000000 for b in bodies) else 1)'
 }
 
 w init $url
-w queue create $url jobs
+w queue create $url#jobs
 w delayed create $url
 head -c 12000000 /dev/zero | tr '\0' '\001' >body
-w queue send $url jobs small
+w queue send $url#jobs small
 expect "a message is sent" 0
-w delayed offer $url --queue mail --key a --body one
-w delayed offer $url --queue mail --key b --body two
-w delayed offer $url --queue mail --key c --body three
+w delayed offer $url#delayed/mail --key a --body one
+w delayed offer $url#delayed/mail --key b --body two
+w delayed offer $url#delayed/mail --key c --body three
 w_in '{"a":1}' enqueue $url --topic t
 w cron create $url
-w cron install $url tick '@hourly' --queue ticks
+w cron install $url#delayed/ticks tick '@hourly'
 
 # ---- nothing is written, nothing is gone ----
 
-full queue receive $url jobs
+full queue receive $url#jobs
 expect "a body that could not be written is given back" 1 "err:was given back"
-full queue receive $url jobs --json
+full queue receive $url#jobs --json
 expect "in JSON, too" 1 "err:was given back"
-w queue length $url jobs --json
+w queue length $url#jobs --json
 json "and the message is ready again" '(d["ready"], d["leased"]) == (1, 0)'
 for form in '' --json; do
-	full delayed poll $url --queue mail --limit 3 $form
+	full delayed poll $url#delayed/mail --limit 3 $form
 	expect "polled messages that could not be written are given back $form" 1 "err:were given back"
-	w delayed list $url --queue mail --json
+	w delayed list $url#delayed/mail --json
 	[ "$(grep -c '"leased"' <<<"$out")" = 0 ]
 	result $? "and none is leased $form" "one is"
 done
-for command in "queue receive $url jobs" "delayed poll $url --queue mail --limit 3"; do
+for command in "queue receive $url#jobs" "delayed poll $url#delayed/mail --limit 3"; do
 	# shellcheck disable=SC2086
 	"$wherry" $command --json >&- 2>"$tmp/.err" </dev/null
 	[ $? != 0 ]
 	result $? "${command%% $url*} fails if standard output is closed" "it does not"
 done
-w queue length $url jobs --json
+w queue length $url#jobs --json
 json "and the message is there" '(d["ready"], d["leased"]) == (1, 0)'
 
 for command in "list $url" "status $url" "show $url 1" "doctor $url" "outboxes $url" \
-	"queue length $url jobs" "queue peek $url jobs" "list queue+$url?queue=jobs" "status queue+$url?queue=jobs" \
-	"show queue+$url?queue=jobs 1" "delayed list $url --queue mail" "delayed read $url --queue mail --key a" \
-	"status delayed+$url?delayed=mail" "cron list $url"; do
+	"queue length $url#jobs" "queue peek $url#jobs" "list $url#jobs" "status $url#jobs" \
+	"show $url#jobs 1" "delayed list $url#delayed/mail" "delayed read $url#delayed/mail --key a" \
+	"status $url#delayed/mail" "cron list $url"; do
 	for form in '' --json; do
 		# shellcheck disable=SC2086
 		full $command $form
@@ -77,13 +77,13 @@ done
 
 # ---- whole ----
 
-w delayed poll $url --queue mail --limit 5 --json
+w delayed poll $url#delayed/mail --limit 5 --json
 json "each polled message has its line and its token" \
 	'len(l) == 3 and all(m["token"] for m in l)'
-w queue receive $url jobs
+w queue receive $url#jobs
 expect "a small message is received" 0 "is:small"
-w queue send $url jobs --from body
-large queue receive $url jobs
-w queue length $url jobs --json
+w queue send $url#jobs --from body
+large queue receive $url#jobs
+w queue length $url#jobs --json
 json "and what was printed is gone" '(d["ready"], d["leased"]) == (0, 0)'
 finish

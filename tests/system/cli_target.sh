@@ -23,7 +23,7 @@ paste() { # PATTERN
 # ---- printed commands, on an outbox that needs every option, in a file whose name has quotes ----
 
 db="sqlite:it's \$a shop.db"
-here=("$db" --table billing_outbox)
+here=("$db#billing_outbox")
 w status "${here[@]}"
 expect "a missing file names the command that makes the outbox" 1 "err:wherry init"
 paste init
@@ -51,7 +51,7 @@ paste retry
 expect "and its command can be pasted" 0 "out:1 message is pending again"
 w relay "${here[@]}" 'exec:exit 65' --until-empty --on-dead park --set retry.attempts=1
 w doctor "${here[@]}"
-expect "doctor names the outbox too" 1 "out:--table billing_outbox"
+expect "doctor names the outbox too" 1 "out:#billing_outbox"
 paste retry
 expect "and its commands can be pasted" 0 "out:1 message is pending again"
 w pause "${here[@]}"
@@ -77,19 +77,25 @@ w doctor 1 --older-than 1h
 expect "an operand that need not be there is not taken for a database" 1 "out:message 1 "
 w relay stdout: --until-empty --quiet
 expect "a relay takes its destination alone" 0
-w relay 'queue+sqlite:env.db?queue=jobs' --until-empty
+w relay sqlite:env.db#jobs --until-empty
 expect "but a queue alone may be the source or the destination, so both commands are named" 2 "is:" \
 	"err:a queue can be FROM or TO" "err:to deliver its messages, write a destination after it" \
-	"err:\`wherry relay sqlite:env.db 'queue+sqlite:env.db?queue=jobs'\`"
-w relay 'delayed+sqlite:env.db?delayed=mail' --until-empty
-expect "a delayed queue is a source, whose destination is missing" 2 "err:relay needs FROM TO"
-w status "${here[@]}" --json
+	"err:\`wherry relay sqlite:env.db sqlite:env.db#jobs\`"
+w status "${here[0]}" --json
 json "a URL on the command line is preferred" 'd["table"] == "billing_outbox"'
-w list --table nothere
-expect "an error names the command without the URL" 1 "err:wherry init --table nothere"
+w list @nothere
+expect "@NAME is a table of that database, and an error names it so" 1 "err:wherry init @nothere" \
+	"err:wherry queue create @nothere"
+w queue create @tasks
+expect "by which it can be created" 0 "out:queue 'tasks' is ready"
+w queue send @tasks '{}'
+w status @tasks --json
+json "and looked at" 'd["queue"] == "tasks" and d["ready"] == 1'
 w bench nothere:
 expect "bench does not write to it" 2 "no:env.db"
 unset WHERRY_URL
+w status @jobs
+expect "@NAME needs WHERRY_URL" 2 "err:which is not set" "err:sqlite:shop.db#jobs"
 
 # ---- names in wherry.yaml ----
 
@@ -99,9 +105,8 @@ expect "a word that is neither is refused, with what could stand there" 2 \
 cat >wherry.yaml <<'END'
 relays:
   - name: quakes
-    from: sqlite:named.db
+    from: sqlite:named.db#quake_outbox
     to: file:named.ndjson
-    outbox: {table: quake_outbox}
     retry: {attempts: 7}
   - name: hooks
     from: sqlite:named.db
@@ -119,9 +124,9 @@ expect "a relay by its name delivers where the file says" 0 "err:1 delivered"
 check "there" lines named.ndjson 1
 w status quakes --json
 json "from the table that the file says" 'd["done"] == 1 and d["table"] == "quake_outbox"'
-w init quakes --table other
-w status quakes --table other
-expect "an option on the command line is preferred" 0 "out:other in sqlite:named.db"
+w init sqlite:named.db#other
+w status sqlite:named.db#other
+expect "another table of it is named by the URL" 0 "out:other in sqlite:named.db"
 w status nothere
 expect "an unknown name is refused, with the file that was read" 2 "err:'nothere'" "err:wherry.yaml"
 w init hooks

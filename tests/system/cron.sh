@@ -16,11 +16,11 @@ w cron create "$db" --json
 expect "creating it again is fine" 0 'is:{"cron":"ready"}'
 w cron create "$db" --print
 expect "create prints its SQL" 0 'out:CREATE TABLE IF NOT EXISTS "cron"'
-w cron install "$db" report '@hourly' --queue jobs
+w cron install "$db#delayed/jobs" report '@hourly'
 expect "install needs the queue's table" 1 "err:there is no delayed queue 'delayed'"
 check "the table of delayed queues is made" "$build_dir/tests/system_delayed_main" "$db"
 
-w cron install "$db" report '@every 1h' --queue jobs --body hello --ahead 90m
+w cron install "$db#delayed/jobs" report '@every 1h' --body hello --ahead 90m
 expect "install makes the next ticks" 0 'out: installed'
 installed=${out%% *}
 check "one or two of them" test "$installed" -ge 1 -a "$installed" -le 2
@@ -29,9 +29,9 @@ keys() {
 		AND scheduledAt % $hour = 0 AND payload = CAST('hello' AS BLOB)"
 }
 check "their keys have prefix, hash and time" is "$(keys)" "$installed"
-w cron install "$db" report '@every 1h' --queue jobs --body hello
+w cron install "$db#delayed/jobs" report '@every 1h' --body hello
 expect "a tick that was made is not made again" 0 'is:0 ticks installed'
-w cron install "$db" report '06:00' --zone Europe/Berlin --queue jobs --json
+w cron install "$db#delayed/jobs" report '06:00' --zone Europe/Berlin --json
 expect "another schedule takes its place" 0 'is:{"installed":1}' 'err:event=operator'
 check "the old ticks are gone" is "$(keys)" 0
 w cron list "$db"
@@ -47,29 +47,29 @@ w status "$db"
 expect "status lists the active schedule" 0 'out:schedule    report: 06:00 Europe/Berlin, to delayed queue jobs, ticks' 'out:ticks made until 20'
 w status "$db" --json
 json "also as JSON" '[(e["name"], e["until"][:2]) for e in d["schedules"]] == [("report", "20")]'
-w cron uninstall "$db" report '@every 1h' --queue jobs --yes
+w cron uninstall "$db#delayed/jobs" report '@every 1h' --yes
 expect "uninstall leaves the ticks of others alone" 0 'is:0 ticks uninstalled'
-w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs --yes
+w cron uninstall "$db#delayed/jobs" report '06:00' --zone Europe/Berlin --yes
 expect "uninstall removes its own" 0 'is:1 tick uninstalled'
 check "nothing is left" is "$(sql shop.db 'SELECT count(*) FROM delayed')" 0
 
 # A week without a call: six ticks were missed.
 missed() {
-	w cron install "$db" "$1" '12:00' --queue jobs --catch-up "$1"
+	w cron install "$db#delayed/jobs" "$1" '12:00' --catch-up "$1"
 	sql shop.db "UPDATE cron SET until_ms = until_ms - 7 * 24 * $hour WHERE name = '$1'"
 	sql shop.db "DELETE FROM delayed"
-	w cron install "$db" "$1" '12:00' --queue jobs --catch-up "$1"
+	w cron install "$db#delayed/jobs" "$1" '12:00' --catch-up "$1"
 }
 missed last
 expect "the last of the missed ticks is made up for" 0 'is:2 ticks installed'
 missed all
 expect "or all of them are" 0
 check "those are six of a week, and the next one" is "$out" "7 ticks installed"
-w cron install "$db" often '* * * * *' --queue jobs --ahead 3650d
+w cron install "$db#delayed/jobs" often '* * * * *' --ahead 3650d
 expect "install says that it stopped early" 0 'out:10000 ticks installed, up to 20' 'out:run it again for more'
-w cron install "$db" often '* * * * *' --queue jobs --ahead 3650d --json
+w cron install "$db#delayed/jobs" often '* * * * *' --ahead 3650d --json
 expect "and goes on from there" 0 'out:{"installed":10000,"up_to":"20'
-w cron install "$db" later '@daily' --queue jobs --ahead 1000000000d
+w cron install "$db#delayed/jobs" later '@daily' --ahead 1000000000d
 expect "a duration out of range is called that" 2 "err:'1000000000d' is out of range"
 # A table of the first version has no columns for what a person wants to know.
 w cron create sqlite:old.db
@@ -94,7 +94,7 @@ w doctor sqlite:alone.db
 expect "and finds a schedule without a daemon there" 1 "out:schedule report: no \`wherry run\` has made its ticks"
 w doctor sqlite:alone.db 42
 expect "a message of an outbox that is not there cannot be explained" 1 "err:there is no outbox 'outbox'"
-w delayed create sqlite:later.db --table later
+w delayed create sqlite:later.db#later
 w doctor sqlite:later.db --verbose --json
 json "the doctor looks at a database that has delayed queues alone" \
 	'd["bad"] == 0 and [f["what"] for f in d["findings"] if f["check"] == "outbox"] ==
@@ -121,14 +121,14 @@ remember 'delayed delayed x' 600
 expect "and ticks that are used up" 0 'out:its last tick was due 10m'
 remember 'delayed delayed x' -600
 expect "ticks that wait are well" 0 'out:cron                the ticks of every active'
-"$wherry" cron install "$db" emptied '@every 1h' --queue jobs --ahead 3h >/dev/null 2>&1
+"$wherry" cron install "$db#delayed/jobs" emptied '@every 1h' --ahead 3h >/dev/null 2>&1
 w doctor "$db" --verbose
 expect "ticks that are there are well" 0 'no:emptied'
 sql shop.db "DELETE FROM delayed"
 w doctor "$db"
 expect "the doctor finds that their messages were removed" 1 'out:schedule emptied: ticks were installed for the next' \
 	"out:wherry cron forget $db emptied --yes"
-w cron install "$db" emptied '@every 1h' --queue jobs --ahead 3h
+w cron install "$db#delayed/jobs" emptied '@every 1h' --ahead 3h
 expect "the next install makes them again" 0 'no:0 ticks'
 w doctor "$db"
 expect "and all is well" 0 'no:emptied'
@@ -148,10 +148,10 @@ expect "and the doctor does not ask for it" 0 'no:report'
 remember 'my program' 600
 expect "what a program of its own does is not judged" 0 'out:cron                the ticks of every active'
 
-w cron install "$db" report '12:00' --queue jobs --catch-up some
+w cron install "$db#delayed/jobs" report '12:00' --catch-up some
 expect "another way to catch up is refused" 2 'err:write none, last or all'
-w cron install "$db" a/b '12:00' --queue jobs
+w cron install "$db#delayed/jobs" a/b '12:00'
 expect "a prefix with a slash is refused" 2 "err:without '/'"
 w cron install "$db" report '12:00'
-expect "a queue is required" 2 'err:needs --queue'
+expect "a queue is required" 2 'err:needs URL#TABLE/QUEUE'
 finish

@@ -87,7 +87,7 @@ health() { # STATUS: of /readyz
 daemon_cron_together() {
 	local first second before
 	"$wherry" init "$url" >/dev/null 2>&1
-	"$wherry" queue create "$url" jobs >/dev/null 2>&1
+	"$wherry" queue create "$url#jobs" >/dev/null 2>&1
 	"$wherry" delayed create "$url" >/dev/null 2>&1
 	file both "name: box, at: '@every 50ms', outbox: {topic: t, key: k, headers: {a: b}, body: '{\"x\":1}'}" \
 		"name: work, at: '@every 50ms', queue: {name: jobs, headers: {c: d}, body: '[2]'}" \

@@ -9,7 +9,7 @@
 . "$source_dir/tests/system/queue_daemon.bash"
 
 db=sqlite:shop.db
-url="queue+$db?queue=jobs"
+url="$db#jobs"
 with_daemon
 with_dead_ones
 finish

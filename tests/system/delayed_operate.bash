@@ -8,24 +8,25 @@ is_refused() {
 }
 
 operate() {
-	local quoted="'$url'"
+	local quoted=$url
 
+	[[ $url != *[?\&]* ]] || quoted="'$url'"
 	w delayed create "$db"
 	w status "$url"
 	expect "an empty delayed queue is well" 0 "out:all is well: no message waits" \
 		"out:delayed     mail in " ", table delayed" "out:due         0" "out:leased      0" \
 		"out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; consumers that poll are not listed"
-	w delayed offer "$db" --queue mail --key a --body '{"mail":1}'
+	w delayed offer "$db#delayed/mail" --key a --body '{"mail":1}'
 	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 30s
 	expect "a relay gives a message up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
-		"out:1 message is dead: \`wherry delayed dead " " --queue mail\` shows why; remove the cause, then"
-	w delayed offer "$db" --queue mail --key b --body '{"mail":2}'
-	w delayed poll "$db" --queue mail --lease 1h
-	w delayed offer "$db" --queue mail --key c --body '{"mail":3}' --in 1h
-	w delayed offer "$db" --queue mail --key d --body '{"mail":4}'
+		"out:1 message is dead: \`wherry delayed dead " "#delayed/mail" " shows why; remove the cause, then"
+	w delayed offer "$db#delayed/mail" --key b --body '{"mail":2}'
+	w delayed poll "$db#delayed/mail" --lease 1h
+	w delayed offer "$db#delayed/mail" --key c --body '{"mail":3}' --in 1h
+	w delayed offer "$db#delayed/mail" --key d --body '{"mail":4}'
 	w status "$url" --json
 	json "status counts the messages" '(d["delayed"], d["table"], d["layout"], d["due"], d["leased"],
 		d["waiting"], d["dead"], d["next_us"], d["paused"], d["relays"]) ==
@@ -60,8 +61,8 @@ operate() {
 	expect "and doctor" 1 "out:the delayed queue is paused: relays deliver nothing"
 	w relay "$url" stdout: --until-empty --timeout 2s
 	expect "a relay delivers nothing" 5 'no:"mail"'
-	w delayed offer "$db" --queue post --key a --body '{"post":1}'
-	w relay "${url/=mail/=post}" stdout: --until-empty --timeout 10s
+	w delayed offer "$db#delayed/post" --key a --body '{"post":1}'
+	w relay "${url%mail}post" stdout: --until-empty --timeout 10s
 	expect "but other queues of the table are relayed" 0 'out:"post"'
 	printf 'relays:\n  - name: letters\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w resume letters --json
@@ -69,22 +70,22 @@ operate() {
 	w status letters
 	expect "and status takes the name, too" 0 "out:delayed     mail in " "no:paused"
 	rm wherry.yaml
-	w delayed drop "$db" --queue mail --key b --yes
+	w delayed drop "$db#delayed/mail" --key b --yes
 	w relay "$url" stdout: --until-empty --timeout 10s
 	expect "then the relay delivers" 0 'out:"mail":4'
 	statement "UPDATE delayed_dead SET payload = @BODY@ WHERE \"pKey\" = 'a'"
-	w delayed dead "$db" --queue mail --retry all
+	w delayed dead "$db#delayed/mail" --retry all
 	expect "a dead message is retried" 0 "out:1 message retried"
-	w delayed read "$db" --queue mail --key a
+	w delayed read "$db#delayed/mail" --key a
 	expect "with the body that was corrected" 0 "is:corrected"
-	w delayed drop "$db" --queue mail --key a --yes
+	w delayed drop "$db#delayed/mail" --key a --yes
 	w list "$url"
 	expect "a command for outboxes names the one for delayed queues" 2 \
 		"err:wherry delayed list "
 
 	"$wherry" relay "$url" http://127.0.0.1:1/ >relay.log 2>&1 &
 	pids+=($!)
-	w delayed offer "$db" --queue mail --key e --body '{"mail":5}'
+	w delayed offer "$db#delayed/mail" --key e --body '{"mail":5}'
 	until_true 30 is_refused
 	w status "$url"
 	expect "a destination that refuses is the first line" 0 "out:destination refuses" "out:relay       "

@@ -152,8 +152,8 @@ expect "an age needs a unit" 2 "err:older-than"
 
 # ---- tables of another program ----
 
-"$wherry" init sqlite: --table outbox_events --layout event-bus --print | sqlite3 bus.db
-w doctor sqlite:bus.db --table outbox_events --json
+"$wherry" init sqlite:#outbox_events --layout event-bus --print | sqlite3 bus.db
+w doctor sqlite:bus.db#outbox_events --json
 json "tables without a lease are looked at as far as they go" \
 	'd["bad"] == 0 and "relay" not in {f["check"] for f in d["findings"]}'
 

@@ -24,7 +24,7 @@ children = []
 def wherry(*words, text=None):
     command, url, *rest = words
     return subprocess.run(
-        [WHERRY, command, f"sqlite:{url}", *rest, "--table", "outbox_events"],
+        [WHERRY, command, f"sqlite:{url}#outbox_events", *rest],
         input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -35,7 +35,7 @@ def start(*command, **more):
 
 
 def start_relay(path, to, *rest):
-    return start(WHERRY, "relay", f"sqlite:{path}", to, "--table", "outbox_events", *rest)
+    return start(WHERRY, "relay", f"sqlite:{path}#outbox_events", to, *rest)
 
 
 def ids_of(ndjson):

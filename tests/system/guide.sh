@@ -54,7 +54,7 @@ cat >bin/wherry <<END
 #!/usr/bin/env bash
 case \$1 in
 relay)
-	[[ \$2 == queue+* || \$2 == delayed+* || \$3 == queue+* ]] || bash before_relay "\$@" >&2
+	[[ \$2 == *#jobs || \$2 == *#delayed/* || \$3 == *#invoices ]] || bash before_relay "\$@" >&2
 	exec '$wherry' "\$@" --until-empty --timeout 60s
 	;;
 run)
@@ -151,12 +151,7 @@ on_server() { # DATABASE SQL
 # Each relay gets a message by wherry enqueue, in the table that it relays.
 send_before_relay() {
 	cat >before_relay <<-'END'
-		from=$2 table=()
-		while [ $# -gt 0 ]; do
-			[ "$1" != --table ] || table=(--table "$2")
-			shift
-		done
-		echo '{"order": 7, "state": "paid"}' | wherry enqueue "$from" --topic orders "${table[@]}"
+		echo '{"order": 7, "state": "paid"}' | wherry enqueue "$2" --topic orders
 	END
 }
 
@@ -279,10 +274,10 @@ try doctor "$server_sql"
 # ---- SQLite ----
 
 send_before_relay
-"$wherry" init sqlite:app.db --layout event-bus --table outbox_events >/dev/null
+"$wherry" init sqlite:app.db#outbox_events --layout event-bus >/dev/null
 cat >bin/event_bus_sql <<-END
 	#!/usr/bin/env bash
-	echo '{}' | wherry enqueue sqlite:app.db --topic moves --table outbox_events >&2
+	echo '{}' | wherry enqueue sqlite:app.db#outbox_events --topic moves >&2
 	exec sqlite3 -bail app.db
 END
 chmod +x bin/event_bus_sql
@@ -342,17 +337,17 @@ sqlite3 shop.db "INSERT INTO outbox(id, topic, payload, status) VALUES (42, 'ord
 try dead-letters ''
 
 "$wherry" init sqlite:shop/shop.db >/dev/null
-"$wherry" init sqlite:shop/shop.db --table billing_outbox >/dev/null
+"$wherry" init sqlite:shop/shop.db#billing_outbox >/dev/null
 sqlite3 shop/shop.db "INSERT INTO outbox(id, message_id, topic, payload, status) VALUES
 	(1, 'order-7-paid', 'orders', '{}', 2), (2, 'a', 'orders', '{}', 4)"
 # A relay of another outbox finds its destination down.
-"$wherry" init sqlite:shop/shop.db --table mail_outbox >/dev/null
-echo '{}' | "$wherry" enqueue sqlite:shop/shop.db --topic orders --table mail_outbox
-"$wherry" relay sqlite:shop/shop.db "http://127.0.0.1:$refusing" --table mail_outbox >down.out 2>&1 &
+"$wherry" init sqlite:shop/shop.db#mail_outbox >/dev/null
+echo '{}' | "$wherry" enqueue sqlite:shop/shop.db#mail_outbox --topic orders
+"$wherry" relay sqlite:shop/shop.db#mail_outbox "http://127.0.0.1:$refusing" >down.out 2>&1 &
 down=$!
 pids+=("$down")
 refused() {
-	"$wherry" status sqlite:shop/shop.db --table mail_outbox | grep -q 'destination refuses'
+	"$wherry" status sqlite:shop/shop.db#mail_outbox | grep -q 'destination refuses'
 }
 check "status says that a destination is down" until_true 20 refused
 try operating ''

@@ -161,9 +161,9 @@ class Queue(Destination):
 
     def target(self, place, url, folder):
         to = f"to_{place.table}"
-        call([tap.WHERRY, "queue", "create", url, to], sure=True)
-        call([tap.WHERRY, "inbox", "create", url, f"inbox_{place.table}"], sure=True)
-        return f"queue+{url}{'&' if '?' in url else '?'}queue={to}&inbox=inbox_{place.table}"
+        call([tap.WHERRY, "queue", "create", f"{url}#{to}"], sure=True)
+        call([tap.WHERRY, "inbox", "create", f"{url}#inbox_{place.table}"], sure=True)
+        return f"{url}{'&' if '?' in url else '?'}inbox=inbox_{place.table}#{to}"
 
     def arrived(self, place, url, folder):
         to, columns = f"to_{place.table}", ("message_id", "topic", "headers", "body")

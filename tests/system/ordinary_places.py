@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import urllib.parse
 import os
 import re
 import sqlite3
@@ -174,7 +175,7 @@ class Outbox(Place):
 
     def make(self):
         more = ["--partitions"] if self.layout == "native" and self.kind == "postgres" else []
-        self.wherry("init", self.world.url(self), "--table", self.table, "--layout", self.layout, *more, sure=True)
+        self.wherry("init", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, *more, sure=True)
 
     def takes(self, field, value, way):
         if way != "plain SQL" and field in ("topic", "message_id") and value == "":
@@ -207,12 +208,12 @@ class Outbox(Place):
         words += [f"--aggregate-type={f['aggregate_type']}"] if "aggregate_type" in f else []
         words += [f"--header=h={f['header']}"] if "header" in f else []
         f.pop("trace_id", None)
-        done = self.wherry("enqueue", self.world.url(self), "--table", self.table, *words, text=row.body.encode() + b"\n")
+        done = self.wherry("enqueue", f"{self.world.url(self)}#{self.table}", *words, text=row.body.encode() + b"\n")
         said = done.stdout.decode()
         return self.errors(done) + ([] if said.startswith("1 enqueued, 0 dup") else [f"{f}: {said}"])
 
     def relay(self, url):
-        return [url, "--table", self.table]
+        return [f"{url}#{self.table}"]
 
 
 def is_number(text):
@@ -298,7 +299,7 @@ class Queue(Place):
             self.ways = ("plain SQL", "the library", "the commands")
 
     def make(self):
-        self.wherry("queue", "create", self.world.url(self), self.table, "--layout", self.layout, sure=True)
+        self.wherry("queue", "create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, sure=True)
 
     def takes(self, field, value, way):
         return value != "" or field in ("header", "text")
@@ -317,13 +318,13 @@ class Queue(Place):
         f = row.fields
         del f["topic"]
         return self.errors(self.wherry(
-            "queue", "send", self.world.url(self), self.table, f"--header=h={f['header']}",
+            "queue", "send", f"{self.world.url(self)}#{self.table}", f"--header=h={f['header']}",
             f"--id={f['message_id']}", f"--correlation-id={f['correlation_id']}", f"--reply-to={f['reply_to']}",
             text=row.body.encode()))  # fmt: skip
 
     def relay(self, url):
         sign = "&" if "?" in url else "?"
-        return [f"queue+{url}{sign}queue={self.table}"]
+        return [f"{url}#{self.table}"]
 
 
 class NServiceBus(Queue):
@@ -355,7 +356,7 @@ class Delayed(Place):
             self.ways = ("plain SQL", "the library", "the commands")
 
     def make(self):
-        self.wherry("delayed", "create", self.world.url(self), "--table", self.table, "--layout", self.layout,
+        self.wherry("delayed", "create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout,
                     sure=True)  # fmt: skip
 
     def takes(self, field, value, way):
@@ -374,12 +375,11 @@ class Delayed(Place):
         return None, "q", None, None, row.fields["key"], None, None, row.body
 
     def command(self, row):
-        return self.errors(self.wherry("delayed", "offer", self.world.url(self), "--table", self.table, "--queue",
-                                       "q", f"--key={row.fields['key']}", "--body=-", text=row.body.encode()))  # fmt: skip
+        return self.errors(self.wherry("delayed", "offer", f"{self.world.url(self)}#{self.table}/q", f"--key={row.fields['key']}", "--body=-", text=row.body.encode()))  # fmt: skip
 
     def relay(self, url):
         sign = "&" if "?" in url else "?"
-        return [f"delayed+{url}{sign}delayed=q&table={self.table}"]
+        return [f"{url}#{self.table}/q"]
 
 
 class Funfix(Delayed):
@@ -393,13 +393,13 @@ class DelayedNames(Place):
 
     def check(self, _, values):
         url = self.world.url(self)
-        self.wherry("delayed", "create", url, "--table", self.table, sure=True)
+        self.wherry("delayed", "create", f"{url}#{self.table}", sure=True)
         wrong = []
         values = [v for v in values if v][::2]
         for value in values:
-            where = ("--table", self.table, f"--queue={value}")
-            offered = self.wherry("delayed", "offer", url, *where, f"--key={value}", f"--body={value}")
-            polled = self.wherry("delayed", "poll", url, *where, "--json")
+            where = f"{url}#{self.table}/{urllib.parse.quote(value, safe='')}"
+            offered = self.wherry("delayed", "offer", where, f"--key={value}", f"--body={value}")
+            polled = self.wherry("delayed", "poll", where, "--json")
             got = json.loads(polled.stdout or b"{}")
             if got.get("key") != value or "body" not in got or got["body"] not in (value, parsed(value)):
                 wrong.append(f"{value!r}: {got} {offered.stderr} {polled.stderr}")
@@ -418,7 +418,7 @@ class Inbox(Place):
 
     def check(self, values, _):
         url = self.world.url(self)
-        self.wherry("inbox", "create", url, self.table, sure=True)
+        self.wherry("inbox", "create", f"{url}#{self.table}", sure=True)
         values = [v for v in dict.fromkeys(values) if v]
         plain, called, sent = ([alike(v, n) for v in values] for n in range(3))
         yield "plain SQL", len(plain), self.write_sql([{"consumer": "c", "message_id": v} for v in plain])

@@ -49,34 +49,34 @@ json "a call of wherry_enqueue() is a message" \
 # ---- names ----
 
 sql 'CREATE SCHEMA billing' >/dev/null
-w init "$url" --table 'billing.Odd Name' --json
+w init "$url#billing.Odd Name" --json
 json "an outbox may be in any schema" 'd["table"] == "billing.Odd Name"'
-w_in '{"n":1}' enqueue "$url" --table 'billing."Odd Name"' --topic t
+w_in '{"n":1}' enqueue "$url#billing.\"Odd Name\"" --topic t
 expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
-w relay "$url" stdout: --table 'billing.Odd Name' --until-empty --timeout 60s
+w relay "$url#billing.Odd Name" stdout: --until-empty --timeout 60s
 json "under which it is relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
-w doctor "$url" --table 'billing.Odd Name' --json
+w doctor "$url#billing.Odd Name" --json
 json "doctor finds its tables, indexes, triggers and ids" \
 	'{f["check"]: f["level"] for f in d["findings"] if f["check"] in
 	  ("tables", "indexes", "trigger", "identity", "rights")} ==
 	 dict.fromkeys(("tables", "indexes", "trigger", "identity", "rights"), "ok")'
 sql 'ALTER TABLE billing."Odd Name" DISABLE TRIGGER ALL'
-w doctor "$url" --table 'billing.Odd Name'
-expect "its advice can be given to a shell" "$status" "out:--table 'billing.Odd Name' --print"
+w doctor "$url#billing.Odd Name"
+expect "its advice can be given to a shell" "$status" "out:#billing.Odd Name' --print"
 sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
-w init "$url" --table 'billing.Odd Name' --strict
+w init "$url#billing.Odd Name" --strict
 expect "it can be made strict" 0
-w_in '{"n":2}' enqueue "$url" --table 'billing.Odd Name' --topic t --key /n
-w relay "$url" stdout: --table 'billing.Odd Name' --ordering key-strict --until-empty --timeout 60s
+w_in '{"n":2}' enqueue "$url#billing.Odd Name" --topic t --key /n
+w relay "$url#billing.Odd Name" stdout: --ordering key-strict --until-empty --timeout 60s
 json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
-w init "$url" --table billing.nothing.more
+w init "$url#billing.nothing.more"
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
 
-w init "$url" --table documents --payload jsonb
+w init "$url#documents" --payload jsonb
 expect "payloads may be jsonb" 0
-w_in '{"n":1}' enqueue "$url" --table documents --topic t
-w relay "$url" stdout: --table documents --until-empty --timeout 60s
+w_in '{"n":1}' enqueue "$url#documents" --topic t
+w relay "$url#documents" stdout: --until-empty --timeout 60s
 json "and are relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
 
 # ---- the table of eventferry ----
@@ -89,13 +89,13 @@ sql 'CREATE SCHEMA ferry; CREATE TABLE ferry.outbox (id BIGINT GENERATED ALWAYS 
 	claimed_at TIMESTAMPTZ, created_at TIMESTAMPTZ NOT NULL DEFAULT now(), processed_at TIMESTAMPTZ)'
 sql "INSERT INTO ferry.outbox (topic, aggregate_type, aggregate_id, payload) VALUES
 	('orders', 'order', '7', '{\"order\": 7}'), ('orders', 'order', '7', '{\"order\": 8}')"
-w status "$url" --table ferry.outbox --json
+w status "$url#ferry.outbox" --json
 json "its table is known by its columns" 'd["layout"] == "eventferry"'
-w relay "$url" stdout: --table ferry.outbox --until-empty --timeout 60s
+w relay "$url#ferry.outbox" stdout: --until-empty --timeout 60s
 json "and relayed" '[m["body"]["order"] for m in l] == [7, 8] and d["aggregate_id"] == "7"'
 check "as that library marks what is done" test \
 	"$(sql 'SELECT count(*) FROM ferry.outbox WHERE status = 2 AND processed_at IS NOT NULL')" = 2
-w relay "$url" stdout: --table ferry.outbox --engine exclusive
+w relay "$url#ferry.outbox" stdout: --engine exclusive
 expect "no relay can work alone there" 2 "err:leave --engine exclusive out" "err:relay.sole=on"
 sql 'DROP SCHEMA ferry CASCADE' 2>/dev/null
 
@@ -149,7 +149,7 @@ expect "and no password is shown" "$status" "err:is the server running" "no:Secr
 w status "postgres://wherry:Secret1@/post%gres"
 check "a URL that cannot be read fails" test "$status" -ne 0
 expect "and shows no password" "$status" "no:Secret1"
-w status "$url" --table billing
+w status "$url#billing"
 expect "an outbox that is not there names init" "$status" "err:wherry init"
 sql "ALTER ROLE wherry SET default_transaction_read_only = on"
 w_in '{}' enqueue "$url" --topic t

@@ -81,16 +81,16 @@ expect "the doctor says once which checks it could not make" 1 \
 	"out: --grant nobody=operator\`, as the owner; or give doctor the URL of the relay" "no:permission denied" \
 	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
-w queue create "$url" rights
-w queue receive "$(as nobody)" rights
+w queue create "$url#rights"
+w queue receive "$(as nobody)#rights"
 expect "the way out names the kind of role that a command needs" 1 "err:try: wherry queue create " \
-	"err: rights --grant nobody=receiver, as the owner"
-w queue send "$(as nobody)" rights 1
-expect "which is another one for a sender" 1 "err: rights --grant nobody=sender, as the owner"
-w init "$(as nobody)" --table new
+	"err:#rights' --grant nobody=receiver, as the owner"
+w queue send "$(as nobody)#rights" 1
+expect "which is another one for a sender" 1 "err:#rights' --grant nobody=sender, as the owner"
+w init "$(as nobody)#new"
 expect "and init, which the owner of its tables runs" 1 "err:as wherry if"
 sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"
-w init "$(as nobody)" --table fresh.new
+w init "$(as nobody)#fresh.new"
 expect "and which needs the schema" 1 "err:permission denied for schema fresh" \
 	"err:CREATE ON SCHEMA fresh TO nobody\`" "no:--grant"
 
@@ -209,7 +209,7 @@ expect "rights come back, too" 0
 # ---- row-level security hides rows in silence ----
 
 sql "CREATE ROLE worker LOGIN"
-w queue create "$url" rights --grant worker=receiver
+w queue create "$url#rights" --grant worker=receiver
 put producer
 sql "SELECT wherry_send('rights', '{}')" >/dev/null
 sql "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; ALTER TABLE rights ENABLE ROW LEVEL SECURITY"
@@ -221,12 +221,12 @@ hidden() { # WHAT ARGUMENT...: the command says that it may not see all rows, an
 hidden "a relay" relay "$(as relay)" stdout: --until-empty --timeout 60s
 hidden "status" status "$(as relay)"
 hidden "a purge" purge "$operator" --older-than 0s
-hidden "a relay of a queue" relay "queue+$(as worker)&queue=rights" stdout: --until-empty --timeout 60s
-hidden "a receiver" queue receive "$(as worker)" rights
-hidden "a look at a queue" queue inspect "$(as worker)" rights
+hidden "a relay of a queue" relay "$(as worker)#rights" stdout: --until-empty --timeout 60s
+hidden "a receiver" queue receive "$(as worker)#rights"
+hidden "a look at a queue" queue inspect "$(as worker)#rights"
 w doctor "$(as relay)"
 expect "the doctor says that it counts for a role" 1 "out:bad   row-security"
-w doctor "queue+$(as worker)&queue=rights"
+w doctor "$(as worker)#rights"
 expect "of a queue, too" 1 "out:bad   row-security"
 w doctor "$url"
 check "and warns the owner, for whom it does not count" grep -q '^warn  row-security' <<<"$out"
@@ -234,7 +234,7 @@ sql "ALTER ROLE relay BYPASSRLS"
 w relay "$(as relay)" stdout: --until-empty --timeout 60s
 expect "a role that it does not count for delivers" 0 "err:1 delivered"
 sql "ALTER TABLE outbox DISABLE ROW LEVEL SECURITY; ALTER TABLE rights DISABLE ROW LEVEL SECURITY"
-w queue receive "$(as worker)" rights
+w queue receive "$(as worker)#rights"
 expect "and so does the receiver without it" 0
 
 # ---- what a role or the server sets ----
@@ -264,7 +264,7 @@ sql "ALTER DATABASE odd SET escape_string_warning = off"
 strange="postgres://wherry@/odd?host=$folder"
 for command in "init" "queue create" "delayed create" "inbox create" "cron create"; do
 	# shellcheck disable=SC2086 # two words
-	if [ "$command" = "queue create" ]; then w $command "$strange" jobs; else w $command "$strange"; fi
+	if [ "$command" = "queue create" ]; then w $command "$strange#jobs"; else w $command "$strange"; fi
 	expect "\`wherry $command\` works where strings have escapes and names are quoted" 0
 done
 in_odd() { # SQL WANTED

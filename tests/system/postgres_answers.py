@@ -45,8 +45,8 @@ def sql(text):
 
 
 def run(folder, name, kind, nth, table):
-    url = f"postgres://wherry@/postgres?host={folder}&application_name={kind}.{nth}"
-    command = [WHERRY] + [url if a == "URL" else a for a in COMMANDS[name]] + ["--table", table]
+    url = f"postgres://wherry@/postgres?host={folder}&application_name={kind}.{nth}#{table}"
+    command = [WHERRY] + [url if a == "URL" else a for a in COMMANDS[name]]
     try:
         done = subprocess.run(command, input=INPUT.get(name, b""), env=ENV, timeout=60,
                               capture_output=True, check=False)
@@ -97,8 +97,7 @@ def main():
         between.stdout.readline()
         failed = 0
         for i in range(WORKERS):
-            subprocess.run([WHERRY, "init", f"postgres://wherry@/postgres?host={SERVER}",
-                            "--table", f"outbox{i}"], check=True, capture_output=True)
+            subprocess.run([WHERRY, "init", f"postgres://wherry@/postgres?host={SERVER}#outbox{i}"], check=True, capture_output=True)
         names = [n for n in COMMANDS if only in (None, n)]
         for i, name in enumerate(names):
             jobs = [(kind, nth) for nth in range(1, count(folder, name) + 1)

@@ -18,17 +18,17 @@ put() { # TABLE N
 # ---- a log that is streamed ----
 
 "$wherry" init "$url" >/dev/null
-"$wherry" init "$url" --table kept --stream >/dev/null
-"$wherry" init "$url" --table shared --partitions >/dev/null
-"$wherry" init "$url" --table routed --layout debezium >/dev/null
+"$wherry" init "$url#kept" --stream >/dev/null
+"$wherry" init "$url#shared" --partitions >/dev/null
+"$wherry" init "$url#routed" --layout debezium >/dev/null
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0}
 defaults: {lease: 2s}
 relays:
   - {name: marked, from: '$url', to: 'file:marked.out', engine: stream}
-  - {name: kept, from: '$url', to: 'exec:exit 65', engine: stream, on_done: keep, outbox: {table: kept}}
-  - {name: one, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
-  - {name: two, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
+  - {name: kept, from: '$url#kept', to: 'exec:exit 65', engine: stream, on_done: keep}
+  - {name: one, from: '$url#shared', to: 'null:', engine: exclusive}
+  - {name: two, from: '$url#shared', to: 'null:', engine: exclusive}
 END
 start_daemon wherry.yaml
 put outbox 10
@@ -50,7 +50,7 @@ metrics "where nothing is streamed no lag is told" 'v("wherry_stream_lag_bytes",
 
 # ---- a layout that is streamed by default, and a slot that cannot be made ----
 
-echo "  - {name: routed, from: '$url', to: 'null:', outbox: {table: routed}}" >>wherry.yaml
+echo "  - {name: routed, from: '$url#routed', to: 'null:'}" >>wherry.yaml
 kill -HUP "$daemon"
 metrics "a slot is missed where the layout is streamed, though no engine is set" \
 	'v("wherry_stream_slot", relay="routed") == 0 and v("wherry_stream_dead", relay="routed") == 0'

@@ -10,7 +10,7 @@
 
 start_server
 db=$url
-url="queue+$db&queue=jobs"
+url="$db#jobs"
 with_daemon
 with_dead_ones
 stop_server

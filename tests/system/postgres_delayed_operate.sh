@@ -10,7 +10,7 @@
 
 start_server
 db=$url
-url="delayed+$db&delayed=mail"
+url="$db#delayed/mail"
 doctor_status=1 # the test server has fsync off
 statement() {
 	local body="convert_to('corrected', 'UTF8')"
@@ -29,13 +29,13 @@ w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
 
 # The tables of every layout whose ids come from a sequence, and a row at the end of all ids, which leaves none.
-w delayed create "$db" --table ahead_delayed
-w delayed create "$db" --table ahead_funfix --layout funfix
-w queue create "$db" ahead_queue
-w queue create "$db" ahead_letters --layout nservicebus
-w init "$db" --table ahead_outbox
+w delayed create "$db#ahead_delayed"
+w delayed create "$db#ahead_funfix" --layout funfix
+w queue create "$db#ahead_queue"
+w queue create "$db#ahead_letters" --layout nservicebus
+w init "$db#ahead_outbox"
 psql -X -q "$db" -c "CREATE SCHEMA ahead"
-w init "$db" --table ahead.outbox --layout eventferry
+w init "$db#ahead.outbox" --layout eventferry
 delayed='"pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt") VALUES'
 row="md5('mail|bytes'), 'x', 4000000000000, 4000000000000, 1)"
 while IFS='~' read -r table column source columns values ids; do
@@ -53,11 +53,11 @@ while IFS='~' read -r table column source columns values ids; do
 		result $? "$table takes a row again" "$(cat "$tmp/.err")"
 	done
 done <<-END
-	ahead_delayed~id~delayed+$db&delayed=mail&table=ahead_delayed~$delayed~'ID', $row~900 9223372036854775807
-	ahead_funfix~id~delayed+$db&delayed=mail&table=ahead_funfix~$delayed~'ID', $row~900 9223372036854775807
-	ahead_queue~id~queue+$db&queue=ahead_queue~body) VALUES~'"ID"')~900 9223372036854775807
-	ahead_letters~seq~queue+$db&queue=ahead_letters~id, headers, body) VALUES~gen_random_uuid(), '{}', 'ID')~900
-	ahead_outbox~id~$db --table ahead_outbox~topic, payload) VALUES~'t', '"ID"')~900 4611686018427387903
-	ahead.outbox~id~$db --table ahead.outbox~topic, aggregate_type, aggregate_id, message_id, payload) OVERRIDING SYSTEM VALUE VALUES~'t', 'a', 'ID', gen_random_uuid(), '1')~900 9223372036854775807
+	ahead_delayed~id~$db#ahead_delayed/mail~$delayed~'ID', $row~900 9223372036854775807
+	ahead_funfix~id~$db#ahead_funfix/mail~$delayed~'ID', $row~900 9223372036854775807
+	ahead_queue~id~$db#ahead_queue~body) VALUES~'"ID"')~900 9223372036854775807
+	ahead_letters~seq~$db#ahead_letters~id, headers, body) VALUES~gen_random_uuid(), '{}', 'ID')~900
+	ahead_outbox~id~$db#ahead_outbox~topic, payload) VALUES~'t', '"ID"')~900 4611686018427387903
+	ahead.outbox~id~$db#ahead.outbox~topic, aggregate_type, aggregate_id, message_id, payload) OVERRIDING SYSTEM VALUE VALUES~'t', 'a', 'ID', gen_random_uuid(), '1')~900 9223372036854775807
 END
 finish

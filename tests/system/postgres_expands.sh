@@ -38,16 +38,16 @@ relayed() { # NAME SOURCE [OPTION...]
 
 for kind in "${!expands[@]}"; do
 	table=o_$kind
-	w init "$url" --table "$table" --payload "$(of_type "$kind")"
+	w init "$url#$table" --payload "$(of_type "$kind")"
 	sql "INSERT INTO $table(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
 	for engine in exclusive competing; do
-		relayed "$table.$engine" "$url" --engine "$engine" --set "outbox.table=$table"
+		relayed "$table.$engine" "$url#$table" --engine "$engine"
 		sql "UPDATE $table SET status = 0, last_error = NULL, attempts = 0, processed_at = NULL"
 	done
 
-	w queue create "$url" "q_$kind" --payload "$(of_type "$kind")"
+	w queue create "$url#q_$kind" --payload "$(of_type "$kind")"
 	sql "INSERT INTO q_$kind(body) VALUES ('1'), ($(value "$kind" 3000000)), ('2')"
-	relayed "q_$kind" "queue+$url&queue=q_$kind"
+	relayed "q_$kind" "$url#q_$kind"
 
 	# Receivers have a limit of their own.
 	sql "DELETE FROM q_$kind; INSERT INTO q_$kind(body) VALUES ('1'), ($(value "$kind" 70000000)), ('2')"
@@ -56,11 +56,11 @@ for kind in "${!expands[@]}"; do
 	[ "$out" = 2 ] && answers "$why" 1
 	result $? "wherry_receive() receives what is beside $kind" "${why-}"
 	sql "UPDATE q_$kind SET state = 0, available_at = NULL, lease_token = NULL, attempts = 0"
-	w queue peek "$url" "q_$kind"
+	w queue peek "$url#q_$kind"
 	[ "$status" = 0 ] && [ ${#out} -lt 10000 ]
 	result $? "queue peek goes past $kind" "${why-}"
-	w queue receive "$url" "q_$kind"
-	w queue receive "$url" "q_$kind"
+	w queue receive "$url#q_$kind"
+	w queue receive "$url#q_$kind"
 	expect "queue receive receives what is beside $kind" 0 is:2
 	answers "$why" 1
 	result $? "and makes the $kind dead" "$why"
@@ -68,11 +68,11 @@ done
 
 for kind in jsonb digits; do
 	sql "CREATE SCHEMA f_$kind"
-	w init "$url" --table "f_$kind.outbox" --layout eventferry
+	w init "$url#f_$kind.outbox" --layout eventferry
 	sql "SET search_path = f_$kind; INSERT INTO outbox(topic, aggregate_type, aggregate_id, message_id, payload, headers)
 		VALUES ('t', 'a', '1', gen_random_uuid(), '1', '{}'), ('t', 'a', '2', gen_random_uuid(), $(value "$kind" 3000000), '{}'),
 		('t', 'a', '3', gen_random_uuid(), '2', '{}')"
-	relayed "f_$kind" "$url" --set "outbox.table=f_$kind.outbox"
+	relayed "f_$kind" "$url#f_$kind.outbox"
 done
 
 stop_server

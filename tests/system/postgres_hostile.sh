@@ -78,7 +78,7 @@ quiet "an operator's command"
 w doctor "$(as shop)"
 check "doctor says what it found" test -n "$out"
 w doctor "$(as shop)" "$id"
-w doctor "$(as wherry)" --table shop.outbox
+w doctor "$(as wherry)#shop.outbox"
 quiet "doctor"
 
 # ---- tables of Wherry's names that belong to another role ----
@@ -92,7 +92,7 @@ sql "CREATE SCHEMA open; GRANT USAGE, CREATE ON SCHEMA open TO PUBLIC;
 		EXECUTE FUNCTION lobby.trigger();
 	GRANT ALL ON open.wherry_outbox TO PUBLIC"
 for role in shop wherry; do
-	w init "$(as $role)" --table open.outbox
+	w init "$(as $role)#open.outbox"
 	expect "init refuses a table that another role has put there ($role)" 1 \
 		"err:wherry_outbox" "err:hostile"
 done
@@ -110,23 +110,17 @@ sql "CREATE SCHEMA trap AUTHORIZATION hostile; GRANT USAGE ON SCHEMA trap TO PUB
 	GRANT SELECT ON trap.wherry_schema TO PUBLIC"
 for role in shop wherry; do
 	sql "ALTER ROLE $role SET search_path = trap, shop"
-	for command in 'status --table' 'list --table' 'queue receive' 'queue peek' \
-		'inbox status' 'delayed list --queue q --table' 'cron list --cron'; do
+	for command in 'status URL#nowhere' 'list URL#nowhere' 'queue receive URL#nowhere' 'queue peek URL#nowhere' \
+		'inbox status URL#nowhere' 'delayed list URL#nowhere/q' 'cron list URL#nowhere'; do
 		read -ra words <<<"$command"
-		case $command in
-		*--*) w "${words[@]:0:${#words[@]}-1}" "$(as $role)" "${words[-1]}" nowhere ;;
-		*) w "${words[@]}" "$(as $role)" nowhere ;;
-		esac
+		w "${words[@]//URL/$(as $role)}"
 		expect "$command says that there is no such table, beside a stranger's list ($role)" 1 \
 			"err:there is no" no:sprung
 	done
-	for command in 'init --table' 'queue create' 'inbox create' 'delayed create --table' \
-		'cron create --cron'; do
+	for command in 'init URL#nowhere' 'queue create URL#nowhere' 'inbox create URL#nowhere' \
+		'delayed create URL#nowhere' 'cron create URL#nowhere'; do
 		read -ra words <<<"$command"
-		case $command in
-		*--*) w "${words[@]:0:${#words[@]}-1}" "$(as $role)" "${words[-1]}" nowhere ;;
-		*) w "${words[@]}" "$(as $role)" nowhere ;;
-		esac
+		w "${words[@]//URL/$(as $role)}"
 		if [ $role = shop ]; then
 			expect "$command refuses a stranger's list of tables" 1 \
 				"err:wherry_schema in schema trap belongs to hostile" no:sprung
@@ -135,13 +129,13 @@ for role in shop wherry; do
 		fi
 	done
 done
-w queue create "$(as shop)" shop.jobs
+w queue create "$(as shop)#shop.jobs"
 sql "CREATE TABLE trap.outbox (LIKE shop.outbox); CREATE TABLE trap.jobs (LIKE shop.jobs);
 	ALTER TABLE trap.outbox OWNER TO hostile; ALTER TABLE trap.jobs OWNER TO hostile;
 	GRANT ALL ON trap.outbox, trap.jobs TO PUBLIC"
-for command in "init --grant relay=relay" "queue create jobs --grant relay=receiver"; do
-	read -ra words <<<"${command%% --*}"
-	w "${words[@]:0:2}" "$(as shop)" "${words[@]:2}" --grant "${command##* }"
+for command in "init URL --grant relay=relay" "queue create URL#jobs --grant relay=receiver"; do
+	read -ra words <<<"$command"
+	w "${words[@]//URL/$(as shop)}"
 	expect "$command grants on the tables that are the role's own" 0 no:trap
 done
 w init "$(as shop)" --stream

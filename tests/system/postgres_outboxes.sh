@@ -20,13 +20,13 @@ before=$(everything)
 sql 'CREATE SCHEMA billing'
 w init "$url" --stream --strict
 expect "init says that it made the outbox" 0 "out:it was made"
-w init "$url" --table billing.outbox --payload jsonb
+w init "$url#billing.outbox" --payload jsonb
 w init "$url"
 expect "a second time there is nothing to do" 0 "out:is up to date"
 for part in --strict --partitions --stream; do
-	w init "$url" --table billing.outbox $part
+	w init "$url#billing.outbox" $part
 	expect "init says that it added what $part asks for" 0 "out:what was missing was added"
-	w init "$url" --table billing.outbox $part
+	w init "$url#billing.outbox" $part
 	expect "which is there the second time ($part)" 0 "out:is up to date"
 done
 sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
@@ -72,7 +72,7 @@ sql 'DELETE FROM outbox WHERE id > (SELECT min(id) FROM outbox)'
 
 # ---- drop ----
 
-w drop "$url" --table billing.outbox --yes
+w drop "$url#billing.outbox" --yes
 expect "an outbox of another schema is dropped" 0 "out:is gone"
 sql 'DROP SCHEMA billing'
 check "with all that is its own there" is $? 0
@@ -80,7 +80,7 @@ w drop "$url" --yes
 expect "the last of a schema is dropped" 0 "out:with 1 message that was not delivered"
 check "with its functions, its publication and its replication slot" is "$(everything)" "$before"
 sql "CREATE TABLE ferry(LIKE orders)"
-w drop "$url" --table ferry --yes
-expect "a table that is not an outbox is refused" 1 "err:there is no outbox 'ferry'"
+w drop "$url#ferry" --yes
+expect "a table that is not an outbox is refused" 1 "err:there is no outbox or queue 'ferry'"
 stop_server
 finish

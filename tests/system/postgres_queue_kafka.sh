@@ -18,9 +18,9 @@ arrived_all() {
 start_kafka 1
 start_server
 kafka topic jobs 4
-w queue create "$url" jobs
-w queue send "$url" jobs '{"n":0}' --id m0 --header 'kind=first' --correlation-id c0
-w relay "queue+$url&queue=jobs" "kafka://$broker" --until-empty --timeout 60s
+w queue create "$url#jobs"
+w queue send "$url#jobs" '{"n":0}' --id m0 --header 'kind=first' --correlation-id c0
+w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 60s
 expect "a queue is relayed to the topic of its name" 0 "err:1 delivered"
 out=$(read_back jobs)
 json "with its message id and headers, and without a key" 'd["headers"]["message-id"] == "m0"
@@ -29,33 +29,33 @@ json "with its message id and headers, and without a key" 'd["headers"]["message
 sql "SELECT wherry_send('jobs', json_build_object('n', n), message_id => 'm' || n)
 	FROM generate_series(1, $most) AS n" >/dev/null
 kafka rtt 20
-"$wherry" relay "queue+$url&queue=jobs" "kafka://$broker" 2>first.err &
+"$wherry" relay "$url#jobs" "kafka://$broker" 2>first.err &
 first=$!
 pids+=("$first")
 until_true 30 arrived_all 50
 kill -KILL "$first"
 wait "$first" 2>/dev/null
 kafka rtt 0
-w relay "queue+$url&queue=jobs" "kafka://$broker" --until-empty --timeout 100s --set relay.lease=1s
+w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 100s --set relay.lease=1s
 expect "after a kill, another relay delivers the rest" 0
 check "nothing is lost" arrived_all $((most + 1))
-w status "queue+$url&queue=jobs" --json
+w status "$url#jobs" --json
 json "and the queue is empty" '(d["ready"], d["leased"], d["waiting"], d["dead"]) == (0, 0, 0, 0)'
 
-w queue create "$url" audit
-w queue subscribe "$url" audit orders
+w queue create "$url#audit"
+w queue subscribe "$url#audit" orders
 kafka topic orders 4
 w queue publish "$url" orders '{"order":7}' --id p1
-w relay "queue+$url&queue=audit" "kafka://$broker" --until-empty --timeout 60s
+w relay "$url#audit" "kafka://$broker" --until-empty --timeout 60s
 out=$(read_back orders)
 json "what was published goes to the topic of that name" 'd["headers"]["message-id"] == "p1"'
 
 kafka down 0
-w queue send "$url" jobs '{"n":-1}'
-w relay "queue+$url&queue=jobs" "kafka://$broker" --until-empty --timeout 2s
+w queue send "$url#jobs" '{"n":-1}'
+w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 2s
 expect "while Kafka is down, nothing is delivered" 5
 kafka up 0
-w status "queue+$url&queue=jobs" --json
+w status "$url#jobs" --json
 json "and no message dies" 'd["dead"] == 0 and d["ready"] + d["leased"] + d["waiting"] == 1'
 stop_server
 finish

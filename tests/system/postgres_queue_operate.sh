@@ -10,7 +10,7 @@
 
 start_server
 db=$url
-url="queue+$db&queue=jobs"
+url="$db#jobs"
 doctor_status=1 # the test server has fsync off
 
 statement() {
@@ -35,9 +35,9 @@ psql -X -q "$db" -c "$(sed -n "s/.*\(SELECT setval([^)]*)\).*/\1;/p" <<<"$out$er
 w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
 
-w queue create "$db" letters --layout nservicebus
-w queue send "$db" letters '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
-url="queue+$db&queue=letters"
+w queue create "$db#letters" --layout nservicebus
+w queue send "$db#letters" '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
+url="$db#letters"
 w status "$url"
 expect "a queue of NServiceBus has a status, too" 0 "out:layout      nservicebus" "out:ready       1"
 w list "$url" --json

@@ -11,31 +11,31 @@ start_server
 # ---- topics of a schema ----
 
 sql 'CREATE SCHEMA sales'
-w queue create "$url" jobs
-w queue create "$url" sales.tasks
-w queue subscribe "$url" jobs placed
-w queue subscribe "$url" sales.tasks placed
+w queue create "$url#jobs"
+w queue create "$url#sales.tasks"
+w queue subscribe "$url#jobs" placed
+w queue subscribe "$url#sales.tasks" placed
 expect "a queue in another schema subscribes to the topics of its schema" 0 \
 	"out:queue 'sales.tasks' gets what is published to 'placed'"
 w queue publish "$url" placed '{"order":1}' --json
 json "what is published reaches the queues of the first schema" 'd["queues"] == 1'
 w queue publish "$url" placed '{"order":2}' --schema sales
 expect "or of the schema that is named" 0 "out:published to 1 queue"
-w queue receive "$url" sales.tasks
+w queue receive "$url#sales.tasks"
 expect "it arrives" 0 'is:{"order":2}'
 w queue subscriptions "$url" --schema sales --json
 json "subscriptions lists those of a schema" '(d["topic"], d["queue"]) == ("placed", "tasks")'
 w queue publish "$url" paid '{}' --schema sales
 expect "nobody has subscribed: the command to paste names the schema" 0 \
-	"err:wherry queue subscribe '$url' sales.NAME paid"
-w queue subscribe "$url" sales.none placed
+	"err:wherry queue subscribe '$url#sales.NAME' paid"
+w queue subscribe "$url#sales.none" placed
 expect "a queue that is missing is named, with the command that makes it" 1 "err:there is no queue 'none'" \
-	"err:queue create '$url' sales.none"
+	"err:queue create '$url#sales.none"
 w queue publish "$url" placed '{}' --schema nowhere
 expect "a schema without queues is refused" 1 "err:there are no queues in this schema"
 w queue publish "$url" '' '{}'
 expect "and so is an empty topic" 1 "err:the topic is empty"
-w queue unsubscribe "$url" sales.tasks placed
+w queue unsubscribe "$url#sales.tasks" placed
 expect "a subscription in a schema is taken back" 0
 
 # ---- waiting ----
@@ -47,47 +47,47 @@ took() {
 	ms=$(((${EPOCHREALTIME//[.,]/} - began) / 1000))
 }
 
-w queue create "$url" locked
+w queue create "$url#locked"
 w delayed create "$url"
-w queue send "$url" locked '{"mine":1}'
-w delayed offer "$url" --queue mail --key k --body mine
+w queue send "$url#locked" '{"mine":1}'
+w delayed offer "$url#delayed/mail" --key k --body mine
 coproc psql -qXAt "$url"
 echo 'BEGIN; SELECT 1 FROM locked, delayed FOR UPDATE;' >&"${COPROC[1]}"
 read -r _ <&"${COPROC[0]}"
-took queue receive "$url" locked --wait 400ms
+took queue receive "$url#locked" --wait 400ms
 expect "another session has the only message" 1 "err:no message"
 check "receive waits for another one all its time" [ "$ms" -ge 400 ]
-took delayed poll "$url" --queue mail --wait 400ms
+took delayed poll "$url#delayed/mail" --wait 400ms
 expect "and so of a delayed queue" 1 "err:no message is due"
 check "poll waits as well" [ "$ms" -ge 400 ]
 echo 'ROLLBACK; SELECT 2;' >&"${COPROC[1]}"
 read -r _ <&"${COPROC[0]}"
-w queue receive "$url" locked --wait 30s
+w queue receive "$url#locked" --wait 30s
 expect "a message that is free again is received" 0 'is:{"mine":1}'
-w delayed poll "$url" --queue mail --wait 30s
+w delayed poll "$url#delayed/mail" --wait 30s
 expect "or polled" 0 "is:mine"
 kill "$COPROC_PID"
-w queue drop "$url" locked --yes
+w queue drop "$url#locked" --yes
 
 # ---- queues of NServiceBus ----
 
-w queue create "$url" letters --layout nservicebus
+w queue create "$url#letters" --layout nservicebus
 psql -q "$url" -c 'ALTER TABLE letters_received RENAME TO aside'
 w queue list "$url"
 expect "a queue of NServiceBus without Wherry's table beside it hides no other and is no error" 0 \
 	"out:letters" "out:jobs" "err:letters is not counted"
 psql -q "$url" -c 'ALTER TABLE aside RENAME TO letters_received'
-w queue subscribe "$url" letters placed
+w queue subscribe "$url#letters" placed
 w queue subscriptions "$url" --json
 json "their names are those of the commands" '[s["queue"] for s in l] == ["jobs", "letters"]'
 w queue publish "$url" placed '{"order":3}'
 expect "both kinds get what is published" 0 "out:published to 2 queues"
-w relay "queue+$url&queue=letters" stdout:
+w relay "$url#letters" stdout:
 expect "a relay on such a queue is refused, with what to use" 2 \
 	"err:no relay reads queues of the layout nservicebus" "err:wherry queue receive" "no:engine"
-w queue send "$url" letters '{}' --in 1h --json
+w queue send "$url#letters" '{}' --in 1h --json
 id=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
-w queue cancel "$url" letters "$id"
+w queue cancel "$url#letters" "$id"
 expect "a delayed message is cancelled" 0 "out:message $id is cancelled"
 
 # ---- roles that are missing ----
@@ -96,25 +96,25 @@ nothing() { # TABLE
 	answers "SELECT to_regclass('$1') IS NULL" t
 }
 
-for command in 'init URL --table g1' 'queue create URL g2' 'delayed create URL --table g3' \
-	'cron create URL --cron g4'; do
+for command in 'init URL#g1' 'queue create URL#g2' 'delayed create URL#g3' \
+	'cron create URL#g4'; do
 	kind=operator
 	# shellcheck disable=SC2086
 	w ${command//URL/$url} --grant "nobody=$kind"
 	expect "$command refuses a role that is missing" 1 "err:there is no role 'nobody'"
-	check "and makes nothing" nothing "${command##* }"
+	check "and makes nothing" nothing "${command##*#}"
 done
-w queue create "$url" g5 --layout nservicebus --grant wherry=sender
+w queue create "$url#g5" --layout nservicebus --grant wherry=sender
 expect "a layout that takes no grants is refused" 2 "err:--grant is for tables of Wherry's own layout"
 check "and nothing is made" nothing g5
 # ---- a queue whose table was renamed ----
 
-w queue create "$url" before
+w queue create "$url#before"
 sql "ALTER TABLE before RENAME TO after"
-w queue receive "$url" after
+w queue receive "$url#after"
 expect "a queue that was renamed is not its own suggestion" 1 "err:if it was renamed" \
 	"no:did you mean"
-w queue create "$url" after
-w queue receive "$url" after
+w queue create "$url#after"
+w queue receive "$url#after"
 expect "and the command that the message names makes it a queue again" 1 "err:no message"
 finish

@@ -168,7 +168,7 @@ w_in '{}' enqueue "$standby_url" --topic t
 expect "enqueue on a standby names the way out" 1 "err:target_session_attrs=read-write"
 w relay "$standby_url" stdout: --until-empty
 expect "so does a relay" 1 "err:target_session_attrs=read-write"
-w init "$standby_url" --table other
+w init "$standby_url#other"
 expect "so does init" 1 "err:target_session_attrs=read-write"
 both="postgres://wherry@/postgres?host=$folder,$folder&port=5433,5432"
 both+="&target_session_attrs=read-write"

@@ -21,7 +21,7 @@ put() { # TABLE N
 stream() {
 	local table=$1 on_done=$2 file=$3
 	shift 3
-	w relay "$url" "file:$file" --table "$table" --engine stream --on-done "$on_done" \
+	w relay "$url#$table" "file:$file" --engine stream --on-done "$on_done" \
 		--until-empty --timeout 30s "$@"
 }
 
@@ -36,7 +36,7 @@ says() { # CHECK LEVEL TEXT: of the doctor
 # ---- before ----
 
 w init "$url"
-w init "$url" --table kept
+w init "$url#kept"
 put outbox 10
 stream outbox mark out
 expect "all that is marked has left" 0

@@ -33,11 +33,11 @@ clerk=$(in_closed clerk)
 chief=$(in_closed chief)
 w init "$closed" --stream --grant clerk=enqueuer --grant chief=operator
 expect "an outbox is made there" 0
-w init "$closed" --table relayed --stream --grant clerk=relay --grant chief=operator
-w queue create "$closed" jobs --grant clerk=sender --grant chief=operator
-w queue create "$closed" works --grant clerk=receiver --grant chief=operator
+w init "$closed#relayed" --stream --grant clerk=relay --grant chief=operator
+w queue create "$closed#jobs" --grant clerk=sender --grant chief=operator
+w queue create "$closed#works" --grant clerk=receiver --grant chief=operator
 w delayed create "$closed" --grant clerk=sender --grant chief=operator
-w delayed create "$closed" --table later --grant clerk=receiver --grant chief=operator
+w delayed create "$closed#later" --grant clerk=receiver --grant chief=operator
 w inbox create "$closed" --grant clerk=consumer --grant chief=operator
 w cron create "$closed" --grant chief=operator
 expect "and tables of the other models" 0
@@ -63,50 +63,50 @@ for engine in exclusive competing stream; do
 	for done in mark archive delete keep; do
 		[ $done != keep ] || [ $engine = stream ] || continue
 		fill
-		allowed "$clerk" 0 relay URL null: --table relayed --until-empty --timeout 60s --engine $engine \
+		allowed "$clerk" 0 relay URL#relayed null: --until-empty --timeout 60s --engine $engine \
 			--on-done $done
 	done
 done
 closed_sql "TRUNCATE relayed"
 fill
 id=$(closed_sql "SELECT min(id) FROM relayed WHERE status = 4")
-allowed "$chief" 0 status URL --table relayed
-allowed "$chief" 0 status URL --table relayed --json
-allowed "$chief" 0 list URL --table relayed --state dead,done,pending
-allowed "$chief" 0 show URL --table relayed "$id"
-allowed "$chief" 0 retry URL --table relayed "$id"
-allowed "$chief" 0 discard URL --table relayed $((id + 1)) --yes
-allowed "$chief" 0 replay URL --table relayed --since 1h
-allowed "$chief" 0 pause URL --table relayed
-allowed "$chief" 0 resume URL --table relayed
-allowed "$chief" 0 purge URL --table relayed --older-than 0s --to-archive
-allowed "$chief" 0 purge URL --table relayed --older-than 0s --archived --yes
-allowed "$chief" 1 doctor URL --table relayed
+allowed "$chief" 0 status URL#relayed
+allowed "$chief" 0 status URL#relayed --json
+allowed "$chief" 0 list URL#relayed --state dead,done,pending
+allowed "$chief" 0 show URL#relayed "$id"
+allowed "$chief" 0 retry URL#relayed "$id"
+allowed "$chief" 0 discard URL#relayed $((id + 1)) --yes
+allowed "$chief" 0 replay URL#relayed --since 1h
+allowed "$chief" 0 pause URL#relayed
+allowed "$chief" 0 resume URL#relayed
+allowed "$chief" 0 purge URL#relayed --older-than 0s --to-archive
+allowed "$chief" 0 purge URL#relayed --older-than 0s --archived --yes
+allowed "$chief" 1 doctor URL#relayed
 allowed "$chief" 0 outboxes URL
-allowed "$clerk" 0 queue send URL jobs '{}'
-allowed "$clerk" 0 queue receive URL works
-allowed "$clerk" 0 relay "queue+URL&queue=works" null: --until-empty --timeout 60s
+allowed "$clerk" 0 queue send URL#jobs '{}'
+allowed "$clerk" 0 queue receive URL#works
+allowed "$clerk" 0 relay URL#works null: --until-empty --timeout 60s
 fill
-for command in 'list URL' 'peek URL works' 'length URL works' 'errors URL works' 'inspect URL works'; do
+for command in 'list URL' 'peek URL#works' 'length URL#works' 'errors URL#works' 'inspect URL#works'; do
 	# shellcheck disable=SC2086 # words
 	allowed "$chief" 0 queue $command
 done
-allowed "$chief" 0 status "queue+URL&queue=works"
-allowed "$chief" 0 pause "queue+URL&queue=works"
-allowed "$chief" 0 resume "queue+URL&queue=works"
-allowed "$chief" 1 doctor "queue+URL&queue=works"
-allowed "$chief" 0 queue purge URL works --yes
+allowed "$chief" 0 status URL#works
+allowed "$chief" 0 pause URL#works
+allowed "$chief" 0 resume URL#works
+allowed "$chief" 1 doctor URL#works
+allowed "$chief" 0 queue purge URL#works --yes
 closed_sql "SELECT wherry_send('works', '{}'); UPDATE works SET state = 4" >/dev/null
-allowed "$chief" 0 queue retry URL works --all
-allowed "$chief" 0 queue subscribe URL public.works t
+allowed "$chief" 0 queue retry URL#works --all
+allowed "$chief" 0 queue subscribe URL#public.works t
 allowed "$chief" 0 queue publish URL t '{}' --schema public
-allowed "$clerk" 0 delayed offer URL --queue mail --key k --body x
-allowed "$clerk" 0 delayed poll URL --queue mail --table later
-allowed "$chief" 0 delayed list URL --queue mail --table later
-allowed "$chief" 0 delayed count URL --queue mail --table later
-allowed "$chief" 0 delayed dead URL --queue mail --table later
-allowed "$chief" 1 doctor "delayed+URL&delayed=mail&table=later"
-allowed "$chief" 0 delayed drop URL --queue mail --table later --all --yes
+allowed "$clerk" 0 delayed offer URL#delayed/mail --key k --body x
+allowed "$clerk" 0 delayed poll URL#later/mail
+allowed "$chief" 0 delayed list URL#later/mail
+allowed "$chief" 0 delayed count URL#later/mail
+allowed "$chief" 0 delayed dead URL#later/mail
+allowed "$chief" 1 doctor URL#later/mail
+allowed "$chief" 0 delayed drop URL#later/mail --all --yes
 allowed "$chief" 0 inbox status URL
 allowed "$chief" 0 inbox purge URL --older-than 0s --yes
 allowed "$chief" 0 cron list URL
@@ -122,37 +122,37 @@ closed_sql "CREATE TABLE debezium(id uuid PRIMARY KEY, aggregatetype varchar(255
 		status SMALLINT NOT NULL DEFAULT 0, attempts INT NOT NULL DEFAULT 0,
 		next_retry_at TIMESTAMPTZ, claimed_at TIMESTAMPTZ,
 		created_at TIMESTAMPTZ NOT NULL DEFAULT now(), processed_at TIMESTAMPTZ)"
-w init "$closed" --table debezium --layout debezium --stream
+w init "$closed#debezium" --layout debezium --stream
 expect "init makes what a relay keeps beside Debezium's table" 0
-w init "$closed" --table ferry --layout eventferry-sole
+w init "$closed#ferry" --layout eventferry-sole
 expect "and beside eventferry's" 0
-w queue create "$closed" bus --layout nservicebus
-w delayed create "$closed" --table fun --layout funfix
+w queue create "$closed#bus" --layout nservicebus
+w delayed create "$closed#fun" --layout funfix
 expect "and tables of two other layouts" 0
 closed_sql "GRANT SELECT ON debezium TO clerk; GRANT SELECT, UPDATE, DELETE ON ferry TO clerk;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON bus, bus_received, \"bus.Delayed\" TO clerk;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON fun, fun_tries, fun_dead TO clerk;
 	INSERT INTO debezium VALUES (gen_random_uuid(), 'order', '7', 'Made', '{}');
 	INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
-allowed "$clerk" 0 relay URL null: --table debezium --engine stream --on-done keep --until-empty \
+allowed "$clerk" 0 relay URL#debezium null: --engine stream --on-done keep --until-empty \
 	--timeout 60s
-allowed "$clerk" 0 relay URL null: --table ferry --until-empty --timeout 60s
+allowed "$clerk" 0 relay URL#ferry null: --until-empty --timeout 60s
 closed_sql "INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
-allowed "$clerk" 0 relay URL null: --table ferry --set relay.sole=on --until-empty --timeout 60s
-for command in "queue send $clerk bus {}" "delayed offer $clerk --queue mail --table fun --key k --body x"; do
+allowed "$clerk" 0 relay URL#ferry null: --set relay.sole=on --until-empty --timeout 60s
+for command in "queue send $clerk#bus {}" "delayed offer $clerk#fun/mail --key k --body x"; do
 	# shellcheck disable=SC2086 # words
 	w $command
 	expect "${command%% post*} names the right that is missing, and no --grant, which is not for such a table" 1 \
 		"err:GRANT USAGE ON SEQUENCE" no:--grant
 done
 closed_sql "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk"
-allowed "$clerk" 0 queue send URL bus '{}'
-allowed "$clerk" 0 queue receive URL bus
-allowed "$clerk" 0 delayed offer URL --queue mail --table fun --key k --body x
-allowed "$clerk" 0 delayed poll URL --queue mail --table fun
+allowed "$clerk" 0 queue send URL#bus '{}'
+allowed "$clerk" 0 queue receive URL#bus
+allowed "$clerk" 0 delayed offer URL#fun/mail --key k --body x
+allowed "$clerk" 0 delayed poll URL#fun/mail
 for table in debezium ferry; do
-	allowed "$clerk" 0 status URL --table $table
-	w doctor "$clerk" --table $table
+	allowed "$clerk" 0 status URL#$table
+	w doctor "$clerk#$table"
 	expect "nor does the doctor name it ($table)" 1 no:--grant "out:grant it rights"
 done
 stop_server

@@ -8,8 +8,8 @@
 
 start_server wal_level=logical max_replication_slots=5 max_wal_senders=5
 
-stream() { # ARGUMENT...
-	w relay "$url" stdout: --engine stream --until-empty --timeout 60s "$@"
+stream() { # [#TABLE [ARGUMENT...]]
+	w relay "$url${1-}" stdout: --engine stream --until-empty --timeout 60s "${@:2}"
 }
 
 slot() {
@@ -69,58 +69,58 @@ json "a stream connects to the host that answered, if the URL has hosts and no p
 
 # ---- nothing is marked ----
 
-w init "$url" --table kept --stream
+w init "$url#kept" --stream
 expect "init makes publication and slot" 0
 check "a standby may copy it" is "$(left_behind kept)" 0
 check "so they are there" test -n "$(slot kept)"
 sql "INSERT INTO kept(topic, payload) VALUES ('before', '{}')"
-stream --table kept --on-done keep
+stream "#kept" --on-done keep
 json "the first run delivers what is in the table" 'len(l) == 1 and d["topic"] == "before"'
 check "a standby may copy the slot that this run made in its place" is "$(left_behind kept)" 0
 sql "BEGIN; INSERT INTO kept(topic, payload) VALUES ('gone', '{}');
      DELETE FROM kept WHERE topic = 'gone'; COMMIT"
-stream --table kept --on-done keep
+stream "#kept" --on-done keep
 json "what was deleted at once is delivered, and nothing twice" \
 	'len(l) == 1 and d["topic"] == "gone"'
 check "no row says so" answers "SELECT count(*) FROM kept WHERE status = 0" 1
 sql "INSERT INTO kept(topic, payload) VALUES ('bad', '{}')"
-w relay "$url" 'exec:exit 65' --table kept --engine stream --on-done keep --until-empty
+w relay "$url#kept" 'exec:exit 65' --engine stream --on-done keep --until-empty
 expect "what is refused dies" 3 "err:1 dead"
 check "and is kept" answers "SELECT topic FROM wherry_dead WHERE outbox = 'kept'" bad
-w status "$url" --table kept
+w status "$url#kept"
 expect "which status tells" 0 "out:1 in wherry_dead"
 sql "UPDATE wherry_stream SET written_at = now() - interval '1 h' WHERE outbox = 'kept';
      INSERT INTO kept(topic, payload) VALUES ('later', '{}')"
-w status "$url" --table kept --json
+w status "$url#kept" --json
 json "where no row says so it is behind for as long as the last relay is gone" \
 	'd["stream"]["behind_us"] >= 3600e6 and d["stream"]["behind_by"] in ("relay", "slot")'
 check "the slot is free again" released
 sql "SELECT pg_drop_replication_slot('$(slot kept)')" >/dev/null
-stream --table kept --on-done keep
+stream "#kept" --on-done keep
 check "a lost slot ends the relay" test "$status" -ne 0
 expect "which says what can be done" "$status" "err:--from now" "err:--from table"
-w init "$url" --table kept --stream
+w init "$url#kept" --stream
 expect "init makes no other, which would leave messages out" 2 "err:--from now"
 check "so there is none" test -z "$(slot kept)"
-stream --table kept --on-done keep --from now
+stream "#kept" --on-done keep --from now
 expect "and goes on when it is told" 0 "is:" "err:0 delivered"
 
 # ---- Debezium's table ----
 
 sql "CREATE TABLE events(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
      aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
-w init "$url" --table events
+w init "$url#events"
 expect "the table of the event router is recognised" 0
 sql "BEGIN; INSERT INTO events VALUES (gen_random_uuid(), 'order', '7', 'Made', '{\"a\":1}');
      DELETE FROM events; COMMIT"
-stream --table events
+stream "#events"
 expect "its log begins with its slot" 0 "is:"
 sql "BEGIN; INSERT INTO events VALUES (gen_random_uuid(), 'order', '7', 'Made', '{\"a\":1}');
      DELETE FROM events; COMMIT"
-stream --table events
+stream "#events"
 json "then each event is delivered as the router would" \
 	'd["topic"] == "outbox.event.order" and d["key"] == "7" and d["headers"] == {"type": "Made"}'
-w relay "$url" stdout: --table events --engine exclusive
+w relay "$url#events" stdout: --engine exclusive
 expect "no other engine can relay it" 2 "err:--engine stream"
 
 # ---- what cannot be ----
@@ -131,17 +131,17 @@ check "a role that may not replicate is refused" test "$status" -ne 0
 expect "with the way out" "$status" "err:REPLICATION"
 sql "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')" >/dev/null 2>&1 ||
 	sql "SELECT pg_create_physical_replication_slot('theirs')" >/dev/null
-stream --set stream.slot=theirs
+stream "" --set stream.slot=theirs
 check "a slot of another kind is refused" test "$status" -ne 0
 expect "and named" "$status" "err:'theirs' is another's" "err:stream.slot"
 sql "CREATE PUBLICATION others FOR TABLE kept"
-stream --set stream.publication=others
+stream "" --set stream.publication=others
 check "so is a publication without the table" test "$status" -ne 0
 expect "with the statement that mends it" "$status" "err:ADD TABLE public.outbox"
 
 # A table that is made again is not in the publication of the one before.
 sql "ALTER TABLE kept RENAME TO kept_before"
-w init "$url" --table kept
+w init "$url#kept"
 expect "a table that is made again is put into its publication" 0
 check "which has it" test "$(sql "SELECT count(*) FROM pg_publication_tables
 	WHERE tablename = 'kept' AND pubname LIKE 'wherry_kept_%'")" = 1

@@ -9,23 +9,24 @@ refuse_all() {
 }
 
 operate() {
-	local quoted="'$url'"
+	local quoted=$url
 
-	w queue create "$db" jobs
+	[[ $url != *[?\&]* ]] || quoted="'$url'"
+	w queue create "$db#jobs"
 	w status "$url"
 	expect "an empty queue is well" 0 "out:all is well: no message waits" "out:queue       jobs in " \
 		"out:ready       0" "out:leased      0" "out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; workers that receive are not listed"
-	w queue send "$db" jobs '{"job":1}' --id m1
-	w queue send "$db" jobs '{"job":2}' --id m2
+	w queue send "$db#jobs" '{"job":1}' --id m1
+	w queue send "$db#jobs" '{"job":2}' --id m2
 	refuse_all
 	expect "a relay gives two messages up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped "
-	w queue send "$db" jobs '{"job":3}' --id m3 --reply-to answers
-	w queue receive "$db" jobs --lease 1h
-	w queue send "$db" jobs '{"job":4}' --id m4 --in 1h
-	w queue send "$db" jobs '{"word":"needle"}' --id m5
+	w queue send "$db#jobs" '{"job":3}' --id m3 --reply-to answers
+	w queue receive "$db#jobs" --lease 1h
+	w queue send "$db#jobs" '{"job":4}' --id m4 --in 1h
+	w queue send "$db#jobs" '{"word":"needle"}' --id m5
 
 	w status "$url"
 	expect "status warns of dead messages, with commands to paste" 0 \
@@ -136,7 +137,7 @@ operate() {
 	w doctor "$url"
 	expect "a missing index is bad, with the SQL that repairs it" 1 "out:the index " "out:is missing" \
 		"out:CREATE INDEX IF NOT EXISTS"
-	w queue create "$db" jobs
+	w queue create "$db#jobs"
 
 	w pause "$url"
 	expect "a queue is paused" 0 "out:queue 'jobs' is paused" "err:action=pause" "err:table=jobs"
@@ -153,14 +154,12 @@ operate() {
 	json "and status says that, too" 'd["paused"] is False and d["relays"] == []'
 	w replay "$url" 1
 	expect "nor replayed" 2 "err:cannot be replayed"
-	w purge "$url" --yes
+	w purge "$url" --older-than 1h --yes
 	expect "for purge the command for queues is named" 2 "err:use \`wherry queue purge "
 	w init "$url"
-	expect "and for init" 2 "err:use \`wherry queue create "
+	expect "init refuses a table with another purpose" 2 "err:with another purpose"
 	w_in '{}' enqueue "$url" --topic t
 	expect "and for enqueue" 2 "err:use \`wherry queue send "
-	w enqueue "$url" '{}'
-	expect "also with the body behind it" 2 "err:use \`wherry queue send "
 
 	printf 'relays:\n  - name: errands\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w list errands --json

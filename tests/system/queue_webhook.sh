@@ -9,7 +9,7 @@
 . "$source_dir/tests/system/webhook.bash"
 
 db=sqlite:shop.db
-url="queue+$db?queue=jobs"
+url="$db#jobs"
 most=500
 
 # received_all N: requests of that many different messages.
@@ -19,8 +19,8 @@ received_all() {
 
 : >log
 start_receiver log
-w queue create "$db" jobs
-w queue send "$db" jobs '{"n":0}' --id m0 --header 'kind=first'
+w queue create "$db#jobs"
+w queue send "$db#jobs" '{"n":0}' --id m0 --header 'kind=first'
 w relay "$url" "$hook" --until-empty --timeout 60s
 expect "a queue is relayed to a web server" 0 "err:1 delivered"
 out=$(head -n 1 log)

@@ -62,10 +62,10 @@ for code in 1 2 77 126 127; do
 done
 refuse exec_gone "exec:./nowhere"
 sqlite3 q.db 'SELECT 1'
-w queue create sqlite:q.db jobs
-w inbox create sqlite:q.db inbox
+w queue create sqlite:q.db#jobs
+w inbox create sqlite:q.db#inbox
 sqlite3 -cmd '.timeout 30000' q.db 'ALTER TABLE jobs RENAME TO elsewhere'
-refuse queue_gone "queue+sqlite:q.db?queue=jobs"
+refuse queue_gone "sqlite:q.db#jobs"
 mkdir folder
 start folder_gone "file:$tmp/folder/out"
 until_true 20 grep -q event=leading folder_gone.log

@@ -7,7 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/daemon.bash"
 
 page=$source_dir/docs/internals/standing-still.md
-options=() # of status and doctor
+table= # that they look at: "", or #NAME
 patient=() # more options of doctor
 
 # A cell of the tables, without the rest of its row.
@@ -25,13 +25,13 @@ has_texts() { # CASE COLUMN OUTPUT
 }
 
 status_is() { # CASE
-	out=$("$wherry" status "$db" "${options[@]}" 2>&1)
+	out=$("$wherry" status "$db$table" 2>&1)
 	has_texts "$1" 2 "$(head -n 1 <<<"$out")"
 }
 
 doctor_is() { # CASE
 	local wanted=0
-	out=$("$wherry" doctor "$db" "${options[@]}" "${patient[@]}" 2>&1)
+	out=$("$wherry" doctor "$db$table" "${patient[@]}" 2>&1)
 	status=$?
 	[[ $(cell "$1" 3) != *'`bad '* && $(cell "$1" 3) != error* ]] || wanted=1
 	[ "$status" = "$wanted" ] && has_texts "$1" 3 "$out"
@@ -72,7 +72,7 @@ run_to() {
 		http: {listen: 127.0.0.1:0}
 		relays:
 		  - name: r
-		    from: '$db'
+		    from: '$db$table'
 		    to: '$to'
 		    poll: 200ms
 		    lease: 2s

@@ -103,18 +103,19 @@ quit_daemon
 
 new renamed
 sql 'CREATE SCHEMA blue'
-w init "$db" --table blue.outbox
-run_to null: 'outbox: {table: blue.outbox}'
+w init "$db#blue.outbox"
+table='#blue.outbox'
+run_to null:
 sql 'ALTER SCHEMA blue RENAME TO green'
 sql "INSERT INTO green.outbox (topic, payload) VALUES ('t', '{}')"
-options=(--table green.outbox)
+table='#green.outbox'
 stands "the schema was renamed, under the new name" daemon
-w init "$db" --table green.outbox
-w doctor "$db" --table green.outbox
+w init "$db#green.outbox"
+w doctor "$db#green.outbox"
 expect "init makes the functions again" 1 "no:functions "
-options=(--table blue.outbox)
+table='#blue.outbox'
 stands "the schema was renamed, under the old name" daemon
-options=()
+table=
 quit_daemon
 
 # ---- the WAL ----

@@ -134,28 +134,28 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":1:42:", "did you mean 'null:'?"},
 		{RELAY ", claim_timeout: 2s, delivery_timeout: 3s}]\n",
 		 ":1:10:", "must be shorter"},
-		{RELAY ", outbox: {table: '${env:WHERRY_NOT_THERE}'}}]\n",
-		 ":1:67:", "WHERRY_NOT_THERE is not set"},
+		{RELAY ", stream: {slot: '${env:WHERRY_NOT_THERE}'}}]\n",
+		 ":1:66:", "WHERRY_NOT_THERE is not set"},
 		{RELAY ", dead_letters: 'fil:x'}]\n", ":1:65:", "did you mean 'file:'?"},
 		{"defaults: {dead_letters: x}\n" RELAY "}]\n", ":1:26:", "is not a URL"},
-		{RELAY ", outbox: {table: '${file:/dev/null}'}}]\n",
-		 ":1:67:", "file:/dev/null is empty"},
-		{RELAY ", outbox: {table: '${file:/no/such}'}}]\n",
-		 ":1:67:", "cannot read the file '/no/such'"},
+		{RELAY ", stream: {slot: '${file:/dev/null}'}}]\n",
+		 ":1:66:", "file:/dev/null is empty"},
+		{RELAY ", stream: {slot: '${file:/no/such}'}}]\n",
+		 ":1:66:", "cannot read the file '/no/such'"},
 		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's WAL"},
 		{"relays: [{name: a, from: 'sqlite:a', to: 'exec: '}]\n",
 		 ":1:42:", "needs a command"},
 		{RELAY
 		 ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
-		 ":1:103:", "relay 'a' delivers from the same outbox"},
+		 ":1:103:", "relay 'a' delivers from the same table"},
 		{RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
-		 ":1:84:", "relay 'a' delivers from the same outbox"},
+		 ":1:84:", "relay 'a' delivers from the same table"},
 		{RELAY
 		 "}, {name: b, from: 'sqlite:a', to: 'file:b', engine: exclusive}]\n",
-		 ":1:84:", "relay 'a' delivers from the same outbox"},
+		 ":1:84:", "relay 'a' delivers from the same table"},
 		{RELAY ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b', "
 		       "engine: competing}]\n",
-		 ":1:103:", "relay 'a' delivers from the same outbox"},
+		 ":1:103:", "relay 'a' delivers from the same table"},
 		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
 		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
 		 ":2:16:", "names are not looked up"},
@@ -196,8 +196,7 @@ static void what_can_work_is_not_refused(void **state)
 	(void)state;
 	what_is_fine("defaults:\n" RELAY "}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'null:'}]\n");
-	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b', outbox: {table: "
-			   "other}}]\n");
+	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a#other', to: 'file:b'}]\n");
 	what_is_fine(RELAY ", engine: competing}, {name: b, from: 'sqlite:a', to: "
 			   "'file:b', engine: competing}]\n");
 	what_is_fine(RELAY ", dead_letters: 'file:dead'}]\n");
@@ -281,7 +280,7 @@ static void no_secret_is_printed(void **state)
 			  "  - name: a\n"
 			  "    from: sqlite:a?password=pl4in\n"
 			  "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
-			  "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n"
+			  "    stream: {slot: '${env:WHERRY_TEST_SECRET}'}\n"
 			  "    dead_letters: 'memory://u:hunter1@example.com/'\n"
 			  "    webhook: {secret: whsec_hunter2, headers: 'A: hunter3'}\n",
 			  &plan, &problems, &err));
@@ -290,7 +289,7 @@ static void no_secret_is_printed(void **state)
 	assert_null(strstr(text.ptr, "s3cret"));
 	assert_null(strstr(text.ptr, "pl4in"));
 	assert_null(strstr(text.ptr, "t0ken"));
-	assert_non_null(strstr(text.ptr, "table: \"${env:WHERRY_TEST_SECRET}\""));
+	assert_non_null(strstr(text.ptr, "slot: \"${env:WHERRY_TEST_SECRET}\""));
 	wh_plan_clear(&plan);
 	wh_buf_clear(&problems);
 	wh_buf_clear(&text);
@@ -303,7 +302,7 @@ static void what_is_printed_can_be_read_again(void **state)
 	wh_plan plan, again;
 
 	(void)state;
-	WHERRY_PASS(read_text(RELAY ", lease: 5s, outbox: {table: 'a.b c'}}]\n", &plan,
+	WHERRY_PASS(read_text(RELAY ", lease: 5s, stream: {slot: 'a.b c'}}]\n", &plan,
 			      &problems, &err));
 	wh_plan_print(&plan, &text);
 	WHERRY_PASS(read_text(wh_buf_str(&text), &again, &problems, &err));
@@ -415,7 +414,7 @@ static void an_entry_has_a_schedule_and_a_target(void **state)
 	wh_plan plan;
 
 	(void)state;
-	WHERRY_PASS(read_text("relays: [{name: a, from: 'queue+sqlite:x.db?queue=q', "
+	WHERRY_PASS(read_text("relays: [{name: a, from: 'sqlite:x.db#q', "
 			      "to: 'null:'}]\n"
 			      "defaults: {db: {busy_timeout: 7s}, batch: 3}\n"
 			      "cron:\n"

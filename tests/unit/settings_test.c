@@ -147,8 +147,8 @@ static void settings_are_read_back_as_written(void **state)
 	WHERRY_PASS(wherry_config_set(*state, "retry.jitter", "on", &err));
 	assert_true(wh_config_switch(*state, WH_RETRY_JITTER));
 
-	WHERRY_PASS(wherry_config_set(*state, "outbox.table", "shop", &err));
-	assert_string_equal(wh_config_text(*state, WH_OUTBOX_TABLE), "shop");
+	WHERRY_PASS(wherry_config_set(*state, "relay.table", "shop", &err));
+	assert_string_equal(wh_config_text(*state, WH_RELAY_TABLE), "shop");
 	assert_string_equal(wh_config_text(NULL, WH_RELAY_NAME), "");
 }
 
@@ -157,9 +157,9 @@ static void the_value_is_copied(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[] = "shop";
 
-	WHERRY_PASS(wherry_config_set(*state, "outbox.table", text, &err));
+	WHERRY_PASS(wherry_config_set(*state, "relay.table", text, &err));
 	text[0] = 'x';
-	assert_string_equal(wherry_config_get(*state, "outbox.table"), "shop");
+	assert_string_equal(wherry_config_get(*state, "relay.table"), "shop");
 }
 
 static void a_refused_value_changes_nothing(void **state)

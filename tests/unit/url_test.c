@@ -36,63 +36,78 @@ static void what_has_no_scheme_is_refused_and_nothing_changes(void **state)
 	assert_non_null(strstr(err.message, "sqlite:shop.db"));
 }
 
-static void a_url_of_a_queue_is_split(void **state)
+static void the_name_behind_a_hash_is_a_table(void **state)
 {
-	static const char *const rows[][3] = {
-		{"queue+sqlite:a.db?queue=jobs", "sqlite:a.db", "jobs"},
-		{"queue+postgres://h/db?queue=jobs&a=b", "postgres://h/db?a=b", "jobs"},
-		{"queue+postgres://h/db?a=b&queue=s.jobs", "postgres://h/db?a=b",
-		 "s.jobs"},
-		{"queue+postgres:///db?a=b&queue=%22J%20o%22&c=d",
-		 "postgres:///db?a=b&c=d", "\"J o\""},
+	static const struct {
+		const char *url, *database, *table, *queue, *type;
+	} rows[] = {
+		{"sqlite:a.db#jobs", "sqlite:a.db", "jobs", "", ""},
+		{"postgres://h/db?a=b#s.jobs", "postgres://h/db?a=b", "s.jobs", "", ""},
+		{"postgres:///db#%22J%20o%22", "postgres:///db", "\"J o\"", "", ""},
+		{"sqlite:a.db#later/mail", "sqlite:a.db", "later", "mail", ""},
+		{"sqlite:a.db#later/ma%2Fil/java.lang.String", "sqlite:a.db", "later",
+		 "ma/il", "java.lang.String"},
+		{"sqlite:a%23b.db#\xc3\xbc", "sqlite:a%23b.db", "\xc3\xbc", "", ""},
 	};
-	static const char *const bad[] = {
-		"queue+sqlite:a.db", "queue+sqlite:a?queue=", "queue+sqlite:a?queue=%",
-		"queue+sqlite:a?queue=%0", "queue+sqlite:a?queue=a%00b&c=d"};
+	/* Here the '#' belongs to something else. */
+	static const char *const none[] = {"sqlite:a.db", "postgres://u:a#b@h/db",
+					   "postgres://h/db?password=a#b&c=d",
+					   "odbc:Driver=x;Pwd=a#b;Server=h"};
 	wherry_error err = WHERRY_ERROR_INIT;
-	char *url, *name;
+	wh_table_name name;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		WHERRY_PASS(wh_url_split(rows[i][0], "queue", &url, &name, &err));
-		assert_string_equal(url, rows[i][1]);
-		assert_string_equal(name, rows[i][2]);
-		free(url);
-		free(name);
+		char *database = wh_url_database(rows[i].url), *joined;
+
+		assert_string_equal(database, rows[i].database);
+		WHERRY_PASS(wh_table_name_read(wh_url_table(rows[i].url), &name, &err));
+		assert_string_equal(name.table, rows[i].table);
+		assert_string_equal(name.queue, rows[i].queue);
+		assert_string_equal(name.type, rows[i].type);
+		joined =
+			wh_url_join(database, name.table, *name.queue ? name.queue : NULL,
+				    *name.type ? name.type : NULL);
+		assert_string_equal(joined, rows[i].url);
+		free(joined);
+		free(database);
 	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wh_url_split(bad[i], "queue", &url, &name, &err));
-	WHERRY_PASS(wh_url_split("sqlite:a?queue=b", "queue", &url, &name, &err));
-	assert_null(url);
-	assert_null(name);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		assert_null(wh_url_table(none[i]));
 }
 
-static void a_mistyped_parameter_of_a_model_is_named(void **state)
+static void a_name_that_is_none_is_refused(void **state)
 {
+	static const char *const bad[] = {"",  "/q", "t/",   "t/q/",  "t/q/x/y",
+					  "%", "%0", "a%00", "t/%zz", "/"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char long_name[300];
+	wh_table_name name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		WHERRY_FAILS(WHERRY_INVALID, wh_table_name_read(bad[i], &name, &err));
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = 0;
+	WHERRY_FAILS(WHERRY_TOOBIG, wh_table_name_read(long_name, &name, &err));
+}
+
+static void a_mistyped_parameter_is_named(void **state)
+{
+	static const char *const known[] = {"inbox", "inbox_retention", NULL};
 	static const char *const rows[][3] = {
-		{"delayed+sqlite:a.db?delayed=q&tabel=x", "'tabel'",
-		 "did you mean 'table'"},
-		{"delayed+postgres://h/db?delayed=q&tabel=x", "'tabel'",
-		 "did you mean 'table'"},
-		{"delayed+sqlite:a.db?delayd=q", "'delayd'", "did you mean 'delayed'"},
-		{"delayed+sqlite:a.db?delayed=q&delayed=r", "'delayed'", "twice"},
-		{"delayed+sqlite:a.db?delayed=q&type=a&table=b&type=a", "'type'",
-		 "twice"},
-		{"delayed+sqlite:a.db?delayed=q&colour=x", "'colour'", "type and table"},
-		{"queue+sqlite:a.db?queu=q", "'queu'", "did you mean 'queue'"},
-		{"queue+postgres://h/db?queue=q&inbox_retension=1d", "'inbox_retension'",
+		{"sqlite:a.db?inbx=q", "'inbx'", "did you mean 'inbox'"},
+		{"sqlite:a.db?inbox=q&inbox=r", "'inbox'", "twice"},
+		{"sqlite:a.db?inbox=q&colour=x", "'colour'", "inbox and inbox_retention"},
+		{"postgres://h/db?inbox_retension=1d", "'inbox_retension'",
 		 "did you mean 'inbox_retention'"},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
-	char *url, *name;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const char *model = *rows[i][0] == 'q' ? "queue" : "delayed";
-
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wh_url_split(rows[i][0], model, &url, &name, &err));
+			     wh_url_check_parameters(rows[i][0], known, &err));
 		if (!strstr(err.message, rows[i][1]) || !strstr(err.message, rows[i][2]))
 			print_error("%s: %s\n", rows[i][0], err.message);
 		assert_non_null(strstr(err.message, rows[i][1]));
@@ -149,17 +164,15 @@ static void a_parameter_of_the_database_is_not_taken_for_a_mistyped_one(void **s
 					    "driver",
 					    "encrypt",
 					    "trust_server_certificate"};
-	static const char *const models[] = {"queue", "delayed"};
+	static const char *const known[] = {"inbox", "inbox_retention", NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
-	char *url, *name, text[200];
+	char text[200];
 
 	(void)state;
-	for (size_t i = 0; i < 2 * sizeof(names) / sizeof(*names); i++) {
-		(void)snprintf(text, sizeof(text), "%s+postgres://h/db?%s=x&%s=q",
-			       models[i % 2], names[i / 2], models[i % 2]);
-		WHERRY_PASS(wh_url_split(text, models[i % 2], &url, &name, &err));
-		free(url);
-		free(name);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		(void)snprintf(text, sizeof(text), "postgres://h/db?%s=x&inbox=q",
+			       names[i]);
+		WHERRY_PASS(wh_url_check_parameters(text, known, &err));
 	}
 }
 
@@ -340,8 +353,9 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
 		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
-		cmocka_unit_test(a_url_of_a_queue_is_split),
-		cmocka_unit_test(a_mistyped_parameter_of_a_model_is_named),
+		cmocka_unit_test(the_name_behind_a_hash_is_a_table),
+		cmocka_unit_test(a_name_that_is_none_is_refused),
+		cmocka_unit_test(a_mistyped_parameter_is_named),
 		cmocka_unit_test(
 			a_parameter_of_the_database_is_not_taken_for_a_mistyped_one),
 		cmocka_unit_test(a_password_is_masked),

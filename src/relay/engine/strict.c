@@ -38,9 +38,8 @@ wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"outbox '%s' is not made for key-strict, which needs to know "
-			"who may still commit a lower id: run `wherry init --strict` "
-			"(with --table %s if that is its name)",
-			r->store->name.ptr, r->store->name.ptr);
+			"who may still commit a lower id: run `wherry init --strict`",
+			r->store->name.ptr);
 	if (ids.cache > 1)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -212,13 +212,12 @@ DO $do$ BEGIN
   EXECUTE replace(replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init --table '
-    WHEN 'delayed' THEN 'wherry delayed create --table ' ELSE concat('wherry ', model, ' create ') END;
+  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init @' ELSE concat('wherry ', model, ' create @') END;
   call CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry_enqueue(..., outbox => '
     WHEN 'delayed' THEN 'wherry_offer(..., box => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
     ELSE 'wherry_send(' END;
   rest CONSTANT text := CASE model WHEN 'queue' THEN ', ...)' ELSE ')' END;
-  word text := name;  -- as the command line takes it
+  word text := name;  -- as a URL takes it
   hint text;
 BEGIN
   IF model = 'queue' AND EXISTS (
@@ -248,9 +247,10 @@ BEGIN
     IF name ~ '[."]' THEN
       word := concat('"', replace(name, '"', '""'), '"');
     END IF;
-    IF word !~ '^[A-Za-z0-9_]+$' THEN
-      word := concat('''', replace(word, '''', concat('''', chr(92), '''''')), '''');
-    END IF;
+    -- Percent-encoded, as in a URL, so that no shell changes it.
+    word := (SELECT string_agg(CASE WHEN c ~ '[A-Za-z0-9_.-]' OR octet_length(c) > 1 THEN c
+                                 ELSE concat('%', upper(encode(convert_to(c, 'UTF8'), 'hex'))) END, '' ORDER BY n)
+             FROM regexp_split_to_table(word, '') WITH ORDINALITY AS p(c, n));
     hint := concat('Create it, with WHERRY_URL set to this database: `', command, word, '`.',
       CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
   END IF;
