@@ -122,8 +122,14 @@ static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kep
 	if (code == WHERRY_NOMEM)
 		return wh_oom(err);
 	if (code != WHERRY_OK)
-		return make_dead(r, &row, why.message, err);
-	return address ? forward(r, m, &row, address, err) : WHERRY_OK;
+		code = make_dead(r, &row, why.message, err);
+	else if (address)
+		code = forward(r, m, &row, address, err);
+	if (code != WHERRY_STALE)
+		return code;
+	/* Its lease ended meanwhile, and another receiver has it: nothing was changed here. */
+	wh_error_clear(err);
+	return WHERRY_OK;
 }
 
 /* Keep the messages that the caller gets, of those that the last statements read, in their

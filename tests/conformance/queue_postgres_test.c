@@ -98,6 +98,48 @@ static void a_purge_leaves_what_an_open_receive_has(void **state)
 	queue_fixture_drop(f);
 }
 
+/* Make the trigger that gives another receiver the lease of each message without good headers, as
+ * if it had expired at once. */
+static void let_another_have_what_is_bad(queue_fixture *f, const char *when)
+{
+	queue_raw(
+		f,
+		"CREATE FUNCTION another_has() RETURNS trigger LANGUAGE plpgsql AS "
+		"$$BEGIN IF NEW.headers::text <> '{}' THEN NEW.lease_token := 'another'; END "
+		"IF; RETURN NEW; END$$;"
+		"CREATE TRIGGER another_has BEFORE %s FOR EACH ROW WHEN (NEW.state = 1) "
+		"EXECUTE FUNCTION another_has()",
+		when);
+}
+
+/* A receive failed with WHERRY_STALE if the lease of a message that it cannot hand out, or sends on,
+ * ended before it had dealt with it: a worker on a slow machine ended. */
+static void a_receive_leaves_what_another_has_leased_meanwhile(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	let_another_have_what_is_bad(f, "UPDATE ON jobs");
+	queue_raw(f, "INSERT INTO jobs(body, headers) VALUES ('1', '[]'), ('2', '{}')");
+	(void)queue_lease(f->queue, 9, "2");
+	queue_counts(f, "0 2 0 0");
+	queue_fixture_drop(f);
+
+	f = queue_fixture_make_layout(&outbox_postgres_own, "nservicebus");
+	WHERRY_PASS(wherry_queue_create(f->db, "mails", NULL, &err)); /* native */
+	let_another_have_what_is_bad(f, "INSERT ON jobs_received");
+	queue_raw(
+		f,
+		"INSERT INTO jobs(id, headers, body) VALUES (gen_random_uuid(), '[]', '1'),"
+		"(gen_random_uuid(), '{\"NServiceBus.SqlServer.ForwardDestination\":"
+		"\"mails\"}', '2'), (gen_random_uuid(), '{}', '3')");
+	(void)queue_lease(f->queue, 9, "3");
+	queue_counts(f, "0 3 0 0");
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM mails"), 0);
+	queue_fixture_drop(f);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
@@ -107,6 +149,7 @@ int main(void)
 		cmocka_unit_test(a_settlement_reads_no_rows_but_its_own),
 		cmocka_unit_test(two_that_subscribe_do_not_wait_for_each_other),
 		cmocka_unit_test(a_purge_leaves_what_an_open_receive_has),
+		cmocka_unit_test(a_receive_leaves_what_another_has_leased_meanwhile),
 	};
 
 	if (!postgres_start())
