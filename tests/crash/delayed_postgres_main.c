@@ -179,6 +179,16 @@ static wherry_code consume_leased(program *p, wherry_error *err)
 	return code;
 }
 
+static wherry_code note_late(program *p, int i)
+{
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO late(body, who) VALUES ('%s', '%.30s')",
+		       p->polled[i].body, p->name);
+	return app_run(&p->app, sql) ? WHERRY_OK : WHERRY_BUSY;
+}
+
 static wherry_code consume_apart(program *p, wherry_error *err)
 {
 	wherry_code code = poll(p, app_lease_us(&p->app, APART_LEASE_US), err);
@@ -187,8 +197,8 @@ static wherry_code consume_apart(program *p, wherry_error *err)
 		code = apply(p, i);
 		if (code == WHERRY_OK)
 			code = acknowledge(p, i, err);
-		if (code == WHERRY_STALE)
-			code = WHERRY_OK;
+		if (code == WHERRY_STALE) /* applied, and another has it */
+			code = note_late(p, i);
 	}
 	return code;
 }

@@ -13,6 +13,7 @@ import tap
 import victims
 
 SMALL, LARGE = "6m", "256m"
+PATIENCE = 120  # seconds
 
 
 def mount(folder, options):
@@ -20,7 +21,9 @@ def mount(folder, options):
     return subprocess.run(how, stdin=subprocess.DEVNULL).returncode == 0
 
 
-def met_full_disk(shop):
+def met_full_disk(shop, those):
+    for victim in those:
+        victim.copy()
     with open(os.path.join(shop.folder, "log"), errors="replace") as log:
         return sum(": no room: " in line for line in log)
 
@@ -52,9 +55,9 @@ def make_room(shop, small, those):
     tap.check("there is room again", mount(small, f"remount,size={LARGE}"))
     for victim in those:
         if victim.kind == "relay" and victim.process.poll() is not None:
-            victim.ends.append(victim.process.returncode)
+            victim.note(victim.process.returncode)
             victim.start()
-    tap.check("relays go on by themselves", tap.wait_until(30, lambda: nothing_pending(shop)))
+    tap.check("relays go on by themselves", tap.wait_until(PATIENCE, lambda: nothing_pending(shop)))
     for victim in those:
         if victim.kind == "relay":
             victim.kill()
@@ -71,7 +74,7 @@ def judge_full(shop, those, full):
     tap.check(
         "who ends on a full disk ends with an error",
         all(code in (wanted[kind], -9) for kind, code in ends),
-        ends,
+        *victims.last_words(those),
     )
     tap.check("the last relay finds an end", code == 0, f"exit status {code}")
     judge.judge(shop, judge.read_file, (kills + lost) * shop.window, shop.on_done != "delete")
@@ -97,11 +100,11 @@ def fill(folder, small, seed, rounds, tell_round):
     those = shop.victims(["relay", "relay", "c", "c", "python"])
     try:
         harass(shop, those, rounds // 2, tell_round)
-        full = tap.wait_until(40, lambda: met_full_disk(shop) > 3)
+        full = tap.wait_until(PATIENCE, lambda: met_full_disk(shop, those) > 3)
         tap.check("the disk fills up", full)
         harass(shop, those, rounds - rounds // 2, tell_round)
         make_room(shop, small, those)
-        judge_full(shop, those, met_full_disk(shop))
+        judge_full(shop, those, met_full_disk(shop, those))
     finally:
         for victim in those:
             victim.process.kill()

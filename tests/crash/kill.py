@@ -202,9 +202,9 @@ def play(bout, read, rounds, tell_round):
     bout.run(rounds, tell_round)
     code, last_s = shop.drain()
     bound = bout.tell(last_s)
-    ends = [(v.kind, code) for v in bout.victims for code in v.ends]
+    words = victims.last_words(bout.victims)
     tap.check("the last relay finds an end", code == 0, f"exit status {code}")
-    tap.check("nobody ended who was not killed", not ends, ends)
+    tap.check("nobody ended who was not killed", not words, *words)
     tap.check("operators' programs do not fail", not bout.failed_operators, bout.failed_operators)
     judge.judge(shop, read, bound, not bout.purged, bout.DONE)
     shop.close()

@@ -87,8 +87,9 @@ static wherry_code see(void *ctx, const wherry_queue_message *msg)
 	while (code == WHERRY_CONFLICT || code == WHERRY_BUSY);
 	if (code == WHERRY_OK && w->mode == WHERRY_LEASE)
 		code = wherry_queue_ack(w->queue, msg->token, &msg->id, 1, NULL, &err);
-	if (code == WHERRY_STALE) /* another worker has it */
-		return WHERRY_OK;
+	if (code == WHERRY_STALE) /* another worker has it: its lease ended before */
+		return app_run(&w->bank, "INSERT INTO late(n) VALUES (1)") ? WHERRY_OK
+									   : WHERRY_BUSY;
 	if (code != WHERRY_OK)
 		(void)fprintf(stderr, "handling: %s\n", err.message);
 	return code;

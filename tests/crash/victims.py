@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 
 import tap
@@ -26,27 +27,44 @@ def start(command, log):
 
 
 class Victim:
-    """A process that is started again, with another name, whenever it is killed."""
+    """A process that is started again, with another name, whenever it is killed.  What it says
+    goes to a file of its own and, by copy(), to the log of all."""
 
     def __init__(self, kind, command, log):
         self.kind, self.command, self.log = kind, command, log
         self.kills = self.stops = 0
         self.ends = []  # exit statuses of those that ended by themselves
+        self.last_words = []  # what each of them said last
         self.start()
 
     def start(self):
-        self.process = start(self.command(), self.log)
+        self.said, self.n_copied = tempfile.TemporaryFile(), 0
+        self.process = start(self.command(), self.said)
+
+    def copy(self):
+        while text := os.pread(self.said.fileno(), 1 << 20, self.n_copied):
+            self.n_copied += len(text)
+            os.write(self.log.fileno(), text)
 
     def kill(self):
         self.process.kill()
         code = self.process.wait()
         if code != -signal.SIGKILL:
             self.note(code)
+        self.copy()
         self.kills += 1
 
     def note(self, code):
         """It ended by itself."""
+        self.copy()
         self.ends.append(code)
+        size = os.fstat(self.said.fileno()).st_size
+        text = os.pread(self.said.fileno(), 100000, max(0, size - 100000))
+        lines = text.decode(errors="replace").splitlines()
+        # A sanitizer has its say, at length, after the program.
+        report = next((i for i, line in enumerate(lines) if line.startswith("=====")), len(lines))
+        lines = lines[max(0, report - 4) : report + 4]
+        self.last_words.append(f"{self.kind} ended with {code}: " + " | ".join(lines))
 
     def end(self):
         """Ask it to end; it may not have come as far as to hear it."""
@@ -54,12 +72,18 @@ class Victim:
         code = self.process.wait(timeout=30)
         if code not in (0, -signal.SIGTERM):
             self.note(code)
+        self.copy()
 
     def stop(self, seconds):
         self.process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         self.process.send_signal(signal.SIGCONT)
         self.stops += 1
+
+
+def last_words(victims):
+    """Of those that ended by themselves; each for a line of its own."""
+    return [words for victim in victims for words in victim.last_words]
 
 
 class Shop:
