@@ -154,6 +154,30 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	return code;
 }
 
+/* If the clock of the database went back, the lease would last for longer than its relay
+ * asked for, though that relay may be gone.  A relay that lives renews it in time. */
+static void cut_lease(wherry_relay *r, wh_holder *holder)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!wh_holder_lasts_too_long(holder))
+		return;
+	if (wh_store_cut(r->store, &err) != WHERRY_OK) {
+		/* The lease stays as it is, and the relay tries again when it looks next. */
+		wh_relay_say(r, WHERRY_LOG_WARN, "lease-not-cut",
+			     wh_log_text("leader", holder->owner),
+			     wh_log_text("why", err.message));
+		return;
+	}
+	wh_relay_say(r, WHERRY_LOG_WARN, "lease-cut",
+		     wh_log_text("leader", holder->owner),
+		     wh_log_int("left_ms", holder->left_us / 1000),
+		     wh_log_int("lasts_ms", holder->lasts_us / 1000),
+		     wh_log_note("the lease ended later than its relay asked for, as if "
+				 "the database's clock was set back"));
+	holder->left_us = holder->lasts_us;
+}
+
 /* STANDBY: look whether the leader's process has ended. */
 static void watch_leader(wherry_relay *r, int64_t now)
 {
@@ -184,6 +208,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	code = wh_store_holder(r->store, &holder, &why);
 	if (code == WHERRY_OK)
 		code = expire_orphan(r, &holder, &why);
+	if (code == WHERRY_OK)
+		cut_lease(r, &holder);
 	if (code == WHERRY_OK && holder.left_us > 0)
 		how = wh_meet_now(r->engine->id, wh_engine_of(holder.engine));
 	if (how == WH_REFUSED)

@@ -65,6 +65,10 @@
 	X(release, "release", "name number epoch holder " WH_REPORT_COUNTS) \
 	X(fence, "fence", "name number epoch holder shared")
 
+/* Leases from a clock that was ahead and was set back. */
+#define WH_STORE_CUT(X) \
+	X(leases_cut, "leases-cut", "name")
+
 /* What operators ask of relays. */
 #define WH_STORE_CONTROL(X) \
 	X(control, "control", "name") \
@@ -222,7 +226,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
-	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
+	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(anchor, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \

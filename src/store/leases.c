@@ -32,6 +32,9 @@ wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err
 
 	if (code != WHERRY_OK)
 		return code;
+	/* If this fails, as for a role that only reads leases, the lease stays as it is. */
+	if (wh_store_cut(store, NULL) == WHERRY_OK && wh_holder_lasts_too_long(&holder))
+		holder.left_us = holder.lasts_us;
 	return wh_fail(err, WHERRY_BUSY,
 		       "%s '%s' is relayed by %.80s, whose lease lasts %" PRId64
 		       " ms more%s",
@@ -354,6 +357,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
 	out->left_us = left_us > 0 ? left_us : 0;
 	out->epoch = wh_row_int(row, 2);
+	out->lasts_us = wh_us(wh_row_int(row, 12));
 	take_report(out, row);
 	return WHERRY_OK;
 }
@@ -429,6 +433,22 @@ void wh_holder_look(const wh_store *store, wh_holder *holder)
 {
 	if (holder->left_us > 0 && wh_store_orphaned(store, holder->process))
 		holder->left_us = 0;
+}
+
+bool wh_holder_lasts_too_long(const wh_holder *holder)
+{
+	/* The database rounds both to milliseconds. */
+	return holder->left_us > wh_later(holder->lasts_us, 1000);
+}
+
+wherry_code wh_store_cut(wh_store *store, wherry_error *err)
+{
+	const wh_param name = wh_store_called(store);
+
+	if (!store->stmt.leases_cut)
+		return WHERRY_OK;
+	return wh_db_run(store->db, store->stmt.leases_cut, &name, 1, NULL, NULL, NULL,
+			 err);
 }
 
 wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,

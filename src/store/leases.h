@@ -19,6 +19,9 @@ typedef struct wh_holder {
 	int64_t epoch;
 	/* Time until the lease expires; 0: it has expired or was released. */
 	int64_t left_us;
+	/* How long it was taken for.  A lease that has longer left is from a clock that was
+	 * ahead. */
+	int64_t lasts_us;
 	char process[WH_PROCESS_LEN]; /* "": unknown. */
 
 	/* The relay's last report, written with a renewal.  Times are ages; -1: unknown
@@ -58,6 +61,13 @@ void wh_holder_look(const wh_store *store, wh_holder *holder);
  * epoch differs, since another relay took the lease meanwhile. */
 wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
 			    wherry_error *err);
+
+/* Did the clock of the database go back since the lease was taken or renewed?  Then it would
+ * last for longer than its relay asked for, though that relay may be gone. */
+bool wh_holder_lasts_too_long(const wh_holder *holder);
+
+/* Let no lease on the table last for longer from now on than its relay asked for. */
+wherry_code wh_store_cut(wh_store *store, wherry_error *err);
 
 /* Always returns WHERRY_STALE. */
 wherry_code wh_store_stale(const wh_store *store, wherry_error *err);

@@ -37,7 +37,7 @@ int wh_partitions_fair(int64_t n_others)
 /* ---- the columns of a lease ---- */
 
 /* Columns of partitions-take and partitions-renew, after those of a lease. */
-enum { MASK = 6, N_OTHERS, OTHERS, EXPIRY };
+enum { MASK = 6, N_OTHERS, OTHERS, EXPIRY, TOO_LONG };
 
 typedef struct taking {
 	wherry_lease lease;
@@ -58,6 +58,7 @@ static wherry_code take_shared(void *ctx, const wh_row *row, wherry_error *err)
 		.others = (uint64_t)wh_row_int(row, OTHERS),
 		.n_others = wh_row_int(row, N_OTHERS),
 		.expiry_us = to_us(wh_row_int(row, EXPIRY)),
+		.n_too_long = wh_row_int(row, TOO_LONG),
 	};
 	return wh_store_take_lease(&t->lease, row, err);
 }
@@ -184,6 +185,8 @@ static wherry_code look(sharing *w, wherry_error *err)
 	w->n_holders = 0;
 	w->gained = 0;
 	w->suspects = w->unclean = 0;
+	if (code == WHERRY_OK)
+		code = wh_store_cut(w->store, err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->store->db, w->store->stmt.partitions_relays, &name, 1,
 				 take_holder, w, NULL, err);

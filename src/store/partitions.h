@@ -24,6 +24,8 @@ typedef struct wh_partitions {
 	int64_t n_others; /* Number of other working relays. */
 	/* Time until the first of their leases expires; -1: there is none. */
 	int64_t expiry_us;
+	/* Number of their leases that are from a clock that was ahead. */
+	int64_t n_too_long;
 } wh_partitions;
 
 /* Number of partitions that each relay should have. */

@@ -84,6 +84,23 @@ static void renewal_makes_a_lease_last_from_now_on(void **state)
 	assert_string_equal(lease.owner, "a");
 }
 
+/* The clock was a day ahead, and was set back. */
+static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = {0};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_lease(f, "a");
+	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at + 86400000");
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "b", 60000000, 1, &lease, &err));
+	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "b", 600000000, 1, &lease, &err));
+	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
+}
+
 static void a_expired_lease_is_not_revived(void **state)
 {
 	outbox_fixture *f = *state;
@@ -503,6 +520,7 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(a_lease_expires_by_the_database_s_clock),
 	CASE(the_epoch_grows_with_every_lease),
 	CASE(renewal_makes_a_lease_last_from_now_on),
+	CASE(a_lease_from_a_clock_ahead_ends_in_its_time),
 	CASE(a_expired_lease_is_not_revived),
 	CASE(a_released_lease_is_free_at_once),
 	CASE(a_lease_needs_an_owner_and_a_time),

@@ -85,7 +85,53 @@ static void a_second_relay_takes_over_when_the_lease_expires(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 2);
 }
 
-/* With an hour to go for every time-out there is. */
+/* As after the clock of the database was a day ahead, and was set back. */
+static void set_clock_back(relay_fixture *f)
+{
+	relay_sql(f, "UPDATE wherry_lease SET process = '', clean = 0, "
+		     "expires_at = (SELECT ms FROM wherry_clock) + 86400000");
+}
+
+static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t lease_us = relay_lease_briefly(f), began_us;
+
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_vanish(&f->a);
+	set_clock_back(f);
+	relay_put(f, "b");
+	began_us = relay_now(f);
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
+	assert_true(relay_now(f) - began_us >= lease_us / 2);
+	assert_true(relay_logged(f, "event=lease-cut leader="));
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
+}
+
+/* It renews the lease before the time that is left. */
+static void a_leader_keeps_its_lease_when_the_clock_goes_back(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t lease_us = relay_lease_briefly(f);
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	set_clock_back(f);
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_logged(f, "event=lease-cut"));
+	for (int64_t until_us = relay_now(f) + lease_us * 7 / 5;
+	     relay_now(f) < until_us;) {
+		relay_turn(f, &f->a, relay_deadline(), "a turn", __LINE__, __FILE__);
+		relay_turn(f, &f->b, relay_deadline(), "a turn", __LINE__, __FILE__);
+	}
+	assert_int_equal(relay_stats(&f->a).epoch, 1);
+	assert_int_equal(relay_stats(&f->a).stale, 0);
+	assert_int_equal(relay_stats(&f->b).epoch, 0);
+}
+
 /* A restore or a failover put the row back, and a is not asked. */
 static void one_of_two_relays_with_the_same_epoch_stops_leading(void **state)
 {
@@ -495,6 +541,8 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
 	RELAY_TEST(a_second_relay_takes_over_when_the_lease_expires, RELAY_OTHERS),
+	RELAY_TEST(a_lease_from_a_clock_ahead_ends_in_its_time, RELAY_OTHERS),
+	RELAY_TEST(a_leader_keeps_its_lease_when_the_clock_goes_back, RELAY_OTHERS),
 	RELAY_TEST(one_of_two_relays_with_the_same_epoch_stops_leading, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release,
 		   RELAY_OTHERS | RELAY_WOKEN),

@@ -87,10 +87,11 @@ quit_daemon
 one
 sql a.db "UPDATE wherry_lease SET owner = 'nobody', process = '', state = 'leading',
 	expires_at = expires_at + 100 * 365 * 86400000"
-run_to null:
-stands "the lease ends in the far future" daemon
+stands "the lease ends in the far future"
 w doctor sqlite:a.db
 advice=$(grep -o 'UPDATE wherry_lease [^`]*' <<<"$out")
+run_to null:
+check "a relay lets the lease last for its time alone" until_true 20 grep -q event=lease-cut log
 sql a.db "$advice"
 check "the statement that doctor shows ends the lease" until_true 20 grep -q event=leading log
 

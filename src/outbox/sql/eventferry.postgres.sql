@@ -42,6 +42,9 @@ WHERE oid = to_regclass({'wherry_lease})::oid AND has_table_privilege(oid, 'SELE
 -- name: lease-alone
 {holder};
 
+-- name: leases-cut
+{cut};
+
 -- part: expired_before
 -- A claim of then expires now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'

@@ -382,15 +382,16 @@ UPDATE {wherry_lease} SET engine = N'competing', owner = :owner, mask = -1,
     THEN @me
     WHEN CHARINDEX(@me, members) > 0 THEN members
     ELSE members + SUBSTRING(@me, 2, 100) END,
+  lasts = CASE WHEN engine <> N'competing' OR expires_at <= {now} OR :lasts > lasts THEN :lasts ELSE lasts END,
   expires_at = CASE WHEN expires_at > {until} THEN expires_at ELSE {until} END,
   clean = 1, unclean = 0, suspects = 0
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = :number AND (engine = N'competing' OR expires_at <= {now})
   AND {alone};
-INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                            suspects, members, process)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-SELECT :name, :number, N'competing', :owner, 1, {until}, 1, 0, 1, 0, @me, :process
+SELECT :name, :number, N'competing', :owner, 1, {until}, :lasts, 1, 0, 1, 0, @me, :process
 WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                               WHERE s.outbox = :name AND s.number = :number);
 {got_row};

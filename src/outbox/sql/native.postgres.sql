@@ -502,9 +502,9 @@ status IN (0, 1, 3) AND status >= 3 AND status <= 3
 -- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
 -- The process is known while one relay is the only member, so that others on its machine see
 -- when it has ended.
-INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, members, process)
-SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
+SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, :lasts::bigint, 1, 0, 1, 0,
   ',' || :token::text || ',', :process::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
@@ -520,6 +520,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
     THEN excluded.members
     WHEN strpos(s.members, excluded.members) > 0 THEN s.members
     ELSE s.members || substr(excluded.members, 2) END,
+  lasts = CASE WHEN s.engine <> 'competing' OR s.expires_at <= {now} THEN excluded.lasts
+          ELSE greatest({lasts:s}, excluded.lasts) END,
   expires_at = greatest(s.expires_at, excluded.expires_at), clean = 1, unclean = 0,
   suspects = 0
   WHERE s.engine = 'competing' OR s.expires_at <= {now}

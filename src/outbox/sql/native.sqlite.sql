@@ -130,13 +130,13 @@ outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
 -- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
 -- begins at its position again, which may be further back: there their number doubles each time.
-INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                         suspects, members, process, state, state_since, destination)
-VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
+VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, :lasts, 0, 0, :window,
         0, :holder, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch},
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win,
+  expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, win = excluded.win,
   members = excluded.members, process = excluded.process, state = excluded.state,
   state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE {unclean_ends} + 1 END,
@@ -160,10 +160,10 @@ RETURNING epoch, suspects,
 -- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
 -- The process is known while one relay is the only member, so that others on its machine see
 -- when it has ended.
-INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                         suspects, members, process)
-VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
-        0, ',' || :token || ',', :process)
+VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, :lasts, 1, 0,
+        1, 0, ',' || :token || ',', :process)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
   epoch = CASE WHEN engine <> 'competing' OR (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)
@@ -176,6 +176,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
     THEN excluded.members
     WHEN instr(members, excluded.members) THEN members
     ELSE members || substr(excluded.members, 2) END,
+  lasts = CASE WHEN engine <> 'competing' OR expires_at <= (SELECT ms FROM wherry_clock) THEN excluded.lasts
+          ELSE max({lasts}, excluded.lasts) END,
   expires_at = max(expires_at, excluded.expires_at), clean = 1, unclean = 0, suspects = 0
   WHERE engine = 'competing' OR expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
@@ -342,8 +344,11 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token =
 -- name: lease-holder
 SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine, process, state,
   (SELECT ms FROM wherry_clock) - state_since, destination, delivered,
-  (SELECT ms FROM wherry_clock) - delivered_at, error, (SELECT ms FROM wherry_clock) - error_at
+  (SELECT ms FROM wherry_clock) - delivered_at, error, (SELECT ms FROM wherry_clock) - error_at, {lasts}
 FROM wherry_lease WHERE outbox = :name AND number = :number;
+
+-- name: leases-cut
+{cut};
 
 -- name: lease-orphaned
 -- The process that holds the lease has ended, so that the lease can be taken at once.
@@ -355,7 +360,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- to stop says so, since what is in flight then must not become a suspect if it is killed
 -- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
 UPDATE wherry_lease SET clean = (:state = 'stopping'),
-  expires_at = (SELECT ms FROM wherry_clock) + :lasts,
+  expires_at = (SELECT ms FROM wherry_clock) + :lasts, lasts = :lasts,
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
   {reported}
 WHERE {holds}

@@ -150,7 +150,8 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	if (s->expiry_us >= 0 &&
 	    wh_later(now, wh_later(s->expiry_us, 1000)) < r->renew_at_us)
 		r->renew_at_us = wh_later(now, wh_later(s->expiry_us, 1000));
-	if (r->fsm.state == WH_LEADING && missing(s) > 0 && ~(s->mine | s->others))
+	if (r->fsm.state == WH_LEADING &&
+	    (s->n_too_long || (missing(s) > 0 && ~(s->mine | s->others))))
 		code = take_more(r, now, err);
 	p->reader.mask = s->mine;
 	if (r->fsm.state != WH_LEADING)

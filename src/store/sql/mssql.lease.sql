@@ -28,7 +28,7 @@ clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 -- UPDLOCK, HOLDLOCK: of two relays that find no row the second waits for the first, and then finds
 -- one.
 {got};
-UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, win = :window,
+UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, lasts = :lasts, win = :window,
   mask = -1, clean = 0, members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
@@ -37,10 +37,10 @@ UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at =
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};
-INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                            suspects, members, process, state, state_since, destination)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-SELECT :name, :number, :engine, :owner, 1, {until}, 0, 0, :window, 0, :holder, :process, N'leading', {now},
+SELECT :name, :number, :engine, :owner, 1, {until}, :lasts, 0, 0, :window, 0, :holder, :process, N'leading', {now},
   :destination
 WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                               WHERE s.outbox = :name AND s.number = :number);
@@ -53,6 +53,9 @@ FROM {wherry_lease}
 WHERE outbox = :name AND (:number = 0 OR number = :number)
 ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, number;
 
+-- name: leases-cut
+{cut};
+
 -- name: lease-orphaned
 -- The process that holds the lease has ended, so that the lease can be taken at once.
 UPDATE {wherry_lease} SET expires_at = {ended}
@@ -62,7 +65,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked to stop
 -- says so, since what is in flight then must not become a suspect if it is killed.
 {got};
-UPDATE {wherry_lease} SET expires_at = {until}, {stops},
+UPDATE {wherry_lease} SET expires_at = {until}, lasts = :lasts, {stops},
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE {holds};

@@ -56,6 +56,7 @@ IF OBJECT_ID(N{'wherry_lease}, N'U') IS NULL
     owner      NVARCHAR(255) NOT NULL,
     epoch      BIGINT NOT NULL,     -- fences every acknowledgement
     expires_at DATETIME2(3) NOT NULL,
+    lasts      BIGINT NOT NULL DEFAULT 0,  -- milliseconds, from each renewal on
     clean      INT NOT NULL,        -- given back with nothing in flight
     unclean    INT NOT NULL,        -- unclean ends in a row
     win        BIGINT NOT NULL,     -- messages the holder may have in flight

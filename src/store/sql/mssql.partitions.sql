@@ -67,7 +67,7 @@ t.status IN (0, 1, 3) AND t.key_partition = n.n
 
 -- part: shared_row
 -- What a lease tells, and who else is there: the share, those who live, what the others
--- have, and when the first of them expires.
+-- have, when the first of them expires, and whether one would last for longer than it may.
 SELECT s.epoch, s.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
   COALESCE((SELECT MIN(f.id) FROM {bits} AS n CROSS APPLY (
     SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE {of} AND t.status = 0 ORDER BY t.id) AS f
@@ -77,23 +77,25 @@ SELECT s.epoch, s.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.c
     WHERE s.mask & n.bit <> 0), 0),
   s.mask, {n_others}, {others_mask},
   COALESCE((SELECT MIN(DATEDIFF_BIG(MILLISECOND, {now}, o.expires_at)) FROM {wherry_lease} AS o
-            WHERE {is_other}), -1)
+            WHERE {is_other}), -1),
+  (SELECT COUNT_BIG(*) FROM {wherry_lease} AS o
+   WHERE {is_other} AND DATEDIFF_BIG(MILLISECOND, {now}, o.expires_at) > {lasts:o})
 FROM @got AS g JOIN {wherry_lease} AS s ON s.outbox = g.outbox AND s.number = :number
 LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 
 -- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
 {got};
-UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = epoch + 1, expires_at = {until},
+UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = epoch + 1, expires_at = {until}, lasts = :lasts,
   clean = 0, unclean = :unclean, win = :window, suspects = :suspects, mask = :mask,
   members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = :number AND expires_at <= {now};
-INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                            suspects, mask, members, process, state, state_since, destination)
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
-SELECT :name, :number, N'exclusive', :owner, 1, {until}, 0, :unclean, :window, :suspects, :mask,
+SELECT :name, :number, N'exclusive', :owner, 1, {until}, :lasts, 0, :unclean, :window, :suspects, :mask,
   :holder, :process, N'leading', {now}, :destination
 WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
                   WHERE s.outbox = :name AND s.number = :number);
@@ -102,7 +104,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
 -- name: partitions-renew
 -- Renewal, fallback poll and a look at the others in one; and the share, changed.
 {got};
-UPDATE {wherry_lease} SET expires_at = {until}, {stops},
+UPDATE {wherry_lease} SET expires_at = {until}, lasts = :lasts, {stops},
   mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
   unclean = CASE WHEN :suspects <> 0 AND unclean > :unclean THEN unclean ELSE :unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)

@@ -12,7 +12,7 @@ DECLARE @free INT = (
   SELECT TOP (1) number FROM {wherry_lease} WITH (READCOMMITTEDLOCK)
   WHERE outbox = :name AND (members = :token OR expires_at <= {now})
   ORDER BY CASE WHEN members = :token THEN 0 ELSE 1 END, expires_at);
-UPDATE {wherry_lease} SET owner = :owner, expires_at = {until},
+UPDATE {wherry_lease} SET owner = :owner, expires_at = {until}, lasts = :lasts,
   state_since = CASE WHEN members = :token AND state = :state THEN state_since ELSE {now} END,
   members = :token, process = :process, state = :state, destination = :destination, delivered = :delivered,
   delivered_at = CASE WHEN :delivered_age >= 0 THEN {delivered_time} END,
@@ -20,11 +20,11 @@ UPDATE {wherry_lease} SET owner = :owner, expires_at = {until},
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE outbox = :name AND number = @free AND (members = :token OR expires_at <= {now});
 IF NOT EXISTS (SELECT 1 FROM @got)
-  INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
+  INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win, suspects,
     members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
   OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
   VALUES (:name, CAST(SUBSTRING(HASHBYTES('SHA2_256', :token), 1, 4) AS INT) & 2147483647, N'competing', :owner,
-    1, {until}, 1, 0, 1, 0, :token, :process, :state, {now}, :destination, :delivered,
+    1, {until}, :lasts, 1, 0, 1, 0, :token, :process, :state, {now}, :destination, :delivered,
     CASE WHEN :delivered_age >= 0 THEN {delivered_time} END,
     :error, CASE WHEN :error_age >= 0 THEN {error_time} END);
 SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version, 0, 0
@@ -34,6 +34,9 @@ FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox;
 -- unused: number epoch
 UPDATE {wherry_lease} SET expires_at = {now}, members = N'', state = N'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND members = :token;
+
+-- name: leases-cut
+{cut};
 
 -- name: relays
 -- Those that work, then those that ended, the last one first.

@@ -15,6 +15,20 @@ DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
 -- A time that no lease outlives.
 CAST(N'1970-01-01' AS DATETIME2(3))
 
+-- part: lasts
+-- The milliseconds that a lease lasts from now on, at most.  A row without a lawful length gets that of the
+-- longest.
+CASE WHEN {.}lasts > 0 AND {.}lasts <= 3153600000000 THEN {.}lasts ELSE 3660000 END
+
+-- part: cut
+-- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
+-- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
+-- that is left (a_lease_from_a_clock_ahead_ends_in_its_time).
+UPDATE s SET expires_at = DATEADD(MILLISECOND, CAST({lasts:s} % 86400000 AS INT),
+                                  DATEADD(DAY, CAST({lasts:s} / 86400000 AS INT), {now}))
+FROM {wherry_lease} AS s
+WHERE s.outbox = :name AND DATEDIFF_BIG(MILLISECOND, {now}, s.expires_at) > {lasts:s}
+
 -- part: error_time
 DATEADD(MILLISECOND, -CAST(:error_age % 86400000 AS INT), DATEADD(DAY,
   -CAST((CASE WHEN :error_age < 3153600000000 THEN :error_age ELSE 3153600000000 END) / 86400000 AS INT),
@@ -46,7 +60,8 @@ DECLARE @got TABLE (outbox NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL, e
 -- Who holds a lease, and what it last said.
 owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at), epoch, engine, process, state,
   DATEDIFF_BIG(MILLISECOND, state_since, {now}), destination, delivered,
-  DATEDIFF_BIG(MILLISECOND, delivered_at, {now}), error, DATEDIFF_BIG(MILLISECOND, error_at, {now})
+  DATEDIFF_BIG(MILLISECOND, delivered_at, {now}), error, DATEDIFF_BIG(MILLISECOND, error_at, {now}),
+  CASE WHEN lasts > 0 AND lasts <= 3153600000000 THEN lasts ELSE 3660000 END
 
 -- part: asked_of_relays
 SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version

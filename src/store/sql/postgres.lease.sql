@@ -51,14 +51,14 @@ clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
 -- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
 -- begins at its position again, which may be further back: there their number doubles each time.
-INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, members, process, state, state_since, destination)
-SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
+SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, :lasts::bigint, 0, 0,
   :window::bigint, 0, :holder::text, :process::text, 'leading', {now}, :destination::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch:s},
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1, {taken},
+  expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, win = excluded.win, mask = -1, {taken},
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0
                   ELSE least({in_flight:s} << CASE WHEN s.engine = 'stream-keep' THEN least({unclean_ends:s} - 1, 16) ELSE 0 END,
@@ -81,6 +81,9 @@ END $$;
 -- name: lease-holder
 {holder};
 
+-- name: leases-cut
+{cut};
+
 -- name: lease-orphaned
 -- The process that holds the lease has ended, so that the lease can be taken at once.
 UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00'
@@ -90,7 +93,7 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
 -- to stop says so, since what is in flight then must not become a suspect if it is killed
 -- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
-UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
+UPDATE {wherry_lease} AS s SET expires_at = {until}, lasts = :lasts::bigint, {stops},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
 WHERE {holds}
 RETURNING epoch, suspects,

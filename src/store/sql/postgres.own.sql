@@ -71,6 +71,7 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
   owner      text NOT NULL,
   epoch      bigint NOT NULL,     -- fences every acknowledgement
   expires_at timestamptz NOT NULL,
+  lasts      bigint NOT NULL DEFAULT 0,  -- milliseconds, from each renewal on
   clean      integer NOT NULL,    -- given back with nothing in flight
   unclean    integer NOT NULL,    -- unclean ends in a row
   win        bigint NOT NULL,     -- messages the holder may have in flight
@@ -165,6 +166,22 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
 ceil(extract(epoch FROM least(greatest({.}expires_at, '1970-01-01 00:00:00+00'::timestamptz),
   statement_timestamp() + interval '100 years') - statement_timestamp()) * 1000.0)::bigint
 
+-- part: lasts
+-- The milliseconds that a lease lasts from now on, at most.  A row without a lawful length gets that of the
+-- longest.
+CASE WHEN {.}lasts > 0::bigint AND {.}lasts <= 3153600000000 THEN {.}lasts ELSE 3660000::bigint END
+
+-- part: latest
+-- When such a lease ends at the latest.
+statement_timestamp() + ({lasts:s})::float8 * interval '1 millisecond'
+
+-- part: cut
+-- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
+-- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
+-- that is left (a_lease_from_a_clock_ahead_ends_in_its_time).
+UPDATE {wherry_lease} AS s SET expires_at = {latest}
+WHERE outbox = :name::text AND expires_at > {latest}
+
 -- part: past
 -- How many milliseconds ago; NULL for a time that no relay writes.
 CASE WHEN {.}at >= '1970-01-01 00:00:00+00'::timestamptz AND {.}at < '10000-01-01 00:00:00+00'::timestamptz
@@ -172,8 +189,8 @@ CASE WHEN {.}at >= '1970-01-01 00:00:00+00'::timestamptz AND {.}at < '10000-01-0
 
 -- part: reports
 -- What leases say.
-SELECT owner, {ends_in}, epoch, engine, process, state, {past:s}, destination, delivered, {past:d}, error, {past:e}
-FROM {wherry_lease}, LATERAL (SELECT state_since) AS s(at), LATERAL (SELECT delivered_at) AS d(at),
+SELECT owner, {ends_in}, epoch, engine, process, state, {past:s}, destination, delivered, {past:d}, error, {past:e}, {lasts:l}
+FROM {wherry_lease} AS l, LATERAL (SELECT state_since) AS s(at), LATERAL (SELECT delivered_at) AS d(at),
   LATERAL (SELECT error_at) AS e(at)
 
 -- part: next_epoch

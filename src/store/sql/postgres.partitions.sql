@@ -53,7 +53,7 @@ abs(status) IN (0, 1, 3) AND {partition} = n AND abs(status) = st
 
 -- part: shared
 -- What a lease tells, and who else is there: the share, those who live, what the others
--- have, and when the first of them expires.
+-- have, when the first of them expires, and whether one would last for longer than it may.
 epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
@@ -70,24 +70,26 @@ epoch, suspects,
    WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
   (SELECT coalesce(min({ends_in:o}), -1::bigint)
    FROM {wherry_lease} AS o
-   WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now})
+   WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
+  (SELECT count(*) FROM {wherry_lease} AS o
+   WHERE o.outbox = s.outbox AND o.number <> s.number AND {ends_in:o} > {lasts:o})
 
 -- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
-INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, mask, members, process, state, state_since, destination)
-VALUES (:name, :number, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
+VALUES (:name, :number, 'exclusive', :owner, 1, {until}, :lasts::bigint, 0, :unclean::bigint, :window::bigint,
         :suspects::bigint, :mask::bigint, :holder::text, :process, 'leading', {now}, :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = {next_epoch:s},
-  expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean, {taken},
+  expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, unclean = excluded.unclean, {taken},
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE s.expires_at <= {now}
 RETURNING {shared};
 
 -- name: partitions-renew
 -- Renewal, fallback poll and a look at the others in one; and the share, changed.
-UPDATE {wherry_lease} AS s SET expires_at = {until}, {stops},
+UPDATE {wherry_lease} AS s SET expires_at = {until}, lasts = :lasts::bigint, {stops},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
                      :unclean::bigint), {reported}

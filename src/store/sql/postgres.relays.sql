@@ -18,14 +18,15 @@ WITH free AS (
   SELECT number FROM {wherry_lease}
   WHERE outbox = :name::text AND (members = :token::text OR expires_at <= {moment})
   ORDER BY members = :token::text DESC, expires_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win, suspects,
   members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name::text, coalesce((SELECT number FROM free), hashtext(:token::text) & 2147483647),
-  'competing', :owner::text, 1, {moment} + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond', 1, 0, 1, 0,
+  'competing', :owner::text, 1, {moment} + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond',
+  :lasts::bigint, 1, 0, 1, 0,
   :token::text, :process::text, :state::text, {moment}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
 FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 ON CONFLICT (outbox, number) DO UPDATE SET
-  owner = excluded.owner, expires_at = excluded.expires_at, epoch = greatest(s.epoch, 1::bigint),
+  owner = excluded.owner, expires_at = excluded.expires_at, lasts = excluded.lasts, epoch = greatest(s.epoch, 1::bigint),
   state_since = CASE WHEN s.members = excluded.members AND s.state = excluded.state THEN s.state_since
                      ELSE excluded.state_since END,
   members = excluded.members, process = excluded.process, state = excluded.state, destination = excluded.destination,
@@ -42,6 +43,9 @@ UPDATE {wherry_lease} AS s SET expires_at = {moment}, members = '', state = 'sto
   error = CASE WHEN e.age < 0 THEN s.error ELSE :error::text END, error_at = coalesce({ago:e}, s.error_at)
 FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 WHERE outbox = :name::text AND members = :token::text;
+
+-- name: leases-cut
+{cut};
 
 -- name: relays
 -- Those that work, then those that ended, the last one first.

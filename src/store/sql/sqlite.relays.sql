@@ -6,18 +6,18 @@
 -- unused: number epoch
 -- A relay takes its own row again, else that of a relay that has ended, else a new one.  SQLite has
 -- one writer at a time, so that two relays never take the same row (each_relay_of_a_queue_is_shown).
-INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win, suspects,
                          members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name, coalesce(
     (SELECT number FROM wherry_lease WHERE outbox = :name AND members = :token),
     (SELECT number FROM wherry_lease WHERE outbox = :name AND expires_at <= {now} ORDER BY expires_at, number LIMIT 1),
     (SELECT max(number) + 1 FROM wherry_lease WHERE outbox = :name), 1),
-  'competing', :owner, 1, {now} + :lasts, 1, 0, 1, 0,
+  'competing', :owner, 1, {now} + :lasts, :lasts, 1, 0, 1, 0,
   :token, :process, :state, {now}, :destination, :delivered, CASE WHEN :delivered_age >= 0 THEN {now} - :delivered_age END,
   :error, CASE WHEN :error_age >= 0 THEN {now} - :error_age END
 WHERE true
 ON CONFLICT (outbox, number) DO UPDATE SET
-  owner = excluded.owner, expires_at = excluded.expires_at,
+  owner = excluded.owner, expires_at = excluded.expires_at, lasts = excluded.lasts,
   state_since = CASE WHEN members = excluded.members AND state = excluded.state THEN state_since
                      ELSE excluded.state_since END,
   members = excluded.members, process = excluded.process, state = excluded.state, destination = excluded.destination,
@@ -32,10 +32,13 @@ RETURNING epoch, suspects,
 UPDATE wherry_lease SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND members = :token;
 
+-- name: leases-cut
+{cut};
+
 -- name: relays
 -- Those that work, then those that ended, the last one first.
 SELECT owner, expires_at - {now}, epoch, engine, process, state, {now} - state_since, destination, delivered,
-  {now} - delivered_at, error, {now} - error_at
+  {now} - delivered_at, error, {now} - error_at, {lasts}
 FROM wherry_lease WHERE outbox = :name
 ORDER BY CASE WHEN expires_at > {now} THEN number END NULLS LAST, expires_at DESC LIMIT 1000;
 

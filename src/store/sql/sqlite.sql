@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS wherry_lease(
   owner      TEXT NOT NULL,
   epoch      INTEGER NOT NULL,    -- fences every acknowledgement
   expires_at INTEGER NOT NULL,
+  lasts      INTEGER NOT NULL DEFAULT 0,  -- milliseconds, from each renewal on
   clean      INTEGER NOT NULL,    -- given back with nothing in flight
   unclean    INTEGER NOT NULL,    -- unclean ends in a row
   win        INTEGER NOT NULL,    -- messages the holder may have in flight
@@ -65,6 +66,18 @@ CREATE TABLE IF NOT EXISTS wherry_lease(
 ) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
   SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+
+-- part: lasts
+-- The milliseconds that a lease lasts from now on, at most.  A row without a lawful length gets that of the
+-- longest.
+CASE WHEN typeof(lasts) = 'integer' AND lasts > 0 AND lasts <= 3153600000000 THEN lasts ELSE 3660000 END
+
+-- part: cut
+-- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
+-- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
+-- that is left (a_lease_from_a_clock_ahead_ends_in_its_time).
+UPDATE wherry_lease SET expires_at = (SELECT ms FROM wherry_clock) + {lasts}
+WHERE outbox = :name AND expires_at > (SELECT ms FROM wherry_clock) + {lasts}
 
 -- part: next_epoch
 -- A number, whatever the row says, that has no value near an end of its range.
