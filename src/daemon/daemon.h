@@ -69,12 +69,13 @@ typedef struct wh_pipeline_view {
 	int64_t restarts;
 	wh_number numbers[WH_NUMBERS_MOST]; /* The destination's numbers. */
 	size_t n_numbers;
-	int64_t stepped_us;   /* Monotonic: when its last step ended. */
+	int64_t step_us;      /* Monotonic: when the step in progress began; WH_NEVER: none. */
+	int64_t trouble_us;   /* Since when the database fails; WH_NEVER: it works. */
 	const char *state;    /* WH_STATE_…, "standby", or "": it does not run. */
 	int64_t state_us;     /* Monotonic: since when it is in this state. */
 	bool elsewhere;       /* It stands by, and the leader has another destination. */
 	wh_relay_report said; /* The relay's report. */
-	char why[240];        /* FAILING: the error. */
+	char why[240];        /* FAILING: the error.  In trouble: the database's. */
 } wh_pipeline_view;
 
 typedef struct wh_pipeline wh_pipeline;
@@ -85,7 +86,10 @@ wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
 			      wh_pipeline **out, wherry_error *err);
 const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
 void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
+/* Running and leading or standing by, with a destination and a database that answer. */
 bool wh_pipeline_ready(const wh_pipeline_view *view);
+/* The database has failed for a while, or has not answered. */
+bool wh_pipeline_in_trouble(const wh_pipeline_view *view, int64_t now);
 void wh_pipeline_stop(wh_pipeline *p);  /* Only asks; does not wait. */
 bool wh_pipeline_ended(wh_pipeline *p); /* Its thread has finished. */
 void wh_pipeline_free(wh_pipeline *p);  /* Waits until it has ended. */
@@ -104,7 +108,7 @@ typedef struct wh_daemon {
 	int64_t began_us;
 } wh_daemon;
 
-enum { WH_STUCK_US = 120 * WH_SECOND };
+enum { WH_STUCK_US = 120 * WH_SECOND, WH_LATE_US = 15 * WH_SECOND };
 
 /* False: a relay or an entry of cron has made no step for WH_STUCK_US; why names it. */
 bool wh_daemon_alive(wh_daemon *d, char why[240]);

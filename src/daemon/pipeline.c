@@ -81,8 +81,18 @@ static void note_step(wh_pipeline *p, wherry_relay *relay)
 	add_stats(&stats, &p->before);
 	p->view.stats = stats;
 	p->view.n_numbers = wh_relay_numbers(relay, p->view.numbers);
-	p->view.stepped_us = wh_monotonic(&wh_env_system);
+	p->view.step_us = WH_NEVER;
+	p->view.trouble_us = relay->trouble_us;
+	if (relay->trouble_us != WH_NEVER)
+		(void)snprintf(p->view.why, sizeof(p->view.why), "%s", relay->trouble);
 	note_state(&p->view, relay);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static void begin_step(wh_pipeline *p)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->view.step_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
@@ -93,8 +103,10 @@ static wherry_code step_on(wh_pipeline *p, wherry_relay *relay, wherry_error *er
 
 	while (!finished) {
 		int64_t wake_us = 0;
-		wherry_code code = wherry_relay_step(relay, &wake_us, &finished, err);
+		wherry_code code;
 
+		begin_step(p);
+		code = wherry_relay_step(relay, &wake_us, &finished, err);
 		note_step(p, relay);
 		if (code != WHERRY_OK)
 			return code;
@@ -128,6 +140,7 @@ static void hide(wh_pipeline *p)
 	p->view.stats.epoch = p->view.stats.suspects = 0;
 	p->view.stats.paused = p->view.stats.down = false;
 	p->view.state = "";
+	p->view.step_us = p->view.trouble_us = WH_NEVER;
 	p->view.elsewhere = false;
 	p->view.state_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
@@ -243,7 +256,7 @@ wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
 	p->plan = *relay;
 	p->log = log;
 	p->bell = bell;
-	p->view.stepped_us = wh_monotonic(&wh_env_system);
+	p->view.step_us = p->view.trouble_us = WH_NEVER;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	failed = pthread_create(&p->thread, NULL, run, p);
@@ -271,9 +284,21 @@ void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out)
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
+/* True if that time is a while ago. */
+static bool is_late(int64_t since_us, int64_t now)
+{
+	return since_us != WH_NEVER && now - since_us > WH_LATE_US;
+}
+
+bool wh_pipeline_in_trouble(const wh_pipeline_view *view, int64_t now)
+{
+	return is_late(view->trouble_us, now) || is_late(view->step_us, now);
+}
+
 bool wh_pipeline_ready(const wh_pipeline_view *view)
 {
-	return view->health == WH_RUNNING && !view->stats.down;
+	return view->health == WH_RUNNING && !view->stats.down &&
+	       !wh_pipeline_in_trouble(view, wh_monotonic(&wh_env_system));
 }
 
 void wh_pipeline_stop(wh_pipeline *p)

@@ -54,20 +54,32 @@ bool wh_daemon_alive(wh_daemon *d, char why[240])
 		wh_pipeline_view view;
 
 		wh_pipeline_look(d->pipelines[i], &view);
-		alive = view.health != WH_RUNNING || now - view.stepped_us < WH_STUCK_US;
+		alive = view.health != WH_RUNNING || view.step_us == WH_NEVER ||
+			now - view.step_us < WH_STUCK_US;
 		if (!alive)
 			(void)snprintf(why, 240, "relay %s has not moved for %lld s",
 				       wh_pipeline_plan(d->pipelines[i])->name,
-				       (long long)((now - view.stepped_us) / WH_SECOND));
+				       (long long)((now - view.step_us) / WH_SECOND));
 	}
 	alive = alive && wh_tickers_alive(d, now, why);
 	(void)pthread_mutex_unlock(&d->lock);
 	return alive;
 }
 
+static void put_trouble(wh_buf *out, const wh_pipeline_view *view, int64_t now)
+{
+	bool fails = view->trouble_us != WH_NEVER;
+
+	wh_buf_printf(out, "the database %s for %lld s%s%s",
+		      fails ? "has refused calls" : "has not answered",
+		      (long long)((now - (fails ? view->trouble_us : view->step_us)) /
+				  WH_SECOND),
+		      fails ? ": " : "", fails ? view->why : "");
+}
+
 static void put_state(wh_buf *out, const wh_pipeline_view *view)
 {
-	int64_t since_us = wh_monotonic(&wh_env_system) - view->state_us;
+	int64_t now = wh_monotonic(&wh_env_system), since_us = now - view->state_us;
 
 	switch (view->health) {
 	case WH_STARTING:
@@ -85,6 +97,8 @@ static void put_state(wh_buf *out, const wh_pipeline_view *view)
 	if (view->stats.down)
 		wh_report_put_refusal(out, view->said.destination, view->said.error,
 				      since_us);
+	else if (wh_pipeline_in_trouble(view, now))
+		put_trouble(out, view, now);
 	else if (view->stats.paused)
 		wh_buf_puts(out, "paused");
 	else if (view->elsewhere)

@@ -1,5 +1,6 @@
 #include "relay/hooks.h"
 
+#include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "base/sized.h"
@@ -24,6 +25,10 @@ static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	if (wh_db_replaced(r->db, false))
 		wh_relay_replaced(r, now, why->message);
 	r->db_failures++;
+	if (r->trouble_us == WH_NEVER)
+		r->trouble_us = now;
+	(void)snprintf(r->trouble, sizeof(r->trouble), "%.*s",
+		       (int)sizeof(r->trouble) - 1, why->message);
 	r->db_retry_at_us =
 		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
 	if (r->db_failures == 1 || r->db_failures % 10 == 0)
@@ -276,6 +281,8 @@ static wh_outcome db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 		(void)wh_lease_step(r, now, err);
 	for (size_t i = 0; out == WH_GO_ON && i < sizeof(parts) / sizeof(*parts); i++)
 		out = outcome_of(r, now, parts[i](r, now, err), err);
+	if (out == WH_GO_ON)
+		r->trouble_us = WH_NEVER;
 	return out;
 }
 

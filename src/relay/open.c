@@ -324,6 +324,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
 	r->flaw_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
+	r->trouble_us = WH_NEVER;
 	r->destination.width = 1;
 	r->target_id = -1;
 	r->stop_by_us = WH_NEVER;

@@ -224,6 +224,10 @@ struct wherry_relay {
 	int64_t unwritable_at_us; /* When to retry writes that the database refused. */
 	int64_t db_retry_at_us;   /* Ask nothing of the database before this time. */
 	int db_failures;          /* Failed database calls in a row. */
+	/* Since when no step has done all that was due, because the database failed;
+	 * WH_NEVER: the last one did.  And the last error. */
+	int64_t trouble_us;
+	char trouble[200];
 	bool reopen_db;           /* The database connection must be reopened. */
 	/* The database file was replaced or deleted: wait for a new one. */
 	bool awaits_file;

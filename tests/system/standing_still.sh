@@ -18,8 +18,23 @@ relay() { # DESTINATION: $relay is its process, and it leads
 	until_true 20 grep -q event=leading relay.log
 }
 
-# ---- one that shows after 15 s ----
+# ---- those that show after 15 s ----
 
+db=sqlite:locked.db
+w init "$db"
+run_to null:
+python3 -c '
+import sqlite3, time
+c = sqlite3.connect("locked.db", isolation_level=None)
+c.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+time.sleep(600)' >locked &
+locker=$!
+pids+=("$locker")
+until_true 20 test -s locked
+locked_daemon=$daemon locked_port=$port
+
+db=sqlite:a.db
 if [ -n "$has_http" ]; then
 	silent_server
 	db=sqlite:silent.db
@@ -95,13 +110,24 @@ check "a relay lets the lease last for its time alone" until_true 20 grep -q eve
 sql a.db "$advice"
 check "the statement that doctor shows ends the lease" until_true 20 grep -q event=leading log
 
+leading_daemon=$daemon leading_port=$port
+db=sqlite:locked.db daemon=$locked_daemon port=$locked_port
+stands "another program keeps the file locked" daemon
+kill "$locker"
+wait "$locker" 2>/dev/null
+ready_again() {
+	get /readyz
+	[ "$status" = 200 ]
+}
+check "and it is ready when the file is free again" until_true 20 ready_again
+quit_daemon
 if [ -n "$has_http" ]; then
-	leading_daemon=$daemon leading_port=$port
 	db=sqlite:silent.db daemon=$silent_daemon port=$silent_port patient=(--older-than 2s)
 	stands "the destination gives no answer" daemon
 	quit_daemon
-	db=sqlite:a.db daemon=$leading_daemon port=$leading_port patient=()
+	patient=()
 fi
+db=sqlite:a.db daemon=$leading_daemon port=$leading_port
 
 # ---- a relay leads ----
 
@@ -119,20 +145,6 @@ stands "a standby has another destination" daemon
 check "the log of the standby warns" grep -q 'level=warn .*event=other-destination.*leader_to=null:' log
 kill -KILL "$relay"
 wait "$relay" 2>/dev/null
-quit_daemon
-
-run_to null:
-python3 -c '
-import sqlite3, time
-c = sqlite3.connect("a.db", isolation_level=None)
-c.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-time.sleep(600)' >locked &
-pids+=($!)
-until_true 20 test -s locked
-stands "another program keeps the file locked" daemon
-kill "${pids[-1]}"
-wait "${pids[-1]}" 2>/dev/null
 quit_daemon
 
 db=sqlite:bus.db
