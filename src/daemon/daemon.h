@@ -69,7 +69,7 @@ typedef struct wh_pipeline_view {
 	int64_t restarts;
 	wh_number numbers[WH_NUMBERS_MOST]; /* The destination's numbers. */
 	size_t n_numbers;
-	int64_t step_us;      /* Monotonic: when the step in progress began; WH_NEVER: none. */
+	int64_t step_us; /* Monotonic: when the step in progress began; WH_NEVER: none. */
 	int64_t trouble_us;   /* Since when the database fails; WH_NEVER: it works. */
 	const char *state;    /* WH_STATE_…, "standby", or "": it does not run. */
 	int64_t state_us;     /* Monotonic: since when it is in this state. */

@@ -228,7 +228,7 @@ struct wherry_relay {
 	 * WH_NEVER: the last one did.  And the last error. */
 	int64_t trouble_us;
 	char trouble[200];
-	bool reopen_db;           /* The database connection must be reopened. */
+	bool reopen_db; /* The database connection must be reopened. */
 	/* The database file was replaced or deleted: wait for a new one. */
 	bool awaits_file;
 	/* Descriptor of the old database file's log, for wh_db_options; 0 or -1: none. */
