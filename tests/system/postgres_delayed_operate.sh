@@ -60,4 +60,38 @@ done <<-END
 	ahead_outbox~id~$db#ahead_outbox~topic, payload) VALUES~'t', '"ID"')~900 4611686018427387903
 	ahead.outbox~id~$db#ahead.outbox~topic, aggregate_type, aggregate_id, message_id, payload) OVERRIDING SYSTEM VALUE VALUES~'t', 'a', 'ID', gen_random_uuid(), '1')~900 9223372036854775807
 END
+
+# In each table of Wherry's own, and with each role that adds rows.
+psql -X -q "$db" -c "CREATE ROLE adds LOGIN; CREATE ROLE byhand LOGIN"
+as() { # ROLE SQL
+	err=$(psql -X -q -At "${db/wherry@/$1@}" -c "$2" 2>&1 >"$tmp/.out")
+	status=$? out=$(cat "$tmp/.out")
+}
+while IFS='~' read -r create kind table columns values refusal; do
+	# shellcheck disable=SC2086
+	w $create "$db#$table" --grant "adds=$kind"
+	expect "adds becomes a $kind" 0
+	for id in 5 900 9223372036854775807; do
+		as adds "INSERT INTO $table(id, $columns) VALUES ($id, ${values//ID/$id})"
+		expect "a $kind writes no id $id" 1 "err:$refusal"
+	done
+	as adds "INSERT INTO $table($columns) VALUES (${values//ID/plain})"
+	expect "and adds a row without one" 0
+	psql -X -q "$db" -c "INSERT INTO $table(id, $columns) VALUES (800, ${values//ID/copied}); DELETE FROM $table WHERE id = 800" 2>"$tmp/.err"
+	result $? "who copies rows back writes any id" "$(cat "$tmp/.err")"
+done <<-END
+	init~producer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
+	init~enqueuer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
+	queue create~sender~given_queue~body~'"ID"'~permission denied for table
+	delayed create~sender~given_delayed~"pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt"~'ID', ${row%)}~did not give the id
+END
+delayed="${delayed% VALUES}"
+as adds "INSERT INTO given_delayed(id, $delayed VALUES (DEFAULT, 'default', $row RETURNING id"
+expect "DEFAULT may stand for the id" 0
+as adds "INSERT INTO given_delayed(id, $delayed SELECT nextval(pg_get_serial_sequence('given_delayed', 'id')), k, ${row%)}
+	FROM unnest(ARRAY['c', 'b', 'a']) AS k RETURNING id"
+expect "and ids that the sender took from the sequence" 0
+psql -X -q "$db" -c "GRANT INSERT ON given_delayed TO byhand"
+as byhand "INSERT INTO given_delayed($delayed VALUES ('hand', $row"
+expect "a role that was given no right on the sequence learns it" 1 "err:permission denied for sequence"
 finish

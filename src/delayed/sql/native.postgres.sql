@@ -114,6 +114,7 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   FOR EACH ROW
   WHEN (NEW."lockUuid" IS NULL AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
+{given_ids}
 SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)
 FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}

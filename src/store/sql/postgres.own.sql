@@ -3,7 +3,7 @@
 
 -- part: functions
 -- All that any model makes.
-ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done',
@@ -221,6 +221,33 @@ BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
   RETURN NULL;
 END $$;
+
+-- part: given_ids
+-- A sender offers many messages with ids that it took from the table's sequence, so it may write ids.  An id that the
+-- sequence has not given out yet would make each later offer fail, and come before it.  Roles that may delete rows, and
+-- so the owner who copies rows back, may write any id.  The condition has the sequence itself: a name would be looked up
+-- for each row (tests/system/postgres_delayed_operate.sh).
+CREATE OR REPLACE FUNCTION {wherry_given_id}() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  seq text;
+BEGIN
+  IF NOT has_table_privilege(TG_RELID, 'DELETE') THEN
+    seq := pg_get_serial_sequence(TG_RELID::regclass::text, 'id');
+    IF NOT has_sequence_privilege(seq, 'SELECT, USAGE') THEN  -- PostgreSQL 18 says NULL instead of this
+      RAISE 'permission denied for sequence %', seq USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RAISE 'the sequence of table % did not give the id %', TG_TABLE_NAME, new.id USING ERRCODE = 'insufficient_privilege',
+      HINT = 'Leave the column id out, or write DEFAULT.';
+  END IF;
+  RETURN new;
+END $$;
+DROP TRIGGER IF EXISTS {bare_given} ON {table};
+DO $do$ BEGIN
+  EXECUTE format('CREATE TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW
+    WHEN (new.id > coalesce(pg_catalog.pg_sequence_last_value(%L::regclass), 0)) EXECUTE FUNCTION %s()',
+    {'bare_given}, {'table}, pg_get_serial_sequence({'table}, 'id'), {'wherry_given_id});
+END $do$;
 
 -- part: missing_function
 -- What the SQL functions of all models say of a table that is not there, or not one of theirs.  It is
