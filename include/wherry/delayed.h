@@ -34,7 +34,7 @@ typedef struct wherry_delayed_message {
 	size_t body_len;  /* bytes, or WHERRY_TEXT; at most 16 MiB */
 	int64_t at_us;    /* when it is due, Unix time, up to the year 9999; kept in whole
 			  milliseconds, cut; 0: delay_us from now */
-	int64_t delay_us; /* by the queue's clock; not negative; at most 100 years count */
+	int64_t delay_us; /* by the queue's clock; not negative; at most 36500 days */
 	bool if_absent; /* leave the message that the key has alone, instead of replacing it */
 
 	/* Filled in for messages that were polled, read or listed; ignored by an offer. */
@@ -72,7 +72,7 @@ typedef enum wherry_ack_outcome {
 typedef struct wherry_poll_options {
 	size_t size;          /* sizeof(wherry_poll_options), so that it can grow */
 	int64_t limit;        /* at most this many messages, up to 10000; 0: 1 */
-	int64_t lease_us;     /* by the queue's clock, at most 100 years; 0: 30 s */
+	int64_t lease_us;     /* by the queue's clock, at most 36500 days; 0: 30 s */
 	int32_t max_attempts; /* a message that is due again after this many attempts becomes
 				 dead; 0: it never does */
 } wherry_poll_options;

@@ -34,8 +34,8 @@ typedef struct wherry_queue_message {
 	const char *headers; /* JSON object of strings and nulls, "{}" by default */
 	const void *body;    /* bytes of the type the queue keeps */
 	size_t body_len;     /* bytes, or WHERRY_TEXT; 0: an empty body */
-	int64_t delay_us; /* until it can be received, by the database's clock; 0: at once */
-	int64_t expires_us; /* how long it may then wait to be received; 0: for ever */
+	int64_t delay_us; /* until it can be received, by the database's clock, at most 36500 days; 0: at once */
+	int64_t expires_us; /* how long it may then wait to be received, at most 36500 days; 0: for ever */
 
 	/* Filled in for messages that were received or looked at; ignored when sending. */
 	int64_t id;              /* its place in the queue */
@@ -63,8 +63,8 @@ typedef enum wherry_receive_mode {
 typedef struct wherry_receive_options {
 	size_t size; /* sizeof(wherry_receive_options), so that it can grow */
 	wherry_receive_mode mode;
-	int64_t limit;    /* at most this many messages, up to 10000; 0: 1 */
-	int64_t lease_us; /* of WHERRY_LEASE, by the database's clock; 0: 30 s */
+	int64_t limit; /* at most this many messages, up to 10000; 0: 1 */
+	int64_t lease_us; /* of WHERRY_LEASE, by the database's clock, at most 36500 days; 0: 30 s */
 	int32_t max_attempts; /* a message whose lease expired, or that was given back, after this
 				 many attempts dies.  Messages keep the maximum; 0: theirs */
 } wherry_receive_options;
@@ -74,8 +74,8 @@ typedef struct wherry_receive_options {
 
 /* Why messages go back; start from WHERRY_NACK(...). */
 typedef struct wherry_nack {
-	size_t size;      /* sizeof(wherry_nack), so that it can grow */
-	int64_t delay_us; /* until they can be received again; 0: at once, in turns with ready
+	size_t size; /* sizeof(wherry_nack), so that it can grow */
+	int64_t delay_us; /* until they can be received again, at most 36500 days; 0: at once, in turns with ready
 			   * ones, or if innocent in their old place */
 	const char *
 		error; /* kept as last_error, cut at 500 bytes; NULL: the one before stays */

@@ -417,6 +417,8 @@ wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *toke
 
 	if (code == WHERRY_OK && delay_us < 0)
 		code = wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
+	if (code == WHERRY_OK)
+		code = wh_span_check("the delay", delay_us, err);
 	if (code != WHERRY_OK || !n)
 		return code;
 	if (!delay_us)
@@ -443,6 +445,8 @@ wherry_code wherry_delayed_extend(wherry_delayed *delayed, const char *const *to
 
 	if (code == WHERRY_OK && lease_us <= 0)
 		code = wh_fail(err, WHERRY_INVALID, "a lease needs a time above 0");
+	if (code == WHERRY_OK)
+		code = wh_span_check("the lease", lease_us, err);
 	if (code != WHERRY_OK || !n)
 		return code;
 	settling s = {

@@ -25,6 +25,8 @@ static wh_view body_of(const wherry_delayed_message *msg)
 
 static wherry_code check(const wherry_delayed_message *msg, wherry_error *err)
 {
+	wherry_code code;
+
 	if (msg->size != sizeof(*msg))
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -45,6 +47,9 @@ static wherry_code check(const wherry_delayed_message *msg, wherry_error *err)
 			       "delay_us is %" PRId64 ": it is not negative, and 0 where "
 			       "at_us is given",
 			       msg->delay_us);
+	code = wh_span_check("the delay", msg->delay_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (body_of(msg).len > WH_BODY_MAX)
 		return wh_fail(err, WHERRY_TOOBIG,
 			       "the body is %zu bytes, the limit is %d", body_of(msg).len,

@@ -327,6 +327,9 @@ static wherry_code read_options(const wherry_delayed *delayed,
 			       "a poll takes 1 to %d messages, and no negative lease or "
 			       "number of attempts",
 			       LIMIT_MOST);
+	code = wh_span_check("the lease", options->lease_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (options->max_attempts && !delayed->own.make_dead)
 		return wh_store_cannot(&delayed->store,
 				       "which has no place for dead messages: poll "

@@ -57,10 +57,13 @@ wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
 	own = calloc(n ? n : 1, sizeof(*own));
 	if (!own)
 		return wh_oom(err);
-	for (size_t i = 0; i < n && code == WHERRY_OK; i++, at += failures->size)
+	for (size_t i = 0; i < n && code == WHERRY_OK; i++, at += failures->size) {
 		code = wh_sized_read(&own[i], sizeof(*own), at,
 				     offsetof(wherry_failure, delay_us), "failure",
 				     "WHERRY_FAILURE", err);
+		if (code == WHERRY_OK)
+			code = wh_span_check("the delay", own[i].delay_us, err);
+	}
 	s.failed = own;
 	if (code == WHERRY_OK)
 		code = wh_store_settle_all(&box->store, lease, &s, NULL, err);

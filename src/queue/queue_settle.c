@@ -127,6 +127,8 @@ wherry_code wherry_queue_nack(wherry_queue *queue, const char *token, const int6
 				     "WHERRY_NACK", err);
 	if (code == WHERRY_OK && own.delay_us < 0)
 		code = wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
+	if (code == WHERRY_OK)
+		code = wh_span_check("the delay", own.delay_us, err);
 	if (code != WHERRY_OK)
 		return code;
 	const wh_param more[] = {
@@ -148,9 +150,12 @@ wherry_code wherry_queue_extend(wherry_queue *queue, const char *token,
 	wh_error_clear(err);
 	const wh_param lasts = WH_INT_PARAM("lasts", wh_ms(lease_us));
 	const wh_stmt *stmt = NULL;
+	wherry_code code = wh_span_check("the lease", lease_us, err);
 
 	if (lease_us <= 0)
 		return wh_fail(err, WHERRY_INVALID, "a lease needs a time above 0");
+	if (code != WHERRY_OK)
+		return code;
 	if (queue)
 		stmt = queue->own.extend_lease ? queue->own.extend_lease
 					       : queue->store.stmt.extend;

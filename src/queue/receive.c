@@ -288,7 +288,10 @@ static wherry_code check(const wherry_queue *queue, wherry_receive_options *opti
 			 wherry_error *err)
 {
 	bool open = wherry_db_in_transaction(queue->store.db);
+	wherry_code code = wh_span_check("the lease", options->lease_us, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	if (!options->limit)
 		options->limit = 1;
 	if (!options->lease_us)

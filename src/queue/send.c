@@ -53,6 +53,11 @@ wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error
 		return wh_fail(err, WHERRY_INVALID,
 			       "delay_us and expires_us are not negative: 0 means no "
 			       "delay, and that the message never expires");
+	code = wh_span_check("the delay", msg->delay_us, err);
+	if (code == WHERRY_OK)
+		code = wh_span_check("the expiry", msg->expires_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	len = wh_queue_body(msg).len;
 	if (len > WH_BODY_MAX)
 		return wh_fail(err, WHERRY_TOOBIG,

@@ -1,5 +1,6 @@
 #include "store/fields.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -18,6 +19,15 @@ wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err)
 			return wh_fail(err, WHERRY_INVALID, "%s is not UTF-8", f->name);
 	}
 	return WHERRY_OK;
+}
+
+wherry_code wh_span_check(const char *what, int64_t us, wherry_error *err)
+{
+	if (us <= WH_SPAN_MOST_US)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_INVALID,
+		       "%s is over %" PRId64 " days, the limit is 36500 days", what,
+		       (us - 1) / (WH_SPAN_MOST_US / 36500));
 }
 
 /* Is the body UTF-8 without a NUL? */

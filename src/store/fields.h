@@ -14,6 +14,9 @@ enum {
 	WH_BODY_MAX = 16 * 1024 * 1024
 };
 
+/* The longest delay, expiry or lease, microseconds: 36500 days.  SQL functions have the same limit. */
+#define WH_SPAN_MOST_US (INT64_C(36500) * 86400 * 1000000)
+
 /* One text field of a message. */
 typedef struct wh_field {
 	const char *name, *text; /* text is NULL if the field is absent. */
@@ -22,6 +25,10 @@ typedef struct wh_field {
 
 /* Return TOOBIG if a text is too long, INVALID if it is not UTF-8. */
 wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err);
+
+/* Return INVALID if a span is longer than WH_SPAN_MOST_US: statements would cut it.
+ * @param what  Its name with an article, such as "the delay". */
+wherry_code wh_span_check(const char *what, int64_t us, wherry_error *err);
 
 /*
  * Return INVALID if the table cannot store this body.

@@ -246,14 +246,45 @@ static void what_is_out_of_range_is_refused_by_name(void **state)
 	refused(f, WHERRY_INVALID, sizeless, "WHERRY_DELAYED_MESSAGE");
 }
 
-static void the_longest_delay_is_a_hundred_years(void **state)
+/* A delay or a lease is kept, or refused; it is not cut. */
+static void no_span_over_36500_days_is_cut(void **state)
 {
+	static const char token[] = "1.1.00000000-0000-4000-8000-000000000000";
+	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
+	const int64_t spans[] = {most + 1, INT64_MAX};
+	const char *const tokens[] = {token};
 	delayed_fixture *f = *state;
+	delayed_got got = {.n = 0};
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wherry_delayed_message msg =
-		WHERRY_DELAYED_MESSAGE(.key = "k", .delay_us = INT64_MAX);
+	wherry_ack_outcome out;
 
-	WHERRY_PASS(wherry_delayed_offer(f->queue, &msg, NULL, &err));
+	for (size_t i = 0; i < 2; i++) {
+		const wherry_delayed_message two[] = {
+			WHERRY_DELAYED_MESSAGE(.key = "j"),
+			WHERRY_DELAYED_MESSAGE(.key = "k", .delay_us = spans[i]),
+		};
+
+		refused(f, WHERRY_INVALID, two[1], "the limit is 36500 days");
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_delayed_offer_many(f->queue, two, 2, NULL, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_delayed_poll(
+				     f->queue, &WHERRY_POLL_OPTIONS(.lease_us = spans[i]),
+				     delayed_note, &got, NULL, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_delayed_nack(f->queue, tokens, 1, spans[i], NULL,
+						 &out, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_delayed_extend(f->queue, tokens, 1,
+								   spans[i], &out, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+	}
+	delayed_counts(f, "0 0 0 0");
+	WHERRY_PASS(wherry_delayed_offer(
+		f->queue, &WHERRY_DELAYED_MESSAGE(.key = "k", .delay_us = most), NULL,
+		&err));
 	delayed_counts(f, "0 0 1 0");
 }
 
@@ -341,7 +372,7 @@ const delayed_case delayed_offer_cases[] = {
 	DELAYED_CASE(a_batch_may_have_five_thousand_keys),
 	DELAYED_CASE(a_failed_batch_offers_nothing),
 	DELAYED_CASE(what_is_out_of_range_is_refused_by_name),
-	DELAYED_CASE(the_longest_delay_is_a_hundred_years),
+	DELAYED_CASE(no_span_over_36500_days_is_cut),
 	DELAYED_CASE(a_rolled_back_offer_never_was),
 	DELAYED_CASE(bodies_are_bytes),
 	DELAYED_CASE(no_delay_is_over_early),

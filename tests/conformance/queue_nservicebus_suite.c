@@ -248,7 +248,7 @@ static void an_expiry_of_25_days_is_kept(void **state)
 	queue_fixture *f = *state;
 
 	(void)queue_send_so(f, 1, 0, 25LL * 86400 * 1000000);
-	(void)queue_send_so(f, 2, 0, INT64_MAX);
+	(void)queue_send_so(f, 2, 0, INT64_C(36500) * 86400 * 1000000);
 	assert_int_equal(app->expiring(f, 599 * 3600, INT64_MAX / 1000000), 2);
 	(void)queue_lease(f->queue, 9, "1 2");
 }

@@ -181,6 +181,49 @@ static void refused(queue_fixture *f, wherry_queue_message msg, wherry_code code
 	assert_non_null(strstr(err.message, why));
 }
 
+/* A delay, an expiry or a lease is kept, or refused; it is not cut. */
+static void no_span_over_36500_days_is_cut(void **state)
+{
+	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
+	const int64_t spans[] = {most + 1, INT64_MAX};
+	const int64_t ids[] = {1};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		const wherry_queue_message two[] = {
+			WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1),
+			WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1,
+					     .delay_us = spans[i]),
+		};
+
+		refused(f, two[1], WHERRY_INVALID, "the limit is 36500 days");
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_queue_send_many(f->queue, two, 2, NULL, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_queue_nack(f->queue, "t", ids, 1,
+					       &WHERRY_NACK(.delay_us = spans[i]), &n,
+					       &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_queue_extend(f->queue, "t", ids, 1,
+								 spans[i], &n, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_queue_receive(
+				     f->queue,
+				     &WHERRY_RECEIVE_OPTIONS(.lease_us = spans[i]),
+				     queue_note, NULL, &n, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		refused(f,
+			WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1,
+					     .expires_us = spans[i]),
+			WHERRY_INVALID, "the limit is 36500 days");
+	}
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs"), 0);
+}
+
 static void bad_messages_are_refused_by_name(void **state)
 {
 	static char big[300];
@@ -242,12 +285,13 @@ static void late_delayed_messages_come_in_the_order_they_are_due(void **state)
 	(void)queue_lease(f->queue, 1, "1");
 }
 
-static void a_delay_may_be_longer_than_the_database_can_say(void **state)
+static void the_longest_spans_are_kept(void **state)
 {
+	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
 	queue_fixture *f = *state;
 
-	(void)queue_send_so(f, 1, INT64_MAX, INT64_MAX);
-	(void)queue_send_so(f, 2, 0, INT64_MAX);
+	(void)queue_send_so(f, 1, most, most);
+	(void)queue_send_so(f, 2, 0, most);
 	(void)queue_lease(f->queue, 10, "2");
 	queue_counts(f, "0 1 1 0");
 }
@@ -354,10 +398,11 @@ const queue_case queue_send_cases[] = {
 	QUEUE_CASE(a_rolled_back_send_never_existed),
 	QUEUE_NATIVE_CASE(of_many_messages_some_have_no_fields),
 	QUEUE_CASE(none_of_many_is_sent_if_one_is_invalid),
+	QUEUE_NATIVE_CASE(no_span_over_36500_days_is_cut),
 	QUEUE_NATIVE_CASE(bad_messages_are_refused_by_name),
 	QUEUE_NATIVE_CASE(a_delayed_message_is_received_when_it_is_due),
 	QUEUE_CASE(late_delayed_messages_come_in_the_order_they_are_due),
-	QUEUE_NATIVE_CASE(a_delay_may_be_longer_than_the_database_can_say),
+	QUEUE_NATIVE_CASE(the_longest_spans_are_kept),
 	QUEUE_CASE(a_cancelled_message_is_never_received),
 	QUEUE_NATIVE_CASE(an_expired_message_is_dropped),
 	QUEUE_NATIVE_CASE(expiry_begins_when_a_delayed_message_is_due),

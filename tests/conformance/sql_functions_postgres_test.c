@@ -147,8 +147,6 @@ static void sql_functions_name_an_argument_that_cannot_be(void **state)
 	refuses(conn, "done('mail', NULL)", "NULL is not a token", "wherry_poll");
 	refuses(conn, "offer('mail', 'k', 'b'::text, at => 'infinity')",
 		"the time infinity is not in", "1970 to 9999");
-	refuses(conn, "offer('mail', 'k', 'b'::text, delay => '20000 years')",
-		"the time 20000 years is not in", "1970 to 9999");
 	PQfinish(conn);
 }
 
@@ -310,7 +308,41 @@ static void wherry_publish_refuses_a_topic_of_other_queues(void **state)
 	PQfinish(conn);
 }
 
-/* What is left out, NULL or beyond any use means the same as in C. */
+/* As in C (no_span_over_36500_days_is_cut). */
+static void functions_refuse_the_spans_that_the_library_refuses(void **state)
+{
+	static const char *const calls[] = {
+		"send('jobs', '1', delay => ",
+		"send('jobs', '1', expires => ",
+		"publish('spans', '1', delay => ",
+		"publish('spans', '1', expires => ",
+		"receive('jobs', 9, ",
+		"nack('jobs', 1, 't', ",
+		"extend('jobs', 1, 't', ",
+		"offer('mail', 'k', 'b'::text, delay => ",
+		"poll('mail', lease => ",
+		"delayed_nack('mail', '1.1.a', ",
+		"delayed_extend('mail', '1.1.a', ",
+	};
+	static const char *const spans[] = {"'36500 days 1 second'", "'20000 years'"};
+	PGconn *conn = PQconnectdb(place.url);
+	char call[100], subscribed[200];
+
+	(void)state;
+	(void)snprintf(subscribed, sizeof(subscribed),
+		       "SELECT %s.wherry_subscribe('spans', 'jobs')", place.name);
+	assert_true(postgres_exec(conn, subscribed, NULL, 0));
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		for (size_t s = 0; s < 2; s++) {
+			(void)snprintf(call, sizeof(call), "%s%s)", calls[i], spans[s]);
+			refuses(conn, call,
+				s ? " is 20000 years, " : " is 36500 days 00:00:01, ",
+				"the limit is 36500 days");
+		}
+	PQfinish(conn);
+}
+
+/* What is left out, NULL or the longest there is means the same as in C. */
 static void functions_of_queues_take_times_as_the_library_does(void **state)
 {
 	char got[100] = "";
@@ -320,8 +352,8 @@ static void functions_of_queues_take_times_as_the_library_does(void **state)
 	assert_true(postgres_exec(
 		conn,
 		"SELECT wherry_send('jobs', '1', expires => '0'), wherry_send('jobs', "
-		"'2', delay => '20000 years', expires => '20000 years'), "
-		"wherry_send('jobs', '3', expires => '20000 years')",
+		"'2', delay => '36500 days', expires => '36500 days'), "
+		"wherry_send('jobs', '3', expires => '36500 days')",
 		NULL, 0));
 	assert_true(postgres_exec(
 		conn,
@@ -333,15 +365,15 @@ static void functions_of_queues_take_times_as_the_library_does(void **state)
 	assert_string_equal(got, "1:  , 2: 1 2, 3:  1");
 	assert_true(postgres_exec(
 		conn,
-		"SELECT count(wherry_nack('jobs', id, token, '20000 years')) FROM "
-		"wherry_receive('jobs', 9, '20000 years', NULL, NULL)",
+		"SELECT count(wherry_nack('jobs', id, token, '36500 days')) FROM "
+		"wherry_receive('jobs', 9, '36500 days', NULL, NULL)",
 		got, sizeof(got)));
 	assert_string_equal(got, "2");
 	assert_true(postgres_exec(conn, "UPDATE jobs SET available_at = '2020-01-01'",
 				  NULL, 0));
 	assert_true(postgres_exec(
 		conn,
-		"SELECT wherry_extend('jobs', id, token, '20000 years') FROM "
+		"SELECT wherry_extend('jobs', id, token, '36500 days') FROM "
 		"wherry_receive('jobs', max_attempts => NULL)",
 		got, sizeof(got)));
 	assert_string_equal(got, "1");
@@ -405,16 +437,16 @@ static void functions_of_delayed_queues_take_what_the_library_takes(void **state
 	     "SELECT wherry_offer('mail', 'k', 'b'::text, delay => '0', at => '2020-01-01')",
 	     "created");
 	says(conn,
-	     "SELECT key FROM wherry_poll('mail', lease => '9000 years', type => NULL)",
+	     "SELECT key FROM wherry_poll('mail', lease => '36500 days', type => NULL)",
 	     "k");
 	says(conn, far, "1");
 	says(conn,
-	     "SELECT wherry_delayed_extend('mail', concat(id, '.1.', \"lockUuid\"), '9000 years') "
+	     "SELECT wherry_delayed_extend('mail', concat(id, '.1.', \"lockUuid\"), '36500 days') "
 	     "FROM delayed",
 	     "acknowledged");
 	says(conn, far, "1");
 	says(conn,
-	     "SELECT wherry_delayed_nack('mail', concat(id, '.1.', \"lockUuid\"), '9000 years') "
+	     "SELECT wherry_delayed_nack('mail', concat(id, '.1.', \"lockUuid\"), '36500 days') "
 	     "FROM delayed",
 	     "acknowledged");
 	says(conn, far, "1");
@@ -635,6 +667,7 @@ int main(void)
 		cmocka_unit_test(
 			functions_of_queues_name_the_layout_that_they_do_not_serve),
 		cmocka_unit_test(wherry_publish_refuses_a_topic_of_other_queues),
+		cmocka_unit_test(functions_refuse_the_spans_that_the_library_refuses),
 		cmocka_unit_test(functions_of_queues_take_times_as_the_library_does),
 
 		cmocka_unit_test(

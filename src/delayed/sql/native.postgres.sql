@@ -174,7 +174,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
   SELECT m."createdAt" INTO own.found_version FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind;
   RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$;
   later CONSTANT text := $w$least(253402300799999, ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
-    + least(@span@, '36500 days')) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
+    + @span@) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
+  -- As in other functions and in the library.
+  most CONSTANT text := $w$IF @span@ > '36500 days' THEN
+    RAISE '@span@ is %, the limit is 36500 days', @span@ USING ERRCODE = 'invalid_parameter_value';
+  END IF;$w$;
   kind text;
   made text;
   {branch_variables}
@@ -234,13 +238,14 @@ BEGIN
     -- A year and a month are those of the calendar, in UTC.  It is never due before the delay is over: rounded up.
     due := CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0)
       WHEN delay > '0' THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
-        + least(delay, '10000 years')) AT TIME ZONE 'UTC') * 1000.0)
+        + least(delay, '36501 days')) AT TIME ZONE 'UTC') * 1000.0)
       ELSE now_ms END;
     IF delay < '0' OR (delay > '0' AND at IS NOT NULL) THEN
       RAISE 'delay is %: it is not negative, and 0 where at is given', delay USING ERRCODE = 'invalid_parameter_value';
+    ELSIF delay > '36500 days' THEN
+      RAISE 'delay is %, the limit is 36500 days', delay USING ERRCODE = 'invalid_parameter_value';
     ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
-      RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::pg_catalog.text, delay::pg_catalog.text)
-        USING ERRCODE = 'invalid_parameter_value';
+      RAISE 'the time % is not in the years 1970 to 9999', at USING ERRCODE = 'invalid_parameter_value';
     END IF;
   END IF;
   @each@
@@ -286,7 +291,7 @@ DECLARE -- due messages, leased for that long, in the order of their times; with
   said text;
 BEGIN
   @checks@
-  IF n IS NULL OR n < 0 OR lease IS NULL OR lease <= '0' OR max_attempts < 0 THEN
+  IF n IS NULL OR n < 0 OR lease IS NULL OR lease <= '0' OR lease > '36500 days' OR max_attempts < 0 THEN
     IF coalesce(n, -1) < 0 THEN
       RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
         HINT = 'n is how many messages to poll.';
@@ -294,6 +299,7 @@ BEGIN
       RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
         USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    @mostlease@
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
       HINT = 'With 0 no message becomes dead.';
   END IF;
@@ -383,6 +389,7 @@ BEGIN
   IF delay < '0' THEN
     RAISE 'delay is %, and must be 0 or more', delay USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  @mostdelay@
   @polledonly@
   later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE floor(extract(epoch FROM clock_timestamp()) * 1000.0) END;
   @each@
@@ -406,6 +413,7 @@ BEGIN
     RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  @mostlease@
   @polledonly@
   later_ms := @leased@;
   @each@
@@ -454,11 +462,12 @@ END $body$ $f$] LOOP
     made := replace(replace(replace(replace(replace(replace(made, '@refusals@', refusals), '@polledonly@', polled),
       '@ours@', ours), '@outcome@', outcome), '@delayed@', replace(later, '@span@', 'delay')),
       '@leased@', replace(later, '@span@', 'lease'));
+    made := replace(replace(made, '@mostlease@', replace(most, '@span@', 'lease')), '@mostdelay@', replace(most, '@span@', 'delay'));
     made := replace(replace(replace(made,
       '@head@', $w$SELECT q.id, q.attempts FROM @table@ AS q WHERE q."pKind" = own.kind AND q."scheduledAt" <= own.now_ms
             ORDER BY q."pKind", q."scheduledAt", q.id LIMIT$w$),
       '@poll@', $w$UPDATE @table@ AS m SET "lockUuid" = l.token, due_at = m."scheduledAt",
-        "scheduledAt" = least(own.now_ms + least(ceil(extract(epoch FROM wherry_poll.lease) * 1000.0), 3153600000000),
+        "scheduledAt" = least(own.now_ms + ceil(extract(epoch FROM wherry_poll.lease) * 1000.0),
           253402300799999)::bigint,
         attempts = least(m.attempts, 999999999) + 1,
         last_error = CASE WHEN m."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'

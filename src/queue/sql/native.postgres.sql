@@ -134,14 +134,18 @@ replace(replace(replace(section, '@doubt@', CASE t.type WHEN 'pg_catalog.json' T
 -- include: postgres.home.sql
 
 -- part: with_checks
--- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
--- other statements.  A year and a month are those of the calendar, in UTC: @after(MOMENT, SPAN)@.
-regexp_replace(regexp_replace(replace(replace(replace(replace(replace(replace(
+-- The text of a function, with what several of them begin with.  A year and a
+-- month are those of the calendar, in UTC: @after(MOMENT, SPAN)@.  A span over 36500 days is refused
+-- (functions_refuse_the_spans_that_the_library_refuses): @most(SPAN)@.
+regexp_replace(regexp_replace(regexp_replace(replace(replace(replace(replace(replace(replace(
     made, '@has@', has), '@plans@', plans), '@one@', one), '@delay@', delay), '@topic@', topic),
     '@readable@', quote_literal(readable)),
-  '@seconds[(]([a-z_.]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g'),
+  '@most[(]([a-z]+)[)]@', $w$IF \1 > '36500 days' THEN
+    RAISE '\1 is %, the limit is 36500 days', \1 USING ERRCODE = 'invalid_parameter_value';
+  END IF;$w$, 'g'),
+  '@seconds[(]([a-z_.]+)[)]@', 'coalesce(extract(epoch FROM \1), 0)::double precision', 'g'),
   '@after[(]([^,]+), ([a-z]+)[)]@',
-  '((\1 AT TIME ZONE ''UTC'' + least(coalesce(\2, ''0''), ''36500 days'')) AT TIME ZONE ''UTC'')', 'g')
+  '((\1 AT TIME ZONE ''UTC'' + coalesce(\2, ''0'')) AT TIME ZONE ''UTC'')', 'g')
 
 -- part: make_functions
 {missing_function}
@@ -163,7 +167,8 @@ DECLARE
   plans CONSTANT text := concat(one, ' SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan');
   delay CONSTANT text := $w$IF @seconds(delay)@ < 0 THEN
     RAISE 'delay is %, and must not be negative', delay USING ERRCODE = 'invalid_parameter_value';
-  END IF;$w$;
+  END IF;
+  @most(delay)@$w$;
   topic CONSTANT text := $w$IF coalesce(topic, '') = '' THEN
     RAISE 'the topic is %', CASE WHEN topic IS NULL THEN 'NULL' ELSE 'empty' END
       USING ERRCODE = 'invalid_parameter_value';
@@ -222,6 +227,7 @@ BEGIN
       RAISE 'expires is %, and must not be negative', expires USING ERRCODE = 'invalid_parameter_value',
         HINT = '0 and NULL mean that the message never expires.';
     END IF;
+    @most(expires)@
     until := @after(clock_timestamp(), delay)@;
     IF delay > '0' THEN
       state := 3;
@@ -324,7 +330,7 @@ DECLARE -- messages leased for that long; lease NULL: deleted by the caller's tr
   ids bigint[];
   whys text[];
 BEGIN
-  IF n IS NULL OR n < 0 OR max_attempts < 0 OR lease <= '0' THEN
+  IF n IS NULL OR n < 0 OR max_attempts < 0 OR lease <= '0' OR lease > '36500 days' THEN
     IF coalesce(n, -1) < 0 THEN
       RAISE 'n is %, and must be 0 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
         HINT = 'n is how many messages to receive.';
@@ -332,6 +338,7 @@ BEGIN
       RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
         HINT = '0 and NULL mean that a message may have any number of attempts.';
     END IF;
+    @most(lease)@
     RAISE 'lease is %, and must be longer than 0', lease USING ERRCODE = 'invalid_parameter_value',
       HINT = 'NULL receives without a lease: your transaction deletes the messages.';
   END IF;
@@ -450,12 +457,14 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_extend(queue text, id bigint, token text,
 RETURNS boolean @one@ AS $body$
 <<own>>
 DECLARE
-  until CONSTANT timestamptz := clock_timestamp() + @seconds(lease)@ * interval '1 second';
+  until timestamptz;
 BEGIN
   IF coalesce(lease, '0') <= '0' THEN
     RAISE 'lease is %, and must be longer than 0', coalesce(lease::pg_catalog.text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  @most(lease)@
+  until := clock_timestamp() + @seconds(lease)@ * interval '1 second';
   @each@
   UPDATE @table@ AS m SET available_at = own.until
   WHERE m.id = wherry_extend.id AND m.lease_token = wherry_extend.token AND m.state + 0 = 1;

@@ -40,6 +40,8 @@ IF @characters > 200
 -- part: check_lease
 IF ISNULL(@lease_ms, 0) <= 0
   THROW 51000, N'@lease_ms must be above 0', 1;
+IF @lease_ms > 3153600000000
+  THROW 51000, N'@lease_ms is at most 3153600000000, which are 36500 days', 1;
 
 -- part: offer_text
 SET XACT_ABORT OFF;
@@ -58,6 +60,8 @@ BEGIN
   DECLARE @due BIGINT = COALESCE(DATEDIFF_BIG(MILLISECOND, CAST('1970-01-01 00:00:00 +00:00' AS DATETIMEOFFSET), @at), @later);
   IF COALESCE(DATALENGTH(@key), 0) = 0 OR @body IS NULL
     THROW 51000, N'a delayed message needs a key and a body', 1;
+  IF @delay_ms > 3153600000000
+    THROW 51000, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
   {check_key}
   SET @sql = REPLACE(N{'offer_text}, N{'table}, @live);
   EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @key NVARCHAR(400), @body VARBINARY(MAX), @due BIGINT,
@@ -220,6 +224,8 @@ ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80)
 BEGIN
   IF @delay_ms < 0
     THROW 51000, N'@delay_ms must be 0 or more', 1;
+  IF @delay_ms > 3153600000000
+    THROW 51000, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
   SET @delay_ms = ISNULL(@delay_ms, 0);
   EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box;
 END

@@ -136,11 +136,15 @@ IF DATALENGTH(@topic) > 1020 OR LEN(@topic + N'.') > 256
 -- In a procedure: @delay_ms can be one.
 IF @delay_ms < 0
   THROW 50213, N'@delay_ms must not be negative', 1;
+IF @delay_ms > 3153600000000
+  THROW 50213, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
 
 -- part: check_lease
 -- In a procedure: @lease_ms can be one.
 IF @lease_ms <= 0
   THROW 50214, N'@lease_ms must be above 0', 1;
+IF @lease_ms > 3153600000000
+  THROW 50214, N'@lease_ms is at most 3153600000000, which are 36500 days', 1;
 
 -- part: shortened
 -- What is kept of an error: as many units as on other databases, and no half of a character.
@@ -162,6 +166,8 @@ BEGIN
   {check_delay}
   IF @expires_ms < 0
     THROW 50213, N'@expires_ms must not be negative: 0 means that the message never expires', 1;
+  IF @expires_ms > 3153600000000
+    THROW 50213, N'@expires_ms is at most 3153600000000, which are 36500 days', 1;
   IF LEN(@message_id + N'.') > 256 OR LEN(@topic + N'.') > 256 OR LEN(@correlation_id + N'.') > 256 OR LEN(@reply_to + N'.') > 256
     THROW 50215, N'@message_id, @topic, @correlation_id and @reply_to have at most 255 characters', 1;
   DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @delay_ms, @at DATETIME2(3), @until DATETIME2(3), @state INT = 0;
