@@ -373,36 +373,44 @@ static wherry_code keep_id(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-/* Claims until nothing is open, writing each message down before it is done. */
+/* Claims until nothing is open, writing each message down before it is done.  Claims take turns: one that waits
+ * too long for its turn, as where each new session parses a claim for seconds, is tried again. */
 static int claim_all(wherry_db *db, int which)
 {
 	wherry_claim_options seven =
 		WHERRY_CLAIM_OPTIONS(.limit = 7, .lasts_us = MINUTE_US);
+	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
 	wherry_lease lease = {0};
 	int64_t count[WHERRY_STATE_COUNT] = {1};
-	wherry_code code = wherry_outbox_open(db, "outbox", &box, NULL);
+	wherry_code code = wherry_outbox_open(db, "outbox", &box, &err);
+	int waits = 0;
 
-	(void)which;
 	if (code == WHERRY_OK)
-		code = wherry_outbox_join(box, "w", MINUTE_US, &lease, NULL);
+		code = wherry_outbox_join(box, "w", MINUTE_US, &lease, &err);
 	while (code == WHERRY_OK && count[WHERRY_PENDING] + count[WHERRY_PROCESSING]) {
 		int64_t ids[8] = {0};
 		char sql[80];
 
-		code = wherry_outbox_claim(box, &lease, &seven, keep_id, ids, NULL, NULL);
+		code = wherry_outbox_claim(box, &lease, &seven, keep_id, ids, NULL, &err);
+		if (code == WHERRY_BUSY && ++waits < 20) {
+			code = WHERRY_OK;
+			continue;
+		}
 		for (int64_t i = 1; code == WHERRY_OK && i <= ids[0]; i++) {
 			(void)snprintf(sql, sizeof(sql),
 				       "INSERT INTO got(id) VALUES (%lld)",
 				       (long long)ids[i]);
-			code = wh_db_script(db, sql, NULL);
+			code = wh_db_script(db, sql, &err);
 		}
 		if (code == WHERRY_OK && ids[0])
 			code = wherry_outbox_done(box, &lease, ids + 1, (size_t)ids[0],
-						  WHERRY_MARK, NULL, NULL);
+						  WHERRY_MARK, NULL, &err);
 		if (code == WHERRY_OK)
-			code = wherry_outbox_count(box, count, NULL);
+			code = wherry_outbox_count(box, count, &err);
 	}
+	if (code != WHERRY_OK)
+		print_error("claimer %d: %s\n", which, err.message);
 	wherry_outbox_close(box);
 	return code == WHERRY_OK ? 0 : 1;
 }

@@ -89,12 +89,6 @@ class Database:
         self.connection.close()
 
 
-def url_with(scheme, **options):
-    """The URL of a queue in this database."""
-    mark = "&" if "?" in URL else "?"
-    return f"{scheme}+{URL}{mark}{urllib.parse.urlencode(options)}"
-
-
 def hide(text):
     """Without the password."""
     return re.sub(r"//([^:/@]*):[^@]*@", r"//\1@", text)
