@@ -5,6 +5,11 @@
 
 #include <inttypes.h>
 
+#include "delayed/delayed.h"
+#include "store/claims.h"
+#include "store/leases.h"
+#include "store/settlement.h"
+
 /* Poll with a maximum of two attempts under a lease of 5 s. */
 static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *bodies)
 {
@@ -225,6 +230,88 @@ static void a_dead_row_that_others_wrote_stops_no_other(void **state)
 	assert_non_null(strstr(err.message, "has no place for dead message"));
 }
 
+/* Dead messages under the ids of those that live: ids that began again, or a copy of old rows. */
+static void leave_dead(delayed_fixture *f)
+{
+	delayed_raw(f, "INSERT INTO later_dead(id, \"pKey\", \"pKind\", payload, "
+		       "\"scheduledAtInitially\", \"createdAt\", attempts, died_at, "
+		       "last_error) SELECT id, 'stale', \"pKind\", payload, 1, 1, 9, 1, "
+		       "'stale' FROM later");
+}
+
+/* The one dead message is that of the key, and no longer the one that was left. */
+static void is_dead(delayed_fixture *f, const char *key, const char *error)
+{
+	char sql[300];
+
+	delayed_counts(f, "0 0 0 1");
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT count(*) FROM later_dead WHERE \"pKey\" = '%s' AND "
+		       "attempts = 1 AND died_at > 1 AND last_error = '%s'",
+		       key, error);
+	assert_int_equal(delayed_int(f, sql), 1);
+	delayed_raw(f, "DELETE FROM later_dead");
+}
+
+static wherry_code take_id(void *ctx, int64_t id, const wh_row *row, wherry_error *err)
+{
+	(void)row;
+	(void)err;
+	*(int64_t *)ctx = id;
+	return WHERRY_OK;
+}
+
+/* As a relay does. */
+static void claim_and_give_up(delayed_fixture *f)
+{
+	const wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = 3600LL * SECOND_US);
+	wherry_failure failure = WHERRY_FAILURE(.dead = true, .error = "no route");
+	const wh_settlement s = {.failed = &failure, .n_failed = 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+	wh_claim_ask ask = {.lease = &lease,
+			    .options = &options,
+			    .text_most = 1000,
+			    .body_most = 1000,
+			    .visit = take_id,
+			    .ctx = &failure.id};
+	wh_settled settled = {0};
+	bool more;
+
+	WHERRY_PASS(
+		wh_store_join_as(&f->queue->store, false, "a", SECOND_US, &lease, &err));
+	WHERRY_PASS(wh_store_claim(&f->queue->store, &ask, &more, &err));
+	leave_dead(f);
+	WHERRY_PASS(wh_store_settle(&f->queue->store, &lease, &s, &settled, &err));
+	assert_int_equal(settled.n, 1);
+}
+
+static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
+{
+	const wherry_poll_options once =
+		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = 5 * SECOND_US,
+				    .max_attempts = 1);
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_got got = {.n = 0};
+
+	(void)delayed_offer(f, "a consumer", "1", 0);
+	leave_dead(f);
+	make_all_dead(f, 1, "1");
+	is_dead(f, "a consumer", "bad order");
+	(void)delayed_offer(f, "its attempts", "2", 0);
+	(void)delayed_polls(f, 1, "2");
+	leave_dead(f);
+	delayed_pass(f, 5);
+	WHERRY_PASS(wherry_delayed_poll(f->queue, &once, delayed_note, &got, NULL, &err));
+	assert_string_equal(got.text, "");
+	is_dead(f, "its attempts", "its lease expired before it was acknowledged");
+	(void)delayed_offer(f, "a relay", "3", 0);
+	claim_and_give_up(f);
+	is_dead(f, "a relay", "no route");
+}
+
 static void dead_letters_are_purged_and_nothing_else(void **state)
 {
 	delayed_fixture *f = *state;
@@ -265,6 +352,7 @@ const delayed_case delayed_dead_cases[] = {
 	DELAYED_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead),
 	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_retried),
 	DELAYED_CASE(a_dead_row_that_others_wrote_stops_no_other),
+	DELAYED_CASE(a_message_that_dies_replaces_a_dead_one_of_its_id),
 	DELAYED_CASE(dead_letters_are_purged_and_nothing_else),
 	DELAYED_CASE(a_rolled_back_death_never_was),
 	{NULL, NULL, false, false},

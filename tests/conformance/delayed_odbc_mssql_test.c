@@ -377,6 +377,33 @@ static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 	     "a1its lease expired before it was acknowledged");
 }
 
+static void leave_dead(delayed_fixture *f)
+{
+	delayed_raw(f, "INSERT INTO later_dead(id, \"pKey\", \"pKind\", payload, "
+		       "\"scheduledAtInitially\", \"createdAt\", attempts, died_at, "
+		       "last_error) SELECT id, N'stale', \"pKind\", payload, 1, 1, 9, 1, "
+		       "N'stale' FROM later");
+}
+
+static void a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id(void **state)
+{
+	delayed_fixture *f = *state;
+	const char *token;
+
+	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
+	leave_dead(f);
+	token = procedure_polls(f, POLL, "a11");
+	settles(f, "wherry_delayed_dead_letter", token, ", N'bad'", "acknowledged");
+	says(f, "SELECT CONCAT(\"pKey\", attempts, last_error) FROM later_dead", "a1bad");
+	says(f, "EXEC wherry_offer N'my-queue', N'b', 0x32" OF_LATER, "created");
+	(void)procedure_polls(f, POLL, "b21");
+	delayed_raw(f, "UPDATE later SET \"scheduledAt\" = 0");
+	leave_dead(f);
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 1" OF_LATER, "");
+	says(f, "SELECT COUNT(*) FROM later", "0");
+	says(f, "SELECT CONCAT(COUNT(*), MAX(\"pKey\")) FROM later_dead", "2b");
+}
+
 /* More of them than are made dead at once, before one that has attempts left. */
 static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
 {
@@ -469,6 +496,7 @@ int main(void)
 		MSSQL_CASE(procedures_refuse_leases_and_numbers_out_of_range),
 		MSSQL_CASE(procedures_cut_neither_keys_nor_names),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
+		MSSQL_CASE(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id),
 		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
 		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),
 		MSSQL_CASE(procedures_of_an_older_table_are_made_again),

@@ -73,11 +73,11 @@ GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: receiver
 -- Polls and settles, or relays.  It cannot change what a message says, and of the dead ones it sees how many
--- there are.
+-- there are.  DELETE there: a message that dies replaces a dead one of its id.
 {schema}
 GRANT SELECT, DELETE ON {table} TO {role};
 GRANT UPDATE {settled} ON {table} TO {role};
-GRANT INSERT ON {table_dead} TO {role};
+GRANT INSERT, DELETE ON {table_dead} TO {role};
 GRANT SELECT (id, "pKind") ON {table_dead} TO {role};
 {receives}
 {relays}

@@ -245,6 +245,7 @@ SELECT id FROM @settled;
 {for_now}
 DECLARE @back INT = :back;
 {settled}
+{replace_dead}
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 OUTPUT inserted.id INTO @settled
@@ -348,6 +349,10 @@ WHERE {named};
 -- name: dead-copy
 -- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  UPDLOCK keeps the
 -- row for it.
+SET NOCOUNT ON;
+DELETE d FROM (SELECT id FROM {table} WITH (UPDLOCK, ROWLOCK) WHERE {named}) AS t {of_dead} t.id
+OPTION (LOOP JOIN, FORCE ORDER);
+SET NOCOUNT OFF;
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, CAST(:error AS NVARCHAR(500))

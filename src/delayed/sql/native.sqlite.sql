@@ -178,10 +178,10 @@ WHERE {own} RETURNING id;
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
--- were not made.
-INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-                         died_at, last_error)
+-- A copy among the dead; "ack" then deletes the message, in the same transaction.  It replaces a dead
+-- message of its id (a_message_that_dies_replaces_a_dead_one_of_its_id).  :back attempts were not made.
+INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                                    died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max(attempts - :back, 0),
   {at_now}, coalesce(:error, last_error)
 FROM {table} WHERE {own} RETURNING id;
@@ -277,8 +277,8 @@ WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: dead-copy
 -- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
-INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-                         died_at, last_error)
+INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                                    died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error
 FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 

@@ -23,3 +23,9 @@ IF OBJECT_ID(N{'table_dead}, N'U') IS NULL
   );
 IF {no_dead_kind}
   CREATE INDEX {bare_dead_kind} ON {table_dead}("pKind", id);
+
+-- part: of_dead
+-- Of a DELETE of dead messages d, which have the ids of messages that die now.  Such a one is an older
+-- state of it, or the ids began again: it would keep the message from dying for ever
+-- (a_message_that_dies_replaces_a_dead_one_of_its_id).
+JOIN {table_dead} AS d {seek} ON d.id =

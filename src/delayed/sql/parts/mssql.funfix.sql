@@ -263,6 +263,7 @@ SELECT id FROM @back;
 {for_now}
 DECLARE @back INT = :back;
 {settled}
+{replace_dead}
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 OUTPUT inserted.id INTO @settled
@@ -410,6 +411,8 @@ UPDATE {table} SET "lockUuid" = NULL, "scheduledAt" = {at_later} WHERE id = @id 
 -- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
 {look_at_it}
 {count_it}
+DELETE d FROM (SELECT @id AS id WHERE @version IS NOT NULL) AS t {of_dead} t.id
+OPTION (LOOP JOIN, FORCE ORDER);
 SET NOCOUNT OFF;
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)

@@ -10,6 +10,11 @@ FROM {ids} AS i JOIN {table} AS t {seek} ON t.id = i.id
 WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
 OPTION (LOOP JOIN, FORCE ORDER)
 
+-- part: replace_dead
+DELETE d FROM {ids} AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK, FORCESEEK) ON t.id = i.id {of_dead} t.id
+WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
+OPTION (LOOP JOIN, FORCE ORDER);
+
 -- name: extend-lease
 {for_now}
 DECLARE @span BIGINT = :lasts;

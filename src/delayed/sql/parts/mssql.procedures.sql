@@ -81,6 +81,8 @@ OUTPUT deleted.id, deleted."pKey", deleted.payload, deleted."scheduledAtInitiall
   deleted."lockUuid", deleted.last_error INTO @gone
 
 -- part: died
+DELETE d FROM @gone AS g {of_dead} g.id
+OPTION (LOOP JOIN, FORCE ORDER);
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
 SELECT id, "key", @kind, body, offered, version, attempts, @now,
 
