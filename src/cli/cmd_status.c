@@ -230,11 +230,20 @@ static void warn_dead(const facts *f, warnings *out)
 		     apart, apart == 1 ? " is" : "s are");
 }
 
-/* Does a message wait for what was found, whether others are delivered or not? */
-static bool stands_still(const wh_finding *found)
+/* Has the oldest ready message waited for longer than its relay needs? */
+static bool is_late(const facts *f)
+{
+	return f->ready && f->waits_us > (f->delivers ? LATE_US : STALL_US);
+}
+
+/* Does a message wait for what was found, whether others are delivered or not?  Or may it wait for what the
+ * role must not see? */
+static bool stands_still(const facts *f, const wh_finding *found)
 {
 	return found->level == WH_BAD ||
-	       (found->level == WH_WARN && strcmp(found->check, "row-locks") == 0);
+	       (found->level == WH_WARN &&
+		(strcmp(found->check, "row-locks") == 0 ||
+		 (strcmp(found->check, "unseen") == 0 && is_late(f))));
 }
 
 /* Warn of what doctor finds that lets no message be committed, or some not be delivered. */
@@ -252,7 +261,7 @@ static void warn_still(const facts *f, const wherry_config *config, warnings *ou
 		return;
 	wh_doctor_check_still(&d, wh_engine_reads_log(wh_engine_of(f->st->engine)));
 	for (size_t i = 0; i < d.n; i++)
-		if (stands_still(&d.findings[i]))
+		if (stands_still(f, &d.findings[i]))
 			warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
 	wh_doctor_clear(&d);
 }
@@ -261,7 +270,6 @@ static void warn_still(const facts *f, const wherry_config *config, warnings *ou
 static void look(const facts *f, warnings *out)
 {
 	const wherry_status *st = f->st;
-	bool late = f->ready && f->waits_us > (f->delivers ? LATE_US : STALL_US);
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
@@ -283,7 +291,7 @@ static void look(const facts *f, warnings *out)
 		     f->stream->slot);
 	else if (f->open && !f->running && f->known)
 		warn(out, "no relay is running: " WH_HOW_TO_RELAY);
-	else if (late)
+	else if (is_late(f))
 		warn_stalled(f, out);
 	else if (st->count[WHERRY_FAILED])
 		warn_failed(f, out);

@@ -89,28 +89,27 @@ const wh_check wh_checks[] = {
 		.name = "locks",
 		.flags = NATIVE | QUEUE | STILL,
 		.none = "nobody keeps the table locked",
-		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
-		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
+		.trouble = "$1 ($3) holds $2 on the table: producers and relays wait",
+		.advice = "let it finish, or `$4`",
 	},
 	{
 		.name = "row-locks",
 		.flags = OF_TABLE | STILL,
 		.none = "nobody keeps rows locked",
-		.trouble = "pid $1 ($2, user $3) has locked rows of the table in a "
-			   "transaction that is open for ~4: messages of these rows wait "
-			   "for its end, and on an outbox later ones of their keys",
-		.advice = "let it end, or `SELECT pg_terminate_backend($1)`",
+		.trouble = "$1 ($2) has locked rows of the table in a transaction that "
+			   "is open for ~3: messages of these rows wait for its end, and "
+			   "on an outbox later ones of their keys",
+		.advice = "let it end, or `$4`",
 	},
 	{
 		.name = "claim-locks",
 		.flags = NATIVE | STILL,
 		.none = "nobody keeps claims waiting with an advisory lock",
 		.trouble =
-			"pid $1 (role $2) has held the advisory lock of this outbox's "
-			"claims for ~3, which takes milliseconds; relays that wait: $4",
-		.advice =
-			"`SELECT pg_terminate_backend($1)`; any role that may connect to "
-			"the database can take this lock",
+			"$1 ($2) has held the advisory lock of this outbox's claims for "
+			"~3, which takes milliseconds; relays that wait: $4",
+		.advice = "`$5`; any role that may connect to the database can take this "
+			  "lock",
 	},
 	{
 		.name = "long-transactions",
@@ -372,8 +371,10 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "unseen",
+		.flags = STILL,
 		.none = "this login sees what others do",
-		.trouble = "long transactions are not looked for: $1",
+		.trouble = "sessions with long transactions or locks are not looked for: "
+			   "$1",
 		.advice = "$2",
 	},
 	{

@@ -49,6 +49,16 @@ CASE WHEN CAST(SERVERPROPERTY('EngineEdition') AS INT) = 5
 -- Can the views of transactions be read?
 {sees_all} AND OBJECT_ID(N'sys.dm_tran_active_transactions') IS NOT NULL
 
+-- part: locks_shown
+{shown} AND OBJECT_ID(N'sys.dm_tran_locks') IS NOT NULL
+
+-- part: held_locks
+-- In a text that is run, as are the next ones.
+sys.dm_tran_locks AS l JOIN sys.dm_exec_sessions AS s ON s.session_id = l.request_session_id
+
+-- part: holder
+CONCAT(COALESCE(NULLIF(s.program_name, N''''), N''unnamed''), N'', login '', s.login_name, N'', '', s.status)
+
 -- name: time
 SELECT ms FROM {wherry_clock};
 
@@ -98,8 +108,62 @@ IF {shown}
       AND DATEDIFF_BIG(MILLISECOND, d.database_transaction_begin_time, GETDATE()) >= @older
     ORDER BY d.database_transaction_begin_time', N'@older BIGINT', @older = @older;
 
+-- part: locked
+-- A lock l on the table that another has.  A session that locks a row has one on its table, too.
+l.resource_type = N''OBJECT'' AND l.resource_database_id = DB_ID()
+      AND l.resource_associated_entity_id = OBJECT_ID(@table, N''U'') AND l.request_status = N''GRANT''
+      AND l.request_session_id <> @@SPID
+
+-- name: locks
+-- Modes that keep producers, or all, from the table.
+DECLARE @table NVARCHAR(600) = N{'table};
+IF {locks_shown}
+  EXEC sp_executesql N'
+    SELECT DISTINCT TOP (5) 2, CONCAT(N''session '', s.session_id), l.request_mode, {holder}, CONCAT(N''KILL '', s.session_id)
+    FROM {held_locks}
+    WHERE {locked} AND l.request_mode IN (N''S'', N''U'', N''X'', N''SIX'', N''UIX'', N''SIU'', N''BU'', N''Sch-M'')',
+    N'@table NVARCHAR(600)', @table = @table;
+
+-- name: row-locks
+-- Sessions that have locked rows in a transaction that wrote nothing; those that wrote are for
+-- open-transactions.  At READ COMMITTED a reader has a lock on the table (IS) only while its statement runs.
+DECLARE @older BIGINT = CASE WHEN :older < 15000 THEN :older ELSE 15000 END, @table NVARCHAR(600) = N{'table};
+IF {locks_shown}
+  EXEC sp_executesql N'
+    SELECT DISTINCT TOP (5) 1, CONCAT(N''session '', s.session_id), {holder},
+      DATEDIFF_BIG(MILLISECOND, a.transaction_begin_time, GETDATE()) AS ms, CONCAT(N''KILL '', s.session_id)
+    FROM {held_locks}
+    JOIN sys.dm_tran_session_transactions AS t ON t.session_id = l.request_session_id
+    JOIN sys.dm_tran_active_transactions AS a ON a.transaction_id = t.transaction_id
+    WHERE {locked} AND (l.request_mode IN (N''IX'', N''IU'') OR l.request_mode = N''IS'' AND s.status = N''sleeping'')
+      AND NOT EXISTS (SELECT 1 FROM sys.dm_tran_database_transactions AS d
+                      WHERE d.transaction_id = t.transaction_id AND d.database_id = DB_ID()
+                        AND d.database_transaction_begin_time IS NOT NULL)
+      AND DATEDIFF_BIG(MILLISECOND, a.transaction_begin_time, GETDATE()) >= @older
+    ORDER BY ms DESC', N'@older BIGINT, @table NVARCHAR(600)', @older = @older, @table = @table;
+
+-- name: claim-locks
+-- The application locks of claims and of partitions, which relays have for milliseconds; any user of the database
+-- can take them.  The description has the first 32 characters of the name in brackets.
+DECLARE @table NVARCHAR(600) = N{'table};
+IF {locks_shown}
+  EXEC sp_executesql N'
+    SELECT DISTINCT TOP (5) 2, CONCAT(N''session '', s.session_id), {holder},
+      DATEDIFF_BIG(MILLISECOND, s.last_request_end_time, GETDATE()),
+      (SELECT COUNT(*) FROM sys.dm_tran_locks AS w
+       WHERE w.resource_type = l.resource_type AND w.resource_database_id = l.resource_database_id
+         AND w.resource_description = l.resource_description AND w.request_status = N''WAIT''),
+      CONCAT(N''KILL '', s.session_id)
+    FROM {held_locks}
+    WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status = N''GRANT''
+      AND l.request_session_id <> @@SPID AND s.status = N''sleeping''
+      AND (CHARINDEX(CONCAT(N'':[wherry_claim:'', OBJECT_ID(@table, N''U''), N'']''), l.resource_description) > 0
+        OR CHARINDEX(CONCAT(N'':[wherry_partitions:'', OBJECT_ID(@table, N''U''), N'']''), l.resource_description) > 0)
+      AND DATEDIFF_BIG(MILLISECOND, s.last_request_end_time, GETDATE()) >= 2000',
+    N'@table NVARCHAR(600)', @table = @table;
+
 -- name: unseen
--- What keeps open-transactions from looking.
+-- What keeps open-transactions and the checks of locks from looking.
 SELECT 1, CASE WHEN {sees_all} THEN N'this server has no view of them'
                ELSE CONCAT(N'the login ', ORIGINAL_LOGIN(), N' may not see what others do') END,
   CASE WHEN {sees_all} THEN N'look at open transactions yourself'

@@ -146,11 +146,15 @@ FROM pg_prepared_xacts
 WHERE prepared <= {now} - :older::bigint::float8 * interval '1 millisecond'
 ORDER BY prepared LIMIT 5;
 
+-- part: ends_it
+-- What ends the session of the lock l.
+'SELECT pg_terminate_backend(' || l.pid || ')'
+
 -- name: locks
 -- Modes that keep producers, or all, from the table.
-SELECT 2, l.pid::text, l.mode,
+SELECT 2, 'pid ' || l.pid, l.mode,
   coalesce((SELECT nullif(application_name, '') FROM pg_stat_activity AS a
-            WHERE a.pid = l.pid), 'unnamed')
+            WHERE a.pid = l.pid), 'unnamed'), {ends_it}
 FROM pg_locks AS l
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -160,8 +164,9 @@ LIMIT 5;
 
 -- name: row-locks
 -- Sessions that have locked rows by SELECT … FOR UPDATE or FOR SHARE, which relays do for milliseconds.
-SELECT 1, l.pid::text, coalesce(nullif(a.application_name, ''), 'unnamed'), coalesce(a.usename::text, 'nobody'),
-  floor(extract(epoch FROM {now} - a.xact_start) * 1000.0)::bigint::text
+SELECT 1, 'pid ' || l.pid,
+  coalesce(nullif(a.application_name, ''), 'unnamed') || ', user ' || coalesce(a.usename::text, 'nobody'),
+  floor(extract(epoch FROM {now} - a.xact_start) * 1000.0)::bigint::text, {ends_it}
 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.mode = 'RowShareLock'
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -173,9 +178,9 @@ ORDER BY a.xact_start LIMIT 5;
 -- The advisory locks of claims and of partitions, which relays hold for milliseconds; any
 -- role that may connect can take them.  Who may not see the activity of others still sees
 -- since when relays wait.
-SELECT 2, l.pid::text, coalesce(a.usename::text, 'unknown'),
+SELECT 2, 'pid ' || l.pid, 'role ' || coalesce(a.usename::text, 'unknown'),
   floor(extract(epoch FROM {now} - least(a.state_change, w.since)) * 1000.0)::bigint::text,
-  w.n::text
+  w.n::text, {ends_it}
 FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 CROSS JOIN LATERAL (
   SELECT count(*) AS n, min((to_jsonb(k) ->> 'waitstart')::timestamptz) AS since
