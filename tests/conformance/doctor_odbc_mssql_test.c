@@ -463,7 +463,7 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 		wherry_delayed_open(p.session.db, NULL, "mail", NULL, &delayed, &err));
 	sql("DROP PROCEDURE wherry_poll; EXEC sp_dropextendedproperty N'wherry', "
 	    "N'SCHEMA', N'dbo', N'PROCEDURE', N'wherry_offer'");
-	wh_report_target(" --queue mail");
+	wh_report_target(" @delayed/mail");
 	wh_report_maker("wherry delayed create", " @delayed");
 	examine(&d, &p.session, &delayed->store);
 	d.delayed = (const void *)&p; /* only asked whether it is NULL */

@@ -17,7 +17,6 @@ fi
 db=$WHERRY_TEST_MSSQL
 queue="$db#relayed"
 delayed="$db#relayed_later/mail"
-[[ $db == *\?* ]] || { queue=${queue/&/?} delayed=${delayed/&/?}; }
 patience=90
 
 # ---- an outbox ----
