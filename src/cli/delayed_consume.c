@@ -7,6 +7,7 @@
 
 #include "cli/deadline.h"
 #include "cli/delayed_session.h"
+#include "delayed/delayed.h"
 
 enum {
 	LEASE_STANDARD_US = 30000000,
@@ -61,8 +62,8 @@ static wh_exit give_back(const polling *p, wh_delayed_session *s)
 	for (size_t i = 0; i < p->n && code == WHERRY_OK; i += TOKENS_MOST) {
 		size_t n = p->n - i < TOKENS_MOST ? p->n - i : TOKENS_MOST;
 
-		code = wherry_delayed_nack(s->delayed, (const char *const *)p->tokens + i,
-					   n, 0, "not printed", outcomes, &err);
+		code = wh_delayed_unpoll(s->delayed, (const char *const *)p->tokens + i,
+					 n, outcomes, &err);
 	}
 	return wh_complain(NULL, "the messages could not be printed and %s",
 			   code == WHERRY_OK ? "were given back"

@@ -60,6 +60,11 @@ wh_param wh_delayed_now_param(const wherry_delayed *delayed);
  * longer: no message is due before its delay is over. */
 int64_t wh_delayed_delay_ms(const wherry_delayed *delayed, int64_t delay_us);
 
+/* Give back messages that were polled and that nobody has seen: the attempt is not counted.
+ * The rest as wherry_delayed_nack(). */
+wherry_code wh_delayed_unpoll(wherry_delayed *delayed, const char *const *tokens,
+			      size_t n, wherry_ack_outcome *out, wherry_error *err);
+
 /* The parameter "error", cut to WH_DELAYED_ERROR_MOST; error NULL: NULL. */
 wh_param wh_delayed_error_param(const char *error);
 

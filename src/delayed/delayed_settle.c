@@ -7,7 +7,7 @@
 
 #include "delayed/delayed.h"
 
-enum { PARAMS_MOST = 6, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
+enum { PARAMS_MOST = 7, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
 
 /* The content of a token, and whether its message was settled.  version -1: an offer has
  * superseded the message. */
@@ -25,7 +25,7 @@ typedef struct receipt {
 typedef struct settling {
 	wherry_delayed *delayed;
 	const wh_stmt *stmt; /* Statement for leased messages; NULL: they become dead. */
-	wh_param more[3];    /* Parameters of stmt after "kind", "ids" and "token". */
+	wh_param more[4];    /* Parameters of stmt after "kind", "ids" and "token". */
 	size_t n_more;
 	const char *reason; /* Error of messages that become dead. */
 	receipt *receipts;
@@ -121,7 +121,7 @@ static wherry_code note(wherry_delayed *delayed, const wh_stmt *stmt,
 			wherry_error *err)
 {
 	const wh_stmt *forget = delayed->own.forget_tries;
-	wh_param params[2];
+	wh_param params[3];
 	wherry_code code;
 
 	if (!forget || !done->n || stmt == delayed->own.extend_lease ||
@@ -133,8 +133,9 @@ static wherry_code note(wherry_delayed *delayed, const wh_stmt *stmt,
 	if (stmt != delayed->own.nack || !more)
 		return wh_db_run(delayed->store.db, forget, params, 1, NULL, NULL, NULL,
 				 err);
-	params[1] = more[n_more - 1];
-	return wh_db_run(delayed->store.db, delayed->own.note_nack, params, 2, NULL, NULL,
+	params[1] = more[n_more - 2];
+	params[2] = more[n_more - 1];
+	return wh_db_run(delayed->store.db, delayed->own.note_nack, params, 3, NULL, NULL,
 			 NULL, err);
 }
 
@@ -408,11 +409,10 @@ wherry_code wherry_delayed_ack(wherry_delayed *delayed, const char *const *token
 	return code;
 }
 
-wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *tokens,
-				size_t n, int64_t delay_us, const char *error,
-				wherry_ack_outcome *out, wherry_error *err)
+static wherry_code nack(wherry_delayed *delayed, const char *const *tokens, size_t n,
+			int64_t delay_us, bool innocent, const char *error,
+			wherry_ack_outcome *out, wherry_error *err)
 {
-	wh_error_clear(err);
 	wherry_code code = check(delayed, tokens, n, out, err);
 
 	if (code == WHERRY_OK && delay_us < 0)
@@ -428,12 +428,27 @@ wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *toke
 		.stmt = delayed->own.nack,
 		.more = {wh_delayed_now_param(delayed),
 			 WH_INT_PARAM("delay", wh_delayed_delay_ms(delayed, delay_us)),
-			 wh_delayed_error_param(error)},
-		.n_more = 3,
+			 WH_INT_PARAM("back", innocent), wh_delayed_error_param(error)},
+		.n_more = 4,
 		.n = n,
 	};
 
 	return settle(&s, tokens, true, out, err);
+}
+
+wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *tokens,
+				size_t n, int64_t delay_us, const char *error,
+				wherry_ack_outcome *out, wherry_error *err)
+{
+	wh_error_clear(err);
+	return nack(delayed, tokens, n, delay_us, false, error, out, err);
+}
+
+wherry_code wh_delayed_unpoll(wherry_delayed *delayed, const char *const *tokens,
+			      size_t n, wherry_ack_outcome *out, wherry_error *err)
+{
+	wh_error_clear(err);
+	return nack(delayed, tokens, n, 0, true, NULL, out, err);
 }
 
 wherry_code wherry_delayed_extend(wherry_delayed *delayed, const char *const *tokens,

@@ -37,7 +37,7 @@
 #define WH_DELAYED_SETTLE(X) \
 	X(ack, "ack", "kind ids token") \
 	X(ack_read, "ack-read", "kind id version offered") \
-	X(nack, "nack", "kind ids token now delay error") \
+	X(nack, "nack", "kind ids token now delay back error") \
 	X(extend_lease, "extend-lease", "kind ids token now lasts") \
 	X(versions, "versions", "kind ids")
 
@@ -46,7 +46,7 @@
  * deletes rows after messages are settled. */
 #define WH_DELAYED_TRIES(X) \
 	X(note_poll, "note-poll", "kind now limit") \
-	X(note_nack, "note-nack", "ids error") \
+	X(note_nack, "note-nack", "ids back error") \
 	X(forget_tries, "forget-tries", "ids")
 
 /* Deletes attempts that are left over, because another program deleted their message. */

@@ -1,6 +1,7 @@
 /*
  * Acknowledging and giving back: group A of the portable checklist, and what each outcome means.
  */
+#include "delayed/delayed.h"
 #include "delayed_suite.h"
 
 /* Poll one message, whose token is copied. */
@@ -238,6 +239,33 @@ static void an_extended_lease_lasts(void **state)
 		     wherry_delayed_extend(f->queue, tokens, 1, 0, &out, &err));
 }
 
+/* As when a command could not print it. */
+static void a_poll_that_nobody_saw_counts_no_attempt(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char token[80];
+	const char *tokens[] = {token};
+	const delayed_got *got;
+	wherry_ack_outcome out;
+
+	(void)delayed_offer(f, "k", "a", 0);
+	for (int32_t tried = 1; tried < 4; tried++) {
+		for (int i = 0; i < 2; i++) {
+			poll_one(f, "a", token);
+			WHERRY_PASS(wh_delayed_unpoll(f->queue, tokens, 1, &out, &err));
+			assert_int_equal(out, WHERRY_ACKNOWLEDGED);
+			delayed_counts(f, "1 0 0 0");
+		}
+		got = delayed_polls(f, 1, "a");
+		(void)snprintf(token, sizeof(token), "%s", got->tokens[0]);
+		assert_int_equal(got->attempts[0], tried);
+		WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, 0, "x", &out, &err));
+	}
+	WHERRY_PASS(wh_delayed_unpoll(f->queue, tokens, 1, &out, &err));
+	assert_int_equal(out, WHERRY_LEASE_LOST);
+}
+
 static void a_superseded_message_cannot_be_given_back_or_kept(void **state)
 {
 	delayed_fixture *f = *state;
@@ -351,6 +379,7 @@ const delayed_case delayed_settle_cases[] = {
 	DELAYED_CASE(
 		an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing),
 	DELAYED_CASE(a_message_given_back_waits_and_says_why),
+	DELAYED_CASE(a_poll_that_nobody_saw_counts_no_attempt),
 	DELAYED_CASE(a_message_given_back_without_a_delay_is_due_at_once),
 	DELAYED_CASE(an_extended_lease_lasts),
 	DELAYED_CASE(a_superseded_message_cannot_be_given_back_or_kept),

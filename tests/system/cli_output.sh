@@ -39,6 +39,33 @@ w_in '{"a":1}' enqueue $url --topic t
 w cron create $url
 w cron install $url#delayed/ticks tick '@hourly'
 
+# ---- what could not be written counts no attempt ----
+
+# counted LIST TABLE: the attempts of each message, and its state.
+counted() {
+	# shellcheck disable=SC2086
+	"$wherry" $1 "$url#$2" --json | python3 -c '
+import json, sys
+for m in map(json.loads, sys.stdin):
+    print(m.get("attempts"), m["state"])'
+}
+w delayed create $url#library --layout funfix
+for key in a b; do
+	w delayed offer $url#library/mail --key $key --body $key
+done
+for table in jobs delayed/mail library/mail; do
+	take="delayed poll" list="delayed list"
+	[ "$table" != jobs ] || take="queue receive" list=list
+	before=$(counted "$list" $table)
+	for way in '>/dev/full' '>&-' '| :'; do
+		for option in '' --json; do
+			bash -c "set -o pipefail; trap '' PIPE; \"\$0\" $take $url#$table $option $way" "$wherry" >/dev/null 2>&1
+			[ "$(counted "$list" $table)" = "$before" ]
+			result $? "$take $option $way of $table counts no attempt" "$before, then $(counted "$list" $table)"
+		done
+	done
+done
+
 # ---- nothing is written, nothing is gone ----
 
 full queue receive $url#jobs

@@ -299,9 +299,10 @@ WITH back AS (
   RETURNING id, "createdAt" AS version),
 noted AS (
   INSERT INTO {table_tries} AS s(id, version, attempts, last_error)
-  SELECT id, version, 1, :error::pg_catalog.text FROM back
+  SELECT id, version, 1 OPERATOR(pg_catalog.-) :back::integer, :error::pg_catalog.text FROM back
   ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL,
-    attempts = CASE WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.attempts ELSE 1 END,
+    attempts = CASE WHEN s.version OPERATOR(pg_catalog.=) excluded.version
+                    THEN greatest(s.attempts OPERATOR(pg_catalog.-) :back::integer, 0) ELSE excluded.attempts END,
     last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
                       WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.last_error END)
 SELECT id FROM back;

@@ -176,14 +176,15 @@ DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtIn
 DELETE FROM {table_tries} WHERE id IN {ids};
 
 -- name: nack
--- unused: error
+-- unused: error back
 UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL WHERE {own} RETURNING id;
 
 -- name: note-nack
--- After messages were given back.
+-- After messages were given back; :back attempts were not made.
 INSERT INTO {table_tries}(id, version, attempts, last_error)
-SELECT id, "createdAt", 1, :error FROM {table} WHERE id IN {ids} AND true
-{noted}, attempts = CASE WHEN {table_tries}.version = excluded.version THEN {table_tries}.attempts ELSE 1 END;
+SELECT id, "createdAt", 1 - :back, :error FROM {table} WHERE id IN {ids} AND true
+{noted}, attempts = CASE WHEN {table_tries}.version = excluded.version
+                         THEN max({table_tries}.attempts - :back, 0) ELSE excluded.attempts END;
 
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;

@@ -229,11 +229,13 @@ WHERE t.id = :id AND t."createdAt" = :version AND t."scheduledAtInitially" = :of
 SELECT id FROM @settled;
 
 -- name: nack
+-- :back attempts were not made; the message then has its old place.
 {for_now}
-DECLARE @span BIGINT = :delay;
+DECLARE @span BIGINT = :delay, @back INT = :back;
 {later}
 {settled}
-UPDATE t SET "scheduledAt" = @later, "lockUuid" = NULL, due_at = NULL,
+UPDATE t SET "scheduledAt" = CASE WHEN @back > 0 THEN COALESCE(t.due_at, @later) ELSE @later END, "lockUuid" = NULL, due_at = NULL,
+  attempts = CASE WHEN t.attempts > @back THEN t.attempts - @back ELSE 0 END,
   last_error = COALESCE(CAST(:error AS NVARCHAR(500)), t.last_error)
 OUTPUT inserted.id INTO @settled
 {own};

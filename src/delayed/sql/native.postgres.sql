@@ -669,7 +669,9 @@ WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.
 RETURNING id;
 
 -- name: nack
-UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL, due_at = NULL,
+-- :back attempts were not made; the message then has its old place.
+UPDATE {table} SET "scheduledAt" = CASE WHEN :back::integer OPERATOR(pg_catalog.>) 0 THEN coalesce(due_at, {now}) ELSE {after_delay} END,
+  "lockUuid" = NULL, due_at = NULL, attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
   last_error = coalesce(:error::pg_catalog.text, last_error)
 WHERE {own} RETURNING id;
 

@@ -170,7 +170,9 @@ DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtIn
   AND "pKind" = :kind RETURNING id;
 
 -- name: nack
-UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL, due_at = NULL,
+-- :back attempts were not made; the message then has its old place.
+UPDATE {table} SET "scheduledAt" = CASE WHEN :back > 0 THEN coalesce(due_at, {at_now}) ELSE {after_delay} END,
+  "lockUuid" = NULL, due_at = NULL, attempts = max(attempts - :back, 0),
   last_error = coalesce(:error, last_error)
 WHERE {own} RETURNING id;
 

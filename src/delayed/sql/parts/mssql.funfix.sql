@@ -239,7 +239,7 @@ FROM {table} AS t WITH (ROWLOCK) WHERE t.id = :id AND {version_ms:t} = :version
 
 -- name: nack
 {for_now}
-DECLARE @span BIGINT = :delay, @error NVARCHAR(500) = :error;
+DECLARE @span BIGINT = :delay, @unmade INT = :back, @error NVARCHAR(500) = :error;
 {later}
 DECLARE @back TABLE(id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL);
 {begin}
@@ -247,12 +247,12 @@ UPDATE t SET "scheduledAt" = {at_later}, "lockUuid" = NULL
 OUTPUT inserted.id, {version_ms:inserted} INTO @back
 {own};
 UPDATE s SET version = b.version, due_at = NULL,
-  attempts = CASE WHEN s.version = b.version THEN s.attempts ELSE 1 END,
+  attempts = CASE WHEN s.version <> b.version THEN 1 - @unmade WHEN s.attempts > @unmade THEN s.attempts - @unmade ELSE 0 END,
   last_error = CASE WHEN @error IS NOT NULL THEN @error WHEN s.version = b.version THEN s.last_error END
 FROM @back AS b JOIN {table_tries} AS s {seek} ON s.id = b.id
 OPTION (LOOP JOIN, FORCE ORDER);
 INSERT INTO {table_tries}(id, version, attempts, last_error)
-SELECT b.id, b.version, 1, @error FROM @back AS b
+SELECT b.id, b.version, 1 - @unmade, @error FROM @back AS b
 WHERE NOT EXISTS (SELECT 1 FROM {table_tries} AS s WHERE s.id = b.id);
 COMMIT TRANSACTION;
 SELECT id FROM @back;
