@@ -109,9 +109,10 @@ IF {shown}
     ORDER BY d.database_transaction_begin_time', N'@older BIGINT', @older = @older;
 
 -- part: locked
--- A lock l on the table that another has.  A session that locks a row has one on its table, too.
+-- A lock l on the table that another has.  A session that locks a row has one on its table, too.  The status is GRANT,
+-- and GRANTED in Microsoft's pages.
 l.resource_type = N''OBJECT'' AND l.resource_database_id = DB_ID()
-      AND l.resource_associated_entity_id = OBJECT_ID(@table, N''U'') AND l.request_status = N''GRANT''
+      AND l.resource_associated_entity_id = OBJECT_ID(@table, N''U'') AND l.request_status LIKE N''GRANT%''
       AND l.request_session_id <> @@SPID
 
 -- name: locks
@@ -155,7 +156,7 @@ IF {locks_shown}
          AND w.resource_description = l.resource_description AND w.request_status = N''WAIT''),
       CONCAT(N''KILL '', s.session_id)
     FROM {held_locks}
-    WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status = N''GRANT''
+    WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status LIKE N''GRANT%''
       AND l.request_session_id <> @@SPID AND s.status = N''sleeping''
       AND (CHARINDEX(CONCAT(N'':[wherry_claim:'', OBJECT_ID(@table, N''U''), N'']''), l.resource_description) > 0
         OR CHARINDEX(CONCAT(N'':[wherry_partitions:'', OBJECT_ID(@table, N''U''), N'']''), l.resource_description) > 0)
