@@ -46,6 +46,12 @@ wh_process_state wh_look_at_process(const wh_env *env, const char *who);
  * negative. */
 int64_t wh_later(int64_t a_us, int64_t b_us);
 
+/* The earlier of two times. */
+static inline int64_t wh_sooner(int64_t a_us, int64_t b_us)
+{
+	return a_us < b_us ? a_us : b_us;
+}
+
 /* a - b: the time from b to a.  What overflows becomes INT64_MAX or -INT64_MAX, so the result can
  * be negated.  Any two times may be given, such as those of a row. */
 int64_t wh_since(int64_t a_us, int64_t b_us);

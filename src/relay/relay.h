@@ -468,12 +468,6 @@ bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *
 /* How long a message waits whose refusal does not count as an attempt. */
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now);
 
-/* The earlier of two times. */
-static inline int64_t wh_sooner(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Most messages that may be in memory at once. */
 size_t wh_relay_entries_most(const wherry_relay *r);
 

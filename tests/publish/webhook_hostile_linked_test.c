@@ -108,9 +108,10 @@ static void what_is_no_tls_does_no_harm(void **state)
 }
 
 /* The answer was 200: what comes of its body decides nothing. */
-static void a_body_that_drips_holds_a_message_for_seconds(void **state)
+static void a_body_that_does_not_end_holds_a_message_for_seconds(void **state)
 {
-	int64_t began = wh_monotonic(&wh_env_system);
+	static const char *const kinds[] = {"raw drip-body", "raw silent-body",
+					    "raw no-body"};
 	wherry_message m = plain_message(NULL);
 	site *s = site_begin(NULL);
 
@@ -118,9 +119,46 @@ static void a_body_that_drips_holds_a_message_for_seconds(void **state)
 	(void)alarm(60);
 	site_set(s, "webhook.timeout", "50s");
 	site_open(s);
-	webhook_server_answer(s->server, "raw drip-body");
-	assert_int_equal(site_send(s, &m).verdict, WHERRY_DELIVERED);
-	assert_true(wh_monotonic(&wh_env_system) - began < 30 * WH_SECOND);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		int64_t began = wh_monotonic(&wh_env_system);
+
+		webhook_server_answer(s->server, kinds[i]);
+		assert_int_equal(site_send(s, &m).verdict, WHERRY_DELIVERED);
+		assert_true(wh_monotonic(&wh_env_system) - began < 30 * WH_SECOND);
+	}
+	site_end(s);
+}
+
+static void a_silent_receiver_is_named_before_requests_time_out(void **state)
+{
+	wherry_message m = plain_message(NULL);
+	site *s = site_begin(NULL);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipt;
+	const char *why;
+	size_t n = 0;
+	int64_t began;
+
+	(void)state;
+	(void)alarm(60);
+	site_set(s, "webhook.timeout", "4s");
+	site_open(s);
+	webhook_server_answer(s->server, "hang");
+	began = wh_monotonic(&wh_env_system);
+	assert_int_equal(site_submit(s, &m, 1), 1);
+	assert_null(wh_publisher_trouble(s->pub));
+	do {
+		site_await(s);
+		WHERRY_PASS(wh_publisher_collect(s->pub, &receipt, 1, &n, &err));
+		why = wh_publisher_trouble(s->pub);
+	} while (!n && !why);
+	assert_int_equal(n, 0);
+	assert_true(wh_monotonic(&wh_env_system) - began >= 2 * WH_SECOND);
+	assert_string_equal(why, "no request was answered for 2 s");
+	WHERRY_PASS(site_collect(s, &receipt, 1, &err));
+	webhook_server_answer(s->server, "200");
+	site_delivers(s, &m);
+	assert_null(wh_publisher_trouble(s->pub));
 	site_end(s);
 }
 
@@ -194,7 +232,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_answer_is_too_odd),
 		cmocka_unit_test(what_is_no_tls_does_no_harm),
-		cmocka_unit_test(a_body_that_drips_holds_a_message_for_seconds),
+		cmocka_unit_test(a_body_that_does_not_end_holds_a_message_for_seconds),
+		cmocka_unit_test(a_silent_receiver_is_named_before_requests_time_out),
 		cmocka_unit_test(odd_frames_of_http_2_do_no_harm),
 		cmocka_unit_test(a_relay_delivers_once_its_server_is_good),
 	};

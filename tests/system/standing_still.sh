@@ -39,7 +39,7 @@ if [ -n "$has_http" ]; then
 	silent_server
 	db=sqlite:silent.db
 	w init "$db"
-	run_to "$silent" 'webhook: {timeout: 55s}'
+	run_to "$silent" 'webhook: {timeout: 5m}' 'claim_timeout: 10m'
 	one
 	silent_daemon=$daemon silent_port=$port
 	db=sqlite:a.db

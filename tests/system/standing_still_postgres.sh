@@ -49,6 +49,15 @@ silent_server
 
 # ---- those that show after 15 s ----
 
+# Before any transaction is left open: a replication slot begins when all that are open have ended.
+if [ -n "$has_http" ]; then
+	new kept --stream
+	run_to "$silent" 'engine: stream' 'on_done: keep' 'webhook: {timeout: 5m}' 'claim_timeout: 10m'
+	one
+	check "the message is in flight" until_true 30 metric 'v("wherry_in_flight", relay="r") == 1'
+	kept_daemon=$daemon kept_port=$port
+fi
+
 new strict --strict
 run_to null: 'ordering: key-strict'
 open_transaction "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
@@ -74,12 +83,10 @@ row_daemon=$daemon row_port=$port
 locked_row claimed 'engine: competing'
 claimed_daemon=$daemon claimed_port=$port
 
-if [ -n "$has_http" ]; then
-	new kept --stream
-	run_to "$silent" 'engine: stream' 'on_done: keep' 'webhook: {timeout: 55s}'
-	one
-	kept_daemon=$daemon kept_port=$port
-fi
+new begun --stream
+run_to null: 'engine: stream' 'on_done: keep'
+one
+begun_daemon=$daemon begun_port=$port
 
 # ---- the tables ----
 
@@ -135,6 +142,9 @@ quit_daemon
 
 # ---- what shows after 15 s ----
 
+db="postgres://wherry@/begun?host=$folder" base=begun daemon=$begun_daemon port=$begun_port
+stands 'with `keep`, a new slot waits for another transaction' daemon
+quit_daemon
 db="postgres://wherry@/row?host=$folder" base=row daemon=$row_daemon port=$row_port
 stands "another session has locked a row" daemon
 quit_daemon

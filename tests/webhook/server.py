@@ -15,7 +15,8 @@ else in --answer:
     slow                               200, after a tenth of a second
     garbage                            something that is not HTTP
     raw NAME                           what HOSTILE has under that name, then the end or, if it
-                                       ends in "...", again and again until the client ends
+                                       ends in "...", again and again until the client ends, or
+                                       if it is "silence", nothing more
 
 With times=N only the first N requests of an Idempotency-Key are answered so, then with 200.
 Signatures are verified here, as the specification says and with nothing of Wherry's.
@@ -57,6 +58,8 @@ HOSTILE = {
     "nul-in-headers": (OK + b"x-a: \0\0\r\ncontent-length: 0\r\n\r\n", b""),
     "fold": (OK + b" x: folded\r\n\tmore\r\ncontent-length: 0\r\n\r\n", b""),
     "drip-body": (OK + b"content-length: 1000\r\n\r\n", b"y" * 1000 + b". "),
+    "silent-body": (OK + b"content-length: 1000\r\n\r\ny", b"silence"),
+    "no-body": (OK + b"content-length: 1000\r\n\r\n", b"silence"),
     "drip": (b"", b"HTTP/1.1 200 OK\r\nx-slow: " + b"y" * 1000 + b". "),
     "escapes": (
         b"HTTP/1.1 500 \x1b[31mNo\r\n\r\n",
@@ -194,6 +197,8 @@ class Server:
     async def answer_raw(self, begin, rest, writer):
         writer.write(begin)
         await writer.drain()
+        if rest == b"silence":
+            await asyncio.sleep(3600)
         if rest.endswith(b". "):
             for byte in rest[:-2]:
                 writer.write(bytes([byte]))

@@ -10,7 +10,7 @@
  *
  * All sockets of libcurl are in one epoll, which is the descriptor to poll.
  */
-#include "publish/webhook/webhook.h"
+#include "publish/webhook/webhook_slots.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,78 +30,22 @@
 #include "publish/webhook/webhook_watch.h"
 
 enum {
-	EXCERPT = 200,       /* Bytes kept of an answer. */
-	ANSWER_MAX = 262144, /* Most bytes read of an answer, */
-	ANSWER_US = 2000000, /* and the longest time after its first byte. */
-	WATCHED = 256,       /* Sockets whose answers are remembered. */
-	BURST_US = 100000,   /* Longest pause that webhook.rate makes up for. */
+	BURST_US = 100000, /* Longest pause that webhook.rate makes up for. */
 	/* The relay sends nothing while it acknowledges, so it acknowledges seldom. */
 	ACK_DELAY_US = 20000
 };
 
-typedef enum phase { FREE, IN_FLIGHT, OVER, BROKEN } phase;
-
-typedef struct slot {
-	wh_flight flight; /* First member. */
-	struct webhook_publisher *of;
-	CURL *easy; /* NULL: not needed yet. */
-	phase phase;
-	wh_webhook_request request;
-	bool refused;                /* Its address is private. */
-	size_t read;                 /* Bytes of the answer. */
-	int64_t started_us, body_us; /* When the request, and the answer's body began. */
-	char excerpt[EXCERPT + 1];
-	char error[CURL_ERROR_SIZE];
-	char reason[sizeof(((wh_receipt *)NULL)->reason)];
-} slot;
-
-/* The version of HTTP, which decides how many requests may be in flight.  With https: it
- * is UNKNOWN until the first answer. */
-typedef enum speech { UNKNOWN, HTTP_1, HTTP_2 } speech;
-
-typedef struct webhook_publisher {
-	wherry_publisher base;
-	const wh_env *env;
-	wh_webhook_settings set;
-	CURLM *multi;
-	wh_watch watch;
-	speech speech;
-	slot *slots;
-	wh_flights free, over;
-	size_t n_slots, n_in_flight, n_broken;
-	wherry_error broken; /* Why no messages are taken. */
-	int64_t next_us;     /* webhook.rate: when the next request may start. */
-	int64_t held_us;     /* Submit stopped until then; WH_NEVER: it did not. */
-	int64_t timer_us;    /* When libcurl's timer ends. */
-	wh_webhook_counts counts;
-	/* When a connection last answered, by its socket modulo the size. */
-	int64_t answered_us[WATCHED];
-} webhook_publisher;
-
-static webhook_publisher *of(wherry_publisher *pub)
+static wh_webhook *of(wherry_publisher *pub)
 {
-	return (webhook_publisher *)pub;
+	return (wh_webhook *)pub;
 }
 
 /* ---- functions that libcurl calls ---- */
 
-static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
-{
-	slot *s = ctx;
-	size_t len = size * n, room = s->read < EXCERPT ? EXCERPT - s->read : 0;
-	int64_t now = wh_monotonic(s->of->env);
-
-	if (!s->read)
-		s->body_us = now;
-	memcpy(s->excerpt + (EXCERPT - room), data, len < room ? len : room);
-	s->read += len;
-	return s->read > ANSWER_MAX || now - s->body_us > ANSWER_US ? 0 : len;
-}
-
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose,
 				 struct curl_sockaddr *address)
 {
-	slot *s = ctx;
+	wh_webhook_slot *s = ctx;
 
 	(void)purpose;
 	s->refused = s->of->set.refuse_private && wh_address_private(&address->addr);
@@ -118,33 +62,33 @@ static void begin_curl(void)
 	curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static void release(webhook_publisher *p, slot *s)
+static void release(wh_webhook *p, wh_webhook_slot *s)
 {
-	s->phase = FREE;
+	s->phase = WH_SLOT_FREE;
 	s->flight = (wh_flight){.reason = s->reason};
 	wh_flights_append(&p->free, &s->flight);
 }
 
 static void webhook_drop(wherry_publisher *pub)
 {
-	webhook_publisher *p = of(pub);
+	wh_webhook *p = of(pub);
 
 	p->free = p->over = (wh_flights){NULL, NULL, 0};
 	for (size_t i = p->n_slots; i--;) {
-		slot *s = &p->slots[i];
+		wh_webhook_slot *s = &p->slots[i];
 
-		if (s->phase == IN_FLIGHT)
+		if (s->phase == WH_SLOT_IN_FLIGHT)
 			(void)curl_multi_remove_handle(p->multi, s->easy);
 		release(p, s);
 	}
-	p->n_in_flight = p->n_broken = 0;
+	p->n_in_flight = p->n_broken = p->n_in_body = 0;
 	p->broken = (wherry_error)WHERRY_ERROR_INIT;
-	p->held_us = p->timer_us = WH_NEVER;
+	p->held_us = p->timer_us = p->body_by_us = WH_NEVER;
 }
 
 static void webhook_close(wherry_publisher *pub)
 {
-	webhook_publisher *p = of(pub);
+	wh_webhook *p = of(pub);
 
 	if (p->slots)
 		webhook_drop(pub);
@@ -160,7 +104,7 @@ static void webhook_close(wherry_publisher *pub)
 	free(p);
 }
 
-static wherry_code allocate(webhook_publisher *p, wherry_error *err)
+static wherry_code allocate(wh_webhook *p, wherry_error *err)
 {
 	long most = p->set.connections;
 	wherry_code code;
@@ -173,7 +117,8 @@ static wherry_code allocate(webhook_publisher *p, wherry_error *err)
 		return wh_oom(err);
 	p->n_slots = (size_t)most;
 	for (size_t i = 0; i < p->n_slots; i++)
-		p->slots[i] = (slot){.of = p, .request = WH_WEBHOOK_REQUEST_INIT};
+		p->slots[i] =
+			(wh_webhook_slot){.of = p, .request = WH_WEBHOOK_REQUEST_INIT};
 	code = wh_watch_open(&p->watch, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -192,7 +137,7 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 			   const wherry_config *config, const wh_env *env,
 			   wherry_publisher **out, wherry_error *err)
 {
-	webhook_publisher *p;
+	wh_webhook *p;
 	wherry_code code;
 
 	(void)pthread_once(&curl_once, begin_curl);
@@ -206,7 +151,8 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 	p->env = env;
 	p->watch.fd = -1;
 	code = wh_webhook_read(driver->scheme, rest, config, &p->set, err);
-	p->speech = p->set.secure && !p->set.http_1 ? UNKNOWN : HTTP_1;
+	p->speech =
+		p->set.secure && !p->set.http_1 ? WH_SPEECH_UNKNOWN : WH_SPEECH_HTTP_1;
 	if (code == WHERRY_OK)
 		code = allocate(p, err);
 	if (code == WHERRY_OK)
@@ -270,7 +216,7 @@ static void set_tls(CURL *easy, const wh_webhook_settings *set)
 }
 
 /* Set the options that are the same for every message. */
-static bool make_easy(const webhook_publisher *p, slot *s)
+static bool make_easy(const wh_webhook *p, wh_webhook_slot *s)
 {
 	const wh_webhook_settings *set = &p->set;
 	CURL *easy = curl_easy_init();
@@ -290,7 +236,9 @@ static bool make_easy(const webhook_publisher *p, slot *s)
 	SET(easy, CURLOPT_TIMEOUT_MS, (long)(set->limit_us / 1000));
 	SET(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(set->connect_us / 1000));
 	SET(easy, CURLOPT_ERRORBUFFER, s->error);
-	SET(easy, CURLOPT_WRITEFUNCTION, take_answer);
+	SET(easy, CURLOPT_HEADERFUNCTION, wh_webhook_take_header);
+	SET(easy, CURLOPT_HEADERDATA, s);
+	SET(easy, CURLOPT_WRITEFUNCTION, wh_webhook_take_body);
 	SET(easy, CURLOPT_WRITEDATA, s);
 	SET(easy, CURLOPT_POST, 1L);
 	SET(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -308,7 +256,7 @@ static bool make_easy(const webhook_publisher *p, slot *s)
 	return false;
 }
 
-static bool send_request(webhook_publisher *p, slot *s)
+static bool send_request(wh_webhook *p, wh_webhook_slot *s)
 {
 	const wh_webhook_request *request = &s->request;
 
@@ -317,34 +265,23 @@ static bool send_request(webhook_publisher *p, slot *s)
 	s->refused = false;
 	s->started_us = wh_monotonic(p->env);
 	s->read = 0;
+	s->headers_us = 0;
 	memset(s->excerpt, 0, sizeof(s->excerpt));
 	s->error[0] = 0;
 	SET(s->easy, CURLOPT_HTTPHEADER, request->list);
 	SET(s->easy, CURLOPT_POSTFIELDS, request->body);
 	SET(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
-	SET(s->easy, CURLOPT_PIPEWAIT, p->speech == HTTP_2 ? 1L : 0L);
+	SET(s->easy, CURLOPT_PIPEWAIT, p->speech == WH_SPEECH_HTTP_2 ? 1L : 0L);
 	if (p->set.topical &&
 	    curl_easy_setopt(s->easy, CURLOPT_URL, request->url.ptr) != CURLE_OK)
 		return false;
 	return curl_multi_add_handle(p->multi, s->easy) == CURLM_OK;
 }
 
-/* The receipt is known: queue it for collect. */
-static void finish(webhook_publisher *p, slot *s, wherry_verdict verdict,
-		   const char *reason)
-{
-	s->phase = OVER;
-	s->flight.verdict = verdict;
-	(void)snprintf(s->reason, sizeof(s->reason), "%.*s", (int)sizeof(s->reason) - 1,
-		       reason);
-	wh_flights_append(&p->over, &s->flight);
-}
-
-static wherry_code start(webhook_publisher *p, const wherry_message *msg,
-			 wherry_error *err)
+static wherry_code start(wh_webhook *p, const wherry_message *msg, wherry_error *err)
 {
 	/* The slot used last: others may never need memory. */
-	slot *s = (slot *)p->free.tail;
+	wh_webhook_slot *s = (wh_webhook_slot *)p->free.tail;
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code =
 		wh_webhook_write(&s->request, &p->set, msg, wh_now(p->env), &why);
@@ -357,179 +294,31 @@ static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 	wh_flights_remove(&p->free, &s->flight);
 	s->flight.message = msg;
 	if (refused) {
-		finish(p, s, WHERRY_REJECTED, why.message);
+		wh_webhook_finish(p, s, WHERRY_REJECTED, why.message);
 		return WHERRY_OK;
 	}
-	s->phase = IN_FLIGHT;
-	p->n_in_flight++;
+	s->phase = WH_SLOT_IN_FLIGHT;
+	if (!p->n_in_flight++)
+		p->quiet_us = s->started_us;
 	return WHERRY_OK;
-}
-
-/* ---- answers ---- */
-
-static const char *header_of(CURL *easy, const char *name)
-{
-	struct curl_header *header = NULL;
-
-	return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
-		       ? header->value
-		       : NULL;
-}
-
-/* Seconds of Retry-After.  A date is one of the receiver's clock, which may differ from
- * ours, so compare it with the answer's Date.  Some receivers send the seconds of a time
- * since 1970 where a duration belongs. */
-static curl_off_t wait_by_their_clock(CURL *easy, curl_off_t wait, int64_t now_s)
-{
-	enum { YEAR_S = 365 * 24 * 3600 };
-	const char *until = header_of(easy, "Retry-After");
-	const char *date = header_of(easy, "Date");
-	time_t until_s = -1, date_s = date ? curl_getdate(date, NULL) : -1;
-
-	if (date_s < 0)
-		date_s = now_s;
-	if (until && strchr(until, ':'))
-		until_s = curl_getdate(until, NULL);
-	else if (wait > 20 * (curl_off_t)YEAR_S)
-		until_s = wait;
-	if (until_s < 0)
-		return wait;
-	return until_s > date_s ? until_s - date_s : 0;
-}
-
-static wh_webhook_verdict judge(const webhook_publisher *p, slot *s, CURLcode result)
-{
-	wh_webhook_answer answer = {
-		.result = result,
-		.refused = s->refused,
-		.error = s->error,
-		.text = s->excerpt,
-	};
-	curl_off_t wait = 0, ready = 0;
-	char *elsewhere = NULL;
-
-	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &answer.status);
-	(void)curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &answer.certificate);
-	(void)curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &wait);
-	wait = wait_by_their_clock(s->easy, wait, wh_now(p->env) / WH_SECOND);
-	(void)curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &ready);
-	(void)curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &elsewhere);
-	answer.retry_after_s = wait > 0 ? wait : 0;
-	answer.sent = ready > 0;
-	answer.elsewhere = elsewhere;
-	return wh_webhook_judge(&answer);
-}
-
-static void learn_speech(webhook_publisher *p, const slot *s)
-{
-	long version = 0;
-
-	if (!p->set.secure ||
-	    curl_easy_getinfo(s->easy, CURLINFO_HTTP_VERSION, &version) != CURLE_OK)
-		return;
-	if (version)
-		p->speech = version >= CURL_HTTP_VERSION_2_0 ? HTTP_2 : HTTP_1;
-}
-
-/*
- * After a time-out libcurl ends the request and keeps the connection of HTTP/2, which may be
- * dead: a firewall or a proxy may have dropped it silently.  If it has answered nothing since
- * this request began, end it.  Requests that are in flight there fail now, not at their
- * time-outs, and the next one gets a new connection.
- */
-static void end_silent(webhook_publisher *p, const slot *s, CURLcode result)
-{
-	curl_socket_t fd = CURL_SOCKET_BAD;
-	long status = 0;
-	int64_t *answered_us;
-
-	if (curl_easy_getinfo(s->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd < 0)
-		return;
-	answered_us = &p->answered_us[fd % WATCHED];
-	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status)
-		*answered_us = wh_monotonic(p->env);
-	else if (result == CURLE_OPERATION_TIMEDOUT && *answered_us <= s->started_us)
-		(void)shutdown(fd, SHUT_RDWR);
-}
-
-static void conclude(webhook_publisher *p, slot *s, CURLcode result)
-{
-	wh_webhook_verdict v = judge(p, s, result);
-
-	end_silent(p, s, result);
-	learn_speech(p, s);
-	wh_webhook_count(&p->counts, s->easy, result);
-	(void)curl_multi_remove_handle(p->multi, s->easy);
-	p->n_in_flight--;
-	if (v.code == WHERRY_OK) {
-		finish(p, s, v.verdict, v.reason);
-		s->flight.retry_after_us = v.retry_after_us;
-		s->flight.denied = v.denied;
-		return;
-	}
-	s->phase = BROKEN;
-	p->n_broken++;
-	if (p->broken.code == WHERRY_OK)
-		(void)wh_fail_native(&p->broken, v.code, (int)result, "%s", v.reason);
-}
-
-/* Process answers, and end late requests. */
-static void go_on(webhook_publisher *p)
-{
-	long wait_ms = -1;
-	int running, left;
-	CURLMsg *over;
-
-	(void)curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	while ((over = curl_multi_info_read(p->multi, &left))) {
-		slot *s = NULL;
-
-		if (over->msg != CURLMSG_DONE)
-			continue;
-		(void)curl_easy_getinfo(over->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-		conclude(p, s, over->data.result);
-	}
-	(void)curl_multi_timeout(p->multi, &wait_ms);
-	p->timer_us = wait_ms < 0
-			      ? WH_NEVER
-			      : wh_later(wh_monotonic(p->env), (int64_t)wait_ms * 1000);
-}
-
-/* Let libcurl read and write the sockets that are ready. */
-static void drive(webhook_publisher *p)
-{
-	struct epoll_event events[64];
-	int ready = wh_watch_ready(&p->watch, events, 64), running;
-
-	for (int i = 0; i < ready; i++) {
-		unsigned got = events[i].events;
-		int what = (got & EPOLLIN ? CURL_CSELECT_IN : 0) |
-			   (got & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-			   (got & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-
-		(void)curl_multi_socket_action(p->multi, events[i].data.fd, what,
-					       &running);
-	}
-	go_on(p);
 }
 
 /* ---- submit and collect ---- */
 
-static bool has_room(const webhook_publisher *p)
+static bool has_room(const wh_webhook *p)
 {
 	size_t most = (size_t)p->set.connections;
 
-	if (p->speech == HTTP_2)
+	if (p->speech == WH_SPEECH_HTTP_2)
 		most = (size_t)p->set.streams;
-	if (p->speech == UNKNOWN)
+	if (p->speech == WH_SPEECH_UNKNOWN)
 		most = 1;
 	return p->free.n && p->n_in_flight < most && !p->n_broken;
 }
 
 /* May the next request start?  webhook.rate spreads requests evenly over the second,
  * except for a burst after a pause. */
-static bool may_leave(webhook_publisher *p)
+static bool may_leave(wh_webhook *p)
 {
 	int64_t now_us;
 
@@ -550,7 +339,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 				  const wherry_message *const *msgs, size_t n,
 				  size_t *out_taken, wherry_error *err)
 {
-	webhook_publisher *p = of(pub);
+	wh_webhook *p = of(pub);
 	wherry_code code = WHERRY_OK;
 	size_t i;
 
@@ -562,7 +351,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	}
 	*out_taken = i;
 	if (i)
-		go_on(p);
+		wh_webhook_go_on(p);
 	/* Out of memory: requests in flight will free some. */
 	return p->n_in_flight + p->over.n + p->n_broken ? WHERRY_OK : code;
 }
@@ -570,13 +359,13 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				   size_t *out_n, wherry_error *err)
 {
-	webhook_publisher *p = of(pub);
+	wh_webhook *p = of(pub);
 	size_t n = 0;
 
 	if (p->n_in_flight)
-		drive(p);
+		wh_webhook_drive(p);
 	for (; n < cap && p->over.n; n++) {
-		slot *s = (slot *)wh_flights_pop(&p->over);
+		wh_webhook_slot *s = (wh_webhook_slot *)wh_flights_pop(&p->over);
 
 		wh_flight_receipt(&s->flight, &out[n]);
 		release(p, s);
@@ -590,7 +379,7 @@ static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_
 
 static int webhook_fd(wherry_publisher *pub, short *out_events)
 {
-	const webhook_publisher *p = of(pub);
+	const wh_webhook *p = of(pub);
 
 	if (!p->n_in_flight)
 		return -1;
@@ -600,18 +389,22 @@ static int webhook_fd(wherry_publisher *pub, short *out_events)
 
 static int64_t webhook_deadline(wherry_publisher *pub)
 {
-	const webhook_publisher *p = of(pub);
+	const wh_webhook *p = of(pub);
+	int64_t at;
 
 	if (p->over.n || (p->n_broken && !p->n_in_flight))
 		return 0;
 	if (!p->n_in_flight)
 		return p->held_us;
-	return p->timer_us < p->held_us ? p->timer_us : p->held_us;
+	at = wh_sooner(wh_sooner(p->timer_us, p->held_us), p->body_by_us);
+	return wh_monotonic(p->env) < wh_webhook_trouble_at(p)
+		       ? wh_sooner(at, wh_webhook_trouble_at(p))
+		       : at;
 }
 
 static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
 {
-	return wh_webhook_numbers(&((const webhook_publisher *)pub)->counts, out);
+	return wh_webhook_numbers(&((const wh_webhook *)pub)->counts, out);
 }
 
 /* 20 attempts.  The delay doubles from 5 s to 6 h, and each wait is a random part of it:
@@ -636,7 +429,7 @@ static void http_warn(const char *rest, const wherry_config *config, wh_buf *out
 		.close = webhook_close, .submit = webhook_submit,                        \
 		.collect = webhook_collect, .drop = webhook_drop, .fd = webhook_fd,      \
 		.deadline = webhook_deadline, .numbers = webhook_numbers,                \
-		.warn = (warns),                                                         \
+		.trouble = wh_webhook_trouble, .warn = (warns),                          \
 	}
 
 const wh_publisher_driver wh_publisher_https =

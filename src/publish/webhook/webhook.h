@@ -1,7 +1,8 @@
 /*
  * https: and http: POST each message to a URL, over libcurl's multi interface.
  *
- *     webhook.c           requests in flight, and their receipts
+ *     webhook.c           opens and closes the publisher, and starts requests
+ *     webhook_receive.c   answers of requests in flight, and their receipts
  *     webhook_settings.c  reads and checks the URL and the settings once
  *     webhook_request.c   makes the request of a message: URL, headers, body
  *     webhook_sign.c      signs requests (Standard Webhooks)
