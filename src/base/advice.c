@@ -138,17 +138,35 @@ static void drop_masked_parameters(char *url)
 	}
 }
 
+/* Is this the URL of a database, whose part behind a # is the name of a table? */
+static bool is_of_database(const char *url)
+{
+	static const char *const schemes[] = {
+		"sqlite:", "postgres:", "postgresql:", "mssql:"};
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+			return true;
+	return false;
+}
+
 char *wh_url_without_secrets(const char *url)
 {
+	/* A masked value would take the name of the table with it. */
+	const char *table = is_of_database(url) ? wh_url_table(url) : NULL;
+	char *database = table ? wh_url_database(url) : strdup(url);
 	size_t cap = 4 * strlen(url) + 16;
-	char *out = malloc(cap), *at;
+	char *out = database ? malloc(cap) : NULL, *at;
 
-	if (!out)
-		return NULL;
-	wh_url_mask(url, out, cap);
-	at = strstr(out, ":***@");
-	if (at)
-		memmove(at, at + strlen(":***"), strlen(at + strlen(":***")) + 1);
-	drop_masked_parameters(out);
+	if (out) {
+		wh_url_mask(database, out, cap);
+		at = strstr(out, ":***@");
+		if (at)
+			memmove(at, at + strlen(":***"), strlen(at + strlen(":***")) + 1);
+		drop_masked_parameters(out);
+	}
+	if (out && table)
+		(void)snprintf(out + strlen(out), cap - strlen(out), "#%s", table);
+	free(database);
 	return out;
 }

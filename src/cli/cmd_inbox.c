@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "cli/queue_session.h"
 #include "inbox/groups.h"
 
 /* The inbox that a URL names; the standard one if it names none. */
@@ -36,7 +37,9 @@ static wh_exit enter(inbox_session *s, const wh_args *args)
 	code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
-	status = wh_call_failed(args, code, &err);
+	status = WH_EXIT_FAILED;
+	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->name))
+		status = wh_call_failed(args, code, &err);
 	leave(s);
 	return status;
 }

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/target.h"
 
 #include <stdlib.h>
 
@@ -101,7 +102,7 @@ static void print_done(const wh_args *args, const wh_made *made, const char *tab
 	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char url[200];
 
-	wh_url_mask(wh_operand(args, 0), url, sizeof(url));
+	wh_show_database(wh_operand(args, 0), url, sizeof(url));
 	if (wh_arg_on(args, "json")) {
 		wh_buf_puts(&text, "{\"url\":");
 		wh_buf_json(&text, url, wh_view_of(url).len);

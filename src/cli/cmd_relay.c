@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/queue_session.h"
 #include "cli/target.h"
 
 #include <inttypes.h>
@@ -301,6 +302,27 @@ static wherry_code open_relay(relaying *r, const wh_args *args, wherry_error *er
 	}
 }
 
+/* Something was not found, perhaps the table: say which there are. */
+static wh_exit missing(const wh_args *args, const wherry_error *err)
+{
+	const char *table = args->table.table;
+	wherry_db *db = NULL;
+	wh_source source = {.store = NULL};
+	bool lost, told = false;
+
+	if (wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) != WHERRY_OK)
+		return wh_report(err);
+	lost = wh_source_open_set(db, args->config, &source, NULL) == WHERRY_NOTFOUND;
+	told = lost && wh_tell_other(db, args, table);
+	if (!told)
+		(void)wh_report(err);
+	if (lost && !told && !*args->table.queue)
+		wh_suggest(db, table, true);
+	wh_source_close(&source);
+	wherry_db_close(db);
+	return WH_EXIT_FAILED;
+}
+
 static wh_exit relay(relaying *r, const wh_args *args)
 {
 	unsigned flags = wh_arg_on(args, "until-empty") ? WHERRY_UNTIL_EMPTY : 0;
@@ -314,6 +336,8 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	/* A scheme or a setting that cannot be is the command line's fault. */
 	if (code == WHERRY_INVALID)
 		return wh_usage(args->command, "%s", err.message);
+	if (code == WHERRY_NOTFOUND && *args->table.table)
+		return missing(args, &err);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	wherry_relay_log(r->relay, log_record, r);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/queue_session.h"
 #include "delayed/delayed.h"
 
 const char *wh_delayed_table(const wh_args *args)
@@ -26,7 +27,13 @@ static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work
 				   queue ? type : NULL, &s.delayed, &err);
 	if (code == WHERRY_OK)
 		wh_report_layout(s.delayed->store.layout.name);
-	status = code == WHERRY_OK ? work(args, &s) : wh_call_failed(args, code, &err);
+	if (code == WHERRY_OK)
+		status = work(args, &s);
+	else if (code == WHERRY_NOTFOUND &&
+		 wh_tell_other(s.at.db, args, wh_delayed_table(args)))
+		status = WH_EXIT_FAILED;
+	else
+		status = wh_call_failed(args, code, &err);
 	wherry_delayed_close(s.delayed);
 	wh_place_close(&s.at);
 	return status;

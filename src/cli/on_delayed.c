@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/url.h"
+#include "cli/queue_session.h"
 #include "cli/relays.h"
 #include "cli/target.h"
 
@@ -29,7 +30,9 @@ wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
 		code = wh_source_open_set(s->db, args->config, &s->source, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
-	(void)wh_call_failed(args, code, &err);
+	if (code != WHERRY_NOTFOUND || !s->db ||
+	    !wh_tell_other(s->db, args, args->table.table))
+		(void)wh_call_failed(args, code, &err);
 	wh_on_delayed_close(s);
 	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
 }

@@ -25,9 +25,12 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 		wh_report_layout(s->queue->store.layout.name);
 		return WH_EXIT_DONE;
 	}
-	status = wh_call_failed(args, code, &err);
-	if (code == WHERRY_NOTFOUND)
-		wh_queue_suggest(s->at.db, s->at.name);
+	status = WH_EXIT_FAILED;
+	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->at.name)) {
+		status = wh_call_failed(args, code, &err);
+		if (code == WHERRY_NOTFOUND)
+			wh_suggest(s->at.db, s->at.name, false);
+	}
 	wh_queue_session_close(s);
 	return status;
 }

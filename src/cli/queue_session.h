@@ -67,7 +67,12 @@ typedef struct wh_queue_names {
 wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
 void wh_queue_names_clear(wh_queue_names *names);
 
-/* Print the queue with the nearest name, if there is one, after a queue was not found. */
-void wh_queue_suggest(wherry_db *db, const char *name);
+/* After a table was not found, print the name of the nearest queue, or which there are.
+ * `outboxes`: or outbox. */
+void wh_suggest(wherry_db *db, const char *name, bool outboxes);
+
+/* A table was not found.  Is it one of another model?  If so, print which, and how it is
+ * named. */
+bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name);
 
 #endif

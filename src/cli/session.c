@@ -50,9 +50,11 @@ static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
 	}
 	wh_report_maker("wherry init", args->target);
 	wh_report_maker("wherry queue create", args->target);
-	(void)wh_call_failed(args, code, err);
-	if (code == WHERRY_NOTFOUND && *args->table.table)
-		wh_queue_suggest(s->db, s->table);
+	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->db, args, s->table)) {
+		(void)wh_call_failed(args, code, err);
+		if (code == WHERRY_NOTFOUND && *args->table.table)
+			wh_suggest(s->db, s->table, true);
+	}
 	wh_session_close(s);
 	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
 }

@@ -100,13 +100,19 @@ char *wh_target_words(const char *shown)
 
 void wh_put_table_of(wh_buf *text, const char *target, const char *url, const char *table)
 {
-	char *database = wh_url_database(url);
+	/* " @jobs" and "" stand for tables of WHERRY_URL's database. */
+	bool known = !*target || target[1] == '@';
+	char *database = known ? strdup("") : wh_url_database(url);
 	char *joined = database ? wh_url_join(database, table, NULL, NULL) : NULL;
 
-	if (strchr(target, ':'))
+	if (joined && known)
+		*joined = '@';
+	if (joined && known) {
+		wh_buf_putc(text, ' ');
+		wh_put_word(text, joined);
+	} else {
 		wh_put_log_url(text, joined ? joined : "URL");
-	else
-		wh_buf_printf(text, " @%s", table);
+	}
 	free(joined);
 	free(database);
 }

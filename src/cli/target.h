@@ -25,6 +25,13 @@ wherry_code wh_named_find(const char *name, bool strict, wh_named *out,
 			  wherry_error *err);
 void wh_named_clear(wh_named *named);
 
+/* Find the database or the table that the command is for, and set target, table, from and
+ * to.  False: it printed what is wrong. */
+bool wh_take_target(wh_args *args);
+
+/* Set the setting that an option stands for.  False: it printed what is wrong. */
+bool wh_apply_option(wh_args *args, const wh_option *option, const char *value);
+
 /*
  * Make the word that names the table behind "wherry COMMAND", with a blank before it:
  * " sqlite:shop.db#billing".  free() the result.

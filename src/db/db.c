@@ -202,9 +202,17 @@ static wherry_code open_with(const wh_db_driver *driver, const char *url,
 	if (!database)
 		return wh_oom(err);
 	rest = strchr(database, ':') + 1;
-	if (driver == &wh_db_sqlite && strncmp(rest, "file:", 5) != 0)
+	if (driver != &wh_db_sqlite || strncmp(rest, "file:", 5) == 0) {
+		code = driver->connection.open(rest, options, out, err);
+	} else if (strchr(rest, '#')) {
+		/* A second # is rather a mistake than a part of the name. */
+		code = wh_fail(err, WHERRY_INVALID,
+			       "write %%23 for a # in the name of the file '%.60s'",
+			       rest);
+	} else {
 		decode_hashes(rest);
-	code = driver->connection.open(rest, options, out, err);
+		code = driver->connection.open(rest, options, out, err);
+	}
 	free(database);
 	return code;
 }

@@ -5,6 +5,7 @@
 
 #include "base/url.h"
 #include "config/settings.h"
+#include "store/name.h"
 
 static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
 				wherry_error *err)
@@ -94,6 +95,25 @@ wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_so
 			    : open_table(db, parts.table, out, err);
 }
 
+/* Refuse what can be the name of no table, before a file is made for it: maybe the # is a
+ * part of the file's name. */
+static wherry_code check_name(const char *from, const char *table, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	bool sqlite = strncmp(from, "sqlite:", 7) == 0;
+	wherry_code code;
+	wh_name name;
+
+	if (!sqlite && strncmp(from, "postgres", 8) != 0)
+		return WHERRY_OK; /* On SQL Server it can be an address. */
+	code = wh_name_parse(table, !sqlite, &name, &why);
+	return code == WHERRY_OK ? code
+				 : wh_fail(err, code, "%s%s", why.message,
+					   sqlite ? "; write %23 for a # in the name of "
+						    "a file"
+						  : "");
+}
+
 wherry_code wh_source_take_url(const char *from, wherry_config *config, char **out_url,
 			       wherry_error *err)
 {
@@ -104,6 +124,8 @@ wherry_code wh_source_take_url(const char *from, wherry_config *config, char **o
 
 	if (code == WHERRY_OK && name)
 		code = wh_table_name_read(name, &parts, err);
+	if (code == WHERRY_OK && name)
+		code = check_name(from, parts.table, err);
 	if (code == WHERRY_OK && name)
 		code = wherry_config_set(config, "relay.table", name, err);
 	if (code == WHERRY_OK)

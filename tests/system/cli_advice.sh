@@ -11,7 +11,7 @@ PATH=$build_dir:$PATH
 
 # The command between backticks after "run" in a text.
 advised() { # TEXT
-	printf '%s\n' "$1" | sed -n 's/.*run `\(wherry [^`]*\)`.*/\1/p' | head -n 1
+	printf '%s\n' "$1" | sed -n 's/.*run `\(wherry [^`]*\)`.*/\1/p; s/^[^`]*`\(wherry [^`]*\)` makes .*/\1/p' | head -n 1
 }
 
 # follow SENTENCE STATUS COMMAND...: run it, and what its messages advise, until it has that status.
@@ -105,9 +105,9 @@ w queue length sqlite:other.db#invoices
 expect "one that is not near is not" 1 "no:did you mean"
 for command in 'queue create' 'delayed create' 'init'; do
 	read -ra words <<<"$command"
-	name=()
-	[ "$command" != 'queue create' ] || name=(others)
-	w "${words[@]}" sqlite:other.db "${name[@]}" --layout nowhere
+	name=
+	[ "$command" != 'queue create' ] || name='#others'
+	w "${words[@]}" "sqlite:other.db$name" --layout nowhere
 	expect "$command names no layout that this database does not have" 2 "err:write native" \
 		no:nservicebus no:debezium no:funfix-old
 done

@@ -11,13 +11,20 @@
 paste() { # PATTERN
 	local line
 
-
 	line=$(grep -oE '`wherry [^`]*`' <<<"$out"$'\n'"$err" | tr -d '`' | grep -E -- "$1" | tail -1)
 	line=${line//ID/${id:-ID}}
 	line=${line//TO/null: --until-empty --quiet}
 	out=$(PATH=$build_dir:$PATH bash -c "${line:-false nothing matches}" 2>"$tmp/.err" </dev/null)
 	status=$?
 	err="$line"$'\n'$(cat "$tmp/.err")
+}
+
+contains() {
+	[[ "$1" == *"$2"* ]]
+}
+
+lacks() {
+	! contains "$@"
 }
 
 # ---- printed commands, on an outbox that needs every option, in a file whose name has quotes ----
@@ -93,6 +100,82 @@ w status @tasks --json
 json "and looked at" 'd["queue"] == "tasks" and d["ready"] == 1'
 w bench nothere:
 expect "bench does not write to it" 2 "no:env.db"
+w relay @tasks
+expect "a lone @NAME may be the source or the destination as well" 2 "is:" \
+	"err:\`wherry relay sqlite:env.db @tasks\`"
+w_in '{"n":2}' enqueue --topic t
+w inbox create
+w relay @outbox @tasks --until-empty --timeout 20s
+expect "@NAME can be the destination, too" 0 "err:1 delivered"
+w status @tasks --json
+json "which has the message" 'd["ready"] == 2'
+w queue send tasks '{}'
+expect "a name without its @ is refused, with it" 2 "err:such as @jobs"
+w status tasks
+expect "and so it is where no operand could be" 2 "err:@tasks names a table"
+export WHERRY_URL=sqlite:env.db#tasks
+w queue length
+expect "WHERRY_URL may name a table" 0 "out:ready    2"
+w queue list
+expect "which a command for the whole database leaves out" 0 "out:tasks"
+w queue list sqlite:env.db#tasks
+expect "though it refuses one on the command line" 2 "err:without a #"
+w status @outbox --json
+json "@NAME replaces it" 'd["table"] == "outbox"'
+
+# ---- names of tables that are not there ----
+
+w queue create @mail_jobs
+w inbox create @seen
+w delayed create @later
+w queue length @mial_jobs
+expect "a mistyped name is answered with the nearest" 1 "err:did you mean 'mail_jobs'?"
+w relay @mial_jobs null: --until-empty
+expect "by a relay as well" 1 "err:did you mean 'mail_jobs'?"
+w status @utbox
+expect "which can be that of an outbox" 1 "err:did you mean 'outbox'?"
+w status @quite_another
+expect "without a near one, the database's names are listed" 1 \
+	"err:this database has: 'mail_jobs', 'outbox', 'tasks'"
+for command in "queue length" "queue drop --yes" "inbox status" "delayed count" status relay; do
+	for model in outbox:an\ outbox mail_jobs:a\ queue seen:an\ inbox later:delayed; do
+		name=${model%%:*}
+		case $command/$name in
+		queue*/mail_jobs | inbox*/seen | delayed*/later | status/[mo]* | relay/[mo]*) continue ;;
+		esac
+		operand=@$name to=()
+		[ "$command" = relay ] && to=(null: --until-empty)
+		[ "$command" = "delayed count" ] && operand=@$name/x
+		# shellcheck disable=SC2086 # words
+		w $command $operand "${to[@]}"
+		check "$command on $name says what that is" \
+			contains "$err" "'$name' $([ $name = later ] && echo "has" || echo "is") ${model#*:}"
+		check "and advises nothing that fails" lacks "$err" "create $operand"
+	done
+done
+
+# ---- WHERRY_URL is a name of wherry.yaml ----
+
+printf 'relays:\n  - {name: env, from: "sqlite:env.db", to: "null:"}\n' >wherry.yaml
+export WHERRY_URL=env
+w queue length @tasks
+expect "@NAME is a table of the database of a name as well" 0 "out:ready    2"
+unset WHERRY_URL
+w queue list env
+expect "a name stands for its database" 0 "out:tasks"
+rm wherry.yaml
+
+# ---- a # in the name of a file ----
+
+w init 'sqlite:odd#file.db'
+expect "a # in the name of a file is written %23, and an error says so" 2 "err:write %23 for a #"
+check "no other file is made" lacks "$(ls)" odd
+w init 'sqlite:odd##jobs'
+expect "also before the # of a name" 2 "err:write %23 for a #"
+check "and no file either" lacks "$(ls)" odd
+w init 'sqlite:odd%23file.db#jobs'
+expect "so it can be opened" 0 "out:outbox 'jobs' is ready in sqlite:odd%23file.db:"
+check "under its name" contains "$(ls)" 'odd#file.db'
 unset WHERRY_URL
 w status @jobs
 expect "@NAME needs WHERRY_URL" 2 "err:which is not set" "err:sqlite:shop.db#jobs"

@@ -1,5 +1,6 @@
 #include "wherry_test.h"
 
+#include "base/advice.h"
 #include "base/url.h"
 
 static void a_url_is_a_scheme_and_the_rest(void **state)
@@ -348,9 +349,33 @@ static void a_masked_url_fits_its_room(void **state)
 	assert_string_equal(text, "x");
 }
 
+static void a_printed_command_names_the_table_behind_a_secret(void **state)
+{
+	static const char *const rows[][2] = {
+		{"postgres://me@h/db?password=x#jobs", "postgres://me@h/db#jobs"},
+		{"postgresql://me:x@h/db#jobs", "postgresql://me@h/db#jobs"},
+		{"postgres://h/db?a=b&sslpassword=x#later/mail",
+		 "postgres://h/db?a=b#later/mail"},
+		{"mssql://h/db?pwd=x&a=b#s.jobs", "mssql://h/db?a=b#s.jobs"},
+		{"sqlite:a.db#jobs", "sqlite:a.db#jobs"},
+		{"postgres://h/db?password=a#b&c=d", "postgres://h/db?c=d"},
+		/* No database: what follows the # may be a part of the secret. */
+		{"kafka://h/?sasl.password=a#b", "kafka://h/"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char *shown = wh_url_without_secrets(rows[i][0]);
+
+		assert_string_equal(shown, rows[i][1]);
+		free(shown);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_printed_command_names_the_table_behind_a_secret),
 		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
 		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
 		cmocka_unit_test(the_name_behind_a_hash_is_a_table),
