@@ -254,6 +254,36 @@ static void a_busy_and_an_idle_relay_renew_their_lease(void **state)
 	assert_int_equal(relay_stats(&f->a).stale, 0);
 }
 
+/* Renewals since the last read of rows. */
+static wherry_code count_renewals(void *ctx, const char *op, const char *what,
+				  wherry_error *err)
+{
+	int *n = ctx;
+
+	(void)err;
+	if (strcmp(op, "run") == 0 && strstr(what, "renew"))
+		++*n;
+	else if (strcmp(op, "run") == 0 && strstr(what, "read"))
+		*n = 0;
+	return WHERRY_OK;
+}
+
+static void a_relay_of_an_empty_table_only_renews_its_lease(void **state)
+{
+	relay_fixture *f = *state;
+	static int n; /* outlives the connection */
+
+	n = 0;
+	relay_set(f, "relay.sweep", "1h");
+	relay_set(f, "relay.poll", "50ms");
+	relay_wrap(f, &(wh_trace){.before = count_renewals, .ctx = &n});
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, n == 5);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, n == 5);
+}
+
 static void a_expired_lease_acknowledges_nothing(void **state)
 {
 	relay_fixture *f = *state;
@@ -550,6 +580,7 @@ const relay_test relay_lease_tests[] = {
 		   RELAY_OTHERS | RELAY_THREADS | RELAY_WOKEN),
 	RELAY_TEST(closing_gives_the_lease_back, 0),
 	RELAY_TEST(a_busy_and_an_idle_relay_renew_their_lease, 0),
+	RELAY_TEST(a_relay_of_an_empty_table_only_renews_its_lease, RELAY_OTHERS),
 	RELAY_TEST(a_expired_lease_acknowledges_nothing, 0),
 	RELAY_TEST(a_lease_that_was_taken_over_acknowledges_nothing, 0),
 	RELAY_TEST(what_flew_past_the_lease_is_ignored, 0),

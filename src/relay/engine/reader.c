@@ -154,7 +154,8 @@ wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 		      wh_reader_is_idle(r) && now >= t->reread_at_us;
 
 	(void)err;
-	if (lease->last_open > t->cursor && !t->fed)
+	/* The cursor of a table that was empty is before all ids, also before "none". */
+	if (lease->first_open && lease->last_open > t->cursor && !t->fed)
 		t->more = true;
 	if (lease->control_version != version)
 		wh_reader_sweep(r, now);
