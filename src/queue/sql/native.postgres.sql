@@ -721,31 +721,6 @@ RETURNING id;
 DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) :id::bigint AND state OPERATOR(pg_catalog.=) ANY (ARRAY[0, 3]);
 
--- part: picked
--- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
--- last: neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that
--- other transactions have locked are passed over.
-WITH due_first AS MATERIALIZED (
-  SELECT id FROM {table}
-  WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
-    AND available_at OPERATOR(pg_catalog.<=) {now}
-  ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
-ready AS MATERIALIZED (
-  SELECT id FROM {table}
-  WHERE state OPERATOR(pg_catalog.=) 0 AND {seq} OPERATOR(pg_catalog.>) :after::bigint
-  ORDER BY {seq} LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
-  FOR UPDATE SKIP LOCKED),
-due_last AS MATERIALIZED (
-  SELECT id FROM {table}
-  WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {timed}
-    AND available_at OPERATOR(pg_catalog.<=) {now}
-  ORDER BY available_at LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM ready)
-  FOR UPDATE SKIP LOCKED),
-due AS (SELECT id FROM due_first UNION ALL SELECT id FROM due_last)
-
--- part: these
-id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
-
 -- part: too_long
 -- Is the body longer than receivers get, as text or in binary form?  As payload_fits says for outboxes; the limit is
 -- also in wherry_unreadable().
@@ -757,18 +732,54 @@ CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'tex
      THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
      ELSE false END
 
+-- part: picked
+-- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
+-- last: neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that
+-- other transactions have locked are passed over.  Whether a body is too long is asked once: binary JSON becomes text
+-- for it.
+WITH due_first AS MATERIALIZED (
+  SELECT id, {too_long} AS long FROM {table}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
+    AND available_at OPERATOR(pg_catalog.<=) {now}
+  ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+ready AS MATERIALIZED (
+  SELECT id, {too_long} AS long FROM {table}
+  WHERE state OPERATOR(pg_catalog.=) 0 AND {seq} OPERATOR(pg_catalog.>) :after::bigint
+  ORDER BY {seq} LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
+  FOR UPDATE SKIP LOCKED),
+due_last AS MATERIALIZED (
+  SELECT id, {too_long} AS long FROM {table}
+  WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {timed}
+    AND available_at OPERATOR(pg_catalog.<=) {now}
+  ORDER BY available_at LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM ready)
+  FOR UPDATE SKIP LOCKED),
+due AS (SELECT * FROM due_first UNION ALL SELECT * FROM due_last),
+too_long AS MATERIALIZED (SELECT ARRAY(SELECT d.id FROM due AS d WHERE d.long UNION ALL SELECT r.id FROM ready AS r WHERE r.long) AS ids)
+
+-- part: these
+id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
+
+-- part: is_long
+id OPERATOR(pg_catalog.=) ANY ((SELECT l.ids FROM too_long AS l)::bigint[])
+
 -- part: why_too_long
 'the body is over its limit of 67108864 bytes'::pg_catalog.text
 
--- part: shown
+-- part: fields
 id, state, attempts, created_at, available_at, expires_at,
   CASE WHEN expires_at OPERATOR(pg_catalog.<=) {now} THEN 1 ELSE 0 END AS expired,
-  message_id, topic, correlation_id, reply_to, headers, last_error, CASE WHEN NOT {too_long} THEN body END
+  message_id, topic, correlation_id, reply_to, headers, last_error
+
+-- part: shown
+{fields}, CASE WHEN NOT {too_long} THEN body END
+
+-- part: taken
+{fields}, CASE WHEN NOT {is_long} THEN body END
 
 -- part: dies
 -- Its body is too long, or it had all its attempts: those that the receiver allows, or else those of its last receiver
 -- or sender.
-({too_long} OR coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
+({is_long} OR coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
   CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false))
 
 -- name: receive
@@ -779,7 +790,7 @@ id, state, attempts, created_at, available_at, expires_at,
 got AS (
   UPDATE {table} SET
     state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN {too_long} THEN {why_too_long}
+    last_error = CASE WHEN {is_long} THEN {why_too_long}
                       WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
     attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
@@ -787,15 +798,15 @@ got AS (
     lease_token = CASE WHEN NOT {dies} THEN :token::pg_catalog.text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {these}
-  RETURNING {shown})
+  RETURNING {taken})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 
 -- name: take
 -- Delete messages and return them: part of the transaction that is open, or for good.
 {picked},
-got AS (DELETE FROM {table} WHERE {these} AND NOT {too_long} RETURNING {shown}),
+got AS (DELETE FROM {table} WHERE {these} AND NOT {is_long} RETURNING {taken}),
 dead AS (UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = {why_too_long}
-         WHERE {these} AND {too_long} RETURNING {shown})
+         WHERE {these} AND {is_long} RETURNING {taken})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM (SELECT * FROM got UNION ALL SELECT * FROM dead) AS r ORDER BY id;
 
 -- name: make-dead
