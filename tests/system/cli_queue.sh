@@ -280,4 +280,19 @@ w inbox purge $url --older-than 0s --yes
 expect "old ones go" 0 "out:1 id purged"
 w inbox drop $url --yes
 expect "an inbox is dropped" 0 "out:inbox 'inbox' is gone"
+
+# ---- bodies that other programs wrote: none of them stops the receivers ----
+
+w queue create $url#odd
+sql shop.db "INSERT INTO odd(body) VALUES ('one'), (zeroblob(67108865)), (CAST(x'ff41' AS TEXT)), (5), ('five')"
+got=
+for i in 1 2 3 4; do
+	w queue receive $url#odd
+	got+=$(base64 <<<"$out")" "
+done
+w queue length $url#odd --json
+json "a body that is too long dies alone" '(d["ready"], d["leased"], d["dead"]) == (0, 0, 1)'
+check "those beside it are received as they are" is "$got" "b25lCg== /0EK NQo= Zml2ZQo= "
+w list $url#odd
+expect "and its reason names the limit" 0 "out:the body is over its limit of 67108864 bytes"
 finish

@@ -136,27 +136,36 @@ id IN (
     WHERE :full = 2 AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
   LIMIT :limit)
 
--- part: shown
+-- part: too_long
+-- Is the body longer than receivers get?  SQLite reads no body for it, only its length in the row, if it is a blob.
+(typeof(body) IN ('blob', 'text') AND length(body) > 67108864)
+
+-- part: fields
 id, state, attempts, created_at, available_at, expires_at,
   expires_at IS NOT NULL AND expires_at <= {now},
-  message_id, topic, correlation_id, reply_to, headers, last_error, body
+  message_id, topic, correlation_id, reply_to, headers, last_error
+
+-- part: shown
+{fields}, body
 
 -- part: dies
--- It had all its attempts: those that the receiver allows, or else those of its last receiver or sender.
-coalesce(attempts > 0 AND attempts >= CASE WHEN :most > 0 THEN :most ELSE max_attempts END, 0)
+-- Its body is too long, or it had all its attempts: those that the receiver allows, or else those of its last receiver
+-- or sender.
+({too_long} OR coalesce(attempts > 0 AND attempts >= CASE WHEN :most > 0 THEN :most ELSE max_attempts END, 0))
 
 -- name: receive
 -- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
 -- receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.
 UPDATE {table} NOT INDEXED SET
   state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-  last_error = CASE WHEN state = 1 THEN 'its lease expired before it was acknowledged' ELSE last_error END,
+  last_error = CASE WHEN {too_long} THEN 'the body is over its limit of 67108864 bytes'
+                    WHEN state = 1 THEN 'its lease expired before it was acknowledged' ELSE last_error END,
   attempts = CASE WHEN {dies} THEN attempts ELSE min(max(attempts, 0), 999999999) + 1 END,
   max_attempts = CASE WHEN :most > 0 THEN :most ELSE max_attempts END,
   lease_token = CASE WHEN NOT {dies} THEN :token END,
   available_at = CASE WHEN NOT {dies} THEN {until} END
 WHERE {these}
-RETURNING {shown}, 0;
+RETURNING {fields}, CASE WHEN NOT {too_long} THEN body END, 0;
 
 -- name: take
 -- Delete messages and return them: part of the transaction that is open, or for good.
