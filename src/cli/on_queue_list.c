@@ -70,6 +70,9 @@ static bool is_wanted(const listing *l, const wherry_queue_message *msg)
 {
 	int64_t age_us = wh_since(l->now_us, msg->created_at_us);
 
+	/* A message that does not say when it was sent has no age. */
+	if (!msg->created_at_us && (l->since_us || l->older_us))
+		return false;
 	return (!l->topic || has_topic(l, msg)) && (!l->text || has_text(l, msg)) &&
 	       (!l->since_us || age_us <= l->since_us) &&
 	       (!l->older_us || age_us >= l->older_us);
@@ -102,7 +105,10 @@ static void add_row(listing *l, const wherry_queue_message *msg)
 		[ID] = id,
 		[STATE] = wh_queue_state_name(msg->state),
 		[ATTEMPTS] = attempts,
-		[AGE] = wh_span_text(wh_since(l->now_us, msg->created_at_us), age),
+		[AGE] = msg->created_at_us
+				? wh_span_text(wh_since(l->now_us, msg->created_at_us),
+					       age)
+				: "-",
 		[TOPIC] = wh_queue_topic(l->session, msg),
 		[MESSAGE_ID] = msg->message_id ? msg->message_id : "",
 		[ERROR] = msg->last_error ? msg->last_error : "",

@@ -46,4 +46,17 @@ w doctor "$url" 1
 expect "and examined" "$doctor_status" "out:message 1 (0c5e9d4a-0000-4000-8000-000000000001) is ready"
 w discard "$url" 0c5e9d4a-0000-4000-8000-000000000001 --yes
 expect "a message of it is discarded" 0 "out:1 message discarded"
+
+# As another program writes it: its headers do not say when it was sent.
+psql -X -q "$db" -c "INSERT INTO letters(id, headers, body) VALUES ('0c5e9d4a-0000-4000-8000-000000000002', '{}', 'x')"
+w list "$url"
+expect "a message that does not say when it was sent has no age" 0 "out: - "
+w list "$url" --json
+json "and no time" '[m["created_at"] for m in l] == [None]'
+for age in "--older-than 1h" "--since 1h"; do
+	w list "$url" $age --json
+	expect "and is neither old nor new $age" 0 "is:"
+done
+w queue receive "$url" --json
+json "a receiver learns that it has none" 'd["created_at"] is None'
 finish
