@@ -68,7 +68,7 @@ static void a_wait_ends_when_a_message_is_due(void **state)
 	go_by_the_database(f);
 	WHERRY_PASS(offer_in(f->queue, "k", SECOND_US / 5, &err));
 	assert_true(wait_for(f, LONG_US));
-	assert_true(now_s() - begin >= 0.199 && now_s() - begin < 5);
+	assert_true(now_s() - begin >= 0.199 && now_s() - begin < 50);
 	(void)delayed_polls(f, 1, "x");
 }
 
@@ -87,10 +87,10 @@ static void a_signal_ends_a_wait(void **state)
 	go_by_the_database(f);
 	assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
 	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-	assert_false(wait_for(f, 10 * SECOND_US));
+	assert_false(wait_for(f, LONG_US));
 	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
 	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
-	assert_true(now_s() - begin < 9);
+	assert_true(now_s() - begin < 50);
 }
 
 static void a_wait_in_a_transaction_is_refused(void **state)

@@ -59,7 +59,7 @@ static int set_up(void **state)
 	set(b, "db.synchronous", "normal");
 	set(b, "retry.jitter", "off");
 	set(b, "relay.ack_delay", "0");
-	set(b, "relay.timeout", "20s");
+	set(b, "relay.timeout", "2m");
 	*state = b;
 	return 0;
 }

@@ -375,7 +375,7 @@ static void defect_14_a_relay_that_could_not_start_starts_later(void **state)
 	wherry_outcome outcome = WHERRY_STOPPED;
 
 	relay_put(f, "ab");
-	relay_set(f, "relay.timeout", "10s");
+	relay_set(f, "relay.timeout", "2m");
 	relay_start(f, &f->a);
 	relay_sql(f, "ALTER TABLE outbox RENAME TO away");
 	WHERRY_FAILS(WHERRY_NOTFOUND,

@@ -21,7 +21,7 @@ int handlers_set_up(void **state)
 	static const char *const settings[][2] = {
 		{"db.create", "on"},       {"db.synchronous", "normal"},
 		{"retry.base", "1ms"},     {"retry.cap", "5ms"},
-		{"retry.jitter", "off"},   {"relay.timeout", "20s"},
+		{"retry.jitter", "off"},   {"relay.timeout", "2m"},
 		{"handlers.threads", "4"}, {"relay.stop_timeout", "5s"},
 	};
 	handlers_fixture *f = &the_fixture;

@@ -100,10 +100,10 @@ void handlers_text(handlers_fixture *f, const char *sql, char *out, size_t cap);
 /* Run until nothing of what is there is open, and close the relay. */
 wherry_outcome handlers_run(handlers_fixture *f);
 
-/* Step until the condition holds, for ten seconds at most. */
+/* Step until the condition holds, for a minute at most. */
 #define HANDLERS_UNTIL(f, condition)                                                     \
 	do {                                                                             \
-		int64_t by_ = wherry_relay_clock((f)->relay) + 10000000;                 \
+		int64_t by_ = wherry_relay_clock((f)->relay) + 60000000;                 \
 		while (!(condition))                                                     \
 			handlers_turn((f), by_, #condition, __LINE__, __FILE__);         \
 	} while (0)

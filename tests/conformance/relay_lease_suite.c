@@ -167,7 +167,7 @@ static void a_second_relay_takes_over_at_once_after_a_release(void **state)
 	relay_stop(f, &f->a);
 	RELAY_ASLEEP_UNTIL(f, &f->b, relay_stats(&f->b).epoch > 0);
 	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 1);
-	assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
+	assert_true(relay_now(f) - began_us < 60 * WH_SECOND);
 	assert_int_equal(relay_stats(&f->b).suspects, 0);
 }
 
@@ -205,7 +205,7 @@ static void a_standby_that_is_woken_too_early_looks_again(void **state)
 				   f->b.wake_us - relay_now(f) > 60 * WH_SECOND);
 		assert_int_equal(
 			pthread_create(&thread, NULL, stop_elsewhere, f->a.relay), 0);
-		for (int64_t by_us = relay_now(f) + 5 * WH_SECOND;
+		for (int64_t by_us = relay_now(f) + 60 * WH_SECOND;
 		     !relay_stats(&f->b).epoch && relay_now(f) < by_us;)
 			relay_turn_asleep(f, &f->b, by_us + WH_SECOND, "the lease",
 					  __LINE__, __FILE__);

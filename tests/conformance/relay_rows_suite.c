@@ -578,7 +578,7 @@ static void until_empty_is_an_error_if_acknowledgements_are_ignored(void **state
 	wherry_outcome outcome;
 
 	ignore_acknowledgements(f);
-	relay_set(f, "relay.timeout", "10s");
+	relay_set(f, "relay.timeout", "2m");
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	assert_int_equal(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err),

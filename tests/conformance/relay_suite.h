@@ -2,7 +2,7 @@
  * What a relay promises, on any database: each promise is one test, named as a sentence.
  *
  * A test gets a fixture: an empty outbox, a producers' side and up to three relays, `a`, `b`
- * and `c`.  It steps them on its own thread until something holds, for at most ten seconds
+ * and `c`.  It steps them on its own thread until something holds, for at most a minute
  * unless the target says otherwise.
  * Messages are put by their keys: relay_put(f, "ab-") adds ids 1 and 2 with keys a and b,
  * and 3 with none.
@@ -70,7 +70,7 @@ typedef struct relay_target {
 	 * each opens its own. */
 	wherry_db *(*connect)(const wh_db_options *options);
 	void (*disconnect)(wherry_db *db);
-	int64_t patience_us; /* how long a test waits for something; 0: ten seconds */
+	int64_t patience_us; /* how long a test waits for something; 0: a minute */
 
 	bool queue;         /* relays deliver the messages of a queue named "jobs" */
 	bool delayed;       /* or of a delayed queue "jobs" in the table "later" */
@@ -173,7 +173,7 @@ int relay_suite(const relay_target *targets, size_t n);
 
 void relay_set(relay_fixture *f, const char *key, const char *value);
 
-/* Leases last for a twentieth of the time that a test waits, which is returned. */
+/* Leases last for half a second, or for a twentieth of relay_target.patience_us; returns it. */
 int64_t relay_lease_briefly(relay_fixture *f);
 
 /* Nothing happens by the clock alone. */

@@ -24,7 +24,7 @@ static void a_plain_insert_wakes_a_sleeping_relay(void **state)
 		began_us = relay_now(f);
 		relay_sql(f, "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == n);
-		assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
+		assert_true(relay_now(f) - began_us < 60 * WH_SECOND);
 	}
 	relay_check_once(f, 5);
 }

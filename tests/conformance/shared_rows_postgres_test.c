@@ -104,7 +104,7 @@ static wherry_relay *open_relay(int place)
 	WHERRY_PASS(wherry_config_set(config, "relay.poll", "20ms", &err));
 	/* A claim whose relay lost its lease expires soon. */
 	WHERRY_PASS(wherry_config_set(config, "relay.claim_timeout", "1s", &err));
-	WHERRY_PASS(wherry_config_set(config, "relay.timeout", "20s", &err));
+	WHERRY_PASS(wherry_config_set(config, "relay.timeout", "2m", &err));
 	WHERRY_PASS(wherry_relay_open(postgres_here.url, "null:", config, &relay, &err));
 	wherry_config_free(config);
 	return relay;
@@ -132,7 +132,7 @@ static bool relays(int place, const char *what)
 /* Step until the relay leads, or has delivered n messages. */
 static bool steps(int place, wherry_relay *relay, int64_t n, const char *what)
 {
-	int64_t by_us = wh_monotonic(&wh_env_system) + 20 * WH_SECOND, wake_us = 0;
+	int64_t by_us = wh_monotonic(&wh_env_system) + 120 * WH_SECOND, wake_us = 0;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_relay_stats stats = {.epoch = 0};
 	bool finished = false;

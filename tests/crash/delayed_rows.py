@@ -21,6 +21,7 @@ import rows
 import tap
 
 GOOD = BAD = 40  # in a case
+PATIENCE = 120  # seconds
 KIND = hashlib.md5(b"q|bytes").hexdigest()
 TIMES = ["0", "-1", "1", "1000", "253402300799999", "253402300800000", "9223372036854775807",
          "9223372036854775806", "-9223372036854775808", "1700000000000"]  # fmt: skip
@@ -104,8 +105,8 @@ def play(case, folder, database, layout, seed):
     else:
         relay = subprocess.Popen([tap.WHERRY, "relay", source, f"file:{out}", "--set", "retry.attempts=1", "--set",
                                   "relay.claim_timeout=1s"], stderr=subprocess.PIPE, text=True, errors="replace")  # fmt: skip
-        tap.wait_until(20, lambda: sum(str(key).startswith("good ") for key in keys_in(out)) >= GOOD)
-        tap.wait_until(20, quiet_for(2, lambda: [keys_in(out), database.rows("SELECT count(*) FROM d_dead")]))
+        tap.wait_until(PATIENCE, lambda: sum(str(key).startswith("good ") for key in keys_in(out)) >= GOOD)
+        tap.wait_until(PATIENCE, quiet_for(2, lambda: [keys_in(out), database.rows("SELECT count(*) FROM d_dead")]))
         ended = relay.poll()
         relay.terminate()
         log = relay.communicate(timeout=60)[1]

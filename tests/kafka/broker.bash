@@ -38,7 +38,7 @@ broker() {
 # read_topic LEVEL TOPIC: the message ids that readers see who see what is committed, or
 # uncommitted, one a line.
 read_topic() {
-	timeout 30 kcat -b "$broker" -t "$2" -C -e -q -o beginning -X fetch.wait.max.ms=10 \
+	timeout 60 kcat -b "$broker" -t "$2" -C -e -q -o beginning -X fetch.wait.max.ms=10 \
 		-X "isolation.level=read_$1" -J |
 		python3 -c '
 import json, sys

@@ -112,16 +112,17 @@ sys.exit(0 if eval("(" + sys.argv[1] + ")") else 1)' "$2" 2>>"$tmp/.err"
 }
 
 sql() {
-	sqlite3 -cmd '.timeout 5000' "$@"
+	sqlite3 -cmd '.timeout 30000' "$@"
 }
 
 is() {
 	[ "$1" = "$2" ]
 }
 
-# until SECONDS COMMAND...: wait for it to succeed.
+# until_true SECONDS COMMAND...: wait for it to succeed; five times as long, as the machine may be
+# busy with other tests.
 until_true() {
-	local deadline=$((SECONDS + $1))
+	local deadline=$((SECONDS + 5 * $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -ge $deadline ] && return 1

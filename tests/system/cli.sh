@@ -328,7 +328,7 @@ status=$? out='' err=$(cat .err)
 expect "a reader that went away is exit 1, without a word" 1 "no:wherry:"
 
 seq 5000 | "$wherry" enqueue sqlite:bad.db --topic many >/dev/null
-timeout 20 "$wherry" relay sqlite:bad.db stdout: --until-empty 2>.err | head -n 1 >.out
+timeout 60 "$wherry" relay sqlite:bad.db stdout: --until-empty 2>.err | head -n 1 >.out
 status=${PIPESTATUS[0]} out=$(cat .out) err=$(cat .err)
 expect "a relay to a pipe whose reader went away ends, with 1" 1 "out:{" \
 	"err:standard output is gone"

@@ -183,7 +183,7 @@ pasted "there are no queues" 1 queue list sqlite:nothing.db
 "$wherry" queue create sqlite:other.db#jobs >/dev/null 2>&1
 
 # A terminal on standard input: Ctrl-D ends the body.
-out=$(printf 'hello\n\004' | timeout 20 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
+out=$(printf 'hello\n\004' | timeout 60 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
 	"$wherry" queue send sqlite:other.db#jobs 2>&1)
 status=$?
 expect "on a terminal, send says what it waits for" 0 "out:reading the body from standard input" \

@@ -11,7 +11,7 @@
 w_typed() {
 	local typed=$1
 	shift
-	out=$(timeout 20 python3 - "$typed" "$wherry" "$@" <<'END'
+	out=$(timeout 60 python3 - "$typed" "$wherry" "$@" <<'END'
 import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:

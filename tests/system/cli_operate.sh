@@ -216,7 +216,7 @@ w status sqlite:two.db
 expect "that it stood by was no failed delivery" 0 "out:destination file:two.out" "no:last error"
 kill "$second"
 wait "$first" "$second" 2>/dev/null
-out=$(timeout 5 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
+out=$(timeout 60 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
 check "--watch shows it again and again" test "$(grep -c '^table ' <<<"$out")" -ge 2
 w doctor sqlite:face.db
 expect "doctor shows what is wrong and counts the rest" 1 "out:bad   relay " "no:ok    writing" \
@@ -385,14 +385,14 @@ w_in $'1\n2\n3' enqueue sqlite:run.db --topic t
 check "a running relay delivers what comes" until_true 10 lines run.ndjson 3
 w status sqlite:run.db
 expect "status names it" 0 "out:relay " "out:lease for " "no:warning"
-w relay sqlite:run.db null: --until-empty --timeout 10s
+w relay sqlite:run.db null: --until-empty --timeout 60s
 expect "a second one stands by, and finds the outbox empty" 0 "err:event=standby"
 kill -TERM "$relay"
 wait "$relay"
 status=$? out='' err=$(cat run.err)
 expect "SIGTERM ends it with 0 and a summary" 0 "err:3 delivered, 0 retried, 0 dead"
 w_in '4' enqueue sqlite:run.db --topic t
-w relay sqlite:run.db null: --until-empty --timeout 5s
+w relay sqlite:run.db null: --until-empty --timeout 60s
 expect "its lease was given back: the next one takes over at once" 0 "err:1 delivered"
 
 w_in '5' enqueue sqlite:run.db --topic t

@@ -342,11 +342,11 @@ printf 'relays: [{name: a, from: "sqlite:a", to: "null:", retention: 7d}]\n' >ba
 w check bad.yaml
 expect "a setting without its group is told its place" 1 "err:it belongs under 'outbox' of a relay"
 mkfifo pipe.yaml
-out='' err=$(timeout 10 "$wherry" check pipe.yaml 2>&1)
+out='' err=$(timeout 60 "$wherry" check pipe.yaml 2>&1)
 status=$?
 expect "a pipe is refused and not waited for" 1 "err:cannot read pipe.yaml"
 head -c 200000 /dev/zero | tr '\0' '[' >deep.yaml
-out='' err=$(timeout 10 "$wherry" check deep.yaml 2>&1)
+out='' err=$(timeout 60 "$wherry" check deep.yaml 2>&1)
 status=$?
 expect "many brackets are refused at once" 1 "err:brackets in each other"
 w config --sample

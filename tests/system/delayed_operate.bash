@@ -18,7 +18,7 @@ operate() {
 		"out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; consumers that poll are not listed"
 	w delayed offer "$db#delayed/mail" --key a --body '{"mail":1}'
-	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 30s
+	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 60s
 	expect "a relay gives a message up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
@@ -62,7 +62,7 @@ operate() {
 	w relay "$url" stdout: --until-empty --timeout 2s
 	expect "a relay delivers nothing" 5 'no:"mail"'
 	w delayed offer "$db#delayed/post" --key a --body '{"post":1}'
-	w relay "${url%mail}post" stdout: --until-empty --timeout 10s
+	w relay "${url%mail}post" stdout: --until-empty --timeout 60s
 	expect "but other queues of the table are relayed" 0 'out:"post"'
 	printf 'relays:\n  - name: letters\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w resume letters --json
@@ -71,7 +71,7 @@ operate() {
 	expect "and status takes the name, too" 0 "out:delayed     mail in " "no:paused"
 	rm wherry.yaml
 	w delayed drop "$db#delayed/mail" --key b --yes
-	w relay "$url" stdout: --until-empty --timeout 10s
+	w relay "$url" stdout: --until-empty --timeout 60s
 	expect "then the relay delivers" 0 'out:"mail":4'
 	statement "UPDATE delayed_dead SET payload = @BODY@ WHERE \"pKey\" = 'a'"
 	w delayed dead "$db#delayed/mail" --retry all

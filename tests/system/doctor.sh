@@ -18,7 +18,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
 	finds "a message and no relay are bad" relay bad 'while messages are ready'
 	of_message "the message is said to wait for one" 1 bad 'no relay is running'
-	w relay "$url" file:out.ndjson --until-empty --timeout 20s
+	w relay "$url" file:out.ndjson --until-empty --timeout 60s
 	gone=$(run 'SELECT process FROM wherry_lease')
 	of_message "a message that left is fine, and says when" 1 ok 'delivered '
 	doctor
@@ -71,7 +71,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	of_message "one that is young is said to leave soon" 2 ok 'at the latest within 10s'
 	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	mended backlog
-	w relay "$url" file:out.ndjson --until-empty --timeout 20s
+	w relay "$url" file:out.ndjson --until-empty --timeout 60s
 	of_message "a number that was not given out is told" 999 bad 'ids up to 4 have been given out'
 	of_message "and so is a message id that is nowhere" nobody bad "no message 'nobody'"
 	w relay "$url" file:out.ndjson --until-empty --on-done archive

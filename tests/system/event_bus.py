@@ -188,7 +188,7 @@ def each_recovers_what_the_other_left(folder):
     relay = start_relay(path, "exec:sleep 0.9", "--set", "relay.claim_timeout=2s",
                         "--set", "exec.jobs=1", "--batch", "6")
     check("a relay claims all of them",
-          wait_until(10, lambda: number(bus, "SELECT count(*) FROM outbox_events "
+          wait_until(60, lambda: number(bus, "SELECT count(*) FROM outbox_events "
                                         "WHERE status = 'active'") == 6))
     seen = []
 
@@ -196,12 +196,12 @@ def each_recovers_what_the_other_left(folder):
         bus.poll(seen.append)
         return number(bus, "SELECT count(*) FROM outbox_events_archive") >= archived
 
-    held = wait_until(20, lambda: polled_until(3 + 4))  # for longer than a claim lasts
+    held = wait_until(60, lambda: polled_until(3 + 4))  # for longer than a claim lasts
     check("the library leaves claims alone while their relay lives", held and seen == [], seen)
     relay.send_signal(signal.SIGKILL)
     relay.wait()
     check("and takes them over when it is gone",
-          wait_until(20, lambda: polled_until(3 + 6)) and 1 <= len(seen) <= 2, seen)
+          wait_until(60, lambda: polled_until(3 + 6)) and 1 <= len(seen) <= 2, seen)
     check("all of it is archived once",
           number(bus, "SELECT count(*) FROM outbox_events_archive") == 9
           and number(bus, "SELECT count(*) FROM outbox_events") == 0)

@@ -35,7 +35,7 @@ kafka() {
 
 # read_back TOPIC: each record as a line of JSON: partition, offset, key, headers, body.
 read_back() {
-	timeout 30 kcat -b "$broker" -t "$1" -C -e -q -o beginning -X fetch.wait.max.ms=10 -J |
+	timeout 60 kcat -b "$broker" -t "$1" -C -e -q -o beginning -X fetch.wait.max.ms=10 -J |
 		python3 -c '
 import json, sys
 for line in sys.stdin:

@@ -34,7 +34,7 @@ may_read=kafka.secrets=env:KAFKA_,file:
 delivers() {
 	sent=$((sent + 1))
 	w_in "{\"id\":\"m$sent\",\"n\":$sent}" enqueue sqlite:shop.db --topic orders --id /id
-	w relay sqlite:shop.db "kafka://$broker?$2" --until-empty --timeout 10s --set "$may_read"
+	w relay sqlite:shop.db "kafka://$broker?$2" --until-empty --timeout 60s --set "$may_read"
 	expect "$1" 0 "err:1 delivered, 0 retried, 0 dead" "no:sesame" "no:$token"
 }
 

@@ -24,7 +24,7 @@ told() {
 }
 
 made() {
-	timeout 10 kcat -b "$broker" -L -J | python3 -c '
+	timeout 60 kcat -b "$broker" -L -J | python3 -c '
 import json, sys
 sys.exit(not any(t["topic"] == sys.argv[1] and len(t["partitions"]) == int(sys.argv[2])
                  for t in json.load(sys.stdin)["topics"]))' "$@"
@@ -57,7 +57,7 @@ json "no attempt of its message is counted" 'd["attempts"] == 0'
 json "its error names the topic and the way out" \
 	'"topic nowhere: " in d["last_error"] and "create=partitions:3" in d["last_error"]'
 w_in '{"n":1}' enqueue sqlite:shop.db --topic anywhere
-w relay sqlite:shop.db "kafka://$broker?$quick&create=partitions:5,replication:1" --until-empty --timeout 20s
+w relay sqlite:shop.db "kafka://$broker?$quick&create=partitions:5,replication:1" --until-empty --timeout 60s
 expect "with create= it is delivered, and so is the one that was held" 0 "err:2 delivered, 0 retried, 0 dead"
 check "and the topic has as many partitions" made anywhere 5
 

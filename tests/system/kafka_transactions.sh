@@ -40,7 +40,7 @@ in_order='[all(a < b for a, b in zip(ns, ns[1:])) for ns in [
 # ---- as it should be ----
 
 enqueue sqlite:shop.db
-w relay sqlite:shop.db "$to" --until-empty --timeout 30s
+w relay sqlite:shop.db "$to" --until-empty --timeout 60s
 expect "a relay in transactions delivers all" 0 "err:200 delivered, 0 retried, 0 dead"
 out=$(read_topic committed orders)
 json "readers of what is committed see each once" "$all_once"
@@ -105,7 +105,7 @@ start_broker --topic orders 4
 to="kafka://$broker?transactional.id=shop"
 enqueue sqlite:one.db
 broker refuse 26 47 1
-w relay sqlite:one.db "$to" --until-empty --timeout 30s
+w relay sqlite:one.db "$to" --until-empty --timeout 60s
 expect "a producer that is fenced says so, and delivers all the same" 0 \
 	"err:event=destination-down" "err:another relay has taken this transactional.id over" \
 	"err:200 delivered, 0 retried, 0 dead"
@@ -119,12 +119,12 @@ check "the one opened anew has the number of the lease, too" is "$answer" "shop-
 w init sqlite:refused.db
 w_in '{"id":"late","n":1}' enqueue sqlite:refused.db --topic orders --id /id
 broker refuse 26 53 1
-w relay sqlite:refused.db "$to" --until-empty --timeout 30s
+w relay sqlite:refused.db "$to" --until-empty --timeout 60s
 expect "a commit that is refused is nobody's fault" 0 \
 	"err:event=destination-down" "err:give this user the rights" "err:1 delivered, 0 retried"
 broker refuse 22 53 1
 w_in '{"id":"later","n":1}' enqueue sqlite:refused.db --topic orders --id /id
-w relay sqlite:refused.db "$to" --until-empty --timeout 30s
+w relay sqlite:refused.db "$to" --until-empty --timeout 60s
 expect "nor is an id that this user has no right to" 0 \
 	"err:event=destination-down" "err:give this user the rights" "err:1 delivered, 0 retried"
 

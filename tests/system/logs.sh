@@ -96,7 +96,7 @@ declare -A urls=(
 for url in "${!urls[@]}"; do
 	rm -f c.db*
 	fill c.db
-	timeout 20 "$wherry" relay sqlite:c.db "$url" --until-empty --timeout 1s --verbose \
+	timeout 60 "$wherry" relay sqlite:c.db "$url" --until-empty --timeout 1s --verbose \
 		--set retry.attempts=1 2>c.log
 	check "the log names ${urls[$url]} alone" lines c.log "start[0]['to'] == '${urls[$url]}'"
 	{
@@ -114,7 +114,7 @@ done
 
 rm -f d.db*
 fill d.db
-timeout 20 "$wherry" relay sqlite:d.db 'http://me:x@127.0.0.1:9/' --until-empty --timeout 100ms 2>d.log
+timeout 60 "$wherry" relay sqlite:d.db 'http://me:x@127.0.0.1:9/' --until-empty --timeout 100ms 2>d.log
 check "credentials that are sent unencrypted are warned of" lines d.log \
 	'[e["level"] for e in events if e["event"] == "insecure"] == ["warn"]'
 printf "relays: [{name: d, from: 'sqlite:d.db', to: 'http://me:x@127.0.0.1:9/'}]\n" >d.yaml

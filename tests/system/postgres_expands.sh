@@ -30,7 +30,7 @@ value() { # KIND BYTES
 relayed() { # NAME SOURCE [OPTION...]
 	local name=$1 source=$2
 	shift 2
-	w relay "$source" "file:$tmp/$name" --until-empty --timeout 20s --set outbox.body_max=1MB "$@"
+	w relay "$source" "file:$tmp/$name" --until-empty --timeout 60s --set outbox.body_max=1MB "$@"
 	out=$(wc -l <"$tmp/$name")
 	[ "$out" = 2 ] && [[ $err == *'event=dead id=2 '*'why="payload is over its limit '* ]]
 	result $? "a relay delivers what is beside $name" "${why-}"

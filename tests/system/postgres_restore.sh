@@ -22,7 +22,7 @@ stream() {
 	local table=$1 on_done=$2 file=$3
 	shift 3
 	w relay "$url#$table" "file:$file" --engine stream --on-done "$on_done" \
-		--until-empty --timeout 30s "$@"
+		--until-empty --timeout 60s "$@"
 }
 
 numbers() { # FILE: of the messages, as they came

@@ -5,7 +5,7 @@
 
 # Have every message of the queue refused until it is dead.
 refuse_all() {
-	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 30s
+	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 60s
 }
 
 operate() {

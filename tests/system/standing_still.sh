@@ -68,7 +68,7 @@ sql a.db "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
 stands "a column of the table is missing" daemon
 w init sqlite:a.db
 expect "init does not say that such a table is up to date" 1 "err:no such column: headers"
-w relay sqlite:a.db null: --until-empty --timeout 5s
+w relay sqlite:a.db null: --until-empty --timeout 60s
 expect "a relay names the column" 1 "err:no such column: headers" "no:run \`wherry init"
 sql a.db 'ALTER TABLE outbox RENAME COLUMN other TO headers'
 quit_daemon
