@@ -33,6 +33,19 @@
 		}                                                                        \
 	} while (0)
 
+/* The suite of a patch runs a part of the cases of long suites: of the first n tests keep each
+ * third, if WHERRY_TEST_PART is 3.  Returns how many are left. */
+static inline size_t wherry_test_part(struct CMUnitTest *tests, size_t n)
+{
+	const char *text = getenv("WHERRY_TEST_PART");
+	size_t each = text && *text ? (size_t)strtoul(text, NULL, 10) : 1, kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (each < 2 || i % each == 0)
+			tests[kept++] = tests[i];
+	return kept;
+}
+
 /* A path in a new directory, which is gone with wherry_temp_clear(). */
 typedef struct wherry_temp {
 	char dir[64];

@@ -522,6 +522,7 @@ int cron_suite_run(const char *layout, const outbox_backend *const *backends,
 		if (!layout)
 			n = add(backends[b], cron_fire_cases, n_cron_fire_cases, n);
 	}
+	n = wherry_test_part(tests, n);
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
 	return _cmocka_run_group_tests("cron", tests, n, NULL, NULL);
 }

@@ -235,6 +235,7 @@ int delayed_suite_run(const char *layout, const char *const *lacks,
 					(void *)(uintptr_t)backends[b]};
 				n++;
 			}
+	n = wherry_test_part(tests, n);
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */

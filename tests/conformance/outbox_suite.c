@@ -432,6 +432,7 @@ int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
 			}
 		}
 	}
+	n = wherry_test_part(tests, n);
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */

@@ -269,6 +269,7 @@ int queue_suite_run_layout(const char *layout, const outbox_backend *const *back
 					drop, (void *)(uintptr_t)backends[b]};
 				n++;
 			}
+	n = wherry_test_part(tests, n);
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */

@@ -654,6 +654,7 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 			if (parts[p].needs || !targets[t].leads)
 				n += add_tests(tests + n, names + n, &targets[t],
 					       parts[p].tests, parts[p].needs);
+	n = wherry_test_part(tests, n);
 	for (size_t t = 0; t < n_targets; t++)
 		if (targets[t].own)
 			n += add_tests(tests + n, names + n, &targets[t], targets[t].own,

@@ -76,7 +76,7 @@ else
 fi
 settings=(-c listen_addresses= -c "unix_socket_directories=$dir" -c fsync=off
 	-c full_page_writes=off -c autovacuum=off -c max_connections=60
-	-c shared_buffers=32MB -c max_prepared_transactions=5 -c log_min_messages=fatal)
+	-c shared_buffers=32MB -c jit=off -c max_prepared_transactions=5 -c log_min_messages=fatal)
 for setting in "$@" ${WHERRY_TEST_SETTINGS-}; do
 	settings+=(-c "$setting")
 done
