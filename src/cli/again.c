@@ -1,5 +1,6 @@
 #include "cli/again.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The value of an option that only one of the two commands has; NULL: it was not
@@ -78,4 +79,12 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
 	wh_session_close(&s);
 	return status;
+}
+
+void wh_print_discarded(const wh_args *args, int64_t n)
+{
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
 }

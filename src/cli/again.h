@@ -1,5 +1,5 @@
 /*
- * Shared by retry and replay: they choose messages to deliver again.
+ * Shared by retry, replay and discard.
  */
 #ifndef WH_CLI_AGAIN_H
 #define WH_CLI_AGAIN_H
@@ -22,5 +22,8 @@ bool wh_again_filter(const wh_args *args, wherry_filter *out);
  * ID was not changed, print its state and fail. */
 wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 		     const wherry_filter *filter);
+
+/* Print how many messages of a table were discarded. */
+void wh_print_discarded(const wh_args *args, int64_t n);
 
 #endif

@@ -167,7 +167,7 @@ static void operand_bounds(const char *operands, size_t *least, size_t *most)
 		if (*p != '[')
 			(*least)++;
 		p += strcspn(p, " ");
-		if (strncmp(p - 3, "...", 3) == 0)
+		if (strncmp(p - 3, "...", 3) == 0 || strncmp(p - 4, "...]", 4) == 0)
 			*most = SIZE_MAX;
 		p += strspn(p, " ");
 	}

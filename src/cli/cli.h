@@ -61,6 +61,26 @@ typedef struct wh_option {
 
 typedef struct wh_args wh_args;
 
+/* The kinds of tables that a URL can name. */
+typedef enum wh_kind {
+	WH_OF_OUTBOX,
+	WH_OF_QUEUE,
+	WH_OF_DELAYED,       /* A delayed queue: sqlite:shop.db#delayed/mail. */
+	WH_OF_DELAYED_TABLE, /* Its table: sqlite:shop.db#delayed. */
+	WH_OF_INBOX,
+	WH_KINDS /* Their number; also: not known. */
+} wh_kind;
+
+/* What a command does to a table of one kind. */
+typedef struct wh_for_kind {
+	wh_exit (*run)(wh_args *args); /* NULL: the command is not for this kind. */
+	/* The command to use instead, such as "send"; what is behind a | follows the URL.
+	 * NULL: there is none. */
+	const char *use;
+	const char *
+		why; /* Why there is none; NULL: the kinds that the command is for say it. */
+} wh_for_kind;
+
 typedef struct wh_command {
 	const char *name;
 	/* Operands, which determine their number: "URL [ID]". */
@@ -72,10 +92,11 @@ typedef struct wh_command {
 	/* A setting that is on unless the user sets it; NULL: none. */
 	const char *preset;
 	bool plain; /* The command does not take wh_common_options. */
-	/* Commands of the second word, as in "queue send"; ends with NULL.  NULL:
+	/* Commands of the second word, as in "queue create"; ends with NULL.  NULL:
 	 * there is no second word. */
 	const struct wh_command *const *words;
-	wh_exit (*run)(wh_args *args);
+	wh_exit (*run)(wh_args *args); /* NULL if there are kinds. */
+	const wh_for_kind *kinds;      /* WH_KINDS of them; NULL: run does it. */
 } wh_command;
 
 /* Every command; ends with NULL.  See commands.c. */
@@ -153,7 +174,7 @@ const char *wh_command_nearest(const char *name);
 const wh_command *wh_command_word(const wh_command *command, const char *word);
 const char *wh_command_word_nearest(const wh_command *command, const char *word);
 
-/* The last word of a command: "send" of "queue send". */
+/* The last word of a command: "create" of "queue create". */
 const char *wh_command_last(const wh_command *command);
 
 /* ---- help.c: the tables as text on stdout ---- */
@@ -311,14 +332,34 @@ void wh_session_close(wh_session *s);
 /* Like wh_session_open(), but do not open the outbox, whose table may be missing. */
 wh_exit wh_session_connect(wh_session *s, const wh_args *args);
 
-/* ---- instead.c: another command for queues ---- */
+/* ---- kind.c: the kind of the table that the URL names ---- */
 
-/* Can the command take the delayed queue that its URL may name?  False: it printed which
- * command to use instead. */
-bool wh_takes_delayed(const wh_args *args);
+/* Do what the command does to a table of this kind.  The database is opened to see which
+ * kind it is, unless only one can be meant. */
+wh_exit wh_run_for_kind(wh_args *args);
 
-/* Print which command to use for the queue that the URL names. */
-wh_exit wh_refuse_queue(const wh_args *args);
+/* The kind of the table of this name; WH_KINDS: there is no such table, or it cannot be
+ * opened. */
+wh_kind wh_kind_of(wherry_db *db, const char *name);
+
+/* A table was not found.  Is it one of another kind?  If so, print which, and set
+ * *status. */
+bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name, wh_exit *status);
+
+/* Print that the command is not for this kind, and which one is. */
+wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind);
+
+/* An option that has no meaning for a kind of table, and why. */
+typedef struct wh_without {
+	const char *option, *why;
+} wh_without;
+
+/* Refuse these options; the list ends with NULL.  False: one of them was given, and it
+ * printed why it is refused. */
+bool wh_allows(const wh_args *args, const wh_without *refused);
+
+/* Append the kinds that the command is for: "outboxes and queues". */
+void wh_put_kinds(wh_buf *text, const wh_command *command);
 
 /* ---- why.c: why a message is where it is ---- */
 
@@ -373,7 +414,7 @@ void wh_put_pretty(wh_buf *buf, const char *json, size_t len);
 
 /* ---- table.c: aligned columns; the first rows determine their width ---- */
 
-enum { WH_TABLE_COLUMNS = 8, WH_TABLE_ROWS = 128 };
+enum { WH_TABLE_COLUMNS = 9, WH_TABLE_ROWS = 128 };
 
 typedef struct wh_table_column {
 	const char *title;
@@ -396,13 +437,7 @@ void wh_table_begin(wh_table *table, const wh_table_column *columns, size_t n_co
 void wh_table_add(wh_table *table, const char *const *cells); /* Copies the cells. */
 void wh_table_end(wh_table *table);
 
-/* ---- row.c: a row of the outbox ---- */
-
-typedef enum wh_row_detail { WH_ROW_BRIEF, WH_ROW_FULL } wh_row_detail;
-
-/* Append a message as JSON, as destinations get it, without the object's closing
- * brace. */
-void wh_put_line(wh_buf *buf, const wherry_message *message);
+/* ---- row.c: members of a JSON object ---- */
 
 /* Append ",\"NAME\":VALUE".  A text of NULL and a time of 0 become null. */
 void wh_put_text_field(wh_buf *buf, const char *name, const char *text);
@@ -416,9 +451,6 @@ void wh_put_age_field(wh_buf *buf, const char *name, int64_t us);
 /* Append the active schedules of the table "cron", as lines or as a list of JSON objects.
  * Append nothing if there is no such table. */
 void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
-
-/* In row.c: append a row as a JSON object.  WH_ROW_BRIEF: without headers and body. */
-void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);
 
 /* ---- show_fields.c: a message for a person, a field on each line ---- */
 

@@ -1,9 +1,14 @@
 #include "cli/commands.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/again.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
+
+enum { PAGE = 100 };
 
 static char *copy(const char *text)
 {
@@ -34,22 +39,127 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
-static wh_exit run(wh_args *args)
+/* ---- by state ---- */
+
+/* A page of messages of an outbox. */
+typedef struct page {
+	int64_t ids[PAGE];
+	int64_t n, last;
+} page;
+
+static wherry_code take_id(void *ctx, const wherry_row *row)
 {
-	wh_exit status = WH_EXIT_DONE, each;
+	page *p = ctx;
+
+	p->last = row->message->id;
+	p->ids[p->n++] = row->message->id;
+	return WHERRY_OK;
+}
+
+static wh_exit discard_page(const wh_args *args, wh_session *s, const page *p,
+			    int64_t *inout_n)
+{
+	wh_exit status = WH_EXIT_DONE;
+	char ident[24];
+
+	for (int64_t i = 0; i < p->n; i++) {
+		wh_exit each;
+
+		(void)snprintf(ident, sizeof(ident), "%" PRId64, p->ids[i]);
+		each = discard(args, s, ident);
+		*inout_n += each == WH_EXIT_DONE;
+		if (each != WH_EXIT_DONE)
+			status = each;
+	}
+	return status;
+}
+
+static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned states,
+			      int64_t *out_n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+	page p = {.n = PAGE};
+
+	while (p.n == PAGE && status == WH_EXIT_DONE) {
+		p.n = 0;
+		if (wherry_outbox_list(s->box,
+				       &WHERRY_FILTER(.states = states,
+						      .after_id = p.last, .limit = PAGE),
+				       take_id, &p, &err) != WHERRY_OK)
+			return wh_report(&err);
+		status = discard_page(args, s, &p, out_n);
+	}
+	return status;
+}
+
+static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
+			   wh_exit *status)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status st;
+	int64_t n = 0;
+
+	if (wherry_outbox_status(s->box, &st, sizeof(st), &err) != WHERRY_OK) {
+		*status = wh_report(&err);
+		return false;
+	}
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		n += states & 1u << i ? st.count[i] : 0;
+	return wh_confirm(args, status,
+			  "delete %" PRId64 " message%s of outbox '%s' for good", n,
+			  wh_plural(n), s->table);
+}
+
+/* ---- which ones ---- */
+
+/* Exactly one of IDs, --state and --all; a delayed queue takes IDs with --state dead. */
+static bool is_chosen(const wh_args *args)
+{
+	bool named = args->n_operands > 1, all = wh_arg_on(args, "all");
+	const char *state = wh_arg(args, "state");
+
+	if (named + all + (state != NULL) == 1 ||
+	    (named && state && !all && *args->table.queue))
+		return true;
+	(void)wh_usage(args->command, "%s: wherry %s %s",
+		       named || all || state ? "an ID, --state or --all: only one of them"
+					     : "which messages? none is named",
+		       args->command->name, args->command->synopsis);
+	return false;
+}
+
+static wh_exit run_on_outbox(wh_args *args)
+{
+	const unsigned open = (1u << WHERRY_STATE_COUNT) - 1 - (1u << WHERRY_DONE);
+	wh_exit status = WH_EXIT_DONE;
+	unsigned states = wh_arg_on(args, "all") ? open : 0;
 	wh_session s;
 	int64_t n = 0;
 
-	if (!wh_confirm(args, &status, "delete %zu message%s for good",
+	if (!is_chosen(args) || !wh_arg_states(args, "state", wherry_state_name, &states))
+		return WH_EXIT_USAGE;
+	if (states & 1u << WHERRY_DONE)
+		return wh_usage(args->command,
+				"--state done: `wherry purge%s` deletes "
+				"messages that were delivered",
+				args->target);
+	if (!states &&
+	    !wh_confirm(args, &status, "delete %zu message%s for good",
 			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
 		return status;
-	if (wh_is_on_queue(args))
-		return wh_on_queue_discard(args);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
+	if (states && !confirm_states(args, &s, states, &status)) {
+		wh_session_close(&s);
+		return status;
+	}
+	if (states)
+		status = discard_states(args, &s, states, &n);
 	for (size_t i = 1; i < args->n_operands; i++) {
-		each = discard(args, &s, wh_operand(args, i));
+		wh_exit each = discard(args, &s, wh_operand(args, i));
+
 		n += each == WH_EXIT_DONE;
 		if (each != WH_EXIT_DONE)
 			status = each;
@@ -59,18 +169,47 @@ static wh_exit run(wh_args *args)
 	return status;
 }
 
+static wh_exit run_on_queue(wh_args *args)
+{
+	wh_exit status;
+
+	if (!is_chosen(args))
+		return WH_EXIT_USAGE;
+	if (args->n_operands > 1 &&
+	    !wh_confirm(args, &status, "delete %zu message%s for good",
+			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
+		return status;
+	return wh_on_queue_discard(args);
+}
+
+static wh_exit run_on_delayed(wh_args *args)
+{
+	return is_chosen(args) ? wh_on_delayed_discard(args) : WH_EXIT_USAGE;
+}
+
 static const wh_option options[] = {
+	{"state", "STATES", "Those in these states, such as dead.", NULL, 0},
+	{"all", NULL, "Every one that is not delivered; of a queue none that is leased.",
+	 NULL, 0},
 	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = run_on_queue},
+	[WH_OF_DELAYED] = {.run = run_on_delayed},
+	[WH_OF_INBOX] = {.use = "purge"},
+};
+
 const wh_command wh_cmd_discard = {
 	.name = "discard",
-	.operands = "URL ID...",
-	.synopsis = "URL ID... " WH_CONFIRM_USAGE " [--json]",
+	.operands = "URL [ID...]",
+	.synopsis = "URL ID...|--state STATES|--all " WH_CONFIRM_USAGE " [--json]",
 	.brief = "Delete messages that are not delivered, for good",
-	.help = "A message is named by its number or its message id. Messages that are "
+	.help = "A message is named by its number or its message id, in a delayed queue by its "
+		"key, and a dead one there by its number and --state dead. Messages that are "
 		"pending, in flight, failed or dead can be discarded; those behind them "
 		"in their keys go on. A record of each goes to standard error. "
 		"Messages of a queue can be discarded in every state; a receiver that has leased "
@@ -78,7 +217,9 @@ const wh_command wh_cmd_discard = {
 		"\n"
 		"Examples:\n"
 		"  wherry discard sqlite:shop.db 42\n"
-		"  wherry discard sqlite:shop.db 42 43 --yes\n",
+		"  wherry discard sqlite:shop.db 42 43 --yes\n"
+		"  wherry discard sqlite:shop.db#jobs --state dead --yes\n"
+		"  wherry discard sqlite:shop.db#delayed/mail order-7\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

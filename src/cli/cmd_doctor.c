@@ -77,11 +77,11 @@ static void put_text(wh_buf *buf, const char *name, const char *text)
 	wh_buf_json(buf, text, strlen(text));
 }
 
-static const char *model_of(const wh_doctor *d)
+static const char *kind_of(const wh_doctor *d)
 {
 	if (d->delayed)
 		return "delayed";
-	return d->on ? "queue" : "table";
+	return d->on ? "queue" : "outbox";
 }
 
 static void print_json(const wh_doctor *d)
@@ -89,7 +89,9 @@ static void print_json(const wh_doctor *d)
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{");
-	put_text(&buf, model_of(d), d->session->table);
+	put_text(&buf, "table", d->session->table);
+	wh_buf_putc(&buf, ',');
+	put_text(&buf, "kind", kind_of(d));
 	wh_buf_printf(&buf, ",\"bad\":%zu,\"warn\":%zu,\"findings\":[", count(d, WH_BAD),
 		      count(d, WH_WARN));
 	for (size_t i = 0; i < d->n; i++) {
@@ -154,7 +156,7 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 static wh_exit examine_queue(const wh_args *args, wh_doctor *d, wh_session *session,
 			     wh_queue_session *s)
 {
-	wh_exit status = wh_on_queue_open(s, args);
+	wh_exit status = wh_queue_session_open(s, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -175,8 +177,7 @@ static wh_exit examine_delayed(const wh_args *args, wh_doctor *d, wh_session *se
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	*session = (wh_session){
-		.target = args->target, .table = s.source.store->topic, .db = s.db};
+	*session = (wh_session){.target = args->target, .table = s.name, .db = s.db};
 	(void)snprintf(session->url, sizeof(session->url), "%s", s.url);
 	d->delayed = &s;
 	d->store = s.source.store;
@@ -221,26 +222,53 @@ static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *ses
 	return status;
 }
 
-static wh_exit run(wh_args *args)
+/* What all kinds of tables have in common.  False: it printed what is wrong. */
+static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 {
-	wh_queue_session queue;
-	wh_session session;
-	wh_doctor d = {
-		.session = &session,
+	*d = (wh_doctor){
+		.session = session,
 		.gone = WH_BUF_INIT(64 * 1024),
 		.config = args->config,
 		.older_us = 60 * WH_SECOND,
 		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
 	};
-
-	if (!wh_arg_duration(args, "older-than", &d.older_us))
-		return WH_EXIT_USAGE;
-	if (wh_is_on_queue(args))
-		return examine_queue(args, &d, &session, &queue);
-	if (wh_is_on_delayed(args))
-		return examine_delayed(args, &d, &session);
-	return examine_outbox(args, &d, &session);
+	return wh_arg_duration(args, "older-than", &d->older_us);
 }
+
+static wh_exit run_on_outbox(wh_args *args)
+{
+	wh_session session;
+	wh_doctor d;
+
+	return begin(&d, args, &session) ? examine_outbox(args, &d, &session)
+					 : WH_EXIT_USAGE;
+}
+
+static wh_exit run_on_queue(wh_args *args)
+{
+	wh_queue_session queue;
+	wh_session session;
+	wh_doctor d;
+
+	return begin(&d, args, &session) ? examine_queue(args, &d, &session, &queue)
+					 : WH_EXIT_USAGE;
+}
+
+static wh_exit run_on_delayed(wh_args *args)
+{
+	wh_session session;
+	wh_doctor d;
+
+	return begin(&d, args, &session) ? examine_delayed(args, &d, &session)
+					 : WH_EXIT_USAGE;
+}
+
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = run_on_queue},
+	[WH_OF_DELAYED] = {.run = run_on_delayed},
+	[WH_OF_INBOX] = {.use = "status"},
+};
 
 static const wh_option options[] = {
 	{"older-than", "AGE",
@@ -270,5 +298,5 @@ const wh_command wh_cmd_doctor = {
 		"  wherry doctor sqlite:shop.db --json | jq '.findings[] | "
 		"select(.level != \"ok\")'\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

@@ -2,6 +2,9 @@
 
 #include <inttypes.h>
 
+#include "cli/on_delayed.h"
+#include "cli/on_inbox.h"
+#include "cli/on_queue.h"
 #include "outbox/stream.h"
 
 /* Refuse while a relay holds the lease: it would go on delivering messages that it has
@@ -72,7 +75,7 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	return WH_EXIT_DONE;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run_on_outbox(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
@@ -99,18 +102,29 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_drop},
+	[WH_OF_DELAYED] = {.use = "discard| --all"},
+	[WH_OF_DELAYED_TABLE] = {.run = wh_on_delayed_drop},
+	[WH_OF_INBOX] = {.run = wh_on_inbox_drop},
+};
+
 const wh_command wh_cmd_drop = {
 	.name = "drop",
 	.operands = "URL",
 	.synopsis = "URL " WH_CONFIRM_USAGE " [--force] [--json]",
-	.brief = "Remove an outbox and all its messages",
-	.help = "Says how many messages would be lost, and asks. Removes the table, its "
-		"archive and what a relay keeps for it; with the last outbox of the database "
-		"everything else that `wherry init` made.\n"
+	.brief = "Remove a table and all its messages",
+	.help = "Says how many messages would be lost, and asks. Of an outbox it removes the table, "
+		"its archive and what a relay keeps for it; with the last outbox of the database "
+		"everything else that `wherry init` made. A table of delayed queues goes with all its "
+		"queues. Without an inbox every message counts as new.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry drop sqlite:shop.db#billing_outbox\n"
-		"  wherry drop sqlite:shop.db --yes\n",
+		"  wherry drop sqlite:shop.db --yes\n"
+		"  wherry drop sqlite:shop.db#jobs\n"
+		"  wherry drop sqlite:shop.db#delayed\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

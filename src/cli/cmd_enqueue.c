@@ -287,6 +287,12 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run},
+	[WH_OF_QUEUE] = {.use = "send"},
+	[WH_OF_DELAYED] = {.use = "offer"},
+};
+
 const wh_command wh_cmd_enqueue = {
 	.name = "enqueue",
 	.operands = "URL",
@@ -311,5 +317,5 @@ const wh_command wh_cmd_enqueue = {
 		"    --from examples/data/earthquakes.ndjson\n"
 		"  echo '{\"order\":7}' | wherry enqueue sqlite:shop.db --topic orders --fixed-key order-7\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

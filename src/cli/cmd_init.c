@@ -293,6 +293,12 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run},
+	[WH_OF_QUEUE] = {.use = "queue create"},
+	[WH_OF_DELAYED] = {.use = "delayed create"},
+};
+
 const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
@@ -315,5 +321,5 @@ const wh_command wh_cmd_init = {
 		"  wherry init sqlite: --print --all > migrations/0007_outbox.sql\n",
 	.options = options,
 	.preset = "db.create",
-	.run = run,
+	.kinds = kinds,
 };

@@ -3,82 +3,24 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/env.h"
+#include "cli/item.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
-#include "publish/parts.h"
-
-enum { ID, STATE, ATTEMPTS, AGE, TOPIC, KEY, MESSAGE_ID, ERROR, COLUMNS };
-
-static wh_paint paint_state(const char *state)
-{
-	if (strcmp(state, "dead") == 0)
-		return WH_DANGER;
-	return strcmp(state, "failed") == 0 ? WH_CARE : WH_PLAIN;
-}
-
-static const wh_table_column columns[COLUMNS] = {
-	[ID] = {"ID", 0, true, NULL},
-	[STATE] = {"STATE", 0, false, paint_state},
-	[ATTEMPTS] = {"ATTEMPTS", 0, true, NULL},
-	[AGE] = {"AGE", 0, true, NULL},
-	[TOPIC] = {"TOPIC", 20, false, NULL},
-	[KEY] = {"KEY", 20, false, NULL},
-	[MESSAGE_ID] = {"MESSAGE_ID", 36, false, NULL},
-	[ERROR] = {"ERROR", 0, false, NULL},
-};
 
 typedef struct listing {
-	wh_table table;
-	wh_buf line;
-	bool json;
-	int64_t limit;
-	int64_t n;
+	wh_listing to;
 	int64_t last; /* Id of the last row shown. */
-	bool more;
-	int64_t now_us;
 } listing;
 
-static void add_row(listing *l, const wherry_row *row)
-{
-	const wherry_message *m = row->message;
-	const char *key = wh_message_key(m);
-	char id[24], attempts[16], age[WH_SPAN_LEN];
-	const char *cells[COLUMNS] = {
-		[ID] = id,
-		[STATE] = wherry_state_name(row->state),
-		[ATTEMPTS] = attempts,
-		[AGE] = wh_span_text(wh_since(l->now_us, m->created_at_us), age),
-		[TOPIC] = m->topic,
-		[KEY] = key ? key : "",
-		[MESSAGE_ID] = m->message_id,
-		[ERROR] = row->last_error ? row->last_error : "",
-	};
-
-	(void)snprintf(id, sizeof(id), "%" PRId64, m->id);
-	(void)snprintf(attempts, sizeof(attempts), "%" PRId32, m->attempts);
-	wh_table_add(&l->table, cells);
-}
-
-/* Show a row.  The statement reads one row more than the limit, which sets l->more. */
+/* Show a row.  The statement reads one row more than the limit. */
 static wherry_code visit(void *ctx, const wherry_row *row)
 {
+	wh_item item = wh_item_of_row(row);
 	listing *l = ctx;
 
-	if (l->n == l->limit) {
-		l->more = true;
-		return WHERRY_OK;
-	}
-	l->n++;
-	l->last = row->message->id;
-	if (l->json) {
-		wh_buf_reset(&l->line);
-		wh_put_row(&l->line, row, WH_ROW_BRIEF);
-		wh_print_buf(&l->line, "\n");
-	} else {
-		add_row(l, row);
-	}
-	/* Stop if the reader closed the pipe. */
-	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
+	if (l->to.n < l->to.limit)
+		l->last = row->message->id;
+	return wh_listing_add(&l->to, &item);
 }
 
 /* States in the order of the listing: dead and failed messages come first, then waiting
@@ -93,9 +35,9 @@ static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing 
 {
 	wherry_code code = WHERRY_OK;
 
-	for (size_t i = 0; i < 2 && code == WHERRY_OK && !l->more; i++) {
+	for (size_t i = 0; i < 2 && code == WHERRY_OK && !l->to.more; i++) {
 		filter.states = by_urgency[i];
-		filter.limit = l->limit - l->n + 1;
+		filter.limit = l->to.limit - l->to.n + 1;
 		code = wherry_outbox_list(s->box, &filter, visit, l, err);
 	}
 	return code;
@@ -103,18 +45,18 @@ static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing 
 
 static void say_more(const wh_session *s, const wherry_filter *filter, const listing *l)
 {
-	if (!l->n && !l->json)
+	if (!l->to.n && !l->to.json)
 		(void)fprintf(
 			stderr, "no messages%s\n",
 			filter->states || filter->archived
 				? ""
 				: " that are not delivered; --all shows the others");
-	if (!l->more)
+	if (!l->to.more)
 		return;
 	if (!filter->states && !filter->archived)
 		(void)fprintf(stderr,
 			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
-			      s->target, 10 * l->limit);
+			      s->target, 10 * l->to.limit);
 	else
 		(void)fprintf(stderr, "there are more: --%s %" PRId64 "\n",
 			      filter->newest && !filter->archived ? "before" : "after",
@@ -128,8 +70,7 @@ static wh_exit list(wh_session *s, const wherry_filter *filter, listing *l)
 				   ? wherry_outbox_list(s->box, filter, visit, l, &err)
 				   : list_by_urgency(s, *filter, l, &err);
 
-	if (!l->json)
-		wh_table_end(&l->table);
+	wh_listing_end(&l->to);
 	if (code != WHERRY_OK && !ferror(stdout))
 		return wh_report(&err);
 	say_more(s, filter, l);
@@ -162,8 +103,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 	    !wh_arg_duration(args, "since", &out->since_us) ||
 	    !wh_arg_duration(args, "older-than", &out->older_us) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &out->after_id) ||
-	    !wh_arg_count(args, "before", 1, INT64_MAX, &out->before_id) ||
-	    !wh_arg_count(args, "limit", 1, 1000000000, &l->limit))
+	    !wh_arg_count(args, "before", 1, INT64_MAX, &out->before_id))
 		return false;
 	if (wh_arg(args, "after") && wh_arg(args, "before")) {
 		(void)wh_usage(args->command,
@@ -176,34 +116,36 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 	if (!out->states &&
 	    (wh_arg_on(args, "all") || wh_arg(args, "after") || wh_arg(args, "before")))
 		out->states = all;
-	out->limit = l->limit + 1;
+	out->limit = l->to.limit + 1;
 	return true;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run_on_outbox(wh_args *args)
 {
 	wherry_filter filter = WHERRY_FILTER(.topic = NULL);
-	listing l = {.line = WH_BUF_INIT(WH_OUTPUT_MOST), .limit = 100};
 	char prefix[256];
+	listing l = {.last = 0};
 	wh_exit status;
 	wh_session s;
 
-	if (wh_is_on_queue(args))
-		return wh_on_queue_list(args);
-	if (!read_filter(args, &filter, &l))
+	if (!wh_listing_begin(&l.to, WH_OF_OUTBOX, args) ||
+	    !read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
 	take_topic(args, &filter, prefix, sizeof(prefix));
-	l.json = wh_arg_on(args, "json");
-	l.now_us = wh_now(&wh_env_system);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	wh_table_begin(&l.table, columns, COLUMNS);
 	status = list(&s, &filter, &l);
-	wh_buf_clear(&l.line);
 	wh_session_close(&s);
 	return status;
 }
+
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_list},
+	[WH_OF_DELAYED] = {.run = wh_on_delayed_list},
+	[WH_OF_INBOX] = {.use = "status"},
+};
 
 static const wh_option options[] = {
 	{"all", NULL, "Messages in every state, delivered ones too.", NULL, 0},
@@ -212,8 +154,10 @@ static const wh_option options[] = {
 	{"topic", "TOPIC",
 	 "Only this topic, or with a * at its end all topics that begin so: 'orders.*'.",
 	 NULL, 0},
-	{"key", "KEY", "Only this key, or this aggregate id where there is no key.", NULL,
-	 0},
+	{"key", "KEY",
+	 "Only this key, or this aggregate id where there is no key. Of a delayed queue with a * "
+	 "at its end all keys that begin so.",
+	 NULL, 0},
 	{"text", "TEXT",
 	 "Only messages with this text in topic, key, message id, last error or body. It "
 	 "reads every message in the states that are listed.",
@@ -223,8 +167,10 @@ static const wh_option options[] = {
 	{"older-than", "AGE", "Only messages written at least this long ago.", NULL, 0},
 	{"archived", NULL, "Messages in the archive, the oldest first.", NULL, 0},
 	{"before", "ID", "Only ids below this one: the next page.", NULL, 0},
-	{"after", "ID", "Only ids above this one, the oldest first.", NULL, 0},
+	{"after", "ID",
+	 "Only ids above this one, the oldest first. Of a delayed queue a key.", NULL, 0},
 	{"limit", "N", "At most this many. (default 100)", NULL, 0},
+	{"bodies", NULL, "With headers and bodies.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -235,24 +181,27 @@ const wh_command wh_cmd_list = {
 	.synopsis =
 		"URL [--all] [--state STATES] [--topic TOPIC] [--key KEY] [--text TEXT] "
 		"[--since AGE] [--older-than AGE] [--archived] [--before ID] "
-		"[--after ID] [--limit N] [--json]",
+		"[--after ID] [--limit N] [--bodies] [--json]",
 	.brief = "List messages: problems first, then the newest",
-	.help = "Lists the messages that are not delivered: dead and failed ones first, then "
-		"those that are being delivered or wait, the newest first. --all or --state "
-		"lists messages in those states by id, the newest first.\n"
+	.help = "Lists the messages of an outbox that are not delivered: dead and failed ones "
+		"first, then those that are being delivered or wait, the newest first. --all or "
+		"--state lists messages in those states by id, the newest first.\n"
 		"\n"
-		"With the URL of a queue it lists dead messages first, then the others in the order of "
-		"the queue. Their states are ready, leased, waiting and dead.\n"
+		"Of a queue it lists dead messages first, then the others in the order of the "
+		"queue; of a delayed queue in the order of their keys. Their states are ready, "
+		"leased, waiting and dead. Nothing is locked: those who receive do not notice.\n"
 		"\n"
 		"On a terminal a row is cut to the width of the terminal; in a pipe it is "
-		"whole. With --json, each message is one object on a line.\n"
+		"whole. With --json, each message is one object on a line. --bodies shows the "
+		"first 200 bytes of a body where there is no error, and all of it in JSON.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry list sqlite:shop.db\n"
 		"  wherry list sqlite:shop.db --state dead --topic 'orders.*'\n"
 		"  wherry list sqlite:shop.db --all --key customer-7 --since 1h\n"
 		"  wherry list sqlite:shop.db --text 'connection refused'\n"
-		"  wherry list sqlite:shop.db#jobs --state dead,waiting\n",
+		"  wherry list sqlite:shop.db#jobs --state dead,waiting\n"
+		"  wherry list sqlite:shop.db#delayed/mail --key 'order-*'\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

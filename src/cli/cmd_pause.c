@@ -23,7 +23,7 @@ static wh_exit change_queue(const wh_args *args, bool paused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session s;
-	wh_exit status = wh_on_queue_open(&s, args);
+	wh_exit status = wh_queue_session_open(&s, args);
 	wherry_code code;
 
 	if (status != WH_EXIT_DONE)
@@ -51,17 +51,13 @@ static wh_exit change_delayed(const wh_args *args, bool paused)
 	return status;
 }
 
-static wh_exit change(const wh_args *args, bool paused)
+static wh_exit change_outbox(const wh_args *args, bool paused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	wh_session s;
 	wh_exit status;
 
-	if (wh_is_on_queue(args))
-		return change_queue(args, paused);
-	if (wh_is_on_delayed(args))
-		return change_delayed(args, paused);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -72,15 +68,31 @@ static wh_exit change(const wh_args *args, bool paused)
 	return status;
 }
 
-static wh_exit run_pause(wh_args *args)
-{
-	return change(args, true);
-}
+#define CHANGE(kind)                                                                     \
+	static wh_exit pause_##kind(wh_args *args)                                       \
+	{                                                                                \
+		return change_##kind(args, true);                                        \
+	}                                                                                \
+	static wh_exit resume_##kind(wh_args *args)                                      \
+	{                                                                                \
+		return change_##kind(args, false);                                       \
+	}
 
-static wh_exit run_resume(wh_args *args)
-{
-	return change(args, false);
-}
+CHANGE(outbox)
+CHANGE(queue)
+CHANGE(delayed)
+
+static const wh_for_kind pausing[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = pause_outbox},
+	[WH_OF_QUEUE] = {.run = pause_queue},
+	[WH_OF_DELAYED] = {.run = pause_delayed},
+};
+
+static const wh_for_kind resuming[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = resume_outbox},
+	[WH_OF_QUEUE] = {.run = resume_queue},
+	[WH_OF_DELAYED] = {.run = resume_delayed},
+};
 
 static const wh_option options[] = {
 	WH_JSON_OPTION,
@@ -101,7 +113,7 @@ const wh_command wh_cmd_pause = {
 		"  wherry pause sqlite:shop.db#jobs\n"
 		"  wherry pause sqlite:shop.db#delayed/mail\n",
 	.options = options,
-	.run = run_pause,
+	.kinds = pausing,
 };
 
 const wh_command wh_cmd_resume = {
@@ -115,5 +127,5 @@ const wh_command wh_cmd_resume = {
 		"Examples:\n"
 		"  wherry resume sqlite:shop.db\n",
 	.options = options,
-	.run = run_resume,
+	.kinds = resuming,
 };

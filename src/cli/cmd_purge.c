@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/env.h"
+#include "cli/on_inbox.h"
 #include "outbox/outbox.h"
 
 enum { PAGE = 1000 };
@@ -84,7 +85,7 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 			  *age ? " ago" : "");
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run_on_outbox(wh_args *args)
 {
 	way to = choose_way(args);
 	int64_t age_us = 0, batch = 1000, limit = 0, n = 0;
@@ -144,20 +145,32 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.use = "discard| --all"},
+	[WH_OF_DELAYED] = {.use = "discard| --all"},
+	[WH_OF_INBOX] = {.run = wh_on_inbox_purge},
+};
+
 const wh_command wh_cmd_purge = {
 	.name = "purge",
 	.operands = "URL",
 	.synopsis =
 		"URL --older-than AGE [--archived|--to-archive] [--batch N] [--limit N] " WH_CONFIRM_USAGE
 		" [--json]",
-	.brief = "Delete messages that were delivered long ago",
+	.brief = "Delete messages that were delivered long ago, or old ids of an inbox",
 	.help = "A relay does this by itself, as outbox.retention, relay.on_expiry and "
 		"outbox.archive_retention say. Only done messages are ever purged. Small batches let producers write in "
 		"between.\n"
 		"\n"
+		"Of an inbox it deletes ids that were accepted long ago. A message that is delivered "
+		"again after that counts as new: keep ids for longer than anybody can retry a "
+		"message.\n"
+		"\n"
 		"Examples:\n"
 		"  wherry purge sqlite:shop.db --older-than 30d --dry-run\n"
-		"  wherry purge sqlite:shop.db --older-than 365d --archived --yes\n",
+		"  wherry purge sqlite:shop.db --older-than 365d --archived --yes\n"
+		"  wherry purge sqlite:shop.db#inbox --older-than 30d --yes\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

@@ -128,10 +128,7 @@ static wh_exit conclude(const relaying *r, const wh_args *args, wherry_outcome o
 	case WHERRY_EMPTY:
 		break;
 	case WHERRY_DEATHS:
-		if (!r->quiet && *args->table.queue)
-			(void)fprintf(stderr, "messages died: `wherry delayed dead%s`\n",
-				      target);
-		else if (!r->quiet && !wh_relay_lists(r->relay))
+		if (!r->quiet && !wh_relay_lists(r->relay))
 			(void)fprintf(stderr,
 				      "messages died: the table wherry_dead has them, "
 				      "with the reason of each\n");
@@ -309,18 +306,19 @@ static wh_exit missing(const wh_args *args, const wherry_error *err)
 	wherry_db *db = NULL;
 	wh_source source = {.store = NULL};
 	bool lost, told = false;
+	wh_exit status = WH_EXIT_FAILED;
 
 	if (wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) != WHERRY_OK)
 		return wh_report(err);
 	lost = wh_source_open_set(db, args->config, &source, NULL) == WHERRY_NOTFOUND;
-	told = lost && wh_tell_other(db, args, table);
+	told = lost && wh_tell_other(db, args, table, &status);
 	if (!told)
 		(void)wh_report(err);
 	if (lost && !told && !*args->table.queue)
 		wh_suggest(db, table, true);
 	wh_source_close(&source);
 	wherry_db_close(db);
-	return WH_EXIT_FAILED;
+	return status;
 }
 
 static wh_exit relay(relaying *r, const wh_args *args)

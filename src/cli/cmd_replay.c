@@ -26,6 +26,13 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run},
+	[WH_OF_QUEUE] = {.why = "delivered messages are deleted and cannot be replayed"},
+	[WH_OF_DELAYED] =
+		{.why = "delivered messages are deleted and cannot be replayed"},
+};
+
 const wh_command wh_cmd_replay = {
 	.name = "replay",
 	.operands = "URL [ID]",
@@ -40,5 +47,5 @@ const wh_command wh_cmd_replay = {
 		"  wherry replay sqlite:shop.db --since 1h --topic orders\n"
 		"  wherry replay sqlite:shop.db --key customer-7\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

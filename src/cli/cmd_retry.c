@@ -1,5 +1,6 @@
 #include "cli/again.h"
 #include "cli/commands.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 	return true;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run_on_outbox(wh_args *args)
 {
 	static const wh_again retry = {
 		.change = wherry_outbox_retry,
@@ -32,8 +33,6 @@ static wh_exit run(wh_args *args)
 	};
 	wherry_filter filter;
 
-	if (wh_is_on_queue(args))
-		return wh_on_queue_retry(args);
 	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
 	if (!read_states(args, &filter, &filter.states))
@@ -53,6 +52,12 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_retry},
+	[WH_OF_DELAYED] = {.run = wh_on_delayed_retry},
+};
+
 const wh_command wh_cmd_retry = {
 	.name = "retry",
 	.operands = "URL [ID]",
@@ -60,13 +65,15 @@ const wh_command wh_cmd_retry = {
 	.brief = "Make dead messages pending again",
 	.help = "Their attempts are counted from none again; of one key they are delivered "
 		"in order. With --state failed, those that wait for their next attempt "
-		"need not wait. With the URL of a queue, dead messages are ready again in their "
-		"old places.\n"
+		"need not wait. Dead messages of a queue are ready again in their old places. "
+		"Those of a delayed queue can be polled at once; one stays dead if its key has "
+		"another message by now.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry retry sqlite:shop.db 42\n"
 		"  wherry retry sqlite:shop.db --topic orders\n"
-		"  wherry retry sqlite:shop.db --all --state failed\n",
+		"  wherry retry sqlite:shop.db --all --state failed\n"
+		"  wherry retry sqlite:shop.db#delayed/mail --all\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "cli/doctor.h"
 #include "cli/on_delayed.h"
+#include "cli/on_inbox.h"
 #include "cli/on_queue.h"
 #include "cli/relays.h"
 #include "outbox/stream.h"
@@ -484,7 +485,7 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 
 	wh_buf_puts(&buf, "{\"table\":");
 	put_text(&buf, s->table);
-	wh_buf_puts(&buf, ",\"layout\":");
+	wh_buf_puts(&buf, ",\"kind\":\"outbox\",\"layout\":");
 	put_text(&buf, st->layout);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
@@ -576,11 +577,22 @@ static wh_exit once_or_watch(const wh_args *args, show_fn print, void *session,
 		       : print(args, session);
 }
 
-static wh_exit run_on_queue(const wh_args *args, int64_t every_us)
+/* How often to look with --watch.  False: it printed what is wrong. */
+static bool read_every(const wh_args *args, int64_t *out_us)
+{
+	*out_us = 2 * WH_SECOND;
+	return wh_arg_duration(args, "every", out_us);
+}
+
+static wh_exit run_on_queue(wh_args *args)
 {
 	wh_queue_session s;
-	wh_exit status = wh_on_queue_open(&s, args);
+	int64_t every_us;
+	wh_exit status;
 
+	if (!read_every(args, &every_us))
+		return WH_EXIT_USAGE;
+	status = wh_queue_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	status = once_or_watch(args, wh_on_queue_status, &s, every_us);
@@ -588,11 +600,15 @@ static wh_exit run_on_queue(const wh_args *args, int64_t every_us)
 	return status;
 }
 
-static wh_exit run_on_delayed(const wh_args *args, int64_t every_us)
+static wh_exit run_on_delayed(wh_args *args)
 {
 	wh_on_delayed s;
-	wh_exit status = wh_on_delayed_open(&s, args);
+	int64_t every_us;
+	wh_exit status;
 
+	if (!read_every(args, &every_us))
+		return WH_EXIT_USAGE;
+	status = wh_on_delayed_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	status = once_or_watch(args, wh_on_delayed_status, &s, every_us);
@@ -600,18 +616,30 @@ static wh_exit run_on_delayed(const wh_args *args, int64_t every_us)
 	return status;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run_on_inbox(wh_args *args)
 {
-	int64_t every_us = 2 * WH_SECOND;
+	wh_inbox_session s;
+	int64_t every_us;
+	wh_exit status;
+
+	if (!read_every(args, &every_us))
+		return WH_EXIT_USAGE;
+	status = wh_inbox_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = once_or_watch(args, wh_on_inbox_status, &s, every_us);
+	wh_inbox_session_close(&s);
+	return status;
+}
+
+static wh_exit run_on_outbox(wh_args *args)
+{
+	int64_t every_us;
 	wh_exit status;
 	wh_session s;
 
-	if (!wh_arg_duration(args, "every", &every_us))
+	if (!read_every(args, &every_us))
 		return WH_EXIT_USAGE;
-	if (wh_is_on_queue(args))
-		return run_on_queue(args, every_us);
-	if (wh_is_on_delayed(args))
-		return run_on_delayed(args, every_us);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -619,6 +647,13 @@ static wh_exit run(wh_args *args)
 	wh_session_close(&s);
 	return status;
 }
+
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_QUEUE] = {.run = run_on_queue},
+	[WH_OF_DELAYED] = {.run = run_on_delayed},
+	[WH_OF_INBOX] = {.run = run_on_inbox},
+};
 
 static const wh_option options[] = {
 	{"watch", NULL, "Show it again and again, until it is interrupted.", NULL, 0},
@@ -639,16 +674,16 @@ const wh_command wh_cmd_status = {
 		"could be delivered now. Schedules are those of the table cron, if the "
 		"database has one.\n"
 		"\n"
-		"With the URL of a queue it counts the messages of the queue: ready, leased, "
-		"waiting and dead; and says which relays work on it. With that of a delayed "
-		"queue the messages are due, leased, waiting or dead.\n"
+		"Messages of a queue or a delayed queue are ready, leased, waiting or dead; it "
+		"says which relays work on them. Of an inbox it counts the ids.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"
 		"  wherry status sqlite:shop.db --watch\n"
 		"  wherry status sqlite:shop.db --json | jq .ready\n"
 		"  wherry status sqlite:shop.db#jobs\n"
-		"  wherry status sqlite:shop.db#delayed/mail\n",
+		"  wherry status sqlite:shop.db#delayed/mail\n"
+		"  wherry status sqlite:shop.db#inbox\n",
 	.options = options,
-	.run = run,
+	.kinds = kinds,
 };

@@ -29,14 +29,15 @@ static wh_exit run_command(const wh_command *command, int argc, char **argv)
 			wh_print_help(command);
 			status = WH_EXIT_DONE;
 		} else {
-			status = command->run(&args);
+			status = command->kinds ? wh_run_for_kind(&args)
+						: command->run(&args);
 		}
 	}
 	wh_args_clear(&args);
 	return status;
 }
 
-/* "queue send": the second word says which. */
+/* "queue create": the second word says which. */
 static wh_exit run_word(const wh_command *command, int argc, char **argv)
 {
 	const wh_command *word = argc ? wh_command_word(command, argv[0]) : NULL;

@@ -12,17 +12,14 @@
 #include "cli/relays.h"
 #include "cli/target.h"
 
-bool wh_is_on_delayed(const wh_args *args)
-{
-	return *args->table.queue;
-}
-
 wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
+	wh_exit status;
 
-	*s = (wh_on_delayed){.target = args->target};
+	*s = (wh_on_delayed){.target = args->target,
+			     .name = wh_url_table(wh_operand(args, 0))};
 	wh_report_maker("wherry delayed create", args->target);
 	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
@@ -31,10 +28,10 @@ wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
 	if (code != WHERRY_NOTFOUND || !s->db ||
-	    !wh_tell_other(s->db, args, args->table.table))
-		(void)wh_call_failed(args, code, &err);
+	    !wh_tell_other(s->db, args, args->table.table, &status))
+		status = wh_call_failed(args, code, &err);
 	wh_on_delayed_close(s);
-	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
+	return status;
 }
 
 void wh_on_delayed_close(wh_on_delayed *s)
@@ -60,8 +57,8 @@ static void look(glance *g)
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
-		       "`wherry delayed dead%s` shows why; remove the cause, then "
-		       "`wherry delayed dead%s --retry all`",
+		       "`wherry list%s --state dead` shows why; remove the cause, then "
+		       "`wherry retry%s --all`",
 		       g->session->target, g->session->target);
 	wh_warn_of(&g->warned,
 		   &(wh_facts){.what = "delayed queue",
@@ -90,18 +87,17 @@ static const char *well(const wherry_delayed_status *st)
 static void print_text(const glance *g)
 {
 	const wherry_delayed_status *st = &g->st;
-	const wh_store *store = g->session->source.store;
 	/* Otherwise a lease ends at that time. */
 	bool is_ahead = st->waiting && st->next_us > 0;
 	wh_buf relays = WH_BUF_INIT(WH_OUTPUT_MOST);
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
-	(void)printf("delayed     %s in %s, table %s%s\n", store->topic, g->session->url,
-		     store->name.ptr, st->paused ? " (paused)" : "");
+	(void)printf("table       %s in %s%s\n", g->session->name, g->session->url,
+		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
 		(void)printf("layout      %s\n", st->layout);
-	(void)printf("due         %" PRId64 "%s%s\n", st->due,
+	(void)printf("ready       %" PRId64 "%s%s\n", st->due,
 		     st->due ? ", the first for " : "",
 		     st->due ? wh_span_text(st->oldest_due_us, span) : "");
 	(void)printf("leased      %" PRId64 "\n", st->leased);
@@ -117,16 +113,15 @@ static void print_text(const glance *g)
 static void print_json(const glance *g)
 {
 	const wherry_delayed_status *st = &g->st;
-	const wh_store *store = g->session->source.store;
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
-	wh_buf_puts(&buf, "{\"delayed\":");
-	wh_buf_json(&buf, store->topic, strlen(store->topic));
-	wh_put_text_field(&buf, "table", store->name.ptr);
+	wh_buf_puts(&buf, "{\"table\":");
+	wh_buf_json(&buf, g->session->name, strlen(g->session->name));
+	wh_put_text_field(&buf, "kind", "delayed");
 	wh_put_text_field(&buf, "layout", st->layout);
 	wh_buf_printf(&buf,
-		      ",\"due\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
-		      ",\"dead\":%" PRId64 ",\"oldest_due_us\":%" PRId64,
+		      ",\"ready\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
+		      ",\"dead\":%" PRId64 ",\"oldest_ready_us\":%" PRId64,
 		      st->due, st->leased, st->waiting, st->dead, st->oldest_due_us);
 	wh_put_age_field(&buf, "next_us", st->next_us);
 	wh_buf_printf(&buf, ",\"paused\":%s", st->paused ? "true" : "false");

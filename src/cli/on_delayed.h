@@ -1,6 +1,5 @@
 /*
- * status, pause, resume and doctor where the URL names a delayed queue:
- * sqlite:shop.db#delayed/mail.
+ * What commands do to a delayed queue: sqlite:shop.db#delayed/mail.
  */
 #ifndef WH_CLI_ON_DELAYED_H
 #define WH_CLI_ON_DELAYED_H
@@ -12,12 +11,10 @@
 typedef struct wh_on_delayed {
 	wherry_db *db;
 	wh_source source;   /* source.delayed is the queue. */
+	const char *name;   /* TABLE/QUEUE, as the URL names it; borrowed. */
 	char url[200];      /* The database, without its password. */
 	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
 } wh_on_delayed;
-
-/* Does the first operand name a delayed queue? */
-bool wh_is_on_delayed(const wh_args *args);
 
 /* Open the delayed queue.  If the status is not WH_EXIT_DONE, it printed why, and nothing
  * is open. */
@@ -26,6 +23,17 @@ void wh_on_delayed_close(wh_on_delayed *s);
 
 /* Print the status of a delayed queue once.  session: a wh_on_delayed. */
 wh_exit wh_on_delayed_status(const wh_args *args, void *session);
+
+wh_exit wh_on_delayed_list(wh_args *args);
+wh_exit wh_on_delayed_show(wh_args *args); /* By its key. */
+wh_exit wh_on_delayed_retry(wh_args *args);
+wh_exit wh_on_delayed_discard(wh_args *args);
+wh_exit wh_on_delayed_drop(wh_args *args); /* The table with all its queues. */
+wh_exit wh_on_delayed_ack(wh_args *args);
+wh_exit wh_on_delayed_nack(wh_args *args);
+
+/* Append why a message is where it is, behind its name: "is due in 3s". */
+void wh_put_delayed_why(wh_buf *why, const wherry_delayed_message *msg, int64_t now_us);
 
 /* Add findings about the delayed queue, or about the message of a key; see doctor.h. */
 void wh_on_delayed_check(wh_doctor *d);

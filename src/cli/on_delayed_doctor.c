@@ -43,8 +43,8 @@ static wherry_code take_dead(void *ctx, const wherry_delayed_message *msg)
 			      "%" PRId32 " attempt%s: %.300s",
 			      msg->id, msg->key, msg->attempts, wh_plural(msg->attempts),
 			      msg->last_error ? msg->last_error : "no reason given"),
-		      wh_doctor_sentence("remove the cause, then `wherry delayed dead%s "
-					 "--retry %" PRId64 "`",
+		      wh_doctor_sentence("remove the cause, then `wherry retry%s "
+					 "%" PRId64 "`",
 					 d->delayed->target, msg->id));
 	return WHERRY_OK;
 }
@@ -78,7 +78,7 @@ typedef struct asked {
 	bool found;
 } asked;
 
-static void put_state(wh_buf *text, const wherry_delayed_message *msg, int64_t now_us)
+void wh_put_delayed_why(wh_buf *text, const wherry_delayed_message *msg, int64_t now_us)
 {
 	int64_t left_us = wh_since(msg->available_at_us, now_us);
 	char span[WH_SPAN_LEN];
@@ -108,7 +108,7 @@ static wherry_code take_message(void *ctx, const wherry_delayed_message *msg)
 		return WHERRY_OK;
 	a->found = true;
 	wh_buf_printf(&text, "message %" PRId64 " of key '%s' ", msg->id, msg->key);
-	put_state(&text, msg, a->now_us);
+	wh_put_delayed_why(&text, msg, a->now_us);
 	wh_doctor_add(a->d, "message",
 		      msg->state == WHERRY_DEAD ? WH_BAD
 		      : msg->last_error         ? WH_WARN

@@ -1,63 +1,33 @@
+/*
+ * retry, discard and drop on a queue.
+ */
 #include "cli/on_queue.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/env.h"
-#include "base/url.h"
 #include "cli/again.h"
-#include "cli/target.h"
-#include "config/settings.h"
-#include "publish/parts.h"
-#include "queue/queue.h"
-#include "relay/source.h"
+#include "cli/item.h"
 
-enum { PAGE = 100 };
-
-bool wh_is_on_queue(const wh_args *args)
-{
-	wh_source source = {.store = NULL};
-	wherry_db *db = NULL;
-	bool queue;
-
-	if (!*args->table.table || *args->table.queue)
-		return false;
-	queue = wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) ==
-			WHERRY_OK &&
-		wh_source_open_set(db, args->config, &source, NULL) == WHERRY_OK &&
-		source.queue;
-	wh_source_close(&source);
-	wherry_db_close(db);
-	return queue;
-}
-
-wh_exit wh_on_queue_open(wh_queue_session *s, const wh_args *args)
-{
-	wh_exit status;
-
-	wh_report_maker("wherry queue create", args->target);
-	status = wh_queue_session_open(s, args);
-
-	if (status == WH_EXIT_DONE)
-		wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
-	return status;
-}
-
-bool wh_on_queue_allows(const wh_args *args, const wh_without *refused)
-{
-	for (; refused->option; refused++)
-		if (wh_arg(args, refused->option) || wh_arg_on(args, refused->option)) {
-			(void)wh_usage(args->command, "--%s: %s", refused->option,
-				       refused->why);
-			return false;
-		}
-	return true;
-}
+enum { PAGE = 100, BATCH = 1000 };
 
 const char *wh_queue_topic(const wh_queue_session *s, const wherry_queue_message *msg)
 {
 	return msg->topic ? msg->topic : s->at.name;
+}
+
+static wh_exit with_queue(const wh_args *args,
+			  wh_exit (*work)(const wh_args *args, wh_queue_session *s))
+{
+	wh_queue_session s;
+	wh_exit status = wh_queue_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = work(args, &s);
+	wh_queue_session_close(&s);
+	return status;
 }
 
 /* ---- retry ---- */
@@ -158,7 +128,7 @@ static wh_exit retry(const wh_args *args, const wh_queue_session *s,
 	return WH_EXIT_DONE;
 }
 
-wh_exit wh_on_queue_retry(const wh_args *args)
+wh_exit wh_on_queue_retry(wh_args *args)
 {
 	static const wh_without refused[] = {
 		{"key", "a queue has no keys: choose messages by ID or --topic"},
@@ -168,14 +138,14 @@ wh_exit wh_on_queue_retry(const wh_args *args)
 	wh_queue_session s;
 	wh_exit status;
 
-	if (!wh_on_queue_allows(args, refused) || !wh_again_filter(args, &filter))
+	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
 	if (state && strcmp(state, "dead") != 0)
 		return wh_usage(args->command,
 				"--state %s: in a queue only dead messages are retried; "
 				"others are received as soon as they are due",
 				state);
-	status = wh_on_queue_open(&s, args);
+	status = wh_queue_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	status = retry(args, &s, &filter);
@@ -200,7 +170,8 @@ static wherry_code note(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-static wh_exit discard(const wh_args *args, const wh_queue_session *s, const char *ident)
+static wh_exit discard_one(const wh_args *args, const wh_queue_session *s,
+			   const char *ident)
 {
 	discarded d = {.session = s};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -215,30 +186,91 @@ static wh_exit discard(const wh_args *args, const wh_queue_session *s, const cha
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
-void wh_print_discarded(const wh_args *args, int64_t n)
+/* Discard the messages in some states; 0: in all of them. */
+static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned states)
 {
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
-	else
-		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	wherry_code code;
+	wh_exit status;
+	int64_t n;
+
+	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
+		return wh_report(&err);
+	n = (!states || states & 1u << WHERRY_DEAD ? st.dead : 0) +
+	    (!states || states & 1u << WHERRY_PENDING ? st.ready : 0) +
+	    (!states || states & 1u << WHERRY_FAILED ? st.waiting : 0);
+	if (!wh_confirm(args, &status,
+			"delete %" PRId64 " message%s of queue '%s', none of them leased",
+			n, wh_plural(n), s->at.name))
+		return status;
+	n = 0;
+	code = wherry_queue_purge(s->queue, states, BATCH, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+	if (code != WHERRY_OK)
+		return wh_report(&err);
+	wh_print_discarded(args, n);
+	return WH_EXIT_DONE;
 }
 
-wh_exit wh_on_queue_discard(const wh_args *args)
+static wh_exit discard(const wh_args *args, wh_queue_session *s)
 {
-	wh_queue_session s;
-	wh_exit status = wh_on_queue_open(&s, args);
+	wh_exit status = WH_EXIT_DONE;
+	unsigned states = 0;
 	int64_t n = 0;
 
-	if (status != WH_EXIT_DONE)
-		return status;
+	if (!wh_arg_states(args, "state", wh_queue_state_name, &states))
+		return WH_EXIT_USAGE;
+	if (states & 1u << WHERRY_PROCESSING)
+		return wh_usage(args->command,
+				"--state leased: a receiver has these messages; name one "
+				"by its ID to discard it all the same");
+	if (args->n_operands == 1)
+		return discard_states(args, s, states);
 	for (size_t i = 1; i < args->n_operands; i++) {
-		wh_exit each = discard(args, &s, wh_operand(args, i));
+		wh_exit each = discard_one(args, s, wh_operand(args, i));
 
 		n += each == WH_EXIT_DONE;
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
 	wh_print_discarded(args, n);
-	wh_queue_session_close(&s);
 	return status;
+}
+
+wh_exit wh_on_queue_discard(wh_args *args)
+{
+	return with_queue(args, discard);
+}
+
+/* ---- drop ---- */
+
+static wh_exit drop(const wh_args *args, wh_queue_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	wh_exit status;
+	int64_t n;
+
+	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
+		return wh_report(&err);
+	n = st.ready + st.leased + st.waiting + st.dead;
+	if (!wh_confirm(args, &status, "delete queue '%s' with %" PRId64 " message%s",
+			s->at.name, n, wh_plural(n)))
+		return status;
+	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"messages\":%" PRId64 "}\n", n);
+	else
+		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n",
+			     s->at.name, n, wh_plural(n));
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_queue_drop(wh_args *args)
+{
+	return with_queue(args, drop);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "cli/item.h"
 #include "cli/on_queue.h"
 
 enum { DEAD_SHOWN = 5, LEASES_READ = 1000 };

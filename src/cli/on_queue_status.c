@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "cli/item.h"
 #include "cli/on_queue.h"
 #include "cli/relays.h"
 #include "queue/queue.h"
@@ -60,7 +61,7 @@ static void print_text(const glance *g)
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
-	(void)printf("queue       %s in %s%s\n", g->session->at.name, g->session->url,
+	(void)printf("table       %s in %s%s\n", g->session->at.name, g->session->url,
 		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
 		(void)printf("layout      %s\n", st->layout);
@@ -82,8 +83,9 @@ static void print_json(const glance *g)
 	const wherry_queue_status *st = &g->st;
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
-	wh_buf_puts(&buf, "{\"queue\":");
+	wh_buf_puts(&buf, "{\"table\":");
 	wh_buf_json(&buf, g->session->at.name, strlen(g->session->at.name));
+	wh_put_text_field(&buf, "kind", "queue");
 	wh_put_text_field(&buf, "layout", st->layout);
 	wh_buf_printf(&buf,
 		      ",\"ready\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
@@ -195,51 +197,30 @@ typedef struct shown {
 	int64_t now_us;
 } shown;
 
-static void print_fields(const shown *s, const wherry_queue_message *msg, const char *why)
-{
-	bool leased = msg->state == WHERRY_PROCESSING;
-
-	wh_print_number("id:", msg->id);
-	wh_print_field("message_id:", msg->message_id);
-	wh_print_field("topic:", msg->topic);
-	wh_print_field("correlation_id:", msg->correlation_id);
-	wh_print_field("reply_to:", msg->reply_to);
-	wh_print_field("headers:", msg->headers);
-	wh_print_field("state:", wh_queue_state_name(msg->state));
-	wh_print_field("why:", why);
-	wh_print_number("attempts:", msg->attempts);
-	wh_print_time(s->now_us, "created:", msg->created_at_us);
-	wh_print_time(s->now_us, leased ? "leased until:" : "due:", msg->available_at_us);
-	wh_print_time(s->now_us, "expires:", msg->expires_at_us);
-	wh_print_field("last error:", msg->last_error);
-}
-
 static wherry_code show(void *ctx, const wherry_queue_message *msg)
 {
 	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT(WH_OUTPUT_MOST);
 	const shown *s = ctx;
+	wh_item item = wh_item_of_queue(msg, s->session->at.name);
 
 	wh_put_queue_why(&why, s->session, msg, s->now_us);
+	item.why = wh_buf_str(&why);
 	if (s->json) {
-		wh_put_queue_message(&json, s->session, msg);
-		json.len -= json.len < 2 ? json.len : 2; /* "}\n" */
-		wh_put_text_field(&json, "why", wh_buf_into(&why, &json));
-		wh_buf_puts(&json, "}");
+		wh_put_item(&json, &item, true);
 		wh_print_buf(&json, "\n");
 	} else {
-		print_fields(s, msg, wh_buf_str(&why));
-		wh_print_body(msg->body, msg->body_len);
+		wh_print_item(&item, s->now_us);
 	}
 	wh_buf_clear(&json);
 	wh_buf_clear(&why);
 	return WHERRY_OK;
 }
 
-wh_exit wh_on_queue_show(const wh_args *args)
+wh_exit wh_on_queue_show(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session session;
-	wh_exit status = wh_on_queue_open(&session, args);
+	wh_exit status = wh_queue_session_open(&session, args);
 	shown s = {&session, wh_arg_on(args, "json"), wh_now(&wh_env_system)};
 
 	if (status != WH_EXIT_DONE)

@@ -288,6 +288,8 @@ static bool check_table(const wh_args *args)
 	if (!args->target || strncmp(command->operands, "URL", 3) != 0 ||
 	    (*form != '#' && *form != '[' && !command->plain))
 		return true;
+	if (command->kinds && table) /* wh_run_for_kind() sees whether it is for them. */
+		return true;
 	if (delayed        ? queue
 	    : *form == '#' ? table && !queue
 	    : *form == '[' ? !queue || strncmp(form, "[#TABLE", 7) == 0
@@ -311,6 +313,5 @@ static bool check_table(const wh_args *args)
 
 bool wh_take_target(wh_args *args)
 {
-	return find_target(args) && read_table(args) && wh_takes_delayed(args) &&
-	       check_table(args);
+	return find_target(args) && read_table(args) && check_table(args);
 }

@@ -1,5 +1,5 @@
 /*
- * The names of the queues of a database, and what a name could mean that was not found.
+ * The names of the tables of a database, and which a name could mean that was not found.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,11 @@ wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error
 	return read_names(db, "queue", "topics", "queues", out, err);
 }
 
+wherry_code wh_other_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err)
+{
+	return read_names(db, "outbox", "doctor", "any-table", out, err);
+}
+
 void wh_queue_names_clear(wh_queue_names *names)
 {
 	for (size_t i = 0; i < names->n; i++)
@@ -96,23 +101,14 @@ static void print_names(const wh_queue_names *names)
 	wh_buf_clear(&line);
 }
 
-static bool is_outbox(wherry_db *db, const char *name)
-{
-	wherry_outbox *box = NULL;
-	bool found = wherry_outbox_open(db, name, &box, NULL) == WHERRY_OK;
-
-	wherry_outbox_close(box);
-	return found;
-}
-
 /* Add the names of outboxes.  Tables that only look like one are left out. */
 static void add_outboxes(wherry_db *db, wh_queue_names *names)
 {
 	size_t kept = names->n;
 
-	(void)read_names(db, "outbox", "doctor", "outboxes", names, NULL);
+	(void)wh_other_names_read(db, names, NULL);
 	for (size_t i = kept; i < names->n; i++)
-		if (i < TRIED_MOST && is_outbox(db, names->all[i])) {
+		if (i < TRIED_MOST && wh_kind_of(db, names->all[i]) == WH_OF_OUTBOX) {
 			char *name = names->all[i];
 
 			names->all[i] = names->all[kept];
@@ -149,63 +145,4 @@ void wh_suggest(wherry_db *db, const char *name, bool outboxes)
 	else
 		print_names(&names);
 	wh_queue_names_clear(&names);
-}
-
-/* ---- a table of another model ---- */
-
-static bool is_queue(wherry_db *db, const char *name)
-{
-	wherry_queue *queue = NULL;
-	bool found = wherry_queue_open(db, name, &queue, NULL) == WHERRY_OK;
-
-	wherry_queue_close(queue);
-	return found;
-}
-
-static bool is_inbox(wherry_db *db, const char *name)
-{
-	wherry_inbox *inbox = NULL;
-	bool found = wherry_inbox_open(db, name, &inbox, NULL) == WHERRY_OK;
-
-	wherry_inbox_close(inbox);
-	return found;
-}
-
-static bool is_delayed(wherry_db *db, const char *name)
-{
-	wherry_delayed *delayed = NULL;
-	bool found =
-		wherry_delayed_open(db, name, "any", NULL, &delayed, NULL) == WHERRY_OK;
-
-	wherry_delayed_close(delayed);
-	return found;
-}
-
-bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name)
-{
-	static const struct {
-		bool (*is)(wherry_db *db, const char *name);
-		const char *what, *command;
-	} models[] = {{is_outbox, "an outbox", "status"},
-		      {is_queue, "a queue", "status"},
-		      {is_inbox, "an inbox", "inbox status"}};
-	wh_buf words = WH_BUF_INIT(64 * 1024);
-	bool found = false;
-
-	for (size_t i = 0; i < sizeof(models) / sizeof(*models) && !found; i++) {
-		found = models[i].is(db, name);
-		if (!found)
-			continue;
-		wh_put_table_of(&words, args->target, wh_operand(args, 0), name);
-		(void)wh_complain(NULL, "'%s' is %s: `wherry %s%s` shows it", name,
-				  models[i].what, models[i].command, wh_buf_str(&words));
-	}
-	if (!found && is_delayed(db, name)) {
-		found = true;
-		(void)wh_complain(NULL,
-				  "'%s' has delayed queues: write %s/QUEUE to name one",
-				  name, name);
-	}
-	wh_buf_clear(&words);
-	return found;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/target.h"
 #include "queue/queue.h"
 #include "store/fields.h"
 
@@ -17,6 +18,8 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 	wherry_code code;
 
 	*s = (wh_queue_session){.queue = NULL};
+	wh_report_maker("wherry queue create", args->target);
+	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -25,8 +28,8 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 		wh_report_layout(s->queue->store.layout.name);
 		return WH_EXIT_DONE;
 	}
-	status = WH_EXIT_FAILED;
-	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->at.name)) {
+	if (code != WHERRY_NOTFOUND ||
+	    !wh_tell_other(s->at.db, args, s->at.name, &status)) {
 		status = wh_call_failed(args, code, &err);
 		if (code == WHERRY_NOTFOUND)
 			wh_suggest(s->at.db, s->at.name, false);
@@ -40,45 +43,6 @@ void wh_queue_session_close(wh_queue_session *s)
 	wherry_queue_close(s->queue);
 	s->queue = NULL;
 	wh_place_close(&s->at);
-}
-
-const char *wh_queue_state_name(wherry_state state)
-{
-	switch (state) {
-	case WHERRY_PROCESSING:
-		return "leased";
-	case WHERRY_FAILED:
-		return "waiting";
-	case WHERRY_DEAD:
-		return "dead";
-	case WHERRY_PENDING:
-	case WHERRY_DONE:
-		break;
-	}
-	return "ready";
-}
-
-void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
-			  const wherry_queue_message *msg)
-{
-	const wherry_message line =
-		WHERRY_MESSAGE(.id = msg->id, .message_id = msg->message_id,
-			       .topic = msg->topic ? msg->topic : s->at.name,
-			       .headers = msg->headers, .body = msg->body,
-			       .body_len = msg->body_len,
-			       .created_at_us = msg->created_at_us,
-			       .attempts = msg->attempts);
-
-	wh_put_line(buf, &line);
-	wh_put_text_field(buf, "correlation_id", msg->correlation_id);
-	wh_put_text_field(buf, "reply_to", msg->reply_to);
-	wh_put_text_field(buf, "state", wh_queue_state_name(msg->state));
-	wh_put_time_field(buf, "available_at", msg->available_at_us);
-	wh_put_time_field(buf, "expires_at", msg->expires_at_us);
-	wh_put_text_field(buf, "last_error", msg->last_error);
-	if (msg->token)
-		wh_put_text_field(buf, "token", msg->token);
-	wh_buf_puts(buf, "}\n");
 }
 
 /* ---- a message to send ---- */

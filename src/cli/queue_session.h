@@ -1,5 +1,5 @@
 /*
- * Shared by the commands "wherry queue …".
+ * The queue that a command works on.
  */
 #ifndef WH_CLI_QUEUE_SESSION_H
 #define WH_CLI_QUEUE_SESSION_H
@@ -10,20 +10,13 @@
 typedef struct wh_queue_session {
 	wh_place at;
 	wherry_queue *queue;
-	char url[200]; /* The database, without its password; set by wh_on_queue_open(). */
+	char url[200]; /* The database, without its password. */
 } wh_queue_session;
 
 /* Open the queue.  If the status is not WH_EXIT_DONE, it printed why, and the session is
  * closed. */
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
 void wh_queue_session_close(wh_queue_session *s);
-
-/* The name of a state in a queue, such as "leased". */
-const char *wh_queue_state_name(wherry_state state);
-
-/* Append a message as a JSON object, with its token if it is leased. */
-void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
-			  const wherry_queue_message *msg);
 
 /* A message to send, from options and operands.  Clear it even if wh_outgoing_read()
  * fails. */
@@ -48,12 +41,8 @@ void wh_outgoing_clear(wh_outgoing *out);
 	{"expires", "DURATION", "Delete it if nobody has received it within this time after it is due.", NULL, 0}
 /* clang-format on */
 
-extern const wh_command wh_queue_create, wh_queue_drop, wh_queue_send_word,
-	wh_queue_cancel_word, wh_queue_receive_word, wh_queue_ack_word,
-	wh_queue_nack_word, wh_queue_peek_word, wh_queue_length_word,
-	wh_queue_errors_word, wh_queue_retry_word, wh_queue_purge_word,
-	wh_queue_publish_word, wh_queue_subscribe_word, wh_queue_unsubscribe_word,
-	wh_queue_subscriptions_word, wh_queue_inspect_word, wh_queue_list_word;
+extern const wh_command wh_queue_create, wh_queue_cancel_word, wh_queue_publish_word,
+	wh_queue_subscribe_word, wh_queue_unsubscribe_word, wh_queue_subscriptions_word;
 
 /* ---- queue_names.c ---- */
 
@@ -65,14 +54,13 @@ typedef struct wh_queue_names {
 /* Read the names of tables that may be queues; none if a SQLite database has no tables of
  * Wherry.  Clear *out even on failure. */
 wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
+
+/* The same of tables that may be outboxes, delayed queues or inboxes. */
+wherry_code wh_other_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
 void wh_queue_names_clear(wh_queue_names *names);
 
 /* After a table was not found, print the name of the nearest queue, or which there are.
  * `outboxes`: or outbox. */
 void wh_suggest(wherry_db *db, const char *name, bool outboxes);
-
-/* A table was not found.  Is it one of another model?  If so, print which, and how it is
- * named. */
-bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name);
 
 #endif

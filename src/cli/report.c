@@ -95,10 +95,9 @@ void wh_put_repair(wh_buf *text, const char *repair)
 /* Does the running command make or drop tables?  Only their owner may; --grant does not help. */
 static bool is_for_owner(void)
 {
-	static const char *const commands[] = {
-		"init",           "drop",        "queue create", "queue drop",
-		"delayed create", "cron create", "inbox create", "delayed drop-table",
-		"cron drop",      "inbox drop"};
+	static const char *const commands[] = {"init",         "drop",
+					       "queue create", "delayed create",
+					       "cron create",  "inbox create"};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		if (strcmp(running, commands[i]) == 0)
@@ -141,12 +140,11 @@ static const char *kind_of_role(bool of_outbox)
 	static const struct {
 		const char *command, *of_outbox, *of_other;
 	} kinds[] = {
-		{"enqueue", "enqueuer", ""},       {"relay", "relay", "receiver"},
-		{"queue send", "", "sender"},      {"queue publish", "", "sender"},
-		{"queue receive", "", "receiver"}, {"queue ack", "", "receiver"},
-		{"queue nack", "", "receiver"},    {"queue cancel", "", "receiver"},
-		{"delayed offer", "", "sender"},   {"delayed poll", "", "receiver"},
-		{"delayed ack", "", "receiver"},   {"delayed nack", "", "receiver"},
+		{"enqueue", "enqueuer", ""},      {"relay", "relay", "receiver"},
+		{"send", "", "sender"},           {"queue publish", "", "sender"},
+		{"receive", "", "receiver"},      {"ack", "", "receiver"},
+		{"nack", "", "receiver"},         {"queue cancel", "", "receiver"},
+		{"offer", "", "sender"},          {"poll", "", "receiver"},
 		{"inbox forget", "", "consumer"},
 	};
 

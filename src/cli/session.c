@@ -36,27 +36,35 @@ const char *wh_outbox_name(const wh_args *args)
 				  : wh_config_text(args->config, WH_RELAY_TABLE);
 }
 
-/* There is no outbox of this name: is it that of a queue? */
+/* There is no outbox of this name: is it that of another table? */
 static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
 {
+	const wh_for_kind *kinds = args->command->kinds;
 	wh_source source = {.store = NULL};
-	wherry_code code = wh_source_open_set(s->db, args->config, &source, err);
-	bool queue = code == WHERRY_OK && source.queue;
+	wh_exit status;
 
-	wh_source_close(&source);
-	if (queue) {
-		wh_session_close(s);
-		return wh_refuse_queue(args);
-	}
 	wh_report_maker("wherry init", args->target);
 	wh_report_maker("wherry queue create", args->target);
-	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->db, args, s->table)) {
-		(void)wh_call_failed(args, code, err);
-		if (code == WHERRY_NOTFOUND && *args->table.table)
+	if (!wh_tell_other(s->db, args, s->table, &status)) {
+		/* A command for queues, too, says that there is none of that name. */
+		if (kinds && kinds[WH_OF_QUEUE].run)
+			(void)wh_source_open_set(s->db, args->config, &source, err);
+		wh_source_close(&source);
+		if (*args->table.table && kinds && kinds[WH_OF_INBOX].run) {
+			wh_report_maker("wherry inbox create", args->target);
+			(void)wh_fail(
+				err, WHERRY_NOTFOUND,
+				"there is no table '%s' of Wherry: `wherry init` makes "
+				"an outbox, `wherry queue create` a queue, `wherry inbox "
+				"create` an inbox",
+				s->table);
+		}
+		status = wh_call_failed(args, WHERRY_NOTFOUND, err);
+		if (*args->table.table)
 			wh_suggest(s->db, s->table, true);
 	}
 	wh_session_close(s);
-	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
+	return status;
 }
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)

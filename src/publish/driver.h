@@ -261,4 +261,11 @@ wherry_code wh_custom_open(const wherry_publisher_driver *driver, const char *re
 /* Append a message as one line of JSON, newline included (see wherry(1), FORMAT). */
 wherry_code wh_message_line(wh_buf *buf, const wherry_message *msg, wherry_error *err);
 
+/* Append valid JSON as the member NAME of an object, behind a comma, on one line. */
+void wh_put_json_field(wh_buf *buf, const char *name, const void *text, size_t len);
+
+/* Append a body as the member "body": JSON unchanged, other text as a string; or as
+ * "body_base64" if it is not text. */
+void wh_put_body_field(wh_buf *buf, const void *body, size_t len);
+
 #endif

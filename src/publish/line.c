@@ -22,9 +22,9 @@ static void put_if_any(wh_buf *buf, const char *name, const char *text)
 		put_text(buf, name, text);
 }
 
-/* Append valid JSON unchanged, but on one line.  Inside strings line breaks are escaped,
- * so a raw one stands between tokens and can become a blank. */
-static void put_json(wh_buf *buf, const char *name, const void *text, size_t len)
+/* Inside strings line breaks are escaped, so a raw one stands between tokens and can become
+ * a blank. */
+void wh_put_json_field(wh_buf *buf, const char *name, const void *text, size_t len)
 {
 	size_t from;
 
@@ -38,13 +38,12 @@ static void put_json(wh_buf *buf, const char *name, const void *text, size_t len
 			buf->ptr[i] = ' ';
 }
 
-static void put_body(wh_buf *buf, const wherry_message *msg)
+void wh_put_body_field(wh_buf *buf, const void *body, size_t len)
 {
-	const char *body = msg->body ? msg->body : "";
-	size_t len = msg->body ? msg->body_len : 0;
-
+	if (!len)
+		body = "";
 	if (len && wh_json_valid(body, len)) {
-		put_json(buf, "body", body, len);
+		wh_put_json_field(buf, "body", body, len);
 	} else if (wh_utf8_valid(body, len)) {
 		wh_buf_puts(buf, ",\"body\":");
 		wh_buf_json(buf, body, len);
@@ -68,8 +67,8 @@ static void put_fields(wh_buf *buf, const wherry_message *msg)
 	put_if_any(buf, "aggregate_type", msg->aggregate_type);
 	put_if_any(buf, "aggregate_id", msg->aggregate_id);
 	put_if_any(buf, "trace_id", msg->trace_id);
-	put_json(buf, "headers", headers, strlen(headers));
-	put_body(buf, msg);
+	wh_put_json_field(buf, "headers", headers, strlen(headers));
+	wh_put_body_field(buf, msg->body, msg->body ? msg->body_len : 0);
 	/* A message of another program may not say when it was sent. */
 	put_text(buf, "created_at", msg->created_at_us ? created : NULL);
 	wh_buf_printf(buf, ",\"attempts\":%" PRId32, msg->attempts);

@@ -274,7 +274,7 @@ static void functions_of_queues_name_the_layout_that_they_do_not_serve(void **st
 	(void)state;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		refuses(conn, calls[i], "queue 'nsb' has the layout nservicebus",
-			"`wherry queue send`");
+			"`wherry send`");
 	PQfinish(conn);
 }
 

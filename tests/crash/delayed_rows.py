@@ -115,7 +115,7 @@ def play(case, folder, database, layout, seed):
     missing = {f"good {n}" for n in range(GOOD)} - set(got)
     tap.check(f"{case}: every good message is delivered", not missing, sorted(missing))
     tap.check(f"{case}: none twice", len([k for k in got if k and k.startswith("good")]) <= GOOD, got)
-    again = [wherry("delayed", "offer", f"{database.url}#d/q", "--key", key, "--body", "again")
+    again = [wherry("offer", f"{database.url}#d/q", "--key", key, "--body", "again")
              for key in ("good 1", 'edge "createdAt" 9223372036854775807', 'edge "createdAt" 253402300799999')]  # fmt: skip
     tap.check(f"{case}: keys can be offered again", not any(d.returncode for d in again), *(d.stderr for d in again))
     retry_dead(case, database, layout)
@@ -153,7 +153,7 @@ def insert(database, key, values):
 def poll_all(database):
     got = []
     for _ in range(4):
-        done = wherry("delayed", "poll", f"{database.url}#d/q", "--limit", "1000", "--json")
+        done = wherry("poll", f"{database.url}#d/q", "--limit", "1000", "--json")
         got += [json.loads(line)["key"] for line in done.stdout.splitlines()]
     return got
 
@@ -171,7 +171,7 @@ def retry_dead(case, database, layout):
     if database.kind == "sqlite":
         database.db.commit()
     database.owner = owner
-    done = wherry("delayed", "dead", f"{database.url}#d/q", "--retry", "all")
+    done = wherry("retry", f"{database.url}#d/q", "--all")
     left = [k for (k,) in database.rows('SELECT "pKey" FROM d_dead') if k.startswith("dead ")]
     tap.check(f"{case}: dead messages of any version are retried", done.returncode == 0 and not left and not refused,
               done.stderr, left)  # fmt: skip
@@ -185,8 +185,8 @@ def inbox(case, database, times):
                        ["DELETE FROM seen", f"INSERT INTO seen(consumer, message_id, accepted_at) VALUES ('c', '{n}', {at})"])
         if database.kind == "sqlite":
             database.db.commit()
-        done = wherry("inbox", "status", f"{database.url}#seen")
-        purged = wherry("inbox", "purge", f"{database.url}#seen", "--older-than", "1h", "--yes")
+        done = wherry("status", f"{database.url}#seen")
+        purged = wherry("purge", f"{database.url}#seen", "--older-than", "1h", "--yes")
         tap.check(f"{case}: an id that was accepted at {at} stops no command",
                   done.returncode == purged.returncode == 0, done.stderr, purged.stderr)  # fmt: skip
 

@@ -106,14 +106,14 @@ def queue(place, folder):
     for name in "jobs", "sqljobs", "relayed":
         wherry("queue", "create", f"{place.url}#{name}", "--payload", "text")
         fill(place, name, columns, good, {})
-    works(place, "queue list", wherry("queue", "list", place.url), ["jobs"])
-    works(place, "queue length", wherry("queue", "length", f"{place.url}#jobs"), [])
-    works(place, "queue peek", wherry("queue", "peek", f"{place.url}#jobs"), bodies)
-    works(place, "queue peek --json", wherry("queue", "peek", f"{place.url}#jobs", "--json"), bodies)
-    works(place, "queue inspect", wherry("queue", "inspect", f"{place.url}#jobs"), [], (0, 1))
+    works(place, "tables", wherry("tables", place.url), ["jobs"])
+    works(place, "status", wherry("status", f"{place.url}#jobs"), [])
+    works(place, "list", wherry("list", f"{place.url}#jobs", "--bodies"), bodies)
+    works(place, "list --json", wherry("list", f"{place.url}#jobs", "--bodies", "--json"), bodies)
+    works(place, "doctor", wherry("doctor", f"{place.url}#jobs"), [], (0, 1))
     got = []
     for _ in range(20):
-        done = wherry("queue", "receive", f"{place.url}#jobs", "--json")
+        done = wherry("receive", f"{place.url}#jobs", "--json")
         if done.returncode:
             break
         got.append(done.stdout)
@@ -129,9 +129,9 @@ def queue(place, folder):
     tap.check(f"{place.encoding}: wherry_receive() gets every good message", done.returncode == 0 and
               all(any(body in text for text in got) for body in bodies), got, done.stderr)  # fmt: skip
     fill(place, "jobs", (*columns, "last_error"), good, {"state": "4"})
-    works(place, "queue errors", wherry("queue", "errors", f"{place.url}#jobs"), [])
-    works(place, "queue errors --json", wherry("queue", "errors", f"{place.url}#jobs", "--json"), [])
-    works(place, "queue retry", wherry("queue", "retry", f"{place.url}#jobs", "--all"), [])
+    works(place, "list --state dead", wherry("list", f"{place.url}#jobs", "--state", "dead", "--bodies"), [])
+    works(place, "list --state dead --json", wherry("list", f"{place.url}#jobs", "--state", "dead", "--bodies", "--json"), [])
+    works(place, "retry", wherry("retry", f"{place.url}#jobs", "--all"), [])
     relay(place, f"{place.url}#relayed", folder, "relayed")
 
 
@@ -144,12 +144,12 @@ def delayed(place, folder):
         wherry("delayed", "create", f"{place.url}#{table}")
         fill(place, table, ('"pKey"',), good, {})
     of = [f"{place.url}#d/q"]
-    works(place, "delayed count", wherry("delayed", "count", *of), [])
-    works(place, "delayed list", wherry("delayed", "list", *of), bodies)
-    works(place, "delayed list --json", wherry("delayed", "list", *of, "--json"), bodies)
+    works(place, "status of the delayed queue", wherry("status", *of), [])
+    works(place, "list of the delayed queue", wherry("list", *of, "--bodies"), bodies)
+    works(place, "list of the delayed queue --json", wherry("list", *of, "--bodies", "--json"), bodies)
     got = []
     for _ in range(10):
-        done = wherry("delayed", "poll", *of, "--limit", "2", "--json")
+        done = wherry("poll", *of, "--limit", "2", "--json")
         if done.returncode:
             break
         got.append(done.stdout)
@@ -174,9 +174,9 @@ def delayed(place, folder):
     for column in ('"pKey"', "last_error"):
         row = {**{k: v for k, v in dead(f"dead {column}").items() if k != '"scheduledAt"'}, column: place.odd("x")}
         place.sql(insert("d_dead", row))
-    works(place, "delayed dead", wherry("delayed", "dead", *of), ["good 0", "good 1"])
-    works(place, "delayed dead --json", wherry("delayed", "dead", *of, "--json"), ["good 0", "good 1"])
-    works(place, "delayed dead --retry all", wherry("delayed", "dead", *of, "--retry", "all"), [])
+    works(place, "dead of the delayed queue", wherry("list", *of, "--state", "dead", "--bodies"), ["good 0", "good 1"])
+    works(place, "dead of the delayed queue --json", wherry("list", *of, "--state", "dead", "--bodies", "--json"), ["good 0", "good 1"])
+    works(place, "retry of the delayed queue", wherry("retry", *of, "--all"), [])
     relay(place, f"{place.url}#relayed_d/q", folder, "delayed")
 
 

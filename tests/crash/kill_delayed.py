@@ -43,7 +43,7 @@ LATE = "CREATE TABLE late(body varchar(60), who varchar(60))"  # applied by thes
 
 def count(database):
     out = subprocess.run(
-        [tap.WHERRY, "delayed", "count", f"{database.url}#delayed/moves", "--json"],
+        [tap.WHERRY, "status", f"{database.url}#delayed/moves", "--json"],
         stdout=subprocess.PIPE, text=True, check=True,
     ).stdout  # fmt: skip
     return json.loads(out)
@@ -51,7 +51,7 @@ def count(database):
 
 def drained(database):
     state = count(database)
-    return state["due"] + state["leased"] + state["waiting"] == 0
+    return state["ready"] + state["leased"] + state["waiting"] == 0
 
 
 def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round, each=EACH):

@@ -99,7 +99,7 @@ class SQLite(Place):
 
 def length(database):
     out = subprocess.run(
-        [tap.WHERRY, "queue", "length", f"{database.url}#jobs", "--json"],
+        [tap.WHERRY, "status", f"{database.url}#jobs", "--json"],
         stdout=subprocess.PIPE, text=True, check=True,
     ).stdout  # fmt: skip
     return json.loads(out)

@@ -267,7 +267,7 @@ class Outbox(Model):
     def commands(self, case):
         url = self.db.url
         yield ["status", url], (0, 1)
-        yield ["outboxes", url], (0,)
+        yield ["tables", url], (0,)
         yield ["list", url, "--json"], (0,)
         yield ["list", url], (0,)
         yield ["list", url, "--state", "dead", "--json"], (0,)
@@ -328,7 +328,7 @@ class Queue(Model):
         got = []
         while True:
             if self.sqlite or self.layout != "native":
-                done = wherry("queue", "receive", f"{self.db.url}#jobs", "--json")
+                done = wherry("receive", f"{self.db.url}#jobs", "--json")
                 if done.returncode:
                     break
                 lines = done.stdout.splitlines()
@@ -345,18 +345,18 @@ class Queue(Model):
 
     def commands(self, case):
         url = self.db.url
-        yield ["queue", "list", url], (0,)
-        yield ["queue", "length", f"{url}#jobs"], (0,)
-        yield ["queue", "peek", f"{url}#jobs", "--json"], (0, 1)
-        yield ["queue", "peek", f"{url}#jobs"], (0, 1)
-        yield ["queue", "errors", f"{url}#jobs"], (0, 1)
-        yield ["queue", "errors", f"{url}#jobs", "--json"], (0, 1)
-        yield ["queue", "inspect", f"{url}#jobs"], (0, 1)
+        yield ["tables", url], (0,)
+        yield ["status", f"{url}#jobs"], (0,)
+        yield ["list", f"{url}#jobs", "--bodies", "--json"], (0, 1)
+        yield ["list", f"{url}#jobs", "--bodies"], (0, 1)
+        yield ["list", f"{url}#jobs", "--state", "dead", "--bodies"], (0, 1)
+        yield ["list", f"{url}#jobs", "--state", "dead", "--bodies", "--json"], (0, 1)
+        yield ["doctor", f"{url}#jobs"], (0, 1)
         if self.layout == "native":
             yield ["queue", "subscriptions", url], (0, 1)
         yield ["status", self.source("relay")[0]], (0, 1)
-        yield ["queue", "retry", f"{url}#jobs", "--all"], (0, 1)
-        yield ["queue", "purge", f"{url}#jobs", "--yes"], (0, 1)
+        yield ["retry", f"{url}#jobs", "--all"], (0, 1)
+        yield ["discard", f"{url}#jobs", "--all", "--yes"], (0, 1)
 
 
 class NServiceBus(Queue):
@@ -421,7 +421,7 @@ class Delayed(Model):
     def take(self):
         got = []
         for _ in range(40):
-            done = wherry("delayed", "poll", f"{self.db.url}#d/q", "--limit", "50", "--json")
+            done = wherry("poll", f"{self.db.url}#d/q", "--limit", "50", "--json")
             if done.returncode:
                 break
             got += [json.loads(line) for line in done.stdout.splitlines()]
@@ -429,16 +429,16 @@ class Delayed(Model):
 
     def commands(self, case):
         of = [f"{self.db.url}#d/q"]
-        yield ["delayed", "count", *of], (0,)
-        yield ["delayed", "list", *of], (0, 1)
-        yield ["delayed", "list", *of, "--json"], (0, 1)
-        yield ["delayed", "dead", *of], (0, 1)
-        yield ["delayed", "dead", *of, "--json"], (0, 1)
+        yield ["status", *of], (0,)
+        yield ["list", *of], (0, 1)
+        yield ["list", *of, "--json"], (0, 1)
+        yield ["list", *of, "--state", "dead", "--bodies"], (0, 1)
+        yield ["list", *of, "--state", "dead", "--bodies", "--json"], (0, 1)
         yield ["status", self.source("relay")[0]], (0, 1)
         for n in range(3):
-            yield ["delayed", "offer", *of, "--key", f"offered {n}", "--body", "x", "--in", "10s"], (0,)
-        yield ["delayed", "dead", *of, "--retry", "all"], (0,)
-        yield ["delayed", "dead", *of, "--purge", "all", "--yes"], (0,)
+            yield ["offer", *of, "--key", f"offered {n}", "--body", "x", "--in", "10s"], (0,)
+        yield ["retry", *of, "--all"], (0,)
+        yield ["discard", *of, "--state", "dead", "--yes"], (0,)
 
 
 class Funfix(Delayed):
@@ -464,9 +464,9 @@ class Inbox(Model):
         return {"consumer": "'c'", "message_id": f"'bad {n}'"}
 
     def commands(self, case):
-        yield ["inbox", "status", f"{self.db.url}#seen"], (0,)
+        yield ["status", f"{self.db.url}#seen"], (0,)
         yield ["inbox", "forget", f"{self.db.url}#seen", "--message", "bad 1", "--consumer", "c", "--yes"], (0, 1)
-        yield ["inbox", "purge", f"{self.db.url}#seen", "--older-than", "1h", "--yes"], (0,)
+        yield ["purge", f"{self.db.url}#seen", "--older-than", "1h", "--yes"], (0,)
 
 
 class Cron(Model):

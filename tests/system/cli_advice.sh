@@ -9,7 +9,7 @@
 
 PATH=$build_dir:$PATH
 
-# The command between backticks after "run" in a text.
+# The first command between backticks in a text that says "run" or "makes".
 advised() { # TEXT
 	printf '%s\n' "$1" | sed -n 's/.*run `\(wherry [^`]*\)`.*/\1/p; s/^[^`]*`\(wherry [^`]*\)` makes .*/\1/p' | head -n 1
 }
@@ -32,12 +32,12 @@ follow() {
 	expect "$sentence" "$wanted" 'no:run `'
 }
 
-follow "send" 0 queue send sqlite:shop.db#jobs '{}'
-follow "receive, where no queue is" 1 queue receive 'sqlite:my shop.db#jobs'
-follow "offer" 0 delayed offer sqlite:shop.db#delayed/mail --key k --body x
-follow "offer to another table" 0 delayed offer sqlite:shop.db#later/mail --key k --body x
-follow "count an inbox" 0 inbox status sqlite:shop.db
-follow "count another inbox" 0 inbox status sqlite:shop.db#seen
+follow "send" 0 send sqlite:shop.db#jobs '{}'
+follow "receive, where no queue is" 1 receive 'sqlite:my shop.db#jobs'
+follow "offer" 0 offer sqlite:shop.db#delayed/mail --key k --body x
+follow "offer to another table" 0 offer sqlite:shop.db#later/mail --key k --body x
+follow "forget in an inbox" 1 inbox forget sqlite:shop.db --message m --yes
+follow "forget in another inbox" 1 inbox forget sqlite:shop.db#seen --message m --yes
 follow "list schedules" 0 cron list sqlite:shop.db
 follow "list the schedules of another table" 0 cron list sqlite:shop.db#ticks
 follow "install ticks" 0 cron install sqlite:shop.db#delayed/mail report '@daily'
@@ -53,7 +53,7 @@ follow "pause a delayed queue" 0 pause sqlite:shop.db#delayed/mail
 follow "status of an outbox" 0 status sqlite:shop.db#billing
 
 rm -f ./*.db
-WHERRY_URL=sqlite:shop.db w queue send @jobs '{}'
+WHERRY_URL=sqlite:shop.db w send @jobs '{}'
 expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create @jobs\`"
 "$wherry" init sqlite:shop.db >/dev/null 2>&1
 w queue publish sqlite:shop.db orders '{}'
@@ -64,44 +64,30 @@ expect "a queue gets an example's name where none was given" 1 \
 
 mail=sqlite:shop.db#delayed/mail
 "$wherry" delayed create sqlite:shop.db >/dev/null
-instead() { # COMMAND ARGUMENTS... ADVICE: of a delayed queue
-	local -a words=("${@:1:$#-1}")
-	w "${words[0]}" "$mail" "${words[@]:1}"
-	expect "${words[0]} names the command for delayed queues" 2 "err:use \`wherry delayed ${!#}\`"
-}
-instead list "list $mail"
-instead show k "read $mail --key k"
-instead retry 7 "dead $mail --retry 7"
-instead discard k "drop $mail --key k"
-instead purge "dead $mail"
-instead init "create $mail"
-w enqueue "$mail"
-expect "enqueue names the command that explains the other" 2 "err:use \`wherry help delayed offer\`"
-w retry "$mail" --all
-expect "so does retry without a message" 2 "err:use \`wherry help delayed dead\`"
-instead drop "drop-table $mail"
-instead outboxes "count $mail"
+w purge "$mail" --older-than 1h
+expect "purge names the command for delayed queues" 2 "err:use \`wherry discard $mail --all\`"
+w init "$mail"
+expect "so does init" 2 "err:use \`wherry delayed create $mail\`"
+w enqueue "$mail" --topic t
+expect "and enqueue" 2 "err:use \`wherry offer $mail\`"
+w receive "$mail"
+expect "and receive" 2 "err:use \`wherry poll $mail\`"
+w drop "$mail" --yes
+expect "a delayed queue is not dropped alone" 2 "err:use \`wherry discard $mail --all\`"
 
 w status sqlite:shop.db#
 expect "a URL that names nothing behind its # is refused" 2 "err:'#' names no table: write #NAME"
 w status sqlite:shop.db#delayed/mail/bytes/more
 expect "and one that names too much" 2 "err:write #NAME, or #TABLE/QUEUE for a delayed queue"
-w queue list sqlite:shop.db#jobs
-expect "a command for a database refuses a table" 2 "err:queue list needs URL, such as sqlite:shop.db, without a #"
-w queue length "$mail"
-expect "one for queues refuses a delayed queue" 2 "err:queue length needs URL#NAME, such as sqlite:shop.db#jobs"
-w delayed count sqlite:shop.db#jobs
-expect "and the other way round" 2 "err:delayed count needs URL#TABLE/QUEUE, such as sqlite:shop.db#delayed/mail"
+w tables sqlite:shop.db#jobs
+expect "a command for a database refuses a table" 2 "err:tables needs URL, such as sqlite:shop.db, without a #"
 "$wherry" init sqlite:other.db >/dev/null 2>&1
-w queue list sqlite:other.db
-expect "a list without queues says how to make one" 0 \
-	"err:no queues: \`wherry queue create sqlite:other.db#jobs\` makes one" "is:"
 w queue create sqlite:other.db#jobs
-w queue length sqlite:other.db#jbos
+w status sqlite:other.db#jbos
 expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
 w status sqlite:other.db#job
 expect "also by its URL" 1 "err:did you mean 'jobs'?"
-w queue length sqlite:other.db#invoices
+w status sqlite:other.db#invoices
 expect "one that is not near is not" 1 "no:did you mean"
 for command in 'queue create' 'delayed create' 'init'; do
 	read -ra words <<<"$command"
@@ -114,7 +100,7 @@ done
 w queue publish sqlite:other.db orders '{}'
 expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
 	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db#NAME orders\`"
-w queue ack sqlite:other.db#jobs 4 0198-token
+w ack sqlite:other.db#jobs 4 0198-token
 expect "token and id in the wrong order" 2 "err:write the token first, then the ids"
 w cron create sqlite:other.db
 w cron uninstall "sqlite:shop.db#delayed/mail" report '@daily' --yes
@@ -151,8 +137,8 @@ troubled() {
 	"$wherry" delayed create sqlite:shop.db >/dev/null
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
-	"$wherry" queue send sqlite:shop.db#jobs '{}' >/dev/null
-	"$wherry" delayed offer sqlite:shop.db#delayed/mail --key k --body x >/dev/null
+	"$wherry" send sqlite:shop.db#jobs '{}' >/dev/null
+	"$wherry" offer sqlite:shop.db#delayed/mail --key k --body x >/dev/null
 	sql shop.db "UPDATE outbox SET status = 4, attempts = 3, last_error = 'no' WHERE id = 1"
 }
 jobs=sqlite:shop.db#jobs
@@ -170,21 +156,20 @@ pasted "status of a paused queue" 1 status "$jobs"
 "$wherry" pause "$mail" >/dev/null 2>&1
 pasted "doctor of a paused delayed queue" 1 doctor "$mail"
 pasted "a queue is ready" 1 queue create sqlite:shop.db#more
-pasted "a message is leased" 1 queue receive sqlite:shop.db#jobs --lease 1h
-pasted "a delayed message is leased" 1 delayed poll sqlite:shop.db#delayed/mail --lease 1h
+pasted "a message is leased" 1 receive sqlite:shop.db#jobs --lease 1h
+pasted "a delayed message is leased" 1 poll sqlite:shop.db#delayed/mail --lease 1h
 "$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 pasted "there are more" 1 list sqlite:shop.db --limit 1
 pasted "messages died" 1 relay sqlite:shop.db exec:false --until-empty --set retry.attempts=1
 "$wherry" init sqlite:shop.db#none >/dev/null 2>&1
 rm -f ./*.db
 sql nothing.db "CREATE TABLE t (x)"
-pasted "there are no outboxes" 1 outboxes sqlite:nothing.db
-pasted "there are no queues" 1 queue list sqlite:nothing.db
+pasted "there are no tables" 1 tables sqlite:nothing.db
 "$wherry" queue create sqlite:other.db#jobs >/dev/null 2>&1
 
 # A terminal on standard input: Ctrl-D ends the body.
 out=$(printf 'hello\n\004' | timeout 60 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
-	"$wherry" queue send sqlite:other.db#jobs 2>&1)
+	"$wherry" send sqlite:other.db#jobs 2>&1)
 status=$?
 expect "on a terminal, send says what it waits for" 0 "out:reading the body from standard input" \
 	"out:message 1 is in queue 'jobs'"

@@ -24,7 +24,7 @@ offers() { # WANTED WORD...
 	shift
 	complete_words "$@" | grep -qxF -- "$wanted"
 }
-check "a command is completed" is "$(complete_words outb)" outboxes
+check "a command is completed" is "$(complete_words tabl)" tables
 check "options are those of the command" offers --until-empty relay --unt
 check "and no others" is "$(complete_words status --unt)" ''
 check "options of every command are there" offers --set list --se
@@ -42,7 +42,7 @@ done
 check "nothing that the help lists is missing" is "$missing" ''
 
 w completion zsh
-expect "the script for zsh is printed" 0 "out:#compdef wherry" "out:'--until-empty[" "out:'outboxes:"
+expect "the script for zsh is printed" 0 "out:#compdef wherry" "out:'--until-empty[" "out:'tables:"
 printf '%s\n' "$out" >_wherry
 if command -v zsh >/dev/null; then
 	check "and zsh takes it" zsh -n _wherry

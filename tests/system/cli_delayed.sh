@@ -13,7 +13,7 @@ token_of() {
 	printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])'
 }
 
-w delayed offer $url#delayed/mail --key k --body x
+w offer $url#delayed/mail --key k --body x
 expect "a database that is not there is refused" 1 "err:shop.db"
 w delayed create $url
 expect "a table is created" 0 "out:the table 'delayed' of delayed queues is ready"
@@ -21,150 +21,152 @@ w delayed create $url --json
 json "twice is fine" 'd["delayed"] == "ready"'
 w delayed create $url#others --print
 expect "the SQL can be printed" 0 "out:CREATE TABLE IF NOT EXISTS \"others\"" "out:COMMIT;"
-w delayed count $url#others/mail
+w status $url#others/mail
 expect "and nothing was made; the command that makes it is said" 1 \
 	"err:there is no delayed queue 'others'" "err:wherry delayed create $url#others"
 w delayed create postgres://db/shop --grant web=sender --grant mailer=receiver --print
 expect "and with it the rights of roles" 0 'out:TO "web";' 'out:GRANT SELECT, INSERT, UPDATE ON "delayed_dead" TO "mailer"'
 w delayed create $url --grant web=sender
 expect "but a file has no roles" 2 "err:leave --grant out"
-w delayed count $url
-expect "the queue must be named" 2 "err:needs URL#TABLE/QUEUE"
+w status $url#delayed
+expect "the queue must be named" 2 "err:name a queue in it, as in \`wherry status $url#delayed/mail\`"
+w offer $url --key k --body x
+expect "in the form that the message shows" 2 "err:needs URL#TABLE/QUEUE"
 
 # ---- offer ----
 
-w delayed offer $url#delayed/mail --key order-7 --body 'first one' --in 1h
+w offer $url#delayed/mail --key order-7 --body 'first one' --in 1h
 expect "an offer creates a message" 0 "out:created"
-w delayed offer $url#delayed/mail --key order-7 --body second --in 0
+w offer $url#delayed/mail --key order-7 --body second --in 0
 expect "another replaces it" 0 "out:updated"
-w delayed offer $url#delayed/notes --key n --body $'two\nlines' --in 1h
-w delayed list $url#delayed/notes
+w offer $url#delayed/notes --key n --body $'two\nlines' --in 1h
+w list $url#delayed/notes --bodies
 expect "a newline in a body is shown as in JSON" 0 'out:two\nlines'
-w delayed offer $url#delayed/mail --key order-7 --body third --if-absent --json
+w offer $url#delayed/mail --key order-7 --body third --if-absent --json
 json "unless it must not" 'd["outcome"] == "ignored"'
-w_in 'from a pipe' delayed offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+w_in 'from a pipe' offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
 expect "a body may come from standard input, and a time may be given" 0 "out:created"
-w_in 'from a pipe' delayed offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+w_in 'from a pipe' offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
 expect "the same message is ignored" 0 "out:ignored"
-w delayed offer $url#delayed/mail --key k --body x --in 5
+w offer $url#delayed/mail --key k --body x --in 5
 expect "a delay needs a unit" 2 "err:--in"
-w delayed offer $url#delayed/mail --key k --body x --in 999999999d
+w offer $url#delayed/mail --key k --body x --in 999999999d
 expect "and is in range" 2 "err:'999999999d' is out of range"
-w delayed offer $url#delayed/mail --key k --body x --at 10000-01-01T00:00:00Z
+w offer $url#delayed/mail --key k --body x --at 10000-01-01T00:00:00Z
 expect "as is a time" 2 "err:not in the years 1 to 9999"
-w delayed offer $url#delayed/ --key k --body x
+w offer $url#delayed/ --key k --body x
 expect "a queue has a name" 2 "err:names no table: write #NAME, or #TABLE/QUEUE"
-err=$(head -c 16777217 /dev/zero | "$wherry" delayed offer $url#delayed/mail --key k --body - 2>&1) && status=0 || status=$?
+err=$(head -c 16777217 /dev/zero | "$wherry" offer $url#delayed/mail --key k --body - 2>&1) && status=0 || status=$?
 expect "a body that is too long is refused with its size" 1 "err:the body is 16777217 bytes, the limit is 16777216"
-w delayed offer $url#delayed/mail --key k --body x --in 5s --at 2999-12-24T18:00:00Z
+w offer $url#delayed/mail --key k --body x --in 5s --at 2999-12-24T18:00:00Z
 expect "there is one time" 2 "err:only one of them"
-w delayed offer $url#delayed/mail --key k --body x --at tomorrow
+w offer $url#delayed/mail --key k --body x --at tomorrow
 expect "which is a time" 2 "err:--at"
-w delayed offer $url#delayed/mail --key "$(printf 'k%.0s' {1..201})" --body x
+w offer $url#delayed/mail --key "$(printf 'k%.0s' {1..201})" --body x
 expect "a key that is too long is refused" 1 "err:201 characters"
-w delayed offer $url#delayed/mail --key '' --body x
+w offer $url#delayed/mail --key '' --body x
 expect "and one that is empty" 2 "err:needs a key"
 
 # ---- read, list, count ----
 
-w delayed read $url#delayed/mail --key order-8
+w show $url#delayed/mail order-8
 expect "a message is read before it is due" 0 "out:from a pipe"
-w delayed read $url#delayed/mail --key nobody
+w show $url#delayed/mail nobody
 expect "a key without a message fails" 1 "err:no message of key 'nobody'"
-w delayed list $url#delayed/mail --json
+w list $url#delayed/mail --bodies --json
 json "messages are listed by their keys" '[m["key"] for m in l] == ["order-7", "order-8"]
 	and l[1]["body"] == "from a pipe" and l[1]["at"].startswith("2999-12-24T18:00:00")
-	and l[0]["attempts"] == 0 and l[0]["state"] == "waiting"'
-w delayed list $url#delayed/mail --prefix order-8
-expect "by a prefix, as a table" 0 "out:AVAILABLE AT" "out:order-8" "no:order-7"
-w delayed count $url#delayed/mail
-expect "they are counted" 0 "out:due      1, the first for" "out:waiting  1" "out:dead     0"
-w delayed count $url#delayed/mail --json
-json "and in JSON" '(d["due"], d["leased"], d["waiting"], d["dead"], d["next_seconds"]) == (1, 0, 1, 0, 0)'
-w delayed count $url#delayed/mail/java.lang.String --json
-json "another type has its own messages" 'd["due"] == 0 and d["next_seconds"] is None'
+	and l[0]["attempts"] == 0 and l[0]["state"] == "ready"'
+w list $url#delayed/mail --key 'order-8*'
+expect "by a prefix, as a table" 0 "out:AVAILABLE" "out:order-8" "no:order-7"
+w status $url#delayed/mail
+expect "they are counted" 0 "out:ready       1, the first for" "out:waiting     1" "out:dead        0"
+w status $url#delayed/mail --json
+json "and in JSON" '(d["ready"], d["leased"], d["waiting"], d["dead"], d["next_us"]) == (1, 0, 1, 0, 0)'
+w status $url#delayed/mail/java.lang.String --json
+json "another type has its own messages" 'd["ready"] == 0 and d["next_us"] is None'
 
 # ---- poll, ack, nack ----
 
-w delayed poll $url#delayed/mail
+w poll $url#delayed/mail
 expect "a due message is polled, and how to acknowledge it is said" 0 "is:second" \
-	"err:message 'order-7' is leased: \`wherry delayed ack $url#delayed/mail "
-w delayed poll $url#delayed/mail
+	"err:message 'order-7' is leased: \`wherry ack $url#delayed/mail "
+w poll $url#delayed/mail
 expect "nobody else gets it" 1 "is:" "err:no message is due"
-w delayed list $url#delayed/mail --prefix order-7 --json
+w list $url#delayed/mail --key 'order-7*' --json
 json "it is leased" 'l[0]["state"] == "leased" and l[0]["attempts"] == 1'
-w delayed drop $url#delayed/mail --key order-7 --yes
-expect "a leased message can be dropped" 0 "out:1 message dropped"
-w delayed offer $url#delayed/mail --key order-9 --body nine
-w delayed poll $url#delayed/mail --lease 1m --wait 10s --json
+w discard $url#delayed/mail order-7 --yes
+expect "a leased message can be discarded" 0 "out:1 message discarded"
+w offer $url#delayed/mail --key order-9 --body nine
+w poll $url#delayed/mail --lease 1m --wait 10s --json
 json "JSON has the token" 'd["key"] == "order-9" and d["token"] and d["redelivery"] is False'
 token=$(token_of)
-w delayed nack $url#delayed/mail "$token" --error 'no route'
+w nack $url#delayed/mail "$token" --error 'no route'
 expect "a message is given back" 0 "out:returned"
-w delayed ack $url#delayed/mail "$token"
+w ack $url#delayed/mail "$token"
 expect "then its lease is lost" 1 "out:lease lost"
-w delayed poll $url#delayed/mail --json
+w poll $url#delayed/mail --json
 json "it comes again, with the reason" 'd["attempts"] == 2 and d["redelivery"] and d["last_error"] == "no route"'
 token=$(token_of)
-w delayed offer $url#delayed/mail --key order-9 --body new
-w delayed ack $url#delayed/mail "$token" --json
+w offer $url#delayed/mail --key order-9 --body new
+w ack $url#delayed/mail "$token" --json
 expect "an offer supersedes it" 1 'out:{"outcome":"superseded"}'
-w delayed poll $url#delayed/mail --json
+w poll $url#delayed/mail --json
 token=$(token_of)
-w delayed ack $url#delayed/mail "$token"
+w ack $url#delayed/mail "$token"
 expect "a message is acknowledged" 0 "out:acknowledged"
-w delayed ack $url#delayed/mail nonsense
+w ack $url#delayed/mail nonsense
 expect "what is not a token is refused" 2 "err:'nonsense' is not a token"
 
 # ---- dead messages ----
 
-w delayed offer $url#delayed/mail --key bad --body poison
-w delayed poll $url#delayed/mail --json
+w offer $url#delayed/mail --key bad --body poison
+w poll $url#delayed/mail --json
 token=$(token_of)
-w delayed nack $url#delayed/mail "$token" --dead --error 'no address'
+w nack $url#delayed/mail "$token" --dead --error 'no address'
 expect "a message is given up" 0 "out:dead"
-w delayed nack $url#delayed/mail "$token" --dead --in 1h
+w nack $url#delayed/mail "$token" --dead --in 1h
 expect "and then is not due again" 2 "err:--in and --dead"
-w delayed poll $url#delayed/mail --lease 0
+w poll $url#delayed/mail --lease 0
 expect "a lease lasts" 2 "err:--lease 0: a lease is longer than 0"
-w delayed list $url#delayed/mail --limit 0
-expect "a list has a message or more" 2 "err:--limit 0: write a number, 1 or more"
-w delayed dead $url#delayed/mail
+w list $url#delayed/mail --limit 0
+expect "a list has a message or more" 2 "err:--limit 0: write a number from 1 to"
+w list $url#delayed/mail --state dead
 expect "dead messages are listed with their errors" 0 "out:bad" "out:no address"
-w delayed dead $url#delayed/mail --retry all
-expect "they are retried" 0 "out:1 message retried"
-w delayed dead $url#delayed/mail --retry 999
+w retry $url#delayed/mail --all
+expect "they are retried" 0 "out:1 message is ready again"
+w retry $url#delayed/mail 999
 expect "one that is not dead is named" 1 "err:no dead message 999"
-w delayed poll $url#delayed/mail --json
+w poll $url#delayed/mail --json
 token=$(token_of)
-w delayed nack $url#delayed/mail "$token" --dead
-w delayed dead $url#delayed/mail --purge all --json --yes
-json "or deleted" 'd["deleted"] == 1'
-w delayed dead $url#delayed/mail --purge all --retry all --yes
-expect "but not both" 2 "err:only one of them"
+w nack $url#delayed/mail "$token" --dead
+w discard $url#delayed/mail --state dead --json --yes
+json "or deleted" 'd["discarded"] == 1'
+w discard $url#delayed/mail k --all --yes
+expect "a key or all of them, but not both" 2 "err:only one of them"
 
 # ---- a relay ----
 
 from="$url#delayed/letters"
-w delayed offer $url#delayed/letters --key a --body '{"letter":1}'
-w delayed offer $url#delayed/letters --key b --body '{"letter":2}' --in 1h
+w offer $url#delayed/letters --key a --body '{"letter":1}'
+w offer $url#delayed/letters --key b --body '{"letter":2}' --in 1h
 w relay "$from" stdout: --until-empty
 expect "a relay delivers what is due, and ends" 0 'out:"key":"a"' 'out:"topic":"letters"' 'out:"letter":1' \
 	'no:"letter":2' 'err:table=delayed/letters' 'err:1 delivered'
-w delayed offer $url#delayed/letters --key c --body plain
+w offer $url#delayed/letters --key c --body plain
 w relay "$from" file:letters.txt --until-empty
 check "into a file, whatever the body is" grep -q '"key":"c"' "$tmp/letters.txt"
-w delayed offer $url#delayed/letters --key d --body 'for a command'
+w offer $url#delayed/letters --key d --body 'for a command'
 w relay "$from" "exec:cat >'$tmp/got'" --until-empty
 check "to a command" grep -q 'for a command' "$tmp/got"
-w delayed offer $url#delayed/letters --key e --body 'refused'
+w offer $url#delayed/letters --key e --body 'refused'
 w relay "$from" 'exec:exit 65' --until-empty --set relay.dead_letters=file:dead.txt
 check "a header of the dead letter names the queue" grep -q '"wherry-dead-delayed":"delayed/letters' "$tmp/dead.txt"
-expect "those that died are dead messages of the queue" 3 "err:\`wherry delayed dead $url#delayed/letters\`"
-w delayed dead $url#delayed/letters
+expect "those that died are dead messages of the queue" 3 "err:\`wherry list $url#delayed/letters --state dead\`"
+w list $url#delayed/letters --state dead
 expect "with the reason" 0 "out:65"
 w delayed create $url#others
-w delayed offer $url#others/letters/t --key f --body other
+w offer $url#others/letters/t --key f --body other
 w relay "$url#others/letters/t" stdout: --until-empty
 expect "of any table and type" 0 'out:"key":"f"'
 w relay "$url#delayed" stdout: --until-empty
@@ -174,12 +176,11 @@ expect "a table that is missing is named, with the command that makes it" 1 \
 	"err:no delayed queue 'none'" "err:wherry delayed create"
 w relay "$from" stdout: --engine exclusive
 expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
-w list "$url#others/letters"
-expect "a command for outboxes names the one for delayed queues" 2 \
-	"err:\`wherry delayed list $url#others/letters\`"
+w replay "$url#others/letters" --all
+expect "a command for outboxes says so" 2 "err:'others/letters' is a delayed queue: delivered messages are deleted"
 jvm=sqlite:jvm.db#reminders/mail/java.lang.String
 w delayed create sqlite:jvm.db#reminders --layout funfix
-w delayed offer "$jvm" --key a --body '{"jvm":1}'
+w offer "$jvm" --key a --body '{"jvm":1}'
 w relay "$jvm" stdout: --engine exclusive
 expect "also on the table of the JVM library" 2 "err:leave --engine exclusive out"
 w relay "$jvm" stdout: --until-empty
@@ -197,22 +198,22 @@ expect "wherry.yaml takes the same URL" 0
 
 # ---- drop ----
 
-w delayed drop $url#delayed/mail --yes
-expect "what to drop must be said" 2 "err:--key"
-w delayed drop $url#delayed/mail --all
+w discard $url#delayed/mail --yes
+expect "what to drop must be said" 2 "err:none is named"
+w discard $url#delayed/mail --all
 expect "all are dropped only if it is confirmed" 2 "err:--yes"
-w delayed drop $url#delayed/mail --all --yes
-expect "and then they are" 0 "out:1 message dropped"
-w delayed drop $url#delayed/mail --key order-8 --yes
+w discard $url#delayed/mail --all --yes
+expect "and then they are" 0 "out:1 message discarded"
+w discard $url#delayed/mail order-8 --yes
 expect "a key without a message is named" 1 "err:no message of key 'order-8'"
-w delayed drop-table $url#others
+w drop $url#others
 expect "a table is removed only if it is confirmed" 2 "err:--yes"
-w delayed offer $url#others/letters --key g --body x
-w delayed offer $url#others/mail --key h --body x
-w delayed drop-table $url#others --yes
+w offer $url#others/letters --key g --body x
+w offer $url#others/mail --key h --body x
+w drop $url#others --yes
 expect "with the messages of all its queues" 0 "out:'others' of delayed queues is gone, with 2 messages"
-w delayed drop-table $url#others --yes
-expect "and then it is missing" 1 "err:no delayed queue 'others'"
-w delayed drop-table $url --yes --json
+w drop $url#others --yes
+expect "and then it is missing" 1 "err:there is no table 'others'"
+w drop $url#delayed --yes --json
 json "the standard one too" 'd["messages"] > 0'
 finish

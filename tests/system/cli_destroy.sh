@@ -40,13 +40,13 @@ END
 	sql shop.db "UPDATE outbox SET status = 2, processed_at = 1000 WHERE id = 1;
 		UPDATE outbox SET status = 4 WHERE id = 2"
 	"$wherry" queue create sqlite:shop.db#jobs
-	for i in 1 2; do "$wherry" queue send sqlite:shop.db#jobs "{\"n\":$i}"; done
+	for i in 1 2; do "$wherry" send sqlite:shop.db#jobs "{\"n\":$i}"; done
 	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
 	"$wherry" delayed create sqlite:shop.db
-	for key in a b; do "$wherry" delayed offer sqlite:shop.db#delayed/mail --key $key --body hi; done
-	token=$("$wherry" delayed poll sqlite:shop.db#delayed/mail --json | python3 -c \
+	for key in a b; do "$wherry" offer sqlite:shop.db#delayed/mail --key $key --body hi; done
+	token=$("$wherry" poll sqlite:shop.db#delayed/mail --json | python3 -c \
 		'import json, sys; print(json.load(sys.stdin)["token"])')
-	"$wherry" delayed nack sqlite:shop.db#delayed/mail "$token" --dead
+	"$wherry" nack sqlite:shop.db#delayed/mail "$token" --dead
 	"$wherry" inbox create sqlite:shop.db
 	sql shop.db "INSERT INTO inbox(consumer, message_id, accepted_at) VALUES ('', 'm1', 1000)"
 	"$wherry" cron create sqlite:shop.db
@@ -98,16 +98,16 @@ discard sqlite:shop.db 3
 discard sqlite:shop.db#jobs 2
 purge sqlite:shop.db --older-than 1h
 drop sqlite:shop.db
-queue purge sqlite:shop.db#jobs
-queue purge sqlite:shop.db#jobs --dead
-queue drop sqlite:shop.db#jobs
-delayed dead sqlite:shop.db#delayed/mail --purge all
-delayed drop sqlite:shop.db#delayed/mail --key b
-delayed drop sqlite:shop.db#delayed/mail --all
-delayed drop-table sqlite:shop.db
+discard sqlite:shop.db#jobs --all
+discard sqlite:shop.db#jobs --state dead
+drop sqlite:shop.db#jobs
+discard sqlite:shop.db#delayed/mail --state dead
+discard sqlite:shop.db#delayed/mail b
+discard sqlite:shop.db#delayed/mail --all
+drop sqlite:shop.db#delayed
 inbox forget sqlite:shop.db --message m1
-inbox purge sqlite:shop.db --older-than 1h
-inbox drop sqlite:shop.db
+purge sqlite:shop.db#inbox --older-than 1h
+drop sqlite:shop.db#inbox
 cron uninstall sqlite:shop.db#delayed/mail report @daily
 cron forget sqlite:shop.db report
 END
@@ -118,7 +118,7 @@ expect "--dry-run counts what purge would delete" 0 \
 	"is:would delete 1 message of outbox 'outbox' that was delivered longer than 1h ago"
 w purge sqlite:shop.db --older-than 3650000d --dry-run
 expect "and does not count what is younger" 0 "out:would delete 0 messages"
-w queue drop sqlite:shop.db#jobs --dry-run --json
+w drop sqlite:shop.db#jobs --dry-run --json
 json "and it is there in JSON" 'd == {"would": "delete queue \u0027jobs\u0027 with 2 messages"}'
 
 # ---- the others that leave a record ----
@@ -140,8 +140,8 @@ replay sqlite:shop.db --all
 purge sqlite:shop.db --older-than 1h --to-archive
 pause sqlite:shop.db#jobs
 retry sqlite:shop.db#jobs --all
-queue retry sqlite:shop.db#jobs --all
-delayed dead sqlite:shop.db#delayed/mail --retry all
+retry sqlite:shop.db#jobs --all
+retry sqlite:shop.db#delayed/mail --all
 cron install sqlite:shop.db#delayed/mail other @hourly
 END
 

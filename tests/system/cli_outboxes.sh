@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The life of an outbox: init says what it did, outboxes lists, drop removes.
+# The life of an outbox: init says what it did, tables lists, drop removes.
 #
 # Writes TAP.
 
@@ -11,7 +11,7 @@ objects() { # FILE
 }
 
 sql shop.db 'CREATE TABLE orders(id INTEGER PRIMARY KEY, payload TEXT)'
-w outboxes sqlite:shop.db
+w tables sqlite:shop.db
 expect "a database without outboxes says how to make one" 0 "is:" "err:wherry init sqlite:shop.db"
 w init sqlite:shop.db
 expect "init says that it made the outbox" 0 "out:it was made"
@@ -27,17 +27,17 @@ w init sqlite:shop.db#billing
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db#billing --topic t
 w relay sqlite:shop.db#billing 'exec:test $WHERRY_ID = 1 || exit 65' --until-empty --quiet
 w_in $'{"n":4}' enqueue sqlite:shop.db#billing --topic t
-w outboxes sqlite:shop.db
-expect "outboxes lists each with its layout, counts and relay" 0 "out:OUTBOX" \
-	"out:billing  native      1       0     2     1  none" "no:orders" "no:archive"
-w outboxes sqlite:shop.db --json
+w tables sqlite:shop.db
+expect "tables lists each with its kind, layout and counts" 0 "out:TABLE" \
+	"out:billing  outbox  native         1      1     2" "no:orders" "no:archive"
+w tables sqlite:shop.db --json
 json "and in JSON, one object a line" \
 	'[(o["table"], o["dead"]) for o in l] == [("billing", 2), ("outbox", 0)]'
 
 w drop sqlite:shop.db#billing
 expect "drop counts what would be lost and asks" 2 \
 	"err:1 message to be delivered, 2 dead and 1 delivered" "err:--yes"
-w outboxes sqlite:shop.db --json
+w tables sqlite:shop.db --json
 json "without an answer nothing is removed" 'len(l) == 2'
 "$wherry" relay sqlite:shop.db#billing null: --quiet &
 pids+=($!)
@@ -53,7 +53,7 @@ expect "and leaves a record" 0 "err:action=drop"
 kill "${pids[0]}"
 wait "${pids[0]}" 2>/dev/null
 w status sqlite:shop.db#billing
-expect "the outbox is gone" 1 "err:there is no outbox or queue 'billing'"
+expect "the outbox is gone" 1 "err:there is no table 'billing'"
 w status sqlite:shop.db
 expect "the other one is not" 0
 w drop sqlite:shop.db --yes
@@ -75,11 +75,10 @@ status sqlite:foreign.db
 list sqlite:foreign.db
 show sqlite:foreign.db 1
 doctor sqlite:foreign.db
-outboxes sqlite:foreign.db
-queue list sqlite:foreign.db
-queue length sqlite:foreign.db#jobs
-inbox status sqlite:foreign.db
-delayed count sqlite:foreign.db#delayed/q
+tables sqlite:foreign.db
+status sqlite:foreign.db#jobs
+status sqlite:foreign.db#inbox
+status sqlite:foreign.db#delayed/q
 cron list sqlite:foreign.db
 END
 

@@ -30,69 +30,68 @@ w init $url
 w queue create $url#jobs
 w delayed create $url
 head -c 12000000 /dev/zero | tr '\0' '\001' >body
-w queue send $url#jobs small
+w send $url#jobs small
 expect "a message is sent" 0
-w delayed offer $url#delayed/mail --key a --body one
-w delayed offer $url#delayed/mail --key b --body two
-w delayed offer $url#delayed/mail --key c --body three
+w offer $url#delayed/mail --key a --body one
+w offer $url#delayed/mail --key b --body two
+w offer $url#delayed/mail --key c --body three
 w_in '{"a":1}' enqueue $url --topic t
 w cron create $url
 w cron install $url#delayed/ticks tick '@hourly'
 
 # ---- what could not be written counts no attempt ----
 
-# counted LIST TABLE: the attempts of each message, and its state.
+# counted TABLE: the attempts of each message, and its state.
 counted() {
-	# shellcheck disable=SC2086
-	"$wherry" $1 "$url#$2" --json | python3 -c '
+	"$wherry" list "$url#$1" --json | python3 -c '
 import json, sys
 for m in map(json.loads, sys.stdin):
     print(m.get("attempts"), m["state"])'
 }
 w delayed create $url#library --layout funfix
 for key in a b; do
-	w delayed offer $url#library/mail --key $key --body $key
+	w offer $url#library/mail --key $key --body $key
 done
 for table in jobs delayed/mail library/mail; do
-	take="delayed poll" list="delayed list"
-	[ "$table" != jobs ] || take="queue receive" list=list
-	before=$(counted "$list" $table)
+	take=poll
+	[ "$table" != jobs ] || take=receive
+	before=$(counted $table)
 	for way in '>/dev/full' '>&-' '| :'; do
 		for option in '' --json; do
 			bash -c "set -o pipefail; trap '' PIPE; \"\$0\" $take $url#$table $option $way" "$wherry" >/dev/null 2>&1
-			[ "$(counted "$list" $table)" = "$before" ]
-			result $? "$take $option $way of $table counts no attempt" "$before, then $(counted "$list" $table)"
+			[ "$(counted $table)" = "$before" ]
+			result $? "$take $option $way of $table counts no attempt" "$before, then $(counted $table)"
 		done
 	done
 done
 
 # ---- nothing is written, nothing is gone ----
 
-full queue receive $url#jobs
+full receive $url#jobs
 expect "a body that could not be written is given back" 1 "err:was given back"
-full queue receive $url#jobs --json
+full receive $url#jobs --json
 expect "in JSON, too" 1 "err:was given back"
-w queue length $url#jobs --json
+w status $url#jobs --json
 json "and the message is ready again" '(d["ready"], d["leased"]) == (1, 0)'
 for form in '' --json; do
-	full delayed poll $url#delayed/mail --limit 3 $form
+	full poll $url#delayed/mail --limit 3 $form
 	expect "polled messages that could not be written are given back $form" 1 "err:were given back"
-	w delayed list $url#delayed/mail --json
+	w list $url#delayed/mail --json
 	[ "$(grep -c '"leased"' <<<"$out")" = 0 ]
 	result $? "and none is leased $form" "one is"
 done
-for command in "queue receive $url#jobs" "delayed poll $url#delayed/mail --limit 3"; do
+for command in "receive $url#jobs" "poll $url#delayed/mail --limit 3"; do
 	# shellcheck disable=SC2086
 	"$wherry" $command --json >&- 2>"$tmp/.err" </dev/null
 	[ $? != 0 ]
 	result $? "${command%% $url*} fails if standard output is closed" "it does not"
 done
-w queue length $url#jobs --json
+w status $url#jobs --json
 json "and the message is there" '(d["ready"], d["leased"]) == (1, 0)'
 
-for command in "list $url" "status $url" "show $url 1" "doctor $url" "outboxes $url" \
-	"queue length $url#jobs" "queue peek $url#jobs" "list $url#jobs" "status $url#jobs" \
-	"show $url#jobs 1" "delayed list $url#delayed/mail" "delayed read $url#delayed/mail --key a" \
+for command in "list $url" "status $url" "show $url 1" "doctor $url" "tables $url" \
+	"list $url#jobs --bodies" "list $url#jobs" "status $url#jobs" \
+	"show $url#jobs 1" "list $url#delayed/mail" "show $url#delayed/mail a" \
 	"status $url#delayed/mail" "cron list $url"; do
 	for form in '' --json; do
 		# shellcheck disable=SC2086
@@ -104,13 +103,13 @@ done
 
 # ---- whole ----
 
-w delayed poll $url#delayed/mail --limit 5 --json
+w poll $url#delayed/mail --limit 5 --json
 json "each polled message has its line and its token" \
 	'len(l) == 3 and all(m["token"] for m in l)'
-w queue receive $url#jobs
+w receive $url#jobs
 expect "a small message is received" 0 "is:small"
-w queue send $url#jobs --from body
-large queue receive $url#jobs
-w queue length $url#jobs --json
+w send $url#jobs --from body
+large receive $url#jobs
+w status $url#jobs --json
 json "and what was printed is gone" '(d["ready"], d["leased"]) == (0, 0)'
 finish

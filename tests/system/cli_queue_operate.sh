@@ -28,13 +28,13 @@ operate
 # ---- messages stand still ----
 
 w queue create "$db#still"
-w queue send "$db#still" 1
+w send "$db#still" 1
 sql shop.db 'UPDATE still SET created_at = created_at - 20000'
 w status "$db#still"
 expect "a message that nobody takes for 15 s is a warning" 0 "out:warning     the oldest message has been ready for " \
 	"out:no worker or relay receives" "no:all is well"
-w queue send "$db#still" 2
-w queue receive "$db#still" --lease 1h
+w send "$db#still" 2
+w receive "$db#still" --lease 1h
 w status "$db#still"
 expect "while a worker has some, it may take longer" 0 "out:all is well"
 finish

@@ -95,9 +95,9 @@ expect "@NAME is a table of that database, and an error names it so" 1 "err:wher
 	"err:wherry queue create @nothere"
 w queue create @tasks
 expect "by which it can be created" 0 "out:queue 'tasks' is ready"
-w queue send @tasks '{}'
+w send @tasks '{}'
 w status @tasks --json
-json "and looked at" 'd["queue"] == "tasks" and d["ready"] == 1'
+json "and looked at" 'd["table"] == "tasks" and d["ready"] == 1'
 w bench nothere:
 expect "bench does not write to it" 2 "no:env.db"
 w relay @tasks
@@ -109,16 +109,16 @@ w relay @outbox @tasks --until-empty --timeout 20s
 expect "@NAME can be the destination, too" 0 "err:1 delivered"
 w status @tasks --json
 json "which has the message" 'd["ready"] == 2'
-w queue send tasks '{}'
+w send tasks '{}'
 expect "a name without its @ is refused, with it" 2 "err:such as @jobs"
 w status tasks
 expect "and so it is where no operand could be" 2 "err:@tasks names a table"
 export WHERRY_URL=sqlite:env.db#tasks
-w queue length
-expect "WHERRY_URL may name a table" 0 "out:ready    2"
-w queue list
+w status
+expect "WHERRY_URL may name a table" 0 "out:ready       2"
+w tables
 expect "which a command for the whole database leaves out" 0 "out:tasks"
-w queue list sqlite:env.db#tasks
+w tables sqlite:env.db#tasks
 expect "though it refuses one on the command line" 2 "err:without a #"
 w status @outbox --json
 json "@NAME replaces it" 'd["table"] == "outbox"'
@@ -128,7 +128,7 @@ json "@NAME replaces it" 'd["table"] == "outbox"'
 w queue create @mail_jobs
 w inbox create @seen
 w delayed create @later
-w queue length @mial_jobs
+w status @mial_jobs
 expect "a mistyped name is answered with the nearest" 1 "err:did you mean 'mail_jobs'?"
 w relay @mial_jobs null: --until-empty
 expect "by a relay as well" 1 "err:did you mean 'mail_jobs'?"
@@ -137,19 +137,22 @@ expect "which can be that of an outbox" 1 "err:did you mean 'outbox'?"
 w status @quite_another
 expect "without a near one, the database's names are listed" 1 \
 	"err:this database has: 'mail_jobs', 'outbox', 'tasks'"
-for command in "queue length" "queue drop --yes" "inbox status" "delayed count" status relay; do
-	for model in outbox:an\ outbox mail_jobs:a\ queue seen:an\ inbox later:delayed; do
+for command in receive poll replay "queue cancel" "inbox forget --message m --yes" relay; do
+	for model in 'outbox:is an outbox' 'mail_jobs:is a queue' 'seen:is an inbox' later:; do
 		name=${model%%:*}
 		case $command/$name in
-		queue*/mail_jobs | inbox*/seen | delayed*/later | status/[mo]* | relay/[mo]*) continue ;;
+		queue*/mail_jobs | receive/mail_jobs | inbox*/seen | poll/later | replay/outbox | relay/[mo]*) continue ;;
 		esac
 		operand=@$name to=()
 		[ "$command" = relay ] && to=(null: --until-empty)
-		[ "$command" = "delayed count" ] && operand=@$name/x
+		case $command in
+		"queue cancel") to=(1) ;;
+		replay) to=(--all) ;;
+		esac
 		# shellcheck disable=SC2086 # words
 		w $command $operand "${to[@]}"
 		check "$command on $name says what that is" \
-			contains "$err" "'$name' $([ $name = later ] && echo "has" || echo "is") ${model#*:}"
+			contains "$err" "'$name' ${model#*:}"
 		check "and advises nothing that fails" lacks "$err" "create $operand"
 	done
 done
@@ -158,10 +161,10 @@ done
 
 printf 'relays:\n  - {name: env, from: "sqlite:env.db", to: "null:"}\n' >wherry.yaml
 export WHERRY_URL=env
-w queue length @tasks
-expect "@NAME is a table of the database of a name as well" 0 "out:ready    2"
+w status @tasks
+expect "@NAME is a table of the database of a name as well" 0 "out:ready       2"
 unset WHERRY_URL
-w queue list env
+w tables env
 expect "a name stands for its database" 0 "out:tasks"
 rm wherry.yaml
 

@@ -14,27 +14,27 @@ operate() {
 	w delayed create "$db"
 	w status "$url"
 	expect "an empty delayed queue is well" 0 "out:all is well: no message waits" \
-		"out:delayed     mail in " ", table delayed" "out:due         0" "out:leased      0" \
+		"out:table       delayed/mail in " "out:ready       0" "out:leased      0" \
 		"out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; consumers that poll are not listed"
-	w delayed offer "$db#delayed/mail" --key a --body '{"mail":1}'
+	w offer "$db#delayed/mail" --key a --body '{"mail":1}'
 	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 60s
 	expect "a relay gives a message up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
-		"out:1 message is dead: \`wherry delayed dead " "#delayed/mail" " shows why; remove the cause, then"
-	w delayed offer "$db#delayed/mail" --key b --body '{"mail":2}'
-	w delayed poll "$db#delayed/mail" --lease 1h
-	w delayed offer "$db#delayed/mail" --key c --body '{"mail":3}' --in 1h
-	w delayed offer "$db#delayed/mail" --key d --body '{"mail":4}'
+		"out:1 message is dead: \`wherry list " "#delayed/mail" " --state dead" " shows why; remove the cause, then"
+	w offer "$db#delayed/mail" --key b --body '{"mail":2}'
+	w poll "$db#delayed/mail" --lease 1h
+	w offer "$db#delayed/mail" --key c --body '{"mail":3}' --in 1h
+	w offer "$db#delayed/mail" --key d --body '{"mail":4}'
 	w status "$url" --json
-	json "status counts the messages" '(d["delayed"], d["table"], d["layout"], d["due"], d["leased"],
+	json "status counts the messages" '(d["table"], d["kind"], d["layout"], d["ready"], d["leased"],
 		d["waiting"], d["dead"], d["next_us"], d["paused"], d["relays"]) ==
-		("mail", "delayed", "native", 1, 1, 1, 1, 0, False, []) and len(d["warnings"]) == 1'
+		("delayed/mail", "delayed", "native", 1, 1, 1, 1, 0, False, []) and len(d["warnings"]) == 1'
 
 	w doctor "$url"
 	expect "doctor names dead messages, with the command that retries them" "$doctor_status" \
-		"out:of key 'a' is dead after 1 attempt: " " --retry "
+		"out:of key 'a' is dead after 1 attempt: " "\`wherry retry "
 	w doctor "$url" --older-than 1ms
 	expect "and messages that nobody polls" "$doctor_status" \
 		"out:1 message is due, the first for" "out:\`wherry help relay\` shows how to start one"
@@ -47,7 +47,7 @@ operate() {
 	w doctor "$url" nobody
 	expect "and one that is not there" 1 "out:delayed queue 'mail' has no message of key 'nobody'"
 	w doctor "$url" --json
-	json "doctor prints JSON" 'd["delayed"] == "mail" and [f["level"] for f in d["findings"]
+	json "doctor prints JSON" '(d["table"], d["kind"]) == ("delayed/mail", "delayed") and [f["level"] for f in d["findings"]
 		if f["check"] == "destination"] == ["ok"]'
 
 	w pause "$url"
@@ -61,31 +61,30 @@ operate() {
 	expect "and doctor" 1 "out:the delayed queue is paused: relays deliver nothing"
 	w relay "$url" stdout: --until-empty --timeout 2s
 	expect "a relay delivers nothing" 5 'no:"mail"'
-	w delayed offer "$db#delayed/post" --key a --body '{"post":1}'
+	w offer "$db#delayed/post" --key a --body '{"post":1}'
 	w relay "${url%mail}post" stdout: --until-empty --timeout 60s
 	expect "but other queues of the table are relayed" 0 'out:"post"'
 	printf 'relays:\n  - name: letters\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w resume letters --json
 	json "a queue is resumed, by the name of its relay" 'd == {"paused": False}'
 	w status letters
-	expect "and status takes the name, too" 0 "out:delayed     mail in " "no:paused"
+	expect "and status takes the name, too" 0 "out:table       delayed/mail in " "no:paused"
 	rm wherry.yaml
-	w delayed drop "$db#delayed/mail" --key b --yes
+	w discard "$db#delayed/mail" b --yes
 	w relay "$url" stdout: --until-empty --timeout 60s
 	expect "then the relay delivers" 0 'out:"mail":4'
 	statement "UPDATE delayed_dead SET payload = @BODY@ WHERE \"pKey\" = 'a'"
-	w delayed dead "$db#delayed/mail" --retry all
-	expect "a dead message is retried" 0 "out:1 message retried"
-	w delayed read "$db#delayed/mail" --key a
-	expect "with the body that was corrected" 0 "is:corrected"
-	w delayed drop "$db#delayed/mail" --key a --yes
-	w list "$url"
-	expect "a command for outboxes names the one for delayed queues" 2 \
-		"err:wherry delayed list "
+	w retry "$db#delayed/mail" --all
+	expect "a dead message is retried" 0 "out:1 message is ready again"
+	w show "$db#delayed/mail" a
+	expect "with the body that was corrected" 0 "out:corrected"
+	w discard "$db#delayed/mail" a --yes
+	w purge "$url" --older-than 1h
+	expect "a command that is not for delayed queues names another" 2 "err:use \`wherry discard "
 
 	"$wherry" relay "$url" http://127.0.0.1:1/ >relay.log 2>&1 &
 	pids+=($!)
-	w delayed offer "$db#delayed/mail" --key e --body '{"mail":5}'
+	w offer "$db#delayed/mail" --key e --body '{"mail":5}'
 	until_true 30 is_refused
 	w status "$url"
 	expect "a destination that refuses is the first line" 0 "out:destination refuses" "out:relay       "

@@ -41,7 +41,7 @@ check "and once" is "$(sort -u both.ndjson | wc -l)" 100
 
 w queue create "$db#relayed"
 expect "the queue is made" 0
-w queue send "$db#relayed" '{"order":1}'
+w send "$db#relayed" '{"order":1}'
 w pause "$queue"
 expect "a queue is paused" 0
 w relay "$queue" stdout: --until-empty --timeout 10s
@@ -49,24 +49,24 @@ expect "a relay delivers nothing of it" 5 'no:"body"' "err:0 delivered"
 w resume "$queue"
 w relay "$queue" stdout: --until-empty --timeout 90s
 expect "once resumed it does" 0 'out:"body":{"order":1}' "err:1 delivered"
-w queue send "$db#relayed" '{"order":2}'
+w send "$db#relayed" '{"order":2}'
 w relay "$queue" 'exec:echo no route >&2; exit 65' --until-empty --timeout 90s
 expect "a rejected message is dead" 3
 w status "$queue"
 expect "status counts it, and names the last relay" 0 "out:dead        1" "out:relay       none; the last was "
-w queue drop "$db#relayed" --yes
+w drop "$db#relayed" --yes
 expect "a queue is dropped" 0
 
 # ---- a delayed queue ----
 
 w delayed create "$db#relayed_later"
 expect "the table of delayed queues is made" 0
-w delayed offer "$db#relayed_later/mail" --key a --body now
-w delayed offer "$db#relayed_later/mail" --key b --body later --in 1h
+w offer "$db#relayed_later/mail" --key a --body now
+w offer "$db#relayed_later/mail" --key b --body later --in 1h
 w relay "$delayed" stdout: --until-empty --timeout 90s
 expect "a message that is due is delivered" 0 'out:"body":"now"' 'no:"body":"later"' "err:1 delivered"
 w status "$delayed"
 expect "the other one waits" 0 "out:waiting     1"
-w delayed drop-table "$db#relayed_later" --yes
+w drop "$db#relayed_later" --yes
 expect "its table is removed" 0
 finish

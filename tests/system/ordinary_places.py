@@ -318,7 +318,7 @@ class Queue(Place):
         f = row.fields
         del f["topic"]
         return self.errors(self.wherry(
-            "queue", "send", f"{self.world.url(self)}#{self.table}", f"--header=h={f['header']}",
+            "send", f"{self.world.url(self)}#{self.table}", f"--header=h={f['header']}",
             f"--id={f['message_id']}", f"--correlation-id={f['correlation_id']}", f"--reply-to={f['reply_to']}",
             text=row.body.encode()))  # fmt: skip
 
@@ -375,7 +375,7 @@ class Delayed(Place):
         return None, "q", None, None, row.fields["key"], None, None, row.body
 
     def command(self, row):
-        return self.errors(self.wherry("delayed", "offer", f"{self.world.url(self)}#{self.table}/q", f"--key={row.fields['key']}", "--body=-", text=row.body.encode()))  # fmt: skip
+        return self.errors(self.wherry("offer", f"{self.world.url(self)}#{self.table}/q", f"--key={row.fields['key']}", "--body=-", text=row.body.encode()))  # fmt: skip
 
     def relay(self, url):
         sign = "&" if "?" in url else "?"
@@ -398,8 +398,8 @@ class DelayedNames(Place):
         values = [v for v in values if v][::2]
         for value in values:
             where = f"{url}#{self.table}/{urllib.parse.quote(value, safe='')}"
-            offered = self.wherry("delayed", "offer", where, f"--key={value}", f"--body={value}")
-            polled = self.wherry("delayed", "poll", where, "--json")
+            offered = self.wherry("offer", where, f"--key={value}", f"--body={value}")
+            polled = self.wherry("poll", where, "--json")
             got = json.loads(polled.stdout or b"{}")
             if got.get("key") != value or "body" not in got or got["body"] not in (value, parsed(value)):
                 wrong.append(f"{value!r}: {got} {offered.stderr} {polled.stderr}")

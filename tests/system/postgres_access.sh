@@ -82,10 +82,10 @@ expect "the doctor says once which checks it could not make" 1 \
 	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
 w queue create "$url#rights"
-w queue receive "$(as nobody)#rights"
+w receive "$(as nobody)#rights"
 expect "the way out names the kind of role that a command needs" 1 "err:try: wherry queue create " \
 	"err:#rights' --grant nobody=receiver, as the owner"
-w queue send "$(as nobody)#rights" 1
+w send "$(as nobody)#rights" 1
 expect "which is another one for a sender" 1 "err:#rights' --grant nobody=sender, as the owner"
 w init "$(as nobody)#new"
 expect "and init, which the owner of its tables runs" 1 "err:as wherry if"
@@ -222,8 +222,8 @@ hidden "a relay" relay "$(as relay)" stdout: --until-empty --timeout 60s
 hidden "status" status "$(as relay)"
 hidden "a purge" purge "$operator" --older-than 0s
 hidden "a relay of a queue" relay "$(as worker)#rights" stdout: --until-empty --timeout 60s
-hidden "a receiver" queue receive "$(as worker)#rights"
-hidden "a look at a queue" queue inspect "$(as worker)#rights"
+hidden "a receiver" receive "$(as worker)#rights"
+hidden "a look at a queue" list "$(as worker)#rights"
 w doctor "$(as relay)"
 expect "the doctor says that it counts for a role" 1 "out:bad   row-security"
 w doctor "$(as worker)#rights"
@@ -234,7 +234,7 @@ sql "ALTER ROLE relay BYPASSRLS"
 w relay "$(as relay)" stdout: --until-empty --timeout 60s
 expect "a role that it does not count for delivers" 0 "err:1 delivered"
 sql "ALTER TABLE outbox DISABLE ROW LEVEL SECURITY; ALTER TABLE rights DISABLE ROW LEVEL SECURITY"
-w queue receive "$(as worker)#rights"
+w receive "$(as worker)#rights"
 expect "and so does the receiver without it" 0
 
 # ---- what a role or the server sets ----

@@ -56,12 +56,12 @@ for kind in "${!expands[@]}"; do
 	[ "$out" = 2 ] && answers "$why" 1
 	result $? "wherry_receive() receives what is beside $kind" "${why-}"
 	sql "UPDATE q_$kind SET state = 0, available_at = NULL, lease_token = NULL, attempts = 0"
-	w queue peek "$url#q_$kind"
+	w list "$url#q_$kind"
 	[ "$status" = 0 ] && [ ${#out} -lt 10000 ]
-	result $? "queue peek goes past $kind" "${why-}"
-	w queue receive "$url#q_$kind"
-	w queue receive "$url#q_$kind"
-	expect "queue receive receives what is beside $kind" 0 is:2
+	result $? "list goes past $kind" "${why-}"
+	w receive "$url#q_$kind"
+	w receive "$url#q_$kind"
+	expect "receive receives what is beside $kind" 0 is:2
 	answers "$why" 1
 	result $? "and makes the $kind dead" "$why"
 done

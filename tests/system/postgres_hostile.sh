@@ -110,8 +110,8 @@ sql "CREATE SCHEMA trap AUTHORIZATION hostile; GRANT USAGE ON SCHEMA trap TO PUB
 	GRANT SELECT ON trap.wherry_schema TO PUBLIC"
 for role in shop wherry; do
 	sql "ALTER ROLE $role SET search_path = trap, shop"
-	for command in 'status URL#nowhere' 'list URL#nowhere' 'queue receive URL#nowhere' 'queue peek URL#nowhere' \
-		'inbox status URL#nowhere' 'delayed list URL#nowhere/q' 'cron list URL#nowhere'; do
+	for command in 'status URL#nowhere' 'list URL#nowhere' 'receive URL#nowhere' 'list URL#nowhere' \
+		'status URL#nowhere' 'list URL#nowhere/q' 'cron list URL#nowhere'; do
 		read -ra words <<<"$command"
 		w "${words[@]//URL/$(as $role)}"
 		expect "$command says that there is no such table, beside a stranger's list ($role)" 1 \

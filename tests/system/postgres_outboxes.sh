@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The life of an outbox on PostgreSQL: outboxes lists, doctor looks at triggers and
+# The life of an outbox on PostgreSQL: tables lists, doctor looks at triggers and
 # constraints, drop removes all that init made.
 #
 # Writes TAP.
@@ -30,9 +30,9 @@ for part in --strict --partitions --stream; do
 	expect "which is there the second time ($part)" 0 "out:is up to date"
 done
 sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
-w outboxes "$url" --json
-json "outboxes lists those of every schema, and no other table" \
-	'[(o["table"], o["pending"]) for o in l] == [("billing.outbox", 0), ("public.outbox", 1)]'
+w tables "$url" --json
+json "tables lists those of every schema, and no other table" \
+	'[(o["table"], o["messages"]) for o in l] == [("billing.outbox", 0), ("public.outbox", 1)]'
 
 # ---- doctor ----
 

@@ -19,7 +19,7 @@ start_kafka 1
 start_server
 kafka topic jobs 4
 w queue create "$url#jobs"
-w queue send "$url#jobs" '{"n":0}' --id m0 --header 'kind=first' --correlation-id c0
+w send "$url#jobs" '{"n":0}' --id m0 --header 'kind=first' --correlation-id c0
 w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 60s
 expect "a queue is relayed to the topic of its name" 0 "err:1 delivered"
 out=$(read_back jobs)
@@ -51,7 +51,7 @@ out=$(read_back orders)
 json "what was published goes to the topic of that name" 'd["headers"]["message-id"] == "p1"'
 
 kafka down 0
-w queue send "$url#jobs" '{"n":-1}'
+w send "$url#jobs" '{"n":-1}'
 w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 2s
 expect "while Kafka is down, nothing is delivered" 5
 kafka up 0

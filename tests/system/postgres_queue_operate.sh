@@ -36,7 +36,7 @@ w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
 
 w queue create "$db#letters" --layout nservicebus
-w queue send "$db#letters" '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
+w send "$db#letters" '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
 url="$db#letters"
 w status "$url"
 expect "a queue of NServiceBus has a status, too" 0 "out:layout      nservicebus" "out:ready       1"
@@ -57,6 +57,6 @@ for age in "--older-than 1h" "--since 1h"; do
 	w list "$url" $age --json
 	expect "and is neither old nor new $age" 0 "is:"
 done
-w queue receive "$url" --json
+w receive "$url" --json
 json "a receiver learns that it has none" 'd["created_at"] is None'
 finish

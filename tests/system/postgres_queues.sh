@@ -21,7 +21,7 @@ w queue publish "$url" placed '{"order":1}' --json
 json "what is published reaches the queues of the first schema" 'd["queues"] == 1'
 w queue publish "$url" placed '{"order":2}' --schema sales
 expect "or of the schema that is named" 0 "out:published to 1 queue"
-w queue receive "$url#sales.tasks"
+w receive "$url#sales.tasks"
 expect "it arrives" 0 'is:{"order":2}'
 w queue subscriptions "$url" --schema sales --json
 json "subscriptions lists those of a schema" '(d["topic"], d["queue"]) == ("placed", "tasks")'
@@ -49,31 +49,31 @@ took() {
 
 w queue create "$url#locked"
 w delayed create "$url"
-w queue send "$url#locked" '{"mine":1}'
-w delayed offer "$url#delayed/mail" --key k --body mine
+w send "$url#locked" '{"mine":1}'
+w offer "$url#delayed/mail" --key k --body mine
 coproc psql -qXAt "$url"
 echo 'BEGIN; SELECT 1 FROM locked, delayed FOR UPDATE;' >&"${COPROC[1]}"
 read -r _ <&"${COPROC[0]}"
-took queue receive "$url#locked" --wait 400ms
+took receive "$url#locked" --wait 400ms
 expect "another session has the only message" 1 "err:no message"
 check "receive waits for another one all its time" [ "$ms" -ge 400 ]
-took delayed poll "$url#delayed/mail" --wait 400ms
+took poll "$url#delayed/mail" --wait 400ms
 expect "and so of a delayed queue" 1 "err:no message is due"
 check "poll waits as well" [ "$ms" -ge 400 ]
 echo 'ROLLBACK; SELECT 2;' >&"${COPROC[1]}"
 read -r _ <&"${COPROC[0]}"
-w queue receive "$url#locked" --wait 30s
+w receive "$url#locked" --wait 30s
 expect "a message that is free again is received" 0 'is:{"mine":1}'
-w delayed poll "$url#delayed/mail" --wait 30s
+w poll "$url#delayed/mail" --wait 30s
 expect "or polled" 0 "is:mine"
 kill "$COPROC_PID"
-w queue drop "$url#locked" --yes
+w drop "$url#locked" --yes
 
 # ---- queues of NServiceBus ----
 
 w queue create "$url#letters" --layout nservicebus
 psql -q "$url" -c 'ALTER TABLE letters_received RENAME TO aside'
-w queue list "$url"
+w tables "$url"
 expect "a queue of NServiceBus without Wherry's table beside it hides no other and is no error" 0 \
 	"out:letters" "out:jobs" "err:letters is not counted"
 psql -q "$url" -c 'ALTER TABLE aside RENAME TO letters_received'
@@ -84,8 +84,8 @@ w queue publish "$url" placed '{"order":3}'
 expect "both kinds get what is published" 0 "out:published to 2 queues"
 w relay "$url#letters" stdout:
 expect "a relay on such a queue is refused, with what to use" 2 \
-	"err:no relay reads queues of the layout nservicebus" "err:wherry queue receive" "no:engine"
-w queue send "$url#letters" '{}' --in 1h --json
+	"err:no relay reads queues of the layout nservicebus" "err:wherry receive" "no:engine"
+w send "$url#letters" '{}' --in 1h --json
 id=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
 w queue cancel "$url#letters" "$id"
 expect "a delayed message is cancelled" 0 "out:message $id is cancelled"
@@ -111,10 +111,10 @@ check "and nothing is made" nothing g5
 
 w queue create "$url#before"
 sql "ALTER TABLE before RENAME TO after"
-w queue receive "$url#after"
+w receive "$url#after"
 expect "a queue that was renamed is not its own suggestion" 1 "err:if it was renamed" \
 	"no:did you mean"
 w queue create "$url#after"
-w queue receive "$url#after"
+w receive "$url#after"
 expect "and the command that the message names makes it a queue again" 1 "err:no message"
 finish

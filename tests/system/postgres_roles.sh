@@ -82,33 +82,33 @@ allowed "$chief" 0 resume URL#relayed
 allowed "$chief" 0 purge URL#relayed --older-than 0s --to-archive
 allowed "$chief" 0 purge URL#relayed --older-than 0s --archived --yes
 allowed "$chief" 1 doctor URL#relayed
-allowed "$chief" 0 outboxes URL
-allowed "$clerk" 0 queue send URL#jobs '{}'
-allowed "$clerk" 0 queue receive URL#works
+allowed "$chief" 0 tables URL
+allowed "$clerk" 0 send URL#jobs '{}'
+allowed "$clerk" 0 receive URL#works
 allowed "$clerk" 0 relay URL#works null: --until-empty --timeout 60s
 fill
-for command in 'list URL' 'peek URL#works' 'length URL#works' 'errors URL#works' 'inspect URL#works'; do
+for command in 'list URL#works' 'status URL#works' 'list URL#works --state dead --bodies'; do
 	# shellcheck disable=SC2086 # words
-	allowed "$chief" 0 queue $command
+	allowed "$chief" 0 $command
 done
 allowed "$chief" 0 status URL#works
 allowed "$chief" 0 pause URL#works
 allowed "$chief" 0 resume URL#works
 allowed "$chief" 1 doctor URL#works
-allowed "$chief" 0 queue purge URL#works --yes
+allowed "$chief" 0 discard URL#works --all --yes
 closed_sql "SELECT wherry_send('works', '{}'); UPDATE works SET state = 4" >/dev/null
-allowed "$chief" 0 queue retry URL#works --all
+allowed "$chief" 0 retry URL#works --all
 allowed "$chief" 0 queue subscribe URL#public.works t
 allowed "$chief" 0 queue publish URL t '{}' --schema public
-allowed "$clerk" 0 delayed offer URL#delayed/mail --key k --body x
-allowed "$clerk" 0 delayed poll URL#later/mail
-allowed "$chief" 0 delayed list URL#later/mail
-allowed "$chief" 0 delayed count URL#later/mail
-allowed "$chief" 0 delayed dead URL#later/mail
+allowed "$clerk" 0 offer URL#delayed/mail --key k --body x
+allowed "$clerk" 0 poll URL#later/mail
+allowed "$chief" 0 list URL#later/mail
+allowed "$chief" 0 status URL#later/mail
+allowed "$chief" 0 list URL#later/mail --state dead
 allowed "$chief" 1 doctor URL#later/mail
-allowed "$chief" 0 delayed drop URL#later/mail --all --yes
-allowed "$chief" 0 inbox status URL
-allowed "$chief" 0 inbox purge URL --older-than 0s --yes
+allowed "$chief" 0 discard URL#later/mail --all --yes
+allowed "$chief" 0 status URL#inbox
+allowed "$chief" 0 purge URL#inbox --older-than 0s --yes
 allowed "$chief" 0 cron list URL
 
 # ---- tables of other programs, with the rights that their pages name ----
@@ -139,17 +139,17 @@ allowed "$clerk" 0 relay URL#debezium null: --engine stream --on-done keep --unt
 allowed "$clerk" 0 relay URL#ferry null: --until-empty --timeout 60s
 closed_sql "INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
 allowed "$clerk" 0 relay URL#ferry null: --set relay.sole=on --until-empty --timeout 60s
-for command in "queue send $clerk#bus {}" "delayed offer $clerk#fun/mail --key k --body x"; do
+for command in "send $clerk#bus {}" "offer $clerk#fun/mail --key k --body x"; do
 	# shellcheck disable=SC2086 # words
 	w $command
 	expect "${command%% post*} names the right that is missing, and no --grant, which is not for such a table" 1 \
 		"err:GRANT USAGE ON SEQUENCE" no:--grant
 done
 closed_sql "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk"
-allowed "$clerk" 0 queue send URL#bus '{}'
-allowed "$clerk" 0 queue receive URL#bus
-allowed "$clerk" 0 delayed offer URL#fun/mail --key k --body x
-allowed "$clerk" 0 delayed poll URL#fun/mail
+allowed "$clerk" 0 send URL#bus '{}'
+allowed "$clerk" 0 receive URL#bus
+allowed "$clerk" 0 offer URL#fun/mail --key k --body x
+allowed "$clerk" 0 poll URL#fun/mail
 for table in debezium ferry; do
 	allowed "$clerk" 0 status URL#$table
 	w doctor "$clerk#$table"

@@ -27,9 +27,9 @@ both_count() { # SENTENCE COUNTS
 with_daemon() {
 	w queue create "$db#jobs"
 	for i in 1 2 3; do
-		w queue send "$db#jobs" "{\"n\":$i}" --id "m$i"
+		w send "$db#jobs" "{\"n\":$i}" --id "m$i"
 	done
-	w queue send "$db#jobs" '{"n":4}' --id m4 --in 1h
+	w send "$db#jobs" '{"n":4}' --id m4 --in 1h
 	cat >wherry.yaml <<-END
 		http: {listen: 127.0.0.1:0}
 		relays:
@@ -58,7 +58,7 @@ with_daemon() {
 	expect "/readyz says that it takes messages again" 200 "out:jobs ready: "
 	both_count "metrics and status count the delayed message alone" "0 0 1 0"
 	rm open
-	w queue purge "$db#jobs" --yes
+	w discard "$db#jobs" --all --yes
 	stop_daemon
 	expect "the daemon ends" 0
 }
@@ -66,8 +66,8 @@ with_daemon() {
 # Messages that a relay gives up are dead in both.
 with_dead_ones() {
 	sed -i 's/exit 75/exit 65/' wherry.yaml
-	w queue send "$db#jobs" '{"n":5}' --id m5
-	w queue send "$db#jobs" '{"n":6}' --id m6
+	w send "$db#jobs" '{"n":5}' --id m5
+	w send "$db#jobs" '{"n":6}' --id m6
 	start_daemon wherry.yaml
 	both_count "metrics and status count what died" "0 0 0 2"
 	: >open

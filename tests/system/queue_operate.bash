@@ -14,26 +14,26 @@ operate() {
 	[[ $url != *[?\&]* ]] || quoted="'$url'"
 	w queue create "$db#jobs"
 	w status "$url"
-	expect "an empty queue is well" 0 "out:all is well: no message waits" "out:queue       jobs in " \
+	expect "an empty queue is well" 0 "out:all is well: no message waits" "out:table       jobs in " \
 		"out:ready       0" "out:leased      0" "out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; workers that receive are not listed"
-	w queue send "$db#jobs" '{"job":1}' --id m1
-	w queue send "$db#jobs" '{"job":2}' --id m2
+	w send "$db#jobs" '{"job":1}' --id m1
+	w send "$db#jobs" '{"job":2}' --id m2
 	refuse_all
 	expect "a relay gives two messages up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped "
-	w queue send "$db#jobs" '{"job":3}' --id m3 --reply-to answers
-	w queue receive "$db#jobs" --lease 1h
-	w queue send "$db#jobs" '{"job":4}' --id m4 --in 1h
-	w queue send "$db#jobs" '{"word":"needle"}' --id m5
+	w send "$db#jobs" '{"job":3}' --id m3 --reply-to answers
+	w receive "$db#jobs" --lease 1h
+	w send "$db#jobs" '{"job":4}' --id m4 --in 1h
+	w send "$db#jobs" '{"word":"needle"}' --id m5
 
 	w status "$url"
 	expect "status warns of dead messages, with commands to paste" 0 \
 		"out:2 messages are dead: \`wherry list $quoted --state dead\` shows why; remove the cause, then \`wherry retry $quoted --all\`" \
 		"out:ready       1, the oldest for" "out:leased      1" "out:waiting     1" "out:dead        2" "no:all is well"
 	w status "$url" --json
-	json "and in JSON" '(d["queue"], d["layout"], d["ready"], d["leased"], d["waiting"], d["dead"]) ==
+	json "and in JSON" '(d["table"], d["layout"], d["ready"], d["leased"], d["waiting"], d["dead"]) ==
 		("jobs", "native", 1, 1, 1, 2) and d["oldest_ready_us"] >= 0 and len(d["warnings"]) == 1'
 
 	w list "$url" --json
@@ -92,7 +92,7 @@ operate() {
 		"out:a worker, or a relay: \`wherry help relay\` shows how to start one" \
 		"out:the tables, indexes and triggers of the queue are there" "out:no lease is over"
 	w doctor "$url" m1 --json
-	json "a message that is asked for is explained" 'd["queue"] == "jobs" and d["bad"] >= 1 and
+	json "a message that is asked for is explained" '(d["table"], d["kind"]) == ("jobs", "queue") and d["bad"] >= 1 and
 		[f["what"] for f in d["findings"] if f["check"] == "message"][0].startswith(
 		"message 1 (m1) is dead: given up after 1 attempt")'
 	[ "$status" = 1 ]
@@ -143,7 +143,7 @@ operate() {
 	expect "a queue is paused" 0 "out:queue 'jobs' is paused" "err:action=pause" "err:table=jobs"
 	w status "$url"
 	expect "which status says" 0 "out:the queue is paused: relays deliver nothing until \`wherry resume $quoted\`" \
-		"out:queue       jobs in " "(paused)"
+		"out:table       jobs in " "(paused)"
 	w doctor "$url"
 	expect "and doctor" 1 "out:the queue is paused: relays deliver nothing"
 	w relay "$url" stdout: --until-empty --timeout 2s
@@ -155,11 +155,11 @@ operate() {
 	w replay "$url" 1
 	expect "nor replayed" 2 "err:cannot be replayed"
 	w purge "$url" --older-than 1h --yes
-	expect "for purge the command for queues is named" 2 "err:use \`wherry queue purge "
+	expect "for purge the command for queues is named" 2 "err:use \`wherry discard "
 	w init "$url"
 	expect "init refuses a table with another purpose" 2 "err:with another purpose"
 	w_in '{}' enqueue "$url" --topic t
-	expect "and for enqueue" 2 "err:use \`wherry queue send "
+	expect "and for enqueue" 2 "err:use \`wherry send "
 
 	printf 'relays:\n  - name: errands\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w list errands --json

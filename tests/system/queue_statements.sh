@@ -47,15 +47,15 @@ run 'before you receive' 'lease one'
 check "and received again" is "$out" '3|{"order": 9}|2'
 run 'give it up'
 check "or is given up" are '3 4 2'
-w queue errors $url#jobs
+w list $url#jobs --state dead
 expect "with the reason" 0 'out:there is no such order'
-w queue retry $url#jobs 3
+w retry $url#jobs 3
 run 'lease one' 'acknowledge'
 check "an acknowledgement deletes it" are ''
 
 # ---- leases that end ----
 
-w queue send $url#jobs '{"order": 10}'
+w send $url#jobs '{"order": 10}'
 for _ in 1 2 3 4 5; do
 	run 'before you receive' 'lease one'
 	sqlite3 shop.db "$later"
@@ -63,14 +63,14 @@ done
 check "a worker that crashes gets the message five times" are '4 1 5'
 run 'before you receive' 'lease one'
 check "and not once more: it is dead" are '4 4 5'
-w queue errors $url#jobs
+w list $url#jobs --state dead
 expect "with the reason" 0 'out:its lease expired before it was acknowledged'
-w queue purge $url#jobs --yes
+w discard $url#jobs --all --yes
 
 # ---- messages that expire ----
 
-w queue send $url#jobs '"old"' --expires 1h
-w queue send $url#jobs '"new"'
+w send $url#jobs '"old"' --expires 1h
+w send $url#jobs '"new"'
 sqlite3 shop.db 'UPDATE jobs SET expires_at = 1 WHERE expires_at IS NOT NULL'
 run 'lease one'
 check "an expired message is not leased" is "$out" '6|"new"|1'
@@ -80,6 +80,6 @@ run 'count the messages'
 check "nor counted" is "$out" 0
 run 'before you receive: delete'
 check "it is deleted" are '6 1 1'
-w queue inspect $url#jobs
+w doctor $url#jobs
 expect "the queue is whole" 0
 finish

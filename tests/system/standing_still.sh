@@ -239,13 +239,13 @@ sql a.db "INSERT INTO outbox (topic, partition_key, aggregate_type, aggregate_id
 		error_at = 0, expires_at = (SELECT ms FROM wherry_clock) + 60000"
 id=$(sql a.db 'SELECT max(id) FROM outbox')
 w queue create sqlite:a.db#jobs
-w_in '{}' queue send sqlite:a.db#jobs -
+w_in '{}' send sqlite:a.db#jobs -
 sql a.db "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
 	state, state_since, destination, delivered, error, error_at)
 	SELECT 'jobs', 1, 'competing', $evil, 1, (SELECT ms FROM wherry_clock) + 60000, 1, 0, 1, 0, $evil, 0, $evil, 0, $evil, 0"
 unsafe=
 for command in 'status sqlite:a.db' 'doctor sqlite:a.db' "doctor sqlite:a.db $id" 'list sqlite:a.db --all' \
-	"show sqlite:a.db $id" 'outboxes sqlite:a.db' 'queue list sqlite:a.db' \
+	"show sqlite:a.db $id" 'tables sqlite:a.db' 'tables sqlite:a.db' \
 	'status sqlite:a.db#jobs' 'doctor sqlite:a.db#jobs' 'list sqlite:a.db#jobs'; do
 	# shellcheck disable=SC2086
 	out=$("$wherry" $command 2>&1)

@@ -198,7 +198,7 @@ BEGIN
         THEN 'a table of the JVM library DelayedQueue, on which SQL functions do not work'
       WHEN 'died_at' = ANY (has) THEN 'a table of dead messages' ELSE 'not a table of delayed queues' END
     USING ERRCODE = 'wrong_object_type', HINT = CASE WHEN 'lockUuid' = ANY (has)
-        THEN 'Use `wherry delayed` or the C library.'
+        THEN 'Use `wherry offer` or the C library.'
       ELSE 'The argument box names the table, and queue a queue in it.' END;
   ELSIF coalesce(queue, '') = '' THEN
     RAISE 'a delayed queue needs a name' USING ERRCODE = 'invalid_parameter_value';

@@ -371,10 +371,11 @@ FROM {table} AS c {unlocked} WHERE c.status = 4 ORDER BY c.id;
 SELECT 2, CASE WHEN :number > i.given THEN CONCAT(N'ids up to ', i.given, N' have been given out so far') ELSE N'' END, N''
 FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given) AS i;
 
--- name: outboxes
--- Tables that may be outboxes: every layout has a column `payload`.
+-- name: any-table
+-- Tables that may be Wherry's, but no queues: every layout of an outbox and of a delayed queue has
+-- a column `payload`, an inbox has `accepted_at`.
 SELECT CASE WHEN t.schema_id = SCHEMA_ID() THEN t.name ELSE CONCAT(s.name, N'.', t.name) END
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE t.name NOT LIKE N'wherry[_]%'
-  AND EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = t.object_id AND c.name = N'payload')
+  AND EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = t.object_id AND c.name IN (N'payload', N'accepted_at'))
 ORDER BY 1;

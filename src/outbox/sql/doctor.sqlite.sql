@@ -165,9 +165,10 @@ SELECT 1, 'trigger ' || name FROM sqlite_schema
 WHERE type = 'trigger' AND tbl_name = {name} COLLATE NOCASE
   AND replace(upper(sql), ' ', '') LIKE '%RAISE(IGNORE)%';
 
--- name: outboxes
--- Tables that may be outboxes: every layout has a column `payload`.
+-- name: any-table
+-- Tables that may be Wherry's, but no queues: every layout of an outbox and of a delayed queue has
+-- a column `payload`, an inbox has `accepted_at`.
 SELECT name FROM sqlite_schema AS t
 WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
-  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'payload')
+  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at'))
 ORDER BY name;

@@ -269,7 +269,7 @@ BEGIN
       AND NOT attisdropped) THEN
     RAISE 'queue % has the layout nservicebus, on which SQL functions do not work', quote_literal(name)
       USING ERRCODE = 'feature_not_supported',
-      HINT = 'Use the commands `wherry queue send`, `wherry queue receive` and so on, or the C library.';
+      HINT = 'Use the commands `wherry send`, `wherry receive` and so on, or the C library.';
   END IF;
   SELECT concat('Call ', quote_ident(n.nspname), '.', call, quote_literal(c.relname), rest,
                 ': the functions of a schema take the names of its tables.') INTO hint

@@ -116,7 +116,7 @@ IF @box IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS c
   WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@queue, N'"'), N'U') AND LOWER(c.name COLLATE Latin1_General_BIN2) = N'rowversion')
 BEGIN
   DECLARE @theirs NVARCHAR(300) = CONCAT(N'queue ', @queue, N' has the layout nservicebus, on which procedures do not work: ',
-    N'use the commands wherry queue send and receive, or the C library');
+    N'use the commands wherry send and receive, or the C library');
   THROW 50211, @theirs, 1;
 END;
 IF @box IS NULL

@@ -1,0 +1,64 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+
+#include "cli/queue_session.h"
+
+static wh_exit send_one(wh_queue_session *s, const wh_args *args, const wh_outgoing *out)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	if (wherry_queue_send(s->queue, &out->msg, &id, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"id\":%" PRId64 "}\n", id);
+	else
+		(void)printf("message %" PRId64 " is in queue '%s'\n", id, s->at.name);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run(wh_args *args)
+{
+	wh_queue_session s;
+	wh_outgoing out;
+	wh_exit status = wh_outgoing_read(&out, args, wh_operand(args, 1));
+
+	if (status == WH_EXIT_DONE)
+		status = wh_queue_session_open(&s, args);
+	if (status == WH_EXIT_DONE) {
+		status = send_one(&s, args, &out);
+		wh_queue_session_close(&s);
+	}
+	wh_outgoing_clear(&out);
+	return status;
+}
+
+static const wh_option options[] = {
+	WH_SEND_OPTIONS,
+	WH_JSON_OPTION,
+	{0},
+};
+
+static const wh_for_kind kinds[WH_KINDS] = {
+	[WH_OF_OUTBOX] = {.use = "enqueue"},
+	[WH_OF_QUEUE] = {.run = run},
+	[WH_OF_DELAYED] = {.use = "offer"},
+};
+
+const wh_command wh_cmd_send = {
+	.name = "send",
+	.operands = "URL#NAME [BODY]",
+	.synopsis = "URL#NAME [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
+		    "[--correlation-id ID] [--reply-to ADDRESS] [--in DURATION] "
+		    "[--expires DURATION] [--json]",
+	.brief = "Send a message to a queue",
+	.help = "The body is an argument, a file or standard input, without any change.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry send sqlite:shop.db#jobs '{\"job\":1}'\n"
+		"  wherry send sqlite:shop.db#jobs '{\"job\":2}' --in 5s --expires 1h\n"
+		"  wherry send sqlite:shop.db#jobs --from job.json --header kind=report\n",
+	.options = options,
+	.kinds = kinds,
+};

@@ -1,0 +1,186 @@
+/*
+ * The kind of the table that a command works on, and what the command does to each kind.
+ */
+#include <string.h>
+
+#include "cli/target.h"
+#include "relay/source.h"
+
+static const char *const names[WH_KINDS] = {
+	[WH_OF_OUTBOX] = "an outbox",
+	[WH_OF_QUEUE] = "a queue",
+	[WH_OF_DELAYED] = "a delayed queue",
+	[WH_OF_DELAYED_TABLE] = "a table of delayed queues",
+	[WH_OF_INBOX] = "an inbox",
+};
+
+/* ---- which kind ---- */
+
+wh_kind wh_kind_of(wherry_db *db, const char *name)
+{
+	wherry_delayed *delayed = NULL;
+	wherry_outbox *box = NULL;
+	wherry_queue *queue = NULL;
+	wherry_inbox *inbox = NULL;
+	wh_kind kind = WH_KINDS;
+
+	if (wherry_outbox_open(db, name, &box, NULL) == WHERRY_OK)
+		kind = WH_OF_OUTBOX;
+	else if (wherry_queue_open(db, name, &queue, NULL) == WHERRY_OK)
+		kind = WH_OF_QUEUE;
+	else if (wherry_delayed_open(db, name, "any", NULL, &delayed, NULL) == WHERRY_OK)
+		kind = WH_OF_DELAYED_TABLE;
+	else if (wherry_inbox_open(db, name, &inbox, NULL) == WHERRY_OK)
+		kind = WH_OF_INBOX;
+	wherry_outbox_close(box);
+	wherry_queue_close(queue);
+	wherry_delayed_close(delayed);
+	wherry_inbox_close(inbox);
+	return kind;
+}
+
+/* Open the database only to see which kind of table the URL names. */
+static wh_kind look_up(const wh_args *args)
+{
+	wherry_db *db = NULL;
+	wh_kind kind = WH_KINDS;
+
+	if (wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) == WHERRY_OK)
+		kind = wh_kind_of(db, args->table.table);
+	wherry_db_close(db);
+	return kind;
+}
+
+/* ---- what the command does ---- */
+
+/* How many kinds is the command for whose names look alike in a URL? */
+static int n_alike(const wh_command *command)
+{
+	int n = 0;
+
+	for (int i = 0; i < WH_KINDS; i++)
+		n += i != WH_OF_DELAYED && command->kinds[i].run;
+	return n;
+}
+
+/* Append "`wherry discard sqlite:shop.db#jobs --all`" for the use "discard| --all". */
+static void put_use(wh_buf *text, const wh_args *args, const char *use)
+{
+	size_t len = strcspn(use, "|");
+
+	wh_buf_printf(text, "`wherry %.*s%s%s`", (int)len, use, args->target,
+		      use + len + (use[len] == '|'));
+}
+
+wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind)
+{
+	const wh_command *command = args->command;
+	const char *use = command->kinds ? command->kinds[kind].use : NULL;
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_printf(&text, "'%s%s%s' is %s", args->table.table,
+		      *args->table.queue ? "/" : "", args->table.queue, names[kind]);
+	if (use) {
+		wh_buf_puts(&text, ": use ");
+		put_use(&text, args, use);
+	} else if (command->kinds && command->kinds[kind].why) {
+		wh_buf_printf(&text, ": %s", command->kinds[kind].why);
+	} else if (kind == WH_OF_DELAYED_TABLE && command->kinds &&
+		   command->kinds[WH_OF_DELAYED].run) {
+		wh_buf_printf(&text, ": name a queue in it, as in `wherry %s%s/mail`",
+			      command->name, args->target);
+	} else {
+		wh_buf_printf(&text, ", and `wherry %s` is for ", command->name);
+		wh_put_kinds(&text, command);
+	}
+	(void)wh_usage(command, "%s", wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return WH_EXIT_USAGE;
+}
+
+bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name, wh_exit *status)
+{
+	wh_kind kind = wh_kind_of(db, name);
+	wh_buf words = WH_BUF_INIT(64 * 1024);
+
+	if (kind == WH_KINDS)
+		return false;
+	if (args->command->kinds && *args->table.table && !*args->table.queue) {
+		*status = wh_refuse_kind(args, kind);
+		return true;
+	}
+	wh_put_table_of(&words, args->target, wh_operand(args, 0), name);
+	if (kind == WH_OF_DELAYED_TABLE)
+		(void)wh_complain(NULL,
+				  "'%s' has delayed queues: write %s/QUEUE to name one",
+				  name, name);
+	else
+		(void)wh_complain(NULL, "'%s' is %s: `wherry status%s` shows it", name,
+				  names[kind], wh_buf_str(&words));
+	wh_buf_clear(&words);
+	*status = WH_EXIT_FAILED;
+	return true;
+}
+
+bool wh_allows(const wh_args *args, const wh_without *refused)
+{
+	for (; refused->option; refused++)
+		if (wh_arg(args, refused->option) || wh_arg_on(args, refused->option)) {
+			(void)wh_usage(args->command, "--%s: %s", refused->option,
+				       refused->why);
+			return false;
+		}
+	return true;
+}
+
+void wh_put_kinds(wh_buf *text, const wh_command *command)
+{
+	static const char *const plural[WH_KINDS] = {
+		"outboxes", "queues", "delayed queues", "tables of delayed queues",
+		"inboxes"};
+	int left = 0;
+
+	for (int i = 0; i < WH_KINDS; i++)
+		left += command->kinds && command->kinds[i].run;
+	for (int i = 0; i < WH_KINDS && left; i++) {
+		if (!command->kinds[i].run)
+			continue;
+		left--;
+		wh_buf_printf(text, "%s%s", plural[i],
+			      left > 1    ? ", "
+			      : left == 1 ? " and "
+					  : "");
+	}
+}
+
+/* The kind to which the command is applied. */
+static wh_kind choose(const wh_args *args)
+{
+	const wh_for_kind *kinds = args->command->kinds;
+	int n = n_alike(args->command), first = 0;
+	wh_kind kind = WH_KINDS;
+
+	if (*args->table.queue)
+		return WH_OF_DELAYED;
+	if (*args->table.table && n != 1)
+		kind = look_up(args);
+	while (first < WH_KINDS && !kinds[first].run)
+		first++;
+	/* If the table is not found, opening it says so. */
+	return kind == WH_KINDS ? (wh_kind)first : kind;
+}
+
+wh_exit wh_run_for_kind(wh_args *args)
+{
+	wh_kind kind = choose(args);
+	wh_exit (*run)(wh_args *) = args->command->kinds[kind].run;
+
+	if (!run)
+		return wh_refuse_kind(args, kind);
+	if (kind == WH_OF_DELAYED && !*args->table.queue)
+		return wh_usage(args->command,
+				"%s needs %s, such as "
+				"sqlite:shop.db#delayed/mail",
+				args->command->name, args->command->operands);
+	return run(args);
+}

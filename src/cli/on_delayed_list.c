@@ -1,0 +1,381 @@
+/*
+ * list, show, retry, discard and drop on a delayed queue.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/text.h"
+#include "cli/again.h"
+#include "cli/delayed_session.h"
+#include "cli/item.h"
+#include "cli/on_delayed.h"
+#include "delayed/delayed.h"
+
+enum { PAGE = 100 };
+
+/* ---- list ---- */
+
+typedef struct listing {
+	wh_listing to;
+	wh_item_filter filter;
+	char *last_key;  /* Of the last message read. */
+	char *shown_key; /* Of the last message shown. */
+	int64_t last_id;
+	int64_t read; /* Messages read of this page. */
+	bool failed;  /* Out of memory. */
+} listing;
+
+static void keep(listing *l, char **key, const char *text)
+{
+	free(*key);
+	*key = strdup(text);
+	l->failed |= !*key;
+}
+
+/* Show a message if it is wanted. */
+static wherry_code visit(void *ctx, const wherry_delayed_message *msg)
+{
+	listing *l = ctx;
+	const wh_item item = wh_item_of_delayed(msg, l->to.now_us);
+
+	l->read++;
+	l->last_id = msg->id;
+	keep(l, &l->last_key, msg->key);
+	if (l->failed)
+		return WHERRY_NOMEM;
+	if (l->to.more || !wh_item_is_wanted(&item, &l->filter, l->to.now_us))
+		return WHERRY_OK;
+	if (l->to.n < l->to.limit)
+		keep(l, &l->shown_key, msg->key);
+	return wh_listing_add(&l->to, &item);
+}
+
+static wherry_code list_dead(listing *l, wherry_delayed *delayed, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	l->last_id = 0;
+	l->read = PAGE;
+	while (code == WHERRY_OK && l->read == PAGE && !l->to.more) {
+		l->read = 0;
+		code = wherry_delayed_list_dead(delayed, l->last_id, PAGE, visit, l, err);
+	}
+	return code;
+}
+
+/* List messages that are not dead in the order of their keys.  prefix: with which their keys
+ * begin; NULL: all. */
+static wherry_code list_keys(listing *l, wherry_delayed *delayed, const char *prefix,
+			     const char *after, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (after)
+		keep(l, &l->last_key, after);
+	l->read = PAGE;
+	while (code == WHERRY_OK && !l->failed && l->read == PAGE && !l->to.more) {
+		char *from = l->last_key;
+
+		l->read = 0;
+		l->last_key = NULL;
+		code = wherry_delayed_list(delayed,
+					   &WHERRY_DELAYED_FILTER(.prefix = prefix,
+								  .after = from,
+								  .limit = PAGE),
+					   visit, l, err);
+		free(from);
+	}
+	return code;
+}
+
+/* The beginning of keys that the filter asks for; NULL: any.  free() it. */
+static char *prefix_of(const char *key)
+{
+	size_t len = key ? strlen(key) : 0;
+
+	if (!len)
+		return NULL;
+	return strndup(key, key[len - 1] == '*' ? len - 1 : len);
+}
+
+static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l)
+{
+	const unsigned dead = 1u << WHERRY_DEAD;
+	const char *after = wh_arg(args, "after");
+	unsigned states = l->filter.states;
+	char *prefix = prefix_of(l->filter.key);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+
+	if ((!states || states & dead) && !after)
+		code = list_dead(l, s->delayed, &err);
+	free(l->last_key);
+	l->last_key = NULL;
+	if (code == WHERRY_OK && states != dead && !l->to.more)
+		code = list_keys(l, s->delayed, prefix, after, &err);
+	free(prefix);
+	wh_listing_end(&l->to);
+	if (code != WHERRY_OK && !ferror(stdout))
+		return wh_report(&err);
+	if (!l->to.n && !l->to.json)
+		(void)fprintf(stderr, "no messages\n");
+	if (l->to.more)
+		(void)fprintf(stderr,
+			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
+			      args->target, 10 * l->to.limit);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit work_list(const wh_args *args, wh_delayed_session *s)
+{
+	static const wh_without refused[] = {
+		{"topic", "messages of a delayed queue have keys: --key KEY"},
+		{"archived", "a delayed queue has no archive: messages that were "
+			     "acknowledged are deleted"},
+		{"before", "a delayed queue is listed by key: page with --after KEY"},
+		{NULL, NULL}};
+	listing l = {.last_key = NULL};
+	wh_exit status = WH_EXIT_USAGE;
+
+	if (wh_allows(args, refused) && wh_listing_begin(&l.to, WH_OF_DELAYED, args) &&
+	    wh_item_filter_read(&l.filter, args))
+		status = list(args, s, &l);
+	free(l.last_key);
+	free(l.shown_key);
+	return status;
+}
+
+wh_exit wh_on_delayed_list(wh_args *args)
+{
+	return wh_with_delayed(args, work_list);
+}
+
+/* ---- show ---- */
+
+typedef struct shown {
+	const char *key;
+	bool json, found;
+	int64_t now_us;
+} shown;
+
+static wherry_code show(void *ctx, const wherry_delayed_message *msg)
+{
+	shown *s = ctx;
+	wh_item item = wh_item_of_delayed(msg, s->now_us);
+	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT(WH_OUTPUT_MOST);
+
+	if (strcmp(msg->key, s->key) != 0)
+		return WHERRY_OK;
+	s->found = true;
+	wh_buf_puts(&why, "it ");
+	wh_put_delayed_why(&why, msg, s->now_us);
+	item.why = wh_buf_str(&why);
+	if (s->json) {
+		wh_put_item(&json, &item, true);
+		wh_print_buf(&json, "\n");
+	} else {
+		wh_print_item(&item, s->now_us);
+	}
+	wh_buf_clear(&json);
+	wh_buf_clear(&why);
+	return WHERRY_OK;
+}
+
+/* The message of the key; if it has none, its dead messages. */
+static wh_exit work_show(const wh_args *args, wh_delayed_session *s)
+{
+	shown how = {.key = wh_operand(args, 1),
+		     .json = wh_arg_on(args, "json"),
+		     .now_us = wh_now(&wh_env_system)};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code =
+		wherry_delayed_read(s->delayed, how.key, show, &how, NULL, &err);
+
+	if (code == WHERRY_OK && !how.found)
+		code = wherry_delayed_list_dead(s->delayed, 0, 0, show, &how, &err);
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	if (how.found)
+		return WH_EXIT_DONE;
+	return wh_complain(NULL, "delayed queue '%s' has no message of key '%s'",
+			   s->queue, how.key);
+}
+
+wh_exit wh_on_delayed_show(wh_args *args)
+{
+	return wh_with_delayed(args, work_show);
+}
+
+/* ---- retry ---- */
+
+static bool read_id(const wh_args *args, const char *text, int64_t *out)
+{
+	if (wh_parse_int(text, out) && *out > 0)
+		return true;
+	(void)wh_usage(args->command,
+		       "'%s' is not an id: dead messages have ids, which `wherry list%s "
+		       "--state dead` shows",
+		       text, args->target);
+	return false;
+}
+
+static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
+{
+	static const wh_without refused[] = {
+		{"topic", "a delayed queue has no topics: choose messages by ID"},
+		{"key", "choose dead messages by ID"},
+		{NULL, NULL}};
+	const char *state = wh_arg(args, "state");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_filter filter;
+	int64_t id = 0, n = 0;
+
+	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter) ||
+	    (filter.ident && !read_id(args, filter.ident, &id)))
+		return WH_EXIT_USAGE;
+	if (state && strcmp(state, "dead") != 0)
+		return wh_usage(args->command,
+				"--state %s: in a delayed queue only dead messages are "
+				"retried",
+				state);
+	if (wherry_delayed_retry(s->delayed, id, &n, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s->queue, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"retried\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s %s ready again\n", n, wh_plural(n),
+			     n == 1 ? "is" : "are");
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_delayed_retry(wh_args *args)
+{
+	return wh_with_delayed(args, work_retry);
+}
+
+/* ---- discard ---- */
+
+/* Discard dead messages by their ids; all of them if there are no ids. */
+static wherry_code discard_dead(const wh_args *args, wh_delayed_session *s,
+				int64_t *out_n, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (args->n_operands == 1)
+		return wherry_delayed_purge_dead(s->delayed, 0, out_n, err);
+	for (size_t i = 1; i < args->n_operands && code == WHERRY_OK; i++) {
+		int64_t id = 0, n = 0;
+
+		(void)wh_parse_int(wh_operand(args, i), &id); /* read_id() checked it. */
+		code = wherry_delayed_purge_dead(s->delayed, id, &n, err);
+		*out_n += n;
+	}
+	return code;
+}
+
+static wherry_code discard_keys(const wh_args *args, wh_delayed_session *s,
+				int64_t *out_n, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 1; i < args->n_operands && code == WHERRY_OK; i++) {
+		const char *key = wh_operand(args, i);
+		bool found = false;
+
+		code = wherry_delayed_drop_key(s->delayed, key, &found, err);
+		if (code == WHERRY_OK && !found)
+			code = wh_fail(err, WHERRY_NOTFOUND,
+				       "delayed queue '%s' has no message of key '%s'",
+				       s->queue, key);
+		*out_n += code == WHERRY_OK;
+	}
+	return code;
+}
+
+/* Discard all messages, dead ones too. */
+static wherry_code discard_all(wh_delayed_session *s, int64_t *out_n, wherry_error *err)
+{
+	int64_t dead = 0;
+	wherry_code code =
+		wherry_delayed_drop_all(s->delayed, WHERRY_DELAYED_DROP_ALL, out_n, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_delayed_purge_dead(s->delayed, 0, &dead, err);
+	*out_n += dead;
+	return code;
+}
+
+static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
+{
+	const char *state = wh_arg(args, "state");
+	size_t named = args->n_operands - 1;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	wh_exit status;
+	int64_t id, n = 0;
+
+	if (state && strcmp(state, "dead") != 0)
+		return wh_usage(args->command,
+				"--state %s: of a delayed queue, name keys, or choose "
+				"dead messages or --all",
+				state);
+	for (size_t i = 1; state && i < args->n_operands; i++)
+		if (!read_id(args, wh_operand(args, i), &id))
+			return WH_EXIT_USAGE;
+	if (!wh_confirm(args, &status, "delete %s%smessages of delayed queue '%s'%s%s",
+			named ? "these " : "all ", state ? "dead " : "", s->queue,
+			named ? ", the first is " : "", named ? wh_operand(args, 1) : ""))
+		return status;
+	if (state)
+		code = discard_dead(args, s, &n, &err);
+	else
+		code = named ? discard_keys(args, s, &n, &err) : discard_all(s, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s->queue, n);
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	wh_print_discarded(args, n);
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_delayed_discard(wh_args *args)
+{
+	return wh_with_delayed(args, work_discard);
+}
+
+/* ---- drop ---- */
+
+static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
+{
+	const char *table = wh_delayed_table(args);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+	int64_t n = 0;
+
+	if (wh_delayed_count_table(s->delayed, &n, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (!wh_confirm(args, &status,
+			"delete the table '%s' of delayed queues with %" PRId64
+			" message%s",
+			table, n, wh_plural(n)))
+		return status;
+	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args->command->name, wh_operand(args, 0), table, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"messages\":%" PRId64 "}\n", n);
+	else
+		(void)printf("the table '%s' of delayed queues is gone, with %" PRId64
+			     " message%s\n",
+			     table, n, wh_plural(n));
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_delayed_drop(wh_args *args)
+{
+	return wh_with_delayed_table(args, work_drop_table);
+}

@@ -1,0 +1,99 @@
+/*
+ * ack and nack on a delayed queue.
+ */
+#include "cli/delayed_session.h"
+#include "cli/on_delayed.h"
+
+enum { TOKENS_MOST = 1000 };
+
+typedef struct tokens {
+	const char *list[TOKENS_MOST];
+	size_t n;
+} tokens;
+
+static bool read_tokens(const wh_args *args, tokens *out)
+{
+	const char *text;
+
+	for (out->n = 0; (text = wh_operand(args, 1 + out->n)) != NULL; out->n++) {
+		if (out->n == TOKENS_MOST) {
+			(void)wh_usage(args->command, "at most %d tokens at once",
+				       TOKENS_MOST);
+			return false;
+		}
+		out->list[out->n] = text;
+	}
+	return true;
+}
+
+/* Print an outcome on each line.  Fails unless all messages were settled. */
+static wh_exit print_outcomes(const wh_args *args, const wherry_ack_outcome *outcomes,
+			      size_t n, const char *done)
+{
+	const char *const names[] = {done, "superseded", "lease lost"};
+	wh_exit status = WH_EXIT_DONE;
+
+	for (size_t i = 0; i < n; i++) {
+		if (wh_arg_on(args, "json"))
+			(void)printf("{\"outcome\":\"%s\"}\n", names[outcomes[i]]);
+		else
+			(void)printf("%s\n", names[outcomes[i]]);
+		if (outcomes[i] != WHERRY_ACKNOWLEDGED)
+			status = WH_EXIT_FAILED;
+	}
+	return status;
+}
+
+static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
+{
+	wherry_ack_outcome outcomes[TOKENS_MOST];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	tokens t;
+
+	if (!read_tokens(args, &t))
+		return WH_EXIT_USAGE;
+	code = wherry_delayed_ack(s->delayed, t.list, t.n, outcomes, &err);
+	return code == WHERRY_OK ? print_outcomes(args, outcomes, t.n, "acknowledged")
+				 : wh_call_failed(args, code, &err);
+}
+
+wh_exit wh_on_delayed_ack(wh_args *args)
+{
+	return wh_with_delayed(args, work_ack);
+}
+
+static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
+{
+	const char *error = wh_arg(args, "error");
+	wherry_ack_outcome outcomes[TOKENS_MOST];
+	bool dead = wh_arg_on(args, "dead");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t delay_us = 0;
+	wherry_code code;
+	tokens t;
+
+	if (!read_tokens(args, &t) || !wh_arg_duration(args, "in", &delay_us))
+		return WH_EXIT_USAGE;
+	if (dead && wh_arg(args, "in"))
+		return wh_usage(
+			args->command,
+			"--in and --dead are given: a dead message is not due again");
+	code = dead ? wherry_delayed_dead_letter(s->delayed, t.list, t.n, error, outcomes,
+						 &err)
+		    : wherry_delayed_nack(s->delayed, t.list, t.n, delay_us, error,
+					  outcomes, &err);
+	return code == WHERRY_OK
+		       ? print_outcomes(args, outcomes, t.n, dead ? "dead" : "returned")
+		       : wh_call_failed(args, code, &err);
+}
+
+wh_exit wh_on_delayed_nack(wh_args *args)
+{
+	static const wh_without refused[] = {
+		{"innocent", "a poll of a delayed queue always counts"}, {NULL, NULL}};
+
+	if (!wh_allows(args, refused))
+		return WH_EXIT_USAGE;
+	return wh_with_delayed(args, work_nack);
+}

@@ -1,0 +1,151 @@
+/*
+ * The inbox of a URL; status, purge and drop on it.
+ */
+#include "cli/on_inbox.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/target.h"
+
+const char *wh_inbox_name(const char *name)
+{
+	return *name ? name : "inbox";
+}
+
+void wh_inbox_session_close(wh_inbox_session *s)
+{
+	wherry_inbox_close(s->inbox);
+	s->inbox = NULL;
+	wh_place_close(&s->at);
+}
+
+wh_exit wh_inbox_session_open(wh_inbox_session *s, const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	wh_exit status;
+
+	*s = (wh_inbox_session){.inbox = NULL};
+	wh_report_maker("wherry inbox create", args->target);
+	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
+	status = wh_place_open(&s->at, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	s->name = wh_inbox_name(s->at.name);
+	code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->name, &status))
+		status = wh_call_failed(args, code, &err);
+	wh_inbox_session_close(s);
+	return status;
+}
+
+/* ---- status ---- */
+
+wh_exit wh_on_inbox_status(const wh_args *args, void *session)
+{
+	const wh_inbox_session *s = session;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0, oldest_us = 0;
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
+	char age[WH_SPAN_LEN];
+
+	if (wherry_inbox_count(s->inbox, &n, &oldest_us, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (wh_arg_on(args, "json")) {
+		wh_buf_puts(&buf, "{\"table\":");
+		wh_buf_json(&buf, s->name, strlen(s->name));
+		wh_buf_printf(&buf,
+			      ",\"kind\":\"inbox\",\"ids\":%" PRId64
+			      ",\"oldest_us\":%" PRId64 "}",
+			      n, oldest_us);
+	} else {
+		wh_buf_printf(&buf, "table       %s in %s\nids         %" PRId64 "%s%s",
+			      s->name, s->url, n, n ? ", the oldest for " : "",
+			      n ? wh_span_text(oldest_us, age) : "");
+	}
+	wh_print_buf(&buf, "\n");
+	wh_buf_clear(&buf);
+	return WH_EXIT_DONE;
+}
+
+/* ---- purge, drop ---- */
+
+wh_exit wh_on_inbox_purge(wh_args *args)
+{
+	static const wh_without refused[] = {{"archived", "an inbox has no archive"},
+					     {"to-archive", "an inbox has no archive"},
+					     {"limit", "all ids of that age go"},
+					     {NULL, NULL}};
+	int64_t age_us = 0, batch = 1000, n = 0;
+	const char *age;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	wh_inbox_session s;
+	wh_exit status;
+
+	if (!wh_allows(args, refused) || !wh_arg_duration(args, "older-than", &age_us) ||
+	    !wh_arg_count(args, "batch", 1, 100000, &batch))
+		return WH_EXIT_USAGE;
+	age = age_us ? wh_arg(args, "older-than") : "";
+	status = wh_inbox_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
+	if (code == WHERRY_OK &&
+	    !wh_confirm(args, &status,
+			"delete all ids of inbox '%s'%s%s%s; it has %" PRId64 " id%s",
+			s.name, *age ? " that were accepted longer than " : "", age,
+			*age ? " ago" : "", n, wh_plural(n))) {
+		wh_inbox_session_close(&s);
+		return status;
+	}
+	n = 0;
+	if (code == WHERRY_OK)
+		code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
+	if (code != WHERRY_OK)
+		status = wh_report(&err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"purged\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " id%s purged\n", n, wh_plural(n));
+	wh_inbox_session_close(&s);
+	return status;
+}
+
+static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+	int64_t n = 0;
+
+	if (wherry_inbox_count(s->inbox, &n, NULL, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (!wh_confirm(args, &status, "delete inbox '%s' with %" PRId64 " id%s", s->name,
+			n, wh_plural(n)))
+		return status;
+	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"ids\":%" PRId64 "}\n", n);
+	else
+		(void)printf("inbox '%s' is gone\n", s->name);
+	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_inbox_drop(wh_args *args)
+{
+	wh_inbox_session s;
+	wh_exit status = wh_inbox_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = drop_inbox(args, &s);
+	wh_inbox_session_close(&s);
+	return status;
+}

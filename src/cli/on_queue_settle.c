@@ -1,0 +1,96 @@
+/*
+ * ack and nack on a queue.
+ */
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "cli/on_queue.h"
+
+enum { IDS_MOST = 1000 };
+
+typedef struct leased {
+	const char *token;
+	int64_t ids[IDS_MOST];
+	size_t n;
+} leased;
+
+static bool read_leased(const wh_args *args, leased *out)
+{
+	const char *text;
+
+	out->token = wh_operand(args, 1);
+	for (out->n = 0; (text = wh_operand(args, 2 + out->n)) != NULL; out->n++) {
+		if (out->n == IDS_MOST) {
+			(void)wh_usage(args->command, "at most %d ids at once", IDS_MOST);
+			return false;
+		}
+		if (!wh_parse_int(text, &out->ids[out->n])) {
+			(void)wh_usage(
+				args->command,
+				"'%s' is not an id: write the token first, then the ids",
+				text);
+			return false;
+		}
+	}
+	return true;
+}
+
+static wh_exit settled(const wh_args *args, wherry_code code, const wherry_error *err,
+		       int64_t n, const char *what)
+{
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"%s\":%" PRId64 "}\n", what, n);
+	else
+		(void)printf("%" PRId64 " message%s %s\n", n, wh_plural(n), what);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(err);
+}
+
+wh_exit wh_on_queue_ack(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session s;
+	wherry_code code;
+	wh_exit status;
+	int64_t n = 0;
+	leased l;
+
+	if (!read_leased(args, &l))
+		return WH_EXIT_USAGE;
+	status = wh_queue_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_queue_ack(s.queue, l.token, l.ids, l.n, &n, &err);
+	status = settled(args, code, &err, n, "acknowledged");
+	wh_queue_session_close(&s);
+	return status;
+}
+
+wh_exit wh_on_queue_nack(wh_args *args)
+{
+	wherry_nack how = WHERRY_NACK(.error = wh_arg(args, "error"),
+				      .innocent = wh_arg_on(args, "innocent"));
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session s;
+	wherry_code code;
+	wh_exit status;
+	int64_t n = 0;
+	leased l;
+
+	if (wh_arg_on(args, "dead") && (wh_arg(args, "in") || how.innocent))
+		return wh_usage(args->command,
+				"--dead gives the messages up: leave --in and "
+				"--innocent out");
+	if (!read_leased(args, &l) || !wh_arg_duration(args, "in", &how.delay_us))
+		return WH_EXIT_USAGE;
+	status = wh_queue_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wh_arg_on(args, "dead")
+		       ? wherry_queue_dead_letter(s.queue, l.token, l.ids, l.n, how.error,
+						  &n, &err)
+		       : wherry_queue_nack(s.queue, l.token, l.ids, l.n, &how, &n, &err);
+	status = settled(args, code, &err, n,
+			 wh_arg_on(args, "dead") ? "dead" : "returned");
+	wh_queue_session_close(&s);
+	return status;
+}
