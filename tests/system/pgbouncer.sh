@@ -18,6 +18,7 @@ direct=$url
 cat >"$folder/pgbouncer.ini" <<END
 [databases]
 postgres = host=$folder port=5432 user=wherry
+raw = host=$folder port=5432 user=wherry
 [pgbouncer]
 listen_addr =
 listen_port = 6432
@@ -80,6 +81,20 @@ w relay "$url" stdout: --until-empty --timeout 60s
 json "what was replayed is delivered" 'len(l) == 1'
 w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
+
+# ---- rows that have no form in UTF-8, and bodies that are too long, stop no relay through it either ----
+
+sql "CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+raw="postgres://wherry@/raw?host=$folder&port=6432"
+w init "$raw" --payload text
+psql -X -q -h "$folder" -U wherry raw >/dev/null 2>"$tmp/.err" <<-'END'
+	INSERT INTO outbox(topic, payload) VALUES ('t', 'a'), ('t', E'\xff'), (E'\xfe', 'b'), ('t', repeat('x', 70000000)), ('t', 'c');
+END
+result $? "hostile rows are written" "$(cat "$tmp/.err")"
+w relay "$raw" stdout: --until-empty --timeout 60s
+json "a relay delivers those beside them" '[m["body"] for m in l] == ["a", "c"]'
+w list "$raw" --state dead --json
+json "and makes each of them dead" 'len(l) == 3'
 
 # ---- a lease is not lost with the server, though other commits need not wait for the disk ----
 
@@ -157,4 +172,5 @@ w relay "$direct" stdout: --until-empty --timeout 60s
 expect "a direct connection is no pooler's" 0 "no:event=pooler"
 
 stop_server
+
 finish
