@@ -82,19 +82,32 @@ json "what was replayed is delivered" 'len(l) == 1'
 w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
 
-# ---- rows that have no form in UTF-8, and bodies that are too long, stop no relay through it either ----
+# ---- rows that have no form in UTF-8, and bodies that are too long, stop nobody through it either ----
 
 sql "CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
 raw="postgres://wherry@/raw?host=$folder&port=6432"
 w init "$raw" --payload text
+w queue create "$raw#jobs" --payload text
+w delayed create "$raw#delayed"
 psql -X -q -h "$folder" -U wherry raw >/dev/null 2>"$tmp/.err" <<-'END'
 	INSERT INTO outbox(topic, payload) VALUES ('t', 'a'), ('t', E'\xff'), (E'\xfe', 'b'), ('t', repeat('x', 70000000)), ('t', 'c');
+	INSERT INTO jobs(topic, body) VALUES ('t', 'a'), ('t', E'\xff'), ('t', 'c');
+	INSERT INTO delayed("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+	SELECT k, md5('mail|bytes'), 'x', 1, 1, 1 FROM unnest(ARRAY['a', E'\xff', 'c']) AS k
 END
 result $? "hostile rows are written" "$(cat "$tmp/.err")"
 w relay "$raw" stdout: --until-empty --timeout 60s
-json "a relay delivers those beside them" '[m["body"] for m in l] == ["a", "c"]'
+json "a relay delivers bodies as they are" '[m.get("body", m.get("body_base64")) for m in l] == ["a", "/w==", "c"]'
 w list "$raw" --state dead --json
-json "and makes each of them dead" 'len(l) == 3'
+json "and makes each of the others dead" 'sorted(m["id"] for m in l) == [3, 4]'
+got=
+for i in 1 2; do
+	w receive "$raw#jobs"
+	got+=$(base64 <<<"$out")
+done
+check "receivers get them too" is "$got" YQo=/wo=
+w poll "$raw#delayed/mail" --limit 9 --json
+check "so do consumers of a delayed queue" is "$status $(grep -c '"state":"leased"' <<<"$out")" "0 3"
 
 # ---- a lease is not lost with the server, though other commits need not wait for the disk ----
 

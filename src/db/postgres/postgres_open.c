@@ -368,13 +368,14 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 		       s->fixed ? set : "",
 		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
 		       s->pooled ? "true" : "false");
+	encoding = s->fixed ? wh_postgres_text_open(&s->text, s->conn) : NULL;
 	if (s->pooled) {
-		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s", begin, sync,
-			       settings);
+		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s%s", begin, sync,
+			       settings, encoding ? "; SET LOCAL client_encoding = " : "",
+			       encoding ? encoding : "");
 		return WHERRY_OK;
 	}
 	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
-	encoding = s->fixed ? wh_postgres_text_open(&s->text, s->conn) : NULL;
 	(void)snprintf(sql, sizeof(sql),
 		       "%s%sSET default_transaction_isolation = 'read committed'%s%s",
 		       sync, settings, encoding ? "; SET client_encoding = " : "",
