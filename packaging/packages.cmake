@@ -11,7 +11,8 @@ add_custom_command(
   VERBATIM)
 add_custom_target(wherry_sample ALL DEPENDS ${sample})
 
-foreach(completion bash:bash-completion/completions/wherry zsh:zsh/site-functions/_wherry)
+foreach(completion bash:bash-completion/completions/wherry zsh:zsh/site-functions/_wherry
+        fish:fish/vendor_completions.d/wherry.fish)
   string(REPLACE ":" ";" completion ${completion})
   list(GET completion 0 shell)
   list(GET completion 1 place)

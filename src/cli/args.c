@@ -21,6 +21,31 @@ static const wh_option help_option = {"help", NULL, "", NULL, 0};
 
 /* ---- finding ---- */
 
+/* One-character forms of the options of this name, of whichever command has it. */
+static const struct {
+	char sign;
+	const char *name;
+} shorts[] = {
+	{'h', "help"}, {'q', "quiet"}, {'v', "verbose"}, {'y', "yes"}, {'n', "dry-run"},
+};
+
+char wh_option_short(const char *name)
+{
+	for (size_t i = 0; i < sizeof(shorts) / sizeof(*shorts); i++)
+		if (strcmp(shorts[i].name, name) == 0)
+			return shorts[i].sign;
+	return 0;
+}
+
+/* The option of a one-character form; NULL: there is none. */
+static const char *name_of_short(char sign)
+{
+	for (size_t i = 0; i < sizeof(shorts) / sizeof(*shorts); i++)
+		if (shorts[i].sign == sign)
+			return shorts[i].name;
+	return NULL;
+}
+
 static const wh_option *find_option(const wh_command *command, const char *name,
 				    size_t len)
 {
@@ -155,6 +180,36 @@ static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 	return take(args, option, value);
 }
 
+/* "-q", or "-o json", which is --json. */
+static bool parse_short(wh_args *args, int argc, char **argv, int *at)
+{
+	const char *word = argv[*at], *name = word[2] ? NULL : name_of_short(word[1]);
+	const wh_option *option =
+		name ? find_option(args->command, name, strlen(name)) : NULL;
+
+	if (strcmp(word, "-o") == 0) {
+		const char *format = *at + 1 < argc ? argv[++*at] : "";
+
+		if (strcmp(format, "text") == 0)
+			return true;
+		option = find_option(args->command, "json", 4);
+		if (option && strcmp(format, "json") == 0)
+			return take(args, option, NULL);
+		(void)wh_usage(args->command,
+			       option ? "-o '%s': write json or text"
+				      : "-o %s: it prints text only",
+			       format);
+		return false;
+	}
+	if (option == &help_option)
+		args->help = true;
+	if (option)
+		return option == &help_option || take(args, option, NULL);
+	(void)wh_usage(args->command, "unknown option %s%s%s", word,
+		       name ? ": it has no --" : "", name ? name : "");
+	return false;
+}
+
 /* ---- the whole line ---- */
 
 /* The least and the greatest number of operands for a text such as "FROM TO [ID]".
@@ -214,14 +269,12 @@ static bool parse_words(wh_args *args, int argc, char **argv)
 	for (int i = 0; i < argc && !args->help; i++) {
 		if (options && strcmp(argv[i], "--") == 0) {
 			options = false;
-		} else if (options && strcmp(argv[i], "-h") == 0) {
-			args->help = true;
 		} else if (options && strncmp(argv[i], "--", 2) == 0) {
 			if (!parse_option(args, argc, argv, &i))
 				return false;
 		} else if (options && argv[i][0] == '-' && argv[i][1]) {
-			(void)wh_usage(args->command, "unknown option %s", argv[i]);
-			return false;
+			if (!parse_short(args, argc, argv, &i))
+				return false;
 		} else {
 			args->operands[args->n_operands++] = argv[i];
 		}

@@ -174,6 +174,9 @@ const char *wh_command_nearest(const char *name);
 const wh_command *wh_command_word(const wh_command *command, const char *word);
 const char *wh_command_word_nearest(const wh_command *command, const char *word);
 
+/* The one-character form of an option of this name; 0: there is none. */
+char wh_option_short(const char *name);
+
 /* The last word of a command: "create" of "queue create". */
 const char *wh_command_last(const wh_command *command);
 

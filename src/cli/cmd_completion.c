@@ -171,6 +171,75 @@ static void print_zsh(void)
 		   "_wherry \"$@\"");
 }
 
+/* ---- fish ---- */
+
+/* A text between single quotes. */
+static void put_fish_text(const char *text)
+{
+	for (const char *p = text; *p; p++) {
+		if (strchr("'\\", *p))
+			(void)putchar('\\');
+		(void)putchar(*p);
+	}
+}
+
+static void put_fish_option(const char *where, const wh_option *o)
+{
+	const wherry_setting *s = wh_setting_find(o->setting);
+
+	(void)printf("complete -c wherry -n '%s' -l %s", where, o->name);
+	if (wh_option_short(o->name))
+		(void)printf(" -s %c", wh_option_short(o->name));
+	if (o->value && strcmp(o->name, "set") == 0) {
+		(void)fputs(" -x -a '", stdout);
+		put_settings();
+		(void)putchar('\'');
+	} else if (o->value && strcmp(o->name, "state") == 0) {
+		(void)fputs(" -x -a '", stdout);
+		put_states();
+		(void)putchar('\'');
+	} else if (o->value) {
+		(void)fputs(" -r", stdout);
+	}
+	(void)fputs(" -d '", stdout);
+	put_fish_text(o->help ? o->help : s ? s->help : "");
+	(void)puts("'");
+}
+
+/* A command, of which `parent` is the first word; NULL: it has one word. */
+static void put_fish_command(const wh_command *command, const char *parent)
+{
+	char where[200];
+
+	(void)snprintf(where, sizeof(where), "%s%s%s__fish_seen_subcommand_from %s",
+		       parent ? "__fish_seen_subcommand_from " : "", parent ? parent : "",
+		       parent ? "; and " : "", wh_command_last(command));
+	for (const wh_option *o = command->options; o && o->name; o++)
+		put_fish_option(where, o);
+	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
+		put_fish_option(where, o);
+	for (const wh_command *const *w = command->words; w && *w; w++) {
+		(void)printf("complete -c wherry -f -n '%s' -a %s -d '", where,
+			     wh_command_last(*w));
+		put_fish_text((*w)->brief);
+		(void)puts("'");
+		put_fish_command(*w, command->name);
+	}
+}
+
+static void print_fish(void)
+{
+	(void)puts("# Completion of wherry for fish; made by `wherry completion fish`.");
+	for (const wh_command *const *c = wh_commands; *c; c++) {
+		(void)printf("complete -c wherry -f -n __fish_use_subcommand -a %s -d '",
+			     (*c)->name);
+		put_fish_text((*c)->brief);
+		(void)puts("'");
+		put_fish_command(*c, NULL);
+	}
+	(void)puts("complete -c wherry -l help -s h -d 'Show the help.'");
+}
+
 static wh_exit run(wh_args *args)
 {
 	const char *shell = wh_operand(args, 0);
@@ -179,22 +248,25 @@ static wh_exit run(wh_args *args)
 		print_bash();
 	else if (strcmp(shell, "zsh") == 0)
 		print_zsh();
+	else if (strcmp(shell, "fish") == 0)
+		print_fish();
 	else
-		return wh_usage(args->command, "'%s' is not supported: write bash or zsh",
-				shell);
+		return wh_usage(args->command,
+				"'%s' is not supported: write bash, zsh or fish", shell);
 	return WH_EXIT_DONE;
 }
 
 const wh_command wh_cmd_completion = {
 	.name = "completion",
 	.operands = "SHELL",
-	.synopsis = "bash|zsh",
+	.synopsis = "bash|zsh|fish",
 	.brief = "Print the completion script for a shell",
-	.help = "The Debian package installs both scripts.\n"
+	.help = "The Debian package installs the scripts.\n"
 		"\n"
 		"Examples:\n"
 		"  . <(wherry completion bash)\n"
-		"  wherry completion zsh > ~/.zfunc/_wherry\n",
+		"  wherry completion zsh > ~/.zfunc/_wherry\n"
+		"  wherry completion fish > ~/.config/fish/completions/wherry.fish\n",
 	.plain = true,
 	.run = run,
 };

@@ -76,10 +76,13 @@ static void put_option(wh_buf *text, const wh_option *o)
 static void print_option(const wh_option *o)
 {
 	wh_buf text = WH_BUF_INIT(4096);
-	char head[64];
+	char head[64], brief[8] = "", flag = wh_option_short(o->name);
 
-	(void)snprintf(head, sizeof(head), "  --%s%s%s", o->name, o->value ? " " : "",
-		       o->value ? o->value : "");
+	if (flag)
+		(void)snprintf(brief, sizeof(brief), ", -%c", flag);
+	(void)snprintf(head, sizeof(head), "  --%s%s%s%s%s", o->name, brief,
+		       strcmp(o->name, "json") == 0 ? ", -o json" : "",
+		       o->value ? " " : "", o->value ? o->value : "");
 	put_option(&text, o);
 	wh_print_wrapped(head, NAME_COLUMNS, wh_buf_str(&text));
 	wh_buf_clear(&text);

@@ -50,5 +50,13 @@ else
 	skip "and zsh takes it" "zsh is not installed"
 fi
 w completion fish
-expect "another shell is refused, with those that there are" 2 "err:bash or zsh"
+expect "the script for fish is printed" 0 "out:-a tables -d" "out:-l until-empty" "out:-l quiet -s q"
+printf '%s\n' "$out" >wherry.fish
+if command -v fish >/dev/null; then
+	check "and fish takes it" fish -n wherry.fish
+else
+	skip "and fish takes it" "fish is not installed"
+fi
+w completion csh
+expect "another shell is refused, with those that there are" 2 "err:bash, zsh or fish"
 finish
