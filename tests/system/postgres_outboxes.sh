@@ -81,6 +81,6 @@ expect "the last of a schema is dropped" 0 "out:with 1 message that was not deli
 check "with its functions, its publication and its replication slot" is "$(everything)" "$before"
 sql "CREATE TABLE ferry(LIKE orders)"
 w drop "$url#ferry" --yes
-expect "a table that is not an outbox is refused" 1 "err:there is no outbox or queue 'ferry'"
+expect "a table that is not an outbox is refused" 1 "err:there is no table 'ferry' of Wherry"
 stop_server
 finish
