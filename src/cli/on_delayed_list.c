@@ -20,18 +20,17 @@ enum { PAGE = 100 };
 typedef struct listing {
 	wh_listing to;
 	wh_item_filter filter;
-	char *last_key;  /* Of the last message read. */
-	char *shown_key; /* Of the last message shown. */
+	char *last_key; /* Of the last message read. */
 	int64_t last_id;
 	int64_t read; /* Messages read of this page. */
 	bool failed;  /* Out of memory. */
 } listing;
 
-static void keep(listing *l, char **key, const char *text)
+static void keep(listing *l, const char *key)
 {
-	free(*key);
-	*key = strdup(text);
-	l->failed |= !*key;
+	free(l->last_key);
+	l->last_key = strdup(key);
+	l->failed |= !l->last_key;
 }
 
 /* Show a message if it is wanted. */
@@ -42,13 +41,11 @@ static wherry_code visit(void *ctx, const wherry_delayed_message *msg)
 
 	l->read++;
 	l->last_id = msg->id;
-	keep(l, &l->last_key, msg->key);
+	keep(l, msg->key);
 	if (l->failed)
 		return WHERRY_NOMEM;
 	if (l->to.more || !wh_item_is_wanted(&item, &l->filter, l->to.now_us))
 		return WHERRY_OK;
-	if (l->to.n < l->to.limit)
-		keep(l, &l->shown_key, msg->key);
 	return wh_listing_add(&l->to, &item);
 }
 
@@ -73,7 +70,7 @@ static wherry_code list_keys(listing *l, wherry_delayed *delayed, const char *pr
 	wherry_code code = WHERRY_OK;
 
 	if (after)
-		keep(l, &l->last_key, after);
+		keep(l, after);
 	l->read = PAGE;
 	while (code == WHERRY_OK && !l->failed && l->read == PAGE && !l->to.more) {
 		char *from = l->last_key;
@@ -143,7 +140,6 @@ static wh_exit work_list(const wh_args *args, wh_delayed_session *s)
 	    wh_item_filter_read(&l.filter, args))
 		status = list(args, s, &l);
 	free(l.last_key);
-	free(l.shown_key);
 	return status;
 }
 
