@@ -273,6 +273,9 @@ static void a_relay_of_an_empty_table_only_renews_its_lease(void **state)
 	relay_fixture *f = *state;
 	static int n; /* outlives the connection */
 
+	/* The engine stream reads the log in other statements. */
+	if (f->target->engine && strcmp(f->target->engine, "stream") == 0)
+		skip();
 	n = 0;
 	relay_set(f, "relay.sweep", "1h");
 	relay_set(f, "relay.poll", "50ms");
