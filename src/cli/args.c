@@ -218,12 +218,14 @@ static void operand_bounds(const char *operands, size_t *least, size_t *most)
 {
 	*least = *most = 0;
 	for (const char *p = operands; *p;) {
+		size_t len = strcspn(p, " ");
+
 		(*most)++;
 		if (*p != '[')
 			(*least)++;
-		p += strcspn(p, " ");
-		if (strncmp(p - 3, "...", 3) == 0 || strncmp(p - 4, "...]", 4) == 0)
+		if (memmem(p, len, "...", 3))
 			*most = SIZE_MAX;
+		p += len;
 		p += strspn(p, " ");
 	}
 }
@@ -444,6 +446,10 @@ bool wh_arg_states(const wh_args *args, const char *name, wh_state_names names,
 	const char *text = wh_arg(args, name);
 	char word[32];
 
+	if (text && !*text) {
+		(void)wh_usage(args->command, "--%s is empty: name a state", name);
+		return false;
+	}
 	while (text && *text) {
 		size_t n = strcspn(text, ",");
 

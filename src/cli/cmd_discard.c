@@ -41,56 +41,69 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 
 /* ---- by state ---- */
 
-/* A page of messages of an outbox. */
+/* Messages of an outbox, named by their message ids, which are never those of others. */
 typedef struct page {
-	int64_t ids[PAGE];
+	char *idents[PAGE];
 	int64_t n, last;
 } page;
 
-static wherry_code take_id(void *ctx, const wherry_row *row)
+static wherry_code take_ident(void *ctx, const wherry_row *row)
 {
+	char number[24];
 	page *p = ctx;
 
+	(void)snprintf(number, sizeof(number), "%" PRId64, row->message->id);
 	p->last = row->message->id;
-	p->ids[p->n++] = row->message->id;
-	return WHERRY_OK;
+	p->idents[p->n] =
+		copy(row->message->message_id ? row->message->message_id : number);
+	return p->idents[p->n++] ? WHERRY_OK : WHERRY_NOMEM;
 }
 
-static wh_exit discard_page(const wh_args *args, wh_session *s, const page *p,
-			    int64_t *inout_n)
+/* Discard a message if it is in one of the states still. */
+static wherry_code discard_if(const wh_args *args, wh_session *s, const char *ident,
+			      unsigned states, int64_t *inout_n, wherry_error *err)
 {
-	wh_exit status = WH_EXIT_DONE;
-	char ident[24];
+	wh_gone gone = {0};
+	wherry_code code = wherry_outbox_show(s->box, ident, note, &gone, err);
+	bool wanted = false;
 
-	for (int64_t i = 0; i < p->n; i++) {
-		wh_exit each;
-
-		(void)snprintf(ident, sizeof(ident), "%" PRId64, p->ids[i]);
-		each = discard(args, s, ident);
-		*inout_n += each == WH_EXIT_DONE;
-		if (each != WH_EXIT_DONE)
-			status = each;
+	for (int i = 0; code == WHERRY_OK && i < WHERRY_STATE_COUNT; i++)
+		wanted |= states & 1u << i &&
+			  strcmp(wherry_state_name((wherry_state)i), gone.state) == 0;
+	if (wanted)
+		code = wherry_outbox_discard(s->box, ident, err);
+	if (wanted && code == WHERRY_OK) {
+		wh_audit_message(args, s->table, &gone);
+		++*inout_n;
 	}
-	return status;
+	free(gone.topic);
+	free(gone.message_id);
+	return code == WHERRY_NOTFOUND ? WHERRY_OK
+				       : code; /* it was delivered meanwhile */
 }
 
 static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned states,
 			      int64_t *out_n)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_exit status = WH_EXIT_DONE;
+	wherry_code code = WHERRY_OK;
 	page p = {.n = PAGE};
 
-	while (p.n == PAGE && status == WH_EXIT_DONE) {
+	while (code == WHERRY_OK && p.n == PAGE) {
 		p.n = 0;
-		if (wherry_outbox_list(s->box,
-				       &WHERRY_FILTER(.states = states,
-						      .after_id = p.last, .limit = PAGE),
-				       take_id, &p, &err) != WHERRY_OK)
-			return wh_report(&err);
-		status = discard_page(args, s, &p, out_n);
+		code = wherry_outbox_list(s->box,
+					  &WHERRY_FILTER(.states = states,
+							 .after_id = p.last,
+							 .limit = PAGE),
+					  take_ident, &p, &err);
+		for (int64_t i = 0; i < p.n; i++) {
+			if (code == WHERRY_OK && p.idents[i])
+				code = discard_if(args, s, p.idents[i], states, out_n,
+						  &err);
+			free(p.idents[i]);
+		}
 	}
-	return status;
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
 static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
@@ -211,7 +224,8 @@ const wh_command wh_cmd_discard = {
 	.help = "A message is named by its number or its message id, in a delayed queue by its "
 		"key, and a dead one there by its number and --state dead. Messages that are "
 		"pending, in flight, failed or dead can be discarded; those behind them "
-		"in their keys go on. A record of each goes to standard error. "
+		"in their keys go on. A record of what went goes to standard error, or to syslog from "
+		"a terminal. "
 		"Messages of a queue can be discarded in every state; a receiver that has leased "
 		"one cannot acknowledge it any more.\n"
 		"\n"

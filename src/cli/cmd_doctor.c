@@ -213,6 +213,9 @@ static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *ses
 		d->store = &session->box->store;
 		wh_report_layout(d->store->layout.name);
 		status = examine(args, d);
+	} else if (code == WHERRY_NOTFOUND && *args->table.table) {
+		wh_session_close(session);
+		status = wh_session_open(session, args); /* It says what is missing. */
 	} else if (code == WHERRY_NOTFOUND) {
 		status = examine_others(args, d, &err);
 	} else {

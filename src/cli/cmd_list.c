@@ -168,7 +168,9 @@ static const wh_option options[] = {
 	{"archived", NULL, "Messages in the archive, the oldest first.", NULL, 0},
 	{"before", "ID", "Only ids below this one: the next page.", NULL, 0},
 	{"after", "ID",
-	 "Only ids above this one, the oldest first. Of a delayed queue a key.", NULL, 0},
+	 "Only ids above this one, the oldest first. Of a delayed queue a key, of its dead messages an "
+	 "id.",
+	 NULL, 0},
 	{"limit", "N", "At most this many. (default 100)", NULL, 0},
 	{"bodies", NULL, "With headers and bodies.", NULL, 0},
 	WH_JSON_OPTION,

@@ -147,8 +147,10 @@ static const wh_option options[] = {
 
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
-	[WH_OF_QUEUE] = {.use = "discard| --all"},
-	[WH_OF_DELAYED] = {.use = "discard| --all"},
+	[WH_OF_QUEUE] =
+		{.why = "messages that were handled are deleted at once; `wherry discard` deletes others"},
+	[WH_OF_DELAYED] =
+		{.why = "messages that were handled are deleted at once; `wherry discard` deletes others"},
 	[WH_OF_INBOX] = {.run = wh_on_inbox_purge},
 };
 

@@ -30,8 +30,8 @@ static const wh_table_column columns[COLUMNS] = {
 typedef struct table {
 	const char *name, *kind;
 	char layout[24];
-	/* Messages that are not delivered, those that could be now, and dead ones; of an
-	 * inbox its ids; -1: not known, or the kind has none. */
+	/* Messages that are not delivered, those that could be now, and dead ones; of a table of
+	 * delayed queues all, also dead ones; of an inbox its ids; -1: not known. */
 	int64_t messages, ready, dead;
 	char relay[100]; /* The relay that holds the lease; "": none, or not known. */
 } table;
@@ -109,9 +109,8 @@ static wherry_code read_outbox(wherry_db *db, table *t, wherry_error *err)
 		return code;
 	code = wherry_outbox_status(box, &st, sizeof(st), err);
 	if (code == WHERRY_OK) {
-		const char *relay = *box->store.limits     ? "not known"
-				    : st.lease_left_us > 0 ? st.owner
-							   : "";
+		const char *relay =
+			!*box->store.limits && st.lease_left_us > 0 ? st.owner : "";
 
 		t->kind = "outbox";
 		(void)snprintf(t->layout, sizeof(t->layout), "%s", st.layout);

@@ -428,8 +428,10 @@ wherry_code wh_listing_add(wh_listing *l, const wh_item *item)
 	l->n++;
 	if (l->json) {
 		wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
+		wh_item shown = *item;
 
-		wh_put_item(&line, item, l->bodies);
+		shown.token = NULL; /* It is for those who polled. */
+		wh_put_item(&line, &shown, l->bodies);
 		wh_print_buf(&line, "\n");
 		wh_buf_clear(&line);
 	} else {

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/again.h"
 #include "cli/delayed_session.h"
 #include "cli/item.h"
@@ -49,11 +50,13 @@ static wherry_code visit(void *ctx, const wherry_delayed_message *msg)
 	return wh_listing_add(&l->to, &item);
 }
 
-static wherry_code list_dead(listing *l, wherry_delayed *delayed, wherry_error *err)
+/* after: only messages whose ids are above this one. */
+static wherry_code list_dead(listing *l, wherry_delayed *delayed, int64_t after,
+			     wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
-	l->last_id = 0;
+	l->last_id = after;
 	l->read = PAGE;
 	while (code == WHERRY_OK && l->read == PAGE && !l->to.more) {
 		l->read = 0;
@@ -97,7 +100,8 @@ static char *prefix_of(const char *key)
 	return strndup(key, key[len - 1] == '*' ? len - 1 : len);
 }
 
-static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l)
+static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l,
+		    int64_t after_id)
 {
 	const unsigned dead = 1u << WHERRY_DEAD;
 	const char *after = wh_arg(args, "after");
@@ -106,8 +110,8 @@ static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
-	if ((!states || states & dead) && !after)
-		code = list_dead(l, s->delayed, &err);
+	if (states == dead || (!after && (!states || states & dead)))
+		code = list_dead(l, s->delayed, after_id, &err);
 	free(l->last_key);
 	l->last_key = NULL;
 	if (code == WHERRY_OK && states != dead && !l->to.more)
@@ -135,10 +139,20 @@ static wh_exit work_list(const wh_args *args, wh_delayed_session *s)
 		{NULL, NULL}};
 	listing l = {.last_key = NULL};
 	wh_exit status = WH_EXIT_USAGE;
+	const char *state = wh_arg(args, "state");
+	int64_t after_id = 0;
 
+	if (state && strcmp(state, "dead") == 0 &&
+	    !wh_arg_count(args, "after", 0, INT64_MAX, &after_id))
+		return WH_EXIT_USAGE;
+	if (wh_arg(args, "after") && (!state || (strstr(state, "dead") && !after_id)))
+		return wh_usage(
+			args->command,
+			"--after is a key with --state ready,leased,waiting, and an "
+			"ID with --state dead: a page has the one or the other");
 	if (wh_allows(args, refused) && wh_listing_begin(&l.to, WH_OF_DELAYED, args) &&
 	    wh_item_filter_read(&l.filter, args))
-		status = list(args, s, &l);
+		status = list(args, s, &l, after_id);
 	free(l.last_key);
 	return status;
 }
@@ -168,6 +182,7 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 	wh_buf_puts(&why, "it ");
 	wh_put_delayed_why(&why, msg, s->now_us);
 	item.why = wh_buf_str(&why);
+	item.token = NULL; /* It is for those who polled. */
 	if (s->json) {
 		wh_put_item(&json, &item, true);
 		wh_print_buf(&json, "\n");
@@ -239,7 +254,8 @@ static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
 	if (wherry_delayed_retry(s->delayed, id, &n, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s->queue, n);
+		wh_audit(args->command->name, wh_operand(args, 0),
+			 wh_url_table(wh_operand(args, 0)), n);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"retried\":%" PRId64 "}\n", n);
 	else
@@ -255,41 +271,32 @@ wh_exit wh_on_delayed_retry(wh_args *args)
 
 /* ---- discard ---- */
 
-/* Discard dead messages by their ids; all of them if there are no ids. */
-static wherry_code discard_dead(const wh_args *args, wh_delayed_session *s,
-				int64_t *out_n, wherry_error *err)
+/* Discard the messages that are named: dead ones by their ids, others by their keys.  One
+ * that is missing is reported, and the others go. */
+static wh_exit discard_named(const wh_args *args, wh_delayed_session *s, bool dead,
+			     int64_t *out_n)
 {
-	wherry_code code = WHERRY_OK;
+	wh_exit status = WH_EXIT_DONE;
 
-	if (args->n_operands == 1)
-		return wherry_delayed_purge_dead(s->delayed, 0, out_n, err);
-	for (size_t i = 1; i < args->n_operands && code == WHERRY_OK; i++) {
+	for (size_t i = 1; i < args->n_operands; i++) {
+		const char *name = wh_operand(args, i);
+		wherry_error err = WHERRY_ERROR_INIT;
 		int64_t id = 0, n = 0;
-
-		(void)wh_parse_int(wh_operand(args, i), &id); /* read_id() checked it. */
-		code = wherry_delayed_purge_dead(s->delayed, id, &n, err);
-		*out_n += n;
-	}
-	return code;
-}
-
-static wherry_code discard_keys(const wh_args *args, wh_delayed_session *s,
-				int64_t *out_n, wherry_error *err)
-{
-	wherry_code code = WHERRY_OK;
-
-	for (size_t i = 1; i < args->n_operands && code == WHERRY_OK; i++) {
-		const char *key = wh_operand(args, i);
 		bool found = false;
+		wherry_code code;
 
-		code = wherry_delayed_drop_key(s->delayed, key, &found, err);
-		if (code == WHERRY_OK && !found)
-			code = wh_fail(err, WHERRY_NOTFOUND,
+		(void)wh_parse_int(name, &id); /* read_id() checked it. */
+		code = dead ? wherry_delayed_purge_dead(s->delayed, id, &n, &err)
+			    : wherry_delayed_drop_key(s->delayed, name, &found, &err);
+		if (code == WHERRY_OK && !dead && !found)
+			code = wh_fail(&err, WHERRY_NOTFOUND,
 				       "delayed queue '%s' has no message of key '%s'",
-				       s->queue, key);
-		*out_n += code == WHERRY_OK;
+				       s->queue, name);
+		*out_n += dead ? n : found;
+		if (code != WHERRY_OK)
+			status = wh_call_failed(args, code, &err);
 	}
-	return code;
+	return status;
 }
 
 /* Discard all messages, dead ones too. */
@@ -305,12 +312,34 @@ static wherry_code discard_all(wh_delayed_session *s, int64_t *out_n, wherry_err
 	return code;
 }
 
+/* named: how many messages are named; 0: all that are dead, or all. */
+static bool confirm_discard(const wh_args *args, wh_delayed_session *s, size_t named,
+			    bool dead, wh_exit *status)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed_status st;
+	int64_t n = (int64_t)named;
+
+	if (!named) {
+		if (wherry_delayed_get_status(s->delayed, &st, sizeof(st), &err) !=
+		    WHERRY_OK) {
+			*status = wh_report(&err);
+			return false;
+		}
+		n = dead ? st.dead : st.due + st.leased + st.waiting + st.dead;
+	}
+	return wh_confirm(args, status,
+			  "delete %" PRId64 " %smessage%s of delayed queue '%s'%s", n,
+			  dead ? "dead " : "", wh_plural(n), s->queue,
+			  named || dead ? "" : ", also those that are leased");
+}
+
 static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
 {
 	const char *state = wh_arg(args, "state");
 	size_t named = args->n_operands - 1;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 	wh_exit status;
 	int64_t id, n = 0;
 
@@ -322,20 +351,20 @@ static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
 	for (size_t i = 1; state && i < args->n_operands; i++)
 		if (!read_id(args, wh_operand(args, i), &id))
 			return WH_EXIT_USAGE;
-	if (!wh_confirm(args, &status, "delete %s%smessages of delayed queue '%s'%s%s",
-			named ? "these " : "all ", state ? "dead " : "", s->queue,
-			named ? ", the first is " : "", named ? wh_operand(args, 1) : ""))
+	if (!confirm_discard(args, s, named, state != NULL, &status))
 		return status;
-	if (state)
-		code = discard_dead(args, s, &n, &err);
+	if (named)
+		status = discard_named(args, s, state != NULL, &n);
 	else
-		code = named ? discard_keys(args, s, &n, &err) : discard_all(s, &n, &err);
+		code = state ? wherry_delayed_purge_dead(s->delayed, 0, &n, &err)
+			     : discard_all(s, &n, &err);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s->queue, n);
+		wh_audit(args->command->name, wh_operand(args, 0),
+			 wh_url_table(wh_operand(args, 0)), n);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	wh_print_discarded(args, n);
-	return WH_EXIT_DONE;
+	return status;
 }
 
 wh_exit wh_on_delayed_discard(wh_args *args)
@@ -373,5 +402,11 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 
 wh_exit wh_on_delayed_drop(wh_args *args)
 {
+	static const wh_without refused[] = {
+		{"force", "it is for outboxes, whose relay may hold a lease"},
+		{NULL, NULL}};
+
+	if (!wh_allows(args, refused))
+		return WH_EXIT_USAGE;
 	return wh_with_delayed_table(args, work_drop_table);
 }

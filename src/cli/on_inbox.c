@@ -96,8 +96,8 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
 	if (code == WHERRY_OK &&
 	    !wh_confirm(args, &status,
-			"delete all ids of inbox '%s'%s%s%s; it has %" PRId64 " id%s",
-			s.name, *age ? " that were accepted longer than " : "", age,
+			"delete all ids of inbox '%s'%s%s%s, of %" PRId64 " id%s", s.name,
+			*age ? " that were accepted longer than " : "", age,
 			*age ? " ago" : "", n, wh_plural(n))) {
 		wh_inbox_session_close(&s);
 		return status;
@@ -140,9 +140,15 @@ static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
 
 wh_exit wh_on_inbox_drop(wh_args *args)
 {
+	static const wh_without refused[] = {
+		{"force", "it is for outboxes, whose relay may hold a lease"},
+		{NULL, NULL}};
 	wh_inbox_session s;
-	wh_exit status = wh_inbox_session_open(&s, args);
+	wh_exit status;
 
+	if (!wh_allows(args, refused))
+		return WH_EXIT_USAGE;
+	status = wh_inbox_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	status = drop_inbox(args, &s);

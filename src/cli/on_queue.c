@@ -272,5 +272,11 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 
 wh_exit wh_on_queue_drop(wh_args *args)
 {
+	static const wh_without refused[] = {
+		{"force", "it is for outboxes, whose relay may hold a lease"},
+		{NULL, NULL}};
+
+	if (!wh_allows(args, refused))
+		return WH_EXIT_USAGE;
 	return with_queue(args, drop);
 }

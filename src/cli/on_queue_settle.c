@@ -32,7 +32,12 @@ static bool read_leased(const wh_args *args, leased *out)
 			return false;
 		}
 	}
-	return true;
+	if (!out->n)
+		(void)wh_usage(args->command,
+			       "which messages? write their ids behind the token: wherry "
+			       "%s%s TOKEN ID...",
+			       args->command->name, args->target);
+	return out->n > 0;
 }
 
 static wh_exit settled(const wh_args *args, wherry_code code, const wherry_error *err,

@@ -65,7 +65,7 @@ expect "a queue gets an example's name where none was given" 1 \
 mail=sqlite:shop.db#delayed/mail
 "$wherry" delayed create sqlite:shop.db >/dev/null
 w purge "$mail" --older-than 1h
-expect "purge names the command for delayed queues" 2 "err:use \`wherry discard $mail --all\`"
+expect "purge says why it is not for delayed queues" 2 "err:messages that were handled are deleted at once"
 w init "$mail"
 expect "so does init" 2 "err:use \`wherry delayed create $mail\`"
 w enqueue "$mail" --topic t

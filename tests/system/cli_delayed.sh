@@ -145,6 +145,27 @@ json "or deleted" 'd["discarded"] == 1'
 w discard $url#delayed/mail k --all --yes
 expect "a key or all of them, but not both" 2 "err:only one of them"
 
+for key in d1 d2 d3; do
+	w offer $url#delayed/dying --key $key --body x
+	w poll $url#delayed/dying --json
+	w nack $url#delayed/dying "$(token_of)" --dead
+done
+w list $url#delayed/dying --state dead --json
+first=$(python3 -c 'import json, sys; print(json.loads(sys.stdin.readline())["id"])' <<<"$out")
+w list $url#delayed/dying --state dead --after "$first" --json
+json "dead messages are paged by their ids" '[m["key"] for m in l] == ["d2", "d3"]'
+json "a list gives no token away" 'not any("token" in m for m in l)'
+w discard $url#delayed/dying nobody "$first" --state dead --yes
+expect "an id that is none is refused before anything goes" 2 "err:'nobody' is not an id"
+w discard $url#delayed/dying 999 "$first" --state dead --yes
+expect "one that is missing stops no other" 1 "out:1 message discarded" "err:no dead message 999"
+w discard $url#delayed/dying --all --dry-run
+expect "how many would go is said" 0 "out:delete 2 messages of delayed queue 'dying', also those that are leased"
+w discard $url#delayed/dying --state '' --yes
+expect "an empty state chooses nothing" 2 "err:--state"
+w discard $url#delayed/dying --all --yes
+expect "all go, dead ones too" 0 "out:2 messages discarded"
+
 # ---- a relay ----
 
 from="$url#delayed/letters"

@@ -242,6 +242,27 @@ expect "an operator's change is logged" 0 "err:event=operator" "err:mail"
 w status $url#mail
 expect "it is gone" 1 "err:there is no table 'mail'"
 
+w send $url#jobs 1
+w discard $url#jobs --state '' --yes
+expect "an empty state deletes nothing" 2 "err:--state is empty"
+w ack $url#jobs token
+expect "a token without ids is refused" 2 "err:which messages?"
+w drop $url#jobs --force --yes
+expect "force is for outboxes" 2 "err:--force"
+w discard $url#jobs --all --yes
+w init $url#billing
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue $url#billing --topic t --id /n
+sql shop.db "UPDATE billing SET status = 4 WHERE id = 3"
+sql shop.db "UPDATE billing SET message_id = 'last' WHERE id = 3; UPDATE billing SET message_id = '3' WHERE id = 1"
+w discard $url#billing --state dead --yes --json
+json "a dead message is discarded by state" 'd["discarded"] == 1'
+w list $url#billing --all --json
+json "and not the one whose message id is its number" '[(m["id"], m["message_id"]) for m in l] == [(2, "2"), (1, "3")]'
+w discard $url#billing --all --yes
+expect "all are, if that is asked for" 0 "out:2 messages discarded"
+w doctor $url#nowhere
+expect "doctor says that a table is missing" 1 "err:'nowhere'"
+
 # ---- words ----
 
 w queue

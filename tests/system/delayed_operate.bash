@@ -80,7 +80,7 @@ operate() {
 	expect "with the body that was corrected" 0 "out:corrected"
 	w discard "$db#delayed/mail" a --yes
 	w purge "$url" --older-than 1h
-	expect "a command that is not for delayed queues names another" 2 "err:use \`wherry discard "
+	expect "a command that is not for delayed queues names another" 2 "err:messages that were handled are deleted at once"
 
 	"$wherry" relay "$url" http://127.0.0.1:1/ >relay.log 2>&1 &
 	pids+=($!)

@@ -155,7 +155,7 @@ operate() {
 	w replay "$url" 1
 	expect "nor replayed" 2 "err:cannot be replayed"
 	w purge "$url" --older-than 1h --yes
-	expect "for purge the command for queues is named" 2 "err:use \`wherry discard "
+	expect "for purge the command for queues is named" 2 "err:messages that were handled are deleted at once"
 	w init "$url"
 	expect "init refuses a table with another purpose" 2 "err:with another purpose"
 	w_in '{}' enqueue "$url" --topic t
