@@ -280,13 +280,13 @@ static bool read_table(wh_args *args)
 static bool check_table(const wh_args *args)
 {
 	const wh_command *command = args->command;
-	const char *form = command->operands + strlen("URL");
+	bool url = strncmp(command->operands, "URL", 3) == 0;
+	const char *form = command->operands + (url ? 3 : 0);
 	size_t len = strcspn(command->operands, " ");
 	bool table = *args->table.table, queue = *args->table.queue;
 	bool delayed = strncmp(form, "#TABLE/", 7) == 0;
 
-	if (!args->target || strncmp(command->operands, "URL", 3) != 0 ||
-	    (*form != '#' && *form != '[' && !command->plain))
+	if (!args->target || !url || (*form != '#' && *form != '[' && !command->plain))
 		return true;
 	if (command->kinds && table) /* wh_run_for_kind() sees whether it is for them. */
 		return true;
