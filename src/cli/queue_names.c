@@ -94,7 +94,7 @@ static void print_names(const wh_queue_names *names)
 	size_t most = names->n < NAMES_MOST ? names->n : NAMES_MOST;
 
 	for (size_t i = 0; i < most; i++)
-		wh_buf_printf(&line, "%s'%s'", i ? ", " : "", name_at(names, i));
+		wh_buf_printf(&line, "%s'%s'", i ? ", " : "", names->all[i]);
 	if (most)
 		(void)fprintf(stderr, "  this database has: %s%s\n", wh_buf_str(&line),
 			      names->n > most ? ", …" : "");
