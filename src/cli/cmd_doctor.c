@@ -160,6 +160,11 @@ static wh_exit examine_queue(const wh_args *args, wh_doctor *d, wh_session *sess
 
 	if (status != WH_EXIT_DONE)
 		return status;
+	if (wh_arg_on(args, "repairs")) {
+		status = wh_on_queue_repairs(s);
+		wh_queue_session_close(s);
+		return status;
+	}
 	*session =
 		(wh_session){.target = args->target, .table = s->at.name, .db = s->at.db};
 	(void)snprintf(session->url, sizeof(session->url), "%s", s->url);
@@ -238,13 +243,20 @@ static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 	return wh_arg_duration(args, "older-than", &d->older_us);
 }
 
+static const wh_without without[] = {
+	{"repairs",
+	 "it is for queues; `wherry init` repairs an outbox, and `wherry delayed "
+	 "create` a table of delayed queues"},
+	{NULL, NULL}};
+
 static wh_exit run_on_outbox(wh_args *args)
 {
 	wh_session session;
 	wh_doctor d;
 
-	return begin(&d, args, &session) ? examine_outbox(args, &d, &session)
-					 : WH_EXIT_USAGE;
+	return wh_allows(args, without) && begin(&d, args, &session)
+		       ? examine_outbox(args, &d, &session)
+		       : WH_EXIT_USAGE;
 }
 
 static wh_exit run_on_queue(wh_args *args)
@@ -262,8 +274,9 @@ static wh_exit run_on_delayed(wh_args *args)
 	wh_session session;
 	wh_doctor d;
 
-	return begin(&d, args, &session) ? examine_delayed(args, &d, &session)
-					 : WH_EXIT_USAGE;
+	return wh_allows(args, without) && begin(&d, args, &session)
+		       ? examine_delayed(args, &d, &session)
+		       : WH_EXIT_USAGE;
 }
 
 static const wh_for_kind kinds[WH_KINDS] = {
@@ -279,6 +292,8 @@ static const wh_option options[] = {
 	 "than this. (default: 60s)",
 	 NULL, 0},
 	{"verbose", NULL, "Also list the checks that found nothing.", NULL, 0},
+	{"repairs", NULL, "Of a queue: print only the SQL that repairs its tables.", NULL,
+	 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -286,7 +301,7 @@ static const wh_option options[] = {
 const wh_command wh_cmd_doctor = {
 	.name = "doctor",
 	.operands = "URL [MESSAGE]",
-	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--json]",
+	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--repairs] [--json]",
 	.brief = "Say what keeps messages from being delivered, and what to do",
 	.help = "Looks at the outbox, its relay and the database, and changes nothing. Without an outbox it "
 		"looks at the schedules and the database. With the URL "

@@ -29,6 +29,9 @@ wh_exit wh_on_queue_drop(wh_args *args);
 wh_exit wh_on_queue_ack(wh_args *args);
 wh_exit wh_on_queue_nack(wh_args *args);
 
+/* Print the SQL that repairs the tables of the queue. */
+wh_exit wh_on_queue_repairs(const wh_queue_session *s);
+
 /* Add findings about the queue, or about one of its messages; see doctor.h. */
 void wh_on_queue_check(wh_doctor *d);
 wherry_code wh_on_queue_message(wh_doctor *d, const char *ident, wherry_error *err);

@@ -38,6 +38,27 @@ static void check_tables(wh_doctor *d)
 			      strdup(""));
 }
 
+static wherry_code print_repair(void *ctx, const char *what, const char *repair)
+{
+	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
+
+	(void)ctx;
+	wh_buf_printf(&text, "-- %s\n", what);
+	wh_put_repair(&text, repair);
+	wh_print_buf(&text, "\n");
+	wh_buf_clear(&text);
+	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
+}
+
+wh_exit wh_on_queue_repairs(const wh_queue_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	return wherry_queue_inspect(s->queue, print_repair, NULL, &err) == WHERRY_OK
+		       ? WH_EXIT_DONE
+		       : wh_report(&err);
+}
+
 /* ---- the messages ---- */
 
 static void check_backlog(wh_doctor *d)

@@ -222,7 +222,11 @@ sql shop.db 'DROP INDEX jobs_ready'
 w doctor $url#jobs
 expect "a missing index is found, with the SQL that makes it" 1 "out:the index jobs_ready is missing" \
 	'out:CREATE INDEX IF NOT EXISTS "jobs_ready"'
-sqlite3 shop.db "$(grep -o '`CREATE [^`]*`' <<<"$out" | tr -d '`')"
+w doctor $url#jobs --repairs
+expect "which can be printed alone" 0 "out:-- the index jobs_ready is missing"
+sqlite3 shop.db <<<"$out"
+w doctor $url --repairs
+expect "for a queue" 2 "err:--repairs: it is for queues"
 w doctor $url#jobs --json
 json "which repairs the queue" 'd["bad"] == 0'
 w queue create $url#jobs --grant web=sender
