@@ -64,7 +64,7 @@ static const char format_text[] =
 	"  headers         an object of strings\n"
 	"  body            as it is where it is JSON, else a string; or\n"
 	"  body_base64     where it is neither JSON nor text\n"
-	"  created_at      ISO 8601, UTC\n"
+	"  created_at      ISO 8601, UTC; null if a message of a queue does not say\n"
 	"  attempts        how many failed before this one\n"
 	"  generation      when above 0: how often it was replayed\n"
 	"\n"

@@ -411,7 +411,7 @@ static void functions_of_delayed_queues_refuse_what_the_library_refuses(void **s
 	refuses(conn, "poll('mail', box => 'outbox')",
 		"'outbox' is not a table of delayed queues", "box names the table");
 	refuses(conn, "poll('mail', box => 'reminders')",
-		"'reminders' is a table of the JVM library", "`wherry delayed`");
+		"'reminders' is a table of the JVM library", "`wherry offer`");
 	refuses(conn, "poll('')", "a delayed queue needs a name", "");
 	refuses(conn, "poll(NULL)", "a delayed queue needs a name", "");
 	refuses(conn, "poll('mail', max_attempts => -3)", "max_attempts is -3",

@@ -81,7 +81,7 @@ static wh_exit enqueue(const shop *s)
 		argv[i] = text[i];
 	}
 	if (wh_args_parse(&wh_cmd_enqueue, WORDS, argv, &args))
-		status = wh_cmd_enqueue.run(&args);
+		status = wh_run_for_kind(&args);
 	wh_args_clear(&args);
 	return status;
 }

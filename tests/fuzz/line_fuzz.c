@@ -94,7 +94,8 @@ static void check_line(const char *text, size_t len, const wherry_message *m)
 	check_if_any(line, "aggregate_type", m->aggregate_type);
 	check_if_any(line, "aggregate_id", m->aggregate_id);
 	check_if_any(line, "trace_id", m->trace_id);
-	CHECK(json_is_string(json_object_get(line, "created_at")));
+	CHECK(m->created_at_us ? json_is_string(json_object_get(line, "created_at"))
+			       : json_is_null(json_object_get(line, "created_at")));
 	CHECK(json_equal(alone, json_object_get(line, "headers")));
 	check_body(line, m->body ? m->body : "", m->body_len);
 	json_decref(alone);

@@ -134,7 +134,7 @@ start_broker --topic orders 4 --topic secret 1 --deny secret
 to="kafka://$broker?transactional.id=shop"
 enqueue sqlite:mixed.db
 w_in '{"id":"hidden","n":1}' enqueue sqlite:mixed.db --topic secret --id /id
-w relay sqlite:mixed.db "$to" --until-empty --timeout 8s --set retry.attempts=2 --set retry.base=10ms
+w relay sqlite:mixed.db "$to" --until-empty --timeout 20s --set retry.attempts=2 --set retry.base=10ms
 expect "a topic without rights takes no others along, and its message waits" 5 \
 	"err:event=topic-held topic=secret" "err:200 delivered, 0 retried" "err:, 0 dead in"
 out=$(read_topic committed orders)
