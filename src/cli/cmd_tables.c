@@ -180,7 +180,7 @@ static wherry_code read_inbox(wherry_db *db, table *t, wherry_error *err)
 /* Print a table that may be of one of these kinds.  One that cannot be read hides no other. */
 static wh_exit show(wherry_db *db, const char *name, bool queue, listing *l)
 {
-	wherry_code (*const reads[])(wherry_db *, table *, wherry_error *) = {
+	static wherry_code (*const reads[])(wherry_db *, table *, wherry_error *) = {
 		read_outbox, read_delayed, read_inbox};
 	wherry_error err = WHERRY_ERROR_INIT;
 	table t = {.name = name, .messages = -1, .ready = -1, .dead = -1};

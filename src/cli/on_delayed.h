@@ -33,7 +33,7 @@ wh_exit wh_on_delayed_ack(wh_args *args);
 wh_exit wh_on_delayed_nack(wh_args *args);
 
 /* Append why a message is where it is, behind its name: "is due in 3s". */
-void wh_put_delayed_why(wh_buf *why, const wherry_delayed_message *msg, int64_t now_us);
+void wh_put_delayed_why(wh_buf *text, const wherry_delayed_message *msg, int64_t now_us);
 
 /* Add findings about the delayed queue, or about the message of a key; see doctor.h. */
 void wh_on_delayed_check(wh_doctor *d);

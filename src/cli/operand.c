@@ -267,6 +267,27 @@ static bool read_table(wh_args *args)
 	return fine;
 }
 
+/* Print what the first operand is to be: `form` is what follows URL in the help. */
+static void say_form(const wh_args *args, const char *form, bool delayed)
+{
+	const wh_command *command = args->command;
+	size_t len = strcspn(command->operands, " ");
+
+	if (!*args->target && *form == '#')
+		(void)wh_usage(command,
+			       "%s needs %.*s, such as %s for a table of the database in "
+			       "WHERRY_URL",
+			       command->name, (int)len, command->operands,
+			       delayed ? "@delayed/mail" : "@jobs");
+	else
+		(void)wh_usage(command, "%s needs %.*s, such as %s", command->name,
+			       (int)len, command->operands,
+			       delayed        ? "sqlite:shop.db#delayed/mail"
+			       : *form == '#' ? "sqlite:shop.db#jobs"
+			       : *form == '[' ? "sqlite:shop.db#jobs, without a /"
+					      : "sqlite:shop.db, without a #");
+}
+
 /* Does the URL name what the first operand is to be?
  *
  *     URL              the database, or of commands that are not plain any table
@@ -282,7 +303,6 @@ static bool check_table(const wh_args *args)
 	const wh_command *command = args->command;
 	bool url = strncmp(command->operands, "URL", 3) == 0;
 	const char *form = command->operands + (url ? 3 : 0);
-	size_t len = strcspn(command->operands, " ");
 	bool table = *args->table.table, queue = *args->table.queue;
 	bool delayed = strncmp(form, "#TABLE/", 7) == 0;
 
@@ -295,19 +315,7 @@ static bool check_table(const wh_args *args)
 	    : *form == '[' ? !queue || strncmp(form, "[#TABLE", 7) == 0
 			   : !table || !strpbrk(args->target, ":@"))
 		return true;
-	if (!*args->target && *form == '#')
-		(void)wh_usage(command,
-			       "%s needs %.*s, such as %s for a table of the database in "
-			       "WHERRY_URL",
-			       command->name, (int)len, command->operands,
-			       delayed ? "@delayed/mail" : "@jobs");
-	else
-		(void)wh_usage(command, "%s needs %.*s, such as %s", command->name,
-			       (int)len, command->operands,
-			       delayed        ? "sqlite:shop.db#delayed/mail"
-			       : *form == '#' ? "sqlite:shop.db#jobs"
-			       : *form == '[' ? "sqlite:shop.db#jobs, without a /"
-					      : "sqlite:shop.db, without a #");
+	say_form(args, form, delayed);
 	return false;
 }
 
