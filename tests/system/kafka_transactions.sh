@@ -90,7 +90,11 @@ check "it stands still, and the next one takes over" until_true 30 sees uncommit
 kill -CONT "$first"
 broker go
 check "which delivers all" until_true 30 sees committed orders 200
-check "the first one finds that it has lost the lease" until_true 20 grep -q event=lease-lost first.err
+has_lost() {
+	err=$(cat first.err)
+	[[ $err == *event=lease-lost* ]]
+}
+check "the first one finds that it has lost the lease" until_true 20 has_lost
 kill -TERM "$second"
 wait "$second"
 kill -TERM "$first"
