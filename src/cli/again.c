@@ -3,16 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The value of an option that only one of the two commands has; NULL: it was not
- * given. */
-static const char *arg_if_known(const wh_args *args, const char *name)
-{
-	for (const wh_option *o = args->command->options; o->name; o++)
-		if (strcmp(o->name, name) == 0)
-			return wh_arg(args, name);
-	return NULL;
-}
-
 bool wh_again_filter(const wh_args *args, wherry_filter *out)
 {
 	wherry_filter f =
@@ -21,7 +11,7 @@ bool wh_again_filter(const wh_args *args, wherry_filter *out)
 	bool conditions = f.topic || f.key;
 	int ways;
 
-	if (arg_if_known(args, "since")) {
+	if (wh_arg_known(args, "since") && wh_arg(args, "since")) {
 		conditions = true;
 		if (!wh_arg_duration(args, "since", &f.since_us))
 			return false;

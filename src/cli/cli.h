@@ -71,9 +71,16 @@ typedef enum wh_kind {
 	WH_KINDS /* Their number; also: not known. */
 } wh_kind;
 
+/* An option that has no meaning for a kind of table, and why. */
+typedef struct wh_without {
+	const char *option, *why;
+} wh_without;
+
 /* What a command does to a table of one kind. */
 typedef struct wh_for_kind {
 	wh_exit (*run)(wh_args *args); /* NULL: the command is not for this kind. */
+	/* Options that are refused for this kind; the list ends with NULL.  NULL: none. */
+	const wh_without *without;
 	/* The command to use instead, such as "send"; what is behind a | follows the URL.
 	 * NULL: there is none. */
 	const char *use;
@@ -352,17 +359,9 @@ bool wh_tell_other(wherry_db *db, const wh_args *args, const char *name, wh_exit
 /* Print that the command is not for this kind, and which one is. */
 wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind);
 
-/* An option that has no meaning for a kind of table, and why. */
-typedef struct wh_without {
-	const char *option, *why;
-} wh_without;
-
 /* Refuse these options; the list ends with NULL.  False: one of them was given, and it
  * printed why it is refused. */
 bool wh_allows(const wh_args *args, const wh_without *refused);
-
-/* Append the kinds that the command is for: "outboxes and queues". */
-void wh_put_kinds(wh_buf *text, const wh_command *command);
 
 /* ---- why.c: why a message is where it is ---- */
 

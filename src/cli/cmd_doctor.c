@@ -243,7 +243,7 @@ static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 	return wh_arg_duration(args, "older-than", &d->older_us);
 }
 
-static const wh_without without[] = {
+static const wh_without no_repairs[] = {
 	{"repairs",
 	 "it is for queues; `wherry init` repairs an outbox, and `wherry delayed "
 	 "create` a table of delayed queues"},
@@ -254,9 +254,8 @@ static wh_exit run_on_outbox(wh_args *args)
 	wh_session session;
 	wh_doctor d;
 
-	return wh_allows(args, without) && begin(&d, args, &session)
-		       ? examine_outbox(args, &d, &session)
-		       : WH_EXIT_USAGE;
+	return begin(&d, args, &session) ? examine_outbox(args, &d, &session)
+					 : WH_EXIT_USAGE;
 }
 
 static wh_exit run_on_queue(wh_args *args)
@@ -274,15 +273,14 @@ static wh_exit run_on_delayed(wh_args *args)
 	wh_session session;
 	wh_doctor d;
 
-	return wh_allows(args, without) && begin(&d, args, &session)
-		       ? examine_delayed(args, &d, &session)
-		       : WH_EXIT_USAGE;
+	return begin(&d, args, &session) ? examine_delayed(args, &d, &session)
+					 : WH_EXIT_USAGE;
 }
 
 static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_OUTBOX] = {.run = run_on_outbox, .without = no_repairs},
 	[WH_OF_QUEUE] = {.run = run_on_queue},
-	[WH_OF_DELAYED] = {.run = run_on_delayed},
+	[WH_OF_DELAYED] = {.run = run_on_delayed, .without = no_repairs},
 	[WH_OF_INBOX] = {.use = "status"},
 };
 

@@ -102,12 +102,15 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_without no_force[] = {
+	{"force", "it is for outboxes, whose relay may hold a lease"}, {NULL, NULL}};
+
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
-	[WH_OF_QUEUE] = {.run = wh_on_queue_drop},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_drop, .without = no_force},
 	[WH_OF_DELAYED] = {.use = "discard| --all"},
-	[WH_OF_DELAYED_TABLE] = {.run = wh_on_delayed_drop},
-	[WH_OF_INBOX] = {.run = wh_on_inbox_drop},
+	[WH_OF_DELAYED_TABLE] = {.run = wh_on_delayed_drop, .without = no_force},
+	[WH_OF_INBOX] = {.run = wh_on_inbox_drop, .without = no_force},
 };
 
 const wh_command wh_cmd_drop = {

@@ -18,15 +18,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 
 	wh_put_why(&why, &s->why, row);
 	item.why = wh_buf_str(&why);
-	if (s->json) {
-		wh_buf json = WH_BUF_INIT(WH_OUTPUT_MOST);
-
-		wh_put_item(&json, &item, true);
-		wh_print_buf(&json, "\n");
-		wh_buf_clear(&json);
-	} else {
-		wh_print_item(&item, s->why.now_us);
-	}
+	wh_show_item(&item, s->json, s->why.now_us);
 	wh_buf_clear(&why);
 	return WHERRY_OK;
 }

@@ -278,6 +278,19 @@ void wh_print_item(const wh_item *item, int64_t now_us)
 	wh_print_body(item->body, item->body_len);
 }
 
+void wh_show_item(const wh_item *item, bool json, int64_t now_us)
+{
+	wh_buf line = WH_BUF_INIT(WH_OUTPUT_MOST);
+
+	if (json) {
+		wh_put_item(&line, item, true);
+		wh_print_buf(&line, "\n");
+	} else {
+		wh_print_item(item, now_us);
+	}
+	wh_buf_clear(&line);
+}
+
 /* ---- which ones ---- */
 
 bool wh_item_filter_read(wh_item_filter *out, const wh_args *args)

@@ -43,6 +43,9 @@ void wh_put_item(wh_buf *buf, const wh_item *item, bool whole);
 /* Print the fields, each on a line, and the body. */
 void wh_print_item(const wh_item *item, int64_t now_us);
 
+/* Print a whole message for `show`: as wh_print_item() does, or as JSON on a line. */
+void wh_show_item(const wh_item *item, bool json, int64_t now_us);
+
 /* ---- a list of messages ---- */
 
 /* Which messages; NULL, 0: all. */

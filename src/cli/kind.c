@@ -72,6 +72,27 @@ static void put_use(wh_buf *text, const wh_args *args, const char *use)
 		      use + len + (use[len] == '|'));
 }
 
+/* Append the kinds that the command is for: "outboxes and queues". */
+static void put_kinds(wh_buf *text, const wh_command *command)
+{
+	static const char *const plural[WH_KINDS] = {
+		"outboxes", "queues", "delayed queues", "tables of delayed queues",
+		"inboxes"};
+	int left = 0;
+
+	for (int i = 0; i < WH_KINDS; i++)
+		left += command->kinds && command->kinds[i].run;
+	for (int i = 0; i < WH_KINDS && left; i++) {
+		if (!command->kinds[i].run)
+			continue;
+		left--;
+		wh_buf_printf(text, "%s%s", plural[i],
+			      left > 1    ? ", "
+			      : left == 1 ? " and "
+					  : "");
+	}
+}
+
 wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind)
 {
 	const wh_command *command = args->command;
@@ -91,7 +112,7 @@ wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind)
 			      command->name, args->target);
 	} else {
 		wh_buf_printf(&text, ", and `wherry %s` is for ", command->name);
-		wh_put_kinds(&text, command);
+		put_kinds(&text, command);
 	}
 	(void)wh_usage(command, "%s", wh_buf_str(&text));
 	wh_buf_clear(&text);
@@ -133,26 +154,6 @@ bool wh_allows(const wh_args *args, const wh_without *refused)
 	return true;
 }
 
-void wh_put_kinds(wh_buf *text, const wh_command *command)
-{
-	static const char *const plural[WH_KINDS] = {
-		"outboxes", "queues", "delayed queues", "tables of delayed queues",
-		"inboxes"};
-	int left = 0;
-
-	for (int i = 0; i < WH_KINDS; i++)
-		left += command->kinds && command->kinds[i].run;
-	for (int i = 0; i < WH_KINDS && left; i++) {
-		if (!command->kinds[i].run)
-			continue;
-		left--;
-		wh_buf_printf(text, "%s%s", plural[i],
-			      left > 1    ? ", "
-			      : left == 1 ? " and "
-					  : "");
-	}
-}
-
 /* The kind to which the command is applied. */
 static wh_kind choose(const wh_args *args)
 {
@@ -174,6 +175,7 @@ wh_exit wh_run_for_kind(wh_args *args)
 {
 	wh_kind kind = choose(args);
 	wh_exit (*run)(wh_args *) = args->command->kinds[kind].run;
+	const wh_without *without = args->command->kinds[kind].without;
 
 	if (!run)
 		return wh_refuse_kind(args, kind);
@@ -182,5 +184,5 @@ wh_exit wh_run_for_kind(wh_args *args)
 				"%s needs %s, such as "
 				"sqlite:shop.db#delayed/mail",
 				args->command->name, args->command->operands);
-	return run(args);
+	return !without || wh_allows(args, without) ? run(args) : WH_EXIT_USAGE;
 }

@@ -174,7 +174,7 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 {
 	shown *s = ctx;
 	wh_item item = wh_item_of_delayed(msg, s->now_us);
-	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT(WH_OUTPUT_MOST);
+	wh_buf why = WH_BUF_INIT(4096);
 
 	if (strcmp(msg->key, s->key) != 0)
 		return WHERRY_OK;
@@ -183,13 +183,7 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 	wh_put_delayed_why(&why, msg, s->now_us);
 	item.why = wh_buf_str(&why);
 	item.token = NULL; /* It is for those who polled. */
-	if (s->json) {
-		wh_put_item(&json, &item, true);
-		wh_print_buf(&json, "\n");
-	} else {
-		wh_print_item(&item, s->now_us);
-	}
-	wh_buf_clear(&json);
+	wh_show_item(&item, s->json, s->now_us);
 	wh_buf_clear(&why);
 	return WHERRY_OK;
 }
@@ -402,11 +396,5 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 
 wh_exit wh_on_delayed_drop(wh_args *args)
 {
-	static const wh_without refused[] = {
-		{"force", "it is for outboxes, whose relay may hold a lease"},
-		{NULL, NULL}};
-
-	if (!wh_allows(args, refused))
-		return WH_EXIT_USAGE;
 	return wh_with_delayed_table(args, work_drop_table);
 }

@@ -140,15 +140,9 @@ static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
 
 wh_exit wh_on_inbox_drop(wh_args *args)
 {
-	static const wh_without refused[] = {
-		{"force", "it is for outboxes, whose relay may hold a lease"},
-		{NULL, NULL}};
 	wh_inbox_session s;
-	wh_exit status;
+	wh_exit status = wh_inbox_session_open(&s, args);
 
-	if (!wh_allows(args, refused))
-		return WH_EXIT_USAGE;
-	status = wh_inbox_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	status = drop_inbox(args, &s);

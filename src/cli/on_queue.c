@@ -12,7 +12,7 @@
 
 enum { PAGE = 100, BATCH = 1000 };
 
-const char *wh_queue_topic(const wh_queue_session *s, const wherry_queue_message *msg)
+static const char *topic_of(const wh_queue_session *s, const wherry_queue_message *msg)
 {
 	return msg->topic ? msg->topic : s->at.name;
 }
@@ -47,7 +47,7 @@ static wherry_code choose(void *ctx, const wherry_queue_message *msg)
 	c->last = msg->id;
 	c->state = msg->state;
 	c->seen++;
-	if (!c->topic || strcmp(wh_queue_topic(c->session, msg), c->topic) == 0)
+	if (!c->topic || strcmp(topic_of(c->session, msg), c->topic) == 0)
 		c->ids[c->n++] = msg->id;
 	return WHERRY_OK;
 }
@@ -165,7 +165,7 @@ static wherry_code note(void *ctx, const wherry_queue_message *msg)
 	discarded *d = ctx;
 
 	d->gone = (wh_gone){msg->id, wh_queue_state_name(msg->state),
-			    strdup(wh_queue_topic(d->session, msg)),
+			    strdup(topic_of(d->session, msg)),
 			    strdup(msg->message_id ? msg->message_id : "")};
 	return WHERRY_OK;
 }
@@ -272,11 +272,5 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 
 wh_exit wh_on_queue_drop(wh_args *args)
 {
-	static const wh_without refused[] = {
-		{"force", "it is for outboxes, whose relay may hold a lease"},
-		{NULL, NULL}};
-
-	if (!wh_allows(args, refused))
-		return WH_EXIT_USAGE;
 	return with_queue(args, drop);
 }

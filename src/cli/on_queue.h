@@ -7,10 +7,6 @@
 #include "cli/doctor.h"
 #include "cli/queue_session.h"
 
-/* The topic under which a message is relayed: the queue's name if the message was not
- * published. */
-const char *wh_queue_topic(const wh_queue_session *s, const wherry_queue_message *msg);
-
 /* Append why a message is in its state. */
 void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 		      const wherry_queue_message *msg, int64_t now_us);

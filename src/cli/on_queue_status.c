@@ -199,19 +199,13 @@ typedef struct shown {
 
 static wherry_code show(void *ctx, const wherry_queue_message *msg)
 {
-	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT(WH_OUTPUT_MOST);
+	wh_buf why = WH_BUF_INIT(4096);
 	const shown *s = ctx;
 	wh_item item = wh_item_of_queue(msg, s->session->at.name);
 
 	wh_put_queue_why(&why, s->session, msg, s->now_us);
 	item.why = wh_buf_str(&why);
-	if (s->json) {
-		wh_put_item(&json, &item, true);
-		wh_print_buf(&json, "\n");
-	} else {
-		wh_print_item(&item, s->now_us);
-	}
-	wh_buf_clear(&json);
+	wh_show_item(&item, s->json, s->now_us);
 	wh_buf_clear(&why);
 	return WHERRY_OK;
 }
