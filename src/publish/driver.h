@@ -113,7 +113,6 @@ typedef struct wh_publisher_driver {
 	 *   CLOSED and the like: messages in flight get no receipts.  The caller closes
 	 *     the destination and opens it again.
 	 *   DENIED, INVALID: the credentials or the configuration are wrong.
-	 *   STALE: another relay took over.  The caller verifies its lease.
 	 */
 	wherry_code (*submit)(wherry_publisher *pub, const wherry_message *const *msgs,
 			      size_t n, size_t *out_taken, wherry_error *err);

@@ -107,8 +107,6 @@ static void publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why
 	} else {
 		wh_publisher_drop(r->pub);
 	}
-	if (why->code == WHERRY_STALE && !r->engine->claims_rows)
-		r->unfenced = true; /* Verify the lease before the next submit. */
 	r->destination.width = 1;
 	r->destination.probes_left = 0;
 	not_reached(r, now, why->message);

@@ -1,4 +1,4 @@
-# A Kafka broker with transactions, TLS and SASL (broker.py), for scripts; it lives as long as
+# A Kafka broker with TLS and SASL (broker.py), for scripts; it lives as long as
 # descriptor 6 is open.  Sets broker.
 # shellcheck shell=bash disable=SC2034
 
@@ -35,11 +35,9 @@ broker() {
 	[ "$(broker_says "$@")" = ok ]
 }
 
-# read_topic LEVEL TOPIC: the message ids that readers see who see what is committed, or
-# uncommitted, one a line.
+# read_topic TOPIC: its messages, one a line.
 read_topic() {
-	timeout 60 kcat -b "$broker" -t "$2" -C -e -q -o beginning -X fetch.wait.max.ms=10 \
-		-X "isolation.level=read_$1" -J |
+	timeout 60 kcat -b "$broker" -t "$1" -C -e -q -o beginning -X fetch.wait.max.ms=10 -J |
 		python3 -c '
 import json, sys
 for line in sys.stdin:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A Kafka broker in memory, for what librdkafka's mock cluster has not: transactions that
-readers do not see until they are committed and that fence, TLS, SASL, topics that are not
-there until somebody makes them.  One broker, one partition leader, nothing on disk.
+"""A Kafka broker in memory, for what librdkafka's mock cluster has not: TLS, SASL, topics
+that are not there until somebody makes them.  One broker, one partition leader, nothing on
+disk.
 
     broker.py [--tls CERT KEY] [--sasl USER PASSWORD TOKEN]
-              [--topic NAME PARTITIONS]... [--deny TOPIC]
+              [--topic NAME PARTITIONS]...
 
 prints its address; it ends with its input, of which each line is a command, answered "ok":
 
@@ -14,7 +14,6 @@ prints its address; it ends with its input, of which each line is a command, ans
     received API              answered by how many such requests there were, held ones, too
     refused API               answered by how many of them were refused
     down | up                 nobody reaches it meanwhile
-    names                     answered by the transactional ids there are
 
 With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEARER the token.
 """
@@ -32,13 +31,12 @@ import struct
 import sys
 import time
 
-PRODUCE, FETCH, OFFSETS, METADATA, COORDINATOR, SASL, VERSIONS, CREATE = 0, 1, 2, 3, 10, 17, 18, 19
-PRODUCER, ADD, END, AUTHENTICATE = 22, 24, 26, 36
-RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), COORDINATOR: (0, 1),
-          SASL: (0, 1), VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), ADD: (0, 1),
-          END: (0, 1), AUTHENTICATE: (0, 0)}
-UNKNOWN_TOPIC, DENIED_TOPIC, UNSUPPORTED, EXISTS = 3, 29, 35, 36
-OUT_OF_ORDER, OLD_EPOCH, OLD_ID, NOT_TRIED, AUTH_FAILED = 45, 47, 49, 55, 58
+PRODUCE, FETCH, OFFSETS, METADATA, SASL, VERSIONS, CREATE = 0, 1, 2, 3, 17, 18, 19
+PRODUCER, AUTHENTICATE = 22, 36
+RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), SASL: (0, 1),
+          VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), AUTHENTICATE: (0, 0)}
+UNKNOWN_TOPIC, UNSUPPORTED, EXISTS = 3, 35, 36
+OUT_OF_ORDER, OLD_EPOCH, AUTH_FAILED = 45, 47, 58
 APPENDED = 7, 20  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: written, but not by enough
 REMEMBERED = 5    # batches of a producer
 EVERY = 10000     # more requests than are ever held
@@ -87,10 +85,6 @@ class Partition:
     def __init__(self):
         self.batches, self.end = [], 0  # (first, last, bytes)
         self.producers = {}             # id: epoch, next sequence, {sequences: offset}
-        self.open, self.aborted = {}, []  # id: first offset; (id, first, marker)
-
-    def stable(self):
-        return min(self.open.values(), default=self.end)
 
     def append(self, data):
         head = list(BATCH.unpack_from(data))
@@ -101,7 +95,7 @@ class Partition:
 
     def produce(self, data):
         """An error and the offset.  Of a producer that is not known here, anything is taken."""
-        _, _, _, _, _, attributes, delta, _, _, pid, epoch, sequence, _ = BATCH.unpack_from(data)
+        _, _, _, _, _, _, delta, _, _, pid, epoch, sequence, _ = BATCH.unpack_from(data)
         known, range_ = self.producers.get(pid), (sequence, sequence + delta)
         written = known[2] if known and epoch == known[0] else {}
         if pid >= 0 and known:
@@ -115,35 +109,11 @@ class Partition:
         if pid >= 0:
             last = list(written.items())[1 - REMEMBERED:]
             self.producers[pid] = (epoch, range_[1] + 1, {**dict(last), range_: offset})
-        if attributes & 0x10:
-            self.open.setdefault(pid, offset)
         return 0, offset
-
-    def mark(self, pid, epoch, commit):
-        """End a transaction; readers check no checksum."""
-        record = b"\0\0\0" + b"\x08" + pack("hh", 0, commit) + b"\x0c" + pack("hi", 0, 0) + b"\0"
-        record = bytes([len(record) * 2]) + record
-        now = int(time.time() * 1000)
-        first = self.open.pop(pid, None)
-        marker = self.append(BATCH.pack(0, BATCH.size - 12 + len(record), 0, 2, 0, 0x30, 0, now, now,
-                                        pid, epoch, -1, 1) + record)
-        if first is not None and not commit:
-            self.aborted.append((pid, first, marker))
-
-
-class Transactional:
-    def __init__(self, pid):
-        self.pid, self.epoch, self.parts = pid, -1, []
-
-    def end(self, commit):
-        for part in self.parts:
-            part.mark(self.pid, self.epoch, commit)
-        self.parts = []
-
 
 class Broker:
     def __init__(self, options):
-        self.options, self.topics, self.named = options, {}, {}
+        self.options, self.topics = options, {}
         self.pids, self.refusals, self.held, self.throttle_ms = 0, {}, {}, 0
         self.received, self.refused = collections.Counter(), collections.Counter()
         self.writers, self.server, self.port = set(), None, 0
@@ -191,7 +161,7 @@ class Broker:
         return array(r.list(every)) + pack("i", self.throttle_ms)
 
     async def fetch(self, r, _version):
-        _, wait_ms, _, _, committed = r.take("iiiib")
+        _, wait_ms, _, _, _ = r.take("iiiib")
         wanted = []
 
         def each(topic):
@@ -202,24 +172,20 @@ class Broker:
             r.list(lambda: each(topic))
 
         r.list(every)
-        if not any(self.part(t, i) and o < (self.part(t, i).stable() if committed
-                                            else self.part(t, i).end) for t, i, o, _ in wanted):
+        if not any(self.part(t, i) and o < self.part(t, i).end for t, i, o, _ in wanted):
             await asyncio.sleep(wait_ms / 1000)
         return pack("i", 0) + array([text(one[0]) + array(
-            [self.found(*one, committed)]) for one in wanted])
+            [self.found(*one)]) for one in wanted])
 
-    def found(self, topic, index, offset, most, committed):
+    def found(self, topic, index, offset, most):
         part = self.part(topic, index)
         if not part:
             return pack("ihqqii", index, UNKNOWN_TOPIC, -1, -1, -1, -1)
-        end = part.stable() if committed else part.end
         at, data = bisect.bisect_left(part.batches, offset, key=lambda batch: batch[1]), []
-        while at < len(part.batches) and part.batches[at][0] < end and most > 0:
+        while at < len(part.batches) and part.batches[at][0] < part.end and most > 0:
             data.append(part.batches[at][2])
             most, at = most - len(data[-1]), at + 1
-        aborted = sorted((first, pid) for pid, first, marker in part.aborted if marker >= offset)
-        return (pack("ihqq", index, 0, part.end, part.stable()) +
-                array([pack("qq", pid, first) for first, pid in aborted]) +
+        return (pack("ihqq", index, 0, part.end, part.end) + array([]) +
                 pack("i", sum(map(len, data))) + b"".join(data))
 
     def offsets(self, r, _version):
@@ -237,55 +203,10 @@ class Broker:
 
         return array(r.list(every))
 
-    def coordinator(self, _r, version):
-        here = pack("i", 1) + text("localhost") + pack("i", self.port)
-        return pack("h", 0) + here if version < 1 else pack("ih", 0, 0) + text(None) + here
-
     def producer(self, r, _version):
-        name = r.text()
-        if name is None or name not in self.named:
-            self.pids += 1
-        if name is None:
-            return pack("ihqh", 0, 0, self.pids, 0)
-        one = self.named.setdefault(name, Transactional(self.pids))
-        one.epoch += 1  # fences
-        for part in one.parts:
-            part.producers[one.pid] = (one.epoch, 0, {})
-        one.end(False)
-        return pack("ihqh", 0, 0, one.pid, one.epoch)
-
-    def check(self, r):
-        """Whose transaction a request is about, and what is wrong with that."""
-        name, pid, epoch = r.text(), *r.take("qh")
-        one = self.named.get(name)
-        if not one or one.pid != pid:
-            return one, OLD_ID
-        return one, 0 if one.epoch == epoch else OLD_EPOCH
-
-    def add(self, r, _version):
-        """All of them, or where one is wrong none."""
-        one, code = self.check(r)
-        wanted = r.list(lambda: (r.text(), r.list(lambda: r.take("i"))))
-
-        def wrong(topic, index):
-            if code or topic in self.options.deny:
-                return code or DENIED_TOPIC
-            return 0 if self.part(topic, index) else UNKNOWN_TOPIC
-
-        every = {(topic, i): wrong(topic, i) for topic, parts in wanted for i in parts}
-        if any(every.values()):
-            every = {key: why or NOT_TRIED for key, why in every.items()}
-        else:
-            parts = [self.part(*key) for key in every]
-            one.parts += [part for part in parts if part not in one.parts]
-        return pack("i", 0) + array([text(topic) + array(
-            [pack("ih", i, every[topic, i]) for i in parts]) for topic, parts in wanted])
-
-    def end(self, r, _version):
-        one, code = self.check(r)
-        if not code:
-            one.end(r.take("b"))
-        return pack("ih", 0, code)
+        r.text()
+        self.pids += 1
+        return pack("ihqh", 0, 0, self.pids, 0)
 
     def create(self, r, _version):
         def one():
@@ -310,8 +231,6 @@ class Broker:
         code = self.refusal(api)
         if api == PRODUCER:
             return pack("ihqh", 0, code, -1, -1)
-        if api == END:
-            return pack("ih", 0, code)
         raise ValueError(f"nothing can refuse {api} {r}")
 
     async def answer(self, api, version, r):
@@ -322,8 +241,7 @@ class Broker:
         if api == FETCH:
             return await self.fetch(r, version)
         return {PRODUCE: self.produce, OFFSETS: self.offsets, METADATA: self.metadata,
-                COORDINATOR: self.coordinator, PRODUCER: self.producer, ADD: self.add,
-                END: self.end, CREATE: self.create}[api](r, version)
+                PRODUCER: self.producer, CREATE: self.create}[api](r, version)
 
     # ---- connections ----
 
@@ -406,8 +324,7 @@ class Broker:
             self.down()
         elif word[0] == "up":
             await self.up()
-        answers = {"names": lambda: " ".join(self.named),
-                   "received": lambda: self.received[int(word[1])],
+        answers = {"received": lambda: self.received[int(word[1])],
                    "refused": lambda: self.refused[int(word[1])]}
         print(answers.get(word[0], lambda: "ok")(), flush=True)
 
@@ -477,7 +394,6 @@ async def main():
     parser.add_argument("--tls", nargs=2)
     parser.add_argument("--sasl", nargs=3)
     parser.add_argument("--topic", nargs=2, action="append", default=[])
-    parser.add_argument("--deny", action="append", default=[])
     options = parser.parse_args()
     broker = Broker(options)
     broker.bind()

@@ -271,21 +271,13 @@ static void a_delivery_must_end_before_its_claim(void **state)
 		"a number of milliseconds, from 1");
 }
 
-static void transactions_need_a_name_idempotence_and_time(void **state)
+static void transactions_are_refused(void **state)
 {
-	wh_kafka_settings set = read_url("//h?transactional.id=shop");
-
 	(void)state;
-	assert_string_equal(set.transactional, "shop");
-	assert_property(&set, "transaction.timeout.ms", "60000");
-	assert_true(set.ordered);
-	wh_kafka_settings_clear(&set);
-	refuses("kafka://h?transactional.id=", WHERRY_INVALID,
-		"a name of 1 to 200 bytes");
-	refuses("kafka://h?transactional.id=a&enable.idempotence=false", WHERRY_INVALID,
-		"leave enable.idempotence=false out");
-	refuses("kafka://h?transactional.id=a&transaction.timeout.ms=30000",
-		WHERRY_INVALID, "must be 35000 at least");
+	refuses("kafka://h?transactional.id=shop", WHERRY_INVALID,
+		"transactional.id: the relay sends without transactions");
+	refuses("kafka://h?transaction.timeout.ms=30000", WHERRY_INVALID,
+		"transaction.timeout.ms: the relay sends without transactions");
 }
 
 int main(void)
@@ -302,7 +294,7 @@ int main(void)
 		TEST(code_is_run_only_where_a_setting_allows_it),
 		TEST(what_gives_up_protection_is_warned_of),
 		TEST(a_delivery_must_end_before_its_claim),
-		TEST(transactions_need_a_name_idempotence_and_time),
+		TEST(transactions_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

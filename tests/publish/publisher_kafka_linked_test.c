@@ -21,15 +21,6 @@ static void *start(char *url, size_t cap)
 	return mock;
 }
 
-static void *start_transactional(char *url, size_t cap)
-{
-	void *mock = start(url, cap);
-	size_t len = mock ? strlen(url) : 0;
-
-	(void)snprintf(url + len, mock ? cap - len : 0, "&transactional.id=suite");
-	return mock;
-}
-
 static void stop(void *mock)
 {
 	kafka_mock_stop(mock);
@@ -119,22 +110,9 @@ static const publisher_backend kafka = {
 	.arrived = arrived,
 };
 
-static const publisher_backend transactional = {
-	.name = "kafka, transactional",
-	.plays = 1 << PLAY_KILLED | 1 << PLAY_HANGS | 1 << PLAY_DENIES,
-	.alone = MIXED | 1 << FATE_THROTTLED,
-	.mixed = MIXED | 1 << FATE_UNKNOWN,
-	.cancels = true,
-	.start = start_transactional,
-	.stop = stop,
-	.play = play,
-	.doom = doom,
-	.arrived = arrived,
-};
-
 int main(void)
 {
-	static const publisher_backend *const all[] = {&kafka, &transactional};
+	static const publisher_backend *const all[] = {&kafka};
 
-	return publisher_suite_run(all, 2);
+	return publisher_suite_run(all, 1);
 }

@@ -75,20 +75,14 @@ refuse_first() {
 for code in $not_leader $not_enough; do
 	refuse_first "$code" ""
 	check "that it is sent again is logged" grep -q event=sent-again relay.err
-	out=$(read_topic uncommitted orders)
+	out=$(read_topic orders)
 	complete 40 8 0
 done
 
 for code in $timed_out $not_enough_after; do
 	refuse_first "$code" ""
-	out=$(read_topic uncommitted orders)
+	out=$(read_topic orders)
 	complete 40 8 1
-done
-
-for code in $not_enough $timed_out; do
-	refuse_first "$code" "&transactional.id=shop"
-	out=$(read_topic committed orders)
-	complete 40 8 0
 done
 
 # ---- when it is known ----
@@ -104,7 +98,7 @@ broker refuse "$produce" "$timed_out" 1
 broker go
 delivered 40
 check "one was answered $timed_out" refused 1
-out=$(read_topic uncommitted orders)
+out=$(read_topic orders)
 complete 40 1 0
 
 # ---- a quota ----
@@ -116,7 +110,7 @@ w relay sqlite:quota.db "kafka://$broker?delivery.timeout.ms=1200&batch.num.mess
 expect "messages wait under a quota, and none is sent again" 0 "err:event=throttled" \
 	"err:8 delivered, 0 retried, 0 dead" "no:destination-down"
 check "each was sent once" is "$(broker_says received "$produce")" 8
-out=$(read_topic uncommitted orders)
+out=$(read_topic orders)
 complete 8 8 0
 
 # ---- any of them ----
@@ -132,7 +126,7 @@ for ((i = 1; i <= 200; i++)); do
 done
 delivered 3000
 check "some hundred requests were refused meanwhile" refused 200
-out=$(read_topic uncommitted orders)
+out=$(read_topic orders)
 complete 3000 20 "$(broker_says refused "$produce")"
 
 # ---- and the broker goes away ----
@@ -146,7 +140,7 @@ for ((i = 1; i <= 5; i++)); do
 	check "and comes back" broker up
 done
 delivered 3000
-out=$(read_topic uncommitted orders)
+out=$(read_topic orders)
 complete 3000 20 20
 
 finish

@@ -35,7 +35,6 @@ sys.exit(not any(t["topic"] == sys.argv[1] and len(t["partitions"]) == int(sys.a
 w init sqlite:idle.db
 check "a topic of the URL that is not there is told at the start" told "topic=gone" "event=no-topic topic=gone .*create="
 check "with its prefix" told "topic=gone&topic.prefix=shop." "event=no-topic topic=shop.gone "
-check "also in transactions" told "topic=gone&transactional.id=a" "event=no-topic topic=gone "
 check "one that is there is not" is "$(told topic=there "event=leading" && grep -c no-topic idle.err)" 0
 "$wherry" relay sqlite:idle.db "kafka://$broker?topic=fresh&create=partitions:3,replication:1" 2>idle.err &
 pid=$!

@@ -28,7 +28,7 @@
 #include "base/duration.h"
 #include "publish/parts.h"
 
-enum { ID_LEN = 300, TOPIC_LEN = 1024 };
+enum { TOPIC_LEN = 1024 };
 
 static const wh_publisher_driver loose;
 
@@ -44,20 +44,6 @@ static wherry_code tell(const wh_kafka *p, wherry_error *err)
 }
 
 /* ---- opening and closing ---- */
-
-/* The producer's transactional.id; NULL: none.  Each lease number has one producer, so a
- * relay that takes the lease fences the previous relay. */
-static const char *name_of(const wh_kafka *p, char *out, size_t cap)
-{
-	if (!p->set.transactional)
-		return NULL;
-	if (p->granted)
-		(void)snprintf(out, cap, "%s-%" PRId32, p->set.transactional,
-			       p->lease_number);
-	else
-		(void)snprintf(out, cap, "%s", p->set.transactional);
-	return out;
-}
 
 /* Make the topic that the URL names, or log a warning if it is missing.  This waits for
  * the lease, because the relay has set up its log by then. */
@@ -79,12 +65,9 @@ static void look_for_topic(wh_kafka *p)
 
 static wherry_code open_client(wh_kafka *p, wherry_error *err)
 {
-	char id[ID_LEN];
-	wherry_code code;
+	wherry_code code = wh_kafka_client_open(&p->set, p->alone_until != 0, p->exits,
+						&p->client, err);
 
-	code = wh_kafka_client_open(&p->set, p->alone_until != 0,
-				    name_of(p, id, sizeof(id)), p->exits, &p->client,
-				    err);
 	if (code != WHERRY_OK)
 		return code;
 	p->alone = p->alone_until != 0;
@@ -249,13 +232,13 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 
 /* ---- handing over ---- */
 
-/* Close the client if its requests should have another size, or the lease has changed.
+/* Close the client if its requests should have another size.
  * False: messages are in flight, try again later. */
 static bool choose_client(wh_kafka *p, const wherry_message *next)
 {
 	if (p->alone_until && next->id > p->alone_until)
 		p->alone_until = 0;
-	if (!p->client || (p->alone == (p->alone_until != 0) && !p->renamed))
+	if (!p->client || p->alone == (p->alone_until != 0))
 		return true;
 	if (p->open.n)
 		return false;
@@ -269,20 +252,6 @@ static void settle_idle(wh_kafka *p)
 	wh_kafka_serve(p);
 	if (p->failing)
 		wh_kafka_leave_client(p);
-}
-
-/* Start transactions when a client gets its first messages. */
-static wherry_code begin_transactions(wh_kafka *p, wherry_error *err)
-{
-	if (p->competes)
-		return wh_fail(err, WHERRY_INVALID,
-			       "transactional.id: relays that compete have no lease, and "
-			       "would fence each other: leave it out, or relay with "
-			       "--engine exclusive");
-	if (p->client && !p->client->transaction)
-		p->client->transaction =
-			wh_kafka_transaction_new(p->client->rk, p->client->fd);
-	return p->client && p->client->transaction ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
@@ -301,8 +270,6 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	if (!choose_client(p, msgs[0]))
 		return WHERRY_OK;
 	code = p->client ? WHERRY_OK : open_client(p, err);
-	if (code == WHERRY_OK && p->set.transactional)
-		code = begin_transactions(p, err);
 	wh_kafka_keys_age(&p->keys, wh_monotonic(p->env));
 	while (code == WHERRY_OK && i < n && !p->refusing) {
 		taking outcome;
@@ -381,31 +348,16 @@ static void open_anew(wh_kafka *p)
 	wherry_error later = WHERRY_ERROR_INIT; /* The next submit reports it. */
 
 	wh_kafka_leave_client(p);
-	if (open_client(p, &later) == WHERRY_OK && p->set.transactional && p->granted &&
-	    !p->competes)
-		(void)begin_transactions(p, &later);
+	(void)open_client(p, &later);
 }
 
-/* With transactions, the new lease gets a new client.  Its name fences the previous
- * one. */
 static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 {
 	wh_kafka *p = of(pub);
 
-	if (!p->set.transactional) {
-		p->granted = true;
-		look_for_topic(p);
-		return;
-	}
-	p->renamed = !p->granted || p->lease_number != grant->number ||
-		     p->epoch != grant->epoch || strcmp(p->holder, grant->holder) != 0;
+	(void)grant;
 	p->granted = true;
-	p->competes = *grant->token != 0;
-	p->lease_number = grant->number;
-	p->epoch = grant->epoch;
-	(void)snprintf(p->holder, sizeof(p->holder), "%s", grant->holder);
-	if (p->renamed && !p->open.n)
-		open_anew(p);
+	look_for_topic(p);
 }
 
 static int kafka_fd(wherry_publisher *pub, short *out_events)

@@ -27,8 +27,6 @@ typedef struct wh_kafka_settings {
 	char *token;
 	int partitions; /* For topics to be made; 0: make none. */
 	int replication;
-	/* The beginning of transactional.id; NULL: no transactions. */
-	char *transactional;
 	bool oidc;          /* librdkafka fetches tokens itself. */
 	bool interval;      /* statistics.interval.ms is set. */
 	bool watched;       /* Somebody reads the metrics. */
@@ -83,7 +81,6 @@ wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out
  * resolve a name, and the relay must not wait for that. */
 typedef struct wh_kafka_exits wh_kafka_exits;
 
-typedef struct wh_kafka_transaction wh_kafka_transaction;
 typedef struct wh_kafka_look wh_kafka_look;
 
 typedef struct wh_kafka_client {
@@ -97,16 +94,15 @@ typedef struct wh_kafka_client {
 	 * of librdkafka write it. */
 	atomic_int certificate;
 	wh_kafka_exits *exits;
-	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
-	wh_kafka_look *look;               /* NULL: none yet, or never */
+	wh_kafka_look *look; /* NULL: none yet, or never */
 } wh_kafka_client;
 
 wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory. */
 /* Waits for the clients to end, a few seconds at most. */
 void wh_kafka_exits_free(wh_kafka_exits *exits);
 
-/* alone: send each message in a separate request.  id: the transactional.id, or NULL. */
-wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
+/* alone: send each message in a separate request. */
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err);
 
@@ -135,10 +131,8 @@ typedef enum wh_kafka_meaning {
 	/* Credentials or rights are wrong.  A failure of the destination, unless it takes
 	 * other messages. */
 	WH_KAFKA_DENIED,
-	WH_KAFKA_CLOSED,  /* The connection or the producer failed. */
-	WH_KAFKA_INVALID, /* The configuration is wrong. */
-	/* Another producer has taken over our transactional.id. */
-	WH_KAFKA_FENCED
+	WH_KAFKA_CLOSED, /* The connection or the producer failed. */
+	WH_KAFKA_INVALID /* The configuration is wrong. */
 } wh_kafka_meaning;
 
 typedef struct wh_kafka_error {
@@ -156,11 +150,9 @@ void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings 
 /* ---- messages that were taken: kafka_jobs.c ---- */
 
 typedef enum wh_kafka_stage {
-	/* Not handed to librdkafka: waits for its key, its topic or a transaction. */
-	WH_KAFKA_WAITING,
-	WH_KAFKA_HANDED, /* librdkafka has it. */
-	WH_KAFKA_SENT,   /* Brokers have it; its transaction is not committed. */
-	WH_KAFKA_FAILED  /* It came back. */
+	WH_KAFKA_WAITING, /* Not handed to librdkafka: waits for its key or its topic. */
+	WH_KAFKA_HANDED,  /* librdkafka has it. */
+	WH_KAFKA_FAILED   /* It came back. */
 } wh_kafka_stage;
 
 typedef struct wh_kafka_job {
@@ -175,7 +167,7 @@ typedef struct wh_kafka_job {
 	wh_kafka_stage stage;
 	rd_kafka_resp_err_t error; /* FAILED: why. */
 	bool maybe;                /* FAILED: the message may be written. */
-	bool unmade;               /* Waits for its topic, or for a transaction. */
+	bool unmade;               /* Waits for its topic. */
 } wh_kafka_job;
 
 void wh_kafka_jobs_clear(wh_flights *jobs); /* Frees all jobs. */
@@ -243,7 +235,6 @@ typedef struct wh_kafka_stats {
 	int64_t failed;           /* Failed by themselves. */
 	int64_t returned;         /* Came back because of other messages. */
 	int64_t clients;          /* Clients opened. */
-	int64_t transactions;     /* Transactions committed. */
 	int64_t in_flight;
 	int64_t last_delivery_us; /* Monotonic; 0: none yet. */
 	bool down;                /* No broker can be reached. */
@@ -354,7 +345,6 @@ typedef struct wh_kafka {
 	wh_flights open;         /* Messages without a verdict, in order. */
 	wh_flights done;         /* Messages with a verdict, for collect. */
 	size_t handed;           /* Open messages that librdkafka has. */
-	size_t sent;             /* Open messages that wait for a commit. */
 	wh_kafka_keys keys;
 	wh_kafka_places places;
 	wh_kafka_topic *topics; /* Topics that create= has asked for. */
@@ -363,15 +353,8 @@ typedef struct wh_kafka {
 	bool refusing;
 	/* Messages up to this id get a separate request each; 0: none. */
 	int64_t alone_until;
-	bool alone; /* The client sends each message alone. */
-	/* Id of a message that gets a separate transaction; 0: none. */
-	int64_t apart;
-	/* granted: a lease is known.  renamed: it changed after the client was opened. */
-	bool granted, renamed;
-	bool competes; /* The relays compete: no relay has a lease. */
-	int32_t lease_number;
-	int64_t epoch;
-	char holder[40];
+	bool alone;   /* The client sends each message alone. */
+	bool granted; /* A lease is known. */
 	bool served;  /* This client has delivered a message. */
 	bool doubted; /* A message was sent again, and that was logged. */
 	/* failing: an episode has begun, see kafka.c.  purged: messages in flight were
@@ -410,30 +393,6 @@ void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *w
 			const char *advice);
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why);
 void wh_kafka_serve(wh_kafka *p); /* Process all events that wait. */
-void wh_kafka_hand_on_unmade(wh_kafka *p);
-
-/* ---- transactions: kafka_transaction.c ---- */
-
-/* Start the thread that makes transactions, and begin the first one.  NULL: out of
- * memory. */
-wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd);
-
-/* Abort the open transaction, and free t.  Waits a second or two if no broker answers. */
-void wh_kafka_transaction_end(wh_kafka_transaction *t, rd_kafka_queue_t *queue);
-
-/* May this message be handed over now?  False: it waits for the next transaction. */
-bool wh_kafka_transaction_takes(wh_kafka *p, const wherry_message *msg);
-
-/* Is a commit in progress, so that it is unknown whether its messages are delivered? */
-bool wh_kafka_transaction_commits(const wh_kafka *p);
-
-/* Process the thread's answer.  Start a commit if all messages handed over are
- * reported. */
-void wh_kafka_transaction_step(wh_kafka *p);
-
-/* All messages came back: give the transaction's error to the messages that it
- * concerns. */
-void wh_kafka_transaction_blame(wh_kafka *p);
 
 /* kafka_verdict.c */
 wherry_code wh_kafka_code_of(wh_kafka_meaning meaning);

@@ -51,7 +51,7 @@ static int note_certificate(rd_kafka_t *rk, const char *broker, int32_t id, int 
 
 /* rd_kafka_new() owns conf if it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
-			 bool alone, const char *id, wherry_error *err)
+			 bool alone, wherry_error *err)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
 	char why[ERROR_LEN] = "";
@@ -75,8 +75,6 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	if (!set->watched || !set->interval)
 		(void)rd_kafka_conf_set(conf, "statistics.interval.ms",
 					set->watched ? STATISTICS_MS : "0", NULL, 0);
-	if (id)
-		(void)rd_kafka_conf_set(conf, "transactional.id", id, NULL, 0);
 	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
 	if (client->rk)
 		return WHERRY_OK;
@@ -102,7 +100,7 @@ static wherry_code attend(wh_kafka_client *client, const wh_kafka_settings *set,
 	return WHERRY_OK;
 }
 
-wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err)
 {
@@ -113,7 +111,7 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const
 		return wh_oom(err);
 	client->fd = -1;
 	client->exits = exits;
-	code = start(client, set, alone, id, err);
+	code = start(client, set, alone, err);
 	if (code == WHERRY_OK)
 		code = attend(client, set, err);
 	if (code == WHERRY_OK)
@@ -263,8 +261,6 @@ static void *end(void *arg)
 	wh_kafka_exits *exits = client->exits;
 	bool last;
 
-	if (client->transaction)
-		wh_kafka_transaction_end(client->transaction, client->queue);
 	if (client->look)
 		wh_kafka_look_end(client->look);
 	if (client->topic)

@@ -8,9 +8,6 @@
 
 static const char to_topic[] =
 	"make the topic, or let kafka: do so with create=partitions:3,replication:3";
-static const char to_fenced[] =
-	"another relay has taken this transactional.id over: if not with the lease, give each "
-	"outbox its own";
 static const char to_rights[] = "give this user the rights, then it goes on";
 
 /* clang-format off */
@@ -75,9 +72,9 @@ static const wh_kafka_error table[] = {
 	{BROKER(INVALID_PRODUCER_ID_MAPPING), WH_KAFKA_CLOSED, NULL},
 	{BROKER(DUPLICATE_SEQUENCE_NUMBER), WH_KAFKA_CLOSED, NULL},
 	{BROKER(INVALID_TXN_STATE), WH_KAFKA_CLOSED, NULL},
-	{LOCAL(FENCED), WH_KAFKA_FENCED, to_fenced},
-	{BROKER(PRODUCER_FENCED), WH_KAFKA_FENCED, to_fenced},
-	{BROKER(INVALID_PRODUCER_EPOCH), WH_KAFKA_FENCED, to_fenced},
+	{LOCAL(FENCED), WH_KAFKA_CLOSED, NULL},
+	{BROKER(PRODUCER_FENCED), WH_KAFKA_CLOSED, NULL},
+	{BROKER(INVALID_PRODUCER_EPOCH), WH_KAFKA_CLOSED, NULL},
 
 	/* Credentials and rights. */
 	{LOCAL(AUTHENTICATION), WH_KAFKA_DENIED, "check sasl.mechanism, user and password"},
@@ -89,7 +86,6 @@ static const wh_kafka_error table[] = {
 	{BROKER(CLUSTER_AUTHORIZATION_FAILED), WH_KAFKA_DENIED,
 		"idempotence needs the right IdempotentWrite, or enable.idempotence=false, which "
 		"gives up order after errors"},
-	{BROKER(TRANSACTIONAL_ID_AUTHORIZATION_FAILED), WH_KAFKA_DENIED, to_rights},
 
 	/* Wrong configuration. */
 	{LOCAL(UNSUPPORTED_FEATURE), WH_KAFKA_INVALID, "these brokers are too old for it"},
@@ -98,8 +94,6 @@ static const wh_kafka_error table[] = {
 	{BROKER(UNSUPPORTED_COMPRESSION_TYPE), WH_KAFKA_INVALID,
 		"choose another compression.type"},
 	{BROKER(INVALID_REQUIRED_ACKS), WH_KAFKA_INVALID, NULL},
-	{BROKER(INVALID_TRANSACTION_TIMEOUT), WH_KAFKA_INVALID,
-		"the brokers allow less: lower transaction.timeout.ms"},
 };
 /* clang-format on */
 

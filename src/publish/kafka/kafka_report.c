@@ -39,16 +39,14 @@ static bool has_topic(wh_kafka *p, const wherry_message *msg)
 }
 
 /* Hand a message over to librdkafka.  No error, but job->unmade is set: the message waits
- * for its topic or for a transaction. */
+ * for its topic. */
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why)
 {
 	wh_kafka_record record = {0};
 	rd_kafka_resp_err_t error;
 	wherry_code code;
 
-	job->unmade = (p->set.transactional &&
-		       !wh_kafka_transaction_takes(p, job->flight.message)) ||
-		      !has_topic(p, job->flight.message);
+	job->unmade = !has_topic(p, job->flight.message);
 	if (job->unmade)
 		return RD_KAFKA_RESP_ERR_NO_ERROR;
 	code = wh_kafka_record_fill(job->flight.message, &record, why);
@@ -98,8 +96,8 @@ static void hand_on(wh_kafka *p, wh_kafka_job *job)
 	}
 }
 
-/* Hand over the messages that waited for their topic, or for a transaction. */
-void wh_kafka_hand_on_unmade(wh_kafka *p)
+/* Hand over the messages that waited for their topic. */
+static void hand_on_unmade(wh_kafka *p)
 {
 	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		if (job->unmade)
@@ -112,7 +110,7 @@ static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 	if (*p->why)
 		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "no-topic",
 		       wh_log_text("why", p->why));
-	wh_kafka_hand_on_unmade(p);
+	hand_on_unmade(p);
 }
 
 /*
@@ -128,8 +126,7 @@ static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
 				    of_message->partition);
 }
 
-/* Send a doubtful message again.  No other message of its key is in flight.  With
- * transactions it fails instead, since a transaction must not contain it twice. */
+/* Send a doubtful message again.  No other message of its key is in flight. */
 static void send_again(wh_kafka *p, wh_kafka_job *job)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -143,9 +140,7 @@ static void send_again(wh_kafka *p, wh_kafka_job *job)
 				   "logged"));
 	p->doubted = true;
 	job->stage = WH_KAFKA_WAITING;
-	if (p->set.transactional)
-		code = WH_KAFKA_UNACKNOWLEDGED;
-	else if (!p->failing)
+	if (!p->failing)
 		code = wh_kafka_hand_over(p, job, &why);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
 		fail_job(p, job, WH_KAFKA_UNACKNOWLEDGED, true);
@@ -174,12 +169,6 @@ static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
 	take_note(p, job->flight.message, of_message->partition);
-	if (p->set.transactional) {
-		job->stage = WH_KAFKA_SENT;
-		p->sent++;
-		hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
-		return;
-	}
 	wh_flights_remove(&p->open, &job->flight);
 	hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
 	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
@@ -356,6 +345,4 @@ void wh_kafka_serve(wh_kafka *p)
 		serve_event(p, event);
 		rd_kafka_event_destroy(event);
 	}
-	if (p->client->transaction)
-		wh_kafka_transaction_step(p);
 }

@@ -91,7 +91,6 @@ size_t wh_kafka_numbers(const wherry_publisher *pub, wh_number *out)
 			"Messages that came back because of others, to be sent again.", stats.returned},
 		{"kafka_clients_total", "Producers opened: one more after each failure.",
 			stats.clients},
-		{"kafka_transactions_total", "Transactions committed.", stats.transactions},
 		{"kafka_brokers_up", "0 while no broker can be reached.", !stats.down},
 		{"kafka_brokers_connected", "Brokers that it has a connection to.",
 			watch->connected},

@@ -17,7 +17,7 @@
 #include "config/settings.h"
 #include "publish/parts.h"
 
-enum { SECRET_MAX = 64 * 1024, ERROR_LEN = 200, MESSAGE_MAX = 1000000, ID_MAX = 200 };
+enum { SECRET_MAX = 64 * 1024, ERROR_LEN = 200, MESSAGE_MAX = 1000000 };
 
 /* Values that replace librdkafka's defaults. */
 static const struct {
@@ -129,8 +129,6 @@ wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
 }
 
 /* ---- names ---- */
-
-enum { TRANSACTION_SPARE_MS = 5000, TRANSACTION_STANDARD_MS = 60000 };
 
 static const char *const own[] = {"topic", "topic.prefix", "create",
 				  "sasl.oauthbearer.token"};
@@ -276,18 +274,6 @@ static wherry_code read_limit(wh_kafka_settings *set, const wherry_config *confi
 	return WHERRY_OK;
 }
 
-/* Read the beginning of transactional.id.  The number of the lease is appended later. */
-static wherry_code read_id(wh_kafka_settings *set, const char *value, wherry_error *err)
-{
-	if (!*value || strlen(value) > ID_MAX)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"transactional.id: a name of 1 to %d bytes, of this outbox "
-			"alone",
-			ID_MAX);
-	return keep(&set->transactional, value, err);
-}
-
 static wherry_code set_property(wh_kafka_settings *set, const char *name,
 				const char *value, wherry_error *err)
 {
@@ -320,8 +306,13 @@ static wherry_code set_parameter(wh_kafka_settings *set, const wherry_config *co
 		return keep(&set->prefix, value, err);
 	if (strcmp(name, "create") == 0)
 		return read_create(set, value, err);
-	if (strcmp(name, "transactional.id") == 0)
-		return read_id(set, value, err);
+	if (strncmp(name, "transaction", strlen("transaction")) == 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"%.60s: the relay sends without transactions, and "
+			"enable.idempotence=true prevents duplicates from retries: "
+			"leave it out",
+			name);
 	if (strcmp(name, "delivery.timeout.ms") == 0 ||
 	    strcmp(name, "message.timeout.ms") == 0)
 		return read_limit(set, config, name, value, err);
@@ -428,32 +419,6 @@ static wherry_code choose_security(wh_kafka_settings *set, const char *parameter
 	return WHERRY_OK;
 }
 
-/* The coordinator aborts a transaction after transaction.timeout.ms, and fences us.  So
- * the timeout must be longer than a delivery may take. */
-static wherry_code conclude_transactions(wh_kafka_settings *set, const char *parameters,
-					 wherry_error *err)
-{
-	int64_t least_ms = set->limit_us / 1000 + TRANSACTION_SPARE_MS, ms;
-	char text[32];
-
-	if (!set->ordered)
-		return wh_fail(err, WHERRY_INVALID,
-			       "transactional.id needs idempotence: leave "
-			       "enable.idempotence=false out");
-	if (!names(parameters, "transaction.timeout.ms") &&
-	    least_ms > TRANSACTION_STANDARD_MS) {
-		(void)snprintf(text, sizeof(text), "%lld", (long long)least_ms);
-		return set_property(set, "transaction.timeout.ms", text, err);
-	}
-	get(set, "transaction.timeout.ms", text, sizeof(text));
-	if (!wh_parse_int(text, &ms) || ms < least_ms)
-		return wh_fail(err, WHERRY_INVALID,
-			       "transaction.timeout.ms=%s: must be %lld at least, longer "
-			       "than a delivery may take",
-			       text, (long long)least_ms);
-	return WHERRY_OK;
-}
-
 static wherry_code conclude(wh_kafka_settings *set, const char *parameters,
 			    wherry_error *err)
 {
@@ -463,9 +428,7 @@ static wherry_code conclude(wh_kafka_settings *set, const char *parameters,
 
 	get(set, "enable.idempotence", text, sizeof(text));
 	set->ordered = strcmp(text, "true") == 0;
-	if (code == WHERRY_OK && set->transactional)
-		code = conclude_transactions(set, parameters, err);
-	else if (code == WHERRY_OK && set->ordered)
+	if (code == WHERRY_OK && set->ordered)
 		code = set_property(set, "enable.gapless.guarantee", "true", err);
 	if (code == WHERRY_OK)
 		code = set_property(set, "message.timeout.ms", "0", err);
@@ -530,6 +493,5 @@ void wh_kafka_settings_clear(wh_kafka_settings *set)
 	free(set->topic);
 	free(set->prefix);
 	free(set->token);
-	free(set->transactional);
 	*set = (wh_kafka_settings){0};
 }

@@ -21,8 +21,6 @@ wherry_code wh_kafka_code_of(wh_kafka_meaning meaning)
 {
 	if (meaning == WH_KAFKA_DENIED)
 		return WHERRY_DENIED;
-	if (meaning == WH_KAFKA_FENCED)
-		return WHERRY_STALE;
 	return meaning == WH_KAFKA_INVALID ? WHERRY_INVALID : WHERRY_CLOSED;
 }
 
@@ -32,8 +30,7 @@ void wh_kafka_leave_client(wh_kafka *p)
 	p->client = NULL;
 	p->failing = p->purged = false;
 	p->late_us = p->throttled_until_us = 0;
-	p->handed = p->sent = 0;
-	p->renamed = false;
+	p->handed = 0;
 	wh_kafka_keys_clear(&p->keys);
 	wh_kafka_topics_forget(&p->topics);
 	wh_kafka_watch_renew(&p->watch);
@@ -78,9 +75,8 @@ void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 
 static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
 {
-	/* A message that waits for a transaction is late because of others. */
 	return p->late_us && job->deadline_us <= p->late_us &&
-	       (job->stage == WH_KAFKA_FAILED || (job->unmade && !p->set.transactional));
+	       (job->stage == WH_KAFKA_FAILED || job->unmade);
 }
 
 static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
@@ -235,29 +231,11 @@ static bool is_sure(const wh_kafka *p)
 	return p->alone || rejected == 1;
 }
 
-/* Choose the message that gets a separate transaction next time.  A failed message aborts
- * its whole transaction, also earlier messages of its key, and the relay then sees their
- * verdict, not its own.  So the earlier messages go first next time.  The same holds for
- * a message that no broker acknowledged. */
-static void set_apart(wh_kafka *p)
-{
-	const wh_kafka_job *job = p->sent ? wh_kafka_first(p) : NULL;
-
-	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT &&
-	       job->error != WH_KAFKA_UNACKNOWLEDGED)
-		job = wh_kafka_next(job);
-	p->apart = job ? job->flight.message->id : 0;
-}
-
 /* Nothing is in flight any more: give each message its verdict. */
 static void conclude(wh_kafka *p)
 {
-	bool sure;
+	bool sure = is_sure(p);
 
-	if (p->client->transaction)
-		wh_kafka_transaction_blame(p);
-	set_apart(p);
-	sure = is_sure(p);
 	if (blame_destination(p))
 		return;
 	while (p->open.head) {
@@ -271,13 +249,11 @@ static void conclude(wh_kafka *p)
 	p->refusing = p->done.n > 0;
 }
 
-/* Stop waiting for messages that librdkafka does not return, or whose commit it does not
- * confirm. */
-static void abandon(wh_kafka *p, bool committing)
+/* Stop waiting for messages that librdkafka does not return. */
+static void abandon(wh_kafka *p)
 {
 	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
-		if (job->stage == WH_KAFKA_HANDED ||
-		    (committing && job->stage == WH_KAFKA_SENT)) {
+		if (job->stage == WH_KAFKA_HANDED) {
 			job->stage = WH_KAFKA_FAILED;
 			job->error = RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
 			job->maybe = true;
@@ -287,32 +263,27 @@ static void abandon(wh_kafka *p, bool committing)
 
 void wh_kafka_fail_step(wh_kafka *p, int64_t now)
 {
-	bool committing = wh_kafka_transaction_commits(p);
-
 	if (p->handed && now >= p->give_up_us && !p->purged) {
 		p->purged = true;
 		p->give_up_us = wh_later(now, PURGED_US);
 		(void)rd_kafka_purge(p->client->rk,
 				     RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_QUEUE |
 					     RD_KAFKA_PURGE_F_NON_BLOCKING);
-	} else if ((p->handed || committing) && now >= p->give_up_us) {
-		abandon(p, committing);
-		committing = false;
+	} else if (p->handed && now >= p->give_up_us) {
+		abandon(p);
 	}
-	if (!p->handed && !committing)
+	if (!p->handed)
 		conclude(p);
 }
 
 /* The oldest message is late.  If nothing else was delivered meanwhile, the destination
- * does not answer.  Otherwise only the late messages failed.  A message that is set apart
- * was late before while others were not. */
+ * does not answer.  Otherwise only the late messages failed. */
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now)
 {
 	char limit[32], text[120];
 
 	if (p->stats.last_delivery_us >
-		    wh_kafka_first(p)->deadline_us - p->set.limit_us ||
-	    (p->apart && wh_kafka_first(p)->flight.message->id == p->apart)) {
+	    wh_kafka_first(p)->deadline_us - p->set.limit_us) {
 		p->late_us = now;
 		wh_kafka_fail(p);
 		return;
