@@ -22,7 +22,7 @@ enum { SETTLE_US = 2000000, PROBES_LEAST = 20 };
 typedef struct session {
 	wherry_config *config;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const char *url;
 } session;
 
@@ -67,21 +67,21 @@ static wherry_code open_outbox(session *s, wherry_error *err)
 {
 	wherry_code code = wherry_db_open(s->url, s->config, &s->db, err);
 
-	return code == WHERRY_OK ? wherry_outbox_open(s->db, "outbox", &s->box, err)
+	return code == WHERRY_OK ? wherry_outbox_open(s->db, "outbox", &s->outbox, err)
 				 : code;
 }
 
 static void close_session(session *s)
 {
-	wherry_outbox_close(s->box);
+	wherry_outbox_close(s->outbox);
 	wherry_db_close(s->db);
 	wherry_config_free(s->config);
 }
 
 /* ---- enqueue ---- */
 
-static wherry_code enqueue(wherry_outbox *box, const bench_load *load, int64_t messages,
-			   int64_t per_transaction, wherry_error *err)
+static wherry_code enqueue(wherry_outbox *outbox, const bench_load *load,
+			   int64_t messages, int64_t per_transaction, wherry_error *err)
 {
 	wherry_message *msgs = calloc((size_t)per_transaction, sizeof(*msgs));
 	wherry_code code = msgs ? WHERRY_OK : wh_oom(err);
@@ -91,10 +91,11 @@ static wherry_code enqueue(wherry_outbox *box, const bench_load *load, int64_t m
 
 		for (; n < (size_t)per_transaction && done < messages; n++, done++)
 			msgs[n] = bench_load_get(load, done);
-		code = n == 1 ? wherry_outbox_enqueue(box, msgs, WHERRY_OWN_TRANSACTION,
-						      NULL, err)
-			      : wherry_outbox_enqueue_many(
-					box, msgs, n, WHERRY_OWN_TRANSACTION, NULL, err);
+		code = n == 1 ? wherry_outbox_enqueue(outbox, msgs,
+						      WHERRY_OWN_TRANSACTION, NULL, err)
+			      : wherry_outbox_enqueue_many(outbox, msgs, n,
+							   WHERRY_OWN_TRANSACTION, NULL,
+							   err);
 	}
 	free(msgs);
 	return code;
@@ -122,7 +123,7 @@ wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 		code = open_outbox(&s, err);
 	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)
-		code = enqueue(s.box, load, job->messages, job->per_transaction, err);
+		code = enqueue(s.outbox, load, job->messages, job->per_transaction, err);
 	out[0] = bench_rate(job->messages, began);
 	close_session(&s);
 	bench_load_close(load);
@@ -146,9 +147,9 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = bench_init(s.db, "outbox", err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(s.db, "outbox", &s.box, err);
+		code = wherry_outbox_open(s.db, "outbox", &s.outbox, err);
 	if (code == WHERRY_OK)
-		code = enqueue(s.box, load, job->messages, job->per_transaction, err);
+		code = enqueue(s.outbox, load, job->messages, job->per_transaction, err);
 	close_session(&s); /* which leaves one file: the log is written back */
 	bench_load_close(load);
 	return code;

@@ -59,7 +59,7 @@ typedef struct wherry_failure {
 	int64_t delay_us; /* until it may be tried again; ignored when dead */
 	bool dead;        /* give it up */
 	bool counted;     /* its attempt was recorded already: do not count again */
-	bool innocent;    /* not its fault: count nothing, take a recorded attempt back */
+	bool not_counted; /* not its fault: count nothing, take a recorded attempt back */
 	int32_t nth; /* which attempt it was, from 1 on: written twice, after an answer
 	                     was lost, it counts once; 0: not known */
 	const char *error;      /* why; cut at 500 bytes */

@@ -404,7 +404,7 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
  * The message may have crashed its relay, so deliver it while nothing else is in
  * flight.  This call has counted the attempt.  If the delivery fails, call
  * wherry_outbox_fail() with `counted`.  If the attempts of the message are used up, do
- * not deliver it: call wherry_outbox_fail() with `dead`, `counted` and `innocent`.
+ * not deliver it: call wherry_outbox_fail() with `dead`, `counted` and `not_counted`.
  * This takes back the attempt that was not made.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code

@@ -76,10 +76,10 @@ typedef struct wherry_receive_options {
 typedef struct wherry_nack {
 	size_t size; /* sizeof(wherry_nack), so that it can grow */
 	int64_t delay_us; /* until they can be received again, at most 36500 days; 0: at once, in turns with ready
-			   * ones, or if innocent in their old place */
+			   * ones, or if not_counted in their old place */
 	const char *
 		error; /* kept as last_error, cut at 500 bytes; NULL: the one before stays */
-	bool innocent; /* it was not the message's fault: the attempt does not count */
+	bool not_counted; /* it was not the message's fault: the attempt does not count */
 } wherry_nack;
 
 /* WHERRY_NACK(.error = "no route"), in C */

@@ -201,7 +201,7 @@ static void put_json(wh_buf *out, const wh_log_head *head,
 }
 
 /* Append a line without the texts of others, which takes little memory. */
-static void put_bare(wh_buf *out, bool json, const wherry_log_record *record)
+static void put_textless(wh_buf *out, bool json, const wherry_log_record *record)
 {
 	wh_buf_printf(out, json ? "{\"event\":\"%s\"}\n" : "event=%s\n", record->event);
 }
@@ -223,6 +223,6 @@ void wh_log_line(wh_buf *out, const wh_log_head *head, const wherry_log_record *
 	if (out->failed) {
 		out->len = begin;
 		out->failed = WHERRY_OK;
-		put_bare(out, head->json, record);
+		put_textless(out, head->json, record);
 	}
 }

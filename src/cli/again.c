@@ -40,7 +40,7 @@ static wh_exit explain(wh_session *s, const wh_again *again, const char *ident)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_state state = WHERRY_PENDING;
 
-	if (wherry_outbox_show(s->box, ident, take_state, &state, &err) != WHERRY_OK)
+	if (wherry_outbox_show(s->outbox, ident, take_state, &state, &err) != WHERRY_OK)
 		return wh_report(&err);
 	return wh_complain(NULL, "message %s is %s, not %s", ident,
 			   wherry_state_name(state), again->wanted);
@@ -56,7 +56,7 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (again->change(s.box, filter, &n, &err) != WHERRY_OK)
+	if (again->change(s.outbox, filter, &n, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	else if (!n && filter->ident)
 		status = explain(&s, again, filter->ident);

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 
 typedef struct wh_again {
-	wherry_code (*change)(wherry_outbox *box, const wherry_filter *filter,
+	wherry_code (*change)(wherry_outbox *outbox, const wherry_filter *filter,
 			      int64_t *out_n, wherry_error *err);
 	const char *wanted; /* The states whose messages it changes, in words. */
 	const char *did;    /* Name of the number of changed messages in JSON. */

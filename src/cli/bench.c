@@ -34,7 +34,7 @@ int64_t wh_bench_digits(const char *text)
 	return number;
 }
 
-wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_box,
+wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_outbox,
 			  wherry_error *err)
 {
 	const char *table = wh_config_text(b->config, WH_RELAY_TABLE);
@@ -42,7 +42,7 @@ wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_b
 	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(db, table, out_box, err);
+		code = wherry_outbox_open(db, table, out_outbox, err);
 	if (code == WHERRY_OK)
 		*out_db = db;
 	else
@@ -79,16 +79,16 @@ wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 {
 	const char *table = wh_config_text(b->config, WH_RELAY_TABLE);
 	int64_t count[WHERRY_STATE_COUNT], n = 0;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_init(db, table, NULL, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(db, table, &box, err);
+		code = wherry_outbox_open(db, table, &outbox, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_count(box, count, err);
+		code = wherry_outbox_count(outbox, count, err);
 	for (int i = 0; code == WHERRY_OK && i < WHERRY_STATE_COUNT; i++)
 		n += count[i];
 	if (n)
@@ -97,7 +97,7 @@ wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 			       " messages: the bench needs an empty "
 			       "one, since it delivers all there are to nowhere",
 			       table, n);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	return code;
 }
@@ -107,9 +107,9 @@ wherry_code wh_bench_enqueue(wh_bench *b, wherry_error *err)
 	static wh_bench_message parts[WH_BENCH_BATCH];
 	wherry_message msgs[WH_BENCH_BATCH];
 	int64_t began = wh_monotonic(&wh_env_system);
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
-	wherry_code code = wh_bench_open(b, &db, &box, err);
+	wherry_code code = wh_bench_open(b, &db, &outbox, err);
 
 	for (int64_t done = 0; code == WHERRY_OK && done < b->messages;) {
 		size_t n = 0;
@@ -118,12 +118,12 @@ wherry_code wh_bench_enqueue(wh_bench *b, wherry_error *err)
 			wh_bench_fill(&parts[n], done);
 			msgs[n] = parts[n].message;
 		}
-		code = wherry_outbox_enqueue_many(box, msgs, n, WHERRY_OWN_TRANSACTION,
+		code = wherry_outbox_enqueue_many(outbox, msgs, n, WHERRY_OWN_TRANSACTION,
 						  NULL, err);
 	}
 	b->shared->enqueue_rate = (double)b->messages * 1e6 /
 				  (double)(wh_monotonic(&wh_env_system) - began);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	return code;
 }
@@ -153,13 +153,13 @@ wherry_code wh_bench_drain(wh_bench *b, wherry_error *err)
 
 wherry_code wh_bench_clean(wh_bench *b, wherry_error *err)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
-	wherry_code code = wh_bench_open(b, &db, &box, err);
+	wherry_code code = wh_bench_open(b, &db, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_purge(box, 0, 10000, 0, NULL, err);
-	wherry_outbox_close(box);
+		code = wherry_outbox_purge(outbox, 0, 10000, 0, NULL, err);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	return code;
 }

@@ -74,7 +74,7 @@ int64_t wh_bench_digits(const char *text);
 int wh_bench_start(wh_bench *b, wh_bench_fn fn);
 
 /* Open the outbox that the bench works on. */
-wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_box,
+wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_outbox,
 			  wherry_error *err);
 
 #endif

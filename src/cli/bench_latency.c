@@ -26,9 +26,9 @@ static latency *running;
 
 static wherry_code produce(wh_bench *b, wherry_error *err)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
-	wherry_code code = wh_bench_open(b, &db, &box, err);
+	wherry_code code = wh_bench_open(b, &db, &outbox, err);
 	int64_t due;
 
 	while (!atomic_load(&b->shared->ready))
@@ -42,12 +42,12 @@ static wherry_code produce(wh_bench *b, wherry_error *err)
 		if (now < due)
 			wh_sleep(&wh_env_system, due - now);
 		wh_bench_fill(&m, i);
-		code = wherry_outbox_enqueue(box, &m.message, WHERRY_OWN_TRANSACTION,
+		code = wherry_outbox_enqueue(outbox, &m.message, WHERRY_OWN_TRANSACTION,
 					     NULL, err);
 		atomic_store(&b->shared->committed_us[i], wh_monotonic(&wh_env_system));
 		atomic_store(&b->shared->sent, i + 1);
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	return code;
 }

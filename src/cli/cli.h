@@ -328,7 +328,7 @@ typedef struct wh_session {
 	const char *target; /* wh_args.target; borrowed. */
 	const char *table;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 } wh_session;
 
 /* The name of the outbox that the URL names, or of the default one.  Borrowed. */

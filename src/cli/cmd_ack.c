@@ -37,7 +37,7 @@ static const wh_option nack_options[] = {
 	{"in", "DURATION", "Nobody gets them earlier, such as 5s. (default now)", NULL,
 	 0},
 	{"error", "TEXT", "Why; kept with the messages.", NULL, 0},
-	{"innocent", NULL, "Do not count the attempt.", NULL, 0},
+	{"not-counted", NULL, "Do not count the attempt.", NULL, 0},
 	{"dead", NULL, "Give them up: they become dead.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -52,7 +52,7 @@ const wh_command wh_cmd_nack = {
 	.name = "nack",
 	.operands = "URL#NAME TOKEN [ID...]",
 	.synopsis = "URL#NAME TOKEN ID...|URL#TABLE/QUEUE TOKEN... [--in DURATION] "
-		    "[--error TEXT] [--innocent] [--dead] [--json]",
+		    "[--error TEXT] [--not-counted] [--dead] [--json]",
 	.brief = "Give back messages that were received or polled",
 	.help = "Others can get them again at once, or after a delay. Of a delayed queue it "
 		"prints returned for each token (dead with --dead), or superseded, or lease lost.\n"

@@ -28,10 +28,10 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 {
 	wh_gone gone = {0};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_show(s->box, ident, note, &gone, &err);
+	wherry_code code = wherry_outbox_show(s->outbox, ident, note, &gone, &err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_discard(s->box, ident, &err);
+		code = wherry_outbox_discard(s->outbox, ident, &err);
 	if (code == WHERRY_OK)
 		wh_audit_message(args, s->table, &gone);
 	free(gone.topic);
@@ -64,14 +64,14 @@ static wherry_code discard_if(const wh_args *args, wh_session *s, const char *id
 			      unsigned states, int64_t *inout_n, wherry_error *err)
 {
 	wh_gone gone = {0};
-	wherry_code code = wherry_outbox_show(s->box, ident, note, &gone, err);
+	wherry_code code = wherry_outbox_show(s->outbox, ident, note, &gone, err);
 	bool wanted = false;
 
 	for (int i = 0; code == WHERRY_OK && i < WHERRY_STATE_COUNT; i++)
 		wanted |= states & 1u << i &&
 			  strcmp(wherry_state_name((wherry_state)i), gone.state) == 0;
 	if (wanted)
-		code = wherry_outbox_discard(s->box, ident, err);
+		code = wherry_outbox_discard(s->outbox, ident, err);
 	if (wanted && code == WHERRY_OK) {
 		wh_audit_message(args, s->table, &gone);
 		++*inout_n;
@@ -91,7 +91,7 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 
 	while (code == WHERRY_OK && p.n == PAGE) {
 		p.n = 0;
-		code = wherry_outbox_list(s->box,
+		code = wherry_outbox_list(s->outbox,
 					  &WHERRY_FILTER(.states = states,
 							 .after_id = p.last,
 							 .limit = PAGE),
@@ -113,7 +113,7 @@ static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
 	wherry_status st;
 	int64_t n = 0;
 
-	if (wherry_outbox_status(s->box, &st, sizeof(st), &err) != WHERRY_OK) {
+	if (wherry_outbox_status(s->outbox, &st, sizeof(st), &err) != WHERRY_OK) {
 		*status = wh_report(&err);
 		return false;
 	}

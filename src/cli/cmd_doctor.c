@@ -213,9 +213,9 @@ static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *ses
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_outbox_open(session->db, session->table, &session->box, &err);
+	code = wherry_outbox_open(session->db, session->table, &session->outbox, &err);
 	if (code == WHERRY_OK) {
-		d->store = &session->box->store;
+		d->store = &session->outbox->store;
 		wh_report_layout(d->store->layout.name);
 		status = examine(args, d);
 	} else if (code == WHERRY_NOTFOUND && *args->table.table) {
@@ -238,7 +238,7 @@ static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 		.gone = WH_BUF_INIT(64 * 1024),
 		.config = args->config,
 		.older_us = 60 * WH_SECOND,
-		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
+		.poll_us = wh_config_int(args->config, WH_RELAY_IDLE_INTERVAL),
 	};
 	return wh_arg_duration(args, "older-than", &d->older_us);
 }

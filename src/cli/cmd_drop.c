@@ -30,7 +30,7 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 	wh_wal *wal = NULL;
 	wherry_code code = WHERRY_OK;
 
-	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
+	if (wh_wal_open(s->outbox, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return WHERRY_OK;
@@ -57,7 +57,7 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 			st->count[WHERRY_DONE] + st->archived))
 		return status;
 	if (drop_slot(s, args->config, &err) != WHERRY_OK ||
-	    wh_store_drop(&s->box->store, &err) != WHERRY_OK)
+	    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"undelivered\":%" PRId64 ",\"dead\":%" PRId64
@@ -84,8 +84,9 @@ static wh_exit run_on_outbox(wh_args *args)
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_outbox_status(s.box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
-	    wh_store_can_drop(&s.box->store, &err) != WHERRY_OK)
+	if (wherry_outbox_status(s.outbox, &st, sizeof(wherry_status), &err) !=
+		    WHERRY_OK ||
+	    wh_store_can_drop(&s.outbox->store, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	else if (!wh_arg_on(args, "force") && !relay_is_gone(&s, &st))
 		status = WH_EXIT_FAILED;

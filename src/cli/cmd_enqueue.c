@@ -115,7 +115,7 @@ static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
 			       .key = e->key ? e->key : picked(e, KEY),
 			       .headers = e->headers, .body = line.ptr,
 			       .body_len = line.len);
-	wherry_code code = wherry_outbox_enqueue(e->session.box, &msg, 0, NULL, err);
+	wherry_code code = wherry_outbox_enqueue(e->session.outbox, &msg, 0, NULL, err);
 
 	e->open++;
 	if (code == WHERRY_DUPLICATE)

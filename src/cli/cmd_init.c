@@ -134,13 +134,13 @@ static wherry_code make_slot(wh_wal *wal, wherry_error *err)
 static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
 			       wh_made *made, wherry_error *err)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wh_wal_state state = {0};
 	wh_wal *wal = NULL;
-	wherry_code code = wh_outbox_open_made(db, table, &box, err);
+	wherry_code code = wh_outbox_open_made(db, table, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wh_wal_open(box, wherry_config_get(args->config, "stream.slot"),
+		code = wh_wal_open(outbox, wherry_config_get(args->config, "stream.slot"),
 				   wherry_config_get(args->config, "stream.publication"),
 				   &wal, err);
 	if (code == WHERRY_OK)
@@ -157,7 +157,7 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 		code = make_slot(wal, err);
 	made->repaired = made->repaired || !state.published || !state.has_slot;
 	wh_wal_close(wal);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code;
 }
 
@@ -166,18 +166,18 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 static wherry_code publish_again(const wh_args *args, wherry_db *db, const char *table,
 				 wherry_error *err)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wh_wal *wal = NULL;
-	wherry_code code = wh_outbox_open_made(db, table, &box, err);
+	wherry_code code = wh_outbox_open_made(db, table, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wh_outbox_probe(box, err);
+		code = wh_outbox_probe(outbox, err);
 	if (code == WHERRY_OK &&
-	    wh_wal_open(box, "", wherry_config_get(args->config, "stream.publication"),
+	    wh_wal_open(outbox, "", wherry_config_get(args->config, "stream.publication"),
 			&wal, NULL) == WHERRY_OK)
 		code = wh_wal_publish_again(wal, err);
 	wh_wal_close(wal);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code;
 }
 
@@ -201,12 +201,12 @@ static wherry_code check_grants(const wh_args *args, const wh_make *how,
 static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 			 wherry_error *err)
 {
-	wherry_outbox *box = NULL;
-	wherry_code code = wh_outbox_open_made(db, table, &box, err);
+	wherry_outbox *outbox = NULL;
+	wherry_code code = wh_outbox_open_made(db, table, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wh_store_grant(&box->store, how->grants, how->n_grants, err);
-	wherry_outbox_close(box);
+		code = wh_store_grant(&outbox->store, how->grants, how->n_grants, err);
+	wherry_outbox_close(outbox);
 	return code;
 }
 

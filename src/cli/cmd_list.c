@@ -38,7 +38,7 @@ static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing 
 	for (size_t i = 0; i < 2 && code == WHERRY_OK && !l->to.more; i++) {
 		filter.states = by_urgency[i];
 		filter.limit = l->to.limit - l->to.n + 1;
-		code = wherry_outbox_list(s->box, &filter, visit, l, err);
+		code = wherry_outbox_list(s->outbox, &filter, visit, l, err);
 	}
 	return code;
 }
@@ -67,7 +67,7 @@ static wh_exit list(wh_session *s, const wherry_filter *filter, listing *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = filter->states || filter->archived
-				   ? wherry_outbox_list(s->box, filter, visit, l, &err)
+				   ? wherry_outbox_list(s->outbox, filter, visit, l, &err)
 				   : list_by_urgency(s, *filter, l, &err);
 
 	wh_listing_end(&l->to);

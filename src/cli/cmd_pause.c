@@ -61,8 +61,8 @@ static wh_exit change_outbox(const wh_args *args, bool paused)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = paused ? wherry_outbox_pause(s.box, &err)
-		      : wherry_outbox_resume(s.box, &err);
+	code = paused ? wherry_outbox_pause(s.outbox, &err)
+		      : wherry_outbox_resume(s.outbox, &err);
 	status = tell(args, "outbox", s.table, paused, code, &err);
 	wh_session_close(&s);
 	return status;

@@ -10,7 +10,7 @@ enum { PAGE = 1000 };
 
 /* A way to purge, and the name of its result. */
 typedef struct way {
-	wherry_code (*purge)(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+	wherry_code (*purge)(wherry_outbox *outbox, int64_t older_than_us, int64_t batch,
 			     int64_t max_rows, int64_t *out_n, wherry_error *err);
 	const char *did;
 } way;
@@ -50,7 +50,7 @@ static wherry_code count(const wh_session *s, const wh_args *args, int64_t age_u
 	while (code == WHERRY_OK && c.seen == PAGE) {
 		c.seen = 0;
 		code = wherry_outbox_list(
-			s->box,
+			s->outbox,
 			&WHERRY_FILTER(.states = 1u << WHERRY_DONE, .limit = PAGE,
 				       .archived = wh_arg_on(args, "archived"),
 				       .after_id = c.last_id),
@@ -105,9 +105,9 @@ static wh_exit run_on_outbox(wh_args *args)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wh_arg_on(args, "archived") && !*s.box->store.layout.archive) {
+	if (wh_arg_on(args, "archived") && !*s.outbox->store.layout.archive) {
 		status = wh_usage(args->command, "layout %s has no archive",
-				  s.box->store.layout.name);
+				  s.outbox->store.layout.name);
 		wh_session_close(&s);
 		return status;
 	}
@@ -115,7 +115,7 @@ static wh_exit run_on_outbox(wh_args *args)
 		wh_session_close(&s);
 		return status;
 	}
-	code = to.purge(s.box, age_us, batch, limit, &n, &err);
+	code = to.purge(s.outbox, age_us, batch, limit, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
 	wh_session_close(&s);

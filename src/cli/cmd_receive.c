@@ -41,7 +41,7 @@ static wh_exit settle(receiving *r)
 	wherry_queue *queue = r->session->queue;
 
 	if (!wh_printed_all()) {
-		const wherry_nack how = WHERRY_NACK(.innocent = true);
+		const wherry_nack how = WHERRY_NACK(.not_counted = true);
 		bool back = wherry_queue_nack(queue, r->token, &r->id, 1, &how, NULL,
 					      &err) == WHERRY_OK;
 

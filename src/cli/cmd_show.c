@@ -35,10 +35,10 @@ static wh_exit run_on_outbox(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	s.why.now_us = wh_now(&wh_env_system);
-	code = wherry_outbox_status(session.box, &s.why.status, sizeof(wherry_status),
+	code = wherry_outbox_status(session.outbox, &s.why.status, sizeof(wherry_status),
 				    &err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_show(session.box, wh_operand(args, 1), visit, &s,
+		code = wherry_outbox_show(session.outbox, wh_operand(args, 1), visit, &s,
 					  &err);
 	if (code != WHERRY_OK)
 		status = wh_report(&err);

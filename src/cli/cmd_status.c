@@ -53,7 +53,7 @@ static void look_at_log(const wh_session *s, const wherry_config *config,
 	wh_wal *wal = NULL;
 
 	*out = (wh_wal_watched){.any = false};
-	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
+	if (wh_wal_open(s->outbox, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return;
@@ -137,7 +137,7 @@ static facts facts_of(const wh_session *s, const wherry_status *st,
 	bool failing = st->error_us >= 0 &&
 		       (st->delivered_us < 0 || st->error_us < st->delivered_us);
 
-	bool keeps = stream->any && (s->box->layout.streams ||
+	bool keeps = stream->any && (s->outbox->layout.streams ||
 				     !wh_engine_marks(wh_engine_of(st->engine)));
 	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 		       st->count[WHERRY_FAILED];
@@ -146,7 +146,7 @@ static facts facts_of(const wh_session *s, const wherry_status *st,
 		.s = s,
 		.st = st,
 		.stream = stream,
-		.known = !*s->box->store.limits,
+		.known = !*s->outbox->store.limits,
 		.running = st->lease_left_us > 0,
 		.keeps = keeps,
 		.open = keeps ? stream->lag.us > 0 : open,
@@ -252,7 +252,7 @@ static void warn_still(const facts *f, const wherry_config *config, warnings *ou
 {
 	wh_doctor d = {
 		.session = f->s,
-		.store = &f->s->box->store,
+		.store = &f->s->outbox->store,
 		.config = config,
 		.gone = WH_BUF_INIT(0),
 		.older_us = LATE_US,
@@ -413,7 +413,7 @@ static void print_text(const facts *f, const warnings *w, holders *partitions)
 	print_line("table", "%s in %s%s", s->table, s->url,
 		   st->paused ? " (paused)" : "");
 	if (!f->known)
-		print_line("layout", "%s: %s", st->layout, s->box->store.limits);
+		print_line("layout", "%s: %s", st->layout, s->outbox->store.limits);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
@@ -524,10 +524,11 @@ static wh_exit show(const wh_args *args, void *session)
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 
-	if (wherry_outbox_status(s->box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
-	    wh_partitions_list(&s->box->store, put_holder, &partitions, &err) !=
+	if (wherry_outbox_status(s->outbox, &st, sizeof(wherry_status), &err) !=
 		    WHERRY_OK ||
-	    wh_outbox_probe(s->box, &err) != WHERRY_OK) {
+	    wh_partitions_list(&s->outbox->store, put_holder, &partitions, &err) !=
+		    WHERRY_OK ||
+	    wh_outbox_probe(s->outbox, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		facts f;

@@ -101,16 +101,16 @@ static void print_table(listing *l, const table *t)
 
 static wherry_code read_outbox(wherry_db *db, table *t, wherry_error *err)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_status st;
-	wherry_code code = wherry_outbox_open(db, t->name, &box, err);
+	wherry_code code = wherry_outbox_open(db, t->name, &outbox, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	code = wherry_outbox_status(box, &st, sizeof(st), err);
+	code = wherry_outbox_status(outbox, &st, sizeof(st), err);
 	if (code == WHERRY_OK) {
 		const char *relay =
-			!*box->store.limits && st.lease_left_us > 0 ? st.owner : "";
+			!*outbox->store.limits && st.lease_left_us > 0 ? st.owner : "";
 
 		t->kind = "outbox";
 		(void)snprintf(t->layout, sizeof(t->layout), "%s", st.layout);
@@ -120,7 +120,7 @@ static wherry_code read_outbox(wherry_db *db, table *t, wherry_error *err)
 		t->ready = st.ready;
 		t->dead = st.count[WHERRY_DEAD];
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code;
 }
 

@@ -351,7 +351,7 @@ static void check_columns(wh_doctor *d)
 
 	if (!is_outbox(d) || !is_native(d))
 		return;
-	code = wh_outbox_probe(d->session->box, &err);
+	code = wh_outbox_probe(d->session->outbox, &err);
 	if (code == WHERRY_OK)
 		wh_doctor_add(d, "columns", WH_WELL,
 			      strdup("the table has the columns that relays need"),
@@ -493,7 +493,7 @@ static void name_stream(wh_doctor *d)
 	wh_wal *wal = NULL;
 	wh_wal_watched found;
 
-	if (wh_wal_open(d->session->box, wherry_config_get(d->config, "stream.slot"),
+	if (wh_wal_open(d->session->outbox, wherry_config_get(d->config, "stream.slot"),
 			wherry_config_get(d->config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return;

@@ -54,7 +54,7 @@ enum {
 };
 
 typedef struct wh_doctor {
-	const wh_session *session; /* Borrowed; box is NULL if a queue is checked. */
+	const wh_session *session; /* Borrowed; outbox is NULL if a queue is checked. */
 	/* Store of the outbox or queue; borrowed; NULL: there is none. */
 	wh_store *store;
 	const struct wh_queue_session *on; /* The queue; NULL: it is not a queue. */

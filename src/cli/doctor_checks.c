@@ -204,7 +204,7 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE,
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
-			   "(relay.poll)",
+			   "(relay.idle_interval)",
 		.advice = "`wherry init$u --print --all | $d` makes it again",
 	},
 	{
@@ -383,7 +383,7 @@ const wh_check wh_checks[] = {
 		.trouble = "the tier $1 $2",
 		.advice =
 			"take a larger tier for many messages; of a serverless database "
-			"set a longer relay.poll, or stop the relay at night",
+			"set a longer relay.idle_interval, or stop the relay at night",
 	},
 	{
 		.name = "azure-limits",

@@ -22,7 +22,7 @@ static const wh_finding *found(const wh_doctor *d, const char *name)
 
 static wh_level level_of(const wh_why *why, const wherry_row *row)
 {
-	bool native = !*why->session->box->store.limits;
+	bool native = !*why->session->outbox->store.limits;
 
 	if (row->state == WHERRY_DONE)
 		return WH_WELL;
@@ -98,7 +98,7 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	wh_buf_printf(&text,
 		      "there is no message '%.100s' in outbox '%s', nor in its archive",
 		      ident, d->session->table);
-	if (stmt && !*d->session->box->store.limits)
+	if (stmt && !*d->session->outbox->store.limits)
 		code = wh_doctor_run(d, stmt, ident, take_absence, &text, err);
 	if (code == WHERRY_OK)
 		wh_doctor_add(
@@ -112,16 +112,16 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 }
 
 /* Read the parts of the status that do not need to count messages. */
-static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
+static wherry_code ask_relay(wherry_outbox *outbox, wherry_status *out, wherry_error *err)
 {
 	wh_holder holder = WH_HOLDER_NONE;
 	int64_t control_version;
 	wherry_code code =
-		wh_store_control(&box->store, &out->paused, &control_version, err);
+		wh_store_control(&outbox->store, &out->paused, &control_version, err);
 
 	if (code == WHERRY_OK)
-		code = wh_store_holder(&box->store, &holder, err);
-	wh_outbox_relay_status(&box->store, &holder, out);
+		code = wh_store_holder(&outbox->store, &holder, err);
+	wh_outbox_relay_status(&outbox->store, &holder, out);
 	return code;
 }
 
@@ -132,8 +132,9 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 
 	code = wh_doctor_now(d, &a.why.now_us, err);
 	if (code == WHERRY_OK)
-		code = ask_relay(d->session->box, &a.why.status, err);
+		code = ask_relay(d->session->outbox, &a.why.status, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_show(d->session->box, ident, take_message, &a, err);
+		code = wherry_outbox_show(d->session->outbox, ident, take_message, &a,
+					  err);
 	return code == WHERRY_NOTFOUND ? absent(d, ident, err) : code;
 }

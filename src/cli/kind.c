@@ -19,12 +19,12 @@ static const char *const names[WH_KINDS] = {
 wh_kind wh_kind_of(wherry_db *db, const char *name)
 {
 	wherry_delayed *delayed = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_queue *queue = NULL;
 	wherry_inbox *inbox = NULL;
 	wh_kind kind = WH_KINDS;
 
-	if (wherry_outbox_open(db, name, &box, NULL) == WHERRY_OK)
+	if (wherry_outbox_open(db, name, &outbox, NULL) == WHERRY_OK)
 		kind = WH_OF_OUTBOX;
 	else if (wherry_queue_open(db, name, &queue, NULL) == WHERRY_OK)
 		kind = WH_OF_QUEUE;
@@ -32,7 +32,7 @@ wh_kind wh_kind_of(wherry_db *db, const char *name)
 		kind = WH_OF_DELAYED_TABLE;
 	else if (wherry_inbox_open(db, name, &inbox, NULL) == WHERRY_OK)
 		kind = WH_OF_INBOX;
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_queue_close(queue);
 	wherry_delayed_close(delayed);
 	wherry_inbox_close(inbox);

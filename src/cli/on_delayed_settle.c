@@ -91,7 +91,7 @@ static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
 wh_exit wh_on_delayed_nack(wh_args *args)
 {
 	static const wh_without refused[] = {
-		{"innocent", "a poll of a delayed queue always counts"}, {NULL, NULL}};
+		{"not-counted", "a poll of a delayed queue always counts"}, {NULL, NULL}};
 
 	if (!wh_allows(args, refused))
 		return WH_EXIT_USAGE;

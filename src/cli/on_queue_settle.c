@@ -73,7 +73,7 @@ wh_exit wh_on_queue_ack(wh_args *args)
 wh_exit wh_on_queue_nack(wh_args *args)
 {
 	wherry_nack how = WHERRY_NACK(.error = wh_arg(args, "error"),
-				      .innocent = wh_arg_on(args, "innocent"));
+				      .not_counted = wh_arg_on(args, "not-counted"));
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session s;
 	wherry_code code;
@@ -81,10 +81,10 @@ wh_exit wh_on_queue_nack(wh_args *args)
 	int64_t n = 0;
 	leased l;
 
-	if (wh_arg_on(args, "dead") && (wh_arg(args, "in") || how.innocent))
+	if (wh_arg_on(args, "dead") && (wh_arg(args, "in") || how.not_counted))
 		return wh_usage(args->command,
 				"--dead gives the messages up: leave --in and "
-				"--innocent out");
+				"--not-counted out");
 	if (!read_leased(args, &l) || !wh_arg_duration(args, "in", &how.delay_us))
 		return WH_EXIT_USAGE;
 	status = wh_queue_session_open(&s, args);

@@ -75,20 +75,20 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_outbox_open(s->db, s->table, &s->box, &err);
+	code = wherry_outbox_open(s->db, s->table, &s->outbox, &err);
 	if (code == WHERRY_NOTFOUND)
 		return explain(s, args, &err);
 	if (code != WHERRY_OK)
 		return fail(s, args, code, &err);
-	wh_report_layout(s->box->store.layout.name);
-	s->box->store.body_max = wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
+	wh_report_layout(s->outbox->store.layout.name);
+	s->outbox->store.body_max = wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
 	return WH_EXIT_DONE;
 }
 
 void wh_session_close(wh_session *s)
 {
-	wherry_outbox_close(s->box);
+	wherry_outbox_close(s->outbox);
 	wherry_db_close(s->db);
-	s->box = NULL;
+	s->outbox = NULL;
 	s->db = NULL;
 }

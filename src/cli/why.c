@@ -25,7 +25,7 @@ static void put_relay(wh_buf *why, const wh_why *s)
 	if (st->paused)
 		wh_buf_printf(why, "the outbox is paused: `wherry resume%s`",
 			      s->session->target);
-	else if (*s->session->box->store.limits)
+	else if (*s->session->outbox->store.limits)
 		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
@@ -81,7 +81,7 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
  * relay. */
 static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	bool relayed = *s->session->box->store.limits ||
+	bool relayed = *s->session->outbox->store.limits ||
 		       (s->status.lease_left_us > 0 && !s->status.paused);
 
 	if (relayed && row->held_by)
@@ -100,7 +100,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 	char span[WH_SPAN_LEN], left[WH_SPAN_LEN];
 
 	(void)wh_span_text(wh_since(s->now_us, row->claimed_at_us), span);
-	if (*s->session->box->store.limits)
+	if (*s->session->outbox->store.limits)
 		wh_buf_printf(why,
 			      "it was claimed %s ago; if its claim expires, the next "
 			      "that claims rows takes it up",

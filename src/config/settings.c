@@ -27,7 +27,7 @@ static const wh_setting_entry table[] = {
 		"How long a PostgreSQL server may send nothing. After that Wherry asks the server on "
 		"a second connection, and closes the first one if the server does not work on its "
 		"statement."},
-	[WH_DB_LOOK] = {"db.look", DURATION, "250ms", "1ms", "1h",
+	[WH_DB_POLL_INTERVAL] = {"db.poll_interval", DURATION, "250ms", "1ms", "1h",
 		"How often an idle relay or receiver looks for messages on SQL Server, and through "
 		"ODBC, where nothing wakes it. A renewal of the lease finds new messages too."},
 	[WH_DB_SYNCHRONOUS] = {"db.synchronous", CHOICE, "full", "full, normal", NULL,
@@ -80,7 +80,7 @@ static const wh_setting_entry table[] = {
 		"How long other relays wait for a relay that is gone."},
 	[WH_RELAY_ACK_DELAY] = {"relay.ack_delay", DURATION, "3ms", "0", "1s",
 		"How long acknowledgements may wait to be written together."},
-	[WH_RELAY_POLL] = {"relay.poll", DURATION, "10s", "10ms", "1h",
+	[WH_RELAY_IDLE_INTERVAL] = {"relay.idle_interval", DURATION, "10s", "10ms", "1h",
 		"How often to look without being woken, and to renew the lease; a third of "
 		"relay.lease if that is shorter."},
 	[WH_RELAY_SWEEP] = {"relay.sweep", DURATION, "30s", "100ms", "1h",

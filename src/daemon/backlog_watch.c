@@ -77,9 +77,9 @@ static wherry_code open_seen(seen *s, wherry_error *err)
 		drop_log(s);
 	if (code == WHERRY_OK)
 		code = wh_source_open_set(s->db, s->config, &s->source, err);
-	if (code != WHERRY_OK || !s->source.box)
+	if (code != WHERRY_OK || !s->source.outbox)
 		return code;
-	code = wh_wal_open(s->source.box, wherry_config_get(s->config, "stream.slot"),
+	code = wh_wal_open(s->source.outbox, wherry_config_get(s->config, "stream.slot"),
 			   wherry_config_get(s->config, "stream.publication"), &s->wal,
 			   err);
 	/* INVALID: there is no WAL to read. */

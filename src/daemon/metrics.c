@@ -378,15 +378,16 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 		"Epoch of the outbox's lease, labelled with its owner; of each, where several "
 		"share it.");
 	for (size_t i = 0; i < n; i++) {
-		const wh_backlog_view *box = &samples[i].outbox;
+		const wh_backlog_view *outbox = &samples[i].outbox;
 
-		for (int k = 0; samples[i].known && k < box->n_partition_leases; k++)
+		for (int k = 0; samples[i].known && k < outbox->n_partition_leases; k++)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
-				  box->partition_leases[k].owner,
-				  box->partition_leases[k].epoch);
-		if (samples[i].known && !box->n_partition_leases && box->holder.epoch)
+				  outbox->partition_leases[k].owner,
+				  outbox->partition_leases[k].epoch);
+		if (samples[i].known && !outbox->n_partition_leases &&
+		    outbox->holder.epoch)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
-				  box->holder.owner, box->holder.epoch);
+				  outbox->holder.owner, outbox->holder.epoch);
 	}
 	wh_metrics_head(
 		out, "wherry_lease_partitions", "gauge",

@@ -20,13 +20,13 @@ static wherry_code write_to_outbox(const wh_tick_writer *w, const char *key,
 {
 	/* Tables whose message ids are UUIDs make the id. */
 	const wherry_message msg =
-		WHERRY_MESSAGE(.message_id = w->box->layout.uuid ? NULL : key,
+		WHERRY_MESSAGE(.message_id = w->outbox->layout.uuid ? NULL : key,
 			       .topic = field_of(w, WH_TICK_TOPIC),
 			       .key = field_of(w, WH_TICK_KEY),
 			       .headers = w->plan->headers_json,
 			       .body = field_of(w, WH_TICK_BODY),
 			       .body_len = WHERRY_TEXT);
-	wherry_code code = wherry_outbox_enqueue(w->box, &msg, 0, NULL, err);
+	wherry_code code = wherry_outbox_enqueue(w->outbox, &msg, 0, NULL, err);
 
 	if (code != WHERRY_DUPLICATE)
 		return code;
@@ -64,7 +64,7 @@ static wherry_code write_tick(void *ctx, int64_t at_us, wherry_error *err)
 	char key[WHERRY_TICK_KEY_MOST + 1];
 	wherry_code code = wherry_tick_key(w->plan->name, w->hash, at_us, key, err);
 
-	if (code == WHERRY_OK && w->box)
+	if (code == WHERRY_OK && w->outbox)
 		code = write_to_outbox(w, key, err);
 	else if (code == WHERRY_OK && w->queue)
 		code = write_to_queue(w, key, err);
@@ -92,7 +92,7 @@ static wherry_code open_target(wh_tick_writer *w, wherry_error *err)
 
 	switch (w->plan->to) {
 	case WH_TO_OUTBOX:
-		return wherry_outbox_open(w->db, field_of(w, WH_TICK_TABLE), &w->box,
+		return wherry_outbox_open(w->db, field_of(w, WH_TICK_TABLE), &w->outbox,
 					  err);
 	case WH_TO_QUEUE:
 		return wherry_queue_open(w->db, name, &w->queue, err);
@@ -126,11 +126,11 @@ void wh_tick_writer_close(wh_tick_writer *w)
 {
 	wherry_delayed_close(w->delayed);
 	wherry_queue_close(w->queue);
-	wherry_outbox_close(w->box);
+	wherry_outbox_close(w->outbox);
 	wherry_cron_close(w->cron);
 	w->delayed = NULL;
 	w->queue = NULL;
-	w->box = NULL;
+	w->outbox = NULL;
 	w->cron = NULL;
 }
 
@@ -146,8 +146,8 @@ static void put_name(wh_buf *text, const char *before, const char *name)
 /* Append a description of the target. */
 static void put_target(const wh_tick_writer *w, wh_buf *text)
 {
-	if (w->box) {
-		put_name(text, "outbox ", w->box->store.name.ptr);
+	if (w->outbox) {
+		put_name(text, "outbox ", w->outbox->store.name.ptr);
 		put_name(text, ", topic ", field_of(w, WH_TICK_TOPIC));
 	} else {
 		put_name(text, w->queue ? "queue " : "delayed queue ",

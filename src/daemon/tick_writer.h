@@ -23,7 +23,7 @@ typedef struct wh_tick_writer {
 	wherry_db *db;
 	wherry_cron *cron;
 	/* plan->to says which of these is open; the others are NULL. */
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_queue *queue;
 	wherry_delayed *delayed;
 	char hash[WHERRY_HASH_LEN + 1]; /* Of the schedule. */

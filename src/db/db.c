@@ -119,7 +119,7 @@ wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env)
 		.env = env,
 		.busy_timeout_us = wh_config_int(config, WH_DB_BUSY_TIMEOUT),
 		.answer_us = wh_config_int(config, WH_DB_ANSWER_TIMEOUT),
-		.look_us = wh_config_int(config, WH_DB_LOOK),
+		.look_us = wh_config_int(config, WH_DB_POLL_INTERVAL),
 		.create = wh_config_switch(config, WH_DB_CREATE),
 		.full_sync = wh_config_choice(config, WH_DB_SYNCHRONOUS) == 0,
 	};

@@ -110,9 +110,9 @@ typedef struct wh_look {
 	int64_t now_us; /* Time by the monotonic clock. */
 	/* Number of rows that the caller has read for delivery.  While it increases, the
 	 * driver looks often. */
-	int64_t found;
+	int64_t rows_read;
 	/* New rows do not matter, only what operators and other relays do. */
-	bool calm;
+	bool operators_only;
 } wh_look;
 
 /*

@@ -201,7 +201,7 @@ wherry_code wherry_delayed_drop(wherry_delayed *delayed, wherry_error *err)
 void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms)
 {
 	if (at_ms <= delayed->after_ms)
-		delayed->anchor.next_full_us = 0;
+		delayed->scan_start.next_full_us = 0;
 }
 
 void wherry_delayed_set_clock(wherry_delayed *delayed, int64_t (*now_us)(void *ctx),

@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/uuid.h"
 #include "delayed/groups.h"
-#include "store/anchor.h"
+#include "store/scan_start.h"
 #include "store/fields.h"
 #include "store/store.h"
 
@@ -37,7 +37,7 @@ struct wherry_delayed {
 	/* Eventfd that wherry_delayed_wake() writes to end a wait. */
 	int bell;
 	char next_token[WH_UUID_LEN + 1]; /* Token of the next lease; "": not made yet. */
-	wh_anchor anchor;                 /* When to look at all messages again. */
+	wh_scan_start scan_start;         /* When to look at all messages again. */
 	/* Acknowledgements since forget_strays() last ran its statement. */
 	int64_t n_acked;
 	/* A poll that does not look at all messages begins behind this due time and

@@ -410,7 +410,7 @@ wherry_code wherry_delayed_ack(wherry_delayed *delayed, const char *const *token
 }
 
 static wherry_code nack(wherry_delayed *delayed, const char *const *tokens, size_t n,
-			int64_t delay_us, bool innocent, const char *error,
+			int64_t delay_us, bool not_counted, const char *error,
 			wherry_ack_outcome *out, wherry_error *err)
 {
 	wherry_code code = check(delayed, tokens, n, out, err);
@@ -428,7 +428,8 @@ static wherry_code nack(wherry_delayed *delayed, const char *const *tokens, size
 		.stmt = delayed->own.nack,
 		.more = {wh_delayed_now_param(delayed),
 			 WH_INT_PARAM("delay", wh_delayed_delay_ms(delayed, delay_us)),
-			 WH_INT_PARAM("back", innocent), wh_delayed_error_param(error)},
+			 WH_INT_PARAM("back", not_counted),
+			 wh_delayed_error_param(error)},
 		.n_more = 4,
 		.n = n,
 	};

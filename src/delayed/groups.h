@@ -23,7 +23,7 @@
 	X(poll, "poll", "kind now limit token lasts most") \
 	X(next_due, "next-due", "kind now")
 
-/* Polls messages behind a time and an id; see store/anchor.h. */
+/* Polls messages behind a time and an id; see store/scan_start.h. */
 #define WH_DELAYED_ANCHOR(X) \
 	X(poll_after, "poll-after", "kind now limit token lasts most after_at after_id")
 
@@ -78,7 +78,7 @@
 
 #define WH_DELAYED_GROUPS(G) \
 	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
-	G(anchor, WH_DELAYED_ANCHOR) G(exhausted, WH_DELAYED_EXHAUSTED) \
+	G(scan_start, WH_DELAYED_ANCHOR) G(exhausted, WH_DELAYED_EXHAUSTED) \
 	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) \
 	G(strays, WH_DELAYED_STRAYS) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
 	G(dead, WH_DELAYED_DEAD)

@@ -143,7 +143,7 @@ static bool is_behind(int64_t ms, int64_t id, int64_t other_ms, int64_t other_id
 /* Set where the next poll begins: behind the messages that this statement leased, from
  * `first` on.  In the caller's transaction it begins at the earliest of them again,
  * because a rollback may bring them back. */
-static void move_anchor(polling *p, size_t first)
+static void move_scan_start(polling *p, size_t first)
 {
 	wherry_delayed *delayed = p->delayed;
 	bool open = wherry_db_in_transaction(delayed->store.db);
@@ -210,8 +210,8 @@ static wherry_code lease(polling *p, wherry_error *err)
 	if (code != WHERRY_OK || !delayed->own.poll_after)
 		return code;
 	if (p->full)
-		wh_anchor_looked(&delayed->anchor, db, began_us);
-	move_anchor(p, first);
+		wh_scan_start_looked(&delayed->scan_start, db, began_us);
+	move_scan_start(p, first);
 	return WHERRY_OK;
 }
 
@@ -286,7 +286,7 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	p->full = !p->delayed->own.poll_after ||
-		  wh_anchor_is_due(&p->delayed->anchor, p->delayed->store.db);
+		  wh_scan_start_is_due(&p->delayed->scan_start, p->delayed->store.db);
 	while (code == WHERRY_OK && again && (int64_t)p->batch.n < p->options.limit) {
 		again = false;
 		renew_lock(p);
@@ -296,7 +296,7 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 		again = again && p->n_dead < DEAD_MOST;
 		/* Look at all messages if there were too few: some may have come back or
 		 * been committed late. */
-		if (!again && !p->full && wh_anchor_is_cheap(&p->delayed->anchor))
+		if (!again && !p->full && wh_scan_start_is_cheap(&p->delayed->scan_start))
 			p->full = again = true;
 	}
 	if (code == WHERRY_OK && p->options.max_attempts &&
@@ -372,7 +372,7 @@ wherry_code wherry_delayed_poll(wherry_delayed *delayed,
 		       : wh_db_transact(delayed->store.db, poll_all, &p, err);
 	code = wh_delayed_failed(delayed, code, err);
 	if (code == WHERRY_OK) {
-		delayed->store.found += (int64_t)p.batch.n;
+		delayed->store.rows_read += (int64_t)p.batch.n;
 		*delayed->next_token = 0;
 		if (p.batch.n)
 			qsort(p.batch.items, p.batch.n, sizeof(*p.batch.items),

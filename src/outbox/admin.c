@@ -22,19 +22,19 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wherry_outbox_count(wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT],
-				wherry_error *err)
+wherry_code wherry_outbox_count(wherry_outbox *outbox,
+				int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err)
 {
 	wh_error_clear(err);
 	int64_t count[WHERRY_STATE_COUNT] = {0};
 	wherry_code code = WHERRY_OK;
 
-	if (box->own.count)
-		code = wh_db_run(box->store.db, box->own.count, NULL, 0, take_counts,
-				 count, NULL, err);
+	if (outbox->own.count)
+		code = wh_db_run(outbox->store.db, outbox->own.count, NULL, 0,
+				 take_counts, count, NULL, err);
 	if (code == WHERRY_OK)
 		memcpy(out_count, count, sizeof(count));
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 typedef struct ready {
@@ -59,39 +59,39 @@ static wherry_code take_age(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 /* Count failed rows that are due.  Find the age of the oldest due or pending row. */
-static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
+static wherry_code read_ready(wherry_outbox *outbox, ready *out, wherry_error *err)
 {
 	wherry_code code;
 
-	if (!box->own.ready)
+	if (!outbox->own.ready)
 		return WHERRY_OK; /* Rows do not record their state. */
-	code = wh_db_run(box->store.db, box->own.ready, NULL, 0, take_ready, out, NULL,
-			 err);
+	code = wh_db_run(outbox->store.db, outbox->own.ready, NULL, 0, take_ready, out,
+			 NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->store.db, box->own.oldest_pending, NULL, 0,
+		code = wh_db_run(outbox->store.db, outbox->own.oldest_pending, NULL, 0,
 				 take_age, &out->age_ms, NULL, err);
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 /* Count pending messages that are held by a failed one.  Skip the query if no message has
  * failed. */
-static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
+static wherry_code count_held(wherry_outbox *outbox, const wherry_status *status,
 			      int64_t *out_n, wherry_error *err)
 {
-	const wh_stmt *held = box->own.held_pending;
+	const wh_stmt *held = outbox->own.held_pending;
 
 	*out_n = 0;
 	if (!status->count[WHERRY_FAILED])
 		return WHERRY_OK;
-	return wh_store_ask(&box->store, held, NULL, 0, out_n, err);
+	return wh_store_ask(&outbox->store, held, NULL, 0, out_n, err);
 }
 
-wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
+wherry_code wherry_outbox_oldest_ready(wherry_outbox *outbox, int64_t *out_age_us,
 				       wherry_error *err)
 {
 	wh_error_clear(err);
 	ready r = {0};
-	wherry_code code = read_ready(box, &r, err);
+	wherry_code code = read_ready(outbox, &r, err);
 
 	if (code == WHERRY_OK)
 		*out_age_us = wh_us(r.age_ms);
@@ -114,38 +114,38 @@ void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_sta
 	out->error_us = holder->error_us;
 }
 
-wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t size,
+wherry_code wherry_outbox_status(wherry_outbox *outbox, wherry_status *out, size_t size,
 				 wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_status status = {.schema_version = box->store.version};
+	wherry_status status = {.schema_version = outbox->store.version};
 	wh_holder holder = WH_HOLDER_NONE;
 	ready r = {0};
 	int64_t control_version, held = 0;
 	wherry_code code;
 
-	code = wherry_outbox_count(box, status.count, err);
+	code = wherry_outbox_count(outbox, status.count, err);
 	if (code == WHERRY_OK)
-		code = wh_store_ask(&box->store, box->store.stmt.count_archived, NULL, 0,
-				    &status.archived, err);
+		code = wh_store_ask(&outbox->store, outbox->store.stmt.count_archived,
+				    NULL, 0, &status.archived, err);
 	if (code == WHERRY_OK)
-		code = read_ready(box, &r, err);
+		code = read_ready(outbox, &r, err);
 	if (code == WHERRY_OK)
-		code = count_held(box, &status, &held, err);
+		code = count_held(outbox, &status, &held, err);
 	if (code == WHERRY_OK)
-		code = wh_store_control(&box->store, &status.paused, &control_version,
+		code = wh_store_control(&outbox->store, &status.paused, &control_version,
 					err);
 	if (code == WHERRY_OK)
-		code = wh_store_holder(&box->store, &holder, err);
+		code = wh_store_holder(&outbox->store, &holder, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (__builtin_add_overflow(status.count[WHERRY_PENDING], r.n, &status.ready))
 		status.ready = INT64_MAX;
 	status.ready = status.ready > held ? status.ready - held : 0;
 	status.oldest_ready_us = wh_us(r.age_ms);
-	wh_outbox_relay_status(&box->store, &holder, &status);
+	wh_outbox_relay_status(&outbox->store, &holder, &status);
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
-		       box->store.layout.name);
+		       outbox->store.layout.name);
 	wh_sized_write(out, size, &status, sizeof(status));
 	return WHERRY_OK;
 }
@@ -181,7 +181,7 @@ typedef struct visitor {
 	int64_t n;
 	int64_t last; /* Id of the last visited row. */
 	bool archived, newest;
-	bool bare; /* Read rows without texts, because the database cannot send them. */
+	bool textless; /* Read rows without texts, because the database cannot send them. */
 } visitor;
 
 /* The text of a column, or a note if the database did not send all of it. */
@@ -191,7 +191,7 @@ static const char *text_at(const visitor *v, const wh_row *row, int column)
 
 	if (text.len > WH_TEXT_MOST)
 		return "(over 1048576 bytes)";
-	return v->bare && text.ptr && !text.len ? "(unreadable)" : text.ptr;
+	return v->textless && text.ptr && !text.len ? "(unreadable)" : text.ptr;
 }
 
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
@@ -262,14 +262,15 @@ static void filter_params(const wherry_filter *f, unsigned states, int64_t limit
 	out[7] = WH_INT_PARAM("limit", most);
 }
 
-static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f,
+static wherry_code check_filter(const wherry_outbox *outbox, const wherry_filter *f,
 				wherry_error *err)
 {
-	if (!box->own.list)
-		return wh_store_cannot(&box->store,
+	if (!outbox->own.list)
+		return wh_store_cannot(&outbox->store,
 				       "whose rows do not say what became of them", err);
-	if (f->key && !box->store.layout.ordered)
-		return wh_store_cannot(&box->store, "whose messages have no keys", err);
+	if (f->key && !outbox->store.layout.ordered)
+		return wh_store_cannot(&outbox->store, "whose messages have no keys",
+				       err);
 	return WHERRY_OK;
 }
 
@@ -286,20 +287,20 @@ static void list_params(const wherry_filter *f, wh_param out[4])
 }
 
 /* Set the limits "long" and "body".  Bodies are shown whatever their length. */
-static void shown_limits(bool bare, wh_param out[2])
+static void shown_limits(bool textless, wh_param out[2])
 {
-	out[0] = WH_INT_PARAM("long", bare ? -1 : WH_TEXT_MOST);
+	out[0] = WH_INT_PARAM("long", textless ? -1 : WH_TEXT_MOST);
 	out[1] = WH_INT_PARAM("body", INT64_C(1) << 40);
 }
 
 typedef struct listing {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const wh_stmt *stmt;
 	wh_param params[LIST_PARAMS];
 	visitor v;
 } listing;
 
-static wherry_code list_page(void *ctx, int64_t limit, bool bare, wherry_error *err)
+static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_error *err)
 {
 	listing *l = ctx;
 
@@ -308,22 +309,22 @@ static wherry_code list_page(void *ctx, int64_t limit, bool bare, wherry_error *
 	else if (l->v.n)
 		l->params[6] = WH_INT_PARAM("after", l->v.last);
 	l->params[7] = WH_INT_PARAM("limit", limit);
-	shown_limits(bare, &l->params[FILTER_PARAMS]);
-	l->v.bare = bare;
-	return wh_db_run(l->box->store.db, l->stmt, l->params, LIST_PARAMS, take_row,
+	shown_limits(textless, &l->params[FILTER_PARAMS]);
+	l->v.textless = textless;
+	return wh_db_run(l->outbox->store.db, l->stmt, l->params, LIST_PARAMS, take_row,
 			 &l->v, NULL, err);
 }
 
-static const wh_stmt *list_of(const wherry_outbox *box, const wherry_filter *filter,
+static const wh_stmt *list_of(const wherry_outbox *outbox, const wherry_filter *filter,
 			      unsigned states)
 {
 	bool any = states >> WHERRY_DONE & 1;
 
 	if (filter->archived)
-		return box->own.list_archived;
+		return outbox->own.list_archived;
 	if (filter->newest)
-		return any ? box->own.list_any_newest : box->own.list_newest;
-	return any ? box->own.list_any : box->own.list;
+		return any ? outbox->own.list_any_newest : outbox->own.list_newest;
+	return any ? outbox->own.list_any : outbox->own.list;
 }
 
 static wherry_code read_filter(const wherry_filter *given, wherry_filter *out,
@@ -333,61 +334,62 @@ static wherry_code read_filter(const wherry_filter *given, wherry_filter *out,
 			     "filter", "WHERRY_FILTER", err);
 }
 
-static wherry_code list_rows(wherry_outbox *box, const wherry_filter *filter,
+static wherry_code list_rows(wherry_outbox *outbox, const wherry_filter *filter,
 			     wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
-	listing l = {.box = box,
-		     .stmt = list_of(box, filter, states),
+	listing l = {.outbox = outbox,
+		     .stmt = list_of(outbox, filter, states),
 		     .v = {.visit = visit,
 			   .ctx = ctx,
 			   .archived = filter->archived,
 			   .newest = filter->newest && !filter->archived}};
 	const wh_pages pages = {list_page, &l, &l.v.n};
-	wherry_code code = check_filter(box, filter, err);
+	wherry_code code = check_filter(outbox, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	if (filter->archived && !box->own.list_archived)
+	if (filter->archived && !outbox->own.list_archived)
 		return WHERRY_OK; /* Without an archive the list is empty. */
 	filter_params(filter, states, LIST_DEFAULT, l.params);
 	list_params(filter, &l.params[FILTER_PARAMS + 2]);
-	code = wh_read_pages(&box->store, &pages, l.params[FILTER_PARAMS - 1].number,
+	code = wh_read_pages(&outbox->store, &pages, l.params[FILTER_PARAMS - 1].number,
 			     err);
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
-wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
+wherry_code wherry_outbox_list(wherry_outbox *outbox, const wherry_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_filter own;
 	wherry_code code = read_filter(filter, &own, err);
 
-	return code == WHERRY_OK ? list_rows(box, &own, visit, ctx, err) : code;
+	return code == WHERRY_OK ? list_rows(outbox, &own, visit, ctx, err) : code;
 }
 
-static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
+static wherry_code show_one(wherry_outbox *outbox, const wh_stmt *stmt, wh_param *params,
 			    visitor *v, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	v->bare = false;
+	v->textless = false;
 	shown_limits(false, &params[2]);
-	code = wh_db_run(box->store.db, stmt, params, 4, take_row, v, NULL, &why);
-	if (wh_db_about_row(box->store.db, code, &why)) {
-		v->bare = true;
+	code = wh_db_run(outbox->store.db, stmt, params, 4, take_row, v, NULL, &why);
+	if (wh_db_about_row(outbox->store.db, code, &why)) {
+		v->textless = true;
 		shown_limits(true, &params[2]);
-		code = wh_db_run(box->store.db, stmt, params, 4, take_row, v, NULL, &why);
+		code = wh_db_run(outbox->store.db, stmt, params, 4, take_row, v, NULL,
+				 &why);
 	}
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;
 }
 
-wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row_fn visit,
-			       void *ctx, wherry_error *err)
+wherry_code wherry_outbox_show(wherry_outbox *outbox, const char *ident,
+			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_param params[4] = {
@@ -399,18 +401,18 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = check_filter(box, &WHERRY_FILTER(.ident = ident), err);
+	code = check_filter(outbox, &WHERRY_FILTER(.ident = ident), err);
 	if (code != WHERRY_OK)
 		return code;
-	code = show_one(box, box->own.show, params, &v, err);
+	code = show_one(outbox, outbox->own.show, params, &v, err);
 	v.archived = !v.n;
-	if (code == WHERRY_OK && !v.n && box->own.show_archived)
-		code = show_one(box, box->own.show_archived, params, &v, err);
+	if (code == WHERRY_OK && !v.n && outbox->own.show_archived)
+		code = show_one(outbox, outbox->own.show_archived, params, &v, err);
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,
-			       box->store.name.ptr);
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+			       outbox->store.name.ptr);
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 static wherry_code pass_over(void *ctx, const wherry_row *row)
@@ -420,18 +422,19 @@ static wherry_code pass_over(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_probe(wherry_outbox *box, wherry_error *err)
+wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err)
 {
 	const wherry_filter one = WHERRY_FILTER(.limit = 1);
 
-	return *box->store.limits ? WHERRY_OK
-				  : wherry_outbox_list(box, &one, pass_over, NULL, err);
+	return *outbox->store.limits
+		       ? WHERRY_OK
+		       : wherry_outbox_list(outbox, &one, pass_over, NULL, err);
 }
 
 /* ---- changing rows behind the relay ---- */
 
 typedef struct change {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const wh_stmt *stmt;
 	wh_param params[FILTER_PARAMS];
 	int64_t n;
@@ -451,11 +454,11 @@ static wherry_code bring_back(change *c, wherry_error *err)
 		return WHERRY_OK;
 	memcpy(params, c->params, sizeof(params));
 	params[FILTER_PARAMS - 1].number = limit;
-	code = wh_db_run(c->box->store.db, c->box->own.replay_archived, params,
+	code = wh_db_run(c->outbox->store.db, c->outbox->own.replay_archived, params,
 			 FILTER_PARAMS, NULL, NULL, &n, err);
 	if (code == WHERRY_OK && n)
-		code = wh_db_run(c->box->store.db, c->box->own.unarchive, NULL, 0, NULL,
-				 NULL, NULL, err);
+		code = wh_db_run(c->outbox->store.db, c->outbox->own.unarchive, NULL, 0,
+				 NULL, NULL, NULL, err);
 	c->n += n;
 	return code;
 }
@@ -464,56 +467,57 @@ static wherry_code bring_back(change *c, wherry_error *err)
 static wherry_code change_and_announce(void *ctx, wherry_error *err)
 {
 	change *c = ctx;
-	const wh_param name = WH_TEXT_PARAM("name", c->box->store.name);
+	const wh_param name = WH_TEXT_PARAM("name", c->outbox->store.name);
 	wherry_code code = WHERRY_OK;
 
 	if (c->stmt)
-		code = wh_db_run(c->box->store.db, c->stmt, c->params, FILTER_PARAMS,
+		code = wh_db_run(c->outbox->store.db, c->stmt, c->params, FILTER_PARAMS,
 				 NULL, NULL, &c->n, err);
-	if (code == WHERRY_OK && c->archived && c->box->own.replay_archived)
+	if (code == WHERRY_OK && c->archived && c->outbox->own.replay_archived)
 		code = bring_back(c, err);
-	if (code == WHERRY_OK && c->n && c->box->store.stmt.raise_control_version)
-		code = wh_db_run(c->box->store.db,
-				 c->box->store.stmt.raise_control_version, &name, 1, NULL,
-				 NULL, NULL, err);
-	return wh_store_missing(c->box->store.model, c->box->store.name.ptr, code, err);
+	if (code == WHERRY_OK && c->n && c->outbox->store.stmt.raise_control_version)
+		code = wh_db_run(c->outbox->store.db,
+				 c->outbox->store.stmt.raise_control_version, &name, 1,
+				 NULL, NULL, NULL, err);
+	return wh_store_missing(c->outbox->store.model, c->outbox->store.name.ptr, code,
+				err);
 }
 
-static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool archived,
+static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt, bool archived,
 			       const wherry_filter *given, unsigned states,
 			       int64_t *out_n, wherry_error *err)
 {
-	change c = {.box = box, .stmt = stmt, .archived = archived};
+	change c = {.outbox = outbox, .stmt = stmt, .archived = archived};
 	wherry_filter filter;
 	wherry_code code = read_filter(given, &filter, err);
 
 	if (code == WHERRY_OK)
-		code = check_filter(box, &filter, err);
+		code = check_filter(outbox, &filter, err);
 	if (code != WHERRY_OK)
 		return code;
 	filter_params(&filter, filter.states ? filter.states : states, -1, c.params);
-	code = wh_db_transact(box->store.db, change_and_announce, &c, err);
+	code = wh_db_transact(outbox->store.db, change_and_announce, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;
 }
 
-wherry_code wherry_outbox_retry(wherry_outbox *box, const wherry_filter *filter,
+wherry_code wherry_outbox_retry(wherry_outbox *outbox, const wherry_filter *filter,
 				int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
-	return change_rows(box, box->own.retry_dead, false, filter, 1u << WHERRY_DEAD,
-			   out_n, err);
+	return change_rows(outbox, outbox->own.retry_dead, false, filter,
+			   1u << WHERRY_DEAD, out_n, err);
 }
 
-wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
+wherry_code wherry_outbox_replay(wherry_outbox *outbox, const wherry_filter *filter,
 				 int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
-	return change_rows(box, box->own.replay, true, filter, 0, out_n, err);
+	return change_rows(outbox, outbox->own.replay, true, filter, 0, out_n, err);
 }
 
-wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
+wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
 				  wherry_error *err)
 {
 	wh_error_clear(err);
@@ -521,46 +525,46 @@ wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
 	int64_t n = 0;
 	wherry_code code;
 
-	if (!box || !ident)
+	if (!outbox || !ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	if (box->layout.streams)
-		return wh_store_cannot(&box->store,
+	if (outbox->layout.streams)
+		return wh_store_cannot(&outbox->store,
 				       "which is only streamed: delete its row yourself",
 				       err);
-	code = change_rows(box, box->own.discard, false, &filter, 0, &n, err);
+	code = change_rows(outbox, outbox->own.discard, false, &filter, 0, &n, err);
 	if (code == WHERRY_OK && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s' that is not "
 			       "delivered",
-			       ident, box->store.name.ptr);
+			       ident, outbox->store.name.ptr);
 	return code;
 }
 
-wherry_code wherry_outbox_pause(wherry_outbox *box, wherry_error *err)
+wherry_code wherry_outbox_pause(wherry_outbox *outbox, wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_pause(&box->store, true, err);
+	return wh_store_pause(&outbox->store, true, err);
 }
 
-wherry_code wherry_outbox_resume(wherry_outbox *box, wherry_error *err)
+wherry_code wherry_outbox_resume(wherry_outbox *outbox, wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_pause(&box->store, false, err);
+	return wh_store_pause(&outbox->store, false, err);
 }
 
-wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
+wherry_code wherry_outbox_reap(wherry_outbox *outbox, int64_t claim_timeout_us,
 			       int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
-	change c = {.box = box, .stmt = box->store.stmt.reap};
+	change c = {.outbox = outbox, .stmt = outbox->store.stmt.reap};
 	wherry_code code;
 
-	if (!box->store.stmt.reap)
-		return wh_store_cannot(&box->store, "whose rows are not claimed", err);
+	if (!outbox->store.stmt.reap)
+		return wh_store_cannot(&outbox->store, "whose rows are not claimed", err);
 	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
 	for (int i = 1; i < FILTER_PARAMS; i++)
 		c.params[i] = WH_INT_PARAM("none", 0);
-	code = wh_db_transact(box->store.db, change_and_announce, &c, err);
+	code = wh_db_transact(outbox->store.db, change_and_announce, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;
@@ -568,36 +572,37 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 
 /* ---- purge and archive ---- */
 
-wherry_code wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
-				int64_t max_rows, int64_t *out_n, wherry_error *err)
+wherry_code wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us,
+				int64_t batch, int64_t max_rows, int64_t *out_n,
+				wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_purge(&box->store, NULL, box->store.stmt.purge, older_than_us,
-			      batch, max_rows, out_n, err);
+	return wh_store_purge(&outbox->store, NULL, outbox->store.stmt.purge,
+			      older_than_us, batch, max_rows, out_n, err);
 }
 
-wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
+wherry_code wherry_outbox_archive(wherry_outbox *outbox, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
 	wh_error_clear(err);
-	if (!box->store.stmt.archive)
-		return wh_store_cannot(&box->store,
-				       box->store.stmt.done_archive
+	if (!outbox->store.stmt.archive)
+		return wh_store_cannot(&outbox->store,
+				       outbox->store.stmt.done_archive
 					       ? "where delivered rows are in the "
 						 "archive already"
 					       : "which has no archive",
 				       err);
-	return wh_store_purge(&box->store, box->store.stmt.archive,
-			      box->store.stmt.purge_archived, older_than_us, batch,
+	return wh_store_purge(&outbox->store, outbox->store.stmt.archive,
+			      outbox->store.stmt.purge_archived, older_than_us, batch,
 			      max_rows, out_n, err);
 }
 
-wherry_code wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us,
+wherry_code wherry_outbox_purge_archive(wherry_outbox *outbox, int64_t older_than_us,
 					int64_t batch, int64_t max_rows, int64_t *out_n,
 					wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_purge(&box->store, NULL, box->store.stmt.purge_archive,
+	return wh_store_purge(&outbox->store, NULL, outbox->store.stmt.purge_archive,
 			      older_than_us, batch, max_rows, out_n, err);
 }

@@ -15,10 +15,10 @@ static wherry_code take_backlog(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code count_all(wherry_outbox *box, wh_backlog *out, wherry_error *err)
+static wherry_code count_all(wherry_outbox *outbox, wh_backlog *out, wherry_error *err)
 {
 	int64_t count[WHERRY_STATE_COUNT] = {0};
-	wherry_code code = wherry_outbox_count(box, count, err);
+	wherry_code code = wherry_outbox_count(outbox, count, err);
 
 	*out = (wh_backlog){
 		.pending = count[WHERRY_PENDING],
@@ -29,19 +29,19 @@ static wherry_code count_all(wherry_outbox *box, wh_backlog *out, wherry_error *
 	return code;
 }
 
-wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error *err)
+wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_error *err)
 {
 	const wh_param most = WH_INT_PARAM("most", WH_BACKLOG_MOST);
 	wh_backlog b = {.pending = 0};
 	wherry_code code;
 
-	if (box->own.backlog)
-		code = wh_db_run(box->store.db, box->own.backlog, &most, 1, take_backlog,
-				 &b, NULL, err);
+	if (outbox->own.backlog)
+		code = wh_db_run(outbox->store.db, outbox->own.backlog, &most, 1,
+				 take_backlog, &b, NULL, err);
 	else
-		code = count_all(box, &b, err);
+		code = count_all(outbox, &b, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_oldest_ready(box, &b.oldest_ready_us, err);
+		code = wherry_outbox_oldest_ready(outbox, &b.oldest_ready_us, err);
 	if (code == WHERRY_OK)
 		*out = b;
 	return code;

@@ -9,13 +9,13 @@
 #include "base/sized.h"
 #include "outbox/outbox.h"
 
-static wherry_code check_options(const wherry_outbox *box, const wherry_lease *lease,
+static wherry_code check_options(const wherry_outbox *outbox, const wherry_lease *lease,
 				 const wherry_claim_options *options, wherry_error *err)
 {
-	if (!box || !lease || !*lease->token)
+	if (!outbox || !lease || !*lease->token)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a claim needs a lease of wherry_outbox_join()");
-	return wh_store_claim_check(&box->store, lease, options, err);
+	return wh_store_claim_check(&outbox->store, lease, options, err);
 }
 
 enum { WHY_MOST = 300 };
@@ -28,7 +28,7 @@ typedef struct unfit {
 } unfit;
 
 typedef struct showing {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const wherry_lease *lease;
 	wherry_claim_fn visit;
 	void *ctx;
@@ -92,10 +92,10 @@ static bool is_whole(const showing *s, const wh_open_row *row, char why[WHY_MOST
 				       "%s is longer than its limit of %d bytes",
 				       texts[i].name, WH_TEXT_MOST);
 	/* A server leaves out a body that is too long. */
-	if (!*why && s->box->store.db->driver->late_commits && !wh_open_body(row).ptr)
+	if (!*why && s->outbox->store.db->driver->late_commits && !wh_open_body(row).ptr)
 		(void)snprintf(why, WHY_MOST,
 			       "payload is over its limit of %" PRId64 " bytes, or NULL",
-			       s->box->store.body_max);
+			       s->outbox->store.body_max);
 	return !*why;
 }
 
@@ -131,12 +131,12 @@ static wherry_code bury(const showing *s, wherry_error *err)
 			.dead = true,
 			.counted = true,
 			/* The attempt on record is removed. */
-			.innocent = s->unfit[i].attempted,
+			.not_counted = s->unfit[i].attempted,
 			.error = s->unfit[i].why,
 		};
 		const wh_settlement dead = {.failed = &failure, .n_failed = 1};
 
-		code = wh_store_settle_all(&s->box->store, s->lease, &dead, NULL, err);
+		code = wh_store_settle_all(&s->outbox->store, s->lease, &dead, NULL, err);
 	}
 	return code;
 }
@@ -202,8 +202,9 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
  * the claim without texts, and then read the texts of each row by themselves. */
 static bool must_take_care(showing *s, wherry_code code, const wherry_error *why)
 {
-	s->again = !s->box->store.careful && wh_db_about_row(s->box->store.db, code, why);
-	s->box->store.careful |= s->again;
+	s->again = !s->outbox->store.texts_after_claim &&
+		   wh_db_about_row(s->outbox->store.db, code, why);
+	s->outbox->store.texts_after_claim |= s->again;
 	if (s->again)
 		s->n_unfit = 0;
 	return s->again;
@@ -213,7 +214,7 @@ static wherry_code ended(showing *s, wherry_code code, const wherry_error *why,
 			 int64_t *out_n, wherry_error *err)
 {
 	if (s->again)
-		s->box->store.careful = false;
+		s->outbox->store.texts_after_claim = false;
 	if (code == WHERRY_OK && out_n)
 		*out_n = s->n;
 	if (code != WHERRY_OK && err)
@@ -228,9 +229,9 @@ static wherry_code claim_once(showing *s, const wherry_claim_options *options,
 {
 	bool more;
 
-	return expired ? wh_store_claim_expired_rows(&s->box->store, s->lease, options,
+	return expired ? wh_store_claim_expired_rows(&s->outbox->store, s->lease, options,
 						     show, s, err)
-		       : wh_store_claim_rows(&s->box->store, s->lease, options, NULL,
+		       : wh_store_claim_rows(&s->outbox->store, s->lease, options, NULL,
 					     show, s, &more, err);
 }
 
@@ -246,7 +247,7 @@ static wherry_code claim(showing *s, const wherry_claim_options *options, bool e
 			       "a claim needs options, and a function to visit messages");
 	code = read_options(options, &own, err);
 	if (code == WHERRY_OK)
-		code = check_options(s->box, s->lease, &own, err);
+		code = check_options(s->outbox, s->lease, &own, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (expired)
@@ -259,24 +260,24 @@ static wherry_code claim(showing *s, const wherry_claim_options *options, bool e
 	return ended(s, code, &why, out_n, err);
 }
 
-wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_claim(wherry_outbox *outbox, const wherry_lease *lease,
 				const wherry_claim_options *options,
 				wherry_claim_fn visit, void *ctx, int64_t *out_n,
 				wherry_error *err)
 {
 	wh_error_clear(err);
-	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
+	showing s = {.outbox = outbox, .lease = lease, .visit = visit, .ctx = ctx};
 
 	return claim(&s, options, false, out_n, err);
 }
 
-wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_claim_expired(wherry_outbox *outbox, const wherry_lease *lease,
 					const wherry_claim_options *options,
 					wherry_claim_fn visit, void *ctx, int64_t *out_n,
 					wherry_error *err)
 {
 	wh_error_clear(err);
-	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
+	showing s = {.outbox = outbox, .lease = lease, .visit = visit, .ctx = ctx};
 
 	return claim(&s, options, true, out_n, err);
 }

@@ -24,25 +24,27 @@ static wh_view body_of(const wherry_message *msg)
 	return (wh_view){msg->body ? msg->body : "", msg->body_len};
 }
 
-static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_error *err)
+static wherry_code check_body(const wherry_outbox *outbox, wh_view body,
+			      wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	int column = 0;
 
-	if (*box->store.payload_type || !(box->store.layout.json || box->layout.jsonb))
-		return wh_store_check_body(&box->store, box->store.payload_type, body,
-					   err);
+	if (*outbox->store.payload_type ||
+	    !(outbox->store.layout.json || outbox->layout.jsonb))
+		return wh_store_check_body(&outbox->store, outbox->store.payload_type,
+					   body, err);
 	if (wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID,
 		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
 		       "this body is not (%.80s): send it as a JSON string, or use "
 		       "a native outbox",
-		       box->store.name.ptr, box->store.layout.name, why.message);
+		       outbox->store.name.ptr, outbox->store.layout.name, why.message);
 }
 
 /* Refuse fields that the layout has no column for: they would be lost. */
-static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
+static wherry_code check_layout(const wherry_outbox *outbox, const wherry_message *msg,
 				wherry_error *err)
 {
 	struct {
@@ -56,7 +58,7 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 	bool headers =
 		msg->headers && strspn(msg->headers, " \t\r\n{}") != strlen(msg->headers);
 
-	if (!box->store.layout.ordered)
+	if (!outbox->store.layout.ordered)
 		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
 			if (fields[i].text && *fields[i].text)
 				return wh_fail(
@@ -64,24 +66,25 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 					"outbox '%s' has the layout %s, which has no "
 					"column for %s: put it into the body, or use a "
 					"native outbox",
-					box->store.name.ptr, box->store.layout.name,
+					outbox->store.name.ptr, outbox->store.layout.name,
 					fields[i].name);
-	if (!box->store.layout.ordered && headers)
+	if (!outbox->store.layout.ordered && headers)
 		return wh_fail(err, WHERRY_INVALID,
 			       "outbox '%s' has the layout %s, which has no column for "
 			       "headers: put them into the body, or use a native outbox",
-			       box->store.name.ptr, box->store.layout.name);
-	if (box->layout.uuid && msg->message_id && *msg->message_id &&
+			       outbox->store.name.ptr, outbox->store.layout.name);
+	if (outbox->layout.uuid && msg->message_id && *msg->message_id &&
 	    !is_uuid(msg->message_id))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
 			"and '%.40s' is none: leave it out, or use a native outbox",
-			box->store.name.ptr, box->store.layout.name, msg->message_id);
-	return check_body(box, body_of(msg), err);
+			outbox->store.name.ptr, outbox->store.layout.name,
+			msg->message_id);
+	return check_body(outbox, body_of(msg), err);
 }
 
-static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,
+static wherry_code check_message(const wherry_outbox *outbox, const wherry_message *msg,
 				 wherry_error *err)
 {
 	const wh_field fields[] = {
@@ -99,15 +102,15 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
 	if (!msg->body && msg->body_len)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
-	if (msg->body_len > (uint64_t)box->store.body_max)
+	if (msg->body_len > (uint64_t)outbox->store.body_max)
 		return wh_fail(err, WHERRY_TOOBIG,
 			       "the body is %zu bytes, the limit is %" PRId64
 			       " (setting outbox.body_max)",
-			       msg->body_len, box->store.body_max);
+			       msg->body_len, outbox->store.body_max);
 	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
-	return code == WHERRY_OK ? check_layout(box, msg, err) : code;
+	return code == WHERRY_OK ? check_layout(outbox, msg, err) : code;
 }
 
 /* Copy a message of the caller, which may have been compiled with an older header.  Set
@@ -124,23 +127,24 @@ static wherry_code read_message(const void *given, wherry_message *out, wherry_e
 }
 
 /* Bodies that are stored as bytea are always passed as blobs. */
-static wh_param body_param(const wherry_outbox *box, wh_view body)
+static wh_param body_param(const wherry_outbox *outbox, wh_view body)
 {
-	return strcmp(box->store.payload_type, "bytea") == 0
+	return strcmp(outbox->store.payload_type, "bytea") == 0
 		       ? WH_BLOB_PARAM("payload", body)
 		       : wh_body_param("payload", body);
 }
 
 /* Insert one message.  *out_id is 0 if its message id is a duplicate. */
-static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
-			  uint64_t *random, int64_t *out_id, wherry_error *err)
+static wherry_code insert(wherry_outbox *outbox, const wherry_message *msg,
+			  unsigned flags, uint64_t *random, int64_t *out_id,
+			  wherry_error *err)
 {
-	const wh_env *env = box->store.db->env;
+	const wh_env *env = outbox->store.db->env;
 	char made[WH_UUID_LEN + 1];
 	const char *message_id = msg->message_id;
 	const char *key = msg->key && *msg->key ? msg->key : NULL;
 	int64_t changed = 0;
-	wherry_code code = check_message(box, msg, err);
+	wherry_code code = check_message(outbox, msg, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -158,22 +162,22 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 		WH_TEXT_PARAM("key", wh_view_of(key)),
 		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
 		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
-		body_param(box, body_of(msg)),
+		body_param(outbox, body_of(msg)),
 	};
-	if ((flags & WHERRY_LOCK_KEY) && box->own.lock_key)
-		code = wh_db_run(box->store.db, box->own.lock_key, params,
+	if ((flags & WHERRY_LOCK_KEY) && outbox->own.lock_key)
+		code = wh_db_run(outbox->store.db, outbox->own.lock_key, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->store.db, box->own.enqueue, params,
+		code = wh_db_run(outbox->store.db, outbox->own.enqueue, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, &changed,
 				 err);
 	if (code == WHERRY_OK)
-		*out_id = changed ? wh_db_last_id(box->store.db) : 0;
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+		*out_id = changed ? wh_db_last_id(outbox->store.db) : 0;
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 typedef struct work {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const wherry_message *msgs;
 	size_t n;
 	unsigned flags;
@@ -192,7 +196,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 		wherry_code code = read_message(at, &msg, err);
 
 		if (code == WHERRY_OK)
-			code = insert(w->box, &msg, w->flags, &w->random, &id, err);
+			code = insert(w->outbox, &msg, w->flags, &w->random, &id, err);
 
 		if (code != WHERRY_OK)
 			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
@@ -208,7 +212,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
  */
 static wherry_code run(work *w, wherry_error *err)
 {
-	wherry_db *db = w->box->store.db;
+	wherry_db *db = w->outbox->store.db;
 
 	if (wherry_db_in_transaction(db))
 		return w->n == 1 && !db->driver->failure_spreads
@@ -222,15 +226,15 @@ static wherry_code run(work *w, wherry_error *err)
 		"business change (or pass WHERRY_OWN_TRANSACTION)");
 }
 
-wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
+wherry_code wherry_outbox_enqueue(wherry_outbox *outbox, const wherry_message *msg,
 				  unsigned flags, int64_t *out_id, wherry_error *err)
 {
 	wh_error_clear(err);
 	int64_t id = 0;
-	work w = {box, msg, 1, flags, &id, 0};
+	work w = {outbox, msg, 1, flags, &id, 0};
 	wherry_code code;
 
-	if (!box || !msg)
+	if (!outbox || !msg)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no outbox, or no message to enqueue");
 	code = run(&w, err);
@@ -245,15 +249,15 @@ wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
 	return WHERRY_OK;
 }
 
-wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs,
+wherry_code wherry_outbox_enqueue_many(wherry_outbox *outbox, const wherry_message *msgs,
 				       size_t n, unsigned flags, int64_t *out_ids,
 				       wherry_error *err)
 {
 	wh_error_clear(err);
-	work w = {box, msgs, n, flags, NULL, 0};
+	work w = {outbox, msgs, n, flags, NULL, 0};
 	wherry_code code;
 
-	if (!box || (!msgs && n))
+	if (!outbox || (!msgs && n))
 		return wh_fail(err, WHERRY_INVALID,
 			       "no outbox, or no messages to enqueue");
 	if (!n)

@@ -8,28 +8,29 @@
 
 _Static_assert(sizeof(wherry_lease) == 256, "its size is part of the ABI");
 
-wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
-				int64_t window, wherry_lease *out, wherry_error *err)
+wherry_code wherry_outbox_lease(wherry_outbox *outbox, const char *owner,
+				int64_t lasts_us, int64_t window, wherry_lease *out,
+				wherry_error *err)
 {
 	wh_error_clear(err);
-	if (!box || !owner || !out)
+	if (!outbox || !owner || !out)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	return wh_store_lease_as(&box->store, WH_EXCLUSIVE, false, owner, lasts_us,
+	return wh_store_lease_as(&outbox->store, WH_EXCLUSIVE, false, owner, lasts_us,
 				 window, out, err);
 }
 
-wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
+wherry_code wherry_outbox_join(wherry_outbox *outbox, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
 {
 	wh_error_clear(err);
-	if (!box || !owner || !inout)
+	if (!outbox || !owner || !inout)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	return wh_store_join_as(&box->store, false, owner, lasts_us, inout, err);
+	return wh_store_join_as(&outbox->store, false, owner, lasts_us, inout, err);
 }
 
-wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_done(wherry_outbox *outbox, const wherry_lease *lease,
 			       const int64_t *ids, size_t n, wherry_on_done on_done,
 			       int64_t *out_n, wherry_error *err)
 {
@@ -39,10 +40,10 @@ wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
 	if (on_done == WHERRY_KEEP)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a delivered message is marked, deleted or archived");
-	return wh_store_settle_all(&box->store, lease, &s, out_n, err);
+	return wh_store_settle_all(&outbox->store, lease, &s, out_n, err);
 }
 
-wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_fail(wherry_outbox *outbox, const wherry_lease *lease,
 			       const wherry_failure *failures, size_t n,
 			       wherry_error *err)
 {
@@ -52,7 +53,7 @@ wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
 	wh_settlement s = {.n_failed = n};
 	wherry_code code = WHERRY_OK;
 
-	if (!box || !lease || (!failures && n))
+	if (!outbox || !lease || (!failures && n))
 		return wh_fail(err, WHERRY_INVALID, "no outbox, lease or failures");
 	own = calloc(n ? n : 1, sizeof(*own));
 	if (!own)
@@ -66,50 +67,50 @@ wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
 	}
 	s.failed = own;
 	if (code == WHERRY_OK)
-		code = wh_store_settle_all(&box->store, lease, &s, NULL, err);
+		code = wh_store_settle_all(&outbox->store, lease, &s, NULL, err);
 	free(own);
 	return code;
 }
 
-wherry_code wherry_outbox_try(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			      wherry_error *err)
+wherry_code wherry_outbox_try(wherry_outbox *outbox, const wherry_lease *lease,
+			      int64_t id, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_settlement s = {.try_id = id};
 
-	return wh_store_settle_all(&box->store, lease, &s, NULL, err);
+	return wh_store_settle_all(&outbox->store, lease, &s, NULL, err);
 }
 
-wherry_code wherry_outbox_requeue(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_requeue(wherry_outbox *outbox, const wherry_lease *lease,
 				  const int64_t *ids, size_t n, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_settlement s = {.back = ids, .n_back = n};
 
-	return wh_store_settle_all(&box->store, lease, &s, NULL, err);
+	return wh_store_settle_all(&outbox->store, lease, &s, NULL, err);
 }
 
-wherry_code wherry_outbox_renew(wherry_outbox *box, wherry_lease *lease,
+wherry_code wherry_outbox_renew(wherry_outbox *outbox, wherry_lease *lease,
 				wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_renew(&box->store, lease, err);
+	return wh_store_renew(&outbox->store, lease, err);
 }
 
-wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_release(wherry_outbox *outbox, const wherry_lease *lease,
 				  wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_release(&box->store, lease, err);
+	return wh_store_release(&outbox->store, lease, err);
 }
 
-wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wherry_outbox_extend(wherry_outbox *outbox, const wherry_lease *lease,
 				 const int64_t *ids, size_t n, int64_t lasts_us,
 				 int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
-	if (!box)
+	if (!outbox)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");
-	return wh_store_extend(&box->store, lease, ids, NULL, n, lasts_us, out_n, err);
+	return wh_store_extend(&outbox->store, lease, ids, NULL, n, lasts_us, out_n, err);
 }

@@ -35,43 +35,45 @@ static const char *limits_of(const char *layout)
 	return "";
 }
 
-/* Set box->layout from the loaded .sql file. */
-static void read_layout(wherry_outbox *box, const char *scheme)
+/* Set outbox->layout from the loaded .sql file. */
+static void read_layout(wherry_outbox *outbox, const char *scheme)
 {
-	const wh_store *store = &box->store;
+	const wh_store *store = &outbox->store;
 
-	box->layout = (wh_layout){
+	outbox->layout = (wh_layout){
 		.home = wh_home_of(store->model->name, store->layout.name, scheme),
 		.streams = !store->stmt.done_delete,
 		.jsonb = wh_store_says(store, "body", "jsonb"),
 		.uuid = wh_store_says(store, "message_id", "uuid"),
 	};
-	box->store.limits = limits_of(store->layout.name);
+	outbox->store.limits = limits_of(store->layout.name);
 }
 
-wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
+wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
 	wherry_code code =
-		wh_store_load(&box->store, scheme, layout, table, &box->own, err);
+		wh_store_load(&outbox->store, scheme, layout, table, &outbox->own, err);
 
 	if (code == WHERRY_OK)
-		read_layout(box, scheme);
+		read_layout(outbox, scheme);
 	return code;
 }
 
-static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+static wherry_code find_layout(wherry_outbox *outbox, const char *table,
+			       wherry_error *err)
 {
 	wh_version v = {.found = false};
-	wherry_code code = wh_store_recognize(&box->store, table, &box->own, &v, err);
+	wherry_code code =
+		wh_store_recognize(&outbox->store, table, &outbox->own, &v, err);
 
 	if (code == WHERRY_OK)
-		code = wh_store_check(&box->store, &v, err);
+		code = wh_store_check(&outbox->store, &v, err);
 	if (code == WHERRY_OK)
-		read_layout(box, box->store.db->driver->scheme);
+		read_layout(outbox, outbox->store.db->driver->scheme);
 	if (code == WHERRY_OK)
-		code = wh_store_read_payload(&box->store, err);
-	return wh_store_missing(box->store.model, table, code, err);
+		code = wh_store_read_payload(&outbox->store, err);
+	return wh_store_missing(outbox->store.model, table, code, err);
 }
 
 wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox **out,
@@ -84,26 +86,26 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 static wherry_code open_as(wherry_db *db, const wh_model *model, const char *table,
 			   bool making, wherry_outbox **out, wherry_error *err)
 {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_code code;
 
 	if (!db || !out)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no connection to open the outbox on");
-	box = calloc(1, sizeof(*box));
-	if (!box)
+	outbox = calloc(1, sizeof(*outbox));
+	if (!outbox)
 		return wh_oom(err);
-	box->store = wh_store_init(db, model);
-	box->store.making = making;
-	code = wh_store_entitle(&box->store, table ? table : "", err);
+	outbox->store = wh_store_init(db, model);
+	outbox->store.making = making;
+	code = wh_store_set_display_name(&outbox->store, table ? table : "", err);
 	if (code == WHERRY_OK)
-		code = find_layout(box, table, err);
+		code = find_layout(outbox, table, err);
 	if (code != WHERRY_OK)
 		goto out;
-	*out = box;
-	box = NULL; /* Owned by the caller now. */
+	*out = outbox;
+	outbox = NULL; /* Owned by the caller now. */
 out:
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code;
 }
 
@@ -119,42 +121,43 @@ wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox 
 	return open_as(db, &wh_outbox_model, table, true, out, err);
 }
 
-static wherry_code load_sole(wherry_outbox *box, wh_version *out, wherry_error *err)
+static wherry_code load_sole(wherry_outbox *outbox, wh_version *out, wherry_error *err)
 {
-	wherry_db *db = box->store.db;
+	wherry_db *db = outbox->store.db;
 	wherry_code code;
 
-	wh_store_unload(&box->store);
-	code = wh_outbox_load(box, db->driver->scheme, "eventferry-sole",
-			      box->store.title, err);
-	return code == WHERRY_OK ? wh_store_version(&box->store, out, err) : code;
+	wh_store_unload(&outbox->store);
+	code = wh_outbox_load(outbox, db->driver->scheme, "eventferry-sole",
+			      outbox->store.display_name, err);
+	return code == WHERRY_OK ? wh_store_version(&outbox->store, out, err) : code;
 }
 
-wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err)
+wherry_code wh_outbox_sole(wherry_outbox *outbox, wherry_error *err)
 {
 	const wh_make how = {.layout = "eventferry-sole"};
 	wh_version v = {.found = false};
 	wherry_code code;
 
-	if (box->layout.home != WH_EVENTFERRY)
+	if (outbox->layout.home != WH_EVENTFERRY)
 		return WHERRY_OK; /* The caller refuses other layouts. */
-	code = load_sole(box, &v, err);
+	code = load_sole(outbox, &v, err);
 	if (code == WHERRY_OK && !v.version)
-		code = wh_outbox_make(box->store.db, &how, box->store.title, err);
+		code = wh_outbox_make(outbox->store.db, &how, outbox->store.display_name,
+				      err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code,
 				 "relay.sole needs tables for a lease beside '%s', which "
 				 "`wherry init --layout eventferry-sole` makes",
-				 box->store.name.ptr);
+				 outbox->store.name.ptr);
 	return WHERRY_OK;
 }
 
-void wherry_outbox_close(wherry_outbox *box)
+void wherry_outbox_close(wherry_outbox *outbox)
 {
-	if (!box)
+	if (!outbox)
 		return;
-	wh_store_clear(&box->store);
-	free(box);
+	wh_store_clear(&outbox->store);
+	free(outbox);
 }
 
 void wherry_message_init(wherry_message *msg)

@@ -8,7 +8,7 @@
 
 #include "outbox/groups.h"
 #include "outbox/meet.h"
-#include "store/careful.h"
+#include "store/unreadable.h"
 #include "store/claims.h"
 #include "store/fields.h"
 #include "store/leases.h"
@@ -45,10 +45,10 @@ typedef struct wh_backlog {
 
 enum { WH_BACKLOG_MOST = 1000000 };
 
-wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error *err);
+wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_error *err);
 
-/* Call wh_store_load() for an outbox, then set box->layout. */
-wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
+/* Call wh_store_load() for an outbox, then set outbox->layout. */
+wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
 
 /* Optional parts of an outbox, as a bit mask.  A part that this database does not need
@@ -90,7 +90,7 @@ typedef struct wh_make {
  *
  * Transaction: its own.
  */
-wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err);
+wherry_code wh_outbox_sole(wherry_outbox *outbox, wherry_error *err);
 
 /* Like wherry_outbox_open(), of the table that wh_outbox_make() made: a table of that name that comes earlier in the
  * search path and belongs to somebody else is passed over. */
@@ -113,28 +113,29 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 
 /* Visit pending rows with ids above `after` in id order; with all_open also rows in the
  * states processing and failed. */
-wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
+wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* Visit all open rows with ids above `after`, and pending rows with ids in `gaps`, in id
  * order.  A gap is a range of ids up to `after` that were passed over. */
-wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *gaps,
-				size_t n_gaps, int64_t limit, wh_open_fn visit, void *ctx,
-				wherry_error *err);
+wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
+				const wh_range *gaps, size_t n_gaps, int64_t limit,
+				wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* Visit the rows with these ids that are still open, in the order of the list. */
-wherry_code wh_outbox_read_in_order(wherry_outbox *box, const int64_t *ids, size_t n,
+wherry_code wh_outbox_read_in_order(wherry_outbox *outbox, const int64_t *ids, size_t n,
 				    wh_open_fn visit, void *ctx, wherry_error *err);
 
-/* Set the parameters of "partitions-read".  They borrow box->store.ranges. */
+/* Set the parameters of "partitions-read".  They borrow outbox->store.ranges. */
 struct wh_read_from;
-wherry_code wh_partitions_read_params(wherry_outbox *box, const struct wh_read_from *from,
+wherry_code wh_partitions_read_params(wherry_outbox *outbox,
+				      const struct wh_read_from *from,
 				      wh_param out[WH_PARTITION_READ_PARAMS],
 				      wherry_error *err);
 
 /* Visit dead rows of these partitions (UINT64_MAX: all) with ids above `after`.  A
  * visited row has only its id, state, key and aggregate set. */
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t partitions, int64_t after,
+wherry_code wh_outbox_dead_keys(wherry_outbox *outbox, uint64_t partitions, int64_t after,
 				int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err);
 
@@ -149,10 +150,10 @@ typedef struct wh_horizon {
 
 /* Set the parameters of "horizon"; and a wh_row_fn that fills the wh_horizon at ctx. */
 enum { WH_HORIZON_PARAMS = 5 };
-void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
+void wh_horizon_params(const wherry_outbox *outbox, const wherry_lease *lease,
 		       bool statements, wh_param out[WH_HORIZON_PARAMS]);
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);
-wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wh_outbox_horizon(wherry_outbox *outbox, const wherry_lease *lease,
 			      bool statements, wh_horizon *out, wherry_error *err);
 
 /* For key-strict: which transactions may still commit a lower id. */
@@ -163,7 +164,7 @@ typedef struct wh_frontier {
 	bool filled;    /* A pending id exists above `after` and below `before`. */
 } wh_frontier;
 
-wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before,
+wherry_code wh_outbox_frontier(wherry_outbox *outbox, int64_t after, int64_t before,
 			       wh_frontier *out, wherry_error *err);
 
 /* How producers' transactions take ids. */
@@ -174,7 +175,8 @@ typedef struct wh_id_taking {
 	int64_t cache;
 } wh_id_taking;
 
-wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err);
+wherry_code wh_outbox_id_taking(wherry_outbox *outbox, wh_id_taking *out,
+				wherry_error *err);
 
 /* Which rows to read. */
 typedef struct wh_read_from {
@@ -192,13 +194,13 @@ typedef struct wh_read_from {
 /* Like wh_outbox_read() or wh_outbox_read_late(), but in one round trip: first `ack`
  * (NULL: none), then the read, then wh_outbox_horizon().  If visit() ends the read early,
  * *horizon stays unchanged. */
-wherry_code wh_outbox_ack_and_read(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wh_outbox_ack_and_read(wherry_outbox *outbox, const wherry_lease *lease,
 				   wh_ack *ack, const wh_read_from *from,
 				   wh_open_fn visit, void *ctx, bool statements,
 				   wh_horizon *horizon, wherry_error *err);
 
 /* Read one row, and fail if a column is missing: the error names it. */
-wherry_code wh_outbox_probe(wherry_outbox *box, wherry_error *err);
+wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err);
 
 /* Copy the fields about the relay from its lease into a status. */
 void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out);

@@ -8,55 +8,56 @@
 
 typedef wh_open_reader visitor;
 
-wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
+wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)
 {
 	wh_param params[4] = {WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit)};
 	visitor v = {visit, ctx, 0, 0};
 	wherry_code code;
 
-	if (!box->own.read)
-		return wh_store_cannot(&box->store,
+	if (!outbox->own.read)
+		return wh_store_cannot(&outbox->store,
 				       "whose rows are only claimed or streamed", err);
 	if (all_open)
-		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
-	wh_store_limits(&box->store, &params[2]);
-	code = wh_read_rows(&box->store, box->own.read, box->store.stmt.read_ids, params,
-			    4, &v, err);
-	box->store.found += v.n;
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+		return wh_outbox_read_late(outbox, after, NULL, 0, limit, visit, ctx,
+					   err);
+	wh_store_limits(&outbox->store, &params[2]);
+	code = wh_read_rows(&outbox->store, outbox->own.read, outbox->store.stmt.read_ids,
+			    params, 4, &v, err);
+	outbox->store.rows_read += v.n;
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *gaps,
-				size_t n_gaps, int64_t limit, wh_open_fn visit, void *ctx,
-				wherry_error *err)
+wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
+				const wh_range *gaps, size_t n_gaps, int64_t limit,
+				wh_open_fn visit, void *ctx, wherry_error *err)
 {
 	wh_param params[5] = {WH_INT_PARAM("after", after),
 			      WH_INT_PARAM("limit", limit),
 			      {.name = "gaps"}};
 	visitor v = {visit, ctx, 0, 0};
-	wherry_code code = wh_store_ranges(&box->store, gaps, n_gaps, &params[2], err);
+	wherry_code code = wh_store_ranges(&outbox->store, gaps, n_gaps, &params[2], err);
 
-	wh_store_limits(&box->store, &params[3]);
+	wh_store_limits(&outbox->store, &params[3]);
 	if (code == WHERRY_OK)
-		code = wh_read_rows(&box->store, box->own.sweep, box->store.stmt.read_ids,
-				    params, 5, &v, err);
-	box->store.found += v.n;
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+		code = wh_read_rows(&outbox->store, outbox->own.sweep,
+				    outbox->store.stmt.read_ids, params, 5, &v, err);
+	outbox->store.rows_read += v.n;
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_in_order(wherry_outbox *box, const int64_t *ids, size_t n,
+wherry_code wh_outbox_read_in_order(wherry_outbox *outbox, const int64_t *ids, size_t n,
 				    wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	const wh_stmt *stmt = box->own.read_in_order;
+	const wh_stmt *stmt = outbox->own.read_in_order;
 	visitor v = {visit, ctx, 0, 0};
 	wh_param params[3];
-	wherry_code code = wh_store_ids(&box->store, ids, n, &params[0], err);
+	wherry_code code = wh_store_ids(&outbox->store, ids, n, &params[0], err);
 
 	if (code != WHERRY_OK)
 		return code;
-	wh_store_limits(&box->store, &params[1]);
-	return wh_read_rows(&box->store, stmt, stmt, params, 3, &v, err);
+	wh_store_limits(&outbox->store, &params[1]);
+	return wh_read_rows(&outbox->store, stmt, stmt, params, 3, &v, err);
 }
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
@@ -88,41 +89,41 @@ static wherry_code take_dead(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 typedef struct dead_keys {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	const wh_stmt *stmt;
 	wh_param params[5];
 	visitor v;
 } dead_keys;
 
-static wherry_code dead_page(void *ctx, int64_t limit, bool bare, wherry_error *err)
+static wherry_code dead_page(void *ctx, int64_t limit, bool textless, wherry_error *err)
 {
 	dead_keys *d = ctx;
 
 	d->params[0] = WH_INT_PARAM("after", d->v.last);
 	d->params[1] = WH_INT_PARAM("limit", limit);
-	wh_store_limits(&d->box->store, &d->params[3]);
-	if (bare)
+	wh_store_limits(&d->outbox->store, &d->params[3]);
+	if (textless)
 		d->params[3].number = -1;
-	return wh_db_run(d->box->store.db, d->stmt, d->params, 5,
-			 bare ? take_dead : take_dead_key, &d->v, NULL, err);
+	return wh_db_run(d->outbox->store.db, d->stmt, d->params, 5,
+			 textless ? take_dead : take_dead_key, &d->v, NULL, err);
 }
 
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t partitions, int64_t after,
+wherry_code wh_outbox_dead_keys(wherry_outbox *outbox, uint64_t partitions, int64_t after,
 				int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err)
 {
 	char list[WH_PARTITION_LIST];
-	dead_keys d = {.box = box,
-		       .stmt = box->own.dead_keys,
+	dead_keys d = {.outbox = outbox,
+		       .stmt = outbox->own.dead_keys,
 		       .params = {[2] = {.name = "partitions"}},
 		       .v = {visit, ctx, 0, after}};
 	const wh_pages pages = {dead_page, &d, &d.v.n};
 
 	if (partitions != UINT64_MAX) {
-		d.stmt = box->store.stmt.partitions_dead_keys;
+		d.stmt = outbox->store.stmt.partitions_dead_keys;
 		d.params[2] = wh_partitions_param(partitions, list);
 	}
-	return wh_read_pages(&box->store, &pages, limit, err);
+	return wh_read_pages(&outbox->store, &pages, limit, err);
 }
 
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err)
@@ -137,25 +138,25 @@ wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
+void wh_horizon_params(const wherry_outbox *outbox, const wherry_lease *lease,
 		       bool statements, wh_param out[WH_HORIZON_PARAMS])
 {
 	out[0] = WH_INT_PARAM("statements", statements);
-	out[1] = WH_TEXT_PARAM("name", box->store.name);
+	out[1] = WH_TEXT_PARAM("name", outbox->store.name);
 	out[2] = WH_INT_PARAM("number", lease->number);
 	out[3] = WH_INT_PARAM("epoch", lease->epoch);
 	out[4] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
 }
 
-wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
+wherry_code wh_outbox_horizon(wherry_outbox *outbox, const wherry_lease *lease,
 			      bool statements, wh_horizon *out, wherry_error *err)
 {
 	wh_param params[WH_HORIZON_PARAMS];
 	wh_horizon horizon = {0};
 	wherry_code code;
 
-	wh_horizon_params(box, lease, statements, params);
-	code = wh_db_run(box->store.db, box->own.horizon, params, WH_HORIZON_PARAMS,
+	wh_horizon_params(outbox, lease, statements, params);
+	code = wh_db_run(outbox->store.db, outbox->own.horizon, params, WH_HORIZON_PARAMS,
 			 wh_take_horizon, &horizon, NULL, err);
 	if (code == WHERRY_OK)
 		*out = horizon;
@@ -170,13 +171,13 @@ static wherry_code take_frontier(void *ctx, const wh_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before,
+wherry_code wh_outbox_frontier(wherry_outbox *outbox, int64_t after, int64_t before,
 			       wh_frontier *out, wherry_error *err)
 {
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("before", before)};
 	wh_frontier frontier = {0};
-	wherry_code code = wh_db_run(box->store.db, box->own.frontier, params, 2,
+	wherry_code code = wh_db_run(outbox->store.db, outbox->own.frontier, params, 2,
 				     take_frontier, &frontier, NULL, err);
 
 	if (code == WHERRY_OK)
@@ -192,10 +193,11 @@ static wherry_code take_id_taking(void *ctx, const wh_row *row, wherry_error *er
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err)
+wherry_code wh_outbox_id_taking(wherry_outbox *outbox, wh_id_taking *out,
+				wherry_error *err)
 {
 	wh_id_taking ids = {0};
-	wherry_code code = wh_db_run(box->store.db, box->own.id_taking, NULL, 0,
+	wherry_code code = wh_db_run(outbox->store.db, outbox->own.id_taking, NULL, 0,
 				     take_id_taking, &ids, NULL, err);
 
 	if (code == WHERRY_OK)

@@ -11,7 +11,7 @@
 #include "store/grants.h"
 
 typedef struct migration {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	unsigned extras;
 	wh_made made;
 } migration;
@@ -19,7 +19,7 @@ typedef struct migration {
 enum { EXTRAS = 2 };
 
 /* Refuse optional parts that the layout does not support. */
-static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
+static wherry_code check_extras(const wherry_outbox *outbox, unsigned extras,
 				wherry_error *err)
 {
 	static const wh_ask asks[] = {WH_ASK_INIT_STRICT, WH_ASK_INIT_PARTITIONS,
@@ -28,32 +28,33 @@ static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
 
 	for (int i = 0; code == WHERRY_OK && i < 3; i++)
 		if (extras >> i & 1)
-			code = wh_meet_check(box->layout.home, WH_ENGINES, asks[i], err);
+			code = wh_meet_check(outbox->layout.home, WH_ENGINES, asks[i],
+					     err);
 	return code;
 }
 
 /* The SQL of the i-th optional part; NULL: not requested, or nothing to create for it. */
-static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i)
+static const wh_stmt *extra_sql(const wherry_outbox *outbox, unsigned extras, int i)
 {
 	static const char *const names[EXTRAS] = {"add-strict", "add-partitions"};
 
-	return extras >> i & 1 ? wh_sql_find(&box->store.sql, names[i]) : NULL;
+	return extras >> i & 1 ? wh_sql_find(&outbox->store.sql, names[i]) : NULL;
 }
 
 /* Add the constraint that tables made by an earlier version lack. */
 static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_error *err)
 {
-	const wh_stmt *look = m->box->store.stmt.constraint_missing;
+	const wh_stmt *look = m->outbox->store.stmt.constraint_missing;
 	int64_t before = 0, after = 0;
 	wherry_code code = WHERRY_OK;
 
 	if (look)
-		code = wh_db_run(m->box->store.db, look, NULL, 0, wh_take_int, &before,
+		code = wh_db_run(m->outbox->store.db, look, NULL, 0, wh_take_int, &before,
 				 NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_script(m->box->store.db, repair->text, err);
+		code = wh_db_script(m->outbox->store.db, repair->text, err);
 	if (code == WHERRY_OK && look)
-		code = wh_db_run(m->box->store.db, look, NULL, 0, wh_take_int, &after,
+		code = wh_db_run(m->outbox->store.db, look, NULL, 0, wh_take_int, &after,
 				 NULL, err);
 	m->made.repaired = m->made.repaired || before > after;
 	return code;
@@ -62,23 +63,24 @@ static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_er
 static wherry_code add_extra(migration *m, int i, wherry_error *err)
 {
 	static const char *const ready[EXTRAS] = {"add-strict-ready", "partitions-ready"};
-	const wh_stmt *stmt = extra_sql(m->box, m->extras, i);
+	const wh_stmt *stmt = extra_sql(m->outbox, m->extras, i);
 	int64_t there = 0;
 	wherry_code code;
 
 	if (!stmt)
 		return WHERRY_OK;
-	code = wh_store_ask(&m->box->store, wh_sql_find(&m->box->store.sql, ready[i]),
-			    NULL, 0, &there, err);
+	code = wh_store_ask(&m->outbox->store,
+			    wh_sql_find(&m->outbox->store.sql, ready[i]), NULL, 0, &there,
+			    err);
 	if (code == WHERRY_OK)
-		code = wh_db_script(m->box->store.db, stmt->text, err);
+		code = wh_db_script(m->outbox->store.db, stmt->text, err);
 	m->made.repaired = m->made.repaired || !there;
 	return code;
 }
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
-	const wh_stmt *repair = m->box->store.stmt.repair;
+	const wh_stmt *repair = m->outbox->store.stmt.repair;
 	wherry_code code = WHERRY_OK;
 
 	if (repair)
@@ -94,42 +96,43 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
-	wherry_code code = wh_store_begin_making(&m->box->store, err);
+	wherry_code code = wh_store_begin_making(&m->outbox->store, err);
 
 	if (code == WHERRY_OK)
-		code = wh_store_check_payload(&m->box->store, err);
+		code = wh_store_check_payload(&m->outbox->store, err);
 	if (code == WHERRY_OK)
-		code = wh_store_migrate(&m->box->store, &m->made, err);
+		code = wh_store_migrate(&m->outbox->store, &m->made, err);
 	return code == WHERRY_OK ? add_extras(m, err) : code;
 }
 
 /* Load the layout of the existing table; native if there is no table, or one of no known
  * layout. */
-static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+static wherry_code find_layout(wherry_outbox *outbox, const char *table,
+			       wherry_error *err)
 {
-	const char *payload = box->store.payload;
-	char layout[sizeof(box->store.layout.name)];
+	const char *payload = outbox->store.payload;
+	char layout[sizeof(outbox->store.layout.name)];
 	wh_version v = {.found = false};
 	wherry_code code;
 
 	/* Some layouts refuse a type of bodies, so look without it. */
-	box->store.payload = NULL;
-	code = wh_store_recognize(&box->store, table, &box->own, &v, err);
-	box->store.payload = payload;
+	outbox->store.payload = NULL;
+	code = wh_store_recognize(&outbox->store, table, &outbox->own, &v, err);
+	outbox->store.payload = payload;
 	if (code != WHERRY_OK)
 		return code;
-	memcpy(layout, box->store.layout.name, sizeof(layout));
-	wh_store_unload(&box->store);
-	return wh_outbox_load(box, box->store.db->driver->scheme, v.found ? layout : NULL,
-			      table, err);
+	memcpy(layout, outbox->store.layout.name, sizeof(layout));
+	wh_store_unload(&outbox->store);
+	return wh_outbox_load(outbox, outbox->store.db->driver->scheme,
+			      v.found ? layout : NULL, table, err);
 }
 
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err)
 {
-	wherry_outbox box = {
+	wherry_outbox outbox = {
 		.store = wh_store_init(db, how->model ? how->model : &wh_outbox_model)};
-	migration m = {.box = &box, .extras = how->extras};
+	migration m = {.outbox = &outbox, .extras = how->extras};
 	wherry_code code;
 
 	if (!db)
@@ -138,21 +141,22 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 	if (wherry_db_in_transaction(db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: creating an outbox needs its own");
-	box.store.payload = how->payload;
-	box.store.making = true;
+	outbox.store.payload = how->payload;
+	outbox.store.making = true;
 	if (how->layout)
-		code = wh_outbox_load(&box, db->driver->scheme, how->layout, table, err);
+		code = wh_outbox_load(&outbox, db->driver->scheme, how->layout, table,
+				      err);
 	else
-		code = find_layout(&box, table, err);
+		code = find_layout(&outbox, table, err);
 	if (code == WHERRY_OK)
-		code = wh_store_can_make(&box.store, table, err);
+		code = wh_store_can_make(&outbox.store, table, err);
 	if (code == WHERRY_OK)
-		code = check_extras(&box, how->extras, err);
+		code = check_extras(&outbox, how->extras, err);
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
 	if (code == WHERRY_OK && how->made)
 		*how->made = m.made;
-	wh_store_clear(&box.store);
+	wh_store_clear(&outbox.store);
 	return code;
 }
 
@@ -183,18 +187,18 @@ wherry_code wherry_outbox_init(wherry_db *db, const char *table,
 }
 
 /* Read which version the tables have, and whether the table lacks its constraint. */
-static wherry_code look(wherry_outbox *box, int *out_version, bool *out_repair,
+static wherry_code look(wherry_outbox *outbox, int *out_version, bool *out_repair,
 			wherry_error *err)
 {
-	const wh_stmt *missing = box->store.stmt.constraint_missing;
+	const wh_stmt *missing = outbox->store.stmt.constraint_missing;
 	int64_t n = 0;
-	wherry_code code = wh_store_migrated(&box->store, out_version, err);
+	wherry_code code = wh_store_migrated(&outbox->store, out_version, err);
 
 	if (code == WHERRY_OK && *out_version)
-		code = wh_store_check_payload(&box->store, err);
+		code = wh_store_check_payload(&outbox->store, err);
 	if (code == WHERRY_OK && *out_version && missing)
-		code = wh_db_run(box->store.db, missing, NULL, 0, wh_take_int, &n, NULL,
-				 err);
+		code = wh_db_run(outbox->store.db, missing, NULL, 0, wh_take_int, &n,
+				 NULL, err);
 	*out_repair = n > 0;
 	return code;
 }
@@ -206,28 +210,28 @@ static void put_script(wh_buf *to, const wh_stmt *stmt, const char *table)
 			      stmt->name, table, stmt->text);
 }
 
-/* Append the requested SQL.  The layout of `box` is loaded. */
-static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make *how,
+/* Append the requested SQL.  The layout of `outbox` is loaded. */
+static wherry_code put_sql(wherry_outbox *outbox, const char *scheme, const wh_make *how,
 			   const char *table, wh_buf *text, wherry_error *err)
 {
 	int version = 0;
 	bool repair = false;
-	wherry_code code = check_extras(box, how->extras, err);
+	wherry_code code = check_extras(outbox, how->extras, err);
 
 	if (code == WHERRY_OK && how->lacking)
-		code = look(box, &version, &repair, err);
+		code = look(outbox, &version, &repair, err);
 	if (code != WHERRY_OK)
 		return code;
-	wh_store_later_sql(&box->store, table, version, text);
+	wh_store_later_sql(&outbox->store, table, version, text);
 	if (repair)
-		put_script(text, box->store.stmt.repair, table);
+		put_script(text, outbox->store.stmt.repair, table);
 	for (int i = 0; i < EXTRAS; i++)
-		put_script(text, extra_sql(box, how->extras, i), table);
+		put_script(text, extra_sql(outbox, how->extras, i), table);
 	if (how->n_grants) {
 		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN TRANSACTION;\n",
 			      table);
-		code = wh_store_grant_sql(&box->store, scheme, how->grants, how->n_grants,
-					  text, err);
+		code = wh_store_grant_sql(&outbox->store, scheme, how->grants,
+					  how->n_grants, text, err);
 		wh_buf_puts(text, "COMMIT;\n");
 	}
 	if (code == WHERRY_OK && !text->len)
@@ -239,26 +243,26 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 			       char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_outbox box = {.store = wh_store_init(how->lacking, &wh_outbox_model)};
+	wherry_outbox outbox = {.store = wh_store_init(how->lacking, &wh_outbox_model)};
 	const char *known;
 	wherry_code code;
 
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
-	box.store.payload = how->payload;
-	box.store.making = how->lacking != NULL;
+	outbox.store.payload = how->payload;
+	outbox.store.making = how->lacking != NULL;
 	known = wh_db_scheme(wh_view_of(scheme));
 	if (how->lacking && !how->layout)
-		code = find_layout(&box, table, err);
+		code = find_layout(&outbox, table, err);
 	else
-		code = wh_outbox_load(&box, known ? known : scheme, how->layout, table,
+		code = wh_outbox_load(&outbox, known ? known : scheme, how->layout, table,
 				      err);
 	if (code == WHERRY_OK)
-		code = put_sql(&box, known ? known : scheme, how, table, &text, err);
+		code = put_sql(&outbox, known ? known : scheme, how, table, &text, err);
 	if (code == WHERRY_OK)
 		*out = wh_buf_take(&text);
 	wh_buf_clear(&text);
-	wh_store_clear(&box.store);
+	wh_store_clear(&outbox.store);
 	return code;
 }
 

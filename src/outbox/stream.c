@@ -61,7 +61,7 @@ static wherry_code run(wh_wal *wal, const char *name, const wh_param *params, si
 	if (!stmt)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "there is no statement '%s'",
 			       name);
-	return wh_db_run(wal->box->store.db, stmt, params, n, visit, ctx, NULL, err);
+	return wh_db_run(wal->outbox->store.db, stmt, params, n, visit, ctx, NULL, err);
 }
 
 static wherry_code name_all(wh_wal *wal, const char *slot, const char *publication,
@@ -73,8 +73,9 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 	if (code != WHERRY_OK)
 		return code;
 	if (!w.found)
-		return wh_store_missing(wal->box->store.model, wal->box->store.name.ptr,
-					WHERRY_NOTFOUND, err);
+		return wh_store_missing(wal->outbox->store.model,
+					wal->outbox->store.name.ptr, WHERRY_NOTFOUND,
+					err);
 	derive(wal, w.database, wal->slot);
 	derive(wal, w.database, wal->publication);
 	wal->own = !*publication || strcmp(publication, wal->publication) == 0;
@@ -85,34 +86,35 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 	return WHERRY_OK;
 }
 
-wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
+wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err)
 {
 	const char *text =
-		wh_sql_embedded("outbox", "stream", box->store.db->driver->scheme);
+		wh_sql_embedded("outbox", "stream", outbox->store.db->driver->scheme);
 	const wh_sql_names names = {
-		.dialect = box->store.db->driver->scheme,
-		.schema = *box->store.names.schema ? box->store.names.schema : NULL,
-		.table = box->store.names.table,
+		.dialect = outbox->store.db->driver->scheme,
+		.schema = *outbox->store.names.schema ? outbox->store.names.schema : NULL,
+		.table = outbox->store.names.table,
 		.payload = "bytea",
 	};
 	wh_wal *wal;
 	wherry_code code;
 
-	if (!box->store.db->driver->stream || !text)
+	if (!outbox->store.db->driver->stream || !text)
 		return wh_fail(err, WHERRY_INVALID,
 			       "'%s:' has no log to stream from: leave --engine stream "
 			       "out, or relay from PostgreSQL",
-			       box->store.db->driver->scheme);
+			       outbox->store.db->driver->scheme);
 	wal = calloc(1, sizeof(*wal));
 	if (!wal)
 		return wh_oom(err);
-	wal->box = box;
-	if (!wh_sql_word(&box->store.sql, "stream", wal->columns, sizeof(wal->columns))) {
+	wal->outbox = outbox;
+	if (!wh_sql_word(&outbox->store.sql, "stream", wal->columns,
+			 sizeof(wal->columns))) {
 		code = wh_fail(err, WHERRY_INVALID,
 			       "the outbox has the layout %s, which cannot be streamed: "
 			       "leave --engine stream out",
-			       box->store.layout.name);
+			       outbox->store.layout.name);
 		goto out;
 	}
 	wal->keeps_ids = *wal->columns != ',';
@@ -133,7 +135,7 @@ void wh_wal_close(wh_wal *wal)
 	if (!wal)
 		return;
 	if (wal->sql.n)
-		wh_db_forget(wal->box->store.db, &wal->sql);
+		wh_db_forget(wal->outbox->store.db, &wal->sql);
 	wh_sql_clear(&wal->sql);
 	free(wal);
 }
@@ -188,7 +190,7 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 /* Count the dead messages in wherry_dead. */
 static wherry_code count_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
+	const wh_param name = WH_TEXT_PARAM("name", wal->outbox->store.name);
 	int64_t n = 0;
 	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
 
@@ -243,12 +245,12 @@ static wherry_code unpublish(void *ctx, wherry_error *err)
 
 wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err)
 {
-	return wh_db_transact(wal->box->store.db, unpublish, wal, err);
+	return wh_db_transact(wal->outbox->store.db, unpublish, wal, err);
 }
 
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
 {
-	wherry_code code = wh_db_transact(wal->box->store.db, publish, wal, err);
+	wherry_code code = wh_db_transact(wal->outbox->store.db, publish, wal, err);
 
 	if (code != WHERRY_DENIED)
 		return code;
@@ -264,7 +266,7 @@ wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err)
 
 	if (!wal->own)
 		return WHERRY_OK;
-	code = wh_db_transact(wal->box->store.db, publish_again, wal, err);
+	code = wh_db_transact(wal->outbox->store.db, publish_again, wal, err);
 	if (code != WHERRY_DENIED)
 		return code;
 	return wh_prefix(err, code,
@@ -410,7 +412,7 @@ wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
 
 	if (code != WHERRY_OK || n == 2)
 		return code;
-	code = wh_db_script(wal->box->store.db, stmt->text, err);
+	code = wh_db_script(wal->outbox->store.db, stmt->text, err);
 	if (code == WHERRY_DENIED)
 		return wh_prefix(err, code,
 				 "the tables wherry_stream and wherry_dead have to be "
@@ -433,7 +435,7 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 
 wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
+	const wh_param name = WH_TEXT_PARAM("name", wal->outbox->store.name);
 	wh_wal_stored position = {0};
 	wherry_code code =
 		run(wal, "stored-position", &name, 1, take_position, &position, err);
@@ -457,7 +459,7 @@ wherry_code wh_wal_gone(const wh_wal *wal, int64_t at, wherry_error *err)
 static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->box->store.name),
+		WH_TEXT_PARAM("name", wal->outbox->store.name),
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
 	};
 	int64_t n = 0;
@@ -478,9 +480,9 @@ wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *ou
 
 	if (code != WHERRY_OK)
 		return code;
-	if (left_us < 0 && !wal->box->layout.streams) {
+	if (left_us < 0 && !wal->outbox->layout.streams) {
 		lag.by = "rows";
-		code = wherry_outbox_oldest_ready(wal->box, &lag.us, err);
+		code = wherry_outbox_oldest_ready(wal->outbox, &lag.us, err);
 		if (code != WHERRY_OK)
 			return code;
 	} else if (state->confirmed >= state->flushed) {
@@ -511,7 +513,7 @@ static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_erro
 	const wherry_message *m = dead->message;
 	const char *none = "";
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->wal->box->store.name),
+		WH_TEXT_PARAM("name", w->wal->outbox->store.name),
 		WH_TEXT_PARAM("message_id",
 			      wh_view_of(m->message_id ? m->message_id : none)),
 		WH_TEXT_PARAM("topic", wh_view_of(m->topic ? m->topic : none)),
@@ -536,13 +538,13 @@ static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_erro
 static wherry_code settle(void *ctx, wherry_error *err)
 {
 	const settling *w = ctx;
-	wherry_code code = wh_store_fence(&w->wal->box->store, w->lease, err);
+	wherry_code code = wh_store_fence(&w->wal->outbox->store, w->lease, err);
 
 	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
 		code = make_dead(w, &w->dead[i], err);
 	if (code == WHERRY_OK) {
 		const wh_param params[] = {
-			WH_TEXT_PARAM("name", w->wal->box->store.name),
+			WH_TEXT_PARAM("name", w->wal->outbox->store.name),
 			WH_TEXT_PARAM("slot", wh_view_of(w->wal->slot)),
 			WH_INT_PARAM("position", w->at),
 			WH_INT_PARAM("epoch", w->lease->epoch),
@@ -561,14 +563,14 @@ wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead 
 {
 	settling w = {wal, lease, dead, n_dead, at, suspect, tries};
 
-	return wh_db_transact(wal->box->store.db, settle, &w, err);
+	return wh_db_transact(wal->outbox->store.db, settle, &w, err);
 }
 
 wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 			bool *out_moved, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->box->store.name),
+		WH_TEXT_PARAM("name", wal->outbox->store.name),
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("position", at),
@@ -577,7 +579,7 @@ wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 	};
 	int64_t n = 0;
 	wherry_code code =
-		wh_db_run(wal->box->store.db, wh_sql_find(&wal->sql, "move-position"),
+		wh_db_run(wal->outbox->store.db, wh_sql_find(&wal->sql, "move-position"),
 			  params, sizeof(params) / sizeof(*params), NULL, NULL, &n, err);
 
 	if (code == WHERRY_OK)

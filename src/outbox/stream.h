@@ -12,7 +12,7 @@
 enum { WH_WAL_NAME = 64 };
 
 typedef struct wh_wal {
-	wherry_outbox *box; /* borrowed */
+	wherry_outbox *outbox; /* borrowed */
 	wh_sql sql;
 	char slot[WH_WAL_NAME], publication[WH_WAL_NAME];
 	char schema[WH_WAL_NAME], table[WH_WAL_NAME];
@@ -30,7 +30,7 @@ typedef struct wh_wal {
  * @return WHERRY_OK; WHERRY_INVALID: the database has no WAL to stream from, or this
  *         layout cannot be streamed.
  */
-wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
+wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err);
 void wh_wal_close(wh_wal *wal);
 

@@ -41,14 +41,14 @@ typedef struct wh_receipt {
 	char reason[200];       /* One line; "" if delivered. */
 } wh_receipt;
 
-enum { WH_BOX_NAME = 800 }; /* "SCHEMA"."TABLE", or "QUEUE|TYPE|TABLE", with a NUL */
+enum { WH_OUTBOX_NAME = 800 }; /* "SCHEMA"."TABLE", or "QUEUE|TYPE|TABLE", with a NUL */
 
 /* The lease under which the relay delivers.  A destination that acknowledges messages
  * itself needs it: it writes to the same database in the same transaction.  These are
  * plain data, since this layer does not know the outbox. */
 typedef struct wh_grant {
-	char outbox[WH_BOX_NAME]; /* Name of the table; "": no lease was granted. */
-	char model[16];           /* "outbox", "queue" or "delayed queue". */
+	char outbox[WH_OUTBOX_NAME]; /* Name of the table; "": no lease was granted. */
+	char model[16];              /* "outbox", "queue" or "delayed queue". */
 	char owner[96];
 	char token[40];  /* Token of the claims of competing relays; else "". */
 	char holder[40]; /* Of a relay that works alone: see wherry_lease. */

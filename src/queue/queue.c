@@ -145,7 +145,7 @@ wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **ou
 	queue->store = wh_store_init(db, &wh_queue_model);
 	/* A program that receives once and ends is not always at the same turn. */
 	queue->due_first = wh_random(db->env) & 1;
-	code = wh_store_entitle(&queue->store, name, err);
+	code = wh_store_set_display_name(&queue->store, name, err);
 	if (code == WHERRY_OK)
 		code = find_layout(queue, name, err);
 	if (code == WHERRY_OK)

@@ -30,7 +30,7 @@ struct wherry_queue {
 	 * not walk over deleted rows that an old snapshot keeps; see
 	 * docs/internals/queues.md. */
 	int64_t after;
-	wh_anchor anchor; /* When to look at all messages again. */
+	wh_scan_start scan_start; /* When to look at all messages again. */
 	/* Has "take" [0], "receive" [1] looked at all messages once?  That look is not
 	 * timed, because it also prepares the statement. */
 	bool looked[2];

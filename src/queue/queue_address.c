@@ -26,7 +26,7 @@ static wh_view take_part(const char **at)
 }
 
 /* Append the name in a part, without brackets and with ] for ]]. */
-static void put_bare(wh_buf *to, wh_view part)
+static void put_textless(wh_buf *to, wh_view part)
 {
 	bool quoted = part.len > 1 && *part.ptr == '[' && part.ptr[part.len - 1] == ']';
 
@@ -58,8 +58,8 @@ wherry_code wh_queue_address(const char *address, const char *catalog, wh_buf *o
 
 	wh_buf_put(&table, address, (size_t)(at - address));
 	at += *at == '@';
-	put_bare(&schema, take_part(&at));
-	put_bare(&other, take_part(&at));
+	put_textless(&schema, take_part(&at));
+	put_textless(&other, take_part(&at));
 	(void)wh_buf_into(&other, out);
 	(void)wh_buf_into(&schema, out);
 	if (other.len && strcasecmp(wh_buf_str(&other), catalog) != 0)

@@ -103,11 +103,11 @@ wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64
 }
 
 /* Let the next receive on this handle find the messages that were given back. */
-static void go_back(wherry_queue *queue, const int64_t *ids, size_t n, bool innocent)
+static void go_back(wherry_queue *queue, const int64_t *ids, size_t n, bool not_counted)
 {
 	/* They are due, or in another table: only a look at all messages reads them. */
-	if (queue->own.extend_lease || !innocent)
-		queue->anchor.next_full_us = 0;
+	if (queue->own.extend_lease || !not_counted)
+		queue->scan_start.next_full_us = 0;
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] <= queue->after)
 			queue->after = ids[i] - 1;
@@ -133,13 +133,13 @@ wherry_code wherry_queue_nack(wherry_queue *queue, const char *token, const int6
 		return code;
 	const wh_param more[] = {
 		WH_INT_PARAM("delay", wh_ms(own.delay_us)),
-		WH_INT_PARAM("back", own.innocent),
+		WH_INT_PARAM("back", own.not_counted),
 		wh_queue_error_param(own.error),
 	};
 	code = settle(queue, queue ? queue->own.nack : NULL, token, ids, n, more, 3,
 		      out_n, err);
 	if ((code == WHERRY_OK || code == WHERRY_STALE) && !own.delay_us)
-		go_back(queue, ids, n, own.innocent);
+		go_back(queue, ids, n, own.not_counted);
 	return code;
 }
 

@@ -177,7 +177,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 /* Set where the next receive begins: behind the messages of this one.  In mode atomic
  * it begins at the same messages again, because the caller's rollback may bring them
  * back. */
-static void move_anchor(receiving *r)
+static void move_scan_start(receiving *r)
 {
 	wherry_queue *queue = r->queue;
 
@@ -188,7 +188,7 @@ static void move_anchor(receiving *r)
 	else if (r->first > INT64_MIN)
 		queue->after = r->first - 1;
 	else /* No id is lower: look at all messages next time. */
-		queue->anchor.next_full_us = 0;
+		queue->scan_start.next_full_us = 0;
 }
 
 /* Look at all messages.  Those that are due, because they were given back or delayed, and ready
@@ -231,8 +231,8 @@ static wherry_code pick(receiving *r, wherry_error *err)
 	if (r->full && !queue->looked[*r->token != 0])
 		queue->looked[*r->token != 0] = true;
 	else if (r->full)
-		wh_anchor_looked(&queue->anchor, db, before);
-	move_anchor(r);
+		wh_scan_start_looked(&queue->scan_start, db, before);
+	move_scan_start(r);
 	return WHERRY_OK;
 }
 
@@ -258,7 +258,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 	bool again = true;
 	int64_t passed;
 
-	if (wh_anchor_is_due(&r->queue->anchor, r->queue->store.db))
+	if (wh_scan_start_is_due(&r->queue->scan_start, r->queue->store.db))
 		look_at_all(r);
 	while (code == WHERRY_OK && again) {
 		passed = r->n_passed;
@@ -274,7 +274,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 		if ((int64_t)r->batch.n >= r->options.limit)
 			break;
 		if (code == WHERRY_OK && !again && !r->full &&
-		    wh_anchor_is_cheap(&r->queue->anchor)) {
+		    wh_scan_start_is_cheap(&r->queue->scan_start)) {
 			look_at_all(r);
 			again = true;
 		}
@@ -414,7 +414,7 @@ wherry_code wherry_queue_receive(wherry_queue *queue,
 	code = receive_past(&r, err);
 	code = wh_queue_failed(queue, code, err);
 	if (code == WHERRY_OK) {
-		queue->store.found += (int64_t)r.batch.n;
+		queue->store.rows_read += (int64_t)r.batch.n;
 		*queue->next_token = 0;
 	}
 	if (code == WHERRY_OK && out_n)

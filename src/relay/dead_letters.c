@@ -67,9 +67,9 @@ void wh_dead_letters_forget(wherry_relay *r)
 	if (r->window.dead_letters.n) /* The publisher has borrowed messages in flight. */
 		drop_pub(dead_letters);
 	while (r->window.dead_letters.head)
-		wh_entry_move(r, r->window.dead_letters.head, WH_LOOSE);
+		wh_entry_move(r, r->window.dead_letters.head, WH_UNLISTED);
 	while (r->window.dying.head)
-		wh_entry_move(r, r->window.dying.head, WH_LOOSE);
+		wh_entry_move(r, r->window.dying.head, WH_UNLISTED);
 }
 
 /* ---- the headers of a dead letter ---- */

@@ -51,7 +51,7 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	if (!e->losses || r->destination.answered > e->lost_at)
 		e->losses++;
 	e->lost_at = r->destination.answered;
-	wh_entry_move(r, e, WH_LOOSE);
+	wh_entry_move(r, e, WH_UNLISTED);
 	suspect_back(r, e);
 	if (!key) {
 		if (e->probe)
@@ -361,11 +361,11 @@ static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
 
-	if (!r->unfenced)
+	if (!r->lease_unverified)
 		return WHERRY_OK;
 	code = wh_store_fence(r->store, &r->lease, err);
 	if (code == WHERRY_OK)
-		r->unfenced = false;
+		r->lease_unverified = false;
 	else if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the lease had ended before rows were read");
 	return code;
@@ -399,7 +399,7 @@ static void forget_gone(wherry_relay *r)
 	while (r->window.gone.head) {
 		wh_entry *e = r->window.gone.head;
 
-		wh_entry_move(r, e, WH_LOOSE);
+		wh_entry_move(r, e, WH_UNLISTED);
 		wh_window_drop(&r->window, e);
 	}
 }
@@ -462,7 +462,7 @@ bool wh_relay_yields(const wherry_relay *r)
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
-	       !wh_relay_yields(r) && (!r->unfenced || r->reading) && r->pub &&
+	       !wh_relay_yields(r) && (!r->lease_unverified || r->reading) && r->pub &&
 	       !r->stats.paused && !wh_dispatch_alone(r);
 }
 

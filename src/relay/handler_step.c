@@ -19,7 +19,7 @@
 typedef struct opened {
 	struct opened *next;
 	wh_source source;
-	char name[WH_BOX_NAME];
+	char name[WH_OUTBOX_NAME];
 } opened;
 
 /* The connection of a thread. */
@@ -42,7 +42,7 @@ void wh_handlers_grant(wherry_relay *r)
 
 	if (!r->pub)
 		return;
-	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->store->title);
+	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->store->display_name);
 	(void)snprintf(grant.model, sizeof(grant.model), "%s", r->store->model->name);
 	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
 	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
@@ -435,6 +435,6 @@ wherry_code wherry_call_enqueue(wherry_call *call, const char *outbox,
 		code = source_of(call->worker->connection, wh_outbox_model.name,
 				 outbox ? outbox : call->grant.outbox, &to, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_enqueue(to.box, msg, 0, out_id, err);
+		code = wherry_outbox_enqueue(to.outbox, msg, 0, out_id, err);
 	return code;
 }

@@ -26,7 +26,7 @@ void wh_intake_drop(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 	bool held = e->failed_probe;
 
-	wh_entry_move(r, e, WH_LOOSE);
+	wh_entry_move(r, e, WH_UNLISTED);
 	if (!key) {
 		wh_entry_gone(r, e);
 		return;
@@ -70,14 +70,14 @@ static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
 
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
-	const char *poison = wh_flaw_of(r, row);
+	const char *poison = wh_row_problem(r, row);
 	wh_view body = wh_open_body(row);
 	wh_open_row trimmed = *row;
 	wh_key *key = NULL;
 	wh_entry *e;
 
 	if (poison)
-		wh_flaw_trim(r, &trimmed);
+		wh_row_trim(r, &trimmed);
 	else if (r->store->layout.json && !wh_json_valid(body.ptr, body.len))
 		poison = "its payload is not JSON";
 

@@ -304,7 +304,7 @@ void wh_lease_forget(wherry_relay *r)
 	wh_keys_clear(&r->keys);
 	r->destination.n_failed_probes = 0;
 	wh_refused_clear(&r->destination.refused);
-	r->unfenced = false;
+	r->lease_unverified = false;
 	r->flush_at_us = WH_NEVER;
 	r->engine->forget(r);
 }

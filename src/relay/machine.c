@@ -180,8 +180,8 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	bool late = now >= r->stop_by_us;
 	wherry_code code;
 
-	if (engine->let_go)
-		engine->let_go(r);
+	if (engine->release_unsubmitted)
+		engine->release_unsubmitted(r);
 	if ((r->window.in_flight.n || wh_dead_letters_busy(r)) && !late)
 		return engine->keep_alive ? engine->keep_alive(r, now, err) : WHERRY_OK;
 	code = wh_suspect_step(r, err);
@@ -350,9 +350,9 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 
 bool wh_relay_woken(wherry_relay *r, int64_t now)
 {
-	wh_look look = {.now_us = now, .found = r->store->found};
+	wh_look look = {.now_us = now, .rows_read = r->store->rows_read};
 
-	look.calm =
+	look.operators_only =
 		r->fsm.state == WH_STANDBY || (r->engine->is_fed && r->engine->is_fed(r));
 	return wh_db_changed(r->db, &look, &r->check_us);
 }
@@ -463,13 +463,13 @@ static void pass_on(void *ctx, const wherry_log_record *record)
 	const wherry_relay *r = ctx;
 	wherry_log_record whole = *record;
 	wh_buf line = WH_BUF_INIT(LOG_LINE_MAX);
-	char bare[WH_LOG_BARE];
+	char textless[WH_LOG_BARE];
 
 	if (record->level > r->set.log_level)
 		return;
 	wh_log_fields(&line, record);
-	wh_log_bare(record, bare);
-	whole.line = line.failed ? bare : wh_buf_str(&line);
+	wh_log_bare(record, textless);
+	whole.line = line.failed ? textless : wh_buf_str(&line);
 	r->log(r->log_ctx, &whole);
 	wh_buf_clear(&line);
 }

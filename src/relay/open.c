@@ -65,7 +65,7 @@ static void read_settings(wherry_relay *r)
 	s->noted_most = WH_NOTED_MOST;
 	s->lease_us = s->lasts_us = wh_config_int(c, WH_RELAY_LEASE);
 	third = s->lease_us / 3;
-	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
+	s->renew_us = wh_config_int(c, WH_RELAY_IDLE_INTERVAL);
 	if (s->renew_us > third)
 		s->renew_us = third;
 	s->ack_delay_us = wh_config_int(c, WH_RELAY_ACK_DELAY);
@@ -180,7 +180,7 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 
 	code = wh_engine_choose(r, err);
 	s->ordered = s->ordered && store->layout.ordered;
-	s->strict = s->strict && s->ordered && r->box && r->box->own.frontier;
+	s->strict = s->strict && s->ordered && r->outbox && r->outbox->own.frontier;
 	if (code == WHERRY_OK)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
@@ -273,13 +273,13 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 
 	choose_round_trip(r);
 	code = wh_source_open_set(r->db, r->config, &r->source, err);
-	if (code == WHERRY_OK && r->source.box &&
+	if (code == WHERRY_OK && r->source.outbox &&
 	    wh_config_switch(r->config, WH_RELAY_SOLE))
-		code = wh_outbox_sole(r->source.box, err);
+		code = wh_outbox_sole(r->source.outbox, err);
 	if (code == WHERRY_OK) {
 		r->store = r->source.store;
 		r->model = r->store->model->name;
-		r->box = r->source.box;
+		r->outbox = r->source.outbox;
 		r->store->report = &r->report;
 		r->store->body_max = wh_config_int(r->config, WH_OUTBOX_BODY_MAX);
 	}
@@ -322,7 +322,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->env = *env;
 	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
-	r->flaw_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
+	r->row_check_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
 	r->trouble_us = WH_NEVER;
 	r->destination.width = 1;
@@ -459,7 +459,7 @@ void wherry_relay_close(wherry_relay *r)
 	wh_keys_clear(&r->keys);
 	wh_refused_clear(&r->destination.refused);
 	wh_buf_clear(&r->key_text);
-	wh_buf_clear(&r->flaw_text);
+	wh_buf_clear(&r->row_check_text);
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)
 		(void)close(r->stop_fd);
@@ -536,7 +536,7 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 		r->engine->detach(r, now);
 	wh_source_close(&r->source);
 	wherry_db_close(r->db);
-	r->box = NULL;
+	r->outbox = NULL;
 	r->store = NULL;
 	r->db = NULL;
 	code = open_db(r, err);

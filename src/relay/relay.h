@@ -12,7 +12,7 @@
  *     stages.c        moves a message from stage to stage, and updates its key
  *     keys.c          ordering keys with messages in memory, and held or parked keys
  *     places.c        maps places to ids, if messages are not delivered in order of ids
- *     flaw.c          finds rows that no relay can handle
+ *     row_check.c          finds rows that no relay can handle
  *     dispatch.c      submits ready messages, collects receipts
  *     probe.c         decides whether the destination is down, and chooses the probes
  *     refused.c       remembers which messages the destination refused, and when
@@ -158,8 +158,8 @@ struct wherry_relay {
 	wh_source source; /* The table of messages to deliver; closed while db is NULL. */
 	wh_store *store;  /* source.store, for statements that every model has. */
 	const char *model; /* Name of its model; stays when the table is closed. */
-	/* source.box, for the engines that read an outbox; NULL for other models. */
-	wherry_outbox *box;
+	/* source.outbox, for the engines that read an outbox; NULL for other models. */
+	wherry_outbox *outbox;
 	/* NULL from the loss of its connection until it is reopened. */
 	wherry_publisher *pub;
 	char *from, *to; /* URLs; NULL: db and pub belong to the caller. */
@@ -184,7 +184,7 @@ struct wherry_relay {
 	bool elsewhere;       /* STANDBY: the leader delivers to another destination. */
 	/* Rows were read since the lease was last verified: verify it before
 	 * the next submit. */
-	bool unfenced;
+	bool lease_unverified;
 	/* A read is in progress.  The lease was verified after all earlier reads. */
 	bool reading;
 	int64_t fenced_us; /* When the lease was last verified. */
@@ -192,10 +192,10 @@ struct wherry_relay {
 	/* Messages in memory. */
 	wh_window window;
 	wh_keys keys;
-	int64_t version;    /* wh_db_version() before the current read; 0: unknown. */
-	wh_buf key_text;    /* Scratch: an ordering key. */
-	wh_buf flaw_text;   /* Scratch: what is wrong with a row. */
-	int64_t *batch_ids; /* Scratch: ids of one batch. */
+	int64_t version;       /* wh_db_version() before the current read; 0: unknown. */
+	wh_buf key_text;       /* Scratch: an ordering key. */
+	wh_buf row_check_text; /* Scratch: what is wrong with a row. */
+	int64_t *batch_ids;    /* Scratch: ids of one batch. */
 
 	/* Commits of other connections. */
 	int64_t check_us; /* When to look for commits of other connections again. */
@@ -305,7 +305,7 @@ void wh_operator_pause(wherry_relay *r, bool paused);
 bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
 /* Forget a message that is READY or WAITING. */
 void wh_intake_drop(wherry_relay *r, wh_entry *e);
-/* Take a row into memory.  wh_flaw_key() must have written its ordering key to
+/* Take a row into memory.  wh_row_key() must have written its ordering key to
  * r->key_text. */
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err);
 /* The row's place in the order of delivery. */
@@ -316,14 +316,14 @@ size_t wh_bytes_again(const wherry_relay *r);         /* See wh_window.bytes_aga
 bool wh_intake_keys_left(const wherry_relay *r);      /* May another key be held? */
 int64_t wh_intake_room(const wherry_relay *r);        /* Messages that still fit. */
 
-/* flaw.c: the reason why a row cannot be handled and must die; NULL: it can be
+/* row_check.c: the reason why a row cannot be handled and must die; NULL: it can be
  * handled.  Valid until the next call. */
-const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row);
+const char *wh_row_problem(wherry_relay *r, const wh_open_row *row);
 /* Empty the texts of a row that cannot be handled, and leave out too long a body. */
-void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
+void wh_row_trim(const wherry_relay *r, wh_open_row *row);
 /* Write a row's ordering key to r->key_text; empty if it has none, or too long a one. */
-wherry_code wh_flaw_key(wherry_relay *r, const wh_open_row *row,
-			wherry_error *err) WHERRY_MUST_USE;
+wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row,
+		       wherry_error *err) WHERRY_MUST_USE;
 
 /* A statement waited too long for a lock: see wh_settle_pass_locked(). */
 void wh_settle_locked_out(wherry_relay *r, int64_t now);

@@ -64,7 +64,7 @@ static void log_failure(wherry_relay *r, const wh_entry *e, const char *why)
 		wh_relay_say(
 			r, WHERRY_LOG_WARN, "delivery-failed",
 			wh_log_int("id", e->msg.id), wh_log_text("topic", e->msg.topic),
-			wh_log_int("attempts", e->msg.attempts + !e->uncounted),
+			wh_log_int("attempts", e->msg.attempts + !e->not_counted),
 			wh_log_int("others", r->n_unlogged), wh_log_text("why", why));
 	else
 		wh_relay_say(r, WHERRY_LOG_WARN, "destination-refuses",
@@ -99,5 +99,5 @@ void wh_report_failure(wherry_relay *r, const wh_entry *e, int64_t now, const ch
 
 bool wh_relay_lists(const wherry_relay *r)
 {
-	return !r->box || r->box->own.list;
+	return !r->outbox || r->outbox->own.list;
 }

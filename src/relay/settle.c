@@ -32,8 +32,8 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 		wh_entry_move(r, e, WH_GONE);
 		e->key = NULL;
 	} else {
-		if (e->stage != WH_LOOSE)
-			wh_entry_move(r, e, WH_LOOSE);
+		if (e->stage != WH_UNLISTED)
+			wh_entry_move(r, e, WH_UNLISTED);
 		wh_window_drop(&r->window, e);
 	}
 	if (!key)
@@ -100,10 +100,10 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	wh_entry_move(r, e, WH_LOOSE);
+	wh_entry_move(r, e, WH_UNLISTED);
 	e->fate = WH_FATE_DEAD;
-	e->untried = e->tried; /* A recorded attempt is taken back. */
-	e->tried = true;       /* So that no attempt is counted. */
+	e->take_back = e->tried; /* A recorded attempt is taken back. */
+	e->tried = true;         /* So that no attempt is counted. */
 	settle_failure(r, e, e->poison, now);
 }
 
@@ -112,7 +112,7 @@ static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt
 {
 	int32_t attempts = e->msg.attempts + 1;
 
-	e->uncounted = e->untried = false;
+	e->not_counted = e->take_back = false;
 	e->fate = attempts >= r->set.attempts ? WH_FATE_DEAD : WH_FATE_FAILED;
 	e->delay_us = wh_backoff_delay(&r->set.retry, attempts, &r->env);
 	if (receipt->retry_after_us > e->delay_us)
@@ -122,11 +122,11 @@ static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt
 }
 
 /* The destination may refuse every message: this one waits, and no attempt is counted. */
-static void settle_uncounted(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
-			     const char *why, int64_t now)
+static void settle_not_counted(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
+			       const char *why, int64_t now)
 {
 	e->fate = WH_FATE_FAILED;
-	e->uncounted = e->untried = true;
+	e->not_counted = e->take_back = true;
 	r->stats.refused++;
 	e->delay_us = wh_probe_rest_us(r, now);
 	if (receipt->retry_after_us > e->delay_us)
@@ -223,13 +223,13 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	if (receipt->held && !r->destination.down && took_lately(r, now)) {
 		wh_refused_add(&r->destination.refused, e->msg.id,
 			       r->destination.answered);
-		settle_uncounted(r, e, receipt, why, now);
+		settle_not_counted(r, e, receipt, why, now);
 		return;
 	}
 	if (counts(r, e, receipt, why, now))
 		settle_retry(r, e, receipt, why, now);
 	else
-		settle_uncounted(r, e, receipt, why, now);
+		settle_not_counted(r, e, receipt, why, now);
 }
 
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
@@ -242,7 +242,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		return; /* A second receipt, or one from before a lost connection. */
 	key = e->key;
 
-	wh_entry_move(r, e, WH_LOOSE);
+	wh_entry_move(r, e, WH_UNLISTED);
 	if (key)
 		key->owned++; /* Keep the key until the end. */
 	e->losses = 0;        /* The connection survived this message. */
@@ -282,7 +282,7 @@ int64_t wh_failure_due(const wh_entry *e, int64_t now)
 
 static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	if (!e->uncounted) {
+	if (!e->not_counted) {
 		r->stats.retried++;
 		wh_hook_settled(r, WHERRY_ON_FAILED, e);
 	}
@@ -323,8 +323,8 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 /* Another row with its id was claimed: give that row back. */
 static void give_heir_back(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	e->msg.message_id = e->heir;
-	e->heir = NULL;
+	e->msg.message_id = e->second_claim;
+	e->second_claim = NULL;
 	e->replaced = false;
 	e->fate = WH_FATE_BACK;
 	wh_settle_put(r, e, now);
@@ -343,7 +343,7 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
-		wh_entry_move(r, e, WH_LOOSE);
+		wh_entry_move(r, e, WH_UNLISTED);
 		if (failed && s->lost[nth++]) {
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
@@ -354,7 +354,7 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		} else if (e->fate == WH_FATE_DEAD) {
 			after_death(r, e, now);
 		}
-		if (e->heir)
+		if (e->second_claim)
 			give_heir_back(r, e, now);
 		else
 			wh_entry_gone(r, e);
@@ -450,7 +450,7 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 				       .message_id = e->poison ? NULL : e->msg.message_id,
 				       .delay_us = e->delay_us,
 				       .dead = e->fate == WH_FATE_DEAD,
-				       .counted = e->tried, .innocent = e->untried,
+				       .counted = e->tried, .not_counted = e->take_back,
 				       .nth = e->poison ? 0 : e->msg.attempts + 1,
 				       .error = e->error ? e->error : "");
 	}

@@ -20,7 +20,7 @@ static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
 	if (code != WHERRY_OK)
 		return code;
 	out->store = &out->delayed->store;
-	code = wh_store_entitle(out->store, name, err);
+	code = wh_store_set_display_name(out->store, name, err);
 	if (code != WHERRY_OK)
 		wh_source_close(out);
 	return code;
@@ -38,8 +38,8 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 		code = wherry_queue_open(db, name, &source.queue, err);
 		source.store = source.queue ? &source.queue->store : NULL;
 	} else {
-		code = wherry_outbox_open(db, name, &source.box, err);
-		source.store = source.box ? &source.box->store : NULL;
+		code = wherry_outbox_open(db, name, &source.outbox, err);
+		source.store = source.outbox ? &source.outbox->store : NULL;
 	}
 	if (code == WHERRY_OK)
 		*out = source;
@@ -167,15 +167,15 @@ static wherry_code count_delayed(wherry_delayed *delayed, wh_backlog *out,
 
 wherry_code wh_source_backlog(const wh_source *source, wh_backlog *out, wherry_error *err)
 {
-	if (source->box)
-		return wh_outbox_backlog(source->box, out, err);
+	if (source->outbox)
+		return wh_outbox_backlog(source->outbox, out, err);
 	return source->queue ? count_queue(source->queue, out, err)
 			     : count_delayed(source->delayed, out, err);
 }
 
 void wh_source_close(wh_source *source)
 {
-	wherry_outbox_close(source->box);
+	wherry_outbox_close(source->outbox);
 	wherry_queue_close(source->queue);
 	wherry_delayed_close(source->delayed);
 	*source = (wh_source){.store = NULL};

@@ -13,8 +13,8 @@
 
 /* An open table; all NULL: none. */
 typedef struct wh_source {
-	wh_store *store;    /* The store, which every model has. */
-	wherry_outbox *box; /* One of these owns the store; the others are NULL. */
+	wh_store *store;       /* The store, which every model has. */
+	wherry_outbox *outbox; /* One of these owns the store; the others are NULL. */
 	wherry_queue *queue;
 	wherry_delayed *delayed;
 } wh_source;

@@ -16,23 +16,24 @@
 #include "relay/relay.h"
 
 static const wh_fsm_state stages[WH_STAGES] = {
-	[WH_LOOSE] = {"loose", WH_BIT(WH_WAITING) | WH_BIT(WH_READY) | WH_BIT(WH_DYING) |
-				       WH_BIT(WH_SETTLED) | WH_BIT(WH_GONE)},
-	[WH_WAITING] = {"waiting", WH_BIT(WH_LOOSE) | WH_BIT(WH_READY) |
+	[WH_UNLISTED] = {"unlisted", WH_BIT(WH_WAITING) | WH_BIT(WH_READY) |
+					     WH_BIT(WH_DYING) | WH_BIT(WH_SETTLED) |
+					     WH_BIT(WH_GONE)},
+	[WH_WAITING] = {"waiting", WH_BIT(WH_UNLISTED) | WH_BIT(WH_READY) |
 					   WH_BIT(WH_SETTLED) | WH_BIT(WH_GONE)},
-	[WH_READY] = {"ready", WH_BIT(WH_LOOSE) | WH_BIT(WH_WAITING) |
+	[WH_READY] = {"ready", WH_BIT(WH_UNLISTED) | WH_BIT(WH_WAITING) |
 				       WH_BIT(WH_IN_FLIGHT) | WH_BIT(WH_SETTLED) |
 				       WH_BIT(WH_GONE)},
-	[WH_IN_FLIGHT] = {"in flight", WH_BIT(WH_LOOSE)},
-	[WH_DYING] = {"dying", WH_BIT(WH_LOOSE) | WH_BIT(WH_DEAD_LETTER) |
+	[WH_IN_FLIGHT] = {"in flight", WH_BIT(WH_UNLISTED)},
+	[WH_DYING] = {"dying", WH_BIT(WH_UNLISTED) | WH_BIT(WH_DEAD_LETTER) |
 				       WH_BIT(WH_READY) | WH_BIT(WH_WAITING) |
 				       WH_BIT(WH_SETTLED)},
-	[WH_DEAD_LETTER] = {"dead letter", WH_BIT(WH_LOOSE) | WH_BIT(WH_DYING) |
+	[WH_DEAD_LETTER] = {"dead letter", WH_BIT(WH_UNLISTED) | WH_BIT(WH_DYING) |
 						   WH_BIT(WH_READY) | WH_BIT(WH_WAITING) |
 						   WH_BIT(WH_SETTLED)},
-	[WH_SETTLED] = {"settled", WH_BIT(WH_LOOSE) | WH_BIT(WH_UNWRITABLE)},
+	[WH_SETTLED] = {"settled", WH_BIT(WH_UNLISTED) | WH_BIT(WH_UNWRITABLE)},
 	[WH_UNWRITABLE] = {"unwritable", WH_BIT(WH_SETTLED)},
-	[WH_GONE] = {"gone", WH_BIT(WH_LOOSE)},
+	[WH_GONE] = {"gone", WH_BIT(WH_UNLISTED)},
 };
 
 static wh_list *list_of(wh_window *w, const wh_entry *e)
@@ -54,7 +55,7 @@ static wh_list *list_of(wh_window *w, const wh_entry *e)
 		return &w->unwritable;
 	case WH_GONE:
 		return &w->gone;
-	case WH_LOOSE:
+	case WH_UNLISTED:
 	case WH_STAGES:
 		break;
 	}
@@ -98,13 +99,13 @@ void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to)
 
 	if (!(stages[from].next & WH_BIT(to)) || (to == WH_WAITING && !e->key))
 		stop_here(r, e, to);
-	if (from != WH_LOOSE)
+	if (from != WH_UNLISTED)
 		wh_list_remove(list_of(&r->window, e), e);
 	count(r, e, from, to);
 	e->stage = to;
 	if (to == WH_READY || to == WH_WAITING)
 		wh_list_insert(list_of(&r->window, e), e);
-	else if (to != WH_LOOSE)
+	else if (to != WH_UNLISTED)
 		wh_list_append(list_of(&r->window, e), e);
 	r->advanced |= to == WH_READY;
 }

@@ -15,7 +15,7 @@ typedef struct wh_batch wh_batch;
 
 /* See stages.c. */
 typedef enum wh_stage {
-	WH_LOOSE, /* On no list: it was just read, or its next stage is being decided. */
+	WH_UNLISTED, /* On no list: it was just read, or its next stage is being decided. */
 	WH_WAITING,     /* In the queue of its key, behind another message. */
 	WH_READY,       /* May be submitted. */
 	WH_IN_FLIGHT,   /* Submitted, without a receipt yet. */
@@ -56,19 +56,19 @@ typedef struct wh_entry {
 	/* All of a message that cannot be submitted, if no row keeps it; else NULL: msg lacks its
 	 * body, and texts that are too long or not UTF-8.  In the batch's memory. */
 	const wherry_message *whole;
-	bool tried;   /* Its attempt was recorded in its row before it was submitted. */
-	bool untried; /* The attempt does not count: a recorded one is taken back. */
-	bool probe;   /* It was submitted to see whether the destination is up again. */
+	bool tried;     /* Its attempt was recorded in its row before it was submitted. */
+	bool take_back; /* The attempt does not count: a recorded one is taken back. */
+	bool probe;     /* It was submitted to see whether the destination is up again. */
 	/* The connection was lost while it probed; it takes no room in the window. */
 	bool failed_probe;
-	bool uncounted; /* It was refused, which does not count as an attempt. */
+	bool not_counted; /* It was refused, which does not count as an attempt. */
 	/* The message's handler has already acknowledged it in the database. */
 	bool written;
 	/* Others have locked its row; and its key knows so. */
 	bool locked, passed;
 	bool replaced; /* Its row is gone, and the row of another message has its id. */
 	/* Message id of another claimed row with its id, to be given back; NULL: none. */
-	const char *heir;
+	const char *second_claim;
 	int losses; /* Connection losses while it was in flight; from 2 on: suspect. */
 	int64_t lost_at; /* wh_destination.answered when the connection was last lost. */
 } wh_entry;

@@ -1,7 +1,7 @@
 /*
  * Claiming rows together with their texts.
  */
-#include "store/careful.h"
+#include "store/unreadable.h"
 #include "store/claims.h"
 #include "store/settlement.h"
 
@@ -11,12 +11,12 @@ static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
 	return wh_take_open_as(ctx, id, row, err);
 }
 
-/* A claim; `bare` holds its rows if their texts are read after the claim. */
+/* A claim; `textless` holds its rows if their texts are read after the claim. */
 typedef struct claiming {
 	wh_store *store;
 	wh_claim_ask ask;
 	wh_open_reader whole, reader;
-	wh_bare_rows bare;
+	wh_textless_rows textless;
 } claiming;
 
 /* After a failure, make the claimed rows pending again.  If that fails too, the claims
@@ -25,8 +25,8 @@ static void give_back(const claiming *c)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 
-	for (size_t i = 0; i < c->bare.n; i++) {
-		const wh_settlement back = {.back = &c->bare.rows[i].id, .n_back = 1};
+	for (size_t i = 0; i < c->textless.n; i++) {
+		const wh_settlement back = {.back = &c->textless.rows[i].id, .n_back = 1};
 
 		if (wh_store_settle(c->store, c->ask.lease, &back, NULL, &why) !=
 		    WHERRY_OK)
@@ -34,25 +34,26 @@ static void give_back(const claiming *c)
 	}
 }
 
-/* With store->careful set, claim without texts.  end() reads the texts after the
+/* With store->texts_after_claim set, claim without texts.  end() reads the texts after the
  * commit. */
 static void begin(claiming *c)
 {
-	c->ask.text_most = c->store->careful ? -1 : WH_TEXT_MOST;
+	c->ask.text_most = c->store->texts_after_claim ? -1 : WH_TEXT_MOST;
 	c->ask.body_most = c->store->body_max;
 	c->ask.visit = take_claimed;
 	c->ask.ctx = &c->reader;
-	c->reader = c->store->careful ? wh_bare_reader(&c->bare) : c->whole;
+	c->reader =
+		c->store->texts_after_claim ? wh_textless_reader(&c->textless) : c->whole;
 }
 
 static wherry_code end(claiming *c, wherry_code code, wherry_error *err)
 {
-	if (c->store->careful && code == WHERRY_OK)
-		code = wh_bare_visit(c->store, c->store->stmt.read_ids, &c->bare, 0,
-				     &c->whole, err);
-	if (c->store->careful && code != WHERRY_OK)
+	if (c->store->texts_after_claim && code == WHERRY_OK)
+		code = wh_textless_visit(c->store, c->store->stmt.read_ids, &c->textless,
+					 0, &c->whole, err);
+	if (c->store->texts_after_claim && code != WHERRY_OK)
 		give_back(c);
-	wh_bare_clear(&c->bare);
+	wh_textless_clear(&c->textless);
 	return code;
 }
 

@@ -29,7 +29,7 @@ typedef struct claiming {
 	char of[48]; /* Token whose expired claims are taken over; "": of any relay. */
 	int64_t expired; /* Number of expired rows with that token. */
 	bool more;
-	bool full;       /* Look at all rows, not only those behind the anchor. */
+	bool full;       /* Look at all rows, not only those behind the scan_start. */
 	int64_t last;    /* Id of the last ready row that was claimed; 0: none. */
 	int64_t last_at; /* Time of that row, if rows are ordered by time. */
 } claiming;
@@ -43,7 +43,7 @@ void wh_claim_rewind(wh_claim_place *place)
 				  .after = INT64_MIN};
 }
 
-static bool is_anchored(const claiming *w)
+static bool has_scan_start(const claiming *w)
 {
 	return w->place &&
 	       (w->store->stmt.claim_behind || w->store->stmt.claim_behind_time);
@@ -190,7 +190,7 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	fill_params(w, params, limit);
-	if (w->place && !is_anchored(w)) {
+	if (w->place && !has_scan_start(w)) {
 		w->scan = scan_of(w);
 		params[6] = WH_INT_PARAM("scan", w->scan);
 		code = wh_db_run(w->store->db, w->store->stmt.claim_end, params,
@@ -216,7 +216,7 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	if (w->place)
 		w->place->n_claimed += w->n - before;
 	w->more = w->n - before == limit;
-	if (code == WHERRY_OK && !w->more && w->place && !is_anchored(w))
+	if (code == WHERRY_OK && !w->more && w->place && !has_scan_start(w))
 		code = move_on(w, params, err);
 	wh_buf_clear(&passed);
 	return code;
@@ -254,12 +254,12 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 	w->more = w->n == w->options->limit;
 	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
 		code = claim_pending(w, w->options->limit - w->n, err);
-	if (is_anchored(w))
-		wh_anchor_looked(&w->place->anchor, w->store->db, before);
+	if (has_scan_start(w))
+		wh_scan_start_looked(&w->place->scan_start, w->store->db, before);
 	return code;
 }
 
-/* Claim only ready rows behind the anchor. */
+/* Claim only ready rows behind the scan_start. */
 static wherry_code claim_behind(claiming *w, wherry_error *err)
 {
 	const wh_store_stmts *stmt = &w->store->stmt;
@@ -282,19 +282,19 @@ static wherry_code claim(void *ctx, wherry_error *err)
 	wherry_code code = take_turns(w, err);
 
 	w->n = w->last = w->last_at = 0;
-	w->full = !is_anchored(w) || w->options->failed_only ||
-		  wh_anchor_is_due(&w->place->anchor, w->store->db);
+	w->full = !has_scan_start(w) || w->options->failed_only ||
+		  wh_scan_start_is_due(&w->place->scan_start, w->store->db);
 	if (code == WHERRY_OK && !w->full) {
 		code = claim_behind(w, err);
-		w->full = !w->more && wh_anchor_is_cheap(&w->place->anchor);
+		w->full = !w->more && wh_scan_start_is_cheap(&w->place->scan_start);
 	}
 	return code == WHERRY_OK && w->full ? claim_all(w, err) : code;
 }
 
 /* Set where the next claim begins. */
-static void move_anchor(const claiming *w)
+static void move_scan_start(const claiming *w)
 {
-	if (!is_anchored(w))
+	if (!has_scan_start(w))
 		return;
 	w->place->partial = !w->full;
 	if (!w->last)
@@ -391,9 +391,9 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 	if (code == WHERRY_OK)
 		code = wh_db_transact_quietly(store->db, claim, &w, err);
 	if (code == WHERRY_OK) {
-		store->found += w.n;
+		store->rows_read += w.n;
 		*out_more = w.more;
-		move_anchor(&w);
+		move_scan_start(&w);
 	} else if (ask->place) {
 		wh_claim_rewind(ask->place);
 	}

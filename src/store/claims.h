@@ -5,7 +5,7 @@
 #ifndef WH_STORE_CLAIMS_H
 #define WH_STORE_CLAIMS_H
 
-#include "store/anchor.h"
+#include "store/scan_start.h"
 #include "store/open_row.h"
 #include "store/store.h"
 
@@ -24,13 +24,13 @@ typedef struct wh_claim_place {
 	bool deep;
 	bool many; /* The keys do not fit `passed`: the database finds them. */
 
-	/* In layouts with the group "anchor" or "time_anchor", most claims take ready
+	/* In layouts with the group "scan_start" or "time_anchor", most claims take ready
 	 * rows behind the last one.  Rows before it, and rows that became due, need a
 	 * look at all rows. */
-	int64_t last;     /* Id of the last ready row that was claimed. */
-	int64_t last_at;  /* Its time in milliseconds, if rows are ordered by time. */
-	wh_anchor anchor; /* When to look at all rows again. */
-	bool partial;     /* The last claim looked only at rows behind `last`. */
+	int64_t last;    /* Id of the last ready row that was claimed. */
+	int64_t last_at; /* Its time in milliseconds, if rows are ordered by time. */
+	wh_scan_start scan_start; /* When to look at all rows again. */
+	bool partial;             /* The last claim looked only at rows behind `last`. */
 } wh_claim_place;
 
 enum { WH_PASSED_MOST = 1000 };
@@ -83,7 +83,7 @@ void wh_store_claim_params(const wh_store *store, const wherry_lease *lease, int
 			   wh_param out[2]);
 
 /*
- * Claim rows and visit them with their texts.  With store->careful set, texts are read
+ * Claim rows and visit them with their texts.  With store->texts_after_claim set, texts are read
  * after the claim, so that a row that the database cannot send makes nothing fail.
  *
  * @param place     NULL: start at the beginning each time.

@@ -229,7 +229,7 @@
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
-	G(anchor, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
+	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \

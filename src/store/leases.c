@@ -117,7 +117,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 	wh_uuid7_now(store->db->env, lease.holder);
 	wh_self(store->db->env, process);
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
@@ -151,7 +151,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 	wherry_lease fresh = *lease;
 	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
@@ -181,7 +181,7 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 {
 	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
@@ -212,7 +212,7 @@ static wherry_code take_yes(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_error *err)
 {
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
@@ -285,7 +285,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		wh_uuid7_now(store->db->env, lease.token);
 	wh_self(store->db->env, process);
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
@@ -370,7 +370,7 @@ wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err)
 wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err)
 {
-	const wh_param params[] = {wh_store_called(store),
+	const wh_param params[] = {wh_store_lease_name(store),
 				   WH_INT_PARAM("number", number)};
 	wh_holder holder = WH_HOLDER_NONE;
 	const wh_stmt *look = store->stmt.lease_holder;
@@ -413,7 +413,7 @@ static wherry_code take_relay(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
 			    wherry_error *err)
 {
-	const wh_param name = wh_store_called(store);
+	const wh_param name = wh_store_lease_name(store);
 	relays r = {store, visit, ctx};
 	wherry_code code = WHERRY_OK;
 
@@ -443,7 +443,7 @@ bool wh_holder_lasts_too_long(const wh_holder *holder)
 
 wherry_code wh_store_cut(wh_store *store, wherry_error *err)
 {
-	const wh_param name = wh_store_called(store);
+	const wh_param name = wh_store_lease_name(store);
 
 	if (!store->stmt.leases_cut)
 		return WHERRY_OK;
@@ -455,7 +455,7 @@ wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
 			    wherry_error *err)
 {
 	const wh_param params[] = {
-		wh_store_called(store),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", number),
 		WH_INT_PARAM("epoch", epoch),
 	};
@@ -479,7 +479,7 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_version,
 			     wherry_error *err)
 {
-	const wh_param name = wh_store_called(store);
+	const wh_param name = wh_store_lease_name(store);
 	control c = {0};
 	wherry_code code = WHERRY_OK;
 
@@ -495,7 +495,7 @@ wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_ver
 
 wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
 {
-	const wh_param params[] = {wh_store_called(store), WH_INT_PARAM("on", on)};
+	const wh_param params[] = {wh_store_lease_name(store), WH_INT_PARAM("on", on)};
 	wherry_code code;
 
 	if (!store->stmt.pause)

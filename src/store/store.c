@@ -249,23 +249,24 @@ wh_store wh_store_init(wherry_db *db, const wh_model *model)
 void wh_store_clear(wh_store *store)
 {
 	wh_store_unload(store);
-	free(store->title);
-	free(store->called);
-	store->title = store->called = NULL;
+	free(store->display_name);
+	free(store->lease_name);
+	store->display_name = store->lease_name = NULL;
 	wh_buf_clear(&store->ids);
 	wh_buf_clear(&store->ranges);
 	wh_buf_clear(&store->message_ids);
 	wh_marks_clear(&store->marks);
 }
 
-wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err)
+wherry_code wh_store_set_display_name(wh_store *store, const char *title,
+				      wherry_error *err)
 {
 	char *copy = strdup(title);
 
 	if (!copy)
 		return wh_oom(err);
-	free(store->title);
-	store->title = copy;
+	free(store->display_name);
+	store->display_name = copy;
 	return WHERRY_OK;
 }
 
@@ -275,15 +276,15 @@ wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err)
 
 	if (asprintf(&called, "%.*s:%s", (int)store->name.len, store->name.ptr, part) < 0)
 		return wh_oom(err);
-	free(store->called);
-	store->called = called;
+	free(store->lease_name);
+	store->lease_name = called;
 	return WHERRY_OK;
 }
 
-wh_param wh_store_called(const wh_store *store)
+wh_param wh_store_lease_name(const wh_store *store)
 {
-	return WH_TEXT_PARAM("name",
-			     store->called ? wh_view_of(store->called) : store->name);
+	return WH_TEXT_PARAM("name", store->lease_name ? wh_view_of(store->lease_name)
+						       : store->name);
 }
 
 /* ---- layouts ---- */

@@ -62,16 +62,16 @@ typedef struct wh_store {
 	char payload_type[16];
 	/* 1: the table was made with partitions; 0: it was not; -1: unknown. */
 	int partitioned;
-	int64_t found;      /* Number of rows that were read for delivery. */
-	char *title;        /* Name as the caller gave it, maybe with a schema; owned. */
-	char *called;       /* Its name in the table of leases; owned; NULL: `name`. */
+	int64_t rows_read;  /* Number of rows that were read for delivery. */
+	char *display_name; /* Name as the caller gave it, maybe with a schema; owned. */
+	char *lease_name;   /* Its name in the table of leases; owned; NULL: `name`. */
 	const char *limits; /* Limits of the layout, for users; "": none. */
 	/* Topic and mark of the rows that are relayed; borrowed; NULL: all rows. */
 	const char *topic, *kind;
 	int64_t body_max; /* Limit of a body, in bytes. */
 	/* Others have locked rows: claims pass over them.  Set by the relay. */
 	bool rows_locked;
-	bool careful; /* Claim rows without texts and read the texts after the claim. */
+	bool texts_after_claim; /* Claim rows without texts and read the texts after the claim. */
 	/* Report of the relay that uses the store; NULL: none. */
 	const struct wh_relay_report *report;
 	wh_marks marks;     /* Marks of claims, in layouts that have them. */
@@ -125,15 +125,16 @@ typedef struct wh_version {
 wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 			       wh_version *out, wherry_error *err);
 
-/* Copy the name as the caller gave it into store->title. */
-wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err);
+/* Copy the name as the caller gave it into store->display_name. */
+wherry_code wh_store_set_display_name(wh_store *store, const char *title,
+				      wherry_error *err);
 
-/* Set store->called to "TABLE:PART", the name for leases and pauses.  Needed if several
+/* Set store->lease_name to "TABLE:PART", the name for leases and pauses.  Needed if several
  * parts of one table are relayed separately. */
 wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err);
 
 /* The parameter "name" of statements on leases and pauses. */
-wh_param wh_store_called(const wh_store *store);
+wh_param wh_store_lease_name(const wh_store *store);
 
 /* Refuse a schema that is missing or incomplete.  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);

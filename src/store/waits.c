@@ -17,7 +17,7 @@ static bool sleep_until(wh_store *store, int bell, int64_t until_us)
 
 	for (;;) {
 		const wh_look look = {.now_us = wh_monotonic(db->env),
-				      .found = store->found};
+				      .rows_read = store->rows_read};
 		struct pollfd fds[] = {{.fd = bell, .events = POLLIN},
 				       {.fd = wh_db_fd(db), .events = POLLIN}};
 		int64_t next_us, left_us;

@@ -80,21 +80,21 @@ static int drop_database(void **state)
 static void works_as_outbox(wherry_db *db)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	for (int i = 0; i < 2; i++)
 		WHERRY_PASS(wherry_outbox_enqueue(
-			box,
+			outbox,
 			&WHERRY_MESSAGE(.topic = "t", .message_id = i ? "id" : "ID",
 					.key = i ? "k" : "K", .body = "{}",
 					.body_len = 2),
 			WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_PASS(wherry_outbox_pause(box, &err));
-	WHERRY_PASS(wherry_outbox_discard(box, "ID", &err));
-	WHERRY_PASS(wherry_outbox_discard(box, "id", &err));
-	wherry_outbox_close(box);
+	WHERRY_PASS(wherry_outbox_pause(outbox, &err));
+	WHERRY_PASS(wherry_outbox_discard(outbox, "ID", &err));
+	WHERRY_PASS(wherry_outbox_discard(outbox, "id", &err));
+	wherry_outbox_close(outbox);
 }
 
 static wherry_code pass_message(void *ctx, const wherry_queue_message *msg)

@@ -54,7 +54,7 @@ static void who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing(
 	WHERRY_PASS(wh_db_trace(inner, &trace, &db, &err));
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
 	/* A poll that is due to begin behind the last message, and then looks at all. */
-	queue->anchor = (wh_anchor){.next_full_us = INT64_MAX};
+	queue->scan_start = (wh_scan_start){.next_full_us = INT64_MAX};
 	postgres_says("SELECT wherry_offer('mail', 'a', 'old'::text, '0 s')", "created");
 	WHERRY_PASS(wherry_delayed_poll(queue, &two, delayed_note, &got, NULL, &err));
 	assert_int_equal(n_polls, 2);
@@ -279,7 +279,7 @@ static int64_t cost(wherry_delayed *queue, bool anchored)
 		int64_t began_us, took_us, n = 0;
 
 		if (!anchored)
-			queue->anchor.next_full_us = 0;
+			queue->scan_start.next_full_us = 0;
 		began_us = wh_monotonic(&wh_env_system);
 		WHERRY_PASS(wherry_delayed_poll(queue, NULL, drop_it, NULL, &n, &err));
 		took_us = wh_monotonic(&wh_env_system) - began_us;
@@ -315,7 +315,7 @@ static void a_poll_does_not_read_what_was_polled_before(void **state)
 	for (int i = 0; i < 29; i++)
 		WHERRY_PASS(wherry_delayed_poll(queue, &many, drop_it, NULL, NULL, &err));
 	unanchored = cost(queue, false);
-	queue->anchor.next_full_us = INT64_MAX;
+	queue->scan_start.next_full_us = INT64_MAX;
 	anchored = cost(queue, true);
 	print_message("# a poll: %lld us before, %lld us under an old snapshot, %lld us "
 		      "from the beginning\n",
@@ -438,7 +438,7 @@ static void a_message_that_is_committed_late_is_polled_too(void **state)
 		"(VALUES ('first'), ('second')) AS t(k)",
 		"2");
 	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
-	queue->anchor.next_full_us = INT64_MAX; /* It is not time to look at all. */
+	queue->scan_start.next_full_us = INT64_MAX; /* It is not time to look at all. */
 	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
 	PQfinish(conn);
 	for (int i = 0; i < 2; i++)
@@ -466,7 +466,7 @@ static void a_poll_that_is_rolled_back_is_repeated_from_its_first_message(void *
 		WHERRY_PASS(wherry_db_begin(db, &err));
 		WHERRY_PASS(wherry_delayed_poll(queue, &WHERRY_POLL_OPTIONS(.limit = 2),
 						delayed_note, &got, NULL, &err));
-		queue->anchor.next_full_us = INT64_MAX;
+		queue->scan_start.next_full_us = INT64_MAX;
 		wherry_db_rollback(db);
 	}
 	assert_string_equal(got.keys, "k1 k2 k1 k2");

@@ -329,7 +329,7 @@ static void all_could_be_checked(const wh_doctor *d)
 }
 
 typedef struct place {
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wh_session session;
 } place;
 
@@ -344,13 +344,13 @@ static void enter(place *p)
 	(void)snprintf(p->session.url, sizeof(p->session.url), "%s",
 		       getenv("WHERRY_TEST_MSSQL"));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &p->box, &err));
-	p->session.box = p->box;
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &p->outbox, &err));
+	p->session.outbox = p->outbox;
 }
 
 static void leave(place *p)
 {
-	wherry_outbox_close(p->box);
+	wherry_outbox_close(p->outbox);
 	assert_true(mssql_disconnect(p->session.db));
 	mssql_drop(NULL);
 }
@@ -362,7 +362,7 @@ static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
 
 	(void)state;
 	enter(&p);
-	examine(&d, &p.session, &p.box->store);
+	examine(&d, &p.session, &p.outbox->store);
 	wh_doctor_check(&d);
 	all_could_be_checked(&d);
 	for (size_t i = 0; i < d.n; i++)
@@ -387,7 +387,7 @@ static void each_condition_is_found(void **state)
 		const condition *c = &conditions[i];
 
 		sql(c->make);
-		examine(&d, &p.session, &p.box->store);
+		examine(&d, &p.session, &p.outbox->store);
 		apply(&d, c);
 		if (c->still)
 			wh_doctor_check_still(&d, false);
@@ -418,7 +418,7 @@ static void a_message_that_is_not_there_is_said_to_be_none(void **state)
 	(void)state;
 	enter(&p);
 	sql("INSERT INTO outbox(topic, payload) VALUES (N't', N'{}')");
-	examine(&d, &p.session, &p.box->store);
+	examine(&d, &p.session, &p.outbox->store);
 	WHERRY_PASS(wh_doctor_message(&d, "1", &err));
 	assert_non_null(strstr(d.findings[0].what, "no relay is running"));
 	WHERRY_PASS(wh_doctor_message(&d, "77", &err));

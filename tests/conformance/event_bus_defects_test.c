@@ -51,7 +51,7 @@ static int set_up(void **state)
 	b->f.backend = &event_bus_file;
 	b->f.place = event_bus_file.make();
 	b->f.db = event_bus_file.connect(b->f.place);
-	WHERRY_PASS(wherry_outbox_open(b->f.db, "outbox", &b->f.box, &err));
+	WHERRY_PASS(wherry_outbox_open(b->f.db, "outbox", &b->f.outbox, &err));
 	b->every = WHERRY_DELIVERED;
 	WHERRY_PASS(wherry_config_new(&b->config, &err));
 	set(b, "relay.table", "outbox");
@@ -319,7 +319,7 @@ static void defect_9_what_is_enqueued_is_rolled_back_with_its_transaction(void *
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(b->f.db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(b->f.box, &msg, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(b->f.outbox, &msg, 0, NULL, &err));
 	wherry_db_rollback(b->f.db);
 	assert_int_equal(bus_int(&b->f, "SELECT count(*) FROM outbox"), 0);
 	assert_int_equal(run_empty(b), WHERRY_EMPTY);
@@ -458,7 +458,7 @@ static void defect_13_the_archive_is_purged_by_age_when_asked(void **state)
 		"WHERE rowid <= 20");
 	assert_int_equal(run_empty(b), WHERRY_EMPTY); /* not by itself */
 	assert_int_equal(archived(b), 30);
-	WHERRY_PASS(wherry_outbox_purge(b->f.box, 3600 * WH_SECOND, 7, 15, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge(b->f.outbox, 3600 * WH_SECOND, 7, 15, &n, &err));
 	assert_int_equal(n, 15);
 	set(b, "outbox.retention", "1h");
 	start(b);
@@ -504,17 +504,17 @@ static int work(wherry_db *db, int which)
 	wherry_claim_options seven =
 		WHERRY_CLAIM_OPTIONS(.limit = 7, .lasts_us = MINUTE_US);
 	int64_t count[WHERRY_STATE_COUNT] = {1};
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease lease = {0};
-	wherry_code code = wherry_outbox_open(db, "outbox", &box, NULL);
+	wherry_code code = wherry_outbox_open(db, "outbox", &outbox, NULL);
 
 	(void)which;
 	if (code == WHERRY_OK)
-		code = wherry_outbox_join(box, "w", MINUTE_US, &lease, NULL);
+		code = wherry_outbox_join(outbox, "w", MINUTE_US, &lease, NULL);
 	while (code == WHERRY_OK && count[WHERRY_PENDING] + count[WHERRY_PROCESSING]) {
 		int64_t ids[8] = {0};
 
-		code = wherry_outbox_claim(box, &lease, &seven, keep, ids, NULL, NULL);
+		code = wherry_outbox_claim(outbox, &lease, &seven, keep, ids, NULL, NULL);
 		for (int64_t i = 1; code == WHERRY_OK && i <= ids[0]; i++) {
 			char sql[120];
 
@@ -526,12 +526,12 @@ static int work(wherry_db *db, int which)
 			code = wh_db_script(db, sql, NULL);
 		}
 		if (code == WHERRY_OK && ids[0])
-			code = wherry_outbox_done(box, &lease, ids + 1, (size_t)ids[0],
+			code = wherry_outbox_done(outbox, &lease, ids + 1, (size_t)ids[0],
 						  WHERRY_MARK, NULL, NULL);
 		if (code == WHERRY_OK)
-			code = wherry_outbox_count(box, count, NULL);
+			code = wherry_outbox_count(outbox, count, NULL);
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code == WHERRY_OK ? 0 : 1;
 }
 

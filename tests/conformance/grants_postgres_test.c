@@ -463,13 +463,13 @@ static void a_role_writes_no_row_of_another_table(void **state)
 	wherry_db *db = enter(create_role);
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *conn = PQconnectdb(postgres_here.url);
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wh_wal *wal = NULL;
 	int changed = 0, may = 0;
 
 	(void)state;
-	WHERRY_PASS(wherry_outbox_open(db, "box_a", &box, &err));
-	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "box_a", &outbox, &err));
+	WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 	WHERRY_PASS(wh_wal_tables(wal, &err));
 	fill_shared(conn);
 	for (size_t i = 0; i < N; i++) {
@@ -494,7 +494,7 @@ static void a_role_writes_no_row_of_another_table(void **state)
 	assert_int_equal(changed, 0);
 	assert_true(may > 50); /* or this test tries nothing */
 	wh_wal_close(wal);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	PQfinish(conn);
 	leave(db, "DROP OWNED BY bee; DROP ROLE bee");
 }

@@ -169,7 +169,7 @@ static inline wherry_code open_relay(relay *r, wh_home home, const char *table,
 		set(r, "relay.table", delayed);
 	else
 		set(r, "relay.table", table);
-	set(r, "relay.poll", "20ms");
+	set(r, "relay.idle_interval", "20ms");
 	if (home == WH_EVENTFERRY_SOLE)
 		set(r, "relay.sole", "on");
 	r->why = (wherry_error)WHERRY_ERROR_INIT;

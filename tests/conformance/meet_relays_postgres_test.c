@@ -22,7 +22,7 @@ static int64_t partitions_of_second(void)
 static void check_under_lock(wh_engine engine, wh_engine holder)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease lease = {.epoch = 0};
 	wherry_db *db;
 	wh_partitions partitions;
@@ -33,17 +33,17 @@ static void check_under_lock(wh_engine engine, wh_engine holder)
 	if (engine == WH_PARTITIONED && holder == WH_EXCLUSIVE)
 		return; /* it would get a share of nothing */
 	db = open_db(urls[WH_NATIVE_POSTGRES]);
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	if (engine == WH_PARTITIONED)
-		code = wh_partitions_join(&box->store, false, "third", WH_SECOND, 1,
+		code = wh_partitions_join(&outbox->store, false, "third", WH_SECOND, 1,
 					  &lease, &partitions, &err);
 	else if (engine == WH_COMPETING)
-		code = wherry_outbox_join(box, "third", WH_SECOND, &lease, &err);
+		code = wherry_outbox_join(outbox, "third", WH_SECOND, &lease, &err);
 	else
-		code = wh_store_lease_as(&box->store, engine, false, "third", WH_SECOND,
-					 1, &lease, &err);
+		code = wh_store_lease_as(&outbox->store, engine, false, "third",
+					 WH_SECOND, 1, &lease, &err);
 	assert_int_equal(code, WHERRY_BUSY);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 

@@ -19,7 +19,7 @@ static int64_t control_version(outbox_fixture *f)
 	int64_t out = 0;
 	bool paused;
 
-	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &out, &err));
+	WHERRY_PASS(wh_store_control(&f->outbox->store, &paused, &out, &err));
 	return out;
 }
 
@@ -35,7 +35,7 @@ static int64_t retry_dead(outbox_fixture *f, wherry_filter filter)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &filter, &n, &err));
 	return n;
 }
 
@@ -137,21 +137,21 @@ static void a_message_is_discarded_unless_it_was_delivered(void **state)
 	fixture_kill(f, id + 1);
 	fixture_done(f, id + 2);
 	(void)snprintf(number, sizeof(number), "%d", (int)id);
-	WHERRY_PASS(wherry_outbox_discard(f->box, number, &err));
-	WHERRY_PASS(wherry_outbox_discard(f->box, name, &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, name, &err));
+	WHERRY_PASS(wherry_outbox_discard(f->outbox, number, &err));
+	WHERRY_PASS(wherry_outbox_discard(f->outbox, name, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->outbox, name, &err));
 	assert_non_null(strstr(err.message, name));
 	(void)snprintf(number, sizeof(number), "%d", (int)id + 2);
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, number, &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, "none", &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_discard(f->box, NULL, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->outbox, number, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->outbox, "none", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_discard(f->outbox, NULL, &err));
 	assert_int_equal(fixture_state(f, id + 2), WHERRY_DONE);
 	assert_int_equal(fixture_state(f, id + 3), WHERRY_PENDING);
 	assert_int_equal(fixture_count(f), 2);
 	/* part of an open transaction */
 	(void)snprintf(number, sizeof(number), "%d", (int)id + 3);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_discard(f->box, number, &err));
+	WHERRY_PASS(wherry_outbox_discard(f->outbox, number, &err));
 	wherry_db_rollback(f->db);
 	assert_int_equal(fixture_count(f), 2);
 }
@@ -199,7 +199,7 @@ static void a_retry_by_hand_is_part_of_an_open_transaction(void **state)
 	before = control_version(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 4);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	wherry_db_rollback(f->db);
 	lists_state(f, WHERRY_DEAD, "1 2 3 4");
 	assert_int_equal(control_version(f), before);
@@ -212,7 +212,7 @@ static int64_t replay(outbox_fixture *f, wherry_filter filter)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_replay(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->outbox, &filter, &n, &err));
 	return n;
 }
 
@@ -329,7 +329,7 @@ static int64_t purged(outbox_fixture *f, purge_fn purge, int64_t older_us, int64
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(purge(f->box, older_us, batch, max_rows, &n, &err));
+	WHERRY_PASS(purge(f->outbox, older_us, batch, max_rows, &n, &err));
 	return n;
 }
 
@@ -425,12 +425,12 @@ static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
 	for (size_t k = 0; k < N_PURGES; k++) {
 		purge_fn purge = purges[k];
 
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, -1, 10, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 0, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 100001, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 10, -1, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, -1, 10, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 0, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 100001, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 10, -1, &n, &err));
 		WHERRY_PASS(wherry_db_begin(f->db, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 10, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 10, 0, &n, &err));
 		assert_non_null(strstr(err.message, "transaction"));
 		assert_true(wherry_db_in_transaction(f->db));
 		wherry_db_rollback(f->db);
@@ -460,7 +460,7 @@ static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
 		   "audit VALUES (new.id); END");
 	fixture_send_many(f, 10);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 1");
 	assert_int_equal(purged(f, wherry_outbox_purge, 1000, 2, 4), 4);

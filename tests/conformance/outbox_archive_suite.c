@@ -17,9 +17,9 @@ static void archive(outbox_fixture *f, int64_t id)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
 
-	WHERRY_PASS(
-		wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_ARCHIVE, NULL, &err));
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_ARCHIVE, NULL,
+				       &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 }
 
 /* In the archive: 1 (a, topic t, key k), 2 (b, t, l), 3 (c, u, k), 4 (d, u, l), delivered
@@ -88,7 +88,7 @@ static wherry_row show(outbox_fixture *f, const char *ident)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_row out = {.held_by = -7};
 
-	WHERRY_PASS(wherry_outbox_show(f->box, ident, keep_row, &out, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, keep_row, &out, &err));
 	return out;
 }
 
@@ -117,7 +117,7 @@ static void a_message_is_shown_from_the_archive_which_is_said(void **state)
 	assert_false(show(f, "e").archived);
 	assert_false(show(f, "6").archived);
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_show(f->box, "7", keep_row, &row, &err));
+		     wherry_outbox_show(f->outbox, "7", keep_row, &row, &err));
 }
 
 static void a_message_id_in_the_archive_wins_over_a_number_in_the_outbox(void **state)
@@ -151,10 +151,12 @@ static void status_counts_the_archive_apart(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.archived, 0);
 	four_archived(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.archived, 4);
 	assert_int_equal(status.count[WHERRY_DONE], 1);
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
@@ -167,8 +169,8 @@ static int64_t purge(outbox_fixture *f, int64_t older_us, int64_t batch, int64_t
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(
-		wherry_outbox_purge_archive(f->box, older_us, batch, max_rows, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge_archive(f->outbox, older_us, batch, max_rows, &n,
+						&err));
 	return n;
 }
 
@@ -203,7 +205,7 @@ static int64_t replay(outbox_fixture *f, wherry_filter filter)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_replay(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->outbox, &filter, &n, &err));
 	return n;
 }
 
@@ -220,9 +222,9 @@ static void an_archived_message_is_replayed_under_its_id(void **state)
 		    "aggregate_type = 'order', aggregate_id = '9', attempts = 3, "
 		    "generation = 4, payload = x'ff00', last_error = 'why'");
 	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox_archive");
-	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &before, &err));
+	WHERRY_PASS(wh_store_control(&f->outbox->store, &paused, &before, &err));
 	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "b")), 1);
-	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &after, &err));
+	WHERRY_PASS(wh_store_control(&f->outbox->store, &paused, &after, &err));
 	assert_true(after > before);
 	lists_archived(f, WHERRY_FILTER(), "1 3 4");
 	assert_int_equal(

@@ -11,7 +11,7 @@ typedef struct guest {
 	wherry_temp temp;
 	sqlite3 *handle;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 } guest;
 
 #define M WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2)
@@ -34,7 +34,7 @@ static int arrive_at(void **state, const char *before)
 				       WHERRY_OK &&
 			       wherry_outbox_init(g->db, "outbox", NULL, NULL) ==
 				       WHERRY_OK &&
-			       wherry_outbox_open(g->db, "outbox", &g->box, NULL) ==
+			       wherry_outbox_open(g->db, "outbox", &g->outbox, NULL) ==
 				       WHERRY_OK
 		       ? 0
 		       : -1;
@@ -55,7 +55,7 @@ static int leave(void **state)
 	guest *g = *state;
 	int rc;
 
-	wherry_outbox_close(g->box);
+	wherry_outbox_close(g->outbox);
 	wherry_db_close(g->db);
 	rc = sqlite3_close(g->handle);
 	wherry_temp_clear(&g->temp);
@@ -92,11 +92,11 @@ static void the_application_s_transaction_stays_open_after_enqueue(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	WHERRY_PASS(
-		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->outbox, many, 3, 0, NULL, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 0);
 	app(g, "COMMIT");
@@ -111,11 +111,11 @@ static void the_application_s_rollback_takes_the_message_back(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 2, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->outbox, many, 2, 0, NULL, &err));
 	app(g, "ROLLBACK");
 	assert_int_equal(app_int(g, "SELECT count(*) FROM outbox"), 0);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 }
 
 static void the_application_s_savepoint_takes_the_message_back(void **state)
@@ -125,16 +125,16 @@ static void the_application_s_savepoint_takes_the_message_back(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	app(g, "SAVEPOINT step; INSERT INTO business VALUES (2)");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 2, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->outbox, many, 2, 0, NULL, &err));
 	app(g, "ROLLBACK TO step; RELEASE step; COMMIT");
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 	/* a savepoint is a transaction too */
 	app(g, "SAVEPOINT outer_one");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	app(g, "RELEASE outer_one");
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
 }
@@ -147,11 +147,11 @@ static void our_begin_is_a_savepoint_in_the_application_s_transaction(void **sta
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
 	WHERRY_PASS(wherry_db_begin(g->db, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_db_begin(g->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	wherry_db_rollback(g->db);
 	assert_true(wherry_db_in_transaction(g->db));
 	WHERRY_PASS(wherry_db_begin(g->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(g->db, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 0);
@@ -167,14 +167,14 @@ static void a_failed_batch_leaves_the_application_s_own_rows(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+		     wherry_outbox_enqueue_many(g->outbox, many, 3, 0, NULL, &err));
 	/* the same within a transaction of ours inside the application's */
 	WHERRY_PASS(wherry_db_begin(g->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+		     wherry_outbox_enqueue_many(g->outbox, many, 3, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(g->db, &err));
 	app(g, "COMMIT");
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
@@ -187,12 +187,12 @@ static void closing_leaves_the_handle_and_its_transaction(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_begin(g->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
-	wherry_outbox_close(g->box);
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
+	wherry_outbox_close(g->outbox);
 	wherry_db_close(g->db); /* takes back only what we began */
-	g->box = NULL;
+	g->outbox = NULL;
 	g->db = NULL;
 	assert_null(sqlite3_next_stmt(g->handle, NULL));
 	assert_false(sqlite3_get_autocommit(g->handle));
@@ -222,17 +222,17 @@ static void the_application_s_settings_stay_as_they_are(void **state)
 		assert_true(
 			outbox_sqlite_run(g->handle, sql, before[i], sizeof(before[i])));
 	}
-	wherry_outbox_close(g->box);
+	wherry_outbox_close(g->outbox);
 	wherry_db_close(g->db);
 	WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
 	WHERRY_PASS(wherry_outbox_init(g->db, "second", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(g->db, "second", &g->box, &err));
+	WHERRY_PASS(wherry_outbox_open(g->db, "second", &g->outbox, &err));
 	WHERRY_PASS(
-		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_PASS(wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_lease(g->outbox, "a", 1000000, 1, &lease, &err));
 	WHERRY_PASS(wh_db_watch(g->db, &(wh_watch){0}, &err));
 	(void)wh_db_changed(g->db, &(wh_look){.now_us = 0}, &next);
-	WHERRY_PASS(wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_purge(g->outbox, 0, 10, 0, NULL, &err));
 	for (int i = 0; pragmas[i]; i++) {
 		(void)snprintf(sql, sizeof(sql), "PRAGMA %s", pragmas[i]);
 		assert_true(outbox_sqlite_run(g->handle, sql, after, sizeof(after)));
@@ -247,8 +247,10 @@ static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void *
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_archive(g->box, 0, 10, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_purge(g->outbox, 0, 10, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_archive(g->outbox, 0, 10, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(g->db, "outbox", NULL, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	app(g, "COMMIT");
@@ -263,11 +265,12 @@ static void a_transaction_that_began_by_reading_is_a_conflict(void **state)
 	app(g, "PRAGMA journal_mode = WAL");
 	app(g, "BEGIN; SELECT count(*) FROM business");
 	(void)committed(g, "INSERT INTO business VALUES (1)");
-	WHERRY_FAILS(WHERRY_CONFLICT, wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_CONFLICT,
+		     wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_ROLLBACK);
 	assert_false(sqlite3_get_autocommit(g->handle));
 	app(g, "ROLLBACK; BEGIN IMMEDIATE");
-	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 	app(g, "COMMIT");
 }
 
@@ -282,16 +285,16 @@ static void a_locked_database_is_busy_and_can_be_tried_again(void **state)
 	assert_true(outbox_sqlite_run(other, "BEGIN IMMEDIATE", NULL, 0));
 	WHERRY_FAILS(
 		WHERRY_BUSY,
-		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_RETRY);
 	assert_non_null(strstr(err.message, g->temp.path));
 	WHERRY_FAILS(WHERRY_BUSY,
-		     wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+		     wherry_outbox_lease(g->outbox, "a", 1000000, 1, &lease, &err));
 	assert_true(sqlite3_get_autocommit(g->handle));
 	assert_true(outbox_sqlite_run(other, "ROLLBACK", NULL, 0));
 	assert_int_equal(sqlite3_close(other), SQLITE_OK);
 	WHERRY_PASS(
-		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
 /* SQLite itself says nothing in WAL, and "readonly" with a rollback journal. */
@@ -307,23 +310,23 @@ static void a_file_that_was_replaced_is_an_error_that_names_it(void **state)
 	(void)snprintf(away, sizeof(away), "%s-away", g->temp.path);
 	for (size_t i = 0; i < 2; i++) {
 		app(g, modes[i]);
-		WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 		assert_int_equal(rename(g->temp.path, away), 0);
 		WHERRY_FAILS(WHERRY_CLOSED,
-			     wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION,
+			     wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION,
 						   NULL, &err));
 		assert_non_null(strstr(err.message, g->temp.path));
 		assert_non_null(strstr(err.message, "was deleted or moved away"));
-		WHERRY_FAILS(WHERRY_CLOSED,
-			     wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+		WHERRY_FAILS(WHERRY_CLOSED, wherry_outbox_lease(g->outbox, "a", 1000000,
+								1, &lease, &err));
 		assert_int_equal(rename(away, g->temp.path), 0);
 		assert_true(sqlite3_get_autocommit(g->handle));
 		/* it stays so until the application opens the file again */
-		wherry_outbox_close(g->box);
+		wherry_outbox_close(g->outbox);
 		wherry_db_close(g->db);
 		WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
-		WHERRY_PASS(wherry_outbox_open(g->db, "outbox", &g->box, &err));
+		WHERRY_PASS(wherry_outbox_open(g->db, "outbox", &g->outbox, &err));
 	}
 	assert_int_equal(app_int(g, "SELECT count(*) FROM outbox"), 2);
 }
@@ -360,12 +363,12 @@ static void bodies_come_back_from_a_database_in_UTF16(void **state)
 		wh_view sent = bodies[i];
 		int64_t id = 0;
 
-		WHERRY_PASS(wherry_outbox_enqueue(g->box, &msg, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(g->outbox, &msg, WHERRY_OWN_TRANSACTION,
 						  &id, &err));
 		(void)snprintf(ident, sizeof(ident), "%d", (int)id);
-		WHERRY_PASS(wherry_outbox_show(g->box, ident, same_body, &sent, &err));
-		WHERRY_PASS(
-			wh_outbox_read(g->box, false, id - 1, 1, same_open, &sent, &err));
+		WHERRY_PASS(wherry_outbox_show(g->outbox, ident, same_body, &sent, &err));
+		WHERRY_PASS(wh_outbox_read(g->outbox, false, id - 1, 1, same_open, &sent,
+					   &err));
 	}
 }
 
@@ -377,7 +380,7 @@ static void a_schema_that_is_not_trusted_works_too(void **state)
 
 	app(g, "PRAGMA trusted_schema = OFF; INSERT INTO outbox(topic, payload) VALUES "
 	       "('t', '')");
-	WHERRY_PASS(wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(g->outbox, "a", 1000000, 1, &lease, &err));
 	assert_int_equal(lease.last_open, 1);
 }
 
@@ -398,23 +401,24 @@ static void a_handle_for_reading_only_can_list(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	sqlite3 *reader = NULL;
 	wherry_db *db = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	int64_t count[WHERRY_STATE_COUNT];
 
 	WHERRY_PASS(
-		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(
 		sqlite3_open_v2(g->temp.path, &reader, SQLITE_OPEN_READONLY, NULL),
 		SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(reader, &db, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_count(box, count, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_count(outbox, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);
 	WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(db, &err));
-	WHERRY_FAILS(WHERRY_READONLY,
-		     wherry_outbox_enqueue(box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_FAILS(
+		WHERRY_READONLY,
+		wherry_outbox_enqueue(outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(db, "second", NULL, &err));
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(reader), SQLITE_OK);
 }

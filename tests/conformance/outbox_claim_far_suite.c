@@ -36,8 +36,8 @@ static void go_on(outbox_fixture *f, far_claim *c)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	c->n = 0;
-	WHERRY_PASS(wh_store_claim_rows(&f->box->store, &c->lease, &claim_ten, &c->place,
-					keep, c, &c->more, &err));
+	WHERRY_PASS(wh_store_claim_rows(&f->outbox->store, &c->lease, &claim_ten,
+					&c->place, keep, c, &c->more, &err));
 }
 
 static void end(far_claim *c)
@@ -200,7 +200,8 @@ static void a_replayed_message_comes_before_later_ones_of_its_key(void **state)
 	claim_send(f, "k");
 	go_on(f, &c);
 	assert_true(c.more && c.place.after > 1);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.key = "k"), &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.key = "k"), &n, &err));
 	assert_int_equal(n, 1);
 	go_on(f, &c);
 	assert_int_equal(c.n, 0);
@@ -218,18 +219,18 @@ static void what_is_next_to_expire_and_to_be_due_is_known(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t expiry_us = -7, due_us = -7;
 
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
+	WHERRY_PASS(wh_store_claim_next(&f->outbox->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
 	assert_true(expiry_us == WH_NEVER && due_us == WH_NEVER);
 	claim_send(f, "ab");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	claim_fail(f, &a, 1, MINUTE_US / 2, false);
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
+	WHERRY_PASS(wh_store_claim_next(&f->outbox->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
 	assert_in_range((uint64_t)expiry_us, 40000000, 60000000);
 	assert_in_range((uint64_t)due_us, 10000000, 30000000);
 	claim_expiry(f);
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
+	WHERRY_PASS(wh_store_claim_next(&f->outbox->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
 	assert_int_equal(expiry_us, 0);
 	assert_int_equal(due_us, 0);

@@ -49,10 +49,10 @@ static void attempts_of_expired_claims_add_up(void **state)
 	for (int i = 0; i < 4; i++) {
 		claim_expiry(f);
 		WHERRY_PASS(wherry_outbox_claim_expired(
-			f->box, &a, &claim_ten, take_attempts, &attempts, NULL, &err));
+			f->outbox, &a, &claim_ten, take_attempts, &attempts, NULL, &err));
 		assert_int_equal(attempts, i); /* before this one, as ever */
 	}
-	WHERRY_PASS(wherry_outbox_fail(f->box, &a, &failure, 1, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &a, &failure, 1, &err));
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox"), 4);
 	assert_int_equal(fixture_state(f, 1), WHERRY_FAILED);
 }
@@ -94,7 +94,7 @@ static void an_extended_claim_lasts(void **state)
 	claim_send(f, "k-");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 30000");
-	WHERRY_PASS(wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 2);
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 40000");
 	claim_takes_expired(f, &b, "");
@@ -114,14 +114,15 @@ static void a_expired_claim_is_not_revived(void **state)
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 3600000 "
 		       "WHERE id = 2");
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
+		     wherry_outbox_extend(f->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
 	assert_non_null(strstr(err.message, "1 of 2 claims"));
 	claim_takes_expired(f, &b, "2");
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
+		     wherry_outbox_extend(f->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1); /* nor b's */
-	WHERRY_PASS(wherry_outbox_extend(f->box, &b, ids + 1, 1, MINUTE_US, NULL, &err));
+	WHERRY_PASS(
+		wherry_outbox_extend(f->outbox, &b, ids + 1, 1, MINUTE_US, NULL, &err));
 }
 
 /* Until others take it over, a expired claim can be settled: what was delivered was. */
@@ -241,9 +242,9 @@ static void an_attempt_at_a_message_that_others_claimed_is_refused(void **state)
 
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
-	WHERRY_PASS(wherry_outbox_try(f->box, &a, 1, &err));
+	WHERRY_PASS(wherry_outbox_try(f->outbox, &a, 1, &err));
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox"), 1);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->box, &b, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->outbox, &b, 1, &err));
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox"), 1);
 	claim_is_of(f, &a, 1);
 }
@@ -259,7 +260,7 @@ static void what_an_operator_took_from_a_claim_is_lost_to_it(void **state)
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_fail(f, &a, 1, MINUTE_US, false);
-	WHERRY_PASS(wherry_outbox_retry(f->box, &failed, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &failed, &n, &err));
 	assert_int_equal(n, 1);
 	claim_all_refused(f, &a, &id, 1);
 }
@@ -276,7 +277,7 @@ static void reaping_leaves_claims_that_live(void **state)
 	/* claimed long ago, and extended ever since */
 	fixture_raw(f, "UPDATE outbox SET claimed_at = claimed_at - 3600000");
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = 1 WHERE id = 2");
-	WHERRY_PASS(wherry_outbox_reap(f->box, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_reap(f->outbox, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
 	assert_int_equal(fixture_state(f, 1), WHERRY_PROCESSING);
 	assert_int_equal(fixture_state(f, 2), WHERRY_PENDING);
@@ -326,21 +327,21 @@ static void a_claim_is_extended_and_given_back_by_its_message_id(void **state)
 		       fixture_text(f, "SELECT message_id FROM outbox WHERE id = 2"));
 	names[1] = wh_view_of(second);
 	claim_takes(f, &a, &claim_ten, "1 2");
-	WHERRY_FAILS(WHERRY_STALE, wh_store_extend(&f->box->store, &a, ids, names, 2,
+	WHERRY_FAILS(WHERRY_STALE, wh_store_extend(&f->outbox->store, &a, ids, names, 2,
 						   MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &a, &back, &settled, &err));
 	assert_int_equal(settled.n, 1);
 	assert_int_equal(fixture_state(f, 1), WHERRY_PROCESSING);
 	assert_int_equal(fixture_state(f, 2), WHERRY_PENDING);
 	back.back_failed = true;
-	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &a, &back, &settled, &err));
 	assert_int_equal(settled.n, 0);
 	names[0] = wh_view_of(first);
 	back.n_back = 1;
-	WHERRY_PASS(
-		wh_store_extend(&f->box->store, &a, ids, names, 1, MINUTE_US, &n, &err));
-	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	WHERRY_PASS(wh_store_extend(&f->outbox->store, &a, ids, names, 1, MINUTE_US, &n,
+				    &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &a, &back, &settled, &err));
 	assert_int_equal(fixture_state(f, 1), WHERRY_FAILED);
 }
 
@@ -359,8 +360,8 @@ static void a_visitor_that_fails_claims_nothing(void **state)
 		claim_refusal r = {after, 0};
 
 		WHERRY_FAILS(WHERRY_NOMEM,
-			     wherry_outbox_claim(f->box, &a, &claim_ten, claim_refuse, &r,
-						 &n, &err));
+			     wherry_outbox_claim(f->outbox, &a, &claim_ten, claim_refuse,
+						 &r, &n, &err));
 		assert_string_equal(fixture_digest(f), before);
 		assert_false(wherry_db_in_transaction(f->db));
 	}
@@ -380,8 +381,8 @@ static void a_visitor_that_fails_takes_no_expired_claim(void **state)
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_expiry(f);
 	WHERRY_FAILS(WHERRY_NOMEM,
-		     wherry_outbox_claim_expired(f->box, &b, &claim_ten, claim_refuse, &r,
-						 &n, &err));
+		     wherry_outbox_claim_expired(f->outbox, &b, &claim_ten, claim_refuse,
+						 &r, &n, &err));
 	assert_int_equal(n, -7);
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox"), 0);
 	assert_string_equal(fixture_text(f, "SELECT claim_token FROM outbox"), a.token);

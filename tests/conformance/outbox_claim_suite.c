@@ -61,7 +61,7 @@ static void a_settled_key_is_free_for_others(void **state)
 		(void)snprintf(ids, sizeof(ids), "%lld",
 			       (long long)fixture_send(f, "t", "k"));
 		claim_takes(f, &b, &claim_ten, "");
-		WHERRY_PASS(wherry_outbox_done(f->box, &a, &id, 1, (wherry_on_done)how,
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &a, &id, 1, (wherry_on_done)how,
 					       &n, &err));
 		assert_int_equal(n, 1);
 		claim_takes(f, &b, &claim_ten, ids);
@@ -108,12 +108,12 @@ static void a_claimed_message_is_marked_and_has_all_its_fields(void **state)
 	expectation e = {0};
 	wherry_lease a;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &e.id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &e.id,
+					  &err));
 	fixture_fail(f, e.id, 0);
 	a = claim_join(f, "a");
-	WHERRY_PASS(wherry_outbox_claim(f->box, &a, &claim_ten, check_message, &e, NULL,
-					&err));
+	WHERRY_PASS(wherry_outbox_claim(f->outbox, &a, &claim_ten, check_message, &e,
+					NULL, &err));
 	assert_int_equal(e.n, 1);
 	assert_int_equal(fixture_state(f, e.id), WHERRY_PROCESSING);
 	assert_string_equal(fixture_text(f, "SELECT claim_token FROM outbox"), a.token);
@@ -158,8 +158,8 @@ static void a_claim_needs_a_lease_a_limit_and_a_time(void **state)
 
 	fixture_send(f, "t", "a");
 #define REFUSED(lease, options)                                                          \
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_claim(f->box, lease, options, ignore, \
-							 NULL, NULL, &err))
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_claim(f->outbox, lease, options,      \
+							 ignore, NULL, NULL, &err))
 	REFUSED(&a, &no_limit);
 	REFUSED(&a, &no_time);
 	REFUSED(&none, &claim_ten);
@@ -351,7 +351,7 @@ static void a_retry_by_handn_message_comes_before_later_ones_of_its_key(void **s
 	claim_fail(f, &a, 1, 0, true);
 	claim_fail(f, &a, 2, 0, false);
 	claim_requeue(f, &a, 3);
-	WHERRY_PASS(wherry_outbox_retry(f->box, &WHERRY_FILTER(), &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), &n, &err));
 	assert_int_equal(n, 1);
 	for (int id = 1; id <= 3; id++) {
 		char ids[24];
@@ -380,19 +380,20 @@ static int claim_all(wherry_db *db, int which)
 	wherry_claim_options seven =
 		WHERRY_CLAIM_OPTIONS(.limit = 7, .lasts_us = MINUTE_US);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease lease = {0};
 	int64_t count[WHERRY_STATE_COUNT] = {1};
-	wherry_code code = wherry_outbox_open(db, "outbox", &box, &err);
+	wherry_code code = wherry_outbox_open(db, "outbox", &outbox, &err);
 	int waits = 0;
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_join(box, "w", MINUTE_US, &lease, &err);
+		code = wherry_outbox_join(outbox, "w", MINUTE_US, &lease, &err);
 	while (code == WHERRY_OK && count[WHERRY_PENDING] + count[WHERRY_PROCESSING]) {
 		int64_t ids[8] = {0};
 		char sql[80];
 
-		code = wherry_outbox_claim(box, &lease, &seven, keep_id, ids, NULL, &err);
+		code = wherry_outbox_claim(outbox, &lease, &seven, keep_id, ids, NULL,
+					   &err);
 		if (code == WHERRY_BUSY && ++waits < 20) {
 			code = WHERRY_OK;
 			continue;
@@ -404,14 +405,14 @@ static int claim_all(wherry_db *db, int which)
 			code = wh_db_script(db, sql, &err);
 		}
 		if (code == WHERRY_OK && ids[0])
-			code = wherry_outbox_done(box, &lease, ids + 1, (size_t)ids[0],
+			code = wherry_outbox_done(outbox, &lease, ids + 1, (size_t)ids[0],
 						  WHERRY_MARK, NULL, &err);
 		if (code == WHERRY_OK)
-			code = wherry_outbox_count(box, count, &err);
+			code = wherry_outbox_count(outbox, count, &err);
 	}
 	if (code != WHERRY_OK)
 		print_error("claimer %d: %s\n", which, err.message);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return code == WHERRY_OK ? 0 : 1;
 }
 

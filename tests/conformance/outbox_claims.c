@@ -10,7 +10,7 @@ wherry_lease claim_join(outbox_fixture *f, const char *owner)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
-	WHERRY_PASS(wherry_outbox_join(f->box, owner, MINUTE_US, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(f->outbox, owner, MINUTE_US, &lease, &err));
 	return lease;
 }
 
@@ -30,7 +30,8 @@ void claim_takes(outbox_fixture *f, const wherry_lease *lease,
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7, spaces = 0;
 
-	WHERRY_PASS(wherry_outbox_claim(f->box, lease, options, put_id, &out, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_claim(f->outbox, lease, options, put_id, &out, &n, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
 	for (const char *c = ids; *c; c++)
 		spaces += *c == ' ';
@@ -44,8 +45,8 @@ void claim_takes_expired(outbox_fixture *f, const wherry_lease *lease, const cha
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_claim_expired(f->box, lease, &claim_ten, put_id, &out,
-						&n, &err));
+	WHERRY_PASS(wherry_outbox_claim_expired(f->outbox, lease, &claim_ten, put_id,
+						&out, &n, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
 	assert_int_equal(n, *ids ? 1 : 0);
 	wh_buf_clear(&out);
@@ -71,7 +72,7 @@ void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char 
 	sharing s = {.ids = WH_BUF_INIT(4096)};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_store_claim_expired_rows(&f->box->store, lease, &claim_ten,
+	WHERRY_PASS(wh_store_claim_expired_rows(&f->outbox->store, lease, &claim_ten,
 						put_row, &s, &err));
 	assert_string_equal(wh_buf_str(&s.ids), ids);
 	assert_int_equal(s.alone, *ids && !strchr(ids, ' '));
@@ -82,14 +83,15 @@ void claim_done(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_done(f->box, lease, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_MARK, NULL, &err));
 }
 
 void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_requeue(f->box, lease, &id, 1, &err));
+	WHERRY_PASS(wherry_outbox_requeue(f->outbox, lease, &id, 1, &err));
 }
 
 void claim_fail(outbox_fixture *f, const wherry_lease *lease, int64_t id,
@@ -99,7 +101,7 @@ void claim_fail(outbox_fixture *f, const wherry_lease *lease, int64_t id,
 						.dead = dead, .error = "no answer");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_fail(f->box, lease, &failure, 1, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, lease, &failure, 1, &err));
 }
 
 void claim_send(outbox_fixture *f, const char *keys)
@@ -121,8 +123,8 @@ void claim_is_of(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 
 	if (f->backend->lacks &
 	    NEEDS_TOKEN) { /* its holder can do this, and nobody else */
-		WHERRY_PASS(wherry_outbox_extend(f->box, lease, &id, 1, MINUTE_US, NULL,
-						 &err));
+		WHERRY_PASS(wherry_outbox_extend(f->outbox, lease, &id, 1, MINUTE_US,
+						 NULL, &err));
 		return;
 	}
 	assert_string_equal(fixture_text(f,
@@ -152,15 +154,15 @@ void claim_all_refused(outbox_fixture *f, const wherry_lease *lease, const int64
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
 	for (int how = WHERRY_MARK; how <= most; how++)
 		WHERRY_FAILS(WHERRY_STALE,
-			     wherry_outbox_done(f->box, lease, ids, n_ids,
+			     wherry_outbox_done(f->outbox, lease, ids, n_ids,
 						(wherry_on_done)how, &n, &err));
 	assert_non_null(strstr(err.message, "nothing was changed"));
 	for (size_t i = 0; i < n_ids; i++)
 		failures[i] = WHERRY_FAILURE(.id = ids[i], .error = "late");
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_fail(f->box, lease, failures, n_ids, &err));
+		     wherry_outbox_fail(f->outbox, lease, failures, n_ids, &err));
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_requeue(f->box, lease, ids, n_ids, &err));
+		     wherry_outbox_requeue(f->outbox, lease, ids, n_ids, &err));
 	assert_int_equal(n, -7);
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_string_equal(fixture_digest(f), before);

@@ -31,7 +31,7 @@ static void a_committed_enqueue_is_there(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, 0, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, &id, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(business(f), 1);
 	assert_int_equal(fixture_int(f, "SELECT id FROM outbox"), id);
@@ -46,13 +46,13 @@ static void a_rolled_back_enqueue_never_existed(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
 	wherry_db_rollback(f->db);
 	assert_int_equal(business(f), 0);
 	assert_int_equal(fixture_count(f), 0);
 	/* not even as a duplicate */
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 }
 
 static void closing_the_connection_takes_back_what_was_not_committed(void **state)
@@ -62,7 +62,7 @@ static void closing_the_connection_takes_back_what_was_not_committed(void **stat
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
 	fixture_reopen(f);
 	assert_int_equal(fixture_count(f), 0);
 }
@@ -74,12 +74,13 @@ static void enqueue_outside_a_transaction_is_refused_and_says_why(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(f->box, &msg, 0, &id, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_enqueue(f->outbox, &msg, 0, &id, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_non_null(strstr(err.message, "WHERRY_OWN_TRANSACTION"));
 	assert_int_equal(id, -7);
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->box, &msg, 1, 0, &id, &err));
+		     wherry_outbox_enqueue_many(f->outbox, &msg, 1, 0, &id, &err));
 	assert_int_equal(id, -7);
 	assert_int_equal(fixture_count(f), 0);
 }
@@ -90,8 +91,8 @@ static void with_its_own_transaction_enqueue_commits_by_itself(void **state)
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_count(f), 1);
 }
@@ -103,9 +104,9 @@ static void asking_for_a_transaction_joins_the_one_that_is_open(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, &msg, 1, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, &msg, 1, WHERRY_OWN_TRANSACTION,
 					       NULL, &err));
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
@@ -138,17 +139,17 @@ static void a_duplicate_message_id_leaves_the_transaction_intact(void **state)
 	int64_t id = -7;
 
 	make_business(f);
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &first, WHERRY_OWN_TRANSACTION, NULL,
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &first, WHERRY_OWN_TRANSACTION, NULL,
 					  &err));
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->box, &first, 0, &id, &err));
+		     wherry_outbox_enqueue(f->outbox, &first, 0, &id, &err));
 	assert_int_equal(id, -7);
 	assert_non_null(strstr(err.message, "'a'"));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &other, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &other, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->box, &other, 0, &id, &err));
+		     wherry_outbox_enqueue(f->outbox, &other, 0, &id, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(business(f), 1);
 	assert_int_equal(fixture_count(f), 2);
@@ -162,12 +163,12 @@ static void a_duplicate_changes_nothing_of_the_message_that_is_there(void **stat
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	fixture_done(f, id);
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->box, &again, WHERRY_OWN_TRANSACTION, NULL,
-					   &err));
+		     wherry_outbox_enqueue(f->outbox, &again, WHERRY_OWN_TRANSACTION,
+					   NULL, &err));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_state(f, id), WHERRY_DONE);
 	assert_string_equal(fixture_text(f, "SELECT topic FROM outbox"), "orders");
@@ -187,15 +188,15 @@ static void what_the_application_s_triggers_insert_is_not_mistaken_for_the_messa
 		       "audit(name) VALUES ('before'); END");
 	fixture_raw(f, "CREATE TRIGGER after AFTER INSERT ON outbox BEGIN INSERT INTO "
 		       "audit(name) VALUES (new.message_id); END");
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	assert_string_equal(fixture_text(f,
 					 "SELECT message_id FROM outbox WHERE id = %lld",
 					 (long long)id),
 			    "a");
-	WHERRY_FAILS(
-		WHERRY_DUPLICATE,
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_FAILS(WHERRY_DUPLICATE,
+		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					   &err));
 	assert_int_equal(fixture_count(f), 1);
 }
 
@@ -208,7 +209,7 @@ static void message_ids_are_compared_byte_for_byte(void **state)
 	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
 		wherry_message msg = M(.topic = "orders", .message_id = ids[i]);
 
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 	}
 }
@@ -223,13 +224,13 @@ static void many_are_added_in_the_order_given(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[3];
 
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, msgs, 3, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
 					       ids, &err));
 	assert_true(ids[0] < ids[1] && ids[1] < ids[2]);
 	assert_string_equal(fixture_text(f, "SELECT topic FROM outbox WHERE id = %lld",
 					 (long long)ids[2]),
 			    "three");
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, msgs, 3, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
 					       NULL, &err));
 	assert_int_equal(fixture_count(f), 6);
 }
@@ -239,8 +240,8 @@ static void none_of_many_is_fine(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, NULL, 0, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, NULL, 0, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, NULL, 0, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, NULL, 0, WHERRY_OWN_TRANSACTION,
 					       NULL, &err));
 	assert_int_equal(fixture_count(f), 0);
 }
@@ -254,9 +255,9 @@ static void duplicates_among_many_are_passed_over_with_id_0(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[4] = {-7, -7, -7, -7};
 
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &msgs[1], WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, msgs, 4, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msgs[1], WHERRY_OWN_TRANSACTION,
+					  NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 4, WHERRY_OWN_TRANSACTION,
 					       ids, &err));
 	assert_true(ids[0] > 0 && ids[3] > ids[0]);
 	assert_int_equal(ids[1], 0);
@@ -272,8 +273,8 @@ static void many_are_all_or_none_in_a_transaction_of_their_own(void **state)
 	int64_t ids[3] = {-7, -7, -7};
 
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->box, msgs, 3, WHERRY_OWN_TRANSACTION,
-						ids, &err));
+		     wherry_outbox_enqueue_many(f->outbox, msgs, 3,
+						WHERRY_OWN_TRANSACTION, ids, &err));
 	assert_non_null(strstr(err.message, "message 2"));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_count(f), 0);
@@ -291,9 +292,9 @@ static void many_are_all_or_none_in_the_caller_s_transaction(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &earlier, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &earlier, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->box, msgs, 3, 0, ids, &err));
+		     wherry_outbox_enqueue_many(f->outbox, msgs, 3, 0, ids, &err));
 	assert_true(ids[0] == -7 && ids[1] == -7 && ids[2] == -7);
 	assert_true(wherry_db_in_transaction(f->db));
 	fixture_app(f, "INSERT INTO business VALUES (2)");
@@ -383,7 +384,7 @@ static void a_plain_insert_is_delivered_like_any_other(void **state)
 	id = fixture_int(f, "SELECT id FROM outbox");
 	lease = fixture_lease(f, "a");
 	assert_int_equal(lease.first_open, id);
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 }
 
@@ -392,19 +393,19 @@ static void a_plain_insert_is_delivered_like_any_other(void **state)
 static int send_hundred(wherry_db *db, int which)
 {
 	char topic[16];
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	int failed = 0;
 
 	(void)snprintf(topic, sizeof(topic), "w%d", which);
-	if (wherry_outbox_open(db, "outbox", &box, NULL) != WHERRY_OK)
+	if (wherry_outbox_open(db, "outbox", &outbox, NULL) != WHERRY_OK)
 		return 1;
 	for (int i = 0; i < 100; i++) {
 		wherry_message msg = M(.topic = topic);
 
-		failed |= wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL,
-						NULL) != WHERRY_OK;
+		failed |= wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION,
+						NULL, NULL) != WHERRY_OK;
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	return failed;
 }
 
@@ -439,17 +440,18 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	fixture_send(f, "orders", NULL);
 	if (f->backend->forbid_writing(f->db))
 		WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(
-		WHERRY_READONLY,
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_FAILS(WHERRY_READONLY,
+		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					   &err));
 	assert_int_equal(id, -7);
 	WHERRY_FAILS(WHERRY_READONLY,
-		     wherry_outbox_lease(f->box, "a", 1000000, 1, &lease, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->box, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_purge(f->box, 0, 100, 0, NULL, &err));
+		     wherry_outbox_lease(f->outbox, "a", 1000000, 1, &lease, &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->outbox, &err));
+	WHERRY_FAILS(WHERRY_READONLY,
+		     wherry_outbox_purge(f->outbox, 0, 100, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(f->db, "second", NULL, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
-	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);
 	fixture_lists(f, &WHERRY_FILTER(), "1");
 }
@@ -460,7 +462,7 @@ static wherry_code fill(outbox_fixture *f, const wherry_message *msg, wherry_err
 	wherry_code code = WHERRY_OK;
 
 	for (int i = 0; code == WHERRY_OK && i < 100; i++)
-		code = wherry_outbox_enqueue(f->box, msg, 0, NULL, err);
+		code = wherry_outbox_enqueue(f->outbox, msg, 0, NULL, err);
 	return code;
 }
 
@@ -480,15 +482,15 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	fixture_send_many(f, 3);
 	f->backend->fill_disk(f->db, true);
 
-	WHERRY_FAILS(
-		WHERRY_FULL,
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_FAILS(WHERRY_FULL,
+		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					   &err));
 	assert_int_equal(id, -7);
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_RETRY);
 	assert_false(wherry_db_in_transaction(f->db));
 	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue_many(f->box, many, 3, WHERRY_OWN_TRANSACTION,
-						ids, &err));
+		     wherry_outbox_enqueue_many(f->outbox, many, 3,
+						WHERRY_OWN_TRANSACTION, ids, &err));
 	assert_true(ids[0] == -7 && ids[1] == -7 && ids[2] == -7);
 	assert_int_equal(fixture_count(f), 3);
 
@@ -500,7 +502,7 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	intact = wherry_db_in_transaction(f->db);
 	if (!intact) {
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_enqueue(f->box, &msg, 0, NULL, &err));
+			     wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
 		assert_int_not_equal(wherry_db_commit(f->db, &err), WHERRY_OK);
 	}
 	wherry_db_rollback(f->db);
@@ -509,8 +511,8 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	assert_int_equal(fixture_count(f), 3);
 
 	f->backend->fill_disk(f->db, false);
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	assert_int_equal(fixture_count(f), 4);
 }
 
@@ -528,13 +530,13 @@ static void many_on_a_full_disk_are_all_or_none(void **state)
 	f->backend->fill_disk(f->db, true);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue_many(f->box, many, 8, 0, NULL, &err));
+		     wherry_outbox_enqueue_many(f->outbox, many, 8, 0, NULL, &err));
 	if (wherry_db_in_transaction(f->db))
 		WHERRY_PASS(wherry_db_commit(f->db, &err));
 	wherry_db_rollback(f->db);
 	assert_int_equal(fixture_count(f), 3);
 	f->backend->fill_disk(f->db, false);
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, many, 8, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, many, 8, WHERRY_OWN_TRANSACTION,
 					       NULL, &err));
 	assert_int_equal(fixture_count(f), 11);
 }

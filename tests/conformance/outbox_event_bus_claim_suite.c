@@ -41,7 +41,7 @@ static void a_claim_that_lives_is_not_taken_by_the_library(void **state)
 	bus_raw(f, "UPDATE outbox SET keep_alive = "
 		   "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', '-59 seconds')");
 	assert_int_equal(bus_claimable(f, 5), 0);
-	WHERRY_PASS(wherry_outbox_extend(f->box, &a, &id, 1, MINUTE_US, NULL, &err));
+	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, &id, 1, MINUTE_US, NULL, &err));
 	assert_int_equal(bus_int(f, "SELECT (julianday('now') - julianday(keep_alive)) * "
 				    "86400 < 30 FROM outbox"),
 			 1);
@@ -129,7 +129,7 @@ static int refused(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	return wherry_outbox_done(f->box, lease, &id, 1, WHERRY_MARK, NULL, &err) ==
+	return wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_MARK, NULL, &err) ==
 	       WHERRY_STALE;
 }
 
@@ -189,9 +189,9 @@ static void an_acknowledgement_survives_vacuum(void **state)
 	claim_takes(f, &a, &two, "3 4");
 	bus_raw(f, "VACUUM; UPDATE outbox SET rowid = rowid - 2 WHERE rowid > 2");
 	assert_int_equal(bus_int(f, "SELECT rowid FROM outbox WHERE id = 'e'"), 3);
-	WHERRY_PASS(wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	claim_takes(f, &a, &two, "1152921504606846977 1152921504606846978"); /* e and f */
-	WHERRY_PASS(wherry_outbox_done(f->box, &a, ids, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, ids, 2, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	assert_string_equal(bus_text(f, "SELECT group_concat(id, '') FROM "
 					"(SELECT id FROM outbox_archive ORDER BY id)"),
@@ -234,9 +234,9 @@ static void any_text_is_an_id(void **state)
 	bus_raw(f, "INSERT INTO outbox(id, type, payload, occurred_at) "
 		   "VALUES (NULL, 't', '{}', '')"); /* nobody's */
 	claim_takes(f, &a, &claim_ten, "1 2 3 4 5 6");
-	WHERRY_PASS(wherry_outbox_extend(f->box, &a, all, 6, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, all, 6, MINUTE_US, &n, &err));
 	assert_int_equal(n, 6);
-	WHERRY_PASS(wherry_outbox_done(f->box, &a, all, 6, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, all, 6, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 6);
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 6);
 }
@@ -248,12 +248,12 @@ static void a_lease_is_refused_and_told_why(void **state)
 	wherry_lease lease = {.epoch = -7};
 
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_lease(f->box, "a", MINUTE_US, 8, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "a", MINUTE_US, 8, &lease, &err));
 	assert_non_null(strstr(err.message, "event-bus"));
 	assert_int_equal(lease.epoch, -7);
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(f->box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(f->outbox, &err));
 	assert_non_null(strstr(err.message, "stop its relays"));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_resume(f->box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_resume(f->outbox, &err));
 }
 
 static void until_empty_ends_though_rowids_are_used_again(void **state)
@@ -267,14 +267,14 @@ static void until_empty_ends_though_rowids_are_used_again(void **state)
 	bus_publish(f, "one", "{}");
 	bus_raw(f, "UPDATE outbox SET created_on = "
 		   "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', '-1 seconds')");
-	WHERRY_PASS(wh_store_last_open(&f->box->store, &target, &err));
-	WHERRY_PASS(wh_store_open_upto(&f->box->store, target, &open, &err));
+	WHERRY_PASS(wh_store_last_open(&f->outbox->store, &target, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->outbox->store, target, &open, &err));
 	assert_true(open);
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_done(f, &a, 1);
 	bus_publish(f, "two", "{}");
 	assert_int_equal(bus_int(f, "SELECT rowid FROM outbox"), 1);
-	WHERRY_PASS(wh_store_open_upto(&f->box->store, target, &open, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->outbox->store, target, &open, &err));
 	assert_false(open);
 }
 

@@ -19,7 +19,8 @@ static void foreign_tables_are_known_and_left_as_they_are(void **state)
 	wherry_status status;
 
 	(void)snprintf(before, sizeof(before), "%s", bus_text(f, SCHEMA));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "event-bus");
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
@@ -30,10 +31,10 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	bus_raw(f, "DROP TABLE outbox_archive");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", &box, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	assert_non_null(strstr(err.message, "outbox_archive"));
 	assert_non_null(strstr(err.message, "wherry init"));
 	bus_raw(f, "CREATE TABLE outbox_archive(id)");
@@ -41,39 +42,40 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	assert_non_null(strstr(err.message, "not an archive"));
 	bus_raw(f, "DROP TABLE outbox_archive");
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
-	wherry_outbox_close(box);
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &outbox, &err));
+	wherry_outbox_close(outbox);
 }
 
 static void a_table_that_only_resembles_them_is_none(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	bus_raw(f, "CREATE TABLE near AS SELECT id, type, payload, occurred_at, status, "
 		   "retry_count, last_error, next_retry_at, created_on, started_on, "
 		   "completed_on, expire_in_seconds FROM outbox");
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &box, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &outbox, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_open(f->db, "x\"; DROP TABLE outbox; --", &box, &err));
-	assert_null(box);
+	WHERRY_FAILS(
+		WHERRY_INVALID,
+		wherry_outbox_open(f->db, "x\"; DROP TABLE outbox; --", &outbox, &err));
+	assert_null(outbox);
 }
 
 static void a_native_outbox_beside_them_stays_native(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_status status;
 
 	WHERRY_PASS(wherry_outbox_init(f->db, "mine", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &box, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 /* ---- enqueue ---- */
@@ -85,8 +87,8 @@ static void what_is_enqueued_is_as_the_library_publishes(void **state)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "user.created", .headers = "{}",
 					    .body = "{\"a\": [1]}", .body_len = 10);
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 	assert_string_equal(
 		bus_text(f,
 			 "SELECT type || payload || status || retry_count || "
@@ -118,7 +120,7 @@ static void what_there_is_no_column_for_is_refused(void **state)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_enqueue(f->box, &bad[i],
+			     wherry_outbox_enqueue(f->outbox, &bad[i],
 						   WHERRY_OWN_TRANSACTION, NULL, &err));
 		assert_non_null(strstr(err.message, names[i]));
 		assert_non_null(strstr(err.message, "native outbox"));
@@ -137,8 +139,8 @@ static void a_body_that_is_no_json_is_refused_with_the_way_out(void **state)
 						    .body_len = strlen(bodies[i]));
 
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
-						   NULL, &err));
+			     wherry_outbox_enqueue(f->outbox, &msg,
+						   WHERRY_OWN_TRANSACTION, NULL, &err));
 		assert_non_null(strstr(err.message, "JSON string"));
 	}
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
@@ -153,13 +155,13 @@ static void an_id_that_is_open_or_archived_is_a_duplicate(void **state)
 					    .body_len = 1);
 	int64_t id = -7;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	assert_int_equal(id, 1);
 	for (int i = 0; i < 2; i++) {
 		WHERRY_FAILS(WHERRY_DUPLICATE,
-			     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
-						   &id, &err));
+			     wherry_outbox_enqueue(f->outbox, &msg,
+						   WHERRY_OWN_TRANSACTION, &id, &err));
 		if (!i) {
 			claim_takes(f, &a, &claim_ten, "1");
 			claim_done(f, &a, 1);
@@ -213,21 +215,21 @@ static void every_state_is_listed_and_counted(void **state)
 	seen s = {""};
 
 	fill(f);
-	WHERRY_PASS(wherry_outbox_list(f->box, &filter, see, &s, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &filter, see, &s, &err));
 	assert_string_equal(s.text, "p:pending:0: a:processing:0: f:failed:2:no "
 				    "d:dead:5:no o:done:1:once ");
-	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		assert_int_equal(count[i], 1);
 	*s.text = 0;
 	filter.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED;
-	WHERRY_PASS(wherry_outbox_list(f->box, &filter, see, &s, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &filter, see, &s, &err));
 	assert_string_equal(s.text, "f:failed:2:no d:dead:5:no ");
 	fixture_lists(f, &WHERRY_FILTER(.after_id = 3), "4 1000000000001");
 	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_DONE), "1000000000001");
 	WHERRY_FAILS(
 		WHERRY_UNSUPPORTED,
-		wherry_outbox_list(f->box, &WHERRY_FILTER(.key = "k"), see, &s, &err));
+		wherry_outbox_list(f->outbox, &WHERRY_FILTER(.key = "k"), see, &s, &err));
 }
 
 static void a_message_is_shown_by_its_id_or_its_number(void **state)
@@ -243,10 +245,11 @@ static void a_message_is_shown_by_its_id_or_its_number(void **state)
 	for (size_t i = 0; i < sizeof(idents) / sizeof(*idents); i++) {
 		seen s = {""};
 
-		WHERRY_PASS(wherry_outbox_show(f->box, idents[i][0], see, &s, &err));
+		WHERRY_PASS(wherry_outbox_show(f->outbox, idents[i][0], see, &s, &err));
 		assert_string_equal(s.text, idents[i][1]);
 	}
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_show(f->box, "nix", see, NULL, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_outbox_show(f->outbox, "nix", see, NULL, &err));
 }
 
 static int64_t retry(outbox_fixture *f, const char *ident)
@@ -257,7 +260,7 @@ static int64_t retry(outbox_fixture *f, const char *ident)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &filter, &n, &err));
 	return n;
 }
 
@@ -291,10 +294,11 @@ static void a_replay_puts_back_what_is_archived(void **state)
 	a = claim_join(f, "a");
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_done(f, &a, 1);
-	WHERRY_PASS(
-		wherry_outbox_replay(f->box, &WHERRY_FILTER(.ident = "one"), &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.ident = "one"), &n,
+					 &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.topic = "t"), &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.topic = "t"), &n, &err));
 	assert_int_equal(n, 0); /* it is there */
 	assert_string_equal(bus_text(f, "SELECT payload || status FROM outbox"),
 			    "{\"n\":1}created");
@@ -315,10 +319,10 @@ static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 	bus_publish(f, "three", "{}");
 	claim_takes(f, &a, &WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US), "1");
 	claim_done(f, &a, 1);
-	WHERRY_PASS(wherry_outbox_discard(f->box, "two", &err));
-	WHERRY_PASS(wherry_outbox_discard(f->box, "3", &err));
+	WHERRY_PASS(wherry_outbox_discard(f->outbox, "two", &err));
+	WHERRY_PASS(wherry_outbox_discard(f->outbox, "3", &err));
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, "one", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->outbox, "one", &err));
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
 }
 
@@ -334,7 +338,7 @@ static void reaping_frees_what_expired_and_nothing_else(void **state)
 	claim_takes(f, &a, &claim_ten, "1 2");
 	bus_raw(f, "UPDATE outbox SET keep_alive = '2020-01-01T00:00:00.000Z', "
 		   "started_on = '2020-01-01T00:00:00.000Z' WHERE id = 'one'");
-	WHERRY_PASS(wherry_outbox_reap(f->box, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_reap(f->outbox, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
 	assert_string_equal(bus_text(f, "SELECT id FROM outbox WHERE status = 'created'"),
 			    "one");

@@ -145,7 +145,7 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 
 typedef struct plain {
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	char text[4096];
 } plain;
 
@@ -157,7 +157,7 @@ static int open_it(void **state)
 	assert_non_null(p);
 	make_table();
 	p->db = tsql_connect();
-	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 	*state = p;
 	return 0;
 }
@@ -166,7 +166,7 @@ static int close_it(void **state)
 {
 	plain *p = *state;
 
-	wherry_outbox_close(p->box);
+	wherry_outbox_close(p->outbox);
 	tsql_disconnect(p->db);
 	free(p);
 	clear();
@@ -201,7 +201,8 @@ static void init_adds_nothing_to_it(void **state)
 	assert_true(strlen(before) > 500);
 	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
-	WHERRY_PASS(wherry_outbox_status(p->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
 						    "outbox", &err));
@@ -225,7 +226,7 @@ static void init_makes_what_the_library_makes(void **state)
 
 static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 {
-	return wherry_outbox_enqueue(p->box, &msg,
+	return wherry_outbox_enqueue(p->outbox, &msg,
 				     WHERRY_OWN_TRANSACTION | WHERRY_LOCK_KEY, NULL, err);
 }
 
@@ -270,15 +271,15 @@ static void what_it_has_no_place_for_is_refused(void **state)
 		WHERRY_INVALID,
 		put(p, WHERRY_MESSAGE(.topic = "t", .body = "x", .body_len = 1), &err));
 	assert_non_null(strstr(err.message, "JSON"));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->outbox, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_archive(p->box, 0, 10, 0, NULL, &err));
+		     wherry_outbox_archive(p->outbox, 0, 10, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_lease(p->box, "x", MINUTE_US, 1, &lease, &err));
-	WHERRY_PASS(wherry_outbox_join(p->box, "x", MINUTE_US, &lease, &err));
+		     wherry_outbox_lease(p->outbox, "x", MINUTE_US, 1, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "x", MINUTE_US, &lease, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_done(p->box, &lease, (int64_t[]){1}, 1, WHERRY_ARCHIVE,
-					NULL, &err));
+		     wherry_outbox_done(p->outbox, &lease, (int64_t[]){1}, 1,
+					WHERRY_ARCHIVE, NULL, &err));
 }
 
 /* The library's claim, as its store sends it. */
@@ -316,7 +317,7 @@ static void claims_are(plain *p, const wherry_lease *lease, const char *wanted)
 	taken got = {""};
 	int64_t n = 0;
 
-	WHERRY_PASS(wherry_outbox_claim(p->box, lease, &how, take, &got, &n, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->outbox, lease, &how, take, &got, &n, &err));
 	assert_string_equal(got.ids, wanted);
 }
 
@@ -331,7 +332,7 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .aggregate_id = "a"), &err));
 		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .aggregate_id = "b"), &err));
 	}
-	WHERRY_PASS(wherry_outbox_join(p->box, "x", MINUTE_US, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "x", MINUTE_US, &lease, &err));
 	assert_string_equal(text(p, LIBRARY_CLAIM), "1 2");
 	claims_are(p, &lease, ""); /* 3 and 4 wait behind them */
 	assert_true(tsql_raw("UPDATE outbox SET status = 2, processed_at = "
@@ -339,8 +340,8 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 			     NULL, 0));
 	claims_are(p, &lease, "3");
 	assert_string_equal(text(p, LIBRARY_CLAIM), "");
-	WHERRY_PASS(wherry_outbox_done(p->box, &lease, (int64_t[]){3}, 1, WHERRY_MARK, &n,
-				       &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &lease, (int64_t[]){3}, 1, WHERRY_MARK,
+				       &n, &err));
 	assert_int_equal(n, 1);
 	/* What the library took over is no more Wherry's. */
 	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .aggregate_id = "c"), &err));
@@ -350,8 +351,8 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 			 "WHERE id = 5",
 			 NULL, 0));
 	assert_string_equal(text(p, LIBRARY_CLAIM), "5");
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(p->box, &lease, (int64_t[]){5}, 1,
-						      WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(p->outbox, &lease, (int64_t[]){5},
+						      1, WHERRY_MARK, &n, &err));
 	assert_string_equal(text(p, "SELECT status FROM outbox WHERE id = 5"), "1");
 }
 
@@ -370,12 +371,12 @@ static void a_pending_row_with_a_retry_time_waits_for_it(void **state)
 	assert_true(tsql_raw("UPDATE outbox SET next_retry_at = DATEADD(HOUR, 1, "
 			     "SYSUTCDATETIME()) WHERE id = 1",
 			     NULL, 0));
-	WHERRY_PASS(wherry_outbox_join(p->box, "x", MINUTE_US, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "x", MINUTE_US, &lease, &err));
 	claims_are(p, &lease, "");
 	assert_true(tsql_raw("UPDATE outbox SET next_retry_at = DATEADD(HOUR, -1, "
 			     "SYSUTCDATETIME()) WHERE id = 1",
 			     NULL, 0));
-	WHERRY_PASS(wherry_outbox_claim(p->box, &lease, &how, take, &got, &n, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->outbox, &lease, &how, take, &got, &n, &err));
 	assert_string_equal(got.ids, "1");
 }
 

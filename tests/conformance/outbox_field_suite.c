@@ -80,12 +80,15 @@ static void comes_back(outbox_fixture *f, const wherry_message *msg)
 	int64_t id = 0;
 
 	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, msg, WHERRY_OWN_TRANSACTION, &id, &err));
+		wherry_outbox_enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
-	WHERRY_PASS(wherry_outbox_show(f->box, ident, compare_row, &copy, &err));
-	WHERRY_PASS(wh_outbox_read(f->box, false, id - 1, 1, compare_open, &copy, &err));
-	WHERRY_PASS(wh_outbox_read(f->box, true, id - 1, 1, compare_open, &copy, &err));
-	WHERRY_PASS(wh_store_read_ids(&f->box->store, &id, 1, compare_open, &copy, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, compare_row, &copy, &err));
+	WHERRY_PASS(
+		wh_outbox_read(f->outbox, false, id - 1, 1, compare_open, &copy, &err));
+	WHERRY_PASS(
+		wh_outbox_read(f->outbox, true, id - 1, 1, compare_open, &copy, &err));
+	WHERRY_PASS(
+		wh_store_read_ids(&f->outbox->store, &id, 1, compare_open, &copy, &err));
 }
 
 static void is_refused(outbox_fixture *f, const wherry_message *msg, wherry_code code,
@@ -94,8 +97,8 @@ static void is_refused(outbox_fixture *f, const wherry_message *msg, wherry_code
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(code, wherry_outbox_enqueue(f->box, msg, WHERRY_OWN_TRANSACTION, &id,
-						 &err));
+	WHERRY_FAILS(code, wherry_outbox_enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION,
+						 &id, &err));
 	assert_int_equal(id, -7);
 	if (!strstr(err.message, says)) {
 		print_error("'%s' does not say '%s'\n", err.message, says);
@@ -169,7 +172,7 @@ static void an_empty_message_id_is_made(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; i < 2; i++)
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 	assert_int_equal(strlen(fixture_text(f, "SELECT message_id FROM outbox")), 36);
 }
@@ -257,7 +260,7 @@ static void a_body_over_the_limit_is_refused_and_names_the_setting(void **state)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = 1001);
 
 	memset(body, 'x', sizeof(body));
-	f->box->store.body_max = 1000;
+	f->outbox->store.body_max = 1000;
 	is_refused(f, &msg, WHERRY_TOOBIG, "outbox.body_max");
 	msg.body_len = 1000;
 	comes_back(f, &msg);
@@ -348,8 +351,8 @@ static void a_message_of_an_older_program_is_taken(void **state)
 		msgs[i].size = older;
 		memcpy(packed + (size_t)i * older, &msgs[i], older);
 	}
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, (const wherry_message *)packed, 2,
-					       WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, (const wherry_message *)packed,
+					       2, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox"), 2);
 	fixture_raw(f, "DELETE FROM outbox");
 	msgs[0].size = older - 1;
@@ -368,7 +371,7 @@ static void a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new(voi
 	newer.msg.size = sizeof(newer);
 	is_refused(f, &newer.msg, WHERRY_UNSUPPORTED, "needs a newer libwherry");
 	newer.newer = NULL;
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &newer.msg, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &newer.msg, WHERRY_OWN_TRANSACTION,
 					  NULL, &err));
 }
 
@@ -397,10 +400,10 @@ static void the_library_measures_a_body_that_is_text(void **state)
 	int64_t id = 0;
 
 	long_as_it_is.body_len = 8;
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
-	WHERRY_PASS(wh_outbox_read(f->box, false, id - 1, 1, compare_open, &long_as_it_is,
-				   &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, false, id - 1, 1, compare_open,
+				   &long_as_it_is, &err));
 }
 
 static void init_does_what_the_macro_does(void **state)
@@ -413,8 +416,8 @@ static void init_does_what_the_macro_does(void **state)
 	wherry_message_init(&msg);
 	assert_int_equal(msg.size, sizeof(msg));
 	msg.topic = "t";
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 }
 
 static void a_message_needs_a_size_a_topic_and_a_body(void **state)
@@ -440,9 +443,10 @@ static void a_refused_message_leaves_the_transaction_as_it_was(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &good, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(f->box, &bad, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &good, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &good, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_enqueue(f->outbox, &bad, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &good, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(fixture_count(f), 2);
 }

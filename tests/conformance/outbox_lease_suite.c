@@ -10,7 +10,8 @@ static int64_t left_us(outbox_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	return status.lease_left_us;
 }
 
@@ -24,13 +25,13 @@ static void a_lease_is_taken_once_and_others_are_told_by_whom(void **state)
 	assert_int_equal(lease.lasts_us, 60000000);
 	assert_string_equal(lease.owner, "host-1/42");
 	WHERRY_FAILS(WHERRY_BUSY,
-		     wherry_outbox_lease(f->box, "host-2", 60000000, 8, &other, &err));
+		     wherry_outbox_lease(f->outbox, "host-2", 60000000, 8, &other, &err));
 	assert_non_null(strstr(err.message, "host-1/42"));
 	assert_non_null(strstr(err.message, "'outbox'"));
 	assert_int_equal(other.epoch, -7);
 	/* by its holder neither: renewal is for that */
-	WHERRY_FAILS(WHERRY_BUSY,
-		     wherry_outbox_lease(f->box, "host-1/42", 60000000, 8, &other, &err));
+	WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_lease(f->outbox, "host-1/42", 60000000, 8,
+						      &other, &err));
 }
 
 static void a_lease_expires_by_the_database_s_clock(void **state)
@@ -41,16 +42,16 @@ static void a_lease_expires_by_the_database_s_clock(void **state)
 	wherry_code code = WHERRY_BUSY;
 	int64_t began = wh_monotonic(&wh_env_system), took;
 
-	WHERRY_PASS(wherry_outbox_lease(f->box, "a", 100000, 8, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, "a", 100000, 8, &lease, &err));
 	while (code == WHERRY_BUSY) {
-		code = wherry_outbox_lease(f->box, "b", 60000000, 8, &next, &err);
+		code = wherry_outbox_lease(f->outbox, "b", 60000000, 8, &next, &err);
 		wh_sleep(&wh_env_system, 2000);
 	}
 	WHERRY_PASS(code);
 	took = wh_monotonic(&wh_env_system) - began;
 	assert_in_range((uint64_t)took, 98000, 30000000);
 	assert_int_equal(next.epoch, lease.epoch + 1);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &lease, &err));
 }
 
 static void the_epoch_grows_with_every_lease(void **state)
@@ -63,7 +64,7 @@ static void the_epoch_grows_with_every_lease(void **state)
 
 		assert_int_equal(lease.epoch, i);
 		if (i % 2)
-			WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+			WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 		else
 			fixture_expire(f);
 	}
@@ -78,7 +79,7 @@ static void renewal_makes_a_lease_last_from_now_on(void **state)
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 50000");
 	assert_in_range((uint64_t)left_us(f), 1, 10000000);
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 	assert_int_equal(lease.epoch, 1);
 	assert_string_equal(lease.owner, "a");
@@ -94,10 +95,10 @@ static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
 	fixture_lease(f, "a");
 	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at + 86400000");
 	WHERRY_FAILS(WHERRY_BUSY,
-		     wherry_outbox_lease(f->box, "b", 60000000, 1, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "b", 60000000, 1, &lease, &err));
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 	WHERRY_FAILS(WHERRY_BUSY,
-		     wherry_outbox_lease(f->box, "b", 600000000, 1, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "b", 600000000, 1, &lease, &err));
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 }
 
@@ -108,13 +109,13 @@ static void a_expired_lease_is_not_revived(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_expire(f);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_memory_equal(&lease, &before, sizeof(lease));
 	assert_int_equal(left_us(f), 0);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->outbox, &lease, &err));
 	fixture_lease(f, "b");
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->outbox, &lease, &err));
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_ROLLBACK);
 }
@@ -125,10 +126,10 @@ static void a_released_lease_is_free_at_once(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	assert_int_equal(left_us(f), 0);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->outbox, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(fixture_lease(f, "b").epoch, 2);
 }
 
@@ -139,11 +140,11 @@ static void a_lease_needs_an_owner_and_a_time(void **state)
 	wherry_lease lease = {.epoch = -7};
 
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_lease(f->box, NULL, 1000000, 1, &lease, &err));
+		     wherry_outbox_lease(f->outbox, NULL, 1000000, 1, &lease, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_lease(f->box, "a", 0, 1, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "a", 0, 1, &lease, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_lease(f->box, "a", -1, 1, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "a", -1, 1, &lease, &err));
 	assert_int_equal(lease.epoch, -7);
 }
 
@@ -159,7 +160,8 @@ static void a_long_owner_is_cut(void **state)
 	owner[299] = 0;
 	lease = fixture_lease(f, owner);
 	assert_int_equal(strlen(lease.owner), sizeof(lease.owner) - 1);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.owner, lease.owner);
 }
 
@@ -175,12 +177,12 @@ static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 	assert_int_equal(lease.first_open, 0);
 	assert_int_equal(lease.last_open, 0);
 	first = fixture_send_many(f, 5);
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.first_open, first);
 	assert_int_equal(lease.last_open, first + 4);
-	WHERRY_PASS(
-		wherry_outbox_done(f->box, &lease, &first, 1, WHERRY_MARK, NULL, &err));
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &first, 1, WHERRY_MARK, NULL,
+				       &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	lease = fixture_lease(f, "b");
 	assert_int_equal(lease.first_open, first + 1);
 	assert_int_equal(lease.last_open, first + 4);
@@ -197,19 +199,19 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 
 	for (int on = 1; on >= 0; on--) {
 		for (int again = 0; again < 2; again++)
-			WHERRY_PASS(on ? wherry_outbox_pause(f->box, &err)
-				       : wherry_outbox_resume(f->box, &err));
-		WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+			WHERRY_PASS(on ? wherry_outbox_pause(f->outbox, &err)
+				       : wherry_outbox_resume(f->outbox, &err));
+		WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 		assert_int_equal(lease.paused, on);
 		assert_true(lease.control_version > control_version);
 		control_version = lease.control_version;
-		WHERRY_PASS(wh_store_control(&f->box->store, &paused, &seen, &err));
+		WHERRY_PASS(wh_store_control(&f->outbox->store, &paused, &seen, &err));
 		assert_int_equal(paused, on);
 		assert_int_equal(seen, control_version);
-		WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status),
-						 &err));
+		WHERRY_PASS(wherry_outbox_status(f->outbox, &status,
+						 sizeof(wherry_status), &err));
 		assert_int_equal(status.paused, on);
-		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 		lease = fixture_lease(f, "b");
 		assert_int_equal(lease.paused, on);
 		assert_int_equal(lease.control_version, control_version);
@@ -223,28 +225,31 @@ static void status_tells_who_relays(void **state)
 	wherry_status status;
 	wh_holder holder = {.left_us = -7, .owner = "nobody"};
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 0);
 	assert_int_equal(status.lease_left_us, 0);
 	assert_string_equal(status.owner, "");
 	assert_string_equal(status.engine, "");
 	assert_int_equal(status.schema_version, 1);
-	WHERRY_PASS(wh_store_holder(&f->box->store, &holder, &err));
+	WHERRY_PASS(wh_store_holder(&f->outbox->store, &holder, &err));
 	assert_int_equal(holder.left_us, 0);
 	assert_string_equal(holder.owner, "");
 
 	fixture_lease(f, "host-1");
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 1);
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
 	assert_string_equal(status.engine, "exclusive");
-	WHERRY_PASS(wh_store_holder(&f->box->store, &holder, &err));
+	WHERRY_PASS(wh_store_holder(&f->outbox->store, &holder, &err));
 	assert_in_range((uint64_t)holder.left_us, 50000000, 60000000);
 	assert_string_equal(holder.owner, "host-1");
 
 	fixture_expire(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.lease_left_us, 0);
 	assert_int_equal(status.epoch, 1);
 	assert_string_equal(status.owner, "host-1");
@@ -257,7 +262,7 @@ static wherry_lease lease_with(outbox_fixture *f, int64_t window)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
-	WHERRY_PASS(wherry_outbox_lease(f->box, "a", 60000000, window, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, "a", 60000000, window, &lease, &err));
 	return lease;
 }
 
@@ -272,7 +277,7 @@ static void after_a_clean_end_nothing_is_suspect(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	assert_int_equal(fixture_lease(f, "b").suspects, 0);
 }
 
@@ -304,7 +309,7 @@ static void suspects_are_never_more_than_the_window(void **state)
 		lease = lease_with(f, 3);
 		assert_int_equal(lease.suspects, 3);
 	}
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	assert_int_equal(lease_with(f, 3).suspects, 0);
 	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 0);
@@ -341,7 +346,7 @@ static void a_renewal_without_suspects_ends_the_suspicion(void **state)
 	lease = lease_with(f, 3);
 	assert_int_equal(lease.suspects, 3);
 	lease.suspects = 0; /* the holder has tried them all */
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.suspects, 0);
 	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 0);
@@ -359,7 +364,7 @@ static void a_renewal_with_suspects_left_does_not(void **state)
 	end_uncleanly(f, 3);
 	lease = lease_with(f, 3);
 	lease.suspects = 1;
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.suspects, 1);
 	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 3);
@@ -369,15 +374,15 @@ static void a_renewal_with_suspects_left_does_not(void **state)
 
 static int try_lease(wherry_db *db, int which)
 {
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease lease = {0};
-	wherry_code code = wherry_outbox_open(db, "outbox", &box, NULL);
+	wherry_code code = wherry_outbox_open(db, "outbox", &outbox, NULL);
 	char owner[16];
 
 	(void)snprintf(owner, sizeof(owner), "w%d", which);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_lease(box, owner, 60000000, 1, &lease, NULL);
-	wherry_outbox_close(box);
+		code = wherry_outbox_lease(outbox, owner, 60000000, 1, &lease, NULL);
+	wherry_outbox_close(outbox);
 	return code == WHERRY_OK || code == WHERRY_BUSY ? 0 : 1;
 }
 
@@ -389,7 +394,8 @@ static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
 
 	fixture_threads(f, 8, try_lease);
 	fixture_reopen(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 1); /* a second one would have raised it */
 	assert_true(status.lease_left_us > 0);
 }
@@ -409,18 +415,19 @@ static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
 	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++)
 		WHERRY_FAILS(WHERRY_STALE,
-			     wherry_outbox_done(f->box, lease, ids, 4,
+			     wherry_outbox_done(f->outbox, lease, ids, 4,
 						(wherry_on_done)how, &n, &err));
-	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_done(f->box, lease, NULL, 0, WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(f->outbox, lease, NULL, 0,
+						      WHERRY_MARK, &n, &err));
 	assert_int_equal(n, -7);
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_fail(f->box, lease, &failure, 1, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_requeue(f->box, lease, ids, 4, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->box, lease, 1, &err));
 	WHERRY_FAILS(WHERRY_STALE,
-		     wh_store_settle(&f->box->store, lease, &all, NULL, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &copy, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, lease, &err));
+		     wherry_outbox_fail(f->outbox, lease, &failure, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_requeue(f->outbox, lease, ids, 4, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->outbox, lease, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wh_store_settle(&f->outbox->store, lease, &all, NULL, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &copy, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->outbox, lease, &err));
 	assert_non_null(strstr(err.message, "nothing was changed"));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_string_equal(fixture_digest(f), before);
@@ -445,7 +452,7 @@ static void a_stale_lease_changes_nothing_and_says_so(void **state)
 	future = next;
 	future.epoch++;
 	everything_is_refused(f, &future); /* never given */
-	WHERRY_PASS(wherry_outbox_release(f->box, &next, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &next, &err));
 	everything_is_refused(f, &next); /* given back */
 }
 
@@ -467,16 +474,16 @@ static void two_relays_never_lead_under_one_epoch(void **state)
 	after = fixture_lease(f, "a");
 	assert_int_equal(after.epoch, before.epoch);
 	everything_is_refused(f, &before);
-	if (f->box->own.horizon && f->box->store.db->driver->late_commits) {
-		WHERRY_PASS(wh_outbox_horizon(f->box, &before, false, &horizon, &err));
+	if (f->outbox->own.horizon && f->outbox->store.db->driver->late_commits) {
+		WHERRY_PASS(wh_outbox_horizon(f->outbox, &before, false, &horizon, &err));
 		assert_false(horizon.held);
-		WHERRY_PASS(wh_outbox_horizon(f->box, &after, false, &horizon, &err));
+		WHERRY_PASS(wh_outbox_horizon(f->outbox, &after, false, &horizon, &err));
 		assert_true(horizon.held);
 	}
-	WHERRY_PASS(wherry_outbox_renew(f->box, &after, &err));
-	WHERRY_PASS(
-		wherry_outbox_done(f->box, &after, &first, 1, WHERRY_MARK, NULL, &err));
-	WHERRY_PASS(wherry_outbox_release(f->box, &after, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &after, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &after, &first, 1, WHERRY_MARK, NULL,
+				       &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &after, &err));
 }
 
 static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
@@ -490,8 +497,8 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 	fixture_raw(f, "CREATE TABLE business(id INTEGER)");
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(f->outbox, &lease, &id, 1,
+						      WHERRY_MARK, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM business"), 1);
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
@@ -504,15 +511,15 @@ static void rows_that_look_pending_are_not_leased_to_others(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a"), joined = {0};
 
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	fixture_raw(f, "UPDATE wherry_lease SET engine = 'stream-keep'");
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_lease(f->box, "b", 60000000, 8, &lease, &err));
+		     wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
 	assert_non_null(strstr(err.message, "deliver them again"));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_join(f->box, "b", 60000000, &joined, &err));
+		     wherry_outbox_join(f->outbox, "b", 60000000, &joined, &err));
 	fixture_raw(f, "UPDATE wherry_lease SET engine = 'exclusive'");
-	WHERRY_PASS(wherry_outbox_lease(f->box, "b", 60000000, 8, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
 }
 
 const outbox_case outbox_lease_cases[] = {

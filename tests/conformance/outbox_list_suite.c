@@ -26,8 +26,8 @@ static int64_t add(outbox_fixture *f, const char *type, const char *aggregate_id
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	return id;
 }
 
@@ -38,8 +38,8 @@ static int64_t add_named(outbox_fixture *f, const char *message_id)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	return id;
 }
 
@@ -115,8 +115,8 @@ static void add_text(outbox_fixture *f, const char *topic, const char *body)
 					    .body = body, .body_len = strlen(body));
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 }
 
 static void rows_are_listed_by_a_text_in_them(void **state)
@@ -245,11 +245,11 @@ static void without_a_limit_a_hundred_are_listed(void **state)
 	for (int i = 0; i < 2; i++)
 		fixture_raw(f, "INSERT INTO outbox(topic, payload) SELECT topic, payload "
 			       "FROM outbox");
-	WHERRY_PASS(wherry_outbox_list(f->box, &filter, count_rows, &n, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &filter, count_rows, &n, &err));
 	assert_int_equal(n, 100);
 	n = 0;
 	filter.limit = 1000;
-	WHERRY_PASS(wherry_outbox_list(f->box, &filter, count_rows, &n, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &filter, count_rows, &n, &err));
 	assert_int_equal(n, 140);
 }
 
@@ -268,8 +268,8 @@ static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
 	int n = 0;
 
 	fixture_send_many(f, 3);
-	WHERRY_FAILS(WHERRY_TIMEOUT,
-		     wherry_outbox_list(f->box, &WHERRY_FILTER(), stop_at_two, &n, &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT, wherry_outbox_list(f->outbox, &WHERRY_FILTER(),
+							stop_at_two, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(err.code, WHERRY_TIMEOUT);
 	/* and leaves nothing locked */
@@ -277,7 +277,7 @@ static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
 	fixture_lists(f, &WHERRY_FILTER(), "1 2 3 4");
 	n = 1;
 	WHERRY_FAILS(WHERRY_TIMEOUT,
-		     wherry_outbox_show(f->box, "1", stop_at_two, &n, &err));
+		     wherry_outbox_show(f->outbox, "1", stop_at_two, &n, &err));
 }
 
 /* ---- show ---- */
@@ -298,7 +298,7 @@ static seen show(outbox_fixture *f, const char *ident)
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen out = {0};
 
-	WHERRY_PASS(wherry_outbox_show(f->box, ident, take_seen, &out, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, take_seen, &out, &err));
 	return out;
 }
 
@@ -316,12 +316,12 @@ static void a_row_is_shown_by_message_id_or_number(void **state)
 	assert_int_equal(show(f, "2").id, 2);
 	assert_int_equal(show(f, "3").id, 3);
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_show(f->box, "4", take_seen, &out, &err));
+		     wherry_outbox_show(f->outbox, "4", take_seen, &out, &err));
 	assert_non_null(strstr(err.message, "'4'"));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_show(f->box, "", take_seen, &out, &err));
+		     wherry_outbox_show(f->outbox, "", take_seen, &out, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_show(f->box, NULL, take_seen, &out, &err));
+		     wherry_outbox_show(f->outbox, NULL, take_seen, &out, &err));
 	assert_int_equal(out.id, 0);
 }
 
@@ -427,16 +427,17 @@ static void rows_are_counted_by_state(void **state)
 	wherry_status status;
 	wh_backlog backlog;
 
-	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		assert_int_equal(count[i], 0);
 	one_of_each(f);
-	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_memory_equal(count, wanted, sizeof(wanted));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_memory_equal(status.count, wanted, sizeof(wanted));
 	assert_int_equal(status.ready, 2);
-	WHERRY_PASS(wh_outbox_backlog(f->box, &backlog, &err));
+	WHERRY_PASS(wh_outbox_backlog(f->outbox, &backlog, &err));
 	assert_int_equal(backlog.pending, 2);
 	assert_int_equal(backlog.processing, 1);
 	assert_int_equal(backlog.failed, 1);
@@ -450,8 +451,9 @@ static int64_t oldest(outbox_fixture *f)
 	wherry_status status;
 	int64_t age = -7;
 
-	WHERRY_PASS(wherry_outbox_oldest_ready(f->box, &age, &err));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_oldest_ready(f->outbox, &age, &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_in_range((uint64_t)(status.oldest_ready_us - age + 1000000), 1000000,
 			30000000);
 	return age / 60000000; /* minutes */
@@ -495,7 +497,7 @@ static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void *
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 600000 WHERE id = 102");
 	assert_int_equal(oldest(f), 10);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(status), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &status, sizeof(status), &err));
 	assert_int_equal(status.ready, 1);
 }
 
@@ -506,11 +508,13 @@ static void messages_that_are_due_again_are_ready(void **state)
 	wherry_status status;
 
 	fixture_send_many(f, 3);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.ready, 3);
 	fixture_fail(f, 1, 0);
 	fixture_fail(f, 2, 60000000);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.ready, 2);
 }
 
@@ -532,9 +536,9 @@ static void reads(outbox_fixture *f, char what, int64_t after, int64_t limit,
 	wh_buf out = WH_BUF_INIT(4096);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(what == 'd' ? wh_outbox_dead_keys(f->box, UINT64_MAX, after, limit,
+	WHERRY_PASS(what == 'd' ? wh_outbox_dead_keys(f->outbox, UINT64_MAX, after, limit,
 						      put_open, &out, &err)
-				: wh_outbox_read(f->box, what == 'o', after, limit,
+				: wh_outbox_read(f->outbox, what == 'o', after, limit,
 						 put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
 	wh_buf_clear(&out);
@@ -569,10 +573,10 @@ static void a_relay_reads_again_what_it_left(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	one_of_each(f);
-	WHERRY_PASS(wh_store_read_ids(&f->box->store, ids, 7, put_open, &out, &err));
+	WHERRY_PASS(wh_store_read_ids(&f->outbox->store, ids, 7, put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), "2 4 6");
 	wh_buf_reset(&out);
-	WHERRY_PASS(wh_store_read_ids(&f->box->store, ids, 0, put_open, &out, &err));
+	WHERRY_PASS(wh_store_read_ids(&f->outbox->store, ids, 0, put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), "");
 	wh_buf_clear(&out);
 }
@@ -596,17 +600,17 @@ static void a_relay_asks_whether_anything_is_open(void **state)
 	int64_t last = -7;
 	bool any = true;
 
-	WHERRY_PASS(wh_store_last_open(&f->box->store, &last, &err));
+	WHERRY_PASS(wh_store_last_open(&f->outbox->store, &last, &err));
 	assert_int_equal(last, 0);
-	WHERRY_PASS(wh_store_open_upto(&f->box->store, INT64_MAX, &any, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->outbox->store, INT64_MAX, &any, &err));
 	assert_false(any);
 	one_of_each(f);
 	fixture_done(f, 6);
 	fixture_done(f, 1);
-	WHERRY_PASS(wh_store_last_open(&f->box->store, &last, &err));
+	WHERRY_PASS(wh_store_last_open(&f->outbox->store, &last, &err));
 	assert_int_equal(last, 4);
 	for (int64_t id = 0; id < 7; id++) {
-		WHERRY_PASS(wh_store_open_upto(&f->box->store, id, &any, &err));
+		WHERRY_PASS(wh_store_open_upto(&f->outbox->store, id, &any, &err));
 		assert_int_equal(any, id >= 2);
 	}
 }
@@ -625,13 +629,13 @@ static void a_relay_is_told_how_long_a_failed_message_waits(void **state)
 	int64_t due = -7;
 
 	fixture_send(f, "t", NULL);
-	WHERRY_PASS(wh_outbox_read(f->box, true, 0, 1, take_due, &due, &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
 	assert_int_equal(due, 0);
 	fixture_fail(f, 1, 60000000);
-	WHERRY_PASS(wh_outbox_read(f->box, true, 0, 1, take_due, &due, &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
 	assert_in_range((uint64_t)due, 30000000, 60000000);
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = 1");
-	WHERRY_PASS(wh_outbox_read(f->box, true, 0, 1, take_due, &due, &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
 	assert_int_equal(due, 0);
 }
 
@@ -642,10 +646,10 @@ static void the_horizon_moves_on(void **state)
 	wh_horizon before = {0}, after = {0};
 	const wherry_lease none = {.epoch = 0};
 
-	WHERRY_PASS(wh_outbox_horizon(f->box, &none, false, &before, &err));
+	WHERRY_PASS(wh_outbox_horizon(f->outbox, &none, false, &before, &err));
 	assert_true(before.oldest <= before.next);
 	fixture_send(f, "t", NULL);
-	WHERRY_PASS(wh_outbox_horizon(f->box, &none, true, &after, &err));
+	WHERRY_PASS(wh_outbox_horizon(f->outbox, &none, true, &after, &err));
 	assert_true(after.oldest >= before.oldest && after.next >= before.next);
 	assert_true(after.running > 0 && after.running <= after.next);
 }

@@ -281,10 +281,10 @@ static void outboxes_of_its_schema_are_named(void **state)
 
 	(void)state;
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "\"Other \"\"box\"\"\"", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "\"Other \"\"outbox\"\"\"", NULL, &err));
 	wherry_db_close(db);
-	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"box\"'"), 1);
-	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"box\"'"), 2);
+	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"outbox\"'"), 1);
+	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"outbox\"'"), 2);
 	assert_int_equal(put(conn, "'t', '{}'"), 1);
 	PQfinish(conn);
 }
@@ -404,26 +404,26 @@ static void the_library_takes_the_same_lock(void **state)
 					      .aggregate_id = "7", .body = "");
 	PGconn *first = connect(), *second = PQconnectdb(place.url);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 	int64_t id = 0;
 
 	(void)state;
 	WHERRY_PASS(wherry_postgres_borrow(second, &db, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	run(second, "BEGIN");
-	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_LOCK_KEY, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(outbox, &msg, WHERRY_LOCK_KEY, &id, &err));
 	assert_int_equal(id, 1);
-	WHERRY_PASS(wherry_outbox_enqueue(box, &named, WHERRY_LOCK_KEY, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(outbox, &named, WHERRY_LOCK_KEY, &id, &err));
 	send(first, "'t', '', key => 'a', lock_key => true");
 	await_waiting(first);
 	run(second, "COMMIT");
 	assert_int_equal(answer(first), 3);
 	WHERRY_PASS(wherry_outbox_enqueue_many(
-		box, (wherry_message[]){msg, named, msg}, 3,
+		outbox, (wherry_message[]){msg, named, msg}, 3,
 		WHERRY_OWN_TRANSACTION | WHERRY_LOCK_KEY, NULL, &err));
 	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 1), "6");
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	PQfinish(first);
 	PQfinish(second);

@@ -93,7 +93,7 @@ static const outbox_backend eventferry = {
 typedef struct plain {
 	postgres_place *place;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	char text[16384];
 } plain;
 
@@ -105,7 +105,7 @@ static int open_it(void **state)
 	assert_non_null(p);
 	p->place = make();
 	p->db = connect(p->place);
-	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 	*state = p;
 	return 0;
 }
@@ -114,7 +114,7 @@ static int close_it(void **state)
 {
 	plain *p = *state;
 
-	wherry_outbox_close(p->box);
+	wherry_outbox_close(p->outbox);
 	wherry_db_close(p->db);
 	drop(p->place);
 	free(p);
@@ -145,7 +145,8 @@ static void init_adds_nothing_to_it(void **state)
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
 	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
-	WHERRY_PASS(wherry_outbox_status(p->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
 						    "outbox", &err));
@@ -181,15 +182,16 @@ static void a_native_outbox_may_be_beside_it(void **state)
 	WHERRY_PASS(wherry_outbox_status(native, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");
 	wherry_outbox_close(native);
-	wherry_outbox_close(p->box);
-	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
-	WHERRY_PASS(wherry_outbox_status(p->box, &status, sizeof(wherry_status), &err));
+	wherry_outbox_close(p->outbox);
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
+	WHERRY_PASS(
+		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 }
 
 static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 {
-	return wherry_outbox_enqueue(p->box, &msg,
+	return wherry_outbox_enqueue(p->outbox, &msg,
 				     WHERRY_OWN_TRANSACTION | WHERRY_LOCK_KEY, NULL, err);
 }
 
@@ -237,15 +239,15 @@ static void what_it_has_no_place_for_is_refused(void **state)
 		WHERRY_INVALID,
 		put(p, WHERRY_MESSAGE(.topic = "t", .body = "x", .body_len = 1), &err));
 	assert_non_null(strstr(err.message, "JSON"));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->outbox, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_archive(p->box, 0, 10, 0, NULL, &err));
+		     wherry_outbox_archive(p->outbox, 0, 10, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_lease(p->box, "x", MINUTE_US, 1, &lease, &err));
-	WHERRY_PASS(wherry_outbox_join(p->box, "x", MINUTE_US, &lease, &err));
+		     wherry_outbox_lease(p->outbox, "x", MINUTE_US, 1, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "x", MINUTE_US, &lease, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_done(p->box, &lease, (int64_t[]){1}, 1, WHERRY_ARCHIVE,
-					NULL, &err));
+		     wherry_outbox_done(p->outbox, &lease, (int64_t[]){1}, 1,
+					WHERRY_ARCHIVE, NULL, &err));
 	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
 }
 
@@ -260,11 +262,11 @@ static void each_claim_that_was_extended_can_be_settled(void **state)
 
 	for (int i = 0; i < 3; i++)
 		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
-	WHERRY_PASS(wherry_outbox_join(p->box, "a", MINUTE_US, &a, &err));
-	WHERRY_PASS(wherry_outbox_claim(p->box, &a, &ten, take_none, NULL, &n, &err));
-	WHERRY_PASS(wherry_outbox_extend(p->box, &a, ids, 3, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "a", MINUTE_US, &a, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->outbox, &a, &ten, take_none, NULL, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(p->outbox, &a, ids, 3, MINUTE_US, &n, &err));
 	assert_int_equal(n, 3);
-	WHERRY_PASS(wherry_outbox_done(p->box, &a, ids, 3, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids, 3, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 3);
 }
 
@@ -279,20 +281,20 @@ static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **st
 
 	for (int i = 0; i < 2; i++)
 		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
-	WHERRY_PASS(wherry_outbox_join(p->box, "a", MINUTE_US, &a, &err));
-	WHERRY_PASS(wherry_outbox_join(p->box, "b", MINUTE_US, &b, &err));
-	WHERRY_PASS(wherry_outbox_claim(p->box, &a, &soon, take_none, NULL, &n, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "a", MINUTE_US, &a, &err));
+	WHERRY_PASS(wherry_outbox_join(p->outbox, "b", MINUTE_US, &b, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->outbox, &a, &soon, take_none, NULL, &n, &err));
 	assert_int_equal(n, 2);
-	WHERRY_PASS(wherry_outbox_extend(p->box, &a, ids, 2, MINUTE_US, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(p->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 2);
 	do
-		WHERRY_PASS(wherry_outbox_claim_expired(p->box, &b, &soon, take_none,
+		WHERRY_PASS(wherry_outbox_claim_expired(p->outbox, &b, &soon, take_none,
 							NULL, &taken, &err));
 	while (!taken); /* a millisecond must pass */
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_done(p->box, &a, ids, 1, WHERRY_MARK, &n, &err));
-	WHERRY_PASS(wherry_outbox_done(p->box, &a, ids + 1, 1, WHERRY_MARK, &n, &err));
-	WHERRY_PASS(wherry_outbox_done(p->box, &b, ids, 1, WHERRY_MARK, &n, &err));
+		     wherry_outbox_done(p->outbox, &a, ids, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids + 1, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &b, ids, 1, WHERRY_MARK, &n, &err));
 	assert_string_equal(text(p,
 				 "SELECT string_agg(status || ':' || attempts, ' ' ORDER "
 				 "BY id) FROM outbox WHERE processed_at IS NOT NULL"),
@@ -309,10 +311,10 @@ static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
 	(void)text(p, "UPDATE outbox SET status = 4 WHERE id = 2; "
 		      "UPDATE outbox SET status = 2 WHERE id = 3");
-	WHERRY_PASS(wherry_outbox_discard(p->box, UUID, &err));
-	WHERRY_PASS(wherry_outbox_discard(p->box, "2", &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->box, "3", &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->box, UUID, &err));
+	WHERRY_PASS(wherry_outbox_discard(p->outbox, UUID, &err));
+	WHERRY_PASS(wherry_outbox_discard(p->outbox, "2", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->outbox, "3", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->outbox, UUID, &err));
 	assert_string_equal(
 		text(p, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM outbox"),
 		"3 4");

@@ -62,31 +62,32 @@ static const char *new_schema(const char *name, char *out, size_t cap)
 static wherry_outbox *make(wherry_db *db, const char *table)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
 	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err)); /* twice is fine */
-	WHERRY_PASS(wherry_outbox_open(db, table, &box, &err));
-	return box;
+	WHERRY_PASS(wherry_outbox_open(db, table, &outbox, &err));
+	return outbox;
 }
 
-static int64_t put(wherry_outbox *box, const char *key)
+static int64_t put(wherry_outbox *outbox, const char *key)
 {
 	wherry_message msg =
 		WHERRY_MESSAGE(.topic = "t", .key = key, .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	return id;
 }
 
-static wherry_lease lease_of(wherry_outbox *box)
+static wherry_lease lease_of(wherry_outbox *outbox)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
-	WHERRY_PASS(wherry_outbox_lease(box, "alone", 60000000, 8, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(outbox, "alone", 60000000, 8, &lease, &err));
 	return lease;
 }
 
@@ -104,7 +105,7 @@ static wherry_code count_row(void *ctx, const wherry_row *row)
 }
 
 /* Delivered alone, archived, replayed, delivered by one of several, purged. */
-static void live(wherry_outbox *box)
+static void live(wherry_outbox *outbox)
 {
 	wherry_claim_options options =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
@@ -112,31 +113,32 @@ static void live(wherry_outbox *box)
 	wherry_filter all = WHERRY_FILTER();
 	wherry_status status;
 	wherry_lease lease;
-	int64_t id = put(box, "k"), n = 0;
+	int64_t id = put(outbox, "k"), n = 0;
 	int rows = 0;
 
-	lease = lease_of(box);
-	WHERRY_PASS(wherry_outbox_renew(box, &lease, &err));
-	WHERRY_PASS(wherry_outbox_done(box, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
+	lease = lease_of(outbox);
+	WHERRY_PASS(wherry_outbox_renew(outbox, &lease, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_release(box, &lease, &err));
-	WHERRY_PASS(wherry_outbox_replay(box, &all, &n, &err));
+	WHERRY_PASS(wherry_outbox_release(outbox, &lease, &err));
+	WHERRY_PASS(wherry_outbox_replay(outbox, &all, &n, &err));
 	assert_int_equal(n, 1);
 	lease = (wherry_lease){0};
-	WHERRY_PASS(wherry_outbox_join(box, "one of several", 60000000, &lease, &err));
-	WHERRY_PASS(wherry_outbox_claim(box, &lease, &options, take_id, &id, &n, &err));
+	WHERRY_PASS(wherry_outbox_join(outbox, "one of several", 60000000, &lease, &err));
+	WHERRY_PASS(
+		wherry_outbox_claim(outbox, &lease, &options, take_id, &id, &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_extend(box, &lease, &id, 1, 60000000, &n, &err));
-	WHERRY_PASS(wherry_outbox_done(box, &lease, &id, 1, WHERRY_MARK, &n, &err));
-	WHERRY_PASS(wherry_outbox_release(box, &lease, &err));
-	WHERRY_PASS(wherry_outbox_list(box, &all, count_row, &rows, &err));
+	WHERRY_PASS(wherry_outbox_extend(outbox, &lease, &id, 1, 60000000, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_release(outbox, &lease, &err));
+	WHERRY_PASS(wherry_outbox_list(outbox, &all, count_row, &rows, &err));
 	assert_int_equal(rows, 1);
-	WHERRY_PASS(wherry_outbox_show(box, "1", count_row, &rows, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_show(outbox, "1", count_row, &rows, &err));
+	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_DONE], 1);
-	WHERRY_PASS(wherry_outbox_archive(box, 0, 10, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_archive(outbox, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_purge_archive(box, 0, 10, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge_archive(outbox, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
 }
 
@@ -155,7 +157,7 @@ static void an_outbox_may_have_any_name(void **state)
 	for (size_t i = 0; i < 8; i++) {
 		char schema[64], name[300], quoted[3][100];
 		const char *parts[2] = {schema, tables[i]};
-		wherry_outbox *box;
+		wherry_outbox *outbox;
 
 		(void)snprintf(schema, sizeof(schema), "%s", schemas[i % 7]);
 		for (int p = 0; p < 2; p++) {
@@ -171,9 +173,9 @@ static void an_outbox_may_have_any_name(void **state)
 		if (i < 7)
 			sql("CREATE SCHEMA \"%s\"", quoted[0]);
 		(void)snprintf(name, sizeof(name), "\"%s\".\"%s\"", quoted[0], quoted[1]);
-		box = make(db, name);
-		live(box);
-		wherry_outbox_close(box);
+		outbox = make(db, name);
+		live(outbox);
+		wherry_outbox_close(outbox);
 		made++;
 	}
 	assert_int_equal(made, 8);
@@ -188,29 +190,29 @@ static void quotes_are_needed_only_around_dots_and_quotes(void **state)
 {
 	wherry_db *db = connect();
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box, *again = NULL;
+	wherry_outbox *outbox, *again = NULL;
 	char schema[32], name[100];
 
 	(void)state;
 	new_schema("Mixed Case ", schema, sizeof(schema));
 	(void)snprintf(name, sizeof(name), "%s.Odd Name", schema);
-	box = make(db, name);
-	put(box, "k");
+	outbox = make(db, name);
+	put(outbox, "k");
 	(void)snprintf(name, sizeof(name), "\"%s\".\"Odd Name\"", schema);
 	WHERRY_PASS(wherry_outbox_open(db, name, &again, &err));
 	assert_int_equal(number("SELECT count(*) FROM %s", name), 1);
 	wherry_outbox_close(again);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 
 static void refuse(wherry_db *db, const char *name, const char *says)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	char *text = NULL;
 
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(db, name, &box, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(db, name, &outbox, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(db, name, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_init_sql("postgres", name, NULL, &text, &err));
@@ -237,15 +239,15 @@ static void a_name_that_would_be_cut_is_refused(void **state)
 {
 	char longest[WH_IDENT_MAX + 1] = "", name[200];
 	wherry_db *db = connect();
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 
 	(void)state;
 	sql("CREATE SCHEMA \"%063d\"", 0);
 	memset(longest, 'n', WH_IDENT_MAX);
 	(void)snprintf(name, sizeof(name), "%063d.%s", 0, longest);
-	box = make(db, name);
-	live(box);
-	wherry_outbox_close(box);
+	outbox = make(db, name);
+	live(outbox);
+	wherry_outbox_close(outbox);
 	assert_true(number("SELECT count(*) FROM pg_class WHERE relname LIKE '%s%%'",
 			   longest) > 8);
 	assert_int_equal(
@@ -284,7 +286,7 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	wherry_lease lease[2], claims = {0};
 	wherry_claim_options options =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
-	wherry_outbox *box[2];
+	wherry_outbox *outbox[2];
 	wherry_status status;
 	char schema[32], name[64];
 	int64_t n = 0, id = 0;
@@ -293,26 +295,27 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	for (int i = 0; i < 2; i++) {
 		new_schema("twin", schema, sizeof(schema));
 		(void)snprintf(name, sizeof(name), "%s.outbox", schema);
-		box[i] = make(db, name);
-		lease[i] = lease_of(box[i]); /* nobody else's */
+		outbox[i] = make(db, name);
+		lease[i] = lease_of(outbox[i]); /* nobody else's */
 		assert_int_equal(lease[i].epoch, 1);
 	}
-	assert_int_equal(put(box[0], "k"), 1);
-	assert_int_equal(put(box[1], "k"), 1);
-	WHERRY_PASS(wherry_outbox_pause(box[0], &err));
-	WHERRY_PASS(wherry_outbox_status(box[1], &status, sizeof(wherry_status), &err));
+	assert_int_equal(put(outbox[0], "k"), 1);
+	assert_int_equal(put(outbox[1], "k"), 1);
+	WHERRY_PASS(wherry_outbox_pause(outbox[0], &err));
+	WHERRY_PASS(
+		wherry_outbox_status(outbox[1], &status, sizeof(wherry_status), &err));
 	assert_false(status.paused);
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
-	WHERRY_PASS(wherry_outbox_done(box[0], &lease[0], (int64_t[]){1}, 1, WHERRY_MARK,
-				       &n, &err));
-	WHERRY_PASS(wherry_outbox_release(box[0], &lease[0], &err));
-	WHERRY_PASS(wherry_outbox_release(box[1], &lease[1], &err));
-	WHERRY_PASS(wherry_outbox_join(box[1], "b", 60000000, &claims, &err));
-	WHERRY_PASS(
-		wherry_outbox_claim(box[1], &claims, &options, take_id, &id, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox[0], &lease[0], (int64_t[]){1}, 1,
+				       WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_release(outbox[0], &lease[0], &err));
+	WHERRY_PASS(wherry_outbox_release(outbox[1], &lease[1], &err));
+	WHERRY_PASS(wherry_outbox_join(outbox[1], "b", 60000000, &claims, &err));
+	WHERRY_PASS(wherry_outbox_claim(outbox[1], &claims, &options, take_id, &id, &n,
+					&err));
 	assert_int_equal(n, 1);
-	wherry_outbox_close(box[0]);
-	wherry_outbox_close(box[1]);
+	wherry_outbox_close(outbox[0]);
+	wherry_outbox_close(outbox[1]);
 	wherry_db_close(db);
 }
 
@@ -321,7 +324,7 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 {
 	wherry_db *db = connect(), *other = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box, *same = NULL;
+	wherry_outbox *outbox, *same = NULL;
 	char schema[32], name[64], path[320];
 	wherry_lease lease, none;
 
@@ -334,14 +337,14 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 	WHERRY_PASS(wherry_db_open(path, NULL, &other, &err));
 	WHERRY_PASS(wherry_outbox_init(other, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(other, "outbox", &same, &err));
-	box = make(db, name);
+	outbox = make(db, name);
 	put(same, "k");
-	lease = lease_of(box);
+	lease = lease_of(outbox);
 	assert_int_equal(lease.first_open, 1);
 	WHERRY_FAILS(WHERRY_BUSY,
 		     wherry_outbox_lease(same, "two", 60000000, 8, &none, &err));
 	wherry_outbox_close(same);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(other);
 	wherry_db_close(db);
 }
@@ -349,23 +352,23 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 static void many_outboxes_live_in_one_schema(void **state)
 {
 	wherry_db *db = connect();
-	wherry_outbox *box[10];
+	wherry_outbox *outbox[10];
 	char schema[32], name[64];
 
 	(void)state;
 	new_schema("many", schema, sizeof(schema));
 	for (int i = 0; i < 10; i++) {
 		(void)snprintf(name, sizeof(name), "%s.outbox_%d", schema, i);
-		box[i] = make(db, name);
+		outbox[i] = make(db, name);
 	}
 	for (int i = 0; i < 10; i++)
 		for (int n = 0; n <= i; n++)
-			put(box[i], "k");
+			put(outbox[i], "k");
 	for (int i = 0; i < 10; i++) {
-		wherry_lease lease = lease_of(box[i]);
+		wherry_lease lease = lease_of(outbox[i]);
 
 		assert_int_equal(lease.last_open, i + 1);
-		wherry_outbox_close(box[i]);
+		wherry_outbox_close(outbox[i]);
 	}
 	assert_int_equal(number("SELECT count(*) FROM %s.wherry_schema", schema), 10);
 	wherry_db_close(db);
@@ -377,17 +380,17 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	wherry_db *db = connect();
 	PGconn *conn = ((postgres_db *)db)->conn;
 	char schema[32], name[64];
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	size_t n = 0;
 
 	(void)state;
 	new_schema("alone", schema, sizeof(schema));
 	(void)snprintf(name, sizeof(name), "%s.Out.box", schema);
 	refuse(db, name, "SCHEMA.TABLE");
-	(void)snprintf(name, sizeof(name), "%s.\"Out.box\"", schema);
-	box = make(db, name);
-	for (size_t i = 0; i < box->store.sql.n; i++) {
-		const wh_stmt *stmt = &box->store.sql.stmts[i];
+	(void)snprintf(name, sizeof(name), "%s.\"Out.outbox\"", schema);
+	outbox = make(db, name);
+	for (size_t i = 0; i < outbox->store.sql.n; i++) {
+		const wh_stmt *stmt = &outbox->store.sql.stmts[i];
 		PGresult *res;
 
 		if (stmt->part || strncmp(stmt->name, "migrate-", 8) == 0 ||
@@ -401,7 +404,7 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 		n++;
 	}
 	assert_true(n > 50);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 
@@ -411,20 +414,20 @@ static void a_slot_is_named_by_39_characters_of_its_table(void **state)
 	static const char name[] = "Orders of 2026, for a customer with a long name";
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect();
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wh_wal *wal = NULL;
 	char schema[64], table[128];
 
 	(void)state;
 	(void)snprintf(table, sizeof(table), "%s.%s",
 		       new_schema("slots", schema, sizeof(schema)), name);
-	box = make(db, table);
-	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	outbox = make(db, table);
+	WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 	assert_memory_equal(wal->slot, "wherry_orders_of_2026__for_a_customer_with_a_l_",
 			    47);
 	assert_int_equal(strlen(wal->slot), 47 + 8);
 	wh_wal_close(wal);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 
@@ -481,7 +484,7 @@ static void a_publication_that_only_the_owner_may_make_is_named(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect(), *of_clerk = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wh_wal *wal = NULL;
 	char schema[64], table[128], as_clerk[160];
 
@@ -495,13 +498,13 @@ static void a_publication_that_only_the_owner_may_make_is_named(void **state)
 	(void)snprintf(as_clerk, sizeof(as_clerk), "postgres://clerk@/postgres?host=%s",
 		       postgres_folder());
 	WHERRY_PASS(wherry_db_open(as_clerk, NULL, &of_clerk, &err));
-	WHERRY_PASS(wherry_outbox_open(of_clerk, table, &box, &err));
-	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	WHERRY_PASS(wherry_outbox_open(of_clerk, table, &outbox, &err));
+	WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 	WHERRY_FAILS(WHERRY_DENIED, wh_wal_publish(wal, &err));
 	assert_non_null(strstr(err.message, "has to be made by the table's owner"));
 	assert_non_null(strstr(err.message, "wherry init --stream"));
 	wh_wal_close(wal);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(of_clerk);
 	wherry_db_close(db);
 	sql("DROP OWNED BY clerk");

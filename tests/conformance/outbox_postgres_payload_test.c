@@ -11,7 +11,7 @@
 typedef struct fixture {
 	postgres_place place;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	char text[512];
 } fixture;
 
@@ -31,7 +31,7 @@ static int drop(void **state)
 {
 	fixture *f = *state;
 
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	wherry_db_close(f->db);
 	postgres_drop(&f->place);
 	free(f);
@@ -50,14 +50,14 @@ static void begin(fixture *f, const char *type)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.payload = type}, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 }
 
 static wherry_code put(fixture *f, const char *body, size_t len, wherry_error *err)
 {
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = len);
 
-	return wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, err);
+	return wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, err);
 }
 
 static wherry_code take_body(void *ctx, const wherry_row *row)
@@ -89,18 +89,20 @@ static void lives(fixture *f, const char *body, const char *kept)
 
 	WHERRY_PASS(put(f, body, strlen(body), &err));
 	for (int time = 0; time < 2; time++) {
-		WHERRY_PASS(wh_outbox_read(f->box, time, 0, 10, take_message, f, &err));
+		WHERRY_PASS(
+			wh_outbox_read(f->outbox, time, 0, 10, take_message, f, &err));
 		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_show(f->box, "1", take_body, f, &err));
+		WHERRY_PASS(wherry_outbox_show(f->outbox, "1", take_body, f, &err));
 		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_lease(f->box, "r", 60000000, 8, &lease, &err));
-		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_ARCHIVE, &n,
-					       &err));
-		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		WHERRY_PASS(
+			wherry_outbox_lease(f->outbox, "r", 60000000, 8, &lease, &err));
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_ARCHIVE,
+					       &n, &err));
+		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 		*f->text = 0;
-		WHERRY_PASS(wherry_outbox_list(f->box, &all, take_body, f, &err));
+		WHERRY_PASS(wherry_outbox_list(f->outbox, &all, take_body, f, &err));
 		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(), &n, &err));
+		WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(), &n, &err));
 		assert_int_equal(n, 1);
 	}
 }
@@ -126,8 +128,8 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 					"'payload' AND table_schema = current_schema()"),
 				    rows[i].type ? rows[i].type : "json");
 		lives(f, "{\"b\":1,  \"a\":\"\\u00e9\"}", rows[i].kept);
-		wherry_outbox_close(f->box);
-		f->box = NULL;
+		wherry_outbox_close(f->outbox);
+		f->outbox = NULL;
 		(void)ask(f,
 			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema; "
 			  "DELETE FROM wherry_lease");
@@ -164,8 +166,8 @@ static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
 			    "'%outbox keeps payloads as json%' THEN RAISE; END IF; END$$; "
 			    "SELECT count(*) FROM outbox"),
 			"2");
-		wherry_outbox_close(f->box);
-		f->box = NULL;
+		wherry_outbox_close(f->outbox);
+		f->outbox = NULL;
 		(void)ask(f,
 			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema");
 	}
@@ -195,11 +197,11 @@ static void a_literal_with_escapes_is_delivered_as_it_was_written(void **state)
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO outbox(topic, payload) VALUES ('t', '%s')", body);
 	(void)ask(f, sql);
-	WHERRY_PASS(wh_outbox_read(f->box, 0, 0, 10, take_message, f, &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, 0, 0, 10, take_message, f, &err));
 	assert_string_equal(f->text, body);
 	(void)ask(f, "INSERT INTO outbox(topic, payload) "
 		     "VALUES ('t', json_build_object('order', 7))");
-	WHERRY_PASS(wh_outbox_read(f->box, 1, 0, 10, take_message, f, &err));
+	WHERRY_PASS(wh_outbox_read(f->outbox, 1, 0, 10, take_message, f, &err));
 	assert_string_equal(f->text, "{\"order\" : 7}");
 }
 

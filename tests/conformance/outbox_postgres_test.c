@@ -80,7 +80,7 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 					    "claim-passed", "oldest-pending"};
 	static char plan[16384];
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	postgres_place place;
 	wherry_db *db = NULL;
 
@@ -88,20 +88,20 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(postgres_exec(backend_conn(db),
 				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "
 				  "FROM generate_series(1, 20000); ANALYZE outbox; "
 				  "SET plan_cache_mode = force_generic_plan",
 				  NULL, 0));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		explain(backend_conn(db), wh_sql_find(&box->store.sql, names[i]), plan,
+		explain(backend_conn(db), wh_sql_find(&outbox->store.sql, names[i]), plan,
 			sizeof(plan));
 		assert_non_null(strstr(plan, "outbox_open"));
 		assert_null(strstr(plan, "Index Cond: (id > "));
 		assert_null(strstr(plan, "Seq Scan"));
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	postgres_drop(&place);
 }
@@ -141,7 +141,7 @@ static void dies_alone(const char *url, const char *payload, const char *row,
 	const wh_make how = {.payload = payload};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = 0};
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	char sql[400], out[200];
 	visits v = {.n = 0};
 	wherry_db *db = NULL;
@@ -149,14 +149,14 @@ static void dies_alone(const char *url, const char *payload, const char *row,
 
 	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
 	WHERRY_PASS(wh_outbox_make(db, &how, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	(void)snprintf(sql, sizeof(sql),
 		       "SET client_encoding = 'SQL_ASCII'; INSERT INTO outbox(topic, "
 		       "payload) VALUES ('a', '1'), (%s), ('c', '3')",
 		       row);
 	assert_true(postgres_raw(url, sql, NULL, 0));
-	WHERRY_PASS(wherry_outbox_join(box, "program", 60000000, &lease, &err));
-	WHERRY_PASS(wherry_outbox_claim(box, &lease, &ten, note_visit, &v, &n, &err));
+	WHERRY_PASS(wherry_outbox_join(outbox, "program", 60000000, &lease, &err));
+	WHERRY_PASS(wherry_outbox_claim(outbox, &lease, &ten, note_visit, &v, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(v.n, 2);
 	assert_int_equal(v.ids[0], 1);
@@ -164,22 +164,22 @@ static void dies_alone(const char *url, const char *payload, const char *row,
 	assert_true(postgres_raw(url, "SELECT last_error FROM outbox WHERE status = 4",
 				 out, sizeof(out)));
 	assert_non_null(strstr(out, why));
-	WHERRY_PASS(wherry_outbox_done(box, &lease, v.ids, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox, &lease, v.ids, 2, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	/* one that expired, too: the attempt on record was not made */
 	assert_true(postgres_raw(url,
 				 "UPDATE outbox SET status = 1, next_retry_at = 'epoch', "
 				 "attempts = 2 WHERE id = 2",
 				 NULL, 0));
-	WHERRY_PASS(
-		wherry_outbox_claim_expired(box, &lease, &ten, note_visit, &v, &n, &err));
+	WHERRY_PASS(wherry_outbox_claim_expired(outbox, &lease, &ten, note_visit, &v, &n,
+						&err));
 	assert_int_equal(n, 0);
 	assert_true(postgres_raw(url,
 				 "SELECT status || ' ' || attempts FROM outbox "
 				 "WHERE id = 2",
 				 out, sizeof(out)));
 	assert_string_equal(out, "4 2");
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 

@@ -14,7 +14,7 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 
 	fixture_send_many(f, 3);
 	fixture_kill(f, 2);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
@@ -28,17 +28,17 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 static int init_and_send(wherry_db *db, int which)
 {
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = wherry_outbox_init(db, "fresh", NULL, &err);
 
 	(void)which;
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(db, "fresh", &box, &err);
+		code = wherry_outbox_open(db, "fresh", &outbox, &err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL,
+		code = wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
 					     &err);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	if (code != WHERRY_OK)
 		print_error("%s: %s\n", wherry_code_name(code), err.message);
 	return code != WHERRY_OK;
@@ -88,7 +88,7 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	fixture_raw(
 		f,
@@ -100,8 +100,8 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 	if (!(f->backend->lacks & NEEDS_CASELESS))
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_outbox_init(f->db, "EVENTS", NULL, &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &box, &err));
-	assert_null(box);
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &outbox, &err));
+	assert_null(outbox);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"),
 			 1);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
@@ -162,9 +162,9 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "DROP TABLE outbox");
-	WHERRY_FAILS(
-		WHERRY_NOTFOUND,
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					   &err));
 	assert_non_null(strstr(err.message, "wherry init"));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	fixture_send(f, "t", NULL);
@@ -199,21 +199,22 @@ static void names_that_are_none_are_refused(void **state)
 		/* 49 */ NULL};
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	char *sql = NULL;
 
 	for (int i = 0; bad[i]; i++) {
 		const char *name = bad[i];
 
 		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, NULL, &err));
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, name, &box, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_open(f->db, name, &outbox, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_outbox_init_sql(f->db->driver->scheme, name, NULL,
 						    &sql, &err));
 	}
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &box, &err));
-	assert_null(box);
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &outbox, &err));
+	assert_null(outbox);
 	assert_null(sql);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	assert_int_equal(fixture_count(f), 0);
@@ -234,20 +235,21 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		char name[49];
 
 		(void)snprintf(name, sizeof(name), "%.48s", good[i]);
-		wherry_outbox_close(f->box);
-		f->box = NULL;
+		wherry_outbox_close(f->outbox);
+		f->outbox = NULL;
 		WHERRY_PASS(wherry_outbox_init(f->db, name, NULL, &err));
-		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->box, &err));
+		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->outbox, &err));
 		for (int k = 0; k < 3; k++)
 			WHERRY_PASS(wherry_outbox_enqueue(
-				f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+				f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 		fixture_kill(f, 1);
 		fixture_done(f, 2);
 		fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
-		WHERRY_PASS(wherry_outbox_retry(f->box, &WHERRY_FILTER(), NULL, &err));
-		WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(), NULL, &err));
+		WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), NULL, &err));
+		WHERRY_PASS(
+			wherry_outbox_replay(f->outbox, &WHERRY_FILTER(), NULL, &err));
 		fixture_done(f, 3);
-		WHERRY_PASS(wherry_outbox_archive(f->box, 0, 10, 0, NULL, &err));
+		WHERRY_PASS(wherry_outbox_archive(f->outbox, 0, 10, 0, NULL, &err));
 		fixture_lists(f, &WHERRY_FILTER(), "1 2");
 	}
 }
@@ -273,7 +275,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "same",
 					    .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *second = NULL, *first = f->box;
+	wherry_outbox *second = NULL, *first = f->outbox;
 	wherry_lease mine, other;
 	wherry_status status;
 	int64_t id = 0, n = 0, gone[] = {1, 2};
@@ -342,7 +344,7 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 	WHERRY_FAILS(WHERRY_BUSY,
 		     wherry_outbox_lease(again, "b", 60000000, 1, &other, &err));
 	WHERRY_PASS(wherry_outbox_pause(again, &err));
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_true(lease.paused);
 	WHERRY_PASS(wherry_outbox_done(again, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
@@ -355,17 +357,17 @@ static void an_outbox_that_is_not_there_names_wherry_init(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	void *kept = f->place;
 
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "nope", &box, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "nope", &outbox, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
 	assert_non_null(strstr(err.message, "nope"));
-	assert_null(box);
+	assert_null(outbox);
 	fixture_close(f);
 	f->place = f->backend->make(); /* not even the shared tables */
 	f->db = fixture_connect(f);
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "outbox", &box, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
 	fixture_close(f);
 	f->backend->drop(f->place);
@@ -376,24 +378,24 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	/* a newer schema that we may still use */
 	fixture_raw(f, "UPDATE wherry_schema SET version = 7");
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
-	wherry_outbox_close(box);
-	box = NULL;
+	wherry_outbox_close(outbox);
+	outbox = NULL;
 	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
 
 	fixture_raw(f, "UPDATE wherry_schema SET min_program = %d",
 		    WHERRY_VERSION_NUM + 1);
-	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_open(f->db, "outbox", &box, &err));
+	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	assert_non_null(strstr(err.message, "version 7"));
 	assert_non_null(strstr(err.message, WHERRY_VERSION));
 	assert_non_null(strstr(err.message, "0.1.1"));
 	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_init(f->db, "outbox", NULL, &err));
-	assert_null(box);
+	assert_null(outbox);
 	assert_false(wherry_db_in_transaction(f->db));
 	WHERRY_PASS(
 		wherry_outbox_init(f->db, "second", NULL, &err)); /* that one is ours */
@@ -403,13 +405,13 @@ static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *first = f->box;
+	wherry_outbox *first = f->outbox;
 	char *sql = NULL;
 
 	WHERRY_PASS(wherry_outbox_init_sql(f->db->driver->scheme, "second", NULL, &sql,
 					   &err));
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
-	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->outbox, &err));
 	wherry_outbox_close(first);
 	fixture_send_many(f, 2);
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
@@ -422,11 +424,11 @@ static void missing_arguments_are_refused(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	char *sql = NULL;
 
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(NULL, "outbox", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(NULL, "outbox", &box, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(NULL, "outbox", &outbox, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_init_sql(NULL, "outbox", NULL, &sql, &err));

@@ -31,7 +31,7 @@ static seen_row look(outbox_fixture *f, int64_t id)
 	char ident[24];
 
 	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
-	WHERRY_PASS(wherry_outbox_show(f->box, ident, take_row, &out, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, take_row, &out, &err));
 	return out;
 }
 
@@ -59,7 +59,7 @@ static void done_marks_a_message(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen_row row;
 
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 	row = look(f, id);
 	assert_int_equal(row.row.state, WHERRY_DONE);
@@ -76,7 +76,8 @@ static void done_deletes_a_message(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_DELETE, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_DELETE, &n, &err));
 	assert_int_equal(n, 1);
 	fixture_lists(f, &WHERRY_FILTER(), "2 3");
 	assert_int_equal(archived(f), 0);
@@ -94,12 +95,13 @@ static void done_archives_a_message(void **state)
 	wherry_lease lease;
 	int64_t id, n = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	fixture_send(f, "t", NULL);
 	fixture_fail(f, id, 0);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
 	assert_int_equal(n, 1);
 	assert_int_equal(fixture_count(f), 1);
 	assert_int_equal(
@@ -124,7 +126,7 @@ static void done_twice_changes_nothing_more(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++) {
-		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1,
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1,
 					       (wherry_on_done)how, &n, &err));
 		assert_int_equal(n, how == WHERRY_MARK);
 		assert_int_equal(fixture_count(f), 1);
@@ -145,11 +147,11 @@ static void more_ids_than_a_statement_takes_change_nothing(void **state)
 	ids[0] = id;
 	for (int i = 1; i < MANY; i++)
 		ids[i] = INT64_MAX - i;
-	WHERRY_FAILS(WHERRY_TOOBIG, wherry_outbox_done(f->box, &lease, ids, MANY,
+	WHERRY_FAILS(WHERRY_TOOBIG, wherry_outbox_done(f->outbox, &lease, ids, MANY,
 						       WHERRY_MARK, &n, &err));
 	assert_int_equal(n, -7);
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 2, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 	free(ids);
 }
@@ -181,7 +183,7 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 
 		while (n_ids < 4 && table[i].ids[n_ids])
 			n_ids++;
-		WHERRY_PASS(wherry_outbox_done(f->box, &lease, table[i].ids, n_ids,
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, table[i].ids, n_ids,
 					       i % 2 ? WHERRY_DELETE : WHERRY_MARK, &n,
 					       &err));
 		assert_int_equal(n, table[i].n);
@@ -202,7 +204,7 @@ static void done_passes_over_what_is_not_open(void **state)
 	fixture_fail(f, first + 2, 60000000);
 	fixture_try(f, first + 3);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, 7, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 7, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(fixture_state(f, first), WHERRY_PENDING);
 	assert_int_equal(fixture_state(f, first + 1), WHERRY_DEAD);
@@ -217,12 +219,13 @@ static void an_empty_list_of_done_is_fine(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, NULL, 0, WHERRY_MARK, &n, &err));
-	assert_int_equal(n, 0);
 	WHERRY_PASS(
-		wherry_outbox_done(f->box, &lease, NULL, 0, WHERRY_ARCHIVE, NULL, &err));
-	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, NULL, 0, &err));
-	WHERRY_PASS(wherry_outbox_requeue(f->box, &lease, NULL, 0, &err));
+		wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_ARCHIVE, NULL,
+				       &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, NULL, 0, &err));
+	WHERRY_PASS(wherry_outbox_requeue(f->outbox, &lease, NULL, 0, &err));
 }
 
 static void ten_thousand_are_done_at_once(void **state)
@@ -239,7 +242,8 @@ static void ten_thousand_are_done_at_once(void **state)
 		"UNION ALL SELECT i + 1 FROM c WHERE i < 10000) SELECT 't', '' FROM c");
 	for (int i = 0; i < MANY; i++)
 		ids[i] = i + 1;
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, MANY, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->outbox, &lease, ids, MANY, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, MANY);
 	free(ids);
 }
@@ -256,7 +260,7 @@ static void when_one_of_many_cannot_be_marked_none_is(void **state)
 	fixture_raw(f, "CREATE TRIGGER refuse BEFORE UPDATE ON outbox WHEN old.id = 3 "
 		       "BEGIN SELECT RAISE(FAIL, 'not this one'); END");
 	assert_int_not_equal(
-		wherry_outbox_done(f->box, &lease, ids, 3, WHERRY_MARK, &n, &err),
+		wherry_outbox_done(f->outbox, &lease, ids, 3, WHERRY_MARK, &n, &err),
 		WHERRY_OK);
 	assert_int_equal(n, -7);
 	for (int i = 0; i < 3; i++)
@@ -277,7 +281,7 @@ static void a_failure_counts_and_waits(void **state)
 							.error = "no answer");
 		seen_row row;
 
-		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 		row = look(f, id);
 		assert_int_equal(row.row.state, WHERRY_FAILED);
 		assert_int_equal(row.row.message->attempts, i);
@@ -294,7 +298,7 @@ static void a_failure_without_a_reason_is_recorded(void **state)
 	wherry_failure failure = WHERRY_FAILURE(.id = id);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 	assert_int_equal(look(f, id).row.message->attempts, 1);
 }
 
@@ -315,7 +319,7 @@ static void a_reason_is_cut_at_500_bytes_between_characters(void **state)
 		for (size_t i = (size_t)shift; i + 4 < sizeof(why); i += 4)
 			memcpy(why + i, "\xf0\x9f\x98\x80", 4);
 		why[sizeof(why) - 1] = 0;
-		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 		row = look(f, id);
 		len = strlen(row.last_error);
 		assert_in_range(len, 497, 500);
@@ -336,7 +340,7 @@ static void a_dead_message_waits_for_nothing(void **state)
 
 	fixture_fail(f, id, 60000000);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 	row = look(f, id);
 	assert_int_equal(row.row.state, WHERRY_DEAD);
 	assert_int_equal(row.row.message->attempts, 2);
@@ -344,7 +348,7 @@ static void a_dead_message_waits_for_nothing(void **state)
 	assert_string_equal(row.last_error, "refused");
 	/* and stays so */
 	failure.dead = false;
-	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 	assert_int_equal(look(f, id).row.state, WHERRY_DEAD);
 	assert_int_equal(look(f, id).row.message->attempts, 2);
 }
@@ -352,7 +356,7 @@ static void a_dead_message_waits_for_nothing(void **state)
 static void an_attempt_is_counted_once(void **state)
 {
 	static const struct {
-		bool tried, counted, innocent;
+		bool tried, counted, not_counted;
 		int attempts;
 	} rows[] = {
 		{false, false, false, 1},
@@ -368,11 +372,12 @@ static void an_attempt_is_counted_once(void **state)
 		int64_t id = fixture_send(f, "t", NULL);
 		wherry_failure failure =
 			WHERRY_FAILURE(.id = id, .counted = rows[i].counted,
-				       .innocent = rows[i].innocent, .error = "down");
+				       .not_counted = rows[i].not_counted,
+				       .error = "down");
 
 		if (rows[i].tried)
-			WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
-		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+			WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
+		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, &failure, 1, &err));
 		assert_int_equal(look(f, id).row.message->attempts, rows[i].attempts);
 		assert_int_equal(look(f, id).row.state, WHERRY_FAILED);
 	}
@@ -390,7 +395,7 @@ static void failures_pass_over_what_is_not_open(void **state)
 
 	fixture_done(f, id);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, failures, 3, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, failures, 3, &err));
 	assert_int_equal(look(f, id).row.state, WHERRY_DONE);
 	assert_int_equal(look(f, id).row.message->attempts, 0);
 	assert_int_equal(look(f, id + 1).row.state, WHERRY_FAILED);
@@ -406,13 +411,13 @@ static void an_attempt_on_a_suspect_is_on_record_before_it_is_made(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen_row row;
 
-	WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+	WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
 	row = look(f, id);
 	assert_int_equal(row.row.state, WHERRY_PROCESSING);
 	assert_int_equal(row.row.message->attempts, 1);
 	is_now(row.row.claimed_at_us, 0);
 	assert_string_equal(fixture_text(f, "SELECT claim_token FROM outbox"), "epoch:1");
-	WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+	WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
 	assert_int_equal(look(f, id).row.message->attempts, 2);
 }
 
@@ -430,7 +435,7 @@ static void requeueing_keeps_the_attempts(void **state)
 	fixture_done(f, ids[3]);
 	fixture_kill(f, ids[4]);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_requeue(f->box, &lease, ids, 5, &err));
+	WHERRY_PASS(wherry_outbox_requeue(f->outbox, &lease, ids, 5, &err));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(look(f, ids[i]).row.state, WHERRY_PENDING);
 		assert_int_equal(look(f, ids[i]).row.message->attempts, i > 0);
@@ -456,7 +461,7 @@ static void only_old_claims_are_taken_back(void **state)
 	fixture_try(f, old + 1);
 	fixture_fail(f, old + 2, 0);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
 	assert_int_equal(n, 1);
 	row = look(f, old);
 	assert_int_equal(row.row.state, WHERRY_PENDING);
@@ -464,11 +469,11 @@ static void only_old_claims_are_taken_back(void **state)
 	assert_int_equal(row.row.claimed_at_us, 0);
 	assert_int_equal(fixture_state(f, old + 1), WHERRY_PROCESSING);
 	assert_int_equal(fixture_state(f, old + 2), WHERRY_FAILED);
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.control_version, 1); /* so that the relay reads it */
-	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
 	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.control_version, 1);
 }
 
@@ -479,7 +484,7 @@ static void a_claim_without_a_time_is_an_old_one(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "UPDATE outbox SET status = 1");
-	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
 	assert_int_equal(n, 1);
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
 }
@@ -500,7 +505,7 @@ static void a_settlement_is_written_as_one(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_store_settle(&f->box->store, &lease, &all, NULL, &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &lease, &all, NULL, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "2 3");
 	assert_int_equal(fixture_state(f, id + 1), WHERRY_FAILED);
 	assert_int_equal(fixture_state(f, id + 2), WHERRY_PROCESSING);
@@ -516,14 +521,14 @@ static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
 	wh_settlement try = {.try_name = "old"};
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	try.try_id = id;
-	WHERRY_PASS(wh_store_settle(&f->box->store, &lease, &try, NULL, &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &lease, &try, NULL, &err));
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
 	assert_int_equal(look(f, id).row.message->attempts, 0);
 	try.try_name = "new";
-	WHERRY_PASS(wh_store_settle(&f->box->store, &lease, &try, NULL, &err));
+	WHERRY_PASS(wh_store_settle(&f->outbox->store, &lease, &try, NULL, &err));
 	assert_int_equal(look(f, id).row.message->attempts, 1);
 }
 

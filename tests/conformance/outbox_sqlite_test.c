@@ -77,7 +77,7 @@ static wherry_code see(void *ctx, const wherry_message *msg)
 }
 
 /* What SQLite does for a claim in vain, of either kind, in tens of its instructions. */
-static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
+static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *outbox)
 {
 	const wherry_claim_options options =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 1000000);
@@ -85,12 +85,12 @@ static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
 	wherry_lease lease = {0};
 	int64_t work = 0, n = 0;
 
-	WHERRY_PASS(wherry_outbox_join(box, "a", 60000000, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(outbox, "a", 60000000, &lease, &err));
 	sqlite3_progress_handler(handle, 10, count_work, &work);
-	WHERRY_PASS(wherry_outbox_claim(box, &lease, &options, see, NULL, &n, &err));
+	WHERRY_PASS(wherry_outbox_claim(outbox, &lease, &options, see, NULL, &n, &err));
 	assert_int_equal(n, 0);
-	WHERRY_PASS(
-		wherry_outbox_claim_expired(box, &lease, &options, see, NULL, &n, &err));
+	WHERRY_PASS(wherry_outbox_claim_expired(outbox, &lease, &options, see, NULL, &n,
+						&err));
 	assert_int_equal(n, 0);
 	sqlite3_progress_handler(handle, 0, NULL, NULL);
 	return work;
@@ -99,7 +99,7 @@ static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
 static void what_is_not_due_is_not_looked_at(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	sqlite3 *handle = NULL;
 	wherry_db *db = NULL;
 	int64_t few, many;
@@ -108,17 +108,17 @@ static void what_is_not_due_is_not_looked_at(void **state)
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	few = work_of_claims(handle, box);
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	few = work_of_claims(handle, outbox);
 	assert_true(outbox_sqlite_run(
 		handle,
 		"INSERT INTO outbox(topic, payload, status, claim_token, next_retry_at) "
 		"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i "
 		"< 4000) SELECT 't', '', 1 + 2 * (i % 2), 'a', 9000000000000 FROM c",
 		NULL, 0));
-	many = work_of_claims(handle, box);
+	many = work_of_claims(handle, outbox);
 	assert_in_range((uint64_t)many, 1, (uint64_t)(2 * few + 100));
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
@@ -126,7 +126,7 @@ static void what_is_not_due_is_not_looked_at(void **state)
 static void the_message_of_a_missing_index_names_it(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	sqlite3 *handle = NULL;
 	wherry_status status;
 	wherry_db *db = NULL;
@@ -135,15 +135,15 @@ static void the_message_of_a_missing_index_names_it(void **state)
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(outbox_sqlite_run(handle, "DROP INDEX outbox_open", NULL, 0));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
+		     wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_non_null(strstr(err.message, "the index 'outbox_open' of outbox 'outbox' "
 					    "is missing: run `wherry init`"));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
-	wherry_outbox_close(box);
+	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }

@@ -12,8 +12,8 @@
 
 void fixture_close(outbox_fixture *f)
 {
-	wherry_outbox_close(f->box);
-	f->box = NULL;
+	wherry_outbox_close(f->outbox);
+	f->outbox = NULL;
 	if (f->db)
 		assert_true(f->backend->disconnect(f->db));
 	f->db = NULL;
@@ -33,7 +33,7 @@ void fixture_reopen(outbox_fixture *f)
 
 	fixture_close(f);
 	f->db = fixture_connect(f);
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 }
 
 static int make_owner(void **state)
@@ -51,7 +51,7 @@ static int make_owner(void **state)
 	if (f->db &&
 	    (f->backend->lacks & NEEDS_LEASE ||
 	     make_any_body(f->db, 0, "outbox", &err) == WHERRY_OK) &&
-	    wherry_outbox_open(f->db, "outbox", &f->box, &err) == WHERRY_OK)
+	    wherry_outbox_open(f->db, "outbox", &f->outbox, &err) == WHERRY_OK)
 		return 0;
 	print_error("no outbox on %s: %s\n", f->backend->name, err.message);
 	return -1;
@@ -77,7 +77,7 @@ static int drop(void **state)
 	outbox_fixture *f = *state;
 	bool clean;
 
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	clean = !f->db || f->backend->disconnect(f->db);
 	if (!clean)
 		print_error("something was left on the connection\n");
@@ -154,8 +154,8 @@ int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key)
 		msg.message_id = number;
 		msg.key = NULL;
 	}
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	assert_true(id > 0);
 	return id;
 }
@@ -168,8 +168,8 @@ int64_t fixture_send_named(outbox_fixture *f, const char *message_id, const char
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
+					  &err));
 	return id;
 }
 
@@ -187,7 +187,7 @@ wherry_lease fixture_lease(outbox_fixture *f, const char *owner)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
-	WHERRY_PASS(wherry_outbox_lease(f->box, owner, 60000000, 8, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, owner, 60000000, 8, &lease, &err));
 	return lease;
 }
 
@@ -203,13 +203,13 @@ static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (failure)
-		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, failure, 1, &err));
+		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, failure, 1, &err));
 	else if (try_it)
-		WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+		WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
 	else
-		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, NULL,
-					       &err));
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK,
+					       NULL, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 }
 
 void fixture_done(outbox_fixture *f, int64_t id)
@@ -265,7 +265,7 @@ const char *fixture_digest(outbox_fixture *f)
 	wh_buf out = WH_BUF_INIT(sizeof(f->text) - 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_list(f->box, &WHERRY_FILTER(), put_row, &out, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_FILTER(), put_row, &out, &err));
 	WHERRY_PASS(wh_buf_check(&out, &err));
 	(void)snprintf(f->text, sizeof(f->text), "%s", wh_buf_str(&out));
 	wh_buf_clear(&out);
@@ -285,7 +285,7 @@ void fixture_lists(outbox_fixture *f, const wherry_filter *filter, const char *i
 	wh_buf out = WH_BUF_INIT(4096);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_list(f->box, filter, put_id, &out, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, filter, put_id, &out, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
 	wh_buf_clear(&out);
 }

@@ -45,7 +45,7 @@ typedef struct outbox_fixture {
 	const outbox_backend *backend;
 	void *place;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	int64_t sent;    /* where the backend lacks keys: messages, whose ids they are */
 	char text[4096]; /* of fixture_text() */
 } outbox_fixture;

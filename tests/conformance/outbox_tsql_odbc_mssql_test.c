@@ -10,7 +10,7 @@
 
 typedef struct place {
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	char text[400];
 } place;
 
@@ -22,12 +22,12 @@ static void enter(place *p, const char *payload)
 	p->db = tsql_connect();
 	WHERRY_PASS(wherry_outbox_init(p->db, "outbox",
 				       &WHERRY_INIT_OPTIONS(.payload = payload), &err));
-	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 }
 
 static void leave(place *p)
 {
-	wherry_outbox_close(p->box);
+	wherry_outbox_close(p->outbox);
 	tsql_disconnect(p->db);
 	tsql_clear();
 }
@@ -180,11 +180,11 @@ static void bytes_are_kept_as_they_are(void **state)
 	     "SELECT TYPE_NAME(system_type_id) FROM sys.columns WHERE object_id = "
 	     "OBJECT_ID(N'outbox') AND name = N'payload'",
 	     "varbinary");
-	WHERRY_PASS(
-		wherry_outbox_enqueue(p.box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(p.outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 	says(&p, ENQUEUE "@topic = N't', @bytes = 0x00FFFE7B226E2200; SELECT @id", "2");
 	says(&p, "SELECT COUNT(DISTINCT payload) FROM outbox", "1");
-	WHERRY_PASS(wherry_outbox_show(p.box, "2", note, &s, &err));
+	WHERRY_PASS(wherry_outbox_show(p.outbox, "2", note, &s, &err));
 	assert_int_equal(s.len, sizeof(body));
 	assert_memory_equal(s.body, body, sizeof(body));
 	WHERRY_FAILS(WHERRY_INVALID,

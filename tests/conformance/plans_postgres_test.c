@@ -164,7 +164,7 @@ static bool differs(const wh_stmt *s, int variant)
 typedef struct plans {
 	postgres_place place;
 	wherry_db *db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	PGconn *conn;
 	const char *world;
 	bool backlog; /* the many rows are pending */
@@ -218,16 +218,16 @@ static double rows_in(const char *plan)
 /* Rows that a prepared statement reads; what it writes is taken back. */
 static double explain(plans *p, size_t i, int variant, const char *analyze, char *plan)
 {
-	const char *name = p->box->store.sql.stmts[i].name;
+	const char *name = p->outbox->store.sql.stmts[i].name;
 	wh_buf sql = WH_BUF_INIT(65536);
 	bool done;
 
 	wh_buf_printf(&sql, "BEGIN; EXPLAIN (%s, FORMAT JSON) EXECUTE \"%s\"", analyze,
 		      name);
-	for (int n = 0; n < p->box->store.sql.stmts[i].n_params; n++)
+	for (int n = 0; n < p->outbox->store.sql.stmts[i].n_params; n++)
 		wh_buf_printf(&sql, "%s%s", n ? ", " : "(",
-			      value_of(p->box->store.sql.stmts[i].params[n], variant));
-	wh_buf_printf(&sql, "%s", p->box->store.sql.stmts[i].n_params ? ")" : "");
+			      value_of(p->outbox->store.sql.stmts[i].params[n], variant));
+	wh_buf_printf(&sql, "%s", p->outbox->store.sql.stmts[i].n_params ? ")" : "");
 	done = postgres_exec(p->conn, sql.ptr, plan, PLAN_MAX);
 	run(p, "ROLLBACK");
 	wh_buf_clear(&sql);
@@ -236,21 +236,21 @@ static double explain(plans *p, size_t i, int variant, const char *analyze, char
 
 static bool is_tried(const plans *p, size_t i)
 {
-	const wh_stmt *stmt = &p->box->store.sql.stmts[i];
+	const wh_stmt *stmt = &p->outbox->store.sql.stmts[i];
 
 	return !stmt->part && !is_script(stmt->name) && !strstr(stmt->text, "DO $$");
 }
 
 static void prepare_all(plans *p)
 {
-	for (size_t i = 0; i < p->box->store.sql.n; i++) {
+	for (size_t i = 0; i < p->outbox->store.sql.n; i++) {
 		wh_buf sql = WH_BUF_INIT(65536);
 
 		if (!is_tried(p, i))
 			continue;
 		wh_buf_printf(&sql, "PREPARE \"%s\" AS %s",
-			      p->box->store.sql.stmts[i].name,
-			      p->box->store.sql.stmts[i].text);
+			      p->outbox->store.sql.stmts[i].name,
+			      p->outbox->store.sql.stmts[i].text);
 		run(p, sql.ptr);
 		wh_buf_clear(&sql);
 	}
@@ -263,7 +263,7 @@ static void plan_all(plans *p)
 
 	run(p, "DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan");
 	prepare_all(p);
-	for (size_t i = 0; i < p->box->store.sql.n; i++)
+	for (size_t i = 0; i < p->outbox->store.sql.n; i++)
 		if (is_tried(p, i))
 			(void)explain(p, i, 0, "ANALYZE off", plan);
 }
@@ -272,14 +272,14 @@ static void try_all(plans *p, const char *when)
 {
 	static char plan[PLAN_MAX];
 
-	for (size_t i = 0; i < p->box->store.sql.n; i++) {
-		const char *name = p->box->store.sql.stmts[i].name;
+	for (size_t i = 0; i < p->outbox->store.sql.n; i++) {
+		const char *name = p->outbox->store.sql.stmts[i].name;
 
 		for (int v = 0; is_tried(p, i) && v < VARIANTS; v++) {
 			double rows;
 
 			if (is_unbounded(name, v, p->backlog) ||
-			    !differs(&p->box->store.sql.stmts[i], v))
+			    !differs(&p->outbox->store.sql.stmts[i], v))
 				continue;
 			rows = explain(p, i, v, "ANALYZE", plan);
 			if (rows <= BOUND)
@@ -318,7 +318,7 @@ static void enter(plans *p, const char *world)
 	postgres_make(&p->place);
 	WHERRY_PASS(wherry_db_open(p->place.url, NULL, &p->db, &err));
 	WHERRY_PASS(wh_outbox_make(p->db, &how, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 	p->conn = ((postgres_db *)p->db)->conn;
 	run(p,
 	    "ALTER TABLE outbox SET (autovacuum_enabled = off); "
@@ -331,7 +331,7 @@ static void enter(plans *p, const char *world)
 
 static void leave(plans *p)
 {
-	wherry_outbox_close(p->box);
+	wherry_outbox_close(p->outbox);
 	wherry_db_close(p->db);
 	postgres_drop(&p->place);
 	assert_int_equal(p->n_failed, 0);

@@ -218,7 +218,7 @@ typedef struct world {
 static void test_world(const world *w)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	sqlite3 *handle = NULL;
 	wherry_db *db = NULL;
 	int n_failed;
@@ -226,11 +226,11 @@ static void test_world(const world *w)
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	for (int i = 0; w->steps[i]; i++)
 		run(handle, w->steps[i]);
-	n_failed = try_all(handle, &box->store.sql, w->backlog, w->name);
-	wherry_outbox_close(box);
+	n_failed = try_all(handle, &outbox->store.sql, w->backlog, w->name);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	(void)sqlite3_close(handle);
 	assert_int_equal(n_failed, 0);

@@ -159,9 +159,9 @@ static void defect_25_a_read_touches_what_it_returns(void **state)
 	fill(f, 51, "'k' || i");
 	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = now() + "
 		     "interval '1 hour' WHERE id = 1");
-	assert_in_range(pages_of(f, f->box->own.read, 0, 500), 1, 100);
-	assert_in_range(pages_of(f, f->box->own.read, 20000, 500), 1, 50);
-	assert_in_range(pages_of(f, f->box->own.sweep, 0, 500), 1, 3000);
+	assert_in_range(pages_of(f, f->outbox->own.read, 0, 500), 1, 100);
+	assert_in_range(pages_of(f, f->outbox->own.read, 20000, 500), 1, 50);
+	assert_in_range(pages_of(f, f->outbox->own.sweep, 0, 500), 1, 3000);
 }
 
 /* The peer reads once for each message. */
@@ -336,12 +336,12 @@ static void defect_32_a_purge_touches_what_is_old(void **state)
 	fill(f, 20000, "'k'");
 	relay_sql(f, "UPDATE outbox SET status = 2, processed_at = now()");
 	relay_sql(f, "VACUUM outbox");
-	assert_in_range(pages_of(f, f->box->store.stmt.purge, 0, 100), 1,
+	assert_in_range(pages_of(f, f->outbox->store.stmt.purge, 0, 100), 1,
 			50); /* in vain */
 	relay_sql(f, "UPDATE outbox SET processed_at = now() - interval '2 hours' "
 		     "WHERE id > 19900");
-	assert_in_range(pages_of(f, f->box->store.stmt.purge, 0, 100), 1, 1500);
-	WHERRY_PASS(wherry_outbox_purge(f->box, 3600 * WH_SECOND, 100, 0, &n, &err));
+	assert_in_range(pages_of(f, f->outbox->store.stmt.purge, 0, 100), 1, 1500);
+	WHERRY_PASS(wherry_outbox_purge(f->outbox, 3600 * WH_SECOND, 100, 0, &n, &err));
 	assert_int_equal(n, 0);
 	assert_int_equal(relay_count(f, WHERRY_DONE), 19900);
 }
@@ -359,7 +359,7 @@ static void defect_33_what_was_delivered_is_not_walked_over(void **state)
 	relay_sql(f, "UPDATE outbox SET status = 2, processed_at = now()");
 	relay_sql(f, "VACUUM outbox");
 	fill(f, 10, "'k'");
-	assert_in_range(pages_of(f, f->box->own.read, 20000, 500), 1, 50);
+	assert_in_range(pages_of(f, f->outbox->own.read, 20000, 500), 1, 50);
 	relay_set(f, "relay.batch", "100");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 10);

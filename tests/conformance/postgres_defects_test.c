@@ -397,7 +397,7 @@ static void defect_15_lost_connections_leave_none_behind(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_set(f, "relay.lease", "500ms");
-	relay_set(f, "relay.poll", "10ms");
+	relay_set(f, "relay.idle_interval", "10ms");
 	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &a->relay, &err));
 	for (int64_t n = 1; n <= 5; n++) {
 		relay_put(f, "a");
@@ -556,7 +556,7 @@ static void defect_24_a_duplicate_leaves_the_business_transaction_alone(void **s
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "m", .body = "{}",
 					    .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 	PGconn *conn;
 
@@ -564,10 +564,10 @@ static void defect_24_a_duplicate_leaves_the_business_transaction_alone(void **s
 	for (int i = 0; i < 2; i++) {
 		conn = postgres_begin("INSERT INTO orders VALUES (7)");
 		WHERRY_PASS(wherry_postgres_borrow(conn, &db, &err));
-		WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-		assert_int_equal(wherry_outbox_enqueue(box, &msg, 0, NULL, &err),
+		WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+		assert_int_equal(wherry_outbox_enqueue(outbox, &msg, 0, NULL, &err),
 				 i ? WHERRY_DUPLICATE : WHERRY_OK);
-		wherry_outbox_close(box);
+		wherry_outbox_close(outbox);
 		wherry_db_close(db);
 		postgres_end(conn, "COMMIT");
 	}

@@ -129,11 +129,11 @@ static int count_unclean(PGconn *conn, const wh_sql *sql)
 static wherry_outbox *made(wherry_db *db, const wh_make *how)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	WHERRY_PASS(wh_outbox_make(db, how, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	return box;
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	return outbox;
 }
 
 static void no_statement_uses_what_another_role_made(void **state)
@@ -147,7 +147,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 	for (int i = 0; i < 3; i++) {
 		const wh_make how = {.layout = layouts[i],
 				     .extras = i ? 0 : WH_STRICT | WH_PARTITIONS_SHARED};
-		wherry_outbox *box;
+		wherry_outbox *outbox;
 		wh_wal *wal = NULL;
 		wherry_db *db;
 		char schema[24];
@@ -155,17 +155,17 @@ static void no_statement_uses_what_another_role_made(void **state)
 
 		(void)snprintf(schema, sizeof(schema), "plain%d", i);
 		conn = arrive(schema, &db);
-		box = made(db, &how);
-		unclean += count_unclean(conn, &box->store.sql);
+		outbox = made(db, &how);
+		unclean += count_unclean(conn, &outbox->store.sql);
 		if (i != 1) {
-			WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+			WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 			WHERRY_PASS(wh_wal_tables(wal, &err));
 			unclean += count_unclean(conn, &wal->sql);
 			wh_wal_close(wal);
 		}
 		nothing_depends_on_it("what init made");
 		nothing_of_it_ran(conn);
-		wherry_outbox_close(box);
+		wherry_outbox_close(outbox);
 		wherry_db_close(db);
 		PQfinish(conn);
 	}
@@ -178,15 +178,15 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	char got[24] = "";
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_db *db;
 	PGconn *conn;
 
 	(void)state;
 	conn = arrive("guest", &db);
-	box = made(db, &(wh_make){.layout = NULL});
+	outbox = made(db, &(wh_make){.layout = NULL});
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
-	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(outbox, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(
 		conn,
 		"SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true); "
@@ -198,7 +198,7 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 		got, sizeof(got)));
 	assert_string_equal(got, "5");
 	nothing_of_it_ran(conn);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	PQfinish(conn);
 }
@@ -252,15 +252,15 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 	const wherry_message m =
 		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_db *db;
 	PGconn *conn;
 
 	(void)state;
 	conn = arrive("last", &db);
-	box = made(db, &(wh_make){.layout = NULL});
+	outbox = made(db, &(wh_make){.layout = NULL});
 	put_catalog_last(conn, "last");
-	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(outbox, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(
 		conn,
 		"SELECT wherry_enqueue('t', '{}'::pg_catalog.text, key => 'k', lock_key => true); "
@@ -273,7 +273,7 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 		"'018f0000-0000-7000-8000-000000000000'::pg_catalog.uuid); COMMIT",
 		NULL, 0));
 	nothing_of_it_ran(conn);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	PQfinish(conn);
 }

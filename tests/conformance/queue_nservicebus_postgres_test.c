@@ -129,7 +129,7 @@ static void both_receive_from_one_queue(void **state)
 	assert_string_equal(body, "4");
 	wherry_db_rollback(f->db);
 	run(theirs, "ROLLBACK");
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	queue_takes(f, 9, "1 3 4 5");
 	PQfinish(theirs);
 }
@@ -475,7 +475,7 @@ static void an_open_snapshot_does_not_stop_the_anchor(void **state)
 
 	for (int i = 1; i <= 6; i++)
 		(void)queue_send(f, i);
-	f->queue->anchor.next_full_us = INT64_MAX;
+	f->queue->scan_start.next_full_us = INT64_MAX;
 	(void)queue_lease(f->queue, 2, "1 2");
 	assert_int_equal(f->queue->after, 2);
 	queue_takes(f, 2, "3 4");

@@ -254,7 +254,7 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	queue_counts(f, "2 0 0 0");
 	(void)queue_lease(f->queue, 1, "2");
 	wherry_db_rollback(db);
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	(void)queue_lease(f->queue, 9, "1 3");
 	wherry_queue_close(other);
 	wherry_db_close(db);

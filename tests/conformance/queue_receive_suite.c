@@ -34,7 +34,7 @@ static void a_leased_message_is_hidden_until_its_lease_ends(void **state)
 	(void)queue_lease(other, 9, "");
 	queue_counts(f, "0 2 0 0");
 	queue_minute(f);
-	other->anchor.next_full_us = 0;
+	other->scan_start.next_full_us = 0;
 	got = queue_lease(other, 1, "1");
 	assert_int_equal(got.attempts[0], 2);
 	got = queue_lease(f->queue, 1, "2");
@@ -56,9 +56,9 @@ static void messages_given_back_and_ready_ones_take_turns(void **state)
 		wherry_queue_nack(f->queue, got.token, got.ids, 2, &later, NULL, &err));
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "1");
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	queue_takes(f, 1, "3");
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	(void)queue_lease(f->queue, 2, "2 4");
 	queue_takes(f, 9, "5");
 }
@@ -68,7 +68,7 @@ static void messages_given_back_and_ready_ones_take_turns(void **state)
 static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 {
 	const wherry_nack failed = WHERRY_NACK(.error = "no");
-	const wherry_nack innocent = WHERRY_NACK(.innocent = true);
+	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int handled = 0;
@@ -76,10 +76,10 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 
 	send_some(f, 6);
 	got = queue_lease(f->queue, 1, "1");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
 				      &err));
 	/* With NServiceBus it is due, and so first in every second look at all. */
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	f->queue->due_first = false;
 	got = queue_receive(f->queue, WHERRY_LEASE, 1);
 	assert_string_equal(got.bodies, "1"); /* Nobody has tried it. */
@@ -87,7 +87,7 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 		wherry_queue_nack(f->queue, got.token, got.ids, 1, &failed, NULL, &err));
 	for (int i = 0; i < 20; i++) {
 		/* A server looks at due ones for a share of the time. */
-		f->queue->anchor.next_full_us = 0;
+		f->queue->scan_start.next_full_us = 0;
 		got = queue_receive(f->queue, WHERRY_LEASE, 1);
 		assert_int_equal(got.n, 1);
 		if (*got.bodies > '3') {

@@ -81,7 +81,7 @@ static queue_got lease_with(queue_fixture *f, int32_t most, const char *bodies)
 
 static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
 {
-	const wherry_nack innocent = WHERRY_NACK(.innocent = true),
+	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true),
 			  later = WHERRY_NACK(.delay_us = MINUTE_US / 2,
 					      .error = "no route");
 	queue_fixture *f = *state;
@@ -92,7 +92,7 @@ static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
 	got = lease_with(f, 2, "1");
 	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
 	got = lease_with(f, 2, "1");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
 				      &err));
 	/* The maximum is the message's, not that of this call. */
 	got = lease_with(f, 0, "1");
@@ -113,7 +113,7 @@ static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
 
 static void what_is_given_back_is_first_again(void **state)
 {
-	const wherry_nack innocent = WHERRY_NACK(.innocent = true);
+	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
@@ -125,7 +125,7 @@ static void what_is_given_back_is_first_again(void **state)
 	queue_look_at_all(f);
 	got = queue_lease(f->queue, 1, "1");
 	assert_int_equal(got.attempts[0], 2);
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
 				      &err));
 	queue_look_at_all(f);
 	got = queue_lease(f->queue, 9, "1 2 4");

@@ -33,7 +33,7 @@ static int64_t cost(wherry_queue *queue, bool anchored)
 		int64_t before, after;
 		queue_got got;
 
-		queue->anchor.next_full_us = anchored ? INT64_MAX : 0;
+		queue->scan_start.next_full_us = anchored ? INT64_MAX : 0;
 		before = postgres_entries_read(queue->store.db, "jobs");
 		got = queue_receive(queue, WHERRY_LEASE, 1);
 		after = postgres_entries_read(queue->store.db, "jobs");

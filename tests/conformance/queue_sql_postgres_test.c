@@ -380,7 +380,7 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	other->due_first = false;
 	WHERRY_PASS(wherry_db_begin(db, &err));
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 1).bodies, "3");
-	other->anchor.next_full_us = 0;
+	other->scan_start.next_full_us = 0;
 	other->due_first = false;
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 2).bodies, "1 4");
 	queue_look_at_all(f);

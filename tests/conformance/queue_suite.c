@@ -149,7 +149,7 @@ int64_t queue_send(queue_fixture *f, int number)
 
 void queue_look_at_all(queue_fixture *f)
 {
-	f->queue->anchor.next_full_us = 0;
+	f->queue->scan_start.next_full_us = 0;
 	f->queue->due_first = false; /* So in the next look they are first. */
 }
 

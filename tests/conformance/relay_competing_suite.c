@@ -139,7 +139,7 @@ static void what_waits_behind_a_retried_message_leaves_at_once(void **state)
 
 	compete(f);
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
 	relay_put(f, "aaa");
@@ -158,7 +158,7 @@ static void what_another_relay_frees_is_taken_at_once(void **state)
 
 	compete(f);
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
 	relay_put(f, "a");
 	relay_start(f, &f->a);
@@ -390,9 +390,9 @@ static void competing_relays_pause_and_resume(void **state)
 
 	compete(f);
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	relay_start(f, &f->b);
@@ -400,9 +400,9 @@ static void competing_relays_pause_and_resume(void **state)
 	relay_quiet(f, &f->b);
 	assert_true(relay_stats(&f->a).paused && relay_stats(&f->b).paused);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
-	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
 	RELAY_ASLEEP_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
 	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).paused);
 	relay_put(f, "ab");

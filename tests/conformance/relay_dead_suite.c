@@ -157,13 +157,13 @@ static void a_replayed_message_has_the_next_generation(void **state)
 	int64_t n = 0;
 
 	relay_set(f, "relay.sweep", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.lease", "1h");
 	relay_put(f, "aab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_quiet(f, &f->a);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->outbox, &filter, &n, &err));
 	assert_int_equal(n, 2);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_DELIVERED(f, 1, 2, 3, 1, 2);

@@ -126,7 +126,7 @@ void a_relay_of_a_queue_says_that_its_destination_refuses(void **state)
 	relay_fixture *f = *state;
 	shown s;
 
-	relay_set(f, "relay.poll", "1h"); /* what changes is written at once */
+	relay_set(f, "relay.idle_interval", "1h"); /* what changes is written at once */
 	f->why = "connection refused";
 	relay_put(f, "--");
 	relay_start(f, &f->a);

@@ -121,7 +121,7 @@ static void until_empty_waits_while_the_outbox_is_paused(void **state)
 
 	relay_set(f, "relay.timeout", "100ms");
 	relay_put(f, "ab");
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	relay_start(f, &f->a);
 	WHERRY_PASS(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
 	assert_int_equal(outcome, WHERRY_TIMEDOUT);

@@ -212,7 +212,7 @@ static void a_retry_by_an_operator_need_not_wait(void **state)
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_set(f, "relay.sweep", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.lease", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
 	relay_answers(f, 3, WHERRY_RETRY, 1);

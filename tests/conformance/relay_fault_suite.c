@@ -62,7 +62,7 @@ static void sweep(relay_fixture *f, wherry_code with)
 
 	relay_set(f, "relay.window", "4");
 	relay_set(f, "relay.batch", "2");
-	relay_set(f, "relay.poll", "10ms");
+	relay_set(f, "relay.idle_interval", "10ms");
 	p = (plan){.at = 1, .with = with};
 	while (run_with(f, &p))
 		p = (plan){.at = p.at + 1, .with = with};
@@ -103,7 +103,7 @@ static void a_busy_database_is_waited_out_while_there_are_suspects(void **state)
 	relay_fixture *f = *state;
 	static plan p; /* outlives the connection */
 
-	relay_set(f, "relay.poll", "10ms");
+	relay_set(f, "relay.idle_interval", "10ms");
 	p = (plan){.at = 1, .with = WHERRY_BUSY};
 	while (unclean_run(f, &p))
 		p = (plan){.at = p.at + 1, .with = WHERRY_BUSY};

@@ -39,7 +39,7 @@ int handlers_set_up(void **state)
 	base->make(f->url, sizeof(f->url));
 	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->db, &err));
 	WHERRY_PASS(make_any_body(f->db, 0, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 	handlers_sql(f, "CREATE TABLE orders(id bigint, topic text)");
 	*state = f;
 	return 0;
@@ -62,7 +62,7 @@ int handlers_tear_down(void **state)
 	handlers_open_gate(f);
 	close_relay(f);
 	wherry_publisher_close(f->pub);
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	wherry_db_close(f->db);
 	wherry_config_free(f->config);
 	base->drop();
@@ -106,7 +106,7 @@ void handlers_put(handlers_fixture *f, const char *topic, const char *keys)
 			WHERRY_MESSAGE(.topic = topic, .key = *keys == '-' ? NULL : key,
 				       .body = "{}", .body_len = 2);
 
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 	}
 }

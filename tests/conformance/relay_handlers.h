@@ -42,7 +42,7 @@ typedef struct handlers_fixture {
 	char url[160];
 	wherry_config *config;
 	wherry_db *db; /* the test's own */
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_db *relay_db;
 	wherry_publisher *pub;
 	wherry_relay *relay;

@@ -35,8 +35,8 @@ static void a_handler_gets_the_message_as_it_was_sent(void **state)
 
 	handlers_pool(f);
 	WHERRY_PASS(wherry_handlers_on(f->pub, "orders", look, &s, &err));
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					  &err));
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
 	assert_string_equal(s.text, "orders k {\"a\":\"b\"} m-1 some body 0 1 0");
 }
@@ -365,7 +365,7 @@ static void a_lost_lease_cancels_what_runs(void **state)
 {
 	handlers_fixture *f = *state;
 
-	handlers_set(f, "relay.poll", "20ms");
+	handlers_set(f, "relay.idle_interval", "20ms");
 	handlers_pool(f);
 	handlers_on(f, "t", until_cancelled);
 	handlers_relay(f);

@@ -216,7 +216,7 @@ static void what_a_slow_hook_could_not_be_told_is_counted(void **state)
 		const wherry_message msg =
 			WHERRY_MESSAGE(.topic = "t", .body = "", .body_len = 0);
 
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg, 0, NULL, &err));
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
 	}
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	HANDLERS_UNTIL(f, handlers_number(f, "SELECT count(*) FROM outbox "

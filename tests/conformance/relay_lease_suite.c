@@ -157,7 +157,7 @@ static void a_second_relay_takes_over_at_once_after_a_release(void **state)
 	int64_t began_us;
 
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	relay_start(f, &f->b);
@@ -191,7 +191,7 @@ static void a_standby_that_is_woken_too_early_looks_again(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "db.synchronous", "full"); /* so that it takes a while */
 	for (int i = 0; i < 5; i++) {
 		pthread_t thread;
@@ -241,7 +241,7 @@ static void a_busy_and_an_idle_relay_renew_their_lease(void **state)
 	int64_t lease_us;
 
 	lease_us = relay_lease_briefly(f);
-	relay_set(f, "relay.poll", "20ms");
+	relay_set(f, "relay.idle_interval", "20ms");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	for (int64_t until_us = relay_now(f) + lease_us * 7 / 5;
@@ -278,7 +278,7 @@ static void a_relay_of_an_empty_table_only_renews_its_lease(void **state)
 		skip();
 	n = 0;
 	relay_set(f, "relay.sweep", "1h");
-	relay_set(f, "relay.poll", "50ms");
+	relay_set(f, "relay.idle_interval", "50ms");
 	relay_wrap(f, &(wh_trace){.before = count_renewals, .ctx = &n});
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, n == 5);
@@ -432,7 +432,7 @@ static relay_fake *leads_in(relay_fixture *f, const char *process)
 
 	f->env.process_look = look;
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	fake = two_in_flight(f, &f->a);
 	(void)snprintf(sql, sizeof(sql), "UPDATE wherry_lease SET process = '%s'",
 		       process);
@@ -488,12 +488,12 @@ static void the_lease_says_what_its_relay_does(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
 
-	relay_set(f, "relay.poll", "1h"); /* what changes is written at once */
+	relay_set(f, "relay.idle_interval", "1h"); /* what changes is written at once */
 	f->why = "connection refused";
 	relay_put(f, "abcdefgh");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
-	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.state, "leading");
 	assert_string_equal(st.destination, "memory:");
 	assert_int_equal(st.error_us, -1);
@@ -505,7 +505,7 @@ static void the_lease_says_what_its_relay_does(void **state)
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM wherry_lease "
 				    "WHERE state = 'retrying'") == 1);
-	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.error, "connection refused");
 	assert_true(st.error_us >= 0 && st.state_us >= 0);
 	assert_int_equal(st.delivered, 8);
@@ -517,12 +517,12 @@ static void the_lease_says_what_its_relay_does(void **state)
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM wherry_lease "
 				    "WHERE state = 'leading'") == 1);
-	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.error, "connection refused"); /* the last one */
 	relay_put(f, "i"); /* after the last renewal: giving the lease back writes it */
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 17);
 	relay_stop(f, &f->a);
-	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.state, "stopped");
 	assert_int_equal(st.delivered, 17);
 }
@@ -543,7 +543,7 @@ static void the_status_counts_from_when_the_lease_was_taken(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
 	f->a.relay->renew_at_us = 0; /* it is written when the lease is renewed */
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT delivered FROM wherry_lease") == 2);
-	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
 	assert_int_equal(st.delivered, 2);
 }
 

@@ -12,19 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct box {
+typedef struct outbox {
 	wherry_temp temp;
 	char path[128];
-} box;
+} outbox;
 
-static const char *in_box(box *b, const char *name)
+static const char *in_box(outbox *b, const char *name)
 {
 	(void)snprintf(b->path, sizeof(b->path), "%s/%s", b->temp.dir, name);
 	return b->path;
 }
 
 /* What becomes of letters from now on; shell. */
-static void letters_do(box *b, const char *how)
+static void letters_do(outbox *b, const char *how)
 {
 	FILE *file = fopen(in_box(b, "how.new"), "we");
 	char to[128];
@@ -39,7 +39,7 @@ static void letters_do(box *b, const char *how)
 static const char taken[] = "echo \"$WHERRY_ID\" >>letters; "
 			    "printf '%s\\n' \"$WHERRY_HEADERS\" >>headers; cat >>bodies";
 
-static void use_letters(relay_fixture *f, box *b, const char *how)
+static void use_letters(relay_fixture *f, outbox *b, const char *how)
 {
 	char url[128];
 
@@ -50,7 +50,7 @@ static void use_letters(relay_fixture *f, box *b, const char *how)
 }
 
 /* All that is in one of its files. */
-static const char *in_file(box *b, const char *name)
+static const char *in_file(outbox *b, const char *name)
 {
 	static char text[8192];
 	int fd = open(in_box(b, name), O_RDONLY | O_CLOEXEC);
@@ -62,14 +62,14 @@ static const char *in_file(box *b, const char *name)
 	return text;
 }
 
-static bool letters_are(box *b, const char *ids)
+static bool letters_are(outbox *b, const char *ids)
 {
 	return strcmp(in_file(b, "letters"), ids) == 0;
 }
 
 /* At least one, of message 1 alone: where the clock jumps a command may be killed that has
  * taken its letter already. */
-static bool letters_are_of_1(box *b)
+static bool letters_are_of_1(outbox *b)
 {
 	const char *text = in_file(b, "letters");
 	size_t n = 0;
@@ -100,7 +100,7 @@ static void each_engine(relay_fixture *f, void (*run)(relay_fixture *f))
 
 static void hand_over(relay_fixture *f)
 {
-	box b;
+	outbox b;
 	json_t *headers;
 
 	use_letters(f, &b, taken);
@@ -135,7 +135,7 @@ static void a_dead_message_leaves_a_letter_that_says_why(void **state)
 
 static void use_up(relay_fixture *f)
 {
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	relay_set(f, "retry.attempts", "3");
@@ -156,7 +156,7 @@ static void a_letter_is_written_once_attempts_are_used_up(void **state)
 
 static void wait_for_it(relay_fixture *f)
 {
-	box b;
+	outbox b;
 	int fifo;
 
 	use_letters(f, &b, "read x <fifo; echo $WHERRY_ID >>letters");
@@ -186,7 +186,7 @@ static void a_message_is_not_dead_before_its_letter_is_taken(void **state)
 static void a_key_is_parked_once_the_letter_is_taken(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	relay_set(f, "relay.on_dead", "park");
@@ -208,7 +208,7 @@ static void what_cannot_be_sent_at_all_leaves_a_letter(void **state)
 {
 	relay_fixture *f = *state;
 	char sql[256];
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	(void)snprintf(sql, sizeof(sql),
@@ -228,7 +228,7 @@ static void what_cannot_be_sent_at_all_leaves_a_letter(void **state)
 static void headers_that_are_none_are_kept_in_the_letter(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
@@ -244,7 +244,7 @@ static void headers_that_are_none_are_kept_in_the_letter(void **state)
 static void the_messages_own_headers_go_along(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
@@ -446,7 +446,7 @@ static void a_relay_listens_to_a_destination_without_room_for_dead_letters(void 
 /* The letters' destination answers so for a while; then all is well. */
 static void refuse(relay_fixture *f, const char *how)
 {
-	box b;
+	outbox b;
 
 	use_letters(f, &b, how);
 	relay_set(f, "retry.attempts", "1");
@@ -510,7 +510,7 @@ static void letters_that_cannot_be_sent_at_all_make_nothing_dead(void **state)
 /* Its row as its relay left it, which it has ended each time. */
 static void never_again(relay_fixture *f)
 {
-	box b;
+	outbox b;
 
 	use_letters(f, &b, "exit 65");
 	relay_put(f, "aab");
@@ -540,7 +540,7 @@ static void what_ends_its_relay_is_not_tried_again_for_its_letter(void **state)
 static void a_hundred_wait_for_one_letter_box(relay_fixture *f)
 {
 	char keys[101];
-	box b;
+	outbox b;
 
 	for (int i = 0; i < 100; i++)
 		keys[i] = (char)(i % 3 ? 'a' + i % 26 : '-');
@@ -571,7 +571,7 @@ static void all_that_died_meanwhile_leave_their_letters(void **state)
 
 static void wait_to_stop(relay_fixture *f)
 {
-	box b;
+	outbox b;
 	int fifo;
 
 	use_letters(f, &b, "read x <fifo; echo $WHERRY_ID >>letters");
@@ -601,7 +601,7 @@ static void a_relay_that_stops_waits_for_its_letters(void **state)
 static void a_letter_that_hangs_does_not_keep_a_relay_from_stopping(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
@@ -621,7 +621,7 @@ static void a_letter_that_hangs_does_not_keep_a_relay_from_stopping(void **state
 static void who_lost_the_lease_buries_nobody(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
@@ -643,7 +643,7 @@ static void who_lost_the_lease_buries_nobody(void **state)
 static void a_relay_that_ends_in_between_leaves_the_message_to_the_next(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
@@ -662,7 +662,7 @@ static void a_relay_that_ends_in_between_leaves_the_message_to_the_next(void **s
 static void until_empty_waits_for_letters(void **state)
 {
 	relay_fixture *f = *state;
-	box b;
+	outbox b;
 
 	use_letters(f, &b, taken);
 	relay_answers(f, 1, WHERRY_REJECTED, -1);

@@ -40,7 +40,7 @@ static void an_unread_row_that_is_locked_holds_up_no_other(void **state)
 	relay_fixture *f = *state;
 	PGconn *other;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	relay_put(f, "ab");
 	other = lock_row(f, 1);
 	relay_start(f, &f->a);

@@ -157,7 +157,7 @@ static void an_idle_relay_looks_as_rarely_as_db_look_says(void **state)
 	relay_fixture *f = *state;
 
 	relay_hourly(f);
-	relay_set(f, "db.look", "1h");
+	relay_set(f, "db.poll_interval", "1h");
 	relay_put(f, "a");
 	relay_start_by_url(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);

@@ -31,7 +31,7 @@ static void a_rolled_back_message_is_never_delivered(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	WHERRY_PASS(wherry_db_begin(f->other, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &never, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &never, 0, NULL, &err));
 	if (f->target->is & RELAY_OTHERS)
 		relay_quiet(f, &f->a); /* while it is written and not committed */
 	wherry_db_rollback(f->other);
@@ -76,7 +76,7 @@ static void keys_are_the_explicit_one_or_the_aggregate(void **state)
 		m.key = table[i].key;
 		m.aggregate_type = table[i].type;
 		m.aggregate_id = table[i].id;
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &m, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &m, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 	}
 	fake->by_hand = true;

@@ -121,15 +121,15 @@ static int64_t pages_of(relay_fixture *f, uint64_t partitions, int64_t after)
 	wh_param params[WH_PARTITION_READ_PARAMS];
 	wh_stmt explain = {.name = name,
 			   .text = text,
-			   .params = f->box->store.stmt.partitions_read->params,
-			   .n_params = f->box->store.stmt.partitions_read->n_params};
+			   .params = f->outbox->store.stmt.partitions_read->params,
+			   .n_params = f->outbox->store.stmt.partitions_read->n_params};
 	wh_sql all = {NULL, &explain, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;
 
 	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
-		       f->box->store.stmt.partitions_read->text);
-	WHERRY_PASS(wh_partitions_read_params(f->box, &from, params, &err));
+		       f->outbox->store.stmt.partitions_read->text);
+	WHERRY_PASS(wh_partitions_read_params(f->outbox, &from, params, &err));
 	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_PARTITION_READ_PARAMS,
 			      take_pages, &pages, NULL, &err));
 	wh_db_forget(f->other, &all);

@@ -160,7 +160,7 @@ static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	fake->by_hand = true;
 	start_three(f);
 	relay_put(f, letters);
@@ -177,7 +177,7 @@ static void no_two_relays_have_a_partition_in_common(void **state)
 	relay_fixture *f = *state;
 	int64_t n = 0;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	f->random = f->seed = 7;
 	for (int i = 0; i < 400; i++) {
 		uint64_t dice = f->env.random(f);
@@ -216,7 +216,7 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 	char keys[3] = "";
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	fake->by_hand = true;
 	shares_start_two(f);
 	keys[0] = shares_key(f, 1, 0);
@@ -241,7 +241,7 @@ static void one_of_two_relays_with_the_same_share_and_epoch_stops_leading(void *
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	shares_start_two(f);
 	/* So that two before its epoch there is another. */
 	stop(f, 0);
@@ -306,7 +306,7 @@ static void what_waits_behind_a_failed_message_stays_behind_it(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	relay_set(f, "retry.base", "300ms");
 	relay_set(f, "retry.cap", "300ms");
 	relay_set(f, "relay.down_after", "1000");
@@ -332,7 +332,7 @@ static void a_key_stays_parked_when_its_relay_changes(void **state)
 	relay_fixture *f = *state;
 	char keys[5] = "";
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	relay_set(f, "relay.on_dead", "park");
 	shares_start_two(f);
 	keys[0] = keys[2] = shares_key(f, 0, 0);
@@ -414,7 +414,7 @@ static void suspects_of_a_killed_relay_are_tried_one_at_a_time(void **state)
 	relay_fake *a = relay_use_fake(f, &f->a, WH_PUB_ORDERED),
 		   *b = relay_use_fake(f, &f->b, WH_PUB_ORDERED);
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	shares_start_two(f);
 	b->by_hand = true;
 	shares_put(f, shares_key(f, 1, 0), 10);
@@ -437,9 +437,10 @@ static void a_whole_lease_and_shares_keep_each_other_out(void **state)
 	bool finished;
 
 	shares_start_two(f);
-	assert_int_equal(wherry_outbox_lease(f->box, "other", WH_SECOND, 1, &lease, &err),
-			 WHERRY_BUSY);
-	assert_int_equal(wherry_outbox_join(f->box, "other", WH_SECOND, &lease, &err),
+	assert_int_equal(
+		wherry_outbox_lease(f->outbox, "other", WH_SECOND, 1, &lease, &err),
+		WHERRY_BUSY);
+	assert_int_equal(wherry_outbox_join(f->outbox, "other", WH_SECOND, &lease, &err),
 			 WHERRY_BUSY);
 	relay_set(f, "relay.engine", "competing");
 	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &relay, &err));
@@ -448,17 +449,18 @@ static void a_whole_lease_and_shares_keep_each_other_out(void **state)
 	assert_non_null(strstr(err.message, "--engine exclusive"));
 	wherry_relay_close(relay);
 	stop(f, 0);
-	assert_int_equal(wherry_outbox_lease(f->box, "other", WH_SECOND, 1, &lease, &err),
-			 WHERRY_BUSY);
+	assert_int_equal(
+		wherry_outbox_lease(f->outbox, "other", WH_SECOND, 1, &lease, &err),
+		WHERRY_BUSY);
 	stop(f, 1);
-	WHERRY_PASS(
-		wherry_outbox_lease(f->box, "other", 3600 * WH_SECOND, 1, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, "other", 3600 * WH_SECOND, 1, &lease,
+					&err));
 	relay_set(f, "relay.engine", "exclusive");
 	start(f, 0);
 	SHARES_UNTIL(f, relay_stats(&f->a).epoch > 0);
 	assert_true(shares(f, 0, 0, 0));
 	relay_put(f, "a");
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 1);
 }
 

@@ -142,16 +142,17 @@ static void an_enqueued_event_is_not_called_a_duplicate(void **state)
 			       .topic = "Made", .aggregate_type = "order",
 			       .aggregate_id = "7", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	debezium(f);
-	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &box, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &outbox, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(
-		wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err),
+		wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err),
 		WHERRY_DUPLICATE);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 1);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 /* A JSON string, a number, nothing: payloads like any other, in either mode. */
@@ -186,14 +187,14 @@ static void a_message_that_is_only_streamed_cannot_be_discarded(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	debezium(f);
-	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &box, &err));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_discard(box, "1", &err));
+	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &outbox, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_discard(outbox, "1", &err));
 	assert_non_null(strstr(err.message, "debezium"));
 	assert_non_null(strstr(err.message, "only streamed"));
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 /* A producer deletes the row in the transaction that writes it, so the stream has its only copy.

@@ -284,7 +284,7 @@ static void two_sole_relays_take_turns(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "100ms"); /* nothing wakes a standby */
+	relay_set(f, "relay.idle_interval", "100ms"); /* nothing wakes a standby */
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	relay_start(f, &f->b);
@@ -302,7 +302,7 @@ static void a_relay_that_competes_leaves_a_table_to_a_sole_one(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	relay_set(f, "relay.sole", "off");
@@ -317,7 +317,7 @@ static void a_relay_that_competes_ends_once_a_sole_one_has_begun(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	relay_set(f, "relay.sole", "off");
 	relay_put(f, "a");
 	relay_start(f, &f->b);
@@ -336,7 +336,7 @@ static void status_shows_the_sole_relay(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 	wherry_status st;
 
@@ -344,11 +344,11 @@ static void status_shows_the_sole_relay(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	WHERRY_PASS(wherry_db_open(f->url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_status(outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.owner, "alone");
 	assert_true(st.lease_left_us > 0);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 

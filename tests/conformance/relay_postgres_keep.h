@@ -10,7 +10,7 @@ static inline void keep(relay_fixture *f)
 {
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 }
 
 /* Rows are as they were. */

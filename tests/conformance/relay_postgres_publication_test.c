@@ -36,7 +36,7 @@ static void stream(relay_fixture *f)
 static void renew_often(relay_fixture *f)
 {
 	relay_hourly(f);
-	relay_set(f, "relay.poll", "50ms");
+	relay_set(f, "relay.idle_interval", "50ms");
 }
 
 static bool is_delivered_whole(const relay_fixture *f, int64_t id)

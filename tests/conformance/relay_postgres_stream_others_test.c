@@ -154,7 +154,7 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	second_is_refused(f, "exclusive", "--engine stream");
 	second_is_refused(f, "competing", "--engine stream");
 	WHERRY_FAILS(WHERRY_BUSY,
-		     wh_partitions_join(&f->box->store, false, "share", WH_SECOND, 1,
+		     wh_partitions_join(&f->outbox->store, false, "share", WH_SECOND, 1,
 					&lease, &partitions, &err));
 	relay_stop(f, &f->a);
 	relay_set(f, "relay.engine", "exclusive");

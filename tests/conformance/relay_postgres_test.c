@@ -503,7 +503,7 @@ static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
 	relay_fixture *f = *state;
 
 	relay_set(f, "db.busy_timeout", "50ms");
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	for (size_t i = 0; i < 2; i++) {
 		PGconn *other;
 
@@ -532,7 +532,7 @@ static void one_locked_row_holds_up_no_other(void **state)
 	relay_fixture *f = *state;
 
 	relay_set(f, "db.busy_timeout", "50ms");
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	for (int i = 0; i < 2; i++) {
 		int64_t before = 5 * i;
 		PGconn *other;
@@ -562,7 +562,7 @@ static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
 	const relay_fixture *f = ctx;
 
 	(void)op;
-	if (strcmp(what, "claim") != 0 || f->a.relay->store->careful)
+	if (strcmp(what, "claim") != 0 || f->a.relay->store->texts_after_claim)
 		return WHERRY_OK;
 	(void)wh_fail(err, WHERRY_INVALID, "the test says that a row is bad");
 	(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "22021");

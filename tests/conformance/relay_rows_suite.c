@@ -176,7 +176,7 @@ static void ordinary(relay_fixture *f)
 				       .trace_id = text, .body = "{}",
 				       .body_len = WHERRY_TEXT);
 
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &message,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &message,
 						  WHERRY_OWN_TRANSACTION, NULL, &err));
 	}
 	relay_start(f, &f->a);
@@ -247,7 +247,7 @@ static void infinite_times(relay_fixture *f)
 	       "WHERE id = 2",
 	       NULL);
 	assert_int_equal(
-		wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err),
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err),
 		WHERRY_OK);
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
@@ -476,10 +476,10 @@ static void behind_a_failed_one(relay_fixture *f)
 	relay_put(f, "aa");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
-	assert_int_equal(wherry_outbox_discard(f->box, "1", &err), WHERRY_OK);
+	assert_int_equal(wherry_outbox_discard(f->outbox, "1", &err), WHERRY_OK);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 1);
-	assert_int_equal(wherry_outbox_discard(f->box, "2", &err), WHERRY_NOTFOUND);
+	assert_int_equal(wherry_outbox_discard(f->outbox, "2", &err), WHERRY_NOTFOUND);
 }
 
 static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)

@@ -33,9 +33,9 @@ static void make_next(relay_fixture *f, const char *file)
 
 static void producers_leave(relay_fixture *f)
 {
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	wherry_db_close(f->other);
-	f->box = NULL;
+	f->outbox = NULL;
 	f->other = NULL;
 }
 
@@ -44,7 +44,7 @@ static void producers_return(relay_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->other, &err));
-	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->outbox, &err));
 }
 
 static void remove_file(const relay_fixture *f, const char *file)
@@ -178,7 +178,7 @@ static void a_renewal_notices_that_the_folder_is_another_one(void **state)
 
 	deliver_two(f);
 	relay_stop(f, &f->a);
-	relay_set(f, "relay.poll", "20ms");
+	relay_set(f, "relay.idle_interval", "20ms");
 	make_folder(f, "deep");
 	make_folder(f, "deep/er");
 	make_folder(f, "other");
@@ -223,7 +223,7 @@ static void a_link_in_the_path_that_is_pointed_elsewhere_is_noticed(void **state
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		relay_fresh(f);
 		producers_leave(f);
-		relay_set(f, "relay.poll", "20ms");
+		relay_set(f, "relay.idle_interval", "20ms");
 		make_folder(f, "one");
 		make_folder(f, "two");
 		make_next(f, "one/shop.db");

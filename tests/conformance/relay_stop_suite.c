@@ -21,9 +21,10 @@ static int64_t lease_left(relay_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	if (!f->box)
+	if (!f->outbox)
 		return 0; /* it has none */
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(
+		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	return status.lease_left_us;
 }
 
@@ -197,7 +198,7 @@ static void a_step_inside_a_transaction_is_refused(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	WHERRY_PASS(wherry_db_begin(f->other, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &m, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &m, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_relay_step(f->a.relay, &f->a.wake_us, &f->a.finished, &err));
 	assert_non_null(strstr(err.message, "transaction"));
@@ -213,7 +214,7 @@ static void a_table_that_goes_missing_is_an_error_to_fix(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
-	relay_set(f, "relay.poll", "50ms");
+	relay_set(f, "relay.idle_interval", "50ms");
 	relay_put(f, "a");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);

@@ -135,7 +135,7 @@ void relay_set(relay_fixture *f, const char *key, const char *value)
 void relay_hourly(relay_fixture *f)
 {
 	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.sweep", "1h");
 }
 
@@ -292,7 +292,7 @@ static void open_all(relay_fixture *f)
 		WHERRY_PASS(wherry_delayed_open(f->other, "later", "jobs", NULL,
 						&f->delayed, &err));
 	else
-		WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
+		WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->outbox, &err));
 	if (f->target->lower)
 		f->target->lower(f->queue     ? &wh_queue_model
 				 : f->delayed ? &wh_delayed_model
@@ -311,7 +311,7 @@ static void close_all(relay_fixture *f)
 	wherry_relay_close(f->b.relay);
 	wherry_relay_close(f->c.relay);
 	f->a.relay = f->b.relay = f->c.relay = NULL;
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	wherry_queue_close(f->queue);
 	wherry_delayed_close(f->delayed);
 	if (apart)
@@ -319,7 +319,7 @@ static void close_all(relay_fixture *f)
 	close_side(f, &f->a);
 	close_side(f, &f->b);
 	close_side(f, &f->c);
-	f->box = NULL;
+	f->outbox = NULL;
 	f->queue = NULL;
 	f->delayed = NULL;
 	f->other = NULL;
@@ -444,7 +444,7 @@ void relay_put(relay_fixture *f, const char *keys)
 			msgs[i].key = NULL;
 		}
 	}
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, msgs, n, WHERRY_OWN_TRANSACTION,
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, n, WHERRY_OWN_TRANSACTION,
 					       NULL, &err));
 }
 
@@ -504,7 +504,7 @@ static wherry_row show(relay_fixture *f, int64_t id)
 	char ident[24];
 
 	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
-	WHERRY_PASS(wherry_outbox_show(f->box, ident, take_row, &row, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, take_row, &row, &err));
 	return row;
 }
 
@@ -520,12 +520,12 @@ static int64_t look(relay_fixture *f, const char *column, int64_t id)
 
 wherry_state relay_state(relay_fixture *f, int64_t id)
 {
-	return f->box ? show(f, id).state : (wherry_state)look(f, "status", id);
+	return f->outbox ? show(f, id).state : (wherry_state)look(f, "status", id);
 }
 
 int relay_attempts(relay_fixture *f, int64_t id)
 {
-	if (!f->box)
+	if (!f->outbox)
 		return (int)look(f, "attempts", id);
 	return show(f, id).message->attempts;
 }
@@ -538,9 +538,9 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 
 	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM outbox WHERE status = %d",
 		       (int)state);
-	if (!f->box)
+	if (!f->outbox)
 		return relay_number(f, sql);
-	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	return count[state];
 }
 
@@ -555,7 +555,7 @@ int64_t relay_retry(relay_fixture *f, unsigned states)
 	else if (f->delayed)
 		WHERRY_PASS(wherry_delayed_retry(f->delayed, 0, &n, &err));
 	else
-		WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
+		WHERRY_PASS(wherry_outbox_retry(f->outbox, &filter, &n, &err));
 	return n;
 }
 

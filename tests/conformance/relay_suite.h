@@ -113,8 +113,8 @@ typedef struct relay_fixture {
 	wherry_temp temp;
 	char url[300];
 	wherry_config *config;
-	wherry_db *other;   /* the producers'; a.db where nobody else can connect */
-	wherry_outbox *box; /* One of these; the others are NULL. */
+	wherry_db *other;      /* the producers'; a.db where nobody else can connect */
+	wherry_outbox *outbox; /* One of these; the others are NULL. */
 	wherry_queue *queue;
 	wherry_delayed *delayed;
 	int64_t n_put; /* where the tables are another program's: the last message's id */

@@ -45,7 +45,7 @@ static void a_crash_after_twice_the_window_is_the_first(void **state)
 
 	relay_set(f, "relay.window", "2");
 	relay_set(f, "relay.batch", "2");
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	fake->by_hand = true;
 	relay_put(f, "abcdefghijkl");
 	for (int64_t done = 0; done < 8; done += 4) {
@@ -94,7 +94,7 @@ static void an_older_lease_proves_nothing(void **state)
 
 	relay_set(f, "relay.window", "2");
 	relay_set(f, "relay.batch", "2");
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	fake->by_hand = true;
 	relay_put(f, "abcdef");
 	relay_start(f, &f->a);
@@ -186,7 +186,7 @@ static void being_killed_in_a_batch_is_no_attempt(void **state)
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 3);
 }
 
-static void a_suspect_that_is_innocent_is_counted_once(void **state)
+static void a_suspect_that_did_no_harm_is_counted_once(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
@@ -383,7 +383,7 @@ const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(after_two_unclean_ends_each_is_tried_alone_and_on_record, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(being_killed_in_a_batch_is_no_attempt, 0),
-	RELAY_TEST(a_suspect_that_is_innocent_is_counted_once, 0),
+	RELAY_TEST(a_suspect_that_did_no_harm_is_counted_once, 0),
 	RELAY_TEST(a_throttled_suspect_is_not_counted_twice, 0),
 	RELAY_TEST(a_throttled_suspect_lets_the_relay_sleep, 0),
 	RELAY_TEST(suspects_die_not_of_a_destination_that_is_down, 0),

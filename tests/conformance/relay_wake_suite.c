@@ -98,7 +98,7 @@ static void every_engine_says_that_it_found_rows(void **state)
 		relay_put(f, "ab");
 		relay_start(f, &f->a);
 		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
-		assert_int_equal(f->a.relay->store->found, 2);
+		assert_int_equal(f->a.relay->store->rows_read, 2);
 	}
 }
 
@@ -109,7 +109,7 @@ static void a_commit_without_rows_shows_an_operators_command_at_once(void **stat
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t began_us;
 
-	if (f->target->polls || !f->box)
+	if (f->target->polls || !f->outbox)
 		return;
 	relay_hourly(f);
 	relay_put(f, "a");
@@ -119,7 +119,7 @@ static void a_commit_without_rows_shows_an_operators_command_at_once(void **stat
 	began_us = f->frozen_us = relay_now(f) + WH_SECOND;
 	f->tick_us = 10;
 	relay_quiet(f, &f->a);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
 	assert_true(relay_now(f) - began_us < 90000);
 }
@@ -155,7 +155,7 @@ static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_set(f, "relay.poll", "50ms");
+	relay_set(f, "relay.idle_interval", "50ms");
 	lead(f);
 	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (100, 't', '{}')");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -313,13 +313,13 @@ static void a_pause_stops_submitting_until_the_resume(void **state)
 	lead(f);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	relay_quiet(f, &f->a);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
 	relay_put(f, "ab");
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_delivered(f), 1);
 	assert_true(relay_logged(f, "event=paused"));
-	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_check_once(f, 3);
 	assert_true(relay_logged(f, "event=resumed"));
@@ -336,13 +336,13 @@ static void a_pause_lets_finish_what_is_in_flight(void **state)
 	relay_put(f, "aab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 2);
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	relay_quiet(f, &f->a);
 	assert_false(relay_fake_holds(fake, 2));
-	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
 	fake->by_hand = false;
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_check_once(f, 3);
@@ -355,11 +355,11 @@ static void a_relay_that_starts_paused_delivers_nothing(void **state)
 
 	relay_hourly(f);
 	relay_put(f, "ab");
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	lead(f);
 	assert_true(relay_stats(&f->a).paused);
 	assert_int_equal(relay_delivered(f), 0);
-	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 }
 
@@ -370,15 +370,15 @@ static void a_pause_is_noticed_under_load(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t by_us = relay_deadline();
 
-	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.idle_interval", "100ms");
 	lead(f);
 	relay_put(f, "abc");
-	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	while (!relay_stats(&f->a).paused) {
 		relay_put(f, "a");
 		relay_turn(f, &f->a, by_us, "a pause", __LINE__, __FILE__);
 	}
-	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_PENDING) == 0);
 	relay_check_order(f);
 }

@@ -15,7 +15,7 @@ static void put_bodies(relay_fixture *f, int n, size_t len)
 	m.body = body;
 	m.body_len = len;
 	for (int i = 0; i < n; i++)
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &m, WHERRY_OWN_TRANSACTION,
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &m, WHERRY_OWN_TRANSACTION,
 						  NULL, &err));
 	free(body);
 }
@@ -285,7 +285,8 @@ static void what_is_replayed_from_the_archive_is_delivered_once_more(void **stat
 	relay_put(f, "aba");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, archived(f) == 3);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.key = "a"), &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.key = "a"), &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(archived(f), 1);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 5);

@@ -179,7 +179,7 @@ static void an_enqueuer_enqueues_and_no_more(void)
 {
 	wherry_db *db = become(users[1]);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	const wherry_message msg =
 		WHERRY_MESSAGE(.topic = "t", .key = "k", .message_id = "m", .body = "{}",
 			       .body_len = 2);
@@ -191,10 +191,11 @@ static void an_enqueuer_enqueues_and_no_more(void)
 	is_denied(db, "UPDATE outbox SET status = 2");
 	is_denied(db, "UPDATE wherry_outbox SET paused_at = SYSUTCDATETIME()");
 	let_see("outbox", users[1], true);
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_true(id > 0);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	let_see("outbox", users[1], false);
 }
@@ -250,29 +251,29 @@ static void an_operator_operates_and_no_more(void)
 {
 	wherry_db *db = become(users[3]);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	int64_t n = 0;
 
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_retry(box, &WHERRY_FILTER(), &n, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_retry(outbox, &WHERRY_FILTER(), &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_pause(box, &err));
-	WHERRY_PASS(wherry_outbox_resume(box, &err));
+	WHERRY_PASS(wherry_outbox_pause(outbox, &err));
+	WHERRY_PASS(wherry_outbox_resume(outbox, &err));
 	relays("null:", NULL, NULL, 1);
-	WHERRY_PASS(wherry_outbox_replay(box, &WHERRY_FILTER(.limit = 1), &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(outbox, &WHERRY_FILTER(.limit = 1), &n, &err));
 	assert_int_equal(n, 1);
 	/* One is in the archive: it comes back under a new id. */
-	WHERRY_PASS(wherry_outbox_replay(box, &WHERRY_FILTER(), &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(outbox, &WHERRY_FILTER(), &n, &err));
 	assert_true(n > 1);
 	says(db, "SELECT COUNT(*) FROM outbox_archive", "0");
 	relays("null:", NULL, NULL, n + 1);
-	WHERRY_PASS(wherry_outbox_archive(box, 0, 100, 0, &n, &err));
-	WHERRY_PASS(wherry_outbox_purge_archive(box, 0, 100, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_archive(outbox, 0, 100, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge_archive(outbox, 0, 100, 0, &n, &err));
 	assert_true(n > 1);
 	is_denied(db, "UPDATE wherry_lease SET epoch = 0");
 	is_refused(db, "ALTER TABLE outbox ADD x INT");
 	is_refused(db, "DROP TABLE outbox");
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 
@@ -283,27 +284,28 @@ static void roles_of_an_outbox_may_do_what_they_need(void **state)
 		"wherry_t_four=operator"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *owner = enter(), *db;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	(void)state;
 	WHERRY_PASS(wherry_outbox_init(owner, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &box, &err));
-	WHERRY_PASS(wh_store_grant(&box->store, grants, USERS, &err));
-	WHERRY_PASS(wh_store_grant(&box->store, grants, USERS, &err));
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, grants, USERS, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, grants, USERS, &err));
 	a_producer_inserts_and_no_more();
 	an_enqueuer_enqueues_and_no_more();
 	a_relay_delivers_and_no_more();
 	an_operator_operates_and_no_more();
 	none_may_change_shared_tables();
 	/* Another kind takes the place of the one before. */
-	WHERRY_PASS(wh_store_grant(
-		&box->store, (const char *const[]){"wherry_t_three=producer"}, 1, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store,
+				   (const char *const[]){"wherry_t_three=producer"}, 1,
+				   &err));
 	db = become(users[2]);
 	is_denied(db, "UPDATE outbox SET status = 2");
 	is_denied(db, "SELECT payload FROM outbox");
 	does(db, "INSERT INTO outbox(topic, payload) VALUES (N't', N'{}')");
 	wherry_db_close(db);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	leave(owner);
 }
 
@@ -617,15 +619,15 @@ static void grants_outlive_a_procedure_of_another_version(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *owner = enter(), *db;
 	wherry_delayed *delayed = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_queue *queue = NULL;
 
 	(void)state;
 	make_tables(owner);
-	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
 	WHERRY_PASS(wherry_queue_open(owner, "jobs", &queue, &err));
 	WHERRY_PASS(wherry_delayed_open(owner, NULL, "mail", NULL, &delayed, &err));
-	WHERRY_PASS(wh_store_grant(&box->store, enqueuer, 1, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, enqueuer, 1, &err));
 	WHERRY_PASS(wh_store_grant(&queue->store, sender, 1, &err));
 	WHERRY_PASS(wh_store_grant(&delayed->store, sender, 1, &err));
 	run("GRANT EXECUTE ON wherry_inbox_purge TO %; GRANT SELECT, DELETE ON inbox TO "
@@ -653,7 +655,7 @@ static void grants_outlive_a_procedure_of_another_version(void **state)
 	wherry_db_close(db);
 	wherry_delayed_close(delayed);
 	wherry_queue_close(queue);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	leave(owner);
 }
 

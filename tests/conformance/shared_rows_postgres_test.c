@@ -101,7 +101,7 @@ static wherry_relay *open_relay(int place)
 		WHERRY_PASS(wherry_config_set(config, places[place].set[i][0],
 					      places[place].set[i][1], &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.lease", "500ms", &err));
-	WHERRY_PASS(wherry_config_set(config, "relay.poll", "20ms", &err));
+	WHERRY_PASS(wherry_config_set(config, "relay.idle_interval", "20ms", &err));
 	/* A claim whose relay lost its lease expires soon. */
 	WHERRY_PASS(wherry_config_set(config, "relay.claim_timeout", "1s", &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.timeout", "2m", &err));
@@ -274,7 +274,7 @@ static void a_lease_that_never_ends_can_be_read(void **state)
 					   "now() + interval '100 years'"};
 	wherry_db *db = enter();
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wh_holder holder;
 	int64_t n;
 
@@ -287,13 +287,14 @@ static void a_lease_that_never_ends_can_be_read(void **state)
 			run_sqlf(
 				"UPDATE wherry_lease SET expires_at = %s WHERE outbox = '%s'",
 				ends[i], places[p].table);
-			WHERRY_PASS(wherry_outbox_open(db, places[p].table, &box, &err));
+			WHERRY_PASS(
+				wherry_outbox_open(db, places[p].table, &outbox, &err));
 			holder = (wh_holder){.left_us = 0};
-			WHERRY_PASS(wh_store_holder(&box->store, &holder, &err));
+			WHERRY_PASS(wh_store_holder(&outbox->store, &holder, &err));
 			assert_true(holder.left_us > 3600 * WH_SECOND);
 			n = 0;
-			WHERRY_PASS(wh_store_relays(&box->store, see, &n, &err));
-			wherry_outbox_close(box);
+			WHERRY_PASS(wh_store_relays(&outbox->store, see, &n, &err));
+			wherry_outbox_close(outbox);
 			run_sql("DELETE FROM wherry_lease");
 		}
 	leave(db);
@@ -305,19 +306,19 @@ static void no_control_version_stops_a_pause(void **state)
 					     "-9223372036854775808"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = enter();
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	(void)state;
 	make_places(db);
-	WHERRY_PASS(wherry_outbox_open(db, "plain", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "plain", &outbox, &err));
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		run_sqlf("UPDATE wherry_outbox SET control_version = %s", values[i]);
-		WHERRY_PASS(wherry_outbox_pause(box, &err));
+		WHERRY_PASS(wherry_outbox_pause(outbox, &err));
 		assert_true(number("SELECT count(*) FROM wherry_outbox WHERE name = "
 				   "'plain' AND paused_at IS NOT NULL") == 1);
-		WHERRY_PASS(wherry_outbox_resume(box, &err));
+		WHERRY_PASS(wherry_outbox_resume(outbox, &err));
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	leave(db);
 }
 

@@ -84,7 +84,7 @@ static void enter(many *m)
 	m->conn = PQconnectdb(m->place.url);
 	WHERRY_PASS(wherry_config_new(&m->config, &err));
 	set(m, "relay.lease", "1h");
-	set(m, "relay.poll", "10s");
+	set(m, "relay.idle_interval", "10s");
 	set(m, "relay.purge_every", "10s");
 	set(m, "relay.sweep", "1h");
 }

@@ -235,7 +235,7 @@ static void set_up(waking *k)
 {
 	static const char *const settings[][2] = {
 		{"db.create", "on"},         {"db.synchronous", "normal"},
-		{"relay.lease", "1h"},       {"relay.poll", "1h"},
+		{"relay.lease", "1h"},       {"relay.idle_interval", "1h"},
 		{"relay.sweep", "1h"},       {"relay.on_done", "delete"},
 		{"relay.purge_every", "1h"},
 	};

@@ -24,7 +24,7 @@ class Outbox:
         batch = rng.choice([50, 500, 1000])
         return [
             "relay.claim_timeout=1s", f"relay.batch={batch}", f"relay.window={batch * 2}",
-            "relay.poll=100ms", "relay.sweep=1s", "db.synchronous=normal",
+            "relay.idle_interval=100ms", "relay.sweep=1s", "db.synchronous=normal",
             f"file.sync={rng.choice(['on', 'off'])}",
         ]  # fmt: skip
 

@@ -54,7 +54,7 @@ class Bout(kill_postgres.Bout):
 
 
 def run(folder, seed, rounds, tell_round):
-    settings = [f"relay.sweep={['1s', '1h'][seed // 2 % 2]}", "relay.poll=300ms"]
+    settings = [f"relay.sweep={['1s', '1h'][seed // 2 % 2]}", "relay.idle_interval=300ms"]
     try:
         shop = Shop(folder, seed, f"file:{folder}/out", settings=settings)
     except postgres.NoServer:

@@ -48,20 +48,20 @@ static void enqueue(handling *h)
 {
 	static const char *const ids[MESSAGES] = {"m1", "m2"};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	WHERRY_PASS(wherry_outbox_init(h->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_init(h->db, "events", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &outbox, &err));
 	for (int i = 0; i < MESSAGES; i++) {
 		const wherry_message msg =
 			WHERRY_MESSAGE(.message_id = ids[i], .topic = "t",
 				       .key = i ? "a" : "b", .body = "", .body_len = 0);
 
-		WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL,
-						  &err));
+		WHERRY_PASS(wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION,
+						  NULL, &err));
 	}
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 static void begin(handling *h, const char *engine)
@@ -183,7 +183,7 @@ static bool one_is_uncounted(const char *engine)
 {
 	handling h = {.plan = {.kind = FAULT_ANSWER, .with = WHERRY_INDOUBT, .n = 1}};
 	wherry_relay_stats stats;
-	bool hit = true, uncounted = false;
+	bool hit = true, not_counted = false;
 
 	for (int at = 1; hit && at < TRIES; at++) {
 		h.plan.at = at;
@@ -192,11 +192,11 @@ static bool one_is_uncounted(const char *engine)
 		run(&h);
 		hit = fault_hit();
 		wherry_relay_get_stats(h.relay, &stats, sizeof(wherry_relay_stats));
-		uncounted |= hit && !stats.retried;
+		not_counted |= hit && !stats.retried;
 		fault_disarm();
 		end(&h);
 	}
-	return uncounted;
+	return not_counted;
 }
 
 /*

@@ -3,7 +3,7 @@
  * makes: init, enqueue, deliver, retry, die, retry, deliver, stop.  Whatever fails,
  * once or for a while, all is delivered in the end, in order, and counted once.  Only a relay
  * that ends or loses its lease before it wrote what it knew may leave that to be delivered
- * again, and a failed attempt uncounted.
+ * again, and a failed attempt not_counted.
  */
 #include "life.h"
 
@@ -29,7 +29,7 @@ typedef struct life {
 	char url[200];
 	wherry_config *config;
 	wherry_db *db, *relay_db;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_publisher *pub;
 	wherry_relay *relay;
 	bool made; /* the outbox */
@@ -115,9 +115,9 @@ typedef wherry_code (*action)(life *l, wherry_error *err);
 
 static void close_db(life *l)
 {
-	wherry_outbox_close(l->box);
+	wherry_outbox_close(l->outbox);
 	wherry_db_close(l->db);
-	l->box = NULL;
+	l->outbox = NULL;
 	l->db = NULL;
 }
 
@@ -132,8 +132,8 @@ static wherry_code open_db(life *l, wherry_error *err)
 	if (code == WHERRY_OK && !l->made)
 		code = make_any_body(l->db, 0, "outbox", err);
 	l->made |= code == WHERRY_OK;
-	if (code == WHERRY_OK && !l->box)
-		code = wherry_outbox_open(l->db, "outbox", &l->box, err);
+	if (code == WHERRY_OK && !l->outbox)
+		code = wherry_outbox_open(l->db, "outbox", &l->outbox, err);
 	return code;
 }
 
@@ -151,7 +151,7 @@ static wherry_code enqueue(life *l, size_t from, size_t to, wherry_error *err)
 		msgs[i].body = ids[i];
 		msgs[i].body_len = strlen(ids[i]);
 	}
-	return wherry_outbox_enqueue_many(l->box, msgs + from, to - from,
+	return wherry_outbox_enqueue_many(l->outbox, msgs + from, to - from,
 					  WHERRY_OWN_TRANSACTION, NULL, err);
 }
 
@@ -167,7 +167,7 @@ static wherry_code enqueue_more(life *l, wherry_error *err)
 
 static wherry_code retry_dead(life *l, wherry_error *err)
 {
-	return wherry_outbox_retry(l->box, &WHERRY_FILTER(), NULL, err);
+	return wherry_outbox_retry(l->outbox, &WHERRY_FILTER(), NULL, err);
 }
 
 static void insist(life *l, action act)
@@ -400,10 +400,11 @@ static void check_life(life *l)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t count[WHERRY_STATE_COUNT];
 
-	WHERRY_PASS(wherry_outbox_count(l->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(l->outbox, count, &err));
 	if (count[WHERRY_DONE] != MESSAGES)
 		BROKEN(l, "%d are done", (int)count[WHERRY_DONE]);
-	WHERRY_PASS(wherry_outbox_list(l->box, &WHERRY_FILTER(), take_attempts, l, &err));
+	WHERRY_PASS(
+		wherry_outbox_list(l->outbox, &WHERRY_FILTER(), take_attempts, l, &err));
 	check_order(l);
 	check_deliveries(l, l->plan.kind == FAULT_RECEIPT || unclean_ends(l));
 	close_db(l);

@@ -65,7 +65,7 @@ static void begin_and_enqueue(world *w)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	begin(w);
-	WHERRY_PASS(wherry_outbox_enqueue(w->box, &MESSAGE("first"), 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(w->outbox, &MESSAGE("first"), 0, NULL, &err));
 }
 
 static wherry_code db_commit(world *w, wherry_error *err)
@@ -123,7 +123,7 @@ static void drop_box(world *w)
 
 static wherry_code outbox_enqueue(world *w, wherry_error *err)
 {
-	return wherry_outbox_enqueue(w->box, &MESSAGE("one"), WHERRY_OWN_TRANSACTION,
+	return wherry_outbox_enqueue(w->outbox, &MESSAGE("one"), WHERRY_OWN_TRANSACTION,
 				     w->out.number, err);
 }
 
@@ -131,7 +131,7 @@ static wherry_code outbox_enqueue_many(world *w, wherry_error *err)
 {
 	const wherry_message many[] = {MESSAGE("one"), MESSAGE("two"), MESSAGE("three")};
 
-	return wherry_outbox_enqueue_many(w->box, many, 3, WHERRY_OWN_TRANSACTION,
+	return wherry_outbox_enqueue_many(w->outbox, many, 3, WHERRY_OWN_TRANSACTION,
 					  w->out.number, err);
 }
 
@@ -153,88 +153,89 @@ static wherry_code see_row(void *ctx, const wherry_row *row)
 
 static wherry_code outbox_status(world *w, wherry_error *err)
 {
-	return wherry_outbox_status(w->box, &w->out.status, sizeof(wherry_status), err);
+	return wherry_outbox_status(w->outbox, &w->out.status, sizeof(wherry_status),
+				    err);
 }
 
 static wherry_code outbox_count(world *w, wherry_error *err)
 {
-	return wherry_outbox_count(w->box, w->out.number, err);
+	return wherry_outbox_count(w->outbox, w->out.number, err);
 }
 
 static wherry_code outbox_oldest_ready(world *w, wherry_error *err)
 {
-	return wherry_outbox_oldest_ready(w->box, w->out.number, err);
+	return wherry_outbox_oldest_ready(w->outbox, w->out.number, err);
 }
 
 static wherry_code outbox_list(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_list(w->box, &WHERRY_FILTER(), see_row, w, err);
+	return wherry_outbox_list(w->outbox, &WHERRY_FILTER(), see_row, w, err);
 }
 
 static wherry_code outbox_show(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_show(w->box, "m2", see_row, w, err);
+	return wherry_outbox_show(w->outbox, "m2", see_row, w, err);
 }
 
 static wherry_code outbox_retry(world *w, wherry_error *err)
 {
-	return wherry_outbox_retry(w->box, &WHERRY_FILTER(), w->out.number, err);
+	return wherry_outbox_retry(w->outbox, &WHERRY_FILTER(), w->out.number, err);
 }
 
 static wherry_code outbox_discard(world *w, wherry_error *err)
 {
-	return wherry_outbox_discard(w->box, "m2", err);
+	return wherry_outbox_discard(w->outbox, "m2", err);
 }
 
 static wherry_code outbox_replay(world *w, wherry_error *err)
 {
-	return wherry_outbox_replay(w->box, &WHERRY_FILTER(.topic = "t"), w->out.number,
-				    err);
+	return wherry_outbox_replay(w->outbox, &WHERRY_FILTER(.topic = "t"),
+				    w->out.number, err);
 }
 
 static wherry_code outbox_pause(world *w, wherry_error *err)
 {
-	return wherry_outbox_pause(w->box, err);
+	return wherry_outbox_pause(w->outbox, err);
 }
 
 static wherry_code outbox_resume(world *w, wherry_error *err)
 {
-	return wherry_outbox_resume(w->box, err);
+	return wherry_outbox_resume(w->outbox, err);
 }
 
 static wherry_code outbox_purge(world *w, wherry_error *err)
 {
-	return wherry_outbox_purge(w->box, 0, 1, 0, NULL, err);
+	return wherry_outbox_purge(w->outbox, 0, 1, 0, NULL, err);
 }
 
 static wherry_code outbox_archive(world *w, wherry_error *err)
 {
-	return wherry_outbox_archive(w->box, 0, 1, 0, NULL, err);
+	return wherry_outbox_archive(w->outbox, 0, 1, 0, NULL, err);
 }
 
 static wherry_code outbox_archive_at_once(world *w, wherry_error *err)
 {
-	return wherry_outbox_archive(w->box, 0, 100, 1, w->out.number, err);
+	return wherry_outbox_archive(w->outbox, 0, 100, 1, w->out.number, err);
 }
 
 static wherry_code outbox_purge_archive(world *w, wherry_error *err)
 {
-	return wherry_outbox_purge_archive(w->box, 0, 1, 0, NULL, err);
+	return wherry_outbox_purge_archive(w->outbox, 0, 1, 0, NULL, err);
 }
 
 static wherry_code outbox_list_archived(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_list(w->box, &WHERRY_FILTER(.archived = true), see_row, w,
+	return wherry_outbox_list(w->outbox, &WHERRY_FILTER(.archived = true), see_row, w,
 				  err);
 }
 
 static wherry_code outbox_show_archived(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_show(w->box, "m8", see_row, w, err);
+	return wherry_outbox_show(w->outbox, "m8", see_row, w, err);
 }
 
 /* ---- relays ---- */
@@ -253,12 +254,12 @@ static wherry_code outbox_read(world *w, wherry_error *err)
 {
 	wh_error_clear(err); /* As each public function does. */
 	memset(w->out.number, 0, sizeof(w->out.number));
-	return wh_outbox_read_late(w->box, 0, NULL, 0, 10, see_open, w, err);
+	return wh_outbox_read_late(w->outbox, 0, NULL, 0, 10, see_open, w, err);
 }
 
 static wherry_code outbox_lease(world *w, wherry_error *err)
 {
-	return wherry_outbox_lease(w->box, "me", 1000000, 8, &w->out.lease, err);
+	return wherry_outbox_lease(w->outbox, "me", 1000000, 8, &w->out.lease, err);
 }
 
 static void take_lease(world *w)
@@ -266,14 +267,14 @@ static void take_lease(world *w)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (!w->lease.epoch)
-		WHERRY_PASS(
-			wherry_outbox_lease(w->box, "me", 1000000, 8, &w->lease, &err));
+		WHERRY_PASS(wherry_outbox_lease(w->outbox, "me", 1000000, 8, &w->lease,
+						&err));
 	w->out.lease = w->lease;
 }
 
 static wherry_code outbox_join(world *w, wherry_error *err)
 {
-	return wherry_outbox_join(w->box, "me", 1000000, &w->out.lease, err);
+	return wherry_outbox_join(w->outbox, "me", 1000000, &w->out.lease, err);
 }
 
 static void no_lease(world *w)
@@ -286,7 +287,8 @@ static void join_lease(world *w)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (!w->lease.epoch)
-		WHERRY_PASS(wherry_outbox_join(w->box, "me", 1000000, &w->lease, &err));
+		WHERRY_PASS(
+			wherry_outbox_join(w->outbox, "me", 1000000, &w->lease, &err));
 	w->rows_len = 0;
 }
 
@@ -301,15 +303,15 @@ static const wherry_claim_options claim_options = {
 static wherry_code outbox_claim(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_claim(w->box, &w->lease, &claim_options, see_claimed, w,
+	return wherry_outbox_claim(w->outbox, &w->lease, &claim_options, see_claimed, w,
 				   w->out.number, err);
 }
 
 static wherry_code outbox_claim_expired(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_claim_expired(w->box, &w->lease, &claim_options, see_claimed,
-					   w, w->out.number, err);
+	return wherry_outbox_claim_expired(w->outbox, &w->lease, &claim_options,
+					   see_claimed, w, w->out.number, err);
 }
 
 static void claim_some(world *w)
@@ -318,9 +320,9 @@ static void claim_some(world *w)
 	int64_t count[WHERRY_STATE_COUNT];
 
 	join_lease(w);
-	WHERRY_PASS(wherry_outbox_count(w->box, count, &err));
+	WHERRY_PASS(wherry_outbox_count(w->outbox, count, &err));
 	if (count[WHERRY_PENDING])
-		WHERRY_PASS(wherry_outbox_claim(w->box, &w->lease, &claim_options,
+		WHERRY_PASS(wherry_outbox_claim(w->outbox, &w->lease, &claim_options,
 						see_claimed, w, NULL, &err));
 	w->rows_len = 0;
 }
@@ -329,31 +331,31 @@ static wherry_code outbox_extend(world *w, wherry_error *err)
 {
 	const int64_t id = 3;
 
-	return wherry_outbox_extend(w->box, &w->lease, &id, 1, 1000000, w->out.number,
+	return wherry_outbox_extend(w->outbox, &w->lease, &id, 1, 1000000, w->out.number,
 				    err);
 }
 
 static wherry_code outbox_renew(world *w, wherry_error *err)
 {
-	return wherry_outbox_renew(w->box, &w->out.lease, err);
+	return wherry_outbox_renew(w->outbox, &w->out.lease, err);
 }
 
 static wherry_code outbox_release(world *w, wherry_error *err)
 {
-	return wherry_outbox_release(w->box, &w->lease, err);
+	return wherry_outbox_release(w->outbox, &w->lease, err);
 }
 
 static const int64_t open_ids[] = {1, 2, 3};
 
 static wherry_code outbox_done(world *w, wherry_error *err)
 {
-	return wherry_outbox_done(w->box, &w->lease, open_ids, 3, WHERRY_MARK,
+	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, WHERRY_MARK,
 				  w->out.number, err);
 }
 
 static wherry_code outbox_done_archive(world *w, wherry_error *err)
 {
-	return wherry_outbox_done(w->box, &w->lease, open_ids, 3, WHERRY_ARCHIVE,
+	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, WHERRY_ARCHIVE,
 				  w->out.number, err);
 }
 
@@ -364,22 +366,22 @@ static wherry_code outbox_fail(world *w, wherry_error *err)
 		WHERRY_FAILURE(.id = 2, .dead = true, .error = "never"),
 	};
 
-	return wherry_outbox_fail(w->box, &w->lease, failures, 2, err);
+	return wherry_outbox_fail(w->outbox, &w->lease, failures, 2, err);
 }
 
 static wherry_code outbox_requeue(world *w, wherry_error *err)
 {
-	return wherry_outbox_requeue(w->box, &w->lease, open_ids, 3, err);
+	return wherry_outbox_requeue(w->outbox, &w->lease, open_ids, 3, err);
 }
 
 static wherry_code outbox_try(world *w, wherry_error *err)
 {
-	return wherry_outbox_try(w->box, &w->lease, 1, err);
+	return wherry_outbox_try(w->outbox, &w->lease, 1, err);
 }
 
 static wherry_code outbox_reap(world *w, wherry_error *err)
 {
-	return wherry_outbox_reap(w->box, 0, w->out.number, err);
+	return wherry_outbox_reap(w->outbox, 0, w->out.number, err);
 }
 
 /* ---- publishers and relays ---- */

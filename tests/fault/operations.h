@@ -23,7 +23,7 @@ typedef struct world {
 	char url[160];
 	wherry_config *config;
 	wherry_db *db; /* through faults */
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_queue *queue;
 	wherry_inbox *inbox;
 	wherry_delayed *delayed;

@@ -239,7 +239,7 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	else
 		open_own(w);
 	fault_trace(&w->db);
-	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->box, &err));
+	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->outbox, &err));
 	if (is_of(op, "queue_") || is_of(op, "topics_"))
 		WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
 	if (is_of(op, "inbox_"))
@@ -261,7 +261,7 @@ static void drop_world(world *w)
 	char path[192];
 
 	wherry_publisher_close(w->pub);
-	wherry_outbox_close(w->box);
+	wherry_outbox_close(w->outbox);
 	wherry_inbox_close(w->inbox);
 	wherry_cron_close(w->cron);
 	wherry_delayed_close(w->delayed);
@@ -447,15 +447,15 @@ static void check_connection(const operation *op, world *w)
 {
 	wherry_error why = WHERRY_ERROR_INIT, *err = &why;
 	int64_t before[WHERRY_STATE_COUNT], after[WHERRY_STATE_COUNT];
-	wherry_code code = wherry_outbox_count(w->box, before, err);
+	wherry_code code = wherry_outbox_count(w->outbox, before, err);
 
 	CHECK(code == WHERRY_OK, "the connection does not work afterwards");
-	code = wherry_outbox_enqueue(w->box,
+	code = wherry_outbox_enqueue(w->outbox,
 				     &WHERRY_MESSAGE(.topic = "after", .body = ""),
 				     WHERRY_OWN_TRANSACTION, NULL, err);
 	CHECK(code == WHERRY_OK, "nothing can be added afterwards");
 	CHECK(!wherry_db_in_transaction(w->db), "a transaction is open afterwards");
-	code = wherry_outbox_count(w->box, after, err);
+	code = wherry_outbox_count(w->outbox, after, err);
 	CHECK(code == WHERRY_OK && after[WHERRY_PENDING] == before[WHERRY_PENDING] + 1,
 	      "what is added afterwards is not there");
 }

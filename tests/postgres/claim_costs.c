@@ -57,7 +57,7 @@ static int64_t cost(claim_costs *c, bool anchored)
 	for (int i = 0; i < 5; i++) {
 		int64_t n;
 
-		c->place.anchor.next_full_us = anchored ? INT64_MAX : 0;
+		c->place.scan_start.next_full_us = anchored ? INT64_MAX : 0;
 		n = claim_some(c, 1);
 		best = n < best ? n : best;
 	}
@@ -82,7 +82,7 @@ void claim_costs_check(claim_costs *c)
 	report = PQconnectdb(c->url);
 	assert_true(postgres_exec(report, sql, NULL, 0));
 	for (int i = 0; i < 19; i++) {
-		c->place.anchor.next_full_us = INT64_MAX;
+		c->place.scan_start.next_full_us = INT64_MAX;
 		(void)claim_some(c, 1000);
 	}
 	unanchored = cost(c, false);
@@ -93,8 +93,8 @@ void claim_costs_check(claim_costs *c)
 		(long long)before, (long long)anchored, (long long)unanchored);
 	assert_true(anchored <= before + 10);
 	assert_true(unanchored > 10000); /* The snapshot is in the way. */
-	/* What a look behind the anchor passes over is found by a look at all. */
-	c->place.anchor.next_full_us = 0;
+	/* What a look behind the scan_start passes over is found by a look at all. */
+	c->place.scan_start.next_full_us = 0;
 	run(c, c->one_before);
 	(void)claim_some(c, 1);
 	wh_claim_rewind(&c->place);

@@ -239,7 +239,7 @@ static void open_all(power_run *run)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	open_side(run, &run->own, run->plan->own);
-	WHERRY_PASS(wherry_outbox_open(run->own.db, "outbox", &run->box, &err));
+	WHERRY_PASS(wherry_outbox_open(run->own.db, "outbox", &run->outbox, &err));
 	open_app(run);
 	open_relay(run);
 }
@@ -248,7 +248,7 @@ static void open_all(power_run *run)
 static void close_all(power_run *run)
 {
 	close_relay(run);
-	wherry_outbox_close(run->box);
+	wherry_outbox_close(run->outbox);
 	wherry_db_close(run->own.db);
 	shoot(run, false);
 	assert_int_equal(sqlite3_close(run->app), SQLITE_OK);
@@ -281,7 +281,7 @@ static void put_own(power_run *run, const power_message *m, const char *id, size
 	msg.key = m->key < POWER_KEYS ? key : NULL;
 	msg.body = body;
 	msg.body_len = fill;
-	WHERRY_PASS(wherry_outbox_enqueue(run->box, &msg, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(run->outbox, &msg, 0, NULL, &err));
 }
 
 /* A business row beside its message, by one kind of producer or the other. */
@@ -361,17 +361,18 @@ static void operate(power_run *run)
 
 	switch (pick(run, 6)) {
 	case 0:
-		WHERRY_PASS(wherry_outbox_pause(run->box, &err));
+		WHERRY_PASS(wherry_outbox_pause(run->outbox, &err));
 		step_relay(run);
-		WHERRY_PASS(wherry_outbox_resume(run->box, &err));
+		WHERRY_PASS(wherry_outbox_resume(run->outbox, &err));
 		break;
 	case 1:
 	case 2:
 	case 3:
-		WHERRY_PASS(wherry_outbox_retry(run->box, &all, NULL, &err));
+		WHERRY_PASS(wherry_outbox_retry(run->outbox, &all, NULL, &err));
 		break;
 	default:
-		WHERRY_PASS(wherry_outbox_purge(run->box, 0, 1 + (int64_t)pick(run, 20),
+		WHERRY_PASS(wherry_outbox_purge(run->outbox, 0,
+						1 + (int64_t)pick(run, 20),
 						(int64_t)pick(run, 60), NULL, &err));
 	}
 }
@@ -437,7 +438,7 @@ static void set_up(power_run *run)
 	static const char *const settings[][2] = {
 		{"db.create", "on"},          {"db.busy_timeout", "0"},
 		{"relay.window", "12"},       {"relay.batch", "5"},
-		{"relay.lease", "2s"},        {"relay.poll", "100ms"},
+		{"relay.lease", "2s"},        {"relay.idle_interval", "100ms"},
 		{"relay.ack_delay", "0"},     {"relay.sweep", "1s"},
 		{"relay.purge_every", "1s"},  {"outbox.retention", "4s"},
 		{"retry.base", "50ms"},       {"retry.cap", "400ms"},

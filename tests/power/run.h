@@ -74,7 +74,7 @@ typedef struct power_run {
 	sqlite3 *app;      /* a producer without Wherry */
 	power_side own;    /* a producer with Wherry, and the operator */
 	power_side relays; /* the relay's */
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_publisher *pub;
 	wherry_relay *relay;
 	int64_t seen; /* the watcher's data_version */

@@ -195,16 +195,16 @@ static void relay_the_rest(ruin *s)
 	wherry_outcome outcome;
 	wherry_publisher *pub;
 	wherry_relay *relay;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_db *db;
 	char url[140];
 
 	(void)snprintf(url, sizeof(url), "sqlite:%s", s->path);
 	WHERRY_PASS(wherry_config_set(s->run->config, "db.synchronous", "normal", &err));
 	WHERRY_PASS(wherry_db_open(url, s->run->config, &db, &err));
-	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_resume(box, &err));
-	WHERRY_PASS(wherry_outbox_retry(box, &dead, NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_resume(outbox, &err));
+	WHERRY_PASS(wherry_outbox_retry(outbox, &dead, NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("memory:", s->run->config, &pub, &err));
 	wherry_memory_answer(pub, take, s);
 	WHERRY_PASS(wherry_relay_open_on(db, pub, s->run->config, &relay, &err));
@@ -212,7 +212,7 @@ static void relay_the_rest(ruin *s)
 	found(s, outcome == WHERRY_EMPTY, "a relay finds an end");
 	wherry_relay_close(relay);
 	wherry_publisher_close(pub);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 }
 

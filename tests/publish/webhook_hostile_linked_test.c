@@ -188,7 +188,7 @@ static void a_relay_delivers_once_its_server_is_good(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_relay *relay = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_db *conn = NULL;
 	site *s = site_begin(NULL);
 
@@ -198,11 +198,11 @@ static void a_relay_delivers_once_its_server_is_good(void **state)
 	site_set(s, "db.create", "on");
 	WHERRY_PASS(wherry_db_open(db, s->config, &conn, &err));
 	WHERRY_PASS(wherry_outbox_init(conn, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_open(conn, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_open(conn, "outbox", &outbox, &err));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		m.message_id = kinds[i];
-		WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_OWN_TRANSACTION, NULL,
-						  &err));
+		WHERRY_PASS(wherry_outbox_enqueue(outbox, &m, WHERRY_OWN_TRANSACTION,
+						  NULL, &err));
 	}
 	site_set(s, "webhook.timeout", "1s");
 	site_set(s, "relay.timeout", "2s");
@@ -222,7 +222,7 @@ static void a_relay_delivers_once_its_server_is_good(void **state)
 	WHERRY_PASS(wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
 	wherry_relay_close(relay);
 	assert_int_equal(outcome, WHERRY_EMPTY);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 	wherry_db_close(conn);
 	site_end(s);
 }

@@ -375,7 +375,7 @@ static bool retry_dead(sim_world *w, bool mend)
 		each_in_state(w, WHERRY_DEAD, note_dead);
 		if (mend)
 			each_in_state(w, WHERRY_DEAD, note_mended);
-		if (wherry_outbox_retry(w->box, &filter, &n, &err) != WHERRY_OK)
+		if (wherry_outbox_retry(w->outbox, &filter, &n, &err) != WHERRY_OK)
 			sim_wrong(w, "retry: %s", err.message);
 		sim_say(w, "an operator retries %d", (int)n);
 	}
@@ -392,7 +392,7 @@ static void replay(sim_world *w)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
-	if (wherry_outbox_replay(w->box, &filter, &n, &err) != WHERRY_OK)
+	if (wherry_outbox_replay(w->outbox, &filter, &n, &err) != WHERRY_OK)
 		return;
 	sim_say(w, "an operator replays %d", (int)n);
 	each_in_state(w, WHERRY_PENDING, note_generation);
@@ -410,17 +410,17 @@ void sim_operate(sim_world *w)
 		if (d->begun)
 			return; /* it is the same connection */
 	if (what == 0)
-		code = wherry_outbox_pause(w->box, &err);
+		code = wherry_outbox_pause(w->outbox, &err);
 	else if (what == 1)
-		code = wherry_outbox_resume(w->box, &err);
+		code = wherry_outbox_resume(w->outbox, &err);
 	else if (what == 2)
 		(void)retry_dead(w, false);
 	else if (what == 3)
 		replay(w);
 	else if (what == 4)
-		code = wherry_outbox_retry(w->box, &filter, &n, &err);
+		code = wherry_outbox_retry(w->outbox, &filter, &n, &err);
 	else
-		code = wherry_outbox_purge(w->box, 1000000, 20, 20, &n, &err);
+		code = wherry_outbox_purge(w->outbox, 1000000, 20, 20, &n, &err);
 	sim_say(w, "an operator does %d: %s", what, wherry_code_name(code));
 	if (code != WHERRY_OK && code != WHERRY_BUSY)
 		sim_wrong(w, "an operator meets %s", err.message);

@@ -212,7 +212,7 @@ typedef struct sim_world {
 		sqlite3_stmt *stmt;
 	} asked[SIM_QUESTIONS];
 	wherry_db *lib;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	wherry_config *config;
 
 	sim_process processes[SIM_RELAYS];

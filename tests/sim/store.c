@@ -79,7 +79,7 @@ void sim_store_open(sim_world *w)
 	    wherry_outbox_init(w->lib, "outbox", NULL, &err) != WHERRY_OK)
 		sim_wrong(w, "the outbox is not made: %s", err.message);
 	sim_server_prepare(w);
-	if (wherry_outbox_open(w->lib, "outbox", &w->box, &err) != WHERRY_OK)
+	if (wherry_outbox_open(w->lib, "outbox", &w->outbox, &err) != WHERRY_OK)
 		sim_wrong(w, "the outbox does not open: %s", err.message);
 }
 
@@ -87,7 +87,7 @@ void sim_store_close(sim_world *w)
 {
 	for (int i = 0; i < SIM_QUESTIONS; i++)
 		sqlite3_finalize(w->asked[i].stmt);
-	wherry_outbox_close(w->box);
+	wherry_outbox_close(w->outbox);
 	wherry_db_close(w->lib);
 	sqlite3_close(w->db);
 }

@@ -360,7 +360,7 @@ static void calm_down(sim_world *w)
 	w->outage_until_us = 0;
 	if (!sim_produce_settle(w))
 		sim_wrong(w, "a transaction does not end");
-	if (wherry_outbox_resume(w->box, &err) != WHERRY_OK)
+	if (wherry_outbox_resume(w->outbox, &err) != WHERRY_OK)
 		sim_wrong(w, "resume: %s", err.message);
 	for (int i = 0; i < CALM_TURNS && !*w->wrong; i++) {
 		turn(w, WH_NEVER);

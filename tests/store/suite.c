@@ -51,13 +51,14 @@ static wherry_code take_message(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-static void send(wherry_outbox *box, const char *topic)
+static void send(wherry_outbox *outbox, const char *topic)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_message msg =
 		WHERRY_MESSAGE(.topic = topic, .body = "{}", .body_len = 2);
 
-	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
 static void a_layout_may_be_on_several_databases(void **state)
@@ -66,26 +67,29 @@ static void a_layout_may_be_on_several_databases(void **state)
 		.size = sizeof(wherry_claim_options), .limit = 2, .lasts_us = MINUTE_US};
 	const wh_make how = {.model = &notes, .layout = "notes"};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease a = {.epoch = 0};
 	list first = {.n = 0}, rest = {.n = 0};
 	int64_t n = 0;
 
 	WHERRY_PASS(wh_outbox_make(*state, &how, "notes", &err));
 	WHERRY_PASS(wh_outbox_make(*state, &(wh_make){.model = &notes}, "notes", &err));
-	WHERRY_PASS(wh_outbox_open_model(*state, &notes, "notes", &box, &err));
-	assert_string_equal(box->store.layout.name, "notes");
-	send(box, "one");
-	send(box, "two");
-	send(box, "three");
-	WHERRY_PASS(wherry_outbox_join(box, "a", MINUTE_US, &a, &err));
-	WHERRY_PASS(wherry_outbox_claim(box, &a, &two, take_message, &first, NULL, &err));
+	WHERRY_PASS(wh_outbox_open_model(*state, &notes, "notes", &outbox, &err));
+	assert_string_equal(outbox->store.layout.name, "notes");
+	send(outbox, "one");
+	send(outbox, "two");
+	send(outbox, "three");
+	WHERRY_PASS(wherry_outbox_join(outbox, "a", MINUTE_US, &a, &err));
+	WHERRY_PASS(
+		wherry_outbox_claim(outbox, &a, &two, take_message, &first, NULL, &err));
 	assert_string_equal(first.text, "one {}, two {}");
-	WHERRY_PASS(wherry_outbox_done(box, &a, first.ids, 2, WHERRY_DELETE, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(outbox, &a, first.ids, 2, WHERRY_DELETE, &n, &err));
 	assert_int_equal(n, 2);
-	WHERRY_PASS(wherry_outbox_claim(box, &a, &two, take_message, &rest, NULL, &err));
+	WHERRY_PASS(
+		wherry_outbox_claim(outbox, &a, &two, take_message, &rest, NULL, &err));
 	assert_string_equal(rest.text, "three {}");
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 static void what_a_layout_has_no_statements_for_is_refused(void **state)
@@ -93,21 +97,22 @@ static void what_a_layout_has_no_statements_for_is_refused(void **state)
 	const wh_make how = {.model = &notes, .layout = "notes"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_filter all = WHERRY_FILTER(.limit = 1);
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 	wherry_lease lease;
 	int64_t n = -7;
 
 	WHERRY_PASS(wh_outbox_make(*state, &how, "notes", &err));
-	WHERRY_PASS(wh_outbox_open_model(*state, &notes, "notes", &box, &err));
+	WHERRY_PASS(wh_outbox_open_model(*state, &notes, "notes", &outbox, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_lease(box, "a", MINUTE_US, 1, &lease, &err));
+		     wherry_outbox_lease(outbox, "a", MINUTE_US, 1, &lease, &err));
 	assert_non_null(strstr(err.message, "layout notes"));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(box, &err));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_replay(box, &all, &n, &err));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_archive(box, 0, 1, 0, &n, &err));
-	WHERRY_PASS(wherry_outbox_purge(box, 0, 1, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(outbox, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_replay(outbox, &all, &n, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_archive(outbox, 0, 1, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge(outbox, 0, 1, 0, &n, &err));
 	assert_int_equal(n, 0);
-	wherry_outbox_close(box);
+	wherry_outbox_close(outbox);
 }
 
 /* ---- a second model ---- */

@@ -123,7 +123,7 @@ w nack $url#jobs "$token" 3 --dead --in 5s
 expect "a message that is given up does not come back later" 2 "err:leave --in"
 w nack $url#jobs wrong 3
 expect "a wrong token changes nothing" 1 "err:not leased under this token"
-w nack $url#jobs "$token" 3 --innocent
+w nack $url#jobs "$token" 3 --not-counted
 expect "it can be given back" 0 "out:1 message returned"
 w receive $url#jobs --lease 1m --json
 ack=$(sed -nE 's/.*`wherry (ack [^`]*)`.*/\1/p' <<<"$err")

@@ -33,7 +33,7 @@ start() { # CASE DESTINATION: a relay to it
 	cases+=("$1")
 	[ -e "$1.db" ] || w init "sqlite:$1.db"
 	"$wherry" relay "sqlite:$1.db" "$2" --set retry.base=20ms --set retry.cap=200ms --set retry.attempts=3 \
-		--set relay.poll=100ms 2>"$1.log" &
+		--set relay.idle_interval=100ms 2>"$1.log" &
 	pids+=($!)
 }
 

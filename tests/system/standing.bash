@@ -74,7 +74,7 @@ run_to() {
 		  - name: r
 		    from: '$db$table'
 		    to: '$to'
-		    poll: 200ms
+		    idle_interval: 200ms
 		    lease: 2s
 	END
 	for line in "$@"; do

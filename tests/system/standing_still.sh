@@ -78,7 +78,7 @@ quit_daemon
 w init sqlite:ended.db
 cat >wherry.yaml <<-END
 	relays:
-	  - {name: r, from: 'sqlite:ended.db', to: 'exec:touch in_flight; test -e go || sleep 100', poll: 200ms, lease: 10m}
+	  - {name: r, from: 'sqlite:ended.db', to: 'exec:touch in_flight; test -e go || sleep 100', idle_interval: 200ms, lease: 10m}
 END
 "$wherry" run wherry.yaml 2>log &
 daemon=$!

@@ -238,7 +238,7 @@ static void a_copy_has_the_same_values(void **state)
 	WHERRY_PASS(wherry_config_set(*state, "relay.lease", "8s", &err));
 	assert_int_equal(wh_config_int(copy, WH_RELAY_LEASE), 7000000);
 	assert_string_equal(wh_config_text(copy, WH_RELAY_NAME), "me");
-	assert_int_equal(wh_config_int(copy, WH_RELAY_POLL), 10000000);
+	assert_int_equal(wh_config_int(copy, WH_RELAY_IDLE_INTERVAL), 10000000);
 	wherry_config_free(copy);
 	WHERRY_PASS(wh_config_copy(NULL, &copy, &err));
 	assert_int_equal(wh_config_int(copy, WH_RELAY_LEASE), 30000000);

@@ -38,7 +38,7 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 typedef struct fixture {
 	wherry_temp temp;
 	wherry_db *inner, *db, *other;
-	wherry_outbox *box;
+	wherry_outbox *outbox;
 	recorder r;
 } fixture;
 
@@ -73,7 +73,7 @@ static int make(void **state)
 	WHERRY_PASS(wherry_outbox_init(f->other, "outbox", NULL, &err));
 	f->inner = open_file(f);
 	WHERRY_PASS(wh_db_trace(f->inner, &trace, &f->db, &err));
-	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 	wh_buf_reset(&f->r.calls);
 	f->r.n = 0;
 	return 0;
@@ -83,7 +83,7 @@ static int drop(void **state)
 {
 	fixture *f = *state;
 
-	wherry_outbox_close(f->box);
+	wherry_outbox_close(f->outbox);
 	wherry_db_close(f->db);
 	wherry_db_close(f->other);
 	wh_buf_clear(&f->r.calls);
@@ -97,11 +97,11 @@ static int64_t count(fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n[WHERRY_STATE_COUNT];
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
-	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_count(box, n, &err));
-	wherry_outbox_close(box);
+	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_count(outbox, n, &err));
+	wherry_outbox_close(outbox);
 	return n[WHERRY_PENDING];
 }
 
@@ -114,11 +114,11 @@ static void every_call_is_told(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_string_equal(wh_buf_str(&f->r.calls), "begin run:enqueue commit ");
 	wh_buf_reset(&f->r.calls);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, many, 2, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, many, 2, 0, NULL, &err));
 	assert_true(wherry_db_in_transaction(f->db));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_string_equal(wh_buf_str(&f->r.calls),
@@ -142,9 +142,10 @@ static void rows_come_through(void **state)
 	char topic[16] = "";
 	int64_t id = 0;
 
-	WHERRY_PASS(wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, 1);
-	WHERRY_PASS(wherry_outbox_show(f->box, "1", take_topic, topic, &err));
+	WHERRY_PASS(wherry_outbox_show(f->outbox, "1", take_topic, topic, &err));
 	assert_string_equal(topic, "t");
 }
 
@@ -159,8 +160,8 @@ static void a_call_that_fails_before_is_not_made(void **state)
 	do {
 		f->r.n = 0;
 		f->r.fail_at = faults + 1;
-		code = wherry_outbox_enqueue_many(f->box, many, 3, WHERRY_OWN_TRANSACTION,
-						  NULL, &err);
+		code = wherry_outbox_enqueue_many(f->outbox, many, 3,
+						  WHERRY_OWN_TRANSACTION, NULL, &err);
 		if (code != WHERRY_OK) {
 			WHERRY_FAILS(WHERRY_BUSY, code);
 			assert_non_null(strstr(err.message, "on purpose"));
@@ -183,14 +184,14 @@ static void a_call_may_fail_after_it_was_made(void **state)
 		f->r.n = 0;
 		f->r.fail_at = at;
 		WHERRY_FAILS(WHERRY_INDOUBT,
-			     wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION,
+			     wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION,
 						   NULL, &err));
 		assert_false(wherry_db_in_transaction(f->db));
 		assert_int_equal(count(f), at == 3); /* committed, the answer was lost */
 	}
 	f->r.fail_at = 0;
 	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(count(f), 2);
 }
 
@@ -205,9 +206,9 @@ static void a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was(void **s
 		f->r.n = 0;
 		f->r.fail_at = at;
 		WHERRY_PASS(wherry_db_begin(f->db, &err));
-		WHERRY_PASS(wherry_outbox_enqueue(f->box, &M, 0, NULL, &err));
-		WHERRY_FAILS(WHERRY_BUSY,
-			     wherry_outbox_enqueue_many(f->box, many, 3, 0, NULL, &err));
+		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &M, 0, NULL, &err));
+		WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_enqueue_many(f->outbox, many, 3,
+								     0, NULL, &err));
 		WHERRY_PASS(wherry_db_commit(f->db, &err));
 		assert_int_equal(count(f), at - 2);
 	}
@@ -219,12 +220,13 @@ static void without_functions_it_only_passes_on(void **state)
 	const wh_trace nothing = {.ctx = NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *twice = NULL;
-	wherry_outbox *box = NULL;
+	wherry_outbox *outbox = NULL;
 
 	WHERRY_PASS(wh_db_trace(open_file(f), &nothing, &twice, &err));
-	WHERRY_PASS(wherry_outbox_open(twice, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
-	wherry_outbox_close(box);
+	WHERRY_PASS(wherry_outbox_open(twice, "outbox", &outbox, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	wherry_outbox_close(outbox);
 	WHERRY_PASS(wherry_db_begin(twice, &err));
 	wherry_db_close(twice); /* and closes what it wraps, with what is open on it */
 	assert_int_equal(count(f), 1);
@@ -246,7 +248,7 @@ static void it_looks_like_what_it_wraps(void **state)
 	(void)wh_db_changed(f->db, &(wh_look){.now_us = 0}, &next);
 	wherry_db_interrupt(f->db); /* nothing runs: nothing happens */
 	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+		wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)

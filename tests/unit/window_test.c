@@ -84,7 +84,7 @@ static void a_row_is_copied_into_the_window(void **state)
 	assert_int_equal(e->msg.attempts, 2);
 	assert_int_equal(e->msg.generation, 1);
 	assert_int_equal(e->msg.created_at_us, 77);
-	assert_int_equal(e->stage, WH_LOOSE);
+	assert_int_equal(e->stage, WH_UNLISTED);
 	assert_null(e->key);
 	assert_ptr_equal(wh_window_find(&w, 5), e);
 	assert_null(wh_window_find(&w, 69));

@@ -3,7 +3,7 @@
  * reports the database, whose dialect is used from then on.
  *
  * Nothing wakes a relay: it looks for rows at growing intervals, at last as often as
- * db.look says.  Before each look it rests for as long as its statements took since the
+ * db.poll_interval says.  Before each look it rests for as long as its statements took since the
  * last look.  All times are UTC.  The whole result of a statement is in memory at once.
  */
 #include "db/odbc/odbc.h"
@@ -91,8 +91,8 @@ static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 	*out_next_us = WH_NEVER;
 	if (!s->watch.on)
 		return false;
-	if (look->found != s->watch.found) {
-		s->watch.found = look->found;
+	if (look->rows_read != s->watch.rows_read) {
+		s->watch.rows_read = look->rows_read;
 		s->watch.step_us = FIRST_LOOK_US;
 	}
 	if (look->now_us < next_look(s)) {

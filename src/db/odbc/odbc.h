@@ -69,7 +69,7 @@ typedef struct odbc_db {
 	struct {
 		bool on;
 		int64_t most_us; /* Longest interval between two looks. */
-		int64_t step_us, check_us, found;
+		int64_t step_us, check_us, rows_read;
 		/* Time of the last look; how long statements took since then. */
 		int64_t looked_us, spent_us;
 	} watch;

@@ -57,7 +57,7 @@ typedef struct postgres_watch {
 	bool last_look; /* It has the lock, or another sleeper has, and looks once more. */
 	bool asleep;    /* It waits for a notification. */
 	bool locked;    /* It holds the sleepers' lock. */
-	int64_t found;  /* Number of rows found at the last look. */
+	int64_t rows_read;     /* Number of rows found at the last look. */
 	int64_t look_us;       /* Time of the next look; monotonic. */
 	int64_t step_us;       /* Time between that look and the one after. */
 	char rows_channel[32]; /* Notified when a producer writes to the outbox. */

@@ -136,7 +136,7 @@ void wh_postgres_heard(postgres_db *s)
 }
 
 /* Has a notification arrived that matters to the caller? */
-static bool heard(postgres_db *s, bool calm)
+static bool heard(postgres_db *s, bool operators_only)
 {
 	postgres_watch *w = &s->watch;
 	uint64_t count;
@@ -147,7 +147,7 @@ static bool heard(postgres_db *s, bool calm)
 	(void)!read(w->event, &count, sizeof(count));
 	if (PQconsumeInput(s->conn))
 		take(s);
-	any = w->control || (w->rows && !calm);
+	any = w->control || (w->rows && !operators_only);
 	w->rows = w->control = false;
 	return any;
 }
@@ -219,9 +219,9 @@ static void get_up(postgres_db *s)
 static void look_again(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
-	bool active = w->found != look->found;
+	bool active = w->rows_read != look->rows_read;
 
-	w->found = look->found;
+	w->rows_read = look->rows_read;
 	w->step_us = active ? FIRST_LOOK_US : w->step_us * 2;
 	if (w->step_us > LAST_LOOK_US)
 		w->step_us = LAST_LOOK_US;
@@ -241,7 +241,7 @@ static bool is_time(postgres_db *s, const wh_look *look)
 
 	if (w->last_look) { /* The last look is over: did it find anything? */
 		w->last_look = false;
-		w->asleep = w->found == look->found;
+		w->asleep = w->rows_read == look->rows_read;
 		if (!w->asleep)
 			get_up(s);
 	}
@@ -282,12 +282,12 @@ bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 	if (PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return false;
 	tell_pooled(s);
-	any = heard(s, look->calm);
+	any = heard(s, look->operators_only);
 	if (is_lost(s))
 		return true;
-	if ((any || look->calm) && (w->asleep || w->last_look))
+	if ((any || look->operators_only) && (w->asleep || w->last_look))
 		get_up(s);
-	if (look->calm && w->fd >= 0)
+	if (look->operators_only && w->fd >= 0)
 		return any;
 	any |= is_time(s, look);
 	if (!w->asleep)

@@ -148,9 +148,9 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	const char *topic =
 		wh_kafka_topic_of(&p->set, job->flight.message, buf, sizeof(buf));
 
-	if (meaning == WH_KAFKA_INNOCENT)
+	if (meaning == WH_KAFKA_RETURNED)
 		wh_kafka_fail(p); /* This client can send nothing more. */
-	if (meaning == WH_KAFKA_INNOCENT || code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE)
+	if (meaning == WH_KAFKA_RETURNED || code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE)
 		return LATER;
 	/* Later there may be room, and earlier messages of its key may be answered. */
 	if (busy || (full && p->open.n))

@@ -127,7 +127,7 @@ typedef enum wh_kafka_meaning {
 	WH_KAFKA_RETRY,     /* Not taken; it may be taken later. */
 	WH_KAFKA_UNKNOWN,   /* The message may be written. */
 	WH_KAFKA_THROTTLED, /* The brokers, or librdkafka, have no room now. */
-	WH_KAFKA_INNOCENT,  /* Came back because of another message. */
+	WH_KAFKA_RETURNED,  /* Came back because of another message. */
 	/* Credentials or rights are wrong.  A failure of the destination, unless it takes
 	 * other messages. */
 	WH_KAFKA_DENIED,

@@ -207,7 +207,7 @@ static void fatal(wh_kafka *p)
 	const wh_kafka_error *error = wh_kafka_error_find(code);
 
 	note(p, text);
-	if (error->meaning == WH_KAFKA_INNOCENT || error->meaning == WH_KAFKA_RETRY ||
+	if (error->meaning == WH_KAFKA_RETURNED || error->meaning == WH_KAFKA_RETRY ||
 	    error->meaning == WH_KAFKA_TOPIC)
 		wh_kafka_fail(p);
 	else

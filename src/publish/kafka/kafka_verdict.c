@@ -12,7 +12,7 @@
 enum {
 	GRACE_US = 1000000,    /* For messages in flight when a client fails. */
 	PURGED_US = 300000,    /* For librdkafka to return purged messages. */
-	INNOCENT_US = 1000,    /* Until innocent messages are sent again. */
+	RETURNED_US = 1000,    /* Until returned messages are sent again. */
 	THROTTLE_US = 1000000, /* Pause when brokers or librdkafka have no room. */
 	TOPIC_LEN = 1024
 };
@@ -83,9 +83,9 @@ static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
 {
 	wh_kafka_meaning meaning = job->stage == WH_KAFKA_FAILED
 					   ? wh_kafka_error_find(job->error)->meaning
-					   : WH_KAFKA_INNOCENT;
+					   : WH_KAFKA_RETURNED;
 
-	if (meaning == WH_KAFKA_INNOCENT && is_late(p, job))
+	if (meaning == WH_KAFKA_RETURNED && is_late(p, job))
 		return job->maybe ? WH_KAFKA_UNKNOWN : WH_KAFKA_RETRY;
 	if (meaning == WH_KAFKA_UNKNOWN && !job->maybe)
 		return WH_KAFKA_RETRY;
@@ -170,12 +170,12 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 	if (is_rejection(meaning) && !sure) {
 		if (job->flight.message->id > p->alone_until)
 			p->alone_until = job->flight.message->id;
-		meaning = WH_KAFKA_INNOCENT;
+		meaning = WH_KAFKA_RETURNED;
 	}
-	if (meaning == WH_KAFKA_INNOCENT) {
+	if (meaning == WH_KAFKA_RETURNED) {
 		wh_kafka_place_untried(&p->places, topic, job->flight.message->id);
 		p->stats.returned++;
-		job->flight.retry_after_us = INNOCENT_US;
+		job->flight.retry_after_us = RETURNED_US;
 		wh_kafka_answer(p, job, WHERRY_THROTTLED,
 				"came back because of another message");
 		return;

@@ -223,7 +223,7 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 DELETE t FROM {own};
 
 -- name: nack
--- It waits for its delay, or is due at once; an innocent one, whose attempt is taken back, is ready in its old
+-- It waits for its delay, or is due at once; one that is not counted, whose attempt is taken back, is ready in its old
 -- place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE t SET

@@ -429,12 +429,12 @@ BEGIN
   RETURN FOUND;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
-  delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
+  delay interval DEFAULT NULL, error text DEFAULT NULL, not_counted boolean DEFAULT false)
 RETURNS boolean @one@ AS $body$
 <<own>>
-DECLARE -- due at once, or after the delay, or dead after its last attempt; innocent and without a delay: ready in its
+DECLARE -- due at once, or after the delay, or dead after its last attempt; not_counted and without a delay: ready in its
   -- old place; false: the lease is lost
-  back CONSTANT integer := CASE WHEN innocent THEN 1 ELSE 0 END;
+  back CONSTANT integer := CASE WHEN not_counted THEN 1 ELSE 0 END;
   due timestamptz;  -- NULL: ready
 BEGIN
   @delay@
@@ -845,7 +845,7 @@ coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg
 
 -- name: nack
 -- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
--- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  An innocent one, whose attempt is taken
+-- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  One that is not counted, whose attempt is taken
 -- back, is ready in its old place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET

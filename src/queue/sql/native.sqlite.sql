@@ -192,7 +192,7 @@ coalesce(max(attempts - :back, 0) >= max_attempts, 0)
 
 -- name: nack
 -- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
--- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  An innocent one, whose attempt is taken
+-- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  One that is not counted, whose attempt is taken
 -- back, is ready in its old place.  After its last attempt it is dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET

@@ -33,8 +33,8 @@ typedef struct wh_competing {
 	int64_t look_again_us; /* When to look again whether claims are still expired. */
 	wh_claim_place place;  /* Where the next claim goes on in the table. */
 	bool freed;            /* Keys became free, perhaps of rows before `place`. */
-	/* Number of claims to make without texts yet; see store/careful.c. */
-	int careful_claims;
+	/* Number of claims to make without texts yet; see store/unreadable.c. */
+	int late_texts_claims;
 	wh_marks marks; /* The marks of the store, while the table is reopened. */
 	wh_strict strict;
 } wh_competing;
@@ -160,8 +160,8 @@ static wherry_code inherit(wherry_relay *r, const wh_open_row *row, wherry_error
 {
 	wh_entry *e = wh_window_find(&r->window, row->id);
 
-	e->heir = wh_window_copy(&r->window, e, row->message_id.ptr);
-	return e->heir ? WHERRY_OK : wh_oom(err);
+	e->second_claim = wh_window_copy(&r->window, e, row->message_id.ptr);
+	return e->second_claim ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -175,7 +175,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	/* The row is in memory: the relay's own claim of it had expired. */
 	if (wh_intake_knows(r, row, &later))
 		return later ? inherit(r, row, err) : WHERRY_OK;
-	code = wh_flaw_key(r, row, err);
+	code = wh_row_key(r, row, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, row, err);
 	/* The row was claimed alone, and its attempt is recorded. */
@@ -219,13 +219,13 @@ static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_e
 {
 	wh_competing *c = state_of(r);
 
-	if (!r->store->careful && wh_db_about_row(r->db, code, why)) {
-		r->store->careful = c->more = true;
-		c->careful_claims = CAREFUL_CLAIMS;
+	if (!r->store->texts_after_claim && wh_db_about_row(r->db, code, why)) {
+		r->store->texts_after_claim = c->more = true;
+		c->late_texts_claims = CAREFUL_CLAIMS;
 		return WHERRY_OK;
 	}
-	if (r->store->careful && --c->careful_claims <= 0)
-		r->store->careful = false;
+	if (r->store->texts_after_claim && --c->late_texts_claims <= 0)
+		r->store->texts_after_claim = false;
 	if (code != WHERRY_OK && err)
 		*err = *why;
 	return code;
@@ -284,7 +284,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 static void look_later(wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
-	int64_t at = c->place.anchor.next_full_us;
+	int64_t at = c->place.scan_start.next_full_us;
 
 	if (c->due_at_us <= now || (!c->more && at < c->due_at_us))
 		c->due_at_us = at;
@@ -295,7 +295,7 @@ static wherry_code look_ahead_too(wherry_relay *r, int64_t now, wherry_error *er
 	int64_t before = wh_monotonic(&r->env);
 	wherry_code code = look_ahead(r, now, err);
 
-	wh_anchor_looked_too(&state_of(r)->place.anchor, r->db, before);
+	wh_scan_start_looked_too(&state_of(r)->place.scan_start, r->db, before);
 	return code;
 }
 
@@ -566,7 +566,7 @@ const wh_engine_driver wh_engine_competing = {
 	.fetch = fetch,
 	.is_partial = is_partial,
 	.written = written,
-	.let_go = let_go,
+	.release_unsubmitted = let_go,
 	.until_empty = until_empty,
 	.deadline = deadline,
 };

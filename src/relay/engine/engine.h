@@ -140,7 +140,7 @@ typedef struct wh_engine_driver {
 
 	/* Called at each step of DRAINING: give back messages that were not
 	 * submitted.  Optional. */
-	void (*let_go)(struct wherry_relay *r);
+	void (*release_unsubmitted)(struct wherry_relay *r);
 	/* Called while DRAINING waits for receipts and reads nothing.  Optional. */
 	wherry_code (*keep_alive)(struct wherry_relay *r, int64_t now, wherry_error *err);
 	/* All results are written, and the lease will be given back.  Optional. */

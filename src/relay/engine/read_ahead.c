@@ -185,7 +185,7 @@ static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *er
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code;
 
-	code = wh_flaw_key(r, row, err);
+	code = wh_row_key(r, row, err);
 	if (code != WHERRY_OK || held_back(w, row))
 		return code;
 	t->swept_clean = false;
@@ -251,7 +251,7 @@ static void note_horizon(wherry_relay *r, const wh_horizon *now)
 	t->oldest = now->oldest;
 	t->running = now->running;
 	if (now->held)
-		r->unfenced = false;
+		r->lease_unverified = false;
 }
 
 /*
@@ -264,7 +264,8 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
 	wh_horizon now;
-	wherry_code code = wh_outbox_horizon(r->box, &r->lease, t->gaps.n > 0, &now, err);
+	wherry_code code =
+		wh_outbox_horizon(r->outbox, &r->lease, t->gaps.n > 0, &now, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -334,8 +335,8 @@ static wherry_code ack_and_read(reading *w, int64_t limit, wherry_error *err)
 		from.partitions = &partitions;
 	}
 	wh_meanwhile_begin(r);
-	r->reading = !r->unfenced;
-	code = wh_outbox_ack_and_read(r->box, &r->lease, acks ? &ack.ack : NULL, &from,
+	r->reading = !r->lease_unverified;
+	code = wh_outbox_ack_and_read(r->outbox, &r->lease, acks ? &ack.ack : NULL, &from,
 				      meet, w, asked, &horizon, err);
 	wh_meanwhile_end(r);
 	r->advanced |= r->reading; /* Messages of this read may be submitted now. */
@@ -358,8 +359,8 @@ static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
 	wherry_relay *r = w->r;
 	wh_reader *t = wh_reader_of(r);
 
-	return finish(
-		w, wh_outbox_read(r->box, t->sweeping, t->cursor, limit, meet, w, err));
+	return finish(w, wh_outbox_read(r->outbox, t->sweeping, t->cursor, limit, meet, w,
+					err));
 }
 
 /* If bodies are large, many rows of a batch find no room and were read for nothing.  So
@@ -533,7 +534,7 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code = WHERRY_OK;
 	bool woken = wh_relay_woken(r, now);
-	int64_t found = r->store->found;
+	int64_t found = r->store->rows_read;
 	size_t before = r->window.n;
 
 	r->version = wh_db_version(r->db);
@@ -556,7 +557,8 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&
-	    ((r->window.n == before && r->store->found == found) || now >= t->look_by_us))
+	    ((r->window.n == before && r->store->rows_read == found) ||
+	     now >= t->look_by_us))
 		code = look_for_operator(r, now, err);
 	if (code == WHERRY_OK)
 		code = look_for_open(r, now, err);

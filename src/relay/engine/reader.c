@@ -175,7 +175,7 @@ void wh_reader_changed(wherry_relay *r, int64_t now)
 void wh_reader_admitted(wherry_relay *r, wh_entry *e)
 {
 	(void)e;
-	r->unfenced = true;
+	r->lease_unverified = true;
 }
 
 void wh_reader_left(wherry_relay *r, const wh_entry *e)

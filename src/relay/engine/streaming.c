@@ -95,7 +95,7 @@ void wh_streaming_admitted(wherry_relay *r, wh_entry *e)
 
 	e->tx = f->reader.taking;
 	if (!e->tx)
-		r->unfenced = true;
+		r->lease_unverified = true;
 	wh_streaming_taken(f, e->tx);
 }
 

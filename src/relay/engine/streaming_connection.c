@@ -59,9 +59,9 @@ wherry_code wh_streaming_attach(wherry_relay *r, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state;
-	wherry_code code = wh_wal_open(r->box, wh_config_text(r->config, WH_STREAM_SLOT),
-				       wh_config_text(r->config, WH_STREAM_PUBLICATION),
-				       &f->wal, err);
+	wherry_code code = wh_wal_open(
+		r->outbox, wh_config_text(r->config, WH_STREAM_SLOT),
+		wh_config_text(r->config, WH_STREAM_PUBLICATION), &f->wal, err);
 
 	if (code == WHERRY_OK)
 		code = wh_wal_look(f->wal, &state, err);
@@ -363,7 +363,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 	if (!f->ahead_next)
 		code = wh_wal_position(f->wal, &at, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_horizon(r->box, &r->lease, false, &horizon, err);
+		code = wh_outbox_horizon(r->outbox, &r->lease, false, &horizon, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!f->ahead_next) {

@@ -103,7 +103,7 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 	f->unseen_us = 0;
 	w->nth = 0;
 	w->full = false;
-	code = wh_outbox_read_in_order(r->box, f->ids, f->n_ids, meet_known, w, err);
+	code = wh_outbox_read_in_order(r->outbox, f->ids, f->n_ids, meet_known, w, err);
 	f->reader.taking = 0;
 	if (w->full && code == WHERRY_INTERRUPTED)
 		code = WHERRY_OK;
@@ -120,7 +120,7 @@ static wherry_code is_held(wherry_relay *r, const wh_open_row *row, bool *out,
 			   wherry_error *err)
 {
 	const wh_key *key;
-	wherry_code code = wh_flaw_key(r, row, err);
+	wherry_code code = wh_row_key(r, row, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -296,7 +296,7 @@ static void fence_late(const pulling *w)
 	wh_streaming *f = wh_streaming_of(r);
 
 	if (w->rows && !f->unmarked && w->now - r->fenced_us > WH_SECOND)
-		r->unfenced = true;
+		r->lease_unverified = true;
 }
 
 wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)

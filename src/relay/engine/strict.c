@@ -30,7 +30,7 @@ enum { FIRST_US = 1000, LAST_US = 250000, LONG_US = 5 * WH_SECOND };
 wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 {
 	wh_id_taking ids;
-	wherry_code code = wh_outbox_id_taking(r->box, &ids, err);
+	wherry_code code = wh_outbox_id_taking(r->outbox, &ids, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -107,7 +107,7 @@ wherry_code wh_strict_look(wherry_relay *r, wh_strict *s, int64_t now, int64_t c
 {
 	int64_t solid = s->solid;
 	wh_frontier f;
-	wherry_code code = wh_outbox_frontier(r->box, cursor, s->gap_before, &f, err);
+	wherry_code code = wh_outbox_frontier(r->outbox, cursor, s->gap_before, &f, err);
 
 	if (code != WHERRY_OK)
 		return code;

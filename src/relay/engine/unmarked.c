@@ -107,7 +107,7 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 	}
 	if (e)
 		numbered.id = -f->order - 1; /* The id was used again for another row. */
-	if (r->box->layout.streams)
+	if (r->outbox->layout.streams)
 		code = route(r, &numbered, err);
 	numbered.state = WHERRY_PENDING;
 	numbered.attempts = 0;
@@ -115,7 +115,7 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 		numbered.created_at_us =
 			f->committed_us ? f->committed_us : wh_now(&r->env);
 	if (code == WHERRY_OK)
-		code = wh_flaw_key(r, &numbered, err);
+		code = wh_row_key(r, &numbered, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, &numbered, err);
 	if (code == WHERRY_OK)

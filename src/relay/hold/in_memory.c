@@ -57,7 +57,7 @@ static void failed(wherry_relay *r, wh_entry *e, int64_t now)
 		return;
 	}
 	e->tried = false;
-	if (!e->uncounted) {
+	if (!e->not_counted) {
 		e->msg.attempts++;
 		r->stats.retried++;
 		wh_hook_settled(r, WHERRY_ON_FAILED, e);
@@ -67,7 +67,7 @@ static void failed(wherry_relay *r, wh_entry *e, int64_t now)
 		return;
 	}
 	wh_key_hold(&r->keys, key, due);
-	wh_key_set_refused(&r->keys, key, e->uncounted);
+	wh_key_set_refused(&r->keys, key, e->not_counted);
 	hold_in_memory(r, key, e);
 }
 

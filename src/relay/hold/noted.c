@@ -90,7 +90,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
 	if (!wh_intake_knows(r, row, &later)) {
-		code = wh_flaw_key(r, row, err);
+		code = wh_row_key(r, row, err);
 		if (code != WHERRY_OK)
 			return code;
 		if (!is_of(r, d->key,
@@ -133,7 +133,7 @@ static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 		return wh_store_read_ids(r->store, r->batch_ids, n, meet_again, d, err);
 	for (size_t i = 0; i < n; i++)
 		(void)wh_places_at(r->keys.places, places[i], &r->batch_ids[i]);
-	return wh_outbox_read_in_order(r->box, r->batch_ids, n, meet_again, d, err);
+	return wh_outbox_read_in_order(r->outbox, r->batch_ids, n, meet_again, d, err);
 }
 
 /* Read a batch of the rows that wait behind a failed message of the key. */
@@ -227,7 +227,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 {
 	parking *w = ctx;
 	wherry_relay *r = w->r;
-	wherry_code code = wh_flaw_key(r, row, err);
+	wherry_code code = wh_row_key(r, row, err);
 	wh_key *key;
 
 	w->rows++;
@@ -265,8 +265,8 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	do {
 		w.rows = 0;
-		code = wh_outbox_dead_keys(r->box, mask, w.last, r->set.batch, meet_dead,
-					   &w, err);
+		code = wh_outbox_dead_keys(r->outbox, mask, w.last, r->set.batch,
+					   meet_dead, &w, err);
 	} while (code == WHERRY_OK && w.rows == r->set.batch);
 	return code;
 }
@@ -307,7 +307,7 @@ static void failure_written(wherry_relay *r, wh_entry *e, int64_t now)
 			return;
 		wh_key_hold(&r->keys, key, due);
 	}
-	wh_key_set_refused(&r->keys, key, e->uncounted);
+	wh_key_set_refused(&r->keys, key, e->not_counted);
 	wh_noted_add(r, key, e->msg.id, e->order);
 	wh_key_set_due(&r->keys, key, due);
 }

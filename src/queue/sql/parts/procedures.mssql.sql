@@ -256,7 +256,7 @@ END;
 
 -- part: procedure_nack
 ALTER PROCEDURE {wherry_nack} @queue NVARCHAR(4000), @id BIGINT, @token NVARCHAR(64), @delay_ms BIGINT = 0,
-  @error NVARCHAR(4000) = NULL, @innocent BIT = 0, @n BIGINT = NULL OUTPUT
+  @error NVARCHAR(4000) = NULL, @not_counted BIT = 0, @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
@@ -264,16 +264,16 @@ BEGIN
   {find_queue}
   {check_delay}
   DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET
-    state = CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN 4 ELSE @state END,
-    available_at = CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN NULL ELSE @at END,
-    attempts = CASE WHEN @innocent = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
+    state = CASE WHEN attempts - CAST(@not_counted AS INT) >= max_attempts THEN 4 ELSE @state END,
+    available_at = CASE WHEN attempts - CAST(@not_counted AS INT) >= max_attempts THEN NULL ELSE @at END,
+    attempts = CASE WHEN @not_counted = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
     lease_token = NULL, last_error = COALESCE(@error, last_error,
-      CASE WHEN attempts - CAST(@innocent AS INT) >= max_attempts THEN N''it was given back after its last attempt'' END) WHERE id = @id AND lease_token = @token AND state = 1;
+      CASE WHEN attempts - CAST(@not_counted AS INT) >= max_attempts THEN N''it was given back after its last attempt'' END) WHERE id = @id AND lease_token = @token AND state = 1;
     SET @n = @@ROWCOUNT;';
-  IF @ms > 0 OR @innocent = 0
+  IF @ms > 0 OR @not_counted = 0
     SELECT @at = {ms_later}, @state = 3;
-  EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @state INT, @at DATETIME2(3), @innocent BIT,
-    @error NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @state, @at, @innocent, @error, @n OUTPUT;
+  EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @state INT, @at DATETIME2(3), @not_counted BIT,
+    @error NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @state, @at, @not_counted, @error, @n OUTPUT;
 END;
 
 -- part: procedure_extend

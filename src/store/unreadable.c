@@ -7,7 +7,7 @@
  * failure.  A row that fails alone is visited without its texts, together with the
  * database's message.
  */
-#include "store/careful.h"
+#include "store/unreadable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,18 @@ enum { CHUNK_MOST = 256 };
 
 static wherry_code take_bare(void *ctx, const wh_open_row *row, wherry_error *err)
 {
-	wh_bare_rows *bare = ctx;
-	size_t cap = bare->cap ? bare->cap * 2 : 64;
-	wh_open_row *grown = bare->rows;
+	wh_textless_rows *textless = ctx;
+	size_t cap = textless->cap ? textless->cap * 2 : 64;
+	wh_open_row *grown = textless->rows;
 
-	if (bare->n == bare->cap)
-		grown = realloc(bare->rows, cap * sizeof(*grown));
+	if (textless->n == textless->cap)
+		grown = realloc(textless->rows, cap * sizeof(*grown));
 	if (!grown)
 		return wh_oom(err);
-	if (bare->n == bare->cap)
-		bare->cap = cap;
-	bare->rows = grown;
-	bare->rows[bare->n++] = (wh_open_row){
+	if (textless->n == textless->cap)
+		textless->cap = cap;
+	textless->rows = grown;
+	textless->rows[textless->n++] = (wh_open_row){
 		.id = row->id,
 		.state = row->state,
 		.attempts = row->attempts,
@@ -40,20 +40,20 @@ static wherry_code take_bare(void *ctx, const wh_open_row *row, wherry_error *er
 	return WHERRY_OK;
 }
 
-wh_open_reader wh_bare_reader(wh_bare_rows *bare)
+wh_open_reader wh_textless_reader(wh_textless_rows *textless)
 {
-	return (wh_open_reader){take_bare, bare, 0, 0};
+	return (wh_open_reader){take_bare, textless, 0, 0};
 }
 
-void wh_bare_clear(wh_bare_rows *bare)
+void wh_textless_clear(wh_textless_rows *textless)
 {
-	free(bare->rows);
-	*bare = (wh_bare_rows){0};
+	free(textless->rows);
+	*textless = (wh_textless_rows){0};
 }
 
 /* A run of rows that are read by their ids. */
 typedef struct passing {
-	const wh_bare_rows *bare;
+	const wh_textless_rows *textless;
 	size_t at;   /* Index of the first row that was not visited yet. */
 	size_t upto; /* End of this run. */
 	wh_open_reader *to;
@@ -73,13 +73,13 @@ static wherry_code take_whole(void *ctx, const wh_open_row *row, wherry_error *e
 	passing *p = ctx;
 	wh_open_row whole = *row;
 
-	while (p->at < p->upto && p->bare->rows[p->at].id != row->id)
+	while (p->at < p->upto && p->textless->rows[p->at].id != row->id)
 		p->at++; /* This row is not open any more. */
 	if (p->at == p->upto)
 		return WHERRY_OK;
-	whole.state = p->bare->rows[p->at].state;
-	whole.attempts = p->bare->rows[p->at].attempts;
-	whole.due_in_us = p->bare->rows[p->at].due_in_us;
+	whole.state = p->textless->rows[p->at].state;
+	whole.attempts = p->textless->rows[p->at].attempts;
+	whole.due_in_us = p->textless->rows[p->at].due_in_us;
 	p->at++;
 	return pass_on(p, &whole, err);
 }
@@ -93,7 +93,7 @@ static wherry_code read_run(wh_store *store, const wh_stmt *by_ids, passing *p,
 	wherry_code code;
 
 	for (size_t i = p->at; i < p->upto; i++)
-		ids[i - p->at] = p->bare->rows[i].id;
+		ids[i - p->at] = p->textless->rows[i].id;
 	code = wh_store_ids(store, ids, p->upto - p->at, &params[0], err);
 	wh_store_limits(store, &params[1]);
 	return code == WHERRY_OK ? wh_db_run(store->db, by_ids, params, 3, wh_take_open,
@@ -101,17 +101,17 @@ static wherry_code read_run(wh_store *store, const wh_stmt *by_ids, passing *p,
 				 : code;
 }
 
-wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
-			  const wh_bare_rows *bare, size_t from, wh_open_reader *to,
-			  wherry_error *err)
+wherry_code wh_textless_visit(wh_store *store, const wh_stmt *by_ids,
+			      const wh_textless_rows *textless, size_t from,
+			      wh_open_reader *to, wherry_error *err)
 {
-	passing p = {.bare = bare, .at = from, .to = to};
+	passing p = {.textless = textless, .at = from, .to = to};
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 	size_t chunk = 1;
 
-	while (code == WHERRY_OK && p.at < bare->n) {
-		size_t n = bare->n - p.at < chunk ? bare->n - p.at : chunk;
+	while (code == WHERRY_OK && p.at < textless->n) {
+		size_t n = textless->n - p.at < chunk ? textless->n - p.at : chunk;
 
 		p.upto = p.at + n;
 		code = read_run(store, by_ids, &p, &why);
@@ -122,7 +122,7 @@ wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
 			chunk = 1;
 			code = WHERRY_OK;
 			if (n == 1) {
-				wh_open_row row = bare->rows[p.at++];
+				wh_open_row row = textless->rows[p.at++];
 
 				row.unreadable = why.message;
 				code = pass_on(&p, &row, &why);
@@ -135,20 +135,20 @@ wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
 }
 
 /* Index of the first row that was not visited before the statement failed. */
-static size_t behind(const wh_bare_rows *bare, const wh_open_reader *to)
+static size_t behind(const wh_textless_rows *textless, const wh_open_reader *to)
 {
-	for (size_t i = bare->n; to->n && i > 0; i--)
-		if (bare->rows[i - 1].id == to->last)
+	for (size_t i = textless->n; to->n && i > 0; i--)
+		if (textless->rows[i - 1].id == to->last)
 			return i;
 	return 0;
 }
 
-wherry_code wh_read_carefully(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,
-			      wh_param *params, size_t n, wh_open_reader *to,
-			      wherry_error *err)
+wherry_code wh_read_past_unreadable(wh_store *store, const wh_stmt *stmt,
+				    const wh_stmt *by_ids, wh_param *params, size_t n,
+				    wh_open_reader *to, wherry_error *err)
 {
-	wh_bare_rows bare = {0};
-	wh_open_reader reader = wh_bare_reader(&bare);
+	wh_textless_rows textless = {0};
+	wh_open_reader reader = wh_textless_reader(&textless);
 	wherry_code code;
 
 	for (size_t i = 0; i < n; i++)
@@ -156,8 +156,9 @@ wherry_code wh_read_carefully(wh_store *store, const wh_stmt *stmt, const wh_stm
 			params[i].number = -1;
 	code = wh_db_run(store->db, stmt, params, n, wh_take_open, &reader, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_bare_visit(store, by_ids, &bare, behind(&bare, to), to, err);
-	wh_bare_clear(&bare);
+		code = wh_textless_visit(store, by_ids, &textless, behind(&textless, to),
+					 to, err);
+	wh_textless_clear(&textless);
 	return code;
 }
 
@@ -170,7 +171,7 @@ wherry_code wh_read_rows(wh_store *store, const wh_stmt *stmt, const wh_stmt *by
 		wh_db_run(store->db, stmt, params, n, wh_take_open, to, NULL, &why);
 
 	if (wh_db_about_row(store->db, code, &why))
-		return wh_read_carefully(store, stmt, by_ids, params, n, to, err);
+		return wh_read_past_unreadable(store, stmt, by_ids, params, n, to, err);
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;

@@ -46,7 +46,7 @@ static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
 
 static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 {
-	wh_buf *why = &r->flaw_text;
+	wh_buf *why = &r->row_check_text;
 
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
@@ -77,7 +77,7 @@ static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view
 static bool body_flaw(wherry_relay *r, const wh_open_row *row)
 {
 	wh_view body = wh_open_body(row);
-	wh_buf *why = &r->flaw_text;
+	wh_buf *why = &r->row_check_text;
 
 	if (body_withheld(r, row, body))
 		wh_buf_printf(why,
@@ -102,9 +102,9 @@ static const char *column_of(const wherry_relay *r, const char *field)
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }
 
-const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row)
+const char *wh_row_problem(wherry_relay *r, const wh_open_row *row)
 {
-	wh_buf *why = &r->flaw_text;
+	wh_buf *why = &r->row_check_text;
 	bool flawed;
 
 	wh_buf_reset(why);
@@ -125,7 +125,7 @@ static wh_view trim(wh_view text, int64_t most)
 	return !text.len || fine ? text : (wh_view){"", 0};
 }
 
-void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
+void wh_row_trim(const wherry_relay *r, wh_open_row *row)
 {
 #define X(field, most) row->field = trim(row->field, most);
 	TEXTS(X)
@@ -136,7 +136,7 @@ void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
 		row->no_body || (int64_t)wh_open_body(row).len > r->store->body_max;
 }
 
-wherry_code wh_flaw_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
+wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	wh_buf_reset(&r->key_text);
 	if (too_long(row->key, WH_TEXT_MOST) ||

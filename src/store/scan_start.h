@@ -7,8 +7,8 @@
  * receiver that begins behind its last row does not, but it misses rows that came back or
  * were committed late.  Only a look at all rows finds those.
  */
-#ifndef WH_STORE_ANCHOR_H
-#define WH_STORE_ANCHOR_H
+#ifndef WH_STORE_SCAN_START_H
+#define WH_STORE_SCAN_START_H
 
 #include "db/driver.h"
 
@@ -17,25 +17,27 @@
 enum { WH_FULL_SHARE = 9 };
 
 /* Initialise with {0}: the first look is at all rows. */
-typedef struct wh_anchor {
+typedef struct wh_scan_start {
 	/* Time of the next look at all rows, by the monotonic clock. */
 	int64_t next_full_us;
 	int64_t full_cost_us; /* Duration of the last look at all rows. */
-} wh_anchor;
+} wh_scan_start;
 
 /* Is it time to look at all rows?  Always true on a database without late commits, where
  * deleted rows leave nothing behind. */
-bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db);
+bool wh_scan_start_is_due(const wh_scan_start *scan_start, const wherry_db *db);
 
 /* Call it after a look at all rows that began at began_us (monotonic).  Sets the time of
  * the next one. */
-void wh_anchor_looked(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
+void wh_scan_start_looked(wh_scan_start *scan_start, const wherry_db *db,
+			  int64_t began_us);
 
 /* Call it after a further query that belongs to the last look at all rows.  Adds its
  * duration. */
-void wh_anchor_looked_too(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
+void wh_scan_start_looked_too(wh_scan_start *scan_start, const wherry_db *db,
+			      int64_t began_us);
 
 /* Is a look at all rows cheap enough for a receiver that found too little? */
-bool wh_anchor_is_cheap(const wh_anchor *anchor);
+bool wh_scan_start_is_cheap(const wh_scan_start *scan_start);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Reading past rows that the database cannot send.
  */
-#ifndef WH_STORE_CAREFUL_H
-#define WH_STORE_CAREFUL_H
+#ifndef WH_STORE_UNREADABLE_H
+#define WH_STORE_UNREADABLE_H
 
 #include "store/open_row.h"
 
@@ -11,31 +11,31 @@
 void wh_store_limits(const wh_store *store, wh_param out[2]);
 
 /* Rows that were read without their texts. */
-typedef struct wh_bare_rows {
+typedef struct wh_textless_rows {
 	wh_open_row *rows;
 	size_t n, cap;
-} wh_bare_rows;
+} wh_textless_rows;
 
-wh_open_reader wh_bare_reader(wh_bare_rows *bare);
-void wh_bare_clear(wh_bare_rows *bare);
+wh_open_reader wh_textless_reader(wh_textless_rows *textless);
+void wh_textless_clear(wh_textless_rows *textless);
 
 /* Visit the rows from index `from` on, with their texts, and skip rows that are not open
  * any more.  The statement by_ids reads rows by the parameter "ids". */
-wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
-			  const wh_bare_rows *bare, size_t from, wh_open_reader *to,
-			  wherry_error *err);
+wherry_code wh_textless_visit(wh_store *store, const wh_stmt *by_ids,
+			      const wh_textless_rows *textless, size_t from,
+			      wh_open_reader *to, wherry_error *err);
 
 /* Run a statement that reads rows.  If the database cannot send one of them, continue
- * with wh_read_carefully(). */
+ * with wh_read_past_unreadable(). */
 wherry_code wh_read_rows(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,
 			 wh_param *params, size_t n, wh_open_reader *to,
 			 wherry_error *err);
 
 /* Run a statement so that no row can make it fail: a row that the database cannot send is
  * visited without texts.  Skips the rows that `to` has visited already. */
-wherry_code wh_read_carefully(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,
-			      wh_param *params, size_t n, wh_open_reader *to,
-			      wherry_error *err);
+wherry_code wh_read_past_unreadable(wh_store *store, const wh_stmt *stmt,
+				    const wh_stmt *by_ids, wh_param *params, size_t n,
+				    wh_open_reader *to, wherry_error *err);
 
 /* Visit the rows with these ids that are still open, in id order. */
 wherry_code wh_store_read_ids(wh_store *store, const int64_t *ids, size_t n,
@@ -43,9 +43,9 @@ wherry_code wh_store_read_ids(wh_store *store, const int64_t *ids, size_t n,
 
 /* A query that reads rows page by page. */
 typedef struct wh_pages {
-	/* Read at most `limit` rows after the last row read; bare: without their
+	/* Read at most `limit` rows after the last row read; textless: without their
 	 * texts. */
-	wherry_code (*read)(void *ctx, int64_t limit, bool bare, wherry_error *err);
+	wherry_code (*read)(void *ctx, int64_t limit, bool textless, wherry_error *err);
 	void *ctx;
 	const int64_t *n; /* Number of rows read; read() increases it. */
 } wh_pages;
