@@ -39,11 +39,11 @@ typedef struct wherry_lease {
 
 /* What to claim; start from WHERRY_CLAIM_OPTIONS(...), which sets `size`. */
 typedef struct wherry_claim_options {
-	size_t size;         /* sizeof(wherry_claim_options), so that it can grow */
-	int64_t limit;       /* at most this many messages, at least 1 */
-	int64_t lasts_us;    /* until the claim expires unless extended */
-	bool unordered;      /* keys do not matter */
-	bool park;           /* nothing behind a dead message of its key */
+	size_t size;      /* sizeof(wherry_claim_options), so that it can grow */
+	int64_t limit;    /* at most this many messages, at least 1 */
+	int64_t lasts_us; /* until the claim expires unless extended; at most 36500 days */
+	bool unordered;   /* keys do not matter */
+	bool park;        /* nothing behind a dead message of its key */
 	bool failed_only;    /* only what failed before, and is due */
 	int64_t below_id;    /* of pending ones only ids below; 0: any */
 	int64_t failed_most; /* of failed ones at most this many; 0: any number, -1: none */
@@ -56,7 +56,7 @@ typedef struct wherry_claim_options {
 typedef struct wherry_failure {
 	size_t size; /* sizeof(wherry_failure); of an array, the same in all */
 	int64_t id;
-	int64_t delay_us; /* until it may be tried again; ignored when dead */
+	int64_t delay_us; /* until it may be tried again, at most 36500 days; ignored when dead */
 	bool dead;        /* give it up */
 	bool counted;     /* its attempt was recorded already: do not count again */
 	bool not_counted; /* not its fault: count nothing, take a recorded attempt back */

@@ -345,7 +345,7 @@ wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t b
  * Take the lease of the outbox.
  *
  * @param owner      The caller's name, which others see.
- * @param lasts_us   How long it holds unless renewed, by the database's clock.
+ * @param lasts_us   How long it holds unless renewed, by the database's clock; at most 36500 days.
  * @param window     How many messages the holder may have in flight at once.
  * @param out        Receives the lease.
  * @return WHERRY_OK; WHERRY_BUSY (another holds it: err names it); what a write can fail
@@ -362,7 +362,7 @@ wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
  * wherry_outbox_lease() and this one keep each other out.
  *
  * @param owner     The caller's name, which others see.
- * @param lasts_us  How long it keeps relays of another kind out unless renewed.
+ * @param lasts_us  How long it keeps relays of another kind out unless renewed; at most 36500 days.
  * @param inout     All zero at first; receives the lease.
  * @return WHERRY_OK; WHERRY_BUSY (a relay of another kind holds it: err names it); what a
  *         write can fail with.
@@ -412,7 +412,7 @@ wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
 			    const wherry_claim_options *options, wherry_claim_fn visit,
 			    void *ctx, int64_t *out_n, wherry_error *err);
 
-/** Make claims last from now on for lasts_us; WHERRY_STALE: not all of them were held any
+/** Make claims last from now on for lasts_us, at most 36500 days; WHERRY_STALE: not all of them were held any
  *  more, *out_n (may be NULL) were. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,

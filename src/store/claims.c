@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/claims.h"
+#include "store/fields.h"
 #include "store/settlement.h"
 
 enum { SCAN_LEAST = 2000, SCAN_MOST = 50000, SHARES = 8 };
@@ -362,12 +363,17 @@ void wh_store_claim_forget(wh_store *store, const wherry_lease *lease,
 wherry_code wh_store_claim_check(const wh_store *store, const wherry_lease *lease,
 				 const wherry_claim_options *options, wherry_error *err)
 {
+	wherry_code code;
+
 	if (!lease || !options || !*lease->token || options->limit < 1 ||
 	    options->lasts_us <= 0)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"a claim needs a lease that competing relays hold, a limit and "
 			"a time");
+	code = wh_span_check("the claim", options->lasts_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	return store->stmt.claim
 		       ? WHERRY_OK
 		       : wh_store_cannot(store, "whose rows are not claimed", err);
@@ -530,6 +536,9 @@ wherry_code wh_store_extend(wh_store *store, const wherry_lease *lease,
 	if (!lease || !*lease->token || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");
+	code = wh_span_check("the claim", lasts_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (!store->stmt.extend)
 		return wh_store_cannot(store, "whose rows are not claimed", err);
 	code = wh_store_claim_ids(store, lease, ids, n, &params[0], err);

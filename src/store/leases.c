@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/uuid.h"
+#include "store/fields.h"
 #include "store/partitions.h"
 #include "store/relay_report.h"
 
@@ -108,6 +109,9 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 	if (!owner || !out || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs a table, an owner and a time");
+	code = wh_span_check("the lease", lasts_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (!store->stmt.lease)
 		return wh_store_cannot(
 			store,
@@ -159,8 +163,10 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 		WH_INT_PARAM("suspects", lease->suspects),
 		WH_REPORT_PARAMS_OF(said),
 	};
-	wherry_code code;
+	wherry_code code = wh_span_check("the lease", lease->lasts_us, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	if (!store->stmt.renew)
 		return WHERRY_OK; /* Layouts without leases have nothing to renew. */
 	fresh.epoch = 0;
@@ -277,6 +283,9 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 	if (!owner || !inout || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs a table, an owner and a time");
+	code = wh_span_check("the lease", lasts_us, err);
+	if (code != WHERRY_OK)
+		return code;
 	lease = *inout;
 	lease.lasts_us = lasts_us;
 	lease.epoch = 0;

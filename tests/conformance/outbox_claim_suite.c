@@ -169,6 +169,44 @@ static void a_claim_needs_a_lease_a_limit_and_a_time(void **state)
 	assert_int_equal(fixture_state(f, 1), WHERRY_PENDING);
 }
 
+/* A claim is kept as long as it was asked for, or refused; it is not cut. */
+static void no_claim_over_36500_days_is_cut(void **state)
+{
+	const int64_t most = INT64_C(36500) * 86400 * 1000000, ids[] = {1};
+	const int64_t spans[] = {most + 1, INT64_MAX};
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_send(f, "t", "a");
+#define REFUSED(call)                                                                    \
+	do {                                                                             \
+		WHERRY_FAILS(WHERRY_INVALID, call);                                      \
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));         \
+	} while (0)
+	for (size_t i = 0; i < 2; i++) {
+		wherry_claim_options long_one =
+			WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = spans[i]);
+		wherry_lease b = {0};
+
+		REFUSED(wherry_outbox_join(f->box, "b", spans[i], &b, &err));
+		REFUSED(wherry_outbox_claim(f->box, &a, &long_one, ignore, NULL, NULL,
+					    &err));
+		REFUSED(wherry_outbox_claim_expired(f->box, &a, &long_one, ignore, NULL,
+						    NULL, &err));
+	}
+	assert_int_equal(fixture_state(f, 1), WHERRY_PENDING);
+	claim_takes(f, &a, &claim_ten, "1");
+	for (size_t i = 0; i < 2; i++)
+		REFUSED(wherry_outbox_extend(f->box, &a, ids, 1, spans[i], NULL, &err));
+	for (size_t i = 0; i < 2; i++)
+		REFUSED(wherry_outbox_fail(f->box, &a,
+					   &WHERRY_FAILURE(.id = 1, .delay_us = spans[i]),
+					   1, &err));
+#undef REFUSED
+	claim_is_of(f, &a, 1);
+}
+
 static void an_explicit_key_is_the_key_whatever_the_aggregate(void **state)
 {
 	outbox_fixture *f = *state;
@@ -450,6 +488,7 @@ const outbox_case outbox_claim_cases[] = {
 	CASE_THAT_NEEDS(an_explicit_key_is_the_key_whatever_the_aggregate,
 			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE(a_claim_needs_a_lease_a_limit_and_a_time),
+	CASE(no_claim_over_36500_days_is_cut),
 	CASE(messages_without_a_key_hold_nothing_back),
 	CASE(unordered_claims_ignore_keys),
 	CASE_THAT_NEEDS(a_failed_message_holds_its_key_until_it_is_due, NEEDS_KEYS),

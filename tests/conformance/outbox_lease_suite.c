@@ -522,6 +522,32 @@ static void rows_that_look_pending_are_not_leased_to_others(void **state)
 	WHERRY_PASS(wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
 }
 
+/* A lease is kept as long as it was asked for, or refused; it is not cut. */
+static void no_lease_over_36500_days_is_cut(void **state)
+{
+	const int64_t most = INT64_C(36500) * 86400 * 1000000;
+	const int64_t spans[] = {most + 1, INT64_MAX};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease, other = {.epoch = -7};
+
+	for (size_t i = 0; i < 2; i++) {
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_lease(f->box, "a", spans[i], 8, &other, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+		assert_int_equal(other.epoch, -7);
+	}
+	WHERRY_PASS(wherry_outbox_lease(f->box, "a", most, 8, &lease, &err));
+	assert_true(left_us(f) > most - INT64_C(60000000));
+	for (size_t i = 0; i < 2; i++) {
+		other = lease;
+		other.lasts_us = spans[i];
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_renew(f->box, &other, &err));
+		assert_non_null(strstr(err.message, "the limit is 36500 days"));
+	}
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+}
+
 const outbox_case outbox_lease_cases[] = {
 	CASE(a_lease_is_taken_once_and_others_are_told_by_whom),
 	CASE(a_lease_expires_by_the_database_s_clock),
@@ -531,6 +557,7 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(a_expired_lease_is_not_revived),
 	CASE(a_released_lease_is_free_at_once),
 	CASE(a_lease_needs_an_owner_and_a_time),
+	CASE(no_lease_over_36500_days_is_cut),
 	CASE(a_long_owner_is_cut),
 	CASE(a_lease_and_its_renewal_tell_what_is_pending),
 	CASE(pause_and_resume_are_seen_wherever_a_relay_looks),
