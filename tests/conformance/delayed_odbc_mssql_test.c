@@ -291,6 +291,43 @@ static void procedures_refuse_leases_and_numbers_out_of_range(void **state)
 	settles(f, "wherry_done", token, "", "acknowledged");
 }
 
+/* As in C (no_span_over_36500_days_is_cut). */
+static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
+{
+	static const char *const calls[] = {
+		"offer N'my-queue', N'a', 0x31, @delay_ms = ",
+		"poll N'my-queue', 1, @lease_ms = ",
+		"delayed_nack N'my-queue', N'1.1.a', @delay_ms = ",
+		"delayed_extend N'my-queue', N'1.1.a', @lease_ms = ",
+	};
+	static const char *const spans[] = {"3153600000001", "9223372036854775807"};
+	delayed_fixture *f = *state;
+	char sql[400];
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		for (size_t s = 0; s < 2; s++) {
+			(void)snprintf(sql, sizeof(sql), "EXEC wherry_%s%s" OF_LATER,
+				       calls[i], spans[s]);
+			refuses_because(
+				f, sql,
+				"_ms is at most 3153600000000, which are 36500 days");
+		}
+	refuses_because(
+		f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @delay_ms = -1" OF_LATER,
+		"@delay_ms must be 0 or more");
+	refuses_because(f,
+			"EXEC wherry_offer N'my-queue', N'a', 0x31, @delay_ms = 1, @at = "
+			"'2020-01-01'" OF_LATER,
+			"@delay_ms must be 0 or more, and 0 where @at is given");
+	says(f,
+	     "EXEC wherry_offer N'my-queue', N'a', 0x31, @delay_ms = 3153600000000" OF_LATER,
+	     "created");
+	says(f,
+	     "SELECT (\"scheduledAt\" - \"createdAt\") / 86400000 FROM later WHERE "
+	     "\"pKey\" = N'a'",
+	     "36500");
+}
+
 /* SQL Server cuts what is longer than a parameter: it would be another key or queue. */
 static void procedures_cut_neither_keys_nor_names(void **state)
 {
@@ -493,6 +530,7 @@ int main(void)
 		MSSQL_CASE(a_program_in_sql_and_the_library_share_a_queue),
 		MSSQL_CASE(procedures_settle_as_the_library_does),
 		MSSQL_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once),
+		MSSQL_CASE(procedures_refuse_the_spans_that_the_library_refuses),
 		MSSQL_CASE(procedures_refuse_leases_and_numbers_out_of_range),
 		MSSQL_CASE(procedures_cut_neither_keys_nor_names),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),

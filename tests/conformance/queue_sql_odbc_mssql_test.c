@@ -203,6 +203,58 @@ static void procedures_refuse_bad_input_by_name(void **state)
 	queue_counts(f, "1 0 0 0");
 }
 
+/* As in C (no_span_over_36500_days_is_cut). */
+static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
+{
+	static const char *const calls[] = {
+		"send 'jobs', '1', @delay_ms = ",
+		"send 'jobs', '1', @expires_ms = ",
+		"publish 'spans', '1', @delay_ms = ",
+		"publish 'spans', '1', @expires_ms = ",
+		"receive 'jobs', 9, @lease_ms = ",
+		"nack 'jobs', 1, 't', @delay_ms = ",
+		"extend 'jobs', 1, 't', @lease_ms = ",
+	};
+	static const char *const spans[] = {"3153600000001", "9223372036854775807"};
+	queue_fixture *f = *state;
+	char call[200];
+
+	queue_raw(f, "EXEC wherry_subscribe 'spans', 'jobs'");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		for (size_t s = 0; s < 2; s++) {
+			(void)snprintf(call, sizeof(call), "EXEC wherry_%s%s", calls[i],
+				       spans[s]);
+			refuses(f, call,
+				"_ms is at most 3153600000000, which are 36500 days");
+		}
+	queue_counts(f, "0 0 0 0");
+}
+
+static void procedures_keep_the_longest_spans(void **state)
+{
+	queue_fixture *f = *state;
+
+	queue_raw(f,
+		  "EXEC wherry_send 'jobs', '1', @delay_ms = 3153600000000, @expires_ms "
+		  "= 3153600000000");
+	queue_raw(f, "EXEC wherry_send 'jobs', '2', @expires_ms = 3153600000000");
+	says(f,
+	     "SELECT CONCAT(DATEDIFF(DAY, created_at, available_at), ' ', DATEDIFF(DAY, "
+	     "created_at, expires_at)) FROM jobs WHERE id = 1",
+	     "36500 73000");
+	says(f, "SELECT DATEDIFF(DAY, created_at, expires_at) FROM jobs WHERE id = 2",
+	     "36500");
+	queue_raw(f, "EXEC wherry_receive 'jobs', 9, 3153600000000");
+	says(f, "SELECT DATEDIFF(DAY, created_at, available_at) FROM jobs WHERE id = 2",
+	     "36500");
+	queue_raw(f, "DECLARE @t NVARCHAR(64) = (SELECT lease_token FROM jobs WHERE id = "
+		     "2); EXEC wherry_nack 'jobs', 2, @t, NULL");
+	says(f,
+	     "SELECT COUNT(*) FROM jobs WHERE state = 3 AND id = 2 AND available_at <= "
+	     "SYSUTCDATETIME()",
+	     "1");
+}
+
 /* A worker gets the good message; the other one is dead, whether it was leased or deleted. */
 static void judges_headers(queue_fixture *f, const char *text, bool readable)
 {
@@ -377,6 +429,8 @@ int main(void)
 		CASE_OF(procedures_settle_as_the_library_does),
 		CASE_OF(a_message_dies_or_expires_in_sql_as_well),
 		CASE_OF(procedures_refuse_bad_input_by_name),
+		CASE_OF(procedures_refuse_the_spans_that_the_library_refuses),
+		CASE_OF(procedures_keep_the_longest_spans),
 		CASE_OF(unreadable_headers_die_in_procedures),
 		CASE_OF(procedures_refuse_queues_of_nservicebus),
 		CASE_OF(what_is_null_in_a_receive_means_the_default),

@@ -60,6 +60,8 @@ BEGIN
   DECLARE @due BIGINT = COALESCE(DATEDIFF_BIG(MILLISECOND, CAST('1970-01-01 00:00:00 +00:00' AS DATETIMEOFFSET), @at), @later);
   IF COALESCE(DATALENGTH(@key), 0) = 0 OR @body IS NULL
     THROW 51000, N'a delayed message needs a key and a body', 1;
+  IF @delay_ms < 0 OR @delay_ms > 0 AND @at IS NOT NULL
+    THROW 51000, N'@delay_ms must be 0 or more, and 0 where @at is given', 1;
   IF @delay_ms > 3153600000000
     THROW 51000, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
   {check_key}

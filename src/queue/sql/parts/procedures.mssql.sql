@@ -150,10 +150,12 @@ IF @lease_ms > 3153600000000
 -- What is kept of an error: as many units as on other databases, and no half of a character.
 LEFT(@error, CASE WHEN UNICODE(SUBSTRING(@error, 500, 1)) BETWEEN 55296 AND 56319 THEN 499 ELSE 500 END)
 
+-- part: ms_behind
+-- So many milliseconds (@ms) behind what follows.
+DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY, CAST(@ms / 86400000 AS INT),
+
 -- part: ms_later
--- So many milliseconds (@ms) from now on.
-DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY,
-  CAST(CASE WHEN @ms < 3153600000000 THEN @ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()))
+{ms_behind} SYSUTCDATETIME()))
 
 -- part: procedure_send
 ALTER PROCEDURE {wherry_send} @queue NVARCHAR(4000), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
@@ -184,9 +186,8 @@ BEGIN
     SELECT @at = {ms_later}, @state = 3;
   IF @expires_ms > 0
   BEGIN
-    SET @ms = CASE WHEN @delay_ms > 0 THEN CASE WHEN @delay_ms < 3153600000000 THEN @delay_ms ELSE 3153600000000 END ELSE 0 END;
-    SET @ms = @ms + CASE WHEN @expires_ms < 3153600000000 THEN @expires_ms ELSE 3153600000000 END;
-    SET @until = {ms_later};
+    SET @ms = @expires_ms;
+    SET @until = {ms_behind} COALESCE(@at, SYSUTCDATETIME())));
   END;
   SET @sql = N'INSERT INTO ' + @box + N'(message_id, topic, correlation_id, reply_to, headers, body, state, available_at,
     expires_at) VALUES (COALESCE(NULLIF(@message_id, N''''), LOWER(CONVERT(NVARCHAR(36), NEWID()))), @topic, @correlation_id,
@@ -263,7 +264,7 @@ BEGIN
   SET @error = {shortened};
   {find_queue}
   {check_delay}
-  DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET
+  DECLARE @ms BIGINT = ISNULL(@delay_ms, 0), @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET
     state = CASE WHEN attempts - CAST(@not_counted AS INT) >= max_attempts THEN 4 ELSE @state END,
     available_at = CASE WHEN attempts - CAST(@not_counted AS INT) >= max_attempts THEN NULL ELSE @at END,
     attempts = CASE WHEN @not_counted = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
