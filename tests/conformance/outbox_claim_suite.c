@@ -189,18 +189,19 @@ static void no_claim_over_36500_days_is_cut(void **state)
 			WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = spans[i]);
 		wherry_lease b = {0};
 
-		REFUSED(wherry_outbox_join(f->box, "b", spans[i], &b, &err));
-		REFUSED(wherry_outbox_claim(f->box, &a, &long_one, ignore, NULL, NULL,
+		REFUSED(wherry_outbox_join(f->outbox, "b", spans[i], &b, &err));
+		REFUSED(wherry_outbox_claim(f->outbox, &a, &long_one, ignore, NULL, NULL,
 					    &err));
-		REFUSED(wherry_outbox_claim_expired(f->box, &a, &long_one, ignore, NULL,
-						    NULL, &err));
+		REFUSED(wherry_outbox_claim_expired(f->outbox, &a, &long_one, ignore,
+						    NULL, NULL, &err));
 	}
 	assert_int_equal(fixture_state(f, 1), WHERRY_PENDING);
 	claim_takes(f, &a, &claim_ten, "1");
 	for (size_t i = 0; i < 2; i++)
-		REFUSED(wherry_outbox_extend(f->box, &a, ids, 1, spans[i], NULL, &err));
+		REFUSED(wherry_outbox_extend(f->outbox, &a, ids, 1, spans[i], NULL,
+					     &err));
 	for (size_t i = 0; i < 2; i++)
-		REFUSED(wherry_outbox_fail(f->box, &a,
+		REFUSED(wherry_outbox_fail(f->outbox, &a,
 					   &WHERRY_FAILURE(.id = 1, .delay_us = spans[i]),
 					   1, &err));
 #undef REFUSED

@@ -522,6 +522,78 @@ static void rows_that_look_pending_are_not_leased_to_others(void **state)
 	WHERRY_PASS(wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
 }
 
+/* A role that may write the row can leave anything in it. */
+static void no_value_in_a_lease_stops_the_next_relay(void **state)
+{
+	static const char most[] = "9223372036854775807",
+			  least[] = "-9223372036854775808";
+	static const struct {
+		const char *column, *values[4];
+	} hostile[] = {
+		{"epoch", {most, least, "-1", "0"}},
+		{"unclean", {"2147483647", "-2147483648", "64", "-1"}},
+		{"win", {most, least, "0", "-1"}},
+		{"suspects", {most, least, "0", "-1"}},
+		{"lasts", {most, least, "0", "-1"}},
+		{"delivered", {most, least, "0", "-1"}},
+		{"clean", {"2147483647", "-2147483648", "0", "1"}},
+	};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int bad = 0;
+
+	for (size_t c = 0; c < sizeof(hostile) / sizeof(*hostile); c++)
+		for (int v = 0; v < 4; v++) {
+			wherry_lease alone = fixture_lease(f, "a"), joined = {0};
+			wherry_code code;
+
+			(void)alone;
+			fixture_expire(f);
+			fixture_raw(f, "UPDATE wherry_lease SET clean = 0, unclean = 2");
+			fixture_raw(f, "UPDATE wherry_lease SET %s = %s",
+				    hostile[c].column, hostile[c].values[v]);
+			code = wherry_outbox_lease(f->outbox, "b", 60000000, 8, &alone,
+						   &err);
+			if (code == WHERRY_OK)
+				code = wherry_outbox_renew(f->outbox, &alone, &err);
+			if (code == WHERRY_OK && alone.suspects > 1000000)
+				code = wh_fail(&err, WHERRY_INVALID, "too many suspects");
+			fixture_expire(f);
+			fixture_raw(f, "UPDATE wherry_lease SET %s = %s",
+				    hostile[c].column, hostile[c].values[v]);
+			if (code == WHERRY_OK)
+				code = wherry_outbox_join(f->outbox, "c", 60000000,
+							  &joined, &err);
+			if (code == WHERRY_OK)
+				code = wherry_outbox_release(f->outbox, &joined, &err);
+			if (code != WHERRY_OK)
+				print_error("%s = %s: %s\n", hostile[c].column,
+					    hostile[c].values[v], err.message);
+			bad += code != WHERRY_OK;
+			fixture_raw(f, "DELETE FROM wherry_lease");
+		}
+	assert_int_equal(bad, 0);
+}
+
+static void no_control_version_stops_a_pause(void **state)
+{
+	static const char *const values[] = {"9223372036854775807",
+					     "-9223372036854775808"};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		fixture_raw(f, "UPDATE wherry_outbox SET control_version = %s",
+			    values[i]);
+		WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
+		assert_int_equal(fixture_int(f,
+					     "SELECT count(*) FROM wherry_outbox WHERE "
+					     "paused_at IS NOT NULL"),
+				 1);
+		WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
+	}
+}
+
 /* A lease is kept as long as it was asked for, or refused; it is not cut. */
 static void no_lease_over_36500_days_is_cut(void **state)
 {
@@ -532,20 +604,21 @@ static void no_lease_over_36500_days_is_cut(void **state)
 	wherry_lease lease, other = {.epoch = -7};
 
 	for (size_t i = 0; i < 2; i++) {
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_lease(f->box, "a", spans[i], 8, &other, &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_lease(f->outbox, "a", spans[i],
+								 8, &other, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 		assert_int_equal(other.epoch, -7);
 	}
-	WHERRY_PASS(wherry_outbox_lease(f->box, "a", most, 8, &lease, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->outbox, "a", most, 8, &lease, &err));
 	assert_true(left_us(f) > most - INT64_C(60000000));
 	for (size_t i = 0; i < 2; i++) {
 		other = lease;
 		other.lasts_us = spans[i];
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_renew(f->box, &other, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_renew(f->outbox, &other, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 	}
-	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 }
 
 const outbox_case outbox_lease_cases[] = {
@@ -558,6 +631,8 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(a_released_lease_is_free_at_once),
 	CASE(a_lease_needs_an_owner_and_a_time),
 	CASE(no_lease_over_36500_days_is_cut),
+	CASE(no_value_in_a_lease_stops_the_next_relay),
+	CASE(no_control_version_stops_a_pause),
 	CASE(a_long_owner_is_cut),
 	CASE(a_lease_and_its_renewal_tell_what_is_pending),
 	CASE(pause_and_resume_are_seen_wherever_a_relay_looks),

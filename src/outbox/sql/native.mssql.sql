@@ -373,8 +373,8 @@ CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry
 {got};
 DECLARE @me NVARCHAR(100) = N',' + :token + N',';
 UPDATE {wherry_lease} SET engine = N'competing', owner = :owner, mask = -1,
-  epoch = epoch + CASE
-    WHEN engine <> N'competing' OR expires_at <= {now} AND epoch <> :epoch THEN 1 ELSE 0 END,
+  epoch = CASE
+    WHEN engine <> N'competing' OR expires_at <= {now} AND epoch <> :epoch THEN {next_epoch} ELSE epoch END,
   win = 1, process = CASE WHEN members = @me THEN :process ELSE N'' END, {reported},
   members = CASE
     WHEN engine <> N'competing' OR LEN(members) > 3700

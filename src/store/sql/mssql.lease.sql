@@ -28,12 +28,11 @@ clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 -- UPDLOCK, HOLDLOCK: of two relays that find no row the second waits for the first, and then finds
 -- one.
 {got};
-UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, lasts = :lasts, win = :window,
+UPDATE s SET engine = :engine, owner = :owner, epoch = {next_epoch:s}, expires_at = {until}, lasts = :lasts, win = :window,
   mask = -1, clean = 0, members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL,
-  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
-  suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
-    WHEN s.win > 1000000 THEN 1000000 ELSE s.win END
+  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
+  suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0 ELSE {in_flight:s} END
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};

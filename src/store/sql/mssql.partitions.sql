@@ -47,7 +47,7 @@ FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
 -- name: partitions-strip
 -- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
 -- be in the middle of a transaction; this statement waits for the end of it.
-UPDATE {wherry_lease} SET mask = mask & ~:mask, epoch = epoch + 1, engine = N'exclusive'
+UPDATE {wherry_lease} SET mask = mask & ~:mask, epoch = {next_epoch}, engine = N'exclusive'
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
 -- part: is_other
@@ -86,7 +86,7 @@ LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 -- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
 {got};
-UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = epoch + 1, expires_at = {until}, lasts = :lasts,
+UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = {next_epoch}, expires_at = {until}, lasts = :lasts,
   clean = 0, unclean = :unclean, win = :window, suspects = :suspects, mask = :mask,
   members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL

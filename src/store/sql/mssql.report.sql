@@ -20,6 +20,22 @@ CAST(N'1970-01-01' AS DATETIME2(3))
 -- longest.
 CASE WHEN {.}lasts > 0 AND {.}lasts <= 3153600000000 THEN {.}lasts ELSE 3660000 END
 
+-- part: next_epoch
+-- A number, whatever the row says, that has no value near an end of its range
+-- (no_value_in_a_lease_stops_the_next_relay).
+CASE WHEN {.}epoch >= 0 AND {.}epoch < 4611686018427387904 THEN {.}epoch + 1 ELSE 1 END
+
+-- part: next_control
+CASE WHEN control_version < 9223372036854775807 THEN control_version + 1 ELSE 0 END
+
+-- part: unclean_ends
+-- In a row.
+CASE WHEN {.}unclean < 0 THEN 0 WHEN {.}unclean > 1000000 THEN 1000000 ELSE {.}unclean END
+
+-- part: in_flight
+-- Messages that the last holder may have had in flight.
+CASE WHEN {.}win < 0 THEN 0 WHEN {.}win > 1000000 THEN 1000000 ELSE {.}win END
+
 -- part: cut
 -- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
 -- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
@@ -68,9 +84,9 @@ SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version
 FROM {wherry_outbox} WHERE name = :name
 
 -- part: look_again
-UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name
+UPDATE {wherry_outbox} SET control_version = {next_control} WHERE name = :name
 
 -- part: set_pause
-UPDATE {wherry_outbox} SET control_version = control_version + 1,
+UPDATE {wherry_outbox} SET control_version = {next_control},
   paused_at = CASE WHEN :on <> 0 THEN COALESCE(paused_at, {now}) END
 WHERE name = :name
