@@ -1,12 +1,12 @@
 /*
  * Delayed queues: messages with a key and a time, which can be polled from that time on.
  *
- * A key has one message.  An offer of a key that is there replaces its message, also while a
- * consumer has it: then the consumer's acknowledgement changes nothing.  Many queues share a
- * table; each has its own keys.
+ * A key has one message.  An offer of a key that has a message replaces it.  If a consumer has
+ * leased the old message, its acknowledgement changes nothing.  Many queues share a table; each
+ * has its own keys.
  *
- * Every operation joins the transaction that is open on the queue's connection.  Where none is
- * open, it opens one, which is committed when the call returns.
+ * Every operation joins the transaction that is open on the queue's connection.  If none is
+ * open, it opens one, and commits it before the call returns.
  */
 #ifndef WHERRY_DELAYED_H
 #define WHERRY_DELAYED_H
@@ -19,122 +19,139 @@
 #include <wherry/error.h>
 #include <wherry/message.h>
 
-/* One delayed queue on one connection.  One thread at a time, as its connection. */
+/* One delayed queue on one connection.  Use it and the connection from one thread at a time. */
 typedef struct wherry_delayed wherry_delayed;
 
 /*
- * A message of a delayed queue.  All strings are UTF-8 and end in NUL; NULL counts as absent.
+ * A message of a delayed queue.  All strings are UTF-8 and end in NUL; NULL: absent.
  * Start from WHERRY_DELAYED_MESSAGE(...) or wherry_delayed_message_init(), so that `size` is
  * set.
  */
 typedef struct wherry_delayed_message {
-	size_t size;      /* sizeof(wherry_delayed_message), so that it can grow */
-	const char *key;  /* not empty, at most 200 characters */
-	const void *body; /* any bytes; may be NULL if body_len is 0 */
-	size_t body_len;  /* bytes, or WHERRY_TEXT; at most 16 MiB */
-	int64_t at_us;    /* when it is due, Unix time, up to the year 9999; kept in whole
-			  milliseconds, cut; 0: delay_us from now */
-	int64_t delay_us; /* by the queue's clock; not negative; at most 36500 days */
-	bool if_absent; /* leave the message that the key has alone, instead of replacing it */
+	size_t size;      /* Set it to sizeof(wherry_delayed_message). */
+	const char *key;  /* Required; at most 200 characters. */
+	const void *body; /* Any bytes; may be NULL if body_len is 0. */
+	size_t body_len;  /* Length in bytes, or WHERRY_TEXT; at most 16 MiB. */
+	/* When it is due, Unix time, microseconds, up to the year 9999, cut to whole
+	 * milliseconds; 0: delay_us from now. */
+	int64_t at_us;
+	/* Delay from now, microseconds, by the queue's clock; 0 to 36500 days. */
+	int64_t delay_us;
+	bool if_absent; /* If the key has a message, leave that message unchanged. */
 
-	/* Filled in for messages that were polled, read or listed; ignored by an offer. */
-	int64_t id;            /* one more for each new message; equal times go by it */
-	int64_t created_at_us; /* Unix time of the last offer that changed it */
-	int64_t available_at_us; /* end of its lease, when it can be polled, or when it died */
-	int32_t attempts;        /* times it was polled, this time included */
-	bool redelivery;         /* it was polled before */
-	wherry_state
-		state; /* PENDING: due, or waits for its time; PROCESSING: leased; FAILED:
-			       given back, waits until available_at_us; DEAD */
-	const char *token;      /* for wherry_delayed_ack(); NULL: none */
-	const char *last_error; /* NULL: none */
+	/* Set in messages that were polled, read or listed; ignored by an offer. */
+	/* Number that grows with each new message; orders messages that are due at the
+	 * same time. */
+	int64_t id;
+	/* When an offer last changed it, Unix time, microseconds. */
+	int64_t created_at_us;
+	/* When it is due, its lease ends, or it died, Unix time, microseconds. */
+	int64_t available_at_us;
+	int32_t attempts; /* Times it was polled, this time included. */
+	bool redelivery;  /* It was polled before. */
+	/* WHERRY_PENDING: due, or waits for its time; WHERRY_PROCESSING: leased;
+	 * WHERRY_FAILED: given back, waits until available_at_us; WHERRY_DEAD. */
+	wherry_state state;
+	const char *token;      /* Token for wherry_delayed_ack(); NULL: none. */
+	const char *last_error; /* Why the last attempt failed; NULL: none failed. */
 } wherry_delayed_message;
 
-/* WHERRY_DELAYED_MESSAGE(.key = "k", .body = "hi", .body_len = WHERRY_TEXT), in C */
+/* In C: WHERRY_DELAYED_MESSAGE(.key = "k", .body = "hi", .body_len = WHERRY_TEXT). */
 #define WHERRY_DELAYED_MESSAGE(...) WHERRY_SIZED(wherry_delayed_message, __VA_ARGS__)
 
-/* What became of an offer. */
+/* Result of an offer. */
 typedef enum wherry_offer_outcome {
-	WHERRY_CREATED, /* the key had no message */
-	WHERRY_UPDATED, /* its message was replaced */
-	WHERRY_IGNORED  /* it had the same message, or if_absent was set and it had one */
+	WHERRY_CREATED, /* The key had no message. */
+	WHERRY_UPDATED, /* The message of the key was replaced. */
+	WHERRY_IGNORED  /* The key had the same message, or any message with if_absent. */
 } wherry_offer_outcome;
 
-/* What became of an acknowledgement, or of another end of a lease. */
+/* Result of wherry_delayed_ack(), _nack(), _extend() and _dead_letter() for one message. */
 typedef enum wherry_ack_outcome {
-	WHERRY_ACKNOWLEDGED, /* done as asked */
-	WHERRY_SUPERSEDED, /* a newer offer replaced the message, and stays in the queue */
-	WHERRY_LEASE_LOST /* another consumer has polled it since the lease ended, or it was
-			     settled or dropped */
+	WHERRY_ACKNOWLEDGED, /* The call did what it was asked to do. */
+	/* A newer offer replaced the message, and stays in the queue. */
+	WHERRY_SUPERSEDED,
+	/* The message was settled or dropped, or its lease ended and another consumer
+	 * polled it. */
+	WHERRY_LEASE_LOST
 } wherry_ack_outcome;
 
-/* What to poll; start from WHERRY_POLL_OPTIONS(...). */
+/* Options for polling; start from WHERRY_POLL_OPTIONS(...). */
 typedef struct wherry_poll_options {
-	size_t size;          /* sizeof(wherry_poll_options), so that it can grow */
-	int64_t limit;        /* at most this many messages, up to 10000; 0: 1 */
-	int64_t lease_us;     /* by the queue's clock, at most 36500 days; 0: 30 s */
-	int32_t max_attempts; /* a message that is due again after this many attempts becomes
-				 dead; 0: it never does */
+	size_t size;   /* Set it to sizeof(wherry_poll_options). */
+	int64_t limit; /* Most messages to poll, up to 10000; 0: 1. */
+	/* Duration of the lease, microseconds, by the queue's clock, at most 36500 days;
+	 * 0: 30 s. */
+	int64_t lease_us;
+	/* Attempts after which a message that is due again becomes dead; 0: never. */
+	int32_t max_attempts;
 } wherry_poll_options;
 
-/* WHERRY_POLL_OPTIONS(.limit = 10), in C */
+/* In C: WHERRY_POLL_OPTIONS(.limit = 10). */
 #define WHERRY_POLL_OPTIONS(...) WHERRY_SIZED(wherry_poll_options, __VA_ARGS__)
 
-/* Which messages; start from WHERRY_DELAYED_FILTER(...). */
+/* Selects messages; start from WHERRY_DELAYED_FILTER(...). */
 typedef struct wherry_delayed_filter {
-	size_t size;        /* sizeof(wherry_delayed_filter), so that it can grow */
-	const char *prefix; /* of their keys; NULL: all */
-	const char *except; /* but none whose key begins with this; NULL: all */
-	const char *after;  /* only keys behind this one, byte for byte; NULL: all */
-	bool untouched; /* only messages that nobody has polled since they were offered */
-	int64_t limit;  /* at most this many; 0: all */
-	int64_t due_after_us; /* with untouched: only those that are due after this Unix time;
-				 0: all */
+	size_t size;        /* Set it to sizeof(wherry_delayed_filter). */
+	const char *prefix; /* Beginning of the key; NULL: any. */
+	const char *except; /* Skip keys that begin with this; NULL: skip none. */
+	/* Only keys that sort after this one, byte for byte; NULL: any. */
+	const char *after;
+	/* Only messages that nobody has polled since they were offered. */
+	bool untouched;
+	int64_t limit; /* Most messages; 0: all. */
+	/* With untouched: only messages due after this Unix time, microseconds; 0:
+	 * any. */
+	int64_t due_after_us;
 } wherry_delayed_filter;
 
-/* WHERRY_DELAYED_FILTER(.prefix = "job/"), in C */
+/* In C: WHERRY_DELAYED_FILTER(.prefix = "job/"). */
 #define WHERRY_DELAYED_FILTER(...) WHERRY_SIZED(wherry_delayed_filter, __VA_ARGS__)
 
-/* A delayed queue at a glance. */
+/* Counts and state of a delayed queue.  Later versions add members at the end. */
 typedef struct wherry_delayed_status {
-	int64_t due;           /* messages that can be polled now */
-	int64_t leased;        /* messages that were polled and not settled */
-	int64_t waiting;       /* messages whose time has not come */
-	int64_t dead;          /* messages that need a person */
-	int64_t oldest_due_us; /* how long the first due message has been due; 0: none */
-	int64_t next_us; /* until the next message can be polled; 0: one can be now; -1:
-				  there is none that waits or is leased */
-	int schema_version;
-	char layout[24]; /* of its table: "native", "funfix" or "funfix-old" */
-	bool paused; /* wherry_delayed_pause() was called; wherry_delayed_resume() was not */
+	int64_t due;     /* Messages that can be polled now. */
+	int64_t leased;  /* Messages that were polled and not settled. */
+	int64_t waiting; /* Messages whose time has not come. */
+	int64_t dead;    /* Messages that need a person. */
+	/* Time since the first due message became due, microseconds; 0: none is due. */
+	int64_t oldest_due_us;
+	/* Time until a message can be polled, microseconds; 0: now; -1: no message waits
+	 * or is leased. */
+	int64_t next_us;
+	int schema_version; /* Schema version of the tables. */
+	char layout[24];    /* Layout of the table: "native", "funfix" or "funfix-old". */
+	/* wherry_delayed_pause() was called, and wherry_delayed_resume() was not. */
+	bool paused;
 } wherry_delayed_status;
 
-/* The text that wherry_delayed_drop_all() asks for. */
+/* Text that confirms wherry_delayed_drop_all(). */
 #define WHERRY_DELAYED_DROP_ALL "Yes, please, I know what I'm doing!"
 
 /**
- * Called for each message; it is borrowed for the call.  Returning another code than WHERRY_OK
- * ends the call that visits, which then returns that code.
+ * Called for each message, which is borrowed for the call.  If it returns another code than
+ * WHERRY_OK, the function that visits ends and returns that code.
  */
 typedef wherry_code (*wherry_delayed_fn)(void *ctx, const wherry_delayed_message *msg);
 
 WHERRY_BEGIN
 
-/** Set every field of *msg to absent and its size; for C++ and for plain structs. */
+/** Set the size of *msg, and its other members to absent; for C++ and for plain structs. */
 WHERRY_API void wherry_delayed_message_init(wherry_delayed_message *msg);
 
 /* ---- schema ---- */
 
 /**
- * Create a table for delayed queues, and one for their dead messages; doing it twice is fine,
- * also at once.
+ * Create a table for delayed queues, and one for their dead messages.  Programs may repeat this,
+ * also at the same time.
  *
  * @param db      A connection with no transaction open.
- * @param name    Of the table, as of wherry_outbox_init(); NULL: "delayed".
- * @param layout  "native"; "funfix": the table of the JVM library DelayedQueue; or "funfix-old": that of
- *                its predecessor, on SQL Server.  NULL: that of the table that is there, else "native".
+ * @param name    Name of the table, by the rules of wherry_outbox_init(); NULL: "delayed".
+ * @param layout  "native"; "funfix": the table of the JVM library DelayedQueue; on SQL Server also
+ *                "funfix-old": the table of its predecessor.  NULL: the layout of the table that
+ *                exists, else "native".
  * @param err     Details on failure; may be NULL.
- * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is something else);
+ * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name with another purpose);
  *         WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.
  *
  * Transaction: its own.
@@ -144,8 +161,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_create(wherry_db *db,
 							     const char *layout,
 							     wherry_error *err);
 
-/** Write out the SQL of wherry_delayed_create(): *out is given, free() it.
- *  scheme: the database, as in its URL. */
+/** Write out the SQL of wherry_delayed_create(); the caller frees *out with free().  `scheme` is
+ *  the scheme of the database's URL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_create_sql(const char *scheme,
 								 const char *name,
 								 const char *layout,
@@ -155,17 +172,17 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_create_sql(const char *sch
 /**
  * Open a queue of a table that exists.
  *
- * In the table the queue is known by its kind, which is the MD5 sum of "QUEUE|TYPE".
+ * The rows of the queue have its kind, which is the MD5 sum of "QUEUE|TYPE".
  *
- * @param db     Its connection; borrowed until wherry_delayed_close().
- * @param name   Of the table; copied.  NULL: "delayed".
- * @param queue  Its name; not empty, at most 255 bytes.
- * @param type   What its bodies are, as all who use the queue call it; at most 255 bytes.
- *               NULL: "bytes".
- * @param out    Receives the queue; given, close with wherry_delayed_close().
+ * @param db     Connection to its database; borrowed until wherry_delayed_close().
+ * @param name   Name of the table; copied.  NULL: "delayed".
+ * @param queue  Name of the queue; not empty, at most 255 bytes.
+ * @param type   Type of the bodies, the same for all programs that use the queue; at most 255
+ *               bytes.  NULL: "bytes".
+ * @param out    Receives the queue; the caller closes it with wherry_delayed_close().
  * @param err    Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name); WHERRY_TOOBIG; WHERRY_NOTFOUND (no such table);
- *         WHERRY_TOONEW; what a read can fail with.
+ *         WHERRY_TOONEW; any code of a failed read.
  *
  * Blocks: for a few small reads.
  */
@@ -173,51 +190,52 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_open(wherry_db *db, const char *name, const char *queue, const char *type,
 		    wherry_delayed **out, wherry_error *err);
 
-/** Close a queue; its connection stays open.  NULL is fine. */
+/** Close a queue; its connection stays open.  NULL is allowed. */
 WHERRY_API void wherry_delayed_close(wherry_delayed *delayed);
 
-/** Remove the table with the messages of all queues in it.  The handle stays open, and is good
- *  for wherry_delayed_close() alone. */
+/** Remove the table with the messages of all its queues.  Afterwards only wherry_delayed_close()
+ *  may be called with the handle. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop(wherry_delayed *delayed,
 							   wherry_error *err);
 
 /**
- * Let the queue go by the caller's clock.  Before that it goes by the database's, which all
- * consumers share: if the clocks of consumers differ, leases end early or late.
+ * Set the clock of the queue.  By default this is the database's clock, which all consumers share.
+ * If the clocks of consumers differ, leases end early or late.
  *
- * @param now_us  Unix time, microseconds; NULL: the database's clock again.
+ * @param now_us  Returns Unix time in microseconds; NULL: the database's clock.
+ * @param ctx     First argument of now_us; borrowed until another clock is set.
  */
 WHERRY_API void wherry_delayed_set_clock(wherry_delayed *delayed,
 					 int64_t (*now_us)(void *ctx), void *ctx);
 
-/** Return the kind of the queue in its table, 32 hexadecimal digits; borrowed. */
+/** Return the kind of the queue in its table, 32 hexadecimal digits; borrowed until close. */
 WHERRY_API const char *wherry_delayed_kind(const wherry_delayed *delayed);
 
 /* ---- for producers ---- */
 
 /**
- * Offer a message: create it, or replace the one that its key has.  A message with the same body
- * and time is left as it is.
+ * Offer a message: create it, or replace the message of its key.  If that message has the same
+ * body and time, it is unchanged.
  *
- * @param msg          What to offer; borrowed.
- * @param out_outcome  Receives what became of it; may be NULL.
+ * @param msg          Message to offer; borrowed for the call.
+ * @param out_outcome  Receives the result; may be NULL.
  * @return WHERRY_OK;
- *         WHERRY_INVALID  no key, a key that is not UTF-8, a time out of range;
- *         WHERRY_TOOBIG   the key is over 200 characters, the body over 16 MiB;
- *         what a write can fail with.
+ *         WHERRY_INVALID  there is no key, the key is not UTF-8, or a time is out of range;
+ *         WHERRY_TOOBIG   the key is over 200 characters, or the body over 16 MiB;
+ *         any code of a failed write.
  *
- * Transaction: the one that is open, which is intact after a failure; else its own.
+ * Transaction: the one that is open, which a failure leaves intact; else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_offer(wherry_delayed *delayed, const wherry_delayed_message *msg,
 		     wherry_offer_outcome *out_outcome, wherry_error *err);
 
 /**
- * Offer many messages, all or none, as if they were offered one after the other: a key may occur
- * twice.  On PostgreSQL it is one statement, and one more each time that a key occurs again or
- * if_absent changes from one key to the next; two callers with the same keys do not deadlock.
+ * Offer many messages, all or none, with the result of offering them one after the other: a key
+ * may occur twice.  On PostgreSQL this is one statement, and one more each time that a key occurs
+ * again or if_absent changes.  Two callers with the same keys do not deadlock.
  *
- * @param out_outcomes  Receives n outcomes, in the order of msgs; may be NULL.
+ * @param out_outcomes  Receives n results, in the order of msgs; may be NULL.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_offer_many(
 	wherry_delayed *delayed, const wherry_delayed_message *msgs, size_t n,
@@ -226,56 +244,57 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_offer_many(
 /* ---- for consumers ---- */
 
 /**
- * Poll messages that are due, in the order of their times, and of their ids where those are equal.
- * It does not wait for one.  Rows that other transactions have locked are passed over.  On
- * PostgreSQL a poll begins behind the message that this handle polled last; if it finds fewer than
- * `limit`, it may look at all messages in a second statement.
+ * Poll messages that are due, in the order of their times, and of their ids if the times are equal.
+ * If there is none, the call returns without waiting.  Rows that other transactions have locked are
+ * skipped.  On PostgreSQL a poll begins behind the message that this handle polled last; if it finds
+ * fewer than `limit`, it may read all messages in a second statement.
  *
- * A message that was polled is leased: until the lease ends, nobody else can poll it.  Settle each
- * with wherry_delayed_ack(), wherry_delayed_nack() or wherry_delayed_dead_letter() under the
- * token in the message.
+ * A message that was polled is leased: no other consumer can poll it until the lease ends.  Settle
+ * each message with wherry_delayed_ack(), wherry_delayed_nack() or wherry_delayed_dead_letter()
+ * under its token.
  *
- * @param options  NULL: one message, leased for 30 s.
- * @param visit    Sees each message after the statement is done.  If it fails, the messages not
- *                 visited yet stay leased.
- * @param out_n    Receives how many messages were polled; may be NULL.
- * @return WHERRY_OK, also if there was none; WHERRY_INVALID (options out of range); what a write
- *         can fail with: then roll back a transaction that is open; what visit returned.
+ * @param options  Options; borrowed for the call.  NULL: one message, leased for 30 s.
+ * @param visit    Called for each message after the statement has ended.  If it fails, messages
+ *                 not visited yet stay leased.
+ * @param out_n    Receives the number of messages polled; may be NULL.
+ * @return WHERRY_OK, also if there was none; WHERRY_INVALID (an option out of range); the code
+ *         that visit returned; any code of a failed write: then roll back an open transaction.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_poll(
 	wherry_delayed *delayed, const wherry_poll_options *options,
 	wherry_delayed_fn visit, void *ctx, int64_t *out_n, wherry_error *err);
 
 /**
- * Wait until a message is due; another consumer may then be faster.
+ * Wait until a message is due.  Another consumer may poll it first.
  *
- * It sleeps until the first message is due.  On PostgreSQL, where the connection is our own and not
- * behind a pooler, an offer wakes it when it commits; elsewhere it looks up to four times a second
- * whether anybody has committed.
+ * The call sleeps until the first message is due.  On PostgreSQL, if Wherry opened the connection
+ * and no pooler is in between, a committed offer wakes it.  Otherwise it checks up to four times a
+ * second whether another connection has committed.
  *
- * @param timeout_us  How long at most; 0: only look.
+ * @param timeout_us  Longest wait, microseconds; 0: read once without waiting.
  * @param out_any     Receives whether a message is due; false also after a signal or
  *                    wherry_delayed_wake().
- * @return WHERRY_OK; WHERRY_INVALID: a transaction is open; what a read can fail with.
+ * @return WHERRY_OK; WHERRY_INVALID (a transaction is open); any code of a failed read.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_wait(wherry_delayed *delayed,
 							   int64_t timeout_us,
 							   bool *out_any,
 							   wherry_error *err);
 
-/** End the wherry_delayed_wait() that runs, or the next one.  Threads: any, while it is open. */
+/** End the wherry_delayed_wait() that runs, or the next one.  Threads: any, while the queue is
+ *  open. */
 WHERRY_API void wherry_delayed_wake(wherry_delayed *delayed);
 
 /**
  * Acknowledge messages: delete them.
  *
- * A lease that has ended is still good while nobody else has polled the message.  The token of a
- * message that was read is good until an offer changes the message.
+ * A lease that has ended stays valid until another consumer polls the message.  The token of a
+ * message that was read is valid until an offer changes the message.
  *
- * @param tokens   Of the messages; n of them.
- * @param out      Receives n outcomes; may be NULL if n is 0.
- * @return WHERRY_OK, whatever the outcomes; WHERRY_INVALID (a token that is none); what a write
- *         can fail with: on PostgreSQL, without a transaction, messages may be acknowledged.
+ * @param tokens   Tokens of the messages; n of them.
+ * @param out      Receives n results; may be NULL if n is 0.
+ * @return WHERRY_OK, with any results; WHERRY_INVALID (a text that is not a token); any code of a
+ *         failed write: on PostgreSQL, without a transaction, some messages may be acknowledged.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_ack(wherry_delayed *delayed,
 							  const char *const *tokens,
@@ -283,22 +302,24 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_ack(wherry_delayed *delaye
 							  wherry_ack_outcome *out,
 							  wherry_error *err);
 
-/** Give messages back, to be polled again after delay_us; the rest as wherry_delayed_ack().
- *  error: kept as last_error, cut at 500 bytes; NULL: the one before stays.
- *  WHERRY_INVALID: also the token of a message that was read and not polled. */
+/** Give messages back, to be polled again after delay_us microseconds.  `error` is kept as
+ *  last_error, cut at 500 bytes; NULL: keep the text before.  The other parameters and the codes
+ *  are those of wherry_delayed_ack(); the token of a message that was read and not polled is
+ *  WHERRY_INVALID. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_nack(
 	wherry_delayed *delayed, const char *const *tokens, size_t n, int64_t delay_us,
 	const char *error, wherry_ack_outcome *out, wherry_error *err);
 
-/** Let leases last from now on for lease_us; the rest as wherry_delayed_nack(). */
+/** Extend leases: they end lease_us microseconds from now.  The other parameters and the codes
+ *  are those of wherry_delayed_nack(). */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_extend(wherry_delayed *delayed,
 							     const char *const *tokens,
 							     size_t n, int64_t lease_us,
 							     wherry_ack_outcome *out,
 							     wherry_error *err);
 
-/** Give messages up: they become dead, with this reason, cut at 500 bytes, and their keys are free;
- *  the rest as wherry_delayed_nack(). */
+/** Make messages dead, with a reason, which is cut at 500 bytes; their keys are free again.  The
+ *  other parameters and the codes are those of wherry_delayed_nack(). */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_dead_letter(
 	wherry_delayed *delayed, const char *const *tokens, size_t n, const char *reason,
 	wherry_ack_outcome *out, wherry_error *err);
@@ -306,10 +327,11 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_dead_letter(
 /* ---- by key ---- */
 
 /**
- * Read the message of a key, also one that is leased or not due, without leasing it.
+ * Read the message of a key without leasing it, also if it is leased or not due.
  *
- * @param visit      Sees it, if there is one.  Its token is good for wherry_delayed_ack() alone.
- * @param out_found  Receives whether there is one; may be NULL.
+ * @param visit      Called with the message, if there is one.  Only wherry_delayed_ack() takes the
+ *                   message's token.
+ * @param out_found  Receives whether the key has a message; may be NULL.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_read(wherry_delayed *delayed,
 							   const char *key,
@@ -317,30 +339,31 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_read(wherry_delayed *delay
 							   void *ctx, bool *out_found,
 							   wherry_error *err);
 
-/** Tell whether a key has a message, leased or not. */
+/** Find out whether a key has a message, leased or not. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_contains(wherry_delayed *delayed,
 							       const char *key,
 							       bool *out_found,
 							       wherry_error *err);
 
-/** Drop the message of a key, leased or not.  out_found: there was one; may be NULL. */
+/** Drop the message of a key, leased or not.  out_found receives whether there was one; may be
+ *  NULL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop_key(wherry_delayed *delayed,
 							       const char *key,
 							       bool *out_found,
 							       wherry_error *err);
 
-/** Drop the messages that match the filter, leased or not.  Its members `after` and
- *  `limit` are ignored.  WHERRY_INVALID: filter is NULL or has no prefix; to drop all
- *  messages call wherry_delayed_drop_all(). */
+/** Drop the messages that match the filter, leased or not.  Its members `after` and `limit` are
+ *  ignored.  out_n receives their number; may be NULL.  WHERRY_INVALID: the filter is NULL or has
+ *  no prefix; to drop all messages call wherry_delayed_drop_all(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_drop_many(wherry_delayed *delayed, const wherry_delayed_filter *filter,
 			 int64_t *out_n, wherry_error *err);
 
 /**
- * Drop all messages of the queue, but not its dead ones, nor those of other queues of the table.
+ * Drop all messages of the queue except its dead ones.  Other queues of the table keep theirs.
  *
- * @param confirm  WHERRY_DELAYED_DROP_ALL, word for word; else WHERRY_INVALID.
- * @param out_n    Receives how many there were; may be NULL.
+ * @param confirm  The text WHERRY_DELAYED_DROP_ALL; with another text the call is WHERRY_INVALID.
+ * @param out_n    Receives the number of messages dropped; may be NULL.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop_all(wherry_delayed *delayed,
 							       const char *confirm,
@@ -349,32 +372,33 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop_all(wherry_delayed *d
 
 /* ---- for operators ---- */
 
-/** Visit messages in the order of their keys, byte for byte.  It locks and changes nothing.  Their
- *  tokens are those of wherry_delayed_read().  filter: NULL: all. */
+/** Visit messages in the order of their keys, byte for byte.  This locks and changes nothing.  Only
+ *  wherry_delayed_ack() takes the tokens of the messages.  `filter` may be NULL: all messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_list(wherry_delayed *delayed, const wherry_delayed_filter *filter,
 		    wherry_delayed_fn visit, void *ctx, wherry_error *err);
 
-/** Count the messages exactly.  It reads an index entry for each.
- *  size: sizeof(wherry_delayed_status), so that it can grow. */
+/** Count the messages exactly.  This reads an index entry for each message.  `size` is
+ *  sizeof(*out); members beyond it, which later versions add, are not written. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_status *out,
 			  size_t size, wherry_error *err);
 
-/** Visit dead messages in the order of their ids, those above after_id, at most `limit`; 0: all. */
+/** Visit the dead messages whose id is higher than after_id, in the order of their ids, at most
+ *  `limit` of them; 0: all. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id, int64_t limit,
 			 wherry_delayed_fn visit, void *ctx, wherry_error *err);
 
 /**
- * Let dead messages be polled again, at once, with no attempts counted.  A message whose key has
- * another message by now stays dead.
+ * Make dead messages due at once, and set their attempts to 0.  A message whose key has another
+ * message by now stays dead.
  *
- * @param id     Of a dead message; 0: all.
- * @param out_n  Receives how many; may be NULL.
- * @return WHERRY_OK; WHERRY_NOTFOUND: that message is not dead; WHERRY_DUPLICATE: its key has
- *         another message; WHERRY_UNSUPPORTED: another program wrote it, with an id or a key that
- *         the queue does not allow; what a write can fail with.
+ * @param id     Id of a dead message; 0: all dead messages.
+ * @param out_n  Receives the number of messages made due; may be NULL.
+ * @return WHERRY_OK; WHERRY_NOTFOUND (that message is not dead); WHERRY_DUPLICATE (its key has
+ *         another message); WHERRY_UNSUPPORTED (another program wrote it, with an id or a key that
+ *         the queue does not allow); any code of a failed write.
  *
  * Transaction: the one that is open; else its own, one per 1000 messages.
  */
@@ -382,25 +406,26 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_retry(wherry_delayed *dela
 							    int64_t id, int64_t *out_n,
 							    wherry_error *err);
 
-/** Delete dead messages.  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
+/** Delete dead messages.  `id` is the message; 0: all dead messages.  out_n receives their number;
+ *  may be NULL.  WHERRY_NOTFOUND: that message is not dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_purge_dead(wherry_delayed *delayed,
 								 int64_t id,
 								 int64_t *out_n,
 								 wherry_error *err);
 
 /**
- * Let relays deliver nothing from this queue of the table until wherry_delayed_resume().
- * Producers and consumers go on, and so do relays of other queues.
+ * Stop the relays of this queue until wherry_delayed_resume().  Producers and consumers go on, and
+ * so do relays of other queues of the table.
  *
- * @return WHERRY_OK; WHERRY_UNSUPPORTED: the layout has nowhere to write it; what a write can fail
- *         with.
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED (the layout cannot store a pause); any code of a failed
+ *         write.
  *
  * Transaction: the one that is open, else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_pause(wherry_delayed *delayed,
 							    wherry_error *err);
 
-/** Take back wherry_delayed_pause(). */
+/** End the pause that wherry_delayed_pause() began. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_resume(wherry_delayed *delayed,
 							     wherry_error *err);
 

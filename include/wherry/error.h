@@ -2,23 +2,24 @@
  * Errors: what happened, and what to do next.
  *
  * Every function that can fail returns a wherry_code and takes a wherry_error as its
- * last parameter, which may be NULL.  The code says what happened, its remedy what to do
- * about it.  On failure outputs are untouched, unless the comment of a parameter says
- * otherwise.  On success the error is WHERRY_OK with an empty message, whatever it was
- * before the call.
+ * last parameter, which may be NULL.  The code says what happened; its remedy says what the
+ * caller can do.  On failure outputs are untouched, unless the comment of a parameter says
+ * otherwise.  On success the error is set to WHERRY_OK with an empty message.
  */
 #ifndef WHERRY_ERROR_H
 #define WHERRY_ERROR_H
 
 #include <wherry/export.h>
 
-/* What the caller can do about a failure. */
+/* Says what the caller can do about a failure. */
 typedef enum wherry_remedy {
-	WHERRY_REMEDY_NONE,     /* nothing failed */
-	WHERRY_REMEDY_FIX,      /* caller bug, bad input, set-up: retrying cannot help */
-	WHERRY_REMEDY_RETRY,    /* transient: roll back, wait, try the same again */
-	WHERRY_REMEDY_ROLLBACK, /* the transaction is lost, the handle is fine */
-	WHERRY_REMEDY_REOPEN    /* the handle is unusable: close it and open it again */
+	WHERRY_REMEDY_NONE, /* Nothing failed. */
+	/* The call, its input or the set-up is wrong: retrying cannot help. */
+	WHERRY_REMEDY_FIX,
+	/* The cause is temporary: roll back, wait, and make the same call again. */
+	WHERRY_REMEDY_RETRY,
+	WHERRY_REMEDY_ROLLBACK, /* The transaction is lost, the handle is still good. */
+	WHERRY_REMEDY_REOPEN    /* The handle is unusable: close it and open it again. */
 } wherry_remedy;
 
 /* clang-format off */
@@ -52,39 +53,39 @@ typedef enum wherry_code {
 	WHERRY_CODE_COUNT
 } wherry_code;
 
-enum { WHERRY_CODE_ROOM = 64 }; /* of an array by code: there will never be more */
+enum { WHERRY_CODE_ROOM = 64 }; /* Size of an array by code; the number of codes never exceeds it. */
 
 #define WHERRY_ERROR_INIT {WHERRY_OK, 0, "", ""}
 /* clang-format on */
 
 typedef struct wherry_error {
-	wherry_code code;  /* the code the call returned */
-	int native;        /* the driver's own number: SQLITE_*, errno; 0 if none */
-	char sqlstate[8];  /* five characters from the database, or "" */
-	char message[240]; /* one line, no newline, no secrets, never empty on failure */
-} wherry_error;            /* 256 bytes: part of the ABI */
+	wherry_code code;  /* The code that the call returned. */
+	int native;        /* The driver's own number: SQLITE_*, errno; 0: none. */
+	char sqlstate[8];  /* Five characters from the database, or "". */
+	char message[240]; /* One line without secrets; never empty on failure. */
+} wherry_error;            /* 256 bytes, which is part of the ABI. */
 
 WHERRY_BEGIN
 
-/** Return a code's name, such as "BUSY"; "UNKNOWN" for a number that is none.  Static. */
+/** Return a code's name, such as "BUSY"; "UNKNOWN" for any other number.  The text is static. */
 WHERRY_API const char *wherry_code_name(wherry_code code);
 
-/** Return a code's one-line text, such as "the disk is full".  Static. */
+/** Return a code's text of one line, such as "the disk is full".  The text is static. */
 WHERRY_API const char *wherry_code_text(wherry_code code);
 
 /**
- * Fill in an error, as functions that Wherry calls back do.
+ * Fill in an error in a function that Wherry calls back.
  *
- * @param err      What to fill in; may be NULL.
- * @param code     What kind of failure it is; not WHERRY_OK.
- * @param message  What happened, to what, and what to do; copied, cut to fit, made one line.
- *                 NULL: the code's own text.
- * @return code, so that failing is one statement.
+ * @param err      Error to fill in; may be NULL.
+ * @param code     Kind of the failure; not WHERRY_OK.
+ * @param message  Says what happened, to what, and what to do; copied, made one line, and cut to
+ *                 the size of wherry_error.message.  NULL: the code's own text.
+ * @return The parameter `code`, so that a function can fail with one statement.
  */
 WHERRY_API wherry_code wherry_error_set(wherry_error *err, wherry_code code,
 					const char *message);
 
-/** Return what can be done about a code. */
+/** Return what the caller can do about a code. */
 WHERRY_API wherry_remedy wherry_code_remedy(wherry_code code);
 
 WHERRY_END

@@ -1,4 +1,4 @@
-/* Marks what libwherry exports, and results that must be looked at. */
+/* Macros: exported functions, results that callers must check, and structs with a size. */
 #ifndef WHERRY_EXPORT_H
 #define WHERRY_EXPORT_H
 
@@ -14,9 +14,9 @@
 #define WHERRY_BEGIN extern "C" {
 #define WHERRY_END }
 #if __cplusplus >= 202002L
-/* As in C, since C++20: a struct that lives until the end of the statement, so that its address
- * can be an argument.  Before C++20 set `size` and the members yourself, which begin as zero
- * with `= {}`. */
+/* Since C++20: a struct like that in C below.  It lives until the end of the statement, so its
+ * address can be an argument.  Before C++20 begin with `= {}`, which sets all members to zero, and
+ * set `size` and the members yourself. */
 template <class wherry_type>
 constexpr const wherry_type &wherry_sized(const wherry_type &value) noexcept
 {
@@ -28,7 +28,8 @@ constexpr const wherry_type &wherry_sized(const wherry_type &value) noexcept
 #else
 #define WHERRY_BEGIN
 #define WHERRY_END
-/* A struct that begins with its size, with the members that are given; the others are zero. */
+/* A struct with its size and the given members; the others are zero.  Wherry reads no member beyond
+ * the size, so that later versions can add members at the end. */
 #define WHERRY_SIZED(type, ...) ((type){.size = sizeof(type), __VA_ARGS__})
 #endif
 

@@ -1,5 +1,5 @@
 /*
- * The right to work on a table of messages, what to claim there, and what became of it.
+ * Leases of relays on a table of messages, options of a claim, and failures to record.
  */
 #ifndef WHERRY_LEASE_H
 #define WHERRY_LEASE_H
@@ -10,64 +10,81 @@
 
 #include <wherry/export.h>
 
-/* What a relay does with a delivered message. */
+/* Says what a relay does with a delivered message. */
 typedef enum wherry_on_done {
-	WHERRY_MARK,    /* state done, purged after the retention */
-	WHERRY_DELETE,  /* gone at once */
-	WHERRY_ARCHIVE, /* moved to the table NAME_archive */
-	WHERRY_KEEP     /* left as they are: a relay of the stream engine alone */
+	/* Set its state to done; a purge deletes it after the retention. */
+	WHERRY_MARK,
+	WHERRY_DELETE,  /* Delete it at once. */
+	WHERRY_ARCHIVE, /* Move it to the table NAME_archive. */
+	/* Leave the row unchanged; only for relays of the engine stream. */
+	WHERRY_KEEP
 } wherry_on_done;
 
-/* The right to relay a table: the holder, and a number that fences it.  Plain data. */
+/* The right to relay a table: its holder, and the epoch that fences it.  Plain data. */
 typedef struct wherry_lease {
-	int64_t epoch;    /* grows with each take-over; 0: there is no lease */
-	int64_t lasts_us; /* how long it was given for, by the database's clock */
-	int64_t suspects; /* >0: the last holder ended uncleanly, with up to this many
-	                       messages in flight */
-	int32_t number;   /* 0 on SQLite */
-	bool paused;      /* the outbox is paused */
-	int64_t control_version; /* changes when an operator changed rows behind the relay */
-	int64_t first_open;      /* lowest pending id, 0 if none */
-	int64_t last_open;       /* highest pending id, 0 if none */
-	char owner[96];          /* the holder's name */
-	char token
-		[40]; /* of competing relays: marks what this one has claimed; else "" */
-	char holder
-		[40]; /* of a relay that works alone: random, so that no other has it; else "" */
-	char reserved[24]; /* zero */
-} wherry_lease;            /* 256 bytes: part of the ABI */
+	/* Grows each time the lease is taken over; 0: there is no lease. */
+	int64_t epoch;
+	/* Duration of the lease, microseconds, by the database's clock. */
+	int64_t lasts_us;
+	/* Most messages that the last holder had in flight when it ended uncleanly; 0: it
+	 * ended cleanly. */
+	int64_t suspects;
+	/* Number of this lease among those that share the table; 0: it is the only
+	 * one. */
+	int32_t number;
+	bool paused; /* The outbox is paused. */
+	/* Changes when an operator has changed rows, so that relays read again. */
+	int64_t control_version;
+	int64_t first_open; /* Lowest pending id; 0: none. */
+	int64_t last_open;  /* Highest pending id; 0: none. */
+	char owner[96];     /* The holder's name. */
+	/* Of a competing relay: marks the messages that it has claimed; else "". */
+	char token[40];
+	/* Of a relay that works alone: a random text that identifies it; else "". */
+	char holder[40];
+	char reserved[24]; /* Zero. */
+} wherry_lease;            /* 256 bytes, which is part of the ABI. */
 
-/* What to claim; start from WHERRY_CLAIM_OPTIONS(...), which sets `size`. */
+/* Selects the messages to claim; start from WHERRY_CLAIM_OPTIONS(...), which sets `size`. */
 typedef struct wherry_claim_options {
-	size_t size;      /* sizeof(wherry_claim_options), so that it can grow */
-	int64_t limit;    /* at most this many messages, at least 1 */
-	int64_t lasts_us; /* until the claim expires unless extended; at most 36500 days */
-	bool unordered;   /* keys do not matter */
-	bool park;        /* nothing behind a dead message of its key */
-	bool failed_only;    /* only what failed before, and is due */
-	int64_t below_id;    /* of pending ones only ids below; 0: any */
-	int64_t failed_most; /* of failed ones at most this many; 0: any number, -1: none */
+	size_t size;   /* Set it to sizeof(wherry_claim_options). */
+	int64_t limit; /* Most messages to claim; at least 1. */
+	/* Time until the claim expires unless it is extended, microseconds, at most 36500
+	 * days. */
+	int64_t lasts_us;
+	bool unordered; /* Ignore keys. */
+	bool park;      /* Claim no message behind a dead one of its key. */
+	/* Claim only messages that failed before and are due again. */
+	bool failed_only;
+	int64_t below_id;    /* Claim only pending messages with a lower id; 0: any. */
+	int64_t failed_most; /* Most failed messages to claim; 0: any number; -1: none. */
 } wherry_claim_options;
 
-/* WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000), in C */
+/* In C: WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000). */
 #define WHERRY_CLAIM_OPTIONS(...) WHERRY_SIZED(wherry_claim_options, __VA_ARGS__)
 
 /* One message that could not be delivered; start from WHERRY_FAILURE(...). */
 typedef struct wherry_failure {
-	size_t size; /* sizeof(wherry_failure); of an array, the same in all */
-	int64_t id;
-	int64_t delay_us; /* until it may be tried again, at most 36500 days; ignored when dead */
-	bool dead;        /* give it up */
-	bool counted;     /* its attempt was recorded already: do not count again */
-	bool not_counted; /* not its fault: count nothing, take a recorded attempt back */
-	int32_t nth; /* which attempt it was, from 1 on: written twice, after an answer
-	                     was lost, it counts once; 0: not known */
-	const char *error;      /* why; cut at 500 bytes */
-	const char *message_id; /* of the message, so that no other row that has taken its
-				 * id meanwhile is changed; NULL: whatever has the id */
+	size_t size; /* sizeof(wherry_failure); the same in all elements of an array. */
+	int64_t id;  /* Id of the message. */
+	/* Time until it may be tried again, microseconds, at most 36500 days; ignored if
+	 * dead. */
+	int64_t delay_us;
+	bool dead;    /* Make it dead. */
+	bool counted; /* The attempt was recorded already; do not count it again. */
+	/* The message did not cause the failure: count no attempt, and take back a
+	 * recorded one. */
+	bool not_counted;
+	/* Number of the attempt, from 1; a failure that is written twice, because an
+	 * answer was lost, counts once.  0: not known. */
+	int32_t nth;
+	const char *error; /* Why it failed; cut at 500 bytes. */
+	/* Message_id of the message, so that another row that has its id by now is not
+	 * changed; NULL: change the row with this id. */
+	const char *message_id;
 } wherry_failure;
 
-/* WHERRY_FAILURE(.id = 7, .error = "no answer"), in C */
+/* In C: WHERRY_FAILURE(.id = 7, .error = "no answer"). */
 #define WHERRY_FAILURE(...) WHERRY_SIZED(wherry_failure, __VA_ARGS__)
 
 #endif

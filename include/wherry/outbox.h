@@ -16,107 +16,122 @@
 #include <wherry/lease.h>
 #include <wherry/message.h>
 
-/* One outbox table on one connection.  One thread at a time, as its connection. */
+/* One outbox table on one connection.  Use it and the connection from one thread at a time. */
 typedef struct wherry_outbox wherry_outbox;
 
 /*
- * Flags of enqueue.  WHERRY_LOCK_KEY waits for other transactions that write the same key with
- * it, so that the key's messages have their ids in the order of their commits; where there is
- * one writer at a time, as on SQLite, that is so anyway.
+ * Flags of wherry_outbox_enqueue().  WHERRY_LOCK_KEY waits for other transactions that enqueue
+ * the same key with this flag, so the ids of the key's messages have the order of their commits.
+ * On SQLite, which has one writer at a time, they have that order without the flag.
  */
 enum {
-	WHERRY_OWN_TRANSACTION = 1, /* open and commit one if none is open */
+	WHERRY_OWN_TRANSACTION = 1, /* If no transaction is open, open and commit one. */
 	WHERRY_LOCK_KEY = 2
 };
 
-/* Which rows; start from WHERRY_FILTER(...).  Conditions are joined by "and". */
+/* Selects the rows that meet all conditions; start from WHERRY_FILTER(...). */
 typedef struct wherry_filter {
-	size_t size;       /* sizeof(wherry_filter), so that it can grow */
-	unsigned states;   /* bits 1 << wherry_state; 0: as the call says */
-	const char *ident; /* a message_id, else a number in `id`; NULL: any */
-	const char *topic; /* NULL: any */
-	const char *key;   /* explicit key, else aggregate id; NULL: any */
-	int64_t since_us;  /* created (replay: delivered) at most this long ago; 0: any */
-	int64_t after_id;  /* only ids above; for paging */
-	int64_t limit;     /* at most this many rows; 0: 100 for list, else all */
-	/* For wherry_outbox_list() alone: */
-	bool archived;            /* rows of the archive instead, which are all done */
-	bool newest;              /* from the highest id down; not with archived */
-	int64_t before_id;        /* only ids below, with newest; for paging; 0: any */
-	const char *topic_prefix; /* topics that begin with it; NULL: any */
-	const char *text;         /* contained in topic, key, message id, last error or
-	                             body; NULL: any */
-	int64_t older_us;         /* created at least this long ago; 0: any */
+	size_t size; /* Set it to sizeof(wherry_filter). */
+	/* Bits 1 << wherry_state; 0: the states that the function names. */
+	unsigned states;
+	const char *ident; /* The row's message_id, or its id in digits; NULL: any. */
+	const char *topic; /* The whole topic; NULL: any. */
+	/* Explicit key, or aggregate id of a row without one; NULL: any. */
+	const char *key;
+	/* Most time since creation (replay: since delivery), microseconds; 0: any. */
+	int64_t since_us;
+	int64_t after_id; /* Only rows with a higher id, for paging. */
+	int64_t limit;    /* Most rows; 0: 100 for list, else all. */
+	/* Only wherry_outbox_list() reads the following members. */
+	bool archived; /* Visit rows of the archive instead, which are all done. */
+	bool newest;   /* Visit from the highest id down; ignored with archived. */
+	/* With newest: only rows with a lower id, for paging; 0: any. */
+	int64_t before_id;
+	const char *topic_prefix; /* Beginning of the topic; NULL: any. */
+	/* Part of topic, key, message id, last error or body; NULL: any. */
+	const char *text;
+	int64_t older_us; /* Least time since creation, microseconds; 0: any. */
 } wherry_filter;
 
-/* WHERRY_FILTER(.topic = "orders"), in C; WHERRY_FILTER() is any row */
+/* In C: WHERRY_FILTER(.topic = "orders").  WHERRY_FILTER() matches every row. */
 #define WHERRY_FILTER(...) WHERRY_SIZED(wherry_filter, __VA_ARGS__)
 
-/* How to create an outbox; start from WHERRY_INIT_OPTIONS(...). */
+/* Options for creating an outbox; start from WHERRY_INIT_OPTIONS(...). */
 typedef struct wherry_init_options {
-	size_t size; /* sizeof(wherry_init_options), so that it can grow */
-	const char
-		*layout; /* "native", "event-bus", "eventferry", "eventferry-sole" (with
-				the tables of a lease, for relay.sole), "debezium";
-				NULL: that of the table that exists, else native */
-	const char *payload; /* type of the bodies of a native table.  PostgreSQL: "json",
-				"jsonb", "text" or "bytea"; SQL Server: "text" or "bytea".
-				NULL: that of the table that exists, else json, on SQL
-				Server text */
-	bool strict;         /* what relay.ordering=key-strict needs */
-	bool partitions;     /* what several exclusive relays need to share the outbox */
+	size_t size; /* Set it to sizeof(wherry_init_options). */
+	/* "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
+	 * lease, for relay.sole) or "debezium"; NULL: the layout of the table that
+	 * exists, else native. */
+	const char *layout;
+	/* Type of the bodies of a native table.  PostgreSQL: "json", "jsonb", "text" or
+	 * "bytea"; SQL Server: "text" or "bytea".  NULL: the type of the table that
+	 * exists, else json, on SQL Server text. */
+	const char *payload;
+	bool strict; /* Create what relay.ordering=key-strict needs. */
+	/* Create what several exclusive relays need to share the outbox. */
+	bool partitions;
 } wherry_init_options;
 
-/* WHERRY_INIT_OPTIONS(.payload = "bytea"), in C */
+/* In C: WHERRY_INIT_OPTIONS(.payload = "bytea"). */
 #define WHERRY_INIT_OPTIONS(...) WHERRY_SIZED(wherry_init_options, __VA_ARGS__)
 
-/* A row as list and show see it.  Later versions add members at the end. */
+/* A row that list and show visit.  Later versions add members at the end. */
 typedef struct wherry_row {
-	const wherry_message *message;
-	wherry_state state;
-	int64_t claimed_at_us;    /* Unix time, microseconds; 0 if never */
-	int64_t next_retry_at_us; /* as claimed_at_us */
-	int64_t processed_at_us;  /* as claimed_at_us */
-	const char *last_error;   /* NULL if none */
-	int64_t held_by; /* show only: the lowest open id of its key before it, 0 if none */
-	int64_t parked_by; /* show only: the lowest dead id of its key, 0 if none or if it
-	                      is not open; holds it back under relay.on_dead=park */
-	bool archived;     /* it is in the table NAME_archive; done */
+	const wherry_message *message; /* The message; borrowed for the call. */
+	wherry_state state;            /* State of the message. */
+	/* When it was last claimed, Unix time, microseconds; 0: never. */
+	int64_t claimed_at_us;
+	/* When it is to be retried, Unix time, microseconds; 0: no retry. */
+	int64_t next_retry_at_us;
+	/* When it was delivered, Unix time, microseconds; 0: it was not. */
+	int64_t processed_at_us;
+	const char *last_error; /* Why the last attempt failed; NULL: none failed. */
+	/* From show only: lowest open id before this one with the same key; 0: none. */
+	int64_t held_by;
+	/* From show only: lowest dead id with the same key, behind which
+	 * relay.on_dead=park holds this message; 0: none, or this message is not open. */
+	int64_t parked_by;
+	bool archived; /* The row is in the table NAME_archive, so it is done. */
 } wherry_row;
 
-/* An outbox at a glance.  Later versions add members at the end. */
+/* Counts and state of an outbox.  Later versions add members at the end. */
 typedef struct wherry_status {
-	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
-	int64_t archived;        /* rows in the archive, which are not in count */
-	int64_t oldest_ready_us; /* age of the oldest that could be delivered now, 0 if
-				    none; of pending ones the first 10,000 are looked
-				    at */
-	int64_t ready;           /* messages that could be delivered now: nothing of their
-				    key before them waits for a retry */
+	int64_t count[WHERRY_STATE_COUNT]; /* Rows by state, without the archive. */
+	int64_t archived;                  /* Rows of the archive. */
+	/* Age of the oldest message that could be delivered now, microseconds; 0: none.
+	 * Only the first 10,000 pending messages are examined. */
+	int64_t oldest_ready_us;
+	/* Messages that could be delivered now: no earlier message of their key waits for
+	 * a retry. */
+	int64_t ready;
+	/* wherry_outbox_pause() was called, and wherry_outbox_resume() was not. */
 	bool paused;
-	int64_t epoch;         /* of the last lease, 0 if there never was one */
-	int64_t lease_left_us; /* >0: a relay holds it for so long yet */
-	char owner[96];        /* of the last lease */
-	char engine[16];       /* "exclusive", … or "" */
-	int schema_version;
-	char layout[24]; /* of its table: "native", "event-bus" */
+	int64_t epoch; /* Epoch of the last lease; 0: there never was one. */
+	/* Time until the lease expires, microseconds; 0: no relay holds it. */
+	int64_t lease_left_us;
+	/* Name of the relay that holds the lease, or held it last. */
+	char owner[96];
+	/* Engine of that relay, such as "exclusive"; "": not known. */
+	char engine[16];
+	int schema_version; /* Schema version of the tables. */
+	char layout[24];    /* Layout of the table, such as "native" or "event-bus". */
 
-	/* What the relay that holds the lease, or held it last, wrote of itself; it writes every
-	 * few seconds, and at once when the destination fails or is up again.  Ages in
-	 * microseconds; -1: not known, or never. */
-	char state[16];   /* "leading", "paused", "retrying" (the destination), "stopped";
-				  "": not known */
-	int64_t state_us; /* since when it is in this state */
-	char destination[128]; /* scheme and host of its URL */
-	int64_t delivered;     /* messages since it took the lease */
-	int64_t delivered_us;  /* since the last one was delivered */
-	char error[200];       /* why the last delivery that failed did; "": none did */
-	int64_t error_us;      /* since then */
+	/* Report of the relay that holds the lease, or held it last.  It writes the report every
+	 * few seconds, and at once when the destination fails or is up again.  Times are in
+	 * microseconds; -1: not known, or it never happened. */
+	/* "leading", "paused", "retrying" (the destination), "stopped"; "": not known. */
+	char state[16];
+	int64_t state_us;      /* Time since the relay entered this state. */
+	char destination[128]; /* Scheme and host of the destination's URL. */
+	int64_t delivered;     /* Messages delivered since the relay took the lease. */
+	int64_t delivered_us;  /* Time since the last delivery. */
+	char error[200];       /* Why the last failed delivery failed; "": none failed. */
+	int64_t error_us;      /* Time since that failure. */
 } wherry_status;
 
 /**
- * Called for each row, in id order; everything it is given is borrowed for the call.
- * Returning another code than WHERRY_OK ends the listing, which then returns that code.
+ * Called for each row, in id order; the row and what it points to are borrowed for the call.
+ * If it returns another code than WHERRY_OK, the listing ends and returns that code.
  */
 typedef wherry_code (*wherry_row_fn)(void *ctx, const wherry_row *row);
 
@@ -125,19 +140,19 @@ WHERRY_BEGIN
 /* ---- schema ---- */
 
 /**
- * Create the outbox, or bring it up to date; doing it twice is fine, also at once.
+ * Create the outbox, or bring it up to date.  Programs may repeat this, also at the same time.
  *
  * @param db     A connection with no transaction open.
- * @param table    Its name: a letter or _, then letters, digits and _, at most 48.  On
- *                 PostgreSQL and SQL Server any text, also SCHEMA.TABLE, each part
- *                 maybe in double quotes.
- * @param options  How; borrowed for the call, NULL for the defaults.
+ * @param table    Name of the outbox: a letter or _, then letters, digits and _, at most 48
+ *                 characters.  On PostgreSQL and SQL Server any text is allowed, also
+ *                 SCHEMA.TABLE, with or without double quotes around each part.
+ * @param options  Options; borrowed for the call.  NULL: the defaults.
  * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not an outbox);
- *         WHERRY_TOONEW (made by a newer program that says we may not); WHERRY_READONLY;
- *         WHERRY_BUSY; WHERRY_FULL.
+ *         WHERRY_TOONEW (a newer program made it, and this one may not use it);
+ *         WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.
  *
- * Transaction: its own, one per version.
+ * Transaction: its own, one per schema version.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_init(wherry_db *db, const char *table, const wherry_init_options *options,
@@ -146,10 +161,10 @@ wherry_outbox_init(wherry_db *db, const char *table, const wherry_init_options *
 /**
  * Write out the SQL of wherry_outbox_init(), for the user's own migration tool.
  *
- * @param scheme  The database, as in its URL: "sqlite".
- * @param table   The name of the outbox.
- * @param options As wherry_outbox_init().
- * @param out     Receives the text; given, free() it.
+ * @param scheme  Scheme of the database's URL, such as "sqlite".
+ * @param table   Name of the outbox; see wherry_outbox_init().
+ * @param options Options; borrowed for the call.  NULL: the defaults.
+ * @param out     Receives the text; the caller frees it with free().
  * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK, WHERRY_INVALID, WHERRY_UNSUPPORTED or WHERRY_NOMEM.
  */
@@ -160,12 +175,12 @@ wherry_outbox_init_sql(const char *scheme, const char *table,
 /**
  * Open an outbox that exists.
  *
- * @param db     Its connection; borrowed until wherry_outbox_close().
- * @param table  Its name; copied.
- * @param out    Receives the outbox; given, close with wherry_outbox_close().
+ * @param db     Connection to its database; borrowed until wherry_outbox_close().
+ * @param table  Name of the outbox; copied.
+ * @param out    Receives the outbox; the caller closes it with wherry_outbox_close().
  * @param err    Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name); WHERRY_NOTFOUND (no such table: run
- *         `wherry init`); WHERRY_TOONEW; what a read can fail with.
+ *         `wherry init`); WHERRY_TOONEW; any code of a failed read.
  *
  * Blocks: for two small reads.
  */
@@ -174,7 +189,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_open(wherry_db *db,
 							  wherry_outbox **out,
 							  wherry_error *err);
 
-/** Close an outbox; its connection stays open.  NULL is fine. */
+/** Close an outbox; its connection stays open.  NULL is allowed. */
 WHERRY_API void wherry_outbox_close(wherry_outbox *box);
 
 /* ---- for producers ---- */
@@ -185,7 +200,7 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  * It is delivered after that transaction commits, and never if it rolls back.
  *
  * @param box     The outbox.
- * @param msg     What to send; borrowed.
+ * @param msg     Message to add; borrowed for the call.
  * @param flags   0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
  * @param out_id  Receives the message's id; may be NULL.
  * @param err     Details on failure; may be NULL.
@@ -193,12 +208,12 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  * @return WHERRY_OK;
  *         WHERRY_DUPLICATE a message with this message_id exists: nothing was added, and
  *                          the transaction is intact;
- *         WHERRY_INVALID   no transaction is open, no topic, headers that are not a JSON
- *                          object, text that is not UTF-8;
- *         WHERRY_TOOBIG    a field is over its limit, the body over 16 MiB;
- *         WHERRY_BUSY, WHERRY_READONLY, WHERRY_FULL, WHERRY_IO as the database says.
+ *         WHERRY_INVALID   no transaction is open, the message has no topic, its headers are
+ *                          not a JSON object, or a text is not UTF-8;
+ *         WHERRY_TOOBIG    a field is over its limit, or the body over 16 MiB;
+ *         WHERRY_BUSY, WHERRY_READONLY, WHERRY_FULL or WHERRY_IO if the database fails so.
  *
- * Transaction: required unless WHERRY_OWN_TRANSACTION; after a failure it is as before.
+ * Transaction: required unless WHERRY_OWN_TRANSACTION is set; a failure leaves it intact.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
 							     const wherry_message *msg,
@@ -207,15 +222,15 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
 							     wherry_error *err);
 
 /**
- * Add many messages, all or none, in the order given.
+ * Add many messages, all or none, in the order of the array.
  *
  * @param box      The outbox.
- * @param msgs     What to send; borrowed.
- * @param n        How many.
+ * @param msgs     Messages to add; borrowed for the call.
+ * @param n        Number of messages.
  * @param flags    0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
- * @param out_ids  Receives n ids, 0 for a duplicate, which is passed over; may be NULL.
+ * @param out_ids  Receives n ids, 0 for a duplicate, which is not added; may be NULL.
  * @param err      Details on failure, naming the message; may be NULL.
- * @return as wherry_outbox_enqueue(), except WHERRY_DUPLICATE.
+ * @return The codes of wherry_outbox_enqueue(), except WHERRY_DUPLICATE.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_t n,
@@ -233,37 +248,39 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_status(wherry_outbox *box,
 							    size_t size,
 							    wherry_error *err);
 
-/** Count the rows by state. */
+/** Count the rows of each state; out_count[WHERRY_DEAD] is the number of dead messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
 	wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
 
-/** Read the age in microseconds of the oldest message that may be delivered now; 0: none.
- *  Messages that wait for a retry do not count. */
+/** Read the age, in microseconds, of the oldest message that may be delivered now; 0: there is
+ *  none.  Messages that wait for a retry do not count. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox *box,
 								  int64_t *out_age_us,
 								  wherry_error *err);
 
-/** Visit the rows that match, in id order, or from the newest down; every state unless the
- *  filter names some.
- *  Those in the archive only with filter->archived. */
+/** Visit the rows that match, in id order, or with filter->newest from the highest id down.
+ *  Rows of every state match unless the filter names states.  Rows of the archive are visited
+ *  with filter->archived, and then no others. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
 							  const wherry_filter *filter,
 							  wherry_row_fn visit, void *ctx,
 							  wherry_error *err);
 
 /**
- * Visit one row, with what holds it back; from the archive if the outbox has none.
+ * Visit one row, with the messages that hold it back.  The archive is searched if the outbox does
+ * not have the row.
  *
- * @param ident  Its message_id, or its id in digits.
- * @return WHERRY_OK, WHERRY_NOTFOUND, or what a read can fail with.
+ * @param ident  Message_id of the row, or its id in digits.
+ * @return WHERRY_OK; WHERRY_NOTFOUND; any code of a failed read.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
 							  const char *ident,
 							  wherry_row_fn visit, void *ctx,
 							  wherry_error *err);
 
-/** Make dead messages that match pending again, with no attempts counted; with states
- *  naming them, failed ones too, which then need not wait for their retry. */
+/** Make dead messages that match pending again, and set their attempts to 0.  If
+ *  filter->states has the bit of WHERRY_FAILED, failed messages become pending too and need not
+ *  wait for their retry.  out_n receives the number of messages; may be NULL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_retry(wherry_outbox *box,
 							   const wherry_filter *filter,
 							   int64_t *out_n,
@@ -272,29 +289,29 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_retry(wherry_outbox *box,
 /**
  * Delete one message that was not delivered: pending, in flight, failed or dead.
  *
- * A relay that has it in flight may still deliver it; its acknowledgement then changes
- * nothing.  Later messages of its key go on.
+ * A relay that has the message in flight may still deliver it; its acknowledgement then changes
+ * nothing.  The relay goes on with later messages of the key.
  *
- * @param ident  Its message_id, or its id in digits.
+ * @param ident  Message_id of the message, or its id in digits.
  * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such message, or it was delivered;
  *         WHERRY_UNSUPPORTED: the outbox can only be streamed.
  *
- * Transaction: its own, or part of the one that is open; all or none.
+ * Transaction: the one that is open, else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_discard(wherry_outbox *box,
 							     const char *ident,
 							     wherry_error *err);
 
 /**
- * Deliver done messages that match once more, under their next generation.
+ * Deliver done messages that match again, each with its generation increased by one.
  *
- * Also those in the archive, which move back into the outbox, with their message_id, and
- * with their id unless another row has it by now; but none whose message_id a row of the
- * outbox has.
+ * Messages of the archive that match move back into the outbox.  They keep their message_id, and
+ * their id unless another row has it by now.  A message stays in the archive if a row of the
+ * outbox has its message_id.
  *
- * @param out_n  Receives how many; may be NULL.
+ * @param out_n  Receives the number of messages; may be NULL.
  *
- * Transaction: its own, or part of the one that is open; all or none.
+ * Transaction: the one that is open, else its own; all messages or none.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
 							    const wherry_filter *filter,
@@ -305,17 +322,17 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *box,
 							   wherry_error *err);
 
-/** Take back wherry_outbox_pause(). */
+/** End the pause that wherry_outbox_pause() began. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *box,
 							    wherry_error *err);
 
 /**
  * Delete done messages.
  *
- * @param older_than_us  Delivered longer ago than this, by the database's clock.
+ * @param older_than_us  Least time since delivery, microseconds, by the database's clock.
  * @param batch          Rows in one transaction, 1 to 100000.
- * @param max_rows       At most this many; 0: all.
- * @param out_n          Receives how many went, also on failure; may be NULL.
+ * @param max_rows       Most rows to delete; 0: all.
+ * @param out_n          Receives the number of deleted rows, also on failure; may be NULL.
  *
  * Transaction: its own, one per batch; none may be open.
  */
@@ -323,13 +340,14 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 		    int64_t max_rows, int64_t *out_n, wherry_error *err);
 
-/** Move done messages to the table NAME_archive; parameters as wherry_outbox_purge(). */
+/** Move done messages to the table NAME_archive.  The parameters are those of
+ *  wherry_outbox_purge(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 		      int64_t max_rows, int64_t *out_n, wherry_error *err);
 
-/** Delete messages from the archive, those delivered first at first; parameters as
- *  wherry_outbox_purge(). */
+/** Delete messages from the archive, in the order of their delivery.  The parameters are those
+ *  of wherry_outbox_purge(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 			    int64_t max_rows, int64_t *out_n, wherry_error *err);
@@ -344,28 +362,31 @@ wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t b
 /**
  * Take the lease of the outbox.
  *
- * @param owner      The caller's name, which others see.
- * @param lasts_us   How long it holds unless renewed, by the database's clock; at most 36500 days.
- * @param window     How many messages the holder may have in flight at once.
+ * @param owner      Name of the caller, which status shows.
+ * @param lasts_us   Time until the lease expires unless it is renewed, microseconds, by the
+ *                   database's clock; at most 36500 days.
+ * @param window     Most messages that the holder has in flight at once.
  * @param out        Receives the lease.
- * @return WHERRY_OK; WHERRY_BUSY (another holds it: err names it); what a write can fail
- *         with.
+ * @return WHERRY_OK; WHERRY_BUSY (another relay holds the lease: err names it); any code of a
+ *         failed write.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 		    int64_t window, wherry_lease *out, wherry_error *err);
 
 /**
- * Work beside others on the same outbox, on the messages that wherry_outbox_claim() gives.
+ * Join the relays that share the outbox by claiming messages with wherry_outbox_claim().
  *
- * Renewed by calling it again with the same lease; its token stays.  Leases of
- * wherry_outbox_lease() and this one keep each other out.
+ * To renew the lease, call this again with the same lease, whose token stays.  While a relay
+ * holds a lease of wherry_outbox_lease(), no relay can join; while a relay has joined, no relay
+ * can take such a lease.
  *
- * @param owner     The caller's name, which others see.
- * @param lasts_us  How long it keeps relays of another kind out unless renewed; at most 36500 days.
+ * @param owner     Name of the caller, which status shows.
+ * @param lasts_us  Time until the lease expires unless it is renewed, microseconds; at most
+ *                  36500 days.
  * @param inout     All zero at first; receives the lease.
- * @return WHERRY_OK; WHERRY_BUSY (a relay of another kind holds it: err names it); what a
- *         write can fail with.
+ * @return WHERRY_OK; WHERRY_BUSY (a relay of another engine holds the lease: err names it); any
+ *         code of a failed write.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_join(wherry_outbox *box,
 							  const char *owner,
@@ -373,25 +394,25 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_join(wherry_outbox *box,
 							  wherry_lease *inout,
 							  wherry_error *err);
 
-/** Sees one claimed message, whose strings are borrowed for the visit; another code than
- *  WHERRY_OK ends the claim with it, which then claims nothing. */
+/** Called for each claimed message, which is borrowed for the call.  If it returns another code
+ *  than WHERRY_OK, the claim claims nothing and returns that code. */
 typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
 
 /**
- * Claim messages: those that failed and are due, then pending ones, in id order.
+ * Claim messages in id order: first failed ones that are due, then pending ones.
  *
- * The first of a key and those behind it are claimed as one, and no other claim gets any
- * of that key until they are settled or the claim expires.  Settle each with
- * wherry_outbox_done(), wherry_outbox_fail() or wherry_outbox_requeue() under the same
- * lease; of a key, in order, and what is behind one that failed is to be requeued.
+ * Messages of one key are claimed together, and no other claim gets messages of that key until
+ * they are settled or the claim expires.  Settle each message with wherry_outbox_done(),
+ * wherry_outbox_fail() or wherry_outbox_requeue() under the same lease.  Settle the messages of a
+ * key in order; if one fails, requeue the messages behind it.
  *
- * A row that the database cannot send, such as a text that is not in its encoding, is not visited:
- * it becomes dead alone, with the reason.
+ * If the database cannot send a row, for example because a text is not in its encoding, that
+ * message becomes dead with the reason, and is not visited.
  *
- * @param lease    From wherry_outbox_join().
- * @param out_n    Receives how many were claimed and visited; may be NULL.
+ * @param lease    Lease that wherry_outbox_join() returned.
+ * @param out_n    Receives the number of messages claimed and visited; may be NULL.
  *
- * Transaction: its own, or part of the one that is open.
+ * Transaction: the one that is open, else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
@@ -412,18 +433,18 @@ wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
 			    const wherry_claim_options *options, wherry_claim_fn visit,
 			    void *ctx, int64_t *out_n, wherry_error *err);
 
-/** Make claims last from now on for lasts_us, at most 36500 days; WHERRY_STALE: not all of them were held any
- *  more, *out_n (may be NULL) were. */
+/** Extend claims: they expire lasts_us microseconds from now, at most 36500 days.  out_n receives
+ *  the number of claims extended; may be NULL.  WHERRY_STALE: the lease no longer has some of the claims. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
 		     size_t n, int64_t lasts_us, int64_t *out_n, wherry_error *err);
 
-/** Renew a lease that has not expired, and refresh its other fields; WHERRY_STALE if lost. */
+/** Renew a lease, and read its other fields again; WHERRY_STALE: it has expired or was taken. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
 							   wherry_lease *lease,
 							   wherry_error *err);
 
-/** Give a lease back after everything in flight was settled; WHERRY_STALE if lost. */
+/** Give a lease back after all messages in flight were settled; WHERRY_STALE: it was lost. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
 							     const wherry_lease *lease,
 							     wherry_error *err);
@@ -431,35 +452,38 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
 /**
  * Acknowledge deliveries.
  *
- * @param ids         Which; those no longer open are passed over, but under claims each
- *                    must be your own, or nothing changes.
- * @param n           How many.
- * @param on_done     What becomes of the rows.
- * @param out_n       Receives how many rows changed; may be NULL.
- * @return WHERRY_OK; WHERRY_STALE (nothing changed); what a write can fail with.
+ * @param ids         Ids of the messages.  Messages that are not open are skipped.  With a lease
+ *                    of wherry_outbox_join(), it must have claimed all, or nothing changes.
+ * @param n           Number of ids.
+ * @param on_done     What to do with the rows.
+ * @param out_n       Receives the number of rows changed; may be NULL.
+ * @return WHERRY_OK; WHERRY_STALE (nothing changed); any code of a failed write.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
 		   size_t n, wherry_on_done on_done, int64_t *out_n, wherry_error *err);
 
-/** Record failures: attempts + 1, last_error, and a time to retry or dead. */
+/** Record failures: increase attempts by one, write last_error, and set the time of the retry,
+ *  or make the message dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_fail(wherry_outbox *box,
 							  const wherry_lease *lease,
 							  const wherry_failure *failures,
 							  size_t n, wherry_error *err);
 
-/** Put messages back to pending without counting an attempt. */
+/** Make messages pending again without counting an attempt. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_requeue(wherry_outbox *box,
 							     const wherry_lease *lease,
 							     const int64_t *ids, size_t n,
 							     wherry_error *err);
 
-/** Record that a suspect is about to be tried alone: processing, attempts + 1. */
+/** Record that the relay is about to try a suspect alone: set its state to processing and
+ *  increase its attempts by one. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *box,
 							 const wherry_lease *lease,
 							 int64_t id, wherry_error *err);
 
-/** Make messages pending whose claim is older than claim_timeout_us, and has expired. */
+/** Make messages pending if their claim has expired and began more than claim_timeout_us
+ *  microseconds ago.  out_n receives their number; may be NULL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *box,
 							  int64_t claim_timeout_us,
 							  int64_t *out_n,

@@ -1,8 +1,8 @@
 /*
- * Queues: tables that messages wait in until a receiver takes them.
+ * Queues: tables in which messages wait until a receiver takes them.
  *
- * Every operation joins the transaction that is open on the queue's connection.  Where none is
- * open, it opens one, which is committed when the call returns.
+ * Every operation joins the transaction that is open on the queue's connection.  If none is
+ * open, it opens one, and commits it before the call returns.
  */
 #ifndef WHERRY_QUEUE_H
 #define WHERRY_QUEUE_H
@@ -15,137 +15,163 @@
 #include <wherry/error.h>
 #include <wherry/message.h>
 
-/* One queue on one connection.  One thread at a time, as its connection. */
+/* One queue on one connection.  Use it and the connection from one thread at a time. */
 typedef struct wherry_queue wherry_queue;
 
-/* Which queues get what is published, on one connection; threads as of a queue. */
+/* The topics of a database or schema, and the queues that have subscribed to them, on one
+ * connection.  Use them and the connection from one thread at a time. */
 typedef struct wherry_topics wherry_topics;
 
 /*
- * A message of a queue.  All strings are UTF-8 and end in NUL; NULL counts as absent.  Start
+ * A message of a queue.  All strings are UTF-8 and end in NUL; NULL: absent.  Start
  * from WHERRY_QUEUE_MESSAGE(...) or wherry_queue_message_init(), so that `size` is set.
  */
 typedef struct wherry_queue_message {
-	size_t size;            /* sizeof(wherry_queue_message), so that it can grow */
-	const char *message_id; /* at most 255 bytes; NULL: a UUIDv7 is made */
-	const char *topic;      /* it was published to; NULL: it was sent to the queue */
-	const char *correlation_id; /* at most 255 bytes */
-	const char *reply_to;       /* at most 255 bytes: where an answer is expected */
-	const char *headers; /* JSON object of strings and nulls, "{}" by default */
-	const void *body;    /* bytes of the type the queue keeps */
-	size_t body_len;     /* bytes, or WHERRY_TEXT; 0: an empty body */
-	int64_t delay_us; /* until it can be received, by the database's clock, at most 36500 days; 0: at once */
-	int64_t expires_us; /* how long it may then wait to be received, at most 36500 days; 0: for ever */
+	size_t size;            /* Set it to sizeof(wherry_queue_message). */
+	const char *message_id; /* At most 255 bytes; NULL: send makes a UUIDv7. */
+	/* Topic the message was published to; NULL if it was sent directly to this
+	 * queue. */
+	const char *topic;
+	const char *correlation_id; /* At most 255 bytes; NULL: none. */
+	/* Where an answer is expected, at most 255 bytes; NULL: nowhere. */
+	const char *reply_to;
+	const char *headers; /* JSON object of strings and nulls; NULL: "{}". */
+	/* Bytes of the type that the queue keeps; may be NULL if body_len is 0. */
+	const void *body;
+	size_t body_len; /* Length in bytes, or WHERRY_TEXT; 0: an empty body. */
+	/* Delay until the message can be received, microseconds, by the database's clock,
+	 * at most 36500 days; 0: no delay. */
+	int64_t delay_us;
+	/* Time after the delay until the message expires unless it is received,
+	 * microseconds, at most 36500 days; 0: it does not expire. */
+	int64_t expires_us;
 
-	/* Filled in for messages that were received or looked at; ignored when sending. */
-	int64_t id;              /* its place in the queue */
-	int64_t created_at_us;   /* Unix time, microseconds */
-	int64_t available_at_us; /* end of its lease, or when it is due; 0: at once */
-	int64_t expires_at_us;   /* Unix time, microseconds; 0: never */
-	int32_t attempts; /* times it was leased and not acknowledged, this time included */
-	wherry_state state;     /* PENDING: ready; PROCESSING: leased; FAILED: waits until
-				    available_at_us; DEAD */
-	const char *token;      /* of its lease, for wherry_queue_ack(); NULL: none */
-	const char *last_error; /* NULL: none */
+	/* Set in messages that a function visits; ignored by send and publish. */
+	int64_t id;            /* Number of the message in the queue. */
+	int64_t created_at_us; /* When it was sent, Unix time, microseconds. */
+	/* When its lease or its delay ends, Unix time, microseconds; 0: it can be
+	 * received. */
+	int64_t available_at_us;
+	int64_t expires_at_us; /* When it expires, Unix time, microseconds; 0: never. */
+	/* Times it was received without being acknowledged, this time included. */
+	int32_t attempts;
+	/* WHERRY_PENDING: ready; WHERRY_PROCESSING: leased; WHERRY_FAILED: waits until
+	 * available_at_us; WHERRY_DEAD. */
+	wherry_state state;
+	/* Token of its lease, for wherry_queue_ack(); NULL: it is not leased. */
+	const char *token;
+	const char *last_error; /* Why the last attempt failed; NULL: none failed. */
 } wherry_queue_message;
 
-/* WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = WHERRY_TEXT), in C */
+/* In C: WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = WHERRY_TEXT). */
 #define WHERRY_QUEUE_MESSAGE(...) WHERRY_SIZED(wherry_queue_message, __VA_ARGS__)
 
-/* How a message that is received leaves the queue. */
+/* Says when a message that is received leaves the queue. */
 typedef enum wherry_receive_mode {
-	WHERRY_LEASE, /* hidden from others until the lease ends; wherry_queue_ack() deletes it */
-	WHERRY_ATOMIC, /* deleted by the open transaction: a rollback brings it back */
-	WHERRY_AT_MOST_ONCE /* deleted and committed before the message is visited */
+	/* Hidden from others until the lease ends; wherry_queue_ack() deletes it. */
+	WHERRY_LEASE,
+	/* Deleted by the open transaction; a rollback brings it back. */
+	WHERRY_ATOMIC,
+	WHERRY_AT_MOST_ONCE /* Deleted and committed before the message is visited. */
 } wherry_receive_mode;
 
-/* What to receive; start from WHERRY_RECEIVE_OPTIONS(...). */
+/* Options for receiving; start from WHERRY_RECEIVE_OPTIONS(...). */
 typedef struct wherry_receive_options {
-	size_t size; /* sizeof(wherry_receive_options), so that it can grow */
-	wherry_receive_mode mode;
-	int64_t limit; /* at most this many messages, up to 10000; 0: 1 */
-	int64_t lease_us; /* of WHERRY_LEASE, by the database's clock, at most 36500 days; 0: 30 s */
-	int32_t max_attempts; /* a message whose lease expired, or that was given back, after this
-				 many attempts dies.  Messages keep the maximum; 0: theirs */
+	size_t size;              /* Set it to sizeof(wherry_receive_options). */
+	wherry_receive_mode mode; /* How the messages leave the queue. */
+	int64_t limit;            /* Most messages to receive, up to 10000; 0: 1. */
+	/* With WHERRY_LEASE: duration of the lease, microseconds, by the database's
+	 * clock, at most 36500 days; 0: 30 s. */
+	int64_t lease_us;
+	/* Attempts after which a message dies if it is given back or its lease expires.
+	 * The message keeps this number; 0: keep the number it has. */
+	int32_t max_attempts;
 } wherry_receive_options;
 
-/* WHERRY_RECEIVE_OPTIONS(.limit = 10), in C */
+/* In C: WHERRY_RECEIVE_OPTIONS(.limit = 10). */
 #define WHERRY_RECEIVE_OPTIONS(...) WHERRY_SIZED(wherry_receive_options, __VA_ARGS__)
 
-/* Why messages go back; start from WHERRY_NACK(...). */
+/* Options for giving messages back; start from WHERRY_NACK(...). */
 typedef struct wherry_nack {
-	size_t size; /* sizeof(wherry_nack), so that it can grow */
-	int64_t delay_us; /* until they can be received again, at most 36500 days; 0: at once, in turns with ready
-			   * ones, or if not_counted in their old place */
-	const char *
-		error; /* kept as last_error, cut at 500 bytes; NULL: the one before stays */
-	bool not_counted; /* it was not the message's fault: the attempt does not count */
+	size_t size; /* Set it to sizeof(wherry_nack). */
+	/* Delay until the messages can be received again, microseconds, at most 36500
+	 * days; 0: at once, alternating with ready ones, or with not_counted in their old
+	 * place. */
+	int64_t delay_us;
+	/* Reason, kept as last_error and cut at 500 bytes; NULL: keep the reason
+	 * before. */
+	const char *error;
+	/* The messages did not cause the failure: do not count the attempt. */
+	bool not_counted;
 } wherry_nack;
 
-/* WHERRY_NACK(.error = "no route"), in C */
+/* In C: WHERRY_NACK(.error = "no route"). */
 #define WHERRY_NACK(...) WHERRY_SIZED(wherry_nack, __VA_ARGS__)
 
-/* Which messages; start from WHERRY_QUEUE_FILTER(...). */
+/* Selects messages; start from WHERRY_QUEUE_FILTER(...). */
 typedef struct wherry_queue_filter {
-	size_t size;      /* sizeof(wherry_queue_filter), so that it can grow */
-	unsigned states;  /* bits 1 << wherry_state; 0: all */
-	int64_t after_id; /* only ids above; for paging */
-	int64_t limit;    /* at most this many; 0: 100 */
+	size_t size;      /* Set it to sizeof(wherry_queue_filter). */
+	unsigned states;  /* Bits 1 << wherry_state; 0: all. */
+	int64_t after_id; /* Only messages with a higher id, for paging. */
+	int64_t limit;    /* Most messages to visit; 0: 100. */
 } wherry_queue_filter;
 
-/* WHERRY_QUEUE_FILTER(.limit = 10), in C; WHERRY_QUEUE_FILTER() is any message */
+/* In C: WHERRY_QUEUE_FILTER(.limit = 10).  WHERRY_QUEUE_FILTER() matches every message. */
 #define WHERRY_QUEUE_FILTER(...) WHERRY_SIZED(wherry_queue_filter, __VA_ARGS__)
 
-/* How to create a queue; start from WHERRY_QUEUE_OPTIONS(...). */
+/* Options for creating a queue; start from WHERRY_QUEUE_OPTIONS(...). */
 typedef struct wherry_queue_options {
-	size_t size;         /* sizeof(wherry_queue_options), so that it can grow */
-	const char *layout;  /* "native" or, on PostgreSQL and SQL Server, "nservicebus";
-			       NULL: that of the table that exists, else native */
-	const char *payload; /* type of the bodies of a native queue.  PostgreSQL: "json",
-				"jsonb", "text" or "bytea"; SQL Server: "text" or "bytea".
-				NULL: that of the queue that exists, else json, on SQL
-				Server text */
+	size_t size; /* Set it to sizeof(wherry_queue_options). */
+	/* "native" or, on PostgreSQL and SQL Server, "nservicebus"; NULL: the layout of
+	 * the table that exists, else native. */
+	const char *layout;
+	/* Type of the bodies of a native queue.  PostgreSQL: "json", "jsonb", "text" or
+	 * "bytea"; SQL Server: "text" or "bytea".  NULL: the type of the queue that
+	 * exists, else json, on SQL Server text. */
+	const char *payload;
 } wherry_queue_options;
 
-/* WHERRY_QUEUE_OPTIONS(.payload = "bytea"), in C */
+/* In C: WHERRY_QUEUE_OPTIONS(.payload = "bytea"). */
 #define WHERRY_QUEUE_OPTIONS(...) WHERRY_SIZED(wherry_queue_options, __VA_ARGS__)
 
-/* A queue at a glance.  Later versions add members at the end. */
+/* Counts and state of a queue.  Later versions add members at the end. */
 typedef struct wherry_queue_status {
-	int64_t ready;           /* messages that can be received now */
-	int64_t leased;          /* messages that were received and not acknowledged */
-	int64_t waiting;         /* delayed messages, and those to be retried later */
-	int64_t dead;            /* messages that need a person */
-	int64_t oldest_ready_us; /* age of the first ready message, microseconds; 0: none */
-	int schema_version;
-	char layout[24]; /* of its table: "native" */
-	bool paused; /* wherry_queue_pause() was called; wherry_queue_resume() was not */
+	int64_t ready;   /* Messages that can be received now. */
+	int64_t leased;  /* Messages that were received and not acknowledged. */
+	int64_t waiting; /* Messages whose delay or retry time has not come. */
+	int64_t dead;    /* Messages that need a person. */
+	/* Age of the first ready message, microseconds; 0: none. */
+	int64_t oldest_ready_us;
+	int schema_version; /* Schema version of the tables. */
+	char layout[24];    /* Layout of the table, such as "native". */
+	/* wherry_queue_pause() was called, and wherry_queue_resume() was not. */
+	bool paused;
 } wherry_queue_status;
 
 /**
- * Called for each message in the order of the queue; the message is borrowed for the call.
- * Returning another code than WHERRY_OK ends the call that visits, which then returns that code.
+ * Called for each message in the order of the queue; the message is borrowed for the call.  If it
+ * returns another code than WHERRY_OK, the function that visits ends and returns that code.
  */
 typedef wherry_code (*wherry_queue_fn)(void *ctx, const wherry_queue_message *msg);
 
 WHERRY_BEGIN
 
-/** Set every field of *msg to absent and its size; for C++ and for plain structs. */
+/** Set the size of *msg, and its other members to absent; for C++ and for plain structs. */
 WHERRY_API void wherry_queue_message_init(wherry_queue_message *msg);
 
 /* ---- schema ---- */
 
 /**
- * Create a queue, or bring it up to date; doing it twice is fine, also at once.
+ * Create a queue, or bring it up to date.  Programs may repeat this, also at the same time.
  *
  * @param db       A connection with no transaction open.
- * @param name     As of wherry_outbox_init(): on PostgreSQL and SQL Server also
- *                 SCHEMA.NAME.
- * @param options  NULL: all as the members say for NULL.
+ * @param name     Name of the queue, by the rules of wherry_outbox_init(): on PostgreSQL and
+ *                 SQL Server also SCHEMA.NAME.
+ * @param options  Options; borrowed for the call.  NULL: the defaults.
  * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not a queue; a
- *         queue that keeps another type; no such layout); WHERRY_UNSUPPORTED: the layout is
- *         not on this database; WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY;
+ *         queue whose bodies are of another type; no such layout); WHERRY_UNSUPPORTED (the
+ *         layout is not on this database); WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY;
  *         WHERRY_BUSY; WHERRY_FULL.
  *
  * Transaction: its own.
@@ -154,8 +180,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_create(wherry_db *db, const char *name, const wherry_queue_options *options,
 		    wherry_error *err);
 
-/** Write out the SQL of wherry_queue_create(): *out is given, free() it.
- *  scheme: the database, as in its URL. */
+/** Write out the SQL of wherry_queue_create(); the caller frees *out with free().  `scheme` is the
+ *  scheme of the database's URL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_create_sql(
 	const char *scheme, const char *name, const wherry_queue_options *options,
 	char **out, wherry_error *err);
@@ -163,12 +189,12 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_create_sql(
 /**
  * Open a queue that exists.
  *
- * @param db    Its connection; borrowed until wherry_queue_close().
- * @param name  Its name; copied.
- * @param out   Receives the queue; given, close with wherry_queue_close().
+ * @param db    Connection to its database; borrowed until wherry_queue_close().
+ * @param name  Name of the queue; copied.
+ * @param out   Receives the queue; the caller closes it with wherry_queue_close().
  * @param err   Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name); WHERRY_NOTFOUND (no such queue);
- *         WHERRY_TOONEW; what a read can fail with.
+ *         WHERRY_TOONEW; any code of a failed read.
  *
  * Blocks: for a few small reads.
  */
@@ -176,11 +202,11 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_open(wherry_db *db, const ch
 							 wherry_queue **out,
 							 wherry_error *err);
 
-/** Close a queue; its connection stays open.  NULL is fine. */
+/** Close a queue; its connection stays open.  NULL is allowed. */
 WHERRY_API void wherry_queue_close(wherry_queue *queue);
 
-/** Remove a queue with all its messages and its subscriptions.  The handle stays open, and is
- *  good for wherry_queue_close() alone. */
+/** Remove a queue with all its messages and its subscriptions.  Afterwards only
+ *  wherry_queue_close() may be called with the handle. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_drop(wherry_queue *queue,
 							 wherry_error *err);
 
@@ -189,28 +215,28 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_drop(wherry_queue *queue,
 /**
  * Add a message.
  *
- * @param msg     What to send; borrowed.
- * @param out_id  Receives its id, by which wherry_queue_cancel() knows it; may be NULL.
+ * @param msg     Message to send; borrowed for the call.
+ * @param out_id  Receives the message's id, for wherry_queue_cancel(); may be NULL.
  * @return WHERRY_OK;
- *         WHERRY_INVALID  headers that are not a JSON object of strings and nulls, a body that
- *                         the queue cannot keep, text that is not UTF-8, a negative time;
- *         WHERRY_TOOBIG   a field is over its limit, the body over 16 MiB;
- *         what a write can fail with.
+ *         WHERRY_INVALID  the headers are not a JSON object of strings and nulls, the queue cannot
+ *                         keep the body, a text is not UTF-8, or a time is negative;
+ *         WHERRY_TOOBIG   a field is over its limit, or the body over 16 MiB;
+ *         any code of a failed write.
  *
- * Transaction: the one that is open, which is intact after a failure; else its own.
+ * Transaction: the one that is open, which a failure leaves intact; else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_send(wherry_queue *queue,
 							 const wherry_queue_message *msg,
 							 int64_t *out_id,
 							 wherry_error *err);
 
-/** Add many messages, all or none, in the order given.  out_ids receives n ids; may be NULL.
- *  On PostgreSQL it is one statement.  All of them have the size of the first. */
+/** Add many messages, all or none, in the order of the array.  out_ids receives n ids; may be
+ *  NULL.  On PostgreSQL this is one statement.  The member `size` must be the same in all. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_send_many(wherry_queue *queue, const wherry_queue_message *msgs, size_t n,
 		       int64_t *out_ids, wherry_error *err);
 
-/** Take back a message that nobody has received, delayed or not.
+/** Delete a message that nobody has received, delayed or not.
  *  WHERRY_NOTFOUND: it was received, or there is no such message. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_cancel(wherry_queue *queue,
 							   int64_t id, wherry_error *err);
@@ -218,36 +244,36 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_cancel(wherry_queue *queue,
 /* ---- for receivers ---- */
 
 /**
- * Receive messages: first those whose delay or lease has ended, then the lowest that no other
- * transaction has locked.  It does not wait for one.
+ * Receive messages: first those whose delay or lease has ended, then the lowest ids that no other
+ * transaction has locked.  If there is none, the call returns without waiting.
  *
  * Expired messages are deleted instead.  A message whose headers are not a JSON object of
  * strings and nulls becomes dead in the same transaction, and is not visited.
  *
- * With WHERRY_LEASE, settle each with wherry_queue_ack(), wherry_queue_nack() or
- * wherry_queue_dead_letter() under the token in the message; those of one call have one token.
+ * With WHERRY_LEASE, settle each message with wherry_queue_ack(), wherry_queue_nack() or
+ * wherry_queue_dead_letter() under its token; all messages of one call have the same token.
  *
- * @param options  NULL: one message, leased for 30 s.
- * @param visit    Sees each message after the statement is done.  With WHERRY_LEASE and
- *                 WHERRY_ATOMIC, if it fails, the messages not visited yet stay received.
- * @param out_n    Receives how many messages were received; may be NULL.
- * @return WHERRY_OK, also if there was none; WHERRY_INVALID (no transaction is open for
- *         WHERRY_ATOMIC, or one is for WHERRY_AT_MOST_ONCE; options out of range); what a write
- *         can fail with: then roll back a transaction that is open; what visit returned.
+ * @param options  Options; borrowed for the call.  NULL: one message, leased for 30 s.
+ * @param visit    Called for each message after the statement has ended.  If it fails with
+ *                 WHERRY_LEASE or WHERRY_ATOMIC, messages not visited yet stay received.
+ * @param out_n    Receives the number of messages received; may be NULL.
+ * @return WHERRY_OK, also if there was none; WHERRY_INVALID (WHERRY_ATOMIC without an open
+ *         transaction, WHERRY_AT_MOST_ONCE in one; an option out of range); the code that visit
+ *         returned; any code of a failed write: then roll back an open transaction.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_receive(wherry_queue *queue, const wherry_receive_options *options,
 		     wherry_queue_fn visit, void *ctx, int64_t *out_n, wherry_error *err);
 
 /**
- * Wait until a message can be received; another receiver may then be faster.
+ * Wait until a message can be received.  Another receiver may receive it first.
  *
- * Where the connection is our own and not behind a pooler, a sender on PostgreSQL wakes the
- * waiting receiver when it commits.  Elsewhere this looks up to four times a second.
+ * On PostgreSQL, if Wherry opened the connection and no pooler is in between, a sender wakes the
+ * waiting receiver when it commits.  Otherwise this reads up to four times a second.
  *
- * @param timeout_us  How long at most; 0: only look.
+ * @param timeout_us  Longest wait, microseconds; 0: read once without waiting.
  * @param out_any     Receives whether there is a message; false also after a signal.
- * @return WHERRY_OK; WHERRY_INVALID: a transaction is open; what a read can fail with.
+ * @return WHERRY_OK; WHERRY_INVALID (a transaction is open); any code of a failed read.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_wait(wherry_queue *queue,
 							 int64_t timeout_us,
@@ -257,13 +283,13 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_wait(wherry_queue *queue,
 /**
  * Acknowledge messages: delete them.
  *
- * @param token  Of their lease.
- * @param ids    Which; n of them.
- * @param out_n  Receives how many were deleted, also with WHERRY_STALE; may be NULL.
- * @return WHERRY_OK; WHERRY_STALE: the lease of some of them ended and another receiver has
+ * @param token  Token of their lease.
+ * @param ids    Ids of the messages; n of them.
+ * @param out_n  Receives the number of messages deleted, also with WHERRY_STALE; may be NULL.
+ * @return WHERRY_OK; WHERRY_STALE: the lease of some messages ended and another receiver has
  *         them, or they were settled before; the others are deleted.
  *
- * A lease that has ended is still good while nobody else has received the message.
+ * A lease that has ended stays valid until another receiver receives the message.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_ack(wherry_queue *queue,
 							const char *token,
@@ -271,93 +297,97 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_ack(wherry_queue *queue,
 							int64_t *out_n,
 							wherry_error *err);
 
-/** Give messages back; parameters and codes as wherry_queue_ack().  how: NULL: at once. */
+/** Give messages back, to be received again.  `how` may be NULL: without a delay.  The other
+ *  parameters and the codes are those of wherry_queue_ack(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_nack(wherry_queue *queue, const char *token, const int64_t *ids, size_t n,
 		  const wherry_nack *how, int64_t *out_n, wherry_error *err);
 
-/** Let leases last from now on for lease_us; the rest as wherry_queue_ack(). */
+/** Extend leases: they end lease_us microseconds from now.  The other parameters and the codes
+ *  are those of wherry_queue_ack(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_extend(wherry_queue *queue, const char *token, const int64_t *ids, size_t n,
 		    int64_t lease_us, int64_t *out_n, wherry_error *err);
 
-/** Give messages up: they become dead, with this reason, cut at 500 bytes; the rest as
- *  wherry_queue_ack(). */
+/** Make messages dead, with a reason, which is cut at 500 bytes.  The other parameters and the
+ *  codes are those of wherry_queue_ack(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_dead_letter(wherry_queue *queue, const char *token, const int64_t *ids,
 			 size_t n, const char *reason, int64_t *out_n, wherry_error *err);
 
 /* ---- for operators ---- */
 
-/** Visit messages in the order of their ids.  It locks and changes nothing: receivers that work
- *  meanwhile do not notice. */
+/** Visit messages in the order of their ids.  This locks and changes nothing, so it does not
+ *  disturb receivers. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
 		  wherry_queue_fn visit, void *ctx, wherry_error *err);
 
 /**
- * Count the messages exactly.  It reads an index entry for each.
+ * Count the messages exactly.  This reads an index entry for each message.
  *
- * @param size  sizeof(*out): the members that a program was compiled with are written.
+ * @param size  sizeof(*out); members beyond it, which later versions add, are not written.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_get_status(wherry_queue *queue,
 							       wherry_queue_status *out,
 							       size_t size,
 							       wherry_error *err);
 
-/** Estimate the number of messages.  On PostgreSQL from the server's statistics, without
- *  counting, of all states, about a second late; on SQLite the ready ones, counted. */
+/** Estimate the number of messages.  On PostgreSQL the estimate comes from the server's statistics
+ *  without counting, includes all states and is about a second old.  On SQLite this counts the
+ *  ready messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_estimate(wherry_queue *queue,
 							     int64_t *out_n,
 							     wherry_error *err);
 
-/** Read how long until a message can be received; 0: one can be now; -1: there is none that
- *  waits or is leased. */
+/** Read the time until a message can be received, in microseconds; 0: a message can be received
+ *  now; -1: no message waits or is leased. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_next_due(wherry_queue *queue,
 							     int64_t *out_us,
 							     wherry_error *err);
 
-/** Called for each thing that is wrong; both texts are borrowed for the call.  Returning another
- *  code than WHERRY_OK ends the call that visits. */
+/** Called for each fault that was found; both texts are borrowed for the call.  If it returns
+ *  another code than WHERRY_OK, wherry_queue_inspect() ends and returns that code. */
 typedef wherry_code (*wherry_queue_finding_fn)(void *ctx, const char *what,
 					       const char *repair);
 
 /**
- * Look for what is wrong with the tables of a queue: indexes, triggers, constraints and other
- * tables that are missing, columns of a wrong type.  Nothing is changed.
+ * Find faults of the tables of a queue: indexes, triggers, constraints and other tables that are
+ * missing, and columns of a wrong type.  This changes nothing.
  *
- * @param visit  Sees what is wrong, and the SQL that repairs it, or a command that begins with
- *               "wherry ", without the words that name the queue.
- * @return WHERRY_OK, also if nothing is wrong; what a read can fail with; what visit returned.
+ * @param visit  Called with each fault, and with the SQL that repairs it, or with a command that
+ *               begins with "wherry " and does not name the queue.
+ * @return WHERRY_OK, also if there is no fault; any code of a failed read; the code that visit
+ *         returned.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_inspect(wherry_queue *queue,
 							    wherry_queue_finding_fn visit,
 							    void *ctx, wherry_error *err);
 
 /**
- * Visit one message, in whatever state it is.  It locks and changes nothing.
+ * Visit one message of any state.  This locks and changes nothing.
  *
- * @param ident  Its id in digits, or its message id.  A message id is looked for from the
- *               beginning of the queue, message by message.
- * @return WHERRY_OK; WHERRY_NOTFOUND; what a read can fail with; what visit returned.
+ * @param ident  Id of the message in digits, or its message id.  To find a message id, this reads
+ *               the queue from its beginning, message by message.
+ * @return WHERRY_OK; WHERRY_NOTFOUND; any code of a failed read; the code that visit returned.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_show(wherry_queue *queue,
 							 const char *ident,
 							 wherry_queue_fn visit, void *ctx,
 							 wherry_error *err);
 
-/** Make dead messages ready again, in their old places, with no attempts counted.
- *  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
+/** Make dead messages ready again, in their old positions, and set their attempts to 0.  `id` is
+ *  the message; 0: all dead messages.  WHERRY_NOTFOUND: that message is not dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_retry(wherry_queue *queue, int64_t id,
 							  int64_t *out_n,
 							  wherry_error *err);
 
 /**
- * Delete one message, in whatever state it is.  A receiver that has leased it cannot acknowledge
- * it any more.
+ * Delete one message of any state.  A receiver that has leased it cannot acknowledge it
+ * afterwards.
  *
- * @param id  As wherry_queue_peek() and wherry_queue_show() give it.
- * @return WHERRY_OK; WHERRY_NOTFOUND; what a write can fail with.
+ * @param id  Member `id` of the message, as wherry_queue_peek() and wherry_queue_show() visit it.
+ * @return WHERRY_OK; WHERRY_NOTFOUND; any code of a failed write.
  *
  * Transaction: the one that is open, else its own.
  */
@@ -366,25 +396,25 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_discard(wherry_queue *queue,
 							    wherry_error *err);
 
 /**
- * Let relays deliver nothing from the queue until wherry_queue_resume().  Senders and receivers go on.
+ * Stop the relays of the queue until wherry_queue_resume().  Senders and receivers go on.
  *
- * @return WHERRY_OK; WHERRY_UNSUPPORTED: no relay works on this layout; what a write can fail with.
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED (no relay works on this layout); any code of a failed write.
  *
  * Transaction: the one that is open, else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_pause(wherry_queue *queue,
 							  wherry_error *err);
 
-/** Take back wherry_queue_pause(). */
+/** End the pause that wherry_queue_pause() began. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_resume(wherry_queue *queue,
 							   wherry_error *err);
 
 /**
- * Delete messages in these states, but none that is leased.
+ * Delete the messages of some states, but no leased message.
  *
- * @param states  Bits 1 << wherry_state; 0: ready, waiting and dead ones.
+ * @param states  Bits 1 << wherry_state; 0: ready, waiting and dead messages.
  * @param batch   Rows in one transaction, 1 to 100000.
- * @param out_n   Receives how many went, also on failure; may be NULL.
+ * @param out_n   Receives the number of messages deleted, also on failure; may be NULL.
  *
  * Transaction: its own, one per batch; none may be open.
  */
@@ -393,7 +423,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_purge(wherry_queue *queue,
 							  int64_t *out_n,
 							  wherry_error *err);
 
-/** Delete messages that have expired; parameters as wherry_queue_purge(). */
+/** Delete messages that have expired.  The parameters are those of wherry_queue_purge(). */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_expire(wherry_queue *queue,
 							   int64_t batch, int64_t *out_n,
 							   wherry_error *err);
@@ -404,51 +434,51 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_expire(wherry_queue *queue,
  * Open the topics of a database, or of one of its schemas.
  *
  * @param db      The connection; borrowed until wherry_topics_close().
- * @param schema  On PostgreSQL the schema that has the queues; NULL: the first of the search
- *                path that has some.  On SQLite NULL.
- * @param out     Receives the topics; given, close with wherry_topics_close().
- * @return WHERRY_OK; WHERRY_NOTFOUND (there are no queues); what a read can fail with.
+ * @param schema  On PostgreSQL the schema of the queues; NULL: the first schema of the search
+ *                path that has queues.  On SQLite NULL.
+ * @param out     Receives the topics; the caller closes them with wherry_topics_close().
+ * @return WHERRY_OK; WHERRY_NOTFOUND (there are no queues); any code of a failed read.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_open(wherry_db *db,
 							  const char *schema,
 							  wherry_topics **out,
 							  wherry_error *err);
 
-/** Close them; the connection stays open.  NULL is fine. */
+/** Close the topics; the connection stays open.  NULL is allowed. */
 WHERRY_API void wherry_topics_close(wherry_topics *topics);
 
-/** Let a queue get what is published to a topic from now on; doing it twice is fine.
- *  WHERRY_NOTFOUND: there is no such queue in the schema. */
+/** Subscribe a queue: it gets each message that is published to the topic from now on.
+ *  Subscribing again changes nothing.  WHERRY_NOTFOUND: the schema has no such queue. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_subscribe(wherry_topics *topics,
 							       const char *topic,
 							       const char *queue,
 							       wherry_error *err);
 
-/** Take that back; WHERRY_NOTFOUND: the queue has not subscribed to the topic. */
+/** End a subscription; WHERRY_NOTFOUND: the queue has not subscribed to the topic. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_unsubscribe(wherry_topics *topics,
 								 const char *topic,
 								 const char *queue,
 								 wherry_error *err);
 
-/** Called for each subscription; returning another code than WHERRY_OK ends the listing. */
+/** Called for each subscription; if it returns another code than WHERRY_OK, the listing ends. */
 typedef wherry_code (*wherry_subscription_fn)(void *ctx, const char *topic,
 					      const char *queue);
 
-/** Visit the subscriptions to a topic, or with NULL all of them. */
+/** Visit the subscriptions to a topic; NULL: to every topic. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_list(wherry_topics *topics,
 							  const char *topic,
 							  wherry_subscription_fn visit,
 							  void *ctx, wherry_error *err);
 
 /**
- * Send a message to every queue that has subscribed to a topic: to all or to none, under one
- * message id.  Which queues these are is read in the same transaction: nothing is cached.
+ * Send a message to every queue that has subscribed to a topic: to all or to none, with one
+ * message id.  The subscriptions are read in the same transaction and never cached.
  *
- * @param msg    What to send; its topic is not looked at.
+ * @param msg    Message to send; borrowed for the call.  Its member `topic` is ignored.
  * @param out_n  Receives the number of queues, which may be 0; may be NULL.
- * @return as wherry_queue_send().
+ * @return The codes of wherry_queue_send().
  *
- * Transaction: as of wherry_queue_send().
+ * Transaction: the one that is open, which a failure leaves intact; else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_topics_publish(wherry_topics *topics, const char *topic,

@@ -8,11 +8,11 @@
  *     12:00, 18:00          times of day
  *     @every 15m            a period, counted from 1970-01-01T00:00:00Z
  *
- * Crontab expressions and times of day are local times of a zone.  Where the zone's clock changes:
+ * Crontab expressions and times of day are local times of a zone.  When the zone's clock changes:
  *
- *  - If the clock is put forward, a time that is skipped occurs as much later: where 02:00 becomes
- *    03:00, 02:30 occurs at 03:30.  Two times that then fall together occur once.
- *  - If the clock is put back, a time that is repeated occurs the first time only.
+ *  - If the clock is put forward, a skipped time occurs later by the same amount: if 02:00 becomes
+ *    03:00, 02:30 occurs at 03:30.  If two times then coincide, they occur once.
+ *  - If the clock is put back, a repeated time occurs only the first time.
  *  - A crontab expression that names every hour (*, 0-23) is meant to recur at an interval: its
  *    times occur in both repeated hours, and do not occur in a skipped one.
  */
@@ -23,15 +23,15 @@
 
 #include <wherry/error.h>
 
-/* A schedule does not change, so threads may share it. */
+/* A parsed schedule.  It does not change, so threads may share it. */
 typedef struct wherry_schedule wherry_schedule;
 
-enum { WHERRY_HASH_LEN = 32 }; /* of a schedule's hash, bytes */
+enum { WHERRY_HASH_LEN = 32 }; /* Length of a schedule's hash, in bytes. */
 
 WHERRY_BEGIN
 
 /**
- * Read a schedule.
+ * Parse a schedule.
  *
  * A field of a crontab expression is *, a number, a range such as 1-5, or a list such as 1,15.  A
  * step may follow * and ranges: 8-18/2; 5/15 means 5-59/15.  Months and days of the week may be
@@ -39,24 +39,24 @@ WHERRY_BEGIN
  * week are restricted, a day needs to match one of them; if one of them begins with *, a day must
  * match both.
  *
- * @param text  At most 256 bytes; see above.
- * @param zone  A name of the tz database, such as Europe/Berlin; NULL: UTC.  Must be NULL for a
- *              period.  Its rules are read now: parse again after an update of the database.
- * @param out   Receives the schedule; given, free it with wherry_schedule_free().
- * @return WHERRY_OK; WHERRY_INVALID (what is wrong with which field; an unknown zone, with the
- *         nearest name; an expression that names no day of any year); WHERRY_NOTFOUND (there is
- *         no tz database); WHERRY_CORRUPT (its file is damaged); WHERRY_DENIED; WHERRY_IO;
- *         WHERRY_NOMEM.
+ * @param text  Text of the schedule, at most 256 bytes.
+ * @param zone  Name of a zone of the tz database, such as Europe/Berlin; NULL: UTC.  Must be NULL
+ *              for a period.  Its rules are read now: parse again after an update of the database.
+ * @param out   Receives the schedule; the caller frees it with wherry_schedule_free().
+ * @return WHERRY_OK; WHERRY_INVALID (a malformed field, which err names; an unknown zone, for which
+ *         err names the nearest; an expression that matches no day of any year); WHERRY_NOTFOUND
+ *         (there is no tz database); WHERRY_CORRUPT (the zone's file is damaged); WHERRY_DENIED;
+ *         WHERRY_IO; WHERRY_NOMEM.
  *
- * Blocks: reads the zone's file in /usr/share/zoneinfo, or in the folder that the environment
- * variable TZDIR names.
+ * Blocks: while it reads the zone's file in /usr/share/zoneinfo, or in the folder that the
+ * environment variable TZDIR names.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_schedule_parse(const char *text,
 							     const char *zone,
 							     wherry_schedule **out,
 							     wherry_error *err);
 
-/** Free a schedule.  NULL is fine. */
+/** Free a schedule.  NULL is allowed. */
 WHERRY_API void wherry_schedule_free(wherry_schedule *schedule);
 
 /**
@@ -73,10 +73,10 @@ wherry_schedule_next(const wherry_schedule *schedule, int64_t after_us, int64_t 
 
 /**
  * Write the hash of a schedule, which changes with its text and zone: 32 hexadecimal digits and a
- * NUL.  Of times of day and of a period it is that of the JVM library DelayedQueue.
+ * NUL.  For times of day and for a period it is the hash of the JVM library DelayedQueue.
  *
- * @return WHERRY_OK; WHERRY_INVALID (no schedule, no place); WHERRY_UNSUPPORTED: the system's
- *         libcrypto refuses MD5; WHERRY_NOMEM.
+ * @return WHERRY_OK; WHERRY_INVALID (schedule or out is NULL); WHERRY_UNSUPPORTED (the system's
+ *         libcrypto refuses MD5); WHERRY_NOMEM.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_schedule_hash(const wherry_schedule *schedule, char out[WHERRY_HASH_LEN + 1],

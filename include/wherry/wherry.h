@@ -1,8 +1,8 @@
 /*
  * Wherry: transactional messaging on the database you already run.
  *
- * All of libwherry but the headers that name a database's own types: include
- * wherry/sqlite.h as well to join an SQLite transaction of your own.
+ * Includes all headers of libwherry except wherry/sqlite.h, wherry/postgres.h and wherry/odbc.h,
+ * which join the application's own transactions on these databases.
  */
 #ifndef WHERRY_WHERRY_H
 #define WHERRY_WHERRY_H
