@@ -10,6 +10,7 @@ declare -A below=(
 	[config]='base'
 	[db]='base config'
 	[store]='base config db'
+	[log]='base config db'
 	[outbox]='base config db store'
 	[inbox]='base config db store'
 	[queue]='base config db store'

@@ -344,7 +344,7 @@ static void every_embedded_file_parses(void **state)
 {
 	static const wh_sql_names names = {
 		.table = "shop", .payload = "bytea", .role = "clerk"};
-	static const char parts_of_native[] = "doctor stream grants topics";
+	static const char parts_of_native[] = "doctor stream grants topics cursor";
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 

@@ -1,0 +1,351 @@
+#include "log/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The snapshot before all transactions. */
+#define NOTHING_SEEN "1:1:"
+
+/* Columns of the statements that read. */
+enum { ID, VISIBLE, NOW, MANY, RESTORED, MESSAGE };
+
+/* ---- positions ---- */
+
+void wh_position_clear(wh_position *at)
+{
+	free(at->seen);
+	free(at->until);
+	*at = WH_POSITION_START;
+}
+
+static char *copy_text(const char *text, bool *ok)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	*ok = *ok && (!text || copy);
+	return copy;
+}
+
+wherry_code wh_position_copy(wh_position *out, const wh_position *from, wherry_error *err)
+{
+	bool ok = true;
+
+	*out = (wh_position){.high = from->high, .late = from->late};
+	out->seen = copy_text(from->seen, &ok);
+	out->until = copy_text(from->until, &ok);
+	if (ok)
+		return WHERRY_OK;
+	wh_position_clear(out);
+	return wh_oom(err);
+}
+
+static void replace(wh_position *at, wh_position *by)
+{
+	wh_position_clear(at);
+	*at = *by;
+	*by = WH_POSITION_START;
+}
+
+/* ---- opening and closing ---- */
+
+static wherry_code find(wh_cursor *c, wherry_error *err)
+{
+	c->look = wh_sql_find(&c->sql, "look");
+	c->now = wh_sql_find(&c->sql, "now");
+	c->late_start = wh_sql_find(&c->sql, "late-start");
+	c->late_page = wh_sql_find(&c->sql, "late-page");
+	c->renumber = wh_sql_find(&c->sql, "renumber");
+	if (c->look && c->now && !c->late_start == !c->late_page &&
+	    !c->late_start == !c->renumber)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_INVALID, "a statement of the cursor is missing");
+}
+
+wherry_code wh_cursor_open(wherry_db *db, const char *schema, const char *table,
+			   wh_cursor **out, wherry_error *err)
+{
+	const char *text = wh_sql_embedded("log", "cursor", db->driver->scheme);
+	const wh_sql_names names = {
+		.dialect = db->driver->scheme, .schema = schema, .table = table};
+	wherry_code code;
+	wh_cursor *c;
+
+	if (!text)
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "'%s:' has no cursor over a log yet", db->driver->scheme);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return wh_oom(err);
+	c->db = db;
+	code = wh_sql_parse_as(text, &names, &c->sql, err);
+	if (code == WHERRY_OK)
+		code = find(c, err);
+	if (code == WHERRY_OK)
+		*out = c;
+	else
+		wh_cursor_close(c);
+	return code;
+}
+
+void wh_cursor_close(wh_cursor *c)
+{
+	if (!c)
+		return;
+	if (c->sql.n)
+		wh_db_forget(c->db, &c->sql);
+	wh_sql_clear(&c->sql);
+	free(c);
+}
+
+/* ---- reading ---- */
+
+/* A statement that reads, and what its rows say. */
+typedef struct reading {
+	wh_position next; /* The position behind the rows that were visited. */
+	int64_t high;     /* Of the position that the statement was given. */
+	wh_log_fn visit;
+	void *ctx;
+	int64_t n;     /* Rows that were visited. */
+	bool many;     /* More rows are late than a look may return. */
+	bool restored; /* A transaction has a number that it cannot have here. */
+} reading;
+
+static wherry_code take_head(reading *r, const wh_row *row, wherry_error *err)
+{
+	const char *now = wh_row_text(row, NOW);
+
+	r->many = wh_row_int(row, MANY) != 0;
+	r->restored = wh_row_int(row, RESTORED) != 0;
+	if (!now)
+		return WHERRY_OK;
+	r->next.seen = strdup(now);
+	return r->next.seen ? WHERRY_OK : wh_oom(err);
+}
+
+static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	reading *r = ctx;
+	wh_log_row out = {
+		.id = wh_row_int(row, ID),
+		.key = wh_row_bytes(row, MESSAGE),
+		.topic = wh_row_bytes(row, MESSAGE + 1),
+		.body = wh_row_bytes(row, MESSAGE + 2),
+	};
+	wherry_code code = wh_row_check(row, err);
+
+	if (code == WHERRY_OK && out.id == INT64_MIN)
+		return take_head(r, row, err);
+	if (code != WHERRY_OK || r->restored)
+		return code;
+	if (!wh_row_int(row, VISIBLE)) { /* The rows before it were read. */
+		r->restored = true;
+		return WHERRY_OK;
+	}
+	code = r->visit(r->ctx, &out, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->n++;
+	if (out.id > r->next.high)
+		r->next.high = out.id;
+	r->next.late = out.id;
+	return WHERRY_OK;
+}
+
+static wh_view seen_of(const wh_position *at)
+{
+	return wh_view_of(at->seen ? at->seen : NOTHING_SEEN);
+}
+
+static wh_view text_or_null(const char *text)
+{
+	return text ? wh_view_of(text) : (wh_view){NULL, 0};
+}
+
+static wherry_code take_snapshot(void *ctx, const wh_row *row, wherry_error *err)
+{
+	char **out = ctx;
+	const char *text = wh_row_text(row, 0);
+
+	free(*out);
+	*out = text ? strdup(text) : NULL;
+	return *out ? WHERRY_OK : wh_oom(err);
+}
+
+wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_INT_PARAM("high", at->high),
+		WH_TEXT_PARAM("seen", seen_of(at)),
+		WH_TEXT_PARAM("until", text_or_null(at->until)),
+		WH_INT_PARAM("late", at->late),
+	};
+	wh_position next = {.high = at->high};
+	wherry_code code;
+
+	if (!c->renumber)
+		return WHERRY_OK;
+	code = wh_db_run(c->db, c->renumber, params, 4, take_snapshot, &next.seen, NULL,
+			 err);
+	if (code == WHERRY_OK && !next.seen)
+		code = wh_fail(err, WHERRY_CORRUPT, "no snapshot was returned");
+	if (code == WHERRY_OK)
+		replace(at, &next);
+	wh_position_clear(&next);
+	return code;
+}
+
+static wherry_code take_number(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+/* Begin a round, which reads up to the snapshot of the look that found too many rows. */
+static wherry_code begin_round(wh_cursor *c, wh_position *at, char **until,
+			       wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("high", at->high),
+				   WH_TEXT_PARAM("seen", seen_of(at))};
+	int64_t start = 0;
+	wherry_code code = wh_db_run(c->db, c->late_start, params, 2, take_number, &start,
+				     NULL, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	at->until = *until;
+	at->late = start;
+	*until = NULL;
+	return WHERRY_OK;
+}
+
+/* Read the next page of a round.  *out_ended: it was the last one. */
+static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
+			     bool *out_ended, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_INT_PARAM("high", at->high),
+		WH_TEXT_PARAM("seen", seen_of(at)),
+		WH_TEXT_PARAM("until", text_or_null(at->until)),
+		WH_INT_PARAM("late", at->late),
+		WH_INT_PARAM("limit", limit),
+	};
+	wherry_code code =
+		wh_db_run(c->db, c->late_page, params, 5, take_row, r, NULL, err);
+
+	if (code != WHERRY_OK || r->restored)
+		return code;
+	*out_ended = r->n < limit;
+	at->late = r->next.late;
+	if (!*out_ended)
+		return WHERRY_OK;
+	free(at->seen);
+	at->seen = at->until;
+	at->until = NULL;
+	at->late = 0;
+	return WHERRY_OK;
+}
+
+static wherry_code look(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
+			wherry_error *err)
+{
+	const wh_param all[] = {
+		WH_INT_PARAM("high", at->high),
+		WH_INT_PARAM("limit", limit),
+		WH_TEXT_PARAM("seen", seen_of(at)),
+	};
+	size_t n = c->late_page ? 3 : 2;
+
+	return wh_db_run(c->db, c->look, all, n, take_row, r, NULL, err);
+}
+
+/* One look, or one page of a round.  *out_again: nothing was visited, and there may be rows. */
+static wherry_code step(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
+			wh_log_event *event, bool *out_again, wherry_error *err)
+{
+	bool in_round = at->until != NULL;
+	wherry_code code;
+
+	*out_again = false;
+	code = at->until ? read_page(c, at, limit, r, out_again, err)
+			 : look(c, at, limit, r, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (r->restored && !r->n) {
+		*event = c->renumber ? WH_LOG_RESTORED : WH_LOG_REPLACED;
+		*out_again = !c->renumber;
+		if (!c->renumber)
+			wh_position_clear(at);
+		return WHERRY_OK;
+	}
+	if (in_round)
+		return WHERRY_OK;
+	if (r->many) {
+		*out_again = true;
+		return begin_round(c, at, &r->next.seen, err);
+	}
+	*out_again = r->restored; /* The rows before the first such row were visited. */
+	r->next.late = 0;
+	replace(at, &r->next);
+	return WHERRY_OK;
+}
+
+wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_fn visit,
+			   void *ctx, wh_log_found *out, wherry_error *err)
+{
+	wh_log_found found = {.event = WH_LOG_SAME};
+	wh_position work;
+	wherry_code code = wh_position_copy(&work, at, err);
+	bool again = code == WHERRY_OK;
+	int64_t n = 0;
+
+	while (code == WHERRY_OK && again && !n) {
+		reading r = {.visit = visit, .ctx = ctx};
+
+		r.next.high = work.high;
+		r.next.late = work.late;
+		code = step(c, &work, limit, &r, &found.event, &again, err);
+		n = r.n;
+		wh_position_clear(&r.next);
+	}
+	found.more = again || work.until || n >= limit;
+	if (code == WHERRY_OK)
+		replace(at, &work);
+	if (code == WHERRY_OK)
+		*out = found;
+	wh_position_clear(&work);
+	return code;
+}
+
+/* ---- other positions ---- */
+
+static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_position *out = ctx;
+	const char *seen = wh_row_text(row, 1);
+
+	out->high = wh_row_int(row, 0);
+	out->seen = seen ? strdup(seen) : NULL;
+	return !seen || out->seen ? WHERRY_OK : wh_oom(err);
+}
+
+static wherry_code position_now(wh_cursor *c, const wh_param *high, wh_position *out,
+				wherry_error *err)
+{
+	wh_position_clear(out);
+	return wh_db_run(c->db, c->now, high, 1, take_position, out, NULL, err);
+}
+
+wherry_code wh_cursor_end(wh_cursor *c, wh_position *out, wherry_error *err)
+{
+	const wh_param none = {.name = "high", .type = WH_NULL};
+
+	return position_now(c, &none, out, err);
+}
+
+wherry_code wh_cursor_after(wh_cursor *c, int64_t id, wh_position *out, wherry_error *err)
+{
+	const wh_param high = WH_INT_PARAM("high", id);
+
+	return position_now(c, &high, out, err);
+}

@@ -1,0 +1,119 @@
+/*
+ * Reads a log exactly: a table that producers only append to.
+ *
+ * Ids are given before a transaction commits, so "everything up to this id" is not what was
+ * read.  A position therefore also has the snapshot of the statement that read last:
+ *
+ *       id  ▲        read            │  not read
+ *           │                        │
+ *     high ─┼────────────────────────┴───────────
+ *           │  read  │ late: the snapshot did not
+ *           │        │ see their transactions
+ *           └────────┴──────────────────────────► transactions
+ *
+ * A look reads the late rows and those above `high` in one statement and thus in one snapshot,
+ * which becomes that of the position.  If more rows are late than a look may return, a *round*
+ * reads them page by page, up to the snapshot of the look that found them; rows above `high`
+ * wait for its end, so that messages of a key stay in the order in which they became visible.
+ *
+ * On SQLite commits are in the order of ids: there are no snapshots and no late rows.
+ */
+#ifndef WH_LOG_CURSOR_H
+#define WH_LOG_CURSOR_H
+
+#include "db/driver.h"
+
+/* What was read.  Stored by the caller, in the transaction that takes the rows over, or once they
+ * are delivered. */
+typedef struct wh_position {
+	int64_t high; /* Highest id read. */
+	char *seen;   /* Snapshot; owned.  NULL on a database without late rows. */
+
+	/* A round; until is NULL: none. */
+	char *until;  /* Snapshot that it reads up to; owned. */
+	int64_t late; /* Id of the last row that it read. */
+} wh_position;
+
+#define WH_POSITION_START ((wh_position){0})
+
+void wh_position_clear(wh_position *at);
+
+/* Set *out to a copy.  NOMEM leaves *out cleared. */
+wherry_code wh_position_copy(wh_position *out, const wh_position *from,
+			     wherry_error *err);
+
+/* A row of the log; borrowed for the visit. */
+typedef struct wh_log_row {
+	int64_t id;
+	wh_view key, topic, body; /* Absent: NULL. */
+} wh_log_row;
+
+typedef wherry_code (*wh_log_fn)(void *ctx, const wh_log_row *row, wherry_error *err);
+
+/* What became of the table since the last read. */
+typedef enum wh_log_event {
+	WH_LOG_SAME,
+	/* Nothing was read: the table was restored on another server, and the numbers of its
+	 * transactions mean nothing there.  Call wh_cursor_renumber(). */
+	WH_LOG_RESTORED,
+	/* The table was made again.  It was read from its start. */
+	WH_LOG_REPLACED
+} wh_log_event;
+
+/* What a read found. */
+typedef struct wh_log_found {
+	wh_log_event event;
+	bool more; /* There may be more rows.  False: every committed row was read. */
+} wh_log_found;
+
+typedef struct wh_cursor {
+	wherry_db *db;
+	wh_sql sql;
+	const wh_stmt *look, *now;
+	/* NULL on a database without late rows. */
+	const wh_stmt *late_start, *late_page, *renumber;
+} wh_cursor;
+
+/* table: its name, unquoted; schema: NULL if the database has none. */
+wherry_code wh_cursor_open(wherry_db *db, const char *schema, const char *table,
+			   wh_cursor **out, wherry_error *err);
+void wh_cursor_close(wh_cursor *c);
+
+/*
+ * Read the rows after a position.
+ *
+ * Visits at most `limit` late rows and as many others, in the order of their ids, and sets *at to
+ * the position behind them.  A row is read again only if the new position is not stored.
+ *
+ * Transaction: none, or one that wrote nothing to the log; a transaction sees what it wrote
+ * itself, and its snapshot does not say so.
+ *
+ * @return WHERRY_OK; what a read can fail with; what visit returned.  On failure *at is as
+ *         before.
+ */
+wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_fn visit,
+			   void *ctx, wh_log_found *out, wherry_error *err);
+
+/*
+ * Give the rows of a restored table numbers that mean something on this server.
+ *
+ * Rows that producers wrote there before the first read cannot be distinguished from restored ones.  They
+ * are read, unless somebody gave them ids below the position.
+ *
+ * Transaction: call it first in a transaction, and store *at in the same one.  The old position says
+ * nothing about the new numbers.
+ *
+ * @return WHERRY_OK, also on a database without such numbers; what a write can fail with.
+ */
+wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err);
+
+/* The position behind all rows that are committed now, exact to the transaction.  Clears and
+ * sets *out. */
+wherry_code wh_cursor_end(wh_cursor *c, wh_position *out, wherry_error *err);
+
+/* The position behind all rows up to an id that are committed now: rows with a higher id are
+ * read, and rows that are committed later. */
+wherry_code wh_cursor_after(wh_cursor *c, int64_t id, wh_position *out,
+			    wherry_error *err);
+
+#endif

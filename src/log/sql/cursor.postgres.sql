@@ -1,0 +1,108 @@
+-- layout: name=cursor columns= archive=
+--
+-- Reads an append-only table exactly.  Each row has the number of its transaction in the
+-- column tx (xid8 DEFAULT pg_current_xact_id()), with an index on (tx, id).
+--
+-- A position is the highest id that was read and the snapshot of the statement that read
+-- it.  What is not read yet is then: rows with a higher id, and *late* rows.  These have a
+-- lower id, and their transaction was not visible in the snapshot.
+--
+-- Columns of a row: id, whether its transaction is visible, then the message.
+
+-- part: seen
+(SELECT :seen::text::pg_snapshot)
+
+-- part: message
+{.}key, {.}topic, {.}body
+
+-- part: late
+-- Ids and transactions of late rows, at most one more than :limit.  Late rows are few, so
+-- they are looked for in the index on tx; "id + 0" keeps the planner away from the primary
+-- key, which it would walk from its beginning.
+  SELECT x.id, x.tx FROM (
+    (SELECT t.id, t.tx FROM {table} AS t
+     WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
+     ORDER BY t.tx LIMIT :limit + 1)
+    UNION ALL
+    (SELECT t.id, t.tx FROM {table} AS t
+     WHERE t.tx = ANY (ARRAY(SELECT pg_snapshot_xip({seen}))) AND t.id + 0 <= :high
+     ORDER BY t.tx LIMIT :limit + 1)) AS x
+
+-- name: look
+-- The first row, whose id is the lowest number there is, says what was found: the snapshot of this statement; whether more rows are
+-- late than :limit, and then no other rows come; whether the numbers of transactions began
+-- again, which a restored dump does.  Then come late rows, then rows with a higher id, each
+-- in the order of their ids.  One statement has one snapshot, so no row is missed or read
+-- twice.
+WITH late AS MATERIALIZED ({late}
+), head AS MATERIALIZED (
+  SELECT pg_current_snapshot() AS now, (SELECT count(*) FROM late) AS n
+)
+SELECT r.id, r.visible, r.now, r.many, r.restored, {message:r} FROM (
+  (SELECT -9223372036854775808 AS id, true AS visible, h.now::text AS now, h.n > :limit AS many,
+          pg_snapshot_xmax(h.now) < pg_snapshot_xmax({seen})
+            OR EXISTS (SELECT 1 FROM late AS l WHERE NOT pg_visible_in_snapshot(l.tx, h.now))
+            AS restored,
+          NULL::text AS key, NULL::text AS topic, NULL::text AS body
+   FROM head AS h)
+  UNION ALL
+  (SELECT t.id, true, NULL, NULL, NULL, {message:t}
+   FROM late AS l CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = l.id OFFSET 0) AS t
+   WHERE (SELECT h.n FROM head AS h) <= :limit
+   ORDER BY t.id)
+  UNION ALL
+  (SELECT t.id, pg_visible_in_snapshot(t.tx, (SELECT h.now FROM head AS h)), NULL, NULL, NULL,
+          {message:t}
+   FROM {table} AS t
+   WHERE t.id > :high AND (SELECT h.n FROM head AS h) <= :limit
+   ORDER BY t.id LIMIT :limit)) AS r
+ORDER BY r.id;
+
+-- name: late-start
+-- Before the first of many late rows.
+SELECT coalesce(min(x.id) - 1, :high) FROM (
+  SELECT min(t.id + 0) AS id FROM {table} AS t
+  WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
+  UNION ALL
+  SELECT min(t.id + 0) FROM {table} AS t
+  WHERE t.tx = ANY (ARRAY(SELECT pg_snapshot_xip({seen}))) AND t.id + 0 <= :high) AS x;
+
+-- name: late-page
+-- Many late rows, page by page in the order of their ids, behind a first row as that of
+-- "look".  Rows that became visible after the snapshot :until belong to the next round.
+SELECT r.id, true, NULL, false, r.restored, {message:r} FROM (
+  (SELECT -9223372036854775808 AS id,
+          pg_snapshot_xmax(pg_current_snapshot())
+            < pg_snapshot_xmax((SELECT :until::text::pg_snapshot)) AS restored,
+          NULL::text AS key, NULL::text AS topic, NULL::text AS body)
+  UNION ALL
+  (SELECT t.id, false, {message:t}
+   FROM {table} AS t
+   WHERE t.id > :late AND t.id <= :high
+     AND NOT pg_visible_in_snapshot(t.tx, {seen})
+     AND pg_visible_in_snapshot(t.tx, (SELECT :until::text::pg_snapshot))
+   ORDER BY t.id LIMIT :limit)) AS r
+ORDER BY r.id;
+
+-- part: unread
+(NOT pg_visible_in_snapshot(t.tx, h.seen)
+  AND (h.until IS NULL OR t.id > :late OR NOT pg_visible_in_snapshot(t.tx, h.until)))
+
+-- name: renumber
+-- The table came from another server, whose numbers of transactions mean nothing here.
+-- Rows that were read get 0, which every snapshot sees.  Rows that were not get the number of this
+-- transaction, which the snapshot that is returned does not see.  Must be the first statement of its transaction,
+-- which then gets its number after the snapshot was taken.
+WITH head AS MATERIALIZED (
+  SELECT pg_current_snapshot() AS now, {seen} AS seen, :until::text::pg_snapshot AS until
+), changed AS (
+  UPDATE {table} AS t
+  SET tx = CASE WHEN t.id <= :high AND {unread} THEN pg_current_xact_id() ELSE '0'::xid8 END
+  FROM head AS h
+  WHERE (t.id <= :high AND {unread}) OR NOT pg_visible_in_snapshot(t.tx, h.now)
+)
+SELECT h.now::text FROM head AS h;
+
+-- name: now
+-- The position behind all rows that are visible now, and behind an id.
+SELECT coalesce(:high::bigint, (SELECT max(t.id) FROM {table} AS t), 0), pg_current_snapshot()::text;
