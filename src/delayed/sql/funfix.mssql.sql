@@ -41,7 +41,7 @@ CREATE UNIQUE INDEX {bare__PKindPKeyUniqueIndex} ON {table}("pKind", "pKey");
 -- part: id_index
 
 -- part: lock_row
--- The lock that others wait for is that of the row, in the primary key.
+-- Other transactions wait for the lock of the row in the primary key.
 INDEX(1), FORCESEEK
 
 -- part: whole_row

@@ -42,7 +42,7 @@ pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 ({.}"pKind"::pg_catalog.text OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
+-- If two programs migrate at the same time, the second waits and then finds the work done.
 SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
@@ -360,7 +360,7 @@ DELETE FROM {table} AS m WHERE {matching} RETURNING m."pKey";
 DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
--- A plain read: it locks nothing and writes nothing.
+-- A read without locks and writes.
 SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" >= :from::pg_catalog.text
 ORDER BY m."pKey" COLLATE "C" LIMIT :limit::bigint;
 
@@ -474,7 +474,7 @@ WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "lockUuid" IS N
   AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000) FOR UPDATE SKIP LOCKED));
 
 -- part: tried
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 CASE WHEN :nth::integer > 0 THEN greatest({tried_so_far}, :nth::integer)
      ELSE least(greatest({tried_so_far} + :count::integer, 0), 1000000000) END
 

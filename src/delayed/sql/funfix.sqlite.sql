@@ -296,7 +296,7 @@ WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {now} - min(:timeout, 3153600000000);
 
 -- part: tried
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth) ELSE min(max({tried_so_far} + :count, 0), 1000000000) END
 
 -- name: note-fail

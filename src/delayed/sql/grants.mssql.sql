@@ -63,7 +63,7 @@ GRANT UPDATE {offered} ON {table} TO {role};
 GRANT EXECUTE ON {wherry_offer} TO {role};
 
 -- part: relays
--- A relay says in wherry_lease what it does, and sees if operators paused it.
+-- A relay writes its report to wherry_lease, and reads there whether an operator paused it.
 GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 

@@ -297,7 +297,7 @@ SELECT t.id, 0, t.attempts, 0, t."createdAt", 0,
 FROM @got AS g JOIN {table} AS t ON t.id = g.id ORDER BY t.due_at, t.id
 
 -- part: lock_row
--- The lock that others wait for is that of the row, in the primary key.
+-- Other transactions wait for the lock of the row in the primary key.
 INDEX(1), FORCESEEK
 
 -- part: whole_row
@@ -335,7 +335,7 @@ WHERE {relayed:t} AND t."lockUuid" IS NOT NULL AND t."scheduledAt" <= @until
 {loop};
 
 -- part: tried
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 CASE WHEN :nth > 0 THEN CASE WHEN attempts > :nth THEN attempts ELSE :nth END
      WHEN attempts + :count < 0 THEN 0
      WHEN attempts + :count > 1000000000 THEN 1000000000 ELSE attempts + :count END

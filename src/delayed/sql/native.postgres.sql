@@ -83,7 +83,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   last_error  text,
   CONSTRAINT {bare_sane} CHECK ({sane})
 ) WITH (
-  -- Rows come and go: vacuum by their number, not by a share of the table.
+  -- Rows are short-lived, so autovacuum goes by their number and not by a share of the table.
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
@@ -102,8 +102,8 @@ CREATE TABLE IF NOT EXISTS {table_dead}(
   last_error  text
 );
 CREATE INDEX IF NOT EXISTS {bare_dead_kind} ON {table_dead}("pKind", id);
--- A consumer of this table sleeps if the lock is taken.  It is woken by offers, and by messages that
--- are given back; leases and acknowledgements wake nobody.
+-- If the lock is taken, a consumer of this table sleeps.  Offers and messages that are given back wake it;
+-- leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   FOR EACH STATEMENT
@@ -138,8 +138,8 @@ DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
   key CONSTANT text := 'box';
   otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_delayed_kind(queue, type, box);');
-  -- Plans are made once in a session, when the table may be empty, and are right when it is not
-  -- (functions_keep_plans_that_read_no_rows_but_theirs).
+  -- A session makes the plans once, when the table may be empty.  These settings make plans that are right for a full
+  -- table too (functions_keep_plans_that_read_no_rows_but_theirs).
   plans CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan$w$;
   one CONSTANT text := 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
@@ -186,7 +186,7 @@ BEGIN
   SELECT f.* INTO names, types FROM ({function_tables}) AS f;
   made := $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_kind(queue text, type text, box text)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- why a queue cannot be: the functions ask for it then
+DECLARE -- Explains why a queue cannot exist; the other functions call it only then.
   live CONSTANT oid := to_regclass(@box@ || quote_ident(box));
   has CONSTANT name[] := ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = live
     AND a.attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::pg_catalog.name[]) AND NOT a.attisdropped);
@@ -219,7 +219,7 @@ END $body$ $f$;
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
-DECLARE -- created, updated or ignored
+DECLARE -- Offers a message.  Returns created, updated or ignored.
   @kind@
   bytes CONSTANT bytea := @bytes@;
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
@@ -280,9 +280,9 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
 RETURNS TABLE (id bigint, key text, body bytea, at timestamptz, attempts integer, redelivery boolean, token text)
 @plans@ AS $body$
 <<own>>
-DECLARE -- due messages, leased for that long, in the order of their times; with `after` only those that came to be
-  -- due behind it: index entries before it, of messages that are gone, are not read
-  -- (a_poll_after_a_message_reads_nothing_before_it)
+DECLARE -- Leases messages that are due, in the order of their times.  With `after` it returns only messages that are due
+  -- behind it, so it does not read index entries of deleted messages before it
+  -- (a_poll_after_a_message_reads_nothing_before_it).
   @kind@
   now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
   most CONSTANT bigint := coalesce(nullif(max_attempts, 0), 2147483647);
@@ -445,7 +445,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type t
   box text DEFAULT 'delayed')
 RETURNS boolean @one@ AS $body$
 <<own>>
-DECLARE -- false: the key had no message
+DECLARE -- Drops the message of a key.  Returns false if the key had none.
   @kind@
 BEGIN
   @checks@
@@ -722,7 +722,7 @@ DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 DELETE FROM {table} WHERE {of_kind};
 
 -- name: list
--- A plain read: it locks nothing and writes nothing.
+-- A read without locks and writes.
 SELECT {shown} FROM {table} WHERE {matching} AND "pKey" OPERATOR(pg_catalog.>=) :from::pg_catalog.text
 ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
@@ -812,13 +812,13 @@ SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 E
 FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 
 -- name: reap
--- Rows that others have locked come later.
+-- Rows that other transactions have locked are read later.
 UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000) FOR UPDATE SKIP LOCKED));
 
 -- part: tried
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
      ELSE least(greatest(attempts + :count::integer, 0), 1000000000) END
 

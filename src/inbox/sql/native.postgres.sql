@@ -37,7 +37,7 @@ BEGIN
   FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_accept(message_id text, consumer text DEFAULT '', inbox text DEFAULT 'inbox')
 RETURNS boolean LANGUAGE plpgsql AS $body$
-BEGIN -- true: the message is new
+BEGIN -- Returns true if the message is new.
   IF message_id IS NULL OR message_id OPERATOR(pg_catalog.=) '' THEN
     RAISE 'a message needs an id' USING ERRCODE = 'invalid_parameter_value';
   END IF;
@@ -50,7 +50,7 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_inbox_purge(older_than interval, inbox text DEFAULT 'inbox')
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
-DECLARE -- how many ids were deleted
+DECLARE -- Returns the number of ids deleted.
   before timestamptz;
   n bigint;
   sum bigint := 0;

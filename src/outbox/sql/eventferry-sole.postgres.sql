@@ -131,7 +131,7 @@ FROM pg_current_snapshot() AS s;
 UPDATE {table} SET status = 2, processed_at = {now}, claimed_at = NULL
 
 -- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+-- Rows that another transaction has locked.  The statement waits for none (one_locked_row_holds_up_no_other).
 WITH free AS MATERIALIZED (
   SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) FOR UPDATE SKIP LOCKED)
 SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) AND NOT EXISTS (

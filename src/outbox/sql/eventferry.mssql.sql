@@ -340,7 +340,7 @@ FROM {table}
 WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0, 1, 3) ORDER BY id;
 
 -- part: lock_row
--- The lock that others wait for is that of the row, in the primary key.
+-- Other transactions wait for the lock of the row in the primary key.
 INDEX(1), FORCESEEK
 
 -- part: whole_row

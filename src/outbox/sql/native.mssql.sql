@@ -758,7 +758,7 @@ SELECT COALESCE(MAX(id), 0) FROM (
 (:token IS NULL OR t.claim_token = :token)
 
 -- part: lock_row
--- The lock that others wait for is that of the row, in the primary key.
+-- Other transactions wait for the lock of the row in the primary key.
 INDEX(1), FORCESEEK
 
 -- part: whole_row

@@ -204,7 +204,7 @@ BEGIN
   trace_id text DEFAULT NULL, lock_key boolean DEFAULT false, outbox text DEFAULT 'outbox')
 RETURNS bigint LANGUAGE plpgsql AS $body$
 <<own>>
-DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
+DECLARE -- Adds a message in the caller's transaction.  Returns its id, or NULL if the outbox has its message_id.
   said pg_catalog.text := '{}';
   key_text pg_catalog.text := key;
   parsed pg_catalog.json;
@@ -904,7 +904,7 @@ SELECT greatest(
 (:message_id::text IS NULL OR message_id = :message_id::text)
 
 -- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+-- Rows that another transaction has locked.  The statement waits for none (one_locked_row_holds_up_no_other).
 WITH free AS MATERIALIZED (
   SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) FOR UPDATE SKIP LOCKED)
 SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) AND NOT EXISTS (

@@ -1,21 +1,21 @@
 -- layout: name=grants
 --
--- What the roles of a queue on SQL Server may do (roles_of_a_queue_may_do_what_they_need).  {role} is
--- a role or a user of the database.
+-- Grants for the roles of a queue on SQL Server (roles_of_a_queue_may_do_what_they_need).  {role} is a
+-- role or a user of the database.
 --
--- SQL Server grants INSERT on whole tables only.  All queues of a schema share the procedures.  Those
--- that build their statements as text need the rights of their caller on the queue, so a role that
--- may execute them gains nothing by that, and keeps them when it gets another kind.
--- wherry_subscribe and wherry_unsubscribe write to a table of their owner: they are an operator's.
+-- SQL Server grants INSERT on whole tables only.  All queues of a schema share the procedures.  A
+-- procedure that builds its statements as text needs the rights of its caller on the queue, so a role
+-- gains nothing from the right to execute it, and keeps that right when it gets another kind.
+-- wherry_subscribe and wherry_unsubscribe write to a table of their owner: only an operator may execute them.
 
 -- include: mssql.roles.sql
 
 -- part: settled
--- The columns that receivers and relays write.
+-- Columns that receivers and relays write.
 (state, attempts, max_attempts, available_at, lease_token, last_error)
 
 -- name: clear
--- What it was granted before on the tables of the queue.
+-- Revoke the rights on the tables of the queue that the role was granted before.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE UPDATE ON {table} FROM {role};
@@ -51,15 +51,15 @@ GRANT EXECUTE ON {wherry_cancel} TO {role};
 GRANT EXECUTE ON {wherry_queue_length} TO {role};
 
 -- name: sender
--- Sends and publishes; it cannot read messages, or take them back.  The statement that sends returns
--- the id.
+-- A sender sends and publishes.  It cannot read or cancel messages.  The statement that sends returns the
+-- id.
 {schema}
 GRANT INSERT ON {table} TO {role};
 GRANT SELECT (id) ON {table} TO {role};
 {sends}
 
 -- part: relays
--- A relay says in wherry_lease what it does, and sees if operators paused it.
+-- A relay writes its report to wherry_lease, and reads there whether an operator paused it.
 GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
@@ -68,8 +68,8 @@ GRANT SELECT, INSERT, UPDATE ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: receiver
--- Receives and settles, or relays.  A message with headers that cannot be read is inserted again, as
--- dead.
+-- A receiver or relay receives and settles messages.  It inserts a message with malformed headers again,
+-- as dead.
 {schema}
 GRANT SELECT, INSERT, DELETE ON {table} TO {role};
 GRANT UPDATE {settled} ON {table} TO {role};
@@ -77,7 +77,7 @@ GRANT UPDATE {settled} ON {table} TO {role};
 {relays}
 
 -- name: operator
--- Does all of that, pauses relays, and says which queues get what is published.
+-- An operator has all these rights, pauses relays, and subscribes queues to topics.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT INSERT, DELETE ON {wherry_subscription} TO {role};

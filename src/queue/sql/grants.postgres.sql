@@ -1,13 +1,13 @@
 -- layout: name=grants
 --
--- What the roles of a queue on PostgreSQL may do, each exactly what it needs
+-- Grants for the roles of a queue on PostgreSQL, no more than each needs
 -- (roles_of_a_queue_may_do_what_they_need).  {role} is the role.  The functions run
 -- with the rights of their caller.
 
 -- include: postgres.roles.sql
 
 -- name: clear
--- What it was granted before on the tables of the queue.
+-- Revoke the rights on the tables of the queue that the role was granted before.
 REVOKE ALL ON {table} FROM {role};
 DO $$ BEGIN
   EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
@@ -21,15 +21,15 @@ GRANT SELECT ON {wherry_schema}, {wherry_clock}, {wherry_subscription} TO {role}
 {execute}
 
 -- name: sender
--- Sends and publishes; it cannot read messages, or take them back.
+-- A sender sends and publishes.  It cannot read or cancel messages.
 {schema}
 GRANT INSERT (message_id, topic, correlation_id, reply_to, headers, body, state, available_at,
   expires_at, max_attempts), SELECT (id) ON {table} TO {role};
 
 -- name: receiver
--- Receives and settles, or relays.  A message with headers that cannot be read is inserted again, as
--- dead.  It may insert each column, and not into the table as a whole: that is how the part clear_shared knows it
--- from an operator.
+-- A receiver or relay receives and settles messages.  It inserts a message with malformed headers again, as dead.  It
+-- may insert each column, but not into the table as a whole: by this the part clear_shared distinguishes it from an
+-- operator.
 {schema}
 GRANT SELECT, UPDATE, DELETE ON {table} TO {role};
 DO $$ BEGIN
@@ -41,8 +41,8 @@ GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, pauses relays, and says which queues get what is published.  `wherry doctor` compares the next id
--- with those of the rows.
+-- An operator has all these rights, pauses relays, and subscribes queues to topics.  `wherry doctor` compares the next
+-- id with the ids of the rows.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};

@@ -7,7 +7,7 @@
 -- while a message is ready; the end of the lease while it is leased; when it is due while it waits.
 -- Acknowledged messages are deleted.  Each state has a separate index, and a row is in one of them.
 --
--- Locks: docs/internals/queues.md says for each statement who holds what and who waits for whom.
+-- Locks: docs/internals/queues.md says for each statement which locks it holds and which it waits for.
 -- A statement that looks for rows reads them with the hints of a part "…_rows":
 --   READCOMMITTEDLOCK  SQL Server refuses READPAST in a database with READ_COMMITTED_SNAPSHOT
 --                      without it, and a version of the row would say nothing about its lock
@@ -32,7 +32,7 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   CAST(CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END / 86400000 AS INT), {now}))
 
 -- part: timed
--- Rows that can be received from a time on, as their index says it.
+-- Time from which a row can be received, as an expression of its index.
 state IN (1, 3)
 
 -- part: ready_rows
@@ -48,13 +48,13 @@ state IN (1, 3)
 {table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX({bare_expires}))
 
 -- part: looked_at
--- Rows that are counted or shown: those that a transaction has just changed are passed over.
+-- Rows to count or show: READPAST skips rows that an open transaction has changed.
 {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: whole
--- True for every row, and of a column that no index has: so the row itself is locked with its entry
--- in the index, or passed over.  Without it a settlement, which locks the row first, and a receive,
--- which locks the entry first, could wait for each other.
+-- A condition that is true for every row, on a column that no index has: so SQL Server locks the row
+-- itself together with its entry in the index, or skips it.  Without this condition a settlement, which
+-- locks the row first, and a receive, which locks the entry first, could wait for each other.
 attempts <= 2147483647
 
 -- part: index_ready
@@ -70,7 +70,7 @@ CREATE INDEX {bare_dead} ON {table}(id) INCLUDE (state) WHERE state = 4;
 CREATE INDEX {bare_expires} ON {table}(expires_at) INCLUDE (state) WHERE expires_at IS NOT NULL AND state <> 4;
 
 -- part: indexes
--- Babelfish writes something behind the names of indexes.
+-- Babelfish appends a suffix to the names of indexes.
 (SELECT LEFT(x.name, LEN(i.name)) AS name FROM sys.indexes AS x JOIN (VALUES
    (N{name} + N'_ready'), (N{name} + N'_timed'), (N{name} + N'_dead'), (N{name} + N'_expires')) AS i(name)
  ON LEFT(x.name, LEN(i.name)) = i.name
@@ -88,7 +88,7 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000 AND DATALENGTH(headers) <= 2097152
 -- name: migrate-1
 {own_tables}
 IF OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL
-  -- SQL Server ignores blanks at the end of a text when it compares: topics are compared by their hash.
+  -- SQL Server ignores blanks at the end of a text when it compares, so topics are compared by their hash.
   CREATE TABLE {wherry_subscription}(
     topic      NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
     queue      NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
@@ -138,7 +138,7 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'queue' AND name
 {column_names};
 
 -- name: indexes-missing
--- Procedures that are missing or of another version count, too: the queue is then made again.
+-- If a procedure is missing or of another version, the queue needs to be made again.
 SELECT 4 - COUNT(DISTINCT x.name) + {procedures_stale} FROM {indexes} AS x;
 
 -- name: payload-type
@@ -150,7 +150,7 @@ DROP TABLE {table};
 DELETE FROM {wherry_subscription} WHERE queue = N{name};
 DELETE FROM {wherry_schema} WHERE model = N'queue' AND name = N{name};
 {drop_relays}
--- The last queue takes along what queues alone share.
+-- When the last queue is dropped, drop the tables and procedures that only queues share.
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue')
 BEGIN
   DROP TABLE {wherry_subscription};
@@ -164,7 +164,7 @@ END;
 {drop_own}
 
 -- name: send
--- The time a message may wait begins when it is due.
+-- A message expires :expires milliseconds after it is due.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}),
@@ -175,7 +175,7 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
 
 -- name: cancel
--- A message that nobody has received.
+-- Delete a message that nobody has received.
 DELETE FROM {table} WHERE id = :id AND state IN (0, 3);
 
 -- part: shown
@@ -184,12 +184,12 @@ DELETE FROM {table} WHERE id = :id AND state IN (0, 3);
   {.}message_id, {.}topic, {.}correlation_id, {.}reply_to, {.}headers, {.}last_error, {.}body
 
 -- part: asked
--- What a receive is given, and the number of rows that were due.
+-- Parameters of a receive, and the number of rows that were due.
 DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @due BIGINT = 0,
   @now DATETIME2(3) = {now};
 
 -- name: receive
--- What it does is said at lease_rows, in parts/procedures.mssql.sql.
+-- The part lease_rows in parts/procedures.mssql.sql explains this statement.
 {asked}
 DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
 {lease_rows}
@@ -202,9 +202,9 @@ SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
 
 -- name: make-dead
 -- unused: id
--- A message that was taken and cannot be handled comes back as a dead one, under a new id: to write
--- an old one into an identity column takes the right to alter the table.
--- A time before 1970 becomes 1970, as the table demands.  Babelfish has no last second of 9999.
+-- Insert a message that was deleted and cannot be handled again, as dead, with a new id: writing the
+-- old id into an identity column needs the right to alter the table.
+-- A time before 1970 becomes 1970, which the table requires.  Babelfish has no last second of 9999.
 DECLARE @created BIGINT = CASE WHEN :created < 0 THEN 0 WHEN :created > 253402214400000 THEN 253402214400000
   ELSE :created END;
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
@@ -215,7 +215,7 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
   :error);
 
 -- part: own
--- The rows with these ids that are leased under this token, by the primary key.
+-- Rows with these ids that are leased under this token, found by the primary key.
 {ids} AS j JOIN {table} AS t {seek} ON t.id = j.id WHERE t.lease_token = :token AND t.state = 1
 {loop}
 
@@ -223,8 +223,8 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 DELETE t FROM {own};
 
 -- name: nack
--- It waits for its delay, or is due at once; one that is not counted, whose attempt is taken back, is ready in its old
--- place.  After its last attempt it is dead
+-- A message that is given back waits for its delay, or is due at once.  If the attempt is not counted, the message is
+-- ready in its old place.  After its last attempt it becomes dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE t SET
   state = CASE WHEN t.attempts - :back >= t.max_attempts THEN 4 WHEN :delay > 0 OR :back = 0 THEN 3 ELSE 0 END,
@@ -242,7 +242,7 @@ UPDATE t SET available_at = {until} FROM {own};
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error FROM {own};
 
 -- name: expire
--- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
+-- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE t FROM (
   SELECT TOP (:limit) id FROM {expires_rows}
   WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
@@ -252,7 +252,7 @@ WHERE t.state <> 4 AND t.expires_at <= {now}
 {loop};
 
 -- part: bit
--- Of the states that are asked for.
+-- Condition: the row has one of the states in the mask.
 CASE {.}state WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 3 THEN 8 WHEN 4 THEN 16 ELSE 0 END
 
 -- name: peek
@@ -262,13 +262,13 @@ SELECT TOP (:limit) {shown} FROM {looked_at} WHERE id > :after AND :states & {bi
 SELECT {shown} FROM {table} WHERE id = :id;
 
 -- part: over
--- How many of a state have expired.
+-- Count the messages of a state that have expired.
 (SELECT COUNT_BIG(*) FROM {looked_at} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
    AND state + 0 =
 
 -- name: count
--- Ready, leased, waiting and dead messages, and the age of the oldest ready one.  Expired ones
--- do not count.
+-- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
+-- messages do not count.
 SELECT (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 0) - {over} 0),
        (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 1),
        (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 3) - {over} 3),
@@ -278,21 +278,21 @@ SELECT (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 0) - {over} 0),
          FROM {looked_at} WHERE state = 0 ORDER BY id) AS f), 0);
 
 -- name: estimate
--- Rows by the server's statistics: it counts nothing.
+-- Number of rows by the server's statistics, without counting.
 SELECT ISNULL(SUM(p.rows), 0) FROM sys.partitions AS p
 WHERE p.object_id = OBJECT_ID(N{'table}, N'U') AND p.index_id IN (0, 1);
 
 -- part: left
--- Milliseconds until a row can be received.
+-- Milliseconds until the row can be received.
 CASE WHEN {.}available_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, {.}available_at) ELSE 0 END
 
 -- name: next-due
--- How long until a message can be received, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be received; 0: now; -1: no message waits or is leased.
 SELECT ISNULL(ISNULL((SELECT TOP (1) CAST(0 AS BIGINT) FROM {looked_at} WHERE state = 0 ORDER BY id),
                      (SELECT TOP (1) {left} FROM {looked_at} WHERE {timed} ORDER BY available_at)), -1);
 
 -- name: inspect
--- What is wrong with the table, and the SQL that repairs it.
+-- Faults of the table, each with the SQL that repairs it.
 SELECT N'the index ' + i.name + N' is missing', i.repair
 FROM (VALUES (N{name} + N'_ready', N{'index_ready}), (N{name} + N'_timed', N{'index_timed}),
              (N{name} + N'_dead', N{'index_dead}), (N{name} + N'_expires', N{'index_expires})) AS i(name, repair)
@@ -307,7 +307,7 @@ FROM (VALUES (N'topic', N'NVARCHAR(255)'), (N'correlation_id', N'NVARCHAR(255)')
 WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.name = c.name);
 
 -- name: retry-dead
--- Dead messages are ready again, in the order of their ids.
+-- Make dead messages ready again, in the order of their ids.
 UPDATE t SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 FROM (
   SELECT TOP (:limit) id FROM {dead_rows}
@@ -316,7 +316,7 @@ WHERE t.state = 4
 {loop};
 
 -- name: discard
--- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+-- Delete a message of any state.  A receiver that has leased it cannot acknowledge it afterwards.
 DELETE FROM {table} WHERE id = :id;
 
 -- name: purge-states
@@ -327,15 +327,15 @@ WHERE t.state <> 1
 {loop};
 
 -- part: relayed
--- The columns of a claimed row, as the store has them.
+-- Columns of a claimed row, in the form that the store reads.
 {.}created_at, 0, {.}message_id, COALESCE({.}topic, N{name}), N'', N'', NULL, {.}headers, NULL, {.}body
 
 -- part: lives
--- It has not expired.
+-- Condition: the message has not expired.
 (expires_at IS NULL OR expires_at > {now})
 
 -- part: claims
--- The rows that were claimed, in the order of their ids.
+-- Return the rows that were claimed, in the order of their ids.
 state = 1, lease_token = :token, available_at = {until}
 
 -- part: is_due
@@ -349,7 +349,7 @@ SELECT t.id, 0, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g
 
 -- name: claim-end
 -- unused: after scan most
--- Rows have no keys: none is passed over, and each claim begins with the first.
+-- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0, COUNT_BIG(*) FROM (SELECT TOP (1) id FROM {looked_at} WHERE state = 0 ORDER BY id) AS f;
 
 -- name: claim
@@ -402,7 +402,7 @@ WHERE t.state = 1 AND t.available_at <= {now}
 SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
 
 -- part: first_of
--- How long until the first row of a state can be claimed; NULL: there is none.
+-- Milliseconds until the first row of a state can be claimed; NULL: there is none.
 (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, {now}, available_at) FROM {looked_at}
  WHERE {timed} AND {lives} AND state + 0 =
 
@@ -423,7 +423,7 @@ SELECT ISNULL(MAX(f.id), 0) FROM (
 
 -- name: open-upto
 -- waits: as last-open
--- Delayed messages are open as well.
+-- Delayed messages are open too.
 SELECT COUNT_BIG(*) FROM (
   SELECT MIN(id) AS id FROM {table} WHERE state = 0 AND {lives}
   UNION ALL SELECT MIN(id) FROM {table} WHERE {timed} AND {lives}) AS f
@@ -441,7 +441,7 @@ WHERE t.state = 1
 {loop};
 
 -- part: lock_row
--- The lock that others wait for is that of the row, in the primary key.
+-- Other transactions wait for the lock of the row in the primary key.
 INDEX(1), FORCESEEK
 
 -- part: whole_row
@@ -454,7 +454,7 @@ DELETE t FROM {own};
 
 -- name: fail
 -- unused: started
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN :nth > 0 THEN CASE WHEN attempts > :nth THEN attempts ELSE :nth END

@@ -18,7 +18,7 @@
 pg_catalog.statement_timestamp()
 
 -- part: until
--- When a lease of that length ends.  All operators written so have one precedence.
+-- Time when a lease of that length ends.  Operators in the form OPERATOR() all have the same precedence.
 ({now} OPERATOR(pg_catalog.+) (least(:lasts::bigint, 3153600000000)::double precision
   OPERATOR(pg_catalog.*) interval '1 millisecond'))
 
@@ -30,26 +30,26 @@ pg_catalog.statement_timestamp()
 pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
 -- part: due_at
--- When a row can be received, as a time within the years that sane rows name: nothing can be subtracted
--- from infinity (infinite_times_stop_no_receiver).
+-- Time when a row can be received, cut to the years that Wherry writes: PostgreSQL cannot subtract from
+-- infinity (infinite_times_stop_no_receiver).
 greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: sent_at
--- The same of the time a message was sent.
+-- Time when a message was sent, cut to the same years.
 greatest(least({.}created_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: timed
--- Rows that can be received from a time on, as their index says it.
+-- Time from which a row can be received, as an expression of its index.
 state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 
 -- part: held
--- The row is leased, in words that fit no index: a statement that has ids must not walk over the
--- index of leased rows, which keeps an entry for each acknowledged row until it is vacuumed
+-- Condition: the row is leased, in a form that no index fits.  A statement that has ids must not scan the
+-- index of leased rows, which keeps an entry for each acknowledged row until a vacuum
 -- (a_settlement_reads_no_rows_but_its_own).
 state OPERATOR(pg_catalog.+) 0 OPERATOR(pg_catalog.=) 1
 
 -- part: seq
--- The id, as the index of ready rows has it.
+-- The id, as an expression of the index of ready rows.
 (id OPERATOR(pg_catalog.+) 0)
 
 -- part: sane
@@ -64,12 +64,12 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000
   AND expires_at >= '1970-01-01 00:00:00+00'::pg_catalog.timestamptz AND expires_at < '10000-01-01 00:00:00+00'::pg_catalog.timestamptz
 
 -- part: wake_lock
--- The sleepers' lock of this queue; also in postgres_watch.c.
+-- Advisory lock that sleeping receivers of this queue hold; postgres_watch.c has the same number.
 (1669::bigint << 32) + {'table}::pg_catalog.regclass::pg_catalog.oid::bigint
 
 -- name: wake-key
--- The number of the table: of the lock that a sleeping receiver holds, and in the names of the
--- channels that wake it.
+-- Number of the table, for the lock that a sleeping receiver holds and for the names of the channels
+-- that wake it.
 SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- include: postgres.own.sql
@@ -106,7 +106,7 @@ SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_cat
 FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 
 -- part: own_functions
--- Those that every queue of a schema shares.
+-- Functions that all queues of a schema share.
 ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
@@ -118,9 +118,9 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'w
 'body' AND EXISTS (SELECT 1 FROM pg_attribute AS k WHERE k.attrelid = c.oid AND k.attname = 'lease_token' AND NOT k.attisdropped)
 
 -- part: leaf
--- The body as a table stores it, as wherry_receive() returns it, and whether it may be longer than wherry_unreadable()
--- allows.  Of less than 90,000 bytes of binary JSON no text can be too long for the server: 12 bytes may have 131,072
--- digits.
+-- Expressions of the body: as the table stores it, as wherry_receive() returns it, and whether it may be longer than
+-- wherry_unreadable() allows.  The text of less than 90,000 bytes of binary JSON is never too long for the server: 12
+-- bytes have at most 131,072 digits.
 replace(replace(replace(section, '@doubt@', CASE t.type WHEN 'pg_catalog.json' THEN 'pg_column_size(m.body) > 260000'
     WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.body]) > 90000 THEN true
             ELSE octet_length(m.body::pg_catalog.text) > 67108864 END'
@@ -134,9 +134,9 @@ replace(replace(replace(section, '@doubt@', CASE t.type WHEN 'pg_catalog.json' T
 -- include: postgres.home.sql
 
 -- part: with_checks
--- The text of a function, with what several of them begin with.  A year and a
--- month are those of the calendar, in UTC: @after(MOMENT, SPAN)@.  A span over 36500 days is refused
--- (functions_refuse_the_spans_that_the_library_refuses): @most(SPAN)@.
+-- Text of a function, with the checks that several functions begin with.  @after(MOMENT, SPAN)@ adds years and
+-- months by the calendar, in UTC.  @most(SPAN)@ refuses a span over 36500 days
+-- (functions_refuse_the_spans_that_the_library_refuses).
 regexp_replace(regexp_replace(regexp_replace(replace(replace(replace(replace(replace(replace(
     made, '@has@', has), '@plans@', plans), '@one@', one), '@delay@', delay), '@topic@', topic),
     '@readable@', quote_literal(readable)),
@@ -149,20 +149,20 @@ regexp_replace(regexp_replace(regexp_replace(replace(replace(replace(replace(rep
 
 -- part: make_functions
 {missing_function}
--- They take the time when they are called: that of the statement stands still in a block that calls them again
--- and again (functions_in_a_long_block_lease_from_their_call_on).
+-- The functions read the clock when they are called, because the statement's time does not advance in a block that
+-- calls them repeatedly (functions_in_a_long_block_lease_from_their_call_on).
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
-  -- A queue has an index of ready rows: to look for it is one expression, and no statement.
+  -- A queue has an index of ready rows; to_regclass() finds it without a query.
   has CONSTANT text := $w$IF to_regclass(@box@ || quote_ident(queue || '_ready')) IS NULL THEN
     IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(@box@ || quote_ident(queue))
                    AND attname = 'lease_token' AND NOT attisdropped) THEN
       PERFORM @.wherry_missing('queue', queue);
     END IF;
   END IF;$w$;
-  -- Plans are made once in a session, when the table may be empty, and are right when it is not
-  -- (functions_keep_plans_that_read_no_rows_but_theirs).
+  -- A session makes the plans once, when the table may be empty.  These settings make plans that are right for a full
+  -- table too (functions_keep_plans_that_read_no_rows_but_theirs).
   one CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off$w$;
   plans CONSTANT text := concat(one, ' SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan');
   delay CONSTANT text := $w$IF @seconds(delay)@ < 0 THEN
@@ -176,8 +176,8 @@ DECLARE
     RAISE 'topic is % bytes, the limit is 255', octet_length(topic) USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
   -- Headers that wh_json_headers() takes: an object of strings and nulls, without NUL or half a pair of
-  -- surrogates; the type json has seen to the rest.  json_each() fails on such an escape: one row would
-  -- stop its receivers.
+  -- surrogates; the type json checks the rest.  json_each() fails on such an escape, so one row would stop
+  -- all receivers.
   readable CONSTANT text := concat('^\s*\u007b(?:[\s:,]|null|"(?:[^"\\]|\\["\\/bfnrt]|\\u(?:[1-9a-cA-CeEfF]...|',
     '[dD][0-7]..|0[1-9a-fA-F]..|00[1-9a-fA-F].|000[1-9a-fA-F]|[dD][89abAB]..\\u[dD][c-fC-F]..))*")*\u007d\s*$');
   key CONSTANT text := 'queue';
@@ -187,7 +187,7 @@ DECLARE
   {branch_variables}
 BEGIN
   SELECT f.* INTO names, types FROM ({function_tables}) AS f;
-  -- What drivers send: a body as text, JSON or bytes.
+  -- Drivers send a body as text, JSON or bytes.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
     FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers json DEFAULT '{}',
@@ -195,7 +195,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers jso
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL, topic text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
-DECLARE -- a message of the caller's transaction; its id
+DECLARE -- Sends a message in the caller's transaction.  Returns its id.
   state integer := 0;
   due timestamptz;
   until timestamptz;
@@ -253,7 +253,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers 
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
-DECLARE -- to each queue that has subscribed, under one message id; how many there are
+DECLARE -- Sends a message to each queue that has subscribed, with one message id.  Returns the number of queues.
   one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::pg_catalog.text);
   routing CONSTANT text := @box@ || '"SubscriptionRouting"';
   routed boolean;
@@ -286,7 +286,7 @@ END $body$ $f$] LOOP
   FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_unreadable(box text, id bigint)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- why the server cannot send a message to this client; NULL: it can
+DECLARE -- Returns why the server cannot send a message to this client; NULL: it can.
   most CONSTANT integer := 67108864;
   texts text;
   len bigint;
@@ -294,8 +294,8 @@ DECLARE -- why the server cannot send a message to this client; NULL: it can
 BEGIN
   kind := (SELECT t.typname FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
     WHERE a.attrelid = to_regclass(wherry_unreadable.box) AND a.attname = 'body' AND NOT a.attisdropped);
-  -- An array holds JSON in binary form as it was before compression: that is at most four times as long as its text,
-  -- of which senders may send 16 MiB.  The text may be much longer than the binary form, and slow to make.
+  -- The array holds the binary JSON without compression, which is at most four times as long as its text, and a sender
+  -- may send 16 MiB of text.  The text may be much longer than the binary form, and slow to make.
   IF kind = 'jsonb' THEN
     EXECUTE concat('SELECT pg_column_size(ARRAY[body]) - 100 FROM ', box, ' WHERE id = $1') INTO len USING id;
   END IF;
@@ -318,12 +318,12 @@ RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, repl
   headers json, body text, bytes bytea, attempts integer, token text, created_at timestamptz)
 @plans@ AS $body$
 <<own>>
-DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction.  Those that no
-  -- worker can read become dead.
+DECLARE -- Receives up to n messages and leases them; with lease NULL the caller's transaction deletes them.  Messages
+  -- that no worker can read become dead.
   called timestamptz;
-  one text;              -- the token
-  missing integer := n;  -- messages that it can still return
-  passed bigint := 0;    -- those that became dead
+  one text;              -- The token.
+  missing integer := n;  -- Number of messages that it can still return.
+  passed bigint := 0;    -- Number of messages that became dead.
   rounds integer := 0;
   returned bigint;
   flaws bigint;
@@ -343,7 +343,7 @@ BEGIN
       HINT = 'NULL receives without a lease: your transaction deletes the messages.';
   END IF;
   @each@
-  -- Most calls of a worker that waits find nothing.
+  -- Most calls of a waiting worker find no message.
   IF NOT EXISTS (SELECT 1 FROM @table@ AS m WHERE m.state = 0 AND (m.id + 0) > coalesce(wherry_receive.after, 0) UNION ALL
                  SELECT 1 FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= clock_timestamp()
                    AND coalesce(wherry_receive.after, 0) <= 0) THEN
@@ -351,11 +351,12 @@ BEGIN
   END IF;
   called := clock_timestamp();
   one := gen_random_uuid();
-  -- Good messages may stand behind those that become dead.  It ends after 1,000 of them, since others wait for
-  -- what an open transaction has changed (a_call_that_makes_messages_dead_returns_those_behind_them).
+  -- Readable messages may come after those that become dead, so the loop continues.  It ends after 1,000 dead messages,
+  -- since others wait for rows that this transaction has changed
+  -- (a_call_that_makes_messages_dead_returns_those_behind_them).
   LOOP
-    -- As "picked" does it: without `after` those that are due come first or last.  Expired ones are passed over once
-    -- it has seen one and deleted 1,000.
+    -- The order is that of the part "picked": without `after`, due messages come first or last.  After it has found an
+    -- expired message and deleted 1,000, the function skips expired messages.
     IF coalesce(after, 0) = 0 AND random() < 0.5 THEN
       WITH due AS MATERIALIZED (@due@ LIMIT own.missing FOR UPDATE SKIP LOCKED),
       ready AS MATERIALIZED (@ready@ LIMIT own.missing - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED)
@@ -412,7 +413,7 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint @plans@ AS $body$
 <<own>>
-DECLARE n bigint; -- messages that were deleted: others are not leased under this token any more
+DECLARE n bigint; -- Returns the number of messages deleted; the others are not leased under this token.
 BEGIN
   @each@
   DELETE FROM @table@ AS m WHERE m.id = ANY (wherry_ack.ids) AND m.lease_token = wherry_ack.token AND m.state + 0 = 1;
@@ -432,10 +433,10 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, not_counted boolean DEFAULT false)
 RETURNS boolean @one@ AS $body$
 <<own>>
-DECLARE -- due at once, or after the delay, or dead after its last attempt; not_counted and without a delay: ready in its
-  -- old place; false: the lease is lost
+DECLARE -- Gives a message back.  It is due at once or after the delay, or dead after its last attempt; with not_counted and
+  -- no delay it is ready in its old place.  Returns false if the lease is lost.
   back CONSTANT integer := CASE WHEN not_counted THEN 1 ELSE 0 END;
-  due timestamptz;  -- NULL: ready
+  due timestamptz;  -- Due time; NULL: ready.
 BEGIN
   @delay@
   IF delay > '0' OR back = 0 THEN
@@ -483,7 +484,7 @@ BEGIN
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_cancel(queue text, id bigint)
 RETURNS boolean @one@ AS $body$
-BEGIN -- a message that nobody has received; false: there is none
+BEGIN -- Deletes a message that nobody has received.  Returns false if there is none.
   @each@
   DELETE FROM @table@ AS m WHERE m.id = wherry_cancel.id AND m.state = ANY (ARRAY[0, 3]);
   @end@
@@ -492,7 +493,7 @@ END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_queue_length(queue text)
 RETURNS bigint @plans@ AS $body$
 <<own>>
-DECLARE n bigint; -- messages that can be received now
+DECLARE n bigint; -- Returns the number of messages that can be received now.
 BEGIN
   @each@
   SELECT (SELECT count(*) FROM @table@ AS m WHERE m.state = 0)
@@ -503,13 +504,13 @@ BEGIN
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_listen(queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- before a worker waits; false: a sender that is not done yet may not notify it
+DECLARE -- Call it before a worker waits.  Returns false if a sender that has not committed yet may not notify the worker.
   number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::pg_catalog.oid;
   key CONSTANT bigint := (1669::bigint << 32) + number::bigint;  -- as wake_lock
 BEGIN
   @has@
   EXECUTE concat('LISTEN wherry_', number);
-  -- Senders notify while any session has the lock.
+  -- While a session holds the lock, senders send notifications.
   RETURN EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
                    AND database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
                    AND classid = 1669 AND objid = number AND objsubid = 1)
@@ -517,7 +518,7 @@ BEGIN
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_unlisten(queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- when a worker has work again; false: senders did not notify because of this connection
+DECLARE -- Call it when a worker has work again.  Returns false if this connection did not make senders notify.
   number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::pg_catalog.oid;
 BEGIN
   @has@
@@ -526,13 +527,13 @@ BEGIN
                    AND pid = pg_backend_pid() AND classid = 1669 AND objid = number AND objsubid = 1) THEN
     RETURN false;
   END IF;
-  -- Another that waits takes the lock.
+  -- Another waiting receiver takes the lock.
   PERFORM pg_notify(concat('wherry_', number), '');
   RETURN pg_advisory_unlock((1669::bigint << 32) + number::bigint);
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_subscribe(topic text, queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint; -- false: it had subscribed before
+DECLARE n bigint; -- Returns false if the queue had subscribed before.
 BEGIN
   @topic@
   IF NOT EXISTS (SELECT 1 FROM @.wherry_schema AS q
@@ -545,7 +546,7 @@ BEGIN
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_unsubscribe(topic text, queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint; -- false: it had not subscribed
+DECLARE n bigint; -- Returns false if the queue had not subscribed.
 BEGIN
   @topic@
   DELETE FROM @.wherry_subscription AS s
@@ -609,7 +610,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   body           {payload_type} NOT NULL,
   CONSTRAINT {bare_sane} CHECK ({sane})
 ) WITH (
-  -- Rows come and go: vacuum by their number, not by a share of the table.
+  -- Rows are short-lived, so autovacuum goes by their number and not by a share of the table.
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
@@ -619,8 +620,8 @@ CREATE TABLE IF NOT EXISTS {table}(
 {index_dead}
 {index_expires}
 {wake_function}
--- A receiver of this queue sleeps if the lock is taken.  It is woken by new messages, and by those
--- that are given back or retried; leases and acknowledgements wake nobody.
+-- If the lock is taken, a receiver of this queue sleeps.  New messages and messages that are given back or
+-- retried wake it; leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 {trigger_wake}
 DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
@@ -642,7 +643,7 @@ WHERE model = 'queue' AND name = :name::pg_catalog.text;
 {column_names};
 
 -- name: indexes-missing
--- Functions that are missing or of another version count, too: the queue is then made again.
+-- If a function is missing or of another version, the queue needs to be made again.
 SELECT count(*) + {functions_stale}
 FROM unnest(ARRAY[{'table_ready}, {'table_timed}, {'table_dead}, {'table_expires}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
@@ -657,7 +658,7 @@ DROP TABLE {table};
 DELETE FROM {wherry_subscription} WHERE queue = {name};
 {drop_relays}
 DELETE FROM {wherry_schema} WHERE model = 'queue' AND name = {name};
--- The last queue takes along what queues alone share.
+-- When the last queue is dropped, drop the tables and procedures that only queues share.
 DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'queue') THEN
     DROP TABLE {wherry_subscription};
@@ -678,7 +679,7 @@ END $$;
 {drop_own}
 
 -- part: sent
--- State, and times, of a message that is sent.
+-- State and times of a new message.
 CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
 CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} END,
 CASE WHEN :ttl::bigint OPERATOR(pg_catalog.>) 0
@@ -686,15 +687,15 @@ CASE WHEN :ttl::bigint OPERATOR(pg_catalog.>) 0
           OPERATOR(pg_catalog.*) interval '1 millisecond') END
 
 -- name: send
--- The time a message may wait begins when it is due.
+-- A message expires :expires milliseconds after it is due.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body, {sent})
 RETURNING id;
 
 -- name: send-many
--- Arrays with one element for each message; ids grow in their order.  NULL instead of an array: no
--- message has a value.
+-- The parameters are arrays with one element for each message; ids grow in their order.  NULL instead
+-- of an array: no message has a value.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
 SELECT m.message_id, m.topic, m.correlation_id, m.reply_to, coalesce(m.headers, '{}')::pg_catalog.json,
@@ -717,13 +718,13 @@ ORDER BY m.nth
 RETURNING id;
 
 -- name: cancel
--- A message that nobody has received.
+-- Delete a message that nobody has received.
 DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) :id::bigint AND state OPERATOR(pg_catalog.=) ANY (ARRAY[0, 3]);
 
 -- part: too_long
--- Is the body longer than receivers get, as text or in binary form?  As payload_fits says for outboxes; the limit is
--- also in wherry_unreadable().
+-- Condition: the body is longer than the limit, as text or in binary form.  The part payload_fits of outboxes explains
+-- it; wherry_unreadable() has the same limit.
 CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'text'::pg_catalog.regtype::pg_catalog.oid
      THEN pg_catalog.octet_length(body::pg_catalog.text) OPERATOR(pg_catalog.>) 67108864
      WHEN pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
@@ -733,10 +734,9 @@ CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'tex
      ELSE false END
 
 -- part: picked
--- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
--- last: neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that
--- other transactions have locked are passed over.  Whether a body is too long is asked once: binary JSON becomes text
--- for it.
+-- Rows that a receive takes: ready rows above an id, and due rows.  With :full = 1 due rows come first, with 2 last, so
+-- neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that other
+-- transactions have locked are skipped.  The length of a body is computed once, since it turns binary JSON into text.
 WITH due_first AS MATERIALIZED (
   SELECT id, {too_long} AS long FROM {table}
   WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
@@ -777,15 +777,15 @@ id, state, attempts, created_at, available_at, expires_at,
 {fields}, CASE WHEN NOT {is_long} THEN body END
 
 -- part: dies
--- Its body is too long, or it had all its attempts: those that the receiver allows, or else those of its last receiver
--- or sender.
+-- Condition: the body is too long, or the message has had all its attempts.  The receiver sets the number, or else the
+-- last receiver or the sender did.
 ({is_long} OR coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
   CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false))
 
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
--- receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.  The last column
--- counts those that were due.
+-- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts becomes dead,
+-- since it may have crashed its receivers.  The row keeps the maximum, so that giving the message back can make it
+-- dead.  The last column counts the messages that were due.
 {picked},
 got AS (
   UPDATE {table} SET
@@ -802,7 +802,7 @@ got AS (
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 
 -- name: take
--- Delete messages and return them: part of the transaction that is open, or for good.
+-- Delete messages and return them, in the open transaction or in a separate one.
 {picked},
 got AS (DELETE FROM {table} WHERE {these} AND NOT {is_long} RETURNING {taken}),
 dead AS (UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = {why_too_long}
@@ -810,8 +810,8 @@ dead AS (UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, 
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM (SELECT * FROM got UNION ALL SELECT * FROM dead) AS r ORDER BY id;
 
 -- name: make-dead
--- A message that was taken and cannot be handled comes back as a dead one, with values that the
--- table's constraints allow, whatever was written while they were ignored.
+-- Insert a message that was deleted and cannot be handled again, as dead.  Its values are cut to those that
+-- the table's constraints allow, since a row may have been written while they were not enforced.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
 VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4,
@@ -820,8 +820,8 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
   :error);
 
 -- name: bury-unreadable
--- Messages become dead that the server cannot send, such as JSON that is longer as text than a value can be.
--- A receiver asks for it after a failure.
+-- Make messages dead that the server cannot send, such as JSON whose text is longer than a value can be.
+-- A receiver runs this statement after a failure.
 UPDATE {table} AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = u.why
 FROM (SELECT p.id, {wherry_unreadable}({'table}, p.id) AS why FROM (
     SELECT id FROM {table} WHERE (pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
@@ -837,16 +837,16 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
   AND {held};
 
 -- part: spent
--- With this attempt it had all.
+-- Condition: this was the last attempt.
 coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
 
 -- part: comes_back
 (:delay::bigint OPERATOR(pg_catalog.>) 0 OR :back::integer OPERATOR(pg_catalog.=) 0)
 
 -- name: nack
--- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
--- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  One that is not counted, whose attempt is taken
--- back, is ready in its old place.  After its last attempt it is dead
+-- A message that is given back waits for its delay, or is due at once.  Receives alternate between due and ready
+-- messages, so messages that fail keep no others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  If the
+-- attempt is not counted, the message is ready in its old place.  After its last attempt it becomes dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
   state = CASE WHEN {spent} THEN 4 WHEN {comes_back} THEN 3 ELSE 0 END,
@@ -869,7 +869,7 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
   AND {held};
 
 -- name: expire
--- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
+-- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}
   WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
@@ -877,7 +877,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
   ORDER BY expires_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: peek
--- A plain read: it locks nothing and writes nothing.
+-- A read without locks and writes.
 SELECT {shown} FROM {table}
 WHERE id > :after::bigint AND (:states::integer >> state::integer) & 1 = 1
 ORDER BY id LIMIT :limit::bigint;
@@ -886,8 +886,8 @@ ORDER BY id LIMIT :limit::bigint;
 SELECT {shown} FROM {table} WHERE id = :id::bigint;
 
 -- name: count
--- Ready, leased, waiting and dead messages, and the age of the oldest ready one.  Expired ones
--- do not count.
+-- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
+-- messages do not count.
 SELECT (SELECT count(*) FROM {table} WHERE state = 0)
      - (SELECT count(*) FROM {table} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
           AND state + 0 = 0),
@@ -900,17 +900,17 @@ SELECT (SELECT count(*) FROM {table} WHERE state = 0)
                  WHERE state = 0 ORDER BY {seq} LIMIT 1), 0);
 
 -- name: estimate
--- Rows by the server's statistics: it counts nothing.
+-- Number of rows by the server's statistics, without counting.
 SELECT pg_stat_get_live_tuples({'table}::pg_catalog.regclass::pg_catalog.oid)::bigint;
 
 -- name: next-due
--- How long until a message can be received, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be received; 0: now; -1: no message waits or is leased.
 SELECT coalesce((SELECT 0::bigint FROM {table} WHERE state = 0 ORDER BY {seq} LIMIT 1),
                 (SELECT greatest(ceil(extract(epoch FROM {due_at} - {now}) * 1000.0), 0)::bigint
                  FROM {table} WHERE {timed} ORDER BY available_at LIMIT 1), -1);
 
 -- name: inspect
--- What is wrong with the table, and the SQL that repairs it.
+-- Faults of the table, each with the SQL that repairs it.
 SELECT concat('the index ', i.name, CASE WHEN x.indexrelid IS NULL THEN ' is missing' ELSE ' is not valid' END),
   concat(CASE WHEN x.indexrelid IS NOT NULL THEN concat('DROP INDEX ', i.name, '; ') END, rtrim(i.sql, chr(10)))
 FROM (VALUES ({'table_ready}, {'index_ready}), ({'table_timed}, {'index_timed}), ({'table_dead}, {'index_dead}),
@@ -953,14 +953,14 @@ LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::pg_catalog.oi
 WHERE a.attnum IS NULL OR format_type(a.atttypid, NULL) <> c.type;
 
 -- name: retry-dead
--- Dead messages are ready again, in the order of their ids.
+-- Make dead messages ready again, in the order of their ids.
 UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 WHERE state + 0 = 4 AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE state = 4 AND (:id::bigint = 0 OR id = :id::bigint)
   ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: discard
--- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+-- Delete a message of any state.  A receiver that has leased it cannot acknowledge it afterwards.
 DELETE FROM {table} WHERE id = :id::bigint;
 
 -- name: purge-states
@@ -970,10 +970,10 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
   ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- part: texts
--- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of a text its beginning comes, of headers as a JSON text, and of a body
--- nothing, as payload_fits says for outboxes.  With :long = -1 no text
--- is sent but plain ASCII that says which row it is.
+-- Texts of a row for a relay, in the form that the store reads.  A value over its limit is not sent
+-- whole: the beginning of a text, the beginning of headers as a JSON text, and nothing of a body
+-- (see the part payload_fits of outboxes).  With :long = -1 the only text is plain ASCII that
+-- identifies the row.
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
      THEN message_id ELSE left(message_id, :long::integer + 1) END,
@@ -998,13 +998,13 @@ CASE WHEN :long::bigint < 0 THEN NULL
      ELSE body END
 
 -- part: claimed
--- Rows that were claimed, in the order of their ids.
+-- Return the rows that were claimed, in the order of their ids.
 SELECT id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
   {texts}
 FROM taken ORDER BY id
 
 -- part: lives
--- It has not expired.
+-- Condition: the message has not expired.
 (expires_at IS NULL OR expires_at > {now})
 
 -- part: claims
@@ -1012,7 +1012,7 @@ state = 1, lease_token = :token::pg_catalog.text, available_at = {until}
 
 -- name: claim-end
 -- unused: after scan most
--- Rows have no keys: none is passed over, and each claim begins with the first.
+-- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS first;
 
 -- name: claim
@@ -1025,7 +1025,7 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-behind
--- Anchored: it does not walk over deleted rows that an old snapshot keeps
+-- The scan begins at :anchor, so it does not read deleted rows that an old snapshot keeps
 -- (an_open_snapshot_does_not_slow_claims).
 WITH taken AS (
   UPDATE {table} SET {claims}
@@ -1089,7 +1089,7 @@ SELECT greatest(
   coalesce((SELECT max(id) FROM {table} WHERE {timed} AND {lives}), 0));
 
 -- name: open-upto
--- Delayed messages are open as well.
+-- Delayed messages are open too.
 SELECT count(*) FROM (
   (SELECT 1 FROM {table} WHERE state = 0 AND {seq} <= :upto::bigint AND {lives} ORDER BY {seq} LIMIT 1)
   UNION ALL
@@ -1097,7 +1097,7 @@ SELECT count(*) FROM (
   LIMIT 1) AS first;
 
 -- name: reap
--- Rows that others have locked come later.
+-- Rows that other transactions have locked are read later.
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND available_at
   <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond' FOR UPDATE SKIP LOCKED));
@@ -1106,7 +1106,7 @@ WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND
 id = ANY ({ids}) AND lease_token = :token::pg_catalog.text AND {held}
 
 -- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+-- Rows that another transaction has locked.  The statement waits for none (one_locked_row_holds_up_no_other).
 WITH free AS MATERIALIZED (
   SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) FOR UPDATE SKIP LOCKED)
 SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) AND NOT EXISTS (
@@ -1118,7 +1118,7 @@ DELETE FROM {table} WHERE {own};
 
 -- name: fail
 -- unused: started
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)

@@ -106,7 +106,7 @@ SELECT count(*) FROM wherry_schema;
 {drop_own}
 
 -- name: send
--- The time a message may wait begins when it is due.
+-- A message expires :expires milliseconds after it is due.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body,
@@ -115,13 +115,13 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body,
   CASE WHEN :ttl > 0 THEN {after_delay} + min(:ttl, 3153600000000) END);
 
 -- name: cancel
--- A message that nobody has received.
+-- Delete a message that nobody has received.
 DELETE FROM {table} WHERE id = :id AND (state = 0 OR state = 3);
 
 -- part: these
--- The rows that a receive takes: ready ones above an id, and those that are due, with :full = 1 first, with 2
--- last.  SQLite runs the parts of UNION ALL in their order (messages_given_back_and_ready_ones_take_turns).  An
--- ORDER BY that says so would cost seven times as much: it makes two more temporary tables.
+-- Rows that a receive takes: ready rows above an id, and due rows.  With :full = 1 due rows come first, with 2 last.
+-- SQLite runs the parts of UNION ALL in their order (messages_given_back_and_ready_ones_take_turns).  An ORDER BY
+-- instead would cost seven times as much, since it makes two more temporary tables.
 id IN (
   SELECT id FROM (
     SELECT id FROM {table} INDEXED BY {table_timed}
@@ -137,7 +137,7 @@ id IN (
   LIMIT :limit)
 
 -- part: too_long
--- Is the body longer than receivers get?  SQLite reads no body for it, only its length in the row, if it is a blob.
+-- Condition: the body is longer than the limit.  For a blob, SQLite reads only its length in the row.
 (typeof(body) IN ('blob', 'text') AND length(body) > 67108864)
 
 -- part: fields
@@ -149,13 +149,13 @@ id, state, attempts, created_at, available_at, expires_at,
 {fields}, body
 
 -- part: dies
--- Its body is too long, or it had all its attempts: those that the receiver allows, or else those of its last receiver
--- or sender.
+-- Condition: the body is too long, or the message has had all its attempts.  The receiver sets the number, or else the
+-- last receiver or the sender did.
 ({too_long} OR coalesce(attempts > 0 AND attempts >= CASE WHEN :most > 0 THEN :most ELSE max_attempts END, 0))
 
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts dies: its
--- receivers may have died of it.  The message keeps the maximum, so that giving it back can end it.
+-- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts becomes dead,
+-- since it may have crashed its receivers.  The row keeps the maximum, so that giving the message back can make it dead.
 UPDATE {table} NOT INDEXED SET
   state = CASE WHEN {dies} THEN 4 ELSE 1 END,
   last_error = CASE WHEN {too_long} THEN 'the body is over its limit of 67108864 bytes'
@@ -168,12 +168,12 @@ WHERE {these}
 RETURNING {fields}, CASE WHEN NOT {too_long} THEN body END, 0;
 
 -- name: take
--- Delete messages and return them: part of the transaction that is open, or for good.
+-- Delete messages and return them, in the open transaction or in a separate one.
 DELETE FROM {table} NOT INDEXED WHERE {these} RETURNING {shown}, 0;
 
 -- name: make-dead
--- A message that was taken and cannot be handled comes back as a dead one, with values that the
--- table's constraints allow, whatever was written while they were ignored.
+-- Insert a message that was deleted and cannot be handled again, as dead.  Its values are cut to those that
+-- the table's constraints allow, since a row may have been written while they were not enforced.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
 VALUES (:id, substr(:message_id, 1, 1048576), substr(:topic, 1, 1048576), substr(:correlation_id, 1, 1048576),
@@ -187,13 +187,13 @@ id IN {ids} AND lease_token = :token AND state = 1
 DELETE FROM {table} WHERE {own};
 
 -- part: spent
--- With this attempt it had all.
+-- Condition: this was the last attempt.
 coalesce(max(attempts - :back, 0) >= max_attempts, 0)
 
 -- name: nack
--- It waits for its delay, or is due at once: due and ready messages take turns, so that those which fail keep no
--- others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  One that is not counted, whose attempt is taken
--- back, is ready in its old place.  After its last attempt it is dead
+-- A message that is given back waits for its delay, or is due at once.  Receives alternate between due and ready
+-- messages, so messages that fail keep no others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  If the
+-- attempt is not counted, the message is ready in its old place.  After its last attempt it becomes dead
 -- (a_message_given_back_after_its_last_attempt_is_dead).
 UPDATE {table} SET
   state = CASE WHEN {spent} THEN 4 WHEN :delay > 0 OR :back = 0 THEN 3 ELSE 0 END,
@@ -212,7 +212,7 @@ UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_erro
 WHERE {own};
 
 -- name: expire
--- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
+-- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_expires}
   WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
@@ -231,8 +231,8 @@ SELECT {shown} FROM {table} WHERE id = :id;
  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now})
 
 -- name: count
--- Ready, leased, waiting and dead messages, and the age of the oldest ready one.  Expired ones
--- do not count.
+-- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
+-- messages do not count.
 SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
      - (SELECT count(*) FROM {table} NOT INDEXED WHERE id IN {over} AND state = 0),
        (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 1),
@@ -243,17 +243,17 @@ SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
                  WHERE state = 0 ORDER BY id LIMIT 1), 0);
 
 -- name: estimate
--- SQLite keeps no statistics by itself: the ready rows are counted.
+-- Count the ready rows, since SQLite has no statistics.
 SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0;
 
 -- name: next-due
--- How long until a message can be received, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be received; 0: now; -1: no message waits or is leased.
 SELECT coalesce((SELECT 0 FROM {table} INDEXED BY {table_ready} WHERE state = 0 ORDER BY id LIMIT 1),
                 (SELECT max(available_at - {now}, 0) FROM {table} INDEXED BY {table_timed}
                  WHERE {timed} ORDER BY available_at LIMIT 1), -1);
 
 -- name: inspect
--- What is wrong with the table, and the SQL that repairs it.
+-- Faults of the table, each with the SQL that repairs it.
 SELECT 'the index ' || t.name || ' is missing', rtrim(t.sql, char(10))
 FROM (SELECT {name} || '_ready' AS name, {'index_ready} AS sql
       UNION ALL SELECT {name} || '_timed', {'index_timed}
@@ -263,13 +263,13 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
 
 -- name: retry-dead
--- Dead messages are ready again, in the order of their ids.
+-- Make dead messages ready again, in the order of their ids.
 UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_dead}
              WHERE state = 4 AND (:id = 0 OR id = :id) ORDER BY id LIMIT :limit);
 
 -- name: discard
--- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+-- Delete a message of any state.  A receiver that has leased it cannot acknowledge it afterwards.
 DELETE FROM {table} WHERE id = :id;
 
 -- name: purge-states
@@ -277,11 +277,11 @@ DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} WHERE state <> 1 AND (:states >> state) & 1 ORDER BY id LIMIT :limit);
 
 -- part: relayed
--- The columns of a claimed row, as the store has them.
+-- Columns of a claimed row, in the form that the store reads.
 created_at, 0, message_id, coalesce(topic, {name}), '', '', NULL, headers, NULL, body
 
 -- part: lives
--- It has not expired.
+-- Condition: the message has not expired.
 (expires_at IS NULL OR expires_at > {now})
 
 -- part: claims
@@ -292,7 +292,7 @@ state = 1, lease_token = :token, available_at = {until}
 
 -- name: claim-end
 -- unused: after scan most
--- Rows have no keys: none is passed over, and each claim begins with the first.
+-- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_ready} WHERE state = 0 LIMIT 1);
 
 -- name: claim
@@ -347,7 +347,7 @@ SELECT max(
   coalesce((SELECT max(id) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND {lives}), 0));
 
 -- name: open-upto
--- Delayed messages are open as well.
+-- Delayed messages are open too.
 SELECT count(*) FROM (
   SELECT 1 FROM (SELECT 1 FROM {table} INDEXED BY {table_ready}
                  WHERE state = 0 AND id <= :upto AND {lives} LIMIT 1)
@@ -366,7 +366,7 @@ DELETE FROM {table} WHERE {own};
 
 -- name: fail
 -- unused: started
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead THEN 4 ELSE 3 END,
   attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)

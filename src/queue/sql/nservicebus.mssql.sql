@@ -4,21 +4,21 @@
 -- that are ready, "NAME.Delayed" with those that are delayed, and "SubscriptionRouting".  Nothing
 -- is added to these tables, and NServiceBus endpoints may work on them at the same time.
 --
--- They have no place for a lease.  Receiving in a transaction deletes the row there, as NServiceBus
--- does.  Receiving under a lease moves the row to the table NAME_received, which is Wherry's own:
--- state 1 leased, 3 waits for another attempt, 4 dead; available_at as in the native layout.
+-- These tables have no columns for a lease.  Receiving in a transaction deletes the row, as NServiceBus
+-- does.  Receiving under a lease moves the row to Wherry's own table NAME_received: state 1 leased,
+-- 3 waits for another attempt, 4 dead; available_at has the meaning of the native layout.
 --
--- Receivers take due messages from "NAME.Delayed" themselves: nothing has to be moved, and no mover
--- has to be elected.  The mover of an endpoint that shares the tables takes what it finds.
+-- Receivers take due messages from "NAME.Delayed" themselves, so no process has to move them.  An
+-- endpoint of NServiceBus that shares the tables may move them too.
 --
--- A message in NAME is known by RowVersion; a delayed one by 2^62 and the RowVersion of its row.
+-- The id of a message in NAME is its RowVersion; that of a delayed one is 2^62 plus its RowVersion.
 -- Times are UTC.  The column Recoverable may be missing: statements that insert are chosen when they
 -- run, by sp_executesql, because SQL Server reads the columns of a batch before it runs it.
 --
--- Rows are looked for with the hints that native.mssql.sql explains.  There is no INDEX among them:
--- the tables may have been made by an old version of the transport, with other indexes.  Rows that are
--- changed are found by an index of RowVersion, which every version makes; in "NAME.Delayed" by the one of Due,
--- since none of RowVersion is there.
+-- Statements find rows with the hints that native.mssql.sql explains, except INDEX, since an old version
+-- of the transport may have made the tables with other indexes.  Statements that change rows find them by
+-- an index of RowVersion, which every version makes, and in "NAME.Delayed", which has no such index, by the
+-- index of Due.
 
 -- include: mssql.sql
 
@@ -49,17 +49,17 @@ WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 (Expires IS NULL OR Expires >= '17530101')
 
 -- part: delayed_number
--- Of a delayed message.
+-- Id of a delayed message.
 ({.}RowVersion + 4611686018427387904)
 
 -- part: sent_at
--- When a message was sent, as its headers say; NULL: they do not, or not so that it can be read.
+-- Time when a message was sent, from its headers; NULL: they have no time, or a malformed one.
 (CASE WHEN CHARINDEX(N'"NServiceBus.TimeSent":"', {.}Headers) > 0
   THEN TRY_CONVERT(DATETIME2(3), STUFF(SUBSTRING({.}Headers,
          CHARINDEX(N'"NServiceBus.TimeSent":"', {.}Headers) + 24, 23), 20, 1, N'.'), 121) END)
 
 -- part: columns_of
--- In lower case: LOWER goes by the collation of what it is given, and with a Turkish one no name has an i any more.
+-- The name in lower case.  LOWER uses the collation of its argument, and a Turkish one changes the character i.
 (SELECT LOWER(c.name COLLATE Latin1_General_BIN2) AS name FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N{'table}, N'U'))
 
 -- part: is_there
@@ -70,12 +70,12 @@ WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 EXISTS (SELECT 1 FROM {columns_of} AS c WHERE c.name = N'recoverable')
 
 -- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
+-- If two programs migrate at the same time, the second waits and then finds the work done.
 EXEC sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
                    @LockOwner = 'Transaction';
 
 -- name: owners
--- Wherry's table beside the queue, if it belongs to a stranger.
+-- Wherry's table of the queue, if it belongs to another owner.
 SELECT N'table ' + t.name, USER_NAME(t.principal_id)
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE s.name = :schema AND t.principal_id <> s.principal_id
@@ -99,8 +99,8 @@ CREATE TABLE {schema.}"SubscriptionRouting"(
 );
 
 -- part: make_received
--- An identity that was set back gives out an id again, so row_id is in the key.  A message dies after max_attempts;
--- NULL: the receiver says after how many.  "inspect" writes this as one line: no comment stands inside of it.
+-- If an identity is set back, SQL Server gives an id out again, so the key has row_id too.  A message becomes dead after
+-- max_attempts; NULL: the receiver sets the number.  "inspect" writes this text as one line, so it has no comment.
 CREATE TABLE {table_received}(
   id           BIGINT NOT NULL,
   row_id       UNIQUEIDENTIFIER NOT NULL,
@@ -164,7 +164,7 @@ WHERE OBJECT_ID(t.name, N'U') IS NULL;
 SELECT DB_NAME();
 
 -- part: stamped
--- The headers with the time when the message is sent, by the database's clock, unless they have one.
+-- Headers, with the time of the database's clock added as the time of sending unless they have one.
 CASE WHEN CHARINDEX(N'"NServiceBus.TimeSent":', @headers) > 0 THEN @headers
   ELSE LEFT(@headers, LEN(@headers) - 1) + CASE WHEN @headers = N'{}' THEN N'' ELSE N',' END
     + N'"NServiceBus.TimeSent":"' + CONVERT(NVARCHAR(19), @now, 120) + N':'
@@ -188,13 +188,13 @@ SET @headers = {stamped};
 EXEC sp_executesql @sql, N'@expires DATETIME, @headers NVARCHAR(MAX), @body VARBINARY(MAX)', @expires, @headers, @body;
 
 -- name: send-delayed
--- The row is known by its number until a receiver, or the mover of an endpoint, takes it.
+-- The number identifies the row until a receiver takes it or an endpoint moves it.
 DECLARE @now DATETIME2(6) = {now}, @headers NVARCHAR(MAX) = :headers;
 INSERT INTO {table.Delayed}(Headers, Body, Due) VALUES ({stamped}, CAST(:body AS VARBINARY(MAX)), {after_delay});
 SELECT CAST(SCOPE_IDENTITY() AS BIGINT) + 4611686018427387904;
 
 -- part: drop_ready_and_delayed
--- The message @id.  When it is due is read without a lock first, since only that leads to its row.
+-- The message @id.  Its due time is read first, without a lock, because only the index of due times finds the row.
 DELETE t FROM {table} AS t {seek} WHERE t.RowVersion = @id;
 SET @n = @n + @@ROWCOUNT;
 DECLARE @due DATETIME = (SELECT TOP (1) Due FROM {table.Delayed} WITH (NOLOCK) WHERE RowVersion = @id - 4611686018427387904);
@@ -219,7 +219,7 @@ DECLARE @gone TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, expires_at DATETIME2(3),
  WHERE {timed} AND available_at <= @now AND attempts <= 2147483647 ORDER BY available_at, id)
 
 -- part: then_fresh
--- With :full delayed rows that are due; then ready ones from a number on.
+-- With :full delayed rows that are due, then ready rows from a number on.
 IF @full <> 0 AND @due < @limit
 BEGIN
   DELETE t OUTPUT {delayed_number:deleted}, NEWID(), NULL, deleted.Headers, deleted.Body INTO @gone
@@ -243,12 +243,12 @@ END;
 ({.}expires_at IS NULL OR {.}expires_at > @now)
 
 -- part: shown
--- A message that was received in time does not expire any more.
+-- A message that was received before it expired does not expire afterwards.
 m.id, m.state, m.attempts, m.created_at, m.available_at, m.expires_at, m.expired, ISNULL(LOWER(CONVERT(NVARCHAR(36), m.row_id)), CONVERT(NVARCHAR(36), m.id)),
   NULL, NULL, NULL, m.headers, m.last_error, m.body
 
 -- part: late
--- Expired ones.
+-- Condition: the row has expired.
 SELECT g.id, 0 AS state, 0 AS attempts, CAST(NULL AS DATETIME2(3)) AS created_at, CAST(NULL AS DATETIME2(3)) AS available_at,
   g.expires_at, 1 AS expired, g.row_id, CAST(N'' AS NVARCHAR(MAX)) AS headers, CAST(NULL AS NVARCHAR(2000)) AS last_error,
   CAST(NULL AS VARBINARY(MAX)) AS body
@@ -265,8 +265,8 @@ OUTPUT inserted.id, inserted.row_id INTO @got
 FROM {due_rows};
 
 -- name: receive
--- Lease messages: one transaction moves them, so that they are always in one of the tables.  Expired
--- ones are deleted, and returned as such.
+-- Lease messages.  One transaction moves them, so a message is always in one of the tables.  Expired
+-- messages are deleted, and returned as expired.
 SET XACT_ABORT ON;
 {asked}
 DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
@@ -302,7 +302,7 @@ DELETE r OUTPUT deleted.id, deleted.row_id, deleted.state, deleted.attempts, del
 FROM {due_rows};
 
 -- name: take
--- Delete messages and return them: part of the transaction that is open, or for good.
+-- Delete messages and return them, in the open transaction or in a separate one.
 {asked}
 DECLARE @old TABLE(id BIGINT, row_id UNIQUEIDENTIFIER, state TINYINT, attempts INT, created_at DATETIME2(3),
   available_at DATETIME2(3), expires_at DATETIME2(3), headers NVARCHAR(MAX), last_error NVARCHAR(2000), body VARBINARY(MAX));
@@ -328,7 +328,7 @@ SELECT {shown}, @due FROM (
 
 -- name: make-dead
 -- unused: topic correlation_id reply_to
--- A message that was taken and cannot be handled comes back as a dead one.
+-- Insert a message that was deleted and cannot be handled again, as dead.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
 VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,
   CASE WHEN :created > 0 THEN DATEADD(MILLISECOND, CAST(:created % 86400000 AS INT),
@@ -343,7 +343,8 @@ VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,
 DELETE r FROM {own};
 
 -- name: nack
--- It stays with Wherry's receivers, which know its attempts.  After its last attempt it is dead.
+-- A message that is given back stays in Wherry's table, which has its attempts.  After its last attempt it
+-- becomes dead.
 UPDATE r SET state = CASE WHEN r.attempts - :back >= r.max_attempts THEN 4 ELSE 3 END,
   available_at = CASE WHEN r.attempts - :back >= r.max_attempts THEN NULL
     WHEN :delay > 0 THEN {after_delay} ELSE {now} END,
@@ -375,7 +376,7 @@ t.RowVersion AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, CAST(N
 r.id, r.state, r.attempts, r.created_at, r.available_at, r.expires_at, 0, r.row_id, r.headers, r.last_error, r.body
 
 -- part: delayed_row
--- A row has no uuid before it is moved: its number stands for it.
+-- A row has no uuid before it is moved, so its number is used instead.
 {delayed_number:d}, 3, 0, {sent_at:d}, CAST(d.Due AS DATETIME2(3)), NULL, 0, CAST(NULL AS UNIQUEIDENTIFIER), d.Headers,
   NULL, d.Body
 
@@ -425,7 +426,7 @@ SELECT ISNULL(ISNULL((SELECT TOP (1) CAST(0 AS BIGINT) FROM {table} {looking} OR
      UNION ALL SELECT MIN(CAST(Due AS DATETIME2(3))) FROM {table.Delayed} {looking}) AS f WHERE f.at IS NOT NULL)), -1);
 
 -- name: inspect
--- What is wrong with the tables, and the SQL that repairs it.
+-- Faults of the tables, each with the SQL that repairs it.
 SELECT N'the table ' + t.name + N' is missing', REPLACE(t.repair, NCHAR(10), N' ')
 FROM (VALUES (N{'table.Delayed}, N{'make_delayed}), (N{'schema.} + N'"SubscriptionRouting"', N{'make_subscriptions}),
              (N{'table_received}, N{'make_received})) AS t(name, repair)
@@ -452,7 +453,7 @@ INSERT INTO {table}(Id, Headers, Body) SELECT row_id, headers, body FROM @back O
 INSERT INTO {table}(Id, Recoverable, Headers, Body) SELECT row_id, 1, headers, body FROM @back ORDER BY id;
 
 -- part: retry_text
--- OUTPUT INTO the queue itself would fail where it has a trigger.
+-- OUTPUT INTO the queue itself would fail if it has a trigger.
 SET XACT_ABORT ON;
 DECLARE @back TABLE(id BIGINT NOT NULL, row_id UNIQUEIDENTIFIER NOT NULL, headers NVARCHAR(MAX) NOT NULL, body VARBINARY(MAX));
 BEGIN TRANSACTION;
@@ -464,15 +465,15 @@ WHERE r.state = 4
 {loop};
 
 -- name: retry-dead
--- Dead messages go back to the end of the queue, where they do not expire any more: to write an old
--- RowVersion takes the right to alter the table.
+-- Move dead messages to the end of the queue, where they do not expire.  Writing their old RowVersion
+-- would need the right to alter the table.
 DECLARE @id BIGINT = :id, @limit BIGINT = :limit;
 DECLARE @sql NVARCHAR(MAX) = N{'retry_text} + CASE WHEN {recoverable} THEN N{'insert_back_new} ELSE N{'insert_back_old} END
   + N' COMMIT TRANSACTION;';
 EXEC sp_executesql @sql, N'@id BIGINT, @limit BIGINT', @id, @limit;
 
 -- name: discard
--- A message in whatever table it is: a receiver that has leased it cannot acknowledge it any more.
+-- Delete a message from any of the tables.  A receiver that has leased it cannot acknowledge it afterwards.
 DECLARE @n BIGINT = 0, @id BIGINT = :id;
 {drop_ready_and_delayed}
 DELETE FROM {table_received} WHERE id = @id;

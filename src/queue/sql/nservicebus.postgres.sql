@@ -4,15 +4,15 @@
 -- that are ready, "NAME.Delayed" with those that are delayed, and "SubscriptionRouting".  Nothing
 -- is added to these tables, and NServiceBus endpoints may work on them at the same time.
 --
--- They have no place for a lease.  Receiving in a transaction deletes the row there, as NServiceBus
--- does.  Receiving under a lease moves the row to the table NAME_received, which is Wherry's own:
--- state 1 leased, 3 waits for another attempt, 4 dead; available_at as in the native layout.  So a
--- message under a lease, or one that failed, is seen by Wherry's receivers alone.
+-- These tables have no columns for a lease.  Receiving in a transaction deletes the row, as NServiceBus
+-- does.  Receiving under a lease moves the row to Wherry's own table NAME_received: state 1 leased,
+-- 3 waits for another attempt, 4 dead; available_at has the meaning of the native layout.  So only
+-- Wherry's receivers see a message that is leased or has failed.
 --
--- Receivers take due messages from "NAME.Delayed" themselves: nothing has to be moved, and no mover
--- has to be elected.  The mover of an endpoint that shares the tables takes what it finds.
+-- Receivers take due messages from "NAME.Delayed" themselves, so no process has to move them.  An
+-- endpoint of NServiceBus that shares the tables may move them too.
 --
--- A message in NAME is known by seq; a delayed one by 2^62 and the first 62 bits of its uuid.
+-- The id of a message in NAME is its seq; that of a delayed one is 2^62 plus the first 62 bits of its uuid.
 -- Times without a zone are UTC.  "NAME.Delayed".due is a point in time, as NServiceBus means it in
 -- sessions whose time zone is UTC.
 --
@@ -37,13 +37,13 @@ pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 
 -- part: number
--- Of a delayed message.
+-- Id of a delayed message.
 (((('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.replace({.}id::pg_catalog.text, '-', ''), 1, 16))::bit(64)::bigint
    OPERATOR(pg_catalog.>>) 2) OPERATOR(pg_catalog.&) 4611686018427387903)
  OPERATOR(pg_catalog.|) 4611686018427387904)
 
 -- part: sent_at
--- When a message was sent, as its headers say; NULL: they do not, or not so that it can be read.
+-- Time when a message was sent, from its headers; NULL: they have no time, or a malformed one.
 (CASE WHEN {.}headers OPERATOR(pg_catalog.~) '"NServiceBus\.TimeSent":"(19[7-9]\d|2\d\d\d)-(0[1-9]|1[0-2])-([0-2]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d:\d+ Z"'
   THEN (((pg_catalog.substring({.}headers, '"NServiceBus\.TimeSent":"(\d+-\d+)') OPERATOR(pg_catalog.||) '-01')::timestamp
          OPERATOR(pg_catalog.+) ((pg_catalog.substring({.}headers, '"NServiceBus\.TimeSent":"\d+-\d+-(\d+)')::double precision
@@ -52,16 +52,16 @@ state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
         AT TIME ZONE 'UTC') END)
 
 -- part: expiry
--- Of a row of the queue, between 1970 and 10000; NULL: never.
+-- Time when a row of the queue expires, between 1970 and 10000; NULL: never.
 (CASE WHEN {.}expires OPERATOR(pg_catalog.<) '10000-01-01'::timestamp
       THEN greatest({.}expires, '1970-01-01'::timestamp) AT TIME ZONE 'UTC' END)
 
 -- part: due_at
--- The same of a delayed row; one that is never due waits until 10000.
+-- Time when a delayed row is due, cut to these years: a row that is never due waits until 10000.
 greatest(least({.}due, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: available
--- The same of a message that was received.
+-- Time when a received message is due again, cut to these years.
 greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
 -- part: is_there
@@ -70,11 +70,11 @@ greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestampt
    AND attname OPERATOR(pg_catalog.=) ANY (ARRAY['id', 'expires', 'headers', 'body', 'seq']::pg_catalog.name[]))
 
 -- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
+-- If two programs migrate at the same time, the second waits and then finds the work done.
 SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
--- Wherry's table beside the queue, if it belongs to a stranger.
+-- Wherry's table of the queue, if it belongs to another owner.
 -- unused: schema
 SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
@@ -133,7 +133,7 @@ CREATE INDEX IF NOT EXISTS {bare_received_timed} ON {table_received}(available_a
 CREATE INDEX IF NOT EXISTS {bare_received_dead} ON {table_received}(id) WHERE state = 4;
 
 -- name: migrate-1
--- Seq is a bigint: with int4 a queue ends at its 2,147,483,647th message.
+-- The column seq is a bigint: an int4 would end the queue at its 2,147,483,647th message.
 CREATE TABLE IF NOT EXISTS {table}(
   Id uuid NOT NULL PRIMARY KEY,
   Expires timestamp,
@@ -167,13 +167,13 @@ SELECT atttypid::pg_catalog.regtype::pg_catalog.text FROM pg_attribute
 WHERE attrelid = to_regclass({'table})::pg_catalog.oid AND attname = 'body' AND NOT attisdropped;
 
 -- part: stamped
--- The headers with the time when the message is sent, by the database's clock, unless they have one.
+-- Headers, with the time of the database's clock added as the time of sending unless they have one.
 CASE WHEN pg_catalog.strpos({.}headers, '"NServiceBus.TimeSent":') OPERATOR(pg_catalog.>) 0 THEN {.}headers
   ELSE pg_catalog.concat(pg_catalog.left({.}headers, -1), CASE WHEN {.}headers OPERATOR(pg_catalog.=) '{}' THEN '' ELSE ',' END,
     '"NServiceBus.TimeSent":"', pg_catalog.to_char({now} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS:US'), ' Z"}') END
 
 -- part: expires_after
--- :ttl from now on; NULL: never.
+-- Time :ttl milliseconds from now; NULL: never.
 CASE WHEN {.}ttl OPERATOR(pg_catalog.>) 0
      THEN ({now} AT TIME ZONE 'UTC') OPERATOR(pg_catalog.+)
           (least({.}ttl, 3153600000000)::double precision OPERATOR(pg_catalog.*) interval '1 millisecond') END
@@ -195,14 +195,14 @@ ORDER BY m.nth
 RETURNING seq::bigint;
 
 -- name: send-delayed
--- The row is known by its number until a receiver, or the mover of an endpoint, takes it.
+-- The number identifies the row until a receiver takes it or an endpoint moves it.
 INSERT INTO {table.Delayed}(id, headers, body, due)
 SELECT pg_catalog.gen_random_uuid(), {stamped:m}, m.body, {after_delay}
 FROM (SELECT :headers::pg_catalog.text AS headers, :body::pg_catalog.bytea AS body) AS m
 RETURNING {number};
 
 -- part: bits
--- The bits of a delayed message's number, as the first 16 digits of its uuid.
+-- Bits of a delayed message's number, as the first 16 digits of its uuid.
 pg_catalog.lpad(pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 4611686018427387903) OPERATOR(pg_catalog.<<) 2), 16, '0')
 
 -- part: by_bits
@@ -213,7 +213,7 @@ pg_catalog.lpad(pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 4611686018
     'ffffffffffffffff'))::pg_catalog.uuid
 
 -- name: cancel
--- A delayed message keeps its uuid when the mover of an endpoint moves it.
+-- A delayed message keeps its uuid when an endpoint of NServiceBus moves it.
 WITH ready AS (
   DELETE FROM {table} WHERE seq OPERATOR(pg_catalog.=) :id::bigint OR ({by_bits}) RETURNING 1),
 later AS (
@@ -221,8 +221,8 @@ later AS (
 SELECT (SELECT pg_catalog.count(*) FROM ready) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later);
 
 -- part: picked
--- The rows that a receive takes: with :full those that were received before, and are due, 1: first, 2: last,
--- those that are delayed and due, and ready ones of any number; else ready ones above a number.  Rows that other transactions have locked are passed over.
+-- Rows that a receive takes.  With :full: due rows that were received before (1: first, 2: last), delayed rows that are
+-- due, and ready rows of any number; else ready rows above a number.  Rows that other transactions have locked are skipped.
 WITH due_first AS MATERIALIZED (
   SELECT id, row_id FROM {table_received}
   WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
@@ -265,12 +265,12 @@ fresh AS (
 (expires_at IS NOT NULL AND expires_at OPERATOR(pg_catalog.<=) {now})
 
 -- part: shown
--- A message that was received in time does not expire any more.
+-- A message that was received before it expired does not expire afterwards.
 id, state, attempts, created_at, available_at, expires_at, expired, row_id::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text,
   NULL::pg_catalog.text, headers, last_error, body
 
 -- part: both
--- Rows that were received before, and fresh ones.
+-- Rows that were received before, and new ones.
 got AS (
   SELECT id, state, attempts, created_at, available_at, expires_at, 0 AS expired, row_id, headers, last_error, body FROM again
   UNION ALL
@@ -281,7 +281,7 @@ SELECT {shown}, (SELECT pg_catalog.count(*) FROM due) OPERATOR(pg_catalog.+) (SE
 FROM got ORDER BY id
 
 -- part: dies
--- It had all its attempts: those that the receiver allows, or else those of its last receiver.
+-- Condition: the message has had all its attempts.  The receiver sets the number, or else the last receiver did.
 coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
   CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false)
 
@@ -289,14 +289,14 @@ coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
 CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer
 
 -- part: is_due
--- A number that was given out again is that of two rows, of which another receiver may have one
+-- If the sequence gave a number out again, two rows have it, and another receiver may have leased one of them
 -- (a_number_that_was_given_out_again_does_not_end_a_lease).
 id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
   AND ROW(id, row_id) OPERATOR(pg_catalog.=) ANY (SELECT id, row_id FROM due)
 
 -- name: receive
--- Lease messages: one statement moves them, so that they are always in one of the tables.  Expired
--- ones are deleted, and returned as such.
+-- Lease messages.  One statement moves them, so a message is always in one of the tables.  Expired
+-- messages are deleted, and returned as expired.
 {picked},
 again AS (
   UPDATE {table_received} SET
@@ -318,7 +318,7 @@ kept AS (
 {both};
 
 -- name: take
--- Delete messages and return them: part of the transaction that is open, or for good.
+-- Delete messages and return them, in the open transaction or in a separate one.
 {picked},
 again AS (
   DELETE FROM {table_received} WHERE {is_due}
@@ -330,7 +330,7 @@ kept AS (
 
 -- name: make-dead
 -- unused: topic correlation_id reply_to
--- A message that was taken and cannot be handled comes back as a dead one.
+-- Insert a message that was deleted and cannot be handled again, as dead.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
 VALUES (:id, :message_id::pg_catalog.text::pg_catalog.uuid, 4, :attempts,
   CASE WHEN :created::bigint OPERATOR(pg_catalog.>) 0
@@ -345,11 +345,12 @@ id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :to
 DELETE FROM {table_received} WHERE {own};
 
 -- part: spent
--- With this attempt it had all.
+-- Condition: this was the last attempt.
 coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
 
 -- name: nack
--- It stays with Wherry's receivers, which know its attempts.  After its last attempt it is dead.
+-- A message that is given back stays in Wherry's table, which has its attempts.  After its last attempt it
+-- becomes dead.
 UPDATE {table_received} SET state = CASE WHEN {spent} THEN 4 ELSE 3 END,
   available_at = CASE WHEN {spent} THEN NULL
     WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} ELSE {now} END,
@@ -372,7 +373,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
   LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: expire-head
--- No index finds expired messages: delete those among the first.
+-- Delete expired messages among the first rows, since no index finds the others.
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}
   WHERE id = ANY (ARRAY(
@@ -381,7 +382,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
   FOR UPDATE SKIP LOCKED));
 
 -- name: peek
--- A plain read: it locks nothing and writes nothing.
+-- A read without locks and writes.
 SELECT {shown} FROM (
   SELECT *, 0 AS expired FROM (
     SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::pg_catalog.timestamptz AS available_at,
@@ -431,12 +432,12 @@ SELECT coalesce((SELECT 0::bigint FROM {table} ORDER BY seq LIMIT 1),
                                 (SELECT {due_at:d} FROM {table.Delayed} AS d ORDER BY due LIMIT 1)) AS at) AS n), -1);
 
 -- part: seq_ends
--- The sequence counts to 2^31 only.
+-- The sequence ends at 2^31.
 EXISTS (SELECT 1 FROM pg_sequence AS q
         WHERE q.seqrelid = to_regclass(pg_get_serial_sequence({'table}, 'seq'))::pg_catalog.oid AND q.seqmax < 4294967296)
 
 -- name: inspect
--- What is wrong with the tables, and the SQL that repairs it.
+-- Faults of the tables, each with the SQL that repairs it.
 SELECT concat(t.what, ' ', t.name, ' is missing'), rtrim(t.sql, chr(10))
 FROM (VALUES ('the table', {'table.Delayed}, {'make_delayed}), ('the index', {'schema.} || quote_ident({name} || '.Delayed_Due'), {'make_due}),
              ('the table', {'schema.} || '"SubscriptionRouting"', {'make_subscriptions}),
@@ -471,8 +472,8 @@ WHERE NOT EXISTS (
   WHERE x.indrelid = to_regclass({'table})::pg_catalog.oid AND x.indnatts = 1 AND x.indisunique AND x.indisvalid AND a.attname::pg_catalog.text = c.name);
 
 -- name: retry-dead
--- Dead messages go back to the queue, to their old places, where they do not expire any more.  One
--- that was delayed has had no place.
+-- Move dead messages to their old places in the queue, where they do not expire.  A message that was
+-- delayed has no old place.
 WITH back AS (
   DELETE FROM {table_received}
   WHERE state + 0 = 4 AND id = ANY (ARRAY(
@@ -486,7 +487,7 @@ SELECT row_id, headers, body,
 FROM back ORDER BY id;
 
 -- name: discard
--- A message in whatever table it is: a receiver that has leased it cannot acknowledge it any more.
+-- Delete a message from any of the tables.  A receiver that has leased it cannot acknowledge it afterwards.
 WITH ready AS (DELETE FROM {table} WHERE seq = :id::bigint RETURNING 1),
 received AS (DELETE FROM {table_received} WHERE id = :id::bigint RETURNING 1),
 later AS (DELETE FROM {table.Delayed} AS d WHERE {number:d} = :id::bigint RETURNING 1)

@@ -1,7 +1,7 @@
 -- layout: name=topics addresses=at
 --
--- Topics: which queues get what is published.  A subscription is one row: no statement locks the
--- table.  Topics are compared by their hash, byte for byte.
+-- Topics: the queues that have subscribed to them.  A subscription is one row, and no statement locks
+-- the table.  Topics are compared by their hash, byte for byte.
 
 -- name: exists
 SELECT CASE WHEN OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL THEN 0 ELSE 1 END;
@@ -17,7 +17,7 @@ SELECT CASE WHEN OBJECT_ID(N{'schema.} + N'"SubscriptionRouting"', N'U') IS NULL
 SELECT DB_NAME();
 
 -- part: address
--- Of a queue in this schema, as NServiceBus writes it.
+-- Address of a queue in this schema, as NServiceBus writes it.
 :queue + N'@' + QUOTENAME(OBJECT_SCHEMA_NAME(OBJECT_ID(N{'schema.} + N'"SubscriptionRouting"', N'U')))
   + N'@' + QUOTENAME(DB_NAME())
 
@@ -26,8 +26,8 @@ SELECT COUNT(*) FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:queue), N'U') AND LOWER(c.name COLLATE Latin1_General_BIN2) = N'rowversion';
 
 -- name: route
--- Another address of the same endpoint is replaced.  UPDLOCK and HOLDLOCK keep the key, whether it is
--- there or not, until the INSERT: of two that subscribe at once, the second waits for this key alone.
+-- Replace another address of the same endpoint.  UPDLOCK and HOLDLOCK lock the key until the INSERT, also
+-- if it does not exist: if two programs subscribe at the same time, the second waits for this key only.
 SET XACT_ABORT ON;
 BEGIN TRANSACTION;
 UPDATE {routing} WITH (UPDLOCK, HOLDLOCK, ROWLOCK) SET QueueAddress = {address}
@@ -47,9 +47,9 @@ WHERE :topic IS NULL OR Topic = :topic ORDER BY Topic, QueueAddress;
 SELECT COUNT(*) FROM {wherry_schema} WHERE model = N'queue' AND name = :queue;
 
 -- name: subscribe
--- Of two that insert the same row at once, the second waits for the first and then finds its row.
--- The error of a row that is there must not end the caller's transaction: XACT_ABORT is off for this
--- batch alone, as SQL Server restores it at the end of a prepared statement.
+-- If two programs insert the same row at the same time, the second waits for the first and then finds
+-- its row.  The error for a row that exists must not end the caller's transaction, so XACT_ABORT is off;
+-- SQL Server restores it at the end of a prepared statement.
 SET XACT_ABORT OFF;
 BEGIN TRY
   INSERT INTO {wherry_subscription}(topic, queue) VALUES (:topic, :queue);

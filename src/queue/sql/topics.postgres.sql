@@ -1,6 +1,6 @@
 -- layout: name=topics
 --
--- Topics: which queues get what is published.  Names are qualified, as in native.postgres.sql.
+-- Topics: the queues that have subscribed to them.  Names are qualified, as in native.postgres.sql.
 
 -- name: exists
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_class
@@ -15,7 +15,7 @@ SELECT pg_catalog.count(*) FROM pg_catalog.pg_class
 WHERE oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'schema.} OPERATOR(pg_catalog.||) '"SubscriptionRouting"')::pg_catalog.oid;
 
 -- part: address
--- Of a queue in this schema, as NServiceBus writes it.
+-- Address of a queue in this schema, as NServiceBus writes it.
 pg_catalog.concat({'schema.}, '"', pg_catalog.replace(:queue::pg_catalog.text, '"', '""'), '"')
 
 -- name: routed-queue-exists
@@ -53,8 +53,8 @@ SELECT topic, queue FROM {wherry_subscription}
 WHERE :topic::pg_catalog.text IS NULL OR topic OPERATOR(pg_catalog.=) :topic::pg_catalog.text ORDER BY topic, queue;
 
 -- name: publish
--- To native queues: one statement, however many there are.  wherry_publish() refuses a topic to which
--- queues of NServiceBus have subscribed.
+-- Send to all native queues with one statement.  wherry_publish() refuses a topic to which queues of
+-- NServiceBus have subscribed.
 SELECT pg_catalog.count({wherry_send}(s.queue, :body::pg_catalog.bytea, :headers::pg_catalog.json,
   :delay::bigint::double precision OPERATOR(pg_catalog.*) interval '1 millisecond',
   CASE WHEN :ttl::bigint OPERATOR(pg_catalog.>) 0
@@ -65,7 +65,7 @@ JOIN {wherry_schema} AS q ON q.model OPERATOR(pg_catalog.=) 'queue' AND q.name O
 WHERE s.topic OPERATOR(pg_catalog.=) :topic::pg_catalog.text;
 
 -- name: queues
--- Tables that may be queues, by columns that no other has.
+-- Tables that may be queues, because they have columns that no other table has.
 SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN pg_catalog.quote_ident(c.relname)
             ELSE pg_catalog.concat(pg_catalog.quote_ident(c.relnamespace::pg_catalog.regnamespace::pg_catalog.text), '.', pg_catalog.quote_ident(c.relname)) END
 FROM pg_catalog.pg_class AS c

@@ -1,6 +1,6 @@
 -- layout: name=topics
 --
--- Topics: which queues get what is published.  A queue's name is that of its table, which SQLite
+-- Topics: the queues that have subscribed to them.  A queue has the name of its table, which SQLite
 -- compares without regard to case.
 
 -- name: exists

@@ -22,7 +22,7 @@ SELECT count(*) FROM pg_class
 WHERE oid = to_regclass({'wherry_schema})::oid AND relkind IN ('r', 'p') AND to_regclass({'table}) IS NOT NULL
 
 -- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
+-- If two programs migrate at the same time, the second waits and then finds the work done.
 SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners

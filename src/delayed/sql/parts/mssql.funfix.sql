@@ -388,7 +388,7 @@ SELECT @version = {version_ms:t}, @tried = COALESCE(s.attempts, 0), @was = s.las
 FROM {table} AS t WITH (UPDLOCK, ROWLOCK) {with_tries} WHERE {named:t};
 
 -- part: count_it
--- :nth says which attempt it was: written twice, it counts once.
+-- :nth is the number of the attempt, so a failure that is written twice counts once.
 SET @tried = CASE WHEN :nth > 0 THEN CASE WHEN @tried > :nth THEN @tried ELSE :nth END
                   WHEN @tried + :count < 0 THEN 0
                   WHEN @tried + :count > 1000000000 THEN 1000000000 ELSE @tried + :count END;

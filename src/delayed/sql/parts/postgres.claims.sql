@@ -58,7 +58,7 @@ UPDATE {table} SET "scheduledAt" = {claimed_until}
 WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (one_locked_row_holds_up_no_other).
+-- Rows that another transaction has locked.  The statement waits for none (one_locked_row_holds_up_no_other).
 WITH free AS MATERIALIZED (
   SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) FOR UPDATE SKIP LOCKED)
 SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) AND NOT EXISTS (

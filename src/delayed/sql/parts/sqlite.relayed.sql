@@ -13,5 +13,5 @@ min({now} + min(:lasts, 3153600000000), 253402300799999)
 "pKind" = {kind} AND "scheduledAt" <= {now}
 
 -- part: relayed
--- The columns of a claimed row, as the store has them.
+-- Columns of a claimed row, in the form that the store reads.
 "createdAt", 0, {message_id}, {topic}, '', '', "pKey", '{}', NULL, payload

@@ -1,15 +1,15 @@
 --
--- What native.mssql.sql receives with, and the procedures for every language, which share it.
+-- Statements that native.mssql.sql receives with, and the procedures for every language, which share them.
 --
 -- The text of a procedure is a part: {'NAME} writes it as a string, since SQL Server takes CREATE
--- PROCEDURE only as a batch.  The first queue of a schema makes them.  They find the table of the
--- queue that they are given by REPLACE, and run with the rights of their caller.
+-- PROCEDURE only as a batch.  The first queue of a schema makes them.  Each procedure puts the name of
+-- its queue into its text by REPLACE, and runs with the rights of its caller.
 
 -- include: leasing.mssql.sql
 
 -- part: due_first
--- The rows that a receive takes: ready ones above an id, and those that are due, with @full = 1 first, with 2
--- last: neither keeps the others waiting for ever.
+-- Rows that a receive takes: ready rows above an id, and due rows.  With @full = 1 due rows come first, with 2 last, so
+-- neither keeps the others waiting for ever.
 SELECT TOP (@limit - @ready) id FROM {timed_rows}
 WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
 
@@ -25,8 +25,8 @@ WHERE t.state IN (1, 3) AND t.available_at <= @now
 {loop};
 
 -- part: lease_rows
--- Lease messages.  Each of the updates is right alone: if one fails, what another leased is received again when
--- the lease ends.
+-- Lease messages.  If one of the updates fails, messages that another has leased are received again when their lease
+-- ends.
 DECLARE @ready BIGINT = 0;
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 IF @full = 1
@@ -61,7 +61,7 @@ WHERE t.state IN (1, 3) AND t.available_at <= @now
 {loop};
 
 -- part: take_rows
--- Delete messages: part of the transaction that is open, or for good.
+-- Delete messages, in the open transaction or in a separate one.
 DECLARE @ready BIGINT = 0;
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY, state TINYINT, attempts INT, created_at DATETIME2(3),
   available_at DATETIME2(3), expires_at DATETIME2(3), message_id NVARCHAR(255), topic NVARCHAR(255),
@@ -87,29 +87,28 @@ BEGIN
 END;
 
 -- part: unreadable
--- The headers are not a JSON object of strings.  An object may begin behind spaces, tabs and newlines.
--- OPENJSON fails on a text that is not JSON, so it gets none.
+-- Condition: the headers are not a JSON object of strings.  Spaces, tabs and newlines may precede the object.
+-- OPENJSON fails on a text that is not JSON, so it is not called for one.
 (ISJSON({.}headers) = 0
  OR LEFT(LTRIM(REPLACE(REPLACE(REPLACE({.}headers, NCHAR(9), N''), NCHAR(10), N''), NCHAR(13), N'')), 1) <> NCHAR(123)
  OR EXISTS (SELECT 1 FROM OPENJSON(CASE WHEN ISJSON({.}headers) = 1 THEN {.}headers ELSE N'[]' END) AS j
             WHERE j.type NOT IN (0, 1)))
 
 -- part: dead_leased
--- Those that were leased and that no worker can read become dead.
+-- Make leased messages dead that no worker can read.
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = N'headers are not a JSON object of strings'
 FROM @got AS g JOIN {table} AS t {seek} ON t.id = g.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t}
 {loop};
 
 -- part: dead_taken
--- Those that were deleted and that no worker can read come back as dead ones, as the statement make-dead
--- does it.
+-- Insert deleted messages that no worker can read again, as dead, like the statement make-dead.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state, attempts, created_at, last_error)
 SELECT g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, 4, g.attempts, g.created_at,
   N'headers are not a JSON object of strings'
 FROM @got AS g WHERE (g.expires_at IS NULL OR g.expires_at > @now) AND {unreadable:g};
 
 -- part: find_queue
--- In a procedure: the table of @queue as @box.
+-- In a procedure: set @box to the table of @queue.
 DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(q.name, N'"') FROM {wherry_schema} AS q
   WHERE q.model = N'queue' AND q.name = @queue);
 IF @box IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS c
@@ -126,32 +125,32 @@ BEGIN
 END;
 
 -- part: check_topic
--- In a procedure: @topic can be one.  The parameter is longer, since SQL Server cuts what is longer than one.
+-- In a procedure: check @topic.  The parameter is longer than a topic, since SQL Server would cut a longer text.
 IF ISNULL(@topic, N'') = N''
   THROW 50212, N'the topic is empty', 1;
 IF DATALENGTH(@topic) > 1020 OR LEN(@topic + N'.') > 256
   THROW 50215, N'@topic has at most 255 characters', 1;
 
 -- part: check_delay
--- In a procedure: @delay_ms can be one.
+-- In a procedure: check @delay_ms.
 IF @delay_ms < 0
   THROW 50213, N'@delay_ms must not be negative', 1;
 IF @delay_ms > 3153600000000
   THROW 50213, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
 
 -- part: check_lease
--- In a procedure: @lease_ms can be one.
+-- In a procedure: check @lease_ms.
 IF @lease_ms <= 0
   THROW 50214, N'@lease_ms must be above 0', 1;
 IF @lease_ms > 3153600000000
   THROW 50214, N'@lease_ms is at most 3153600000000, which are 36500 days', 1;
 
 -- part: shortened
--- What is kept of an error: as many units as on other databases, and no half of a character.
+-- Text to keep of an error: as many units as on other databases, without half a character at the end.
 LEFT(@error, CASE WHEN UNICODE(SUBSTRING(@error, 500, 1)) BETWEEN 55296 AND 56319 THEN 499 ELSE 500 END)
 
 -- part: ms_behind
--- So many milliseconds (@ms) behind what follows.
+-- The time that follows, plus @ms milliseconds.
 DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY, CAST(@ms / 86400000 AS INT),
 
 -- part: ms_later
@@ -354,8 +353,8 @@ BEGIN
 END;
 
 -- part: procedure_publish
--- To each queue that has subscribed, under one message id, in one transaction.  Queues of NServiceBus
--- are refused, since they would be left out.
+-- Send a message to each queue that has subscribed, with one message id, in one transaction.  The procedure
+-- refuses a topic to which queues of NServiceBus have subscribed, since it cannot send to them.
 ALTER PROCEDURE {wherry_publish} @topic NVARCHAR(4000), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
   @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(4000) = NULL, @reply_to NVARCHAR(4000) = NULL,
   @message_id NVARCHAR(4000) = NULL, @bytes VARBINARY(MAX) = NULL, @n BIGINT = NULL OUTPUT
@@ -404,7 +403,7 @@ EXEC (N{'procedure_publish});
   (N'wherry_cancel'), (N'wherry_queue_length'), (N'wherry_subscribe'), (N'wherry_unsubscribe'), (N'wherry_publish'))
 
 -- part: procedures_text
--- Without the names of the queue whose text it is: those of two queues are the same.
+-- The texts without the name of the queue, so that all queues of a schema have the same text.
 REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(N{'make_procedures}, N{'table}, N'"T"'), N{'bare_ready}, N'"R"'), N{'bare_timed}, N'"W"'),
   N{'bare}, N'"B"'), N'body {payload_type});', N'body P);')
 
