@@ -14,7 +14,8 @@ WHERRY_BEGIN
  * Wrap the application's connection.
  *
  * Wherry never commits, closes the connection, listens on it or changes its settings.  It works
- * inside savepoints, and leaves no prepared statement except the unnamed one.
+ * inside savepoints, and leaves no prepared statement except the unnamed one.  If the database is
+ * not in UTF-8, each call sets client_encoding, and then sets it back.
  *
  * @param conn  The application's connection; borrowed until wherry_db_close().
  * @param out   Receives the wrapper; the caller closes it with wherry_db_close().

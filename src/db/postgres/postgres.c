@@ -3,7 +3,8 @@
  *
  * Own connections use prepared statements, READ COMMITTED, a lock_timeout, and plans that
  * use indexes however old the statistics are.  Borrowed ones use unnamed statements and
- * savepoints, and no setting is changed.  Behind a pooler, statements are unnamed, and
+ * savepoints, and no setting is changed but client_encoding, for the time of a call on a database
+ * that is not in UTF-8.  Behind a pooler, statements are unnamed, and
  * each transaction makes these settings for itself.
  *
  * In READ COMMITTED each statement sees what was committed when it began.  An UPDATE that
@@ -30,6 +31,7 @@ static void postgres_close(wherry_db *db)
 	if (!s->borrowed)
 		PQfinish(s->conn);
 	wh_postgres_text_close(&s->text);
+	wh_postgres_text_close(&s->text_of_calls);
 	free(s->schemas);
 	free(s);
 }
@@ -61,6 +63,7 @@ wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *
 	s->base.shared = true;
 	s->conn = conn;
 	s->borrowed = true;
+	(void)wh_postgres_text_open(&s->text_of_calls, conn);
 	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
 	s->no_sync = "";
 	s->cancel = PQgetCancel(conn);
@@ -149,7 +152,12 @@ static int64_t postgres_last_id(wherry_db *db)
 
 static wherry_code postgres_script(wherry_db *db, const char *sql, wherry_error *err)
 {
-	return wh_postgres_exec((postgres_db *)db, sql, err);
+	postgres_db *s = (postgres_db *)db;
+	bool begun = !s->visiting && wh_postgres_text_begin(s);
+	wherry_code code = wh_postgres_exec(s, sql, err);
+
+	wh_postgres_text_end(s, begun);
+	return code;
 }
 
 /* Cancel the running call.  Do nothing if no call runs, since the request could end the

@@ -80,6 +80,10 @@ typedef struct postgres_db {
 	/* Schemas of the user's search path, as an array; NULL: query them each time. */
 	char *schemas;
 	wh_postgres_text text;
+	/* Where the application's SQL runs, too, and the database is of another encoding: `text` while
+	 * a call runs. */
+	wh_postgres_text text_of_calls;
+	char app_encoding[32]; /* To which the connection is then set back. */
 	bool visiting;  /* Rows are being visited, so no other statement can run. */
 	int savepoints; /* Number of open savepoints of begin(). */
 	int64_t last_id;
@@ -166,6 +170,11 @@ wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
 
 /* Is a transaction open, begun by Wherry or by the application? */
 bool wh_postgres_is_open(const postgres_db *s);
+
+/* Around each call on a connection that runs SQL of the application, too: the server sends texts
+ * unchanged meanwhile.  False: it does so anyway, or cannot now. */
+bool wh_postgres_text_begin(postgres_db *s);
+void wh_postgres_text_end(postgres_db *s, bool begun);
 
 /* Begin a transaction, not a savepoint; wh_postgres_end() commits it. */
 wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err);

@@ -36,6 +36,49 @@ wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
 	return code;
 }
 
+static void set_encoding(postgres_db *s, const char *name)
+{
+	char sql[80];
+
+	(void)snprintf(sql, sizeof(sql), "SET client_encoding = '%.40s'", name);
+	PQclear(wh_postgres_query(s, sql));
+}
+
+static bool has_encoding(const postgres_db *s, const char *name)
+{
+	const char *now = PQparameterStatus(s->conn, "client_encoding");
+
+	return now && strcmp(now, name) == 0;
+}
+
+/* postgres_text.c says why.  An aborted transaction takes no setting, and its end takes back the one that was made in it.  Behind a
+ * pooler a setting is for the transaction that is open. */
+bool wh_postgres_text_begin(postgres_db *s)
+{
+	const char *name = PQparameterStatus(s->conn, "server_encoding");
+	const char *app = PQparameterStatus(s->conn, "client_encoding");
+	PGTransactionStatusType state = PQtransactionStatus(s->conn);
+
+	if (!s->text_of_calls.raw || s->text.raw || !name || !app ||
+	    state == PQTRANS_INERROR || (s->pooled && state == PQTRANS_IDLE))
+		return false;
+	(void)snprintf(s->app_encoding, sizeof(s->app_encoding), "%s", app);
+	set_encoding(s, name);
+	if (!has_encoding(s, name))
+		return false;
+	s->text = s->text_of_calls;
+	return true;
+}
+
+void wh_postgres_text_end(postgres_db *s, bool begun)
+{
+	if (!begun)
+		return;
+	s->text = (wh_postgres_text){.raw = false};
+	if (PQtransactionStatus(s->conn) != PQTRANS_INERROR)
+		set_encoding(s, s->app_encoding);
+}
+
 bool wh_postgres_is_open(const postgres_db *s)
 {
 	PGTransactionStatusType status = PQtransactionStatus(s->conn);

@@ -369,6 +369,8 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
 		       s->pooled ? "true" : "false");
 	encoding = s->fixed ? wh_postgres_text_open(&s->text, s->conn) : NULL;
+	if (!s->fixed)
+		(void)wh_postgres_text_open(&s->text_of_calls, s->conn);
 	if (s->pooled) {
 		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s%s", begin, sync,
 			       settings, encoding ? "; SET LOCAL client_encoding = " : "",
@@ -624,6 +626,7 @@ out:
 	if (s) {
 		PQfinish(s->conn);
 		wh_postgres_text_close(&s->text);
+		wh_postgres_text_close(&s->text_of_calls);
 		free(s->schemas);
 	}
 	free(s);

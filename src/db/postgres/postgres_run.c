@@ -471,13 +471,16 @@ static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params
 			    size_t n_params, wherry_error *err)
 {
 	wherry_code code;
+	bool begun;
 
 	if (!w->alone || !w->s->pooled)
 		return run_once(w, c, params, n_params, err);
 	code = wh_postgres_begin_synced(w->s, err);
 	if (code != WHERRY_OK)
 		return code;
+	begun = wh_postgres_text_begin(w->s);
 	code = run_once(w, c, params, n_params, err);
+	wh_postgres_text_end(w->s, begun);
 	if (code == WHERRY_OK)
 		return wh_postgres_end(w->s, err);
 	PQclear(wh_postgres_query(w->s, "ROLLBACK"));
@@ -491,11 +494,13 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 	running w = {.s = (postgres_db *)db, .visit = visit, .ctx = ctx};
 	postgres_stmt *c = NULL;
 	wherry_code code = wh_postgres_check_free(w.s, err);
+	bool begun;
 
 	if (code == WHERRY_OK)
 		code = find(w.s, stmt, &c, err);
 	if (code != WHERRY_OK)
 		return code;
+	begun = wh_postgres_text_begin(w.s);
 	w.cuts = w.alone = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
 	begin_call(w.s);
 	code = run_lone(&w, c, params, n_params, err);
@@ -504,6 +509,7 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
 		code = run_lone(&w, c, params, n_params, err);
 	end_call(w.s);
+	wh_postgres_text_end(w.s, begun);
 	if (code == WHERRY_OK && out_changed)
 		*out_changed = w.changed;
 	return code;
@@ -590,20 +596,18 @@ static wherry_code run_one_by_one(wherry_db *db, wh_call *calls, size_t n,
 	return code;
 }
 
-wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
-				wherry_error *err)
+static wherry_code run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
 	size_t n_sent = 0, n_done = 0;
 	bool gone = false;
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wh_postgres_check_free(s, err), sent;
+	wherry_code code, sent;
 
 	/* A pooler may lose the rest of a pipeline. */
-	if (code == WHERRY_OK && s->pooled)
+	if (s->pooled)
 		return run_one_by_one(db, calls, n, err);
-	if (code == WHERRY_OK)
-		code = prepare_all(s, calls, n, err);
+	code = prepare_all(s, calls, n, err);
 	if (code != WHERRY_OK)
 		return code;
 	begin_call(s);
@@ -622,5 +626,20 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	end_call(s);
 	if (gone) /* run_one_by_one() prepares again. */
 		code = run_one_by_one(db, calls + n_done, n - n_done, err);
+	return code;
+}
+
+wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
+				wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	wherry_code code = wh_postgres_check_free(s, err);
+	bool begun;
+
+	if (code != WHERRY_OK)
+		return code;
+	begun = wh_postgres_text_begin(s);
+	code = run_all(db, calls, n, err);
+	wh_postgres_text_end(s, begun);
 	return code;
 }

@@ -3,12 +3,16 @@
  * cannot convert would make each statement fail, and end each stream, that has its row.  So
  * the server sends them unchanged and they are converted here.  A text that cannot be
  * converted stays unchanged, and is not UTF-8 then.
+ *
+ * On a connection that runs SQL of the application, too, the server converts the application's texts:
+ * it is set for the time of a call, and then set back.
  */
 #include <iconv.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "db/postgres/postgres_stream.h"
 
 /* The C library's name of one of PostgreSQL's encodings: "CP1252" for "WIN1252". */
@@ -130,7 +134,8 @@ bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *
 	char *made;
 
 	*out = text;
-	if (!t->raw || is_ascii(text))
+	/* A text that came from the server and could not be converted goes back unchanged. */
+	if (!t->raw || is_ascii(text) || !wh_utf8_valid(text.ptr, text.len))
 		return true;
 	end = end_of_range(text, copies);
 	if (!t->to || end.ptr == text.ptr) {
