@@ -20,7 +20,7 @@ static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *b
 	delayed_got got = {.n = 0};
 
 	WHERRY_PASS(
-		wherry_delayed_poll(f->queue, &options, delayed_note, &got, NULL, &err));
+		delayed_does.poll(f->queue, &options, delayed_note, &got, NULL, &err));
 	assert_string_equal(got.text, bodies);
 }
 
@@ -59,8 +59,8 @@ static void a_message_that_was_given_back_dies_with_its_reason(void **state)
 	for (int i = 0; i < 2; i++) {
 		const char *token = delayed_polls(f, 1, "1")->tokens[0];
 
-		WHERRY_PASS(wherry_delayed_nack(f->queue, &token, 1, 0, "no route", &out,
-						&err));
+		WHERRY_PASS(delayed_does.nack(f->queue, &token, 1, 0, "no route", &out,
+					      &err));
 	}
 	polls_twice_at_most(f, 1, "");
 	delayed_counts(f, "0 0 0 1");
@@ -103,8 +103,8 @@ static void make_all_dead(delayed_fixture *f, int64_t n, const char *bodies)
 
 	for (int i = 0; i < n; i++)
 		tokens[i] = got.tokens[i];
-	WHERRY_PASS(wherry_delayed_dead_letter(f->queue, tokens, (size_t)n, "bad order",
-					       out, &err));
+	WHERRY_PASS(delayed_does.dead_letter(f->queue, tokens, (size_t)n, "bad order",
+					     out, &err));
 	for (int i = 0; i < n; i++)
 		assert_int_equal(out[i], WHERRY_ACKNOWLEDGED);
 }
@@ -304,7 +304,7 @@ static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
 	(void)delayed_polls(f, 1, "2");
 	leave_dead(f);
 	delayed_pass(f, 5);
-	WHERRY_PASS(wherry_delayed_poll(f->queue, &once, delayed_note, &got, NULL, &err));
+	WHERRY_PASS(delayed_does.poll(f->queue, &once, delayed_note, &got, NULL, &err));
 	assert_string_equal(got.text, "");
 	is_dead(f, "its attempts", "its lease expired before it was acknowledged");
 	(void)delayed_offer(f, "a relay", "3", 0);

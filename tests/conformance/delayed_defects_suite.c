@@ -45,7 +45,7 @@ static void an_interrupted_poll_ends_and_leases_nothing(void **state)
 	atomic_init(&i.done, false);
 	assert_int_equal(pthread_create(&i.thread, NULL, interrupt, &i), 0);
 	WHERRY_FAILS(WHERRY_INTERRUPTED,
-		     wherry_delayed_poll(f->queue, NULL, delayed_note, &got, NULL, &err));
+		     delayed_does.poll(f->queue, NULL, delayed_note, &got, NULL, &err));
 	atomic_store(&i.done, true);
 	assert_int_equal(pthread_join(i.thread, NULL), 0);
 	wherry_db_rollback(other);
@@ -82,9 +82,9 @@ static void a_consumer_whose_clock_is_ahead_takes_over_no_lease(void **state)
 	wherry_delayed_set_clock(f->queue, NULL, NULL);
 	WHERRY_PASS(wherry_delayed_open(other, "later", "my-queue", "java.lang.String",
 					&queue, &err));
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, 2, NULL, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, 2, NULL, &err));
 	(void)delayed_polls(f, 1, "1");
-	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
+	WHERRY_PASS(delayed_does.poll(queue, NULL, delayed_note, &got, NULL, &err));
 	assert_int_equal(got.n, 0);
 	wherry_delayed_close(queue);
 	other->env = &wh_env_system;
@@ -123,9 +123,9 @@ static void a_poll_and_its_acknowledgement_are_two_statements(void **state)
 	WHERRY_PASS(wherry_delayed_open(db, "later", "my-queue", "java.lang.String",
 					&queue, &err));
 	n = 0;
-	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
+	WHERRY_PASS(delayed_does.poll(queue, NULL, delayed_note, &got, NULL, &err));
 	assert_int_equal(got.n, 1);
-	WHERRY_PASS(wherry_delayed_ack(queue, &token, 1, &outcome, &err));
+	WHERRY_PASS(delayed_does.ack(queue, &token, 1, &outcome, &err));
 	assert_int_equal(outcome, WHERRY_ACKNOWLEDGED);
 	assert_int_equal(n, 2);
 	wherry_delayed_close(queue);
@@ -151,7 +151,7 @@ static void *poll_one(void *ctx)
 	delayed_got got = {.n = 0};
 
 	(void)pthread_barrier_wait(p->start);
-	p->code = wherry_delayed_poll(p->queue, NULL, delayed_note, &got, &p->n, &p->err);
+	p->code = delayed_does.poll(p->queue, NULL, delayed_note, &got, &p->n, &p->err);
 	return NULL;
 }
 
@@ -217,7 +217,7 @@ static void a_table_whose_name_has_an_underscore_is_not_taken_for_another(void *
 	WHERRY_PASS(wherry_delayed_create(f->db, "lat_r", f->layout, &err));
 	WHERRY_PASS(wherry_delayed_open(f->db, "lat_r", "my-queue", "java.lang.String",
 					&queue, &err));
-	WHERRY_PASS(wherry_delayed_offer(queue, &msg, &outcome, &err));
+	WHERRY_PASS(delayed_does.offer(queue, &msg, &outcome, &err));
 	assert_int_equal(outcome, WHERRY_CREATED);
 	wherry_delayed_close(queue);
 	(void)delayed_polls(f, 9, "1");

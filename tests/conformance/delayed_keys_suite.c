@@ -27,12 +27,12 @@ static void a_dropped_message_is_gone_also_if_it_is_leased(void **state)
 	(void)delayed_offer(f, "a", "1", 10);
 	(void)delayed_offer(f, "b", "2", 0);
 	(void)snprintf(token, sizeof(token), "%s", delayed_polls(f, 1, "2")->tokens[0]);
-	WHERRY_PASS(wherry_delayed_drop_key(f->queue, "a", &found, &err));
+	WHERRY_PASS(delayed_does.drop_key(f->queue, "a", &found, &err));
 	assert_true(found);
-	WHERRY_PASS(wherry_delayed_drop_key(f->queue, "b", &found, &err));
+	WHERRY_PASS(delayed_does.drop_key(f->queue, "b", &found, &err));
 	assert_true(found);
 	assert_false(delayed_has(f, "a") || delayed_has(f, "b"));
-	WHERRY_PASS(wherry_delayed_drop_key(f->queue, "a", &found, &err));
+	WHERRY_PASS(delayed_does.drop_key(f->queue, "a", &found, &err));
 	assert_false(found);
 	delayed_acks(f, token, WHERRY_LEASE_LOST);
 }
@@ -77,7 +77,7 @@ static void a_key_that_no_offer_takes_is_listed_read_and_dropped(void **state)
 		WHERRY_PASS(
 			wherry_delayed_list(f->queue, &one, delayed_note, &got, &err));
 		assert_string_equal(got.keys, n ? "" : "a");
-		WHERRY_PASS(wherry_delayed_drop_key(f->queue, key, &found, &err));
+		WHERRY_PASS(delayed_does.drop_key(f->queue, key, &found, &err));
 		assert_true(found);
 	}
 }

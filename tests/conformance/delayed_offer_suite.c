@@ -65,7 +65,7 @@ static void offer_many(delayed_fixture *f, const char *const *keys, size_t n,
 		msgs[i] = WHERRY_DELAYED_MESSAGE(.key = keys[i], .body = &"01234567"[i],
 						 .body_len = 1, .at_us = f->now_us,
 						 .if_absent = if_absent);
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, n, out, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, n, out, &err));
 }
 
 static void a_batch_creates_messages(void **state)
@@ -79,7 +79,7 @@ static void a_batch_creates_messages(void **state)
 	assert_int_equal(out[0], WHERRY_CREATED);
 	assert_int_equal(out[1], WHERRY_CREATED);
 	assert_true(delayed_has(f, "k1") && delayed_has(f, "k2"));
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, NULL, 0, NULL, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, NULL, 0, NULL, &err));
 }
 
 static void a_batch_replaces_what_is_there(void **state)
@@ -144,7 +144,7 @@ static void a_batch_mixes_offers_of_both_kinds(void **state)
 	};
 	wherry_offer_outcome out[4];
 
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, 4, out, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, 4, out, &err));
 	assert_int_equal(out[0], WHERRY_CREATED);
 	assert_int_equal(out[1], WHERRY_IGNORED);
 	assert_int_equal(out[2], WHERRY_CREATED);
@@ -172,7 +172,7 @@ static void a_batch_may_have_five_thousand_keys(void **state)
 	}
 	for (int i = 0; i < 10; i++)
 		(void)delayed_offer(f, keys[i], "old", 0);
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, MANY, out, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, MANY, out, &err));
 	for (int i = 0; i < MANY; i++) {
 		n_created += out[i] == WHERRY_CREATED;
 		n_ignored += out[i] == WHERRY_IGNORED;
@@ -196,7 +196,7 @@ static void a_failed_batch_offers_nothing(void **state)
 	wherry_offer_outcome out[2] = {WHERRY_UPDATED, WHERRY_UPDATED};
 
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_delayed_offer_many(f->queue, msgs, 2, out, &err));
+		     delayed_does.offer_many(f->queue, msgs, 2, out, &err));
 	assert_non_null(strstr(err.message, "message 1"));
 	assert_int_equal(out[0], WHERRY_UPDATED);
 	assert_false(delayed_has(f, "k"));
@@ -208,7 +208,7 @@ static void refused(delayed_fixture *f, wherry_code code, wherry_delayed_message
 	wherry_offer_outcome out = WHERRY_UPDATED;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_FAILS(code, wherry_delayed_offer(f->queue, &msg, &out, &err));
+	WHERRY_FAILS(code, delayed_does.offer(f->queue, &msg, &out, &err));
 	if (!strstr(err.message, why)) {
 		print_error("%s\n", err.message);
 		fail();
@@ -266,23 +266,23 @@ static void no_span_over_36500_days_is_cut(void **state)
 
 		refused(f, WHERRY_INVALID, two[1], "the limit is 36500 days");
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_delayed_offer_many(f->queue, two, 2, NULL, &err));
+			     delayed_does.offer_many(f->queue, two, 2, NULL, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_delayed_poll(
-				     f->queue, &WHERRY_POLL_OPTIONS(.lease_us = spans[i]),
-				     delayed_note, &got, NULL, &err));
+			     delayed_does.poll(f->queue,
+					       &WHERRY_POLL_OPTIONS(.lease_us = spans[i]),
+					       delayed_note, &got, NULL, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_delayed_nack(f->queue, tokens, 1, spans[i], NULL,
-						 &out, &err));
+			     delayed_does.nack(f->queue, tokens, 1, spans[i], NULL, &out,
+					       &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
-		WHERRY_FAILS(WHERRY_INVALID, wherry_delayed_extend(f->queue, tokens, 1,
-								   spans[i], &out, &err));
+		WHERRY_FAILS(WHERRY_INVALID, delayed_does.extend(f->queue, tokens, 1,
+								 spans[i], &out, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 	}
 	delayed_counts(f, "0 0 0 0");
-	WHERRY_PASS(wherry_delayed_offer(
+	WHERRY_PASS(delayed_does.offer(
 		f->queue, &WHERRY_DELAYED_MESSAGE(.key = "k", .delay_us = most), NULL,
 		&err));
 	delayed_counts(f, "0 0 1 0");
@@ -314,8 +314,8 @@ static void bodies_are_bytes(void **state)
 		WHERRY_DELAYED_MESSAGE(.key = "c"),
 	};
 
-	WHERRY_PASS(wherry_delayed_offer(f->queue, &msgs[0], NULL, &err));
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs + 1, 2, NULL, &err));
+	WHERRY_PASS(delayed_does.offer(f->queue, &msgs[0], NULL, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs + 1, 2, NULL, &err));
 	assert_int_equal(delayed_int(f, "SELECT sum(length(payload)) FROM later"), 7);
 	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later WHERE \"pKey\" = 'a' "
 					"AND length(payload) = 4"),
@@ -350,8 +350,8 @@ static void no_delay_is_over_early(void **state)
 		};
 		int64_t least_us = wh_now(&wh_env_system) + DELAY_US;
 
-		WHERRY_PASS(wherry_delayed_offer(f->queue, &msgs[0], NULL, &err));
-		WHERRY_PASS(wherry_delayed_offer_many(f->queue, &msgs[1], 1, NULL, &err));
+		WHERRY_PASS(delayed_does.offer(f->queue, &msgs[0], NULL, &err));
+		WHERRY_PASS(delayed_does.offer_many(f->queue, &msgs[1], 1, NULL, &err));
 		WHERRY_PASS(wherry_delayed_list(f->queue, &all, is_not_early, &least_us,
 						&err));
 	}

@@ -60,8 +60,8 @@ static void a_limit_out_of_range_is_refused_and_polls_nothing(void **state)
 	(void)delayed_offer(f, "b", "2", -1);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_delayed_poll(f->queue, &wrong[i], delayed_note, &got,
-						 NULL, &err));
+			     delayed_does.poll(f->queue, &wrong[i], delayed_note, &got,
+					       NULL, &err));
 	assert_int_equal(got.n, 0);
 	(void)delayed_polls(f, 3, "1 2");
 }
@@ -93,7 +93,7 @@ static void messages_of_one_time_are_polled_in_the_order_they_were_offered(void 
 
 	(void)delayed_offer(f, "z", "1", 0);
 	(void)delayed_offer(f, "y", "2", 0);
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, 3, NULL, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, 3, NULL, &err));
 	(void)delayed_polls(f, 1, "1");
 	(void)delayed_polls(f, 9, "2 3 4 5");
 }
@@ -166,7 +166,7 @@ static void offer_so_many(delayed_fixture *f, int n, bool backwards)
 					       .at_us = f->now_us -
 							(int64_t)(n - i) * SECOND_US);
 	}
-	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, (size_t)n, NULL, &err));
+	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, (size_t)n, NULL, &err));
 }
 
 static void large_batch(delayed_fixture *f, int n, bool backwards)
@@ -184,7 +184,7 @@ static void large_batch(delayed_fixture *f, int n, bool backwards)
 	got = delayed_polls(f, n, wanted);
 	for (int i = 0; i < n; i++)
 		tokens[i] = got->tokens[i];
-	WHERRY_PASS(wherry_delayed_ack(f->queue, tokens, (size_t)n, out, &err));
+	WHERRY_PASS(delayed_does.ack(f->queue, tokens, (size_t)n, out, &err));
 	for (int i = 0; i < n; i++)
 		assert_int_equal(out[i], WHERRY_ACKNOWLEDGED);
 	delayed_pass(f, 600);
@@ -235,8 +235,8 @@ static void without_a_clock_of_the_caller_the_databases_counts(void **state)
 				       .delay_us = 3600LL * SECOND_US);
 
 	wherry_delayed_set_clock(f->queue, NULL, NULL);
-	WHERRY_PASS(wherry_delayed_offer(f->queue, &now, NULL, &err));
-	WHERRY_PASS(wherry_delayed_offer(f->queue, &later, NULL, &err));
+	WHERRY_PASS(delayed_does.offer(f->queue, &now, NULL, &err));
+	WHERRY_PASS(delayed_does.offer(f->queue, &later, NULL, &err));
 	assert_true(delayed_int(f, "SELECT count(*) FROM later WHERE \"createdAt\" > "
 				   "1750000000000") == 2);
 	(void)delayed_polls(f, 9, "1");

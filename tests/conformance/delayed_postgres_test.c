@@ -9,15 +9,11 @@
 #include "delayed/delayed.h"
 
 #include "postgres/backends.h"
+#include "postgres/functions.h"
 #include "postgres/claim_costs.h"
 #include "postgres/delayed.h"
 #include "postgres/plan.h"
 #include "postgres/server.h"
-
-static void refuses(const char *sql)
-{
-	assert_false(postgres_raw(postgres_here.url, sql, NULL, 0));
-}
 
 /* Another program offers the key again when the first statement of a poll has leased it. */
 static wherry_code offer_again(void *ctx, const char *op, const char *what,
@@ -105,68 +101,6 @@ static void a_program_in_sql_and_the_library_share_a_queue(void **state)
 		"wherry_poll('mail', 9)",
 		"a1c1 c31");
 	postgres_says("SELECT count(*) FROM wherry_poll('mail', 9)", "0");
-	postgres_delayed_leave(db, queue);
-}
-
-static void functions_settle_as_the_library_does(void **state)
-{
-	static const char poll[] =
-		"INSERT INTO held SELECT token FROM wherry_poll('mail')";
-	wherry_db *db;
-	wherry_delayed *queue = postgres_delayed_enter(&db);
-
-	(void)state;
-	postgres_says(
-		"CREATE TABLE held(token text); SELECT wherry_offer('mail', 'a', '1')",
-		"created");
-	postgres_says(poll, "");
-	postgres_says("SELECT wherry_delayed_extend('mail', token, '1 hour') FROM held",
-		      "acknowledged");
-	postgres_says(
-		"SELECT wherry_delayed_nack('mail', token, error => 'no route') FROM held",
-		"acknowledged");
-	postgres_says("SELECT wherry_delayed_nack('mail', token) FROM held",
-		      "lease lost");
-	postgres_says("SELECT last_error || attempts FROM delayed", "no route1");
-	postgres_says("DELETE FROM held", "");
-	postgres_says(poll, "");
-	postgres_says("SELECT wherry_offer('mail', 'a', '2')", "updated");
-	postgres_says("SELECT wherry_done('mail', token) FROM held", "superseded");
-	postgres_says("DELETE FROM held", "");
-	postgres_says(poll, "");
-	postgres_says("SELECT wherry_delayed_dead_letter('mail', token, 'bad') FROM held",
-		      "acknowledged");
-	postgres_says("SELECT last_error || attempts FROM delayed_dead", "bad1");
-	postgres_says("SELECT wherry_done('mail', token) FROM held", "lease lost");
-	postgres_says("SELECT wherry_offer('mail', 'b', '3')", "created");
-	postgres_says("SELECT wherry_delayed_drop('mail', 'b')::text", "true");
-	postgres_says("SELECT wherry_delayed_drop('mail', 'b')::text", "false");
-	refuses("SELECT wherry_offer('mail', '', '1')");
-	refuses("SELECT wherry_offer('mail', 'k', NULL::text)");
-	refuses("SELECT wherry_offer('mail', 'k', '1', at => 'infinity')");
-	refuses("SELECT wherry_offer('mail', 'k', '1', box => 'delayed; DROP TABLE delayed')");
-	refuses("SELECT wherry_done('mail', 'nonsense')");
-	refuses("SELECT wherry_delayed_nack('mail', '1.2:3')");
-	postgres_delayed_leave(db, queue);
-}
-
-static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
-{
-	wherry_db *db;
-	wherry_delayed *queue = postgres_delayed_enter(&db);
-
-	(void)state;
-	postgres_says("SELECT wherry_offer('mail', 'a', '1', at => '2020-01-01')",
-		      "created");
-	postgres_says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-02')",
-		      "created");
-	postgres_says("SELECT key FROM wherry_poll('mail', max_attempts => 1)", "a");
-	postgres_says("UPDATE delayed SET \"scheduledAt\" = 0 WHERE \"pKey\" = 'a'", "");
-	postgres_says(
-		"SELECT key FROM wherry_poll('mail', lease => '1 hour', max_attempts => 1)",
-		"b");
-	postgres_says("SELECT \"pKey\" || attempts || last_error FROM delayed_dead",
-		      "a1its lease expired before it was acknowledged");
 	postgres_delayed_leave(db, queue);
 }
 
@@ -614,8 +548,6 @@ int main(void)
 			who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing),
 		cmocka_unit_test(a_program_in_sql_and_the_library_share_a_queue),
 		cmocka_unit_test(settling_finds_rows_by_their_ids),
-		cmocka_unit_test(functions_settle_as_the_library_does),
-		cmocka_unit_test(a_poll_in_sql_buries_what_had_its_attempts),
 		cmocka_unit_test(
 			a_poll_with_a_limit_of_attempts_locks_only_what_it_takes),
 		cmocka_unit_test(a_poll_in_sql_delivers_nothing_that_had_its_attempts),
@@ -627,7 +559,8 @@ int main(void)
 		cmocka_unit_test(functions_in_a_long_block_take_the_time_of_their_call),
 	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
-							 &outbox_postgres_borrowed};
+							 &outbox_postgres_borrowed,
+							 &outbox_postgres_functions};
 	static const char *const lacks[] = {DELAYED_POSTGRES_LACKS, NULL};
 
 	if (!postgres_start())

@@ -73,7 +73,7 @@ static void offer(racer *r, const char *key, const char *text, bool if_absent)
 				       .at_us = r->f->now_us, .if_absent = if_absent);
 	wherry_offer_outcome outcome = WHERRY_IGNORED;
 
-	r->code = wherry_delayed_offer(r->queue, &msg, &outcome, &r->err);
+	r->code = delayed_does.offer(r->queue, &msg, &outcome, &r->err);
 	if (r->code == WHERRY_OK)
 		r->outcomes[outcome]++;
 }
@@ -138,7 +138,7 @@ static wherry_code count_and_ack(void *ctx, const wherry_delayed_message *msg)
 
 	atomic_fetch_add(&r->seen[strtol(msg->key, NULL, 10)], 1);
 	r->polled++;
-	r->code = wherry_delayed_ack(r->queue, &msg->token, 1, &outcome, &r->err);
+	r->code = delayed_does.ack(r->queue, &msg->token, 1, &outcome, &r->err);
 	if (r->code == WHERRY_OK && outcome != WHERRY_ACKNOWLEDGED)
 		return wherry_error_set(&r->err, WHERRY_STALE, "a lease was lost");
 	return r->code;
@@ -153,8 +153,8 @@ static void *poll_all(void *ctx)
 	int64_t n = 1;
 
 	while (r->code == WHERRY_OK && n)
-		r->code = wherry_delayed_poll(r->queue, &options, count_and_ack, r, &n,
-					      &r->err);
+		r->code = delayed_does.poll(r->queue, &options, count_and_ack, r, &n,
+					    &r->err);
 	return NULL;
 }
 
@@ -207,7 +207,7 @@ static void *offer_batches(void *ctx)
 							 .at_us = r->f->now_us,
 							 .if_absent = key % 3 == 0);
 		}
-		r->code = wherry_delayed_offer_many(r->queue, msgs, BATCH, NULL, &r->err);
+		r->code = delayed_does.offer_many(r->queue, msgs, BATCH, NULL, &r->err);
 	}
 	return NULL;
 }
@@ -250,7 +250,7 @@ static void *offer_or_drop(void *ctx)
 
 	for (int i = 0; r->code == WHERRY_OK && i < 200; i++) {
 		if (r->number % 2)
-			r->code = wherry_delayed_drop_key(r->queue, "k", NULL, &r->err);
+			r->code = delayed_does.drop_key(r->queue, "k", NULL, &r->err);
 		else
 			offer(r, "k", i % 2 ? "a" : "b", false);
 	}
@@ -281,8 +281,8 @@ static void *poll_under_writers(void *ctx)
 		(void)snprintf(key, sizeof(key), "%d", r->number * 100 + i);
 		offer(r, key, "x", false);
 		if (r->code == WHERRY_OK)
-			r->code = wherry_delayed_poll(r->queue, &options, delayed_note,
-						      &got, NULL, &r->err);
+			r->code = delayed_does.poll(r->queue, &options, delayed_note,
+						    &got, NULL, &r->err);
 		if (r->code == WHERRY_OK && got.n > 3)
 			r->code = wherry_error_set(&r->err, WHERRY_CORRUPT, "too many");
 	}

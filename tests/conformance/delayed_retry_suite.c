@@ -34,7 +34,7 @@ static wherry_code attempt(void *ctx, wherry_error *err)
 	assert_true(wherry_db_in_transaction(t->f->db));
 	t->at_us[t->calls++] = wh_monotonic(&wh_env_system);
 	(void)snprintf(key, sizeof(key), "call %d", t->calls);
-	code = wherry_delayed_offer(
+	code = delayed_does.offer(
 		t->f->queue,
 		&WHERRY_DELAYED_MESSAGE(.key = key, .body = "x", .body_len = 1), NULL,
 		err);
@@ -257,7 +257,7 @@ static void errors_are_reported_newest_first_and_equal_ones_once(void **state)
 
 static wherry_code offer_k(void *ctx, wherry_error *err)
 {
-	return wherry_delayed_offer(
+	return delayed_does.offer(
 		((trial *)ctx)->f->queue,
 		&WHERRY_DELAYED_MESSAGE(.key = "k", .body = "x", .body_len = 1), NULL,
 		err);

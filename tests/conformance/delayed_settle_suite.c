@@ -102,11 +102,11 @@ static void a_batch_says_of_each_message_what_became_of_it(void **state)
 	got = *delayed_polls(f, 9, "1 2 3");
 	read_one(f, "d", of_read);
 	(void)delayed_offer(f, "b", "2b", -2);
-	WHERRY_PASS(wherry_delayed_drop_key(f->queue, "c", NULL, &err));
+	WHERRY_PASS(delayed_does.drop_key(f->queue, "c", NULL, &err));
 	for (int i = 0; i < 3; i++)
 		tokens[i] = got.tokens[i];
 	tokens[3] = of_read;
-	WHERRY_PASS(wherry_delayed_ack(f->queue, tokens, 4, out, &err));
+	WHERRY_PASS(delayed_does.ack(f->queue, tokens, 4, out, &err));
 	assert_int_equal(out[0], WHERRY_ACKNOWLEDGED);
 	assert_int_equal(out[1], WHERRY_SUPERSEDED);
 	assert_int_equal(out[2], WHERRY_LEASE_LOST);
@@ -127,7 +127,7 @@ static void messages_of_several_polls_are_settled_together(void **state)
 	(void)delayed_offer(f, "b", "2", -1);
 	poll_one(f, "1", first);
 	poll_one(f, "2", second);
-	WHERRY_PASS(wherry_delayed_ack(f->queue, tokens, 2, out, &err));
+	WHERRY_PASS(delayed_does.ack(f->queue, tokens, 2, out, &err));
 	assert_int_equal(out[0], WHERRY_ACKNOWLEDGED);
 	assert_int_equal(out[1], WHERRY_ACKNOWLEDGED);
 	delayed_counts(f, "0 0 0 0");
@@ -182,8 +182,8 @@ static void a_message_given_back_waits_and_says_why(void **state)
 
 	(void)delayed_offer(f, "k", "a", 0);
 	poll_one(f, "a", token);
-	WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, 3LL * SECOND_US, "no route",
-					&out, &err));
+	WHERRY_PASS(delayed_does.nack(f->queue, tokens, 1, 3LL * SECOND_US, "no route",
+				      &out, &err));
 	assert_int_equal(out, WHERRY_ACKNOWLEDGED);
 	delayed_counts(f, "0 0 1 0");
 	assert_int_equal(
@@ -198,7 +198,7 @@ static void a_message_given_back_waits_and_says_why(void **state)
 	got = delayed_polls(f, 1, "a");
 	assert_int_equal(got->attempts[0], 2);
 	assert_true(got->redelivery[0]);
-	WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, 0, NULL, &out, &err));
+	WHERRY_PASS(delayed_does.nack(f->queue, tokens, 1, 0, NULL, &out, &err));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 }
 
@@ -212,7 +212,7 @@ static void a_message_given_back_without_a_delay_is_due_at_once(void **state)
 
 	(void)delayed_offer(f, "k", "a", 0);
 	poll_one(f, "a", token);
-	WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, 0, NULL, &out, &err));
+	WHERRY_PASS(delayed_does.nack(f->queue, tokens, 1, 0, NULL, &out, &err));
 	assert_true(delayed_polls(f, 1, "a")->redelivery[0]);
 }
 
@@ -227,16 +227,16 @@ static void an_extended_lease_lasts(void **state)
 	(void)delayed_offer(f, "k", "a", 0);
 	poll_one(f, "a", token);
 	WHERRY_PASS(
-		wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
+		delayed_does.extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
 	assert_int_equal(out, WHERRY_ACKNOWLEDGED);
 	delayed_pass(f, 59);
 	(void)delayed_polls(f, 1, "");
 	delayed_acks(f, token, WHERRY_ACKNOWLEDGED);
 	WHERRY_PASS(
-		wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
+		delayed_does.extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_delayed_extend(f->queue, tokens, 1, 0, &out, &err));
+		     delayed_does.extend(f->queue, tokens, 1, 0, &out, &err));
 }
 
 /* As when a command could not print it. */
@@ -260,7 +260,7 @@ static void a_poll_that_nobody_saw_counts_no_attempt(void **state)
 		got = delayed_polls(f, 1, "a");
 		(void)snprintf(token, sizeof(token), "%s", got->tokens[0]);
 		assert_int_equal(got->attempts[0], tried);
-		WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, 0, "x", &out, &err));
+		WHERRY_PASS(delayed_does.nack(f->queue, tokens, 1, 0, "x", &out, &err));
 	}
 	WHERRY_PASS(wh_delayed_unpoll(f->queue, tokens, 1, &out, &err));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
@@ -277,11 +277,11 @@ static void a_superseded_message_cannot_be_given_back_or_kept(void **state)
 	(void)delayed_offer(f, "k", "1", 0);
 	poll_one(f, "1", token);
 	(void)delayed_offer(f, "k", "2", 0);
-	WHERRY_PASS(wherry_delayed_nack(f->queue, tokens, 1, SECOND_US, "x", &out, &err));
+	WHERRY_PASS(delayed_does.nack(f->queue, tokens, 1, SECOND_US, "x", &out, &err));
 	assert_int_equal(out, WHERRY_SUPERSEDED);
-	WHERRY_PASS(wherry_delayed_extend(f->queue, tokens, 1, SECOND_US, &out, &err));
+	WHERRY_PASS(delayed_does.extend(f->queue, tokens, 1, SECOND_US, &out, &err));
 	assert_int_equal(out, WHERRY_SUPERSEDED);
-	WHERRY_PASS(wherry_delayed_dead_letter(f->queue, tokens, 1, "x", &out, &err));
+	WHERRY_PASS(delayed_does.dead_letter(f->queue, tokens, 1, "x", &out, &err));
 	assert_int_equal(out, WHERRY_SUPERSEDED);
 	(void)delayed_polls(f, 1, "2");
 }
@@ -324,11 +324,11 @@ static void a_token_that_is_none_is_refused(void **state)
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_delayed_ack(f->queue, &wrong[i], 1, &out, &err));
+			     delayed_does.ack(f->queue, &wrong[i], 1, &out, &err));
 	(void)delayed_offer(f, "k", "1", 0);
 	read_one(f, "k", of_read);
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_delayed_nack(f->queue, tokens, 1, 0, NULL, &out, &err));
+		     delayed_does.nack(f->queue, tokens, 1, 0, NULL, &out, &err));
 	assert_non_null(strstr(err.message, "was read and not polled"));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 }
@@ -345,7 +345,7 @@ static void a_token_of_another_queue_settles_nothing(void **state)
 	(void)delayed_offer(f, "k", "1", 0);
 	poll_one(f, "1", token);
 	WHERRY_PASS(wherry_delayed_open(f->db, "later", "other", NULL, &other, &err));
-	WHERRY_PASS(wherry_delayed_ack(other, tokens, 1, &out, &err));
+	WHERRY_PASS(delayed_does.ack(other, tokens, 1, &out, &err));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 	wherry_delayed_close(other);
 	delayed_acks(f, token, WHERRY_ACKNOWLEDGED);

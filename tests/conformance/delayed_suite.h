@@ -39,6 +39,22 @@ typedef struct delayed_case {
 #run, run, false, true                                                   \
 	}
 
+/* What producers and consumers call: the library, or on the back end of functions SQL that does the same. */
+typedef struct delayed_calls {
+	__typeof__(wherry_delayed_offer) *offer;
+	__typeof__(wherry_delayed_offer_many) *offer_many;
+	__typeof__(wherry_delayed_poll) *poll;
+	__typeof__(wherry_delayed_ack) *ack;
+	__typeof__(wherry_delayed_nack) *nack;
+	__typeof__(wherry_delayed_extend) *extend;
+	__typeof__(wherry_delayed_dead_letter) *dead_letter;
+	__typeof__(wherry_delayed_drop_key) *drop_key;
+	const suite_skip *skips; /* Ends with a row of NULL. */
+} delayed_calls;
+
+/* Those of the back end whose case runs. */
+extern delayed_calls delayed_does;
+
 /* Each ends with a row of NULL. */
 extern const delayed_case delayed_offer_cases[], delayed_poll_cases[],
 	delayed_settle_cases[], delayed_keys_cases[], delayed_dead_cases[],

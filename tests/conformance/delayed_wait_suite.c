@@ -26,7 +26,7 @@ static wherry_code offer_in(wherry_delayed *queue, const char *key, int64_t dela
 		WHERRY_DELAYED_MESSAGE(.key = key, .body = "x", .body_len = 1,
 				       .delay_us = delay_us);
 
-	return wherry_delayed_offer(queue, &msg, NULL, err);
+	return delayed_does.offer(queue, &msg, NULL, err);
 }
 
 static bool wait_for(delayed_fixture *f, int64_t timeout_us)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "postgres/backends.h"
+#include "postgres/functions.h"
 #include "postgres/server.h"
 
 static wherry_db *connect(void)
@@ -265,7 +266,8 @@ static void a_consumer_needs_one_right(void **state)
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
-							 &outbox_postgres_borrowed};
+							 &outbox_postgres_borrowed,
+							 &outbox_postgres_functions};
 	static const struct CMUnitTest more[] = {
 		cmocka_unit_test(a_message_is_accepted_by_one_of_two_at_once),
 		cmocka_unit_test(a_message_is_left_to_the_second_if_the_first_rolls_back),

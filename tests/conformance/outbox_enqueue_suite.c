@@ -31,7 +31,7 @@ static void a_committed_enqueue_is_there(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, &id, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &msg, 0, &id, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(business(f), 1);
 	assert_int_equal(fixture_int(f, "SELECT id FROM outbox"), id);
@@ -46,13 +46,13 @@ static void a_rolled_back_enqueue_never_existed(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &msg, 0, NULL, &err));
 	wherry_db_rollback(f->db);
 	assert_int_equal(business(f), 0);
 	assert_int_equal(fixture_count(f), 0);
 	/* not even as a duplicate */
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
 static void closing_the_connection_takes_back_what_was_not_committed(void **state)
@@ -62,7 +62,7 @@ static void closing_the_connection_takes_back_what_was_not_committed(void **stat
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &msg, 0, NULL, &err));
 	fixture_reopen(f);
 	assert_int_equal(fixture_count(f), 0);
 }
@@ -74,13 +74,12 @@ static void enqueue_outside_a_transaction_is_refused_and_says_why(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue(f->outbox, &msg, 0, &id, &err));
+	WHERRY_FAILS(WHERRY_INVALID, outbox_does.enqueue(f->outbox, &msg, 0, &id, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_non_null(strstr(err.message, "WHERRY_OWN_TRANSACTION"));
 	assert_int_equal(id, -7);
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->outbox, &msg, 1, 0, &id, &err));
+		     outbox_does.enqueue_many(f->outbox, &msg, 1, 0, &id, &err));
 	assert_int_equal(id, -7);
 	assert_int_equal(fixture_count(f), 0);
 }
@@ -91,8 +90,8 @@ static void with_its_own_transaction_enqueue_commits_by_itself(void **state)
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_count(f), 1);
 }
@@ -104,10 +103,10 @@ static void asking_for_a_transaction_joins_the_one_that_is_open(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, &msg, 1, WHERRY_OWN_TRANSACTION,
-					       NULL, &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, &msg, 1, WHERRY_OWN_TRANSACTION,
+					     NULL, &err));
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
 	assert_int_equal(fixture_count(f), 0);
@@ -139,17 +138,17 @@ static void a_duplicate_message_id_leaves_the_transaction_intact(void **state)
 	int64_t id = -7;
 
 	make_business(f);
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &first, WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &first, WHERRY_OWN_TRANSACTION, NULL,
+					&err));
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->outbox, &first, 0, &id, &err));
+		     outbox_does.enqueue(f->outbox, &first, 0, &id, &err));
 	assert_int_equal(id, -7);
 	assert_non_null(strstr(err.message, "'a'"));
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &other, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &other, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->outbox, &other, 0, &id, &err));
+		     outbox_does.enqueue(f->outbox, &other, 0, &id, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(business(f), 1);
 	assert_int_equal(fixture_count(f), 2);
@@ -163,12 +162,12 @@ static void a_duplicate_changes_nothing_of_the_message_that_is_there(void **stat
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	fixture_done(f, id);
 	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->outbox, &again, WHERRY_OWN_TRANSACTION,
-					   NULL, &err));
+		     outbox_does.enqueue(f->outbox, &again, WHERRY_OWN_TRANSACTION, NULL,
+					 &err));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_state(f, id), WHERRY_DONE);
 	assert_string_equal(fixture_text(f, "SELECT topic FROM outbox"), "orders");
@@ -188,15 +187,15 @@ static void what_the_application_s_triggers_insert_is_not_mistaken_for_the_messa
 		       "audit(name) VALUES ('before'); END");
 	fixture_raw(f, "CREATE TRIGGER after AFTER INSERT ON outbox BEGIN INSERT INTO "
 		       "audit(name) VALUES (new.message_id); END");
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_string_equal(fixture_text(f,
 					 "SELECT message_id FROM outbox WHERE id = %lld",
 					 (long long)id),
 			    "a");
-	WHERRY_FAILS(WHERRY_DUPLICATE,
-		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					   &err));
+	WHERRY_FAILS(
+		WHERRY_DUPLICATE,
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(fixture_count(f), 1);
 }
 
@@ -209,8 +208,8 @@ static void message_ids_are_compared_byte_for_byte(void **state)
 	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
 		wherry_message msg = M(.topic = "orders", .message_id = ids[i]);
 
-		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
-						  NULL, &err));
+		WHERRY_PASS(outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
+						NULL, &err));
 	}
 }
 
@@ -224,14 +223,14 @@ static void many_are_added_in_the_order_given(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[3];
 
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
-					       ids, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
+					     ids, &err));
 	assert_true(ids[0] < ids[1] && ids[1] < ids[2]);
 	assert_string_equal(fixture_text(f, "SELECT topic FROM outbox WHERE id = %lld",
 					 (long long)ids[2]),
 			    "three");
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
-					       NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
+					     NULL, &err));
 	assert_int_equal(fixture_count(f), 6);
 }
 
@@ -240,9 +239,9 @@ static void none_of_many_is_fine(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, NULL, 0, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, NULL, 0, WHERRY_OWN_TRANSACTION,
-					       NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, NULL, 0, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, NULL, 0, WHERRY_OWN_TRANSACTION,
+					     NULL, &err));
 	assert_int_equal(fixture_count(f), 0);
 }
 
@@ -255,10 +254,10 @@ static void duplicates_among_many_are_passed_over_with_id_0(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[4] = {-7, -7, -7, -7};
 
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msgs[1], WHERRY_OWN_TRANSACTION,
-					  NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, msgs, 4, WHERRY_OWN_TRANSACTION,
-					       ids, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &msgs[1], WHERRY_OWN_TRANSACTION, NULL,
+					&err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, msgs, 4, WHERRY_OWN_TRANSACTION,
+					     ids, &err));
 	assert_true(ids[0] > 0 && ids[3] > ids[0]);
 	assert_int_equal(ids[1], 0);
 	assert_int_equal(ids[2], 0);
@@ -273,8 +272,8 @@ static void many_are_all_or_none_in_a_transaction_of_their_own(void **state)
 	int64_t ids[3] = {-7, -7, -7};
 
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->outbox, msgs, 3,
-						WHERRY_OWN_TRANSACTION, ids, &err));
+		     outbox_does.enqueue_many(f->outbox, msgs, 3, WHERRY_OWN_TRANSACTION,
+					      ids, &err));
 	assert_non_null(strstr(err.message, "message 2"));
 	assert_false(wherry_db_in_transaction(f->db));
 	assert_int_equal(fixture_count(f), 0);
@@ -292,9 +291,9 @@ static void many_are_all_or_none_in_the_caller_s_transaction(void **state)
 	make_business(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &earlier, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &earlier, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue_many(f->outbox, msgs, 3, 0, ids, &err));
+		     outbox_does.enqueue_many(f->outbox, msgs, 3, 0, ids, &err));
 	assert_true(ids[0] == -7 && ids[1] == -7 && ids[2] == -7);
 	assert_true(wherry_db_in_transaction(f->db));
 	fixture_app(f, "INSERT INTO business VALUES (2)");
@@ -402,8 +401,8 @@ static int send_hundred(wherry_db *db, int which)
 	for (int i = 0; i < 100; i++) {
 		wherry_message msg = M(.topic = topic);
 
-		failed |= wherry_outbox_enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION,
-						NULL, NULL) != WHERRY_OK;
+		failed |= outbox_does.enqueue(outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					      NULL) != WHERRY_OK;
 	}
 	wherry_outbox_close(outbox);
 	return failed;
@@ -440,9 +439,9 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	fixture_send(f, "orders", NULL);
 	if (f->backend->forbid_writing(f->db))
 		WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_READONLY,
-		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					   &err));
+	WHERRY_FAILS(
+		WHERRY_READONLY,
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, -7);
 	WHERRY_FAILS(WHERRY_READONLY,
 		     wherry_outbox_lease(f->outbox, "a", 1000000, 1, &lease, &err));
@@ -462,7 +461,7 @@ static wherry_code fill(outbox_fixture *f, const wherry_message *msg, wherry_err
 	wherry_code code = WHERRY_OK;
 
 	for (int i = 0; code == WHERRY_OK && i < 100; i++)
-		code = wherry_outbox_enqueue(f->outbox, msg, 0, NULL, err);
+		code = outbox_does.enqueue(f->outbox, msg, 0, NULL, err);
 	return code;
 }
 
@@ -482,15 +481,14 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	fixture_send_many(f, 3);
 	f->backend->fill_disk(f->db, true);
 
-	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					   &err));
+	WHERRY_FAILS(WHERRY_FULL, outbox_does.enqueue(f->outbox, &msg,
+						      WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, -7);
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_RETRY);
 	assert_false(wherry_db_in_transaction(f->db));
 	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue_many(f->outbox, many, 3,
-						WHERRY_OWN_TRANSACTION, ids, &err));
+		     outbox_does.enqueue_many(f->outbox, many, 3, WHERRY_OWN_TRANSACTION,
+					      ids, &err));
 	assert_true(ids[0] == -7 && ids[1] == -7 && ids[2] == -7);
 	assert_int_equal(fixture_count(f), 3);
 
@@ -502,7 +500,7 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	intact = wherry_db_in_transaction(f->db);
 	if (!intact) {
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_enqueue(f->outbox, &msg, 0, NULL, &err));
+			     outbox_does.enqueue(f->outbox, &msg, 0, NULL, &err));
 		assert_int_not_equal(wherry_db_commit(f->db, &err), WHERRY_OK);
 	}
 	wherry_db_rollback(f->db);
@@ -511,8 +509,8 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	assert_int_equal(fixture_count(f), 3);
 
 	f->backend->fill_disk(f->db, false);
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(fixture_count(f), 4);
 }
 
@@ -530,14 +528,14 @@ static void many_on_a_full_disk_are_all_or_none(void **state)
 	f->backend->fill_disk(f->db, true);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue_many(f->outbox, many, 8, 0, NULL, &err));
+		     outbox_does.enqueue_many(f->outbox, many, 8, 0, NULL, &err));
 	if (wherry_db_in_transaction(f->db))
 		WHERRY_PASS(wherry_db_commit(f->db, &err));
 	wherry_db_rollback(f->db);
 	assert_int_equal(fixture_count(f), 3);
 	f->backend->fill_disk(f->db, false);
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, many, 8, WHERRY_OWN_TRANSACTION,
-					       NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, many, 8, WHERRY_OWN_TRANSACTION,
+					     NULL, &err));
 	assert_int_equal(fixture_count(f), 11);
 }
 

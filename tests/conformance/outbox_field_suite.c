@@ -80,7 +80,7 @@ static void comes_back(outbox_fixture *f, const wherry_message *msg)
 	int64_t id = 0;
 
 	WHERRY_PASS(
-		wherry_outbox_enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION, &id, &err));
+		outbox_does.enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
 	WHERRY_PASS(wherry_outbox_show(f->outbox, ident, compare_row, &copy, &err));
 	WHERRY_PASS(
@@ -97,8 +97,8 @@ static void is_refused(outbox_fixture *f, const wherry_message *msg, wherry_code
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(code, wherry_outbox_enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION,
-						 &id, &err));
+	WHERRY_FAILS(code, outbox_does.enqueue(f->outbox, msg, WHERRY_OWN_TRANSACTION,
+					       &id, &err));
 	assert_int_equal(id, -7);
 	if (!strstr(err.message, says)) {
 		print_error("'%s' does not say '%s'\n", err.message, says);
@@ -172,8 +172,8 @@ static void an_empty_message_id_is_made(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; i < 2; i++)
-		WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
-						  NULL, &err));
+		WHERRY_PASS(outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION,
+						NULL, &err));
 	assert_int_equal(strlen(fixture_text(f, "SELECT message_id FROM outbox")), 36);
 }
 
@@ -351,8 +351,8 @@ static void a_message_of_an_older_program_is_taken(void **state)
 		msgs[i].size = older;
 		memcpy(packed + (size_t)i * older, &msgs[i], older);
 	}
-	WHERRY_PASS(wherry_outbox_enqueue_many(f->outbox, (const wherry_message *)packed,
-					       2, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, (const wherry_message *)packed, 2,
+					     WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox"), 2);
 	fixture_raw(f, "DELETE FROM outbox");
 	msgs[0].size = older - 1;
@@ -371,8 +371,8 @@ static void a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new(voi
 	newer.msg.size = sizeof(newer);
 	is_refused(f, &newer.msg, WHERRY_UNSUPPORTED, "needs a newer libwherry");
 	newer.newer = NULL;
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &newer.msg, WHERRY_OWN_TRANSACTION,
-					  NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &newer.msg, WHERRY_OWN_TRANSACTION,
+					NULL, &err));
 }
 
 /* The sender's buffer may hold anything there, or end. */
@@ -400,8 +400,8 @@ static void the_library_measures_a_body_that_is_text(void **state)
 	int64_t id = 0;
 
 	long_as_it_is.body_len = 8;
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	WHERRY_PASS(wh_outbox_read(f->outbox, false, id - 1, 1, compare_open,
 				   &long_as_it_is, &err));
 }
@@ -416,8 +416,8 @@ static void init_does_what_the_macro_does(void **state)
 	wherry_message_init(&msg);
 	assert_int_equal(msg.size, sizeof(msg));
 	msg.topic = "t";
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					  &err));
+	WHERRY_PASS(
+		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
 static void a_message_needs_a_size_a_topic_and_a_body(void **state)
@@ -443,10 +443,9 @@ static void a_refused_message_leaves_the_transaction_as_it_was(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &good, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue(f->outbox, &bad, 0, NULL, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &good, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &good, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, outbox_does.enqueue(f->outbox, &bad, 0, NULL, &err));
+	WHERRY_PASS(outbox_does.enqueue(f->outbox, &good, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(fixture_count(f), 2);
 }

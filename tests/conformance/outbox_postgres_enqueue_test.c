@@ -164,34 +164,6 @@ static void texts_bytes_and_json_are_bodies(void **state)
 	PQfinish(conn);
 }
 
-static void a_duplicate_message_id_gives_null_and_the_transaction_goes_on(void **state)
-{
-	PGconn *conn = connect();
-
-	(void)state;
-	assert_int_equal(put(conn, "'t', 'first', message_id => 'm'"), 1);
-	run(conn, "BEGIN");
-	assert_int_equal(put(conn, "'t', 'second', message_id => 'm'"), 0);
-	assert_true(put(conn, "'t', 'third', message_id => 'n'") > 1);
-	run(conn, "COMMIT");
-	assert_string_equal(text("convert_from(payload, 'UTF8')", 1), "first");
-	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 1), "2");
-	PQfinish(conn);
-}
-
-static void what_is_rolled_back_never_was(void **state)
-{
-	PGconn *conn = connect();
-
-	(void)state;
-	run(conn, "BEGIN");
-	assert_int_equal(put(conn, "'t', 'gone'"), 1);
-	run(conn, "ROLLBACK");
-	assert_int_equal(put(conn, "'t', 'there'"), 2);
-	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 2), "1");
-	PQfinish(conn);
-}
-
 static void refuse(PGconn *conn, const char *arguments, const char *state,
 		   const char *says)
 {
@@ -221,31 +193,6 @@ static void what_is_no_message_is_refused(void **state)
 	refuse(conn, "'t', '{}', headers => 'x'", "22P02", "json");
 	refuse(conn, "'t', '{}', outbox => 'nowhere'", "42P01", "nowhere");
 	assert_int_equal(put(conn, "'t', '{}'"), 1);
-	PQfinish(conn);
-}
-
-/* With the limits of wherry_outbox_enqueue(). */
-static void a_field_that_is_too_long_is_refused(void **state)
-{
-	static const char *const short_names[] = {"message_id", "aggregate_type",
-						  "aggregate_id", "trace_id"};
-	PGconn *conn = connect();
-	char args[100], says[100];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(short_names) / sizeof(*short_names); i++) {
-		(void)snprintf(args, sizeof(args), "'t', '{}', %s => repeat('x', 256)",
-			       short_names[i]);
-		(void)snprintf(says, sizeof(says), "%s is 256 bytes, the limit is 255",
-			       short_names[i]);
-		refuse(conn, args, "22023", says);
-	}
-	refuse(conn, "repeat('x', 256), '{}'", "22023", "topic is 256 bytes");
-	refuse(conn, "'t', '{}', key => repeat('\u00e4', 513)", "22023",
-	       "key is 1026 bytes, the limit is 1024");
-	refuse(conn, "'t', '{}', headers => json_build_object('a', repeat('x', 262144))",
-	       "22023", "the limit is 262144");
-	assert_true(put(conn, "repeat('x', 255), '{}', key => repeat('x', 1024)") > 0);
 	PQfinish(conn);
 }
 
@@ -436,10 +383,7 @@ int main(void)
 		TEST(a_message_has_the_fields_that_are_named),
 		TEST(a_key_is_a_text_a_number_or_a_uuid),
 		TEST(texts_bytes_and_json_are_bodies),
-		TEST(a_duplicate_message_id_gives_null_and_the_transaction_goes_on),
-		TEST(what_is_rolled_back_never_was),
 		TEST(what_is_no_message_is_refused),
-		TEST(a_field_that_is_too_long_is_refused),
 		TEST(it_needs_the_rights_of_an_insert_and_gives_none),
 		TEST(outboxes_of_its_schema_are_named),
 		TEST(transactions_that_lock_a_key_commit_in_id_order),

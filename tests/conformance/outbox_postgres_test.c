@@ -9,6 +9,7 @@
 #include "db/postgres/postgres.h"
 #include "outbox/outbox.h"
 #include "postgres/backends.h"
+#include "postgres/functions.h"
 #include "postgres/server.h"
 
 #define SCHEMA                                                                                                          \
@@ -210,7 +211,8 @@ static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **st
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
-							 &outbox_postgres_borrowed};
+							 &outbox_postgres_borrowed,
+							 &outbox_postgres_functions};
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_plan_made_for_a_backlog_reads_no_rows_that_are_done),

@@ -13,6 +13,15 @@
 #include <wherry/wherry.h>
 
 struct wh_model;
+struct queue_calls;
+struct delayed_calls;
+struct inbox_calls;
+struct outbox_calls;
+
+/* A case that a back end leaves out, and why. */
+typedef struct suite_skip {
+	const char *name, *why;
+} suite_skip;
 
 typedef struct outbox_backend {
 	const char *name; /* stands before the names of its tests */
@@ -38,7 +47,22 @@ typedef struct outbox_backend {
 	/* Does the beginning of a transaction say so?  Otherwise its first write does. */
 	bool (*forbid_writing)(wherry_db *db);
 	void (*fill_disk)(wherry_db *db, bool full);
+
+	/* What workers call there instead of the library; NULL: the library. */
+	const struct queue_calls *queue;
+	const struct delayed_calls *delayed;
+	const struct inbox_calls *inbox;
+	const struct outbox_calls *outbox;
 } outbox_backend;
+
+/* Is a case in such a list, which ends with a row of NULL? */
+static inline bool suite_skips(const suite_skip *skips, const char *name)
+{
+	for (; skips && skips->name; skips++)
+		if (strcmp(skips->name, name) == 0)
+			return true;
+	return false;
+}
 
 /* The state of every test: an outbox named "outbox". */
 typedef struct outbox_fixture {
@@ -88,6 +112,16 @@ typedef struct outbox_case {
 	{                                                                                \
 #run, run, NEEDS_SEVERAL                                                 \
 	}
+
+/* What producers call: the library, or on the back end of functions SQL that does the same. */
+typedef struct outbox_calls {
+	__typeof__(wherry_outbox_enqueue) *enqueue;
+	__typeof__(wherry_outbox_enqueue_many) *enqueue_many;
+	const suite_skip *skips; /* Ends with a row of NULL. */
+} outbox_calls;
+
+/* Those of the back end whose case runs. */
+extern outbox_calls outbox_does;
 
 /* Each ends with a row of NULL. */
 extern const outbox_case outbox_enqueue_cases[];

@@ -4,6 +4,7 @@
 #include "queue_suite.h"
 
 #include "postgres/backends.h"
+#include "postgres/functions.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
 
@@ -143,7 +144,8 @@ static void a_receive_leaves_what_another_has_leased_meanwhile(void **state)
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
-							 &outbox_postgres_borrowed};
+							 &outbox_postgres_borrowed,
+							 &outbox_postgres_functions};
 
 	static const struct CMUnitTest more[] = {
 		cmocka_unit_test(a_settlement_reads_no_rows_but_its_own),

@@ -52,8 +52,7 @@ static void messages_given_back_and_ready_ones_take_turns(void **state)
 
 	send_some(f, 5);
 	got = queue_lease(f->queue, 2, "1 2");
-	WHERRY_PASS(
-		wherry_queue_nack(f->queue, got.token, got.ids, 2, &later, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 2, &later, NULL, &err));
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "1");
 	f->queue->scan_start.next_full_us = 0;
@@ -76,15 +75,15 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 
 	send_some(f, 6);
 	got = queue_lease(f->queue, 1, "1");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
-				      &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
+				    &err));
 	/* With NServiceBus it is due, and so first in every second look at all. */
 	f->queue->scan_start.next_full_us = 0;
 	f->queue->due_first = false;
 	got = queue_receive(f->queue, WHERRY_LEASE, 1);
 	assert_string_equal(got.bodies, "1"); /* Nobody has tried it. */
 	WHERRY_PASS(
-		wherry_queue_nack(f->queue, got.token, got.ids, 1, &failed, NULL, &err));
+		queue_does.nack(f->queue, got.token, got.ids, 1, &failed, NULL, &err));
 	for (int i = 0; i < 20; i++) {
 		/* A server looks at due ones for a share of the time. */
 		f->queue->scan_start.next_full_us = 0;
@@ -95,8 +94,8 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 			queue_ack(f->queue, &got);
 			continue;
 		}
-		WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &failed,
-					      NULL, &err));
+		WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &failed,
+					    NULL, &err));
 	}
 	assert_int_equal(handled, 3);
 	queue_raw(f, "DELETE FROM jobs");
@@ -137,8 +136,7 @@ static void a_message_that_kills_its_receivers_dies_alone(void **state)
 	(void)queue_lease(f->queue, 1, "1");
 	queue_minute(f);
 	(void)queue_send(f, 2);
-	WHERRY_PASS(
-		wherry_queue_receive(f->queue, &options, queue_note, &got, NULL, &err));
+	WHERRY_PASS(queue_does.receive(f->queue, &options, queue_note, &got, NULL, &err));
 	assert_string_equal(got.bodies, "2");
 	queue_counts(f, "0 1 0 1");
 	assert_int_equal(queue_int(f, "SELECT attempts FROM jobs WHERE state = 4"), 2);
@@ -202,19 +200,19 @@ static void modes_ask_for_the_transaction_they_need(void **state)
 	queue_got got = {.n = 0};
 
 	send_some(f, 1);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
-							  &got, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.receive(f->queue, &options, queue_note,
+							&got, NULL, &err));
 	options.mode = WHERRY_AT_MOST_ONCE;
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
-							  &got, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.receive(f->queue, &options, queue_note,
+							&got, NULL, &err));
 	wherry_db_rollback(f->db);
 	options = WHERRY_RECEIVE_OPTIONS(.limit = 10001);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
-							  &got, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.receive(f->queue, &options, queue_note,
+							&got, NULL, &err));
 	options = WHERRY_RECEIVE_OPTIONS(.lease_us = -1);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
-							  &got, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.receive(f->queue, &options, queue_note,
+							&got, NULL, &err));
 	queue_counts(f, "1 0 0 0");
 }
 
@@ -233,8 +231,8 @@ static void a_visitor_may_use_the_queue_and_end_the_call(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	send_some(f, 2);
-	WHERRY_FAILS(WHERRY_TIMEOUT, wherry_queue_receive(f->queue, &two, send_and_refuse,
-							  f, NULL, &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT,
+		     queue_does.receive(f->queue, &two, send_and_refuse, f, NULL, &err));
 	queue_counts(f, "1 2 0 0");
 	(void)queue_lease(f->queue, 9, "101");
 }
@@ -406,7 +404,7 @@ static void *send(queue_fixture *f, wherry_queue_message msg)
 	wherry_queue *queue = NULL;
 	wherry_db *db = f->backend->connect(f->place);
 	bool sent = db && wherry_queue_open(db, "jobs", &queue, &err) == WHERRY_OK &&
-		    wherry_queue_send(queue, &msg, NULL, &err) == WHERRY_OK;
+		    queue_does.send(queue, &msg, NULL, &err) == WHERRY_OK;
 
 	wherry_queue_close(queue);
 	return sent && f->backend->disconnect(db) ? f : NULL;

@@ -41,8 +41,8 @@ static void a_message_is_received_as_it_was_sent(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen s = {.n = 0};
 
-	WHERRY_PASS(wherry_queue_send(f->queue, &full, NULL, &err));
-	WHERRY_PASS(wherry_queue_receive(f->queue, NULL, see_full, &s, NULL, &err));
+	WHERRY_PASS(queue_does.send(f->queue, &full, NULL, &err));
+	WHERRY_PASS(queue_does.receive(f->queue, NULL, see_full, &s, NULL, &err));
 	assert_int_equal(s.n, 1);
 	assert_true(s.right);
 }
@@ -56,8 +56,8 @@ static void the_library_measures_a_body_that_is_text(void **state)
 
 	msgs[0].body_len = msgs[1].body_len = WHERRY_TEXT;
 	msgs[1].message_id = "m2";
-	WHERRY_PASS(wherry_queue_send_many(f->queue, msgs, 2, NULL, &err));
-	WHERRY_PASS(wherry_queue_receive(f->queue, NULL, see_full, &s, NULL, &err));
+	WHERRY_PASS(queue_does.send_many(f->queue, msgs, 2, NULL, &err));
+	WHERRY_PASS(queue_does.receive(f->queue, NULL, see_full, &s, NULL, &err));
 	assert_int_equal(s.n, 1);
 	assert_true(s.right);
 }
@@ -79,7 +79,7 @@ static void many_messages_are_received_as_they_were_sent(void **state)
 	int64_t ids[4] = {0};
 	seen s = {.n = 0};
 
-	WHERRY_PASS(wherry_queue_send_many(f->queue, msgs, 4, ids, &err));
+	WHERRY_PASS(queue_does.send_many(f->queue, msgs, 4, ids, &err));
 	assert_true(ids[0] > 0 && ids[0] < ids[1] && ids[1] < ids[2] && ids[2] < ids[3]);
 	got = queue_receive(f->queue, WHERRY_LEASE, 2);
 	assert_int_equal(got.ids[0], ids[0]);
@@ -92,7 +92,7 @@ static void many_messages_are_received_as_they_were_sent(void **state)
 	assert_string_equal(queue_text(f, "SELECT reply_to FROM jobs WHERE id = %lld",
 				       (long long)ids[2]),
 			    "NULL");
-	WHERRY_PASS(wherry_queue_receive(f->queue, NULL, see_full, &s, NULL, &err));
+	WHERRY_PASS(queue_does.receive(f->queue, NULL, see_full, &s, NULL, &err));
 	assert_true(s.right);
 	queue_counts(f, "0 3 1 0");
 }
@@ -108,7 +108,7 @@ static void of_many_messages_some_have_no_fields(void **state)
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_queue_send_many(f->queue, plain, 2, NULL, &err));
+	WHERRY_PASS(queue_does.send_many(f->queue, plain, 2, NULL, &err));
 	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs WHERE topic IS NULL AND "
 				      "correlation_id IS NULL AND reply_to IS NULL AND "
 				      "CAST(headers AS text) = '{}' AND state = 0 AND "
@@ -117,7 +117,7 @@ static void of_many_messages_some_have_no_fields(void **state)
 	some[1].topic = some[1].reply_to = some[1].correlation_id = "t";
 	some[0].headers = "{\"a\":\"b\"}";
 	some[0].expires_us = some[1].delay_us = MINUTE_US;
-	WHERRY_PASS(wherry_queue_send_many(f->queue, some, 2, NULL, &err));
+	WHERRY_PASS(queue_does.send_many(f->queue, some, 2, NULL, &err));
 	assert_int_equal(
 		queue_int(
 			f,
@@ -162,8 +162,7 @@ static void none_of_many_is_sent_if_one_is_invalid(void **state)
 		WHERRY_QUEUE_MESSAGE(.body = "2", .body_len = 1, .headers = "[]"),
 	};
 
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_queue_send_many(f->queue, msgs, 2, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.send_many(f->queue, msgs, 2, NULL, &err));
 	assert_non_null(strstr(err.message, "message 1"));
 	queue_counts(f, "0 0 0 0");
 }
@@ -174,7 +173,7 @@ static void refused(queue_fixture *f, wherry_queue_message msg, wherry_code code
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(code, wherry_queue_send(f->queue, &msg, &id, &err));
+	WHERRY_FAILS(code, queue_does.send(f->queue, &msg, &id, &err));
 	assert_int_equal(id, -7);
 	if (!strstr(err.message, why))
 		print_error("%s\n", err.message);
@@ -200,21 +199,21 @@ static void no_span_over_36500_days_is_cut(void **state)
 
 		refused(f, two[1], WHERRY_INVALID, "the limit is 36500 days");
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_queue_send_many(f->queue, two, 2, NULL, &err));
+			     queue_does.send_many(f->queue, two, 2, NULL, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_queue_nack(f->queue, "t", ids, 1,
-					       &WHERRY_NACK(.delay_us = spans[i]), &n,
-					       &err));
+			     queue_does.nack(f->queue, "t", ids, 1,
+					     &WHERRY_NACK(.delay_us = spans[i]), &n,
+					     &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
-		WHERRY_FAILS(WHERRY_INVALID, wherry_queue_extend(f->queue, "t", ids, 1,
-								 spans[i], &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, queue_does.extend(f->queue, "t", ids, 1,
+							       spans[i], &n, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_queue_receive(
-				     f->queue,
-				     &WHERRY_RECEIVE_OPTIONS(.lease_us = spans[i]),
-				     queue_note, NULL, &n, &err));
+		WHERRY_FAILS(
+			WHERRY_INVALID,
+			queue_does.receive(f->queue,
+					   &WHERRY_RECEIVE_OPTIONS(.lease_us = spans[i]),
+					   queue_note, NULL, &n, &err));
 		assert_non_null(strstr(err.message, "the limit is 36500 days"));
 		refused(f,
 			WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1,
@@ -303,11 +302,11 @@ static void a_cancelled_message_is_never_received(void **state)
 	int64_t later = queue_send_so(f, 1, MINUTE_US, 0), now = queue_send(f, 2);
 	int64_t leased = queue_send(f, 3);
 
-	WHERRY_PASS(wherry_queue_cancel(f->queue, later, &err));
-	WHERRY_PASS(wherry_queue_cancel(f->queue, now, &err));
+	WHERRY_PASS(queue_does.cancel(f->queue, later, &err));
+	WHERRY_PASS(queue_does.cancel(f->queue, now, &err));
 	(void)queue_lease(f->queue, 10, "3");
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_cancel(f->queue, leased, &err));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_cancel(f->queue, later, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, queue_does.cancel(f->queue, leased, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, queue_does.cancel(f->queue, later, &err));
 	queue_counts(f, "0 1 0 0");
 }
 

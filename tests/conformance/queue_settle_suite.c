@@ -15,11 +15,21 @@ static void an_acknowledged_message_is_gone(void **state)
 	queue_ack(f->queue, &got);
 	queue_counts(f, "1 0 0 0");
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_queue_ack(f->queue, got.token, got.ids, 2, &n, &err));
+		     queue_does.ack(f->queue, got.token, got.ids, 2, &n, &err));
 	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_queue_ack(f->queue, got.token, NULL, 0, &n, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_queue_ack(f->queue, "", got.ids, 1, &n, &err));
+	WHERRY_PASS(queue_does.ack(f->queue, got.token, NULL, 0, &n, &err));
+}
+
+static void a_settlement_without_a_token_is_refused(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_FAILS(WHERRY_INVALID, queue_does.ack(f->queue, "", got.ids, 1, &n, &err));
 }
 
 static void a_lease_that_ended_is_good_until_another_receives(void **state)
@@ -33,19 +43,18 @@ static void a_lease_that_ended_is_good_until_another_receives(void **state)
 	(void)queue_send(f, 2);
 	first = queue_lease(f->queue, 2, "1 2");
 	queue_minute(f);
-	WHERRY_PASS(wherry_queue_ack(f->queue, first.token, first.ids, 1, &n, &err));
+	WHERRY_PASS(queue_does.ack(f->queue, first.token, first.ids, 1, &n, &err));
 	second = queue_lease(f->queue, 9, "2");
 	assert_string_not_equal(first.token, second.token);
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_queue_ack(f->queue, first.token, &first.ids[1], 1, &n, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_queue_nack(f->queue, first.token, &first.ids[1],
-						     1, NULL, &n, &err));
+		     queue_does.ack(f->queue, first.token, &first.ids[1], 1, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, queue_does.nack(f->queue, first.token, &first.ids[1],
+						   1, NULL, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, queue_does.extend(f->queue, first.token, &first.ids[1],
+						     1, MINUTE_US, &n, &err));
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_queue_extend(f->queue, first.token, &first.ids[1], 1,
-					 MINUTE_US, &n, &err));
-	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_queue_dead_letter(f->queue, first.token, &first.ids[1], 1,
-					      "no", &n, &err));
+		     queue_does.dead_letter(f->queue, first.token, &first.ids[1], 1, "no",
+					    &n, &err));
 	queue_ack(f->queue, &second);
 	queue_counts(f, "0 0 0 0");
 }
@@ -58,8 +67,8 @@ static void an_extended_lease_lasts(void **state)
 
 	(void)queue_send(f, 1);
 	got = queue_lease(f->queue, 1, "1");
-	WHERRY_PASS(wherry_queue_extend(f->queue, got.token, got.ids, 1, 3LL * MINUTE_US,
-					NULL, &err));
+	WHERRY_PASS(queue_does.extend(f->queue, got.token, got.ids, 1, 3LL * MINUTE_US,
+				      NULL, &err));
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "");
 	queue_ack(f->queue, &got);
@@ -73,8 +82,7 @@ static queue_got lease_with(queue_fixture *f, int32_t most, const char *bodies)
 	queue_got got = {.n = 0};
 
 	queue_look_at_all(f);
-	WHERRY_PASS(
-		wherry_queue_receive(f->queue, &options, queue_note, &got, NULL, &err));
+	WHERRY_PASS(queue_does.receive(f->queue, &options, queue_note, &got, NULL, &err));
 	assert_string_equal(got.bodies, bodies);
 	return got;
 }
@@ -90,22 +98,21 @@ static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
 
 	(void)queue_send(f, 1);
 	got = lease_with(f, 2, "1");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
 	got = lease_with(f, 2, "1");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
-				      &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
+				    &err));
 	/* The maximum is the message's, not that of this call. */
 	got = lease_with(f, 0, "1");
-	WHERRY_PASS(
-		wherry_queue_nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
 	queue_counts(f, "0 0 0 1");
 	(void)queue_send(f, 2);
 	got = lease_with(f, 1, "2");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
 	queue_counts(f, "0 0 0 2");
 	(void)queue_send(f, 3);
 	got = lease_with(f, 0, "3");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, NULL, NULL, &err));
 	/* A maximum that is lower than the attempts it had. */
 	(void)lease_with(f, 1, "");
 	queue_counts(f, "0 0 0 3");
@@ -121,12 +128,12 @@ static void what_is_given_back_is_first_again(void **state)
 	for (int i = 1; i <= 4; i++)
 		(void)queue_send(f, i);
 	got = queue_lease(f->queue, 3, "1 2 3");
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 2, NULL, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 2, NULL, NULL, &err));
 	queue_look_at_all(f);
 	got = queue_lease(f->queue, 1, "1");
 	assert_int_equal(got.attempts[0], 2);
-	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
-				      &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &not_counted, NULL,
+				    &err));
 	queue_look_at_all(f);
 	got = queue_lease(f->queue, 9, "1 2 4");
 	assert_int_equal(got.attempts[0], 2);
@@ -141,8 +148,7 @@ static void a_nack_with_a_delay_waits_and_says_why(void **state)
 
 	(void)queue_send(f, 1);
 	got = queue_lease(f->queue, 1, "1");
-	WHERRY_PASS(
-		wherry_queue_nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
+	WHERRY_PASS(queue_does.nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
 	queue_counts(f, "0 0 1 0");
 	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs"), "no route");
 	(void)queue_lease(f->queue, 1, "");
@@ -161,8 +167,8 @@ static void a_dead_letter_keeps_its_reason_and_can_be_retried(void **state)
 	for (int i = 1; i <= 4; i++)
 		(void)queue_send(f, i);
 	got = queue_lease(f->queue, 2, "1 2");
-	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 2, "bad order",
-					     &n, &err));
+	WHERRY_PASS(queue_does.dead_letter(f->queue, got.token, got.ids, 2, "bad order",
+					   &n, &err));
 	assert_int_equal(n, 2);
 	queue_counts(f, "2 0 0 2");
 	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs WHERE state = 4"),
@@ -203,8 +209,8 @@ static void a_purge_leaves_what_is_leased(void **state)
 		(void)queue_send(f, i);
 	(void)queue_send_so(f, 6, MINUTE_US, 0);
 	got = queue_lease(f->queue, 2, "1 2");
-	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 1, "x", NULL,
-					     &err));
+	WHERRY_PASS(
+		queue_does.dead_letter(f->queue, got.token, got.ids, 1, "x", NULL, &err));
 	WHERRY_PASS(wherry_queue_purge(f->queue, 1u << WHERRY_DEAD, 10, &n, &err));
 	assert_int_equal(n, 1);
 	queue_counts(f, "3 1 1 0");
@@ -278,8 +284,8 @@ static void a_discarded_message_is_gone_in_any_state(void **state)
 	leased = queue_lease(f->queue, 1, "1");
 	(void)queue_send(f, 2);
 	dead = queue_lease(f->queue, 1, "2");
-	WHERRY_PASS(wherry_queue_dead_letter(f->queue, dead.token, dead.ids, 1, "x", NULL,
-					     &err));
+	WHERRY_PASS(queue_does.dead_letter(f->queue, dead.token, dead.ids, 1, "x", NULL,
+					   &err));
 	ready = queue_send(f, 3);
 	(void)queue_send(f, 4);
 	delayed = queue_send_so(f, 5, MINUTE_US, 0);
@@ -291,11 +297,12 @@ static void a_discarded_message_is_gone_in_any_state(void **state)
 	queue_counts(f, "1 0 0 0");
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_discard(f->queue, ready, &err));
 	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_queue_ack(f->queue, leased.token, leased.ids, 1, &n, &err));
+		     queue_does.ack(f->queue, leased.token, leased.ids, 1, &n, &err));
 }
 
 const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(an_acknowledged_message_is_gone),
+	QUEUE_CASE(a_settlement_without_a_token_is_refused),
 	QUEUE_CASE(a_lease_that_ended_is_good_until_another_receives),
 	QUEUE_CASE(an_extended_lease_lasts),
 	QUEUE_CASE(a_message_given_back_after_its_last_attempt_is_dead),

@@ -141,40 +141,6 @@ static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
 	queue_fixture_drop(f);
 }
 
-static void functions_settle_as_the_library_does(void **state)
-{
-	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	PGconn *conn = owner(f, "CREATE TABLE held(id bigint, token text)");
-
-	(void)state;
-	for (int i = 1; i <= 4; i++)
-		(void)queue_send(f, i);
-	assert_true(postgres_exec(conn,
-				  "INSERT INTO held SELECT id, token FROM "
-				  "wherry_receive('jobs', 4, '1 minute')",
-				  NULL, 0));
-	says(conn, "SELECT wherry_ack('jobs', 1, token) FROM held WHERE id = 1", "1");
-	says(conn, "SELECT wherry_ack('jobs', 1, token) FROM held WHERE id = 1", "0");
-	says(conn, "SELECT wherry_nack('jobs', 2, token, error => 'x') FROM held LIMIT 1",
-	     "1");
-	says(conn, "SELECT wherry_nack('jobs', 3, token, '10 s') FROM held LIMIT 1", "1");
-	says(conn, "SELECT wherry_extend('jobs', 4, token, '2 h') FROM held LIMIT 1",
-	     "1");
-	queue_counts(f, "0 1 2 0");
-	queue_minute(f);
-	says(conn, "SELECT wherry_dead_letter('jobs', 4, token, 'no') FROM held LIMIT 1",
-	     "1");
-	says(conn, "SELECT wherry_ack('jobs', ARRAY[1, 2, 3, 4], 'none')", "0");
-	(void)queue_lease(f->queue, 9, "2 3");
-	queue_counts(f, "0 2 0 1");
-	says(conn, "SELECT wherry_send('jobs', '5', delay => '1 h', expires => '1 h')",
-	     "5");
-	says(conn, "SELECT wherry_cancel('jobs', 5)", "1");
-	says(conn, "SELECT wherry_cancel('jobs', 2)", "0");
-	PQfinish(conn);
-	queue_fixture_drop(f);
-}
-
 static void functions_refuse_bad_input_by_name(void **state)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
@@ -301,33 +267,6 @@ static void messages_given_back_in_sql_keep_no_ready_one_waiting(void **state)
 	     "END LOOP; END $$",
 	     "");
 	says(conn, "SELECT string_agg(body::text, '') FROM jobs", "000000000");
-	PQfinish(conn);
-	queue_fixture_drop(f);
-}
-
-static void a_message_given_back_in_sql_after_its_last_attempt_is_dead(void **state)
-{
-	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	PGconn *conn = app(f, "SELECT 1");
-
-	(void)state;
-	says(conn, "SELECT wherry_send('jobs', '1')", "1");
-	for (int i = 0; i < 2; i++)
-		says(conn,
-		     "SELECT wherry_nack('jobs', id, token, '1 us') FROM "
-		     "wherry_receive('jobs', max_attempts => 2)",
-		     "1");
-	says(conn, "SELECT concat(state, attempts, last_error) FROM jobs",
-	     "42it was given back after its last attempt");
-	/* A producer's maximum counts where a receiver names none. */
-	says(conn, "INSERT INTO jobs(body, max_attempts) VALUES ('2', 1)", "");
-	says(conn,
-	     "SELECT wherry_nack('jobs', id, token, error => 'no route') FROM "
-	     "wherry_receive('jobs')",
-	     "1");
-	says(conn,
-	     "SELECT concat(state, attempts, last_error) FROM jobs WHERE body::text = '2'",
-	     "41no route");
 	PQfinish(conn);
 	queue_fixture_drop(f);
 }
@@ -663,7 +602,6 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_worker_in_sql_and_one_of_ours_share_a_queue),
-		cmocka_unit_test(functions_settle_as_the_library_does),
 		cmocka_unit_test(a_worker_in_sql_that_waits_is_notified),
 		cmocka_unit_test(a_worker_in_sql_learns_of_senders_that_may_not_notify),
 		cmocka_unit_test(functions_refuse_bad_input_by_name),
@@ -671,8 +609,6 @@ int main(void)
 		cmocka_unit_test(functions_in_a_long_block_lease_from_their_call_on),
 		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),
 		cmocka_unit_test(messages_given_back_in_sql_keep_no_ready_one_waiting),
-		cmocka_unit_test(
-			a_message_given_back_in_sql_after_its_last_attempt_is_dead),
 		cmocka_unit_test(
 			a_call_that_makes_messages_dead_returns_those_behind_them),
 		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),

@@ -45,6 +45,22 @@ typedef struct queue_case {
 #run, run, false, true, true, true                                       \
 	}
 
+/* What senders and receivers call: the library, or on the back end of functions SQL that does the same. */
+typedef struct queue_calls {
+	__typeof__(wherry_queue_send) *send;
+	__typeof__(wherry_queue_send_many) *send_many;
+	__typeof__(wherry_queue_cancel) *cancel;
+	__typeof__(wherry_queue_receive) *receive;
+	__typeof__(wherry_queue_ack) *ack;
+	__typeof__(wherry_queue_nack) *nack;
+	__typeof__(wherry_queue_extend) *extend;
+	__typeof__(wherry_queue_dead_letter) *dead_letter;
+	const suite_skip *skips; /* Ends with a row of NULL. */
+} queue_calls;
+
+/* Those of the back end whose case runs. */
+extern queue_calls queue_does;
+
 /* Each ends with a row of NULL. */
 extern const queue_case queue_send_cases[], queue_receive_cases[], queue_settle_cases[],
 	queue_schema_cases[], queue_claim_cases[], queue_topics_cases[];

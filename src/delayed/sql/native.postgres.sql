@@ -149,9 +149,9 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
     PERFORM @.wherry_delayed_kind(queue, type, box);
   END IF;$w$;
   -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
-  parsed CONSTANT text := $w$fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|:[0-9]+$)'
+  parsed CONSTANT text := $w$fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.][0-9A-Za-z-]+|:[0-9]+)$'
     AND greatest(length(split_part(token, '.', 1)), length(split_part(split_part(token, '.', 2), ':', 1)),
-                 length(split_part(token, ':', 2))) < 19, false);
+                 length(split_part(token, ':', 2))) < 19 AND length(split_part(token, '.', 3)) <= 36, false);
   made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
   lock CONSTANT text := CASE WHEN fits THEN nullif(split_part(token, '.', 3), '') END;
   version bigint;

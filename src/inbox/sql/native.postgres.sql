@@ -40,6 +40,12 @@ RETURNS boolean LANGUAGE plpgsql AS $body$
 BEGIN -- Returns true if the message is new.
   IF message_id IS NULL OR message_id OPERATOR(pg_catalog.=) '' THEN
     RAISE 'a message needs an id' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF pg_catalog.octet_length(message_id) OPERATOR(pg_catalog.>) 1024 THEN
+    RAISE 'message_id is % bytes, the limit is 1024', pg_catalog.octet_length(message_id)
+      USING ERRCODE = 'invalid_parameter_value';
+  ELSIF pg_catalog.octet_length(consumer) OPERATOR(pg_catalog.>) 255 THEN
+    RAISE 'consumer is % bytes, the limit is 255', pg_catalog.octet_length(consumer)
+      USING ERRCODE = 'invalid_parameter_value';
   END IF;
   @each@
   INSERT INTO @table@(consumer, message_id) VALUES (coalesce(wherry_accept.consumer, ''), wherry_accept.message_id)

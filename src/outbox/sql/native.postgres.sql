@@ -221,7 +221,7 @@ BEGIN
     IF said OPERATOR(pg_catalog.<>) '{}' THEN
       IF pg_catalog.json_typeof(headers) OPERATOR(pg_catalog.<>) 'object' OR EXISTS (
         SELECT 1 FROM pg_catalog.json_each(wherry_enqueue.headers) AS h(n, v)
-        WHERE pg_catalog.json_typeof(h.v) OPERATOR(pg_catalog.<>) 'string') THEN
+        WHERE pg_catalog.json_typeof(h.v) OPERATOR(pg_catalog.<>) ALL (ARRAY['string', 'null'])) THEN
         RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
       END IF;
     END IF;
