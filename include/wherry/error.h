@@ -55,15 +55,39 @@ typedef enum wherry_code {
 
 enum { WHERRY_CODE_ROOM = 64 }; /* Size of an array by code; the number of codes never exceeds it. */
 
-#define WHERRY_ERROR_INIT {WHERRY_OK, 0, "", ""}
+/* What repairs a failure whose message does not say so.  The program `wherry` prints the
+ * command for it. */
+typedef enum wherry_repair {
+	WHERRY_REPAIR_NONE,   /* The message says what to do. */
+	WHERRY_REPAIR_CREATE, /* Create the tables: wherry_outbox_init(), wherry_queue_create(). */
+	WHERRY_REPAIR_STRICT, /* Create them with the option strict. */
+	WHERRY_REPAIR_STREAM, /* Create them with the option stream. */
+	WHERRY_REPAIR_GRANT,  /* The owner grants the role rights. */
+	WHERRY_REPAIR_DOCTOR  /* The program's doctor finds the cause. */
+} wherry_repair;
+
+/* Kinds of tables; an error may name several. */
+enum {
+	WHERRY_KIND_OUTBOX = 1,
+	WHERRY_KIND_QUEUE = 2,
+	WHERRY_KIND_DELAYED = 4,
+	WHERRY_KIND_INBOX = 8,
+	WHERRY_KIND_CRON = 16
+};
+
+#define WHERRY_ERROR_INIT {WHERRY_OK, 0, "", "", WHERRY_REPAIR_NONE, 0, "", ""}
 /* clang-format on */
 
 typedef struct wherry_error {
-	wherry_code code;  /* The code that the call returned. */
-	int native;        /* The driver's own number: SQLITE_*, errno; 0: none. */
-	char sqlstate[8];  /* Five characters from the database, or "". */
-	char message[240]; /* One line without secrets; never empty on failure. */
-} wherry_error;            /* 256 bytes, which is part of the ABI. */
+	wherry_code code;     /* The code that the call returned. */
+	int native;           /* The driver's own number: SQLITE_*, errno; 0: none. */
+	char sqlstate[8];     /* Five characters from the database, or "". */
+	char message[240];    /* One line without secrets; never empty on failure. */
+	wherry_repair repair; /* What repairs it. */
+	unsigned kinds;       /* WHERRY_KIND_*, which it concerns; 0: not known. */
+	char layout[24];      /* With WHERRY_REPAIR_CREATE; "": the native one. */
+	char table[136];      /* Name of the table; "": not known. */
+} wherry_error;               /* 424 bytes, which is part of the ABI. */
 
 WHERRY_BEGIN
 

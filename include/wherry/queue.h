@@ -355,8 +355,8 @@ typedef wherry_code (*wherry_queue_finding_fn)(void *ctx, const char *what,
  * Find faults of the tables of a queue: indexes, triggers, constraints and other tables that are
  * missing, and columns of a wrong type.  This changes nothing.
  *
- * @param visit  Called with each fault, and with the SQL that repairs it, or with a command that
- *               begins with "wherry " and does not name the queue.
+ * @param visit  Called with each fault, and with the SQL that repairs it; "": wherry_queue_create()
+ *               with the name of the queue repairs it.
  * @return WHERRY_OK, also if there is no fault; any code of a failed read; the code that visit
  *         returned.
  */

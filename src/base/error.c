@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static_assert(sizeof(wherry_error) == 256, "wherry_error is part of the ABI");
+static_assert(sizeof(wherry_error) == 424, "wherry_error is part of the ABI");
 static_assert((int)WHERRY_CODE_COUNT <= (int)WHERRY_CODE_ROOM,
 	      "arrays by code are part of the ABI");
 
@@ -100,6 +100,9 @@ static wherry_code fill(wherry_error *err, wherry_code code, int native, const c
 	err->code = code;
 	err->native = native;
 	err->sqlstate[0] = 0;
+	err->repair = WHERRY_REPAIR_NONE;
+	err->kinds = 0;
+	err->layout[0] = err->table[0] = 0;
 	if (vsnprintf(err->message, sizeof(err->message), fmt, args) < 0 ||
 	    !*err->message)
 		(void)snprintf(err->message, sizeof(err->message), "%s",
@@ -151,6 +154,18 @@ wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
 	(void)snprintf(err->message + len, sizeof(err->message) - len, ": %.*s",
 		       (int)(sizeof(err->message) - 1), was);
 	flatten(err->message);
+	return code;
+}
+
+wherry_code wh_repair(wherry_error *err, wherry_code code, wherry_repair how,
+		      unsigned kinds, const char *table)
+{
+	if (!err)
+		return code;
+	err->repair = how;
+	err->kinds = kinds;
+	err->layout[0] = 0;
+	(void)snprintf(err->table, sizeof(err->table), "%s", table ? table : "");
 	return code;
 }
 

@@ -23,6 +23,11 @@ wherry_code wh_fail_native(wherry_error *err, wherry_code code, int native,
 wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
 	WH_PRINTF(3, 4);
 
+/* Say what repairs the table of this name (NULL: it is not known), beside the message of an
+ * error that is set already; return code. */
+wherry_code wh_repair(wherry_error *err, wherry_code code, wherry_repair how,
+		      unsigned kinds, const char *table);
+
 /* Like wh_fail(), with the code for an errno, and append its text. */
 wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 	WH_PRINTF(3, 4);
@@ -53,6 +58,7 @@ wherry_code wh_oom(wherry_error *err);
 #define wh_fail_native(err, code, native, ...)                                           \
 	((void)wh_fail_native(err, code, native, __VA_ARGS__), (code))
 #define wh_prefix(err, code, ...) ((void)wh_prefix(err, code, __VA_ARGS__), (code))
+#define wh_repair(err, code, ...) ((void)wh_repair(err, code, __VA_ARGS__), (code))
 #define wh_oom(err) ((void)wh_oom(err), WHERRY_NOMEM)
 #endif
 

@@ -1,5 +1,6 @@
 #include "base/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -548,4 +549,58 @@ void wh_url_mask(const char *text, char *out, size_t cap)
 		text = strchr("?&;#: \t\r\n", *text) ? put_parameter(&m, text + 1)
 						     : text + 1;
 	}
+}
+
+/* ---- URLs for people ---- */
+
+/* Remove each parameter with a masked value, "KEY=***", so that libpq looks for the
+ * password elsewhere. */
+static void drop_masked_parameters(char *url)
+{
+	char *at;
+
+	while ((at = strstr(url, "=***"))) {
+		char *end = at + strlen("=***"), *begin = at;
+
+		while (begin > url && !strchr("?&", *begin))
+			begin--;
+		if (begin == url)
+			return;
+		if (*end == '&')
+			begin++, end++;
+		memmove(begin, end, strlen(end) + 1);
+	}
+}
+
+/* Is this the URL of a database, whose part behind a # is the name of a table? */
+static bool is_of_database(const char *url)
+{
+	static const char *const schemes[] = {
+		"sqlite:", "postgres:", "postgresql:", "mssql:"};
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+			return true;
+	return false;
+}
+
+char *wh_url_without_secrets(const char *url)
+{
+	/* A masked value would take the name of the table with it. */
+	const char *table = is_of_database(url) ? wh_url_table(url) : NULL;
+	char *database = table ? wh_url_database(url) : strdup(url);
+	size_t cap = 4 * strlen(url) + 16;
+	char *out = database ? malloc(cap) : NULL, *at;
+
+	if (out) {
+		wh_url_mask(database, out, cap);
+		at = strstr(out, ":***@");
+		if (at)
+			memmove(at, at + strlen(":***"), strlen(at + strlen(":***")) + 1);
+		drop_masked_parameters(out);
+	}
+	if (out && table)
+		(void)snprintf(out + strlen(out), cap - strlen(out), "#%s", table);
+	free(database);
+	return out;
 }

@@ -90,4 +90,7 @@ void wh_url_show_command(const char *command, char *out, size_t cap);
  */
 void wh_url_mask(const char *text, char *out, size_t cap);
 
+/* A copy of a URL without its passwords; the caller frees it.  NULL: out of memory. */
+char *wh_url_without_secrets(const char *url);
+
 #endif

@@ -291,7 +291,7 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	*args = (wh_args){.command = command};
-	wh_report_command(command->name);
+	wh_report_on(args);
 	args->given = calloc(room, sizeof(*args->given));
 	args->operands = calloc(room, sizeof(*args->operands));
 	if (!args->given || !args->operands) {
@@ -313,15 +313,13 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 		return false;
 	if (!check_operands(args))
 		return false;
-	if (args->target)
-		wh_report_target(args->target);
 	return true;
 }
 
 void wh_args_clear(wh_args *args)
 {
 	wherry_config_free(args->config);
-	wh_report_target("");
+	wh_report_on(NULL);
 	free(args->given);
 	free(args->operands);
 	free(args->target);

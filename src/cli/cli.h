@@ -15,10 +15,10 @@
 
 #include <wherry/wherry.h>
 
-#include "base/advice.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/url.h"
+#include "daemon/advice.h"
 
 /* clang-format off */
 /*        name      number  meaning */
@@ -218,19 +218,15 @@ bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
 
 /* ---- report.c: failures ---- */
 
-/* Set wh_args.target for commands that the library's messages advise, and forget the
- * words of wh_report_maker(). */
-void wh_report_target(const char *target);
+/* Set the command line, of which the commands that messages advise are made; it is
+ * borrowed, and NULL: there is none. */
+void wh_report_on(const wh_args *args);
 
-/* Set other words than wh_report_target() for one command that messages advise; see
- * wh_advice.  The words are copied. */
-void wh_report_maker(const char *maker, const char *words);
+/* Set the kinds of the tables that the command opens, WHERRY_KIND_*; 0: they are not known. */
+void wh_report_kinds(unsigned kinds);
 
 /* Set the layout of the table that the command has opened: --grant is for native ones. */
 void wh_report_layout(const char *layout);
-
-/* Set the name of the command that runs, which is borrowed. */
-void wh_report_command(const char *name);
 
 /* Print "wherry: ..." and, unless hint is NULL, "  try: ...".  Returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
@@ -245,12 +241,13 @@ bool wh_put_grant(wh_buf *text, const wherry_error *err);
 /* Advice after a failure, written to `text` if it names a command; NULL: no advice. */
 const char *wh_put_hint(wh_buf *text, const wherry_error *err);
 
-/* Append a message of the library, with the outbox added to the commands that it
- * advises. */
-void wh_put_message(wh_buf *text, const char *message);
+/* Append a message of the library, and the command that repairs what failed. */
+void wh_put_message(wh_buf *text, const wherry_error *err);
 
-/* Append a repair: SQL, or a command of Wherry, which gets the words that name the
- * table. */
+/* Append the command that creates the table, of this kind, that the URL names. */
+void wh_put_create(wh_buf *text, unsigned kind);
+
+/* Append a repair of wherry_queue_inspect(): SQL, or the command that creates the queue. */
 void wh_put_repair(wh_buf *text, const char *repair);
 
 /* Print a failure of the library.  Returns WH_EXIT_FAILED. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/advice.h"
+#include "base/url.h"
 #include "daemon/plan.h"
 #include "publish/driver.h"
 

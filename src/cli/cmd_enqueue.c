@@ -63,6 +63,14 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
 }
 
+/* Write the message and the command that repairs what failed. */
+static const char *whole(wh_buf *text, const wherry_error *err)
+{
+	wh_buf_reset(text);
+	wh_put_message(text, err);
+	return wh_buf_str(text);
+}
+
 /* Roll back and print an error.  If the line is wrong, the message names its place. */
 static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 {
@@ -78,7 +86,7 @@ static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 	else if (err->code == WHERRY_INDOUBT)
 		status = give_up_in_doubt(e, err->message);
 	else
-		status = give_up(e, wh_put_hint(&hint, err), err->message);
+		status = give_up(e, wh_put_hint(&hint, err), whole(&what, err));
 	wh_buf_clear(&hint);
 	wh_buf_clear(&what);
 	return status;

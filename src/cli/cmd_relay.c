@@ -262,17 +262,6 @@ static void warn(relaying *r, const wh_args *args)
 	wh_buf_clear(&text);
 }
 
-/* Set the commands that make the table, whose model is known when it is open. */
-static void set_makers(const wh_args *args)
-{
-	if (*args->table.queue) {
-		wh_report_maker("wherry delayed create", args->target);
-		return;
-	}
-	wh_report_maker("wherry init", args->target);
-	wh_report_maker("wherry queue create", args->target);
-}
-
 /* Open the relay.  While the server starts, or recovers from a crash, wait for it. */
 static wherry_code open_relay(relaying *r, const wh_args *args, wherry_error *err)
 {
@@ -328,12 +317,13 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
 
-	set_makers(args);
+	if (*args->table.table && !*args->table.queue)
+		wh_report_kinds(WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE);
 	begin_progress(r, args);
 	code = open_relay(r, args, &err);
 	/* A scheme or a setting that cannot be is the command line's fault. */
 	if (code == WHERRY_INVALID)
-		return wh_usage(args->command, "%s", err.message);
+		return wh_call_failed(args, code, &err);
 	if (code == WHERRY_NOTFOUND && *args->table.table)
 		return missing(args, &err);
 	if (code != WHERRY_OK)

@@ -127,6 +127,7 @@ static wherry_code read_outbox(wherry_db *db, table *t, wherry_error *err)
 static wherry_code read_queue(wherry_db *db, table *t, wherry_error *err)
 {
 	wherry_queue *queue = NULL;
+	wh_buf why = WH_BUF_INIT(64 * 1024);
 	wherry_queue_status st;
 	wherry_code code = wherry_queue_open(db, t->name, &queue, err);
 
@@ -142,7 +143,10 @@ static wherry_code read_queue(wherry_db *db, table *t, wherry_error *err)
 	} else if (code == WHERRY_NOTFOUND) {
 		/* A queue of another program, without Wherry's table beside it, is in
 		 * order: only its messages are not counted. */
-		(void)fprintf(stderr, "%s is not counted: %s\n", t->name, err->message);
+		wh_put_message(&why, err);
+		(void)fprintf(stderr, "%s is not counted: %s\n", t->name,
+			      wh_buf_str(&why));
+		wh_buf_clear(&why);
 		code = WHERRY_OK;
 	}
 	wherry_queue_close(queue);

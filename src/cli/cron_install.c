@@ -39,25 +39,6 @@ static const char *cron_of(const wh_args *args)
 	return name && *name ? name : "cron";
 }
 
-/* Set the commands that make the two tables. */
-static void set_makers(const wh_args *args)
-{
-	char *database, *cron;
-	wh_buf words = WH_BUF_INIT(64 * 1024);
-
-	if (!wh_arg_known(args, "cron"))
-		return; /* wh_place_open() did. */
-	database = wh_url_database(wh_operand(args, 0));
-	cron = database ? wh_url_join(database, cron_of(args), NULL, NULL) : NULL;
-	wh_put_log_url(&words, wh_arg(args, "cron") ? cron : database);
-	wh_report_target(args->target);
-	wh_report_maker("wherry cron create", wh_buf_str(&words));
-	wh_report_maker("wherry delayed create", args->target);
-	wh_buf_clear(&words);
-	free(cron);
-	free(database);
-}
-
 static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -65,7 +46,8 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 	wh_exit status;
 
 	*s = (cron_session){.prefix = wh_operand(args, 1)};
-	set_makers(args);
+	if (wh_arg_known(args, "cron"))
+		wh_report_kinds(WHERRY_KIND_CRON | WHERRY_KIND_DELAYED);
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;

@@ -18,7 +18,7 @@ static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work
 	wherry_code code;
 	wh_exit status;
 
-	wh_report_maker("wherry delayed create", args->target);
+	wh_report_kinds(WHERRY_KIND_DELAYED);
 	status = wh_place_open(&s.at, args);
 	if (status != WH_EXIT_DONE)
 		return status;

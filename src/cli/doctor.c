@@ -156,12 +156,24 @@ static void add_denied(wh_doctor *d, const char *check, const wherry_error *err)
 	wh_buf_clear(&advice);
 }
 
+/* The message, and the command that repairs what failed; the caller frees it. */
+static char *message_of(const wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
+	char *message;
+
+	wh_put_message(&text, err);
+	message = wh_buf_take(&text);
+	wh_buf_clear(&text);
+	return message;
+}
+
 void wh_doctor_could_not(wh_doctor *d, const char *check, const wherry_error *err)
 {
 	if (wh_error_lacks_right(err))
 		add_denied(d, check, err);
 	else
-		wh_doctor_add(d, check, WH_WARN, strdup(err->message),
+		wh_doctor_add(d, check, WH_WARN, message_of(err),
 			      strdup("this could not be checked: repair that first"));
 }
 
@@ -357,7 +369,7 @@ static void check_columns(wh_doctor *d)
 			      strdup("the table has the columns that relays need"),
 			      strdup(""));
 	else if (code == WHERRY_NOTFOUND)
-		wh_doctor_add(d, "columns", WH_BAD, strdup(err.message),
+		wh_doctor_add(d, "columns", WH_BAD, message_of(&err),
 			      strdup("relays end until that is repaired"));
 	else
 		wh_doctor_could_not(d, "columns", &err);
@@ -381,8 +393,10 @@ static void check_procedures(wh_doctor *d)
 			      strdup("this version of Wherry made the procedures"),
 			      strdup(""));
 	} else {
-		wh_put_message(&advice,
-			       d->delayed ? "`wherry delayed create`" : "`wherry init`");
+		wh_buf_putc(&advice, '`');
+		wh_put_create(&advice,
+			      d->delayed ? WHERRY_KIND_DELAYED : WHERRY_KIND_OUTBOX);
+		wh_buf_putc(&advice, '`');
 		wh_doctor_add(d, name, WH_BAD,
 			      wh_doctor_sentence("%" PRId64 " procedure%s missing, or "
 						 "another version of Wherry made %s",

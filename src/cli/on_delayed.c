@@ -20,7 +20,7 @@ wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
 
 	*s = (wh_on_delayed){.target = args->target,
 			     .name = wh_url_table(wh_operand(args, 0))};
-	wh_report_maker("wherry delayed create", args->target);
+	wh_report_kinds(WHERRY_KIND_DELAYED);
 	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
 	if (code == WHERRY_OK)
@@ -38,7 +38,7 @@ void wh_on_delayed_close(wh_on_delayed *s)
 {
 	wh_source_close(&s->source);
 	wherry_db_close(s->db);
-	wh_report_target("");
+	wh_report_kinds(0);
 	s->db = NULL;
 }
 

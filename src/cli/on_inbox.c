@@ -27,7 +27,7 @@ wh_exit wh_inbox_session_open(wh_inbox_session *s, const wh_args *args)
 	wh_exit status;
 
 	*s = (wh_inbox_session){.inbox = NULL};
-	wh_report_maker("wherry inbox create", args->target);
+	wh_report_kinds(WHERRY_KIND_INBOX);
 	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)

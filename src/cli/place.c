@@ -12,32 +12,10 @@ wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error
 
 	if (code != WHERRY_INVALID)
 		return wh_report(err);
-	wh_put_message(&text, err->message);
+	wh_put_message(&text, err);
 	(void)wh_usage(args->command, "%s", wh_buf_str(&text));
 	wh_buf_clear(&text);
 	return WH_EXIT_USAGE;
-}
-
-/* Set the command that makes the table, of each group of commands.  A queue has no default
- * name.  Where --cron names the table of schedules, the command says so itself. */
-static void set_maker(const wh_args *args)
-{
-	static const char *const makers[] = {"wherry queue create", "wherry inbox create",
-					     "wherry delayed create",
-					     "wherry cron create"};
-	wh_buf jobs = WH_BUF_INIT(64 * 1024);
-
-	wh_put_table_of(&jobs, args->target, wh_operand(args, 0), "jobs");
-	for (size_t i = 0; i < sizeof(makers) / sizeof(*makers); i++) {
-		const char *group = makers[i] + strlen("wherry ");
-
-		if (strncmp(args->command->name, group, strcspn(group, " ") + 1) == 0 &&
-		    !wh_arg_known(args, "cron"))
-			wh_report_maker(makers[i], i || *args->table.table
-							   ? args->target
-							   : wh_buf_str(&jobs));
-	}
-	wh_buf_clear(&jobs);
 }
 
 wh_exit wh_place_open(wh_place *place, const wh_args *args)
@@ -46,7 +24,6 @@ wh_exit wh_place_open(wh_place *place, const wh_args *args)
 	wherry_code code;
 
 	*place = (wh_place){.name = args->table.table, .target = args->target};
-	set_maker(args);
 	code = wh_db_open_own(wh_operand(args, 0), args->config, &place->db, &err);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
 }
@@ -55,7 +32,7 @@ void wh_place_close(wh_place *place)
 {
 	wherry_db_close(place->db);
 	place->db = NULL;
-	wh_report_target("");
+	wh_report_kinds(0);
 }
 
 bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n)

@@ -18,7 +18,7 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 	wherry_code code;
 
 	*s = (wh_queue_session){.queue = NULL};
-	wh_report_maker("wherry queue create", args->target);
+	wh_report_kinds(WHERRY_KIND_QUEUE);
 	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)

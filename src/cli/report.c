@@ -1,33 +1,29 @@
-#include "cli/cli.h"
+#include "cli/target.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
-static wh_advice advice = {.words = ""};
-static const char *running = ""; /* the command */
-static bool foreign;             /* Its table has the layout of another program. */
+static const wh_args *line; /* The command line; NULL: there is none. */
+static unsigned
+	opened;      /* The kinds of the tables that the command opens; 0: not known. */
+static bool foreign; /* Its table has the layout of another program. */
 
-void wh_report_command(const char *name)
+void wh_report_on(const wh_args *args)
 {
-	running = name;
+	line = args;
+	wh_report_kinds(0);
 }
 
-void wh_report_target(const char *target)
+void wh_report_kinds(unsigned kinds)
 {
-	advice.n = 0;
-	advice.words = target;
+	opened = kinds;
 	foreign = false;
 }
 
 void wh_report_layout(const char *layout)
 {
 	foreign = strcmp(layout, "native") != 0;
-}
-
-void wh_report_maker(const char *maker, const char *words)
-{
-	wh_advice_add(&advice, maker, words);
 }
 
 WH_PRINTF(2, 0)
@@ -78,16 +74,98 @@ const char *wh_way_out(wherry_code code)
 	return (unsigned)code < WHERRY_CODE_COUNT ? ways[code] : NULL;
 }
 
-void wh_put_message(wh_buf *text, const char *message)
+/* ---- commands that repair something ---- */
+
+/* The kind of table that the command is for. */
+static unsigned kind_meant(void)
 {
-	wh_put_advice(text, &advice, message);
+	static const unsigned kinds[] = {
+		[WH_OF_OUTBOX] = WHERRY_KIND_OUTBOX,
+		[WH_OF_QUEUE] = WHERRY_KIND_QUEUE,
+		[WH_OF_DELAYED] = WHERRY_KIND_DELAYED,
+		[WH_OF_DELAYED_TABLE] = WHERRY_KIND_DELAYED,
+		[WH_OF_INBOX] = WHERRY_KIND_INBOX,
+	};
+	const wh_command *command = line ? line->command : NULL;
+
+	if (!command || *line->table.queue)
+		return command ? WHERRY_KIND_DELAYED : WHERRY_KIND_OUTBOX;
+	for (unsigned kind = WHERRY_KIND_QUEUE; kind <= WHERRY_KIND_CRON; kind <<= 1) {
+		const char *group = wh_maker_of(kind) + strlen("wherry ");
+
+		if (strncmp(command->name, group, strcspn(group, " ") + 1) == 0)
+			return kind;
+	}
+	for (int i = 0; command->kinds && i < WH_KINDS; i++)
+		if (command->kinds[i].run)
+			return kinds[i];
+	return WHERRY_KIND_OUTBOX;
+}
+
+/* The table that --cron names, or its default; NULL: the command has no such option. */
+static const char *cron_option(void)
+{
+	const wh_option *o = line->command->options;
+	const char *name = "cron";
+
+	while (o && o->name && strcmp(o->name, "cron") != 0)
+		o++;
+	for (size_t i = 0; i < line->n_given; i++)
+		if (line->given[i].option == o)
+			name = line->given[i].value;
+	return o && o->name ? name : NULL;
+}
+
+/* The table of a kind that the command line names; "": what follows the command names it. */
+static const char *table_meant(unsigned kind)
+{
+	const char *cron = kind == WHERRY_KIND_CRON ? cron_option() : NULL;
+
+	if (cron)
+		return cron;
+	if (kind == WHERRY_KIND_QUEUE && !*line->table.table)
+		return "jobs";
+	return *line->table.queue ? line->table.table : "";
+}
+
+static void put_words(wh_buf *text, const void *ctx, unsigned kind, const char *table)
+{
+	const char *own = line ? line->table.table : "";
+
+	(void)ctx;
+	if (!line || !line->target)
+		return;
+	if (!*table)
+		table = table_meant(kind);
+	if (!*table || (strcmp(table, own) == 0 && !*line->table.queue))
+		wh_buf_puts(text, line->target);
+	else
+		wh_put_table_of(text, line->target,
+				line->n_operands ? line->operands[0] : NULL, table);
+}
+
+void wh_put_message(wh_buf *text, const wherry_error *err)
+{
+	wherry_error whole = *err;
+
+	if (!whole.kinds)
+		whole.kinds = opened ? opened : kind_meant();
+	wh_buf_puts(text, err->message);
+	wh_put_advice(text, &whole, put_words, NULL);
+}
+
+void wh_put_create(wh_buf *text, unsigned kind)
+{
+	wh_buf_puts(text, wh_maker_of(kind));
+	put_words(text, NULL, kind, "");
 }
 
 void wh_put_repair(wh_buf *text, const char *repair)
 {
-	wh_buf_puts(text, repair);
-	if (strncmp(repair, "wherry ", 7) == 0)
-		wh_buf_puts(text, advice.words);
+	if (*repair)
+		wh_buf_puts(text, repair);
+	else
+		wh_put_create(text, WHERRY_KIND_QUEUE);
 }
 
 /* ---- a role without rights ---- */
@@ -100,38 +178,32 @@ static bool is_for_owner(void)
 					       "cron create",  "inbox create"};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (strcmp(running, commands[i]) == 0)
+		if (line && strcmp(line->command->name, commands[i]) == 0)
 			return true;
 	return false;
 }
 
-/* Append words without the role as the user of their URL: the owner runs the command. */
-static void put_words_without(wh_buf *text, const char *words, const char *role)
+/* Append the command that grants rights on a table.  Its URL is without the role, since the
+ * owner runs the command. */
+static void put_granting(wh_buf *text, unsigned kind, const char *role,
+			 const char *role_kind)
 {
+	wh_buf words = WH_BUF_INIT(64 * 1024), grant = WH_BUF_INIT(1000);
 	char user[160];
-	const char *at;
+	const char *all, *at;
 
+	put_words(&words, NULL, kind, "");
+	all = wh_buf_str(&words);
 	(void)snprintf(user, sizeof(user), "://%s@", role);
-	at = strstr(words, user);
-	if (at) {
-		wh_buf_put(text, words, (size_t)(at - words));
-		wh_buf_puts(text, "://");
-		words = at + strlen(user);
-	}
-	wh_buf_puts(text, words);
-}
-
-static void put_maker(wh_buf *text, const char *command, const char *words,
-		      const char *role, const char *kind)
-{
-	wh_buf grant = WH_BUF_INIT(1000);
-
-	wh_buf_puts(text, command);
-	put_words_without(text, words, role);
-	wh_buf_puts(text, " --grant ");
-	wh_buf_printf(&grant, "%s=%s", role, kind);
+	at = strstr(all, user);
+	wh_buf_puts(text, wh_maker_of(kind));
+	if (at)
+		wh_buf_printf(text, "%.*s://", (int)(at - all), all);
+	wh_buf_printf(text, "%s --grant ", at ? at + strlen(user) : all);
+	wh_buf_printf(&grant, "%s=%s", role, role_kind);
 	wh_put_word(text, wh_buf_into(&grant, text));
 	wh_buf_clear(&grant);
+	wh_buf_clear(&words);
 }
 
 /* The kind of role that may run the command, on an outbox or another table. */
@@ -149,13 +221,14 @@ static const char *kind_of_role(bool of_outbox)
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(running, kinds[i].command) == 0)
+		if (line && strcmp(line->command->name, kinds[i].command) == 0)
 			return of_outbox ? kinds[i].of_outbox : kinds[i].of_other;
 	return "operator";
 }
 
 bool wh_put_grant(wh_buf *text, const wherry_error *err)
 {
+	const unsigned kinds = opened ? opened : kind_meant();
 	const size_t begin = text->len;
 	char role[WH_ROLE_LEN];
 
@@ -165,14 +238,14 @@ bool wh_put_grant(wh_buf *text, const wherry_error *err)
 		wh_buf_puts(text, "wherry help init");
 		return true;
 	}
-	if (!advice.n)
-		put_maker(text, "wherry init", advice.words, role, kind_of_role(true));
-	for (size_t i = 0; i < advice.n; i++) {
-		wh_buf_puts(text, text->len > begin ? " && " : "");
-		put_maker(text, advice.makers[i].command, advice.makers[i].words, role,
-			  kind_of_role(false));
+	for (unsigned kind = WHERRY_KIND_OUTBOX; kind <= WHERRY_KIND_CRON; kind <<= 1) {
+		if (!(kinds & kind))
+			continue;
+		if (text->len > begin)
+			wh_buf_puts(text, kinds & WHERRY_KIND_CRON ? " && " : ", or ");
+		put_granting(text, kind, role, kind_of_role(kind == WHERRY_KIND_OUTBOX));
 	}
-	return text->len > begin;
+	return true;
 }
 
 const char *wh_put_hint(wh_buf *text, const wherry_error *err)
@@ -187,7 +260,7 @@ wh_exit wh_report(const wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024), hint = WH_BUF_INIT(64 * 1024);
 
-	wh_put_message(&text, err->message);
+	wh_put_message(&text, err);
 	(void)wh_complain(wh_put_hint(&hint, err), "%s", wh_buf_str(&text));
 	wh_buf_clear(&hint);
 	wh_buf_clear(&text);

@@ -43,21 +43,18 @@ static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
 	wh_source source = {.store = NULL};
 	wh_exit status;
 
-	wh_report_maker("wherry init", args->target);
-	wh_report_maker("wherry queue create", args->target);
 	if (!wh_tell_other(s->db, args, s->table, &status)) {
 		/* A command for queues, too, says that there is none of that name. */
 		if (kinds && kinds[WH_OF_QUEUE].run)
 			(void)wh_source_open_set(s->db, args->config, &source, err);
 		wh_source_close(&source);
 		if (*args->table.table && kinds && kinds[WH_OF_INBOX].run) {
-			wh_report_maker("wherry inbox create", args->target);
-			(void)wh_fail(
-				err, WHERRY_NOTFOUND,
-				"there is no table '%s' of Wherry: `wherry init` makes "
-				"an outbox, `wherry queue create` a queue, `wherry inbox "
-				"create` an inbox",
-				s->table);
+			(void)wh_fail(err, WHERRY_NOTFOUND,
+				      "there is no table '%s' of Wherry", s->table);
+			(void)wh_repair(err, WHERRY_NOTFOUND, WHERRY_REPAIR_CREATE,
+					WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE |
+						WHERRY_KIND_INBOX,
+					s->table);
 		}
 		status = wh_call_failed(args, WHERRY_NOTFOUND, err);
 		if (*args->table.table)

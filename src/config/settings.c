@@ -52,7 +52,7 @@ static const wh_setting_entry table[] = {
 		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
 		"key: messages of one key are delivered in order. key-strict: the same, also if "
-		"transactions that write a key overlap; see `wherry init --strict`. none: no order, "
+		"transactions that write a key overlap; the outbox must be made with --strict. none: no order, "
 		"fastest. SQLite commits in the order of ids, so key-strict is the same as key there."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
 		"The row of a delivered message. mark: set it to done. delete: delete it. archive: "

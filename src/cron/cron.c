@@ -22,7 +22,7 @@ static const char *const roles[] = {"operator", NULL};
 const wh_model wh_cron_model = {.name = "cron",
 				.layouts = layouts,
 				.groups = wh_cron_groups,
-				.make = "wherry cron create",
+				.kind = WHERRY_KIND_CRON,
 				.roles = roles};
 
 static const char *name_of(const char *name)
@@ -78,10 +78,12 @@ wherry_code wherry_cron_open(wherry_db *db, const char *name, wherry_cron **out,
 	if (code == WHERRY_OK)
 		code = wh_store_check(&cron->store, &v, err);
 	if (code == WHERRY_OK && cron->store.version < VERSION)
-		code = wh_fail(err, WHERRY_INVALID,
-			       "an older version of Wherry made the cron '%s': run "
-			       "`wherry cron create`",
-			       name_of(name));
+		code = wh_store_remake(
+			&cron->store,
+			wh_fail(err, WHERRY_INVALID,
+				"an older version of Wherry made the cron '%s'",
+				name_of(name)),
+			err);
 	if (code != WHERRY_OK) {
 		wherry_cron_close(cron);
 		return code;

@@ -10,6 +10,7 @@
 
 #include "base/backoff.h"
 #include "base/url.h"
+#include "daemon/advice.h"
 #include "daemon/daemon.h"
 #include "relay/relay.h"
 
@@ -216,7 +217,7 @@ static void *run(void *ctx)
 		if (wh_monotonic(&wh_env_system) - began_us > well_us)
 			failures = 0;
 		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
-		wh_plan_relay_advise(&p->plan, &err);
+		wh_advise(p->plan.from.value, WHERRY_KIND_OUTBOX, &err);
 		note_failure(p, code, opened, &err);
 		wh_line(p->log, WHERRY_LOG_ERROR, p->plan.name, "failed",
 			wh_log_text("code", wherry_code_name(code)),

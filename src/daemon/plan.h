@@ -175,13 +175,6 @@ bool wh_listen_host_known(const char *host, const char *names);
 wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_port,
 			    wherry_error *err);
 
-/* ---- plan_advice.c ---- */
-
-/* Add the words that name the database and the table to the commands that an error's message
- * advises. */
-void wh_plan_relay_advise(const wh_plan_relay *relay, wherry_error *err);
-void wh_plan_cron_advise(const wh_plan_cron *entry, wherry_error *err);
-
 /* ---- plan_secret.c ---- */
 
 /* Replace each ${env:NAME}, ${file:PATH} and ${credential:NAME} in text.  "$${" becomes

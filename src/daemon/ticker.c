@@ -14,6 +14,7 @@
 
 #include "base/backoff.h"
 #include "base/url.h"
+#include "daemon/advice.h"
 #include "daemon/tick_writer.h"
 #include "db/driver.h"
 #include "publish/parts.h"
@@ -225,7 +226,7 @@ static void *run(void *ctx)
 			continue;
 		}
 		disconnect(t);
-		wh_plan_cron_advise(&t->plan, &err);
+		wh_advise(t->plan.database.value, WHERRY_KIND_CRON, &err);
 		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
 		if (note_failure(t, code, &err))
 			wh_line(t->log, WHERRY_LOG_ERROR, NULL, "failed",

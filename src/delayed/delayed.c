@@ -18,8 +18,8 @@ static const char *const layouts[] = {"native", "funfix", "funfix-old", NULL};
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
 const wh_model wh_delayed_model = {
-	"delayed queue",         layouts, NULL,     wh_delayed_groups,
-	"wherry delayed create", roles,   "delayed"};
+	"delayed queue",     layouts, NULL,     wh_delayed_groups,
+	WHERRY_KIND_DELAYED, roles,   "delayed"};
 
 void wherry_delayed_message_init(wherry_delayed_message *msg)
 {
@@ -30,11 +30,13 @@ wherry_code wh_delayed_failed(const wherry_delayed *delayed, wherry_code code,
 			      wherry_error *err)
 {
 	if (code == WHERRY_NOTFOUND && delayed->store.sql.n && !delayed->store.stmt.drop)
-		return wh_fail(
-			err, code,
-			"the table '%s' is missing, or one of those that Wherry needs "
-			"beside it: run `wherry delayed create --layout %s`",
-			delayed->store.name.ptr, delayed->store.layout.name);
+		return wh_store_remake(
+			&delayed->store,
+			wh_fail(err, code,
+				"the table '%s' is missing, or one of those that Wherry "
+				"needs beside it",
+				delayed->store.name.ptr),
+			err);
 	return wh_store_missing(delayed->store.model, delayed->store.name.ptr, code, err);
 }
 

@@ -23,8 +23,8 @@ static const char *const layouts[] = {"native", NULL};
 
 static const char *const roles[] = {"consumer", "operator", NULL};
 
-const wh_model wh_inbox_model = {
-	"inbox", layouts, NULL, wh_inbox_groups, "wherry inbox create", roles, NULL};
+const wh_model wh_inbox_model = {"inbox",           layouts, NULL, wh_inbox_groups,
+				 WHERRY_KIND_INBOX, roles,   NULL};
 
 static const char *name_of(const char *name)
 {

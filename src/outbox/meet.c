@@ -83,8 +83,7 @@ typedef struct rule {
 
 static const rule rules[] = {
 	{WH_ASK_ENGINE, NSERVICEBUS, ANY,
-	 "their rows have no place for claims: use receivers (`wherry receive`, or the C "
-	 "library), or a queue of the layout native"},
+	 "their rows have no place for claims: use receivers, or a queue of the layout native"},
 	{WH_ASK_ENGINE, QUEUES, LEADING,
 	 "its relays compete, as its receivers do: leave --engine exclusive out"},
 	{WH_ASK_ENGINE, QUEUES, STREAMING,

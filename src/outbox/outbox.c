@@ -14,8 +14,8 @@ static const char *const layouts[] = {"native",          "event-bus", "eventferr
 
 static const char *const roles[] = {"producer", "enqueuer", "relay", "operator", NULL};
 
-const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups,
-				  NULL,     roles,   NULL};
+const wh_model wh_outbox_model = {"outbox",           layouts, NULL, wh_outbox_groups,
+				  WHERRY_KIND_OUTBOX, roles,   NULL};
 
 /* The limits of a layout, for users; "": none. */
 static const char *limits_of(const char *layout)
@@ -145,10 +145,12 @@ wherry_code wh_outbox_sole(wherry_outbox *outbox, wherry_error *err)
 		code = wh_outbox_make(outbox->store.db, &how, outbox->store.display_name,
 				      err);
 	if (code != WHERRY_OK)
-		return wh_prefix(err, code,
-				 "relay.sole needs tables for a lease beside '%s', which "
-				 "`wherry init --layout eventferry-sole` makes",
-				 outbox->store.name.ptr);
+		return wh_store_remake(
+			&outbox->store,
+			wh_prefix(err, code,
+				  "relay.sole needs tables for a lease beside '%s'",
+				  outbox->store.name.ptr),
+			err);
 	return WHERRY_OK;
 }
 

@@ -254,10 +254,12 @@ wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
 
 	if (code != WHERRY_DENIED)
 		return code;
-	return wh_prefix(err, code,
-			 "publication '%s' has to be made by the table's owner, with "
-			 "`wherry init --stream`",
-			 wal->publication);
+	return wh_repair(err,
+			 wh_prefix(err, code,
+				   "publication '%s' has to be made by the table's owner",
+				   wal->publication),
+			 WHERRY_REPAIR_STREAM, WHERRY_KIND_OUTBOX,
+			 wal->outbox->store.name.ptr);
 }
 
 wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err)
@@ -305,10 +307,14 @@ static wherry_code check_publication(const wh_wal *wal, const wh_wal_state *stat
 	if (!state->published)
 		return WHERRY_OK;
 	if (!state->has_table && wal->own)
-		return wh_fail(err, WHERRY_INVALID,
-			       "publication '%s' does not have the outbox: run `wherry "
-			       "init` for the table %s.%s, as its owner, to add it",
-			       wal->publication, wal->schema, wal->table);
+		return wh_repair(
+			err,
+			wh_fail(err, WHERRY_INVALID,
+				"publication '%s' does not have the table %s.%s, which "
+				"its owner can add",
+				wal->publication, wal->schema, wal->table),
+			WHERRY_REPAIR_STREAM, WHERRY_KIND_OUTBOX,
+			wal->outbox->store.name.ptr);
 	if (!state->has_table)
 		return wh_fail(err, WHERRY_INVALID,
 			       "publication '%s' does not have the outbox: ALTER "
@@ -414,9 +420,13 @@ wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
 		return code;
 	code = wh_db_script(wal->outbox->store.db, stmt->text, err);
 	if (code == WHERRY_DENIED)
-		return wh_prefix(err, code,
-				 "the tables wherry_stream and wherry_dead have to be "
-				 "made, with `wherry init --stream`");
+		return wh_repair(
+			err,
+			wh_prefix(err, code,
+				  "the tables wherry_stream and wherry_dead have "
+				  "to be made by the outbox's owner"),
+			WHERRY_REPAIR_STREAM, WHERRY_KIND_OUTBOX,
+			wal->outbox->store.name.ptr);
 	return code;
 }
 

@@ -13,8 +13,8 @@ static const char *const layouts[] = {"native", "nservicebus", NULL};
 
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
-const wh_model wh_queue_model = {
-	"queue", layouts, NULL, wh_queue_groups, "wherry queue create", roles, NULL};
+const wh_model wh_queue_model = {"queue",           layouts, NULL, wh_queue_groups,
+				 WHERRY_KIND_QUEUE, roles,   NULL};
 
 void wherry_queue_message_init(wherry_queue_message *msg)
 {
@@ -25,11 +25,13 @@ wherry_code wh_queue_failed(const wherry_queue *queue, wherry_code code,
 			    wherry_error *err)
 {
 	if (code == WHERRY_NOTFOUND && queue->fields_in_headers)
-		return wh_fail(
-			err, code,
-			"the table '%s' is missing, or one of those that Wherry needs "
-			"beside it: run `wherry queue create --layout %s`",
-			queue->store.name.ptr, queue->store.layout.name);
+		return wh_store_remake(
+			&queue->store,
+			wh_fail(err, code,
+				"the table '%s' is missing, or one of those that Wherry "
+				"needs beside it",
+				queue->store.name.ptr),
+			err);
 	if (code != WHERRY_OK && err && strcmp(err->sqlstate, "2200H") == 0)
 		return wh_fail(
 			err, code,

@@ -90,10 +90,11 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 		code = wh_db_run(topics->db, find(topics, "catalog"), NULL, 0,
 				 take_catalog, topics, NULL, err);
 	if (code == WHERRY_OK && !topics->own && !topics->routed)
-		code = wh_fail(err, WHERRY_NOTFOUND,
-			       "there are no queues in this %s: run `wherry queue "
-			       "create`",
-			       schema ? "schema" : "database");
+		code = wh_repair(err,
+				 wh_fail(err, WHERRY_NOTFOUND,
+					 "there are no queues in this %s",
+					 schema ? "schema" : "database"),
+				 WHERRY_REPAIR_CREATE, WHERRY_KIND_QUEUE, NULL);
 	return code;
 }
 
@@ -164,10 +165,11 @@ wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 	if (code != WHERRY_OK)
 		return code;
 	if (!own && !routed)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "there is no queue '%.100s' to subscribe: run `wherry "
-			       "queue create`",
-			       queue ? queue : "");
+		return wh_repair(err,
+				 wh_fail(err, WHERRY_NOTFOUND,
+					 "there is no queue '%.100s' to subscribe",
+					 queue ? queue : ""),
+				 WHERRY_REPAIR_CREATE, WHERRY_KIND_QUEUE, queue);
 	return wh_db_run(topics->db, find(topics, own ? "subscribe" : "route"), params, 2,
 			 NULL, NULL, NULL, err);
 }

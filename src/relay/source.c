@@ -59,10 +59,9 @@ static wherry_code explain_missing(wherry_db *db, const char *table, wherry_erro
 	}
 	if (strcmp(table, wherry_config_table()[WH_RELAY_TABLE].standard) == 0)
 		return WHERRY_NOTFOUND;
-	return wh_fail(err, WHERRY_NOTFOUND,
-		       "there is no outbox or queue '%s': `wherry init` makes an outbox, "
-		       "`wherry queue create` a queue",
-		       table);
+	(void)wh_fail(err, WHERRY_NOTFOUND, "there is no outbox or queue '%s'", table);
+	return wh_repair(err, WHERRY_NOTFOUND, WHERRY_REPAIR_CREATE,
+			 WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE, table);
 }
 
 /* The name can be that of an outbox or of a queue. */

@@ -180,7 +180,6 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 			     wherry_error *err)
 {
 	static const char mark[] = "no such index: "; /* as SQLite says it */
-	const char *make = model->make ? model->make : "wherry init";
 	const char *found =
 		code == WHERRY_NOTFOUND && err ? strstr(err->message, mark) : NULL;
 	char index[100];
@@ -189,15 +188,25 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 		return code;
 	if (found) {
 		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
-		return wh_fail(err, code,
-			       "the index '%s' of %s '%s' is missing: run `%s` to make "
-			       "it again",
-			       index, model->name, table, make);
+		(void)wh_fail(err, code, "the index '%s' of %s '%s' is missing", index,
+			      model->name, table);
+		return wh_repair(err, code, WHERRY_REPAIR_CREATE, model->kind, table);
 	}
 	if (err && lacks_column(err))
 		return damaged(model, table, err);
-	return wh_fail(err, code, "there is no %s '%s' in this database: run `%s`",
-		       model->name, table, make);
+	(void)wh_fail(err, code, "there is no %s '%s' in this database", model->name,
+		      table);
+	return wh_repair(err, code, WHERRY_REPAIR_CREATE, model->kind, table);
+}
+
+wherry_code wh_store_remake(const wh_store *store, wherry_code code, wherry_error *err)
+{
+	(void)wh_repair(err, code, WHERRY_REPAIR_CREATE, store->model->kind,
+			store->name.ptr);
+	if (err && strcmp(store->layout.name, "native") != 0)
+		(void)snprintf(err->layout, sizeof(err->layout), "%s",
+			       store->layout.name);
+	return code;
 }
 
 wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,

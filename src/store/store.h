@@ -20,7 +20,7 @@ typedef struct wh_model {
 	/* Ends with a NULL model; NULL: the files that the build embedded. */
 	const wh_sql_file *files;
 	const wh_group *groups;
-	const char *make; /* Command that creates its tables; NULL: wherry init. */
+	unsigned kind;            /* WHERRY_KIND_*. */
 	const char *const *roles; /* Kinds of grants; ends with NULL. */
 	const char *folder; /* Folder of its .sql files; NULL: the same as `name`. */
 } wh_model;
@@ -188,8 +188,11 @@ wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 wherry_code wh_store_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
 			  wherry_error *err);
 
-/* If code is NOTFOUND, set a message that says which table or index is missing and how to
- * create it.  Returns code. */
+/* Say that creating the tables again repairs a failure; return code. */
+wherry_code wh_store_remake(const wh_store *store, wherry_code code, wherry_error *err);
+
+/* If code is NOTFOUND, set a message that says which table or index is missing, and that it
+ * has to be created.  Returns code. */
 wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
 			     wherry_error *err);
 

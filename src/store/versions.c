@@ -45,16 +45,21 @@ wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *e
 		return wh_store_missing(store->model, store->name.ptr, WHERRY_NOTFOUND,
 					err);
 	if (!v->version && !store->stmt.done_delete)
-		return wh_fail(err, WHERRY_INVALID,
-			       "there is a table '%s' of layout %s, but not the tables "
-			       "that a relay keeps beside it: `wherry init` makes them",
-			       store->name.ptr, store->layout.name);
+		return wh_store_remake(
+			store,
+			wh_fail(err, WHERRY_INVALID,
+				"there is a table '%s' of layout %s, but not the tables "
+				"that a relay keeps beside it",
+				store->name.ptr, store->layout.name),
+			err);
 	if (!v->version)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"there is a table '%s', but no table '%s_archive' with the "
-			"columns that layout %s has: `wherry init` makes it",
-			store->name.ptr, store->name.ptr, store->layout.name);
+		return wh_store_remake(
+			store,
+			wh_fail(err, WHERRY_INVALID,
+				"there is a table '%s', but no table '%s_archive' with "
+				"the columns that layout %s has",
+				store->name.ptr, store->name.ptr, store->layout.name),
+			err);
 	store->version = (int)v->version;
 	return WHERRY_OK;
 }
@@ -180,14 +185,15 @@ wherry_code wh_store_check_owners(wh_store *store, wherry_error *err)
 	code = wh_db_run(store->db, stmt, &schema, 1, take_stranger, &s, NULL, err);
 	if (code != WHERRY_OK || !s.found)
 		return code;
-	return wh_fail(
+	(void)wh_fail(
 		err, WHERRY_DENIED,
 		"%s in schema %s belongs to %s, which could run its own code with the "
-		"rights of all who use the %s: run `%s` as %s if that is the "
-		"owner of the %s, else have it dropped",
-		s.what, store->names.schema, s.owner, store->model->name,
-		store->model->make ? store->model->make : "wherry init", s.owner,
-		store->model->name);
+		"rights of all who use the %s: have it dropped or, if %s owns the %s, "
+		"create it again as %s",
+		s.what, store->names.schema, s.owner, store->model->name, s.owner,
+		store->model->name, s.owner);
+	return wh_repair(err, WHERRY_DENIED, WHERRY_REPAIR_CREATE, store->model->kind,
+			 store->name.ptr);
 }
 
 wherry_code wh_store_check_indexes(wh_store *store, wh_version *v, wherry_error *err)

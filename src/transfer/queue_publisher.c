@@ -20,7 +20,6 @@
 
 #include <wherry/inbox.h>
 
-#include "base/advice.h"
 #include "base/thread.h"
 #include "base/url.h"
 #include "config/settings.h"
@@ -297,26 +296,14 @@ static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
 	return code;
 }
 
-/* Prefix an error with the name of the queue.  Add names to the command that it
- * advises. */
+/* Prefix an error with the name of the queue and its database, which is not that of the
+ * outbox. */
 static wherry_code explain(const queue_publisher *p, wherry_code code, wherry_error *err)
 {
-	static const char *const commands[] = {"wherry queue create",
-					       "wherry inbox create"};
-	const char *const names[] = {p->place.queue, p->place.inbox};
-	wh_advice advice = {.words = ""};
+	char shown[200];
 
-	for (int i = 0; i < 2; i++) {
-		char *url = wh_url_join(p->place.database, names[i], NULL, NULL);
-		wh_buf words = WH_BUF_INIT(4096);
-
-		wh_put_log_url(&words, url ? url : p->place.database);
-		wh_advice_add(&advice, commands[i], wh_buf_str(&words));
-		wh_buf_clear(&words);
-		free(url);
-	}
-	wh_advise(&advice, err);
-	return wh_prefix(err, code, "queue '%s'", p->place.queue);
+	wh_url_show(p->place.database, shown, sizeof(shown));
+	return wh_prefix(err, code, "queue '%s' in %s", p->place.queue, shown);
 }
 
 static wherry_code deliver(queue_publisher *p, wherry_error *err)

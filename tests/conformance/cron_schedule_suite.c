@@ -278,7 +278,8 @@ static void a_cron_lists_what_it_remembers(void **state)
 	assert_string_equal(text, "later tick- A 0;later tick- B 1;");
 	WHERRY_PASS(wherry_cron_drop(f->cron, &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_cron_list(f->cron, note_entry, text, &err));
-	assert_non_null(strstr(err.message, "wherry cron create"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_CRON);
 }
 
 static wherry_code note_words(void *ctx, const wherry_cron_entry *entry)

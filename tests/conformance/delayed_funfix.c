@@ -237,7 +237,9 @@ void a_table_of_the_library_is_recognised(void **state)
 	again(f);
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_delayed_poll(f->queue, NULL, delayed_note, &got, NULL, &err));
-	assert_non_null(strstr(err.message, "wherry delayed create --layout funfix"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_DELAYED);
+	assert_string_equal(err.layout, "funfix");
 	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
 	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	assert_string_equal(s.layout, "funfix");

@@ -226,8 +226,11 @@ static void a_table_that_is_not_there_is_named(void **state)
 
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_delayed_open(f->db, NULL, "q", NULL, &queue, &err));
-	assert_non_null(strstr(err.message, "there is no delayed queue 'delayed' in this "
-					    "database: run `wherry delayed create`"));
+	assert_string_equal(err.message,
+			    "there is no delayed queue 'delayed' in this database");
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_DELAYED);
+	assert_string_equal(err.table, "delayed");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_delayed_open(f->db, "later", "", NULL, &queue, &err));
 	assert_null(queue);

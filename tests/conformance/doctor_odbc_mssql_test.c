@@ -453,6 +453,10 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *delayed = NULL;
+	char target[] = " @delayed/mail";
+	const wh_args args = {.command = &(const wh_command){.name = "doctor"},
+			      .target = target,
+			      .table = {.table = "delayed", .queue = "mail"}};
 	wh_doctor d;
 	place p;
 
@@ -463,8 +467,7 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 		wherry_delayed_open(p.session.db, NULL, "mail", NULL, &delayed, &err));
 	sql("DROP PROCEDURE wherry_poll; EXEC sp_dropextendedproperty N'wherry', "
 	    "N'SCHEMA', N'dbo', N'PROCEDURE', N'wherry_offer'");
-	wh_report_target(" @delayed/mail");
-	wh_report_maker("wherry delayed create", " @delayed");
+	wh_report_on(&args);
 	examine(&d, &p.session, &delayed->store);
 	d.delayed = (const void *)&p; /* only asked whether it is NULL */
 	wh_doctor_check(&d);
@@ -477,7 +480,7 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 					     .level = WH_BAD,
 					     .says = "2 procedures are missing"}));
 	wh_doctor_clear(&d);
-	wh_report_target("");
+	wh_report_on(NULL);
 	wherry_delayed_close(delayed);
 	leave(&p);
 }

@@ -302,7 +302,8 @@ static void an_inbox_has_its_own_name(void **state)
 	bool new = false;
 
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_inbox_open(f->db, "other", &other, &err));
-	assert_non_null(strstr(err.message, "wherry inbox create"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_INBOX);
 	WHERRY_PASS(wherry_inbox_create(f->db, "other", &err));
 	WHERRY_PASS(wherry_inbox_create(f->db, "other", &err));
 	WHERRY_PASS(wherry_inbox_open(f->db, "other", &other, &err));

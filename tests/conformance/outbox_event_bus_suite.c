@@ -36,7 +36,8 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	bus_raw(f, "DROP TABLE outbox_archive");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	assert_non_null(strstr(err.message, "outbox_archive"));
-	assert_non_null(strstr(err.message, "wherry init"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	bus_raw(f, "CREATE TABLE outbox_archive(id)");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", NULL, &err));
 	assert_non_null(strstr(err.message, "not an archive"));
@@ -56,7 +57,8 @@ static void a_table_that_only_resembles_them_is_none(void **state)
 		   "retry_count, last_error, next_retry_at, created_on, started_on, "
 		   "completed_on, expire_in_seconds FROM outbox");
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &outbox, &err));
-	assert_non_null(strstr(err.message, "wherry init"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", NULL, &err));
 	WHERRY_FAILS(
 		WHERRY_INVALID,

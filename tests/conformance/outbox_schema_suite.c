@@ -165,7 +165,8 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
 					   &err));
-	assert_non_null(strstr(err.message, "wherry init"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	fixture_send(f, "t", NULL);
 }
@@ -361,14 +362,16 @@ static void an_outbox_that_is_not_there_names_wherry_init(void **state)
 	void *kept = f->place;
 
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "nope", &outbox, &err));
-	assert_non_null(strstr(err.message, "wherry init"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	assert_non_null(strstr(err.message, "nope"));
 	assert_null(outbox);
 	fixture_close(f);
 	f->place = f->backend->make(); /* not even the shared tables */
 	f->db = fixture_connect(f);
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "outbox", &outbox, &err));
-	assert_non_null(strstr(err.message, "wherry init"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	fixture_close(f);
 	f->backend->drop(f->place);
 	f->place = kept;

@@ -139,8 +139,10 @@ static void the_message_of_a_missing_index_names_it(void **state)
 	assert_true(outbox_sqlite_run(handle, "DROP INDEX outbox_open", NULL, 0));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
-	assert_non_null(strstr(err.message, "the index 'outbox_open' of outbox 'outbox' "
-					    "is missing: run `wherry init`"));
+	assert_string_equal(err.message,
+			    "the index 'outbox_open' of outbox 'outbox' is missing");
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	wherry_outbox_close(outbox);

@@ -132,7 +132,9 @@ static void an_old_table_of_theirs_is_shared(void **state)
 	assert_string_equal(they_receive(f), "1");
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_queue_receive(f->queue, NULL, queue_note, &got, NULL, &err));
-	assert_non_null(strstr(err.message, "wherry queue create --layout nservicebus"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_QUEUE);
+	assert_string_equal(err.layout, "nservicebus");
 	WHERRY_PASS(wherry_queue_inspect(f->queue, nservicebus_note_finding, text, &err));
 	assert_non_null(strstr(text, "jobs_received"));
 	assert_non_null(strstr(text, "Index_RowVersion"));

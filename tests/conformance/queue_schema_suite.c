@@ -17,8 +17,10 @@ static void a_queue_that_is_not_there_is_named(void **state)
 	wherry_queue *queue = NULL;
 
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_open(f->db, "tasks", &queue, &err));
-	assert_non_null(strstr(err.message, "there is no queue 'tasks' in this database: "
-					    "run `wherry queue create`"));
+	assert_string_equal(err.message, "there is no queue 'tasks' in this database");
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_QUEUE);
+	assert_string_equal(err.table, "tasks");
 	assert_null(queue);
 }
 

@@ -4,7 +4,6 @@
  */
 #include "fault.h"
 
-#include "base/advice.h"
 #include "base/log.h"
 #include "base/url.h"
 #include "db/sql.h"

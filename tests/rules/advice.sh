@@ -38,6 +38,25 @@ printed() { # ROOT
 
 silent 'no command that is printed has a placeholder' printed "$source"
 
+# below_daemon ROOT: the commands that texts of the library name, as "FILE: TEXT".  An error says what
+# repairs it, and the program which command does (src/daemon/advice.c).
+below_daemon() {
+	local file commands
+
+	commands=$(sed -n 's/^\t\.name = "\([a-z]*\)[ "].*/\1/p' "$1"/src/cli/*.c | sort -u | paste -sd '|')
+	while IFS= read -r file; do
+		without_comments "$file" | grep -oE "\"[^\"]*\\bwherry ($commands)\\b[^\"]*\"" | sed "s|^|$file: |"
+	done < <(find "$1/src" -name '*.c' -not -path '*/src/cli/*' -not -path '*/src/daemon/*' | LC_ALL=C sort)
+	return 0
+}
+
+silent 'no text below the program names a command' below_daemon "$source"
+
+mkdir -p "$scratch/low/src/db" "$scratch/low/src/cli"
+printf '\t.name = "init",\n' >"$scratch/low/src/cli/a.c"
+printf 'fail("run `wherry init`");\n' >"$scratch/low/src/db/a.c"
+says 'a command in a text of the library is found' 'run `wherry init`' below_daemon "$scratch/low"
+
 mkdir "$scratch/bad"
 cat >"$scratch/bad/a.c" <<'END'
 	warn("look: `wherry retry%s "

@@ -26,7 +26,8 @@ static int tear_down(void **state)
 
 static const char *const note_layouts[] = {"notes", NULL};
 static const wh_model notes = {
-	"outbox", note_layouts, test_sql_files, wh_outbox_groups, NULL, NULL, NULL};
+	"outbox", note_layouts, test_sql_files, wh_outbox_groups, WHERRY_KIND_OUTBOX,
+	NULL,     NULL};
 
 /* What was claimed, as "topic payload, topic payload". */
 typedef struct list {
@@ -119,7 +120,7 @@ static void what_a_layout_has_no_statements_for_is_refused(void **state)
 
 static const char *const task_layouts[] = {"native", NULL};
 static const wh_group no_groups[] = {{NULL, NULL, 0}};
-static const wh_model tasks = {"tasks", task_layouts, test_sql_files, no_groups, NULL,
+static const wh_model tasks = {"tasks", task_layouts, test_sql_files, no_groups, 0,
 			       NULL,    NULL};
 
 static void open_tasks(wherry_db *db, wh_store *out)

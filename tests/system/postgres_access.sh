@@ -88,7 +88,7 @@ expect "the way out names the kind of role that a command needs" 1 "err:try: whe
 w send "$(as nobody)#rights" 1
 expect "which is another one for a sender" 1 "err:#rights' --grant nobody=sender, as the owner"
 w init "$(as nobody)#new"
-expect "and init, which the owner of its tables runs" 1 "err:as wherry if"
+expect "and init, which the owner of its tables runs" 1 "err:create it again as wherry: run \`wherry init "
 sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"
 w init "$(as nobody)#fresh.new"
 expect "and which needs the schema" 1 "err:permission denied for schema fresh" \

@@ -123,7 +123,7 @@ static void a_file_that_is_not_there_is_not_made(void **state)
 	char url[200];
 
 	(void)snprintf(url, sizeof(url), "sqlite:%s/none.db", f->temp.dir);
-	refuse(url, WHERRY_NOTFOUND, "wherry init");
+	refuse(url, WHERRY_NOTFOUND, "no such file");
 	(void)snprintf(url, sizeof(url), "%s/none.db", f->temp.dir);
 	assert_int_not_equal(access(url, F_OK), 0);
 	(void)snprintf(url, sizeof(url), "sqlite:%s/none/none.db", f->temp.dir);

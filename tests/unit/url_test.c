@@ -1,6 +1,5 @@
 #include "wherry_test.h"
 
-#include "base/advice.h"
 #include "base/url.h"
 
 static void a_url_is_a_scheme_and_the_rest(void **state)

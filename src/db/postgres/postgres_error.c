@@ -116,7 +116,7 @@ static void put_name(wh_buf *text, const char *name)
 /* Append who may give the right on a thing such as "table orders".  The tables whose names
  * begin with wherry_ are written by several statements of a kind of role, so that --grant is
  * the way to them. */
-static void put_way(wh_buf *text, const char *what, const char *role)
+static wherry_repair put_way(wh_buf *text, const char *what, const char *role)
 {
 	static const char *const kinds[][2] = {
 		{"table ", "SELECT, INSERT, UPDATE, DELETE ON"},
@@ -140,10 +140,10 @@ static void put_way(wh_buf *text, const char *what, const char *role)
 		wh_buf_puts(text, " TO ");
 		put_name(text, role);
 		wh_buf_putc(text, '`');
-		return;
+		return WHERRY_REPAIR_NONE;
 	}
-	wh_buf_puts(text, ": its owner can grant what this role needs, with --grant: see "
-			  "`wherry help init`");
+	wh_buf_puts(text, ": its owner can grant what this role needs");
+	return WHERRY_REPAIR_GRANT;
 }
 
 /* Extend the message "permission denied for table outbox" by the role and the right that
@@ -155,6 +155,7 @@ static wherry_code denied(const postgres_db *s, const PGresult *res, const char 
 	const char *function =
 		res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
 	const char *role = PQuser(s->conn);
+	wherry_repair repair = WHERRY_REPAIR_NONE;
 	wh_buf hint = WH_BUF_INIT(1000);
 	wherry_code code;
 
@@ -171,13 +172,13 @@ static wherry_code denied(const postgres_db *s, const PGresult *res, const char 
 	} else {
 		wh_buf_printf(&hint, WH_ERROR_ROLE "%s)", role);
 		if (strncmp(text, start, strlen(start)) == 0)
-			put_way(&hint, text + strlen(start), role);
+			repair = put_way(&hint, text + strlen(start), role);
 		else
 			wh_buf_puts(&hint, ": ask the owner for the right");
 	}
 	code = tell(s, WHERRY_DENIED, state, text, wh_buf_str(&hint), err);
 	wh_buf_clear(&hint);
-	return code;
+	return repair ? wh_repair(err, code, repair, 0, NULL) : code;
 }
 
 /* Compares the function's name, since the message is in the server's language. */

@@ -215,10 +215,9 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 		goto out;
 	}
 	if (rc == SQLITE_CANTOPEN && !options->create) {
-		code = wh_fail_native(
-			err, WHERRY_NOTFOUND, rc,
-			"%s: no such file, or it cannot be opened: run `wherry init`",
-			rest);
+		code = wh_fail_native(err, WHERRY_NOTFOUND, rc,
+				      "%s: no such file, or it cannot be opened", rest);
+		(void)wh_repair(err, code, WHERRY_REPAIR_CREATE, 0, NULL);
 		goto out;
 	}
 	if (rc != SQLITE_OK) {

@@ -298,7 +298,7 @@ FROM (VALUES (N{name} + N'_ready', N{'index_ready}), (N{name} + N'_timed', N{'in
              (N{name} + N'_dead', N{'index_dead}), (N{name} + N'_expires', N{'index_expires})) AS i(name, repair)
 WHERE NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = i.name)
 UNION ALL
-SELECT N'the procedures of queues are missing, or another version of Wherry made them', N'wherry queue create'
+SELECT N'the procedures of queues are missing, or another version of Wherry made them', NULL
 WHERE {procedures_stale} > 0
 UNION ALL
 SELECT N'the column ' + c.name + N' is missing', N'ALTER TABLE ' + N{'table} + N' ADD ' + c.name + N' ' + c.type + N';'

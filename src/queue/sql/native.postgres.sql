@@ -938,7 +938,7 @@ FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq, (SELECT max(id) FROM
         coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass), 0) + 1 AS next) AS s
 WHERE s.next <= s.last AND has_sequence_privilege(s.seq, 'SELECT, USAGE')
 UNION ALL
-SELECT 'the SQL functions of queues are missing, or another version of Wherry made them', 'wherry queue create'
+SELECT 'the SQL functions of queues are missing, or another version of Wherry made them', NULL
 WHERE {functions_stale} > 0
 UNION ALL
 SELECT concat('the column ', c.name, coalesce(' has the type ' || format_type(a.atttypid, NULL) || ' and not ' || c.type, ' is missing')),

@@ -249,11 +249,12 @@ static wherry_code check_ignored(wherry_relay *r, wherry_error *err)
 	t->missed = false;
 	if (t->n_ignored < IGNORED_MOST)
 		return WHERRY_OK;
-	return wh_fail(
+	(void)wh_fail(
 		err, WHERRY_INVALID,
 		"messages were delivered again and again and are still open: a trigger, a "
-		"rule or a policy of the table ignores acknowledgements; `wherry doctor` "
-		"names it");
+		"rule or a policy of the table ignores acknowledgements");
+	return wh_repair(err, WHERRY_INVALID, WHERRY_REPAIR_DOCTOR, WHERRY_KIND_OUTBOX,
+			 r->store->name.ptr);
 }
 
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err)

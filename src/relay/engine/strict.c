@@ -34,20 +34,20 @@ wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	if (!ids.numbered)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"outbox '%s' is not made for key-strict, which needs to know "
-			"who may still commit a lower id: run `wherry init --strict`",
-			r->store->name.ptr);
-	if (ids.cache > 1)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"sessions take ids of outbox '%s' %" PRId64
-			" at a time, so that they say nothing about order: run `wherry init "
-			"--strict`, which sets that to 1, and let producers connect again",
-			r->store->name.ptr, ids.cache);
-	return WHERRY_OK;
+	if (ids.numbered && ids.cache <= 1)
+		return WHERRY_OK;
+	code = ids.numbered
+		       ? wh_fail(err, WHERRY_INVALID,
+				 "sessions take ids of outbox '%s' %" PRId64
+				 " at a time, so that they say nothing about order: "
+				 "set that to 1, and let producers connect again",
+				 r->store->name.ptr, ids.cache)
+		       : wh_fail(err, WHERRY_INVALID,
+				 "outbox '%s' is not made for key-strict, which needs "
+				 "to know who may still commit a lower id",
+				 r->store->name.ptr);
+	return wh_repair(err, code, WHERRY_REPAIR_STRICT, WHERRY_KIND_OUTBOX,
+			 r->store->name.ptr);
 }
 
 void wh_strict_reset(wh_strict *s)
