@@ -1,11 +1,10 @@
 -- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status archive=
 --
--- The table that Debezium's outbox event router reads: rows are inserted, and often deleted at
--- once in the same transaction, so that only who reads the log ever sees them.  There are no
--- ids in their order, no states and no errors: it is streamed, with relay.on_done=keep, and
--- nothing is written to it.
+-- The table that Debezium's outbox event router reads.  Programs insert rows, and often delete them at
+-- once in the same transaction, so only a reader of the WAL sees them.  The table has no ascending
+-- ids, no states and no errors: relays stream it, with relay.on_done=keep, and write nothing to it.
 --
--- Beside it are tables of Wherry's own, for the lease and for what operators ask.
+-- Wherry's own tables beside it have the lease and the requests of operators.
 
 -- part: ends
 0::bigint, 0::bigint
@@ -31,7 +30,7 @@ CREATE TABLE IF NOT EXISTS {table}(
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: schema-version
--- The columns say it, and that no native outbox is called so.
+-- The columns identify this layout, if no native outbox has the table's name.
 SELECT CASE WHEN to_regclass({'wherry_lease}) IS NULL
               OR to_regclass({'wherry_outbox}) IS NULL THEN 0 ELSE 1 END, 100
 WHERE 5 = (SELECT count(*) FROM pg_attribute
@@ -45,15 +44,15 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND at
   AND NOT attisdropped;
 
 -- name: stream-first
--- As they come, which is mostly in the order in which they were inserted.
+-- Rows in the table's physical order, which is mostly the order in which they were inserted.
 SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, id,
   aggregatetype, aggregatetype, aggregateid, NULL::text, type, NULL::text, payload
 FROM {table};
 
 -- name: enqueue
 -- unused: trace_id
--- The type is what the headers say of it, else the topic.  Rows have no numbers: the answer is 1, since
--- 0 stands for a duplicate.
+-- The type comes from the headers, or else from the topic.  Rows have no numbers, so the statement returns 1;
+-- 0 would mean a duplicate.
 INSERT INTO {table}(id, aggregatetype, aggregateid, type, payload)
 VALUES (:message_id::uuid, coalesce(nullif(:aggregate_type::text, ''), :topic::text),
         coalesce(nullif(:aggregate_id::text, ''), :key::text, ''),

@@ -1,14 +1,14 @@
 -- layout: name=doctor
 --
--- What `wherry doctor` asks SQL Server, as doctor.postgres.sql asks PostgreSQL.  What needs a view
--- that a login may not read, or that only Azure has, is text that is run where the view can be read:
--- the check "unseen" says what was left out.
+-- Checks of `wherry doctor` on SQL Server; doctor.postgres.sql explains their form.  A check that needs a
+-- view that only Azure has, or that a login may not read, is a text that runs only if the view can be
+-- read.  The check "unseen" names the checks that were left out.
 
 -- part: now
 SYSUTCDATETIME()
 
 -- part: unlocked
--- Rows that nobody changes just now: the doctor waits for nobody.
+-- Rows that no open transaction has changed, so the doctor waits for none.
 WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: gone
@@ -25,7 +25,7 @@ EXISTS (SELECT 1 FROM {wherry_lease} WHERE {live})
 COALESCE(NULLIF(c.partition_key, N''), NULLIF(CONCAT(c.aggregate_type, N' ', c.aggregate_id), N' '), N'none')
 
 -- part: failed
--- A refusal that may be the destination's counts as no attempt.
+-- Reasons of failures that count no attempt, since the destination may have caused them.
 CASE WHEN c.attempts < 1 THEN N'was refused, which counts as no attempt'
      WHEN c.attempts = 1 THEN N'failed once' ELSE CONCAT(N'failed ', c.attempts, N' times') END
 
@@ -34,26 +34,26 @@ CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
      ELSE CONCAT(N' after ', c.attempts, N' attempts') END
 
 -- part: behind
--- How many wait behind c, of the next pending rows.
+-- Number of messages that wait behind c, among the next pending rows.
 (SELECT COUNT_BIG(*) FROM (
    SELECT TOP (10000) b.key_hash FROM {table} AS b {unlocked} WHERE b.status = 0 AND b.id > c.id
    ORDER BY b.id) AS n WHERE n.key_hash = c.key_hash)
 
 -- part: sees_all
--- May this login see the sessions of others?  On Azure SQL Database the right is the database's.
+-- Condition: this login may see the sessions of others.  On Azure SQL Database this is a right on the database.
 CASE WHEN CAST(SERVERPROPERTY('EngineEdition') AS INT) = 5
      THEN HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'VIEW DATABASE STATE')
      ELSE HAS_PERMS_BY_NAME(NULL, NULL, N'VIEW SERVER STATE') END = 1
 
 -- part: shown
--- Can the views of transactions be read?
+-- Condition: the views of transactions can be read.
 {sees_all} AND OBJECT_ID(N'sys.dm_tran_active_transactions') IS NOT NULL
 
 -- part: locks_shown
 {shown} AND OBJECT_ID(N'sys.dm_tran_locks') IS NOT NULL
 
 -- part: held_locks
--- In a text that is run, as are the next ones.
+-- The same condition in a text that is run, like the parts below.
 sys.dm_tran_locks AS l JOIN sys.dm_exec_sessions AS s ON s.session_id = l.request_session_id
 
 -- part: holder
@@ -93,8 +93,8 @@ WHERE s.transaction_isolation_level IN (1, 4, 5) AND s.database_id = DB_ID()
 ORDER BY s.session_id;
 
 -- name: open-transactions
--- Those that wrote to this database: of others no row waits.  Times of these views are the server's local
--- time.
+-- Transactions that wrote to this database, since no row waits for others.  Times of these views are the
+-- server's local time.
 DECLARE @older BIGINT = :older;
 IF {shown}
   EXEC sp_executesql N'
@@ -109,14 +109,14 @@ IF {shown}
     ORDER BY d.database_transaction_begin_time', N'@older BIGINT', @older = @older;
 
 -- part: locked
--- A lock l on the table that another has.  A session that locks a row has one on its table, too.  The status is GRANT,
--- and GRANTED in Microsoft's pages.
+-- A lock l of another session on the table.  A session that locks a row has a lock on its table, too.  The status is
+-- GRANT, and GRANTED in Microsoft's documentation.
 l.resource_type = N''OBJECT'' AND l.resource_database_id = DB_ID()
       AND l.resource_associated_entity_id = OBJECT_ID(@table, N''U'') AND l.request_status LIKE N''GRANT%''
       AND l.request_session_id <> @@SPID
 
 -- name: locks
--- Modes that keep producers, or all, from the table.
+-- Lock modes that block producers, or all statements, on the table.
 DECLARE @table NVARCHAR(600) = N{'table};
 IF {locks_shown}
   EXEC sp_executesql N'
@@ -126,8 +126,8 @@ IF {locks_shown}
     N'@table NVARCHAR(600)', @table = @table;
 
 -- name: row-locks
--- Sessions that have locked rows in a transaction that wrote nothing; those that wrote are for
--- open-transactions.  At READ COMMITTED a reader has a lock on the table (IS) only while its statement runs.
+-- Sessions that have locked rows in a transaction that wrote nothing; open-transactions reports sessions that
+-- wrote.  At READ COMMITTED a reader has a lock on the table (IS) only while its statement runs.
 DECLARE @older BIGINT = CASE WHEN :older < 15000 THEN :older ELSE 15000 END, @table NVARCHAR(600) = N{'table};
 IF {locks_shown}
   EXEC sp_executesql N'
@@ -144,7 +144,7 @@ IF {locks_shown}
     ORDER BY ms DESC', N'@older BIGINT, @table NVARCHAR(600)', @older = @older, @table = @table;
 
 -- name: claim-locks
--- The application locks of claims and of partitions, which relays have for milliseconds; any user of the database
+-- Application locks of claims and of partitions, which relays hold for milliseconds; any user of the database
 -- can take them.  The description has the first 32 characters of the name in brackets.
 DECLARE @table NVARCHAR(600) = N{'table};
 IF {locks_shown}
@@ -164,7 +164,7 @@ IF {locks_shown}
     N'@table NVARCHAR(600)', @table = @table;
 
 -- name: unseen
--- What keeps open-transactions and the checks of locks from looking.
+-- Reasons why open-transactions and the checks of locks cannot read the views.
 SELECT 1, CASE WHEN {sees_all} THEN N'this server has no view of them'
                ELSE CONCAT(N'the login ', ORIGINAL_LOGIN(), N' may not see what others do') END,
   CASE WHEN {sees_all} THEN N'look at open transactions yourself'
@@ -174,8 +174,8 @@ SELECT 1, CASE WHEN {sees_all} THEN N'this server has no view of them'
 WHERE NOT ({shown});
 
 -- name: azure-tier
--- Of Azure SQL Database: tiers with less than one core, and a serverless one, which stops while
--- nobody is connected.
+-- Azure SQL Database: tiers with less than one core, and the serverless tier, which pauses while no
+-- client is connected.
 IF OBJECT_ID(N'sys.database_service_objectives') IS NOT NULL AND CAST(SERVERPROPERTY('EngineEdition') AS INT) = 5
   EXEC (N'
     SELECT 1, o.service_objective, CASE
@@ -188,7 +188,7 @@ IF OBJECT_ID(N'sys.database_service_objectives') IS NOT NULL AND CAST(SERVERPROP
       OR o.service_objective LIKE N''GP[_]S[_]%'' OR o.service_objective LIKE N''HS[_]S[_]%'')');
 
 -- name: azure-limits
--- How near to the limits of its tier it came in the last hour; a row covers 15 seconds.
+-- Highest use of the limits of the database's tier in the last hour; a row covers 15 seconds.
 IF OBJECT_ID(N'sys.dm_db_resource_stats') IS NOT NULL AND {sees_all}
   EXEC (N'
     SELECT 1, u.what, CAST(CAST(MAX(u.used) AS INT) AS NVARCHAR(10)), COUNT(*) * 15000
@@ -212,13 +212,13 @@ JOIN (VALUES (N{'table}), (N{'table_archive}), (N{'wherry_outbox}), (N{'wherry_l
 WHERE OBJECT_ID(t.name, N'U') IS NOT NULL AND HAS_PERMS_BY_NAME(t.name, N'OBJECT', p.needed) = 0;
 
 -- part: wanted
--- The indexes that init makes, by their first two columns: names are the administrator's.
+-- Indexes that init makes, by their first two columns, since an administrator may rename them.
 (VALUES (N'message_hash', N'', 1, 0), (N'id', N'', 0, 1), (N'key_hash', N'id', 0, 1), (N'key_hash', N'status', 0, 1),
         (N'status', N'next_retry_at', 0, 1), (N'status', N'id', 0, 1), (N'processed_at', N'id', 0, 1))
   AS w(a, b, is_unique, has_filter)
 
 -- part: has_wanted
--- The index i of the table begins with the columns that are wanted.
+-- Condition: the index i of the table begins with the required columns.
 i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_primary_key = 0 AND EXISTS (
   SELECT 1 FROM sys.index_columns AS x
   JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
@@ -229,7 +229,7 @@ AND (w.b = N'' OR EXISTS (
   WHERE y.object_id = i.object_id AND y.index_id = i.index_id AND y.key_ordinal = 2 AND d.name = w.b))
 
 -- part: intact
--- Babelfish says of no index that it has a filter.
+-- Babelfish reports no filter for any index.
 i.is_disabled = 0 AND (w.is_unique = 0 OR i.is_unique = 1)
 AND (w.has_filter = 0 OR i.has_filter = 1 OR @@VERSION LIKE N'Babelfish%')
 
@@ -252,7 +252,7 @@ SELECT 2, i.name, N'allows no locks of rows: relays wait for transactions that a
 FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.allow_row_locks = 0;
 
 -- name: columnstore
--- It locks groups of rows, which READPAST does not pass over.
+-- A columnstore index locks groups of rows, which READPAST does not skip.
 SELECT 2, QUOTENAME(i.name), N{'table} FROM sys.indexes AS i
 WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.type IN (5, 6);
 
@@ -266,7 +266,7 @@ SELECT 1, CONCAT(N'trigger ', t.name) FROM sys.triggers AS t
 WHERE t.parent_id = OBJECT_ID(N{'table}, N'U') AND t.is_instead_of_trigger = 1 AND t.is_disabled = 0;
 
 -- name: identity
--- As after a copy of the rows from elsewhere.
+-- The identity is below the highest id, for example after rows were copied from another database.
 SELECT 2, CONCAT(N'the last id that was given out is ', i.given, N', which is below the last, ', i.last, N': producers will fail'),
   CONCAT(N'DBCC CHECKIDENT (N''', REPLACE(N{'table}, N'''', N''''''), N''', RESEED, ', i.last, N')')
 FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given, (SELECT MAX(id) FROM {table} {unlocked}) AS last) AS i
@@ -307,7 +307,7 @@ WHERE NOT {led};
 FROM {wherry_lease} AS l WHERE {live} AND l.engine = N'exclusive'
 
 -- part: partitions_taken
--- How many partitions have a relay.
+-- Number of partitions that have a relay.
 (SELECT COUNT(*) FROM {bits} AS b
  WHERE EXISTS (SELECT 1 {sharing} AND l.mask & b.bit <> 0))
 
@@ -338,7 +338,7 @@ SELECT 2, CASE destination WHEN N'' THEN N'the destination' ELSE destination END
 FROM {wherry_lease} WHERE {live} AND state = N'retrying';
 
 -- name: backlog
--- Ready for long though a relay leads, and nothing holds it back.
+-- Messages that have been ready for long although a relay leads and nothing holds them back.
 SELECT TOP (1) 1, c.id, DATEDIFF_BIG(MILLISECOND, c.created_at, {now}),
   COALESCE((SELECT TOP (1) N'; the last error is: ' + LEFT(last_error, 300) FROM {table} {unlocked}
             WHERE status IN (1, 3) AND status = 3 AND last_error IS NOT NULL ORDER BY next_retry_at DESC), N'')
@@ -372,8 +372,8 @@ SELECT 2, CASE WHEN :number > i.given THEN CONCAT(N'ids up to ', i.given, N' hav
 FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given) AS i;
 
 -- name: any-table
--- Tables that may be Wherry's, but no queues: every layout of an outbox and of a delayed queue has
--- a column `payload`, an inbox has `accepted_at`.
+-- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
+-- column `payload`, an inbox has `accepted_at`.
 SELECT CASE WHEN t.schema_id = SCHEMA_ID() THEN t.name ELSE CONCAT(s.name, N'.', t.name) END
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE t.name NOT LIKE N'wherry[_]%'

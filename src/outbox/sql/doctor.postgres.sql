@@ -1,9 +1,9 @@
 -- layout: name=doctor
 --
--- What `wherry doctor` asks PostgreSQL; src/cli/doctor.c says what the answers mean.  Each
--- statement is one check.  A row is a finding: how bad it is (0 well, 1 a warning, 2 bad),
--- then texts, lengths of time in milliseconds.  No row: all is well.  None reads more of
--- the outbox than a bounded number of rows.
+-- Checks of `wherry doctor` on PostgreSQL; src/cli/doctor.c explains the results.  Each
+-- statement is one check.  A row is a finding: its severity (0 well, 1 a warning, 2 bad),
+-- then texts and durations in milliseconds.  No row: no finding.  Each statement reads a
+-- bounded number of rows of the outbox.
 
 -- part: now
 statement_timestamp()
@@ -15,7 +15,7 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
          'none')
 
 -- part: failed
--- A refusal that may be the destination's counts as no attempt.
+-- Reasons of failures that count no attempt, since the destination may have caused them.
 CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
      WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
 
@@ -24,7 +24,7 @@ CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
      ELSE ' after ' || c.attempts || ' attempts' END
 
 -- part: behind
--- How many wait behind c, of the next pending rows.
+-- Number of messages that wait behind c, among the next pending rows.
 (SELECT count(*) FROM (
    SELECT {key:b} AS key FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
    ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key:c})::text
@@ -43,20 +43,20 @@ outbox = :name AND expires_at > {now} AND NOT {gone}
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
 
 -- part: lsn
--- How far the log goes.
+-- Current position of the WAL.
 (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)
 
 -- part: much
--- More of the log than the server lets lie between checkpoints, in bytes.
+-- Limit in bytes: more WAL than the server keeps between checkpoints.
 (SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size')
 
 -- part: waits
--- How long the messages of the slot have waited, in seconds, as in `wherry status`.
+-- Time in seconds that the messages of the replication slot have waited, as in `wherry status`.
 (CASE WHEN :waits::bigint > 0 THEN ' and ' || round(:waits::bigint / 1000.0, 1) || ' s' ELSE '' END)
 
 -- part: its_slot
--- The slot of this outbox.  What only a newer server knows of it is asked for by name, so
--- that an older one does not mind.
+-- Replication slot of this outbox.  Columns that only newer servers have are read by their name, so
+-- that the statement runs on older ones.
 (SELECT s.*, {lsn} - confirmed_flush_lsn AS behind,
    pg_size_pretty(greatest({lsn} - restart_lsn, 0)) AS kept,
    current_setting('max_slot_wal_keep_size') AS most,
@@ -70,7 +70,7 @@ SELECT DISTINCT process FROM {wherry_lease}
 WHERE outbox = :name AND expires_at > {now} AND process <> '';
 
 -- name: others
--- What else Wherry keeps in the database.
+-- Wherry's other tables in the database.
 SELECT 0, model, name FROM {wherry_schema} WHERE model <> 'outbox' ORDER BY model, name;
 
 -- name: time
@@ -83,7 +83,7 @@ SELECT CASE WHEN current_setting('server_version_num')::integer < 130000 THEN 2
   CASE WHEN pg_is_in_recovery() THEN 'a standby' ELSE 'a primary' END;
 
 -- name: pooler
--- A pooler tells its clients another number than the server does.
+-- A pooler reports another process number to its clients than the server does.
 SELECT 1, (:session::bigint)::text, pg_backend_pid()::text
 WHERE :session::bigint <> 0 AND :session::bigint <> pg_backend_pid();
 
@@ -96,7 +96,8 @@ FROM (SELECT ms - :local::bigint AS ahead FROM {wherry_clock}) AS clock;
 SELECT 1, current_user::text WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE');
 
 -- name: durability
--- What a session of this role has, whatever ours has set; and roles that have another.
+-- The setting of a new session of this role, whatever this session has set, and roles with another
+-- setting.
 SELECT CASE name WHEN 'fsync' THEN 2 ELSE 1 END, name,
   CASE name
     WHEN 'fsync' THEN 'a crash of the machine can destroy the database'
@@ -126,7 +127,7 @@ FROM (SELECT (SELECT sum(numbackends) FROM pg_stat_database) AS used,
         - current_setting('superuser_reserved_connections')::integer AS most) AS c;
 
 -- name: long-transactions
--- What holds back vacuum in this database, and what has written in any.
+-- Transactions that hold back vacuum in this database, and transactions that have written in any.
 SELECT 1, pid::text, coalesce(nullif(application_name, ''), 'unnamed'),
   coalesce(usename, 'nobody'), coalesce(state, 'running'),
   floor(extract(epoch FROM {now} - xact_start) * 1000)::bigint::text,
@@ -147,11 +148,11 @@ WHERE prepared <= {now} - :older::bigint::float8 * interval '1 millisecond'
 ORDER BY prepared LIMIT 5;
 
 -- part: ends_it
--- What ends the session of the lock l.
+-- Statement that ends the session of the lock l.
 'SELECT pg_terminate_backend(' || l.pid || ')'
 
 -- name: locks
--- Modes that keep producers, or all, from the table.
+-- Lock modes that block producers, or all statements, on the table.
 SELECT 2, 'pid ' || l.pid, l.mode,
   coalesce((SELECT nullif(application_name, '') FROM pg_stat_activity AS a
             WHERE a.pid = l.pid), 'unnamed'), {ends_it}
@@ -163,7 +164,7 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
 LIMIT 5;
 
 -- name: row-locks
--- Sessions that have locked rows by SELECT … FOR UPDATE or FOR SHARE, which relays do for milliseconds.
+-- Sessions that have locked rows by SELECT … FOR UPDATE or FOR SHARE; relays hold such locks for milliseconds.
 SELECT 1, 'pid ' || l.pid,
   coalesce(nullif(a.application_name, ''), 'unnamed') || ', user ' || coalesce(a.usename::text, 'nobody'),
   floor(extract(epoch FROM {now} - a.xact_start) * 1000.0)::bigint::text, {ends_it}
@@ -175,9 +176,9 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.
 ORDER BY a.xact_start LIMIT 5;
 
 -- name: claim-locks
--- The advisory locks of claims and of partitions, which relays hold for milliseconds; any
--- role that may connect can take them.  Who may not see the activity of others still sees
--- since when relays wait.
+-- Advisory locks of claims and of partitions, which relays hold for milliseconds; any role that may
+-- connect can take them.  A role that may not see the activity of others still sees since when
+-- relays wait.
 SELECT 2, 'pid ' || l.pid, 'role ' || coalesce(a.usename::text, 'unknown'),
   floor(extract(epoch FROM {now} - least(a.state_change, w.since)) * 1000.0)::bigint::text,
   w.n::text, {ends_it}
@@ -199,7 +200,7 @@ FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_lease}]
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: functions
--- Those that were made before their schema was renamed (postgres.home.sql).
+-- Functions that were made before their schema was renamed (postgres.home.sql).
 SELECT 2, count(*)::text,
   coalesce(min(substring(prosrc FROM 'and its schema has another name now'', ''([^'']+)''')), 'of another name')
 FROM pg_proc
@@ -223,7 +224,7 @@ FROM (
 HAVING count(*) > 0;
 
 -- name: row-security
--- Bad if it counts for this role.
+-- The finding is bad if the setting applies to this role.
 SELECT CASE WHEN row_security_active(c.oid) THEN 2 ELSE 1 END, c.oid::regclass::text
 FROM pg_class AS c
 WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
@@ -232,7 +233,7 @@ WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class W
                         'wherry_subscription'));
 
 -- name: indexes
--- Those that init makes.
+-- Indexes that init makes.
 SELECT 2, t.name
 FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
                   {'table_busy}, {'table_due}, {'table_archive_mid},
@@ -256,14 +257,14 @@ WHERE to_regclass(t.name) IS NOT NULL
   AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- name: identity
--- One session's numbers are to be in order with another's, and above all that are there.
+-- The sequence must give ids in one order to all sessions, above all ids in the table.
 SELECT 2, 'each session takes ' || seqcache || ' ids at once, so that those of one key are '
   'not in the order in which they were written',
   'ALTER TABLE ' || {'table} || ' ALTER COLUMN id SET CACHE 1'
 FROM pg_sequence
 WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass::oid AND seqcache <> 1
 UNION ALL
--- Ids may be UUIDs, which no sequence gives out.  Behind an id at the end of all ids none is left to give out.
+-- Ids may be UUIDs, which no sequence gives out.  If a row has the highest possible id, the sequence has none left.
 SELECT 2, 'the next id is ' || next || ', which is not above the last, ' || last || ': '
   'producers will fail',
   CASE WHEN last < 4000000000000000000 THEN 'SELECT setval(' || quote_literal(seq) || ', ' || last || ')'
@@ -294,8 +295,8 @@ FROM pg_stat_all_tables
 WHERE relid = {'table}::regclass::oid AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
 
 -- name: bloat
--- A row takes at most a page of its table, what is long being kept elsewhere; and an entry
--- of an index far less.
+-- A row takes at most a page of its table, since long values are stored elsewhere; an entry of an
+-- index takes far less.
 SELECT 1, 'table ' || relname::text, pg_size_pretty(relpages * 8192::bigint),
   floor(reltuples)::bigint || ' rows', 'VACUUM FULL ' || {'table}
 FROM pg_class
@@ -335,7 +336,7 @@ WHERE NOT {led};
 FROM {wherry_lease} WHERE {live} AND engine = 'exclusive'
 
 -- name: partitions
--- Where one has them all there is nothing to tell.
+-- If one relay has them all, there is nothing to report.
 SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
   ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text
 {sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
@@ -359,7 +360,7 @@ SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, 
 FROM {wherry_lease} WHERE {live} AND state = 'retrying';
 
 -- name: backlog
--- Ready for long though a relay leads, and nothing holds it back.
+-- Messages that have been ready for long although a relay leads and nothing holds them back.
 SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
   coalesce((SELECT '; the last error is: ' || left(last_error, 300) FROM {table}
             WHERE status = 3 AND last_error IS NOT NULL
@@ -400,8 +401,8 @@ SELECT 1, c.id::text, {key_shown}, {after},
 FROM {table} AS c WHERE c.status = 4 ORDER BY c.id LIMIT 5;
 
 -- name: absent
--- What can be said of a message that is not there: whether its number was given out, and
--- which transaction may still commit it.
+-- Facts about a message that is not in the outbox: whether its number was given out, and which
+-- transaction may still commit it.
 SELECT 2,
   CASE WHEN :number::bigint > coalesce(last, 0)
        THEN 'ids up to ' || coalesce(last, 0) || ' have been given out so far' ELSE '' END,
@@ -421,20 +422,20 @@ FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regc
   AS s;
 
 -- name: streamed
--- Is there a slot of this outbox, or has a relay of the engine stream been here?
+-- Condition: this outbox has a replication slot, or a relay of the engine stream has used it.
 SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND engine LIKE 'stream%'
 UNION ALL
 SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 
 -- name: streamed-alone
--- The same where the tables are another program's.
+-- The same condition if the tables belong to another program.
 SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 
 -- name: wal-level
 SELECT 2, current_setting('wal_level') WHERE current_setting('wal_level') <> 'logical';
 
 -- name: replication
--- On a rented server membership in a special role gives this right.
+-- On managed servers membership in a special role gives this right.
 SELECT 2, current_user::text, quote_ident(current_user)
 WHERE NOT EXISTS (
   SELECT 1 FROM pg_roles AS r WHERE (rolname = current_user AND (rolreplication OR rolsuper))
@@ -452,7 +453,7 @@ FROM (SELECT count(*) AS slots, coalesce(bool_or(slot_name = :slot), false) AS h
       FROM pg_replication_slots) AS room;
 
 -- name: slot
--- A relay of this engine makes it, and nobody else should drop it.
+-- A relay of this engine makes the publication or slot, and no other program should drop it.
 SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot);
 
 -- name: slot-of-others
@@ -473,8 +474,8 @@ SELECT 1, slot_name::text, since, kept,
 FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended');
 
 -- name: slot-lag
--- What its relay has not confirmed yet.  The log is kept from the beginning of the oldest
--- transaction that is not confirmed.
+-- WAL that the relay of the slot has not confirmed.  The server keeps its WAL from the beginning of the
+-- oldest transaction that is not confirmed.
 SELECT CASE WHEN behind > {much} OR :waits::bigint > :older::bigint THEN 1 ELSE 0 END,
   slot_name::text, active_pid::text,
   pg_size_pretty(greatest(behind, 0)), kept,
@@ -482,7 +483,7 @@ SELECT CASE WHEN behind > {much} OR :waits::bigint > :older::bigint THEN 1 ELSE 
 FROM {its_slot} AS s WHERE active;
 
 -- name: log
--- Who else makes the server keep its log.
+-- Other replication slots that make the server keep its WAL.
 SELECT 1, quote_literal(slot_name), slot_type
     || CASE WHEN active THEN ', read by pid ' || active_pid ELSE ', read by nobody' END,
   pg_size_pretty({lsn} - restart_lsn)
@@ -540,7 +541,7 @@ FROM {its_slot} AS s, (
 WHERE NOT follows AND n > 0;
 
 -- name: constraints
--- An outbox of an earlier version has none, or had rows that they refuse.
+-- An outbox of an earlier version has no such constraints, or had rows that they refuse.
 SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint
   WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');
 
@@ -553,8 +554,8 @@ WHERE t.tgrelid = {'table}::regclass::oid AND NOT t.tgisinternal AND t.tgenabled
   AND p.proname::text NOT LIKE 'wherry\_%'
 
 -- name: acknowledgements
--- A row trigger before UPDATE or DELETE (bits 1, 2, 8 and 16) may return NULL, a rule may do
--- something else instead.
+-- A row trigger before UPDATE or DELETE (bits 1, 2, 8 and 16) may return NULL, and a rule may run
+-- another statement instead.
 SELECT 1, 'trigger ' || name FROM ({foreign_triggers}) AS t
 WHERE type & 3 = 3 AND type & 24 <> 0
 UNION ALL
@@ -566,8 +567,8 @@ SELECT 1, function, name FROM ({foreign_triggers}) AS t
 WHERE NOT EXISTS (SELECT 1 FROM unnest(config) AS c(setting) WHERE setting LIKE 'search\_path=%');
 
 -- name: any-table
--- Tables that may be Wherry's, but no queues: every layout of an outbox and of a delayed queue has
--- a column `payload`, an inbox has `accepted_at`.
+-- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
+-- column `payload`, an inbox has `accepted_at`.
 SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text
             ELSE quote_ident(c.relnamespace::regnamespace::text) || '.' || quote_ident(c.relname) END
 FROM pg_class AS c

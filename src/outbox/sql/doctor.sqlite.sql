@@ -1,6 +1,6 @@
 -- layout: name=doctor
 --
--- What `wherry doctor` asks SQLite, as doctor.postgres.sql asks PostgreSQL.
+-- Checks of `wherry doctor` on SQLite; doctor.postgres.sql explains their form.
 
 -- part: now
 (SELECT ms FROM wherry_clock)
@@ -10,7 +10,7 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
          'none')
 
 -- part: failed
--- A refusal that may be the destination's counts as no attempt.
+-- Reasons of failures that count no attempt, since the destination may have caused them.
 CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
      WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
 
@@ -19,7 +19,7 @@ CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
      ELSE ' after ' || c.attempts || ' attempts' END
 
 -- part: behind
--- How many wait behind c, of the next pending rows.
+-- Number of messages that wait behind c, among the next pending rows.
 (SELECT count(*) FROM (
    SELECT ordering_key AS key FROM {table} WHERE status = 0 AND id > c.id
    ORDER BY id LIMIT 10000) AS next WHERE next.key = c.ordering_key)
@@ -39,7 +39,7 @@ SELECT DISTINCT process FROM wherry_lease
 WHERE outbox = :name AND expires_at > {now} AND process <> '';
 
 -- name: others
--- What else Wherry keeps in the database.
+-- Wherry's other tables in the database.
 SELECT 0, model, name FROM wherry_schema WHERE model <> 'outbox' ORDER BY model, name;
 
 -- name: time
@@ -54,7 +54,7 @@ SELECT 0, sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode),
 SELECT 1, journal_mode FROM pragma_journal_mode WHERE journal_mode NOT IN ('wal', 'memory');
 
 -- name: durability
--- Each connection has its own: this is what `db.synchronous` gives to ours.
+-- Each connection has its own value; `db.synchronous` sets that of Wherry's connections.
 SELECT 1, 'synchronous', 'a power loss can take back a transaction whose message has left',
   'leave out --set db.synchronous=normal'
 FROM pragma_synchronous WHERE synchronous < 2;
@@ -118,7 +118,7 @@ SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, 
 FROM wherry_lease WHERE {live} AND state = 'retrying';
 
 -- name: backlog
--- Ready for long though a relay leads, and nothing holds it back.
+-- Messages that have been ready for long although a relay leads and nothing holds them back.
 SELECT 1, c.id, {now} - c.created_at,
   coalesce((SELECT '; the last error is: ' || substr(last_error, 1, 300) FROM {table}
             WHERE status = 3 AND last_error IS NOT NULL
@@ -166,8 +166,8 @@ WHERE type = 'trigger' AND tbl_name = {name} COLLATE NOCASE
   AND replace(upper(sql), ' ', '') LIKE '%RAISE(IGNORE)%';
 
 -- name: any-table
--- Tables that may be Wherry's, but no queues: every layout of an outbox and of a delayed queue has
--- a column `payload`, an inbox has `accepted_at`.
+-- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
+-- column `payload`, an inbox has `accepted_at`.
 SELECT name FROM sqlite_schema AS t
 WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
   AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at'))

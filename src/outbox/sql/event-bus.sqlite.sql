@@ -1,23 +1,22 @@
 -- layout: name=event-bus ids=rowid ordered=no fence=claim done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
 --
--- The tables of the TypeScript library outbox-event-bus on SQLite, as they are: nothing is
--- added to them, and the library may work on them at the same time.
+-- The tables of the TypeScript library outbox-event-bus on SQLite.  Wherry adds nothing to
+-- them, and the library may work on them at the same time.
 --
--- What they cannot promise: there is no key, so there is no order (ordered=no); no column
--- for headers, a trace or an aggregate; nowhere to write a lease or a pause, so relays only
--- compete (meet.c), each fenced by its claims alone (fence=claim).  A delivered
--- row moves to the archive at once (done=archive).
+-- Limits of this layout: rows have no key, so there is no order (ordered=no).  There are no
+-- columns for headers, a trace or an aggregate.  The tables cannot store a lease or a pause, so
+-- relays only compete (meet.c), each fenced by its claims (fence=claim).  A delivered row
+-- moves to the archive at once (done=archive).
 --
--- An id that the C code sees is the rowid, and only a handle: a table without an INTEGER
--- PRIMARY KEY may be renumbered by VACUUM, and takes the number of its last row again once
--- that is gone.  So a claim is settled by the message's own id and by started_on, which
--- grows with each claim of a row (an_acknowledgement_survives_vacuum,
--- two_claims_within_a_millisecond_are_two).  Rows of the archive are counted from
--- 1000000000001.
+-- The id that the C code sees is the rowid, which may change: VACUUM may renumber a table
+-- without an INTEGER PRIMARY KEY, and SQLite uses the number of the last row again after it is
+-- deleted.  So a claim is settled by the message's own id and by started_on, which grows with
+-- each claim of a row (an_acknowledgement_survives_vacuum,
+-- two_claims_within_a_millisecond_are_two).  Ids of the archive begin at 1000000000001.
 --
--- dead is: failed, with nothing in next_retry_at, which no clause of the library finds.
--- Rows without an id, which SQLite allows, are nobody's.  An id that is a BLOB is another one
--- than the same bytes as text: what a claim returns to be known by says which of the two it is
+-- A dead message is failed and has NULL in next_retry_at, so no clause of the library finds it.
+-- Wherry ignores rows without an id, which SQLite allows.  An id that is a BLOB differs from the
+-- same bytes as text, so the identity that a claim returns says which of the two it is
 -- (an_event_whose_id_is_a_blob_is_settled).
 --
 -- Times are text, ISO 8601 in UTC with milliseconds and Z.
@@ -53,7 +52,7 @@ CREATE TABLE IF NOT EXISTS {table_archive}(
 CREATE INDEX IF NOT EXISTS {idx_table_status_retry} ON {table}(status, next_retry_at);
 
 -- name: schema-version
--- The columns say it; 0: the archive is missing.
+-- The columns identify this layout; 0: the archive is missing.
 SELECT 10 = (SELECT count(*) FROM pragma_table_info(:name || '_archive')
              WHERE name IN ('id', 'type', 'payload', 'occurred_at', 'status', 'retry_count',
                             'last_error', 'created_on', 'started_on', 'completed_on')), 100
@@ -69,9 +68,9 @@ SELECT name FROM pragma_table_info(:name);
 strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 
 -- part: mark
--- What a claim writes.  started_on is its fence: now, or a millisecond after the one before,
--- if that is later.  keep_alive and expire_in_seconds say until when, in the words of the
--- library (a_claim_that_lives_is_not_taken_by_the_library).
+-- Columns that a claim writes.  started_on is its fence: now, or a millisecond after the claim before,
+-- if that is later.  keep_alive and expire_in_seconds tell the library when the claim expires
+-- (a_claim_that_lives_is_not_taken_by_the_library).
 status = 'active',
   started_on = CASE WHEN started_on >= {now}
     THEN coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', started_on, '+0.001 seconds'), {now})
@@ -79,27 +78,27 @@ status = 'active',
   keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 
 -- part: standard
--- How long a claim lasts, as the table's default says, for the next claim of the row.
+-- Duration of the next claim of the row, from the table's default.
 coalesce((SELECT nullif(CAST(dflt_value AS INTEGER), 0) FROM pragma_table_info({name})
           WHERE name = 'expire_in_seconds'), 300)
 
 -- part: left
--- Seconds until a claim expires; of one without a time none.
+-- Seconds until a claim expires; 0 for a claim without a time.
 coalesce((julianday(coalesce(keep_alive, started_on)) - julianday('now')) * 86400.0
          + expire_in_seconds, -1)
 
 -- part: happened
--- When, in Unix milliseconds.
+-- A time of the table in Unix milliseconds.
 CAST((coalesce(julianday(occurred_at), julianday(created_on), 2440587.5) - 2440587.5)
      * 86400000.0 + 0.5 AS INTEGER)
 
 -- part: never
--- The time of this failed row sorts behind every year, so it is not a time and would never come:
--- the row is due (a_retry_time_that_is_not_a_time_is_due).
+-- Condition: the retry time of this failed row sorts behind every year, so it is not a time and would
+-- never come.  The row counts as due (a_retry_time_that_is_not_a_time_is_due).
 status = 'failed' AND next_retry_at >= ':' AND id IS NOT NULL
 
 -- part: fence
--- By which a claim is known.
+-- Identity of a claim.
 started_on || CASE typeof(id) WHEN 'blob' THEN ' blob' ELSE '' END
 
 -- part: state
@@ -111,7 +110,7 @@ CASE status WHEN 'created' THEN 0 WHEN 'active' THEN 1 WHEN 'completed' THEN 2
   AND id IS NOT NULL
 
 -- part: held
--- The rows of these claims.
+-- Rows of these claims.
 SELECT e.rowid FROM json_each(:ids) AS c CROSS JOIN {table} AS e
 WHERE e.id = json_extract(c.value, '$[0]') AND e.started_on = json_extract(c.value, '$[1]')
   AND e.status = 'active'
@@ -122,7 +121,7 @@ WHERE json_extract(c.value, '$[1]') LIKE '% blob'
   AND e.started_on || ' blob' = json_extract(c.value, '$[1]') AND e.status = 'active'
 
 -- part: this
--- The row of one claim.
+-- Row of one claim.
 (id = :message_id AND started_on = :started
  OR id = CAST(:message_id AS BLOB) AND started_on || ' blob' = :started) AND status = 'active'
 
@@ -162,7 +161,7 @@ id IS NOT NULL AND rowid + 1000000000000 > :after AND (:states & 4)
 
 -- name: enqueue
 -- unused: aggregate_type aggregate_id key headers trace_id
--- An id that was delivered already is a duplicate as well, while the archive has it.
+-- An id that was delivered is a duplicate too, as long as the archive has it.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on)
 SELECT :message_id, :topic, :payload, {now}, 'created', {now}
 WHERE NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :message_id)
@@ -170,14 +169,14 @@ ON CONFLICT DO NOTHING;
 
 -- name: claim-end
 -- unused: after scan most
--- Nothing is ever passed over: there are no keys.
+-- No row is ever skipped, since there are no keys.
 SELECT 0, count(*) FROM (
   SELECT 1 FROM {table} WHERE status = 'created' AND id IS NOT NULL LIMIT 1);
 
 -- name: claim
 -- unused: token unordered park after upto passed share many long body
--- The oldest first: in the order of the library's index, whose rows without a retry time
--- are in the order in which they were written.
+-- The oldest rows first, in the order of the library's index; its rows without a retry time are in the
+-- order in which they were written.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
   SELECT rowid FROM {table} WHERE status = 'created' AND id IS NOT NULL
@@ -187,7 +186,7 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
 
 -- name: claim-due
 -- unused: token unordered park after share long body
--- Before those that were never tried, so that they do not starve behind them.
+-- Failed rows come before rows that were never tried, so that they do not starve.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
   SELECT rowid FROM (
@@ -215,7 +214,7 @@ FROM (
 
 -- name: claim-share
 -- unused: token unordered park after share long body
--- No attempt is on record: it is one of many that ended their program, if any did.
+-- No attempt is recorded, since only one of these rows can have crashed its program, if any did.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
   SELECT rowid FROM {table}
@@ -226,8 +225,8 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
 
 -- name: claim-expired
 -- unused: token unordered park after share long body
--- One row whose claim has expired; the attempt is on record before it is made, so that an
--- event that kills its program runs out of attempts.
+-- One row whose claim has expired.  The attempt is recorded before it is made, so that an event
+-- that crashes its program runs out of attempts.
 UPDATE {table} SET {mark}, retry_count = retry_count + 1
 WHERE rowid = (
   SELECT rowid FROM {table}
@@ -249,7 +248,7 @@ SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
 
 -- name: extend
 -- unused: token names width
--- A expired claim is not revived.
+-- An expired claim is not extended.
 UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 WHERE rowid IN ({held}) AND {left} > 0.0001;
 
@@ -270,13 +269,13 @@ FROM {table} WHERE {open};
 
 -- name: done-delete
 -- unused: token names width
--- Only what this very claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
+-- Change only rows that this claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 DELETE FROM {table} WHERE rowid IN ({held});
 
 -- name: done-archive
 -- unused: token names width
--- Before done-delete, in the same transaction.  An id that is there already is replaced:
--- it was used again (defect_5_an_archived_id_is_settled_once).
+-- Runs before done-delete, in the same transaction.  If the archive has the id, it was used
+-- again, and its row is replaced (defect_5_an_archived_id_is_settled_once).
 INSERT OR REPLACE INTO {table_archive}(id, type, payload, occurred_at, status, retry_count,
   last_error, created_on, started_on, completed_on)
 SELECT id, type, payload, occurred_at, 'completed', retry_count, last_error, created_on,
@@ -285,7 +284,7 @@ FROM {table} WHERE rowid IN ({held});
 
 -- name: fail
 -- unused: id token
--- The time of the next attempt counts from now, by the database's clock.
+-- The time of the next attempt is counted from now, by the database's clock.
 UPDATE {table} SET status = 'failed',
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                      ELSE retry_count + :count END,
@@ -303,7 +302,7 @@ WHERE rowid IN ({held});
 
 -- name: requeue-failed
 -- unused: token names width
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} SET status = 'failed', next_retry_at = {now}, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
@@ -323,7 +322,7 @@ WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
       <= 0.1 - :timeout;
 
 -- name: purge
--- What is done is in the archive.
+-- Delivered rows are in the archive.
 DELETE FROM {table_archive} WHERE rowid IN (
   SELECT rowid FROM {table_archive}
   WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
@@ -339,7 +338,7 @@ DELETE FROM {table_archive} WHERE rowid IN (
 
 -- name: retry-dead
 -- unused: key
--- As the library's retryEvents, but no row that is being tried.
+-- Like retryEvents of the library, except that rows that a claim holds are left out.
 UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,
   next_retry_at = NULL
 WHERE rowid IN (
@@ -347,15 +346,15 @@ WHERE rowid IN (
   ORDER BY rowid LIMIT :limit);
 
 -- name: discard
--- What is delivered is in the archive.
+-- Delivered rows are in the archive.
 DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed'
   AND (id = :ident
        OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)));
 
 -- name: replay-archived
 -- unused: key
--- Not while the outbox has one of its id.  started_on comes along, by which unarchive knows
--- it, and which grows on.
+-- A row stays in the archive while the outbox has its id.  started_on is copied, so that unarchive
+-- finds the row and started_on continues to grow.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on, started_on)
 SELECT id, type, payload, occurred_at, 'created', {now}, coalesce(started_on, {now})
 FROM {table_archive}
@@ -370,8 +369,8 @@ ORDER BY rowid LIMIT :limit
 ON CONFLICT DO NOTHING;
 
 -- name: unarchive
--- After replay-archived, in the same transaction: what came back, and not what an
--- application published under an id that is archived.
+-- Runs after replay-archived, in the same transaction: delete the rows that came back, but not rows of
+-- an id that an application has published again.
 DELETE FROM {table_archive} WHERE rowid IN (
   SELECT a.rowid FROM {table} AS e CROSS JOIN {table_archive} AS a
   WHERE e.status = 'created' AND e.started_on IS NOT NULL AND a.id = e.id
@@ -389,7 +388,7 @@ SELECT {row} FROM {table} WHERE {wanted} AND {asked} ORDER BY rowid LIMIT :limit
 
 -- name: list-any
 -- unused: key long body
--- What is delivered comes last: it is in another table.
+-- Delivered rows come last, since they are in another table.
 SELECT {row} FROM {table} WHERE {wanted} AND {asked}
 UNION ALL
 SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked}
@@ -402,7 +401,7 @@ ORDER BY rowid DESC LIMIT :limit;
 
 -- name: list-any-newest
 -- unused: key long body
--- What is delivered comes first: it is in another table, and has the higher numbers.
+-- Delivered rows come first, since they are in another table and have the higher numbers.
 SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
 UNION ALL
 SELECT {archived} FROM {table_archive}
@@ -428,7 +427,7 @@ WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
 ORDER BY id = :ident DESC LIMIT 1;
 
 -- name: count
--- The archive is what is done.
+-- The archive has all delivered rows.
 SELECT
   (SELECT count(*) FROM {table} WHERE status = 'created' AND id IS NOT NULL),
   (SELECT count(*) FROM {table} WHERE status = 'active' AND id IS NOT NULL),

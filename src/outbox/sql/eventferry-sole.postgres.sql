@@ -1,10 +1,10 @@
 -- layout: name=eventferry-sole ids=integer names=qualified ordered=yes order=aggregate fence=lease wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
 --
--- The table of eventferry for a relay that serves it alone (relay.sole).  It writes nothing to a
--- row before it is delivered, and one update marks it done: half of what a claim and an
--- acknowledgement cost.  The lease is in tables of Wherry's own beside it, and keeps other
--- relays with relay.sole out.  The library's relays do not know of it: a row in the state
--- processing is theirs, since this relay writes that state nowhere, and it ends then
+-- The table of eventferry for a relay that works alone (relay.sole).  The relay writes nothing to a
+-- row before it is delivered, and one update marks it done, which costs half as much as a claim and an
+-- acknowledgement.  The lease is in Wherry's own tables, and keeps other relays with relay.sole out.
+-- The library's relays ignore the lease.  A row in the state processing is theirs, since this relay
+-- never writes that state; if it finds one, it ends
 -- (a_sole_relay_ends_when_another_program_claims).
 --
 -- Open rows are those of the library's index (id) WHERE status IN (0, 1, 3).
@@ -32,9 +32,9 @@ SELECT CASE WHEN to_regclass({'wherry_lease}) IS NULL
 WHERE {is_eventferry};
 
 -- name: sole-claims
--- Rows that other programs have claimed, among the first so many that are open: how many, and
--- for how many milliseconds their claims last, of those that live; and how many have expired.
--- A claim is never from the future: such a time, which a producer can write, has expired.
+-- Rows that other programs have claimed, among the first open rows: the number of live claims, the
+-- milliseconds until the last of them expires, and the number of expired claims.  A claim is never from
+-- the future: such a time, which a producer can write, counts as expired.
 SELECT count(*) FILTER (WHERE left_ms > 0), coalesce(max(left_ms), 0)::bigint,
   count(*) FILTER (WHERE left_ms <= 0)
 FROM (
@@ -46,8 +46,8 @@ FROM (
   WHERE status = 1) AS claims;
 
 -- name: sole-begin
--- Under the lease, and after a look that found no claim that lives: what was claimed and has expired
--- is pending again.
+-- Runs under the lease, after no live claim was found: make rows whose claim has expired pending
+-- again.
 UPDATE {table} SET status = 0, claimed_at = NULL
 WHERE status IN (0, 1, 3) AND status = 1
   AND NOT coalesce(claimed_at > {now} - least(:timeout::bigint, 3153600000000)::float8
@@ -58,12 +58,12 @@ WHERE status IN (0, 1, 3) AND status = 1
 translate(:ids::text, '[]', '{}')::bigint[]
 
 -- part: is_ours
--- Open, and no other program has claimed it.  As in native.postgres.sql the sum leaves the
--- primary key alone.
+-- Condition: the row is open, and no other program has claimed it.  As in native.postgres.sql, the sum
+-- keeps PostgreSQL from using the primary key.
 status + 0 IN (0, 3)
 
 -- part: due_in
--- Milliseconds until it may be tried again.
+-- Milliseconds until the row may be tried again.
 CASE WHEN status = 3 AND next_retry_at > {now} AND next_retry_at < {year_10000}
      THEN ceil(extract(epoch FROM next_retry_at - {now}) * 1000.0)::bigint
      ELSE 0::bigint END
@@ -73,13 +73,13 @@ id, status, attempts, 0::bigint, created_at, {due_in},
   {texts}
 
 -- name: read
--- Open rows behind the cursor, claimed ones as well: they end the relay.
+-- Open rows behind the cursor, also claimed ones, which end the relay.
 SELECT {open_columns} FROM {table}
 WHERE status IN (0, 1, 3) AND id >= {from}
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: sweep
--- The same, and what was committed since in ids that were passed over.
+-- The same rows, and rows with ids that were skipped and have been committed since.
 SELECT {open_columns} FROM (
   (SELECT * FROM {table} WHERE status IN (0, 1, 3) AND id >= {from}
    ORDER BY id LIMIT :limit::bigint)
@@ -183,7 +183,7 @@ WHERE id BETWEEN :first AND :last AND {is_ours} AND EXISTS (SELECT 1 FROM held)
 
 -- name: fail
 -- unused: started token error
--- There is no place for :error.
+-- The table cannot store :error.
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
@@ -206,8 +206,8 @@ WHERE id = ANY ({ids}) AND {is_ours}
 
 -- name: try
 -- unused: started claimed token
--- A suspect's attempt is on record before it is delivered.  The row is failed, and due: it is
--- not claimed, which would be another program's.
+-- The attempt of a suspect is recorded before it is delivered.  The row becomes failed and due.  It is
+-- not claimed, since claims are those of other programs.
 UPDATE {table} SET status = 3, next_retry_at = {now},
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
@@ -216,6 +216,6 @@ WHERE id = :id AND {this} AND {is_ours};
 
 -- name: untry
 -- unused: token
--- The destination was down: that was no attempt of the message.
+-- The destination was down, so the attempt of the message does not count.
 UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL
 WHERE id = :id AND {this} AND status + 0 = 3 AND attempts = :nth::integer;

@@ -4,9 +4,9 @@
 -- and its producers and relays may work on it at the same time.  eventferry.postgres.sql has the rules,
 -- which are the same here.
 --
--- What is different: a claim's mark is claimed_at to the millisecond; a pending row with a retry time
--- waits for it; a claim that expired counts an attempt, as the library counts it; and a payload is a
--- JSON object or list, since the table's CHECK takes no others.
+-- Differences: a claim is identified by claimed_at to the millisecond; a pending row with a retry time
+-- waits for it; a claim that expired counts as an attempt, as in the library; and a payload is a JSON
+-- object or list, since the table's CHECK refuses others.
 --
 -- Locks are those of native.mssql.sql (docs/internals/sqlserver.md): rows that others have locked are
 -- passed over (READPAST), and earlier rows of an aggregate are looked for with NOLOCK, so that one that is
@@ -29,7 +29,7 @@ status IN (0, 1, 3) AND status = 0 AND next_retry_at IS NULL
 c.status IN (0, 1, 3) AND c.status = 0 AND c.next_retry_at IS NULL
 
 -- part: c_due
--- c failed, or is pending with a time, and may be tried now.
+-- Condition: c has failed, or is pending with a time, and may be tried now.
 c.status IN (0, 1, 3) AND (c.status = 3 AND c.next_retry_at IS NULL
   OR c.status IN (0, 3) AND c.next_retry_at <= {now})
 
@@ -60,17 +60,17 @@ CASE WHEN {text_limit} THEN trace_id END,
 CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN CAST(payload AS NVARCHAR(MAX)) END
 
 -- part: mark
--- A claim's mark.
+-- Mark of a claim.
 CAST(DATEDIFF_BIG(MILLISECOND, '19700101', {.}claimed_at) AS NVARCHAR(20))
 
 -- part: lasted
--- A claim of then expires now.
+-- Time of a claim that expires now.
 DATEADD(MILLISECOND, -CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
   -CAST((CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END) / 86400000 AS INT),
   SYSUTCDATETIME()))
 
 -- part: has_index
--- Is there an index with these first two columns?
+-- Condition: an index with these first two columns exists.
 EXISTS (SELECT 1 FROM sys.index_columns AS x
         JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
         JOIN sys.index_columns AS y ON y.object_id = x.object_id AND y.index_id = x.index_id AND y.key_ordinal = 2
@@ -78,7 +78,7 @@ EXISTS (SELECT 1 FROM sys.index_columns AS x
         WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND CONCAT(c.name, N',', d.name) =
 
 -- name: migrate-1
--- As the library makes it.
+-- The table as the library makes it.
 IF OBJECT_ID(N{'table}, N'U') IS NULL
   CREATE TABLE {table}(
     id             BIGINT IDENTITY(1, 1) NOT NULL CONSTRAINT {PK_table} PRIMARY KEY CLUSTERED,
@@ -107,7 +107,7 @@ IF NOT {has_index} N'processed_at,id')
   CREATE INDEX {IX_table_done_processed_at} ON {table}(processed_at, id) WHERE status = 2;
 
 -- name: schema-version
--- The columns say it; and that no native outbox is called so.
+-- The columns identify this layout, if no native outbox has the table's name.
 SELECT 1, 100
 WHERE 15 = (SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U')
               AND name IN (N'id', N'message_id', N'topic', N'aggregate_type', N'aggregate_id', N'key', N'payload',
@@ -136,7 +136,7 @@ END CATCH;
 
 -- name: lock-key
 -- unused: aggregate_type
--- On what orders here, as in native.mssql.sql.
+-- Lock on the aggregate, which orders messages here; see native.mssql.sql.
 DECLARE @k BINARY(32) = HASHBYTES('SHA2_256', CASE WHEN DATALENGTH(:aggregate_id) > 0 THEN :aggregate_id
   WHEN DATALENGTH(:key) > 0 THEN :key END);
 DECLARE @resource NVARCHAR(255) = CONCAT(N'wherry_key:', OBJECT_ID(N{'table}, N'U'), N':',
@@ -148,34 +148,34 @@ IF @locked < 0
   THROW 51222, N'the lock of the key was not granted in time', 1;
 
 -- name: claim-lock
--- First in the transaction of every claim of ours: they are made one after the other.  The library's do not
--- take it.
+-- First statement of every claim of Wherry's, so that they run one after another.  Claims of the library do
+-- not take this lock.
 DECLARE @claims NVARCHAR(255) = CONCAT(N'wherry_claim:', OBJECT_ID(N{'table}, N'U')), @granted INT = 0;
 EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
 IF @granted < 0
   THROW 51222, N'the lock of claims was not granted in time', 1;
 
 -- part: first_open
--- The first open row of the aggregate of c, also one that is not committed.
+-- First open row of the aggregate of c, also if it is not committed.
 (SELECT TOP (1) o.id FROM {table} AS o WITH (NOLOCK)
  WHERE o.aggregate_id = c.aggregate_id AND o.status IN (0, 1, 3) ORDER BY o.id)
 
 -- part: unclaimed
--- No other row of the aggregate of c is under a claim that lives, as a later one may be when c was
+-- Condition: no other row of the aggregate of c is under a live claim, which a later row may be if c was
 -- committed late.
 NOT EXISTS (SELECT 1 FROM {table} AS b WITH (NOLOCK)
             WHERE b.aggregate_id = c.aggregate_id AND b.id <> c.id AND b.status IN (0, 1, 3) AND b.status = 1
               AND b.claimed_at > @expired)
 
 -- part: first_expired
--- c is the first open one of its aggregate; with :share those that expired with c do not count.
+-- Condition: c is the first open row of its aggregate; with :share rows that expired with c do not count.
 (:unordered <> 0 OR {unclaimed} AND NOT EXISTS (
    SELECT 1 FROM {table} AS b WITH (NOLOCK)
    WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3)
      AND NOT (:share <> 0 AND b.status = 1 AND (b.claimed_at = c.claimed_at OR b.claimed_at IS NULL AND c.claimed_at IS NULL))))
 
 -- part: from
--- The first id behind :after; the lowest there is where :after is that one.
+-- First id behind :after; if :after is the lowest possible id, this is that id.
 CASE WHEN :after > -9223372036854775808 AND :after < 9223372036854775807 THEN :after + 1 ELSE :after END
 
 -- part: times
@@ -189,7 +189,7 @@ DECLARE @c TABLE (id BIGINT NOT NULL PRIMARY KEY, k NVARCHAR(128))
 TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
 
 -- part: is_still
--- t has not changed since it was chosen.
+-- Condition: t has not changed since it was chosen.
 (@was = 0 AND t.status = 0 AND t.next_retry_at IS NULL
  OR @was = 3 AND (t.status = 3 OR t.status = 0 AND t.next_retry_at IS NOT NULL)
  OR @was = 1 AND t.status = 1 AND (t.claimed_at IS NULL OR t.claimed_at <= @expired))
@@ -224,14 +224,14 @@ FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
 -- name: claim-end
 -- unused: most
--- How far one claim looks.
+-- Last id that one claim reads.
 DECLARE @from BIGINT = {from};
 SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
   SELECT TOP (:scan) id FROM {table} {unlocked} WHERE {pending} AND id >= @from ORDER BY id) AS p;
 
 -- name: claim
 -- unused: token park passed share many
--- The first open rows of their aggregates, each with the run of pending rows behind it
+-- Claim the first open rows of their aggregates, each with the run of pending rows behind it
 -- (two_claims_never_hold_messages_of_one_key).
 DECLARE @was TINYINT = 0, @add INT = 0;
 {times};
@@ -249,7 +249,7 @@ ORDER BY c.id;
 
 -- name: claim-due
 -- unused: token park share
--- Failed rows whose time has come, and pending ones with a time, each the first of its aggregate.
+-- Claim failed rows and pending ones with a time that are due, each the first of its aggregate.
 DECLARE @was TINYINT = 3, @add INT = 0;
 {times};
 {chosen};
@@ -273,8 +273,8 @@ FROM (SELECT TOP (1) c.claimed_at, COALESCE({mark:c}, N'') AS mark FROM {table} 
 
 -- name: claim-share
 -- unused: token park
--- Some of the rows that expired together; no attempt is on record, since it is one of many that ended the
--- relay, if any did.
+-- Claim some of the rows that expired together.  No attempt is recorded, since only one of them can have crashed
+-- the relay, if any did.
 DECLARE @was TINYINT = 1, @add INT = 0;
 {times};
 {chosen};
@@ -286,7 +286,7 @@ ORDER BY c.id;
 
 -- name: claim-expired
 -- unused: token park
--- One row whose claim has expired; the attempt is on record before it is made.
+-- Claim one row whose claim has expired.  The attempt is recorded before it is made.
 DECLARE @was TINYINT = 1, @add INT = 1;
 {times};
 {chosen};
@@ -310,7 +310,7 @@ SELECT (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, @expired, COALESCE(c.claimed_at
           WHERE c.status IN (0, 1, 3) AND c.status = 0 AND c.next_retry_at IS NOT NULL) AS w);
 
 -- part: listed
--- The claims: an id and the mark of each.
+-- Claims: the id and the mark of each.
 SET NOCOUNT ON;
 DECLARE @ids TABLE (id BIGINT NOT NULL, mark NVARCHAR(20));
 INSERT INTO @ids(id, mark)
@@ -318,12 +318,12 @@ SELECT CAST(JSON_VALUE(value, '$[2]') AS BIGINT), JSON_VALUE(value, '$[1]') FROM
 SET NOCOUNT OFF
 
 -- part: held
--- The rows t of these claims.
+-- Condition: t is a row of these claims.
 @ids AS i JOIN {table} AS t {seek} ON t.id = i.id AND t.status = 1 AND {mark:t} = i.mark
 
 -- name: extend
 -- unused: token names width
--- An expired claim is not revived.  All get one new mark.
+-- Extend claims.  An expired claim is not extended.  All rows get the same new mark.
 {listed};
 DECLARE @now DATETIME2(3) = {now}, @expired DATETIME2(3) = {lasted};
 DECLARE @t TABLE (id BIGINT NOT NULL, claimed_at DATETIME2(3) NOT NULL);
@@ -349,7 +349,7 @@ INDEX(1), FORCESEEK
 
 -- name: done-mark
 -- unused: token names width
--- Only what this very claim holds.
+-- Change only rows that this claim holds.
 {listed};
 UPDATE t SET status = 2, processed_at = {now} FROM {held}
 {loop};
@@ -367,7 +367,7 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
 
 -- name: fail
 -- unused: message_id error token
--- claimed_at stays, as the library leaves it.  There is no place for :error.
+-- claimed_at stays, as in the library.  The table cannot store :error.
 UPDATE {table} SET
   status = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
@@ -383,7 +383,7 @@ UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL FROM {held}
 
 -- name: requeue-failed
 -- unused: token names width
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 {listed};
 UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL FROM {held}
 {loop};
@@ -436,11 +436,11 @@ WHERE t.status = 2
 {loop};
 
 -- part: any
--- -1: all.
+-- States to match; -1: all.
 TOP (CASE WHEN :limit >= 0 THEN :limit ELSE 9223372036854775807 END)
 
 -- part: named
--- The row with that message id, or else with that number.  SQL Server ignores blanks at the end.
+-- Row with that message id, or else with that number.  SQL Server ignores blanks at the end.
 SELECT id FROM {table} WHERE message_id = :ident AND DATALENGTH(message_id) = DATALENGTH(:ident)
   UNION ALL
   SELECT id FROM {table} WHERE :ident IS NOT NULL AND id = :number
@@ -469,7 +469,7 @@ FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :s
 {loop};
 
 -- name: discard
--- Not what is delivered.
+-- Delivered rows are not deleted.
 {some}
 {named};
 SET NOCOUNT OFF;
@@ -477,7 +477,7 @@ DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
 {loop};
 
 -- name: replay
--- There is no place for a generation.
+-- The table cannot store a generation.
 {some}
 SELECT {any} id FROM {table} WITH (NOLOCK)
 WHERE status = 2 AND {wanted} AND (:since = 0 OR processed_at >= {since})
@@ -488,7 +488,7 @@ FROM {some_rows} WHERE t.status = 2
 {loop};
 
 -- part: shown
--- next_retry_at is the library's when it failed.
+-- next_retry_at is the time that the library wrote when the row failed.
 id, status, attempts, 0, created_at, claimed_at, next_retry_at, processed_at,
   {texts},
   NULL, 0, 0
@@ -515,7 +515,7 @@ SELECT {any} {shown} FROM {table} {unlocked} WHERE status <> 2 AND {asked} AND i
 SELECT {any} {shown} FROM {table} {unlocked} WHERE {asked} AND id < :before ORDER BY id DESC;
 
 -- name: show
--- With the lowest open row of the same aggregate before it.
+-- The row, with the lowest open row of the same aggregate before it.
 SELECT TOP (1) c.id, c.status, c.attempts, 0, c.created_at, c.claimed_at, c.next_retry_at, c.processed_at,
   {texts},
   NULL,
@@ -541,7 +541,7 @@ DATEDIFF_BIG(MILLISECOND, created_at, {now})
 SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0) FROM {table} AS c {unlocked} WHERE {c_due};
 
 -- name: oldest-pending
--- As in native.mssql.sql; of the first 10,000.
+-- As in native.mssql.sql, among the first 10,000 rows.
 SELECT TOP (1) {age} FROM {table} AS c {unlocked}
 WHERE {c_pending} AND (NOT EXISTS (
     SELECT 1 FROM {table} AS b {unlocked}

@@ -3,19 +3,19 @@
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
 -- is added, and its producers and relays may work on it at the same time.
 --
--- Its rules, exactly.  Order is by aggregate_id alone, and a row is claimed only while no
--- earlier row of its aggregate is open: so neither side takes a row behind one that the other
--- has.  A claim is status 1 and claimed_at; it expires when claimed_at is older than the
--- claimer's timeout, which no row says.  Wherry renews claimed_at while it holds a row, well
--- before that (a_claim_is_renewed_so_that_the_library_leaves_it_alone).
+-- Rules of the library: the order is by aggregate_id, and a row is claimed only while no earlier
+-- row of its aggregate is open.  So neither side claims a row behind one that the other has.  A
+-- claim is status 1 and claimed_at.  It expires when claimed_at is older than the claimer's
+-- timeout, which is not in the row.  Wherry renews claimed_at well before that while it holds a
+-- row (a_claim_is_renewed_so_that_the_library_leaves_it_alone).
 --
--- What is more than the library does: a claim takes the run behind the first of an aggregate
--- along; nothing is claimed while a later one of its aggregate is under a claim that lives;
--- and each acknowledgement names the claimed_at that it found, so that one of a claim that
--- was lost changes nothing (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
+-- Additions to these rules: a claim also takes the run of rows behind the first of an aggregate.
+-- No row is claimed while a later one of its aggregate is under a live claim.  Each
+-- acknowledgement names the claimed_at that the claim wrote, so the acknowledgement of a lost
+-- claim changes nothing (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 --
--- There is no place for a lease, a pause, an archive, a generation or the last error
--- (meet.c), and no trigger that wakes relays (wakes=no): they keep looking.
+-- The table cannot store a lease, a pause, an archive, a generation or the last error (meet.c),
+-- and has no trigger that wakes relays (wakes=no), so relays poll it.
 --
 -- Its indexes: (id) and (aggregate_id, id) of open rows, those whose status is 0, 1 or 3.
 -- Nothing finds claimed or failed rows among them but looking at all, so the common
@@ -35,7 +35,7 @@ statement_timestamp()
 SELECT 1, 100 WHERE {is_eventferry};
 
 -- name: lease-table
--- It is made by the first relay that works alone, with relay.sole; is it there, and may be read?
+-- Condition: the table, which the first relay with relay.sole makes, exists and may be read.
 SELECT count(*) FROM pg_class
 WHERE oid = to_regclass({'wherry_lease})::oid AND has_table_privilege(oid, 'SELECT');
 
@@ -46,21 +46,21 @@ WHERE oid = to_regclass({'wherry_lease})::oid AND has_table_privilege(oid, 'SELE
 {cut};
 
 -- part: expired_before
--- A claim of then expires now.
+-- Time of a claim that expires now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: claimed
--- Of c.  A claim without a time, or with one that never comes, expired long ago.
+-- Condition: the claim of c has expired.  A claim without a time, or with one that never comes, has expired.
 CASE WHEN isfinite(c.claimed_at) AND c.claimed_at < {year_10000} THEN c.claimed_at
      ELSE '1970-01-01 00:00:00+00'::timestamptz END
 
 -- part: open_c
--- As the indexes say it.
+-- Condition in the words of the indexes.
 c.status IN (0, 1, 3)
 
 -- part: unclaimed_behind
--- No later one of the aggregate of c is under a claim that lives, as one may be when c was
--- committed late.  Claims are near the front of it.
+-- Condition: no later row of the aggregate of c is under a live claim, which is possible if c was
+-- committed late.  Claimed rows are among the first of an aggregate.
 NOT EXISTS (
   SELECT 1 FROM (
     SELECT b.status, b.claimed_at FROM {table} AS b
@@ -70,14 +70,14 @@ NOT EXISTS (
     AND behind.claimed_at < {year_10000})
 
 -- part: first
--- c is the first open one of its aggregate: the library's own condition, and the one above.
+-- Condition: c is the first open row of its aggregate (the library's condition), and the condition above.
 (:unordered::bigint <> 0 OR (NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3))
   AND {unclaimed_behind}))
 
 -- part: first_expired
--- With :share those that expired with c come along.
+-- With :share rows that expired with c are claimed too.
 (:unordered::bigint <> 0 OR (NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3)
@@ -86,19 +86,19 @@ NOT EXISTS (
   AND {unclaimed_behind}))
 
 -- part: front
--- The open rows where claimed and failed ones are; all of them once in fifty times, for those
--- that are far behind.
+-- The first open rows, where claimed and failed ones mostly are; once in fifty times all open rows, to
+-- find those that are far behind.
 (SELECT * FROM {table} WHERE status IN (0, 1, 3) ORDER BY id
  LIMIT CASE WHEN random() < 0.98::float8 THEN 2000 END)
 
 -- part: unit
--- Rows of c that are claimed in their order: those of its aggregate.
+-- Unit of c: the rows of its aggregate, which are claimed in their order.
 CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END
 
 -- part: whole_runs
--- Of the rows in "chosen", with their units, those that were locked together with every
--- chosen row before them in their unit.  If another claimer holds a row, the rows behind it
--- stay (nothing_is_claimed_behind_a_row_that_another_claimer_has_locked).
+-- Rows of "chosen" that were locked together with every chosen row before them in their unit.  If
+-- another claimer has locked a row, the rows behind it are not claimed
+-- (nothing_is_claimed_behind_a_row_that_another_claimer_has_locked).
 (SELECT id FROM (
   SELECT id, bool_and(id IN (SELECT id FROM locked)) OVER (PARTITION BY unit ORDER BY id)
     AS whole
@@ -121,23 +121,23 @@ t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:ids::json
     FROM json_array_elements(:ids::json) AS claim)) IS TRUE
 
 -- part: taken
--- What a claim returns.
+-- Columns that a claim returns.
 id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
   {texts}, {mark}
 
 -- name: claim-end
 -- unused: most
--- How far one claim looks.
+-- Last id that one claim reads.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
   WHERE status IN (0, 1, 3) AND id >= {from} ORDER BY id LIMIT :scan::bigint) AS p;
 
 -- name: claim
 -- unused: token park passed share many
--- In the order of ids, the first open rows of their aggregates, each with the run of pending
--- rows behind it.  They are locked.  Other relays and the library meanwhile pass over locked
--- rows, and so over their aggregates.  If a row of a run cannot be locked, the rows behind it
--- are left (two_claims_never_hold_messages_of_one_key).
+-- Claim, in the order of ids, the first open rows of their aggregates, each with the run of pending
+-- rows behind it, and lock them.  Other relays and the library skip locked rows, and so their
+-- aggregates.  If a row of a run cannot be locked, the rows behind it are not claimed
+-- (two_claims_never_hold_messages_of_one_key).
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
     {unit} AS unit,
@@ -176,7 +176,7 @@ SELECT {taken} FROM taken ORDER BY id;
 
 -- name: claim-due
 -- unused: token park after share
--- Failed rows whose time has come, before pending ones.
+-- Claim failed rows that are due, before pending ones.
 WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE {due} AND c.id = ANY (ARRAY(
@@ -203,9 +203,9 @@ FROM (
 
 -- name: claim-share
 -- unused: token park after
--- No attempt is on record: it is one of many that ended their program, if any did.  As in
--- "claim", several rows of one aggregate are taken together or not at all.  The limit counts
--- rows that nobody has locked (a_locked_share_of_expired_rows_holds_up_no_other_key).
+-- No attempt is recorded, since only one of these rows can have crashed its program, if any did.  As
+-- in "claim", several rows of one aggregate are claimed together or not at all.  The limit counts rows
+-- that no transaction has locked (a_locked_share_of_expired_rows_holds_up_no_other_key).
 WITH chosen AS MATERIALIZED (
   SELECT c.id, {unit} AS unit FROM {table} AS c
   WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before}
@@ -224,8 +224,8 @@ SELECT {taken} FROM taken ORDER BY id;
 
 -- name: claim-expired
 -- unused: token park after
--- One row whose claim has expired; the attempt is on record before it is made, so that a
--- message that kills its program runs out of attempts.
+-- Claim one row whose claim has expired.  The attempt is recorded before it is made, so that a
+-- message that crashes its program runs out of attempts.
 WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before} AND {first_expired}
@@ -248,7 +248,7 @@ FROM {front} AS c;
 
 -- name: extend
 -- unused: token names width
--- A expired claim is not revived.  All get one new mark.
+-- Extend claims.  An expired claim is not extended.  All rows get the same new mark.
 UPDATE {table} AS t SET claimed_at = {now}
 WHERE {held} AND t.claimed_at > {expired_before}
 RETURNING t.id, {mark};
@@ -262,7 +262,7 @@ WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1
 ORDER BY id;
 
 -- name: locked
--- Rows that a foreign transaction has locked.  It waits for none (relay_locked_postgres_test.c).
+-- Rows that another transaction has locked.  The statement waits for none (relay_locked_postgres_test.c).
 WITH free AS MATERIALIZED (
   SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}')::bigint[])
   FOR UPDATE SKIP LOCKED)
@@ -271,7 +271,7 @@ SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}'
 
 -- name: done-mark
 -- unused: token names width
--- Only what this very claim holds.
+-- Change only rows that this claim holds.
 UPDATE {table} AS t SET status = 2, processed_at = {now} WHERE {held};
 
 -- name: done-delete
@@ -280,7 +280,7 @@ DELETE FROM {table} AS t WHERE {held};
 
 -- name: fail
 -- unused: message_id error token
--- claimed_at stays, as the library leaves it.  There is no place for :error.
+-- claimed_at stays, as in the library.  The table cannot store :error.
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
@@ -295,7 +295,7 @@ UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHER
 
 -- name: requeue-failed
 -- unused: token names width
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
 
 -- name: try
@@ -312,11 +312,11 @@ WHERE {open_c} AND status = 1
   AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond';
 
 -- part: limited
--- -1: all.
+-- States to match; -1: all.
 LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
 
 -- part: ident
--- A message id, where what was given can be one.
+-- Message id, if the given text can be one.
 CASE WHEN length(:ident::text) = 36 AND translate(lower(:ident::text), '0123456789abcdef', '')
           = '----' AND substr(:ident::text, 9, 1) || substr(:ident::text, 14, 1)
                        || substr(:ident::text, 19, 1) || substr(:ident::text, 24, 1) = '----'
@@ -341,14 +341,14 @@ WHERE status IN (3, 4) AND id = ANY (ARRAY(
   ORDER BY id {limited}));
 
 -- name: discard
--- Not what is delivered.
+-- Delivered rows are not deleted.
 DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE message_id = {ident}
   UNION ALL
   SELECT id FROM {table} WHERE id = :number::bigint));
 
 -- name: replay
--- There is no place for a generation.
+-- The table cannot store a generation.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   processed_at = NULL
 WHERE status = 2 AND id = ANY (ARRAY(
@@ -359,7 +359,7 @@ WHERE status = 2 AND id = ANY (ARRAY(
   ORDER BY id {limited}));
 
 -- part: shown
--- next_retry_at is the library's when it failed.
+-- next_retry_at is the time that the library wrote when the row failed.
 id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
   {texts},
   NULL::text, 0::bigint, 0::bigint
@@ -397,7 +397,7 @@ WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_crea
 ORDER BY id DESC {limited};
 
 -- name: show
--- With the lowest open row of the same aggregate before it.
+-- The row, with the lowest open row of the same aggregate before it.
 SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next_retry_at,
   c.processed_at,
   {texts},

@@ -1,20 +1,20 @@
 -- layout: name=grants
 --
--- What the roles of a native outbox on SQL Server may do (roles_of_an_outbox_may_do_what_they_need).
+-- Grants for the roles of a native outbox on SQL Server (roles_of_an_outbox_may_do_what_they_need).
 -- {role} is a role or a user of the database.
 --
--- SQL Server grants INSERT on whole tables only: the table's constraints say what a new row may
--- have.  wherry_enqueue builds its INSERT as text, so its callers need the right to insert themselves.
+-- SQL Server grants INSERT on whole tables only, so the table's constraints restrict new rows.
+-- wherry_enqueue builds its INSERT as text, so its callers need the right to insert.
 
 -- include: mssql.roles.sql
 
 -- part: mark
--- The columns that a relay writes.
+-- Columns that a relay writes.
 (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)
 
 -- name: clear
--- What it was granted before on the tables of the outbox.  First the rights on the whole table:
--- taking a column out of a right on the table would leave an exception there.
+-- Revoke the rights on the tables of the outbox that the role was granted before, first those on whole
+-- tables: revoking a column of a right on the table would leave an exception there.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE UPDATE ON {table} FROM {role};
@@ -29,11 +29,11 @@ BEGIN
 END;
 
 -- name: producer
--- Plain INSERTs.
+-- Rights for plain INSERTs.
 GRANT INSERT ON {table} TO {role};
 
 -- name: enqueuer
--- wherry_enqueue, libwherry and `wherry enqueue`.
+-- Rights for wherry_enqueue, libwherry and `wherry enqueue`.
 GRANT INSERT ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 GRANT EXECUTE ON {wherry_enqueue} TO {role};
@@ -48,8 +48,8 @@ GRANT SELECT ON {wherry_clock} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- A message that comes back from the archive is inserted with its id, which takes the right to alter
--- the table.  That is too much for a role, so it is not granted.
+-- A replay of an archived message inserts it with its id, which needs the right to alter the table.
+-- That right is not granted, since it allows too much.
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, DELETE ON {table_archive} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};

@@ -1,12 +1,12 @@
 -- layout: name=grants
 --
--- What the roles of a native outbox on PostgreSQL may do, each exactly what it needs
--- (postgres_access.sh tries what each may do and what it may not).  {role} is the role.
+-- Grants for the roles of a native outbox on PostgreSQL, no more than each needs
+-- (postgres_access.sh tests what each may and may not do).  {role} is the role.
 
 -- include: postgres.roles.sql
 
 -- name: clear
--- What it was granted before on the tables of the outbox.
+-- Revoke the rights on the tables of the outbox that the role was granted before.
 REVOKE ALL ON {table}, {table_archive} FROM {role};
 DO $$ BEGIN
   EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
@@ -15,7 +15,7 @@ END $$;
 {clear_shared}
 
 -- part: insert
--- The rest of a row is the relay's: its state, its attempts, its id and its times.
+-- A producer may not write the relay's columns: state, attempts, id and times.
 INSERT (message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
   payload)
 
@@ -27,12 +27,12 @@ DO $$ BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL AND to_regclass({'wherry_dead}) IS NOT NULL THEN
 
 -- name: producer
--- Plain INSERTs.
+-- Rights for plain INSERTs.
 {usage}
 GRANT {insert} ON {table} TO {role};
 
 -- name: enqueuer
--- wherry_enqueue(), libwherry and wherry enqueue, which say whether a message was there.
+-- Rights for wherry_enqueue(), libwherry and `wherry enqueue`, which report whether a message exists.
 {usage}
 GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
@@ -50,7 +50,7 @@ GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 END $$;
 
 -- name: operator
--- Messages that come back from the archive are inserted, with their ids.
+-- A replay of archived messages inserts them with their ids.
 {usage}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};

@@ -12,7 +12,7 @@
 -- with NOLOCK whether an earlier row of a key is there that is not committed yet, so that no later
 -- one overtakes it.
 --
--- A filtered index is used if the query says its condition: so each says it word for word.
+-- SQL Server uses a filtered index if the query has its condition, so each query repeats it word for word.
 
 -- include: mssql.sql
 
@@ -20,27 +20,27 @@
 status = 0
 
 -- part: unlocked
--- Rows that are committed, and that nobody changes just now.  READCOMMITTEDLOCK: READPAST needs locks,
--- and a database with READ_COMMITTED_SNAPSHOT would take none.
+-- Committed rows that no open transaction has changed.  READCOMMITTEDLOCK: READPAST needs locks, and a
+-- database with READ_COMMITTED_SNAPSHOT would take none.
 WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: row_unlocked
--- The same, and not by what another index says: INDEX(1) is the primary key.
+-- The same rows, read by the primary key, which is INDEX(1).
 WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: mine
--- The same, and nobody changes them until the transaction ends.
+-- The same rows, locked against changes until the transaction ends.
 WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
 
 -- part: ends
--- The first and the last pending id, 0: there is none.  An id 0, which must die, counts as -1.
+-- First and last pending id; 0: there is none.  An id 0, whose message must become dead, counts as -1.
 COALESCE((SELECT TOP (1) CASE id WHEN 0 THEN -1 ELSE id END FROM {table} {unlocked}
           WHERE {pending} ORDER BY id), 0),
 COALESCE((SELECT TOP (1) id FROM {table} {unlocked} WHERE {pending} ORDER BY id DESC), 0)
 
 -- part: text_limit
--- A text column is bounded.  With :long = -1 no text is sent but plain ASCII that says which row it
--- is: so rows can be found of which one is not Unicode.
+-- A text column with its limit.  With :long = -1 the only text is plain ASCII that identifies the row,
+-- so that a relay can find the row that is not Unicode.
 :long >= 0
 
 -- part: key_texts
@@ -49,8 +49,8 @@ CASE WHEN {text_limit} THEN aggregate_id END,
 CASE WHEN {text_limit} THEN partition_key END
 
 -- part: texts
--- What is longer than its limit is not sent: of headers the length comes as a number, and of a
--- payload nothing (a_row_that_is_too_long_dies_alone).
+-- A value over its limit is not sent: the length of headers as a number, and nothing of a payload
+-- (a_row_that_is_too_long_dies_alone).
 CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
      ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
 CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
@@ -66,7 +66,7 @@ CASE WHEN DATALENGTH(last_error) / 2 <= :long THEN last_error
      ELSE LEFT(last_error, CAST(:long AS INT) + 1) END
 
 -- part: sane
--- The rows that a relay can handle; the payload is not checked, since its limit is a setting.
+-- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000
   AND generation BETWEEN 0 AND 1000000000 AND created_at >= '19700101'
   AND DATALENGTH(headers) <= 2097152
@@ -89,7 +89,7 @@ CAST(CASE
 -- include: mssql.lease.sql
 
 -- part: lacking
--- The indexes that are not there, by their first two columns: names are the administrator's.
+-- Missing indexes, by their first two columns, since an administrator may rename them.
 SELECT w.a, w.b
 FROM (VALUES (N'message_hash', N''), (N'id', N''), (N'key_hash', N'id'), (N'key_hash', N'status'),
              (N'status', N'next_retry_at'), (N'status', N'id'), (N'processed_at', N'id')) AS w(a, b)
@@ -146,9 +146,9 @@ IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
   CREATE INDEX {bare_archive_done} ON {table_archive}(processed_at);
 
 -- part: procedure_enqueue
--- For every language.  @id is NULL afterwards if a message of that id is there already.
--- Parameters are longer than what their columns hold, since SQL Server cuts what is longer: the id of
--- another message, or another key (the_procedure_cuts_nothing).
+-- Procedure for every language.  @id is NULL afterwards if the outbox has a message of that id.
+-- Parameters are longer than their columns, since SQL Server would cut a longer text to the id of
+-- another message, or to another key (the_procedure_cuts_nothing).
 ALTER PROCEDURE {wherry_enqueue}
   @topic NVARCHAR(4000), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(4000) = NULL,
   @message_id NVARCHAR(4000) = NULL, @headers NVARCHAR(MAX) = N'{}', @aggregate_type NVARCHAR(4000) = N'',
@@ -227,7 +227,7 @@ N{'make_procedures}
 -- include: mssql.marks.sql
 
 -- name: migrate-1
--- The table's columns are those that other relays know, and some of ours with defaults.  "stamp" says
+-- The table has the columns that other relays know, and columns of Wherry's with defaults.  "stamp" shows
 -- which transactions may still be open: see "horizon".
 {own_tables}
 IF OBJECT_ID(N{'table}, N'U') IS NULL
@@ -263,8 +263,8 @@ BEGIN
     ALTER TABLE {table} ADD payload VARBINARY(MAX) NOT NULL;
   ELSE
     ALTER TABLE {table} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
-  -- A business transaction that adds thousands of rows keeps locks of rows: a lock of the table
-  -- would stop every relay.
+  -- A business transaction that adds thousands of rows must keep row locks: a lock of the table would
+  -- stop every relay.
   ALTER TABLE {table} SET (LOCK_ESCALATION = DISABLE);
 END;
 IF OBJECT_ID(N{'table_archive}, N'U') IS NULL
@@ -295,7 +295,7 @@ IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'outbox' AND name = 
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'outbox', N{name}, 1, 100);
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone.  A procedure of another version counts, too: it is then made again.
+-- Number of missing indexes of the outbox.  A procedure of another version counts too, since it needs to be made again.
 SELECT (SELECT COUNT(*) FROM ({lacking}) AS t) + (SELECT COUNT(*) FROM ({lacking_archive}) AS a) + {procedures_stale};
 
 -- name: drop
@@ -340,9 +340,9 @@ BEGIN CATCH
 END CATCH;
 
 -- name: lock-key
--- Before the id is taken: of two transactions that write one key with this, the second waits
--- for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).
--- The same lock as of the procedure wherry_enqueue.
+-- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
+-- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
+-- procedure wherry_enqueue takes the same lock.
 DECLARE @k BINARY(32) = CASE WHEN DATALENGTH(:key) > 0 THEN HASHBYTES('SHA2_256', :key)
   WHEN DATALENGTH(:aggregate_type) > 0 OR DATALENGTH(:aggregate_id) > 0
   THEN HASHBYTES('SHA2_256', CONCAT(DATALENGTH(:aggregate_type), N':', :aggregate_type, :aggregate_id)) END;
@@ -355,7 +355,7 @@ IF @locked < 0
   THROW 51222, N'the lock of the key was not granted in time', 1;
 
 -- part: due_in
--- Milliseconds until it may be tried again.
+-- Milliseconds until the row may be tried again.
 CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry_at) ELSE 0 END
 
 -- part: is_due
@@ -397,7 +397,7 @@ WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, H
 {got_row};
 
 -- name: leave
--- Once (who_leaves_twice_is_counted_once).
+-- A relay that leaves twice is counted once (who_leaves_twice_is_counted_once).
 UPDATE {wherry_lease} SET members = REPLACE(members, N',' + :token + N',', N','), {counted},
   expires_at = CASE WHEN members = N',' + :token + N',' THEN {ended} ELSE expires_at END,
   state = CASE WHEN members = N',' + :token + N',' THEN N'stopped' ELSE state END,
@@ -413,29 +413,29 @@ IF @granted < 0
   THROW 51222, N'the lock of claims was not granted in time', 1
 
 -- name: claim-lock
--- First in the transaction of every claim: claims of an outbox are made one after the
--- other, and each sees those before it (two_claims_at_once_…).  Who takes a row away that was not
--- delivered (a message that dies, "discard") holds it shared: so that a claim, which reads what is
--- not committed, does not take later rows of a key behind a death that is rolled back.  Producers
--- and acknowledgements do not wait.
+-- First statement in the transaction of every claim.  Claims of an outbox run one after another, and
+-- each sees those before it (two_claims_at_once_…).  A statement that removes a row that was not
+-- delivered (a message that dies, "discard") holds this lock shared: so a claim, which reads
+-- uncommitted rows, does not take later rows of a key behind a death that is rolled back.  Producers
+-- and acknowledgements do not wait for this lock.
 {claims_lock};
 EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
 {claims_granted};
 
 -- part: no_claims
--- Where the lock is held shared, no claim is being made.
+-- While the lock is held shared, no claim runs.
 {claims_lock};
 EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Shared', @LockOwner = 'Transaction';
 {claims_granted}
 
 -- part: first_open
--- The first open row of the key of c, also one that is not committed: NOLOCK.
+-- First open row of the key of c, also if it is not committed: NOLOCK.
 (SELECT TOP (1) o.id FROM {table} AS o WITH (NOLOCK)
  WHERE o.status IN (0, 1, 3) AND o.key_hash = c.key_hash ORDER BY o.id)
 
 -- part: unheld
--- No row of its key is under a claim that lives; and none before it is claimed, has failed, or is
--- dead where that parks a key.  With :share those that expired with c do not count.
+-- Condition: no row of the key of c is under a live claim, and no row before c is claimed, has failed, or
+-- is dead and parks the key.  With :share rows that expired with c do not count.
 NOT EXISTS (
   SELECT 1 FROM {table} AS b WITH (NOLOCK)
   WHERE b.status IN (1, 3, 4) AND b.key_hash = c.key_hash AND b.id <> c.id
@@ -450,7 +450,7 @@ NOT EXISTS (
   WHERE b.status IN (1, 3, 4) AND b.status = 4 AND b.key_hash = c.key_hash AND b.id < c.id))
 
 -- part: chosen
--- The rows to claim, before any lock is taken.  At most 4,000: a statement that takes 5,000 locks on
+-- Rows to claim, chosen before any lock is taken.  At most 4,000: a statement that takes 5,000 locks on
 -- an index may get a lock of the table instead.
 DECLARE @c TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32))
 
@@ -458,9 +458,9 @@ DECLARE @c TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32))
 TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
 
 -- part: take
--- Lock them; rows that others have locked meanwhile are left out.  Then look which of their keys
--- have an earlier open row that is not among them, committed or not: that one and those behind it
--- stay.  The rest is marked.
+-- Lock the chosen rows; rows that others have locked meanwhile are left out.  Then find keys that have an
+-- earlier open row that is not among them, committed or not: their rows are left out too.  Mark the
+-- rest.
 DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
 INSERT INTO @l(id, k)
 SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE t.status = @was
@@ -488,17 +488,17 @@ SELECT id, @add, attempts - @add, generation, created_at, 0,
 FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
 -- name: claim-end
--- How far one claim looks: the last of so many pending rows, and how many there are.
+-- Range of one claim: the last of the first pending rows, and their number.
 SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
   SELECT TOP (:scan) id FROM {table} {unlocked}
   WHERE {pending} AND id > :after AND id <= :most ORDER BY id) AS p;
 
 -- name: claim
 -- unused: passed many
--- Pending rows between two ids, those of one key together: none of a key of which one is
--- being tried, of which an earlier one failed or was retried, was passed over by the claims before
--- this one, or is not committed yet (two_claims_never_hold_messages_of_one_key).  Those that were
--- passed over need not be listed: the first open row of a key says it.
+-- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows is
+-- being tried, or if an earlier one failed, was retried, was skipped by a claim before this one, or is
+-- not committed yet (two_claims_never_hold_messages_of_one_key).  Skipped rows need not be listed, since
+-- the first open row of a key shows them.
 DECLARE @was TINYINT = 0, @add INT = 0;
 {chosen};
 INSERT INTO @c(id, k)
@@ -511,7 +511,7 @@ ORDER BY c.id;
 
 -- name: claim-due
 -- unused: after
--- Failed rows whose time has come, each the first of its key.
+-- Claim failed rows that are due, each the first of its key.
 DECLARE @was TINYINT = 3, @add INT = 0;
 {chosen};
 INSERT INTO @c(id, k)
@@ -523,7 +523,8 @@ ORDER BY c.next_retry_at;
 
 -- name: expired
 -- unused: lasts after
--- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
+-- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
+-- with it.
 SELECT f.claim_token, (
   SELECT COUNT_BIG(*) FROM {table} AS c {unlocked}
   WHERE c.status IN (1, 3) AND c.status = 1 AND {is_due:c} AND c.claim_token = f.claim_token)
@@ -535,8 +536,8 @@ FROM (
 
 -- name: claim-share
 -- unused: after
--- Some of the rows that expired together, in id order; no attempt is on record, since it is
--- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
+-- Claim some of the rows that expired together, in id order.  No attempt is recorded, since only one of
+-- them can have crashed the relay, if any did (what_expires_again_is_shared_out_smaller).
 DECLARE @was TINYINT = 1, @add INT = 0;
 {chosen};
 INSERT INTO @c(id, k)
@@ -548,9 +549,9 @@ ORDER BY c.id;
 
 -- name: claim-expired
 -- unused: after
--- One row whose claim has expired, to be tried alone: the attempt is on record before it is
--- made, so that a message that kills its relay runs out of attempts.  The first of its
--- key, none of which is under a claim that lives.
+-- Claim one row whose claim has expired, to be tried alone.  The attempt is recorded before it is made, so
+-- that a message that crashes its relay runs out of attempts.  The row is the first of its key, and no
+-- row of the key is under a live claim.
 DECLARE @was TINYINT = 1, @add INT = 1;
 {chosen};
 INSERT INTO @c(id, k)
@@ -562,8 +563,8 @@ ORDER BY c.next_retry_at;
 
 -- name: claim-next
 -- unused: lasts
--- When the first claim expires, and when the first failed row is due: milliseconds from now.
--- What is parked behind a dead row is neither
+-- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
+-- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, {now}, COALESCE(c.next_retry_at, '19700101'))
         FROM {table} AS c {unlocked} WHERE c.status IN (1, 3) AND c.status = 1 AND {unparked}
@@ -589,7 +590,7 @@ i.id = t.id AND (i.h IS NULL OR i.h = t.message_hash)
 @ids AS i JOIN {table} AS t {seek} ON {is_listed}
 
 -- part: in_range
--- The same, of ids that follow one another.
+-- The same for consecutive ids.
 SET NOCOUNT ON;
 DECLARE @ids TABLE (id BIGINT NOT NULL PRIMARY KEY, h BINARY(32));
 INSERT INTO @ids(id, h)
@@ -604,7 +605,7 @@ t.id BETWEEN :first AND :last AND (i.h IS NULL OR i.h = t.message_hash)
 
 -- name: extend
 -- unused: width
--- An expired claim is not revived.
+-- An expired claim is not extended.
 {listed};
 UPDATE t SET next_retry_at = {until}
 FROM {these}
@@ -617,8 +618,8 @@ id, status, attempts, generation, created_at,
        {texts}
 
 -- part: to_choose
--- The rows that a read chooses; those that somebody has locked; the rows that it passes over, the first of
--- each key; and the keys that have to wait behind one, from its id on.
+-- Tables of a read: the rows that it chooses; rows that another transaction has locked; the first row of
+-- each key that it skips; and keys that have to wait behind such a row, from its id on.
 DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
 DECLARE @locked TABLE (id BIGINT NOT NULL PRIMARY KEY);
 DECLARE @passed TABLE (k BINARY(32) NOT NULL PRIMARY KEY, id BIGINT NOT NULL);
@@ -630,7 +631,7 @@ NOT EXISTS (SELECT 1 FROM @waits AS w WHERE w.k = {.}key_hash AND w.id < {.}id)
 AND NOT EXISTS (SELECT 1 FROM @locked AS y WHERE y.id = {.}id)
 
 -- part: is_full
--- Right behind the statement that chooses: are there as many as the relay wants?
+-- Directly after the statement that chooses: whether it chose as many rows as the relay wants.
 SET @full = CASE WHEN @@ROWCOUNT >= :limit THEN 1 ELSE 0 END
 
 -- part: drop_locked
@@ -643,17 +644,18 @@ SET @found = @@ROWCOUNT;
 DELETE r FROM @r AS r JOIN @locked AS y ON y.id = r.id
 
 -- part: read_rows
--- The rows that were chosen.  Who locks one meanwhile is waited for, because later rows of its key are among them.
+-- Return the chosen rows.  The statement waits for a transaction that locks one meanwhile, because later rows of its
+-- key are among them.
 {table} WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK) WHERE id IN (SELECT id FROM @r)
 
 -- part: is_passed
 {.}key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = {.}id)
 
 -- part: drop_later
--- @passed has what a read has not met though it is there: rows that are not committed, or were not when
--- they were passed.  From the first of a key on, later rows of that key wait, so that none overtakes
--- it.  A relay of the whole outbox takes their ids as gaps and asks for them again.  They must not take the
--- room of other keys: so a read that was full chooses once more, without them and without locked rows
+-- @passed has rows that a read skipped because they were not committed when it passed them.  From the
+-- first of them on, later rows of the same key wait, so that none overtakes it.  A relay of the whole
+-- outbox treats their ids as gaps and reads them again.  They must not take the room of other keys, so a
+-- read that was full chooses once more, without them and without locked rows
 -- (a_key_that_waits_for_a_transaction_stops_no_other).
 INSERT INTO @waits(k, id)
 SELECT p.k, p.id FROM @passed AS p WHERE EXISTS (SELECT 1 FROM @r AS x WHERE x.k = p.k AND x.id > p.id);
@@ -693,8 +695,8 @@ END;
 SELECT {open_columns} FROM {read_rows} AND {pending} ORDER BY id;
 
 -- name: sweep
--- All open rows behind the cursor, in id order, and what was committed since in ids that were passed
--- over (rows_of_a_key_that_appear_late_…).
+-- All open rows behind the cursor, in id order, and rows with skipped ids that have been committed since
+-- (rows_of_a_key_that_appear_late_…).
 {to_read};
 INSERT INTO @gaps(first, last)
 SELECT CAST(JSON_VALUE(value, '$[0]') AS BIGINT), CAST(JSON_VALUE(value, '$[1]') AS BIGINT)
@@ -728,19 +730,19 @@ WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0,
 
 -- name: horizon
 -- unused: statements
--- Of the row versions that the server hands out: the lowest that a transaction has which is still
--- open, and the next.  A gap seen before `next` is over once `oldest` has reached it.  And: what was
--- read before this was read under the lease.
+-- The lowest row version of a transaction that is still open, and the next one that the server gives out.
+-- A gap that was found before `next` is closed when `oldest` has reached it.  The statement also proves
+-- that rows read before it were read under the lease.
 SELECT CONVERT(BIGINT, MIN_ACTIVE_ROWVERSION()), CONVERT(BIGINT, @@DBTS) + 1, CONVERT(BIGINT, @@DBTS) + 1,
   CASE WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE {holds}) THEN 1 ELSE 0 END;
 
 -- name: dead-keys
--- Dead rows, for relays that park their keys.
+-- Dead rows, for relays that park the keys of dead messages.
 SELECT TOP (:limit) id, {key_texts} FROM {table} {unlocked}
 WHERE status = 4 AND id > :after ORDER BY id;
 
 -- name: open-upto
--- Is anything open up to this id?
+-- Whether a row is open up to this id.
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} {unlocked} WHERE {pending} AND id <= :upto)
          OR EXISTS (SELECT 1 FROM {table} {unlocked} WHERE status IN (1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
 
@@ -751,7 +753,7 @@ SELECT COALESCE(MAX(id), 0) FROM (
   SELECT MAX(id) FROM {table} {unlocked} WHERE status IN (1, 3)) AS t;
 
 -- part: this
--- The message, and no other that has taken its id.
+-- Condition: the row is this message, and not another that has its id now.
 (:message_id IS NULL OR message_hash = HASHBYTES('SHA2_256', :message_id))
 
 -- part: ours
@@ -780,7 +782,7 @@ DELETE t FROM {these} WHERE t.status IN (0, 1, 3) AND {ours}
 
 -- name: done-mark-range
 -- unused: width
--- Ids that follow one another, as those of a batch nearly always do.
+-- The same for consecutive ids, which those of a batch nearly always are.
 {in_range};
 UPDATE t SET status = 2, processed_at = {now}
 FROM {those}
@@ -795,14 +797,14 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
 {loop};
 
 -- part: held
--- The fence, in the statement that writes: as in "fence".  It is the first that is read, so without the lease no row
--- is locked.
+-- The condition of "fence" in the statement that writes.  It is evaluated first, so without the lease no row is
+-- locked.
 (SELECT TOP (1) epoch FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
  WHERE {holds}) AS f CROSS JOIN
 
 -- name: ack-mark
 -- unused: width
--- Delivered, and nothing else to write: one statement that is its own transaction
+-- Acknowledge deliveries when there is nothing else to write: one statement that is its own transaction
 -- (a_relay_that_lost_its_lease_acknowledges_nothing).
 {listed};
 UPDATE t SET status = 2, processed_at = {now}
@@ -836,8 +838,8 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3)
 
 -- name: done-archive
 -- unused: width
--- Before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row that
--- came back and is delivered again takes the place of the one before.
+-- Runs before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row
+-- that was replayed and is delivered again replaces the one in the archive.
 {listed};
 DELETE a FROM @ids AS i JOIN {table_archive} AS a {seek} ON a.id = i.id
 {loop};
@@ -855,10 +857,10 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
 
 -- name: fail
 -- unused: started
--- Where the number of the attempt is known it is set, not added to: a transaction whose
--- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have set the number to 0 meanwhile.  A message dies while no claim is made; and a transaction
--- that waits for its row (UPDLOCK) does not hold that lock yet.
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
+-- to 0 meanwhile.  A message becomes dead while no claim runs; a transaction that waits for the
+-- message's row (UPDLOCK) does not hold the lock of claims yet.
 IF :dead <> 0
 BEGIN
   DECLARE @row BIGINT;
@@ -875,7 +877,7 @@ WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:token IS NULL OR claim_t
 
 -- name: requeue
 -- unused: width
--- The empty token: an operator or a relay wants it again.
+-- The empty token marks a row that an operator or a relay wants to be read again.
 {listed};
 UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
 FROM {these} WHERE t.status IN (1, 3) AND {ours}
@@ -883,7 +885,7 @@ FROM {these} WHERE t.status IN (1, 3) AND {ours}
 
 -- name: requeue-failed
 -- unused: width
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 {listed};
 UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = N''
 FROM {these} WHERE t.status IN (1, 3) AND {ours}
@@ -891,8 +893,8 @@ FROM {these} WHERE t.status IN (1, 3) AND {ours}
 
 -- name: try
 -- unused: started
--- A suspect's attempt is on record before it is delivered, so that a message that kills
--- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   WHEN attempts < 999999999 THEN attempts + 1 ELSE 1000000000 END,
@@ -901,27 +903,27 @@ UPDATE {table} SET status = 1,
 WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:claimed = 0 OR claim_token = :token);
 
 -- name: untry
--- The destination was down: that was no attempt of the message
+-- The destination was down, so the attempt of the message does not count
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = N''
 WHERE id = :id AND {this} AND status IN (0, 1, 3) AND status = 1 AND claim_token = :token AND attempts = :nth;
 
 -- part: old
--- At least this old.
+-- Condition: the row is at least this old.
 DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
   -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT),
   SYSUTCDATETIME()))
 
 -- part: some
--- Ids of rows that a statement changes, found by a read that waits for nobody.  NOCOUNT: the rows of the change
--- count alone.
+-- Ids of rows that a statement changes, found by a read that waits for no transaction.  NOCOUNT: only the rows of the
+-- change count.
 DECLARE @some TABLE (id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
 INSERT INTO @some(id)
 
 -- part: of_some
--- Whether a row is still as it was is asked again under its lock.
+-- The condition is checked again under the lock of the row.
 SET NOCOUNT OFF;
 
 -- part: some_rows
@@ -935,7 +937,7 @@ SET NOCOUNT OFF;
   AND ({.}next_retry_at IS NULL OR {.}next_retry_at <= {now})
 
 -- name: reap
--- Not claims that were extended and live (reaping_leaves_claims_that_live).
+-- Live claims that were extended are left out (reaping_leaves_claims_that_live).
 {some}
 SELECT id FROM {table} {unlocked} WHERE {is_old};
 {of_some}
@@ -953,14 +955,14 @@ WHERE t.status = 2
 {loop};
 
 -- name: purge-archived
--- After archive: only what is in the archive, since the clock went on in between.
+-- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
 DELETE t FROM {old_rows}
 JOIN {table_archive} AS a ON a.id = t.id AND a.message_hash = t.message_hash AND a.generation = t.generation
 WHERE t.status = 2
 {loop};
 
 -- name: archive
--- Before purge-archived, in the same transaction.
+-- Runs before purge-archived, in the same transaction.
 DECLARE @old TABLE (id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @old(id)
 SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old} ORDER BY processed_at;
@@ -976,7 +978,7 @@ JOIN {table_archive} AS t {seek} ON t.id = d.id
 {loop};
 
 -- part: any
--- -1: all.
+-- States to match; -1: all.
 TOP (CASE WHEN :limit >= 0 THEN :limit ELSE 9223372036854775807 END)
 
 -- part: topic_and_key
@@ -993,7 +995,7 @@ DATEADD(MILLISECOND, -CAST(:since % 86400000 AS INT), DATEADD(DAY,
 (:since = 0 OR created_at >= {since})
 
 -- part: named
--- The row with that message id, or else with that number, by the index of each.
+-- Row with that message id, or else with that number, each found by its index.
 SELECT id FROM {table} WHERE message_hash = HASHBYTES('SHA2_256', :ident)
   UNION ALL
   SELECT id FROM {table} WHERE :ident IS NOT NULL AND id = :number
@@ -1006,7 +1008,7 @@ SELECT id FROM {table_archive} WHERE message_hash = HASHBYTES('SHA2_256', :ident
     AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))
 
 -- name: retry-dead
--- The lock keeps claims away: they look for dead rows that park a key.
+-- The lock keeps claims away, since they look for dead rows that park a key.
 {no_claims};
 {some}
 SELECT {any} id FROM {table} WITH (NOLOCK)
@@ -1020,7 +1022,7 @@ FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :s
 {loop};
 
 -- name: discard
--- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+-- Delivered rows are not deleted.  A relay that has the message in flight finds no row to acknowledge.
 {no_claims};
 {some}
 {named};
@@ -1032,7 +1034,7 @@ DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
 (:since = 0 OR processed_at >= {since})
 
 -- name: replay
--- The empty token, as in "requeue".
+-- The empty token marks the row, as in "requeue".
 {no_claims};
 {some}
 SELECT {any} id FROM {table} WITH (NOLOCK)
@@ -1054,9 +1056,9 @@ a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.head
   CASE WHEN a.generation < 999999999 THEN a.generation + 1 ELSE 1000000000 END, a.last_error, a.payload
 
 -- name: replay-archived
--- After replay, with what is left of its limit.  A message comes back with its id, unless another
--- has it by now, or the caller may not alter the table, which IDENTITY_INSERT takes: then it gets a new
--- one.  It does not come back while the outbox has one of its message id.
+-- Runs after replay, with the rest of its limit.  A message comes back with its id.  If another message
+-- has the id by now, or if the caller may not alter the table, which IDENTITY_INSERT needs, it gets a
+-- new id.  It stays in the archive while the outbox has a row with its message id.
 {no_claims};
 SET NOCOUNT ON;
 DECLARE @owns INT = HAS_PERMS_BY_NAME(N{'table}, N'OBJECT', N'ALTER');
@@ -1089,7 +1091,7 @@ SET NOCOUNT OFF;
 SELECT id, free FROM @back;
 
 -- name: unarchive
--- After replay-archived, in the same transaction: what came back.
+-- Runs after replay-archived, in the same transaction: delete the rows that came back.
 DELETE a FROM {table} AS b {unlocked} JOIN {table_archive} AS a {seek}
   ON a.message_hash = b.message_hash AND a.created_at = b.created_at AND a.generation + 1 = b.generation
 WHERE b.status = 0 AND b.claim_token = N''
@@ -1117,8 +1119,8 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
        OR CHARINDEX(:text, CONVERT(VARCHAR(MAX), payload)) > 0)
 
 -- part: wanted
--- States that are not done, each by its own index, so that dead letters are found at once
--- in a large table.
+-- Rows of states other than done, each state by its own index, so that dead letters are found at once in
+-- a large table.
 (status = 0 AND :states & 1 <> 0 OR status = 1 AND :states & 2 <> 0 OR status = 3 AND :states & 8 <> 0
   OR status = 4 AND :states & 16 <> 0)
   AND (:ident IS NULL OR id IN ({named})) AND {asked}
@@ -1139,7 +1141,7 @@ ORDER BY id;
 
 -- name: list-newest
 -- unused: after
--- As "list", from the highest id down.
+-- Like "list", from the highest id down.
 SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id IN (
   SELECT id FROM {table} {unlocked} WHERE status = 0 AND :states & 1 <> 0
@@ -1160,7 +1162,7 @@ WHERE :states & 4 <> 0 AND id > :after AND (:ident IS NULL OR id IN ({named_arch
 ORDER BY id;
 
 -- name: show
--- With the lowest open row of the same ordering key before it, and the lowest dead one.
+-- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT TOP (1) c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
@@ -1176,7 +1178,7 @@ WHERE c.message_hash = HASHBYTES('SHA2_256', :ident)
 ORDER BY CASE WHEN c.message_hash = HASHBYTES('SHA2_256', :ident) THEN 0 ELSE 1 END;
 
 -- name: show-archived
--- What show does not find.
+-- Rows of the archive, which "show" does not find.
 SELECT TOP (1) id, {shown_archived} FROM {table_archive}
 WHERE message_hash = HASHBYTES('SHA2_256', :ident) OR id = :number
 ORDER BY CASE WHEN message_hash = HASHBYTES('SHA2_256', :ident) THEN 0 ELSE 1 END, id DESC;
@@ -1196,20 +1198,20 @@ SELECT COUNT_BIG(*) FROM {table_archive} {unlocked};
 DATEDIFF_BIG(MILLISECOND, created_at, {now})
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may be delivered now.
+-- Number of failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0)
 FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3 AND next_retry_at <= {now};
 
 -- part: waiting_behind
--- A failed message of its key is before c, and not due yet.
+-- Condition: a failed message of the key of c is before c, and not due yet.
 EXISTS (
   SELECT 1 FROM {table} AS b {unlocked}
   WHERE b.status IN (1, 3, 4) AND b.status = 3 AND b.key_hash = c.key_hash AND b.id < c.id
     AND b.next_retry_at > {now})
 
 -- name: oldest-pending
--- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
--- Almost always it is the first.
+-- The oldest message that nothing holds, among the first 10,000; if all of these are held, the next one.
+-- It is almost always the first.
 SELECT TOP (1) {age}
 FROM {table} AS c {unlocked}
 WHERE c.status = 0 AND (NOT {waiting_behind}
@@ -1218,11 +1220,11 @@ WHERE c.status = 0 AND (NOT {waiting_behind}
 ORDER BY c.id;
 
 -- name: held-pending
--- How many pending messages wait behind a failed one of their key.
+-- Number of pending messages that wait behind a failed one of their key.
 SELECT COUNT_BIG(*) FROM {table} AS c {unlocked} WHERE c.status = 0 AND {waiting_behind};
 
 -- name: backlog
--- What waits, each counted up to a limit: it is asked again and again.
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
 SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status = 0) AS a),
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 1) AS b),
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} {unlocked} WHERE status IN (1, 3) AND status = 3) AS c),

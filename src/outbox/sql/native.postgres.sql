@@ -4,41 +4,41 @@
 -- milliseconds, and always the database's: statement_timestamp() stands still in a
 -- statement, so that indexes can be asked for it, but goes on in a transaction.
 --
--- Many write at once and take their ids before they commit: a row may appear below ids that
--- were read already ("horizon" tells what may still come).  All runs in READ COMMITTED: a
--- statement sees what was committed when it began; an UPDATE or a lock that had to wait for
--- a row looks at its newest version.
+-- Many transactions write at the same time and take their ids before they commit, so a row may appear
+-- below ids that a relay has read ("horizon" shows which may still come).  All statements run in
+-- READ COMMITTED: a statement sees rows that were committed when it began; an UPDATE or a lock that
+-- had to wait for a row reads its newest version.
 --
--- A producer pays for each index whose condition a new row meets: the primary key, the one
--- on message_id and the open one.  The rest hold rows in trouble, or delivered ones.
+-- A new row has an entry in three indexes: the primary key, the index of message_id and the index of
+-- open rows.  The other indexes have rows that failed, are claimed or dead, or were delivered.
 
 -- part: pending
--- Pending rows in id order, said so that only the open index fits: with status = 0 ORDER BY
--- id the primary key does, too, and a plan made while most rows were pending would read all
--- that are done (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
+-- Pending rows in id order, written so that only the index of open rows fits.  With status = 0 ORDER BY
+-- id the primary key would fit too, and a plan that was made while most rows were pending would read all
+-- delivered rows (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
 status IN (0, 1, 3) AND status >= 0 AND status <= 0
 
 -- part: ends
--- The first and the last pending id, 0: there is none.  An id 0, which must die, counts as -1.
+-- First and last pending id; 0: there is none.  An id 0, whose message must become dead, counts as -1.
 -- Without the alias the first column would be called id, and ORDER BY would sort by it.
 coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END AS lowest FROM {table}
           WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
 -- part: wake_lock
--- The sleepers' lock of this outbox; also in postgres_watch.c.
+-- Advisory lock that sleeping relays of this outbox hold; postgres_watch.c has the same number.
 (1669::bigint << 32) + {'table}::regclass::oid::bigint
 
 -- name: wake-key
--- The number of the table: of the lock that a sleeping relay holds, and in the names of the
--- channels that wake it.
+-- Number of the table, for the lock that a sleeping relay holds and for the names of the channels that
+-- wake it.
 SELECT {'table}::regclass::oid::bigint;
 
 -- part: payload_fits
--- Is the payload within its limit?  A text's length is known without the text.  An array holds its
--- elements as they are before compression, of JSON in binary form at most four times the text.  Only
--- then is it converted: of 10 bytes of jsonb 131,072 digits may come (tests/system/postgres_expands.sh).
--- Compressed, a value takes at least a 90th of its length.
+-- Condition: the payload is within its limit.  PostgreSQL knows the length of a text without reading it.
+-- An array holds its elements without compression, and binary JSON is at most four times as long as its
+-- text.  Only below that it is converted, since 10 bytes of jsonb may become 131,072 digits
+-- (tests/system/postgres_expands.sh).  A compressed value takes at least a 90th of its length.
 CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'text'::regtype::oid
      THEN octet_length(payload::text) <= :body::bigint
      WHEN pg_catalog.pg_column_size(payload) > :body::bigint / 90 AND pg_catalog.pg_column_size(ARRAY[payload])
@@ -49,14 +49,13 @@ CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'text'::regtype::oid
      ELSE true END
 
 -- part: texts
--- What is longer than its limit is not sent: of a text its beginning comes, one character longer
--- than the limit, of headers that as a JSON text, and of a payload nothing
--- (a_row_that_is_too_long_dies_alone).  So no text that fits is a signal
--- (ordinary_texts_are_delivered_as_they_are).
--- Compressed JSON is at most 90 times as long as it takes room, so that only what is large is
--- looked into.  With :long = -1 no text is sent but plain ASCII that says which row it is, and
--- headers and payload are not converted: so rows can be found of which one cannot be converted
--- to UTF-8, or is too long as text (a_row_that_cannot_be_read_dies_alone_when_a_program_claims).
+-- A value over its limit is not sent whole: of a text the beginning, one character longer than the
+-- limit; of headers the same as a JSON text; of a payload nothing (a_row_that_is_too_long_dies_alone).
+-- So no text within its limit is taken for a long one (ordinary_texts_are_delivered_as_they_are).
+-- JSON is at most 90 times as long as its compressed form, so only large values are decompressed.  With
+-- :long = -1 the only text is plain ASCII that identifies the row, and headers and payload are not
+-- converted: so a relay can find the row that cannot be converted to UTF-8, or is too long as text
+-- (a_row_that_cannot_be_read_dies_alone_when_a_program_claims).
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
      THEN message_id ELSE left(message_id, :long::integer + 1) END,
@@ -79,8 +78,7 @@ CASE WHEN :long::bigint < 0 THEN NULL
      WHEN {payload_fits} THEN payload END
 
 -- part: quick_texts
--- The same, where it is known that all of them may be sent: one condition is cheaper than
--- eight.
+-- The same columns if all of them may be sent: one condition is cheaper than eight.
 CASE WHEN fine THEN message_id
      WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
@@ -111,7 +109,7 @@ CASE WHEN fine THEN payload
      WHEN {payload_fits} THEN payload END
 
 -- part: fine
--- May all texts of a row be sent, and its payload?
+-- Condition: all texts of a row and its payload may be sent.
 CASE WHEN octet_length(message_id)::bigint + octet_length(topic) + octet_length(aggregate_type)
             + octet_length(aggregate_id) + coalesce(octet_length(partition_key), 0)
             + coalesce(octet_length(trace_id), 0) <= :long::bigint
@@ -124,7 +122,7 @@ CASE WHEN octet_length(last_error) <= :long::bigint
      THEN last_error ELSE left(last_error, :long::integer + 1) END
 
 -- part: key_texts
--- As in "texts", of the key alone.
+-- Like "texts", for the key only.
 CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
      ELSE left(aggregate_type, :long::integer + 1) END,
 CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
@@ -133,12 +131,12 @@ CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
      ELSE left(partition_key, :long::integer + 1) END
 
 -- part: age
--- Milliseconds since a row was made; NULL if it says infinity.
+-- Milliseconds since a row was made; NULL if its time is infinite.
 (extract(epoch FROM statement_timestamp()
          - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
 
 -- part: sane
--- The rows that a relay can handle; the payload is not checked, since its limit is a setting.
+-- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 1000000000
   AND octet_length(message_id) <= 1048576 AND octet_length(topic) <= 1048576
   AND octet_length(aggregate_type) <= 1048576 AND octet_length(aggregate_id) <= 1048576
@@ -163,7 +161,7 @@ ARRAY['wherry_enqueue']::name[]
 'payload'
 
 -- part: leaf
--- The payload as a table stores it.
+-- Expression of the payload, in the type of the table.
 replace(replace(section, '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb')
     THEN concat('BEGIN
     parsed := ', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from(payload, ''UTF8'')' ELSE 'payload' END, '::pg_catalog.json;
@@ -182,8 +180,8 @@ replace(replace(section, '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.
 -- include: postgres.home.sql
 
 -- part: make_functions
--- wherry_enqueue() has the search path of its caller, as the triggers of a user may need it: every name in it is
--- qualified.
+-- wherry_enqueue() runs with the search path of its caller, which triggers of a user may need, so every name in it
+-- is qualified.
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -195,8 +193,8 @@ DECLARE
   {branch_variables}
 BEGIN
   SELECT f.* INTO names, types FROM ({function_tables}) AS f;
-  -- What drivers send: a payload as text, JSON or bytes, a key as text, a number or a UUID.  Only
-  -- a key that is text may be left out, or a call without one would fit three functions.
+  -- Drivers send a payload as text, JSON or bytes, and a key as text, a number or a UUID.  Only the
+  -- function with a text key has a default for it, or a call without a key would fit three functions.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
     FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
       made := $f$CREATE OR REPLACE FUNCTION @.wherry_enqueue(topic text, payload @type@, key @key@,
@@ -278,7 +276,7 @@ END $do$;
 -- include: postgres.functions.sql
 
 -- name: migrate-1
--- The table's columns are those that other relays know, and some of ours with defaults.
+-- The table has the columns that other relays know, and columns of Wherry's with defaults.
 {own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
   id             bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1) PRIMARY KEY,
@@ -306,11 +304,10 @@ CREATE TABLE IF NOT EXISTS {table}(
   payload        {payload_type} NOT NULL,
   CONSTRAINT {bare_sane} CHECK ({sane})
 ) WITH (
-  -- Pages are full (fillfactor 100): marking writes an index of what is open, so that no
-  -- update stays on its page, and room for it made inserts dearer and drains no faster.
-  -- A queue's dead rows are swept up by their number, not when a fifth of a table is dead
-  -- that keeps what it delivered for days; and what is only inserted is swept in time, too,
-  -- so that no read has to look up who may see it.
+  -- Pages are full (fillfactor 100): an acknowledgement changes the index of open rows, so no update
+  -- stays on its page, and free room made inserts slower and relays no faster.  Autovacuum goes by the
+  -- number of dead rows and not by a share of a table that keeps delivered rows for days.  It also
+  -- goes by the number of inserted rows, so that reads need not check their visibility.
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
@@ -334,8 +331,8 @@ CREATE TABLE IF NOT EXISTS {table_archive}(
 CREATE INDEX IF NOT EXISTS {bare_archive_mid} ON {table_archive}(message_id);
 CREATE INDEX IF NOT EXISTS {bare_archive_done} ON {table_archive}(processed_at);
 {wake_function}
--- A relay of this outbox sleeps if the lock is taken.  Relays set wherry.quiet where what they
--- change makes no work for another relay (a_purge_and_a_renewal_wake_no_other_relay).
+-- If the lock is taken, a relay of this outbox sleeps.  Relays set wherry.quiet for changes that make
+-- no work for another relay (a_purge_and_a_renewal_wake_no_other_relay).
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   FOR EACH STATEMENT
@@ -359,8 +356,8 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone.  Functions that are missing or of another version count, too: the
--- outbox is then made again.
+-- Number of missing indexes of the outbox.  A function that is missing or of another version counts too, since the
+-- outbox needs to be made again.
 SELECT count(*) + {functions_stale}
 FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
                   {'table_busy}, {'table_due}, {'table_archive_mid},
@@ -394,8 +391,8 @@ SELECT 1 - count(*) FROM pg_constraint
 WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane';
 
 -- name: repair
--- Tables that were made before the constraint get it, for new rows and for those that change:
--- but not while they have rows that it refuses, which could not be marked dead then.
+-- Add the constraint to tables that were made before it existed, for new and changed rows.  A table that
+-- has rows that it refuses does not get it, since these rows could not be marked dead then.
 DO $$ BEGIN
   IF EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = {'table}::regclass::oid
              AND conname = {name} || '_sane') THEN RETURN; END IF;
@@ -408,8 +405,8 @@ DO $$ BEGIN
 END $$;
 
 -- name: add-strict
--- For key-strict: a transaction has its number before it takes an id; and a session takes
--- one id at a time.  Making the trigger waits for those that write to the table without it.
+-- For key-strict: a transaction gets its number before it takes an id, and a session takes one id at a
+-- time.  Making the trigger waits for transactions that write to the table without it.
 CREATE OR REPLACE FUNCTION {wherry_number}() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -426,7 +423,7 @@ BEGIN
 END $$;
 
 -- name: add-strict-ready
--- Is it there?
+-- Whether the trigger exists.
 SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid AND tgname = {name} || '_number';
 
 -- name: schema-exists
@@ -453,10 +450,10 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
 ON CONFLICT (message_id) DO NOTHING RETURNING id;
 
 -- name: lock-key
--- Before the id is taken: of two transactions that write one key with this, the second waits
--- for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).
--- The same lock as of the function wherry_enqueue().  Here as there all names are qualified:
--- both run in transactions of the application, with its search path
+-- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
+-- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
+-- function wherry_enqueue() takes the same lock.  In both all names are qualified, since they run in
+-- transactions of the application, with its search path
 -- (enqueueing_is_safe_though_pg_catalog_comes_last).
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
@@ -470,7 +467,7 @@ FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
 WHERE k IS NOT NULL;
 
 -- part: due_in
--- Milliseconds until it may be tried again.
+-- Milliseconds until the row may be tried again.
 CASE WHEN next_retry_at > statement_timestamp()
           AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz
      THEN ceil(extract(epoch FROM next_retry_at - statement_timestamp()) * 1000.0)::bigint
@@ -481,14 +478,14 @@ CASE WHEN next_retry_at > statement_timestamp()
 translate(:ids::text, '[]', '{}')::bigint[]
 
 -- part: is_open
--- Checked on rows that were found by their ids, which only the primary key fits: without the
--- sum the indexes of open rows fit as well, and a plan made while few rows were open would
--- read the whole backlog to acknowledge a batch
+-- Condition on rows that were found by their ids, in a form that leaves only the primary key.  Without
+-- the sum the indexes of open rows would fit too, and a plan that was made while few rows were open
+-- would read the whole backlog to acknowledge a batch
 -- (statistics_of_a_drained_table_make_no_statement_read_a_backlog).
 status + 0 IN (0, 1, 3)
 
 -- part: processing
--- Said so that only the open index fits, as "pending" is; and so are failed rows.
+-- Written so that only the index of open rows fits, like "pending"; so are failed rows.
 status IN (0, 1, 3) AND status >= 1 AND status <= 1
 
 -- part: failed
@@ -530,7 +527,7 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
 
 -- name: leave
--- Once (who_leaves_twice_is_counted_once).
+-- A relay that leaves twice is counted once (who_leaves_twice_is_counted_once).
 UPDATE {wherry_lease} AS s SET members = replace(members, ',' || :token::text || ',', ','), {counted},
   expires_at = CASE WHEN members = ',' || :token::text || ','
                     THEN '1970-01-01 00:00:00+00' ELSE expires_at END,
@@ -540,14 +537,13 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'compe
   AND strpos(members, ',' || :token::text || ',') > 0;
 
 -- part: busy
--- What the index of rows that may hold others back says of itself.
+-- Condition of the index of rows that may hold others back.
 (b.status IN (1, 3, 4) OR b.claim_token IS NOT NULL AND b.status = 0)
 
 -- part: free
--- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
--- claimed, has failed, was retried or requeued, or is dead where that parks a key.  Of
--- pending rows those that the same claim looks at come along, and with :share those that
--- expired with c.
+-- Condition: no row of its key holds c back.  No row is under a live claim, and no row before c is
+-- claimed, has failed, was retried or requeued, or is dead and parks the key.  Pending rows that the
+-- same claim reads, and with :share rows that expired with c, are claimed together with it.
 (:unordered::bigint <> 0 OR {key:c} IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE {busy} AND {key:b} = {key:c} AND b.id <> c.id
@@ -565,18 +561,18 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'compe
   WHERE {busy} AND {key:b} = {key:c} AND b.id < c.id AND b.status = 4))
 
 -- name: claim-lock
--- First in the transaction of every claim: claims of an outbox are made one after the
--- other, and each sees those before it (two_claims_at_once_…).  Producers and
--- acknowledgements do not wait.
+-- First statement in the transaction of every claim.  Claims of an outbox run one after another, and
+-- each sees those before it (two_claims_at_once_…).  Producers and acknowledgements do not wait for
+-- this lock.
 SELECT pg_advisory_xact_lock((1667::bigint << 32) + {'table}::regclass::oid::bigint);
 
 -- part: between
--- Pending, between two ids.
+-- Condition: the row is pending, between two ids.
 c.status IN (0, 1, 3) AND c.status >= 0 AND c.status <= 0
   AND (c.status, c.id) > (0, :after::bigint) AND (c.status, c.id) <= (0, :upto::bigint)
 
 -- name: claim-end
--- How far one claim looks: the last of so many pending rows, and how many there are.
+-- Range of one claim: the last of the first pending rows, and their number.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
   WHERE {pending} AND (status, id) > (0, :after::bigint)
@@ -595,16 +591,16 @@ SELECT coalesce(max(id), 0), count(*) FROM (
   AND {free}
 
 -- part: unlocked
--- Neither the row nor an earlier one of its key is locked.
+-- Condition: neither the row nor an earlier one of its key is locked.
 NOT EXISTS (
   SELECT 1 FROM locked AS l WHERE l.id = c.id
     OR :unordered::bigint = 0 AND l.k = {key:c} AND l.id < c.id)
 
 -- name: claim
--- Pending rows between two ids, those of one key together: none of a key of which one is
--- being tried, of which an earlier one failed or was retried, or which was passed over by
--- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
--- passed over are listed, or with :many looked up, which takes longer.
+-- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows
+-- is being tried, or if an earlier one failed, was retried or was skipped by a claim before this one
+-- (two_claims_never_hold_messages_of_one_key).  The skipped keys are listed, or with :many looked up,
+-- which takes longer.
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
@@ -618,15 +614,15 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
 FROM taken ORDER BY id;
 
 -- name: claim-passed
--- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
--- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
+-- Keys of pending rows that a claim skipped; later rows of these keys wait for them.  The keys are in
+-- hexadecimal, since a JSON text cannot contain NUL.
 SELECT DISTINCT '"' || encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') || '"' FROM {table} AS c
 WHERE {between} AND {key:c} IS NOT NULL
   AND encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
       (SELECT json_array_elements_text(:passed::json)) LIMIT :limit::bigint;
 
 -- name: claim-due
--- Failed rows whose time has come, each the first of its key.
+-- Claim failed rows that are due, each the first of its key.
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
@@ -640,8 +636,8 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
 FROM taken ORDER BY id;
 
 -- name: claim-around
--- The same, where foreign transactions have locked rows: a locked row is passed over, and later ones of its
--- key with it.  It waits for none (one_locked_row_holds_up_no_other).
+-- The same if other transactions have locked rows: a locked row is skipped, and with it later rows of its
+-- key.  The statement waits for none (one_locked_row_holds_up_no_other).
 WITH free AS MATERIALIZED (
   SELECT c.id FROM {table} AS c WHERE {between}
   ORDER BY c.id FOR UPDATE SKIP LOCKED),
@@ -683,7 +679,8 @@ FROM taken ORDER BY id;
 
 -- name: expired
 -- unused: lasts
--- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
+-- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
+-- with it.
 SELECT f.claim_token, (
   SELECT count(*) FROM {table} AS c
   WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = f.claim_token)
@@ -693,9 +690,9 @@ FROM (
   ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
--- Some of the rows that expired together, in id order; no attempt is on record, since it is
--- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
--- A row that others have locked is passed over, and with it later ones of its key
+-- Claim some of the rows that expired together, in id order.  No attempt is recorded, since only one of
+-- them can have crashed the relay, if any did (what_expires_again_is_shared_out_smaller).
+-- Rows that others have locked are skipped, and with them later rows of their keys
 -- (an_expired_row_that_is_locked_holds_up_no_other).  The limit counts the rows that remain
 -- (a_locked_share_of_expired_rows_holds_up_no_other_key).
 WITH chosen AS MATERIALIZED (
@@ -721,9 +718,9 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
 FROM taken ORDER BY id;
 
 -- name: claim-expired
--- One row whose claim has expired, to be tried alone: the attempt is on record before it is
--- made, so that a message that kills its relay runs out of attempts.  The first of its
--- key, none of which is under a claim that lives.
+-- Claim one row whose claim has expired, to be tried alone.  The attempt is recorded before it is made, so
+-- that a message that crashes its relay runs out of attempts.  The row is the first of its key, and no
+-- row of the key is under a live claim.
 UPDATE {table} AS t SET status = 1, claim_token = :token,
   attempts = least(t.attempts, 999999999) + 1, claimed_at = {now}, next_retry_at = {until}
 WHERE t.status + 0 = 1 AND t.id = (
@@ -735,8 +732,8 @@ RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
 
 -- name: claim-next
 -- unused: lasts
--- When the first claim expires, and when the first failed row is due: milliseconds from now.
--- What is parked behind a dead row is neither
+-- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
+-- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 1 AND {unparked} ORDER BY {due:c} LIMIT 1),
@@ -744,12 +741,12 @@ SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
 -- part: utf8_id
--- As a relay has it, whose connection sends texts in the encoding of the database.
+-- Text in the form that a relay has, whose connection sends texts in the encoding of the database.
 pg_catalog.convert_to(message_id, 'UTF8')
 
 -- part: short_name
--- As wh_store_names() sends it: of a long message id the first bytes and the SHA-256
--- (a_long_message_id_is_acknowledged_with_the_others).  Only a width above 128 says that any is long.
+-- Message id in the form of wh_store_names(): of a long id the first bytes and the SHA-256
+-- (a_long_message_id_is_acknowledged_with_the_others).  A width above 128 means that some id is long.
 CASE WHEN :width::integer <= 128 OR length({utf8_id}) <= 128 THEN {utf8_id}
      ELSE substr({utf8_id}, 1, 80) || encode(sha256({utf8_id}), 'hex')::bytea END
 
@@ -760,7 +757,7 @@ CASE WHEN :width::integer <= 128 OR length({utf8_id}) <= 128 THEN {utf8_id}
           :width::integer), decode('00', 'hex')))
 
 -- name: extend
--- A expired claim is not revived.
+-- An expired claim is not extended.
 UPDATE {table} SET next_retry_at = {until}
 WHERE id = ANY ({ids}) AND status + 0 = 1 AND claim_token = :token
   AND next_retry_at > {now}
@@ -786,8 +783,8 @@ ORDER BY status, id LIMIT :limit::bigint
 SELECT {quick_columns} FROM ({ahead}) AS ahead ORDER BY id;
 
 -- name: sweep
--- All open rows behind the cursor, in id order: three ranges of the index, merged, and
--- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
+-- All open rows behind the cursor, in id order: three ranges of the index, merged, and rows with
+-- skipped ids that have been committed since (rows_of_a_key_that_appear_late_…).
 SELECT {quick_columns}
 FROM (
   ({ahead})
@@ -805,9 +802,9 @@ FROM (
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: sweep-touched
--- Of the open rows those that are not as their producer left them: tried before, or wanted
--- again by an operator, whose token is empty.  Sums, so that no index of ids fits, which
--- would have all that are done in it.
+-- Open rows that are not as their producer wrote them: they were tried before, or have the empty token
+-- of an operator who wants them again.  The condition has sums, so that no index of ids fits, which
+-- would have all delivered rows.
 SELECT {open_columns} FROM {table} AS b
 WHERE {busy} AND status <> 4 AND id + 0 > :after::bigint
 ORDER BY id + 0 LIMIT :limit::bigint;
@@ -817,31 +814,32 @@ ORDER BY id + 0 LIMIT :limit::bigint;
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
 
 -- name: read-in-order
--- As "read-ids", in the order of the list.
+-- Like "read-ids", in the order of the list.
 SELECT {open_columns}
 FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth)
 CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = wanted OFFSET 0) AS t
 WHERE {is_open} ORDER BY nth;
 
 -- name: stream-first
--- What was there before the log, for relays that mark nothing: as the log's rows are.
+-- Rows that existed before the stream begins, for relays that mark no rows, in the form of the stream's
+-- rows.
 SELECT id, status, attempts, generation, created_at, NULL::bigint, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
 FROM {table} WHERE status IN (0, 1, 3) ORDER BY id;
 
 -- part: next_number
--- Of the next transaction to begin.  A snapshot's xmax is lower: the first above all that
--- ended, and some that run have numbers from there on
+-- Number of the next transaction to begin.  A snapshot's xmax is lower: it is the first number above all
+-- transactions that ended, and running ones may have numbers above it
 -- (the_lower_id_of_a_younger_transaction_is_not_forgotten).
 (pg_snapshot_xmax(s)::text::bigint + age(pg_snapshot_xmax(s)::xid))
 
 -- name: horizon
--- The oldest transaction that still runs, and the next to begin: a gap seen before `next`
--- is over once `oldest` has reached it.  An INSERT takes its id before its transaction gets
--- a number; but it has a snapshot meanwhile, whose age anybody may see: no statement runs
--- that began when the next transaction was below the third column
--- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).  And: what was read before
--- this was read under the lease.
+-- The oldest transaction that still runs, and the next to begin: a gap that was found before `next`
+-- is closed when `oldest` has reached it.  An INSERT takes its id before its transaction gets a
+-- number, but it has a snapshot meanwhile, whose age every role may see: no running statement began
+-- when the next transaction was below the third column
+-- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).  The statement also proves that
+-- rows read before it were read under the lease.
 SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
   CASE WHEN :statements::bigint = 0 THEN 0 ELSE {next_number} - coalesce((
     SELECT max(age(backend_xmin)) FROM pg_stat_get_activity(NULL::integer) AS a
@@ -852,9 +850,8 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
 FROM pg_current_snapshot() AS s;
 
 -- name: frontier
--- For key-strict: all transactions that took an id below one of those pending now have
--- numbers below `next`, and are over once `oldest` has reached it.  And whether there is
--- anything between two ids.
+-- For key-strict: all transactions that took an id below a pending one have numbers below `next`, and
+-- have ended when `oldest` has reached it.  Also whether a row is between two ids.
 SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
   coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0),
   (SELECT count(*) FROM (
@@ -863,19 +860,19 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
 FROM pg_current_snapshot() AS s;
 
 -- name: id-taking
--- Has each transaction a number before it takes an id, and how many does a session take?
+-- Whether each transaction gets a number before it takes an id, and how many ids a session takes.
 SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid
           AND tgname = {name} || '_number' AND tgenabled IN ('O', 'A')),
   coalesce((SELECT seqcache FROM pg_sequence
             WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass::oid), 1);
 
 -- name: dead-keys
--- Dead rows, for relays that park their keys.
+-- Dead rows, for relays that park the keys of dead messages.
 SELECT id, {key_texts}
 FROM {table} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: open-upto
--- Is anything open up to this id?
+-- Whether a row is open up to this id.
 SELECT count(*) FROM (
   (SELECT id FROM {table} WHERE {pending} AND (status, id) <= (0, :upto::bigint) LIMIT 1)
   UNION ALL
@@ -891,16 +888,16 @@ SELECT greatest(
   coalesce((SELECT id FROM {table} WHERE {failed} ORDER BY status DESC, id DESC LIMIT 1), 0));
 
 -- part: named_in_range
--- A row may have been deleted, and another one have taken its id: what is acknowledged is named
--- by its message id as well (what_took_the_id_of_a_message_in_flight_is_delivered).  The names
--- stand one after the other, each as wide as the longest: so a row finds its own without a
--- search, and no index of message ids fits.
+-- A row may have been deleted, and another may have its id now, so an acknowledgement names the message
+-- id too (what_took_the_id_of_a_message_in_flight_is_delivered).  The names follow one another, each as
+-- wide as the longest, so the statement finds the name of a row without a search, and no index of
+-- message ids fits.
 (:names::bytea IS NULL OR {short_name} = btrim(
    substr(:names::bytea, (id - :first)::integer * :width::integer + 1, :width::integer),
    decode('00', 'hex')))
 
 -- part: this
--- The message, and no other that has taken its id.
+-- Condition: the row is this message, and not another that has its id now.
 (:message_id::text IS NULL OR message_id = :message_id::text)
 
 -- name: locked
@@ -922,7 +919,7 @@ DELETE FROM {table} WHERE id = ANY ({ids}) AND {is_open}
   AND {named_in_list};
 
 -- name: done-mark-range
--- Ids that follow one another, as those of a batch nearly always do.
+-- The same for consecutive ids, which those of a batch nearly always are.
 UPDATE {table} SET status = 2, processed_at = {now}
 WHERE id BETWEEN :first AND :last AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text)
@@ -934,14 +931,14 @@ DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
   AND {named_in_range};
 
 -- part: acknowledger
--- The fence, in the statement that writes.  Such an acknowledgement need not be on disk
--- when it is answered: what is lost with it is delivered again, which may happen anyway.
+-- The fence in the statement that writes.  The server need not write such an acknowledgement to disk
+-- before it answers: if it is lost, its messages are delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE {holds} FOR SHARE)
 
 -- name: ack-mark
--- Delivered, and nothing else to write: one statement that is its own transaction
+-- Acknowledge deliveries when there is nothing else to write: one statement that is its own transaction
 -- (a_relay_that_lost_its_lease_acknowledges_nothing).
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
@@ -971,7 +968,7 @@ id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, tra
   attempts, created_at, processed_at, generation, last_error, payload
 
 -- part: archive_again
--- A row that came back and is delivered again takes the place of the one before.
+-- A row that was replayed and is delivered again replaces the one in the archive.
 ON CONFLICT (id) DO UPDATE SET message_id = excluded.message_id, topic = excluded.topic,
   aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id,
   partition_key = excluded.partition_key, headers = excluded.headers,
@@ -981,7 +978,7 @@ ON CONFLICT (id) DO UPDATE SET message_id = excluded.message_id, topic = exclude
   payload = excluded.payload
 
 -- name: done-archive
--- Before done-delete, in the same transaction; the rows stay locked until then.
+-- Runs before done-delete, in the same transaction; the rows stay locked until then.
 INSERT INTO {table_archive}({archive_columns})
 SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        attempts, created_at, {now}, generation, last_error, payload
@@ -996,9 +993,9 @@ statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval 
 
 -- name: fail
 -- unused: started
--- Where the number of the attempt is known it is set, not added to: a transaction whose
--- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have set the number to 0 meanwhile.
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
+-- to 0 meanwhile.
 UPDATE {table} SET
   status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
@@ -1010,14 +1007,14 @@ WHERE id = :id AND {this} AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: requeue
--- The empty token, as in "retry-dead".
+-- The empty token marks the row, as in "retry-dead".
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = ''
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text)
   AND {named_in_list};
 
 -- name: requeue-failed
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = ''
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text)
@@ -1025,8 +1022,8 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
 
 -- name: try
 -- unused: started
--- A suspect's attempt is on record before it is delivered, so that a message that kills
--- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
@@ -1037,14 +1034,14 @@ WHERE id = :id AND {this} AND {is_open}
   AND (:claimed::bigint = 0 OR claim_token = :token::text);
 
 -- name: untry
--- The destination was down: that was no attempt of the message
+-- The destination was down, so the attempt of the message does not count
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = ''
 WHERE id = :id AND {this} AND status + 0 = 1 AND claim_token = :token::text AND attempts = :nth::integer;
 
 -- name: reap
--- Not claims that were extended and live (reaping_leaves_claims_that_live).
+-- Live claims that were extended are left out (reaping_leaves_claims_that_live).
 UPDATE {table} SET status = 0, claimed_at = NULL, claim_token = '', next_retry_at = NULL
 WHERE status = 1
   AND (claimed_at <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond'
@@ -1055,7 +1052,7 @@ WHERE status = 1
 processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: is_done
--- Delivered, said so that only the primary key fits, as "is_open" is
+-- Condition: the row is delivered, written so that only the primary key fits, like "is_open"
 -- (statistics_of_a_backlog_make_no_statement_read_what_is_done).
 status + 0 = 2
 
@@ -1065,7 +1062,7 @@ DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
   ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: purge-archived
--- After archive: only what is in the archive, since the clock went on in between.
+-- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
 -- Each row is looked up in the archive: a join may begin there.
 DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
   SELECT o.id FROM {table} AS o
@@ -1075,7 +1072,7 @@ DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
   ORDER BY o.processed_at LIMIT :limit::bigint));
 
 -- name: archive
--- Before purge-archived, in the same transaction.
+-- Runs before purge-archived, in the same transaction.
 INSERT INTO {table_archive}({archive_columns})
 SELECT {archive_columns} FROM {table} WHERE status = 2 AND {old_enough}
 ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
@@ -1087,7 +1084,7 @@ DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
   ORDER BY processed_at LIMIT :limit::bigint));
 
 -- part: limited
--- -1: all.
+-- States to match; -1: all.
 LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
 
 -- part: topic_and_key
@@ -1103,15 +1100,15 @@ LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
   OR processed_at >= statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
 
 -- part: named
--- The row with that message id, or else with that number, by the index of each.
+-- Row with that message id, or else with that number, each found by its index.
 SELECT * FROM {table} WHERE message_id = :ident::text
   UNION ALL
   SELECT * FROM {table} WHERE :ident::text IS NOT NULL AND id = :number::bigint
     AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
 
 -- name: retry-dead
--- A token that is nobody's tells claims of later ones of its key to wait for this one.  The
--- sum, as in "purge".
+-- A token that no relay has makes claims of later rows of the key wait for this row.  The sum has the
+-- same purpose as in "purge".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE status + 0 IN (3, 4) AND id = ANY (ARRAY(
@@ -1127,16 +1124,16 @@ WHERE status + 0 IN (3, 4) AND id = ANY (ARRAY(
   ORDER BY id {limited}));
 
 -- part: since
--- A time that an index can be asked for.
+-- A time in a form that an index can use.
 statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- name: discard
--- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+-- Delivered rows are not deleted.  A relay that has the message in flight finds no row to acknowledge.
 DELETE FROM {table} WHERE status + 0 IN (0, 1, 3, 4) AND id = ANY (ARRAY(
   SELECT id FROM ({named}) AS t));
 
 -- name: replay
--- The empty token, as in "retry-dead".
+-- The empty token marks the row, as in "retry-dead".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = '',
   generation = least(generation, 999999999) + 1
@@ -1155,8 +1152,8 @@ WHERE {is_done} AND id = ANY (ARRAY(
   ORDER BY id {limited}));
 
 -- name: replay-archived
--- After replay, with what is left of its limit.  A message comes back with its id, unless
--- another has it by now; not at all while the outbox has one of its message id.
+-- Runs after replay, with the rest of its limit.  A message comes back with its id, unless another
+-- message has it by now.  It stays in the archive while the outbox has a row with its message id.
 INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
   headers, trace_id, claim_token, created_at, generation, last_error, payload)
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id
@@ -1180,7 +1177,7 @@ ORDER BY a.id {limited}
 ON CONFLICT (message_id) DO NOTHING;
 
 -- name: unarchive
--- After replay-archived, in the same transaction: what came back.
+-- Runs after replay-archived, in the same transaction: delete the rows that came back.
 DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
   SELECT a.id FROM {table} AS b CROSS JOIN LATERAL (
     SELECT id FROM {table_archive}
@@ -1200,7 +1197,7 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
        {error_text}, 0::bigint, 0::bigint
 
 -- part: asked
--- A payload of bytes is looked through by its hexadecimal digits.
+-- A payload of bytes is searched by its hexadecimal digits.
 {topic_and_key} AND {since_created}
   AND (:prefix::text IS NULL OR starts_with(topic, :prefix::text))
   AND (:older::bigint = 0
@@ -1211,8 +1208,8 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
        OR payload::text ~ (E'^\\\\x(..)*' || encode(pg_catalog.convert_to(:text::text, 'UTF8'), 'hex')))
 
 -- name: list
--- States that are not done, each by its own index, so that dead letters are found at once
--- in a large table.
+-- Rows of states other than done, each state by its own index, so that dead letters are found at once in
+-- a large table.
 SELECT id, {shown}
 FROM (
   (SELECT * FROM {table}
@@ -1250,7 +1247,7 @@ ORDER BY id {limited};
 
 -- name: list-newest
 -- unused: after
--- As "list", from the highest id down.
+-- Like "list", from the highest id down.
 SELECT id, {shown}
 FROM (
   (SELECT * FROM {table}
@@ -1304,8 +1301,8 @@ WHERE :states::bigint & 4::bigint <> 0
 ORDER BY id {limited};
 
 -- name: show
--- With the lowest open row of the same ordering key before it, and the lowest dead one.  No
--- index has the keys of pending rows: the open ones before it are read.
+-- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.  No
+-- index has the keys of pending rows, so the open rows before it are read.
 SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
@@ -1322,7 +1319,7 @@ FROM (
 ORDER BY c.message_id = :ident::text DESC LIMIT 1;
 
 -- name: show-archived
--- What show does not find.
+-- Rows of the archive, which "show" does not find.
 SELECT id, {shown_archived}
 FROM (
   SELECT * FROM {table_archive} WHERE message_id = :ident::text
@@ -1341,13 +1338,13 @@ SELECT (SELECT count(*) FROM {table} WHERE status = 0),
 SELECT count(*) FROM {table_archive};
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may be delivered now.
+-- Number of failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT count(*), coalesce(max({age}), 0)
 FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 
 -- name: oldest-pending
--- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
--- Almost always it is the first.  OFFSET 0 keeps the search for each row by index.
+-- The oldest message that nothing holds, among the first 10,000; if all of these are held, the next one.
+-- It is almost always the first.  OFFSET 0 makes PostgreSQL look up each row by index.
 SELECT {age}
 FROM {table} AS c
 WHERE {pending} AND (NOT EXISTS (
@@ -1359,7 +1356,7 @@ WHERE {pending} AND (NOT EXISTS (
 ORDER BY status, id LIMIT 1;
 
 -- name: held-pending
--- How many pending messages wait behind a failed one of their key.
+-- Number of pending messages that wait behind a failed one of their key.
 SELECT count(*) FROM {table} AS c
 WHERE c.status = 0 AND EXISTS (
   SELECT 1 FROM {table} AS b
@@ -1367,7 +1364,7 @@ WHERE c.status = 0 AND EXISTS (
     AND b.next_retry_at > {now});
 
 -- name: backlog
--- What waits, each counted up to a limit: it is asked again and again.
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {pending} LIMIT :most::bigint) AS a),
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {processing} LIMIT :most::bigint) AS b),
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {failed} LIMIT :most::bigint) AS c),

@@ -3,11 +3,11 @@
 -- The native outbox on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a
 -- time and takes ids while writing, so ids appear in commit order.
 --
--- The payload is the last column: what comes before it is read without walking its
--- overflow pages.  The open index is (status, id), the id being SQLite's rowid, so rows
--- leave it at one end and enter it at the other; an index over keys, whose entries are
--- scattered, would halve the rate of inserts and a tenth of the rate of deliveries would
--- remain (measured: see docs/internals/layout.md).
+-- The payload is the last column, so SQLite reads the other columns without its overflow pages.
+-- The open index is (status, id), where the id is SQLite's rowid, so rows enter it at one end
+-- and leave it at the other.  An index over keys, whose entries are scattered, would halve the
+-- rate of inserts and reduce the rate of deliveries to a tenth (measured: see
+-- docs/internals/layout.md).
 --
 -- Conditions that are computed for every row written, in CHECK and CREATE INDEX, are ORs:
 -- for IN with more than two values SQLite would fill a temporary table each time, which
@@ -83,7 +83,7 @@ INSERT INTO wherry_schema(model, name, version, min_program)
 SELECT version, min_program FROM wherry_schema WHERE model = 'outbox' AND name = :name;
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone.
+-- Number of missing indexes of the outbox.
 SELECT count(*)
 FROM (SELECT {name} || s.column1 AS name FROM (
         VALUES ('_message_id'), ('_open'), ('_done'), ('_dead'), ('_busy'), ('_due'),
@@ -185,7 +185,7 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM wherry_outbox WHERE name = :name), 0, 0;
 
 -- name: leave
--- Once (who_leaves_twice_is_counted_once).
+-- A relay that leaves twice is counted once (who_leaves_twice_is_counted_once).
 UPDATE wherry_lease SET members = replace(members, ',' || :token || ',', ','), {counted},
   expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END,
   state = CASE WHEN members = ',' || :token || ',' THEN 'stopped' ELSE state END,
@@ -195,14 +195,13 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'compe
   AND instr(members, ',' || :token || ',');
 
 -- part: busy
--- What the index of rows that may hold others back says of itself.
+-- Condition of the index of rows that may hold others back.
 (b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
 
 -- part: free
--- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
--- claimed, has failed, was retried or requeued, or is dead where that parks a key.  Of
--- pending rows those that the same claim looks at come along, and with :share those that
--- expired with c.
+-- Condition: no row of its key holds c back.  No row is under a live claim, and no row before c is
+-- claimed, has failed, was retried or requeued, or is dead and parks the key.  Pending rows that the
+-- same claim reads, and with :share rows that expired with c, are claimed together with it.
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
@@ -219,17 +218,17 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'compe
 
 -- name: claim-end
 -- unused: most
--- How far one claim looks: the last of so many pending rows, and how many there are.
+-- Range of one claim: the last of the first pending rows, and their number.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 0 AND id > :after ORDER BY id LIMIT :scan);
 
 -- name: claim
 -- unused: long body
--- Pending rows between two ids, those of one key together: none of a key of which one is
--- being tried, of which an earlier one failed or was retried, or which was passed over by
--- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
--- passed over are listed, or with :many looked up, which takes longer.
+-- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows
+-- is being tried, or if an earlier one failed, was retried or was skipped by a claim before this one
+-- (two_claims_never_hold_messages_of_one_key).  The skipped keys are listed, or with :many looked up,
+-- which takes longer.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -248,15 +247,15 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-passed
--- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
--- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
+-- Keys of pending rows that a claim skipped; later rows of these keys wait for them.  The keys are in
+-- hexadecimal, since a JSON text cannot contain NUL.
 SELECT DISTINCT json_quote(hex(ordering_key)) FROM {table} INDEXED BY {table_open}
 WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL
   AND hex(ordering_key) NOT IN (SELECT value FROM json_each(:passed)) LIMIT :limit;
 
 -- name: claim-due
 -- unused: long body
--- Failed rows whose time has come, each the first of its key.
+-- Claim failed rows that are due, each the first of its key.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -270,7 +269,8 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 
 -- name: expired
 -- unused: lasts
--- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
+-- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
+-- with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
   WHERE d.status = 1 AND {due:d} <= {now}
@@ -283,8 +283,8 @@ FROM (
 
 -- name: claim-share
 -- unused: long body
--- Some of the rows that expired together, in id order; no attempt is on record, since it is
--- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
+-- Claim some of the rows that expired together, in id order.  No attempt is recorded, since only one of
+-- them can have crashed the relay, if any did (what_expires_again_is_shared_out_smaller).
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -298,9 +298,9 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 
 -- name: claim-expired
 -- unused: long body
--- One row whose claim has expired, to be tried alone: the attempt is on record before it is
--- made, so that a message that kills its relay runs out of attempts.  The first of its
--- key, none of which is under a claim that lives.
+-- Claim one row whose claim has expired, to be tried alone.  The attempt is recorded before it is made, so
+-- that a message that crashes its relay runs out of attempts.  The row is the first of its key, and no
+-- row of the key is under a live claim.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   attempts = max(0, min(attempts, 999999999)) + 1,
   claimed_at = (SELECT ms FROM wherry_clock),
@@ -315,8 +315,8 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
 
 -- name: claim-next
 -- unused: lasts
--- When the first claim expires, and when the first failed row is due: milliseconds from now.
--- What is parked behind a dead row is neither
+-- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
+-- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
@@ -328,14 +328,14 @@ SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         ORDER BY {due:c} LIMIT 1);
 
 -- part: named
--- A row may have been deleted, and another one have taken its id: what is acknowledged is named
--- by its message id as well.  :names is NULL where nobody else has committed since the rows
--- were read (what_took_the_id_of_a_message_in_flight_is_delivered).
+-- A row may have been deleted, and another may have its id now, so an acknowledgement names the message
+-- id too.  :names is NULL if no other connection has committed since the rows were read
+-- (what_took_the_id_of_a_message_in_flight_is_delivered).
 (:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
 
 -- name: extend
 -- unused: width
--- A expired claim is not revived.
+-- An expired claim is not extended.
 UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
   AND next_retry_at > (SELECT ms FROM wherry_clock)
@@ -388,8 +388,8 @@ SELECT 1 FROM wherry_lease WHERE CASE WHEN :shared
 
 -- name: read
 -- unused: long body
--- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
--- no delivered row however many are kept.
+-- Pending rows behind the cursor, in id order, by the open index, which has no delivered rows,
+-- however many the table keeps.
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -399,8 +399,8 @@ WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: sweep
 -- unused: long body
--- All open rows behind the cursor, in id order: three ranges of the index, merged, and
--- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
+-- All open rows behind the cursor, in id order: three ranges of the index, merged, and rows with
+-- skipped ids that have been committed since (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -436,19 +436,19 @@ ORDER BY id;
 
 -- name: horizon
 -- unused: statements name number epoch holder
--- The oldest transaction that still runs, and the next to begin: a gap seen before `next`
--- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
--- a second of the clock stands in for tests.
+-- The oldest transaction that still runs, and the next to begin: a gap that was found before `next` is
+-- closed when `oldest` has reached it.  Relays do not run it on SQLite, where no id can appear late; for
+-- tests the clock in seconds is used instead.
 SELECT ms - 1000, ms, ms, 0 FROM wherry_clock;
 
 -- name: dead-keys
 -- unused: long
--- Dead rows, for relays that park their keys.
+-- Dead rows, for relays that park the keys of dead messages.
 SELECT id, aggregate_type, aggregate_id, partition_key
 FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: open-upto
--- Is anything open up to this id?
+-- Whether a row is open up to this id.
 SELECT count(*) FROM (
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 0 AND id <= :upto
@@ -469,13 +469,13 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
                      WHERE status = 3 ORDER BY id DESC LIMIT 1), 0));
 
 -- part: this
--- The message, and no other that has taken its id.
+-- Condition: the row is this message, and not another that has its id now.
 (:message_id IS NULL OR CAST(message_id AS TEXT) = :message_id)
 
 -- name: done-mark
 -- unused: width
--- OR FAIL, or SQLite would keep a copy of every page it changes, in a temporary file, so
--- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
+-- With OR FAIL SQLite does not copy each changed page to a temporary file in order to undo the statement
+-- alone.  The statement runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
@@ -491,7 +491,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 
 -- name: done-mark-range
 -- unused: width
--- Ids that follow one another, as those of a batch nearly always do: without a list to read.
+-- The same for consecutive ids, which those of a batch nearly always are: there is no list to read.
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
@@ -506,7 +506,7 @@ WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
 
 -- name: done-archive
 -- unused: width
--- Before done-delete, in the same transaction.
+-- Runs before done-delete, in the same transaction.
 INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
   payload)
@@ -519,10 +519,9 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 
 -- name: fail
 -- unused: started
--- Where the number of the attempt is known it is set, not added to: a transaction whose
--- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have set the number to 0 meanwhile.  A number of attempts that the table's constraint
--- refuses becomes one that it takes.
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
+-- to 0 meanwhile.  A number that the table's constraint refuses becomes one that it accepts.
 UPDATE {table} NOT INDEXED SET
   status = CASE WHEN :dead THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
@@ -535,7 +534,7 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
 
 -- name: requeue
 -- unused: width
--- The empty token, as in "retry-dead".
+-- The empty token marks the row, as in "retry-dead".
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
@@ -544,7 +543,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
 
 -- name: requeue-failed
 -- unused: width
--- For relays that take nothing pending: failed, due now, no attempt counted.
+-- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} NOT INDEXED SET status = 3, next_retry_at = (SELECT ms FROM wherry_clock),
   claimed_at = NULL, claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
@@ -553,8 +552,8 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
 
 -- name: try
 -- unused: started
--- A suspect's attempt is on record before it is delivered, so that a message that kills
--- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} NOT INDEXED SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   ELSE max(0, min(attempts, 999999999)) + 1 END,
@@ -564,14 +563,14 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
   AND (NOT :claimed OR claim_token = :token);
 
 -- name: untry
--- The destination was down: that was no attempt of the message
+-- The destination was down, so the attempt of the message does not count
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} NOT INDEXED SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = ''
 WHERE id = :id AND {this} AND status = 1 AND claim_token = :token AND attempts = :nth;
 
 -- name: reap
--- Not claims that were extended and live (reaping_leaves_claims_that_live).
+-- Live claims that were extended are left out (reaping_leaves_claims_that_live).
 UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = '',
   next_retry_at = NULL
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open} WHERE status = 1)
@@ -585,7 +584,7 @@ DELETE FROM {table} WHERE id IN (
   WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
 
 -- name: purge-archived
--- After archive: only what is in the archive, since the clock went on in between.
+-- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
 DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit)
@@ -593,7 +592,7 @@ DELETE FROM {table} WHERE id IN (
     AND a.message_id = {table}.message_id AND a.generation = {table}.generation);
 
 -- name: archive
--- Before purge-archived, in the same transaction.
+-- Runs before purge-archived, in the same transaction.
 INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
   payload)
@@ -608,7 +607,7 @@ DELETE FROM {table_archive} WHERE id IN (
   WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age ORDER BY processed_at LIMIT :limit);
 
 -- name: retry-dead
--- A token that is nobody's tells claims of later ones of its key to wait for this one.
+-- A token that no relay has makes claims of later rows of the key wait for this row.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
@@ -625,7 +624,7 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   ORDER BY id LIMIT :limit);
 
 -- name: discard
--- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+-- Delivered rows are not deleted.  A relay that has the message in flight finds no row to acknowledge.
 DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
   AND id IN (SELECT id FROM {table} WHERE message_id = :ident
              UNION ALL
@@ -633,7 +632,7 @@ DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
                AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident));
 
 -- name: replay
--- The empty token, as in "retry-dead".
+-- The empty token marks the row, as in "retry-dead".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = '', generation = min(generation, 999999999) + 1
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
@@ -649,8 +648,8 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   ORDER BY id LIMIT :limit);
 
 -- name: replay-archived
--- After replay, with what is left of its limit.  A message comes back with its id, unless
--- another has it by now; not at all while the outbox has one of its message id.
+-- Runs after replay, with the rest of its limit.  A message comes back with its id, unless another
+-- message has it by now.  It stays in the archive while the outbox has a row with its message id.
 INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
   headers, trace_id, claim_token, created_at, generation, last_error, payload)
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id END,
@@ -675,7 +674,7 @@ ORDER BY a.id LIMIT :limit
 ON CONFLICT (message_id) DO NOTHING;
 
 -- name: unarchive
--- After replay-archived, in the same transaction: what came back.
+-- Runs after replay-archived, in the same transaction: delete the rows that came back.
 DELETE FROM {table_archive} WHERE id IN (
   SELECT a.id FROM {table} AS b INDEXED BY {table_busy}
   CROSS JOIN {table_archive} AS a INDEXED BY {table_archive_message_id}
@@ -711,8 +710,8 @@ SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, 
 
 -- name: list
 -- unused: long body
--- States that are not done, each by its own index, so that dead letters are found at once
--- in a large table.
+-- Rows of states other than done, each state by its own index, so that dead letters are found at once in
+-- a large table.
 {listed}
 FROM {table} NOT INDEXED
 WHERE id IN (
@@ -742,7 +741,7 @@ ORDER BY id LIMIT :limit;
 
 -- name: list-newest
 -- unused: after long body
--- As "list", from the highest id down.
+-- Like "list", from the highest id down.
 {listed}
 FROM {table} NOT INDEXED
 WHERE id IN (
@@ -785,7 +784,7 @@ ORDER BY id LIMIT :limit;
 
 -- name: show
 -- unused: long body
--- With the lowest open row of the same ordering key before it, and the lowest dead one.
+-- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
        m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
@@ -809,7 +808,7 @@ ORDER BY m.message_id = :ident DESC LIMIT 1;
 
 -- name: show-archived
 -- unused: long body
--- What show does not find.
+-- Rows of the archive, which "show" does not find.
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
@@ -829,21 +828,21 @@ SELECT
 SELECT count(*) FROM {table_archive};
 
 -- name: ready
--- Failed rows that are due, and the age of the oldest message that may be delivered now.
+-- Number of failed rows that are due, and the age of the oldest message that may be delivered now.
 SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
 FROM {table} INDEXED BY {table_open}
 WHERE status = 3 AND next_retry_at <= (SELECT ms FROM wherry_clock);
 
 -- part: waiting_behind
--- A failed message of its key is before c, and not due yet.
+-- Condition: a failed message of the key of c is before c, and not due yet.
 EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id
     AND b.status = 3 AND {due:b} > {now})
 
 -- name: oldest-pending
--- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
--- Almost always it is the first.
+-- The oldest message that nothing holds, among the first 10,000; if all of these are held, the next one.
+-- It is almost always the first.
 SELECT (SELECT ms FROM wherry_clock) - created_at
 FROM {table} AS c INDEXED BY {table_open}
 WHERE c.status = 0
@@ -854,12 +853,12 @@ WHERE c.status = 0
 ORDER BY c.id LIMIT 1;
 
 -- name: held-pending
--- How many pending messages wait behind a failed one of their key.
+-- Number of pending messages that wait behind a failed one of their key.
 SELECT count(*) FROM {table} AS c INDEXED BY {table_open}
 WHERE c.status = 0 AND {waiting_behind};
 
 -- name: backlog
--- What waits, each counted up to a limit: it is asked again and again.
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 0 LIMIT :most) AS a),
        (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 1 LIMIT :most) AS b),
        (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 3 LIMIT :most) AS c),

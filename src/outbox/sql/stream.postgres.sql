@@ -7,13 +7,13 @@
 - '0/0'::pg_lsn)::bigint
 
 -- name: which
--- The table behind the name, in full.
+-- Full name of the table.
 SELECT current_database()::text, n.nspname::text, c.relname::text
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass({'table})::oid;
 
 -- name: state
--- What has to be in order before a log can be read, in one row.
+-- Conditions for reading the WAL, in one row.
 SELECT current_setting('wal_level') = 'logical',
   (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)
     OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'rds_replication'
@@ -35,8 +35,8 @@ SELECT current_setting('wal_level') = 'logical',
             FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0),
   coalesce((extract(epoch FROM clock_timestamp()
             - (to_jsonb(s) ->> 'inactive_since'::text)::timestamptz) * 1000000.0)::bigint, 0),
-  -- The columns that are wanted and that a column list of the publication leaves out, and
-  -- its row filter; before version 15 there were neither.
+  -- Required columns that a column list of the publication leaves out, and its row filter; servers
+  -- before version 15 have neither.
   coalesce((SELECT string_agg(w.name, ', ' ORDER BY w.nth)
             FROM pg_publication_tables AS t,
               unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
@@ -55,9 +55,9 @@ LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
 WHERE c.oid = to_regclass({'table})::oid;
 
 -- name: now
--- All that was visible to statements before this one is before this position.  At the start
--- of a page the server counts the page's header in, which is flushed with what comes next:
--- the position is that of the page, or an idle server would never flush up to it.
+-- Rows that earlier statements could see are before this position.  At the start of a page the server
+-- adds the length of the page's header, which it flushes only with the next record: so the position is
+-- that of the page, or an idle server would never flush up to it.
 SELECT CASE WHEN at.written % at.page IN (24, 40) THEN at.written - at.written % at.page
             ELSE at.written END,
   (pg_current_wal_flush_lsn() {at}
@@ -65,8 +65,8 @@ FROM (SELECT (pg_current_wal_insert_lsn() {at},
              current_setting('wal_block_size')::bigint) AS at(written, page);
 
 -- name: republish
--- A table that was made again under its name is not in the publication that was made for the
--- one before: it is put there.
+-- Add a table to the publication that was dropped and made again under its name, since the publication
+-- had the table before.
 DO $$ BEGIN
   IF EXISTS (SELECT 1 FROM pg_publication AS p
              WHERE p.pubname = current_setting('wherry.publication') AND NOT EXISTS (
@@ -79,8 +79,8 @@ DO $$ BEGIN
 END $$;
 
 -- name: unseen
--- How many of these transactions, all committed, are not visible to everybody yet: the log
--- is written first.  Their numbers have 32 bits there.
+-- Number of these committed transactions that are not visible to other sessions yet, since the server
+-- writes the WAL first.  The WAL has 32 bits of their numbers.
 SELECT count(*) FROM json_array_elements_text(:xids::json) AS x(xid),
   pg_current_snapshot() AS s
 WHERE NOT pg_visible_in_snapshot(
@@ -92,7 +92,7 @@ WHERE NOT pg_visible_in_snapshot(
 SELECT set_config('wherry.publication', :publication::text, false);
 
 -- name: publish
--- Only inserts: the changes that relays make to rows need not be sent.
+-- The publication has only inserts, since changes that relays make to rows need not be sent.
 DO $$ BEGIN
   EXECUTE format('CREATE PUBLICATION %I FOR TABLE %s WITH (publish = ''insert'', '
                  'publish_via_partition_root = true)',
@@ -116,7 +116,7 @@ WHERE oid IN (to_regclass({'wherry_stream}), to_regclass({'wherry_dead}));
            || hashtextextended(message_id, 2::bigint)::text END)
 
 -- name: tables
--- For relays that mark nothing: how far they have delivered, and what died.
+-- For relays that mark no rows: the position up to which they have delivered, and dead messages.
 CREATE TABLE IF NOT EXISTS {wherry_stream}(
   outbox     text NOT NULL PRIMARY KEY,
   slot       text NOT NULL,     -- the replication slot
@@ -154,8 +154,8 @@ SELECT position, slot, least(greatest(tries, 0), 1000000), coalesce(suspect, '')
 WHERE outbox = :name;
 
 -- name: left
--- How long ago a relay that marks nothing was there: it wrote its position at the end, or its
--- lease expired.  No row: rows are marked.
+-- Time since a relay that marks no rows worked: since it wrote its position at the end, or since its
+-- lease expired.  No row: relays mark rows.
 SELECT greatest((extract(epoch FROM clock_timestamp() - least(clock_timestamp(), greatest(p.written_at,
   (SELECT max(l.expires_at) FROM {wherry_lease} AS l
    WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()), '1970-01-01 00:00:00+00'::timestamptz)))
@@ -163,7 +163,7 @@ SELECT greatest((extract(epoch FROM clock_timestamp() - least(clock_timestamp(),
 FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
 -- name: write-position
--- Behind the fence, in its transaction.
+-- Runs behind the fence, in its transaction.
 INSERT INTO {wherry_stream} AS s (outbox, slot, position, epoch, suspect, tries, written_at)
 VALUES (:name, :slot::text, :position::bigint, :epoch, :suspect::text, :tries::integer,
         clock_timestamp())
@@ -172,8 +172,8 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
   written_at = excluded.written_at;
 
 -- name: move-position
--- The position alone, with the fence in the statement.  It need not be on disk when it is
--- answered: what is lost with it is delivered again, which may happen anyway.
+-- Write only the position, with the fence in the statement.  The server need not write it to disk before
+-- it answers: if it is lost, messages are delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE outbox = :name AND number = :number::integer AND epoch = :epoch
@@ -183,8 +183,8 @@ UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
 WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);
 
 -- name: make-dead
--- A dead message that no row can say so of; delivered again after a crash, and dead again, it
--- is the same one.
+-- Record a dead message that has no row.  If it is delivered again after a crash and becomes dead again,
+-- it is the same record.
 INSERT INTO {wherry_dead} AS d (outbox, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, payload, attempts, last_error, created_at, died_at)
 VALUES (:name, :message_id::text, :topic::text, :aggregate_type::text, :aggregate_id::text,
@@ -194,10 +194,10 @@ ON CONFLICT (outbox, {dead_name}) DO UPDATE SET attempts = excluded.attempts,
   last_error = excluded.last_error, died_at = excluded.died_at;
 
 -- name: end-reader
--- The relay that had the lease before may be gone without its connection being so, or be
--- paused: who has the lease now ends that one, and no other program's.
--- The function stands behind the join: a condition of one table is asked before it, of every
--- session (who_takes_a_slot_over_ends_its_reader_alone).
+-- The connection of the relay that had the lease before may still be open, because the relay was stopped or
+-- its network broke.  The relay that has the lease now ends that connection, and none of another program.
+-- The function is called after the join: PostgreSQL evaluates a condition on one table before it, for
+-- every session (who_takes_a_slot_over_ends_its_reader_alone).
 SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid))
 FROM pg_replication_slots AS s JOIN pg_stat_activity AS a ON a.pid = s.active_pid
 WHERE s.slot_name = :slot::text AND a.usename = current_user
@@ -207,7 +207,7 @@ WHERE s.slot_name = :slot::text AND a.usename = current_user
 SELECT count(*) FROM {wherry_dead} WHERE outbox = :name;
 
 -- name: drop-slot
--- Only one that nobody reads.
+-- Drop only a slot that no process reads.
 SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 WHERE slot_name = :slot::text AND NOT active;
 
@@ -215,8 +215,8 @@ WHERE slot_name = :slot::text AND NOT active;
 SELECT set_config('wherry.slot', :slot::text, false);
 
 -- name: make-slot
--- From version 17 on, standbys can keep a copy of the slot (failover); without a standby that asks
--- for it this costs nothing.
+-- From version 17 on, standbys can keep a copy of the slot (failover), which costs nothing if no standby
+-- asks for it.
 DO $$ BEGIN
   IF current_setting('server_version_num')::integer >= 170000 THEN
     EXECUTE 'SELECT pg_create_logical_replication_slot($1, ''pgoutput'', failover => true)'

@@ -1,9 +1,9 @@
 --
--- What the two ways to relay the table of eventferry have in common: its definition, and
--- statements that do not depend on who may write to it.
+-- Parts that both layouts of the table of eventferry share: its definition, and statements that do not
+-- depend on which programs write to it.
 
 -- part: eventferry_table
--- As the library makes it.
+-- The table as the library makes it.
 CREATE TABLE IF NOT EXISTS {table}(
   id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   message_id     uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -27,7 +27,7 @@ CREATE INDEX IF NOT EXISTS {idx_table_agg_order} ON {table}(aggregate_id, id)
   WHERE status IN (0, 1, 3);
 
 -- part: is_eventferry
--- The columns say it; and that no native outbox is called so, which has them too.
+-- The columns identify this layout, if no native outbox, which has them too, has the table's name.
 15 = (SELECT count(*) FROM pg_attribute
             WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
               AND attname IN ('id', 'message_id', 'topic', 'aggregate_type', 'aggregate_id',
@@ -44,8 +44,8 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND at
   AND NOT attisdropped;
 
 -- name: enqueue
--- A message without an aggregate id gets one: its key, or else its message id.  With the
--- latter it waits for no other message.
+-- A message without an aggregate id gets one: its key, or else its message id, with which it waits for no
+-- other message.
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id,
                     payload)
 VALUES (:message_id::uuid, :topic, :aggregate_type,
@@ -55,7 +55,7 @@ ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
 -- unused: aggregate_type
--- The lock of wherry_enqueue(), on what orders here: see native.postgres.sql.
+-- The lock of wherry_enqueue() on the aggregate, which orders messages here: see native.postgres.sql.
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
 FROM (SELECT '=' OPERATOR(pg_catalog.||)
@@ -64,17 +64,16 @@ FROM (SELECT '=' OPERATOR(pg_catalog.||)
 WHERE k IS NOT NULL;
 
 -- part: age
--- Milliseconds since a row was made; NULL if it says infinity.
+-- Milliseconds since a row was made; NULL if its time is infinite.
 (extract(epoch FROM statement_timestamp() - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
 
 -- part: year_10000
--- Where time ends: a time from then on, or an infinite one, only a hand can write, and what
--- waited for it would hold its aggregate back for ever
--- (a_time_that_never_comes_holds_nothing_back).
+-- Limit of times.  Only a person can have written a later or infinite time, and a row that waited for it
+-- would hold its aggregate back for ever (a_time_that_never_comes_holds_nothing_back).
 '10000-01-01 00:00:00+00'::timestamptz
 
 -- part: due
--- c failed and may be tried again.
+-- Condition: c has failed and may be tried again.
 (c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= statement_timestamp()
                    OR c.next_retry_at >= {year_10000}))
 
@@ -105,8 +104,8 @@ CASE WHEN :long::bigint < 0 THEN NULL
      WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
 -- part: from
--- The first id behind :after; the lowest there is where :after is that one, which is how a claim
--- begins (rows_with_the_lowest_and_the_highest_id_there_are_are_delivered).
+-- First id behind :after.  A claim begins with the lowest possible id in :after, and then this is that id
+-- (rows_with_the_lowest_and_the_highest_id_there_are_are_delivered).
 least(:after::bigint, 9223372036854775806)
   + (:after::bigint > '-9223372036854775808'::bigint)::integer
 
@@ -137,7 +136,7 @@ SELECT count(*), coalesce(max({age}), 0)
 FROM {table} AS c WHERE c.status IN (0, 1, 3) AND {due};
 
 -- name: oldest-pending
--- As in native.postgres.sql; of the first 10,000.
+-- As in native.postgres.sql, among the first 10,000 rows.
 SELECT {age}
 FROM {table} AS c
 WHERE c.status IN (0, 1, 3) AND c.status = 0 AND (NOT EXISTS (
