@@ -1,8 +1,8 @@
 -- layout: name=grants
 --
--- What the role of a cron on SQL Server may do (a_role_of_a_cron_may_do_what_it_needs).  {role} is a
--- role or a user of the database.  To install ticks on a delayed queue it is also an operator of that
--- queue.
+-- Grants for the role of a cron on SQL Server (a_role_of_a_cron_may_do_what_it_needs).  {role} is a role
+-- or a user of the database.  To install ticks on a delayed queue the role must also be an operator of
+-- that queue.
 
 -- include: mssql.roles.sql
 
@@ -19,7 +19,7 @@ BEGIN
 END;
 
 -- name: operator
--- Makes ticks, installs and uninstalls them, lists schedules, and forgets them.
+-- The role makes, installs and uninstalls ticks, and lists and forgets schedules.
 GRANT SELECT, INSERT, DELETE ON {table} TO {role};
 GRANT UPDATE (until_ms, active, schedule, "zone", sends_to) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};

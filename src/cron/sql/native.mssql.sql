@@ -1,6 +1,6 @@
 -- layout: name=native ids=integer names=qualified columns=target,name,hash,until_ms,active archive=
 --
--- The memory of schedules on SQL Server.  Times are Unix milliseconds.
+-- The records of schedules on SQL Server.  Times are Unix milliseconds.
 --
 -- SQL Server ignores blanks at the end of a text when it compares.  So the primary key has the lengths of
 -- the texts too.
@@ -26,7 +26,7 @@ IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'cron' AND name = N{
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'cron', N{name}, 1, 100);
 
 -- name: migrate-2
--- What a person wants to know of a schedule, whose hash says nothing.
+-- Columns that show the schedule to a person, who cannot read it from the hash.
 IF COL_LENGTH(N{'table}, N'schedule') IS NULL ALTER TABLE {table} ADD schedule NVARCHAR(256) NULL;
 IF COL_LENGTH(N{'table}, N'zone') IS NULL ALTER TABLE {table} ADD "zone" NVARCHAR(100) NULL;
 IF COL_LENGTH(N{'table}, N'sends_to') IS NULL ALTER TABLE {table} ADD sends_to NVARCHAR(400) NULL;
@@ -59,7 +59,7 @@ WHERE target = @target AND name = @name AND hash = @hash
   AND bytes = DATALENGTH(@target) * 1000000 + DATALENGTH(@name) * 1000 + DATALENGTH(@hash)
 
 -- part: others
--- Other schedules of this name whose ticks are being made.
+-- Other active schedules of this name.
 WHERE target = @target AND name = @name AND active = 1
   AND bytes / 1000 = DATALENGTH(@target) * 1000 + DATALENGTH(@name)
   AND NOT (hash = @hash AND bytes % 1000 = DATALENGTH(@hash))
@@ -68,9 +68,9 @@ WHERE target = @target AND name = @name AND active = 1
 DECLARE @now BIGINT = COALESCE(CAST(:now AS BIGINT), {clock});
 
 -- name: remember
--- Two that begin at once: the second waits for the first, by the lock of the key that the first inserts.
--- A key that is there must not end the caller's transaction: so XACT_ABORT is off, for this batch alone, as
--- SQL Server restores it at the end of a prepared statement.
+-- If two programs begin at the same time, the second waits for the lock of the key that the first inserts.
+-- The error for a key that exists must not end the caller's transaction, so XACT_ABORT is off; SQL Server
+-- restores it at the end of a prepared statement.
 SET XACT_ABORT OFF;
 {place}
 IF NOT EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK) {this})
@@ -82,9 +82,9 @@ IF NOT EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK) {this})
   END CATCH;
 
 -- name: look
--- An update, though it changes nothing: its lock lasts until the transaction ends, so nobody else makes
--- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).  The row is read after that: the
--- OUTPUT of an update that waited has the values from before the wait on Babelfish.
+-- An update that changes nothing: its lock lasts until the transaction ends, so no other program makes
+-- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).  The row is read afterwards, since
+-- on Babelfish the OUTPUT of an update that waited has the values from before the wait.
 {place}
 {for_now}
 UPDATE {table} WITH (ROWLOCK) SET active = active {this};
@@ -103,7 +103,7 @@ UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN un
 {this};
 
 -- name: retire
--- Ticks after :until were removed before they were done: they may be installed again.
+-- Ticks after :until were removed before a consumer handled them, so they may be installed again.
 {place}
 DECLARE @until BIGINT = :until;
 UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @until THEN until_ms ELSE @until END {this};

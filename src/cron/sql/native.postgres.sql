@@ -1,6 +1,6 @@
 -- layout: name=native ids=integer names=qualified columns=target,name,hash,until_ms,active archive=
 --
--- The memory of schedules on PostgreSQL.  Times are Unix milliseconds.
+-- The records of schedules on PostgreSQL.  Times are Unix milliseconds.
 --
 -- Statements from "remember" on run in transactions of the application, with its search path:
 -- their functions and operators are qualified (firing_is_safe_though_pg_catalog_comes_last).
@@ -27,7 +27,7 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: migrate-2
--- What a person wants to know of a schedule, whose hash says nothing.
+-- Columns that show the schedule to a person, who cannot read it from the hash.
 ALTER TABLE {table} ADD COLUMN IF NOT EXISTS schedule text CHECK (octet_length(schedule) <= 256),
   ADD COLUMN IF NOT EXISTS zone text CHECK (octet_length(zone) <= 100),
   ADD COLUMN IF NOT EXISTS sends_to text CHECK (octet_length(sends_to) <= 400);
@@ -58,17 +58,17 @@ WHERE target OPERATOR(pg_catalog.=) :target::pg_catalog.text AND name OPERATOR(p
   AND hash OPERATOR(pg_catalog.=) :hash::pg_catalog.text
 
 -- name: remember
--- Two that begin at once: the second waits for the first.
+-- If two programs begin at the same time, the second waits for the first.
 INSERT INTO {table}(target, name, hash) VALUES (:target::pg_catalog.text, :name::pg_catalog.text, :hash::pg_catalog.text)
 ON CONFLICT DO NOTHING;
 
 -- name: look
--- The row is locked until the transaction ends, so nobody else makes ticks of this schedule
+-- The row is locked until the transaction ends, so no other program makes ticks of this schedule
 -- (two_that_fire_at_once_make_each_tick_once).
 SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
 
 -- name: active
--- Another schedule of this name whose ticks are being made.
+-- Another active schedule of this name.
 SELECT hash, until_ms FROM {table}
 WHERE target OPERATOR(pg_catalog.=) :target::pg_catalog.text AND name OPERATOR(pg_catalog.=) :name::pg_catalog.text AND hash OPERATOR(pg_catalog.<>) :hash::pg_catalog.text AND active
 LIMIT 1;
@@ -80,7 +80,7 @@ UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true,
 {this};
 
 -- name: retire
--- Ticks after :until were removed before they were done: they may be installed again.
+-- Ticks after :until were removed before a consumer handled them, so they may be installed again.
 UPDATE {table} SET active = false, until_ms = least(until_ms, :until::bigint) {this};
 
 -- name: retire-others

@@ -1,6 +1,6 @@
 -- layout: name=native ids=integer columns=target,name,hash,until_ms,active archive=
 --
--- The memory of schedules on SQLite.  Times are Unix milliseconds.
+-- The records of schedules on SQLite.  Times are Unix milliseconds.
 
 -- include: sqlite.sql
 
@@ -19,7 +19,7 @@ INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: migrate-2
--- What a person wants to know of a schedule, whose hash says nothing.
+-- Columns that show the schedule to a person, who cannot read it from the hash.
 ALTER TABLE {table} ADD COLUMN schedule TEXT CHECK (length(schedule) <= 256);
 ALTER TABLE {table} ADD COLUMN zone TEXT CHECK (length(zone) <= 100);
 ALTER TABLE {table} ADD COLUMN sends_to TEXT CHECK (length(sends_to) <= 400);
@@ -51,11 +51,11 @@ WHERE target = :target AND name = :name AND hash = :hash
 INSERT INTO {table}(target, name, hash) VALUES (:target, :name, :hash) ON CONFLICT DO NOTHING;
 
 -- name: look
--- In a transaction that has written, so nobody else makes ticks.
+-- Runs in a transaction that has written, so no other program makes ticks.
 SELECT until_ms, active, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0 FROM {table} {this};
 
 -- name: active
--- Another schedule of this name whose ticks are being made.
+-- Another active schedule of this name.
 SELECT hash, until_ms FROM {table}
 WHERE target = :target AND name = :name AND hash <> :hash AND active = 1
 LIMIT 1;
@@ -66,7 +66,7 @@ UPDATE {table} SET until_ms = max(until_ms, :until), active = 1,
 {this};
 
 -- name: retire
--- Ticks after :until were removed before they were done: they may be installed again.
+-- Ticks after :until were removed before a consumer handled them, so they may be installed again.
 UPDATE {table} SET active = 0, until_ms = min(until_ms, :until) {this};
 
 -- name: retire-others

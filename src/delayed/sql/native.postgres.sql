@@ -17,7 +17,7 @@ coalesce(:now::bigint, pg_catalog.floor(extract(epoch FROM pg_catalog.statement_
   OPERATOR(pg_catalog.*) 1000.0)::bigint)
 
 -- part: until
--- When a lease of that length ends.
+-- Time when a lease of that length ends.
 least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 253402300799999)
 
 -- part: after_delay

@@ -17,7 +17,7 @@
 (coalesce(:now, (SELECT ms FROM wherry_clock)) + 0)
 
 -- part: until
--- When a lease of that length ends.
+-- Time when a lease of that length ends.
 min({at_now} + min(:lasts, 3153600000000), 253402300799999)
 
 -- part: after_delay

@@ -1,6 +1,6 @@
 -- layout: name=grants
 --
--- What the roles of an inbox on SQL Server may do.  {role} is a role or a user of the database.
+-- Grants for the roles of an inbox on SQL Server.  {role} is a role or a user of the database.
 
 -- include: mssql.roles.sql
 
@@ -14,11 +14,11 @@ BEGIN
 END;
 
 -- name: consumer
--- Accepts messages, and forgets them.
+-- A receiver accepts messages, and forgets them.
 GRANT SELECT, INSERT, DELETE ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 
 -- name: operator
--- Counts ids, and purges old ones.
+-- An operator counts ids, and purges old ones.
 GRANT SELECT, DELETE ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};

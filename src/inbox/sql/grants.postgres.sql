@@ -1,6 +1,6 @@
 -- layout: name=grants
 --
--- What the roles of an inbox on PostgreSQL may do, each exactly what it needs
+-- Grants for the roles of an inbox on PostgreSQL, no more than each needs
 -- (who_is_granted_a_table_may_call_its_functions).  {role} is the role.  The functions run with the rights of
 -- their caller.
 
@@ -16,11 +16,11 @@ GRANT SELECT ON {wherry_schema} TO {role};
 {execute}
 
 -- name: consumer
--- Accepts messages, and forgets them.
+-- A receiver accepts messages, and forgets them.
 {schema}
 GRANT INSERT (consumer, message_id), SELECT (consumer, message_id), DELETE ON {table} TO {role};
 
 -- name: operator
--- Counts ids, and purges old ones, for which it locks them.
+-- An operator counts ids, and locks and purges old ones.
 {schema}
 GRANT SELECT, DELETE, UPDATE (accepted_at) ON {table} TO {role};

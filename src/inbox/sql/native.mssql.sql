@@ -11,14 +11,14 @@
 -- include: mssql.own.sql
 
 -- part: no_accepted
--- Is there no index that begins with accepted_at?
+-- Condition: no index begins with accepted_at.
 NOT EXISTS (
   SELECT 1 FROM sys.index_columns AS i
   JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
   WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.key_ordinal = 1 AND c.name = N'accepted_at')
 
 -- part: procedure_purge
--- For every language, in the caller's transaction and with the caller's rights.
+-- Procedure for every language.  It runs in the caller's transaction and with the caller's rights.
 ALTER PROCEDURE {wherry_inbox_purge} @older_than_ms BIGINT, @inbox NVARCHAR(4000) = N'inbox', @n BIGINT = NULL OUTPUT
 AS
 BEGIN
@@ -32,7 +32,7 @@ BEGIN
     THROW 50213, N'@older_than_ms must be 0 or more', 1;
   DECLARE @before DATETIME2(3) = DATEADD(MILLISECOND, -CAST(@older_than_ms % 86400000 AS INT), DATEADD(DAY,
     -CAST(CASE WHEN @older_than_ms < 3153600000000 THEN @older_than_ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()));
-  -- As "purge-accepted": rows that another transaction has locked are left to it.
+  -- As in "purge-accepted", rows that another transaction has locked are skipped.
   DECLARE @gone BIGINT = 1, @sql NVARCHAR(MAX) = N'DELETE t FROM (
     SELECT TOP (1000) consumer_hash, message_hash FROM ' + @box + N' WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
     WHERE accepted_at <= @before ORDER BY accepted_at) AS d JOIN ' + @box + N' AS t {seek}
@@ -85,13 +85,13 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'inbox' AND name
 {column_names};
 
 -- name: indexes-missing
--- A procedure that is missing or of another version counts, too: the inbox is then made again.
+-- If a procedure is missing or of another version, the inbox needs to be made again.
 SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END + {procedures_stale};
 
 -- name: drop
 DROP TABLE {table};
 DELETE FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name};
--- The last inbox takes along what inboxes alone share.
+-- When the last inbox is dropped, drop the functions and procedures that only inboxes share.
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox')
   DROP PROCEDURE IF EXISTS {wherry_inbox_purge};
 
@@ -102,10 +102,10 @@ IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox')
 {drop_own}
 
 -- name: accept
--- It inserts a row, or the message was seen.  If another transaction that accepted the message is
--- open, it waits for the end of that transaction: the INSERT waits for the lock of the other's key.
--- A key that is there must not end the caller's transaction: so XACT_ABORT is off, for this batch
--- alone, as SQL Server restores it at the end of a prepared statement.
+-- If the statement inserts no row, the message was accepted before.  If another transaction that
+-- accepted the message is open, the INSERT waits for its lock of the key until it ends.
+-- The error for a key that exists must not end the caller's transaction, so XACT_ABORT is off; SQL
+-- Server restores it at the end of a prepared statement.
 SET XACT_ABORT OFF;
 BEGIN TRY
   INSERT INTO {table}(consumer, message_id) VALUES (:consumer, :message_id);
@@ -115,9 +115,9 @@ BEGIN CATCH
 END CATCH;
 
 -- name: accept-many
--- Returns the ids that are new.  HOLDLOCK keeps the place of an id that is not there until the
--- transaction ends, and UPDLOCK makes a second transaction wait for it.  The ids are looked up in
--- one order, so that two transactions do not wait for each other.
+-- Returns the ids that are new.  HOLDLOCK locks the key of an id that does not exist until the
+-- transaction ends, and UPDLOCK makes a second transaction wait for it.  The ids are read in one order,
+-- so that two transactions do not wait for each other.
 DECLARE @new TABLE(id NVARCHAR(1024) COLLATE Latin1_General_BIN2 NOT NULL);
 INSERT INTO {table}(consumer, message_id) OUTPUT inserted.message_id INTO @new
 SELECT :consumer, d.id FROM (
@@ -136,9 +136,8 @@ WHERE consumer_hash = HASHBYTES('SHA2_256', :consumer)
   AND message_hash = HASHBYTES('SHA2_256', :message_id);
 
 -- name: purge-accepted
--- DATEADD takes 32 bits: days and the milliseconds of the last one.  READPAST leaves rows that a
--- transaction has just accepted, and READCOMMITTEDLOCK lets it do so in a database with
--- READ_COMMITTED_SNAPSHOT.
+-- DATEADD takes 32 bits, so days and milliseconds of a day are added separately.  READPAST skips rows of
+-- open transactions, and READCOMMITTEDLOCK lets it do so in a database with READ_COMMITTED_SNAPSHOT.
 DELETE t FROM (
   SELECT TOP (:limit) consumer_hash, message_hash
   FROM {table} WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)

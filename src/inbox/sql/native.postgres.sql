@@ -8,7 +8,7 @@
 -- include: postgres.own.sql
 
 -- part: own_functions
--- Those that every inbox of a schema shares.
+-- Functions that all inboxes of a schema share.
 ARRAY['wherry_accept', 'wherry_inbox_purge']::pg_catalog.name[]
 
 -- part: function_model
@@ -23,8 +23,8 @@ section
 -- include: postgres.home.sql
 
 -- part: make_functions
--- They run with the rights and in the transaction of their caller.  Every name in wherry_accept() is
--- qualified, as the caller's search path may hold anything.
+-- The functions run with the rights and in the transaction of their caller.  Every name in wherry_accept()
+-- is qualified, since the caller's search path may name any schema.
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -68,7 +68,7 @@ BEGIN
   before := statement_timestamp() - least(older_than, interval '100 years');
   @each@
   LOOP
-    -- Ids that another transaction deletes are left to it.
+    -- Ids that another transaction is deleting are skipped.
     DELETE FROM @table@ AS m WHERE m.ctid = ANY (ARRAY(SELECT i.ctid FROM @table@ AS i
       WHERE i.accepted_at <= own.before ORDER BY i.accepted_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -115,7 +115,7 @@ WHERE model = 'inbox' AND name = :name::pg_catalog.text;
 {column_names};
 
 -- name: indexes-missing
--- Functions that are missing or of another version count, too: the inbox is then made again.
+-- If a function is missing or of another version, the inbox needs to be made again.
 SELECT count(*) + {functions_stale}
 FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
 
@@ -143,13 +143,13 @@ END $$;
 {drop_own}
 
 -- name: accept
--- It inserts a row, or the message was seen.  If another transaction that accepted the message is
--- open, it waits for the end of that transaction (a_message_is_accepted_by_one_of_two_at_once).
+-- If the statement inserts no row, the message was accepted before.  If another transaction that accepted
+-- the message is open, the statement waits until it ends (a_message_is_accepted_by_one_of_two_at_once).
 INSERT INTO {table}(consumer, message_id) VALUES (:consumer::pg_catalog.text, :message_id::pg_catalog.text)
 ON CONFLICT DO NOTHING;
 
 -- name: accept-many
--- Returns the ids that are new.  They are inserted in one order, so that two transactions do not
+-- Returns the ids that are new.  The ids are inserted in one order, so that two transactions do not
 -- wait for each other (two_that_accept_the_same_messages_do_not_deadlock).
 INSERT INTO {table}(consumer, message_id)
 SELECT :consumer::pg_catalog.text, i.id COLLATE pg_catalog."C"

@@ -44,7 +44,7 @@ SELECT count(*) FROM wherry_schema;
 {drop_own}
 
 -- name: accept
--- It inserts a row, or the message was seen
+-- If the statement inserts no row, the message was accepted before
 -- (a_message_is_new_once_and_then_seen).
 INSERT INTO {table}(consumer, message_id) VALUES (:consumer, :message_id)
 ON CONFLICT DO NOTHING;

@@ -118,18 +118,18 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
 ON CONFLICT (message_id) DO NOTHING;
 
 -- part: holds
--- The caller holds this lease.  The epoch alone does not say so: a restore may put the row back to
--- one of before the last take-over, and the next relay then gets the same epoch again
--- (two_relays_never_lead_under_one_epoch).  So the row names its holder by a random token.
+-- Condition: the caller holds this lease.  The epoch alone does not prove it: a restore may bring back the
+-- row of a time before the last take-over, and then the next relay gets the same epoch again
+-- (two_relays_never_lead_under_one_epoch).  So the row has a random token of its holder.
 outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
   AND expires_at > (SELECT ms FROM wherry_clock)
 
 -- name: lease
--- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
--- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
+-- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
+-- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
 -- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
--- begins at its position again, which may be further back: there their number doubles each time.
+-- begins again at its position, which may be further back, so its number doubles each time.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                         suspects, members, process, state, state_since, destination)
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, :lasts, 0, 0, :window,
@@ -351,14 +351,14 @@ FROM wherry_lease WHERE outbox = :name AND number = :number;
 {cut};
 
 -- name: lease-orphaned
--- The process that holds the lease has ended, so that the lease can be taken at once.
+-- End the lease at once, because the process that holds it has ended.
 UPDATE wherry_lease SET expires_at = 0
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
--- to stop says so, since what is in flight then must not become a suspect if it is killed
--- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+-- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
+-- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it
+-- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
 UPDATE wherry_lease SET clean = (:state = 'stopping'),
   expires_at = (SELECT ms FROM wherry_clock) + :lasts, lasts = :lasts,
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
@@ -381,8 +381,8 @@ UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0, state = 'stopped
 WHERE {holds};
 
 -- name: fence
--- First in every transaction of a relay: no row, and it changes nothing (STALE).  Claims
--- have their own expiry: of a shared lease only the epoch counts.
+-- First statement in every transaction of a relay.  If it returns no row, the relay changes nothing
+-- (STALE).  Claims have their own expiry, so of a shared lease only the epoch is compared.
 SELECT 1 FROM wherry_lease WHERE CASE WHEN :shared
   THEN outbox = :name AND number = :number AND epoch = :epoch ELSE {holds} END;
 

@@ -1,9 +1,9 @@
 --
--- The lease of any table on SQL Server that is relayed under one.  Included where a file says so,
--- behind mssql.own.sql, mssql.report.sql and its part "ends": the first and the last id that are pending.
+-- The lease of a table on SQL Server whose relays work under one.  Files include it behind mssql.own.sql,
+-- mssql.report.sql and their part "ends", which has the first and the last pending id.
 
 -- part: alone
--- No relay lives that has a share of the partitions.
+-- Condition: no live relay has a share of the partitions.
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
@@ -13,20 +13,19 @@ SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.c
 FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 
 -- part: holds
--- The caller holds this lease: see postgres.lease.sql.
+-- Condition: the caller holds this lease; see postgres.lease.sql.
 outbox = :name AND number = :number AND epoch = :epoch AND members = :holder AND expires_at > {now}
 
 -- part: stops
--- The relay was asked to stop: its end is not a crash, however it ends.
+-- Condition: the relay was asked to stop, so its end is not a crash, however it ends.
 clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 
 -- name: lease
--- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
--- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
+-- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
+-- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
 -- relay may have had in flight.
--- UPDLOCK, HOLDLOCK: of two relays that find no row the second waits for the first, and then finds
--- one.
+-- UPDLOCK, HOLDLOCK: if two relays find no row, the second waits for the first and then finds its row.
 {got};
 UPDATE s SET engine = :engine, owner = :owner, epoch = {next_epoch:s}, expires_at = {until}, lasts = :lasts, win = :window,
   mask = -1, clean = 0, members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
@@ -46,7 +45,7 @@ WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, H
 {got_row};
 
 -- name: lease-holder
--- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
+-- Lease 0 is the lease of the whole table.  If several relays share the table, live leases come first.
 SELECT TOP (1) {holder}
 FROM {wherry_lease}
 WHERE outbox = :name AND (:number = 0 OR number = :number)
@@ -56,13 +55,14 @@ ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, number;
 {cut};
 
 -- name: lease-orphaned
--- The process that holds the lease has ended, so that the lease can be taken at once.
+-- End the lease at once, because the process that holds it has ended.
 UPDATE {wherry_lease} SET expires_at = {ended}
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked to stop
--- says so, since what is in flight then must not become a suspect if it is killed.
+-- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.  A
+-- relay that was asked to stop records it, so that its messages in flight do not become suspects if it is
+-- killed.
 {got};
 UPDATE {wherry_lease} SET expires_at = {until}, lasts = :lasts, {stops},
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
@@ -79,11 +79,11 @@ UPDATE {wherry_lease} SET expires_at = {ended}, clean = 1, unclean = 0, state = 
 WHERE {holds};
 
 -- name: fence
--- First in every transaction of a relay: no row, and it changes nothing (STALE).  The shared lock,
--- which REPEATABLEREAD keeps to the end of the transaction, keeps others from taking the lease until
--- what was written under it is committed; READCOMMITTEDLOCK makes a database with
--- READ_COMMITTED_SNAPSHOT take it at all.  Claims have their own expiry: of a shared lease only the
--- epoch counts, and nobody waits.
+-- First statement in every transaction of a relay.  If it returns no row, the relay changes nothing
+-- (STALE).  Others cannot take the lease until the transaction has ended, since REPEATABLEREAD keeps the
+-- shared lock; READCOMMITTEDLOCK makes SQL Server take the lock in a database with
+-- READ_COMMITTED_SNAPSHOT too.  Claims have their own expiry, so of a shared lease only the epoch is
+-- compared, without waiting.
 IF :shared = 0
   SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
   WHERE {holds}

@@ -1,15 +1,15 @@
 --
--- Which rows others have locked, of the tables of all layouts.  A layout says how a row is found by its id and
--- locked in the primary key (lock_row), and which condition needs the row itself (whole_row).
+-- Rows that others have locked, in the tables of all layouts.  A layout defines how to find a row by its id and
+-- lock it in the primary key (lock_row), and which condition needs the row itself (whole_row).
 
 -- name: locked
--- Rows that another transaction has locked.  It waits for none.  UPDLOCK: rows that are locked for an update
--- count, which a shared lock would not meet.
+-- Rows that another transaction has locked.  The statement waits for none.  UPDLOCK finds rows that are locked
+-- for an update too, with which a shared lock is compatible.
 --
--- A row that a transaction has deleted is not there for NOLOCK, and READPAST passes over it too, as over one
--- that is gone.  So a row that is not there is asked for once more: NOWAIT fails with error 1222 if its deletion can
--- still be rolled back, and finds nothing if it cannot.  XACT_ABORT is off, so that this error does not end the
--- transaction; SQL Server restores it at the end of a prepared statement.
+-- NOLOCK does not find a row that an open transaction has deleted, and READPAST skips it like a row that does not
+-- exist.  So a row that was not found is read once more: NOWAIT fails with error 1222 if its deletion can still be
+-- rolled back, and finds nothing if it cannot.  XACT_ABORT is off, so that this error does not end the transaction;
+-- SQL Server restores it at the end of a prepared statement.
 SET XACT_ABORT OFF;
 SET NOCOUNT ON;
 DECLARE @given TABLE(id BIGINT NOT NULL PRIMARY KEY);

@@ -3,13 +3,13 @@
 -- (VALUES …), and the text that makes them in procedures_text, in which nothing depends on one table.
 
 -- part: procedures_mark
--- An extended property of each procedure says from which text it was made, so that those of another version are
--- found and made again (procedures_of_another_version_are_found).  A role that may execute
--- a procedure sees its mark.
+-- An extended property of each procedure has a hash of its text, so that procedures of another version are
+-- found and made again (procedures_of_another_version_are_found).  A role that may execute a procedure sees
+-- its mark.
 CONCAT(N'Wherry ', CAST(CAST(SUBSTRING(HASHBYTES('SHA2_256', {procedures_text}), 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)))
 
 -- part: marked
--- The mark that the procedure p has.
+-- Mark of the procedure p.
 (SELECT CAST(x.value AS NVARCHAR(100)) FROM sys.extended_properties AS x
  WHERE x.class = 1 AND x.minor_id = 0 AND x.name = N'wherry' AND x.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P'))
 
@@ -33,8 +33,8 @@ BEGIN
 END;
 
 -- part: procedures_stale
--- How many procedures are of another version, or missing.  A role that may not execute a procedure does not see it: so it
--- is missing only for those who could make it.
+-- Number of procedures that are of another version or missing.  A role that may not execute a procedure does not see
+-- it, so only for a role that could make it a procedure counts as missing.
 (SELECT COUNT(*) FROM {own_procedures} AS p(name)
  WHERE ISNULL({marked}, N'') <> {procedures_mark}
    AND (OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P') IS NOT NULL

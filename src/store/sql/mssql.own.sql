@@ -2,7 +2,7 @@
 -- Tables of Wherry's own on SQL Server, which every model shares.
 
 -- part: column_names
--- The columns of a table that is there already; none if it is not.
+-- Columns of an existing table; no rows if the table does not exist.
 SELECT c.name FROM sys.columns AS c
 WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U')
 
@@ -10,8 +10,8 @@ WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U')
 SELECT CASE WHEN OBJECT_ID(N{'wherry_schema}, N'U') IS NULL THEN 0 ELSE 1 END
 
 -- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.  The lock ends with
--- the transaction.
+-- If two programs migrate at the same time, the second waits and then finds the work done.  The lock ends
+-- with the transaction.
 DECLARE @granted INT;
 EXEC @granted = sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
                               @LockOwner = 'Transaction';
@@ -19,8 +19,8 @@ IF @granted < 0
   THROW 51222, N'another program makes tables here, for longer than the lock timeout', 1;
 
 -- name: owners
--- A table with a name of Wherry's own that belongs to a stranger.  SQL Server gives a table to the
--- owner of its schema, unless somebody changed that: then principal_id says to whom.
+-- A table with the name of one of Wherry's tables that has another owner.  On SQL Server the owner of the
+-- schema owns its tables, unless principal_id names another owner.
 SELECT N'table ' + t.name, USER_NAME(t.principal_id)
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE s.name = :schema AND t.principal_id <> s.principal_id
@@ -30,7 +30,7 @@ WHERE s.name = :schema AND t.principal_id <> s.principal_id
                       OBJECT_ID(N{'wherry_lease}, N'U'));
 
 -- part: own_tables
--- Which tables there are, in which version; the clock; what operators asked for; who relays.
+-- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
 IF OBJECT_ID(N{'wherry_schema}, N'U') IS NULL
   CREATE TABLE {wherry_schema}(
     model       NVARCHAR(20) COLLATE Latin1_General_BIN2 NOT NULL,
@@ -75,11 +75,11 @@ IF OBJECT_ID(N{'wherry_lease}, N'U') IS NULL
   );
 
 -- part: tables_left
--- Outboxes of other layouts have a row in wherry_outbox alone.
+-- Outboxes of other layouts have a row only in wherry_outbox.
 SELECT (SELECT COUNT_BIG(*) FROM {wherry_schema}) + (SELECT COUNT_BIG(*) FROM {wherry_outbox})
 
 -- part: drop_own
--- Nothing uses them any more.
+-- Drop them if no table of Wherry's uses them any more.
 IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NOT NULL DROP PROCEDURE {wherry_enqueue};
 DROP VIEW IF EXISTS {wherry_clock};
 DROP TABLE IF EXISTS {wherry_lease};

@@ -1,15 +1,15 @@
 --
--- What several relays need that share an outbox on SQL Server; included by native.mssql.sql, behind
--- mssql.lease.sql.
+-- Partitions, by which several relays share an outbox on SQL Server; native.mssql.sql includes this file
+-- behind mssql.lease.sql.
 --
--- As in postgres.partitions.sql: a message belongs to one of 64 partitions, by its ordering key, or by
--- its id where it has none.  Each relay has a separate row in wherry_lease, whose mask has a bit for each
--- partition that is its share.  The holder of a live lease alone changes its mask, and partitions are
--- taken only out of leases that have ended, under "partitions-lock": so no two that live have a
--- partition in common (no_two_relays_have_a_partition_in_common).
+-- As in postgres.partitions.sql, a message belongs to one of 64 partitions, by its ordering key, or by its
+-- id if it has no key.  Each relay has a separate row in wherry_lease, whose mask has a bit for each
+-- partition of its share.  Only the holder of a live lease changes its mask, and partitions are taken only
+-- from leases that have ended, under "partitions-lock".  So no two live relays have a partition in common
+-- (no_two_relays_have_a_partition_in_common).
 
 -- part: partition
--- Of a message: an expression of a computed column, which cannot name key_hash, another one.
+-- Partition of a message, an expression of a computed column, which cannot name key_hash, another one.
 CAST(COALESCE(CAST(SUBSTRING({key}, 1, 1) AS BIGINT), id) & 63 AS TINYINT)
 
 -- part: partition_indexes
@@ -19,9 +19,9 @@ JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
 WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_disabled = 0 AND c.name = N'key_partition'
 
 -- name: add-partitions
--- The column, and an index of what is open, by partition.  The column is not persisted, so that it
--- is added to a large table at once; the index has it.  An index
--- is recognised by its first column, because an administrator may have named it.
+-- Column of the partition, and an index of open rows by partition.  The column is not persisted, so that
+-- it is added to a large table at once; the index stores it.  An index is recognised by its first column,
+-- because an administrator may have named it.
 IF COL_LENGTH(N{'table}, N'key_partition') IS NULL
   ALTER TABLE {table} ADD key_partition AS {partition};
 IF NOT EXISTS ({partition_indexes})
@@ -32,7 +32,7 @@ IF NOT EXISTS ({partition_indexes})
 SELECT COUNT(*) FROM ({partition_indexes}) AS i;
 
 -- name: partitions-lock
--- First in every transaction that takes partitions: they are taken by one relay after the other.
+-- First statement in every transaction that takes partitions: relays take partitions one after another.
 DECLARE @partitions NVARCHAR(255) = CONCAT(N'wherry_partitions:', OBJECT_ID(N{'table}, N'U')), @granted INT;
 EXEC @granted = sp_getapplock @Resource = @partitions, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
 IF @granted < 0
@@ -45,29 +45,29 @@ SELECT number, epoch, CASE WHEN expires_at > {now} THEN 1 ELSE 0 END, clean, unc
 FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
--- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
--- be in the middle of a transaction; this statement waits for the end of it.
+-- Take partitions from a lease that has expired, and increase its epoch.  If the relay that had the lease
+-- is in a transaction, this statement waits until it ends.
 UPDATE {wherry_lease} SET mask = mask & ~:mask, epoch = {next_epoch}, engine = N'exclusive'
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
 -- part: is_other
--- A relay that lives, and is not this one.
+-- Condition: the relay is alive, and is not this one.
 o.outbox = :name AND o.number <> :number AND o.expires_at > {now}
 
 -- part: n_others
 (SELECT COUNT_BIG(*) FROM {wherry_lease} AS o WHERE {is_other})
 
 -- part: others_mask
--- The partitions that they have.
+-- Partitions of these relays.
 (SELECT {any_bit:o} FROM {wherry_lease} AS o CROSS JOIN {bits} AS b WHERE {is_other})
 
 -- part: of
--- Rows of partition n in one state.
+-- Condition: the row is of partition n, in one state.
 t.status IN (0, 1, 3) AND t.key_partition = n.n
 
 -- part: shared_row
--- What a lease tells, and who else is there: the share, those who live, what the others
--- have, when the first of them expires, and whether one would last for longer than it may.
+-- A lease and the other relays: the share, the number of live relays, the partitions of the others, the
+-- time until the first of their leases expires, and whether a lease would last longer than it may.
 SELECT s.epoch, s.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
   COALESCE((SELECT MIN(f.id) FROM {bits} AS n CROSS APPLY (
     SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE {of} AND t.status = 0 ORDER BY t.id) AS f
@@ -84,7 +84,7 @@ FROM @got AS g JOIN {wherry_lease} AS s ON s.outbox = g.outbox AND s.number = :n
 LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 
 -- name: partitions-take
--- A new lease, in a row that is nobody's any more.
+-- Take a new lease, in a row that no relay uses any more.
 {got};
 UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = {next_epoch}, expires_at = {until}, lasts = :lasts,
   clean = 0, unclean = :unclean, win = :window, suspects = :suspects, mask = :mask,
@@ -102,7 +102,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
 {shared_row};
 
 -- name: partitions-renew
--- Renewal, fallback poll and a look at the others in one; and the share, changed.
+-- Renew the lease, change the share, and read what a relay without notifications polls and the other
+-- relays.
 {got};
 UPDATE {wherry_lease} SET expires_at = {until}, lasts = :lasts, {stops},
   mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
@@ -112,7 +113,7 @@ WHERE {holds};
 {shared_row};
 
 -- name: partitions-control
--- As control, and who else is there.
+-- Like "control", and the other relays.
 SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version,
   {n_others}, {others_mask}
 FROM {wherry_outbox} WHERE name = :name;
@@ -121,14 +122,14 @@ FROM {wherry_outbox} WHERE name = :name;
 OPENJSON(REPLACE(REPLACE(:partitions, NCHAR(123), N'['), NCHAR(125), N']'))
 
 -- part: full_partitions
--- The last row that was looked up of each partition which may have more.
+-- Last row that was read of each partition that may have more rows.
 SELECT MAX(m.id) AS last FROM @ahead AS m GROUP BY m.n, m.st HAVING COUNT(*) >= :each
 
 -- name: partitions-read
--- Open rows of some partitions behind the cursor: a number of each, up to the first id behind
--- which a partition may have more.  And pending rows before the cursor that may have been
--- committed late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
--- With :open rows of all open states, else pending ones.
+-- Open rows of some partitions behind the cursor: some of each partition, up to the first id behind
+-- which a partition may have more.  Also pending rows before the cursor that may have been committed
+-- late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
+-- With :open rows of all open states, else pending rows.
 DECLARE @n TABLE (n TINYINT NOT NULL PRIMARY KEY);
 INSERT INTO @n(n) SELECT CAST(value AS TINYINT) FROM {partitions_asked};
 DECLARE @known TABLE (id BIGINT NOT NULL PRIMARY KEY);

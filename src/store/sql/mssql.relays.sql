@@ -1,11 +1,11 @@
 --
--- The relays of a table on SQL Server on which all relays work: each has a separate row in
--- wherry_lease.  And what operators ask of them.  Included behind mssql.report.sql.
+-- The relays of a table on SQL Server that all relays share, each with a separate row in wherry_lease,
+-- and requests of operators.  Files include it behind mssql.report.sql.
 
 -- name: join
 -- unused: number epoch
--- A relay takes its own row again, else that of a relay that has ended, else a new one.  Of two that
--- find the same free row, the second takes a number that its token makes, which no other has
+-- A relay takes its own row again, or that of a relay that has ended, or a new one.  If two relays find
+-- the same free row, the second takes a number made from its token, which no other has
 -- (each_relay_of_a_queue_is_shown).
 {got};
 DECLARE @free INT = (
@@ -39,7 +39,7 @@ WHERE outbox = :name AND members = :token;
 {cut};
 
 -- name: relays
--- Those that work, then those that ended, the last one first.
+-- Relays that work, then relays that ended, the last one first.
 SELECT TOP (1000) {holder}
 FROM {wherry_lease} WHERE outbox = :name
 ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, CASE WHEN expires_at > {now} THEN number END, expires_at DESC;
@@ -51,7 +51,7 @@ ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, CASE WHEN expires_at > 
 {look_again};
 
 -- name: pause
--- UPDLOCK, HOLDLOCK: of two that find no row the second waits for the first, and then finds one.
+-- UPDLOCK, HOLDLOCK: if two relays find no row, the second waits for the first and then finds its row.
 SET NOCOUNT ON;
 INSERT INTO {wherry_outbox}(name)
 SELECT :name WHERE NOT EXISTS (SELECT 1 FROM {wherry_outbox} WITH (UPDLOCK, HOLDLOCK) WHERE name = :name);
@@ -59,7 +59,7 @@ SET NOCOUNT OFF;
 {set_pause};
 
 -- part: drop_relays_of_parts
--- Of a table with several queues, each called TABLE:KIND.
+-- Name of a queue in a table with several queues, TABLE:KIND.
 DELETE FROM {wherry_lease} WHERE LEFT(outbox, LEN(N{name}) + 1) = N{name} + N':';
 DELETE FROM {wherry_outbox} WHERE LEFT(name, LEN(N{name}) + 1) = N{name} + N':';
 

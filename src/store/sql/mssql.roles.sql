@@ -5,8 +5,8 @@
 SELECT COUNT(*) FROM sys.database_principals WHERE name = :role;
 
 -- part: has_others
--- Has the role rights on another of Wherry's tables in the schema?  Then it may need those on Wherry's own
--- tables for that, and keeps them.
+-- Condition: the role has rights on another of Wherry's tables in the schema.  Then it may need its rights on
+-- Wherry's own tables for that, and keeps them.
 EXISTS (
   SELECT 1 FROM {wherry_schema} AS s JOIN sys.database_permissions AS p
     ON p.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(s.name), N'U')
@@ -14,7 +14,7 @@ EXISTS (
     AND p.grantee_principal_id = DATABASE_PRINCIPAL_ID(PARSENAME(N{'role}, 1)))
 
 -- part: revoke_shared
--- The rights on Wherry's own tables that outboxes, queues and delayed queues share.
+-- Rights on Wherry's own tables that outboxes, queues and delayed queues share.
 REVOKE SELECT ON {wherry_schema} FROM {role};
 REVOKE SELECT ON {wherry_clock} FROM {role};
 REVOKE SELECT ON {wherry_outbox} FROM {role};

@@ -1,9 +1,9 @@
 --
--- Functions on PostgreSQL, named by the part own_functions, and the schema that they are made for.
+-- Functions on PostgreSQL, which the part own_functions names, and the schema that they are made for.
 
 -- part: give_rights
--- Where default privileges give PUBLIC no function, a role that may call one of Wherry's functions in this schema
--- may call those that are made later (a_function_that_is_made_later_can_be_called).
+-- If default privileges give PUBLIC no right to execute, a role that may call one of Wherry's functions in this schema
+-- may also call functions that are made later (a_function_that_is_made_later_can_be_called).
 DO $later$
 DECLARE
   g record;
@@ -22,9 +22,9 @@ BEGIN
 END $later$;
 
 -- part: function_tables
--- The tables that the functions work on, and the type of what each of them stores, in the order of their names.  A
--- function has static statements for each of them, whose plans a session keeps.  From PostgreSQL 17 on json is a
--- keyword, which quote_ident() quotes.
+-- Tables that the functions work on, with the type of their bodies, in the order of their names.  A function has
+-- static statements for each table, whose plans a session keeps.  From PostgreSQL 17 on json is a keyword, which
+-- quote_ident() quotes.
 SELECT coalesce(array_agg(s.name ORDER BY s.name COLLATE "C"), ARRAY[]::text[]) AS names,
   coalesce(array_agg(CASE n.nspname WHEN 'pg_catalog' THEN concat('pg_catalog.', t.typname)
     ELSE concat(quote_ident(n.nspname), '.', quote_ident(t.typname)) END ORDER BY s.name COLLATE "C"),
@@ -38,7 +38,7 @@ JOIN pg_namespace AS n ON n.oid = t.typnamespace
 WHERE s.model = {function_model}
 
 -- part: branch_variables
--- Of a block that makes functions.
+-- Variables of a block that makes functions.
   names text[];
   types text[];
   firsts text[];
@@ -46,8 +46,8 @@ WHERE s.model = {function_model}
   section text;
 
 -- part: branch
--- What stands between "@each@" and "@end@" becomes a statement for each table, with its name for @table@, found by
--- comparing names as in a binary tree; `otherwise` is done for any other name.
+-- The text between "@each@" and "@end@" becomes a statement for each table, with its name for @table@.  The function
+-- finds the statement by comparing names as in a binary tree, and runs `otherwise` for any other name.
   section := split_part(split_part(made, '@each@', 2), '@end@', 1);
   firsts := names;
   leaves := ARRAY(SELECT concat('IF ', key, ' OPERATOR(pg_catalog.=) ', quote_literal(t.name), ' THEN ',
@@ -66,11 +66,10 @@ WHERE s.model = {function_model}
     split_part(made, '@end@', 2));
 
 -- part: check_schema
--- The functions name their schema, and so do those that they call.  After ALTER SCHEMA ... RENAME they would
--- write to the tables of a schema that has the name now.  So each compares the name with that of the schema it is in,
--- which the context of the call tells, before it does anything
--- (functions_of_a_renamed_schema_write_to_no_other).  The context names no schema that is in the search path, and
--- quotes all names with quote_all_identifiers=on.
+-- The functions have the name of their schema in their text.  After ALTER SCHEMA ... RENAME they would write to the
+-- tables of another schema that has the name now.  So each function first compares the name with that of its schema,
+-- which it reads from the context of the call (functions_of_a_renamed_schema_write_to_no_other).  The context does not
+-- name a schema that is in the search path, and quotes all names with quote_all_identifiers=on.
 DO $check$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema');
@@ -82,8 +81,8 @@ BEGIN
         FROM unnest(p.proargtypes) WITH ORDINALITY AS a(type, nth) JOIN pg_type AS t ON t.oid = a.type)) AS name
     FROM pg_proc AS p WHERE p.pronamespace = schema::regnamespace AND p.proname = ANY ({own_functions})
   LOOP
-    -- A column comes before a variable of its name: statements name their variables in full.  A signature as a
-    -- constant is looked up when the expression is planned.
+    -- A column takes precedence over a variable of the same name, so statements qualify their variables.  A signature as
+    -- a constant is looked up when the expression is planned.
     EXECUTE replace(f.def, f.prosrc, format($f$
 #variable_conflict use_column
 DECLARE own_call pg_catalog.text;

@@ -1,21 +1,21 @@
 --
--- The lease of any table on PostgreSQL that is relayed under one.  Included where a file says so,
--- behind postgres.own.sql and behind its part "ends": the first and the last id that are pending.
+-- The lease of a table on PostgreSQL whose relays work under one.  Files include it behind
+-- postgres.own.sql and their part "ends", which has the first and the last pending id.
 
 -- part: now
 statement_timestamp()
 
 -- part: until
--- When a claim or a lease of that length ends.
+-- Time when a claim or a lease of that length ends.
 statement_timestamp() + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: taken
--- What a new holder says of itself.
+-- Columns of the report that a new holder writes.
 members = excluded.members, process = excluded.process, state = excluded.state, state_since = excluded.state_since,
   destination = excluded.destination, delivered = 0, error = '', error_at = NULL
 
 -- part: counted
--- What a relay has done.  Ages are in milliseconds; below 0: there is nothing new to say.
+-- Report of a relay.  Ages are in milliseconds; below 0: nothing new to report.
 delivered = :delivered::bigint,
   error = CASE WHEN :error_age::bigint < 0 THEN s.error ELSE :error::text END,
   error_at = CASE WHEN :error_age::bigint < 0 THEN s.error_at ELSE {now}
@@ -25,32 +25,32 @@ delivered = :delivered::bigint,
              END
 
 -- part: reported
--- What a relay says of itself with each renewal.
+-- Columns of the report that a relay writes with each renewal.
 state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END,
   state = :state::text, destination = :destination::text, {counted}
 
 -- part: alone
--- No relay lives that has a share of the partitions (a_whole_lease_and_shares_keep_each_other_out).
+-- Condition: no live relay has a share of the partitions (a_whole_lease_and_shares_keep_each_other_out).
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
 -- part: holds
--- The caller holds this lease.  The epoch alone does not say so: a restore or a failover may put the
--- row back to one of before the last take-over, and the next relay then gets the same epoch again
--- (two_relays_never_lead_under_one_epoch).  So the row names its holder by a random token.
+-- Condition: the caller holds this lease.  The epoch alone does not prove it: a restore or a failover may
+-- bring back the row of a time before the last take-over, and then the next relay gets the same epoch
+-- again (two_relays_never_lead_under_one_epoch).  So the row has a random token of its holder.
 outbox = :name AND number = :number AND epoch = :epoch AND members = :holder::text
   AND expires_at > {now}
 
 -- part: stops
--- The relay was asked to stop: its end is not a crash, however it ends.
+-- Condition: the relay was asked to stop, so its end is not a crash, however it ends.
 clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
 
 -- name: lease
--- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
--- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
+-- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
+-- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
 -- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
--- begins at its position again, which may be further back: there their number doubles each time.
+-- begins again at its position, which may be further back, so its number doubles each time.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, members, process, state, state_since, destination)
 SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, :lasts::bigint, 0, 0,
@@ -70,8 +70,8 @@ RETURNING epoch, suspects,
   {ends};
 
 -- name: forget-position
--- A relay of another engine follows one that wrote nothing to rows, whose position says
--- nothing from then on.
+-- If a relay of another engine follows one that marked no rows, the position of the latter becomes
+-- invalid.
 DO $$ BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL THEN
     DELETE FROM {wherry_stream} WHERE outbox = {name};
@@ -85,14 +85,14 @@ END $$;
 {cut};
 
 -- name: lease-orphaned
--- The process that holds the lease has ended, so that the lease can be taken at once.
+-- End the lease at once, because the process that holds it has ended.
 UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00'
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
--- Renewal and fallback poll in one.  An expired lease is not revived.  A relay that was asked
--- to stop says so, since what is in flight then must not become a suspect if it is killed
--- (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+-- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
+-- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it
+-- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
 UPDATE {wherry_lease} AS s SET expires_at = {until}, lasts = :lasts::bigint, {stops},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
 WHERE {holds}
@@ -110,9 +110,9 @@ UPDATE {wherry_lease} AS s SET expires_at = '1970-01-01 00:00:00+00', clean = 1,
 WHERE {holds};
 
 -- name: fence
--- First in every transaction of a relay: no row, and it changes nothing (STALE).  The lock
--- keeps others from taking the lease until what was written under it is committed.  Claims
--- have their own expiry: of a shared lease only the epoch counts, and nobody waits.
+-- First statement in every transaction of a relay.  If it returns no row, the relay changes nothing
+-- (STALE).  The lock keeps others from taking the lease until the transaction has ended.  Claims have
+-- their own expiry, so of a shared lease only the epoch is compared, without waiting.
 WITH held AS (
   SELECT 1 FROM {wherry_lease} WHERE :shared::bigint = 0 AND {holds} FOR SHARE)
 SELECT 1 FROM held

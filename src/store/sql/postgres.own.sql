@@ -2,7 +2,7 @@
 -- Tables of Wherry's own on PostgreSQL, which every model shares.
 
 -- part: functions
--- All that any model makes.
+-- Names of all tables that Wherry makes.
 ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
@@ -11,13 +11,13 @@ ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id',
       'wherry_listen', 'wherry_unlisten', 'wherry_missing', 'wherry_unreadable']::name[]
 
 -- part: column_names
--- The columns of a table that is there already; none if it is not.
+-- Columns of an existing table; no rows if the table does not exist.
 SELECT attname::text FROM pg_attribute
 WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped
 
 -- part: has_schema
--- Nothing is read where there is no table of the name: the first schema of the search path may be a stranger's, and a
--- view of his would run his code (postgres_hostile.sh).
+-- Read only tables of these names: the first schema of the search path may belong to another role, and a view of that
+-- role would run its code (postgres_hostile.sh).
 SELECT count(*) FROM pg_class
 WHERE oid = to_regclass({'wherry_schema})::oid AND relkind IN ('r', 'p') AND to_regclass({'table}) IS NOT NULL
 
@@ -26,8 +26,8 @@ WHERE oid = to_regclass({'wherry_schema})::oid AND relkind IN ('r', 'p') AND to_
 SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
--- A table or function with a name of Wherry's own that belongs to a stranger: its code would run
--- with the rights of everyone who uses it
+-- A table or function with the name of one of Wherry's that belongs to another role: its code would run
+-- with the rights of every role that uses it
 -- (init refuses a table that another role has put there, postgres_hostile.sh).
 SELECT t.what || t.name, t.owner::regrole::text FROM (
   SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
@@ -49,7 +49,7 @@ WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
 LIMIT 1;
 
 -- part: own_tables
--- Which tables there are, in which version; the clock; what operators asked for; who relays.
+-- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
 CREATE TABLE IF NOT EXISTS {wherry_schema}(
   model       text NOT NULL,
   name        text NOT NULL,
@@ -90,10 +90,10 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
 ) WITH (fillfactor = 50);         -- renewed in place
 
 -- part: own_triggers
--- Each row of a table that all tables of a schema share names one of them.  A role writes the rows of those tables
--- whose rows it may delete, as relays, receivers and operators may; a sender may not
--- (a_role_writes_no_row_of_another_table).  Of tables of other programs, to which `--grant` gives no rights, it may
--- read rows: a relay that streams needs no more.  Who has the rights of the owner may do all.
+-- A row of a table that all tables of a schema share names one of these tables.  A role may write it if it may delete
+-- rows of the named table, as relays, receivers and operators may; a sender may not
+-- (a_role_writes_no_row_of_another_table).  For tables of other programs, to which `--grant` gives no rights, the right
+-- to read rows is enough, since a relay that streams needs no more.  A role with the rights of the owner may write all.
 CREATE OR REPLACE FUNCTION {wherry_own_row}() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,8 +141,8 @@ CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_outbo
 DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_lease};
 CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_lease}
   FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
--- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.  A
--- queue that shares its table is called TABLE:KIND, with 33 characters behind the table's name.
+-- Changes of both tables wake the relays of the outbox that the row names, also standbys.  A queue that
+-- shares its table has the name TABLE:KIND, with 33 characters behind the table's name.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -161,61 +161,60 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
 -- part: ends_in
--- Milliseconds until a lease ends.  Infinite times cannot be subtracted, so a lease ends within 100 years.  No
--- value of a column may stop a relay (no_value_in_a_lease_that_ended_stops_the_next_relay).
+-- Milliseconds until a lease ends, cut to 100 years, since PostgreSQL cannot subtract infinite times.  No value of
+-- a column may stop a relay (no_value_in_a_lease_that_ended_stops_the_next_relay).
 ceil(extract(epoch FROM least(greatest({.}expires_at, '1970-01-01 00:00:00+00'::timestamptz),
   statement_timestamp() + interval '100 years') - statement_timestamp()) * 1000.0)::bigint
 
 -- part: lasts
--- The milliseconds that a lease lasts from now on, at most.  A row without a lawful length gets that of the
--- longest.
+-- Most milliseconds that a lease lasts from now on.  A row without a valid length gets the longest one.
 CASE WHEN {.}lasts > 0::bigint AND {.}lasts <= 3153600000000 THEN {.}lasts ELSE 3660000::bigint END
 
 -- part: latest
--- When such a lease ends at the latest.
+-- Latest time at which such a lease ends.
 statement_timestamp() + ({lasts:s})::float8 * interval '1 millisecond'
 
 -- part: cut
--- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
--- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
+-- Shorten leases that were taken or renewed while the clock was ahead, before it was set back: they would last
+-- as long as it was ahead, although their relays may have ended.  A live relay renews its lease within the time
 -- that is left (a_lease_from_a_clock_ahead_ends_in_its_time).
 UPDATE {wherry_lease} AS s SET expires_at = {latest}
 WHERE outbox = :name::text AND expires_at > {latest}
 
 -- part: past
--- How many milliseconds ago; NULL for a time that no relay writes.
+-- Milliseconds since a time; NULL for a time that no relay writes.
 CASE WHEN {.}at >= '1970-01-01 00:00:00+00'::timestamptz AND {.}at < '10000-01-01 00:00:00+00'::timestamptz
      THEN floor(extract(epoch FROM statement_timestamp() - {.}at) * 1000.0)::bigint END
 
 -- part: reports
--- What leases say.
+-- Columns of leases.
 SELECT owner, {ends_in}, epoch, engine, process, state, {past:s}, destination, delivered, {past:d}, error, {past:e}, {lasts:l}
 FROM {wherry_lease} AS l, LATERAL (SELECT state_since) AS s(at), LATERAL (SELECT delivered_at) AS d(at),
   LATERAL (SELECT error_at) AS e(at)
 
 -- part: next_epoch
--- A number that has no value near an end of its range.
+-- The number of a row, or a limit if its value is near an end of the range.
 CASE WHEN {.}epoch >= 0 AND {.}epoch < 4611686018427387904 THEN {.}epoch + 1::bigint ELSE 1::bigint END
 
 -- part: next_control
 CASE WHEN {.}control_version < 9223372036854775807 THEN {.}control_version + 1::bigint ELSE 0::bigint END
 
 -- part: unclean_ends
--- In a row.
+-- Unclean ends in a row.
 least(greatest({.}unclean, 0), 1000000)
 
 -- part: in_flight
--- Messages that the last holder may have had in flight.
+-- Number of messages that the last holder may have had in flight.
 least(greatest({.}win, 0::bigint), 1000000::bigint)
 
 -- part: holder
--- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
+-- Lease 0 is the lease of the whole table.  If several relays share the table, live leases come first.
 {reports}
 WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 
 -- part: wake_function
--- For triggers: wakes those that sleep on the table.
+-- Trigger function that wakes relays, receivers and consumers that sleep on the table.
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
@@ -224,9 +223,9 @@ END $$;
 
 -- part: given_ids
 -- A sender offers many messages with ids that it took from the table's sequence, so it may write ids.  An id that the
--- sequence has not given out yet would make each later offer fail, and come before it.  Roles that may delete rows, and
--- so the owner who copies rows back, may write any id.  The condition has the sequence itself: a name would be looked up
--- for each row (tests/system/postgres_delayed_operate.sh).
+-- sequence has not given out yet would make a later offer fail.  Roles that may delete rows, such as an owner who copies
+-- rows back, may write any id.  The condition has the sequence as a constant: a name would be looked up for each row
+-- (tests/system/postgres_delayed_operate.sh).
 CREATE OR REPLACE FUNCTION {wherry_given_id}() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -250,8 +249,8 @@ DO $do$ BEGIN
 END $do$;
 
 -- part: missing_function
--- What the SQL functions of all models say of a table that is not there, or not one of theirs.  It is
--- called then alone (sql_functions_name_what_is_missing_and_the_way_out).
+-- Raises the error of the SQL functions of all models for a table that does not exist, or is not one of
+-- theirs.  They call it only then (sql_functions_name_what_is_missing_and_the_way_out).
 DO $do$ BEGIN
   EXECUTE replace(replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -274,7 +273,7 @@ BEGIN
   SELECT concat('Call ', quote_ident(n.nspname), '.', call, quote_literal(c.relname), rest,
                 ': the functions of a schema take the names of its tables.') INTO hint
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  -- Not by to_regclass(), which fails for a schema that the caller may not use, such as pg_toast.
+  -- to_regclass() would fail for a schema that the caller may not use, such as pg_toast.
   WHERE c.relkind IN ('r', 'p')
     AND EXISTS (SELECT 1 FROM pg_class AS w WHERE w.relname = 'wherry_schema' AND w.relnamespace = n.oid)
     AND wherry_missing.name IN (concat(n.nspname, '.', c.relname),
@@ -291,7 +290,7 @@ BEGIN
     IF name ~ '[."]' THEN
       word := concat('"', replace(name, '"', '""'), '"');
     END IF;
-    -- Percent-encoded, as in a URL, so that no shell changes it.
+    -- The name is percent-encoded, as in a URL, so that no shell changes it.
     word := (SELECT string_agg(CASE WHEN c ~ '[A-Za-z0-9_.-]' OR octet_length(c) > 1 THEN c
                                  ELSE concat('%', upper(encode(convert_to(c, 'UTF8'), 'hex'))) END, '' ORDER BY n)
              FROM regexp_split_to_table(word, '') WITH ORDINALITY AS p(c, n));
@@ -306,11 +305,11 @@ END $body$ $f$, '@box@', quote_literal(current_setting('wherry.schema') || '.'))
 END $do$;
 
 -- part: tables_left
--- Outboxes of other layouts have a row in wherry_outbox alone.
+-- Outboxes of other layouts have a row only in wherry_outbox.
 SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_outbox})
 
 -- part: drop_own
--- Nothing uses them any more.
+-- Drop them if no table of Wherry's uses them any more.
 DO $$
 DECLARE
   place CONSTANT oid := (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid);

@@ -1,15 +1,14 @@
 --
--- What several relays need that share an outbox on PostgreSQL; included by native.postgres.sql.
+-- Partitions, by which several relays share an outbox on PostgreSQL; native.postgres.sql includes this file.
 --
--- A message belongs to one of 64 partitions, by its ordering key, or by its id where it has
--- none.  Each relay has its own lease, a row of wherry_lease, whose mask has a bit for
--- each partition that is its share; the fence of postgres.lease.sql looks at that row.  A live lease's
--- mask is changed by its holder alone, and partitions are taken only out of leases that have
--- ended, under "partitions-lock": so no two that live have a partition in common
--- (no_two_relays_have_a_partition_in_common).
+-- A message belongs to one of 64 partitions, by its ordering key, or by its id if it has no key.  Each
+-- relay has its own lease, a row of wherry_lease, whose mask has a bit for each partition of its share;
+-- the fence of postgres.lease.sql reads that row.  Only the holder of a live lease changes its mask, and
+-- partitions are taken only from leases that have ended, under "partitions-lock".  So no two live relays
+-- have a partition in common (no_two_relays_have_a_partition_in_common).
 
 -- part: partition
--- Of a message.  The hash is of bytes, whatever the database's collation.
+-- Partition of a message.  The hash is of bytes, whatever the database's collation is.
 ((coalesce(hashtextextended((CASE
     WHEN partition_key <> '' THEN '=' || partition_key
     WHEN aggregate_type <> '' OR aggregate_id <> ''
@@ -17,20 +16,20 @@
   END) COLLATE "C", 0::bigint), id) & 63::bigint)::smallint)
 
 -- name: add-partitions
--- What is open, by partition.  It says abs(status) and id + 0, and so does the part "of": no other
--- index fits then, each of which would read the rows of other relays; and this one fits
--- nothing else.
+-- Index of open rows by partition.  It has abs(status) and id + 0, like the part "of".  So no other
+-- index fits that part, which would read the rows of other relays, and this index fits no other
+-- statement.
 CREATE INDEX IF NOT EXISTS {bare_partition} ON {table}({partition}, abs(status), (id + 0))
   WHERE abs(status) IN (0, 1, 3);
 
 -- name: partitions-ready
--- Is the index there, and whole?
+-- Whether the index exists and is valid.
 SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = {'table}::regclass::oid AND c.relname = {name} || '_partition' AND i.indisvalid;
 
 -- name: partitions-lock
--- First in every transaction that takes partitions: they are taken by one after the other, and
--- such a transaction is on disk when it is answered.
+-- First statement in every transaction that takes partitions: relays take them one after another, and
+-- the server writes such a transaction to disk before it answers.
 SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::bigint),
   set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'),
              true);
@@ -42,18 +41,18 @@ SELECT number, epoch, expires_at > {now}, clean, {unclean_ends:s}, {in_flight:s}
 FROM {wherry_lease} AS s WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
--- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
--- be in the middle of a transaction; this statement waits for the end of it.
+-- Take partitions from a lease that has expired, and increase its epoch.  If the relay that had the lease
+-- is in a transaction, this statement waits until it ends.
 UPDATE {wherry_lease} AS s SET mask = mask & ~:mask::bigint, epoch = {next_epoch:s}, engine = 'exclusive'
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
 -- part: of
--- Rows of partition n in one state.
+-- Condition: the row is of partition n, in one state.
 abs(status) IN (0, 1, 3) AND {partition} = n AND abs(status) = st
 
 -- part: shared
--- What a lease tells, and who else is there: the share, those who live, what the others
--- have, when the first of them expires, and whether one would last for longer than it may.
+-- A lease and the other relays: the share, the number of live relays, the partitions of the others, the
+-- time until the first of their leases expires, and whether a lease would last longer than it may.
 epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
@@ -75,7 +74,7 @@ epoch, suspects,
    WHERE o.outbox = s.outbox AND o.number <> s.number AND {ends_in:o} > {lasts:o})
 
 -- name: partitions-take
--- A new lease, in a row that is nobody's any more.
+-- Take a new lease, in a row that no relay uses any more.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, mask, members, process, state, state_since, destination)
 VALUES (:name, :number, 'exclusive', :owner, 1, {until}, :lasts::bigint, 0, :unclean::bigint, :window::bigint,
@@ -88,7 +87,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
 RETURNING {shared};
 
 -- name: partitions-renew
--- Renewal, fallback poll and a look at the others in one; and the share, changed.
+-- Renew the lease, change the share, and read what a relay without notifications polls and the other
+-- relays.
 UPDATE {wherry_lease} AS s SET expires_at = {until}, lasts = :lasts::bigint, {stops},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
@@ -97,7 +97,7 @@ WHERE {holds}
 RETURNING {shared};
 
 -- name: partitions-control
--- As control, and who else is there.
+-- Like "control", and the other relays.
 SELECT paused_at IS NOT NULL, control_version,
   (SELECT count(*) FROM {wherry_lease}
    WHERE outbox = :name AND number <> :number AND expires_at > {now}),
@@ -106,17 +106,17 @@ SELECT paused_at IS NOT NULL, control_version,
 FROM {wherry_outbox} WHERE name = :name;
 
 -- name: partitions-tell
--- Shares change: wake the relays that sleep.
+-- The shares have changed: wake relays that sleep.
 SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 
 -- part: states_asked
--- With :open rows of all open states, else pending ones.
+-- With :open rows of all open states, else pending rows.
 SELECT st FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
 
 -- name: partitions-read
--- Open rows of some partitions behind the cursor: a number of each, up to the first id behind
--- which a partition may have more.  And pending rows before the cursor that may have been
--- committed late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
+-- Open rows of some partitions behind the cursor: some of each partition, up to the first id behind
+-- which a partition may have more.  Also pending rows before the cursor that may have been committed
+-- late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
 WITH ahead AS MATERIALIZED (
   SELECT n, st, a.id
   FROM unnest(:partitions::smallint[]) AS n CROSS JOIN ({states_asked}) AS s CROSS JOIN LATERAL (

@@ -1,18 +1,18 @@
 --
--- The relays of a table on PostgreSQL on which all relays work: each has a separate row in
--- wherry_lease.  And what operators ask of them.
+-- The relays of a table on PostgreSQL that all relays share, each with a separate row in wherry_lease,
+-- and requests of operators.
 
 -- part: moment
 statement_timestamp()
 
 -- part: ago
--- The time that many milliseconds ago; NULL where the number is negative.
+-- The time that many milliseconds ago; NULL if the number is negative.
 CASE WHEN {.}age >= 0 THEN {moment} - least({.}age, 3153600000000)::float8 * interval '1 millisecond' END
 
 -- name: join
 -- unused: number epoch
--- A relay takes its own row again, else that of a relay that has ended, else a new one.  Of two that
--- find the same free row, the second takes a number that its token makes, which no other has
+-- A relay takes its own row again, or that of a relay that has ended, or a new one.  If two relays find
+-- the same free row, the second takes a number made from its token, which no other has
 -- (each_relay_of_a_queue_is_shown).
 WITH free AS (
   SELECT number FROM {wherry_lease}
@@ -48,7 +48,7 @@ WHERE outbox = :name::text AND members = :token::text;
 {cut};
 
 -- name: relays
--- Those that work, then those that ended, the last one first.
+-- Relays that work, then relays that ended, the last one first.
 {reports}
 WHERE outbox = :name::text
 ORDER BY expires_at > {moment} DESC, CASE WHEN expires_at > {moment} THEN number END, expires_at DESC LIMIT 1000;
@@ -66,7 +66,7 @@ ON CONFLICT (name) DO UPDATE SET control_version = {next_control:s},
   paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(s.paused_at, excluded.paused_at) END;
 
 -- part: drop_relays_of_parts
--- Of a table with several queues, each called TABLE:KIND.
+-- Name of a queue in a table with several queues, TABLE:KIND.
 DELETE FROM {wherry_lease} WHERE left(outbox, length({name}) + 1) = {name} || ':';
 DELETE FROM {wherry_outbox} WHERE left(name, length({name}) + 1) = {name} || ':';
 

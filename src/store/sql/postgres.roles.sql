@@ -5,9 +5,9 @@
 SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname = :role::name;
 
 -- part: clear_shared
--- The rights on Wherry's own tables, which all models share: those that the role needs for its other tables of the
--- schema, and no more.  Its kind on another table follows from its rights on that table: a relay, a receiver and an
--- operator may delete rows, and of these an operator alone may insert into the table as a whole
+-- Rights on Wherry's own tables, which all models share: no more than the role needs for its other tables of the
+-- schema.  Its kind on another table follows from its rights on that table: a relay, a receiver and an operator may
+-- delete rows, and of these only an operator may insert into the table as a whole
 -- (a_grant_leaves_what_other_tables_need_and_no_more).
 DO $$
 DECLARE
@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 -- part: usage
--- Of the schema that the table is in.
+-- Rights on the schema of the table.
 DO $$ BEGIN
   EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
     (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
@@ -69,8 +69,8 @@ DO $$ BEGIN
 END $$;
 
 -- part: execute
--- The functions have the rights of their caller, so a role gains nothing by them.  Where default privileges
--- give PUBLIC no right to execute, no role could call them.
+-- The functions have the rights of their caller, so a role gains nothing by calling them.  The right is granted
+-- because default privileges may give PUBLIC no right to execute.
 DO $$
 DECLARE
   f regprocedure;

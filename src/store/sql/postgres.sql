@@ -2,9 +2,9 @@
 -- Expressions that statements on PostgreSQL share.
 
 -- part: key
--- The ordering key, as the index of rows that may hold others back says it.  A B-tree holds no
--- text of more than 2,704 bytes: of a longer key the index has two hashes, and no other key
--- begins with '~'.  Two keys with equal hashes would only wait for each other.
+-- Ordering key, as an expression of the index of rows that may hold others back.  A B-tree cannot store
+-- a text of more than 2,704 bytes, so the index has two hashes of a longer key, and no other key begins
+-- with '~'.  Two keys with equal hashes would only wait for each other.
 (CASE
     WHEN octet_length({.}partition_key) > 1000
     THEN '~' || hashtextextended({.}partition_key COLLATE "C", 1::bigint)::text
@@ -19,8 +19,8 @@
   END) COLLATE "C"
 
 -- part: due
--- As the index of rows that wait for a time says it.  A time before 1970 or after 9999,
--- as infinity is, is none: the row is due.
+-- Time of a row, as an expression of the index of rows that wait for a time.  A time before 1970 or
+-- after 9999, such as infinity, does not count: the row is due.
 (CASE WHEN {.}next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
            AND {.}next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN {.}next_retry_at
       ELSE '1970-01-01 00:00:00+00'::timestamptz END)

@@ -1,11 +1,11 @@
 --
--- The relays of a table on SQLite on which all relays work: each has a separate row in wherry_lease.
--- And what operators ask of them.
+-- The relays of a table on SQLite that all relays share, each with a separate row in wherry_lease, and
+-- requests of operators.
 
 -- name: join
 -- unused: number epoch
--- A relay takes its own row again, else that of a relay that has ended, else a new one.  SQLite has
--- one writer at a time, so that two relays never take the same row (each_relay_of_a_queue_is_shown).
+-- A relay takes its own row again, or that of a relay that has ended, or a new one.  SQLite has one
+-- writer at a time, so two relays never take the same row (each_relay_of_a_queue_is_shown).
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win, suspects,
                          members, process, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name, coalesce(
@@ -36,7 +36,7 @@ WHERE outbox = :name AND members = :token;
 {cut};
 
 -- name: relays
--- Those that work, then those that ended, the last one first.
+-- Relays that work, then relays that ended, the last one first.
 SELECT owner, expires_at - {now}, epoch, engine, process, state, {now} - state_since, destination, delivered,
   {now} - delivered_at, error, {now} - error_at, {lasts}
 FROM wherry_lease WHERE outbox = :name
@@ -54,7 +54,7 @@ ON CONFLICT (name) DO UPDATE SET control_version = {next_control},
   paused_at = CASE WHEN :on THEN coalesce(paused_at, excluded.paused_at) END;
 
 -- part: drop_relays_of_parts
--- Of a table with several queues, each called TABLE:KIND.
+-- Name of a queue in a table with several queues, TABLE:KIND.
 DELETE FROM wherry_lease WHERE substr(outbox, 1, length({name}) + 1) = {name} || ':';
 DELETE FROM wherry_outbox WHERE substr(name, 1, length({name}) + 1) = {name} || ':';
 

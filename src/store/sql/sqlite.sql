@@ -2,19 +2,19 @@
 -- Expressions that statements on SQLite share.
 
 -- part: now
--- A sum has no affinity: that of a column would keep SQLite from using the index over an
--- expression for more than its first term, and all that is not due would be looked at
+-- A sum has no affinity.  The affinity of a column would keep SQLite from using more than the first term
+-- of the index over an expression, and it would read all rows that are not due
 -- (what_is_not_due_is_not_looked_at).
 ((SELECT ms FROM wherry_clock) + 0)
 
 -- part: due
--- The time as in the index of rows that wait for a time.  A value that is not an integer, or
--- is after the year 9999, counts as no time: the row is due.
+-- Time of a row, as an expression of the index of rows that wait for a time.  A value that is not an
+-- integer, or is after the year 9999, does not count: the row is due.
 (CASE WHEN typeof({.}next_retry_at) = 'integer' AND {.}next_retry_at < 253402300800000
       THEN {.}next_retry_at ELSE 0 END)
 
 -- part: counted
--- What a relay has done.  Ages are in milliseconds; below 0: there is nothing new to say.
+-- Report of a relay.  Ages are in milliseconds; below 0: nothing new to report.
 delivered = :delivered,
   error = CASE WHEN :error_age < 0 THEN error ELSE :error END,
   error_at = CASE WHEN :error_age < 0 THEN error_at
@@ -23,12 +23,12 @@ delivered = :delivered,
                       ELSE (SELECT ms FROM wherry_clock) - :delivered_age END
 
 -- part: reported
--- What a relay says of itself with each renewal.
+-- Columns of the report that a relay writes with each renewal.
 state_since = CASE WHEN state = :state THEN state_since ELSE (SELECT ms FROM wherry_clock) END,
   state = :state, destination = :destination, {counted}
 
 -- part: own_tables
--- Which tables there are, in which version; what operators asked for; who relays; the clock.
+-- Wherry's own tables: tables and their versions, requests of operators, leases, and the clock.
 CREATE TABLE IF NOT EXISTS wherry_schema(
   model       TEXT NOT NULL,
   name        TEXT NOT NULL COLLATE NOCASE,
@@ -68,41 +68,40 @@ CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
   SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
 
 -- part: lasts
--- The milliseconds that a lease lasts from now on, at most.  A row without a lawful length gets that of the
--- longest.
+-- Most milliseconds that a lease lasts from now on.  A row without a valid length gets the longest one.
 CASE WHEN typeof(lasts) = 'integer' AND lasts > 0 AND lasts <= 3153600000000 THEN lasts ELSE 3660000 END
 
 -- part: cut
--- The clock was ahead when these leases were taken or renewed, and was set back: they would last for as long
--- as it was ahead, though their relays may be gone.  A relay that lives renews its lease before the time
+-- Shorten leases that were taken or renewed while the clock was ahead, before it was set back: they would last
+-- as long as it was ahead, although their relays may have ended.  A live relay renews its lease within the time
 -- that is left (a_lease_from_a_clock_ahead_ends_in_its_time).
 UPDATE wherry_lease SET expires_at = (SELECT ms FROM wherry_clock) + {lasts}
 WHERE outbox = :name AND expires_at > (SELECT ms FROM wherry_clock) + {lasts}
 
 -- part: next_epoch
--- A number, whatever the row says, that has no value near an end of its range.
+-- The number of a row, or a limit if its value is near an end of the range.
 CASE WHEN typeof(epoch) = 'integer' AND epoch >= 0 AND epoch < 4611686018427387904 THEN epoch + 1 ELSE 1 END
 
 -- part: next_control
 CASE WHEN typeof(control_version) = 'integer' AND control_version < 9223372036854775807 THEN control_version + 1 ELSE 0 END
 
 -- part: unclean_ends
--- In a row.
+-- Unclean ends in a row.
 CASE WHEN typeof(unclean) = 'integer' THEN min(max(unclean, 0), 1000000) ELSE 0 END
 
 -- part: in_flight
--- Messages that the last holder may have had in flight.
+-- Number of messages that the last holder may have had in flight.
 CASE WHEN typeof(win) = 'integer' THEN min(max(win, 0), 1000000) ELSE 0 END
 
 -- part: column_names
--- The columns of a table that is there already; none if it is not.
+-- Columns of an existing table; no rows if the table does not exist.
 SELECT name FROM pragma_table_info(:name)
 
 -- part: has_schema
 SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema'
 
 -- part: drop_own
--- Nothing uses them any more.
+-- Drop them if no table of Wherry's uses them any more.
 DROP VIEW wherry_clock;
 DROP TABLE wherry_lease;
 DROP TABLE wherry_outbox;
