@@ -131,10 +131,12 @@ static bool take_name(wh_args *args, bool relay, const char *shown)
 /* Does the operand name a database or a table?  If not, WHERRY_URL names it. */
 static bool names_table(const char *operand)
 {
+	char *database = strchr(operand, ':') ? wh_url_database(operand) : NULL;
+	bool found = database && wh_db_known(database, NULL) == WHERRY_OK;
 	wh_named named = {.from = NULL};
-	bool found;
 
-	if (*operand == '@' || wh_db_known(operand, NULL) == WHERRY_OK)
+	free(database);
+	if (*operand == '@' || found)
 		return true;
 	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
 	wh_named_clear(&named);

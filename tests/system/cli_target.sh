@@ -122,6 +122,13 @@ w tables sqlite:env.db#tasks
 expect "though it refuses one on the command line" 2 "err:without a #"
 w status @outbox --json
 json "@NAME replaces it" 'd["table"] == "outbox"'
+w status 'mssql://127.0.0.1:1/shop?encrypt=no'
+if [[ $err == *"Unable to connect"* ]]; then
+	w relay 'mssql://127.0.0.1:1/shop?encrypt=no#jobs' stdout:
+	expect "a table behind a parameter of SQL Server's URL is the source" 1 "no:one too many" "err:Unable to connect"
+else
+	skip "a table behind a parameter of SQL Server's URL is the source" "this build has no ODBC driver"
+fi
 
 # ---- names of tables that are not there ----
 
