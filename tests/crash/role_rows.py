@@ -5,7 +5,7 @@ Each role writes rows at the edge of each column's type into all of them, and ch
 good messages lie before, between and behind.  On SQLite everybody who can write the file is the role "writer".
 Then relays and receivers work, and the commands that count, list and repair.  Every good message must be
 delivered once and in order, no later than a claim lasts; every other row is gone, waits for its own time, or is dead
-with a reason.
+with a reason.  On the database on SQL Server that WHERRY_TEST_MSSQL names, which is emptied, the roles are users.
 
 WHERRY_CRASH_SEED: which rows; WHERRY_ROWS_ONLY: cases whose name contains this; WHERRY_ROWS_SECONDS: go on for so
 long, with more seeds.
@@ -18,8 +18,10 @@ import random
 import subprocess
 import sys
 import time
+import urllib.parse
 import uuid
 
+import mssql
 import rows
 import tap
 
@@ -31,7 +33,7 @@ PATIENCE = 120
 KIND = hashlib.md5(b"q|bytes").hexdigest()
 WHERRY_TABLES = "wherry_lease", "wherry_outbox", "wherry_subscription"
 
-INTEGERS = {"smallint": 1 << 15, "integer": 1 << 31, "bigint": 1 << 63}
+INTEGERS = {"smallint": 1 << 15, "integer": 1 << 31, "int": 1 << 31, "bigint": 1 << 63}
 TIMES = ["'infinity'", "'-infinity'", "'294276-12-31'", "'0001-01-01'", "'4713-01-01 BC'", "'2024-02-29'", "'1970-01-01'",
          "'9999-12-31'", "'1969-12-31 23:59:59.999+00'"]  # fmt: skip
 MS = ["0", "-1", "1000", "253402300799999", "253402300800000", "9223372036854775807", "-9223372036854775808"]
@@ -45,7 +47,10 @@ def wherry(*words):
 
 
 def made(*words):
-    done = wherry(*words)
+    for _ in range(20):
+        done = wherry(*words)
+        if "another program makes tables" not in done.stderr:
+            break
     if done.returncode:
         raise RuntimeError(done.stderr)
 
@@ -57,6 +62,8 @@ def value(rng, kind, name, nullable):
     if kind in INTEGERS:
         most = INTEGERS[kind]
         return rng.choice([*(MS if kind == "bigint" else []), "0", "1", "2", "-1", str(most - 1), str(-most)])
+    if kind in TSQL:
+        return TSQL[kind](rng, name)
     if kind.startswith("timestamp"):
         return rng.choice(TIMES)
     if kind == "uuid":
@@ -74,9 +81,31 @@ def value(rng, kind, name, nullable):
     raise ValueError(kind)
 
 
+def tsql_text(rng, name):
+    return rows.headers(rng, "mssql") if name.lower() == "headers" else text(rng, "mssql", name)
+
+
+def tsql_bytes(rng, name):
+    many = "CAST(REPLICATE(CAST('x' AS VARCHAR(MAX)), 3000000) AS VARBINARY(MAX))"
+    return rng.choice(["0x", "0x00FF", "CAST('{}' AS VARBINARY(MAX))", many])
+
+
+# Values of the types that SQL Server alone has.
+TSQL = {
+    "nvarchar": tsql_text, "varchar": tsql_text, "varbinary": tsql_bytes,
+    "tinyint": lambda rng, name: rng.choice(["0", "1", "2", "3", "4", "5", "255"]),
+    "bit": lambda rng, name: rng.choice(["0", "1"]),
+    "datetime2": lambda rng, name: rows.time_of(rng, "mssql"),
+    "datetime": lambda rng, name: rng.choice(["'1753-01-01'", "'1970-01-01'", "'2024-02-29'", "'9999-12-31'"]),
+    "uniqueidentifier": lambda rng, name: rng.choice([*UUIDS, "NEWID()"]),
+}  # fmt: skip
+
+
 def text(rng, database, name):
     if rng.random() < 0.2:
         return rng.choice(["'[1,'", "',,'", "'{}'", "'1'", f"'{KIND}'", "'1:1:1'", "'null'"])
+    if database == "mssql" and name == "message_id" and rng.random() < 0.5:
+        return f"N'bad {rng.random()}'"
     return rows.text(rng, database) if name != "lockUuid" else rng.choice(["''", "'x'", "'0195'"])
 
 
@@ -110,6 +139,13 @@ class SQLite(rows.SQLite):
 
     def literal(self, body):
         return f"CAST('{body}' AS BLOB)"
+
+    def nth(self, table, where, share):
+        """A condition that one of these rows meets: the share of them that are before it."""
+        one = "rowid" if table != "wherry_outbox" else "name"
+        of = f'FROM "{table}" WHERE {where}'
+        return (f"{one} = (SELECT {one} {of} ORDER BY {one} LIMIT 1 "
+                f"OFFSET CAST({share:.6f} * (SELECT count(*) {of}) AS integer))")  # fmt: skip
 
 
 class PostgreSQL(rows.PostgreSQL):
@@ -146,6 +182,93 @@ class PostgreSQL(rows.PostgreSQL):
     def literal(self, body):
         return f"convert_to('{body}', 'UTF8')"
 
+    def nth(self, table, where, share):
+        of = f'FROM "{table}" WHERE {where}'
+        return (f"ctid = (SELECT ctid {of} ORDER BY ctid LIMIT 1 "
+                f"OFFSET CAST({share:.6f} * (SELECT count(*) {of}) AS integer))")  # fmt: skip
+
+
+class SQLServer(rows.SQLServer):
+    PASSWORD = "Wherry-rows-1"
+
+    def __init__(self):
+        super().__init__("native", True)
+        self.as_role = {}
+        self.is_babelfish = self.db.execute("SELECT @@VERSION")[0][0].startswith("Babelfish")
+
+    def prepare(self):
+        pass
+
+    def login(self, role):
+        """Logins are the server's, and other databases may be tested at the same time."""
+        return f"wherry_r_{urllib.parse.urlsplit(self.url).path.strip('/')}_{role}"
+
+    def user(self, role):
+        if role not in self.as_role:
+            url = urllib.parse.urlsplit(self.url)
+            login = f"{self.login(role)}:{self.PASSWORD}@{url.netloc.rpartition('@')[2]}"
+            self.as_role[role] = mssql.connect(url._replace(netloc=login).geturl())
+        return self.as_role[role]
+
+    def roles(self, kinds):
+        for kind in kinds:
+            self.db.execute(f"IF USER_ID(N'{kind}') IS NULL AND SUSER_ID(N'{self.login(kind)}') IS NULL "
+                            f"CREATE LOGIN {self.login(kind)} WITH PASSWORD = '{self.PASSWORD}'")  # fmt: skip
+            self.db.execute(f"IF USER_ID(N'{kind}') IS NULL CREATE USER {kind} FOR LOGIN {self.login(kind)}")
+        return kinds
+
+    def columns(self, role, table):
+        """Not identities, which only the owner writes.  A role may not see the columns of a table to which it adds rows."""
+        every = self.db.execute(
+            "SELECT c.name, TYPE_NAME(c.system_type_id), c.is_nullable FROM sys.columns AS c "
+            f"WHERE c.object_id = OBJECT_ID(N'\"{table}\"', N'U') AND c.is_computed = 0 AND c.is_identity = 0 "
+            "ORDER BY c.column_id")  # fmt: skip
+        may = "HAS_PERMS_BY_NAME(N'\"%s\"', N'OBJECT', N'%s'%s)"
+        may = [may % (table, "INSERT", ""),
+               *(may % (table, "UPDATE", f", N'{name}', N'COLUMN'") for name, _, _ in every)]  # fmt: skip
+        insert, *update = self.user(role).execute(f"SELECT {', '.join(may)}").fetchone()
+        stamp = [name for name, kind, _ in every if kind == "timestamp"]
+        if stamp and any(update) and self.is_babelfish:
+            # With each update it writes the row's version, and asks for the right to it.
+            self.db.execute(f'GRANT UPDATE ("{stamp[0]}") ON "{table}" TO {role}')
+        written = [c for c in every if c[1] != "timestamp"] if insert else []
+        return written, [c for c, may in zip(every, update) if may and c[1] != "timestamp"]
+
+    def tables(self):
+        return {name for (name,) in self.db.execute("SELECT name FROM sys.tables")}
+
+    def rows(self, sql):
+        return [list(row) for row in self.db.execute(sql)]
+
+    def run(self, statements, role=None):
+        refused = 0
+        for sql in statements:
+            try:
+                (self.user(role) if role else self.db.connection).execute(sql)
+            except Exception:
+                refused += 1
+        return refused
+
+    def literal(self, body):
+        return f"CAST('{body}' AS VARBINARY(MAX))"
+
+    def nth(self, table, where, share):
+        one = {"jobs.Delayed": "RowVersion", "seen": "message_id", "cron": "name", "wherry_outbox": "name"}.get(table, "id")
+        if table == "jobs" and self.db.execute("SELECT COL_LENGTH(N'jobs', N'RowVersion')")[0][0]:
+            one = "RowVersion"
+        of = f'FROM "{table}" WHERE {where}'
+        return (f'"{one}" = (SELECT "{one}" {of} ORDER BY "{one}" '
+                f"OFFSET CAST({share:.6f} * (SELECT COUNT(*) {of}) AS INT) ROWS FETCH NEXT 1 ROWS ONLY)")  # fmt: skip
+
+    def close(self):
+        for connection in self.as_role.values():
+            connection.close()
+        self.db.clear()
+        for role in self.as_role:
+            for sql in (f"REVOKE SELECT ON wherry_clock FROM {role}", f"DROP USER {role}", f"DROP LOGIN {self.login(role)}"):
+                self.run([sql])
+        super().close()
+
 
 # ---- models ----
 
@@ -159,6 +282,8 @@ class Model:
 
     def __init__(self, database):
         self.db, self.sqlite, self.rights = database, database.kind == "sqlite", {}
+        self.tsql = database.kind == "mssql"
+        self.now = "SYSUTCDATETIME()" if self.tsql else "now()"
 
     def base(self, table, n):
         if table == "wherry_lease":
@@ -201,13 +326,7 @@ def updates(model, rng, table, columns, n):
     sets = {name: value(rng, kind, name, nullable)
             for name, kind, nullable in rng.sample(spare, min(len(spare), rng.randrange(1, 4)))}  # fmt: skip
     where = model.bad_where(table)
-    one = "rowid" if model.sqlite and table != "wherry_outbox" else "ctid"
-    if table in WHERRY_TABLES:
-        which = where
-    else:
-        of = f"FROM {quoted(table)} WHERE {where}"
-        nth = f"CAST({rng.random():.6f} * (SELECT count(*) {of}) AS integer)"
-        which = f"{one} = (SELECT {one} {of} ORDER BY {one} LIMIT 1 OFFSET {nth})"
+    which = where if table in WHERRY_TABLES else model.db.nth(table, where, rng.random())
     return f"UPDATE {quoted(table)} SET {', '.join(f'{quoted(c)} = {v}' for c, v in sets.items())} WHERE {which}"
 
 
@@ -248,7 +367,7 @@ class Outbox(Model):
     def make(self):
         made("init", self.db.url)
         self.grants("init", self.db.url)
-        now = "1e14" if self.sqlite else "now()"
+        now = self.now
         self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status = 0 OR status IN (1, 3) AND "
                          + ("coalesce(next_retry_at, 0) <= 1700000000000" if self.sqlite else f"coalesce(next_retry_at, {now}) <= {now}"))
 
@@ -287,14 +406,16 @@ class EventFerry(Outbox):
         for role in self.db.roles(self.roles):
             self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO {role}"])
         self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status IN (0, 3) "
-                         "AND coalesce(next_retry_at, now()) <= now()")
+                         f"AND coalesce(next_retry_at, {self.now}) <= {self.now}")
 
     def row(self, table, n):
-        return {"topic": f"'bad {n}'", "payload": "'{}'", "aggregate_type": "'a'", "aggregate_id": f"'bad {n % 9}'"}
+        row = {"topic": f"'bad {n}'", "payload": "'{}'", "aggregate_type": "'a'", "aggregate_id": f"'bad {n % 9}'"}
+        return {**row, "message_id": f"'bad {n}'"} if self.tsql else row
 
     def good(self, n):
+        unique = "LOWER(CAST(NEWID() AS NVARCHAR(36)))" if self.tsql else "gen_random_uuid()"
         return ("INSERT INTO outbox(topic, aggregate_type, aggregate_id, message_id, payload) VALUES "
-                f"('good', 'g', 'k{n % 3}', gen_random_uuid(), '{{\"good\":{n}}}')")
+                f"('good', 'g', 'k{n % 3}', {unique}, '{{\"good\":{n}}}')")
 
     def commands(self, case):
         for words, codes in super().commands(case):
@@ -312,7 +433,7 @@ class Queue(Model):
     def make(self):
         made("queue", "create", f"{self.db.url}#jobs")
         self.grants("queue", "create", f"{self.db.url}#jobs")
-        due = "available_at <= 1700000000000" if self.sqlite else "available_at <= now()"
+        due = "available_at <= 1700000000000" if self.sqlite else f"available_at <= {self.now}"
         self.open_now = f"SELECT id, state, attempts FROM jobs WHERE state = 0 OR state IN (1, 3) AND {due}"
 
     def row(self, table, n):
@@ -327,6 +448,15 @@ class Queue(Model):
     def take(self):
         got = []
         while True:
+            if self.tsql and self.layout == "native":
+                try:
+                    rows_got = self.db.user("receiver").execute("EXEC wherry_receive N'jobs', 50").fetchall()
+                except Exception as error:
+                    return got, str(error)
+                if not rows_got:
+                    return got, ""
+                got += [{"body": row.body} for row in rows_got]
+                continue
             if self.sqlite or self.layout != "native":
                 done = wherry("receive", f"{self.db.url}#jobs", "--json")
                 if done.returncode:
@@ -368,7 +498,10 @@ class NServiceBus(Queue):
 
     def make(self):
         made("queue", "create", f"{self.db.url}#jobs", "--layout", "nservicebus")
-        for role in self.db.roles(self.roles):
+        for role in self.db.roles(self.roles) if self.tsql else ():
+            for table in self.tables & self.db.tables():
+                self.db.db.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO {role}')
+        for role in self.db.roles(self.roles) if not self.tsql else ():
             self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
                          f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}", f"GRANT receiver TO {role}"])
 
@@ -377,12 +510,18 @@ class NServiceBus(Queue):
 
     def row(self, table, n):
         if table == "jobs.Delayed":
-            return {"headers": "'{}'", "body": "'x'", "due": "now()"}
+            return {"headers": "'{}'", "body": "'x'", "due": "now()"} if not self.tsql else \
+                {"Headers": "'{}'", "Body": "0x78", "Due": "GETUTCDATE()"}  # fmt: skip
+        if table == "jobs" and self.tsql:
+            return {"Id": "NEWID()", "Recoverable": "1", "Headers": "'{}'", "Body": "0x78"}
         if table == "jobs":
             return {"id": "gen_random_uuid()", "headers": "'{}'", "body": "'x'"}
         return {}
 
     def good(self, n):
+        if self.tsql:
+            body = self.db.literal(f'{{"good":{n}}}')
+            return f"INSERT INTO jobs(Id, Recoverable, Headers, Body) VALUES (NEWID(), 1, '{{\"good\":\"g\"}}', {body})"
         return f"INSERT INTO jobs(id, headers, body) VALUES (gen_random_uuid(), '{{\"good\":\"g\"}}', '{{\"good\":{n}}}')"
 
 
@@ -399,8 +538,9 @@ class Delayed(Model):
             self.grants("delayed", "create", f"{self.db.url}#d")
         elif not self.sqlite:
             for role in self.db.roles(self.roles):
-                self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-                             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"])
+                self.db.run(["GRANT SELECT, INSERT, UPDATE, DELETE ON d TO library"] if self.tsql else
+                            [f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+                             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"])  # fmt: skip
         self.open_now = "SELECT id, \"pKey\" FROM d WHERE \"scheduledAt\" BETWEEN 0 AND 1700000000000 AND \"pKind\" = '" + KIND + "'"
 
     def row(self, table, n):
@@ -540,7 +680,7 @@ def judge(case, way, got, want, took):
     if way != "relay" and way != "poll":
         keys = [[n for n in got if n % step == key] for key in range(step)]
         tap.check(f"{case}: in order", all(k == sorted(k) for k in keys), got)
-    limit = PATIENCE if way in ("receive", "poll") else 3 * CLAIM + 4
+    limit = PATIENCE * (5 if mssql.URL else 1) if way in ("receive", "poll") else 3 * CLAIM + 4
     tap.check(f"{case}: no later than a claim", took < limit, took)
 
 
@@ -578,7 +718,7 @@ def play(case, model, folder, seed):
             start = time.monotonic()
             done = wherry(*words)
             tap.check(f"{said}: {' '.join(w for w in words if '://' not in w and 'sqlite:' not in w)} works",
-                      done.returncode in codes and time.monotonic() - start < 20, done.returncode, done.stderr[-600:])  # fmt: skip
+                      done.returncode in codes and time.monotonic() - start < (60 if model.tsql else 20), done.returncode, done.stderr[-600:])  # fmt: skip
         if tap.failures > before:
             with open(os.path.join(folder, "statements"), "a") as file:
                 file.write("\n".join(written))
@@ -591,6 +731,8 @@ def play(case, model, folder, seed):
 def cases(server):
     for kind in Outbox, Queue, Delayed, Funfix, Inbox, Cron:
         yield f"SQLite {kind.__name__}", kind, SQLite
+    for kind in (Outbox, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron) if mssql.URL else ():
+        yield f"SQL Server {kind.__name__}", kind, lambda folder: SQLServer()
     if server:
         for kind in Outbox, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron:
             yield (f"PostgreSQL {kind.__name__}", kind,
