@@ -167,6 +167,7 @@ static const struct {
 	{51206, WHERRY_DUPLICATE},
 	{51207, WHERRY_TOOBIG}, /* Wherry: the key is too long for the table. */
 	{51222, WHERRY_BUSY},   /* Wherry: sp_getapplock took too long. */
+	{51229, WHERRY_DENIED}, /* Wherry: a row of somebody else in a shared table. */
 };
 
 wherry_code wh_odbc_mssql_code(long native)

@@ -83,6 +83,13 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000 AND DATALENGTH(headers) <= 2097152
   AND created_at >= '19700101' AND (available_at IS NULL OR available_at >= '19700101')
   AND (expires_at IS NULL OR expires_at >= '19700101')
 
+-- part: own_subscription
+CREATE TRIGGER {wherry_own_subscription} ON {wherry_subscription} AFTER INSERT, UPDATE, DELETE AS
+BEGIN
+  {names} SELECT queue FROM inserted UNION SELECT queue FROM deleted;
+  {deny_others}
+END
+
 -- include: procedures.mssql.sql
 
 -- name: migrate-1
@@ -95,6 +102,7 @@ IF OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL
     topic_hash AS CAST(HASHBYTES('SHA2_256', topic) AS BINARY(32)) PERSISTED NOT NULL,
     PRIMARY KEY (topic_hash, queue)
   );
+IF OBJECT_ID(N{'wherry_own_subscription}, N'TR') IS NULL EXEC (N{'own_subscription});
 IF OBJECT_ID(N{'table}, N'U') IS NULL
   CREATE TABLE {table}(
     id             BIGINT IDENTITY(1,1) PRIMARY KEY,

@@ -29,6 +29,39 @@ WHERE s.name = :schema AND t.principal_id <> s.principal_id
                       OBJECT_ID(N{'wherry_schema}, N'U'), OBJECT_ID(N{'wherry_outbox}, N'U'),
                       OBJECT_ID(N{'wherry_lease}, N'U'));
 
+-- part: table_of_row
+-- A queue that shares its table is called TABLE:KIND.  HAS_PERMS_BY_NAME of a TDS server at hand finds no name of
+-- another collation than the database's.
+N{'schema.} + QUOTENAME(CASE WHEN SUBSTRING(r.name, LEN(r.name) - 32, 1) = N':' THEN LEFT(r.name, LEN(r.name) - 33)
+                        ELSE r.name END)
+
+-- part: deny_others
+-- In a trigger.  Each row of a table that all tables of a schema share names one of them.  A role writes the rows
+-- of those tables whose rows it may delete, as relays, receivers and operators may; a sender may not
+-- (no_user_writes_rows_of_another_table).  Who may write wherry_schema, as the owner, may do all.
+IF COALESCE(HAS_PERMS_BY_NAME(N{'wherry_schema}, N'OBJECT', N'DELETE'), 0) = 0 AND EXISTS (
+  SELECT 1 FROM @names AS r WHERE COALESCE(HAS_PERMS_BY_NAME({table_of_row}, N'OBJECT', N'DELETE'), 0) = 0)
+  THROW 51229, N'permission denied: only a role that may delete rows of a table may write the rows that Wherry keeps for it', 1;
+
+-- part: names
+SET NOCOUNT ON;
+DECLARE @names TABLE (name NVARCHAR(128) COLLATE DATABASE_DEFAULT NOT NULL);
+INSERT INTO @names(name)
+
+-- part: own_lease
+CREATE TRIGGER {wherry_own_lease} ON {wherry_lease} AFTER INSERT, UPDATE, DELETE AS
+BEGIN
+  {names} SELECT outbox FROM inserted UNION SELECT outbox FROM deleted;
+  {deny_others}
+END
+
+-- part: own_outbox
+CREATE TRIGGER {wherry_own_outbox} ON {wherry_outbox} AFTER INSERT, UPDATE, DELETE AS
+BEGIN
+  {names} SELECT name FROM inserted UNION SELECT name FROM deleted;
+  {deny_others}
+END
+
 -- part: own_tables
 -- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
 IF OBJECT_ID(N{'wherry_schema}, N'U') IS NULL
@@ -73,6 +106,8 @@ IF OBJECT_ID(N{'wherry_lease}, N'U') IS NULL
     error_at   DATETIME2(3),
     PRIMARY KEY (outbox, number)
   );
+IF OBJECT_ID(N{'wherry_own_outbox}, N'TR') IS NULL EXEC (N{'own_outbox});
+IF OBJECT_ID(N{'wherry_own_lease}, N'TR') IS NULL EXEC (N{'own_lease});
 
 -- part: tables_left
 -- Outboxes of other layouts have a row only in wherry_outbox.
