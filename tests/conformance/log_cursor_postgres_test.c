@@ -1,18 +1,8 @@
 /*
- * A cursor over a log on PostgreSQL, beside writers that do what makes ids and commits differ.
- *
- * A schedule is a random order of single statements on several connections: transactions that
- * commit out of the order of their ids, that stay open, roll back, use savepoints or are
- * prepared; ids taken long before they are used, ids written by hand below the position,
- * sequences set back, rows deleted and changed by their owner, the table truncated or restored on
- * a server whose numbers of transactions are others.  A reader reads between any two of them, and
- * may die before it stores its position.
+ * A cursor over a log on PostgreSQL, beside writers that do what makes ids and commits differ; see
+ * log_schedule.c.
  *
  *     log_cursor_postgres_test FIRST..LAST   these seeds alone
- *
- * The judge knows what committed when.  Every message is read once, none that was not committed,
- * those of a key in the order of their commits, and none later than the next read because of
- * another one's transaction.  Each deliberate break of the reader must be noticed.
  */
 #include "wherry_test.h"
 
@@ -20,123 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/cursor.h"
+#include "conformance/log_schedule.h"
 #include "postgres/server.h"
 
-enum {
-	WRITERS = 5,
-	MESSAGES = 400,
-	KEYS = 3,
-	AHEAD = 3, /* Ids that a writer holds. */
-	OPEN_MOST = 24,
-	TURNS = 90,
-	SCHEDULES = 100,
-	BREAK_SCHEDULES = 400,
-	SQL_LEN = 300
-};
+enum { SCHEDULES = 100, BREAK_SCHEDULES = 400, SQL_LEN = 300 };
 
-typedef enum fate { ABSENT, OPEN, COMMITTED, GONE } fate;
+static wherry_db *reader;
+static PGconn *conns[LOG_WRITERS];
+static int prepared[LOG_WRITERS]; /* Name of its prepared transaction; -1: none. */
 
-/* A message: what the judge knows of it.  Its body is its index. */
-typedef struct message {
-	fate fate;
-	int64_t id;
-	int key;
-	int inserted, committed; /* Turns. */
-	int read;                /* The position of its reading among all; 0: not read. */
-	bool excused; /* Its owner took it away, or changed it, before it was read. */
-} message;
+static void run_sql(PGconn *conn, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-typedef struct writer {
-	PGconn *conn;
-	bool in_transaction, prepared;
-	int name; /* Of the prepared transaction. */
-	int mine[OPEN_MOST], n;
-	int savepoint; /* Messages before it; -1: none. */
-	int64_t ahead[AHEAD];
-	int n_ahead;
-} writer;
-
-/* The deliberate breaks of the reader. */
-typedef enum broken {
-	NOTHING,
-	NO_XIP,       /* Late rows of transactions that were open are not looked for. */
-	NO_XMAX,      /* Late rows of transactions that began later are not. */
-	OLD_SNAPSHOT, /* The snapshot of the position stays that of the look before. */
-	NEW_SNAPSHOT, /* It is taken after the rows were read. */
-	NO_ROUND,     /* Of many late rows only the first are read. */
-	NO_ROUND_END, /* A round also reads rows that became visible after it began. */
-	IDS_ALONE,    /* A position is an id. */
-	HORIZON,      /* Rows wait for the oldest transaction. */
-	NO_RENUMBER,  /* A restored table is read as it is. */
-	FRESH_FIRST,  /* Rows above the position do not wait for a round. */
-	BREAKS
-} broken;
-
-static const char *const broken_names[BREAKS] = {
-	"nothing",
-	"late rows of transactions that were open are not looked for",
-	"late rows of transactions that began later are not looked for",
-	"the snapshot of the position stays that of the look before",
-	"the snapshot of the position is taken after the rows were read",
-	"of many late rows only the first are read",
-	"a round reads rows that became visible after it began",
-	"a position is an id",
-	"rows wait for the oldest transaction",
-	"a restored table is read as it is",
-	"rows above the position do not wait for a round",
-};
-
-static struct {
-	uint64_t random;
-	broken broken;
-	wherry_db *db;
-	wh_cursor *cursor;
-	wh_position at;
-	message all[MESSAGES];
-	int n, turn, reads;
-	writer writers[WRITERS];
-	int names;
-	bool crashes; /* This read's position is not stored. */
-	int visited[MESSAGES], n_visited;
-	const char *fault;
-	char fault_text[200];
-} w;
-
-/* Below n; xorshift64*. */
-static unsigned chance(unsigned n)
+static void run_sql(PGconn *conn, const char *fmt, ...)
 {
-	w.random ^= w.random >> 12;
-	w.random ^= w.random << 25;
-	w.random ^= w.random >> 27;
-	return (unsigned)((w.random * 2685821657736338717U) >> 33) % n;
-}
+	char sql[SQL_LEN];
+	PGresult *res;
+	va_list args;
+	ExecStatusType status;
 
-static void fault(const char *what, int i)
-{
-	if (w.fault)
-		return;
-	(void)snprintf(w.fault_text, sizeof(w.fault_text),
-		       "turn %d: message %d (id %" PRId64 "): %s", w.turn, i,
-		       i >= 0 ? w.all[i].id : 0, what);
-	w.fault = w.fault_text;
-}
-
-static bool try_sql(PGconn *conn, const char *sql)
-{
-	PGresult *res = PQexec(conn, sql);
-	ExecStatusType status = PQresultStatus(res);
-	bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-
-	if (!ok)
-		print_message("# %s: %s", sql, PQresultErrorMessage(res));
+	va_start(args, fmt);
+	assert_true(vsnprintf(sql, sizeof(sql), fmt, args) < SQL_LEN);
+	va_end(args);
+	res = PQexec(conn, sql);
+	status = PQresultStatus(res);
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		fail_msg("%s: %s", sql, PQresultErrorMessage(res));
 	PQclear(res);
-	return ok;
-}
-
-static void run_sql(PGconn *conn, const char *sql)
-{
-	assert_true(try_sql(conn, sql));
 }
 
 static int64_t ask(PGconn *conn, const char *sql)
@@ -150,186 +50,119 @@ static int64_t ask(PGconn *conn, const char *sql)
 	return out;
 }
 
-/* ---- writers ---- */
+/* ---- the world ---- */
 
-static void commit_all(writer *x, fate how)
+static void world_begin(uint64_t seed, wherry_db **out)
 {
-	for (int i = 0; i < x->n; i++) {
-		w.all[x->mine[i]].fate = how;
-		w.all[x->mine[i]].committed = w.turn;
-	}
-	x->n = 0;
-	x->in_transaction = x->prepared = false;
-	x->savepoint = -1;
+	(void)seed;
+	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
+	for (int i = 0; i < LOG_WRITERS; i++)
+		prepared[i] = -1;
+	*out = reader;
 }
 
-static int64_t choose_id(writer *x)
+static void world_start(int writer)
 {
-	int64_t id;
-	int i;
-
-	if (!chance(24)) /* By hand. */
-		return -1 - w.n;
-	if (!x->n_ahead || chance(2))
-		return ask(x->conn, "SELECT nextval('log_id')");
-	i = (int)chance((unsigned)x->n_ahead);
-	id = x->ahead[i];
-	x->ahead[i] = x->ahead[--x->n_ahead];
-	return id;
+	run_sql(conns[writer], "BEGIN");
 }
 
-static void insert(writer *x)
+static void world_end(int writer, bool commits)
+{
+	if (prepared[writer] >= 0)
+		run_sql(conns[writer], "%s PREPARED 'p%d'",
+			commits ? "COMMIT" : "ROLLBACK", prepared[writer]);
+	else
+		run_sql(conns[writer], "%s", commits ? "COMMIT" : "ROLLBACK");
+	prepared[writer] = -1;
+}
+
+static void world_prepare(int writer, int name)
+{
+	prepared[writer] = name;
+	run_sql(conns[writer], "PREPARE TRANSACTION 'p%d'", name);
+}
+
+static void world_savepoint(int writer)
+{
+	run_sql(conns[writer], "SAVEPOINT s");
+}
+
+static void world_back(int writer)
+{
+	run_sql(conns[writer], "ROLLBACK TO SAVEPOINT s");
+}
+
+static int64_t world_next_id(int writer)
+{
+	return ask(conns[writer], "SELECT nextval('log_id')");
+}
+
+static bool world_insert(int writer, int64_t id, int key, int body)
 {
 	char sql[SQL_LEN];
-	message *m = &w.all[w.n];
+	PGresult *res;
+	bool ok;
 
-	if (w.n == MESSAGES || x->n == OPEN_MOST)
-		return;
-	*m = (message){.fate = OPEN, .key = (int)chance(KEYS), .id = choose_id(x)};
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO log(id, key, topic, body) VALUES (%" PRId64
 		       ", 'k%d', 't', '%d') ON CONFLICT DO NOTHING RETURNING 1",
-		       m->id, m->key, w.n);
-	m->inserted = w.turn;
-	{
-		PGresult *res = PQexec(x->conn, sql);
-		bool ok = PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1;
-
-		PQclear(res);
-		if (!ok) { /* A sequence that was set back gives ids twice. */
-			m->fate = ABSENT;
-			return;
-		}
-	}
-	x->mine[x->n++] = w.n++;
-	if (!x->in_transaction)
-		commit_all(x, COMMITTED);
+		       id, key, body);
+	res = PQexec(conns[writer], sql);
+	ok = PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1;
+	PQclear(res);
+	return ok;
 }
 
-static void end(writer *x, bool commits)
+static const char *condition(const log_rows *rows, char *out, size_t cap)
 {
-	char sql[SQL_LEN];
-
-	if (x->prepared)
-		(void)snprintf(sql, sizeof(sql), "%s PREPARED 'p%d'",
-			       commits ? "COMMIT" : "ROLLBACK", x->name);
+	if (rows->which == LOG_ALL_ROWS)
+		return "true";
+	if (rows->which == LOG_ABOVE)
+		(void)snprintf(out, cap, "id > %" PRId64, rows->above);
 	else
-		(void)snprintf(sql, sizeof(sql), "%s", commits ? "COMMIT" : "ROLLBACK");
-	run_sql(x->conn, sql);
-	commit_all(x, commits ? COMMITTED : GONE);
+		(void)snprintf(out, cap, "id %% %d = %d", rows->by, rows->remainder);
+	return out;
 }
 
-static void prepare(writer *x)
+static bool world_has(int body, const log_rows *rows)
 {
-	char sql[SQL_LEN];
+	char sql[SQL_LEN], where[80];
 
-	x->name = w.names++;
-	(void)snprintf(sql, sizeof(sql), "PREPARE TRANSACTION 'p%d'", x->name);
-	run_sql(x->conn, sql);
-	x->prepared = true;
-	x->savepoint = -1;
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT count(*) FROM log WHERE body = '%d' AND %s", body,
+		       condition(rows, where, sizeof(where)));
+	return ask(conns[0], sql) > 0;
 }
 
-static void back_to_savepoint(writer *x)
+static void world_lose(const log_rows *rows)
 {
-	run_sql(x->conn, "ROLLBACK TO SAVEPOINT s");
-	while (x->n > x->savepoint)
-		w.all[x->mine[--x->n]].fate = GONE;
+	char where[80];
+
+	if (rows->which == LOG_ALL_ROWS)
+		run_sql(conns[0], "TRUNCATE log");
+	else
+		run_sql(conns[0], "DELETE FROM log WHERE %s",
+			condition(rows, where, sizeof(where)));
 }
 
-static void take_ids_ahead(writer *x)
+static void world_change(void)
 {
-	while (x->n_ahead < AHEAD)
-		x->ahead[x->n_ahead++] = ask(x->conn, "SELECT nextval('log_id')");
+	run_sql(conns[0], "UPDATE log SET topic = 'u' WHERE id %% 3 = 1");
 }
 
-static void write_step(writer *x)
+static int64_t world_last_id(void)
 {
-	unsigned what = chance(16);
-
-	if (x->prepared) {
-		if (!chance(6))
-			end(x, chance(3) != 0);
-	} else if (!x->in_transaction && what < 7) {
-		run_sql(x->conn, "BEGIN");
-		x->in_transaction = true;
-	} else if (what == 7) {
-		take_ids_ahead(x);
-	} else if (what == 8 && x->in_transaction && x->savepoint < 0) {
-		run_sql(x->conn, "SAVEPOINT s");
-		x->savepoint = x->n;
-	} else if (what == 9 && x->savepoint >= 0) {
-		back_to_savepoint(x);
-	} else if (what < 12 && x->in_transaction) {
-		end(x, what < 11 || chance(2));
-	} else if (what == 12 && x->in_transaction && x->n) {
-		prepare(x);
-	} else {
-		insert(x);
-		if (x->in_transaction && !chance(8)) /* A large transaction. */
-			for (int i = 0; i < 6; i++)
-				insert(x);
-	}
+	return ask(conns[0],
+		   "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM log_id");
 }
 
-static void end_all(void)
+static void world_set_last_id(int64_t id)
 {
-	for (int i = 0; i < WRITERS; i++)
-		if (w.writers[i].in_transaction)
-			end(&w.writers[i], chance(4) != 0);
+	run_sql(conns[0], "SELECT setval('log_id', greatest(1, %" PRId64 "), %s)", id,
+		id ? "true" : "false");
 }
 
-/* ---- the reader ---- */
-
-static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
-{
-	int i = atoi(row->body.ptr);
-
-	(void)ctx;
-	(void)err;
-	if (w.all[i].fate != COMMITTED)
-		fault("it was read, and is not committed", i);
-	if (w.n_visited && w.all[w.visited[w.n_visited - 1]].id >= row->id)
-		fault("it was not read in the order of ids", i);
-	w.visited[w.n_visited++] = i;
-	return WHERRY_OK;
-}
-
-static void judge_order(int i)
-{
-	const message *m = &w.all[i];
-
-	for (int j = 0; j < w.n; j++) {
-		const message *earlier = &w.all[j];
-
-		if (earlier->fate == COMMITTED && earlier->key == m->key &&
-		    earlier->committed < m->inserted && earlier->id < m->id &&
-		    !earlier->read)
-			fault("it was read before an earlier message of its key", i);
-	}
-}
-
-static void store(void)
-{
-	for (int k = 0; k < w.n_visited; k++) {
-		int i = w.visited[k];
-
-		if (w.all[i].read)
-			fault("it was read twice", i);
-		judge_order(i);
-		w.all[i].read = ++w.reads;
-	}
-}
-
-static void judge_delay(void)
-{
-	for (int i = 0; i < w.n; i++)
-		if (w.all[i].fate == COMMITTED && !w.all[i].read)
-			fault("it is committed, and was not read", i);
-}
-
-/* Give the table and the position numbers of another server. */
-static char *shift_snapshot(char *text, int64_t by)
+static char *shift_snapshot(char *text, long long by)
 {
 	char out[2000], *at = text;
 	size_t len = 0;
@@ -338,8 +171,8 @@ static char *shift_snapshot(char *text, int64_t by)
 		return NULL;
 	while (*at) {
 		if (*at >= '0' && *at <= '9')
-			len += (size_t)snprintf(out + len, sizeof(out) - len, "%" PRId64,
-						(int64_t)strtoll(at, &at, 10) + by);
+			len += (size_t)snprintf(out + len, sizeof(out) - len, "%lld",
+						strtoll(at, &at, 10) + by);
 		else
 			out[len++] = *at++;
 	}
@@ -348,151 +181,23 @@ static char *shift_snapshot(char *text, int64_t by)
 	return strdup(out);
 }
 
-static void restore_elsewhere(void)
+/* The table and the position get the numbers of another server. */
+static bool world_move(wh_position *at, unsigned how)
 {
 	static const long long shifts[] = {3, 1000000, -200};
-	char sql[SQL_LEN];
-	long long by = shifts[chance(3)];
+	long long by = shifts[how];
 
-	if (by < 0 && ask(w.writers[0].conn, "SELECT pg_current_xact_id()") < 1000)
-		return;
-	end_all();
-	(void)snprintf(
-		sql, sizeof(sql),
+	if (!at->seen || (by < 0 && ask(conns[0], "SELECT pg_current_xact_id()") < 1000))
+		return false;
+	run_sql(conns[0],
 		"UPDATE log SET tx = (tx::text::bigint + %lld)::text::xid8 WHERE tx <> '0'",
 		by);
-	run_sql(w.writers[0].conn, sql);
-	if (!w.at.seen)
-		return;
-	w.at.seen = shift_snapshot(w.at.seen, by);
-	w.at.until = shift_snapshot(w.at.until, by);
-	for (int i = 0; i < WRITERS; i++)
-		w.writers[i].n_ahead = 0;
+	at->seen = shift_snapshot(at->seen, by);
+	at->until = shift_snapshot(at->until, by);
+	return true;
 }
 
-static void renumber(bool crashes)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_position next;
-
-	WHERRY_PASS(wh_position_copy(&next, &w.at, &err));
-	WHERRY_PASS(wherry_db_begin(w.db, &err));
-	WHERRY_PASS(wh_cursor_renumber(w.cursor, &next, &err));
-	if (crashes) {
-		wherry_db_rollback(w.db);
-		wh_position_clear(&next);
-		return;
-	}
-	WHERRY_PASS(wherry_db_commit(w.db, &err));
-	wh_position_clear(&w.at);
-	w.at = next;
-}
-
-/* What a reader that is broken does with the position that a look gave it. */
-static void spoil(wh_position *next, const wh_position *old)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_position now = WH_POSITION_START;
-
-	if (w.broken == OLD_SNAPSHOT) {
-		free(next->seen);
-		next->seen = old->seen ? strdup(old->seen) : NULL;
-	} else if (w.broken == NEW_SNAPSHOT || w.broken == IDS_ALONE) {
-		WHERRY_PASS(wh_cursor_after(w.cursor, next->high, &now, &err));
-		free(next->seen);
-		next->seen = strdup(now.seen);
-		wh_position_clear(&now);
-	}
-}
-
-/* False: all that is committed was read. */
-static bool read_some(int64_t limit, bool crashes)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_log_found found = {.event = WH_LOG_SAME};
-	wh_position next;
-
-	w.n_visited = 0;
-	WHERRY_PASS(wh_position_copy(&next, &w.at, &err));
-	WHERRY_PASS(wh_cursor_read(w.cursor, &next, limit, take, NULL, &found, &err));
-	if (found.event == WH_LOG_RESTORED && w.broken != NO_RENUMBER) {
-		wh_position_clear(&next);
-		renumber(crashes);
-		return true;
-	}
-	if (w.broken == NEW_SNAPSHOT && !chance(3)) /* Others commit between. */
-		for (int i = 0; i < WRITERS; i++)
-			if (w.writers[i].in_transaction)
-				end(&w.writers[i], true);
-	spoil(&next, &w.at);
-	if (crashes) {
-		wh_position_clear(&next);
-		return true;
-	}
-	store();
-	if (!found.more && w.broken != NEW_SNAPSHOT)
-		judge_delay();
-	wh_position_clear(&w.at);
-	w.at = next;
-	return found.more;
-}
-
-/* ---- the owner ---- */
-
-static void lose_rows(const char *where)
-{
-	char sql[SQL_LEN];
-
-	end_all();
-	for (int i = 0; i < WRITERS; i++)
-		w.writers[i].n_ahead = 0;
-	(void)snprintf(sql, sizeof(sql), "DELETE FROM log WHERE %s", where);
-	for (int i = 0; i < w.n; i++) {
-		char one[SQL_LEN];
-
-		if (w.all[i].fate != COMMITTED || w.all[i].read)
-			continue;
-		(void)snprintf(one, sizeof(one),
-			       "SELECT count(*) FROM log WHERE body = '%d' AND %s", i,
-			       where);
-		if (ask(w.writers[0].conn, one))
-			w.all[i].fate = GONE;
-	}
-	run_sql(w.writers[0].conn, sql);
-}
-
-/* Rows are changed and deleted; sequences give ids again, or begin anew. */
-static void own_step(void)
-{
-	PGconn *conn = w.writers[0].conn;
-	char sql[SQL_LEN];
-
-	switch (chance(4)) {
-	case 0:
-		if (w.writers[0].in_transaction)
-			break;
-		run_sql(conn, "UPDATE log SET topic = 'u' WHERE id % 3 = 1");
-		break;
-	case 1:
-		(void)snprintf(sql, sizeof(sql), "id %% 5 = %u", chance(5));
-		lose_rows(sql);
-		break;
-	case 2:
-		lose_rows("true");
-		run_sql(conn, "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
-		break;
-	default:
-		(void)snprintf(sql, sizeof(sql),
-			       "id > (SELECT last_value - %u FROM log_id)",
-			       1 + chance(6));
-		lose_rows(sql);
-		run_sql(conn,
-			"SELECT setval('log_id', greatest(1, (SELECT max(id) FROM log)))");
-		break;
-	}
-}
-
-/* ---- a schedule ---- */
+/* ---- breaks ---- */
 
 static void replace_text(const wh_stmt *stmt, const char *what, const char *with)
 {
@@ -515,92 +220,50 @@ static void replace_all(const wh_stmt *stmt, const char *what, const char *with)
 		replace_text(stmt, what, with);
 }
 
-static void spoil_statements(void)
+static void world_spoil(const wh_cursor *cursor, log_break what)
 {
-	const wh_stmt *look = w.cursor->look, *page = w.cursor->late_page;
+	const wh_stmt *look = cursor->look, *page = cursor->late_page;
 
-	if (w.broken == NO_XIP || w.broken == IDS_ALONE)
-		replace_text(look, "t.tx = ANY (", "false AND t.tx = ANY (");
-	if (w.broken == NO_XMAX || w.broken == IDS_ALONE)
+	if (what == LOG_NO_XIP || what == LOG_IDS_ALONE)
+		replace_text(look, "e.tx BETWEEN open.tx",
+			     "false AND e.tx BETWEEN open.tx");
+	if (what == LOG_NO_XMAX || what == LOG_IDS_ALONE)
 		replace_text(look, "t.tx >= pg_snapshot_xmax",
 			     "false AND t.tx >= pg_snapshot_xmax");
-	if (w.broken == NO_ROUND)
+	if (what == LOG_NO_ROUND)
 		replace_text(look, "(SELECT count(*) FROM late) AS n", "0::bigint AS n");
-	if (w.broken == NO_ROUND_END)
+	if (what == LOG_NO_ROUND_END)
 		replace_text(page, "AND pg_visible_in_snapshot(t.tx, (",
 			     "AND pg_visible_in_snapshot('0', (");
-	if (w.broken == HORIZON)
+	if (what == LOG_HORIZON)
 		replace_text(look, "WHERE t.id > ",
 			     "WHERE t.tx < pg_snapshot_xmin(pg_current_snapshot()) AND "
 			     "t.id > ");
-	if (w.broken == FRESH_FIRST)
+	if (what == LOG_FRESH_FIRST)
 		replace_text(look, "h.n > ", "false AND h.n > ");
-	if (w.broken == FRESH_FIRST)
+	if (what == LOG_FRESH_FIRST)
 		replace_all(look, "(SELECT h.n FROM head AS h) <=", "0 <=");
 }
 
-static void set_up(uint64_t seed, broken what)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	PGconn *conns[WRITERS];
+static const log_world world = {
+	.begin = world_begin,
+	.spoil = world_spoil,
+	.start = world_start,
+	.end = world_end,
+	.prepare = world_prepare,
+	.savepoint = world_savepoint,
+	.back = world_back,
+	.next_id = world_next_id,
+	.insert = world_insert,
+	.has = world_has,
+	.lose = world_lose,
+	.change = world_change,
+	.last_id = world_last_id,
+	.set_last_id = world_set_last_id,
+	.move = world_move,
+};
 
-	for (int i = 0; i < WRITERS; i++)
-		conns[i] = w.writers[i].conn;
-	{
-		wherry_db *db = w.db;
-
-		memset(&w, 0, sizeof(w));
-		w.db = db;
-	}
-	w.random = seed * 0x9E3779B97F4A7C15U + 1;
-	w.broken = what;
-	w.turn = 1;
-	for (int i = 0; i < WRITERS; i++)
-		w.writers[i] = (writer){.conn = conns[i], .savepoint = -1};
-	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
-	WHERRY_PASS(wh_cursor_open(w.db, NULL, "log", &w.cursor, &err));
-	spoil_statements();
-}
-
-static void tear_down(void)
-{
-	for (int i = 0; i < WRITERS; i++)
-		if (w.writers[i].in_transaction)
-			end(&w.writers[i], false);
-	wh_position_clear(&w.at);
-	wh_cursor_close(w.cursor);
-	w.cursor = NULL;
-}
-
-/* The fault that was found; NULL: none. */
-static const char *play(uint64_t seed, broken what)
-{
-	set_up(seed, what);
-	for (; w.turn < TURNS && !w.fault; w.turn++) {
-		unsigned who = chance(WRITERS * 3 + 3);
-
-		if (who < WRITERS * 3)
-			write_step(&w.writers[who % WRITERS]);
-		else if (who < WRITERS * 3 + 2)
-			(void)read_some(1 + chance(4), !chance(8));
-		else if (!chance(3))
-			own_step();
-		else if (!chance(8)) {
-			restore_elsewhere();
-			if (!chance(3))
-				(void)read_some(1 + chance(4), true);
-			(void)read_some(1 + chance(4), false);
-		}
-	}
-	end_all();
-	for (int i = 0; i < MESSAGES && !w.fault; i++, w.turn++) {
-		if (!read_some(5, false))
-			break;
-	}
-	judge_delay();
-	tear_down();
-	return w.fault;
-}
+/* ---- the tests ---- */
 
 static uint64_t first_seed = 1, last_seed = SCHEDULES;
 
@@ -608,7 +271,7 @@ static void every_message_is_read_once_and_in_order(void **state)
 {
 	(void)state;
 	for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
-		const char *found = play(seed, NOTHING);
+		const char *found = log_play(&world, seed, LOG_WHOLE);
 
 		if (found)
 			fail_msg("seed %" PRIu64 ": %s", seed, found);
@@ -617,23 +280,78 @@ static void every_message_is_read_once_and_in_order(void **state)
 
 static void every_break_is_noticed(void **state)
 {
-	int missed = 0;
-
 	(void)state;
-	for (broken b = NOTHING + 1; b < BREAKS; b++) {
-		const char *found = NULL;
-		uint64_t seed = 1;
-
-		for (; !found && seed <= BREAK_SCHEDULES; seed++)
-			found = play(seed, b);
-		print_message("# %s: %s (%" PRIu64 " schedules)\n", broken_names[b],
-			      found ? found : "NOT NOTICED", seed - 1);
-		missed += !found;
-	}
-	assert_int_equal(missed, 0);
+	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
 }
 
-/* ---- the server ---- */
+/* ---- plans ---- */
+
+/* The arguments of a prepared statement, in its order. */
+static void print_arguments(const wh_stmt *stmt, char *out, size_t cap)
+{
+	static const char *const values[][2] = {{"high", "49000"},
+						{"late", "48000"},
+						{"limit", "1000"},
+						{"seen", "'100:100:'"},
+						{"until", "'900000:900000:'"}};
+	size_t len = 0;
+
+	for (int i = 0; i < stmt->n_params; i++)
+		for (size_t k = 0; k < sizeof(values) / sizeof(*values); k++)
+			if (strcmp(stmt->params[i], values[k][0]) == 0)
+				len += (size_t)snprintf(out + len, cap - len, "%s%s",
+							len ? ", " : "", values[k][1]);
+}
+
+static void assert_reads_by_index(const wh_stmt *stmt, const char *state)
+{
+	char args[200] = "", *sql = NULL;
+	PGresult *res;
+
+	print_arguments(stmt, args, sizeof(args));
+	assert_true(asprintf(&sql, "DEALLOCATE ALL; PREPARE p AS %s", stmt->text) > 0);
+	res = PQexec(conns[0], sql);
+	assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
+	PQclear(res);
+	free(sql);
+	assert_true(asprintf(&sql, "EXPLAIN EXECUTE p(%s)", args) > 0);
+	res = PQexec(conns[0], sql);
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(res); i++)
+		if (strstr(PQgetvalue(res, i, 0), " on log ") &&
+		    (i + 1 == PQntuples(res) ||
+		     !strstr(PQgetvalue(res, i + 1, 0), "Index Cond")))
+			fail_msg("%s, %s: %s", stmt->name, state, PQgetvalue(res, i, 0));
+	PQclear(res);
+	free(sql);
+}
+
+static void every_read_uses_an_index(void **state)
+{
+	static const char *const states[] = {
+		"ANALYZE log", /* Of an empty table. */
+		"INSERT INTO log(topic, body) SELECT 't', i FROM generate_series(1, 50000) AS i",
+		"ANALYZE log",
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_cursor *cursor = NULL;
+
+	(void)state;
+	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
+	WHERRY_PASS(wh_cursor_open(reader, NULL, "log", &cursor, &err));
+	/* As postgres_open.c does on Wherry's own connections. */
+	run_sql(conns[0], "SET enable_seqscan = off; SET enable_bitmapscan = off");
+	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+		run_sql(conns[0], "%s", states[i]);
+		for (int custom = 0; custom < 2 && i; custom++) {
+			run_sql(conns[0], "SET plan_cache_mode = force_%s_plan",
+				custom ? "custom" : "generic");
+			assert_reads_by_index(cursor->look, states[i]);
+			assert_reads_by_index(cursor->late_page, states[i]);
+		}
+	}
+	wh_cursor_close(cursor);
+}
 
 static int enter(void **state)
 {
@@ -642,12 +360,12 @@ static int enter(void **state)
 
 	(void)state;
 	postgres_enter(url, sizeof(url));
-	WHERRY_PASS(wherry_db_open(url, NULL, &w.db, &err));
-	for (int i = 0; i < WRITERS; i++) {
-		w.writers[i].conn = PQconnectdb(url);
-		assert_int_equal(PQstatus(w.writers[i].conn), CONNECTION_OK);
+	WHERRY_PASS(wherry_db_open(url, NULL, &reader, &err));
+	for (int i = 0; i < LOG_WRITERS; i++) {
+		conns[i] = PQconnectdb(url);
+		assert_int_equal(PQstatus(conns[i]), CONNECTION_OK);
 	}
-	run_sql(w.writers[0].conn,
+	run_sql(conns[0],
 		"CREATE SEQUENCE log_id; "
 		"CREATE TABLE log(id bigint PRIMARY KEY DEFAULT nextval('log_id'), "
 		"tx xid8 NOT NULL DEFAULT pg_current_xact_id(), key text, topic text NOT NULL, "
@@ -658,11 +376,10 @@ static int enter(void **state)
 static int leave(void **state)
 {
 	(void)state;
-	for (int i = 0; i < WRITERS; i++)
-		PQfinish(w.writers[i].conn);
-	wherry_db_close(w.db);
+	for (int i = 0; i < LOG_WRITERS; i++)
+		PQfinish(conns[i]);
+	wherry_db_close(reader);
 	postgres_leave();
-	memset(&w, 0, sizeof(w));
 	return 0;
 }
 
@@ -673,6 +390,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(every_message_is_read_once_and_in_order,
 						enter, leave),
 		cmocka_unit_test_setup_teardown(every_break_is_noticed, enter, leave),
+		cmocka_unit_test_setup_teardown(every_read_uses_an_index, enter, leave),
 	};
 	const struct CMUnitTest one[] = {tests[0]};
 

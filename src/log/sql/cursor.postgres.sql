@@ -24,16 +24,18 @@
      WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
      ORDER BY t.tx LIMIT :limit + 1)
     UNION ALL
-    (SELECT t.id, t.tx FROM {table} AS t
-     WHERE t.tx = ANY (ARRAY(SELECT pg_snapshot_xip({seen}))) AND t.id + 0 <= :high
-     ORDER BY t.tx LIMIT :limit + 1)) AS x
+    (SELECT t.id, t.tx FROM pg_snapshot_xip({seen}) AS open(tx)
+     CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e
+                         WHERE e.tx BETWEEN open.tx AND open.tx AND e.id + 0 <= :high
+                         ORDER BY e.tx LIMIT :limit + 1) AS t
+     LIMIT :limit + 1)) AS x
 
 -- name: look
--- The first row, whose id is the lowest number there is, says what was found: the snapshot of this statement; whether more rows are
--- late than :limit, and then no other rows come; whether the numbers of transactions began
--- again, which a restored dump does.  Then come late rows, then rows with a higher id, each
--- in the order of their ids.  One statement has one snapshot, so no row is missed or read
--- twice.
+-- The first row, whose id is the lowest number there is, says what was found: the snapshot
+-- of this statement; whether more rows are late than :limit, and then no other rows come;
+-- whether the numbers of transactions began again, which a restored dump does.  Then come
+-- late rows, then rows with a higher id, each in the order of their ids.  One statement has
+-- one snapshot, so no row is missed or read twice.
 WITH late AS MATERIALIZED ({late}
 ), head AS MATERIALIZED (
   SELECT pg_current_snapshot() AS now, (SELECT count(*) FROM late) AS n
@@ -64,8 +66,9 @@ SELECT coalesce(min(x.id) - 1, :high) FROM (
   SELECT min(t.id + 0) AS id FROM {table} AS t
   WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
   UNION ALL
-  SELECT min(t.id + 0) FROM {table} AS t
-  WHERE t.tx = ANY (ARRAY(SELECT pg_snapshot_xip({seen}))) AND t.id + 0 <= :high) AS x;
+  SELECT min(t.id) FROM pg_snapshot_xip({seen}) AS open(tx)
+  CROSS JOIN LATERAL (SELECT min(e.id + 0) AS id FROM {table} AS e
+                      WHERE e.tx BETWEEN open.tx AND open.tx AND e.id + 0 <= :high) AS t) AS x;
 
 -- name: late-page
 -- Many late rows, page by page in the order of their ids, behind a first row as that of
@@ -90,9 +93,9 @@ ORDER BY r.id;
 
 -- name: renumber
 -- The table came from another server, whose numbers of transactions mean nothing here.
--- Rows that were read get 0, which every snapshot sees.  Rows that were not get the number of this
--- transaction, which the snapshot that is returned does not see.  Must be the first statement of its transaction,
--- which then gets its number after the snapshot was taken.
+-- Rows that were read get 0, which every snapshot sees.  Rows that were not get the number
+-- of this transaction, which the returned snapshot does not see.  It must be the first
+-- statement of its transaction, which then gets its number after the snapshot was taken.
 WITH head AS MATERIALIZED (
   SELECT pg_current_snapshot() AS now, {seen} AS seen, :until::text::pg_snapshot AS until
 ), changed AS (
