@@ -41,6 +41,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->suspects_upto = INT64_MAX;
 	r->purge_at_us = now;
 	r->standby_logged = r->elsewhere = false;
+	r->destination.hurried = r->lease.suspects > 0;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	wh_handlers_grant(r);
 	if (r->engine->begin)

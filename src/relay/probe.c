@@ -8,9 +8,12 @@
  *
  * A message whose attempts are used up does not die while others could show that the destination
  * refuses all: it took none since it first refused this one, and the first message of another key
- * is untried.  Then this refusal does not count, and untried messages go first.  Once each of them
- * was refused, and they are too few to call the destination down, refusals count again: otherwise
- * a few keys that begin with bad messages would stop the outbox
+ * is untried.  Then this refusal does not count, and untried messages go first.
+ *
+ * If none is untried, too few have work to call the destination down, and nothing tells a bad
+ * message from a bad destination.  Then its last attempt is spread in time: refusals do not count
+ * for five minutes, and one message dies in five minutes.  It must die in the end: otherwise a few
+ * keys that begin with bad messages would stop the outbox
  * (bad_messages_at_the_front_of_all_keys_die).
  *
  * A rejected message dies at once, unless the destination may reject every message: it
@@ -102,7 +105,7 @@ bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *rece
 	bool again = before == r->destination.answered;
 	bool denied = receipt->denied && receipt->verdict != WHERRY_REJECTED;
 
-	wh_refused_add(&r->destination.refused, e->msg.id, r->destination.answered);
+	wh_refused_add(&r->destination.refused, e->msg.id, r->destination.answered, now);
 	if (r->destination.down && e->probe)
 		note_probe(r, receipt, now, why);
 	if (before >= 0 && !again)
@@ -158,21 +161,56 @@ static bool has_untried(const wherry_relay *r, const wh_list *list)
 	return false;
 }
 
-bool wh_probe_may_die(wherry_relay *r, const wh_entry *e)
+/* How long a message is tried that the destination refuses while it takes no other, in
+ * microseconds.  A handler knows which attempt is the last, and its verdict is about the message.
+ * Where a message ends relays, nobody waits for this one: each relay would try it first, as the
+ * suspect, and begin to count the time again. */
+static int64_t alone_us(const wherry_relay *r)
+{
+	enum { ALONE_S = 300, CAPS = 10 };
+	int64_t most = ALONE_S * WH_SECOND, cap = r->set.probe.cap_us;
+
+	if (r->caps & WH_PUB_ACKS || r->destination.hurried)
+		return 0;
+	return cap < most / CAPS ? cap * CAPS : most;
+}
+
+static bool doubt(wherry_relay *r, const wh_entry *e, int64_t until_us, int64_t now)
 {
 	wh_destination *d = &r->destination;
 
-	if (d->answered > wh_refused_first(&d->refused, e->msg.id))
+	if (!d->n_doubts++)
+		wh_relay_say(r, WHERRY_LOG_WARN, "last-attempt",
+			     wh_log_int("id", e->msg.id),
+			     wh_log_int("seconds", (until_us - now) / WH_SECOND),
+			     wh_log_note("the destination has taken no other message "
+					 "since it refused this one; its last attempt "
+					 "does not count until then"));
+	return false;
+}
+
+bool wh_probe_may_die(wherry_relay *r, const wh_entry *e, int64_t now)
+{
+	wh_destination *d = &r->destination;
+	int64_t since_us = now, until_us;
+
+	if (d->answered > wh_refused_first(&d->refused, e->msg.id, &since_us))
 		return true;
+	until_us = wh_later(since_us, alone_us(r));
+	if (until_us < d->next_death_us)
+		until_us = d->next_death_us;
 	d->round++;
 	if (e->key)
 		e->key->round = d->round;
 	/* Messages of a key that are ready come after those in flight. */
-	if (!has_untried(r, &r->window.in_flight) && !has_untried(r, &r->window.ready))
-		return true;
-	d->doubts = true;
-	d->n_doubts++;
-	return false;
+	if (has_untried(r, &r->window.in_flight) || has_untried(r, &r->window.ready)) {
+		d->doubts = true;
+		return doubt(r, e, until_us, now);
+	}
+	if (now < until_us)
+		return doubt(r, e, until_us, now);
+	d->next_death_us = wh_later(now, alone_us(r));
+	return true;
 }
 
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)

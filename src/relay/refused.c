@@ -26,9 +26,14 @@ int64_t wh_refused_find(const wh_refused *set, int64_t id)
 	return set->n ? set->places[place_of(set, id)].at - 1 : -1;
 }
 
-int64_t wh_refused_first(const wh_refused *set, int64_t id)
+int64_t wh_refused_first(const wh_refused *set, int64_t id, int64_t *out_since_us)
 {
-	return set->n ? set->places[place_of(set, id)].first - 1 : -1;
+	const wh_refused_id *place = set->n ? &set->places[place_of(set, id)] : NULL;
+
+	if (!place || !place->at)
+		return -1;
+	*out_since_us = place->since_us;
+	return place->first - 1;
 }
 
 /* False: the table cannot grow. */
@@ -50,7 +55,7 @@ static bool grow(wh_refused *set)
 	return true;
 }
 
-void wh_refused_add(wh_refused *set, int64_t id, int64_t answered)
+void wh_refused_add(wh_refused *set, int64_t id, int64_t answered, int64_t now_us)
 {
 	size_t i;
 
@@ -61,7 +66,8 @@ void wh_refused_add(wh_refused *set, int64_t id, int64_t answered)
 	i = place_of(set, id);
 	if (!set->places[i].at) {
 		set->n++;
-		set->places[i] = (wh_refused_id){.id = id, .first = answered + 1};
+		set->places[i] = (wh_refused_id){
+			.id = id, .first = answered + 1, .since_us = now_us};
 	}
 	set->places[i].at = answered + 1;
 }

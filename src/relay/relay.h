@@ -128,7 +128,11 @@ typedef struct wh_destination {
 	/* A message would have died, but untried ones may show that the destination refuses all:
 	 * they are submitted before those that it refused. */
 	bool doubts;
-	int n_doubts; /* Such messages since it last took one; sets the delay. */
+	int n_doubts; /* Refusals since it last took one that kept a message from dying;
+			 sets the delay. */
+	/* No message dies before this time unless the destination took another one. */
+	int64_t next_death_us;
+	bool hurried; /* The relay took its lease after relays that ended uncleanly. */
 	size_t n_failed_probes; /* Messages in memory with wh_entry.failed_probe set. */
 	/* Submit nothing before this time: the destination asked for a pause. */
 	int64_t throttled_until_us;
@@ -459,9 +463,9 @@ wh_entry *wh_probe_unlocked(wherry_relay *r, int64_t now);
  * attempt.  May find that the destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why);
-/* This message was refused, and its attempts are used up.  False: untried messages may show that
- * the destination refuses all, so that it must not die yet. */
-bool wh_probe_may_die(wherry_relay *r, const wh_entry *e);
+/* This message was refused, and its attempts are used up.  False: the destination may refuse
+ * all, so that it must not die yet. */
+bool wh_probe_may_die(wherry_relay *r, const wh_entry *e, int64_t now);
 /* A message was rejected.  True: the destination may reject every message, so this one
  * must not die yet. */
 bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt);

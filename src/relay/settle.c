@@ -196,7 +196,7 @@ static bool counts(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt
 		return true;
 	if (!wh_probe_refused(r, e, receipt, now, why) || receipt->held)
 		return false;
-	return !last || wh_probe_may_die(r, e);
+	return !last || wh_probe_may_die(r, e, now);
 }
 
 /* Decide the result of a message that was not delivered. */
@@ -222,7 +222,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	}
 	if (receipt->held && !r->destination.down && took_lately(r, now)) {
 		wh_refused_add(&r->destination.refused, e->msg.id,
-			       r->destination.answered);
+			       r->destination.answered, now);
 		settle_not_counted(r, e, receipt, why, now);
 		return;
 	}

@@ -88,18 +88,64 @@ static void a_message_that_fails_waits_for_the_answers_of_others(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 }
 
-/* Nothing that the destination takes can be tried before the bad messages are dead. */
+static void slowly(relay_fixture *f, const wherry_message *msg)
+{
+	(void)msg;
+	f->offset_us += 50000;
+}
+
+/* Fewer keys begin with messages than must fail until it is down, or it has one message at a
+ * time. */
+static void a_destination_that_refuses_few_keys_ends_no_message(void **state)
+{
+	static const struct {
+		const char *keys, *window;
+		size_t refusals; /* More than all first messages have attempts. */
+	} cases[] = {
+		{"aaaaaa", "100", 8}, {"aabbab", "100", 13}, {"abcdabcd", "100", 23},
+		{"aaaaaa", "1", 8},   {"aabbab", "1", 13},   {"abcdefgh", "1", 13},
+	};
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.cap", "1s"); /* A message dies after ten at the earliest. */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		int64_t n = (int64_t)strlen(cases[i].keys);
+
+		if (i)
+			relay_fresh(f);
+		relay_set(f, "relay.window", cases[i].window);
+		f->every = WHERRY_RETRY;
+		f->asked = slowly;
+		relay_put(f, cases[i].keys);
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, f->n_events >= cases[i].refusals);
+		assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+		f->every = WHERRY_DELIVERED;
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == n);
+		relay_check_once(f, n);
+		relay_check_order(f);
+	}
+}
+
+/* Nothing that the destination takes can be tried before the bad messages are dead.  One dies
+ * in ten times retry.cap: it may be the destination's fault. */
 static void bad_messages_at_the_front_of_all_keys_die(void **state)
 {
 	relay_fixture *f = *state;
+	int64_t first_us;
 
 	for (int64_t id = 1; id <= 4; id++)
 		relay_answers(f, id, WHERRY_RETRY, -1);
 	relay_put(f, "aabbabab");
 	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	first_us = relay_now(f);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
+	/* The fourth one dies sooner: the other key has reached a good message. */
+	assert_true(relay_now(f) - first_us >= 190000);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	relay_check_order(f);
+	assert_true(relay_logged(f, "event=last-attempt"));
 	assert_false(relay_logged(f, "event=destination-down"));
 }
 
@@ -557,6 +603,7 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(four_failures_do_not_mean_so, 0),
 	RELAY_TEST(a_destination_that_fails_slowly_ends_no_message, 0),
 	RELAY_TEST(a_message_that_fails_waits_for_the_answers_of_others, 0),
+	RELAY_TEST(a_destination_that_refuses_few_keys_ends_no_message, 0),
 	RELAY_TEST(bad_messages_at_the_front_of_all_keys_die, 0),
 	RELAY_TEST(one_success_between_them_and_it_is_not_down, 0),
 	RELAY_TEST(all_keys_recover_in_order, 0),

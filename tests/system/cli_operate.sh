@@ -250,7 +250,7 @@ for i in 1 2 3; do echo "\"d$i\""; done >dead.ndjson
 w enqueue sqlite:exec.db --topic dying --from dead.ndjson --key ''
 w relay sqlite:exec.db 'exec:exit 1' --until-empty "${fast[@]}" --set \
 	relay.down_after=1000
-expect "attempts run out: dead, exit 3" 3 "err:0 delivered, 6 retried, 3 dead"
+expect "attempts run out: dead, exit 3" 3 "err:0 delivered, 6 retried" "err: refused, 3 dead"
 w retry sqlite:exec.db --all --state failed
 expect "no failed one is left to retry" 0 "is:0 messages are pending again"
 w retry sqlite:exec.db --key d2 --json

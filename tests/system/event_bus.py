@@ -145,7 +145,7 @@ def failures_are_shared(folder):
     check("what wherry retries is fresh to the library", [e["id"] for e in seen] == ["theirs"])
 
     bus.publish("t", {}, "ours")
-    settings = ["--set", "retry.attempts=2", "--set", "retry.base=1ms"]
+    settings = ["--set", "retry.attempts=2", "--set", "retry.base=1ms", "--set", "retry.cap=1ms"]
     ran = wherry("relay", path, "exec:echo no >&2; exit 1", "--until-empty", *settings)
     failed = bus.failed()
     check("the library lists what died in wherry",

@@ -5,17 +5,22 @@
 static void an_id_is_found_until_it_is_removed(void **state)
 {
 	wh_refused set = {0};
+	int64_t since_us = 0;
 
 	(void)state;
 	assert_int_equal(wh_refused_find(&set, 7), -1);
+	assert_int_equal(wh_refused_first(&set, 7, &since_us), -1);
 	wh_refused_remove(&set, 7);
-	wh_refused_add(&set, 7, 0);
-	wh_refused_add(&set, -7, 3);
-	wh_refused_add(&set, 7, 5);
+	wh_refused_add(&set, 7, 0, 100);
+	wh_refused_add(&set, -7, 3, 200);
+	wh_refused_add(&set, 7, 5, 300);
 	assert_int_equal(set.n, 2);
 	assert_int_equal(wh_refused_find(&set, 7), 5);
 	assert_int_equal(wh_refused_find(&set, -7), 3);
+	assert_int_equal(wh_refused_first(&set, 7, &since_us), 0);
+	assert_int_equal(since_us, 100);
 	wh_refused_remove(&set, 7);
+	assert_int_equal(wh_refused_first(&set, 7, &since_us), -1);
 	assert_int_equal(wh_refused_find(&set, 7), -1);
 	assert_int_equal(wh_refused_find(&set, -7), 3);
 	wh_refused_clear(&set);
@@ -38,7 +43,7 @@ static void ids_that_share_a_place_stay_apart(void **state)
 
 		dice = dice * 6364136223846793005u + 1442695040888963407u;
 		if (dice >> 63) {
-			wh_refused_add(&set, (int64_t)i, step);
+			wh_refused_add(&set, (int64_t)i, step, 0);
 			at[i] = step + 1;
 		} else {
 			wh_refused_remove(&set, (int64_t)i);
@@ -59,7 +64,7 @@ static void a_full_table_starts_over(void **state)
 
 	(void)state;
 	for (int64_t id = 0; id < 600000; id++)
-		wh_refused_add(&set, id, 1);
+		wh_refused_add(&set, id, 1, 0);
 	assert_true(set.n < 600000 && set.n > 0);
 	assert_int_equal(wh_refused_find(&set, 599999), 1);
 	assert_int_equal(wh_refused_find(&set, 0), -1);
