@@ -437,7 +437,8 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 	(void)err;
 	*out = (wh_wal_stored){.known = wh_row_int(row, 0) > 0,
 			       .at = wh_row_int(row, 0),
-			       .tries = (int32_t)wh_row_int(row, 2)};
+			       .tries = (int32_t)wh_row_int(row, 2),
+			       .ended = wh_row_int(row, 4) != 0};
 	(void)snprintf(out->slot, sizeof(out->slot), "%s", wh_row_text(row, 1));
 	(void)snprintf(out->suspect, sizeof(out->suspect), "%s", wh_row_text(row, 3));
 	return WHERRY_OK;
@@ -516,6 +517,7 @@ typedef struct settling {
 	int64_t at;
 	const char *suspect;
 	int32_t tries;
+	bool ended;
 } settling;
 
 static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_error *err)
@@ -560,18 +562,19 @@ static wherry_code settle(void *ctx, wherry_error *err)
 			WH_INT_PARAM("epoch", w->lease->epoch),
 			WH_TEXT_PARAM("suspect", wh_view_of(w->suspect)),
 			WH_INT_PARAM("tries", w->tries),
+			WH_INT_PARAM("ended", w->ended),
 		};
 
-		code = run(w->wal, "write-position", params, 6, NULL, NULL, err);
+		code = run(w->wal, "write-position", params, 7, NULL, NULL, err);
 	}
 	return code;
 }
 
 wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
 			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
-			  wherry_error *err)
+			  bool ended, wherry_error *err)
 {
-	settling w = {wal, lease, dead, n_dead, at, suspect, tries};
+	settling w = {wal, lease, dead, n_dead, at, suspect, tries, ended};
 
 	return wh_db_transact(wal->outbox->store.db, settle, &w, err);
 }

@@ -123,6 +123,7 @@ wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *
 /* How far the relay had delivered that last streamed without marking rows. */
 typedef struct wh_wal_stored {
 	bool known;
+	bool ended; /* No later position was reported to the slot. */
 	int64_t at;
 	char slot[WH_WAL_NAME];
 	int32_t tries;
@@ -150,10 +151,12 @@ typedef struct wh_dead {
  *                 yet, because the table is still being read.
  * @param suspect  Message id of the message that is tried alone next; NULL: none.
  * @param tries    How often it was tried, including that time.
+ * @param ended    No later position was reported to the slot, and none is before the next
+ *                 write.
  */
 wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
 			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
-			  wherry_error *err);
+			  bool ended, wherry_error *err);
 
 /* Write only the position, without waiting for fsync.  *out_moved is false if nothing was
  * written: the lease or slot differs, or a message is being tried alone.  Then call

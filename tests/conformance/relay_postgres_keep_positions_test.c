@@ -250,6 +250,32 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 	}
 }
 
+/* A relay says each time that messages may be missing, until it is told to read the table.  It has
+ * delivered n, and another was committed before the slot was made again. */
+static void go_on_from_table(relay_fixture *f, size_t n)
+{
+	for (int i = 0; i < 2; i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		wherry_code code = WHERRY_OK;
+		int64_t by_us = relay_deadline();
+
+		relay_start(f, &f->a);
+		while (code == WHERRY_OK && wh_monotonic(&wh_env_system) < by_us &&
+		       !(f->a.relay && wh_streaming_on(f->a.relay)))
+			code = wherry_relay_step(f->a.relay, &f->a.wake_us,
+						 &f->a.finished, &err);
+		assert_int_equal(code, WHERRY_INVALID);
+		assert_non_null(strstr(err.message, "--from table"));
+		assert_int_equal(relay_delivered(f), n);
+		relay_kill(f, &f->a);
+	}
+	relay_set(f, "stream.from", "table");
+	relay_stream(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_told(f, (int64_t)n + 1, WHERRY_DELIVERED) == 1);
+	relay_put(f, "d");
+	RELAY_UNTIL(f, &f->a, relay_told(f, (int64_t)n + 2, WHERRY_DELIVERED) == 1);
+}
+
 /* A script makes the slot again while the relay looks for it: the new one has not what was
  * committed before. */
 static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **state)
@@ -279,6 +305,53 @@ static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **st
 	assert_non_null(strstr(err.message, "--from table"));
 	assert_int_equal(relay_delivered(f), 2);
 	relay_kill(f, &f->a);
+	go_on_from_table(f, 2);
+}
+
+/* The same while no relay runs. */
+static void a_slot_made_again_while_no_relay_ran_is_noticed(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "stream.from", "position");
+	relay_stream(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	relay_stop(f, &f->a);
+	relay_sql(f, "CREATE TABLE slot AS SELECT slot_name FROM pg_replication_slots");
+	while (relay_number(f, "SELECT count(*) FROM pg_replication_slots WHERE active") >
+	       0)
+		;
+	relay_sql(f, "SELECT pg_drop_replication_slot(slot_name) FROM slot");
+	relay_put(f, "c");
+	relay_sql(f, "SELECT pg_create_logical_replication_slot(slot_name, 'pgoutput') "
+		     "FROM slot");
+	go_on_from_table(f, 2);
+}
+
+/* The slot is the one that the relay left: others wrote to the log meanwhile. */
+static void a_slot_that_is_the_old_one_is_read_on(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "stream.from", "position");
+	for (size_t n = 1; n <= 6; n++) {
+		relay_stream(f, &f->a);
+		if (n != 3) { /* Nothing is delivered, but the log moves. */
+			relay_put(f, "a");
+			RELAY_UNTIL(f, &f->a, relay_delivered(f) >= n - (n > 3));
+		}
+		relay_sql(f, "SELECT pg_logical_emit_message(false, 'x', 'x')");
+		relay_quiet(f, &f->a);
+		if (n % 2)
+			relay_stop(f, &f->a);
+		else
+			relay_kill(f, &f->a);
+		relay_sql(f, "SELECT pg_logical_emit_message(false, 'x', 'x')");
+	}
+	relay_check_order(f);
 }
 
 static void until_empty_ends_at_the_end_of_the_log(void **state)
@@ -474,6 +547,8 @@ static const relay_test own[] = {
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
 	RELAY_TEST(a_slot_that_others_made_again_is_not_taken_for_the_old_one, 0),
+	RELAY_TEST(a_slot_made_again_while_no_relay_ran_is_noticed, 0),
+	RELAY_TEST(a_slot_that_is_the_old_one_is_read_on, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
 	RELAY_TEST(until_empty_asks_a_silent_server_for_its_position, 0),

@@ -30,7 +30,8 @@ SELECT count(*) FROM sqlite_schema WHERE name IN ('wherry_stream', 'wherry_dead'
 -- name: tables
 CREATE TABLE IF NOT EXISTS wherry_stream(
   outbox TEXT NOT NULL PRIMARY KEY, slot TEXT NOT NULL, position INTEGER NOT NULL,
-  epoch INTEGER NOT NULL, suspect TEXT, tries INTEGER NOT NULL DEFAULT 0);
+  epoch INTEGER NOT NULL, suspect TEXT, tries INTEGER NOT NULL DEFAULT 0,
+  ended INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS wherry_dead(
   outbox TEXT NOT NULL, message_id TEXT NOT NULL, topic TEXT NOT NULL,
   aggregate_type TEXT NOT NULL, aggregate_id TEXT NOT NULL, partition_key TEXT, headers TEXT,
@@ -38,19 +39,20 @@ CREATE TABLE IF NOT EXISTS wherry_dead(
   created_at INTEGER NOT NULL, PRIMARY KEY (outbox, message_id));
 
 -- name: stored-position
-SELECT position, slot, tries, coalesce(suspect, '') FROM wherry_stream WHERE outbox = :name;
+SELECT position, slot, tries, coalesce(suspect, ''), ended FROM wherry_stream WHERE outbox = :name;
 
 -- name: left
 SELECT 0 WHERE coalesce(:name, :slot) IS NULL;
 
 -- name: write-position
-INSERT INTO wherry_stream(outbox, slot, position, epoch, suspect, tries)
-VALUES (:name, :slot, :position, :epoch, :suspect, :tries)
+INSERT INTO wherry_stream(outbox, slot, position, epoch, suspect, tries, ended)
+VALUES (:name, :slot, :position, :epoch, :suspect, :tries, :ended)
 ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.position,
-  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries;
+  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries,
+  ended = excluded.ended;
 
 -- name: move-position
-UPDATE wherry_stream SET position = :position, epoch = :epoch
+UPDATE wherry_stream SET position = :position, epoch = :epoch, ended = 0
 WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
   SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
     AND members = :holder AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));

@@ -124,6 +124,7 @@ CREATE TABLE IF NOT EXISTS {wherry_stream}(
   epoch      bigint NOT NULL,   -- of the lease under which that was written
   suspect    text,              -- the message that is being tried alone,
   tries      integer NOT NULL DEFAULT 0,   -- and how often it was
+  ended      boolean NOT NULL DEFAULT false,   -- no later position was reported to the slot
   written_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS {wherry_dead}(
@@ -150,7 +151,7 @@ CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_dead}
   FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
 
 -- name: stored-position
-SELECT position, slot, least(greatest(tries, 0), 1000000), coalesce(suspect, '') FROM {wherry_stream}
+SELECT position, slot, least(greatest(tries, 0), 1000000), coalesce(suspect, ''), ended FROM {wherry_stream}
 WHERE outbox = :name;
 
 -- name: left
@@ -164,11 +165,11 @@ FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
 -- name: write-position
 -- Runs behind the fence, in its transaction.
-INSERT INTO {wherry_stream} AS s (outbox, slot, position, epoch, suspect, tries, written_at)
+INSERT INTO {wherry_stream} AS s (outbox, slot, position, epoch, suspect, tries, ended, written_at)
 VALUES (:name, :slot::text, :position::bigint, :epoch, :suspect::text, :tries::integer,
-        clock_timestamp())
+        :ended::bigint <> 0, clock_timestamp())
 ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.position,
-  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries,
+  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries, ended = excluded.ended,
   written_at = excluded.written_at;
 
 -- name: move-position
@@ -178,7 +179,7 @@ WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE outbox = :name AND number = :number::integer AND epoch = :epoch
     AND members = :holder::text AND expires_at > statement_timestamp() FOR SHARE)
-UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
+UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch, ended = false,
   written_at = clock_timestamp()
 WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);
 

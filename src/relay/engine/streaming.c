@@ -63,6 +63,13 @@ void wh_tx_advance(wh_streaming *f)
 		f->delivered = f->received;
 }
 
+/* The position that may be reported to the slot; 0: none yet.  The engine unmarked writes its position
+ * first: a slot that is ahead of what the last relay wrote at its end is not the one that it read. */
+int64_t wh_streaming_safe(const wh_streaming *f)
+{
+	return f->unmarked && !f->written ? 0 : f->delivered;
+}
+
 bool wh_streaming_on(const wherry_relay *r)
 {
 	return wh_streaming_of(r)->fsm.state == WH_STREAMING_ON;
@@ -222,7 +229,8 @@ wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err
 	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
-	code = f->stream->driver->confirm(f->stream, now, f->delivered, false, err);
+	code = f->stream->driver->confirm(f->stream, now, wh_streaming_safe(f), false,
+					  err);
 	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
 
@@ -285,7 +293,7 @@ wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
-	if (f->stream->driver->confirm(f->stream, now, f->delivered, true, err) !=
+	if (f->stream->driver->confirm(f->stream, now, wh_streaming_safe(f), true, err) !=
 	    WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-confirmed",
 			     wh_log_text("why", err ? err->message : ""));

@@ -163,6 +163,7 @@ wh_tx *wh_tx_find(wh_streaming *f, uint64_t number); /* NULL: it is settled. */
 uint64_t wh_tx_last(const wh_streaming *f); /* Number of the last transaction; 0: none. */
 /* Forget settled transactions at the front, and advance `delivered`. */
 void wh_tx_advance(wh_streaming *f);
+int64_t wh_streaming_safe(const wh_streaming *f);
 bool wh_streaming_on(const wherry_relay *r); /* The state is ON. */
 /* A message of the transaction was taken in; is settled, or safe in the table. */
 void wh_streaming_taken(wh_streaming *f, uint64_t number);

@@ -167,6 +167,32 @@ typedef struct beginning {
 	int64_t from;
 } beginning;
 
+/* Is the slot a new one, or was it moved on?  Then it lacks messages that were committed before it
+ * was made.  This relay reported at most what it received, and the last one what it wrote when it
+ * ended; nobody knows it after a crash. */
+static bool is_made_again(const wh_streaming *f, const wh_wal_state *state,
+			  const wh_wal_stored *position)
+{
+	if (f->streamed)
+		return state->confirmed > f->received;
+	return position->known && position->ended && state->confirmed > position->at;
+}
+
+/* Write that the slot is not the one that was read, so that the next relay sees it too. */
+static wherry_code refuse_slot(wherry_relay *r, const wh_wal_stored *position,
+			       wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	int64_t at = f->streamed ? f->delivered : position->at;
+	wherry_code code = WHERRY_OK;
+
+	if (f->streamed && at > 0)
+		code = wh_wal_settle(f->wal, &r->lease, NULL, 0, at,
+				     *position->suspect ? position->suspect : NULL,
+				     position->tries, true, err);
+	return code == WHERRY_OK ? wh_wal_gone(f->wal, at, err) : code;
+}
+
 /* Decide how the engine unmarked begins: only its position shows what is delivered. */
 static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
 			      wherry_error *err)
@@ -174,7 +200,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 	enum { POSITION, TABLE, NOW };
 	wh_streaming *f = wh_streaming_of(r);
 	int from = wh_config_choice(r->config, WH_STREAM_FROM);
-	bool there = state->has_slot && !state->lost;
+	bool there = state->has_slot && !state->lost, made_again;
 	wh_wal_stored position = {0};
 	wherry_code code = wh_wal_tables(f->wal, err);
 
@@ -195,12 +221,12 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 	if (strcmp(position.slot, f->wal->slot) != 0)
 		position = (wh_wal_stored){.known = false};
 	out->from = position.at > state->confirmed ? position.at : state->confirmed;
-	/* This relay confirmed at most what it received: the slot is a new one, which has
-	 * not what was committed before it was made. */
-	if (there && f->streamed && state->confirmed > f->received && from == POSITION)
-		return wh_wal_gone(f->wal, f->received, err);
+	made_again = is_made_again(f, state, &position);
+	if (there && made_again && from == POSITION)
+		return refuse_slot(r, &position, err);
 	f->fresh = !position.known;
-	if (there && (position.known || from == NOW || f->streamed))
+	if (there && (position.known || from == NOW || f->streamed) &&
+	    (!made_again || from == NOW))
 		return WHERRY_OK;
 	if (!there && position.known && from == POSITION)
 		return wh_wal_gone(f->wal, position.at, err);

@@ -82,6 +82,7 @@ wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err
 	f->missing_id = id;
 	if (soon < r->renew_at_us)
 		r->renew_at_us = soon;
-	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
+	code = f->stream->driver->confirm(f->stream, now, wh_streaming_safe(f), true,
+					  err);
 	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }

@@ -167,7 +167,8 @@ static int64_t rest_after(int64_t took_us)
 	return took_us > WRITE_US / WRITE_TIMES ? WRITE_TIMES * took_us : WRITE_US;
 }
 
-static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
+static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, bool ended,
+			     wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	size_t n_dead = gather_dead(r);
@@ -182,7 +183,8 @@ static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, wherry_e
 	}
 	if (!wh_streaming_on(r) && f->fresh)
 		at = 0; /* The table is being read: there is no position yet. */
-	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries, err);
+	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries,
+			     ended, err);
 	if (code == WHERRY_OK && at > 0) {
 		f->written = at;
 		f->fresh = f->moved = false;
@@ -199,20 +201,22 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	(void)s;
 	(void)out;
 	(void)out_later_us;
-	return try_next || gather_dead(r) ? write_all(r, try_next, err) : WHERRY_OK;
+	return try_next || gather_dead(r) ? write_all(r, try_next, false, err)
+					  : WHERRY_OK;
 }
 
-/* Write the position, without waiting for fsync if possible. */
+/* Write the position, without waiting for fsync if possible.  The first write of a connection must
+ * not be lost: later positions are reported to the slot from then on. */
 static wherry_code write_place(wherry_relay *r, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	bool moved = false;
 	wherry_code code = WHERRY_OK;
 
-	if (!f->fresh)
+	if (!f->fresh && f->written)
 		code = wh_wal_move(f->wal, &r->lease, f->delivered, &moved, err);
 	if (code != WHERRY_OK || !moved)
-		return code == WHERRY_OK ? write_all(r, NULL, err) : code;
+		return code == WHERRY_OK ? write_all(r, NULL, false, err) : code;
 	f->written = f->delivered;
 	f->moved = false;
 	return WHERRY_OK;
@@ -247,8 +251,8 @@ static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
 	return code == WHERRY_OK ? wh_streaming_confirm(r, now, err) : code;
 }
 
-/* Write the position at the end, even if it has not moved: the write also
- * records the time. */
+/* Write the position at the end, even if it has not moved: the write also records the time, and
+ * that no later position was reported to the slot. */
 static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -257,7 +261,7 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 	if (wh_streaming_on(r)) {
 		wh_tx_advance(f);
 		if (f->delivered)
-			code = write_all(r, NULL, err);
+			code = write_all(r, NULL, true, err);
 	}
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the position was refused");
@@ -333,7 +337,8 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->empty_check_us || f->received >= f->target_at)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, ASK_US);
-	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
+	code = f->stream->driver->confirm(f->stream, now, wh_streaming_safe(f), true,
+					  err);
 	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
 
