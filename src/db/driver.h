@@ -126,6 +126,9 @@ typedef struct wh_db_driver {
 	/* Can a transaction still commit a lower id than one already seen committed? */
 	bool late_commits;
 
+	/* A read may wait for a row that another transaction has locked. */
+	bool reads_wait;
+
 	/* Calls that wait for the server call wherry_db.meanwhile(). */
 	bool meanwhile;
 

@@ -239,6 +239,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver = trace_template;
 	both->driver.scheme = inner->driver->scheme;
 	both->driver.late_commits = inner->driver->late_commits;
+	both->driver.reads_wait = inner->driver->reads_wait;
 	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
 	both->driver.rows_most = inner->driver->rows_most;

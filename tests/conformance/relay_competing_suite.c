@@ -633,6 +633,14 @@ static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **sta
 	assert_int_equal(relay_delivered(f), 0);
 }
 
+static void a_competing_relay_of_an_empty_table_claims_nothing(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_only_renews(f);
+}
+
 const relay_test relay_competing_tests[] = {
 	RELAY_TEST(competing_relays_deliver_at_once, RELAY_OTHERS | RELAY_KEYS),
 	RELAY_TEST(large_refused_messages_keep_no_small_ones_from_competing,
@@ -667,6 +675,8 @@ const relay_test relay_competing_tests[] = {
 		   RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_waits_for_what_others_hold,
 		   RELAY_OTHERS | RELAY_KEYS),
+	RELAY_TEST(a_competing_relay_of_an_empty_table_claims_nothing,
+		   RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(a_relay_may_end_at_any_step_past_rows_that_it_cannot_have,
 		   RELAY_KEYS | RELAY_OTHERS),
 	RELAY_TESTS_END,

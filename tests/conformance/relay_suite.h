@@ -176,6 +176,10 @@ void relay_set(relay_fixture *f, const char *key, const char *value);
 /* Leases last for half a second, or for a twentieth of relay_target.patience_us; returns it. */
 int64_t relay_lease_briefly(relay_fixture *f);
 
+/* A relay of the empty table renews its lease five times and reads no rows meanwhile; so it does
+ * again when it has delivered one. */
+void relay_only_renews(relay_fixture *f);
+
 /* Nothing happens by the clock alone. */
 void relay_hourly(relay_fixture *f);
 

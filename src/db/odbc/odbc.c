@@ -141,6 +141,7 @@ const wh_db_driver wh_odbc_postgres = {
 const wh_db_driver wh_db_mssql = {
 	.scheme = "mssql",
 	.late_commits = true,
+	.reads_wait = true,
 	.rows_most = 2000,
 	.connection = {.check = wh_odbc_mssql_check,
 		       .open = wh_odbc_open_mssql,

@@ -478,14 +478,21 @@ static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err
 	return code;
 }
 
+/* Commits wake the relay, and due_at_us says when the next failed row is due.  If a commit was
+ * missed, something is open: a claim takes five statements, and this question one. */
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 			   wherry_error *err)
 {
+	wh_competing *c = state_of(r);
+	bool open = true;
+	wherry_code code = WHERRY_OK;
+
 	(void)now;
 	(void)version;
-	(void)err;
-	state_of(r)->more = true;
-	return WHERRY_OK;
+	if (!c->more && !r->window.n && !r->stats.paused && !r->db->driver->reads_wait)
+		code = wh_store_open_upto(r->store, INT64_MAX, &open, err);
+	c->more = c->more || open;
+	return code;
 }
 
 /* ---- results ---- */
