@@ -1,11 +1,11 @@
 -- layout: name=funfix-old ids=integer names=qualified wakes=no message_ids=json body=text columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
 --
 -- The table that the predecessor of the JVM library DelayedQueue had on SQL Server: times are points in time, bodies
--- are text, and the primary key is that of keys.  Nothing is added to it, and programs of that library may work on
--- it at the same time.  parts/mssql.funfix.sql has the statements.
+-- are text, and the key is the primary key.  Wherry adds nothing to it, and programs of that library may work on it
+-- at the same time.  parts/mssql.funfix.sql has the statements.
 --
--- A row is found by the index of its id, and then locked in the primary key: all statements take
--- these two locks in this order.
+-- Statements find a row by the index of ids and then lock it in the primary key.  All take these two
+-- locks in this order.
 
 -- include: mssql.sql
 
@@ -14,7 +14,7 @@
 -- include: mssql.moments.sql
 
 -- part: is_the_librarys
--- The columns and their types say it.
+-- The columns and their types identify this layout.
 8 = (SELECT COUNT(*) FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id
      WHERE c.object_id = OBJECT_ID(N{'table}, N'U')
        AND CONCAT(c.name, N' ', t.name) IN (N'id bigint', N'pKey nvarchar', N'pKind nvarchar', N'payload nvarchar',
@@ -47,11 +47,11 @@ IF {no_id}
   CREATE UNIQUE INDEX {bare__IdUniqueIndex} ON {table}(id);
 
 -- part: lock_row
--- By the index of ids, and then
+-- Hint: read the index of ids first, and then
 FORCESEEK
 
 -- part: whole_row
--- by a column that this index does not have: the lock that others wait for is that of the row.
+-- a column that this index does not have, so that others wait for the lock of the row.
 AND DATALENGTH(t.payload) >= 0
 
 -- include: mssql.funfix.sql

@@ -1,9 +1,9 @@
 -- layout: name=funfix ids=integer names=qualified wakes=no message_ids=json columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
 --
--- The table of the JVM library DelayedQueue (Funfix) on SQL Server, as the library makes it: nothing is added
+-- The table of the JVM library DelayedQueue (Funfix) on SQL Server, as the library makes it.  Wherry adds nothing
 -- to it, and the library may work on it at the same time.  parts/mssql.funfix.sql has the statements.
 --
--- Where this program makes the table, texts compare by their bytes.  The library's own table has the
+-- In a table that Wherry makes, texts compare by their bytes.  A table that the library makes has the
 -- database's collation.
 
 -- include: mssql.sql
@@ -13,7 +13,7 @@
 -- include: mssql.ms.sql
 
 -- part: is_the_librarys
--- The columns and their types say it.
+-- The columns and their types identify this layout.
 8 = (SELECT COUNT(*) FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id
      WHERE c.object_id = OBJECT_ID(N{'table}, N'U')
        AND CONCAT(c.name, N' ', t.name) IN (N'id bigint', N'pKey nvarchar', N'pKind nvarchar', N'payload varbinary',
@@ -35,7 +35,7 @@ CREATE TABLE {table}(
 CREATE UNIQUE INDEX {bare__PKindPKeyUniqueIndex} ON {table}("pKind", "pKey");
 
 -- part: no_id
--- It is the primary key.
+-- The id is the primary key.
 1 = 0
 
 -- part: id_index

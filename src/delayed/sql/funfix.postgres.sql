@@ -1,18 +1,18 @@
 -- layout: name=funfix ids=integer names=qualified wakes=no columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
 --
--- The table of the JVM library DelayedQueue (Funfix) on PostgreSQL, as the library makes it: nothing
--- is added to it, and the library may work on it at the same time.  The native layout has the same
--- eight columns, and says what they mean.
+-- The table of the JVM library DelayedQueue (Funfix) on PostgreSQL, as the library makes it.  Wherry
+-- adds nothing to it, and the library may work on it at the same time.  The native layout has the same
+-- eight columns, and explains them.
 --
--- The table has no place for attempts, errors and dead messages.  They are in two tables beside it,
--- which are Wherry's own.  TABLE_tries has a row for each message that was polled again or given
--- back; "version" is the "createdAt" that the row is about.  Without such a row a message was
--- polled once if it has a token or a later time than it was offered with, else never.  So an offer
--- and a first poll write to the library's table alone.  TABLE_dead has the dead messages.
+-- The table cannot store attempts, errors and dead messages.  Two tables of Wherry's beside it have
+-- them.  TABLE_tries has a row for each message that was polled again or given back; "version" is the
+-- "createdAt" that the row applies to.  A message without such a row was polled once if it has a token
+-- or a later time than it was offered with, else never.  So an offer and a first poll write only to
+-- the library's table.  TABLE_dead has the dead messages.
 --
--- The library knows nothing of TABLE_tries.  When it replaces a message, the row there no longer
--- counts, since its version differs.  When it deletes a message, the row stays until a program that
--- acknowledges looks for such rows; it does no harm, since an id is given out once.
+-- The library does not use TABLE_tries.  If it replaces a message, the row there no longer applies,
+-- since its version differs.  If it deletes a message, the row stays until an acknowledgement deletes
+-- such rows.  It does no harm, since an id is given out once.
 --
 -- Statements up to "drop-key" run in transactions of the application, with its search path:
 -- their functions and operators are qualified (polling_is_safe_though_pg_catalog_comes_last).
@@ -28,7 +28,7 @@ least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 2534023
 least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
 
 -- part: at
--- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+-- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
 least(greatest("scheduledAt", 0), 253402300799999)
 
 -- part: ids
@@ -38,7 +38,7 @@ pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 {.}"pKind"::pg_catalog.text OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: is_kind
--- The same where rows are found by their ids, which no index over "pKind" helps with.
+-- The same for rows that are found by their ids, in a form that no index over "pKind" fits.
 ({.}"pKind"::pg_catalog.text OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- name: migrate-lock
@@ -46,7 +46,7 @@ pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
--- A table of Wherry's beside it, if it belongs to a stranger.
+-- Wherry's table beside it, if it belongs to another role.
 -- unused: schema
 SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
@@ -60,7 +60,7 @@ WHERE c.oid = ANY (ARRAY[to_regclass({'table_dead}), to_regclass({'table_tries})
 LIMIT 1;
 
 -- part: dead_fits
--- The table takes the dead message d again.
+-- Condition: the table can store the dead message d again.
 d.id < 4611686018427387904 AND char_length(d."pKey") <= 200
 
 -- name: migrate-1
@@ -74,8 +74,8 @@ CREATE TABLE IF NOT EXISTS {table}(
   "lockUuid"  VARCHAR(36),
   "createdAt" BIGINT NOT NULL
 );
--- The library's migration finds the table and leaves it alone, so an index that is missing is made
--- here.  An index that begins with these columns may have any name.
+-- The library's migration leaves an existing table unchanged, so a missing index is made here.  An
+-- index that begins with these columns may have any name.
 DO $do$
 DECLARE
   wanted text[];
@@ -120,7 +120,7 @@ CREATE TABLE IF NOT EXISTS {table_tries}(
 );
 
 -- name: schema-version
--- The columns and their types say it.
+-- The columns and their types identify this layout.
 -- unused: name
 SELECT 1, 100
 WHERE 8 = (SELECT count(*) FROM pg_catalog.pg_attribute AS a
@@ -149,7 +149,7 @@ SELECT (SELECT count(*) FROM unnest(ARRAY[{'table_dead}, {'table_dead_kind}, {'t
            = w.columns));
 
 -- part: next_version
--- Later than that of m, the message that is replaced, and than now.  That of m may be the last there is.
+-- Version that is later than that of m, the message that is replaced, and than now.  m may have the last version.
 CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
      THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
      ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
@@ -162,8 +162,8 @@ WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
   OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
 
 -- part: was_there
--- PostgreSQL locks a row that it updates instead of inserting one, and the new version of the row
--- keeps that lock in xmax.  A row that was inserted has none
+-- If PostgreSQL updates a row instead of inserting one, it locks it, and the new version of the row has
+-- that lock in xmax.  A row that was inserted has no xmax
 -- (of_many_offers_of_one_key_one_creates_it).
 (m.xmax::pg_catalog.text OPERATOR(pg_catalog.<>) '0')::integer
 
@@ -174,8 +174,8 @@ FROM (SELECT coalesce(:at::bigint, {after_delay})) AS t(due)
 ON CONFLICT ("pKey", "pKind")
 
 -- name: offer
--- Returns 0 for a message that was created, 1 for one that was replaced, and no row if the key has
--- the same message.  The version always grows, also when the library takes the same time twice
+-- Returns 0 if the message was created, 1 if it was replaced, and no row if the key has the same
+-- message.  The version always grows, also if the library takes the same time twice
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
 {offered} DO UPDATE SET {replaced}
 RETURNING {was_there};
@@ -206,8 +206,8 @@ RETURNING m."pKey"::pg_catalog.text, {was_there};
 RETURNING m."pKey"::pg_catalog.text, 0;
 
 -- part: polled_once
--- 1 or 0, without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have
--- version 4: a relay counts an attempt when it has failed.
+-- Number of polls of a message without a row in TABLE_tries, 1 or 0.  A token of a relay, a UUID of
+-- version 7, does not count: a relay counts an attempt after it has failed.  Other tokens have version 4.
 CASE WHEN {.}"lockUuid" IS NULL THEN ({.}"scheduledAt" OPERATOR(pg_catalog.>) {.}"scheduledAtInitially")::integer
      ELSE (pg_catalog.substr({.}"lockUuid"::pg_catalog.text, 15, 1) OPERATOR(pg_catalog.<>) '7')::integer END
 
@@ -225,7 +225,7 @@ m.id, m."pKey"::pg_catalog.text, m."scheduledAtInitially", m."scheduledAt", m."c
   ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
 
 -- part: leased
--- Messages that are due, in order, from …
+-- Messages that are due, in the order of their times, from …
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at, "createdAt" AS version, "lockUuid" IS NOT NULL AS expired,
     "lockUuid" IS NOT NULL OR "scheduledAt" OPERATOR(pg_catalog.>) "scheduledAtInitially" AS polled,
@@ -259,15 +259,15 @@ FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
 
 -- name: poll
 -- unused: most
--- Lease messages, in one statement.  A message that was polled or given back before gets a row in
--- TABLE_tries, others write to the library's table alone.
+-- Lease messages in one statement.  A message that was polled or given back before gets a row in
+-- TABLE_tries; for other messages the statement writes only to the library's table.
 {leased}
 {leased_first};
 
 -- name: poll-after
 -- unused: most
--- The same, beginning behind the message that was polled last: index entries before it, of messages
--- that are gone, are not read (a_poll_does_not_read_what_was_polled_before).
+-- The same, beginning behind the message that was polled last, so that it does not read index entries of
+-- deleted messages before it (a_poll_does_not_read_what_was_polled_before).
 {leased}
   AND ROW("scheduledAt", id) OPERATOR(pg_catalog.>) ROW(:after_at::bigint, :after_id::bigint)
 {leased_first};
@@ -283,7 +283,7 @@ forgotten AS (
 SELECT id FROM gone;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.  The library may write two offers in one millisecond.
+-- A message that was read, unless an offer has changed it.  The library may write two offers in one millisecond.
 WITH gone AS (
   DELETE FROM {table}
   WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
@@ -313,8 +313,8 @@ UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 -- include: postgres.dies.sql
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
--- were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  :back is the
+-- number of recorded attempts that were not made.
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT m.id, m."pKey", m."pKind", m.payload, m."scheduledAtInitially", m."createdAt",
@@ -325,13 +325,13 @@ FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m LEFT JOIN {table_tries}
 RETURNING id;
 
 -- name: forget-strays
--- Rows of messages that are gone, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
+-- Rows of messages that were deleted, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
 DELETE FROM {table_tries} WHERE id IN (
   SELECT s.id FROM {table_tries} AS s WHERE NOT EXISTS (SELECT 1 FROM {table} AS m WHERE m.id = s.id)
   ORDER BY s.id LIMIT :limit::bigint);
 
 -- name: versions
--- Messages that were not settled, because an offer changed them or others have them.
+-- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
 
 -- name: read
@@ -353,7 +353,7 @@ DELETE FROM {table} WHERE {of_kind} AND "pKey"::pg_catalog.text OPERATOR(pg_cata
        AND NOT EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = m.id AND o.version = m."createdAt")))
 
 -- name: drop-keys
--- Returns the keys.
+-- The statement returns the keys.
 DELETE FROM {table} AS m WHERE {matching} RETURNING m."pKey";
 
 -- name: drop-all
@@ -375,8 +375,8 @@ FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."created
 coalesce((SELECT s.attempts {of_tries}), 0)
 
 -- part: is_new
--- Nobody has tried it since it was offered.  CASE keeps PostgreSQL from the guess that few of the
--- messages that are due are new: it would sort all of them.
+-- Condition: no relay or consumer has tried the message since it was offered.  Without CASE PostgreSQL
+-- would estimate that few due messages are new, and sort all of them.
 CASE WHEN "lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially" THEN (SELECT s.id {of_tries}) IS NULL
      ELSE false END
 
@@ -437,7 +437,7 @@ WITH due AS MATERIALIZED (
 {claimed};
 
 -- part: kept
--- The last error, if it is that of the same version.
+-- The last error, if it belongs to the same version.
 version = excluded.version, due_at = NULL,
   last_error = CASE WHEN o.version = excluded.version THEN o.last_error END
 
@@ -496,8 +496,9 @@ UPDATE {table} SET "lockUuid" = NULL,
 WHERE id = :id::bigint AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  It waits for an offer
--- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.  The statement waits
+-- for an offer that replaces the message, and then copies nothing
+-- (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::pg_catalog.text

@@ -1,9 +1,9 @@
 -- layout: name=funfix ids=integer columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
 --
--- The table of the JVM library DelayedQueue (Funfix) on SQLite, as the library makes it: nothing is
--- added to it, and the library may work on it at the same time.  See funfix.postgres.sql: TABLE_tries
--- and TABLE_dead are Wherry's own.  One statement of SQLite writes to one table, so a poll is two
--- statements, and so is a settlement.
+-- The table of the JVM library DelayedQueue (Funfix) on SQLite, as the library makes it.  Wherry adds
+-- nothing to it, and the library may work on it at the same time.  See funfix.postgres.sql: TABLE_tries
+-- and TABLE_dead are Wherry's own.  A statement of SQLite writes to one table, so a poll needs two
+-- statements, and so does a settlement.
 
 -- part: now
 (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) + 0)
@@ -18,14 +18,14 @@ min({at_now} + min(:lasts, 3153600000000), 253402300799999)
 min({at_now} + min(:delay, 3153600000000), 253402300799999)
 
 -- part: at
--- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+-- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
 min(max("scheduledAt", 0), 253402300799999)
 
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
 -- part: dead_fits
--- The table takes the dead message d again.
+-- Condition: the table can store the dead message d again.
 d.id < 4611686018427387904
 
 -- name: migrate-1
@@ -74,7 +74,7 @@ WHERE 8 = (SELECT count(*) FROM pragma_table_info(:name)
 SELECT name FROM pragma_table_info(:name);
 
 -- name: indexes-missing
--- Also when a table of Wherry's, or an index that begins with these columns, is missing.  An index may have any name.
+-- True also if a table of Wherry's, or an index that begins with these columns, is missing.  An index may have any name.
 SELECT (SELECT count(*) FROM (SELECT {name} || s.column1 AS name FROM (
           VALUES ('_dead'), ('_dead_kind'), ('_tries')) AS s) AS t
         WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = t.name COLLATE NOCASE))
@@ -91,8 +91,8 @@ FROM (SELECT coalesce(:at, {after_delay}) AS due) AS t WHERE true
 ON CONFLICT ("pKind", "pKey")
 
 -- part: replaced
--- The version of a message that was replaced is later than now, that of one that was inserted is
--- now: this says which of the two an offer was.  It always grows
+-- An offer that inserts a message sets its version to now; one that replaces a message sets a later
+-- version, which shows that it did.  The version always grows
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
   payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
@@ -101,8 +101,8 @@ ON CONFLICT ("pKind", "pKey")
 WHERE m.payload <> excluded.payload OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"
 
 -- name: offer
--- Returns 0 for a message that was created, 1 for one that was replaced, and no row if the key has
--- the same message.
+-- Returns 0 if the message was created, 1 if it was replaced, and no row if the key has the same
+-- message.
 {offered} DO UPDATE SET
 {replaced}
 RETURNING "createdAt" > {at_now};
@@ -112,12 +112,12 @@ RETURNING "createdAt" > {at_now};
 RETURNING 0;
 
 -- part: of_tries
--- What Wherry knows of the message's attempts.
+-- Attempts of the message that Wherry has recorded.
 FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."createdAt"
 
 -- part: polled_once
--- Without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have version 4: a relay
--- counts an attempt when it has failed.
+-- Number of polls of a message without a row in TABLE_tries.  A token of a relay, a UUID of version 7, does not
+-- count: a relay counts an attempt after it has failed.  Other tokens have version 4.
 CASE WHEN {.}"lockUuid" IS NULL THEN {.}"scheduledAt" > {.}"scheduledAtInitially"
      ELSE coalesce(substr({.}"lockUuid", 15, 1), '') <> '7' END
 
@@ -136,13 +136,13 @@ SELECT * FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= {at_now}
 ORDER BY "scheduledAt", id LIMIT :limit
 
 -- part: noted
--- Of two versions the later one counts.
+-- The later of two versions counts.
 ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at,
   last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
                     WHEN {table_tries}.version = excluded.version THEN {table_tries}.last_error END
 
 -- name: note-poll
--- Before a poll: a message that was polled or given back before gets a row in TABLE_tries.
+-- Runs before a poll: a message that was polled or given back before gets a row in TABLE_tries.
 INSERT INTO {table_tries}(id, version, attempts, due_at, last_error)
 SELECT d.id, d."createdAt", 1 + {polled_once:d}, d."scheduledAt",
   CASE WHEN d."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged' END
@@ -154,25 +154,25 @@ WHERE d."lockUuid" IS NOT NULL OR d."scheduledAt" > d."scheduledAtInitially"
 
 -- name: poll
 -- unused: most
--- Lease messages; the part "shown" says what "note-poll" wrote of them.
+-- Lease messages; the part "shown" reads the rows that "note-poll" wrote.
 UPDATE {table} SET "lockUuid" = :token, "scheduledAt" = {until}
 WHERE id IN (SELECT id FROM ({due}))
 RETURNING {shown};
 
 -- part: own
--- The + keeps SQLite from an index by kind, by which it would read every message of the queue.
+-- The + keeps SQLite from using the index of kinds, by which it would read every message of the queue.
 id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, unless an offer has changed it.
 DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtInitially" = :offered
   AND "pKind" = :kind RETURNING id;
 
 -- name: forget-tries
--- After messages are gone.
+-- Runs after messages were deleted.
 DELETE FROM {table_tries} WHERE id IN {ids};
 
 -- name: nack
@@ -180,7 +180,7 @@ DELETE FROM {table_tries} WHERE id IN {ids};
 UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL WHERE {own} RETURNING id;
 
 -- name: note-nack
--- After messages were given back; :back attempts were not made.
+-- Runs after messages were given back.  :back is the number of recorded attempts that were not made.
 INSERT INTO {table_tries}(id, version, attempts, last_error)
 SELECT id, "createdAt", 1 - :back, :error FROM {table} WHERE id IN {ids} AND true
 {noted}, attempts = CASE WHEN {table_tries}.version = excluded.version
@@ -190,8 +190,9 @@ SELECT id, "createdAt", 1 - :back, :error FROM {table} WHERE id IN {ids} AND tru
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  It replaces a dead
--- message of its id (a_message_that_dies_replaces_a_dead_one_of_its_id).  :back attempts were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  The copy replaces a
+-- dead message of its id (a_message_that_dies_replaces_a_dead_one_of_its_id).  :back is the number of
+-- recorded attempts that were not made.
 INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                                     died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max({attempts} - :back, 0),
@@ -199,13 +200,13 @@ SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max({a
 FROM {table} WHERE {own} RETURNING id;
 
 -- name: forget-strays
--- Rows of messages that are gone, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
+-- Rows of messages that were deleted, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
 DELETE FROM {table_tries} WHERE id IN (
   SELECT s.id FROM {table_tries} AS s WHERE NOT EXISTS (SELECT 1 FROM {table} AS m WHERE m.id = s.id)
   ORDER BY s.id LIMIT :limit);
 
 -- name: versions
--- Messages that were not settled, because an offer changed them or others have them.
+-- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
 -- name: read
@@ -226,7 +227,7 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
                           AND NOT EXISTS (SELECT 1 {of_tries})))
 
 -- name: drop-keys
--- Returns the keys.
+-- The statement returns the keys.
 DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
@@ -236,7 +237,7 @@ DELETE FROM {table} WHERE "pKind" = :kind;
 SELECT {shown} FROM {table} WHERE {matching} AND "pKey" >= :from ORDER BY "pKey" LIMIT :limit;
 
 -- name: next-due
--- How long until a message can be polled, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be polled; 0: now; -1: no message waits or is leased.
 SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table}
                  WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
 
@@ -245,14 +246,14 @@ SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table}
 -- include: sqlite.relayed.sql
 
 -- part: in_time
--- Rows in the order of their times.  The library's index may have any name.
+-- Index of rows in the order of their times.  The library's index may have any name.
 {table}
 
 -- part: tried_so_far
 coalesce((SELECT s.attempts {of_tries}), 0)
 
 -- part: is_new
--- Nobody has tried it since it was offered.
+-- Condition: no relay or consumer has tried the message since it was offered.
 "lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially" AND NOT EXISTS (SELECT 1 {of_tries})
 
 -- part: is_failed
@@ -272,12 +273,12 @@ WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
 (SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
 
 -- part: kept
--- The last error, if it is that of the same version.
+-- The last error, if it belongs to the same version.
 version = excluded.version, due_at = NULL,
   last_error = CASE WHEN {table_tries}.version = excluded.version THEN {table_tries}.last_error END
 
 -- name: note-expired
--- Before "claim-expired", in the same transaction: the attempt that is about to be made.
+-- Runs before "claim-expired", in the same transaction: record the attempt that is about to be made.
 INSERT INTO {table_tries}(id, version, attempts)
 SELECT m.id, m."createdAt", 1 + {polled_once:m} FROM {table} AS m WHERE m.id = {first_expired}
 ON CONFLICT (id) DO UPDATE SET {kept},
@@ -300,7 +301,7 @@ WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
 CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth) ELSE min(max({tried_so_far} + :count, 0), 1000000000) END
 
 -- name: note-fail
--- Before "fail", in the same transaction.
+-- Runs before "fail", in the same transaction.
 INSERT INTO {table_tries}(id, version, attempts, last_error)
 SELECT id, "createdAt", {tried}, :error FROM {table} WHERE id = :id AND {named} AND {claimed_by}
 ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL, attempts = excluded.attempts,
@@ -313,14 +314,14 @@ UPDATE {table} SET "lockUuid" = NULL,
 WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.
 INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                                     died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error
 FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: forget-gone
--- After messages were delivered or are dead.
+-- Runs after messages were delivered or have become dead.
 DELETE FROM {table_tries} WHERE id IN {ids} AND id NOT IN (SELECT m.id FROM {table} AS m WHERE m.id IN {ids});
 
 -- name: requeue

@@ -1,30 +1,30 @@
 -- layout: name=grants
 --
--- What the roles of delayed queues on SQL Server may do, each exactly what it needs
+-- Grants for the roles of delayed queues on SQL Server, no more than each needs
 -- (roles_of_a_delayed_queue_may_do_what_they_need).  {role} is a role or a user of the database.
--- Rights are on the table, and so on all queues in it.  SQL Server grants INSERT on whole tables only.
+-- Rights are on the table, so they are on all queues in it.  SQL Server grants INSERT on whole tables only.
 --
 -- All delayed queues of a schema share the procedures.  They need the rights of their caller on the
--- table, so a role that may execute them gains nothing by that, and keeps them when it gets another
--- kind.
+-- table, so a role gains nothing from the right to execute them, and keeps that right when it gets
+-- another kind.
 
 -- include: mssql.roles.sql
 
 -- part: seen
--- The columns that a sender reads.  An offer of the same message changes nothing, so it reads the body
--- that is there.
+-- Columns that a sender reads.  An offer of the same message changes nothing, so it reads the body of
+-- the message that the key has.
 (id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", updates, key_bytes)
 
 -- part: offered
--- The columns that an offer replaces.
+-- Columns that an offer replaces.
 (payload, "scheduledAt", "scheduledAtInitially", "lockUuid", "createdAt", attempts, updates, due_at, last_error)
 
 -- part: settled
--- The columns that a receiver writes.
+-- Columns that a receiver writes.
 ("scheduledAt", "lockUuid", due_at, attempts, last_error)
 
 -- name: clear
--- What it was granted before on the tables.
+-- Revoke the rights on the tables that the role was granted before.
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE UPDATE ON {table} FROM {role};
@@ -54,8 +54,8 @@ GRANT EXECUTE ON {wherry_delayed_extend} TO {role};
 GRANT EXECUTE ON {wherry_delayed_dead_letter} TO {role};
 
 -- name: sender
--- Offers messages, and replaces those of its keys.  It reads neither when a message can be polled nor
--- its token: it can neither poll nor settle, and it deletes nothing.
+-- A sender offers messages, and replaces those of its keys.  It may not read when a message can be polled,
+-- nor its token, so it can neither poll nor settle.  It may not delete messages.
 {schema}
 GRANT INSERT ON {table} TO {role};
 GRANT SELECT {seen} ON {table} TO {role};
@@ -72,8 +72,8 @@ GRANT SELECT, INSERT, UPDATE ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: receiver
--- Polls and settles, or relays.  It cannot change what a message says, and of the dead ones it sees how many
--- there are.  DELETE there: a message that dies replaces a dead one of its id.
+-- A receiver or relay polls and settles messages.  It may not change keys and bodies, and it may count dead
+-- messages.  It needs DELETE on them, since a message that becomes dead replaces a dead one of its id.
 {schema}
 GRANT SELECT, DELETE ON {table} TO {role};
 GRANT UPDATE {settled} ON {table} TO {role};
@@ -83,7 +83,7 @@ GRANT SELECT (id, "pKind") ON {table_dead} TO {role};
 {relays}
 
 -- name: operator
--- Does all of that, pauses relays, and looks at dead messages, retries and deletes them.
+-- An operator has all these rights, pauses relays, and reads, retries and deletes dead messages.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_dead} TO {role};

@@ -1,14 +1,13 @@
 -- layout: name=grants
 --
--- What the roles of delayed queues on PostgreSQL may do, each exactly what it needs
+-- Grants for the roles of delayed queues on PostgreSQL, no more than each needs
 -- (roles_of_a_delayed_queue_may_do_what_they_need).  {role} is the role.  The functions run
--- with the rights of their caller.  Rights are on the table, and so on all
--- queues in it.
+-- with the rights of their caller.  Rights are on the table, so they are on all queues in it.
 
 -- include: postgres.roles.sql
 
 -- name: clear
--- What it was granted before on the tables.
+-- Revoke the rights on the tables that the role was granted before.
 REVOKE ALL ON {table}, {table_dead} FROM {role};
 {clear_shared}
 DO $$ BEGIN
@@ -22,16 +21,16 @@ GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
 {execute}
 
 -- part: sequence
--- An offer of many messages takes their ids from it.
+-- An offer of many messages takes their ids from the sequence.
 DO $$ BEGIN
   EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s',
     pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
 END $$;
 
 -- name: sender
--- Offers messages, and replaces those of its keys.  An offer of the same message changes nothing, so
--- it reads the body that is there.  It reads neither when a message can be polled nor its token: it
--- can neither poll nor settle, and it deletes nothing.
+-- A sender offers messages, and replaces those of its keys.  An offer of the same message changes nothing,
+-- so a sender reads the body of the message that the key has.  It may not read when a message can be
+-- polled, nor its token, so it can neither poll nor settle.  It may not delete messages.
 {schema}
 {sequence}
 GRANT INSERT (id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt"),
@@ -41,8 +40,8 @@ GRANT INSERT (id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially
   ON {table} TO {role};
 
 -- name: receiver
--- Polls and settles, and relays.  It cannot change what a message says.  It writes dead messages, which
--- replace older ones of the same id, and so it may read them.
+-- A receiver or relay polls and settles messages.  It may not change keys and bodies.  It writes dead
+-- messages, which replace older ones of the same id, so it may read them.
 {schema}
 GRANT SELECT, DELETE, UPDATE ("scheduledAt", "lockUuid", due_at, attempts, last_error)
   ON {table} TO {role};
@@ -51,7 +50,7 @@ GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, pauses relays, and looks at dead messages, retries and deletes them.
+-- An operator has all these rights, pauses relays, and reads, retries and deletes dead messages.
 {schema}
 {sequence}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, {table_dead} TO {role};

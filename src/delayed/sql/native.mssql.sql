@@ -6,19 +6,19 @@
 -- The first eight columns are those of the JVM library DelayedQueue, which can work on the table
 -- as well.  "scheduledAtInitially" is the time that was offered.  "scheduledAt" is when the message
 -- can be polled next: a poll moves it to the end of the lease.  "lockUuid" is the lease's token,
--- NULL after an offer.  "createdAt" grows with each offer that changes the message: it is its
--- version.
+-- NULL after an offer.  "createdAt" is the version of the message: it grows with each offer that
+-- changes the message.
 --
 -- SQL Server ignores blanks at the end of a text when it compares, whatever the collation.  Two
 -- texts that are equal to it and have the same length are the same, so the unique index has the
 -- length too (keys_compare_byte_for_byte).
 --
 -- Locks.  A row has an entry in three indexes: the primary key, which is the table, NAME_key and
--- NAME_time.  A statement that went to a row by one of the others would hold the entry's lock while
--- it waits for the row, and one that deletes the row holds it and waits for the entry: a deadlock.
--- So every statement that writes finds ids first, by reads that hold no lock while they wait, and
--- then locks rows by the primary key, several in ascending order.  docs/internals/odbc.md has the
--- table of who waits for whom.
+-- NAME_time.  A statement that found a row by NAME_key or NAME_time would hold the lock of that entry
+-- while it waits for the row, and a statement that deletes the row holds the row and waits for the
+-- entry: a deadlock.  So every statement that writes first finds ids, by reads that hold no lock while
+-- they wait, and then locks rows by the primary key, several in ascending order.
+-- docs/internals/odbc.md has a table of the statements that wait for each other.
 
 -- include: mssql.sql
 
@@ -33,7 +33,7 @@
 -- include: mssql.dead_table.sql
 
 -- part: no_key
--- Is there no index on kind and key?
+-- Condition: there is no index on kind and key.
 NOT EXISTS (
   SELECT 1 FROM sys.index_columns AS i
   JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
@@ -61,16 +61,16 @@ t."pKey" = {.}"pKey" AND t.key_bytes = DATALENGTH({.}"pKey")
 {same_key:.}
 
 -- part: key_fits
--- Every key fits,
+-- Every key fits into the column,
 
 -- part: keys_fit
 
 -- part: dead_fits
--- The table takes the dead message d again: its key has the same width there.
+-- Condition: the table can store the dead message d again.  Its key column has the same width.
 1 = 1
 
 -- part: refuse_equal
--- and only the same key is equal to it: nothing is refused.
+-- and only the same key is equal to it, so no offer is refused.
 
 -- part: refuse_equals
 
@@ -81,17 +81,17 @@ l.id
 {.}attempts = 0
 
 -- part: with_tries
--- Attempts are in the table itself.
+-- This table has a column of attempts.
 
 -- part: with_free_tries
 
 -- part: replaced
--- What an offer changes of the message that its key has, beside body and time.
+-- Columns that an offer changes in the message of its key, in addition to body and time.
 "lockUuid" = NULL, "createdAt" = {new_version}, attempts = 0,
   updates = CASE WHEN t.updates < 1000000000 THEN t.updates + 1 ELSE t.updates END, due_at = NULL, last_error = NULL
 
 -- part: not_exhausted
--- A poll passes over those that had all their attempts (@most; 0: any number).
+-- A poll skips messages that have had all their attempts (@most; 0: any number).
   AND (@most IS NULL OR @most <= 0 OR l.attempts < @most)
 
 -- include: mssql.offer.sql
@@ -99,9 +99,9 @@ l.id
 -- include: mssql.offer_many.sql
 
 -- part: leased_table
--- Lease messages.  The attempt is counted before it is made.  A row that still has a token is one
--- whose lease expired.  The condition on the row is for servers that know no READPAST and wait
--- instead: the row may have been leased meanwhile.
+-- Lease messages.  The attempt is counted before it is made.  If a row still has a token, its lease has
+-- expired.  The condition on the row is for servers without READPAST, which wait instead: the row may
+-- have been leased meanwhile.
 DECLARE @leased TABLE(id BIGINT NOT NULL, "key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
                       offered BIGINT NOT NULL, at BIGINT NOT NULL, version BIGINT NOT NULL, due BIGINT NOT NULL,
                       attempts INT NOT NULL, token VARCHAR(36) NOT NULL, error NVARCHAR(500) NULL,
@@ -163,7 +163,7 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'delayed' AND na
 {column_names};
 
 -- name: indexes-missing
--- Procedures that are missing or of another version count, too: the table is then made again.
+-- If a procedure is missing or of another version, the table needs to be made again.
 SELECT {procedures_stale} + CASE WHEN {no_key} THEN 1 ELSE 0 END + CASE WHEN {no_time} THEN 1 ELSE 0 END
   + CASE WHEN {no_dead_kind} THEN 1 ELSE 0 END;
 
@@ -202,8 +202,8 @@ WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND t.attempts >= @most
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: poll-exhausted
--- If the first message that is due had all its attempts, those of the first 1,000 that had them.  Polls pass
--- over them, so that they come to be the first.
+-- If the first due message has had all its attempts: the messages among the first 1,000 that have had theirs.
+-- Polls skip them, so they become the first.
 {for_kind}
 {for_now}
 DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts, @most INT = :most;
@@ -222,14 +222,14 @@ DELETE t OUTPUT deleted.id INTO @settled
 SELECT id FROM @settled;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, unless an offer has changed it.
 {settled}
 DELETE t OUTPUT deleted.id INTO @settled FROM {table} AS t WITH (ROWLOCK)
 WHERE t.id = :id AND t."createdAt" = :version AND t."scheduledAtInitially" = :offered AND t."pKind" = :kind;
 SELECT id FROM @settled;
 
 -- name: nack
--- :back attempts were not made; the message then has its old place.
+-- :back is the number of recorded attempts that were not made; if there are any, the message has its old place.
 {for_now}
 DECLARE @span BIGINT = :delay, @back INT = :back;
 {later}
@@ -242,8 +242,8 @@ OUTPUT inserted.id INTO @settled
 SELECT id FROM @settled;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  UPDLOCK keeps
--- the row for it.  :back attempts were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  UPDLOCK locks the
+-- row for that.  :back is the number of recorded attempts that were not made.
 {for_now}
 DECLARE @back INT = :back;
 {settled}
@@ -263,7 +263,7 @@ SELECT id FROM @settled;
 -- include: mssql.relayed.sql
 
 -- part: is_new
--- Nobody has tried it since it was offered.
+-- Condition: no relay or consumer has tried the message since it was offered.
 {.}"lockUuid" IS NULL AND {.}attempts = 0 AND {.}last_error IS NULL
 
 -- part: is_failed
@@ -276,7 +276,7 @@ SELECT id FROM @settled;
 l.id
 
 -- part: claims
--- Of the rows d.  "scheduledAt" comes back from due_at if the message is not tried after all.
+-- Columns of the rows d.  If the message is not tried, "scheduledAt" gets the value of due_at back.
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 UPDATE t SET "lockUuid" = CAST(:token AS VARCHAR(36)), due_at = t."scheduledAt", "scheduledAt" = @later
 
@@ -286,12 +286,12 @@ OUTPUT inserted.id INTO @got
 FROM (
 
 -- part: picked
--- The condition on the row is for servers that know no READPAST and wait instead.
+-- The condition on the row is for servers without READPAST, which wait instead.
 ) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE {relayed:t} AND t."scheduledAt" <= @now
 
 -- part: claimed
--- Rows that were claimed, in the order in which they can be polled.
+-- Return the rows that were claimed, in the order in which they can be polled.
 SELECT t.id, 0, t.attempts, 0, t."createdAt", 0,
   {texts}
 FROM @got AS g JOIN {table} AS t ON t.id = g.id ORDER BY t.due_at, t.id
@@ -322,7 +322,7 @@ DELETE t
 {listed};
 
 -- name: reap
--- NOCOUNT: only the rows that are given back count.
+-- NOCOUNT: only the rows that are returned count.
 DECLARE @until BIGINT = {clock} - CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END;
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
@@ -349,8 +349,8 @@ UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_er
 WHERE {named};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  UPDLOCK keeps the
--- row for it.
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.  UPDLOCK locks
+-- the row for that.
 SET NOCOUNT ON;
 DELETE d FROM (SELECT id FROM {table} WITH (UPDLOCK, ROWLOCK) WHERE {named}) AS t {of_dead} t.id
 OPTION (LOOP JOIN, FORCE ORDER);

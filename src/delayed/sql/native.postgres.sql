@@ -6,8 +6,8 @@
 -- The first eight columns are those of the JVM library DelayedQueue, which can work on the table
 -- as well.  "scheduledAtInitially" is the time that was offered.  "scheduledAt" is when the message
 -- can be polled next: a poll moves it to the end of the lease.  "lockUuid" is the lease's token,
--- NULL after an offer.  "createdAt" grows with each offer that changes the message: it is its
--- version.
+-- NULL after an offer.  "createdAt" is the version of the message: it grows with each offer that
+-- changes the message.
 --
 -- Statements up to "drop-key" run in transactions of the application, with its search path:
 -- their functions and operators are qualified (polling_is_safe_though_pg_catalog_comes_last).
@@ -24,7 +24,7 @@ least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 2534023
 least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
 
 -- part: at
--- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+-- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
 least(greatest("scheduledAt", 0), 253402300799999)
 
 -- part: ids
@@ -34,8 +34,8 @@ pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 {.}"pKind" OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: is_kind
--- The same where rows are found by their ids: no index must be used for it, whatever the statistics
--- say (settling_finds_rows_by_their_ids).
+-- The same for rows that are found by their ids, in a form that no other index fits, whatever the
+-- statistics are (settling_finds_rows_by_their_ids).
 ({.}"pKind" OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
 
 -- part: sane
@@ -46,12 +46,12 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
   AND attempts BETWEEN 0 AND 1000000000 AND updates BETWEEN 0 AND 1000000000
 
 -- part: wake_lock
--- The sleepers' lock of this table; also in postgres_watch.c.
+-- Advisory lock that sleeping consumers of this table hold; postgres_watch.c has the same number.
 (1669::bigint << 32) + {'table}::pg_catalog.regclass::pg_catalog.oid::bigint
 
 -- name: wake-key
--- The number of the table: of the lock that a sleeping consumer holds, and in the names of the
--- channels that wake it.
+-- Number of the table, for the lock that a sleeping consumer holds and for the names of the channels
+-- that wake it.
 SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- include: postgres.dies.sql
@@ -60,7 +60,7 @@ SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 -- include: postgres.relays.sql
 
 -- part: own_functions
--- Those that every table of a schema shares.
+-- Functions that all tables of a schema share.
 ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_kind',
       'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::pg_catalog.name[]
 
@@ -131,8 +131,8 @@ section
 -- include: postgres.home.sql
 
 -- part: make_functions
--- Each takes the time once, when it is called: that of the statement stands still in a block that calls it
--- again and again (functions_in_a_long_block_take_the_time_of_their_call).
+-- Each function reads the clock once, when it is called, because the statement's time does not advance in a
+-- block that calls it repeatedly (functions_in_a_long_block_take_the_time_of_their_call).
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -143,7 +143,7 @@ DECLARE
   plans CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan$w$;
   one CONSTANT text := 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
-  -- As wherry_delayed_open() makes it.
+  -- The kind, as wherry_delayed_open() computes it.
   made_kind CONSTANT text := $w$kind CONSTANT text := md5(concat(queue, '|', coalesce(type, 'bytes')));$w$;
   checks CONSTANT text := $w$IF coalesce(queue, '') = '' OR octet_length(queue) > 255 OR octet_length(type) > 255 THEN
     PERFORM @.wherry_delayed_kind(queue, type, box);
@@ -166,7 +166,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
       USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
   ours CONSTANT text := $w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$;
-  -- What became of a message that was not settled.
+  -- Result for a message that was not settled.
   outcome CONSTANT text := $w$IF FOUND THEN
     RETURN 'acknowledged';
   END IF;
@@ -175,7 +175,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
   RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$;
   later CONSTANT text := $w$least(253402300799999, ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
     + @span@) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
-  -- As in other functions and in the library.
+  -- The limit is that of other functions and of the library.
   most CONSTANT text := $w$IF @span@ > '36500 days' THEN
     RAISE '@span@ is %, the limit is 36500 days', @span@ USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
@@ -207,12 +207,12 @@ BEGIN
       CASE WHEN octet_length(queue) > 255 THEN 'name of the queue' ELSE 'type' END,
       greatest(octet_length(queue), octet_length(type)) USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  -- It has another name now, or was made without Wherry.
+  -- The table has another name now, or was made without Wherry.
   PERFORM @.wherry_missing('delayed', box);
   RETURN NULL;
 END $body$ $f$;
   EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
-  -- What drivers send: a body as text or bytes.
+  -- Drivers send a body as text or bytes.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text'] LOOP
     made := $f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
   delay interval DEFAULT NULL, at timestamptz DEFAULT NULL, if_absent boolean DEFAULT false,
@@ -235,7 +235,7 @@ BEGIN
     RAISE 'the body is % bytes, the limit is 16777216', octet_length(bytes) USING ERRCODE = 'invalid_parameter_value';
   END IF;
   IF delay IS NOT NULL OR at IS NOT NULL THEN
-    -- A year and a month are those of the calendar, in UTC.  It is never due before the delay is over: rounded up.
+    -- Years and months go by the calendar, in UTC.  The time is rounded up, so the message is never due too early.
     due := CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0)
       WHEN delay > '0' THEN ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
         + least(delay, '36501 days')) AT TIME ZONE 'UTC') * 1000.0)
@@ -307,7 +307,7 @@ BEGIN
     after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   END IF;
   @each@
-  -- A key that has no form in the client's encoding would end each poll: its message becomes dead.
+  -- A key that the client's encoding cannot express would make each poll fail, so its message becomes dead.
   WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
     odd := 0;
     FOR id, key IN SELECT p.id, p."pKey" FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
@@ -327,7 +327,7 @@ BEGIN
       END;
     END LOOP;
   END LOOP;
-  -- It passes over those with all their attempts, and locks no others
+  -- The poll skips messages that have had all their attempts, and locks only rows that it takes
   -- (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
   IF after IS NULL THEN
     RETURN QUERY WITH got AS (@poll@
@@ -336,8 +336,8 @@ BEGIN
     RETURN QUERY WITH got AS (@poll@ AND ROW(p."scheduledAt", p.id) > ROW(own.after_ms, coalesce(wherry_poll.after_id, 0))
       ORDER BY p."pKind", p."scheduledAt", p.id LIMIT wherry_poll.n FOR UPDATE SKIP LOCKED)) RETURNING m.*) @polled@;
   END IF;
-  -- Those with all their attempts become the first that are due.  Then those among the first 1,000 become dead, in one
-  -- statement: one after another each would walk over the index entries of those before it
+  -- Messages that have had all their attempts become the first due ones.  Then those among the first 1,000 become dead
+  -- in one statement: separate statements would each read the index entries of the ones before
   -- (exhausted_messages_become_dead_as_a_set_and_stop_no_poll).
   IF max_attempts > 0 AND after IS NULL THEN
     WITH gone AS (DELETE FROM @table@ AS m WHERE m.id = ANY (ARRAY(
@@ -487,7 +487,7 @@ END $do$;
 -- include: postgres.functions.sql
 
 -- part: dead_fits
--- The table takes the dead message d again.
+-- Condition: the table can store the dead message d again.
 d.id > 0 AND char_length(d."pKey") <= 200
 
 -- name: migrate-1
@@ -508,7 +508,7 @@ WHERE model = 'delayed' AND name = :name::pg_catalog.text;
 {column_names};
 
 -- name: indexes-missing
--- Functions that are missing or of another version count, too: the table is then made again
+-- If a function is missing or of another version, the table needs to be made again
 -- (functions_of_an_older_delayed_queue_are_made_again).
 SELECT count(*) + {functions_stale}
 FROM unnest(ARRAY[{'table_key}, {'table_time}, {'table_dead}, {'table_dead_kind}]) AS t(name)
@@ -521,7 +521,7 @@ DROP TABLE {table};
 DROP TABLE {table_dead};
 {drop_relays_of_parts}
 DELETE FROM {wherry_schema} WHERE model = 'delayed' AND name = {name};
--- The last table takes along what delayed queues alone share.
+-- When the last table is dropped, drop the functions and procedures that only delayed queues share.
 DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'delayed') THEN
     FOR f IN SELECT oid FROM pg_proc
@@ -541,14 +541,14 @@ END $$;
 {drop_own}
 
 -- part: next_version
--- Later than that of m, the message that is replaced, and than now.  That of m may be the last there is.
+-- Version that is later than that of m, the message that is replaced, and than now.  m may have the last version.
 CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
      THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
      ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
 
 -- part: replaced
--- What an offer changes of the message that its key has.  Both times are the same in an offer, and
--- a sender may not read the first, also not of the row that it offers
+-- Columns that an offer changes in the message of its key.  Both times are the same in an offer, and a
+-- sender may not read the first, not even of the row that it offers
 -- (roles_of_a_delayed_queue_may_do_what_they_need).
 payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
@@ -565,21 +565,21 @@ FROM (SELECT coalesce(:at::bigint, {after_delay})) AS t(due)
 ON CONFLICT ("pKind", "pKey")
 
 -- name: offer
--- Returns 0 for a message that was created, more for one that was replaced, and no row if the key
--- has the same message.  The version always grows
+-- Returns 0 if the message was created, more if it was replaced, and no row if the key has the same
+-- message.  The version always grows
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
 {offered} DO UPDATE SET {replaced}
 RETURNING m.updates;
 
 -- name: offer-absent
--- It waits for nobody who has the key's message.
+-- The statement does not wait for a consumer that has leased the key's message.
 {offered} DO NOTHING
 RETURNING m.updates;
 
 -- part: offered_many
--- Different keys.  They are written in the order of their bytes, so that two transactions with the
--- same keys do not wait for each other (two_batches_with_the_same_keys_do_not_deadlock); their
--- ids have the order given.
+-- Offers of different keys.  Rows are written in the order of the keys' bytes, so that two transactions
+-- with the same keys do not wait for each other (two_batches_with_the_same_keys_do_not_deadlock); their
+-- ids have the order of the offers.
 WITH given AS MATERIALIZED (
   SELECT pg_catalog.nextval((SELECT pg_catalog.pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass)) AS id,
     g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::pg_catalog.bytea, g.first, g.bytes) AS body,
@@ -614,7 +614,7 @@ UPDATE {table} SET
 WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
 
 -- part: leased
--- Messages that are due and may be tried once more, in order, from …
+-- Messages that are due and may be tried again, in the order of their times, from …
 {lease}
   SELECT id FROM {table}
   WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
@@ -626,15 +626,15 @@ WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
 RETURNING {shown}
 
 -- name: poll
--- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
--- has a token is one whose lease expired.  The subquery is run once, whatever the plan: it never
--- leases more than :limit.
+-- Lease messages in one statement.  The attempt is counted before it is made.  If a row still has a
+-- token, its lease has expired.  PostgreSQL runs the subquery once, whatever the plan is, so the
+-- statement never leases more than :limit.
 {leased}
 {leased_first};
 
 -- name: poll-after
--- The same, beginning behind the message that was polled last: index entries before it, of messages
--- that are gone, are not read (a_poll_does_not_read_what_was_polled_before).
+-- The same, beginning behind the message that was polled last, so that it does not read index entries of
+-- deleted messages before it (a_poll_does_not_read_what_was_polled_before).
 {leased}
   AND ROW("scheduledAt", id) OPERATOR(pg_catalog.>) ROW(:after_at::bigint, :after_id::bigint)
 {leased_first};
@@ -644,8 +644,8 @@ SELECT id, attempts FROM {table} WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_c
 ORDER BY "pKind", "scheduledAt", id LIMIT
 
 -- name: poll-exhausted
--- If the first message that is due had all its attempts, those of the first :limit that had them.  Polls pass over
--- them, so that they come to be the first.
+-- If the first due message has had all its attempts: the messages among the first :limit that have had theirs.
+-- Polls skip them, so they become the first.
 {lease}
   SELECT id FROM {table}
   WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
@@ -662,14 +662,14 @@ id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::pg_catalog.text OPERATOR(p
 DELETE FROM {table} WHERE {own} RETURNING id;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, unless an offer has changed it.
 DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
   AND "scheduledAtInitially" OPERATOR(pg_catalog.=) :offered::bigint
 RETURNING id;
 
 -- name: nack
--- :back attempts were not made; the message then has its old place.
+-- :back is the number of recorded attempts that were not made; if there are any, the message has its old place.
 UPDATE {table} SET "scheduledAt" = CASE WHEN :back::integer OPERATOR(pg_catalog.>) 0 THEN coalesce(due_at, {now}) ELSE {after_delay} END,
   "lockUuid" = NULL, due_at = NULL, attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
   last_error = coalesce(:error::pg_catalog.text, last_error)
@@ -679,8 +679,8 @@ WHERE {own} RETURNING id;
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
--- were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  :back is the
+-- number of recorded attempts that were not made.
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt",
@@ -690,7 +690,7 @@ FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m
 RETURNING id;
 
 -- name: versions
--- Messages that were not settled, because an offer changed them or others have them.
+-- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
 
 -- name: read
@@ -715,7 +715,7 @@ DELETE FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::pg_c
            AND "scheduledAt" OPERATOR(pg_catalog.>) :untouched::bigint))
 
 -- name: drop-keys
--- Returns the keys.
+-- The statement returns the keys.
 DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
@@ -731,20 +731,20 @@ ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 -- include: postgres.relayed.sql
 
 -- part: is_new
--- Nobody has tried it since it was offered.
+-- Condition: no relay or consumer has tried the message since it was offered.
 "lockUuid" IS NULL AND attempts = 0 AND last_error IS NULL
 
 -- part: is_failed
 "lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
 
 -- part: claims
--- "scheduledAt" comes back from due_at if the message is not tried after all.
+-- If the message is not tried, "scheduledAt" gets the value of due_at back.
 "lockUuid" = :token::pg_catalog.text, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
 
 -- part: head
--- The first rows that are due.  A search for failed or expired ones among all that are due would read a
--- whole backlog each time; those behind the first come when their time is the first, as they do
--- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
+-- The first due rows.  A search for failed or expired rows among all due ones would read a whole backlog
+-- each time.  Rows behind the first are claimed when they have become the first, like in a poll
+-- (a_failed_message_behind_a_long_backlog_is_delivered_too).
 SELECT id, "lockUuid", attempts, last_error, "scheduledAt" FROM {table}
 WHERE {relayed} AND "scheduledAt" <= {clock} ORDER BY "pKind", "scheduledAt", id LIMIT 300
 
@@ -760,7 +760,7 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-behind-time
--- Anchored: it does not walk over deleted rows that an old snapshot keeps
+-- The scan begins at :anchor, so it does not read deleted rows that an old snapshot keeps
 -- (an_old_snapshot_does_not_slow_claims_of_a_delayed_queue).
 WITH taken AS (
   UPDATE {table} SET {claims}
@@ -832,8 +832,9 @@ UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_er
 WHERE id = :id::bigint AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.  It waits for an offer
--- that replaces the message, and then copies nothing (a_message_that_is_replaced_while_it_dies_lives).
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.  The statement waits
+-- for an offer that replaces the message, and then copies nothing
+-- (a_message_that_is_replaced_while_it_dies_lives).
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::pg_catalog.text

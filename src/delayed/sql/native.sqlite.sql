@@ -6,8 +6,8 @@
 -- The first eight columns are those of the JVM library DelayedQueue, which can work on the table
 -- as well.  "scheduledAtInitially" is the time that was offered.  "scheduledAt" is when the message
 -- can be polled next: a poll moves it to the end of the lease.  "lockUuid" is the lease's token,
--- NULL after an offer.  "createdAt" grows with each offer that changes the message: it is its
--- version.
+-- NULL after an offer.  "createdAt" is the version of the message: it grows with each offer that
+-- changes the message.
 
 -- include: sqlite.sql
 -- include: sqlite.relays.sql
@@ -24,14 +24,14 @@ min({at_now} + min(:lasts, 3153600000000), 253402300799999)
 min({at_now} + min(:delay, 3153600000000), 253402300799999)
 
 -- part: at
--- "scheduledAt", in the years in which times can be subtracted: the column may have any number.
+-- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
 min(max("scheduledAt", 0), 253402300799999)
 
 -- part: ids
 (SELECT value FROM json_each(:ids))
 
 -- part: dead_fits
--- The table takes the dead message d again.
+-- Condition: the table can store the dead message d again.
 d.id BETWEEN 1 AND 4611686018427387903 AND typeof(d."pKey") = 'text' AND length(d."pKey") <= 200
 
 -- name: migrate-1
@@ -107,8 +107,8 @@ FROM (SELECT coalesce(:at, {after_delay}) AS due) AS t WHERE true
 ON CONFLICT ("pKind", "pKey")
 
 -- name: offer
--- Returns 0 for a message that was created, more for one that was replaced, and no row if the key
--- has the same message.  The version always grows
+-- Returns 0 if the message was created, more if it was replaced, and no row if the key has the same
+-- message.  The version always grows
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
 {offered} DO UPDATE SET
   payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
@@ -137,8 +137,8 @@ UPDATE {table} NOT INDEXED SET
                     ELSE last_error END
 
 -- name: poll
--- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
--- has a token is one whose lease expired.
+-- Lease messages in one statement.  The attempt is counted before it is made.  If a row still has a
+-- token, its lease has expired.
 {lease}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
              WHERE "pKind" = :kind AND "scheduledAt" <= {at_now} AND (:most = 0 OR attempts < :most)
@@ -150,27 +150,27 @@ SELECT id, attempts FROM {table} INDEXED BY {table_time} WHERE "pKind" = :kind A
 ORDER BY "scheduledAt", id LIMIT
 
 -- name: poll-exhausted
--- If the first message that is due had all its attempts, those of the first :limit that had them.  Polls pass over
--- them, so that they come to be the first.
+-- If the first due message has had all its attempts: the messages among the first :limit that have had theirs.
+-- Polls skip them, so they become the first.
 {lease}
 WHERE (SELECT attempts FROM ({first_due} 1)) >= :most
   AND id IN (SELECT id FROM ({first_due} :limit) WHERE attempts >= :most)
 RETURNING id;
 
 -- part: own
--- The + keeps SQLite from an index by kind, by which it would read every message of the queue.
+-- The + keeps SQLite from using the index of kinds, by which it would read every message of the queue.
 id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, unless an offer has changed it.
 DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtInitially" = :offered
   AND "pKind" = :kind RETURNING id;
 
 -- name: nack
--- :back attempts were not made; the message then has its old place.
+-- :back is the number of recorded attempts that were not made; if there are any, the message has its old place.
 UPDATE {table} SET "scheduledAt" = CASE WHEN :back > 0 THEN coalesce(due_at, {at_now}) ELSE {after_delay} END,
   "lockUuid" = NULL, due_at = NULL, attempts = max(attempts - :back, 0),
   last_error = coalesce(:error, last_error)
@@ -180,8 +180,9 @@ WHERE {own} RETURNING id;
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  It replaces a dead
--- message of its id (a_message_that_dies_replaces_a_dead_one_of_its_id).  :back attempts were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  The copy replaces a
+-- dead message of its id (a_message_that_dies_replaces_a_dead_one_of_its_id).  :back is the number of
+-- recorded attempts that were not made.
 INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                                     died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max(attempts - :back, 0),
@@ -189,7 +190,7 @@ SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max(at
 FROM {table} WHERE {own} RETURNING id;
 
 -- name: versions
--- Messages that were not settled, because an offer changed them or others have them.
+-- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
 -- name: read
@@ -210,7 +211,7 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
                           AND "scheduledAt" = "scheduledAtInitially" AND "scheduledAt" > :untouched))
 
 -- name: drop-keys
--- Returns the keys.
+-- The statement returns the keys.
 DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
@@ -221,7 +222,7 @@ SELECT {shown} FROM {table} INDEXED BY {table_key} WHERE {matching} AND "pKey" >
 ORDER BY "pKey" LIMIT :limit;
 
 -- name: next-due
--- How long until a message can be polled, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be polled; 0: now; -1: no message waits or is leased.
 SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table} INDEXED BY {table_time}
                  WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
 
@@ -230,27 +231,27 @@ SELECT coalesce((SELECT max({at} - {at_now}, 0) FROM {table} INDEXED BY {table_t
 -- include: sqlite.relayed.sql
 
 -- part: in_time
--- Rows in the order of their times.
+-- Index of rows in the order of their times.
 {table} INDEXED BY {table_time}
 
 -- part: tried_so_far
 attempts
 
 -- part: is_new
--- Nobody has tried it since it was offered.
+-- Condition: no relay or consumer has tried the message since it was offered.
 "lockUuid" IS NULL AND attempts = 0 AND last_error IS NULL
 
 -- part: is_failed
 "lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
 
 -- part: claims
--- "scheduledAt" comes back from due_at if the message is not tried after all.
+-- If the message is not tried, "scheduledAt" gets the value of due_at back.
 "lockUuid" = :token, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
 
 -- part: head
--- The first rows that are due.  A search for failed or expired ones among all that are due would read a
--- whole backlog each time; those behind the first come when their time is the first, as they do
--- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
+-- The first due rows.  A search for failed or expired rows among all due ones would read a whole backlog
+-- each time.  Rows behind the first are claimed when they have become the first, like in a poll
+-- (a_failed_message_behind_a_long_backlog_is_delivered_too).
 SELECT id, "lockUuid", {is_failed} AS failed, "scheduledAt" FROM {in_time}
 WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
 
@@ -278,7 +279,7 @@ UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_er
 WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.
 INSERT OR REPLACE INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
                                     died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error

@@ -4,8 +4,8 @@
 -- column tx (xid8 DEFAULT pg_current_xact_id()), with an index on (tx, id).
 --
 -- A position is the highest id that was read and the snapshot of the statement that read
--- it.  What is not read yet is then: rows with a higher id, and *late* rows.  These have a
--- lower id, and their transaction was not visible in the snapshot.
+-- it.  Rows that are not read yet are those with a higher id, and *late* rows.  A late row has a
+-- lower id, and its transaction was not visible in the snapshot.
 --
 -- Columns of a row: id, whether its transaction is visible, then the message.
 

@@ -36,9 +36,9 @@ N{'schema.} + QUOTENAME(CASE WHEN SUBSTRING(r.name, LEN(r.name) - 32, 1) = N':' 
                         ELSE r.name END)
 
 -- part: deny_others
--- In a trigger.  Each row of a table that all tables of a schema share names one of them.  A role writes the rows
--- of those tables whose rows it may delete, as relays, receivers and operators may; a sender may not
--- (no_user_writes_rows_of_another_table).  Who may write wherry_schema, as the owner, may do all.
+-- In a trigger.  A row of a table that all tables of a schema share names one of these tables.  A role may write it
+-- if it may delete rows of the named table, as relays, receivers and operators may; a sender may not
+-- (no_user_writes_rows_of_another_table).  A role that may write wherry_schema, such as the owner, may write all.
 IF COALESCE(HAS_PERMS_BY_NAME(N{'wherry_schema}, N'OBJECT', N'DELETE'), 0) = 0 AND EXISTS (
   SELECT 1 FROM @names AS r WHERE COALESCE(HAS_PERMS_BY_NAME({table_of_row}, N'OBJECT', N'DELETE'), 0) = 0)
   THROW 51229, N'permission denied: only a role that may delete rows of a table may write the rows that Wherry keeps for it', 1;

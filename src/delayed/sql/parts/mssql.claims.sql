@@ -1,20 +1,20 @@
 --
--- What relays do with a delayed queue on SQL Server, of the tables of all layouts, which say how the rows that
--- a query names are claimed (pick, picked), and which are new or failed.  A relay's time is the server's.
--- Locks are taken as at the head of native.mssql.sql: ids are found first, by reads that hold no lock while
--- they wait, and rows are locked by the primary key.
+-- Statements of relays for delayed queues on SQL Server, for the tables of all layouts.  A layout defines how to
+-- claim the rows of a query (pick, picked), and which rows are new or failed.  The time is the server's.
+-- Locks are those of the head of native.mssql.sql: statements find ids first, by reads that hold no lock while
+-- they wait, and lock rows by the primary key.
 
 -- part: head
--- The first rows that are due.  A search for failed or expired ones among all that are due would read a
--- whole backlog each time; those behind the first come when their time is the first, as they do
--- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
+-- The first due rows.  A search for failed or expired rows among all due ones would read a whole backlog
+-- each time.  Rows behind the first are claimed when they have become the first, like in a poll
+-- (a_failed_message_behind_a_long_backlog_is_delivered_too).
 SELECT TOP (300) m.id, m."lockUuid", CASE WHEN {is_failed:m} THEN 1 ELSE 0 END AS failed, m."scheduledAt"
 FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 WHERE {relayed:m} AND m."scheduledAt" <= {at_now} ORDER BY m."scheduledAt", m.id
 
 -- name: claim-end
 -- unused: after scan most
--- A key has one message, so none is passed over: each claim begins with the first.
+-- A key has one message, so a claim skips none and begins with the first.
 DECLARE @now BIGINT = {clock};
 SELECT 0, COUNT_BIG(*) FROM (
   SELECT TOP (1) m.id FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
@@ -68,8 +68,8 @@ ORDER BY h."scheduledAt", h.id
 
 -- name: claim-next
 -- unused: park lasts
--- When the first claim expires, and when the first message is due, among the first rows: what comes
--- first is among them, and the relay looks again then.
+-- Time until the first claim expires, and until the first message is due, among the first rows.  The
+-- earliest time is among them, and the relay reads again then.
 DECLARE @now BIGINT = {clock};
 SELECT MIN(CASE WHEN f."lockUuid" IS NOT NULL THEN {scheduled_ms:f} - @now END),
        MIN(CASE WHEN f."lockUuid" IS NULL THEN {scheduled_ms:f} - @now END)
@@ -83,7 +83,7 @@ SELECT t.id, CASE WHEN t."lockUuid" IS NOT NULL THEN 1 WHEN {is_new:t} THEN 0 EL
 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id WHERE {relayed:t} ORDER BY t.id;
 
 -- part: is_open
--- A message whose time has not come is not open: nobody waits for it
+-- A message whose time has not come is not open, so no relay waits for it
 -- (until_empty_leaves_messages_whose_time_has_not_come).
 {relayed:m} AND (m."scheduledAt" <= {at_now} OR NOT ({is_new:m}))
 
@@ -104,9 +104,9 @@ SELECT COUNT_BIG(*) FROM (SELECT TOP (1) m.id FROM {table} AS m WHERE {is_open} 
 
 -- part: given
 -- The ids, and the message ids that they must have.  A message that an offer replaced while it was in
--- flight may be claimed again, under the same id and token: what is settled is named by its message
--- id as well (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  A table, since a loop
--- over OPENJSON would read the list again for each id.
+-- flight may be claimed again under the same id and token, so a settlement names the message id too
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  They are in a table, since a loop over
+-- OPENJSON would read the list again for each id.
 DECLARE @given TABLE(id BIGINT NOT NULL PRIMARY KEY, name NVARCHAR(200) COLLATE Latin1_General_BIN2);
 SET NOCOUNT ON;
 INSERT INTO @given(id, name)

@@ -1,10 +1,10 @@
 --
--- How many messages there are, and those that are dead: of the tables of all layouts.  READPAST:
--- who looks waits for nobody, and does not see rows that others are writing.
+-- Numbers of messages, and statements for dead messages, for the tables of all layouts.  With READPAST a
+-- reader waits for no transaction, and does not see rows that others are writing.
 
 -- name: count
--- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
--- can be polled, -1: there is none.
+-- Number of due, leased, waiting and dead messages; milliseconds since the first became due, and until
+-- the next can be polled; -1: there is none.
 {for_kind}
 {for_now}
 SELECT COALESCE(SUM(CASE WHEN t.at <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
@@ -17,12 +17,12 @@ FROM (SELECT {scheduled_ms:m} AS at, m."lockUuid" AS token
       FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE m."pKind" = @kind) AS t;
 
 -- name: count-table
--- Messages of all queues, dead ones too.
+-- Number of messages of all queues, dead ones included.
 SELECT (SELECT COUNT_BIG(*) FROM {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK))
   + (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK));
 
 -- name: next-due
--- How long until a message can be polled, 0: one can be now; -1: there is none.
+-- Milliseconds until a message can be polled; 0: now; -1: no message waits or is leased.
 {for_kind}
 {for_now}
 SELECT COALESCE((SELECT TOP (1) CASE WHEN {scheduled_ms:t} > @now THEN {scheduled_ms:t} - @now ELSE 0 END
@@ -39,10 +39,11 @@ SELECT COALESCE(MAX(id), 0) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST,
 
 -- name: retry-dead
 -- waits: a dead message that a transaction has changed is asked for, too
--- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
--- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
--- see the part "for_offers".  Times that somebody else wrote are brought into the years that a message may
--- have; a key that has no room in the table stays (a_dead_row_that_others_wrote_stops_no_other).
+-- Insert dead messages whose keys have no other message again, of each key the first; "delete-dead" then
+-- deletes their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, the statement
+-- begins again: see the part "for_offers".  Times that another program wrote are cut to the years that a
+-- message may have; a message whose key does not fit the table stays dead
+-- (a_dead_row_that_others_wrote_stops_no_other).
 SET XACT_ABORT OFF;
 {for_kind}
 {for_now}

@@ -1,8 +1,8 @@
 --
--- The table of dead messages, which all layouts have.
+-- The table of dead messages, the same for all layouts.
 
 -- part: no_dead_kind
--- Is there no index on the kinds of dead messages?
+-- Condition: there is no index on the kinds of dead messages.
 NOT EXISTS (
   SELECT 1 FROM sys.index_columns AS i
   JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
@@ -25,7 +25,7 @@ IF {no_dead_kind}
   CREATE INDEX {bare_dead_kind} ON {table_dead}("pKind", id);
 
 -- part: of_dead
--- Of a DELETE of dead messages d, which have the ids of messages that die now.  Such a one is an older
--- state of it, or the ids began again: it would keep the message from dying for ever
--- (a_message_that_dies_replaces_a_dead_one_of_its_id).
+-- Rest of a DELETE of dead messages d that have the ids of messages that become dead now.  Such a dead message
+-- is an older version of the message, or ids were given out again.  It would keep the message from becoming
+-- dead for ever (a_message_that_dies_replaces_a_dead_one_of_its_id).
 JOIN {table_dead} AS d {seek} ON d.id =

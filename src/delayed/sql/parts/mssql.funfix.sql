@@ -1,15 +1,15 @@
 --
--- The tables of the JVM library DelayedQueue on SQL Server.  Their file says how they are made and known, and
--- how they keep times and bodies.  See funfix.postgres.sql: TABLE_tries and TABLE_dead are Wherry's own.
+-- The tables of the JVM library DelayedQueue on SQL Server.  The file of each layout makes and recognises its
+-- table, and says how it stores times and bodies.  See funfix.postgres.sql: TABLE_tries and TABLE_dead are
+-- Wherry's own.
 --
--- Keys.  The table's collation may take two keys for equal that differ in case, in accents or in blanks at the
--- end, and its unique index then has room for one of them.  Here a key is found by that index and then
--- compared by its bytes, and an offer of a key that the index takes for another one is refused: it would
--- replace a message of another key
--- (an_offer_of_a_key_that_the_table_takes_for_another_is_refused).
+-- Keys.  In the table's collation two keys may be equal that differ in case, in accents or in blanks at the
+-- end, and its unique index can store only one of them.  Statements find a key by that index and then compare
+-- its bytes.  An offer of a key that the index has for another key is refused, since it would replace the
+-- message of that key (an_offer_of_a_key_that_the_table_takes_for_another_is_refused).
 --
--- Locks.  As at the head of native.mssql.sql: ids are found first, and rows are locked by the primary key.  A row
--- of TABLE_tries is written under the lock of its message, in the same transaction.
+-- Locks are those of the head of native.mssql.sql: statements find ids first, and lock rows by the primary key.
+-- They write a row of TABLE_tries under the lock of its message, in the same transaction.
 
 -- include: mssql.dead_table.sql
 
@@ -24,7 +24,7 @@ IF OBJECT_ID(N{'table_tries}, N'U') IS NULL
   );
 
 -- part: same_bytes
--- Texts that are equal to SQL Server and have the same length are the same.
+-- Texts that are equal for SQL Server and have the same length are identical.
 "pKey" COLLATE Latin1_General_BIN2 = @key AND DATALENGTH("pKey") = DATALENGTH(@key)
 
 -- part: this_key
@@ -37,7 +37,7 @@ IF OBJECT_ID(N{'table_tries}, N'U') IS NULL
 DATALENGTH({.}"pKey")
 
 -- part: equal_key
--- Equal to the table's collation, whatever that of the other column is.
+-- Equal by the table's collation, whatever that of the other column is.
 t."pKey" = CAST(CAST({.}"pKey" AS VARBINARY(800)) AS NVARCHAR(400))
 
 -- part: same_key
@@ -45,7 +45,7 @@ t."pKey" = CAST(CAST({.}"pKey" AS VARBINARY(800)) AS NVARCHAR(400))
   AND t."pKey" COLLATE Latin1_General_BIN2 = {.}"pKey" AND DATALENGTH(t."pKey") = DATALENGTH({.}"pKey")
 
 -- part: key_fits
--- The column has room for 200 units of UTF-16: fewer characters than that if some take two.
+-- The column has 200 units of UTF-16, which are fewer characters if some take two units.
 IF DATALENGTH(@key) > 400
   THROW 51207, N'the key has more than 200 units of UTF-16, for which the table has no room', 1;
 
@@ -54,7 +54,7 @@ IF EXISTS (SELECT 1 FROM @given WHERE DATALENGTH("pKey") > 400)
   THROW 51207, N'a key has more than 200 units of UTF-16, for which the table has no room', 1;
 
 -- part: dead_fits
--- The table takes the dead message d again.  LEN counts units of UTF-16, but no blanks at the end.
+-- Condition: the table can store the dead message d again.  LEN counts units of UTF-16, but no blanks at the end.
 LEN(d."pKey" + N'.') <= 201
 
 -- part: refuse_equal
@@ -69,7 +69,7 @@ IF EXISTS (SELECT 1 FROM @given AS g
   THROW 51206, N'the collation of the table takes a key for that of another message, from which it differs in case, accents or blanks at the end: choose another key', 1;
 
 -- part: of_tries
--- What Wherry knows of the attempts at a message.
+-- Attempts of a message that Wherry has recorded.
 FROM {table_tries} AS s WHERE s.id = {.}id AND s.version = {version_ms:.}
 
 -- part: untried
@@ -82,13 +82,13 @@ LEFT JOIN {table_tries} AS s ON s.id = t.id AND s.version = {version_ms:t}
 LEFT JOIN {table_tries} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = t.id AND s.version = {version_ms:t}
 
 -- part: polled_once
--- 1 or 0, without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have
--- version 4: a relay counts an attempt when it has failed.
+-- Number of polls of a message without a row in TABLE_tries, 1 or 0.  A token of a relay, a UUID of
+-- version 7, does not count: a relay counts an attempt after it has failed.  Other tokens have version 4.
 CASE WHEN {.}"lockUuid" IS NULL THEN CASE WHEN {.}"scheduledAt" > {.}"scheduledAtInitially" THEN 1 ELSE 0 END
      WHEN SUBSTRING({.}"lockUuid", 15, 1) = '7' THEN 0 ELSE 1 END
 
 -- part: replaced
--- What an offer changes of the message that its key has, beside body and time.
+-- Columns that an offer changes in the message of its key, in addition to body and time.
 "lockUuid" = NULL, "createdAt" = {new_version}
 
 -- part: due_columns
@@ -98,12 +98,12 @@ l.id, {scheduled_ms:l} AS due, {version_ms:l} AS version,
   {polled_once:l} AS attempts
 
 -- part: not_exhausted
--- Nothing is said of attempts: poll.c looks at what it got.
+-- The statement returns no attempts: poll.c examines the rows that it got.
 
 -- include: mssql.offer.sql
 
 -- part: no_index
--- Is there no index with these first two columns?  It may have any name.
+-- Condition: there is no index with these first two columns.  It may have any name.
 NOT EXISTS (SELECT 1 FROM sys.index_columns AS x
             JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
             JOIN sys.index_columns AS y ON y.object_id = x.object_id AND y.index_id = x.index_id AND y.key_ordinal = 2
@@ -111,7 +111,7 @@ NOT EXISTS (SELECT 1 FROM sys.index_columns AS x
             WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND CONCAT(c.name, N',', d.name) =
 
 -- part: no_key
--- Is there no unique index of the keys?
+-- Condition: there is no unique index of the keys.
 NOT EXISTS (SELECT 1 FROM sys.indexes AS n
             JOIN sys.index_columns AS x ON x.object_id = n.object_id AND x.index_id = n.index_id AND x.key_ordinal = 1
             JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
@@ -121,7 +121,7 @@ NOT EXISTS (SELECT 1 FROM sys.indexes AS n
               AND CONCAT(c.name, N',', d.name) IN (N'pKind,pKey', N'pKey,pKind'))
 
 -- name: migrate-1
--- The library's migration finds the table and leaves it alone, so an index that is missing is made here.
+-- The library's migration leaves an existing table unchanged, so a missing index is made here.
 IF OBJECT_ID(N{'table}, N'U') IS NULL
   {library_table}
 ELSE IF NOT ({is_the_librarys})
@@ -146,7 +146,7 @@ WHERE {is_the_librarys}
 {column_names};
 
 -- name: indexes-missing
--- Also when a table of Wherry's is missing.
+-- True also if a table of Wherry's is missing.
 SELECT CASE WHEN {no_key} THEN 1 ELSE 0 END + CASE WHEN {no_id} THEN 1 ELSE 0 END
   + CASE WHEN {no_index} N'pKind,scheduledAt') THEN 1 ELSE 0 END
   + CASE WHEN {no_index} N'lockUuid,id') THEN 1 ELSE 0 END
@@ -163,15 +163,15 @@ t.id, t."pKey", {offered_ms:t}, {scheduled_ms:t}, {version_ms:t}, s.due_at, {tri
   t."lockUuid", s.last_error, t.payload
 
 -- part: begin
--- A failure takes back all statements.  It might not if a table is missing: so both are looked at before.
+-- A failure rolls back all statements, except perhaps if a table is missing, so both tables are read before.
 SET XACT_ABORT ON;
 DECLARE @there INT = (SELECT COUNT(*) FROM {table} AS t JOIN {table_tries} AS s ON s.id = t.id WHERE t.id = 0);
 BEGIN TRANSACTION;
 
 -- name: poll
 -- unused: most
--- Lease messages.  One that was polled or given back before gets a row in TABLE_tries, others write to the
--- library's table alone.  The conditions of the update are for servers that know no UPDLOCK.
+-- Lease messages.  A message that was polled or given back before gets a row in TABLE_tries; for other messages the
+-- statement writes only to the library's table.  The conditions of the update are for servers without UPDLOCK.
 {for_kind}
 {for_now}
 DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts;
@@ -214,7 +214,7 @@ FROM @leased AS l JOIN @due AS d ON d.id = l.id ORDER BY d.due, d.id;
 -- include: mssql.keys.sql
 
 -- part: gone
--- Messages that are deleted, and what is known of their attempts.
+-- Messages that are deleted, and the recorded attempts of them.
 DECLARE @gone TABLE(id BIGINT NOT NULL PRIMARY KEY);
 {begin}
 DELETE t OUTPUT deleted.id INTO @gone
@@ -231,7 +231,7 @@ SELECT id FROM @gone
 {forgotten};
 
 -- name: ack-read
--- A message that was read, if no offer has changed it.
+-- A message that was read, unless an offer has changed it.
 {gone}
 FROM {table} AS t WITH (ROWLOCK) WHERE t.id = :id AND {version_ms:t} = :version
   AND {offered_ms:t} = :offered AND t."pKind" = :kind;
@@ -258,8 +258,8 @@ COMMIT TRANSACTION;
 SELECT id FROM @back;
 
 -- name: make-dead
--- A copy among the dead; "ack" then deletes the message, in the same transaction.  UPDLOCK keeps
--- the row for it.  :back attempts were not made.
+-- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  UPDLOCK locks the
+-- row for that.  :back is the number of recorded attempts that were not made.
 {for_now}
 DECLARE @back INT = :back;
 {settled}
@@ -275,10 +275,10 @@ OPTION (LOOP JOIN, FORCE ORDER);
 SELECT id FROM @settled;
 
 -- name: forget-strays
--- Rows of messages that are gone, the oldest first (rows_of_messages_that_the_library_deleted_go_too).  Reads
--- without locks find them, and a second look waits until it is certain that the message is gone.
--- Meanwhile nothing is locked: one that deletes a message has the message's lock and waits for that of
--- this row.
+-- Rows of messages that were deleted, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
+-- Reads without locks find them, and a second read waits until the message is certainly deleted.  It
+-- locks nothing meanwhile, since a transaction that deletes a message has the message's lock and waits for
+-- the lock of this row.
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @ids
 SELECT TOP (:limit) s.id FROM {table_tries} AS s WITH (NOLOCK)
@@ -292,7 +292,7 @@ OPTION (LOOP JOIN, FORCE ORDER);
 -- include: mssql.relayed.sql
 
 -- part: is_new
--- Nobody has tried it since it was offered.
+-- Condition: no relay or consumer has tried the message since it was offered.
 {.}"lockUuid" IS NULL AND {.}"scheduledAt" = {.}"scheduledAtInitially" AND {untried:.}
 
 -- part: is_failed
@@ -305,14 +305,14 @@ COALESCE((SELECT s.attempts {of_tries:.}), 0)
 l.id, {scheduled_ms:l} AS due, {version_ms:l} AS version, {polled_once:l} AS attempts
 
 -- part: pick
--- In a transaction, as all that relays do.
+-- Runs in a transaction, like all statements of relays.
 DECLARE @picked TABLE(id BIGINT NOT NULL PRIMARY KEY, due BIGINT NOT NULL, version BIGINT NOT NULL, attempts INT NOT NULL);
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @picked(id, due, version, attempts)
 
 -- part: picked
--- A second statement, since there is no place in the row for the time that the claim replaces.  The conditions
--- are for servers that know no UPDLOCK.
+-- A second statement, since the row cannot store the time that the claim replaces.  The conditions are for
+-- servers without UPDLOCK.
 OPTION (LOOP JOIN, FORCE ORDER);
 UPDATE t SET "lockUuid" = CAST(:token AS VARCHAR(36)), "scheduledAt" = {at_later}
 OUTPUT inserted.id INTO @got
@@ -320,7 +320,7 @@ FROM @picked AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE {relayed:t} AND {scheduled_ms:t} = d.due AND {version_ms:t} = d.version
 
 -- part: claimed
--- Rows that were claimed, in the order in which they can be polled.
+-- Return the rows that were claimed, in the order in which they can be polled.
 SELECT t.id, 0, {tried_so_far:t}, 0, {version_ms:t}, 0,
   {texts}
 FROM @got AS g JOIN @picked AS d ON d.id = g.id JOIN {table} AS t ON t.id = g.id ORDER BY d.due, t.id
@@ -328,7 +328,7 @@ FROM @got AS g JOIN @picked AS d ON d.id = g.id JOIN {table} AS t ON t.id = g.id
 -- include: mssql.claims.sql
 
 -- part: noted
--- Write what is known of the attempts at message @id, in the transaction that has its lock.
+-- Write the attempts of message @id, in the transaction that has its lock.
 UPDATE {table_tries} SET version = @version, due_at = NULL, attempts = @tried, last_error = @error WHERE id = @id;
 IF @@ROWCOUNT = 0
   INSERT INTO {table_tries}(id, version, attempts, last_error) VALUES (@id, @version, @tried, @error);
@@ -355,7 +355,7 @@ FROM @got AS g JOIN {table} AS t ON t.id = g.id;
 
 -- name: done-delete
 -- unused: width
--- Only the messages count.
+-- NOCOUNT: only the rows of messages count.
 DECLARE @gone TABLE(id BIGINT NOT NULL PRIMARY KEY);
 {given};
 DELETE t OUTPUT deleted.id INTO @gone
@@ -366,7 +366,7 @@ DELETE s FROM @gone AS g JOIN {table_tries} AS s {seek} ON s.id = g.id
 SET NOCOUNT OFF;
 
 -- name: reap
--- NOCOUNT: only the rows that are given back count.
+-- NOCOUNT: only the rows that are returned count.
 DECLARE @until BIGINT = {clock} - CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END;
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
@@ -381,7 +381,7 @@ WHERE {relayed:t} AND t."lockUuid" IS NOT NULL AND t."scheduledAt" <= {at_until}
 {loop};
 
 -- part: look_at_it
--- A claimed message, whose lock the transaction keeps, and what is known of the attempts at it.
+-- A claimed message, whose lock the transaction keeps, and its recorded attempts.
 DECLARE @id BIGINT = :id, @version BIGINT, @tried INT, @was NVARCHAR(500);
 SET NOCOUNT ON;
 SELECT @version = {version_ms:t}, @tried = COALESCE(s.attempts, 0), @was = s.last_error
@@ -395,7 +395,7 @@ SET @tried = CASE WHEN :nth > 0 THEN CASE WHEN @tried > :nth THEN @tried ELSE :n
 
 -- name: fail
 -- unused: started dead
--- Only the message counts.
+-- NOCOUNT: only the row of the message counts.
 {look_at_it}
 {count_it}
 DECLARE @now BIGINT = {clock}, @span BIGINT = :delay, @error NVARCHAR(500) = :error;
@@ -408,7 +408,7 @@ SET NOCOUNT OFF;
 UPDATE {table} SET "lockUuid" = NULL, "scheduledAt" = {at_later} WHERE id = @id AND @version IS NOT NULL;
 
 -- name: dead-copy
--- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+-- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.
 {look_at_it}
 {count_it}
 DELETE d FROM (SELECT @id AS id WHERE @version IS NOT NULL) AS t {of_dead} t.id
@@ -420,7 +420,7 @@ SELECT t.id, t."pKey", t."pKind", t.payload, {offered_ms:t}, {version_ms:t}, @tr
 FROM {table} AS t WHERE t.id = @id AND @version IS NOT NULL;
 
 -- name: dead-drop
--- Only the message counts.
+-- NOCOUNT: only the row of the message counts.
 DECLARE @id BIGINT = :id;
 DELETE t FROM {table} AS t WITH (ROWLOCK) WHERE t.id = @id AND {named:t};
 IF @@ROWCOUNT = 1

@@ -1,8 +1,8 @@
 --
--- Messages by their ids and keys on SQL Server, of the tables of all layouts, which say what is shown.
+-- Messages by their ids and keys on SQL Server, in the tables of all layouts, which define the columns that are shown.
 
 -- part: settled
--- The ids of messages that a statement changes: OUTPUT without INTO fails on a table with a trigger.
+-- Ids of messages that a statement changes: OUTPUT without INTO fails on a table with a trigger.
 DECLARE @settled TABLE(id BIGINT NOT NULL);
 
 -- part: own
@@ -25,7 +25,7 @@ UPDATE t SET "scheduledAt" = {at_later} OUTPUT inserted.id INTO @settled
 SELECT id FROM @settled;
 
 -- name: versions
--- Messages that were not settled, because an offer changed them or others have them.
+-- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT t.id, {version_ms:t} FROM {ids} AS i JOIN {table} AS t ON t.id = i.id WHERE t."pKind" = :kind;
 
 -- part: for_key
@@ -42,7 +42,7 @@ SELECT {shown} FROM {table} AS t {with_tries} WHERE {this_key};
 SELECT COUNT_BIG(*) FROM {table} WHERE {this_key};
 
 -- name: drop-key
--- The key's row may be gone and another be there meanwhile: then there was a time when the key had none.
+-- The key's row may have been deleted and another inserted meanwhile: then the key had no message for a time.
 SET NOCOUNT ON;
 {for_key}
 DECLARE @id BIGINT = (SELECT id FROM {table} WITH (READCOMMITTEDLOCK) WHERE {this_key});
@@ -50,8 +50,8 @@ SET NOCOUNT OFF;
 DELETE FROM {table} WITH (ROWLOCK) WHERE id = @id;
 
 -- part: for_keys
--- Keys that begin with a prefix.  LIKE finds them by the index, and unlike a comparison it sees blanks
--- at the end of a prefix.  A range of keys has no last one in SQL Server's order, which is that of UTF-16.
+-- Condition: the key begins with a prefix.  LIKE finds keys by the index, and unlike a comparison it considers
+-- blanks at the end of a prefix.  A range of keys has no last key in SQL Server's order, which is that of UTF-16.
 {for_kind}
 DECLARE @prefix NVARCHAR(2000) = REPLACE(REPLACE(REPLACE(REPLACE(:prefix COLLATE Latin1_General_BIN2,
   N'\', N'\\'), N'%', N'\%'), N'_', N'\_'), N'[', N'\[') + N'%';
@@ -69,7 +69,7 @@ t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
 
 -- name: drop-keys
 -- waits: a message that a transaction has changed is dropped, too
--- Returns the keys.
+-- The statement returns the keys.
 -- unused: prefix_end except_end
 {for_keys}
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
@@ -93,11 +93,11 @@ OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: list
 -- unused: prefix_end except_end
--- A plain read: it writes nothing, and READPAST lets it wait for nobody.
+-- A read that writes nothing, and with READPAST waits for no transaction.
 {for_keys}
 {for_now}
--- :from is the last key of the page before and U+0001, or empty.  SQL Server takes a shorter key for one that ends in
--- blanks, which come after U+0001, so the key itself would come again (keys_compare_byte_for_byte).
+-- :from is the last key of the page before, followed by U+0001, or empty.  SQL Server compares a shorter key as if it
+-- ended in blanks, which sort after U+0001, so the key itself would come again (keys_compare_byte_for_byte).
 DECLARE @from NVARCHAR(402) = :from;
 DECLARE @after NVARCHAR(400) = LEFT(@from, CASE WHEN DATALENGTH(@from) > 0 THEN LEN(@from) - 1 ELSE 0 END);
 DECLARE @bytes INT = CASE WHEN DATALENGTH(@from) > 0 THEN DATALENGTH(@after) ELSE -1 END;

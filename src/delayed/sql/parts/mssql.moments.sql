@@ -1,6 +1,6 @@
 --
--- How a table on SQL Server keeps times and bodies: as points in time, and as text.  mssql.ms.sql is the
--- other way.  Variables have Unix milliseconds in both.  A time in the table may be finer than that.
+-- Times and bodies as DATETIME and text in a table on SQL Server.  mssql.ms.sql is the alternative.
+-- Variables have Unix milliseconds in both.  A time in the table may be more precise than that.
 
 -- part: epoch
 CAST('19700101' AS DATETIMEOFFSET)
@@ -30,7 +30,7 @@ DATEADD(MILLISECOND, CAST(@until % 86400000 AS INT), DATEADD(DAY, CAST(@until / 
 DATEADD(MILLISECOND, CAST(@untouched % 86400000 AS INT), DATEADD(DAY, CAST(@untouched / 86400000 AS INT), {epoch}))
 
 -- part: new_version
--- Of a message that an offer changes: its version always grows.
+-- Version of a message that an offer changes: it always grows.
 CASE WHEN {at_now} > t."createdAt" THEN {at_now} ELSE DATEADD(MILLISECOND, 1, t."createdAt") END
 
 -- part: body_type
@@ -40,7 +40,7 @@ NVARCHAR(MAX)
 ({.}payload COLLATE Latin1_General_BIN2 <> @body OR DATALENGTH({.}payload) <> DATALENGTH(@body))
 
 -- part: body_bytes
--- Characters of two bytes.
+-- Characters have two bytes.
 DATALENGTH({.}payload) / 2
 
 -- part: again_due

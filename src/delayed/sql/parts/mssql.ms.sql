@@ -1,6 +1,6 @@
 --
--- How a table on SQL Server keeps times and bodies: as Unix milliseconds, and as bytes.
--- mssql.moments.sql is the other way.  Variables have Unix milliseconds in both.
+-- Times and bodies as Unix milliseconds and bytes in a table on SQL Server.  mssql.moments.sql is the
+-- alternative.  Variables have Unix milliseconds in both.
 
 -- part: scheduled_ms
 {.}"scheduledAt"
@@ -27,14 +27,14 @@
 @untouched
 
 -- part: new_version
--- Of a message that an offer changes: its version always grows, except that of the last there is.
+-- Version of a message that an offer changes: it always grows, until the last possible version.
 CASE WHEN t."createdAt" >= 253402300799999 THEN @now + 1 WHEN @now > t."createdAt" THEN @now ELSE t."createdAt" + 1 END
 
 -- part: body_type
 VARBINARY(MAX)
 
 -- part: other_body
--- SQL Server takes bytes for equal that differ only by zeros at the end.
+-- For SQL Server, bytes are equal that differ only by zeros at the end.
 ({.}payload <> @body OR DATALENGTH({.}payload) <> DATALENGTH(@body))
 
 -- part: body_bytes

@@ -1,5 +1,5 @@
 --
--- Offers on SQL Server, and where polls look: of the tables of all layouts, which say what this_key is.
+-- Offers on SQL Server, and the rows that polls read, in the tables of all layouts, which define this_key.
 
 -- part: for_kind
 DECLARE @kind NVARCHAR(100) = :kind;
@@ -8,18 +8,17 @@ DECLARE @kind NVARCHAR(100) = :kind;
 DECLARE @now BIGINT = COALESCE(CAST(:now AS BIGINT), {clock});
 
 -- part: later
--- @later is @span milliseconds from @now: a hundred years at most, and before the year 10000.
+-- Set @later to @span milliseconds from @now: a hundred years at most, and before the year 10000.
 DECLARE @later BIGINT = @now + CASE WHEN @span < 3153600000000 THEN @span ELSE 3153600000000 END;
 SET @later = CASE WHEN @later < 253402300799999 THEN @later ELSE 253402300799999 END;
 
 -- part: offered
--- An offer of one message: @made is 0 if it was created, 1 if it was replaced, -1 if it was left alone.
+-- An offer of one message sets @made: 0 if it was created, 1 if it was replaced, -1 if it is unchanged.
 --
--- It looks for the key, and then inserts or updates a row.  If another offer inserted the key
--- meanwhile, or the row was deleted, it begins again.  READCOMMITTEDLOCK reads what is committed
--- now, also in a transaction with a snapshot, and waits for others that write this key, and for no
--- others.  It holds no lock afterwards: with HOLDLOCK a transaction would also stop offers of the keys
--- beside this one until it ends.
+-- The statement finds the key, and then inserts or updates a row.  If another offer inserted the key
+-- meanwhile, or the row was deleted, it begins again.  READCOMMITTEDLOCK reads committed rows, also in a
+-- transaction with a snapshot, and waits only for transactions that write this key.  It holds no lock
+-- afterwards: with HOLDLOCK a transaction would also block offers of neighbouring keys until it ends.
 DECLARE @id BIGINT, @made INT;
 WHILE @made IS NULL AND @tries < 1000
 BEGIN
@@ -52,12 +51,11 @@ END;
 IF @made IS NULL THROW 51205, N'others changed the message of the key each time', 1;
 
 -- part: due
--- The first rows that are due and that nobody else has locked.  The entries of the index by time are read
--- without locks: they say only where to look, and what they say is compared with the row under its
--- lock.  Of the rows, READPAST passes over those that others have locked, UPDLOCK keeps those that
--- it takes for the update, ROWLOCK locks no page, which READPAST might not pass over, and
--- READCOMMITTEDLOCK lets READPAST do so in a database with READ_COMMITTED_SNAPSHOT.  2,000 rows
--- at most: at 5,000 locks of an index SQL Server locks the table instead.
+-- The first due rows that no other transaction has locked.  The entries of the index by time are read
+-- without locks, and compared with the rows under their locks.  READPAST skips rows that others have
+-- locked, UPDLOCK locks rows for the update, ROWLOCK avoids locks of pages, which READPAST might not
+-- skip, and READCOMMITTEDLOCK allows READPAST in a database with READ_COMMITTED_SNAPSHOT.  At most
+-- 2,000 rows: at 5,000 locks of an index SQL Server locks the table instead.
 SELECT TOP (CASE WHEN @limit < 2000 THEN @limit ELSE 2000 END) {due_columns}
 FROM {table} AS e WITH (NOLOCK)
 JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = e.id
@@ -66,8 +64,8 @@ WHERE e."pKind" = @kind AND e."scheduledAt" <= {at_now}
 ORDER BY e."scheduledAt", e.id
 
 -- part: for_offers
--- A key that is there must not end the caller's transaction: so XACT_ABORT is off, for this batch
--- alone, as SQL Server restores it at the end of a prepared statement.
+-- The error for a key that exists must not end the caller's transaction, so XACT_ABORT is off; SQL Server
+-- restores it at the end of a prepared statement.
 SET XACT_ABORT OFF;
 {for_kind}
 {for_now}
@@ -81,8 +79,8 @@ DECLARE @due BIGINT = COALESCE(CAST(:at AS BIGINT), @later);
 {key_fits}
 
 -- name: offer
--- Returns 0 for a message that was created, more for one that was replaced, and no row if the key
--- has the same message.  The version always grows
+-- Returns 0 if the message was created, more if it was replaced, and no row if the key has the same
+-- message.  The version always grows
 -- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
 {for_offers}
 {offer_given}

@@ -1,5 +1,5 @@
 --
--- Offers of many messages as one statement, of tables whose bodies are bytes.
+-- Offers of many messages as one statement, for tables whose bodies are bytes.
 
 -- part: new_due
 (SELECT s.due FROM @some AS s WHERE s.id = t.id)
@@ -9,9 +9,9 @@ payload = (SELECT s.body FROM @some AS s WHERE s.id = t.id), "scheduledAt" = {ne
   {replaced}
 
 -- part: offered_many
--- Different keys.  Their ids have the order given, so rows are inserted in this order and not in that
--- of the keys.  So two transactions that insert the same keys could wait for each other: batches of a
--- queue come one after the other, by a lock that ends with the transaction
+-- Offers of different keys.  Their ids have the order of the offers, so rows are inserted in this order and
+-- not in that of the keys.  Two transactions that insert the same keys could wait for each other, so batches
+-- of a queue run one after another, by a lock that ends with the transaction
 -- (two_batches_with_the_same_keys_do_not_deadlock).  An offer of one message does not take this lock.
 -- Each statement writes 1,000 rows at most: at 5,000 locks SQL Server locks the table instead.  If others
 -- insert keys of the batch again and again, rows are inserted one by one.

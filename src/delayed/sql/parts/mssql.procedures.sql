@@ -1,12 +1,12 @@
 --
--- Procedures of the native layout, for every language.  They work on any table of the schema, whose name they
--- are given in @box: the texts of their statements are those of the table that is made here, with another
--- name.  They have the rights of their caller.
+-- Procedures of the native layout, for every language.  They work on any table of the schema, whose name is
+-- in @box: their statements have the name of the table that is created here, which they replace.  They run with
+-- the rights of their caller.
 
 -- part: kind_of
--- The kind of a queue, as wherry_delayed_open() makes it: an MD5 sum of UTF-8.  Only of ASCII characters
--- does SQL Server 2016 know the UTF-8.  Parameters are longer than what they may hold, since SQL Server cuts
--- what is longer (procedures_cut_neither_keys_nor_names).
+-- Kind of a queue, as wherry_delayed_open() computes it: an MD5 sum of UTF-8.  SQL Server 2016 can convert only
+-- ASCII characters to UTF-8.  Parameters are longer than the texts that they may hold, since SQL Server would
+-- cut a longer text (procedures_cut_neither_keys_nor_names).
 DECLARE @live NVARCHAR(300) = N{'schema.} + QUOTENAME(@box), @dead NVARCHAR(300) = N{'schema.} + QUOTENAME(@box + N'_dead');
 DECLARE @name NVARCHAR(600) = @queue + N'|' + @type, @kind NVARCHAR(100) = N'', @hash VARBINARY(16), @at_byte INT = 1;
 IF @live IS NULL OR @dead IS NULL OR @name IS NULL OR @queue = N'' OR @name LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
@@ -23,7 +23,7 @@ END;
 DECLARE @sql NVARCHAR(MAX), @now BIGINT = {clock};
 
 -- part: check_key
--- A key has at most as many characters as in the library, some of which are two of UTF-16.
+-- A key has at most as many characters as in the library; some characters take two units of UTF-16.
 DECLARE @units INT = LEN(@key + N'.') - 1, @characters INT = 0;
 IF DATALENGTH(@key) > 800
   SET @characters = 201;
@@ -73,7 +73,7 @@ BEGIN
 END
 
 -- part: gone
--- Messages that become dead: @gone has them, and the columns for the reason.
+-- Make messages dead: @gone has the messages, and the columns for the reason.
 DECLARE @gone TABLE(id BIGINT NOT NULL, "key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
                     body VARBINARY(MAX) NOT NULL, offered BIGINT NOT NULL, version BIGINT NOT NULL, attempts INT NOT NULL,
                     token VARCHAR(36) NULL, error NVARCHAR(500) NULL);
@@ -93,8 +93,8 @@ SELECT id, "key", @kind, body, offered, version, attempts, @now,
  ORDER BY "scheduledAt", id) >= @most
 
 -- part: exhausted
--- Messages that had all their attempts, of the first 1,000 that are due and that nobody has locked.  They are
--- chosen by reads that keep no lock, so that no others are locked.
+-- Messages that have had all their attempts, among the first 1,000 due ones that no transaction has locked.  Reads
+-- without locks choose them, so that no other messages are locked.
 SELECT l.id FROM (SELECT TOP (1000) e.id, s.attempts
                   FROM {table} AS e WITH (NOLOCK)
                   JOIN {table} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = e.id
@@ -105,7 +105,7 @@ JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id =
 WHERE f.attempts >= @most AND l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most
 
 -- part: exhausted_text
--- If the first message that is due had all its attempts, they become dead.  With XACT_ABORT a failure takes back
+-- If the first due message has had all its attempts, make such messages dead.  With XACT_ABORT a failure rolls back
 -- both statements.
 SET XACT_ABORT ON;
 {gone}
@@ -188,7 +188,7 @@ ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(40
   @error NVARCHAR(4000), @type NVARCHAR(4000), @box NVARCHAR(4000) AS
 BEGIN
   SET NOCOUNT ON;
-  -- What is kept of it: no half of a character.
+  -- Text to keep: without half a character at the end.
   SET @error = LEFT(@error, CASE WHEN UNICODE(SUBSTRING(@error, 500, 1)) BETWEEN 55296 AND 56319 THEN 499 ELSE 500 END);
   {kind_of}
   {later}
@@ -281,13 +281,13 @@ EXEC (N{'drop_procedure});
   (N'wherry_delayed_nack'), (N'wherry_delayed_extend'), (N'wherry_delayed_dead_letter'), (N'wherry_delayed_drop'))
 
 -- part: procedures_text
--- Without the name of the table whose text it is: those of two tables are the same.
+-- The texts without the name of the table, so that all tables of a schema have the same text.
 REPLACE(REPLACE(N{'make_procedures}, N{'table_dead}, N'"D"'), N{'table}, N'"T"')
 
 -- include: mssql.marks.sql
 
 -- part: drop_procedures
--- The last table takes along what delayed queues alone share.
+-- When the last table is dropped, drop the functions and procedures that only delayed queues share.
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'delayed')
 BEGIN
   DROP PROCEDURE IF EXISTS {wherry_offer};

@@ -1,5 +1,5 @@
 --
--- What relays read of a delayed queue on SQL Server: of the tables of all layouts.
+-- Columns that relays read of a delayed queue on SQL Server, in the tables of all layouts.
 
 -- part: for_claims
 -- A claim lasts until @later.
@@ -7,17 +7,17 @@ DECLARE @now BIGINT = {clock}, @span BIGINT = :lasts;
 {later}
 
 -- part: message_id
--- Of a message that is relayed.  A row that an offer changes is another message under the same id.
+-- Message id of a row for a relay.  A row that an offer changes is another message with the same id.
 CONCAT({.}"pKind", N'-', {.}id, N'-', {version_ms:.})
 
 -- part: relayed
--- What is relayed: the messages of one queue.
+-- Condition: the message belongs to the queue that is relayed.
 {.}"pKind" = N{kind}
 
 -- part: texts
--- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of the key its beginning comes, and of a body nothing.  With :long = -1
--- no text is sent but plain ASCII that says which row it is.
+-- Texts of a row for a relay, in the form that the store reads.  A value over its limit is not sent
+-- whole: the beginning of a key, and nothing of a body.  With :long = -1 the only text is plain ASCII
+-- that identifies the row.
 {message_id:t}, N{topic}, N'', N'',
 CASE WHEN DATALENGTH(t."pKey") / 2 <= :long OR t."pKey" NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
      THEN t."pKey" ELSE LEFT(t."pKey", CAST(:long AS INT) + 1) END,
@@ -25,7 +25,7 @@ N'{}', CAST(NULL AS NVARCHAR(255)),
 CASE WHEN {body_bytes:t} <= :body THEN t.payload END
 
 -- part: free
--- Rows that no other transaction has locked: those are passed over, and the others kept for the update.
+-- Rows that no other transaction has locked, which are locked for the update.
 WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
 
 -- part: most

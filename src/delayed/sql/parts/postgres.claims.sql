@@ -1,15 +1,15 @@
 --
--- Claims of relays: of the tables of both layouts, which say what is_new, and what the head is.
+-- Claims of relays, for the tables of both layouts, which define is_new and the head.
 
 -- part: claimed
--- Rows that were claimed, in the order in which they can be polled.
+-- Return the rows that were claimed, in the order in which they can be polled.
 SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
   {texts}, due_at
 FROM taken ORDER BY due_at, id
 
 -- name: claim-end
 -- unused: after scan most
--- A key has one message, so none is passed over: each claim begins with the first.
+-- A key has one message, so a claim skips none and begins with the first.
 SELECT 0::bigint, count(*) FROM (
   SELECT 1 FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
   ORDER BY "pKind", "scheduledAt", id LIMIT 1) AS first;
@@ -21,15 +21,15 @@ GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-next
 -- unused: park lasts
--- When the first claim expires, and when the first message is due, among the first rows: what comes
--- first is among them, and the relay looks again then.
+-- Time until the first claim expires, and until the first message is due, among the first rows.  The
+-- earliest time is among them, and the relay reads again then.
 WITH first AS MATERIALIZED (
   SELECT {at} - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
   WHERE {relayed} ORDER BY "pKind", "scheduledAt", id LIMIT 300)
 SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed) FROM first;
 
 -- part: is_open
--- A message whose time has not come is not open: nobody waits for it
+-- A message whose time has not come is not open, so no relay waits for it
 -- (until_empty_leaves_messages_whose_time_has_not_come).
 {relayed} AND ("scheduledAt" <= {clock} OR NOT ({is_new}))
 
@@ -43,8 +43,8 @@ SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto::big
 "lockUuid"::pg_catalog.text = :token::pg_catalog.text AND {relayed}
 
 -- part: named_in_list
--- A message that an offer replaced while it was in flight may be claimed again, under the same id
--- and token: what is settled is named by its message id as well
+-- A message that an offer replaced while it was in flight may be claimed again under the same id and
+-- token, so a settlement names the message id too
 -- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  The ids are in ascending order.
 (:names::pg_catalog.bytea IS NULL OR textsend({message_id}) = btrim(
    substr(:names::pg_catalog.bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,

@@ -1,9 +1,9 @@
 --
--- Claims of relays: of the tables of both layouts, which say what is_new, and what the head is.
+-- Claims of relays, for the tables of both layouts, which define is_new and the head.
 
 -- name: claim-end
 -- unused: after scan most
--- A key has one message, so none is passed over: each claim begins with the first.
+-- A key has one message, so a claim skips none and begins with the first.
 SELECT 0, count(*) FROM (SELECT 1 FROM {in_time} WHERE {due_now} AND {is_new} LIMIT 1);
 
 -- name: claim
@@ -21,7 +21,7 @@ RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: expired
 -- unused: lasts unordered park after share
--- A token may be a BLOB, which SQLite does not take for a text.
+-- A token may be a BLOB, which for SQLite never equals a text.
 SELECT CAST("lockUuid" AS TEXT), count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
 GROUP BY CAST("lockUuid" AS TEXT) ORDER BY min("scheduledAt") LIMIT 1;
 
@@ -33,8 +33,8 @@ RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: claim-next
 -- unused: park lasts
--- When the first claim expires, and when the first message is due, among the first rows: what comes
--- first is among them, and the relay looks again then.
+-- Time until the first claim expires, and until the first message is due, among the first rows.  The
+-- earliest time is among them, and the relay reads again then.
 SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
 FROM (SELECT {at} - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
       FROM {in_time}
@@ -46,7 +46,7 @@ SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 E
 FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
 
 -- part: is_open
--- A message whose time has not come is not open: nobody waits for it
+-- A message whose time has not come is not open, so no relay waits for it
 -- (until_empty_leaves_messages_whose_time_has_not_come).
 "pKind" = {kind} AND ("scheduledAt" <= {now} OR NOT ({is_new}))
 
@@ -60,10 +60,10 @@ SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto LIMI
 "lockUuid" = :token AND +"pKind" = {kind}
 
 -- part: named_in_list
--- A message that an offer replaced while it was in flight may be claimed again, under the same id
--- and token: what is settled is named by its message id as well
--- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  :names is NULL where nobody else has
--- committed since the rows were read.
+-- A message that an offer replaced while it was in flight may be claimed again under the same id and
+-- token, so a settlement names the message id too
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  :names is NULL if no other connection
+-- has committed since the rows were read.
 (:names IS NULL OR hex({message_id}) IN (SELECT value FROM json_each(:names)))
 
 -- part: named

@@ -1,9 +1,9 @@
 --
--- How many messages there are, and those that are dead: of the tables of both layouts.
+-- Numbers of messages, and statements for dead messages, for the tables of both layouts.
 
 -- name: count
--- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
--- can be polled, -1: there is none.
+-- Number of due, leased, waiting and dead messages; milliseconds since the first became due, and until
+-- the next can be polled; -1: there is none.
 SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
   count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
   (SELECT count(*) FROM {table_dead} WHERE "pKind" = :kind),
@@ -12,7 +12,7 @@ FROM (SELECT {at} AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
       FROM {table} WHERE "pKind" = :kind) AS t;
 
 -- name: count-table
--- Messages of all queues, dead ones too.
+-- Number of messages of all queues, dead ones included.
 SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
 
 -- name: list-dead
@@ -23,13 +23,13 @@ FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit
 SELECT coalesce(max(id), 0) FROM {table_dead} WHERE "pKind" = :kind;
 
 -- part: again_at
--- When a dead message was to be polled, in the years that a message may have.
+-- Time when a dead message was due, cut to the years that a message may have.
 CASE WHEN typeof(d."scheduledAtInitially") = 'integer'
   THEN min(max(d."scheduledAtInitially", 0), 253402300799999) ELSE {at_now} END
 
 -- name: retry-dead
--- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.  A row that
--- somebody else wrote and that has no place in the table stays, and stops no other (tests/crash/role_rows.sh).
+-- Insert dead messages whose keys have no other message again; "delete-dead" then deletes their copies.  A row of
+-- another program that the table cannot store stays dead, and stops no other (tests/crash/role_rows.sh).
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, min({again_at}, {at_now}), {again_at},
   CASE WHEN typeof(d."createdAt") = 'integer' AND d."createdAt" < 253402300799999

@@ -1,15 +1,15 @@
 --
--- What relays read of a delayed queue: of the tables of both layouts.
+-- Columns that relays read of a delayed queue, in the tables of both layouts.
 
 -- part: message_id
--- Of a message that is relayed.  A row that an offer changes is another message under the same id.
+-- Message id of a row for a relay.  A row that an offer changes is another message with the same id.
 ("pKind" || '-' || id || '-' || "createdAt")
 
 -- part: claimed_until
 min({now} + min(:lasts, 3153600000000), 253402300799999)
 
 -- part: due_now
--- What is relayed: the messages of one queue.
+-- Condition: the message belongs to the queue that is relayed.
 "pKind" = {kind} AND "scheduledAt" <= {now}
 
 -- part: relayed
