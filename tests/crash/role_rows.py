@@ -526,49 +526,49 @@ class NServiceBus(Queue):
 
 
 class Delayed(Model):
-    main, roles = "d", ("sender", "receiver", "operator")
-    tables = {"d", "d_dead", "wherry_lease", "wherry_outbox"}
+    main, roles = "later", ("sender", "receiver", "operator")
+    tables = {"later", "later_dead", "wherry_lease", "wherry_outbox"}
     ways = "relay", "poll"
     bad, names = "\"pKey\" NOT LIKE 'good%'", ("pKey",)
-    dead = "SELECT id FROM d_dead WHERE coalesce(last_error, '') = ''"
+    dead = "SELECT id FROM later_dead WHERE coalesce(last_error, '') = ''"
 
     def make(self):
-        made("delayed", "create", f"{self.db.url}#d", "--layout", self.layout)
+        made("delayed", "create", f"{self.db.url}#later", "--layout", self.layout)
         if self.layout == "native":
-            self.grants("delayed", "create", f"{self.db.url}#d")
+            self.grants("delayed", "create", f"{self.db.url}#later")
         elif not self.sqlite:
             for role in self.db.roles(self.roles):
-                self.db.run(["GRANT SELECT, INSERT, UPDATE, DELETE ON d TO library"] if self.tsql else
+                self.db.run(["GRANT SELECT, INSERT, UPDATE, DELETE ON later TO library"] if self.tsql else
                             [f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
                              f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"])  # fmt: skip
-        self.open_now = "SELECT id, \"pKey\" FROM d WHERE \"scheduledAt\" BETWEEN 0 AND 1700000000000 AND \"pKind\" = '" + KIND + "'"
+        self.open_now = "SELECT id, \"pKey\" FROM later WHERE \"scheduledAt\" BETWEEN 0 AND 1700000000000 AND \"pKind\" = '" + KIND + "'"
 
     def row(self, table, n):
         done = {"pKey": f"'bad {n}'", "pKind": f"'{KIND}'", "payload": self.db.literal("{}"), "scheduledAt": "1000",
                 "scheduledAtInitially": "1000", "createdAt": "1000"}  # fmt: skip
-        if table == "d_dead":
+        if table == "later_dead":
             done.update(id=str(5000000 + n), attempts="1", died_at="1000", last_error="'x'")
             del done["scheduledAt"]
         return done
 
     def good(self, n):
-        row = {**self.row("d", 0), "pKey": f"'good {n}'", "payload": self.db.literal(f'{{"good":{n}}}')}
-        return f"INSERT INTO d({', '.join(map(quoted, row))}) VALUES ({', '.join(row.values())})"
+        row = {**self.row("later", 0), "pKey": f"'good {n}'", "payload": self.db.literal(f'{{"good":{n}}}')}
+        return f"INSERT INTO later({', '.join(map(quoted, row))}) VALUES ({', '.join(row.values())})"
 
     def source(self, way):
-        return f"{self.db.url}#d/q", []
+        return f"{self.db.url}#later/q", []
 
     def take(self):
         got = []
         for _ in range(40):
-            done = wherry("poll", f"{self.db.url}#d/q", "--limit", "50", "--json")
+            done = wherry("poll", f"{self.db.url}#later/q", "--limit", "50", "--json")
             if done.returncode:
                 break
             got += [json.loads(line) for line in done.stdout.splitlines()]
         return got, "" if done.returncode == 1 else done.stderr
 
     def commands(self, case):
-        of = [f"{self.db.url}#d/q"]
+        of = [f"{self.db.url}#later/q"]
         yield ["status", *of], (0,)
         yield ["list", *of], (0, 1)
         yield ["list", *of, "--json"], (0, 1)
@@ -583,7 +583,7 @@ class Delayed(Model):
 
 class Funfix(Delayed):
     layout, roles = "funfix", ("library",)
-    tables = {"d"}
+    tables = {"later"}
     dead = None
 
     def __init__(self, database):
@@ -615,17 +615,17 @@ class Cron(Model):
 
     def make(self):
         made("cron", "create", self.db.url)
-        made("delayed", "create", f"{self.db.url}#d")
+        made("delayed", "create", f"{self.db.url}#later")
         self.grants("cron", "create", self.db.url)
 
     def row(self, table, n):
-        return {"target": "'d'", "name": f"'bad {n}'", "hash": "'x'"}
+        return {"target": "'later'", "name": f"'bad {n}'", "hash": "'x'"}
 
     def commands(self, case):
         yield ["cron", "list", self.db.url], (0, 1)
         yield ["cron", "list", self.db.url, "--json"], (0, 1)
-        yield ["cron", "install", f"{self.db.url}#d/q", "good", "0 6 * * *", "--ahead", "3d"], (0,)
-        yield ["cron", "uninstall", f"{self.db.url}#d/q", "good", "0 6 * * *", "--yes"], (0,)
+        yield ["cron", "install", f"{self.db.url}#later/q", "good", "0 6 * * *", "--ahead", "3d"], (0,)
+        yield ["cron", "uninstall", f"{self.db.url}#later/q", "good", "0 6 * * *", "--yes"], (0,)
 
 
 # ---- a case ----
