@@ -55,7 +55,7 @@ typedef enum wherry_code {
 
 enum { WHERRY_CODE_ROOM = 64 }; /* Size of an array by code; the number of codes never exceeds it. */
 
-/* What repairs a failure whose message does not say so.  The program `wherry` prints the
+/* Repair of a failure whose message does not say it.  The program `wherry` prints the
  * command for it. */
 typedef enum wherry_repair {
 	WHERRY_REPAIR_NONE,   /* The message says what to do. */
@@ -83,9 +83,9 @@ typedef struct wherry_error {
 	int native;           /* The driver's own number: SQLITE_*, errno; 0: none. */
 	char sqlstate[8];     /* Five characters from the database, or "". */
 	char message[240];    /* One line without secrets; never empty on failure. */
-	wherry_repair repair; /* What repairs it. */
-	unsigned kinds;       /* WHERRY_KIND_*, which it concerns; 0: not known. */
-	char layout[24];      /* With WHERRY_REPAIR_CREATE; "": the native one. */
+	wherry_repair repair; /* Repair of the failure. */
+	unsigned kinds;       /* Kinds of the table, bits WHERRY_KIND_*; 0: not known. */
+	char layout[24];      /* Layout for WHERRY_REPAIR_CREATE; "": native. */
 	char table[136];      /* Name of the table; "": not known. */
 } wherry_error;               /* 424 bytes, which is part of the ABI. */
 

@@ -52,7 +52,7 @@ static inline int64_t wh_sooner(int64_t a_us, int64_t b_us)
 	return a_us < b_us ? a_us : b_us;
 }
 
-/* a - b: the time from b to a.  What overflows becomes INT64_MAX or -INT64_MAX, so the result can
+/* a - b: the time from b to a.  A result that overflows becomes INT64_MAX or -INT64_MAX, so it can
  * be negated.  Any two times may be given, such as those of a row. */
 int64_t wh_since(int64_t a_us, int64_t b_us);
 

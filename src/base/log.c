@@ -1,6 +1,6 @@
 /*
- * Writing log records.  Whatever bytes a value holds, a line of text can be parsed back
- * into the record's fields.  A value is a plain word or a JSON string, in which every
+ * Writing log records.  A line of text can be parsed back into the record's fields,
+ * whatever bytes a value holds.  A value is a plain word or a JSON string, in which every
  * character that could move a cursor is escaped.  Lines of JSON are ASCII.
  */
 #include "base/log.h"

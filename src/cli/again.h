@@ -11,7 +11,7 @@ typedef struct wh_again {
 			      int64_t *out_n, wherry_error *err);
 	const char *wanted; /* The states whose messages it changes, in words. */
 	const char *did;    /* Name of the number of changed messages in JSON. */
-	const char *says;   /* What the messages are afterwards, in words. */
+	const char *says;   /* State of the messages afterwards, in words. */
 } wh_again;
 
 /* Read which messages are chosen: by an ID, --all or conditions.  False: it printed what

@@ -76,7 +76,7 @@ typedef struct wh_without {
 	const char *option, *why;
 } wh_without;
 
-/* What a command does to a table of one kind. */
+/* Function and options of a command for tables of one kind. */
 typedef struct wh_for_kind {
 	wh_exit (*run)(wh_args *args); /* NULL: the command is not for this kind. */
 	/* Options that are refused for this kind; the list ends with NULL.  NULL: none. */
@@ -127,7 +127,7 @@ struct wh_args {
 	/* The word that names the table behind "wherry COMMAND" in advice, with a blank
 	 * before it: " sqlite:shop.db#billing"; "": WHERRY_URL names it. */
 	char *target;
-	wh_table_name table; /* What the URL names behind its #; "": nothing. */
+	wh_table_name table; /* Name behind the # of the URL; "": none. */
 	/* Operands that a relay of wherry.yaml or @NAME provides; NULL: none. */
 	char *from, *to;
 };

@@ -192,7 +192,7 @@ static wh_exit examine_delayed(const wh_args *args, wh_doctor *d, wh_session *se
 	return status;
 }
 
-/* What is wrong with a database that has no outbox, but others of Wherry's tables. */
+/* Checks of a database that has no outbox, but other tables of Wherry's. */
 static wh_exit examine_others(const wh_args *args, wh_doctor *d, const wherry_error *why)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -230,7 +230,7 @@ static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *ses
 	return status;
 }
 
-/* What all kinds of tables have in common.  False: it printed what is wrong. */
+/* Start the checks of a table of any kind.  False: it printed what is wrong. */
 static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 {
 	*d = (wh_doctor){

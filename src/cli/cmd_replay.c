@@ -40,7 +40,7 @@ const wh_command wh_cmd_replay = {
 	.brief = "Deliver done messages once more",
 	.help = "For consumers that lost what they were sent. A message keeps its id "
 		"and gets the next generation, by which consumers can tell it from a "
-		"duplicate. Those in the archive come back from there; others are still there "
+		"duplicate. Messages of the archive come back from there; others are still there "
 		"within outbox.retention.\n"
 		"\n"
 		"Examples:\n"

@@ -114,7 +114,7 @@ static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 		      st->dead);
 }
 
-/* What is known about the outbox, for the first lines. */
+/* Facts about the outbox, for the first lines. */
 typedef struct facts {
 	const wh_session *s;
 	const wherry_status *st;

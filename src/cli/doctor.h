@@ -15,7 +15,7 @@ typedef struct wh_finding {
 	const char *check; /* Name of the check. */
 	wh_level level;
 	char *what;   /* One sentence; owned. */
-	char *advice; /* What to do; "": nothing; owned. */
+	char *advice; /* Advice; "": none; owned. */
 } wh_finding;
 
 /* Flags of a check. */

@@ -249,7 +249,7 @@ void wh_put_item(wh_buf *buf, const wh_item *item, bool whole)
 
 /* ---- text ---- */
 
-/* What the time is depends on the state. */
+/* Return the label of the time, whose meaning depends on the state. */
 static const char *label_of_available(const wh_item *item)
 {
 	if (strcmp(item->state, "leased") == 0)

@@ -1,5 +1,5 @@
 /*
- * What commands do to a delayed queue: sqlite:shop.db#delayed/mail.
+ * Commands for a delayed queue: sqlite:shop.db#delayed/mail.
  */
 #ifndef WH_CLI_ON_DELAYED_H
 #define WH_CLI_ON_DELAYED_H

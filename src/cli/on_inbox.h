@@ -1,5 +1,5 @@
 /*
- * What commands do to an inbox: sqlite:shop.db#inbox.
+ * Commands for an inbox: sqlite:shop.db#inbox.
  */
 #ifndef WH_CLI_ON_INBOX_H
 #define WH_CLI_ON_INBOX_H

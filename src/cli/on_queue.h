@@ -1,5 +1,5 @@
 /*
- * What commands do to a queue.  The output has the same layout as for an outbox.
+ * Commands for a queue.  The output has the same layout as for an outbox.
  */
 #ifndef WH_CLI_ON_QUEUE_H
 #define WH_CLI_ON_QUEUE_H

@@ -8,7 +8,7 @@
 #include "queue/queue.h"
 #include "store/fields.h"
 
-/* What is longer is not read to its end. */
+/* A longer body is not read to its end. */
 enum { BODY_READ_MOST = 4 * WH_BODY_MAX };
 
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)

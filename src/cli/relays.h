@@ -37,7 +37,7 @@ typedef struct wh_facts {
 	const char *target;      /* Names the table behind "wherry COMMAND". */
 	const char *state;       /* State of messages that could be taken now: "ready". */
 	const char *nobody;      /* "no worker or relay receives" */
-	const char *dead_advice; /* What to do about dead messages. */
+	const char *dead_advice; /* Advice about dead messages. */
 	bool paused;
 	/* Number of messages that could be taken now; age of the oldest, microseconds. */
 	int64_t ready, oldest_us;

@@ -62,7 +62,7 @@ typedef enum wh_health {
 	WH_ENDED
 } wh_health;
 
-/* What other threads see of a relay. */
+/* The part of a relay that other threads read. */
 typedef struct wh_pipeline_view {
 	wh_health health;
 	wherry_relay_stats stats; /* Counters continue after a restart. */

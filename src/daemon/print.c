@@ -218,7 +218,7 @@ void wh_plan_sample(wh_buf *out)
 		out,
 		"# What `wherry run` does.  `wherry check` says whether this file can be\n"
 		"# used, `wherry config` what it comes to.  In any value ${env:NAME} and\n"
-		"# ${file:PATH} stand for what is found there.  What is behind a # is the\n"
+		"# ${file:PATH} stand for what is found there.  The value behind a # is the\n"
 		"# default.\n"
 		"\n"
 		"http:\n"

@@ -7,7 +7,7 @@
 
 #include "daemon/daemon.h"
 
-/* What other threads see of an entry. */
+/* The part of an entry that other threads read. */
 typedef struct wh_ticker_view {
 	wh_health health;
 	int64_t n_ticks;   /* Ticks that this process wrote. */

@@ -94,7 +94,7 @@ typedef struct wh_call {
 
 enum { WH_DB_CALLS_MOST = 4 };
 
-/* What to watch for commits. */
+/* Names the table to watch for commits. */
 typedef struct wh_watch {
 	/* Number of the table, whose writers notify on channels of this number; 0:
 	 * writers do not notify. */
@@ -105,7 +105,7 @@ typedef struct wh_watch {
 	bool sole;
 } wh_watch;
 
-/* What a caller that looks for commits is interested in. */
+/* State of a caller that looks for commits. */
 typedef struct wh_look {
 	int64_t now_us; /* Time by the monotonic clock. */
 	/* Number of rows that the caller has read for delivery.  While it increases, the

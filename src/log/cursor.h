@@ -23,8 +23,8 @@
 
 #include "db/driver.h"
 
-/* What was read.  Stored by the caller, in the transaction that takes the rows over, or once they
- * are delivered. */
+/* Position up to which rows were read.  The caller stores it, in the transaction that takes the rows
+ * over, or after they are delivered. */
 typedef struct wh_position {
 	int64_t high; /* Highest id read. */
 	char *seen;   /* Snapshot; owned.  NULL on a database without late rows. */
@@ -50,7 +50,7 @@ typedef struct wh_log_row {
 
 typedef wherry_code (*wh_log_fn)(void *ctx, const wh_log_row *row, wherry_error *err);
 
-/* What became of the table since the last read. */
+/* Event of the table since the last read. */
 typedef enum wh_log_event {
 	WH_LOG_SAME,
 	/* Nothing was read: the table was restored on another server, and the numbers of its
@@ -60,7 +60,7 @@ typedef enum wh_log_event {
 	WH_LOG_REPLACED
 } wh_log_event;
 
-/* What a read found. */
+/* Result of a read. */
 typedef struct wh_log_found {
 	wh_log_event event;
 	bool more; /* There may be more rows.  False: every committed row was read. */

@@ -32,7 +32,7 @@ typedef enum wh_home {
 	WH_HOMES
 } wh_home;
 
-/* What a relay or `wherry init` can be asked to do. */
+/* Features that a relay or `wherry init` can be asked for. */
 typedef enum wh_ask {
 	WH_ASK_ENGINE, /* Work on the tables at all. */
 	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */

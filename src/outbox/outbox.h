@@ -16,7 +16,7 @@
 #include "store/partitions.h"
 #include "store/settlement.h"
 
-/* What the tables of an outbox support, read from the layout's .sql file and meet.c. */
+/* Features of the tables of an outbox, read from the layout's .sql file and meet.c. */
 typedef struct wh_layout {
 	wh_home home;
 	/* Rows are never updated, so relays can only stream from the WAL. */

@@ -148,9 +148,9 @@ typedef struct wh_publisher_driver {
 	 * none.  May be NULL: always WH_NEVER. */
 	int64_t (*deadline)(wherry_publisher *pub);
 
-	/* What keeps the messages in flight from their receipts for a while already, such
-	 * as brokers that cannot be reached; NULL: nothing that is known.  Valid until
-	 * the next call.  May be NULL. */
+	/* Return why messages in flight have had no receipts for a while, such as brokers
+	 * that cannot be reached; NULL: no known reason.  Valid until the next call.  May
+	 * be NULL. */
 	const char *(*trouble)(wherry_publisher *pub);
 
 	/* Called before numbers(), often, and also while nothing is in flight: somebody

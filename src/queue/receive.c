@@ -191,8 +191,8 @@ static void move_scan_start(receiving *r)
 		queue->scan_start.next_full_us = 0;
 }
 
-/* Look at all messages.  Those that are due, because they were given back or delayed, and ready
- * ones are first in turns: neither keep the others waiting for ever. */
+/* Look at all messages.  Due messages, which were given back or delayed, and ready ones alternate
+ * in coming first, so neither keep the others waiting for ever. */
 static void look_at_all(receiving *r)
 {
 	r->queue->due_first = !r->queue->due_first;

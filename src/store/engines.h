@@ -40,7 +40,7 @@ bool wh_engine_claims(wh_engine which);
 /* Does the row of a delivered message say that it was delivered? */
 bool wh_engine_marks(wh_engine which);
 
-/* What a relay does that starts while another one works. */
+/* Says what a relay does that starts while another one works. */
 typedef enum wh_meeting {
 	WH_REFUSED,
 	WH_STANDS_BY,

@@ -69,7 +69,7 @@
 #define WH_STORE_CUT(X) \
 	X(leases_cut, "leases-cut", "name")
 
-/* What operators ask of relays. */
+/* Requests of operators to relays. */
 #define WH_STORE_CONTROL(X) \
 	X(control, "control", "name") \
 	X(raise_control_version, "raise-control-version", "name") \

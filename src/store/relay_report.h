@@ -14,7 +14,7 @@
 #define WH_STATE_STOPPING "stopping"
 #define WH_STATE_STOPPED "stopped" /* Written when the relay releases its lease. */
 
-/* What a relay reports with each renewal of its lease.  Times are by wh_monotonic(); -1:
+/* Report of a relay, written with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */
 typedef struct wh_relay_report {
 	const char *state;

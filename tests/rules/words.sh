@@ -67,6 +67,28 @@ strings() { # ROOT
 	cd "$folder" && each strings '*.c'
 }
 
+# subjects FILE...: comments with a sentence that begins with a word that hides who acts.
+subjects() {
+	perl -0777 -ne '
+		my $text = $_;
+		if ($ARGV =~ /sql$/) {
+			$text =~ s{^([ \t]*--.*)|.+}{$1 // ""}gme;
+		} else {
+			$text =~ s{(/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27|[^\n]}{$1 // " "}gse;
+		}
+		while ($text =~ m{(?:^[ \t]*--[ ]|/\*+\s+|^[ \t]*\*[ ]+|[.][ ]+)\K(?:What|Whatever|Who|Whoever|Whose|Those)\b}gm) {
+			my $line = 1 + (substr($text, 0, $-[0]) =~ tr/\n//);
+			print "$ARGV:$line: a sentence begins with \"$&\": name the subject\n";
+		}' "$@"
+}
+
+all_subjects() { # ROOT
+	local -a files
+
+	cd "$1" && mapfile -t files < <(find src include \( -name '*.sql' -o -name '*.[ch]' \) | sort) &&
+		subjects "${files[@]}"
+}
+
 silent 'documents are in plain words' documents "$source"
 silent 'so are the public headers' headers "$source"
 silent 'so are the comments of src' comments "$(readlink -f "$source")"
@@ -95,4 +117,13 @@ silent 'not the strings beside them' check comments <(printf '%s\n' 'f("anew"); 
 printf '%s\n' '-- It begins of' '-- its own accord.' 'SELECT anew;' >"$scratch/t/a.sql"
 says 'those of SQL, too' ':1: "of its own": write its own, separate' check sql "$scratch/t/a.sql"
 silent 'and no statement' check sql <(echo 'SELECT anew -- f')
+silent 'no comment begins with What, Who, Whose or Those' all_subjects "$(readlink -f "$source")"
+printf '%s\n' '-- part: a' '-- Rows.' '-- What a claim writes.' "SELECT 'What';" >"$scratch/t/a.sql"
+says 'one of SQL that does is found' 'a.sql:3: a sentence begins with "What": name the subject' subjects "$scratch/t/a.sql"
+printf '%s\n' 'f("Who"); /* One row.  Those that' ' * wait. */' >"$scratch/t/a.c"
+says 'and one of C, behind another sentence' 'a.c:1: a sentence begins with "Those"' subjects "$scratch/t/a.c"
+printf '%s\n' '/* Those' ' * rows. */' >"$scratch/t/a.h"
+says 'and one at the beginning' 'a.h:1: a sentence begins with "Those"' subjects "$scratch/t/a.h"
+printf '%s\n' '/* Says what a claim writes, and who has it. */ f("What");' >"$scratch/t/a.c"
+silent 'the words elsewhere in a sentence are not' subjects "$scratch/t/a.c"
 finish

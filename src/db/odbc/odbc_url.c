@@ -205,7 +205,7 @@ static wherry_code put_tls(wh_buf *out, const parts *p, bool freetds, wherry_err
 	return WHERRY_OK;
 }
 
-/* What Microsoft's driver alone knows: a login of Microsoft Entra, and all addresses of a listener. */
+/* Options that only Microsoft's driver knows: a login of Microsoft Entra, and all addresses of a listener. */
 static wherry_code put_microsoft(wh_buf *out, const parts *p, bool freetds,
 				 wherry_error *err)
 {

@@ -153,8 +153,8 @@ wh_view wh_postgres_text_utf8(const wh_postgres_text *t, wh_view text, wh_arena 
 bool wh_postgres_text_server(const wh_postgres_text *t, wh_view text, wh_arena *copies,
 			     wh_view *out, bool *failed);
 
-/* SQL for the server, in the memory of `copies` if it must be converted.  What cannot be converted
- * stays, and the server refuses it. */
+/* SQL for the server, in the memory of `copies` if it must be converted.  Text that cannot be
+ * converted is sent unchanged, and the server refuses it. */
 const char *wh_postgres_text_sql(const postgres_db *s, const char *sql, wh_arena *copies);
 
 /* postgres_open.c: check a URL; open a connection. */

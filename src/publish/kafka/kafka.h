@@ -138,7 +138,7 @@ typedef enum wh_kafka_meaning {
 typedef struct wh_kafka_error {
 	rd_kafka_resp_err_t code;
 	wh_kafka_meaning meaning;
-	const char *advice; /* What to do about it; NULL: none. */
+	const char *advice; /* Advice; NULL: none. */
 } wh_kafka_error;
 
 /* Never NULL: an unknown code means RETRY. */
@@ -368,7 +368,7 @@ typedef struct wh_kafka {
 	/* Brokers that are down (stats.down) are reported from this time on. */
 	int64_t trouble_us;
 	bool trouble_logged;
-	char trouble[200]; /* What keeps the messages in flight. */
+	char trouble[200]; /* Reason why messages in flight have no receipts. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;

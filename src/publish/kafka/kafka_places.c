@@ -1,5 +1,5 @@
 /*
- * What is known of each topic, and of each partition that took a message.
+ * State of each topic, and of each partition that took a message.
  *
  * A topic may be missing, the user may have no right to write to it, or it may have no
  * leader or too few replicas.  That is not a fault of a message.  So the topic is held: its

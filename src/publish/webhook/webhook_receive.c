@@ -1,5 +1,5 @@
 /*
- * What comes back for requests in flight: the answers, and receipts that follow from them.
+ * Answers to requests in flight, and the receipts that follow from them.
  */
 #include "publish/webhook/webhook_slots.h"
 

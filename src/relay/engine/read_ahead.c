@@ -274,9 +274,8 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 }
 
 /*
- * What to read of the relay's partitions: so many rows of each that together they are
- * about twice a batch, and rows that may have been committed late, except those in
- * memory.
+ * Return what to read of the relay's partitions: of each as many rows as make about twice
+ * a batch together, and rows that may have been committed late, except those in memory.
  */
 static wh_partitions_read partitions_to_read(wherry_relay *r, int64_t limit)
 {
