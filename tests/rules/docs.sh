@@ -118,6 +118,28 @@ standards() {
 }
 silent 'the manual gives the default of each setting' standards
 
+# unknown_tests ROOT: names of tests that no test has.  A name of six words in a page is a test's, and
+# one of four in parentheses in a comment of SQL.
+unknown_tests() {
+	cd "$1" || return
+	find tests -type f -exec grep -hoE '[a-z0-9]+(_[a-z0-9]+){3,}' {} + | sort -u >"$scratch/tests"
+	{
+		grep -oHE '`[a-z0-9]+(_[a-z0-9]+){5,}`' docs/internals/*.md
+		find src -name '*.sql' -exec grep -HE '^[[:space:]]*--' {} + |
+			perl -ne 'my ($page) = /^([^:]+):/; print "$page:$1\n" while /[(,] ?([a-z0-9]+(?:_[a-z0-9]+){3,})(?=[),])/g'
+	} | tr -d '`' | sort -u | while IFS=: read -r page name; do
+		grep -qxF "$name" "$scratch/tests" || echo "$page: no test $name"
+	done
+}
+silent 'the tests that pages and comments of SQL name are there' unknown_tests "$source"
+
+mkdir -p "$scratch/r/tests" "$scratch/r/docs/internals" "$scratch/r/src"
+echo 'static void a_row_that_is_there(void);' >"$scratch/r/tests/a.c"
+echo 'It is `a_test_that_is_not_there`.' >"$scratch/r/docs/internals/a.md"
+printf '%s\n' '-- One (a_row_that_is_gone).' '-- Two (a_row_that_is_there).' >"$scratch/r/src/a.sql"
+says 'a test of a page that is missing is noticed' 'a.md: no test a_test_that_is_not_there' unknown_tests "$scratch/r"
+says 'and one of a comment' 'a.sql: no test a_row_that_is_gone' unknown_tests "$scratch/r"
+
 printf '.Sh SETTINGS\n.It Cm relay.lease Ar duration\n.It 3\n.Fn wherry_db_open "x"\n' >"$scratch/a.1"
 silent 'an item that is there is found' lacking "$scratch/a.1" It relay.lease 3
 silent 'a function that is there is found' lacking "$scratch/a.1" Fn wherry_db_open

@@ -117,9 +117,6 @@ dangling() {
 			[ -e "$name" ] || echo "$page: $name"
 		done
 	done
-	grep -oE '^\* `[a-z0-9_]+`$' docs/internals/*.md | tr -d '*` ' | while IFS=: read -r page name; do
-		grep -rqw "$name" --include='*.c' tests || echo "$page: no test $name"
-	done
 	for page in docs/internals/*.md; do
 		grep -q '^## Tests$' "$page" || echo "$page ends without its tests"
 	done

@@ -83,7 +83,7 @@ IF NOT EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK) {this})
 
 -- name: look
 -- An update that changes nothing: its lock lasts until the transaction ends, so no other program makes
--- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).  The row is read afterwards, since
+-- ticks of this schedule (several_that_fire_at_once_make_each_tick_once).  The row is read afterwards, since
 -- on Babelfish the OUTPUT of an update that waited has the values from before the wait.
 {place}
 {for_now}

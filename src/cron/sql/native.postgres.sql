@@ -64,7 +64,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: look
 -- The row is locked until the transaction ends, so no other program makes ticks of this schedule
--- (two_that_fire_at_once_make_each_tick_once).
+-- (several_that_fire_at_once_make_each_tick_once).
 SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
 
 -- name: active

@@ -5,7 +5,7 @@
 -- acknowledgement.  The lease is in Wherry's own tables, and keeps other relays with relay.sole out.
 -- The library's relays ignore the lease.  A row in the state processing is theirs, since this relay
 -- never writes that state; if it finds one, it ends
--- (a_sole_relay_ends_when_another_program_claims).
+-- (a_sole_relay_ends_at_a_claimed_row_that_it_reads).
 --
 -- Open rows are those of the library's index (id) WHERE status IN (0, 1, 3).
 

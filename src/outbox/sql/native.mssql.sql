@@ -805,7 +805,7 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
 -- name: ack-mark
 -- unused: width
 -- Acknowledge deliveries when there is nothing else to write: one statement that is its own transaction
--- (a_relay_that_lost_its_lease_acknowledges_nothing).
+-- (a_lease_that_was_taken_over_acknowledges_nothing).
 {listed};
 UPDATE t SET status = 2, processed_at = {now}
 FROM {held} {these} WHERE t.status IN (0, 1, 3)

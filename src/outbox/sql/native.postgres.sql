@@ -939,7 +939,7 @@ WITH held AS MATERIALIZED (
 
 -- name: ack-mark
 -- Acknowledge deliveries when there is nothing else to write: one statement that is its own transaction
--- (a_relay_that_lost_its_lease_acknowledges_nothing).
+-- (a_lease_that_was_taken_over_acknowledges_nothing).
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
 WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held)
