@@ -406,8 +406,8 @@ typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
  * wherry_outbox_fail() or wherry_outbox_requeue() under the same lease.  Settle the messages of a
  * key in order; if one fails, requeue the messages behind it.
  *
- * If the database cannot send a row, for example because a text is not in its encoding, that
- * message becomes dead with the reason, and is not visited.
+ * If a row cannot be handled, for example because a text is not UTF-8 or a number is out of range,
+ * that message becomes dead with the reason, and is not visited.
  *
  * @param lease    Lease that wherry_outbox_join() returned.
  * @param out_n    Receives the number of messages claimed and visited; may be NULL.

@@ -8,6 +8,7 @@
 
 #include "base/sized.h"
 #include "outbox/outbox.h"
+#include "store/row_problem.h"
 
 static wherry_code check_options(const wherry_outbox *outbox, const wherry_lease *lease,
 				 const wherry_claim_options *options, wherry_error *err)
@@ -18,7 +19,7 @@ static wherry_code check_options(const wherry_outbox *outbox, const wherry_lease
 	return wh_store_claim_check(&outbox->store, lease, options, err);
 }
 
-enum { WHY_MOST = 300 };
+enum { WHY_MOST = 300, WHY_BYTES_MOST = 4096 };
 
 /* A claimed row that the program does not get. */
 typedef struct unfit {
@@ -62,41 +63,6 @@ static bool is_seen(const showing *s, int64_t id)
 		if (s->seen[i] == id)
 			return true;
 	return false;
-}
-
-/* Did the database send all of a row?  If not, write to `why` what is missing. */
-static bool is_whole(const showing *s, const wh_open_row *row, char why[WHY_MOST])
-{
-	const struct {
-		const char *name;
-		wh_view text;
-	} texts[] = {
-		{"message_id", row->message_id},
-		{"topic", row->topic},
-		{"key", row->key},
-		{"aggregate_type", row->aggregate_type},
-		{"aggregate_id", row->aggregate_id},
-		{"headers", row->headers},
-		{"trace_id", row->trace_id},
-	};
-
-	*why = 0;
-	if (row->unreadable) {
-		(void)snprintf(why, WHY_MOST, "the row cannot be read: %s",
-			       row->unreadable);
-		return false;
-	}
-	for (size_t i = 0; !*why && i < sizeof(texts) / sizeof(*texts); i++)
-		if (texts[i].text.len > WH_TEXT_MOST)
-			(void)snprintf(why, WHY_MOST,
-				       "%s is longer than its limit of %d bytes",
-				       texts[i].name, WH_TEXT_MOST);
-	/* A server leaves out a body that is too long. */
-	if (!*why && s->outbox->store.db->driver->late_commits && !wh_open_body(row).ptr)
-		(void)snprintf(why, WHY_MOST,
-			       "payload is over its limit of %" PRId64 " bytes, or NULL",
-			       s->outbox->store.body_max);
-	return !*why;
 }
 
 static wherry_code note_unfit(showing *s, const wh_open_row *row, const char *why,
@@ -189,10 +155,13 @@ static wherry_code read_options(const wherry_claim_options *given,
 static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	showing *s = ctx;
-	char why[WHY_MOST];
+	wh_buf why = WH_BUF_INIT(WHY_BYTES_MOST);
+	bool fits = !wh_row_problem(&s->outbox->store, row, true, &why);
+	wherry_code code = fits ? WHERRY_OK : note_unfit(s, row, wh_buf_str(&why), err);
 
-	if (!is_whole(s, row, why))
-		return note_unfit(s, row, why, err);
+	wh_buf_clear(&why);
+	if (!fits)
+		return code;
 	if (s->again && is_seen(s, row->id))
 		return WHERRY_OK;
 	return show_whole(s, row, err);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "relay/engine/engine.h"
 #include "relay/relay.h"
+#include "store/row_problem.h"
 
 static bool is_same(const wh_entry *e, const wh_open_row *row)
 {
@@ -68,16 +69,37 @@ static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
 	       (r->store->stmt.sole_begin && row->state == WHERRY_FAILED);
 }
 
+wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
+{
+	wh_buf_reset(&r->key_text);
+	if (row->key.len > WH_TEXT_MOST || row->aggregate_type.len > WH_TEXT_MOST ||
+	    row->aggregate_id.len > WH_TEXT_MOST)
+		return WHERRY_OK;
+	wh_key_write(&r->key_text, row, r->store->layout.by_aggregate);
+	return wh_buf_check(&r->key_text, err);
+}
+
+/* Why the row cannot be handled and must die; NULL: it can be handled.  Valid until the next call. */
+static const char *problem_of(wherry_relay *r, const wh_open_row *row)
+{
+	wh_buf *why = &r->row_check_text;
+
+	wh_buf_reset(why);
+	return wh_row_problem(r->store, row, r->engine->writes_rows, why)
+		       ? wh_buf_str(why)
+		       : NULL;
+}
+
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
-	const char *poison = wh_row_problem(r, row);
+	const char *poison = problem_of(r, row);
 	wh_view body = wh_open_body(row);
 	wh_open_row trimmed = *row;
 	wh_key *key = NULL;
 	wh_entry *e;
 
 	if (poison)
-		wh_row_trim(r, &trimmed);
+		wh_row_trim(r->store, &trimmed);
 	else if (r->store->layout.json && !wh_json_valid(body.ptr, body.len))
 		poison = "its payload is not JSON";
 

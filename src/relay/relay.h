@@ -12,7 +12,6 @@
  *     stages.c        moves a message from stage to stage, and updates its key
  *     keys.c          ordering keys with messages in memory, and held or parked keys
  *     places.c        maps places to ids, if messages are not delivered in order of ids
- *     row_check.c          finds rows that no relay can handle
  *     dispatch.c      submits ready messages, collects receipts
  *     probe.c         decides whether the destination is down, and chooses the probes
  *     refused.c       remembers which messages the destination refused, and when
@@ -320,11 +319,6 @@ size_t wh_bytes_again(const wherry_relay *r);         /* See wh_window.bytes_aga
 bool wh_intake_keys_left(const wherry_relay *r);      /* May another key be held? */
 int64_t wh_intake_room(const wherry_relay *r);        /* Messages that still fit. */
 
-/* row_check.c: the reason why a row cannot be handled and must die; NULL: it can be
- * handled.  Valid until the next call. */
-const char *wh_row_problem(wherry_relay *r, const wh_open_row *row);
-/* Empty the texts of a row that cannot be handled, and leave out too long a body. */
-void wh_row_trim(const wherry_relay *r, wh_open_row *row);
 /* Write a row's ordering key to r->key_text; empty if it has none, or too long a one. */
 wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row,
 		       wherry_error *err) WHERRY_MUST_USE;

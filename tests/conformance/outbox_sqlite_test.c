@@ -123,6 +123,73 @@ static void what_is_not_due_is_not_looked_at(void **state)
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
 
+static wherry_code count_visits(void *ctx, const wherry_message *msg)
+{
+	assert_string_equal(msg->topic, "good");
+	++*(int *)ctx;
+	return WHERRY_OK;
+}
+
+/* A program that claims gets none of the rows that a relay would not handle either. */
+static void a_row_that_cannot_be_handled_dies_and_is_not_claimed(void **state)
+{
+	static const char *const bad[][2] = {
+		{"topic) VALUES ('', CAST(x'ff' AS TEXT))", "topic is not UTF-8"},
+		{"trace_id, topic) VALUES ('', 'a' || char(0) || 'b', 't')",
+		 "trace_id has a NUL character"},
+		{"attempts, topic) VALUES ('', -1, 't')",
+		 "attempts is -1, the limit is 1000000000"},
+		{"generation, topic) VALUES ('', 'x', 't')",
+		 "generation is not an integer"},
+		{"created_at, topic) VALUES ('', -1, 't')",
+		 "created_at is not between the years 1970 and 9999"},
+	};
+	enum { N_BAD = sizeof(bad) / sizeof(*bad) };
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	wherry_lease lease = {.epoch = 0};
+	sqlite3 *handle = NULL;
+	wherry_db *db = NULL;
+	char text[200];
+	int visits = 0;
+	int64_t n;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
+	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	assert_true(outbox_sqlite_run(handle, "PRAGMA ignore_check_constraints = ON",
+				      NULL, 0));
+	for (int i = 0; i < N_BAD; i++) {
+		(void)snprintf(text, sizeof(text), "INSERT INTO outbox(payload, %s",
+			       bad[i][0]);
+		assert_true(outbox_sqlite_run(handle, text, NULL, 0));
+	}
+	assert_true(outbox_sqlite_run(
+		handle, "INSERT INTO outbox(topic, payload) VALUES ('good', '')", NULL,
+		0));
+	WHERRY_PASS(wherry_outbox_join(outbox, "one", 60000000, &lease, &err));
+	WHERRY_PASS(wherry_outbox_claim(
+		outbox, &lease, &WHERRY_CLAIM_OPTIONS(.limit = 100, .lasts_us = 60000000),
+		count_visits, &visits, &n, &err));
+	assert_int_equal(visits, 1);
+	assert_int_equal(n, 1);
+	for (int i = 0; i < N_BAD; i++) {
+		char sql[100];
+
+		(void)snprintf(
+			sql, sizeof(sql),
+			"SELECT last_error FROM outbox WHERE status = 4 AND id = %d",
+			i + 1);
+		assert_true(outbox_sqlite_run(handle, sql, text, sizeof(text)));
+		assert_string_equal(text, bad[i][1]);
+	}
+	wherry_outbox_close(outbox);
+	wherry_db_close(db);
+	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+}
+
 static void the_message_of_a_missing_index_names_it(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -158,6 +225,7 @@ int main(void)
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_refused_init_leaves_no_trace),
 		cmocka_unit_test(what_is_not_due_is_not_looked_at),
+		cmocka_unit_test(a_row_that_cannot_be_handled_dies_and_is_not_claimed),
 		cmocka_unit_test(the_message_of_a_missing_index_names_it),
 	};
 

@@ -1,14 +1,9 @@
-/*
- * Rows that cannot be handled, which any producer may have written: too long, not UTF-8,
- * out of range.  The relay makes such a row dead, alone, with a reason that names the
- * column and the limit.
- */
+#include "store/row_problem.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "relay/engine/engine.h"
-#include "relay/relay.h"
 
 /* The texts of a row by their columns, and their limits in bytes. */
 #define TEXTS(X)                                                                         \
@@ -44,13 +39,12 @@ static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
 	return true;
 }
 
-static bool number_flaw(wherry_relay *r, const wh_open_row *row)
+static bool number_flaw(const wh_store *store, const wh_open_row *row, bool own_id,
+			wh_buf *why)
 {
-	wh_buf *why = &r->row_check_text;
-
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
-	else if (row->id <= 0 && r->engine->writes_rows && !r->store->layout.by_claim)
+	else if (row->id <= 0 && own_id && !store->layout.by_claim)
 		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
 	else if (row->odd)
 		wh_buf_printf(why, "%s is not an integer", row->odd);
@@ -68,53 +62,51 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 }
 
 /* Did a server leave out the body because it is too long? */
-static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view body)
+static bool body_withheld(const wh_store *store, const wh_open_row *row, wh_view body)
 {
-	return !body.ptr && row->row && row->row->driver == r->db->driver->row &&
-	       r->db->driver->late_commits;
+	const wh_db_driver *driver = store->db->driver;
+
+	return !body.ptr && row->row && row->row->driver == driver->row &&
+	       driver->late_commits;
 }
 
-static bool body_flaw(wherry_relay *r, const wh_open_row *row)
+static bool body_flaw(const wh_store *store, const wh_open_row *row, wh_buf *why)
 {
 	wh_view body = wh_open_body(row);
-	wh_buf *why = &r->row_check_text;
 
-	if (body_withheld(r, row, body))
+	if (body_withheld(store, row, body))
 		wh_buf_printf(why,
 			      "payload is over its limit of %" PRId64
-			      " bytes (setting outbox.body_max), or NULL",
-			      r->store->body_max);
-	else if ((int64_t)body.len > r->store->body_max)
+			      " bytes (setting body_max), or NULL",
+			      store->body_max);
+	else if ((int64_t)body.len > store->body_max)
 		wh_buf_printf(why,
 			      "payload is %zu bytes, the limit is %" PRId64
-			      " (setting outbox.body_max)",
-			      body.len, r->store->body_max);
+			      " (setting body_max)",
+			      body.len, store->body_max);
 	else
 		return false;
 	return true;
 }
 
 /* The column of a field: native tables call the key's column partition_key. */
-static const char *column_of(const wherry_relay *r, const char *field)
+static const char *column_of(const wh_store *store, const char *field)
 {
-	bool native = strcmp(r->store->layout.name, "native") == 0;
+	bool native = strcmp(store->layout.name, "native") == 0;
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }
 
-const char *wh_row_problem(wherry_relay *r, const wh_open_row *row)
+bool wh_row_problem(const wh_store *store, const wh_open_row *row, bool own_id,
+		    wh_buf *why)
 {
-	wh_buf *why = &r->row_check_text;
-	bool flawed;
+	bool flawed = number_flaw(store, row, own_id, why);
 
-	wh_buf_reset(why);
-	flawed = number_flaw(r, row);
 #define X(field, most)                                                                   \
-	flawed = flawed || text_flaw(why, column_of(r, #field), row->field, most);
+	flawed = flawed || text_flaw(why, column_of(store, #field), row->field, most);
 	TEXTS(X)
 #undef X
-	flawed = flawed || body_flaw(r, row);
-	return flawed ? wh_buf_str(why) : NULL;
+	return flawed || body_flaw(store, row, why);
 }
 
 static wh_view trim(wh_view text, int64_t most)
@@ -125,24 +117,12 @@ static wh_view trim(wh_view text, int64_t most)
 	return !text.len || fine ? text : (wh_view){"", 0};
 }
 
-void wh_row_trim(const wherry_relay *r, wh_open_row *row)
+void wh_row_trim(const wh_store *store, wh_open_row *row)
 {
 #define X(field, most) row->field = trim(row->field, most);
 	TEXTS(X)
 #undef X
 	if (!row->topic.ptr)
 		row->topic = (wh_view){"", 0};
-	row->no_body =
-		row->no_body || (int64_t)wh_open_body(row).len > r->store->body_max;
-}
-
-wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
-{
-	wh_buf_reset(&r->key_text);
-	if (too_long(row->key, WH_TEXT_MOST) ||
-	    too_long(row->aggregate_type, WH_TEXT_MOST) ||
-	    too_long(row->aggregate_id, WH_TEXT_MOST))
-		return WHERRY_OK;
-	wh_key_write(&r->key_text, row, r->store->layout.by_aggregate);
-	return wh_buf_check(&r->key_text, err);
+	row->no_body = row->no_body || (int64_t)wh_open_body(row).len > store->body_max;
 }
