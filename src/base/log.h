@@ -17,6 +17,9 @@
 #include "base/buf.h"
 #include "base/env.h"
 
+/* A table of the destination is missing.  Fields: kind, "queue" or "inbox"; url. */
+#define WH_LOG_MISSING "table-missing"
+
 enum {
 	WH_LOG_TEXT_MAX = 1000, /* Limit of a text in a log, bytes. */
 	WH_LOG_BARE = 80

@@ -71,6 +71,24 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 	return status;
 }
 
+wh_exit wh_print_settled(const wh_args *args, const char *did, int64_t n,
+			 int64_t superseded, int64_t lost)
+{
+	if (wh_arg_on(args, "json")) {
+		(void)printf("{\"%s\":%" PRId64 ",\"superseded\":%" PRId64
+			     ",\"lease_lost\":%" PRId64 "}\n",
+			     did, n, superseded, lost);
+	} else {
+		(void)printf("%" PRId64 " message%s %s", n, wh_plural(n), did);
+		if (superseded)
+			(void)printf(", %" PRId64 " superseded", superseded);
+		if (lost)
+			(void)printf(", %" PRId64 " lease lost", lost);
+		(void)putchar('\n');
+	}
+	return superseded || lost ? WH_EXIT_FAILED : WH_EXIT_DONE;
+}
+
 void wh_print_discarded(const wh_args *args, int64_t n)
 {
 	if (wh_arg_on(args, "json"))

@@ -26,4 +26,9 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 /* Print how many messages of a table were discarded. */
 void wh_print_discarded(const wh_args *args, int64_t n);
 
+/* Print what became of messages that were received: how many were settled as asked, replaced by a
+ * newer offer, or lost to another receiver.  Returns WH_EXIT_FAILED unless all were settled. */
+wh_exit wh_print_settled(const wh_args *args, const char *did, int64_t n,
+			 int64_t superseded, int64_t lost);
+
 #endif

@@ -142,6 +142,17 @@ static bool take(wh_args *args, const wh_option *option, const char *value)
 	return wh_apply_option(args, option, value);
 }
 
+/* Options that named the table in builds of before 0.1. */
+static bool is_name_of_table(const char *name, size_t len)
+{
+	static const char *const names[] = {"table", "queue", "type"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
+			return true;
+	return false;
+}
+
 /* One "--name", "--name=value" or "--name value" at argv[*at]. */
 static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 {
@@ -150,6 +161,13 @@ static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 	const wh_option *option = find_option(args->command, name, len);
 	const char *value = equals ? equals + 1 : NULL;
 
+	if (!option && is_name_of_table(name, len)) {
+		(void)wh_usage(args->command,
+			       "there is no --%.*s: the URL names the table, as in "
+			       "sqlite:shop.db#jobs or sqlite:shop.db#delayed/mail",
+			       (int)len, name);
+		return false;
+	}
 	if (!option) {
 		char *word = strndup(name, len);
 		const char *near =

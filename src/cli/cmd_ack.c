@@ -22,9 +22,9 @@ const wh_command wh_cmd_ack = {
 		"printed; a token of `wherry poll` needs no id. It fails if a lease ended and "
 		"another receiver has the message.\n"
 		"\n"
-		"Of a delayed queue it prints acknowledged, superseded or lease lost for each token. "
-		"Superseded: a newer offer replaced the message, and stays in the queue. Lease "
-		"lost: another consumer has it, or it was settled or dropped.\n"
+		"It prints how many were acknowledged, and how many were not. Superseded: a newer offer "
+		"replaced the message of a delayed queue, and stays there. Lease lost: another "
+		"receiver has it, or it was settled or discarded.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry ack sqlite:shop.db#jobs 0198-token 7\n"
@@ -54,8 +54,8 @@ const wh_command wh_cmd_nack = {
 	.synopsis = "URL#NAME TOKEN ID...|URL#TABLE/QUEUE TOKEN... [--in DURATION] "
 		    "[--error TEXT] [--not-counted] [--dead] [--json]",
 	.brief = "Give back messages that were received or polled",
-	.help = "Others can get them again at once, or after a delay. Of a delayed queue it "
-		"prints returned for each token (dead with --dead), or superseded, or lease lost.\n"
+	.help = "Others can get them again at once, or after a delay. It prints how many were "
+		"returned (dead with --dead), superseded or lost, as `wherry ack` does.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry nack sqlite:shop.db#jobs 0198-token 7 --in 30s\n"

@@ -7,13 +7,23 @@
  * script has every word in it, so that completing runs nothing.
  */
 
-static void put_words(const char *separator, const wh_command *command)
+/* An option, and its short form. */
+static void put_word(const wh_option *o)
+{
+	(void)printf("--%s ", o->name);
+	if (wh_option_short(o->name))
+		(void)printf("-%c ", wh_option_short(o->name));
+	if (strcmp(o->name, "json") == 0)
+		(void)fputs("-o ", stdout);
+}
+
+static void put_words(const wh_command *command)
 {
 	for (const wh_option *o = command->options; o && o->name; o++)
-		(void)printf("--%s%s", o->name, separator);
+		put_word(o);
 	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
-		(void)printf("--%s%s", o->name, separator);
-	(void)fputs("--help", stdout);
+		put_word(o);
+	(void)fputs("--help -h", stdout);
 }
 
 static bool takes_database(const wh_command *command)
@@ -29,16 +39,35 @@ static void put_settings(void)
 		(void)printf("%s= ", s->key);
 }
 
-static void put_states(void)
+/* The states of the kinds of tables that the command is for. */
+static void put_states(const wh_command *command)
 {
+	const wh_for_kind *kinds = command->kinds;
+
+	if (command == &wh_cmd_retry) {
+		(void)fputs("dead failed all", stdout);
+		return;
+	}
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
-		(void)printf("%s%s", i ? " " : "", wherry_state_name((wherry_state)i));
+		if (i != WHERRY_DONE || command != &wh_cmd_discard)
+			(void)printf("%s ", wherry_state_name((wherry_state)i));
+	if (kinds && kinds[WH_OF_QUEUE].run)
+		(void)fputs("ready leased waiting", stdout);
 }
 
 static void put_names(void)
 {
 	for (const wh_command *const *c = wh_commands; *c; c++)
 		(void)printf("%s%s", c == wh_commands ? "" : " ", (*c)->name);
+}
+
+static bool has_option(const wh_command *command, const char *name)
+{
+	const wh_option *o = command->options;
+
+	while (o && o->name && strcmp(o->name, name) != 0)
+		o++;
+	return o && o->name;
 }
 
 /* ---- bash ---- */
@@ -52,7 +81,7 @@ static void put_bash_case(const wh_command *command)
 			(void)printf("%s%s", w == command->words ? "" : " ",
 				     wh_command_last(*w));
 	else
-		put_words(" ", command);
+		put_words(command);
 	if (strcmp(command->name, "help") == 0) {
 		(void)putchar(' ');
 		put_names();
@@ -74,11 +103,16 @@ static void print_bash(void)
 	put_names();
 	(void)fputs("'\n\telif [ \"$before\" = --set ]; then\n\t\twords='", stdout);
 	put_settings();
-	(void)fputs("'\n\t\tcompopt -o nospace 2>/dev/null\n"
-		    "\telif [ \"$before\" = --state ]; then\n\t\twords='",
-		    stdout);
-	put_states();
-	(void)puts("'\n\telse\n\t\tcase $command in");
+	(void)puts("'\n\t\tcompopt -o nospace 2>/dev/null\n"
+		   "\telif [ \"$before\" = -o ]; then\n\t\twords='json text'\n"
+		   "\telif [ \"$before\" = --state ]; then\n\t\tcase $command in");
+	for (const wh_command *const *c = wh_commands; *c; c++)
+		if (has_option(*c, "state")) {
+			(void)printf("\t\t'%s '*) words='", (*c)->name);
+			put_states(*c);
+			(void)puts("' ;;");
+		}
+	(void)puts("\t\tesac\n\telse\n\t\tcase $command in");
 	for (const wh_command *const *c = wh_commands; *c; c++) {
 		for (const wh_command *const *w = (*c)->words; w && *w; w++)
 			put_bash_case(*w);
@@ -102,12 +136,17 @@ static void put_zsh_text(const char *text)
 		(void)putchar(strchr("'[]:", *p) ? ' ' : *p);
 }
 
-static void put_zsh_option(const wh_option *o)
+static void put_zsh_option(const wh_command *command, const wh_option *o)
 {
 	const wherry_setting *s = wh_setting_find(o->setting);
+	const char sign = wh_option_short(o->name);
 
-	(void)printf(" \\\n\t\t\t'%s--%s%s[", o->flags & WH_REPEAT ? "*" : "", o->name,
-		     o->value ? "=" : "");
+	if (sign)
+		(void)printf(" \\\n\t\t\t'(-%c --%s)'{-%c,--%s}'[", sign, o->name, sign,
+			     o->name);
+	else
+		(void)printf(" \\\n\t\t\t'%s--%s%s[", o->flags & WH_REPEAT ? "*" : "",
+			     o->name, o->value ? "=" : "");
 	put_zsh_text(o->help ? o->help : s ? s->help : "");
 	(void)fputs("]", stdout);
 	if (o->value && strcmp(o->name, "set") == 0) {
@@ -116,7 +155,7 @@ static void put_zsh_option(const wh_option *o)
 		(void)putchar(')');
 	} else if (o->value && strcmp(o->name, "state") == 0) {
 		(void)fputs(":state:(", stdout);
-		put_states();
+		put_states(command);
 		(void)putchar(')');
 	} else if (o->value) {
 		(void)printf(":%s:", o->value);
@@ -137,11 +176,12 @@ static void put_zsh_case(const wh_command *command)
 	}
 	(void)fputs("_arguments", stdout);
 	for (const wh_option *o = command->options; o && o->name; o++)
-		put_zsh_option(o);
+		put_zsh_option(command, o);
 	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
-		put_zsh_option(o);
-	(void)printf(" \\\n\t\t\t'--help[Show the help.]' \\\n\t\t\t'*:%s:_files' ;;\n",
-		     *command->operands ? "operand" : "none");
+		put_zsh_option(command, o);
+	(void)printf(
+		" \\\n\t\t\t'(-h --help)'{-h,--help}'[Show the help.]' \\\n\t\t\t'*:%s:_files' ;;\n",
+		*command->operands ? "operand" : "none");
 }
 
 static void print_zsh(void)
@@ -183,7 +223,8 @@ static void put_fish_text(const char *text)
 	}
 }
 
-static void put_fish_option(const char *where, const wh_option *o)
+static void put_fish_option(const char *where, const wh_command *command,
+			    const wh_option *o)
 {
 	const wherry_setting *s = wh_setting_find(o->setting);
 
@@ -196,7 +237,7 @@ static void put_fish_option(const char *where, const wh_option *o)
 		(void)putchar('\'');
 	} else if (o->value && strcmp(o->name, "state") == 0) {
 		(void)fputs(" -x -a '", stdout);
-		put_states();
+		put_states(command);
 		(void)putchar('\'');
 	} else if (o->value) {
 		(void)fputs(" -r", stdout);
@@ -215,9 +256,9 @@ static void put_fish_command(const wh_command *command, const char *parent)
 		       parent ? "__fish_seen_subcommand_from " : "", parent ? parent : "",
 		       parent ? "; and " : "", wh_command_last(command));
 	for (const wh_option *o = command->options; o && o->name; o++)
-		put_fish_option(where, o);
+		put_fish_option(where, command, o);
 	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
-		put_fish_option(where, o);
+		put_fish_option(where, command, o);
 	for (const wh_command *const *w = command->words; w && *w; w++) {
 		(void)printf("complete -c wherry -f -n '%s' -a %s -d '", where,
 			     wh_command_last(*w));

@@ -43,7 +43,7 @@ static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing 
 	return code;
 }
 
-static void say_more(const wh_session *s, const wherry_filter *filter, const listing *l)
+static void say_more(const wh_args *args, const wherry_filter *filter, const listing *l)
 {
 	if (!l->to.n && !l->to.json)
 		(void)fprintf(
@@ -54,16 +54,15 @@ static void say_more(const wh_session *s, const wherry_filter *filter, const lis
 	if (!l->to.more)
 		return;
 	if (!filter->states && !filter->archived)
-		(void)fprintf(stderr,
-			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
-			      s->target, 10 * l->to.limit);
+		wh_say_more(args, "limit", 10 * l->to.limit);
 	else
-		(void)fprintf(stderr, "there are more: --%s %" PRId64 "\n",
-			      filter->newest && !filter->archived ? "before" : "after",
-			      l->last);
+		wh_say_more(args,
+			    filter->newest && !filter->archived ? "before" : "after",
+			    l->last);
 }
 
-static wh_exit list(wh_session *s, const wherry_filter *filter, listing *l)
+static wh_exit list(const wh_args *args, wh_session *s, const wherry_filter *filter,
+		    listing *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = filter->states || filter->archived
@@ -73,7 +72,7 @@ static wh_exit list(wh_session *s, const wherry_filter *filter, listing *l)
 	wh_listing_end(&l->to);
 	if (code != WHERRY_OK && !ferror(stdout))
 		return wh_report(&err);
-	say_more(s, filter, l);
+	say_more(args, filter, l);
 	return WH_EXIT_DONE;
 }
 
@@ -135,7 +134,7 @@ static wh_exit run_on_outbox(wh_args *args)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	status = list(&s, &filter, &l);
+	status = list(args, &s, &filter, &l);
 	wh_session_close(&s);
 	return status;
 }

@@ -89,7 +89,7 @@ static void log_record(void *ctx, const wherry_log_record *record)
 		check_reader(r);
 	wh_progress_wipe(&r->progress);
 	wh_time_print(wh_now(&wh_env_system), time);
-	wh_log_line(&line, &(wh_log_head){.time = time}, record);
+	wh_put_log_line(&line, &(wh_log_head){.time = time}, record);
 	(void)fputs(wh_buf_str(&line), stderr);
 	wh_buf_clear(&line);
 }

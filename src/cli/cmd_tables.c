@@ -155,6 +155,7 @@ static wherry_code read_queue(wherry_db *db, table *t, wherry_error *err)
 
 static wherry_code read_delayed(wherry_db *db, table *t, wherry_error *err)
 {
+	wh_delayed_counts counts = {0};
 	wherry_delayed *delayed = NULL;
 	wherry_code code = wherry_delayed_open(db, t->name, "any", NULL, &delayed, err);
 
@@ -162,7 +163,10 @@ static wherry_code read_delayed(wherry_db *db, table *t, wherry_error *err)
 		return code;
 	t->kind = "delayed";
 	(void)snprintf(t->layout, sizeof(t->layout), "%s", delayed->store.layout.name);
-	code = wh_delayed_count_table(delayed, &t->messages, err);
+	code = wh_delayed_count_table(delayed, &counts, err);
+	t->messages = counts.messages;
+	t->ready = counts.ready;
+	t->dead = counts.dead;
 	wherry_delayed_close(delayed);
 	return code;
 }

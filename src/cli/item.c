@@ -459,3 +459,41 @@ void wh_listing_end(wh_listing *l)
 	if (!l->json)
 		wh_table_end(&l->table);
 }
+
+/* ---- the next page ---- */
+
+void wh_put_page(wh_buf *text, const wh_args *args, const char *option, const char *value)
+{
+	static const char *const pages[] = {"after", "before", "limit"};
+
+	wh_buf_printf(text, "wherry %s%s", args->command->name, args->target);
+	for (size_t i = 0; i < args->n_given; i++) {
+		const wh_given *g = &args->given[i];
+		bool page = false;
+
+		for (size_t k = 0; k < sizeof(pages) / sizeof(*pages); k++)
+			page |= strcmp(g->option->name, pages[k]) == 0;
+		if (page && strcmp(g->option->name, "limit") != 0)
+			continue;
+		if (page && strcmp(option, "limit") == 0)
+			continue;
+		wh_buf_printf(text, " --%s", g->option->name);
+		if (g->value) {
+			wh_buf_putc(text, ' ');
+			wh_put_word(text, g->value);
+		}
+	}
+	wh_buf_printf(text, " --%s ", option);
+	wh_put_word(text, value);
+}
+
+void wh_say_more(const wh_args *args, const char *option, int64_t id)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	char number[24];
+
+	(void)snprintf(number, sizeof(number), "%" PRId64, id);
+	wh_put_page(&text, args, option, number);
+	(void)fprintf(stderr, "there are more: `%s`\n", wh_buf_str(&text));
+	wh_buf_clear(&text);
+}

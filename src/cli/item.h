@@ -69,6 +69,14 @@ typedef struct wh_listing {
 	wh_table_column columns[WH_TABLE_COLUMNS];
 } wh_listing;
 
+/* Append the command line again, with its options but without --after, --before and --limit, and
+ * with this option: "wherry list sqlite:shop.db --state dead --after 7". */
+void wh_put_page(wh_buf *text, const wh_args *args, const char *option,
+		 const char *value);
+
+/* Print which command lists the next page, or 10 times as many messages. */
+void wh_say_more(const wh_args *args, const char *option, int64_t id);
+
 /* Begin with the options --json, --bodies and --limit.  False: it printed what is wrong. */
 bool wh_listing_begin(wh_listing *l, wh_kind kind, const wh_args *args);
 

@@ -19,6 +19,33 @@ static const char *alias(const char *word)
 	return word;
 }
 
+/* Commands that had another name in builds of before 0.1, and what does their work now. */
+static const char *new_name(const char *old)
+{
+	static const char *const names[][2] = {
+		{"outboxes", "tables"},       {"queue send", "send"},
+		{"queue receive", "receive"}, {"queue ack", "ack"},
+		{"queue nack", "nack"},       {"queue list", "list"},
+		{"queue peek", "list"},       {"queue length", "status"},
+		{"queue status", "status"},   {"queue errors", "list --state dead"},
+		{"queue retry", "retry"},     {"queue purge", "discard --all"},
+		{"queue inspect", "doctor"},  {"queue show", "show"},
+		{"queue drop", "drop"},       {"delayed offer", "offer"},
+		{"delayed poll", "poll"},     {"delayed ack", "ack"},
+		{"delayed nack", "nack"},     {"delayed read", "show"},
+		{"delayed list", "list"},     {"delayed count", "status"},
+		{"delayed status", "status"}, {"delayed dead", "list --state dead"},
+		{"delayed drop", "discard"},  {"delayed drop-table", "drop"},
+		{"inbox status", "status"},   {"inbox purge", "purge"},
+		{"inbox drop", "drop"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(old, names[i][0]) == 0)
+			return names[i][1];
+	return NULL;
+}
+
 static wh_exit run_command(const wh_command *command, int argc, char **argv)
 {
 	wh_args args;
@@ -41,7 +68,8 @@ static wh_exit run_command(const wh_command *command, int argc, char **argv)
 static wh_exit run_word(const wh_command *command, int argc, char **argv)
 {
 	const wh_command *word = argc ? wh_command_word(command, argv[0]) : NULL;
-	const char *near;
+	const char *near, *now;
+	char both[64];
 
 	if (word)
 		return run_command(word, argc - 1, argv + 1);
@@ -49,6 +77,11 @@ static wh_exit run_word(const wh_command *command, int argc, char **argv)
 		wh_print_help(command);
 		return argc ? WH_EXIT_DONE : WH_EXIT_USAGE;
 	}
+	(void)snprintf(both, sizeof(both), "%s %s", command->name, argv[0]);
+	now = new_name(both);
+	if (now)
+		return wh_usage(NULL, "there is no '%s': `wherry %s` does it now", both,
+				now);
 	near = wh_command_word_nearest(command, argv[0]);
 	return wh_usage(command, "unknown command '%s %s'%s%s%s%s%s", command->name,
 			argv[0], near ? "; did you mean '" : "",
@@ -60,12 +93,15 @@ static wh_exit dispatch(int argc, char **argv)
 {
 	const char *name = argc > 1 ? alias(argv[1]) : "help";
 	const wh_command *command = wh_command_find(name);
-	const char *near;
+	const char *near, *now = command ? NULL : new_name(name);
 
 	if (command && command->words)
 		return run_word(command, argc - 2, argv + 2);
 	if (command)
 		return run_command(command, argc > 1 ? argc - 2 : 0, argv + 2);
+	if (now)
+		return wh_usage(NULL, "there is no '%s': `wherry %s` does it now", name,
+				now);
 	near = wh_command_nearest(name);
 	return wh_usage(NULL, "unknown command '%s'%s%s%s", name,
 			near ? "; did you mean '" : "", near ? near : "",

@@ -123,9 +123,7 @@ static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l,
 	if (!l->to.n && !l->to.json)
 		(void)fprintf(stderr, "no messages\n");
 	if (l->to.more)
-		(void)fprintf(stderr,
-			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
-			      args->target, 10 * l->to.limit);
+		wh_say_more(args, "limit", 10 * l->to.limit);
 	return WH_EXIT_DONE;
 }
 
@@ -236,6 +234,7 @@ static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_filter filter;
 	int64_t id = 0, n = 0;
+	wherry_code code;
 
 	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter) ||
 	    (filter.ident && !read_id(args, filter.ident, &id)))
@@ -245,7 +244,13 @@ static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
 				"--state %s: in a delayed queue only dead messages are "
 				"retried",
 				state);
-	if (wherry_delayed_retry(s->delayed, id, &n, &err) != WHERRY_OK)
+	code = wherry_delayed_retry(s->delayed, id, &n, &err);
+	if (code == WHERRY_DUPLICATE || code == WHERRY_UNSUPPORTED)
+		return wh_complain(NULL,
+				   "%s: `wherry discard%s %" PRId64
+				   " --state dead` discards the dead one",
+				   err.message, args->target, id);
+	if (code != WHERRY_OK)
 		return wh_report(&err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0),
@@ -372,11 +377,13 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 {
 	const char *table = wh_delayed_table(args);
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_delayed_counts counts;
 	wh_exit status;
 	int64_t n = 0;
 
-	if (wh_delayed_count_table(s->delayed, &n, &err) != WHERRY_OK)
+	if (wh_delayed_count_table(s->delayed, &counts, &err) != WHERRY_OK)
 		return wh_report(&err);
+	n = counts.messages + counts.dead;
 	if (!wh_confirm(args, &status,
 			"delete the table '%s' of delayed queues with %" PRId64
 			" message%s",

@@ -1,6 +1,7 @@
 /*
  * ack and nack on a delayed queue.
  */
+#include "cli/again.h"
 #include "cli/delayed_session.h"
 #include "cli/on_delayed.h"
 
@@ -26,22 +27,19 @@ static bool read_tokens(const wh_args *args, tokens *out)
 	return true;
 }
 
-/* Print an outcome on each line.  Fails unless all messages were settled. */
+/* Print how many were settled, and which were not.  Fails unless all messages were settled. */
 static wh_exit print_outcomes(const wh_args *args, const wherry_ack_outcome *outcomes,
-			      size_t n, const char *done)
+			      const tokens *t, const char *done)
 {
-	const char *const names[] = {done, "superseded", "lease lost"};
-	wh_exit status = WH_EXIT_DONE;
+	static const char *const names[] = {"", "superseded", "lease lost"};
+	int64_t n[3] = {0};
 
-	for (size_t i = 0; i < n; i++) {
-		if (wh_arg_on(args, "json"))
-			(void)printf("{\"outcome\":\"%s\"}\n", names[outcomes[i]]);
-		else
-			(void)printf("%s\n", names[outcomes[i]]);
-		if (outcomes[i] != WHERRY_ACKNOWLEDGED)
-			status = WH_EXIT_FAILED;
+	for (size_t i = 0; i < t->n; i++) {
+		n[outcomes[i]]++;
+		if (outcomes[i] != WHERRY_ACKNOWLEDGED && t->n > 1)
+			(void)wh_complain(NULL, "%s: %s", t->list[i], names[outcomes[i]]);
 	}
-	return status;
+	return wh_print_settled(args, done, n[WHERRY_ACKNOWLEDGED], n[1], n[2]);
 }
 
 static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
@@ -54,7 +52,7 @@ static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
 	if (!read_tokens(args, &t))
 		return WH_EXIT_USAGE;
 	code = wherry_delayed_ack(s->delayed, t.list, t.n, outcomes, &err);
-	return code == WHERRY_OK ? print_outcomes(args, outcomes, t.n, "acknowledged")
+	return code == WHERRY_OK ? print_outcomes(args, outcomes, &t, "acknowledged")
 				 : wh_call_failed(args, code, &err);
 }
 
@@ -84,7 +82,7 @@ static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
 		    : wherry_delayed_nack(s->delayed, t.list, t.n, delay_us, error,
 					  outcomes, &err);
 	return code == WHERRY_OK
-		       ? print_outcomes(args, outcomes, t.n, dead ? "dead" : "returned")
+		       ? print_outcomes(args, outcomes, &t, dead ? "dead" : "returned")
 		       : wh_call_failed(args, code, &err);
 }
 

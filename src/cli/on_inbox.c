@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/target.h"
+#include "inbox/groups.h"
 
 const char *wh_inbox_name(const char *name)
 {
@@ -58,9 +59,10 @@ wh_exit wh_on_inbox_status(const wh_args *args, void *session)
 		wh_buf_puts(&buf, "{\"table\":");
 		wh_buf_json(&buf, s->name, strlen(s->name));
 		wh_buf_printf(&buf,
-			      ",\"kind\":\"inbox\",\"ids\":%" PRId64
-			      ",\"oldest_us\":%" PRId64 "}",
-			      n, oldest_us);
+			      ",\"kind\":\"inbox\",\"layout\":\"native\",\"ids\":%" PRId64
+			      ",\"oldest_us\":%" PRId64
+			      ",\"schema_version\":%d,\"warnings\":[]}",
+			      n, oldest_us, wh_inbox_version(s->inbox));
 	} else {
 		wh_buf_printf(&buf, "table       %s in %s\nids         %" PRId64 "%s%s",
 			      s->name, s->url, n, n ? ", the oldest for " : "",

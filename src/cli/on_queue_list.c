@@ -50,34 +50,52 @@ static wherry_code list_states(listing *l, unsigned states, int64_t after,
 	return code;
 }
 
-static void say_more(const wh_args *args, const listing *l, bool by_id)
+static wherry_code take_state(void *ctx, const wherry_queue_message *msg)
 {
-	if (!l->to.n && !l->to.json)
-		(void)fprintf(stderr, "no messages\n");
-	if (l->to.more && by_id)
-		(void)fprintf(stderr, "there are more: --after %" PRId64 "\n",
-			      l->last_shown);
-	else if (l->to.more)
-		(void)fprintf(stderr,
-			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
-			      args->target, 10 * l->to.limit);
+	*(wherry_state *)ctx = msg->state;
+	return WHERRY_OK;
 }
 
-static wh_exit list(const wh_args *args, listing *l, int64_t after)
+/* Is the message of this id dead?  One that is gone was not: dead ones stay. */
+static bool is_dead(const listing *l, const char *id)
+{
+	wherry_state state = WHERRY_PENDING;
+
+	return wherry_queue_show(l->session->queue, id, take_state, &state, NULL) ==
+		       WHERRY_OK &&
+	       state == WHERRY_DEAD;
+}
+
+/* List dead messages first, then the others, unless the states are named.  A later page goes
+ * on in the same order. */
+static wherry_code list_all(listing *l, const char *from, int64_t after,
+			    wherry_error *err)
 {
 	const unsigned dead = 1u << WHERRY_DEAD, others = 1u << WHERRY_PENDING |
 							  1u << WHERRY_PROCESSING |
 							  1u << WHERRY_FAILED;
-	bool by_id = l->filter.states || wh_arg_on(args, "all") || wh_arg(args, "after");
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = list_states(l, by_id ? l->filter.states : dead, after, &err);
+	bool among_dead = !from || is_dead(l, from);
+	wherry_code code = among_dead ? list_states(l, dead, after, err) : WHERRY_OK;
 
-	if (!by_id && code == WHERRY_OK && !l->to.more)
-		code = list_states(l, others, 0, &err);
+	if (code == WHERRY_OK && !l->to.more)
+		code = list_states(l, others, among_dead ? 0 : after, err);
+	return code;
+}
+
+static wh_exit list(const wh_args *args, listing *l, int64_t after)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool by_id = l->filter.states || wh_arg_on(args, "all");
+	wherry_code code = by_id ? list_states(l, l->filter.states, after, &err)
+				 : list_all(l, wh_arg(args, "after"), after, &err);
+
 	wh_listing_end(&l->to);
 	if (code != WHERRY_OK && !ferror(stdout))
 		return wh_report(&err);
-	say_more(args, l, by_id);
+	if (!l->to.n && !l->to.json)
+		(void)fprintf(stderr, "no messages\n");
+	if (l->to.more)
+		wh_say_more(args, "after", l->last_shown);
 	return WH_EXIT_DONE;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
+#include "cli/again.h"
 #include "cli/on_queue.h"
 
 enum { IDS_MOST = 1000 };
@@ -43,11 +44,13 @@ static bool read_leased(const wh_args *args, leased *out)
 static wh_exit settled(const wh_args *args, wherry_code code, const wherry_error *err,
 		       int64_t n, const char *what)
 {
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"%s\":%" PRId64 "}\n", what, n);
-	else
-		(void)printf("%" PRId64 " message%s %s\n", n, wh_plural(n), what);
-	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(err);
+	int64_t asked = (int64_t)args->n_operands - 2;
+	wh_exit status;
+
+	if (code != WHERRY_OK && code != WHERRY_STALE)
+		return wh_report(err);
+	status = wh_print_settled(args, what, n, 0, asked - n);
+	return code == WHERRY_OK ? status : wh_report(err);
 }
 
 wh_exit wh_on_queue_ack(wh_args *args)

@@ -113,6 +113,33 @@ void wh_advise(const char *url, unsigned kinds, wherry_error *err)
 	wh_buf_clear(&text);
 }
 
+/* ---- in a log ---- */
+
+void wh_put_log_line(wh_buf *line, const wh_log_head *head,
+		     const wherry_log_record *record)
+{
+	wherry_log_record longer = *record;
+	wherry_log_field fields[3];
+	wh_buf note = WH_BUF_INIT(8192);
+	unsigned kind;
+
+	if (strcmp(record->event, WH_LOG_MISSING) != 0 || record->n_fields != 2) {
+		wh_log_line(line, head, record);
+		return;
+	}
+	memcpy(fields, record->fields, 2 * sizeof(*fields));
+	kind = strcmp(fields[0].text, "inbox") == 0 ? WHERRY_KIND_INBOX
+						    : WHERRY_KIND_QUEUE;
+	wh_buf_printf(&note, "run `%s", wh_maker_of(kind));
+	wh_put_log_url(&note, fields[1].text);
+	wh_buf_putc(&note, '`');
+	fields[2] = wh_log_note(wh_buf_str(&note));
+	longer.fields = fields;
+	longer.n_fields = 3;
+	wh_log_line(line, head, &longer);
+	wh_buf_clear(&note);
+}
+
 /* ---- words for a shell ---- */
 
 static bool is_plain(const char *word)

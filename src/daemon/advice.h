@@ -7,7 +7,7 @@
 
 #include <wherry/error.h>
 
-#include "base/buf.h"
+#include "base/log.h"
 
 /*
  * Append the words that name a table behind a command, each with a blank before it.
@@ -26,6 +26,11 @@ void wh_put_advice(wh_buf *text, const wherry_error *err, wh_words_fn words,
 /* Append the same to the message of an error that concerns the database of a URL.  Nothing if
  * it would become too long.  kinds: of the table, if the error does not say it. */
 void wh_advise(const char *url, unsigned kinds, wherry_error *err);
+
+/* Append a line of the log as wh_log_line() does, with the command that creates a table that is
+ * missing. */
+void wh_put_log_line(wh_buf *line, const wh_log_head *head,
+		     const wherry_log_record *record);
 
 /* The command that creates tables of a kind, such as "wherry queue create". */
 const char *wh_maker_of(unsigned kind);

@@ -1,6 +1,7 @@
 /*
  * Logs one event a line, as text or JSON.
  */
+#include "daemon/advice.h"
 #include "daemon/daemon.h"
 #include "publish/parts.h"
 
@@ -27,7 +28,7 @@ void wh_line_record(wh_line_log *log, const char *relay, const wherry_log_record
 	(void)pthread_mutex_unlock(&log->lock);
 	wh_time_print(wh_now(&wh_env_system), time);
 	head.time = time;
-	wh_log_line(&line, &head, record);
+	wh_put_log_line(&line, &head, record);
 	log->put(wh_buf_str(&line));
 	wh_buf_clear(&line);
 }

@@ -48,8 +48,14 @@ struct wherry_delayed {
 /* The model of delayed queues: its layouts, the native one first, and its statements. */
 extern const wh_model wh_delayed_model;
 
-/* Count the messages of all queues in the table, including dead messages. */
-wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
+/* Messages of all queues of a table. */
+typedef struct wh_delayed_counts {
+	int64_t messages; /* Messages that are not dead. */
+	int64_t ready;    /* Messages that could be polled now. */
+	int64_t dead;
+} wh_delayed_counts;
+
+wherry_code wh_delayed_count_table(wherry_delayed *delayed, wh_delayed_counts *out,
 				   wherry_error *err);
 
 /* The parameters "kind" and "now".  "now" is NULL if the database's clock is used. */

@@ -64,11 +64,20 @@ wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_st
 	return WHERRY_OK;
 }
 
-wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
+static wherry_code take_table(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(wh_delayed_counts *)ctx = (wh_delayed_counts){
+		wh_row_int(row, 0), wh_row_int(row, 1), wh_row_int(row, 2)};
+	return WHERRY_OK;
+}
+
+wherry_code wh_delayed_count_table(wherry_delayed *delayed, wh_delayed_counts *out,
 				   wherry_error *err)
 {
-	wherry_code code = wh_db_run(delayed->store.db, delayed->own.count_table, NULL, 0,
-				     wh_take_int, out_n, NULL, err);
+	const wh_param now = wh_delayed_now_param(delayed);
+	wherry_code code = wh_db_run(delayed->store.db, delayed->own.count_table, &now, 1,
+				     take_table, out, NULL, err);
 
 	return wh_delayed_failed(delayed, code, err);
 }
@@ -186,12 +195,11 @@ static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the delayed queue has no place for dead message %" PRId64
 			       ", which another program wrote: its id or its key is not "
-			       "allowed there; purge it",
+			       "allowed there; discard it",
 			       id);
 	return wh_fail(err, WHERRY_DUPLICATE,
 		       "the key of dead message %" PRId64
-		       " has another message by now: drop that one first, or "
-		       "purge the dead one",
+		       " has another message by now: discard one of them",
 		       id);
 }
 

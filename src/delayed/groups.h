@@ -65,7 +65,7 @@
 	X(drop_all, "drop-all", "kind") \
 	X(list, "list", WH_DELAYED_FILTER_GIVEN " now from limit") \
 	X(count, "count", "kind now") \
-	X(count_table, "count-table", "")
+	X(count_table, "count-table", "now")
 
 /* Dead messages have a table. */
 #define WH_DELAYED_DEAD(X) \

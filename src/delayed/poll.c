@@ -69,6 +69,9 @@ wherry_code wh_delayed_take(void *ctx, const wh_row *row, wherry_error *err)
 	int64_t due = wh_row_int(row, WH_DELAYED_DUE_AT);
 	int64_t attempts = wh_row_int(row, WH_DELAYED_ATTEMPTS);
 	bool polled = batch->from == WH_DELAYED_POLLED, failed = false;
+	wherry_state state = (wherry_state)wh_row_int(row, WH_DELAYED_STATE);
+	/* The attempt that is under way. */
+	int64_t now = polled || state == WHERRY_PROCESSING ? 1 : 0;
 	const wherry_delayed_message m = {
 		.size = sizeof(m),
 		.key = copy(batch, wh_row_bytes(row, WH_DELAYED_KEY), &failed),
@@ -79,8 +82,8 @@ wherry_code wh_delayed_take(void *ctx, const wh_row *row, wherry_error *err)
 		.created_at_us = wh_us(wh_row_int(row, WH_DELAYED_CREATED_AT)),
 		.available_at_us = wh_us(scheduled),
 		.attempts = wh_clamp32(attempts),
-		.redelivery = polled ? attempts > 1 || due > offered : attempts > 0,
-		.state = (wherry_state)wh_row_int(row, WH_DELAYED_STATE),
+		.redelivery = attempts > now || (polled && due > offered),
+		.state = state,
 		.token = make_token(batch, row, &failed),
 		.last_error =
 			copy(batch, wh_row_bytes(row, WH_DELAYED_LAST_ERROR), &failed),

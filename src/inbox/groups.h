@@ -4,6 +4,8 @@
 #ifndef WH_INBOX_GROUPS_H
 #define WH_INBOX_GROUPS_H
 
+#include <wherry/inbox.h>
+
 #include "store/groups.h"
 #include "store/store.h"
 
@@ -32,5 +34,8 @@ extern const wh_group wh_inbox_groups[];
 
 /* The model of inboxes: its only layout, and its statements. */
 extern const wh_model wh_inbox_model;
+
+/* The version of its tables. */
+int wh_inbox_version(const wherry_inbox *inbox);
 
 #endif

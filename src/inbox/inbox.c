@@ -26,6 +26,11 @@ static const char *const roles[] = {"consumer", "operator", NULL};
 const wh_model wh_inbox_model = {"inbox",           layouts, NULL, wh_inbox_groups,
 				 WHERRY_KIND_INBOX, roles,   NULL};
 
+int wh_inbox_version(const wherry_inbox *inbox)
+{
+	return inbox->store.version;
+}
+
 static const char *name_of(const char *name)
 {
 	return name ? name : "inbox";

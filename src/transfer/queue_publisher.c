@@ -20,6 +20,7 @@
 
 #include <wherry/inbox.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "base/url.h"
 #include "config/settings.h"
@@ -67,6 +68,8 @@ typedef struct queue_publisher {
 	/* Used only by the thread. */
 	wherry_queue *queue;
 	wherry_inbox *inbox;
+	unsigned
+		missing; /* Kinds of the table that was missing last, plus 1; 0: none was. */
 	int64_t purge_at_us; /* Time of the next purge, by wh_monotonic(). */
 } queue_publisher;
 
@@ -296,12 +299,31 @@ static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
 	return code;
 }
 
+/* Log the URL of a table that has to be created. */
+static void log_missing(const queue_publisher *p, unsigned kinds)
+{
+	const bool inbox = kinds == WHERRY_KIND_INBOX;
+	char *url = wh_url_join(p->place.database,
+				inbox ? p->place.inbox : p->place.queue, NULL, NULL);
+	char *shown = url ? wh_url_without_secrets(url) : NULL;
+
+	if (shown)
+		wh_log(p->env, WHERRY_LOG_ERROR, "queue", WH_LOG_MISSING,
+		       wh_log_text("kind", inbox ? "inbox" : "queue"),
+		       wh_log_text("url", shown));
+	free(shown);
+	free(url);
+}
+
 /* Prefix an error with the name of the queue and its database, which is not that of the
  * outbox. */
-static wherry_code explain(const queue_publisher *p, wherry_code code, wherry_error *err)
+static wherry_code explain(queue_publisher *p, wherry_code code, wherry_error *err)
 {
 	char shown[200];
 
+	if (err && err->repair == WHERRY_REPAIR_CREATE && p->missing != err->kinds + 1)
+		log_missing(p, err->kinds);
+	p->missing = err && err->repair == WHERRY_REPAIR_CREATE ? err->kinds + 1 : 0;
 	wh_url_show(p->place.database, shown, sizeof(shown));
 	return wh_prefix(err, code, "queue '%s' in %s", p->place.queue, shown);
 }

@@ -30,6 +30,10 @@ check "and no others" is "$(complete_words status --unt)" ''
 check "options of every command are there" offers --set list --se
 check "so are settings" offers relay.lease= relay --set relay.lea
 check "and states" is "$(complete_words list --state de)" dead
+check "of every kind that a command is for" offers leased list --state le
+check "and of no other" is "$(complete_words retry --state le)" ''
+check "short options are there" offers -q relay -q
+check "and those of what deletes" offers -n discard -n
 check "databases begin with their scheme" offers postgres:// status post
 check "and help completes commands" is "$(complete_words help disc)" discard
 missing=
@@ -42,7 +46,7 @@ done
 check "nothing that the help lists is missing" is "$missing" ''
 
 w completion zsh
-expect "the script for zsh is printed" 0 "out:#compdef wherry" "out:'--until-empty[" "out:'tables:"
+expect "the script for zsh is printed" 0 "out:#compdef wherry" "out:'--until-empty[" "out:'tables:" "out:{-q,--quiet}"
 printf '%s\n' "$out" >_wherry
 if command -v zsh >/dev/null; then
 	check "and zsh takes it" zsh -n _wherry

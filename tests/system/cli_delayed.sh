@@ -94,7 +94,8 @@ expect "a due message is polled, and how to acknowledge it is said" 0 "is:second
 w poll $url#delayed/mail
 expect "nobody else gets it" 1 "is:" "err:no message is due"
 w list $url#delayed/mail --key 'order-7*' --json
-json "it is leased" 'l[0]["state"] == "leased" and l[0]["attempts"] == 1'
+json "it is leased, for the first time" 'l[0]["state"] == "leased" and l[0]["attempts"] == 1
+	and l[0]["redelivery"] is False'
 w discard $url#delayed/mail order-7 --yes
 expect "a leased message can be discarded" 0 "out:1 message discarded"
 w offer $url#delayed/mail --key order-9 --body nine
@@ -102,19 +103,19 @@ w poll $url#delayed/mail --lease 1m --wait 10s --json
 json "JSON has the token" 'd["key"] == "order-9" and d["token"] and d["redelivery"] is False'
 token=$(token_of)
 w nack $url#delayed/mail "$token" --error 'no route'
-expect "a message is given back" 0 "out:returned"
+expect "a message is given back" 0 "is:1 message returned"
 w ack $url#delayed/mail "$token"
-expect "then its lease is lost" 1 "out:lease lost"
+expect "then its lease is lost" 1 "is:0 messages acknowledged, 1 lease lost"
 w poll $url#delayed/mail --json
 json "it comes again, with the reason" 'd["attempts"] == 2 and d["redelivery"] and d["last_error"] == "no route"'
 token=$(token_of)
 w offer $url#delayed/mail --key order-9 --body new
 w ack $url#delayed/mail "$token" --json
-expect "an offer supersedes it" 1 'out:{"outcome":"superseded"}'
+expect "an offer supersedes it" 1 'is:{"acknowledged":0,"superseded":1,"lease_lost":0}'
 w poll $url#delayed/mail --json
 token=$(token_of)
 w ack $url#delayed/mail "$token"
-expect "a message is acknowledged" 0 "out:acknowledged"
+expect "a message is acknowledged" 0 "is:1 message acknowledged"
 w ack $url#delayed/mail nonsense
 expect "what is not a token is refused" 2 "err:'nonsense' is not a token"
 
@@ -125,6 +126,20 @@ w poll $url#delayed/mail --json
 token=$(token_of)
 w nack $url#delayed/mail "$token" --dead --error 'no address'
 expect "a message is given up" 0 "out:dead"
+w offer $url#delayed/mail --key bad --body better
+w retry $url#delayed/mail 1000000
+w list $url#delayed/mail --state dead --json
+dead=$(python3 -c 'import json, sys; print(json.loads(sys.stdin.readline())["id"])' <<<"$out")
+w tables "$url" --json
+json "tables counts what is ready and what is dead" '[(t["messages"], t["ready"], t["dead"]) for t in l
+	if t["table"] == "delayed"] == [(3, 1, 1)]'
+w retry $url#delayed/mail "$dead"
+expect "a dead message whose key was offered again stays, and a command says what to do" 1 "err:discard one of them"
+PATH=$build_dir:$PATH bash -c "$(grep -o 'wherry discard [^\`]*' <<<"$err") --dry-run" >"$tmp/.ran" 2>&1
+status=$?
+out=$(cat "$tmp/.ran")
+expect "which is not refused" 0
+w discard $url#delayed/mail bad --yes
 w nack $url#delayed/mail "$token" --dead --in 1h
 expect "and then is not due again" 2 "err:--in and --dead"
 w poll $url#delayed/mail --lease 0

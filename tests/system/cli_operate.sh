@@ -21,7 +21,7 @@ json "list answers with one object a line, the newest first" \
 	'[m["id"] for m in l] == [5, 4, 3, 2, 1] and d["state"] == "pending"'
 w list sqlite:ops.db --limit 2 --json
 json "a limit holds" 'len(l) == 2'
-expect "and says how to see more" 0 "err:\`wherry list sqlite:ops.db --limit 20\`"
+expect "and says how to see more" 0 "err:\`wherry list sqlite:ops.db --json --limit 20\`"
 w list sqlite:ops.db --limit 2 --all --json
 json "all are listed by id" '[m["id"] for m in l] == [5, 4]'
 expect "and a page says where the next begins" 0 "err:--before 4"

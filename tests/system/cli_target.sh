@@ -130,6 +130,16 @@ else
 	skip "a table behind a parameter of SQL Server's URL is the source" "this build has no ODBC driver"
 fi
 
+# ---- words of older builds ----
+
+for old in outboxes "queue send" "queue list" "queue peek" "delayed read" "delayed dead" "delayed drop-table" "inbox purge"; do
+	w $old sqlite:env.db
+	now=$(sed -n 's/.*`wherry \([a-z]*\).*`.*/\1/p' <<<"$err")
+	check "'$old' names the command that does it now" "$wherry" help "${now:-nothing}"
+done
+w send sqlite:env.db --queue jobs '{}'
+expect "and an option that named the table says how a URL does" 2 "err:the URL names the table, as in sqlite:shop.db#jobs"
+
 # ---- names of tables that are not there ----
 
 w queue create @mail_jobs

@@ -59,9 +59,14 @@ operate() {
 	w list "$url" --topic other
 	expect "or choose none" 0 "is:" "err:no messages"
 	w list "$url" --limit 2
-	expect "a cut list says how to go on" 0 "err:there are more: \`wherry list $quoted --limit 20\`"
+	expect "a cut list says how to go on" 0 "err:there are more: \`wherry list $quoted --limit 2 --after 2\`"
+	w list "$url" --limit 2 --after 2 --json
+	json "and the next page goes on in the same order" '[m["message_id"] for m in l] == ["m3", "m4"]'
+	w list "$url" --topic 'job*' --state ready,dead --limit 1
+	expect "with the conditions that were given" 0 \
+		"err: --topic 'job*' --state ready,dead --limit 1 --after 1\`"
 	w list "$url" --all --limit 2 --json
-	expect "by id, the next page" 0 "err:there are more: --after 2"
+	expect "by id, the next page" 0 "err: --after 2\`"
 	w list "$url" --after 2 --json
 	json "the next page" '[m["message_id"] for m in l] == ["m3", "m4", "m5"]'
 	w list "$url" --key k

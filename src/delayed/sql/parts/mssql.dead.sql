@@ -17,9 +17,11 @@ FROM (SELECT {scheduled_ms:m} AS at, m."lockUuid" AS token
       FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) WHERE m."pKind" = @kind) AS t;
 
 -- name: count-table
--- Number of messages of all queues, dead ones included.
-SELECT (SELECT COUNT_BIG(*) FROM {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK))
-  + (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK));
+-- Messages of all queues: those that are not dead, those that could be polled, and the dead.
+{for_now}
+SELECT COUNT_BIG(*), COALESCE(SUM(CASE WHEN {scheduled_ms:m} <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK))
+FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK);
 
 -- name: next-due
 -- Milliseconds until a message can be polled; 0: now; -1: no message waits or is leased.

@@ -12,8 +12,9 @@ FROM (SELECT {at} AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
       FROM {table} WHERE {of_kind}) AS t;
 
 -- name: count-table
--- Number of messages of all queues, dead ones included.
-SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+-- Messages of all queues: those that are not dead, those that could be polled, and the dead.
+SELECT (SELECT count(*) FROM {table}), (SELECT count(*) FROM {table} WHERE {at} <= {now}),
+  (SELECT count(*) FROM {table_dead});
 
 -- name: next-due
 -- Milliseconds until a message can be polled; 0: now; -1: no message waits or is leased.

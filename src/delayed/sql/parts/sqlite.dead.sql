@@ -12,8 +12,9 @@ FROM (SELECT {at} AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
       FROM {table} WHERE "pKind" = :kind) AS t;
 
 -- name: count-table
--- Number of messages of all queues, dead ones included.
-SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+-- Messages of all queues: those that are not dead, those that could be polled, and the dead.
+SELECT (SELECT count(*) FROM {table}), (SELECT count(*) FROM {table} WHERE "scheduledAt" <= {at_now}),
+  (SELECT count(*) FROM {table_dead});
 
 -- name: list-dead
 SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
