@@ -307,6 +307,10 @@ BEGIN
     after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   END IF;
   @each@
+  -- Most polls of a consumer that waits find nothing.
+  IF after IS NULL AND NOT EXISTS (SELECT 1 FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms) THEN
+    RETURN;
+  END IF;
   -- A key that the client's encoding cannot express would make each poll fail, so its message becomes dead.
   WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
     odd := 0;
