@@ -41,7 +41,7 @@ shorter outbox.h '\tchar layout\[24\];[^\n]*\n'
 shorter outbox.h '\tbool partitions;[^\n]*\n'
 shorter relay.h '\tbool down;[^\n]*\n'
 shorter lease.h '\tint64_t failed_most;[^\n]*\n'
-shorter lease.h '\tconst char \*message_id; \/\* of the message.*?\*\/\n'
+shorter lease.h '\tconst char \*message_id;[^\n]*\n'
 check "seven structs are shorter in the older headers" is \
 	"$(diff -r "$source_dir/include/wherry" older/wherry | grep -c '^[0-9].*[cd]')" 7
 
@@ -86,7 +86,7 @@ int main(void)
 					       .body_len = WHERRY_TEXT),
 				WHERRY_MESSAGE(.topic = "orders", .body = "{\"n\":2}",
 					       .body_len = WHERRY_TEXT)};
-	wherry_error e = {WHERRY_FULL, 0, "", "of an earlier call"};
+	wherry_error e = {.code = WHERRY_FULL, .message = "of an earlier call"};
 	wherry_config *config;
 	wherry_outbox *box;
 	wherry_relay *relay;
