@@ -91,8 +91,6 @@ wh_exit wh_print_settled(const wh_args *args, const char *did, int64_t n,
 
 void wh_print_discarded(const wh_args *args, int64_t n)
 {
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
-	else
-		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
+	wh_print_deleted(args, (const wh_count[]){{"discarded", n}, {NULL, 0}},
+			 "%" PRId64 " message%s discarded", n, wh_plural(n));
 }

@@ -206,14 +206,28 @@ void wh_print_paragraphs(const char *text);
 #define WH_CONFIRM_OPTIONS                                                               \
 	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",    \
 	 NULL, 0},                                                                       \
-	{"dry-run", NULL, "Say what it would delete, and change nothing.", NULL, 0}
+	{"dry-run", NULL, "Print the number that it would delete, and change nothing.", NULL, 0}
 /* clang-format on */
 #define WH_CONFIRM_USAGE "[--yes|--dry-run]"
 
 /* Ask the user to confirm.  The text says what the command will do, as "delete queue 'jobs'".
- * If standard input is not a terminal, --yes is required.  With --dry-run the text is the
- * result.  False: the command must end with *status, and it printed why. */
+ * If standard input is not a terminal, --yes is required.  With --dry-run nothing is asked.
+ * False: the command must end with *status, and it printed why. */
 bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
+	WH_PRINTF(3, 4);
+
+/* Was --dry-run given?  Then the command counts, or rolls back what it did. */
+bool wh_is_dry(const wh_args *args);
+
+/* A number in the result, and its name in JSON. */
+typedef struct wh_count {
+	const char *name;
+	int64_t n;
+} wh_count;
+
+/* Print the result of a command that deletes: the text, or the numbers as JSON; the list ends
+ * with a row without a name.  With --dry-run it says that nothing was deleted. */
+void wh_print_deleted(const wh_args *args, const wh_count *counts, const char *fmt, ...)
 	WH_PRINTF(3, 4);
 
 /* ---- report.c: failures ---- */

@@ -32,7 +32,7 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_discard(s->outbox, ident, &err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !wh_is_dry(args))
 		wh_audit_message(args, s->table, &gone);
 	free(gone.topic);
 	free(gone.message_id);
@@ -106,8 +106,9 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
+/* Count the messages in the states, and ask. */
 static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
-			   wh_exit *status)
+			   int64_t *out_n, wh_exit *status)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
@@ -119,6 +120,7 @@ static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
 	}
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		n += states & 1u << i ? st.count[i] : 0;
+	*out_n = wh_is_dry(args) ? n : 0;
 	return wh_confirm(args, status,
 			  "delete %" PRId64 " message%s of outbox '%s' for good", n,
 			  wh_plural(n), s->table);
@@ -147,6 +149,7 @@ static wh_exit run_on_outbox(wh_args *args)
 	const unsigned open = (1u << WHERRY_STATE_COUNT) - 1 - (1u << WHERRY_DONE);
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = wh_arg_on(args, "all") ? open : 0;
+	wherry_error err = WHERRY_ERROR_INIT;
 	wh_session s;
 	int64_t n = 0;
 
@@ -164,12 +167,17 @@ static wh_exit run_on_outbox(wh_args *args)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (states && !confirm_states(args, &s, states, &status)) {
+	if (states && !confirm_states(args, &s, states, &n, &status)) {
 		wh_session_close(&s);
 		return status;
 	}
-	if (states)
+	if (states && !wh_is_dry(args))
 		status = discard_states(args, &s, states, &n);
+	if (!states && wh_is_dry(args) && wherry_db_begin(s.db, &err) != WHERRY_OK) {
+		status = wh_report(&err);
+		wh_session_close(&s);
+		return status;
+	}
 	for (size_t i = 1; i < args->n_operands; i++) {
 		wh_exit each = discard(args, &s, wh_operand(args, i));
 
@@ -177,6 +185,8 @@ static wh_exit run_on_outbox(wh_args *args)
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
+	if (wh_is_dry(args))
+		wherry_db_rollback(s.db);
 	wh_print_discarded(args, n);
 	wh_session_close(&s);
 	return status;

@@ -48,6 +48,8 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	wh_exit status;
 	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 		       st->count[WHERRY_FAILED];
+	int64_t lost = open + st->count[WHERRY_DEAD];
+	int64_t delivered = st->count[WHERRY_DONE] + st->archived;
 
 	if (!wh_confirm(args, &status,
 			"delete outbox '%s' in %s with %" PRId64
@@ -56,22 +58,21 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD],
 			st->count[WHERRY_DONE] + st->archived))
 		return status;
-	if (drop_slot(s, args->config, &err) != WHERRY_OK ||
-	    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
-		return wh_report(&err);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"undelivered\":%" PRId64 ",\"dead\":%" PRId64
-			     ",\"delivered\":%" PRId64 "}\n",
-			     open, st->count[WHERRY_DEAD],
-			     st->count[WHERRY_DONE] + st->archived);
-	else
-		(void)printf("outbox '%s' is gone, with %" PRId64
-			     " message%s that %s not delivered\n",
-			     s->table, open + st->count[WHERRY_DEAD],
-			     wh_plural(open + st->count[WHERRY_DEAD]),
-			     open + st->count[WHERRY_DEAD] == 1 ? "was" : "were");
-	wh_audit(args->command->name, wh_operand(args, 0), s->table,
-		 open + st->count[WHERRY_DEAD] + st->count[WHERRY_DONE] + st->archived);
+	if (!wh_is_dry(args)) {
+		if (drop_slot(s, args->config, &err) != WHERRY_OK ||
+		    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
+			return wh_report(&err);
+		wh_audit(args->command->name, wh_operand(args, 0), s->table,
+			 lost + delivered);
+	}
+	wh_print_deleted(args,
+			 (const wh_count[]){{"undelivered", open},
+					    {"dead", st->count[WHERRY_DEAD]},
+					    {"delivered", delivered},
+					    {NULL, 0}},
+			 "outbox '%s' is gone, with %" PRId64
+			 " message%s that %s not delivered",
+			 s->table, lost, wh_plural(lost), lost == 1 ? "was" : "were");
 	return WH_EXIT_DONE;
 }
 

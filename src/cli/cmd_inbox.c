@@ -82,17 +82,18 @@ static wh_exit run_forget(wh_args *args)
 	status = wh_inbox_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
+	if ((wh_is_dry(args) && wherry_db_begin(s.at.db, &err) != WHERRY_OK) ||
+	    wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
 				wh_arg(args, "message"), &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
-		if (wh_arg_on(args, "json"))
-			(void)printf("{\"forgotten\":1}\n");
-		else
-			(void)printf("message '%s' is new again\n",
-				     wh_arg(args, "message"));
-		wh_audit(args->command->name, wh_operand(args, 0), s.name, 1);
+		wh_print_deleted(args, (const wh_count[]){{"forgotten", 1}, {NULL, 0}},
+				 "message '%s' is new again", wh_arg(args, "message"));
+		if (!wh_is_dry(args))
+			wh_audit(args->command->name, wh_operand(args, 0), s.name, 1);
 	}
+	if (wh_is_dry(args))
+		wherry_db_rollback(s.at.db);
 	wh_inbox_session_close(&s);
 	return status;
 }

@@ -36,7 +36,7 @@ static wherry_code count_old(void *ctx, const wherry_row *row)
 
 	c->last_id = row->message->id;
 	c->seen++;
-	c->n += row->processed_at_us <= c->before_us;
+	c->n += row->processed_at_us && row->processed_at_us <= c->before_us;
 	return WHERRY_OK;
 }
 
@@ -62,9 +62,9 @@ static wherry_code count(const wh_session *s, const wh_args *args, int64_t age_u
 
 /* Ask before messages are deleted.  Moving them to the archive deletes nothing. */
 static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
-		    int64_t limit, wh_exit *status)
+		    int64_t limit, int64_t *out_n, wh_exit *status)
 {
-	bool moves = wh_arg_on(args, "to-archive"), plan = wh_arg_on(args, "dry-run");
+	bool moves = wh_arg_on(args, "to-archive"), plan = wh_is_dry(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *age = age_us ? wh_arg(args, "older-than") : "";
 	int64_t n = 0;
@@ -77,6 +77,7 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 	}
 	if (limit && n > limit)
 		n = limit;
+	*out_n = n;
 	return wh_confirm(args, status,
 			  "%s %" PRId64
 			  " message%s of outbox '%s' that %s delivered%s%s%s",
@@ -85,10 +86,17 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 			  *age ? " ago" : "");
 }
 
+static wh_exit print_purged(const wh_args *args, const way *to, int64_t n)
+{
+	wh_print_deleted(args, (const wh_count[]){{to->did, n}, {NULL, 0}},
+			 "%" PRId64 " message%s %s", n, wh_plural(n), to->did);
+	return WH_EXIT_DONE;
+}
+
 static wh_exit run_on_outbox(wh_args *args)
 {
 	way to = choose_way(args);
-	int64_t age_us = 0, batch = 1000, limit = 0, n = 0;
+	int64_t age_us = 0, batch = 1000, limit = 0, n = 0, counted = 0;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	wh_exit status;
@@ -111,9 +119,13 @@ static wh_exit run_on_outbox(wh_args *args)
 		wh_session_close(&s);
 		return status;
 	}
-	if (!confirm(&s, args, age_us, limit, &status)) {
+	if (!confirm(&s, args, age_us, limit, &counted, &status)) {
 		wh_session_close(&s);
 		return status;
+	}
+	if (wh_is_dry(args)) {
+		wh_session_close(&s);
+		return print_purged(args, &to, counted);
 	}
 	code = to.purge(s.outbox, age_us, batch, limit, &n, &err);
 	if (n)
@@ -124,11 +136,7 @@ static wh_exit run_on_outbox(wh_args *args)
 			      (long long)n, wh_plural(n), to.did);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"%s\":%lld}\n", to.did, (long long)n);
-	else
-		(void)printf("%lld message%s %s\n", (long long)n, wh_plural(n), to.did);
-	return WH_EXIT_DONE;
+	return print_purged(args, &to, n);
 }
 
 static const wh_option options[] = {

@@ -1,27 +1,11 @@
 #include "cli/cli.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { WHAT_MAX = 2048 }; /* Of the text that says what would be done. */
-
-/* Print what --dry-run would do. */
-static void print_plan(const wh_args *args, const char *what)
-{
-	wh_buf line = WH_BUF_INIT(64 * 1024);
-
-	if (wh_arg_on(args, "json")) {
-		wh_buf_puts(&line, "{\"would\":");
-		wh_buf_json(&line, what, strlen(what));
-		wh_buf_putc(&line, '}');
-	} else {
-		wh_buf_puts(&line, "would ");
-		wh_buf_puts(&line, what);
-	}
-	wh_print_buf(&line, "\n");
-	wh_buf_clear(&line);
-}
 
 static wh_exit ask(const wh_args *args, const char *what)
 {
@@ -39,21 +23,41 @@ static wh_exit ask(const wh_args *args, const char *what)
 	return wh_complain(NULL, "nothing was changed");
 }
 
+bool wh_is_dry(const wh_args *args)
+{
+	return wh_arg_on(args, "dry-run");
+}
+
 bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
 {
 	char what[WHAT_MAX];
-	bool plan = wh_arg_on(args, "dry-run");
 	va_list list;
 
 	*status = WH_EXIT_DONE;
-	if (wh_arg_on(args, "yes") && !plan)
+	if (wh_arg_on(args, "yes") || wh_is_dry(args))
 		return true;
 	va_start(list, fmt);
 	(void)vsnprintf(what, sizeof(what), fmt, list);
 	va_end(list);
-	if (plan)
-		print_plan(args, what);
-	else
-		*status = ask(args, what);
-	return !plan && *status == WH_EXIT_DONE;
+	*status = ask(args, what);
+	return *status == WH_EXIT_DONE;
+}
+
+void wh_print_deleted(const wh_args *args, const wh_count *counts, const char *fmt, ...)
+{
+	va_list list;
+
+	if (wh_arg_on(args, "json")) {
+		for (int i = 0; counts[i].name; i++)
+			(void)printf("%s\"%s\":%" PRId64, i ? "," : "{", counts[i].name,
+				     counts[i].n);
+		(void)puts(wh_is_dry(args) ? ",\"dry_run\":true}" : "}");
+		return;
+	}
+	if (wh_is_dry(args))
+		(void)fputs("dry run: ", stdout);
+	va_start(list, fmt);
+	(void)vprintf(fmt, list);
+	va_end(list);
+	(void)putchar('\n');
 }

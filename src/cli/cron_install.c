@@ -274,7 +274,9 @@ static wh_exit run_uninstall(wh_args *args)
 	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_schedule_hash(s.schedule, hash, &err);
+	code = wh_is_dry(args) ? wherry_db_begin(s.at.db, &err) : WHERRY_OK;
+	if (code == WHERRY_OK)
+		code = wherry_schedule_hash(s.schedule, hash, &err);
 	if (code == WHERRY_OK)
 		code = wh_cron_uninstall(s.cron, s.queue, s.prefix, hash, &n, &found,
 					 &err);
@@ -283,11 +285,13 @@ static wh_exit run_uninstall(wh_args *args)
 	} else if (!found && !n) {
 		status = complain_of_none(args, &s);
 	} else {
-		(void)printf(wh_arg_on(args, "json") ? "{\"uninstalled\":%" PRId64 "}\n"
-						     : "%" PRId64 " tick%s uninstalled\n",
-			     n, wh_plural(n));
-		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
+		wh_print_deleted(args, (const wh_count[]){{"uninstalled", n}, {NULL, 0}},
+				 "%" PRId64 " tick%s uninstalled", n, wh_plural(n));
+		if (!wh_is_dry(args))
+			wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
 	}
+	if (wh_is_dry(args))
+		wherry_db_rollback(s.at.db);
 	leave(&s);
 	return status;
 }
@@ -329,19 +333,22 @@ static wh_exit run_forget(wh_args *args)
 	status = enter(&s, args, OPENS_CRON);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_cron_forget(s.cron, name, &n, &err);
+	code = wh_is_dry(args) ? wherry_db_begin(s.at.db, &err) : WHERRY_OK;
+	if (code == WHERRY_OK)
+		code = wherry_cron_forget(s.cron, name, &n, &err);
 	if (code != WHERRY_OK) {
 		status = wh_call_failed(args, code, &err);
 	} else if (!n) {
 		status = wh_complain(NULL, "the table '%s' has no schedule '%s'",
 				     cron_of(args), name);
 	} else {
-		(void)printf(wh_arg_on(args, "json") ? "{\"forgotten\":%" PRId64 "}\n"
-						     : "%" PRId64
-						       " schedule%s forgotten\n",
-			     n, wh_plural(n));
-		wh_audit(args->command->name, wh_operand(args, 0), name, n);
+		wh_print_deleted(args, (const wh_count[]){{"forgotten", n}, {NULL, 0}},
+				 "%" PRId64 " schedule%s forgotten", n, wh_plural(n));
+		if (!wh_is_dry(args))
+			wh_audit(args->command->name, wh_operand(args, 0), name, n);
 	}
+	if (wh_is_dry(args))
+		wherry_db_rollback(s.at.db);
 	leave(&s);
 	return status;
 }

@@ -352,12 +352,16 @@ static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
 			return WH_EXIT_USAGE;
 	if (!confirm_discard(args, s, named, state != NULL, &status))
 		return status;
+	if (wh_is_dry(args) && wherry_db_begin(s->at.db, &err) != WHERRY_OK)
+		return wh_report(&err);
 	if (named)
 		status = discard_named(args, s, state != NULL, &n);
 	else
 		code = state ? wherry_delayed_purge_dead(s->delayed, 0, &n, &err)
 			     : discard_all(s, &n, &err);
-	if (n)
+	if (wh_is_dry(args))
+		wherry_db_rollback(s->at.db);
+	else if (n)
 		wh_audit(args->command->name, wh_operand(args, 0),
 			 wh_url_table(wh_operand(args, 0)), n);
 	if (code != WHERRY_OK)
@@ -389,15 +393,15 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 			" message%s",
 			table, n, wh_plural(n)))
 		return status;
-	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
-		return wh_report(&err);
-	wh_audit(args->command->name, wh_operand(args, 0), table, n);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"messages\":%" PRId64 "}\n", n);
-	else
-		(void)printf("the table '%s' of delayed queues is gone, with %" PRId64
-			     " message%s\n",
-			     table, n, wh_plural(n));
+	if (!wh_is_dry(args)) {
+		if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
+			return wh_report(&err);
+		wh_audit(args->command->name, wh_operand(args, 0), table, n);
+	}
+	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
+			 "the table '%s' of delayed queues is gone, with %" PRId64
+			 " message%s",
+			 table, n, wh_plural(n));
 	return WH_EXIT_DONE;
 }
 

@@ -106,15 +106,16 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 	}
 	n = 0;
 	if (code == WHERRY_OK)
-		code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
-	if (n)
+		code = wh_is_dry(args)
+			       ? wh_inbox_count_old(s.inbox, age_us, &n, &err)
+			       : wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+	if (n && !wh_is_dry(args))
 		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
 	if (code != WHERRY_OK)
 		status = wh_report(&err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"purged\":%" PRId64 "}\n", n);
 	else
-		(void)printf("%" PRId64 " id%s purged\n", n, wh_plural(n));
+		wh_print_deleted(args, (const wh_count[]){{"purged", n}, {NULL, 0}},
+				 "%" PRId64 " id%s purged", n, wh_plural(n));
 	wh_inbox_session_close(&s);
 	return status;
 }
@@ -130,13 +131,14 @@ static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
 	if (!wh_confirm(args, &status, "delete inbox '%s' with %" PRId64 " id%s", s->name,
 			n, wh_plural(n)))
 		return status;
-	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
-		return wh_report(&err);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"ids\":%" PRId64 "}\n", n);
-	else
-		(void)printf("inbox '%s' is gone\n", s->name);
-	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	if (!wh_is_dry(args)) {
+		if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
+			return wh_report(&err);
+		wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	}
+	wh_print_deleted(args, (const wh_count[]){{"ids", n}, {NULL, 0}},
+			 "inbox '%s' is gone, with %" PRId64 " id%s", s->name, n,
+			 wh_plural(n));
 	return WH_EXIT_DONE;
 }
 

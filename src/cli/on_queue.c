@@ -179,7 +179,7 @@ static wh_exit discard_one(const wh_args *args, const wh_queue_session *s,
 
 	if (code == WHERRY_OK)
 		code = wherry_queue_discard(s->queue, d.gone.id, &err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !wh_is_dry(args))
 		wh_audit_message(args, s->at.name, &d.gone);
 	free(d.gone.topic);
 	free(d.gone.message_id);
@@ -204,6 +204,10 @@ static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned
 			"delete %" PRId64 " message%s of queue '%s', none of them leased",
 			n, wh_plural(n), s->at.name))
 		return status;
+	if (wh_is_dry(args)) {
+		wh_print_discarded(args, n);
+		return WH_EXIT_DONE;
+	}
 	n = 0;
 	code = wherry_queue_purge(s->queue, states, BATCH, &n, &err);
 	if (n)
@@ -216,6 +220,7 @@ static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned
 
 static wh_exit discard(const wh_args *args, wh_queue_session *s)
 {
+	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = 0;
 	int64_t n = 0;
@@ -228,6 +233,8 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 				"by its ID to discard it all the same");
 	if (args->n_operands == 1)
 		return discard_states(args, s, states);
+	if (wh_is_dry(args) && wherry_db_begin(s->at.db, &err) != WHERRY_OK)
+		return wh_report(&err);
 	for (size_t i = 1; i < args->n_operands; i++) {
 		wh_exit each = discard_one(args, s, wh_operand(args, i));
 
@@ -235,6 +242,8 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
+	if (wh_is_dry(args))
+		wherry_db_rollback(s->at.db);
 	wh_print_discarded(args, n);
 	return status;
 }
@@ -259,14 +268,14 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (!wh_confirm(args, &status, "delete queue '%s' with %" PRId64 " message%s",
 			s->at.name, n, wh_plural(n)))
 		return status;
-	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
-		return wh_report(&err);
-	wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"messages\":%" PRId64 "}\n", n);
-	else
-		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n",
-			     s->at.name, n, wh_plural(n));
+	if (!wh_is_dry(args)) {
+		if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
+			return wh_report(&err);
+		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+	}
+	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
+			 "queue '%s' is gone, with %" PRId64 " message%s", s->at.name, n,
+			 wh_plural(n));
 	return WH_EXIT_DONE;
 }
 

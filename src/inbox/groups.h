@@ -19,7 +19,8 @@
 #define WH_INBOX_ADMIN(X) \
 	X(forget, "forget", "consumer message_id") \
 	X(purge_accepted, "purge-accepted", "age limit") \
-	X(count, "count", "")
+	X(count, "count", "") \
+	X(count_old, "count-old", "age")
 
 #define WH_INBOX_GROUPS(G) \
 	G(accept, WH_INBOX_ACCEPT) G(admin, WH_INBOX_ADMIN)
@@ -34,6 +35,10 @@ extern const wh_group wh_inbox_groups[];
 
 /* The model of inboxes: its only layout, and its statements. */
 extern const wh_model wh_inbox_model;
+
+/* Count the ids that a purge of this age would delete. */
+wherry_code wh_inbox_count_old(wherry_inbox *inbox, int64_t older_than_us, int64_t *out_n,
+			       wherry_error *err);
 
 /* The version of its tables. */
 int wh_inbox_version(const wherry_inbox *inbox);

@@ -301,6 +301,14 @@ wherry_code wherry_inbox_purge(wherry_inbox *inbox, int64_t older_than_us, int64
 			      older_than_us, batch, max_rows, out_n, err);
 }
 
+wherry_code wh_inbox_count_old(wherry_inbox *inbox, int64_t older_than_us, int64_t *out_n,
+			       wherry_error *err)
+{
+	const wh_param age = WH_INT_PARAM("age", wh_ms(older_than_us));
+
+	return wh_store_ask(&inbox->store, inbox->own.count_old, &age, 1, out_n, err);
+}
+
 typedef struct counting {
 	int64_t n, oldest_us;
 } counting;

@@ -175,7 +175,7 @@ expect "an id that is none is refused before anything goes" 2 "err:'nobody' is n
 w discard $url#delayed/dying 999 "$first" --state dead --yes
 expect "one that is missing stops no other" 1 "out:1 message discarded" "err:no dead message 999"
 w discard $url#delayed/dying --all --dry-run
-expect "how many would go is said" 0 "out:delete 2 messages of delayed queue 'dying', also those that are leased"
+expect "how many would go is said" 0 "is:dry run: 2 messages discarded"
 w discard $url#delayed/dying --state '' --yes
 expect "an empty state chooses nothing" 2 "err:--state"
 w discard $url#delayed/dying --all --yes

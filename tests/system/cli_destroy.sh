@@ -81,8 +81,11 @@ while read -r command; do
 	expect "without a terminal $command wants --yes" 2 "err:confirm it with --yes" "is:"
 	check "and has changed nothing" is "$(content shop.db)" "$before"
 	w "${words[@]}" --dry-run
-	expect "--dry-run says what $command would do" 0 "out:would " "no:event="
+	expect "--dry-run says what $command would do" 0 "out:dry run: " "no:event="
 	check "and does not do it" is "$(content shop.db)" "$before"
+	w "${words[@]}" --dry-run --json
+	planned=$out
+	check "and does not do it in JSON either" is "$(content shop.db)" "$before"
 	w_typed $'n\n' "${words[@]}"
 	expect "on a terminal $command asks" 1 "out:? [y/N]" "out:nothing was changed"
 	check "and no is no" is "$(content shop.db)" "$before"
@@ -90,9 +93,10 @@ while read -r command; do
 	expect "yes is yes, and no line of a log stands beside the answer" 0 "no:event="
 	check "and it is done" test "$(content shop.db)" != "$before"
 	furnish
-	w "${words[@]}" --yes
+	w "${words[@]}" --yes --json
 	expect "with --yes $command does not ask" 0 "no:y/N" "err:event=operator action="
 	check "and does it" test "$(content shop.db)" != "$before"
+	check "and --dry-run printed the same numbers" is "$planned" "${out%\}},\"dry_run\":true}"
 done <<'END'
 discard sqlite:shop.db 3
 discard sqlite:shop.db#jobs 2
@@ -115,11 +119,11 @@ END
 furnish
 w purge sqlite:shop.db --older-than 1h --dry-run
 expect "--dry-run counts what purge would delete" 0 \
-	"is:would delete 1 message of outbox 'outbox' that was delivered longer than 1h ago"
+	"is:dry run: 1 message purged"
 w purge sqlite:shop.db --older-than 3650000d --dry-run
-expect "and does not count what is younger" 0 "out:would delete 0 messages"
+expect "and does not count what is younger" 0 "is:dry run: 0 messages purged"
 w drop sqlite:shop.db#jobs --dry-run --json
-json "and it is there in JSON" 'd == {"would": "delete queue \u0027jobs\u0027 with 2 messages"}'
+json "and it is there in JSON" 'd == {"messages": 2, "dry_run": True}'
 
 # ---- the others that leave a record ----
 

@@ -148,6 +148,13 @@ DELETE t FROM (
 ON t.consumer_hash = d.consumer_hash AND t.message_hash = d.message_hash
 {loop};
 
+-- name: count-old
+-- The number of ids that "purge-accepted" would delete.
+SELECT COUNT_BIG(*) FROM {table} WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK)
+WHERE accepted_at <= DATEADD(MILLISECOND, CAST(-(:age % 86400000) AS INT), DATEADD(DAY,
+  CAST(-(CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END / 86400000) AS INT),
+  SYSUTCDATETIME()));
+
 -- name: count
 SELECT COUNT_BIG(*),
        COALESCE(MAX(CASE WHEN accepted_at < SYSUTCDATETIME()

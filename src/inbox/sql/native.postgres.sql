@@ -169,6 +169,12 @@ DELETE FROM {table} WHERE ctid = ANY (ARRAY(
                        * interval '1 millisecond'
   ORDER BY accepted_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
+-- name: count-old
+-- The number of ids that "purge-accepted" would delete.
+SELECT count(*) FROM {table}
+WHERE accepted_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::double precision
+                     * interval '1 millisecond';
+
 -- name: count
 SELECT count(*), CASE WHEN count(*) = 0 THEN 0 ELSE greatest(
   (extract(epoch FROM statement_timestamp() - least(greatest(min(accepted_at), '0001-01-01 00:00:00+00'),

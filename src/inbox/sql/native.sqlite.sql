@@ -63,5 +63,9 @@ DELETE FROM {table} WHERE (consumer, message_id) IN (
   SELECT consumer, message_id FROM {table}
   WHERE accepted_at <= {now} - :age ORDER BY accepted_at LIMIT :limit);
 
+-- name: count-old
+-- The number of ids that "purge-accepted" would delete.
+SELECT count(*) FROM {table} WHERE accepted_at <= {now} - :age;
+
 -- name: count
 SELECT count(*), max({now} - coalesce(min(accepted_at), {now}), 0) FROM {table};
