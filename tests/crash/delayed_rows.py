@@ -126,10 +126,11 @@ def play(case, folder, database, layout, seed):
 
 def keys_in(out):
     try:
-        with open(out, encoding="utf-8") as lines:
-            return [json.loads(line)["key"] for line in lines if line.endswith("\n")]
+        with open(out, encoding="utf-8") as file:
+            lines = file.read().split("\n")[:-1]  # The last one may be half written.
     except FileNotFoundError:
         return []
+    return [json.loads(line)["key"] for line in lines]
 
 
 def quiet_for(seconds, look):

@@ -645,8 +645,9 @@ def numbers(bodies):
 def read_out(path):
     if not os.path.exists(path):
         return []
-    with open(path, errors="replace") as lines:
-        return numbers(json.loads(line).get("body") for line in lines if line.endswith("\n"))
+    with open(path, errors="replace") as file:
+        lines = file.read().split("\n")[:-1]  # The last one may be half written.
+    return numbers(json.loads(line).get("body") for line in lines)
 
 
 def relay_all(case, model, way, folder, want, log):

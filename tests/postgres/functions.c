@@ -150,8 +150,8 @@ const char *functions_span(int64_t us, char out[FUNCTIONS_TEXT])
 {
 	const int64_t day_us = INT64_C(86400000000);
 
-	(void)snprintf(out, FUNCTIONS_TEXT, "%lld days %lld us", (long long)(us / day_us),
-		       (long long)(us % day_us));
+	(void)snprintf(out, FUNCTIONS_TEXT, "%lld days %.6f s", (long long)(us / day_us),
+		       (double)(us % day_us) / 1000000);
 	return out;
 }
 

@@ -42,11 +42,11 @@ back() {
 arrived() {
 	python3 - "$receiver_log" <<'END'
 import json, sys
-for line in open(sys.argv[1], encoding="utf-8"):
-    if line.endswith("\n"):  # or the receiver was killed
-        m = json.loads(line)
-        body = json.loads(m["body"])
-        print(json.dumps({"id": m["headers"]["idempotency-key"], "key": body["key"],
-                          "n": body["n"]}))
+# The last line may be half written, or the receiver was killed.
+for line in open(sys.argv[1], encoding="utf-8").read().split("\n")[:-1]:
+    m = json.loads(line)
+    body = json.loads(m["body"])
+    print(json.dumps({"id": m["headers"]["idempotency-key"], "key": body["key"],
+                      "n": body["n"]}))
 END
 }
