@@ -14,6 +14,7 @@ struct wherry_topics {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
 	char schema[WH_NAME_MOST + 1]; /* "": the database has none */
+	bool named;                    /* The caller named the schema. */
 	/* Name of the database, if addresses contain it; else "". */
 	char catalog[129];
 	bool own;    /* Wherry's table of subscriptions exists. */
@@ -73,6 +74,7 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 	if (schema && strlen(schema) > WH_NAME_MOST)
 		return wh_fail(err, WHERRY_INVALID, "a schema has at most %d bytes",
 			       WH_NAME_MOST);
+	topics->named = schema != NULL;
 	if (schema)
 		(void)snprintf(topics->schema, sizeof(topics->schema), "%s", schema);
 	else
@@ -149,6 +151,19 @@ static wherry_code check(const wherry_topics *topics, const char *topic,
 	return wh_fields_check(&field, 1, err);
 }
 
+static wherry_code no_queue(const wherry_topics *topics, const char *queue,
+			    wherry_error *err)
+{
+	char name[2 * WH_NAME_MOST + 2];
+
+	(void)snprintf(name, sizeof(name), "%s%s%s", topics->named ? topics->schema : "",
+		       topics->named ? "." : "", queue);
+	return wh_repair(err,
+			 wh_fail(err, WHERRY_NOTFOUND,
+				 "there is no queue '%.100s' to subscribe", queue),
+			 WHERRY_REPAIR_CREATE, WHERRY_KIND_QUEUE, name);
+}
+
 wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 				    const char *queue, wherry_error *err)
 {
@@ -165,11 +180,7 @@ wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 	if (code != WHERRY_OK)
 		return code;
 	if (!own && !routed)
-		return wh_repair(err,
-				 wh_fail(err, WHERRY_NOTFOUND,
-					 "there is no queue '%.100s' to subscribe",
-					 queue ? queue : ""),
-				 WHERRY_REPAIR_CREATE, WHERRY_KIND_QUEUE, queue);
+		return no_queue(topics, queue ? queue : "", err);
 	return wh_db_run(topics->db, find(topics, own ? "subscribe" : "route"), params, 2,
 			 NULL, NULL, NULL, err);
 }

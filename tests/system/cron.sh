@@ -79,8 +79,8 @@ sql old.db "ALTER TABLE cron DROP COLUMN schedule; ALTER TABLE cron DROP COLUMN 
 	INSERT INTO cron VALUES ('my program', 'report', 'h', 1000, 1)"
 w cron list sqlite:old.db
 expect "a table of an older version names the command that brings it up to date" 2 \
-	'err:an older version of Wherry made the cron' 'err:`wherry cron create sqlite:old.db`'
-w cron create sqlite:old.db
+	'err:an older version of Wherry made the cron' 'err:`wherry cron create sqlite:old.db#cron`'
+w cron create sqlite:old.db#cron
 w cron list sqlite:old.db
 expect "which keeps what it remembers" 0 'out:report  -' 'out:my program'
 

@@ -130,7 +130,7 @@ expect "what was delivered is purged" 0 "out:1710"
 
 sql "INSERT INTO outbox(topic, payload) VALUES ('late', '{}')"
 w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
-expect "key-strict on an outbox that is not made for it" "$status" "err:wherry init --strict"
+expect "key-strict on an outbox that is not made for it" "$status" "err:wherry init '$url#outbox' --strict"
 w init "$url" --strict
 expect "which init adds to it" 0 "out:outbox 'outbox' is ready"
 w init "$url" --strict --print

@@ -84,7 +84,7 @@ w queue publish "$url" placed '{"order":3}'
 expect "both kinds get what is published" 0 "out:published to 2 queues"
 w relay "$url#letters" stdout:
 expect "a relay on such a queue is refused, with what to use" 2 \
-	"err:no relay reads queues of the layout nservicebus" "err:wherry receive" "no:engine"
+	"err:no relay reads queues of the layout nservicebus" "err:use receivers" "no:engine"
 w send "$url#letters" '{}' --in 1h --json
 id=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
 w queue cancel "$url#letters" "$id"

@@ -149,7 +149,7 @@ sql "ALTER PUBLICATION $(sql "SELECT pubname FROM pg_publication
 	WHERE pubname LIKE 'wherry_outbox_%'") DROP TABLE outbox"
 stream
 check "a publication of Wherry's without the table is refused, too" test "$status" -ne 0
-expect "and says who adds it" "$status" "err:run \`wherry init\`"
+expect "and says who adds it" "$status" "err:run \`wherry init '$url#outbox' --stream\`"
 w init "$url"
 stream
 expect "and then it streams again" 0

@@ -425,7 +425,7 @@ static void an_entry_has_a_schedule_and_a_target(void **state)
 			      "    catch_up: last\n"
 			      "    table: ticks\n"
 			      "    outbox: {topic: t, key: k, headers: {A: b, C: 'd'},\n"
-			      "             body: '{\"x\": 1}', table: outbox}\n"
+			      "             body: '{\"x\": 1}', table: box}\n"
 			      "  - {name: q, database: 'sqlite:b.db', at: '@every 1s',\n"
 			      "     db: {busy_timeout: 1s}, queue: {name: jobs}}\n"
 			      "  - {name: d, database: a, at: '12:00, 18:00',\n"
