@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/store.h"
+
 /* The snapshot before all transactions. */
 #define NOTHING_SEEN "1:1:"
 
@@ -102,7 +104,6 @@ void wh_cursor_close(wh_cursor *c)
 /* A statement that reads, and what its rows say. */
 typedef struct reading {
 	wh_position next; /* The position behind the rows that were visited. */
-	int64_t high;     /* Of the position that the statement was given. */
 	wh_log_fn visit;
 	void *ctx;
 	int64_t n;     /* Rows that were visited. */
@@ -110,16 +111,21 @@ typedef struct reading {
 	bool restored; /* A transaction has a number that it cannot have here. */
 } reading;
 
+/* Replace *out by a copy of a text column; NULL stays NULL. */
+static wherry_code take_text(const wh_row *row, int column, char **out, wherry_error *err)
+{
+	bool ok = true;
+
+	free(*out);
+	*out = copy_text(wh_row_text(row, column), &ok);
+	return ok ? WHERRY_OK : wh_oom(err);
+}
+
 static wherry_code take_head(reading *r, const wh_row *row, wherry_error *err)
 {
-	const char *now = wh_row_text(row, NOW);
-
 	r->many = wh_row_int(row, MANY) != 0;
 	r->restored = wh_row_int(row, RESTORED) != 0;
-	if (!now)
-		return WHERRY_OK;
-	r->next.seen = strdup(now);
-	return r->next.seen ? WHERRY_OK : wh_oom(err);
+	return take_text(row, NOW, &r->next.seen, err);
 }
 
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
@@ -156,19 +162,9 @@ static wh_view seen_of(const wh_position *at)
 	return wh_view_of(at->seen ? at->seen : NOTHING_SEEN);
 }
 
-static wh_view text_or_null(const char *text)
-{
-	return text ? wh_view_of(text) : (wh_view){NULL, 0};
-}
-
 static wherry_code take_snapshot(void *ctx, const wh_row *row, wherry_error *err)
 {
-	char **out = ctx;
-	const char *text = wh_row_text(row, 0);
-
-	free(*out);
-	*out = text ? strdup(text) : NULL;
-	return *out ? WHERRY_OK : wh_oom(err);
+	return take_text(row, 0, ctx, err);
 }
 
 wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err)
@@ -176,7 +172,7 @@ wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err)
 	const wh_param params[] = {
 		WH_INT_PARAM("high", at->high),
 		WH_TEXT_PARAM("seen", seen_of(at)),
-		WH_TEXT_PARAM("until", text_or_null(at->until)),
+		WH_TEXT_PARAM("until", wh_view_of(at->until)),
 		WH_INT_PARAM("late", at->late),
 	};
 	wh_position next = {.high = at->high};
@@ -194,13 +190,6 @@ wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err)
 	return code;
 }
 
-static wherry_code take_number(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(int64_t *)ctx = wh_row_int(row, 0);
-	return WHERRY_OK;
-}
-
 /* Begin a round, which reads up to the snapshot of the look that found too many rows. */
 static wherry_code begin_round(wh_cursor *c, wh_position *at, char **until,
 			       wherry_error *err)
@@ -208,7 +197,7 @@ static wherry_code begin_round(wh_cursor *c, wh_position *at, char **until,
 	const wh_param params[] = {WH_INT_PARAM("high", at->high),
 				   WH_TEXT_PARAM("seen", seen_of(at))};
 	int64_t start = 0;
-	wherry_code code = wh_db_run(c->db, c->late_start, params, 2, take_number, &start,
+	wherry_code code = wh_db_run(c->db, c->late_start, params, 2, wh_take_int, &start,
 				     NULL, err);
 
 	if (code != WHERRY_OK)
@@ -226,7 +215,7 @@ static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, readi
 	const wh_param params[] = {
 		WH_INT_PARAM("high", at->high),
 		WH_TEXT_PARAM("seen", seen_of(at)),
-		WH_TEXT_PARAM("until", text_or_null(at->until)),
+		WH_TEXT_PARAM("until", wh_view_of(at->until)),
 		WH_INT_PARAM("late", at->late),
 		WH_INT_PARAM("limit", limit),
 	};
@@ -267,8 +256,8 @@ static wherry_code step(wh_cursor *c, wh_position *at, int64_t limit, reading *r
 	wherry_code code;
 
 	*out_again = false;
-	code = at->until ? read_page(c, at, limit, r, out_again, err)
-			 : look(c, at, limit, r, err);
+	code = in_round ? read_page(c, at, limit, r, out_again, err)
+			: look(c, at, limit, r, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (r->restored && !r->n) {
@@ -309,10 +298,10 @@ wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_
 		wh_position_clear(&r.next);
 	}
 	found.more = again || work.until || n >= limit;
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
 		replace(at, &work);
-	if (code == WHERRY_OK)
 		*out = found;
+	}
 	wh_position_clear(&work);
 	return code;
 }
@@ -322,11 +311,9 @@ wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_position *out = ctx;
-	const char *seen = wh_row_text(row, 1);
 
 	out->high = wh_row_int(row, 0);
-	out->seen = seen ? strdup(seen) : NULL;
-	return !seen || out->seen ? WHERRY_OK : wh_oom(err);
+	return take_text(row, 1, &out->seen, err);
 }
 
 static wherry_code position_now(wh_cursor *c, const wh_param *high, wh_position *out,

@@ -360,7 +360,7 @@ static void lose_rows(const log_rows *rows)
 	w.world->lose(rows);
 }
 
-/* Rows are changed and deleted; sequences give ids again, or begin anew. */
+/* Rows are changed and deleted; sequences give ids again, or begin again at 1. */
 static void own_step(void)
 {
 	log_rows rows = {.which = LOG_ALL_ROWS};

@@ -17,8 +17,8 @@
 
 -- part: late
 -- Ids and transactions of late rows, at most one more than :limit.  Late rows are few, so
--- they are looked for in the index on tx; "id + 0" keeps the planner away from the primary
--- key, which it would walk from its beginning.
+-- they are looked for in the index on tx.  "id + 0", a range in place of "=" and the order
+-- by tx keep the planner away from the primary key, which it would walk from its beginning.
   SELECT x.id, x.tx FROM (
     (SELECT t.id, t.tx FROM {table} AS t
      WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
