@@ -482,13 +482,14 @@ void wh_print_body(const char *body, size_t len);
 typedef struct wh_progress {
 	const char *what;
 	int64_t total; /* Number of items; 0: unknown. */
-	int64_t began_us, drawn_us;
+	int64_t drawn_us;
 	bool on, shown;
 } wh_progress;
 
 void wh_progress_begin(wh_progress *p, const char *what, int64_t total);
 void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...) WH_PRINTF(3, 4);
-void wh_progress_wipe(const wh_progress *p); /* Call it before another line is written. */
+/* Write a line in the place of the progress.  Threads: any. */
+void wh_progress_say(const wh_progress *p, const char *line);
 void wh_progress_end(wh_progress *p);
 
 /* ---- audit.c: a record of what an operator changed, on standard error; on syslog if that is a

@@ -25,7 +25,7 @@ typedef struct relaying {
 	wh_progress progress;
 	bool quiet;
 	bool to_stdout;
-	bool reader_gone; /* Standard output is a pipe that its reader closed. */
+	atomic_bool reader_gone; /* Standard output is a pipe that its reader closed. */
 	int64_t began_us;
 } relaying;
 
@@ -87,10 +87,9 @@ static void log_record(void *ctx, const wherry_log_record *record)
 
 	if (record->level <= WHERRY_LOG_WARN)
 		check_reader(r);
-	wh_progress_wipe(&r->progress);
 	wh_time_print(wh_now(&wh_env_system), time);
 	wh_put_log_line(&line, &(wh_log_head){.time = time}, record);
-	(void)fputs(wh_buf_str(&line), stderr);
+	wh_progress_say(&r->progress, wh_buf_str(&line));
 	wh_buf_clear(&line);
 }
 
