@@ -292,14 +292,16 @@ static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *
 static wherry_code take_unused(parser *p, wh_view line, wherry_error *err)
 {
 	wh_stmt *stmt = p->sql.n ? &p->sql.stmts[p->sql.n - 1] : NULL;
+	char **list = stmt ? &stmt->unused : &p->sql.unused;
 	size_t skip = strlen(UNUSED_MARK);
 
-	if (!stmt || stmt->part || stmt->unused)
-		return wh_fail(err, WHERRY_INVALID,
-			       "line %d: '%s' outside of a statement, or twice in one",
-			       p->line, UNUSED_MARK);
-	stmt->unused = strndup(line.ptr + skip, line.len - skip);
-	return stmt->unused ? WHERRY_OK : wh_oom(err);
+	if (*list || (stmt && stmt->part))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"line %d: '%s' in a part, or twice in a statement or before the first one",
+			p->line, UNUSED_MARK);
+	*list = strndup(line.ptr + skip, line.len - skip);
+	return *list ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
@@ -371,6 +373,7 @@ void wh_sql_clear(wh_sql *sql)
 		wh_stmt_clear(&sql->stmts[i]);
 	free(sql->stmts);
 	free(sql->layout);
+	free(sql->unused);
 	*sql = (wh_sql){0};
 }
 

@@ -11,7 +11,8 @@
  *
  * A parameter is a name after a colon.  The names are read when the file is: what the database
  * calls the n-th of them ($1 on PostgreSQL) is written into the text once.  A line
- * "-- unused: NAME NAME" in a statement names values that it is given and has no use for.
+ * "-- unused: NAME NAME" in a statement names values that it is given and has no use for; before the first
+ * statement, it names values that no statement of the file uses.
  *
  * Where the table's name has a schema, that stands before {table…} and before {wherry_lease},
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
@@ -44,6 +45,7 @@ typedef struct wh_stmt {
 
 typedef struct wh_sql {
 	char *layout; /* the head line's words: "name=native ids=integer …" */
+	char *unused; /* Names of values that no statement uses; NULL: none. */
 	wh_stmt *stmts;
 	size_t n;
 } wh_sql;
@@ -84,13 +86,16 @@ wherry_code wh_stmt_make(const char *dialect, const char *name, const char *text
 void wh_stmt_clear(wh_stmt *stmt);
 
 /*
- * Compare the parameters of a statement with the names of the values that it is given,
- * separated by spaces.
+ * Compare the parameters of a statement with the names of the values that it is given, separated by
+ * spaces.  "width?" is optional: a statement may leave it out.
  *
- * @return WHERRY_OK; WHERRY_INVALID: it uses a name that it is not given, or it is given one
- *         that it neither uses nor lists as unused; err tells which.
+ * @param unused  Names of values that no statement of its file uses, or NULL.
+ * @return WHERRY_OK; WHERRY_INVALID: it uses a name that it is not given or that its file lists as
+ *         unused, or it is given one that is not optional, and that neither it nor its file lists as
+ *         unused; err tells which.
  */
-wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *err);
+wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, const char *unused,
+			  wherry_error *err);
 
 /* Set a statement's text and the names of its parameters from the text of a file: sql_params.c.
  * Afterwards scratch may be used again. */

@@ -226,58 +226,95 @@ void wh_stmt_clear(wh_stmt *stmt)
 	*stmt = (wh_stmt){0};
 }
 
-/* Is that word in a list of words with spaces between them? */
-static bool listed(const char *list, const char *word, size_t len)
-{
-	for (const char *s = list ? list : ""; *s;) {
-		size_t n = strcspn(s, " ");
+/* A word of a list with spaces between them; an optional name has a '?' at its end. */
+typedef struct word {
+	const char *ptr;
+	size_t len;
+	bool optional;
+} word;
 
-		if (n == len && memcmp(s, word, n) == 0)
+/* Take the next word of a list, or return false at its end. */
+static bool next_word(const char **list, word *w)
+{
+	size_t n = strcspn(*list ? *list : "", " ");
+
+	if (n == 0)
+		return false;
+	*w = (word){*list, n, (*list)[n - 1] == '?'};
+	w->len -= w->optional;
+	*list += n + strspn(*list + n, " ");
+	return true;
+}
+
+/* The word of a list that is equal to that one; false if there is none. */
+static bool listed(const char *list, word wanted, word *out)
+{
+	while (next_word(&list, out))
+		if (out->len == wanted.len && memcmp(out->ptr, wanted.ptr, out->len) == 0)
 			return true;
-		s += n + strspn(s + n, " ");
-	}
 	return false;
 }
 
-static bool has_param(const wh_stmt *stmt, const char *name, size_t len)
+static bool has_param(const wh_stmt *stmt, word w)
 {
 	for (int i = 0; i < stmt->n_params; i++)
-		if (strlen(stmt->params[i]) == len &&
-		    memcmp(stmt->params[i], name, len) == 0)
+		if (strlen(stmt->params[i]) == w.len &&
+		    memcmp(stmt->params[i], w.ptr, w.len) == 0)
 			return true;
 	return false;
 }
 
-wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *err)
+/* A value must be used, be optional, or be listed as unused by the statement or by its file: exactly
+ * one of them, except that a statement may use an optional one. */
+static wherry_code check_given(const wh_stmt *stmt, word w, const char *unused,
+			       wherry_error *err)
 {
+	bool uses = has_param(stmt, w);
+	word found;
+	bool own = listed(stmt->unused, w, &found), whole = listed(unused, w, &found);
+
+	if (w.optional && own)
+		return wh_fail(err, WHERRY_INVALID,
+			       "statement '%s' lists :%.*s as unused, which is optional",
+			       stmt->name, (int)w.len, w.ptr);
+	if (uses && whole)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"statement '%s' uses :%.*s, which its file lists as unused",
+			stmt->name, (int)w.len, w.ptr);
+	if (!w.optional && uses + own + whole != 1)
+		return wh_fail(err, WHERRY_INVALID,
+			       "statement '%s' is given :%.*s, which it must either "
+			       "use or list under '-- unused:'",
+			       stmt->name, (int)w.len, w.ptr);
+	return WHERRY_OK;
+}
+
+wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, const char *unused,
+			  wherry_error *err)
+{
+	const char *rest = given;
+	wherry_code code = WHERRY_OK;
+	word w, found;
+
 	for (int i = 0; i < stmt->n_params; i++)
-		if (!listed(given, stmt->params[i], strlen(stmt->params[i])))
+		if (!listed(given,
+			    (word){stmt->params[i], strlen(stmt->params[i]), false},
+			    &found))
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"statement '%s' uses :%s, which it is not given; it "
 				"is given: %s",
 				stmt->name, stmt->params[i], *given ? given : "nothing");
-	for (const char *s = given; *s;) {
-		size_t n = strcspn(s, " ");
-
-		if (has_param(stmt, s, n) == listed(stmt->unused, s, n))
-			return wh_fail(
-				err, WHERRY_INVALID,
-				"statement '%s' is given :%.*s, which it must either "
-				"use or list under '-- unused:'",
-				stmt->name, (int)n, s);
-		s += n + strspn(s + n, " ");
-	}
-	for (const char *s = stmt->unused ? stmt->unused : ""; *s;) {
-		size_t n = strcspn(s, " ");
-
-		if (!listed(given, s, n))
-			return wh_fail(
+	while (code == WHERRY_OK && next_word(&rest, &w))
+		code = check_given(stmt, w, unused, err);
+	rest = stmt->unused;
+	while (code == WHERRY_OK && next_word(&rest, &w))
+		if (!listed(given, w, &found))
+			code = wh_fail(
 				err, WHERRY_INVALID,
 				"statement '%s' lists :%.*s as unused, which it is "
 				"not given",
-				stmt->name, (int)n, s);
-		s += n + strspn(s + n, " ");
-	}
-	return WHERRY_OK;
+				stmt->name, (int)w.len, w.ptr);
+	return code;
 }

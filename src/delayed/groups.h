@@ -20,12 +20,12 @@
 	X(offer_many_absent, "offer-many-absent", "kind now messages bodies")
 
 #define WH_DELAYED_POLL(X) \
-	X(poll, "poll", "kind now limit token lasts most") \
+	X(poll, "poll", "kind now limit token lasts most?") \
 	X(next_due, "next-due", "kind now")
 
 /* Polls messages behind a time and an id; see store/scan_start.h. */
 #define WH_DELAYED_ANCHOR(X) \
-	X(poll_after, "poll-after", "kind now limit token lasts most after_at after_id")
+	X(poll_after, "poll-after", "kind now limit token lasts most? after_at after_id")
 
 /* Leases messages that had all their attempts, of the first that are due: "poll" passes over
  * them. */
@@ -58,7 +58,7 @@
 	X(contains, "contains", "kind key") \
 	X(drop_key, "drop-key", "kind key")
 
-#define WH_DELAYED_FILTER_GIVEN "kind prefix prefix_end except except_end untouched"
+#define WH_DELAYED_FILTER_GIVEN "kind prefix prefix_end? except except_end? untouched"
 
 #define WH_DELAYED_MANY_KEYS(X) \
 	X(drop_keys, "drop-keys", WH_DELAYED_FILTER_GIVEN) \

@@ -14,14 +14,14 @@
 /* Locks a key, so that transactions that write messages of one key run one after the
  * other. */
 #define WH_OUTBOX_LOCK(X) \
-	X(lock_key, "lock-key", "aggregate_type aggregate_id key")
+	X(lock_key, "lock-key", "aggregate_type? aggregate_id key")
 
 /* Reads rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
-	X(read, "read", "after limit long body") \
-	X(sweep, "sweep", "after limit gaps long body") \
-	X(horizon, "horizon", "statements name number epoch holder") \
-	X(dead_keys, "dead-keys", "after limit long")
+	X(read, "read", "after limit long? body?") \
+	X(sweep, "sweep", "after limit gaps long? body?") \
+	X(horizon, "horizon", "statements? name number epoch holder") \
+	X(dead_keys, "dead-keys", "after limit long?")
 
 /* The next two groups read rows of the table for a relay that streams from the WAL. */
 #define WH_OUTBOX_STREAM(X) \
@@ -49,11 +49,11 @@
 #define WH_OUTBOX_ADMIN(X) \
 	X(retry_dead, "retry-dead", "states ident number topic key since after limit") \
 	X(discard, "discard", "ident number") \
-	X(list, "list", "states ident number topic key since after limit long body prefix older text") \
-	X(list_any, "list-any", "states ident number topic key since after limit long body prefix older text") \
-	X(list_newest, "list-newest", "states ident number topic key since after before limit long body prefix older text") \
-	X(list_any_newest, "list-any-newest", "states ident number topic key since after before limit long body prefix older text") \
-	X(show, "show", "ident number long body")
+	X(list, "list", "states ident number topic key since after limit long? body? prefix older text") \
+	X(list_any, "list-any", "states ident number topic key since after limit long? body? prefix older text") \
+	X(list_newest, "list-newest", "states ident number topic key since after? before limit long? body? prefix older text") \
+	X(list_any_newest, "list-any-newest", "states ident number topic key since after? before limit long? body? prefix older text") \
+	X(show, "show", "ident number long? body?")
 
 /* The next two groups are for delivered rows: those still in the table, then those in the
  * archive. */
@@ -62,8 +62,8 @@
 #define WH_OUTBOX_ARCHIVED(X) \
 	X(replay_archived, "replay-archived", "ident number topic key since after limit") \
 	X(unarchive, "unarchive", "") \
-	X(list_archived, "list-archived", "states ident number topic key since after limit long body prefix older text") \
-	X(show_archived, "show-archived", "ident number long body")
+	X(list_archived, "list-archived", "states ident number topic key since after limit long? body? prefix older text") \
+	X(show_archived, "show-archived", "ident number long? body?")
 
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) \

@@ -8,11 +8,11 @@ WH_STORE_GROUPS(WH_GROUP_SPECS)
 
 const wh_group wh_store_groups[] = {WH_STORE_GROUPS(WH_GROUP_ROW){NULL, NULL, 0}};
 
-static wherry_code bind_one(const wh_stmt *stmt, const wh_stmt_spec *spec, void *stmts,
-			    wherry_error *err)
+static wherry_code bind_one(const wh_sql *sql, const wh_stmt *stmt,
+			    const wh_stmt_spec *spec, void *stmts, wherry_error *err)
 {
 	memcpy((char *)stmts + spec->at, (const void *)&stmt, sizeof(stmt));
-	return stmt ? wh_stmt_check(stmt, spec->given, err) : WHERRY_OK;
+	return stmt ? wh_stmt_check(stmt, spec->given, sql->unused, err) : WHERRY_OK;
 }
 
 static wherry_code bind_group(const wh_sql *sql, const wh_group *g, void *stmts,
@@ -28,7 +28,7 @@ static wherry_code bind_group(const wh_sql *sql, const wh_group *g, void *stmts,
 		if (!stmt)
 			missing = g->specs[i].name;
 		found += stmt != NULL;
-		code = bind_one(stmt, &g->specs[i], stmts, err);
+		code = bind_one(sql, stmt, &g->specs[i], stmts, err);
 	}
 	if (code == WHERRY_OK && found && missing)
 		return wh_fail(err, WHERRY_INVALID,

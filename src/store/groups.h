@@ -4,8 +4,10 @@
  * has not got it.  So no statement exists only to select nothing.
  *
  * X(FIELD, NAME, GIVEN): GIVEN names the values that the C code gives a statement.  The
- * statement uses each of them, or lists it under "-- unused:".  Any other difference is an
- * error when the file is loaded.
+ * statement uses each of them.  If only some layouts need a value, as "width?", a statement may leave
+ * it out.  If one layout has no use for another value, its file lists it under "-- unused:".  Any other
+ * difference is an error when the file is loaded.  Values that fence a write (token, epoch, holder)
+ * and filters (key) are not optional: a statement without them would write to more rows.
  */
 #ifndef WH_STORE_GROUPS_H
 #define WH_STORE_GROUPS_H
@@ -18,7 +20,7 @@
 
 /* Is the table there, in which version, and with which columns?  Every layout has these. */
 #define WH_STORE_SCHEMA(X) \
-	X(schema_version, "schema-version", "name") \
+	X(schema_version, "schema-version", "name?") \
 	X(columns, "columns", "name")
 
 /* Wherry's own tables: is wherry_schema there? */
@@ -36,7 +38,7 @@
 /* Migrations on a server, where several may run at once and others own tables. */
 #define WH_STORE_MIGRATE(X) \
 	X(migrate_lock, "migrate-lock", "") \
-	X(owners, "owners", "schema")
+	X(owners, "owners", "schema?")
 
 #define WH_STORE_REPAIR(X) \
 	X(repair, "repair", "") \
@@ -95,14 +97,14 @@
 /* Rows that one of several relays works on.  "ids": a list of ids, or where fence=claim a list
  * of claims, [[message id, mark, id], …]. */
 #define WH_STORE_CLAIM(X) \
-	X(claim_end, "claim-end", "after scan most") \
-	X(claim, "claim", "token lasts unordered park limit after upto passed share many long body") \
-	X(claim_due, "claim-due", "token lasts unordered park limit after share long body") \
-	X(expired, "expired", "lasts unordered park after share") \
-	X(claim_share, "claim-share", "token lasts unordered park limit after share of long body") \
-	X(claim_expired, "claim-expired", "token lasts unordered park after share long body") \
-	X(claim_next, "claim-next", "park lasts") \
-	X(extend, "extend", "ids token lasts names width") \
+	X(claim_end, "claim-end", "after? scan? most?") \
+	X(claim, "claim", "token lasts unordered? park? limit after? upto? passed? share? many? long? body?") \
+	X(claim_due, "claim-due", "token lasts unordered? park? limit after? share? long? body?") \
+	X(expired, "expired", "lasts? unordered? park? after? share?") \
+	X(claim_share, "claim-share", "token lasts unordered? park? limit after? share? of long? body?") \
+	X(claim_expired, "claim-expired", "token lasts unordered? park? after? share? long? body?") \
+	X(claim_next, "claim-next", "park? lasts?") \
+	X(extend, "extend", "ids token lasts names? width?") \
 	X(reap, "reap", "timeout")
 
 /* Foreign transactions may have locked rows: which of these ids are locked; and claims that pass over
@@ -142,7 +144,7 @@
 
 /* Open rows by their ids. */
 #define WH_STORE_READ_IDS(X) \
-	X(read_ids, "read-ids", "ids long body")
+	X(read_ids, "read-ids", "ids long? body?")
 
 /* Which ids are not delivered yet. */
 #define WH_STORE_OPEN(X) \
@@ -151,11 +153,11 @@
 
 /* Results of rows. */
 #define WH_STORE_SETTLE(X) \
-	X(done_delete, "done-delete", "ids token names width") \
-	X(fail, "fail", "id message_id started dead count nth delay error token") \
-	X(requeue, "requeue", "ids token names width") \
-	X(requeue_failed, "requeue-failed", "ids token names width") \
-	X(try, "try", "id message_id started nth claimed token")
+	X(done_delete, "done-delete", "ids token names? width?") \
+	X(fail, "fail", "id message_id started? dead? count nth delay error token") \
+	X(requeue, "requeue", "ids token names? width?") \
+	X(requeue_failed, "requeue-failed", "ids token names? width?") \
+	X(try, "try", "id message_id started? nth claimed? token")
 
 /* Dead rows move to another table, instead of being marked by "fail". */
 #define WH_STORE_DEAD(X) \
@@ -171,21 +173,21 @@
 
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
-	X(done_mark, "done-mark", "ids token names width")
+	X(done_mark, "done-mark", "ids token names? width?")
 
 /* Rows whose ids follow one another are settled by the first and the last id, and an attempt on
  * record can be taken back. */
 #define WH_STORE_RANGES(X) \
-	X(done_mark_range, "done-mark-range", "first last token names width") \
-	X(done_delete_range, "done-delete-range", "first last token names width") \
+	X(done_mark_range, "done-mark-range", "first last token names width?") \
+	X(done_delete_range, "done-delete-range", "first last token names width?") \
 	X(untry, "untry", "id message_id nth token")
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
-	X(ack_mark, "ack-mark", "name number epoch holder ids names width") \
-	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width") \
-	X(ack_delete, "ack-delete", "name number epoch holder ids names width") \
-	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width")
+	X(ack_mark, "ack-mark", "name number epoch holder ids names width?") \
+	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width?") \
+	X(ack_delete, "ack-delete", "name number epoch holder ids names width?") \
+	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width?")
 
 /* Rows may expire before they are delivered: they can be deleted, except those that another
  * token than the caller's works on. */
@@ -197,7 +199,7 @@
 
 /* Delivered rows move to an archive when they are acknowledged. */
 #define WH_STORE_ARCHIVE(X) \
-	X(done_archive, "done-archive", "ids token names width") \
+	X(done_archive, "done-archive", "ids token names? width?") \
 	X(purge_archive, "purge-archive", "age limit")
 
 /* Or later. */

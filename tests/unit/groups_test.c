@@ -142,10 +142,103 @@ static void a_difference_is_named_when_a_file_is_loaded(void **state)
 		   "the statement 'renewed' is of no group");
 	is_refused("ORDER BY id LIMIT :scan", "ORDER BY id LIMIT :scam",
 		   "statement 'claim-end' uses :scam");
-	is_refused("ORDER BY id LIMIT :scan", "ORDER BY id",
-		   "statement 'claim-end' is given :scan");
-	is_refused("-- unused: most\n", "-- unused: most scan\n",
-		   "statement 'claim-end' is given :scan");
+	is_refused("  last_error = :error\n", "  last_error = 'x'\n",
+		   "statement 'fail' is given :error");
+	is_refused("-- name: claim-end\n", "-- name: claim-end\n-- unused: most\n",
+		   "statement 'claim-end' lists :most as unused, which is optional");
+	is_refused("-- layout: ", "-- unused: token\n-- layout: ",
+		   "which its file lists as unused");
+}
+
+enum { MOST_FILES = 64 };
+
+/* The files of all layouts, read. */
+typedef struct layout_files {
+	wh_sql sql[MOST_FILES];
+	const wh_group *groups[MOST_FILES];
+	int n;
+} layout_files;
+
+static int read_layouts(void **state)
+{
+	layout_files *all = calloc(1, sizeof(*all));
+
+	assert_non_null(all);
+	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
+		if (!is_layout(f))
+			continue;
+		assert_true(all->n < MOST_FILES);
+		parse(f, f->text, &all->sql[all->n]);
+		all->groups[all->n++] = groups_of(f->model);
+	}
+	*state = all;
+	return 0;
+}
+
+static int clear_layouts(void **state)
+{
+	layout_files *all = *state;
+
+	for (int i = 0; i < all->n; i++)
+		wh_sql_clear(&all->sql[i]);
+	free(all);
+	return 0;
+}
+
+/* Files whose statement of that name leaves the value out, or uses it. */
+static void count_uses(const layout_files *all, const wh_group *groups,
+		       const char *statement, const char *value, int uses[2])
+{
+	for (int i = 0; i < all->n; i++) {
+		const wh_stmt *stmt = wh_sql_find(&all->sql[i], statement);
+		bool used = false;
+
+		if (!stmt || (groups != wh_store_groups && groups != all->groups[i]))
+			continue;
+		for (int k = 0; k < stmt->n_params; k++)
+			used = used || strcmp(stmt->params[k], value) == 0;
+		uses[used]++;
+	}
+}
+
+static void check_uses(const layout_files *all, const wh_group *groups,
+		       const wh_stmt_spec *spec)
+{
+	char given[512], *rest = NULL;
+
+	assert_true(strlen(spec->given) < sizeof(given));
+	(void)snprintf(given, sizeof(given), "%s", spec->given);
+	for (char *w = strtok_r(given, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
+		bool optional = w[strlen(w) - 1] == '?';
+		int uses[2] = {0, 0};
+
+		if (optional)
+			w[strlen(w) - 1] = '\0';
+		count_uses(all, groups, spec->name, w, uses);
+		if (uses[0] && !uses[1])
+			fail_msg("'%s' is given :%s, which no layout uses", spec->name,
+				 w);
+		if (optional && uses[1] && !uses[0])
+			fail_msg("'%s' is given :%s, optional, and every layout uses it",
+				 spec->name, w);
+	}
+}
+
+static void check_all_uses(const layout_files *all, const wh_group *groups)
+{
+	for (const wh_group *g = groups; g->name; g++)
+		for (size_t i = 0; i < g->n; i++)
+			check_uses(all, groups, &g->specs[i]);
+}
+
+static void every_value_is_used_by_some_layout_and_optional_ones_not_by_all(void **state)
+{
+	check_all_uses(*state, wh_store_groups);
+	check_all_uses(*state, wh_outbox_groups);
+	check_all_uses(*state, wh_queue_groups);
+	check_all_uses(*state, wh_delayed_groups);
+	check_all_uses(*state, wh_inbox_groups);
+	check_all_uses(*state, wh_cron_groups);
 }
 
 int main(void)
@@ -154,6 +247,9 @@ int main(void)
 		cmocka_unit_test(every_layout_has_whole_groups_and_uses_what_it_is_given),
 		cmocka_unit_test(every_layout_takes_the_longest_names),
 		cmocka_unit_test(a_difference_is_named_when_a_file_is_loaded),
+		cmocka_unit_test_setup_teardown(
+			every_value_is_used_by_some_layout_and_optional_ones_not_by_all,
+			read_layouts, clear_layouts),
 	};
 
 	return cmocka_run_group_tests_name("groups", tests, NULL, NULL);

@@ -151,8 +151,10 @@ static void differs(const wh_sql *sql, const char *given, const char *says)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_FAILS(WHERRY_INVALID, wh_stmt_check(wh_sql_find(sql, "one"), given, &err));
-	assert_non_null(strstr(err.message, says));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_stmt_check(wh_sql_find(sql, "one"), given, sql->unused, &err));
+	if (!strstr(err.message, says))
+		fail_msg("'%s' does not say '%s'", err.message, says);
 }
 
 static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void **state)
@@ -162,7 +164,8 @@ static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void 
 
 	(void)state;
 	parse(HEAD "-- name: one\n-- unused: topic key\n:id, :name\n", &sql);
-	WHERRY_PASS(wh_stmt_check(wh_sql_find(&sql, "one"), "key id topic name", &err));
+	WHERRY_PASS(
+		wh_stmt_check(wh_sql_find(&sql, "one"), "key id topic name", NULL, &err));
 	differs(&sql, "key id topic", "uses :name");
 	differs(&sql, "key id topic name more", "given :more");
 	differs(&sql, "id name topic", "lists :key");
@@ -170,8 +173,48 @@ static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void 
 	parse(HEAD "-- name: one\n-- unused: id\n:id\n", &sql);
 	differs(&sql, "id", "either");
 	wh_sql_clear(&sql);
-	refuse(HEAD "-- unused: id\n", "outside");
+	refuse(HEAD "-- part: one\n-- unused: id\n", "in a part");
+	refuse(HEAD "-- unused: id\n-- unused: key\n", "twice");
 	refuse(HEAD "-- name: one\n-- unused: id\n-- unused: name\n", "twice");
+}
+
+static void a_statement_may_leave_out_a_name_only_if_it_is_optional(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- name: one\n:id, :width\n", &sql);
+	WHERRY_PASS(
+		wh_stmt_check(wh_sql_find(&sql, "one"), "id key? width?", NULL, &err));
+	differs(&sql, "id width? key", "given :key");
+	differs(&sql, "id key? widt?", "uses :width");
+	differs(&sql, "id key? widths?", "uses :width");
+	wh_sql_clear(&sql);
+	parse(HEAD "-- name: one\n-- unused: key\n:id\n", &sql);
+	differs(&sql, "id key?", "lists :key as unused, which is optional");
+	wh_sql_clear(&sql);
+}
+
+static void a_file_may_list_a_name_only_if_no_statement_uses_it(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- unused: key token\n-- name: one\n-- unused: nth\n:id\n", &sql);
+	WHERRY_PASS(wh_stmt_check(wh_sql_find(&sql, "one"), "id token nth", sql.unused,
+				  &err));
+	differs(&sql, "id token nth more", "given :more");
+	differs(&sql, "nth token", "uses :id");
+	wh_sql_clear(&sql);
+	parse(HEAD "-- unused: id\n-- name: one\n:id\n", &sql);
+	differs(&sql, "id", "uses :id, which its file lists as unused");
+	differs(&sql, "id?", "uses :id, which its file lists as unused");
+	wh_sql_clear(&sql);
+	parse(HEAD "-- unused: id\n-- name: one\n-- unused: id\n1\n", &sql);
+	differs(&sql, "id", "either");
+	wh_sql_clear(&sql);
 }
 
 static void braces_are_filled_in(void **state)
@@ -384,6 +427,8 @@ int main(void)
 		cmocka_unit_test(parameters_are_numbered_when_a_file_is_read),
 		cmocka_unit_test(
 			a_statement_uses_all_that_it_is_given_or_says_what_it_does_not),
+		cmocka_unit_test(a_statement_may_leave_out_a_name_only_if_it_is_optional),
+		cmocka_unit_test(a_file_may_list_a_name_only_if_no_statement_uses_it),
 		cmocka_unit_test(braces_are_filled_in),
 		cmocka_unit_test(a_schema_stands_before_tables),
 		cmocka_unit_test(the_head_line_says_words),

@@ -47,7 +47,6 @@ SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
 -- Wherry's table beside it, if it belongs to another role.
--- unused: schema
 SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -121,7 +120,6 @@ CREATE TABLE IF NOT EXISTS {table_tries}(
 
 -- name: schema-version
 -- The columns and their types identify this layout.
--- unused: name
 SELECT 1, 100
 WHERE 8 = (SELECT count(*) FROM pg_catalog.pg_attribute AS a
            JOIN (VALUES ('id', 'bigint'), ('pKey', 'character varying'), ('pKind', 'character varying'),
@@ -258,14 +256,12 @@ SELECT m.id, m."pKey"::pg_catalog.text, m."scheduledAtInitially", m."scheduledAt
 FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
 
 -- name: poll
--- unused: most
 -- Lease messages in one statement.  A message that was polled or given back before gets a row in
 -- TABLE_tries; for other messages the statement writes only to the library's table.
 {leased}
 {leased_first};
 
 -- name: poll-after
--- unused: most
 -- The same, beginning behind the message that was polled last, so that it does not read index entries of
 -- deleted messages before it (a_poll_does_not_read_what_was_polled_before).
 {leased}
@@ -400,7 +396,6 @@ taken AS (
 -- include: postgres.claims.sql
 
 -- name: claim
--- unused: unordered park after upto passed share many
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
   ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
@@ -417,7 +412,6 @@ WITH due AS MATERIALIZED (
 {claimed};
 
 -- name: claim-due
--- unused: unordered park after share
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at FROM {table}
   WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h.failed))
@@ -427,7 +421,6 @@ WITH due AS MATERIALIZED (
 {claimed};
 
 -- name: claim-share
--- unused: unordered park after share
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at FROM {table}
   WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid"::pg_catalog.text = :of::pg_catalog.text))
@@ -442,7 +435,6 @@ version = excluded.version, due_at = NULL,
   last_error = CASE WHEN o.version = excluded.version THEN o.last_error END
 
 -- name: claim-expired
--- unused: unordered park after share
 WITH due AS MATERIALIZED (
   SELECT id, "createdAt" AS version, {polled_once} AS polled FROM {table}
   WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid" IS NOT NULL))
@@ -485,7 +477,6 @@ WITH forgotten AS (
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: fail
--- unused: started dead
 WITH noted AS (
   INSERT INTO {table_tries} AS o(id, version, attempts, last_error)
   SELECT id, "createdAt", {tried}, :error::pg_catalog.text FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}
@@ -520,7 +511,6 @@ UPDATE {table} SET "lockUuid" = NULL,
 WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: try
--- unused: claimed started
 INSERT INTO {table_tries} AS o(id, version, attempts)
 SELECT id, "createdAt", CASE WHEN :nth::integer > 0 THEN greatest({tried_so_far}, :nth::integer)
                              ELSE least({tried_so_far}, 999999999) + 1 END

@@ -153,7 +153,6 @@ WHERE d."lockUuid" IS NOT NULL OR d."scheduledAt" > d."scheduledAtInitially"
                          THEN min({table_tries}.attempts, 999999999) + 1 ELSE excluded.attempts END;
 
 -- name: poll
--- unused: most
 -- Lease messages; the part "shown" reads the rows that "note-poll" wrote.
 UPDATE {table} SET "lockUuid" = :token, "scheduledAt" = {until}
 WHERE id IN (SELECT id FROM ({due}))
@@ -286,7 +285,6 @@ ON CONFLICT (id) DO UPDATE SET {kept},
                   THEN min({table_tries}.attempts, 999999999) + 1 ELSE excluded.attempts END;
 
 -- name: claim-expired
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims} WHERE id = {first_expired}
 RETURNING id, 1, {tried_so_far} - 1, 0, {relayed};
 
@@ -308,7 +306,7 @@ ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL, attemp
   last_error = excluded.last_error;
 
 -- name: fail
--- unused: started dead count nth error
+-- unused: count nth error
 UPDATE {table} SET "lockUuid" = NULL,
   "scheduledAt" = min({now} + min(:delay, 3153600000000), 253402300799999)
 WHERE id = :id AND {named} AND {claimed_by};
@@ -325,18 +323,15 @@ FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 DELETE FROM {table_tries} WHERE id IN {ids} AND id NOT IN (SELECT m.id FROM {table} AS m WHERE m.id IN {ids});
 
 -- name: requeue
--- unused: width
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: requeue-failed
--- unused: width
 UPDATE {table} SET "lockUuid" = NULL,
   "scheduledAt" = CASE WHEN EXISTS (SELECT 1 {of_tries}) THEN {now} ELSE "scheduledAtInitially" END
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: try
--- unused: claimed started
 INSERT INTO {table_tries}(id, version, attempts)
 SELECT id, "createdAt", CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth)
                              ELSE min({tried_so_far}, 999999999) + 1 END

@@ -305,7 +305,6 @@ INDEX(1), FORCESEEK
 -- include: mssql.claims.sql
 
 -- name: claim-expired
--- unused: unordered park after share
 {for_claims}
 {claims}, attempts = CASE WHEN t.attempts < 0 THEN 1 WHEN t.attempts < 999999999 THEN t.attempts + 1 ELSE 1000000000 END
 OUTPUT inserted.id INTO @got
@@ -316,7 +315,6 @@ SELECT t.id, 1, t.attempts - 1, 0, t."createdAt", 0,
 FROM @got AS g JOIN {table} AS t ON t.id = g.id;
 
 -- name: done-delete
--- unused: width
 {given};
 DELETE t
 {listed};
@@ -341,7 +339,6 @@ CASE WHEN :nth > 0 THEN CASE WHEN attempts > :nth THEN attempts ELSE :nth END
      WHEN attempts + :count > 1000000000 THEN 1000000000 ELSE attempts + :count END
 
 -- name: fail
--- unused: started dead
 DECLARE @now BIGINT = {clock}, @span BIGINT = :delay;
 {later}
 UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = CAST(:error AS NVARCHAR(500)),
@@ -364,19 +361,16 @@ FROM {table} WITH (UPDLOCK, ROWLOCK) WHERE {named};
 DELETE FROM {table} WHERE {named};
 
 -- name: requeue
--- unused: width
 {given};
 UPDATE t SET "scheduledAt" = COALESCE(t.due_at, t."scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
 {listed};
 
 -- name: requeue-failed
--- unused: width
 {given};
 UPDATE t SET "scheduledAt" = {clock}, "lockUuid" = NULL, due_at = NULL
 {listed};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth <= 0 THEN CASE WHEN attempts < 0 THEN 1 WHEN attempts < 999999999 THEN attempts + 1
                                                               ELSE 1000000000 END
                                    WHEN attempts > :nth THEN attempts ELSE :nth END

@@ -755,7 +755,6 @@ WHERE {relayed} AND "scheduledAt" <= {clock} ORDER BY "pKind", "scheduledAt", id
 -- include: postgres.claims.sql
 
 -- name: claim
--- unused: unordered park after upto passed share many
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
@@ -775,7 +774,6 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-due
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
@@ -786,7 +784,6 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-share
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
@@ -797,7 +794,6 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-expired
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
   WHERE id = (SELECT id FROM {table}
@@ -830,7 +826,6 @@ CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: fail
--- unused: started dead
 UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error::pg_catalog.text,
   "scheduledAt" = least({clock} + least(:delay::bigint, 3153600000000), 253402300799999)
 WHERE id = :id::bigint AND {named} AND {claimed_by};
@@ -857,7 +852,6 @@ UPDATE {table} SET "scheduledAt" = {clock}, "lockUuid" = NULL, due_at = NULL
 WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                                    ELSE least(greatest(attempts, 0), 999999999) + 1 END
 WHERE id = :id::bigint AND {named} AND {claimed_by};

@@ -258,7 +258,6 @@ WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
 -- include: sqlite.claims.sql
 
 -- name: claim-expired
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
 WHERE id = (SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
@@ -273,7 +272,6 @@ WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
 CASE WHEN :nth > 0 THEN max(attempts, :nth) ELSE min(max(attempts + :count, 0), 1000000000) END
 
 -- name: fail
--- unused: started dead
 UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error,
   "scheduledAt" = min({now} + min(:delay, 3153600000000), 253402300799999)
 WHERE id = :id AND {named} AND {claimed_by};
@@ -286,17 +284,14 @@ SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried
 FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: requeue
--- unused: width
 UPDATE {table} SET "scheduledAt" = coalesce(due_at, "scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: requeue-failed
--- unused: width
 UPDATE {table} SET "scheduledAt" = {now}, "lockUuid" = NULL, due_at = NULL
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
                                    ELSE min(max(attempts, 0), 999999999) + 1 END
 WHERE id = :id AND {named} AND {claimed_by};

@@ -1,4 +1,5 @@
 -- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status archive=
+-- unused: trace_id
 --
 -- The table that Debezium's outbox event router reads.  Programs insert rows, and often delete them at
 -- once in the same transaction, so only a reader of the WAL sees them.  The table has no ascending
@@ -50,7 +51,6 @@ SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NUL
 FROM {table};
 
 -- name: enqueue
--- unused: trace_id
 -- The type comes from the headers, or else from the topic.  Rows have no numbers, so the statement returns 1;
 -- 0 would mean a duplicate.
 INSERT INTO {table}(id, aggregatetype, aggregateid, type, payload)

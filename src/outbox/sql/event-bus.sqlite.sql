@@ -1,4 +1,5 @@
 -- layout: name=event-bus ids=rowid ordered=no fence=claim done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
+-- unused: aggregate_id aggregate_type headers id key token trace_id
 --
 -- The tables of the TypeScript library outbox-event-bus on SQLite.  Wherry adds nothing to
 -- them, and the library may work on them at the same time.
@@ -160,7 +161,6 @@ id IS NOT NULL AND rowid + 1000000000000 > :after AND (:states & 4)
   AND (:topic IS NULL OR type = :topic) AND {young}
 
 -- name: enqueue
--- unused: aggregate_type aggregate_id key headers trace_id
 -- An id that was delivered is a duplicate too, as long as the archive has it.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on)
 SELECT :message_id, :topic, :payload, {now}, 'created', {now}
@@ -168,13 +168,11 @@ WHERE NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :message_id)
 ON CONFLICT DO NOTHING;
 
 -- name: claim-end
--- unused: after scan most
 -- No row is ever skipped, since there are no keys.
 SELECT 0, count(*) FROM (
   SELECT 1 FROM {table} WHERE status = 'created' AND id IS NOT NULL LIMIT 1);
 
 -- name: claim
--- unused: token unordered park after upto passed share many long body
 -- The oldest rows first, in the order of the library's index; its rows without a retry time are in the
 -- order in which they were written.
 UPDATE {table} SET {mark}
@@ -185,7 +183,6 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
   payload, {fence};
 
 -- name: claim-due
--- unused: token unordered park after share long body
 -- Failed rows come before rows that were never tried, so that they do not starve.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
@@ -201,7 +198,6 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
   payload, {fence};
 
 -- name: expired
--- unused: lasts unordered park after share
 -- Rows that were claimed together, by Wherry or by the library, have one started_on.
 SELECT f.started_on, (
   SELECT count(*) FROM {table}
@@ -213,7 +209,6 @@ FROM (
   ORDER BY {left}, rowid LIMIT 1) AS f;
 
 -- name: claim-share
--- unused: token unordered park after share long body
 -- No attempt is recorded, since only one of these rows can have crashed its program, if any did.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
@@ -224,7 +219,6 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
   payload, {fence};
 
 -- name: claim-expired
--- unused: token unordered park after share long body
 -- One row whose claim has expired.  The attempt is recorded before it is made, so that an event
 -- that crashes its program runs out of attempts.
 UPDATE {table} SET {mark}, retry_count = retry_count + 1
@@ -236,7 +230,6 @@ RETURNING rowid, 1, retry_count - 1, 0, {happened}, 0, id, type, '', '', NULL, '
   payload, {fence};
 
 -- name: claim-next
--- unused: park lasts
 SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
         FROM {table} WHERE status = 'active' AND id IS NOT NULL),
        CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {never}) THEN 0 ELSE
@@ -247,7 +240,6 @@ SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
           ORDER BY next_retry_at LIMIT 1) END;
 
 -- name: extend
--- unused: token names width
 -- An expired claim is not extended.
 UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 WHERE rowid IN ({held}) AND {left} > 0.0001;
@@ -268,12 +260,10 @@ SELECT coalesce(max(CAST((julianday(created_on) - 2440587.5) * 86400000.0 + 0.5
 FROM {table} WHERE {open};
 
 -- name: done-delete
--- unused: token names width
 -- Change only rows that this claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 DELETE FROM {table} WHERE rowid IN ({held});
 
 -- name: done-archive
--- unused: token names width
 -- Runs before done-delete, in the same transaction.  If the archive has the id, it was used
 -- again, and its row is replaced (defect_5_an_archived_id_is_settled_once).
 INSERT OR REPLACE INTO {table_archive}(id, type, payload, occurred_at, status, retry_count,
@@ -283,7 +273,6 @@ SELECT id, type, payload, occurred_at, 'completed', retry_count, last_error, cre
 FROM {table} WHERE rowid IN ({held});
 
 -- name: fail
--- unused: id token
 -- The time of the next attempt is counted from now, by the database's clock.
 UPDATE {table} SET status = 'failed',
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
@@ -294,21 +283,18 @@ UPDATE {table} SET status = 'failed',
 WHERE {this};
 
 -- name: requeue
--- unused: token names width
 -- started_on stays, so that the next one grows.
 UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
 -- name: requeue-failed
--- unused: token names width
 -- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} SET status = 'failed', next_retry_at = {now}, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
 -- name: try
--- unused: id claimed token
 UPDATE {table} SET
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                      ELSE retry_count + 1 END
@@ -337,7 +323,6 @@ DELETE FROM {table_archive} WHERE rowid IN (
   LIMIT :limit);
 
 -- name: retry-dead
--- unused: key
 -- Like retryEvents of the library, except that rows that a claim holds are left out.
 UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,
   next_retry_at = NULL
@@ -352,7 +337,6 @@ DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed'
        OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)));
 
 -- name: replay-archived
--- unused: key
 -- A row stays in the archive while the outbox has its id.  started_on is copied, so that unarchive
 -- finds the row and started_on continues to grow.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on, started_on)
@@ -383,11 +367,9 @@ DELETE FROM {table_archive} WHERE rowid IN (
        OR instr(CAST(payload AS TEXT), :text))
 
 -- name: list
--- unused: key long body
 SELECT {row} FROM {table} WHERE {wanted} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: list-any
--- unused: key long body
 -- Delivered rows come last, since they are in another table.
 SELECT {row} FROM {table} WHERE {wanted} AND {asked}
 UNION ALL
@@ -395,12 +377,10 @@ SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked}
 ORDER BY 1 LIMIT :limit;
 
 -- name: list-newest
--- unused: key long body
 SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
 ORDER BY rowid DESC LIMIT :limit;
 
 -- name: list-any-newest
--- unused: key long body
 -- Delivered rows come first, since they are in another table and have the higher numbers.
 SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
 UNION ALL
@@ -409,11 +389,9 @@ WHERE {wanted-archived} AND rowid + 1000000000000 < :before AND {asked}
 ORDER BY 1 DESC LIMIT :limit;
 
 -- name: list-archived
--- unused: key long body
 SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: show
--- unused: long body
 SELECT {row} FROM {table}
 WHERE id = :ident
    OR (rowid = :number AND id IS NOT NULL
@@ -421,7 +399,6 @@ WHERE id = :ident
 ORDER BY id = :ident DESC LIMIT 1;
 
 -- name: show-archived
--- unused: long body
 SELECT {archived} FROM {table_archive}
 WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
 ORDER BY id = :ident DESC LIMIT 1;

@@ -1,4 +1,5 @@
 -- layout: name=eventferry-sole ids=integer names=qualified ordered=yes order=aggregate fence=lease wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- unused: token
 --
 -- The table of eventferry for a relay that works alone (relay.sole).  The relay writes nothing to a
 -- row before it is delivered, and one update marks it done, which costs half as much as a claim and an
@@ -138,19 +139,15 @@ SELECT t.id FROM {table} AS t WHERE t.id = ANY ({ids}) AND NOT EXISTS (
   SELECT 1 FROM free AS f WHERE f.id = t.id);
 
 -- name: done-mark
--- unused: token
 {done} WHERE id = ANY ({ids}) AND {is_ours} AND {named_in_list};
 
 -- name: done-delete
--- unused: token
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {is_ours} AND {named_in_list};
 
 -- name: done-mark-range
--- unused: token
 {done} WHERE id BETWEEN :first AND :last AND {is_ours} AND {named_in_range};
 
 -- name: done-delete-range
--- unused: token
 DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_ours} AND {named_in_range};
 
 -- part: acknowledger
@@ -182,7 +179,7 @@ WHERE id BETWEEN :first AND :last AND {is_ours} AND EXISTS (SELECT 1 FROM held)
   AND {named_in_range};
 
 -- name: fail
--- unused: started token error
+-- unused: error
 -- The table cannot store :error.
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
@@ -193,19 +190,16 @@ UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
 WHERE id = :id AND {this} AND {is_ours};
 
 -- name: requeue
--- unused: token
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL
 WHERE id = ANY ({ids}) AND {is_ours}
   AND {named_in_list};
 
 -- name: requeue-failed
--- unused: token
 UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL
 WHERE id = ANY ({ids}) AND {is_ours}
   AND {named_in_list};
 
 -- name: try
--- unused: started claimed token
 -- The attempt of a suspect is recorded before it is delivered.  The row becomes failed and due.  It is
 -- not claimed, since claims are those of other programs.
 UPDATE {table} SET status = 3, next_retry_at = {now},
@@ -215,7 +209,6 @@ UPDATE {table} SET status = 3, next_retry_at = {now},
 WHERE id = :id AND {this} AND {is_ours};
 
 -- name: untry
--- unused: token
 -- The destination was down, so the attempt of the message does not count.
 UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL
 WHERE id = :id AND {this} AND status + 0 = 3 AND attempts = :nth::integer;

@@ -1,4 +1,5 @@
 -- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- unused: error token
 --
 -- The table of the TypeScript library eventferry on SQL Server, as it publishes it: nothing is added,
 -- and its producers and relays may work on it at the same time.  eventferry.postgres.sql has the rules,
@@ -135,7 +136,6 @@ BEGIN CATCH
 END CATCH;
 
 -- name: lock-key
--- unused: aggregate_type
 -- Lock on the aggregate, which orders messages here; see native.mssql.sql.
 DECLARE @k BINARY(32) = HASHBYTES('SHA2_256', CASE WHEN DATALENGTH(:aggregate_id) > 0 THEN :aggregate_id
   WHEN DATALENGTH(:key) > 0 THEN :key END);
@@ -223,14 +223,12 @@ SELECT id, @add, attempts - @add, 0, created_at, 0,
 FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
 -- name: claim-end
--- unused: most
 -- Last id that one claim reads.
 DECLARE @from BIGINT = {from};
 SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
   SELECT TOP (:scan) id FROM {table} {unlocked} WHERE {pending} AND id >= @from ORDER BY id) AS p;
 
 -- name: claim
--- unused: token park passed share many
 -- Claim the first open rows of their aggregates, each with the run of pending rows behind it
 -- (two_claims_never_hold_messages_of_one_key).
 DECLARE @was TINYINT = 0, @add INT = 0;
@@ -248,7 +246,6 @@ ORDER BY c.id;
 {take};
 
 -- name: claim-due
--- unused: token park share
 -- Claim failed rows and pending ones with a time that are due, each the first of its aggregate.
 DECLARE @was TINYINT = 3, @add INT = 0;
 {times};
@@ -263,7 +260,6 @@ ORDER BY c.next_retry_at, c.id;
 c.status IN (0, 1, 3) AND c.status = 1 AND (c.claimed_at IS NULL OR c.claimed_at <= @expired)
 
 -- name: expired
--- unused: park after
 -- Rows that were claimed together, by Wherry or by the library, have one claimed_at.
 DECLARE @expired DATETIME2(3) = {lasted};
 SELECT f.mark, (SELECT COUNT_BIG(*) FROM {table} AS c {unlocked}
@@ -272,7 +268,6 @@ FROM (SELECT TOP (1) c.claimed_at, COALESCE({mark:c}, N'') AS mark FROM {table} 
       WHERE {c_expired} AND {first_expired} ORDER BY c.claimed_at, c.id) AS f;
 
 -- name: claim-share
--- unused: token park
 -- Claim some of the rows that expired together.  No attempt is recorded, since only one of them can have crashed
 -- the relay, if any did.
 DECLARE @was TINYINT = 1, @add INT = 0;
@@ -285,7 +280,6 @@ ORDER BY c.id;
 {take};
 
 -- name: claim-expired
--- unused: token park
 -- Claim one row whose claim has expired.  The attempt is recorded before it is made.
 DECLARE @was TINYINT = 1, @add INT = 1;
 {times};
@@ -297,7 +291,6 @@ ORDER BY c.claimed_at, c.id;
 {take};
 
 -- name: claim-next
--- unused: park
 -- Milliseconds until the first claim expires, and until the first row with a time is due.
 DECLARE @expired DATETIME2(3) = {lasted};
 SELECT (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, @expired, COALESCE(c.claimed_at, '19700101')) FROM {table} AS c {unlocked}
@@ -322,7 +315,6 @@ SET NOCOUNT OFF
 @ids AS i JOIN {table} AS t {seek} ON t.id = i.id AND t.status = 1 AND {mark:t} = i.mark
 
 -- name: extend
--- unused: token names width
 -- Extend claims.  An expired claim is not extended.  All rows get the same new mark.
 {listed};
 DECLARE @now DATETIME2(3) = {now}, @expired DATETIME2(3) = {lasted};
@@ -348,14 +340,12 @@ INDEX(1), FORCESEEK
 -- include: mssql.locked.sql
 
 -- name: done-mark
--- unused: token names width
 -- Change only rows that this claim holds.
 {listed};
 UPDATE t SET status = 2, processed_at = {now} FROM {held}
 {loop};
 
 -- name: done-delete
--- unused: token names width
 {listed};
 DELETE t FROM {held}
 {loop};
@@ -366,7 +356,7 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   SYSUTCDATETIME()))
 
 -- name: fail
--- unused: message_id error token
+-- unused: message_id
 -- claimed_at stays, as in the library.  The table cannot store :error.
 UPDATE {table} SET
   status = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
@@ -376,20 +366,18 @@ UPDATE {table} SET
 WHERE id = :id AND status = 1 AND {mark} = :started;
 
 -- name: requeue
--- unused: token names width
 {listed};
 UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL FROM {held}
 {loop};
 
 -- name: requeue-failed
--- unused: token names width
 -- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 {listed};
 UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL FROM {held}
 {loop};
 
 -- name: try
--- unused: message_id claimed token
+-- unused: message_id
 UPDATE {table} SET
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   WHEN attempts < 2147483647 THEN attempts + 1 ELSE attempts END

@@ -1,4 +1,5 @@
 -- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- unused: error token
 --
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
 -- is added, and its producers and relays may work on it at the same time.
@@ -126,14 +127,12 @@ id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
   {texts}, {mark}
 
 -- name: claim-end
--- unused: most
 -- Last id that one claim reads.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
   WHERE status IN (0, 1, 3) AND id >= {from} ORDER BY id LIMIT :scan::bigint) AS p;
 
 -- name: claim
--- unused: token park passed share many
 -- Claim, in the order of ids, the first open rows of their aggregates, each with the run of pending
 -- rows behind it, and lock them.  Other relays and the library skip locked rows, and so their
 -- aggregates.  If a row of a run cannot be locked, the rows behind it are not claimed
@@ -175,7 +174,6 @@ taken AS (
 SELECT {taken} FROM taken ORDER BY id;
 
 -- name: claim-due
--- unused: token park after share
 -- Claim failed rows that are due, before pending ones.
 WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
@@ -190,7 +188,6 @@ taken AS (
 SELECT {taken} FROM taken ORDER BY id;
 
 -- name: expired
--- unused: park after
 -- Rows that were claimed together, by Wherry or by the library, have one claimed_at.
 SELECT f.mark, (
   SELECT count(*) FROM {table} AS c
@@ -202,7 +199,6 @@ FROM (
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1) AS f;
 
 -- name: claim-share
--- unused: token park after
 -- No attempt is recorded, since only one of these rows can have crashed its program, if any did.  As
 -- in "claim", several rows of one aggregate are claimed together or not at all.  The limit counts rows
 -- that no transaction has locked (a_locked_share_of_expired_rows_holds_up_no_other_key).
@@ -223,7 +219,6 @@ taken AS (
 SELECT {taken} FROM taken ORDER BY id;
 
 -- name: claim-expired
--- unused: token park after
 -- Claim one row whose claim has expired.  The attempt is recorded before it is made, so that a
 -- message that crashes its program runs out of attempts.
 WITH chosen AS MATERIALIZED (
@@ -236,7 +231,6 @@ RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
   {texts}, {mark};
 
 -- name: claim-next
--- unused: park
 -- Milliseconds until the first claim expires, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
                           - ({expired_before})) * 1000.0)::bigint,
@@ -247,7 +241,6 @@ SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
 FROM {front} AS c;
 
 -- name: extend
--- unused: token names width
 -- Extend claims.  An expired claim is not extended.  All rows get the same new mark.
 UPDATE {table} AS t SET claimed_at = {now}
 WHERE {held} AND t.claimed_at > {expired_before}
@@ -270,16 +263,14 @@ SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}'
   AND NOT EXISTS (SELECT 1 FROM free AS f WHERE f.id = t.id);
 
 -- name: done-mark
--- unused: token names width
 -- Change only rows that this claim holds.
 UPDATE {table} AS t SET status = 2, processed_at = {now} WHERE {held};
 
 -- name: done-delete
--- unused: token names width
 DELETE FROM {table} AS t WHERE {held};
 
 -- name: fail
--- unused: message_id error token
+-- unused: message_id
 -- claimed_at stays, as in the library.  The table cannot store :error.
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
@@ -290,16 +281,14 @@ UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: requeue
--- unused: token names width
 UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHERE {held};
 
 -- name: requeue-failed
--- unused: token names width
 -- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
 
 -- name: try
--- unused: message_id claimed token
+-- unused: message_id
 UPDATE {table} SET
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer

@@ -494,7 +494,6 @@ SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
   WHERE {pending} AND id > :after AND id <= :most ORDER BY id) AS p;
 
 -- name: claim
--- unused: passed many
 -- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows is
 -- being tried, or if an earlier one failed, was retried, was skipped by a claim before this one, or is
 -- not committed yet (two_claims_never_hold_messages_of_one_key).  Skipped rows need not be listed, since
@@ -510,7 +509,6 @@ ORDER BY c.id;
 {take};
 
 -- name: claim-due
--- unused: after
 -- Claim failed rows that are due, each the first of its key.
 DECLARE @was TINYINT = 3, @add INT = 0;
 {chosen};
@@ -522,7 +520,6 @@ ORDER BY c.next_retry_at;
 {take};
 
 -- name: expired
--- unused: lasts after
 -- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
 -- with it.
 SELECT f.claim_token, (
@@ -535,7 +532,6 @@ FROM (
   ORDER BY c.next_retry_at) AS f;
 
 -- name: claim-share
--- unused: after
 -- Claim some of the rows that expired together, in id order.  No attempt is recorded, since only one of
 -- them can have crashed the relay, if any did (what_expires_again_is_shared_out_smaller).
 DECLARE @was TINYINT = 1, @add INT = 0;
@@ -548,7 +544,6 @@ ORDER BY c.id;
 {take};
 
 -- name: claim-expired
--- unused: after
 -- Claim one row whose claim has expired, to be tried alone.  The attempt is recorded before it is made, so
 -- that a message that crashes its relay runs out of attempts.  The row is the first of its key, and no
 -- row of the key is under a live claim.
@@ -562,7 +557,6 @@ ORDER BY c.next_retry_at;
 {take};
 
 -- name: claim-next
--- unused: lasts
 -- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
 -- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
@@ -604,7 +598,6 @@ t.id BETWEEN :first AND :last AND (i.h IS NULL OR i.h = t.message_hash)
 {table} AS t {seek} LEFT JOIN @ids AS i ON i.id = t.id
 
 -- name: extend
--- unused: width
 -- An expired claim is not extended.
 {listed};
 UPDATE t SET next_retry_at = {until}
@@ -729,7 +722,6 @@ SELECT {open_columns} FROM {table}
 WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0, 1, 3) ORDER BY id;
 
 -- name: horizon
--- unused: statements
 -- The lowest row version of a transaction that is still open, and the next one that the server gives out.
 -- A gap that was found before `next` is closed when `oldest` has reached it.  The statement also proves
 -- that rows read before it were read under the lease.
@@ -768,20 +760,17 @@ INDEX(1), FORCESEEK
 -- include: mssql.locked.sql
 
 -- name: done-mark
--- unused: width
 {listed};
 UPDATE t SET status = 2, processed_at = {now}
 FROM {these} WHERE t.status IN (0, 1, 3) AND {ours}
 {loop};
 
 -- name: done-delete
--- unused: width
 {listed};
 DELETE t FROM {these} WHERE t.status IN (0, 1, 3) AND {ours}
 {loop};
 
 -- name: done-mark-range
--- unused: width
 -- The same for consecutive ids, which those of a batch nearly always are.
 {in_range};
 UPDATE t SET status = 2, processed_at = {now}
@@ -790,7 +779,6 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
 {loop};
 
 -- name: done-delete-range
--- unused: width
 {in_range};
 DELETE t FROM {those}
 WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
@@ -803,7 +791,6 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours}
  WHERE {holds}) AS f CROSS JOIN
 
 -- name: ack-mark
--- unused: width
 -- Acknowledge deliveries when there is nothing else to write: one statement that is its own transaction
 -- (a_lease_that_was_taken_over_acknowledges_nothing).
 {listed};
@@ -812,7 +799,6 @@ FROM {held} {these} WHERE t.status IN (0, 1, 3)
 {loop};
 
 -- name: ack-mark-range
--- unused: width
 {in_range};
 UPDATE t SET status = 2, processed_at = {now}
 FROM {held} {those}
@@ -820,13 +806,11 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3)
 {loop};
 
 -- name: ack-delete
--- unused: width
 {listed};
 DELETE t FROM {held} {these} WHERE t.status IN (0, 1, 3)
 {loop};
 
 -- name: ack-delete-range
--- unused: width
 {in_range};
 DELETE t FROM {held} {those}
 WHERE {is_in_range} AND t.status IN (0, 1, 3)
@@ -837,7 +821,6 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3)
   {.}attempts, {.}created_at, {.}processed_at, {.}generation, {.}last_error, {.}payload
 
 -- name: done-archive
--- unused: width
 -- Runs before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row
 -- that was replayed and is delivered again replaces the one in the archive.
 {listed};
@@ -856,7 +839,6 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   SYSUTCDATETIME()))
 
 -- name: fail
--- unused: started
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
 -- to 0 meanwhile.  A message becomes dead while no claim runs; a transaction that waits for the
@@ -876,7 +858,6 @@ UPDATE {table} SET
 WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
--- unused: width
 -- The empty token marks a row that an operator or a relay wants to be read again.
 {listed};
 UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
@@ -884,7 +865,6 @@ FROM {these} WHERE t.status IN (1, 3) AND {ours}
 {loop};
 
 -- name: requeue-failed
--- unused: width
 -- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 {listed};
 UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = N''
@@ -892,7 +872,6 @@ FROM {these} WHERE t.status IN (1, 3) AND {ours}
 {loop};
 
 -- name: try
--- unused: started
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
@@ -1140,7 +1119,6 @@ WHERE id > :after AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({nam
 ORDER BY id;
 
 -- name: list-newest
--- unused: after
 -- Like "list", from the highest id down.
 SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id IN (
@@ -1151,7 +1129,6 @@ WHERE id IN (
 ORDER BY id DESC;
 
 -- name: list-any-newest
--- unused: after
 SELECT {any} id, {shown} FROM {table} {unlocked}
 WHERE id < :before AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({named})) AND {asked})
 ORDER BY id DESC;

@@ -678,7 +678,6 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
 FROM taken ORDER BY id;
 
 -- name: expired
--- unused: lasts
 -- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
 -- with it.
 SELECT f.claim_token, (
@@ -731,7 +730,6 @@ RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
   {texts};
 
 -- name: claim-next
--- unused: lasts
 -- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
 -- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
@@ -992,7 +990,6 @@ FOR UPDATE
 statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- name: fail
--- unused: started
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
 -- to 0 meanwhile.
@@ -1021,7 +1018,6 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND {named_in_list};
 
 -- name: try
--- unused: started
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
@@ -1246,7 +1242,6 @@ FROM (
 ORDER BY id {limited};
 
 -- name: list-newest
--- unused: after
 -- Like "list", from the highest id down.
 SELECT id, {shown}
 FROM (
@@ -1272,7 +1267,6 @@ FROM (
 ORDER BY id DESC {limited};
 
 -- name: list-any-newest
--- unused: after
 SELECT id, {shown}
 FROM (
   (SELECT * FROM {table}

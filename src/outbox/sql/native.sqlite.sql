@@ -217,14 +217,12 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'compe
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
 
 -- name: claim-end
--- unused: most
 -- Range of one claim: the last of the first pending rows, and their number.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 0 AND id > :after ORDER BY id LIMIT :scan);
 
 -- name: claim
--- unused: long body
 -- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows
 -- is being tried, or if an earlier one failed, was retried or was skipped by a claim before this one
 -- (two_claims_never_hold_messages_of_one_key).  The skipped keys are listed, or with :many looked up,
@@ -254,7 +252,6 @@ WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL
   AND hex(ordering_key) NOT IN (SELECT value FROM json_each(:passed)) LIMIT :limit;
 
 -- name: claim-due
--- unused: long body
 -- Claim failed rows that are due, each the first of its key.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
@@ -268,7 +265,6 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: expired
--- unused: lasts
 -- The claim that expired first, among rows that nothing holds back, and the number of rows that expired
 -- with it.
 SELECT claim_token, (
@@ -282,7 +278,6 @@ FROM (
   ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
--- unused: long body
 -- Claim some of the rows that expired together, in id order.  No attempt is recorded, since only one of
 -- them can have crashed the relay, if any did (what_expires_again_is_shared_out_smaller).
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
@@ -297,7 +292,6 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-expired
--- unused: long body
 -- Claim one row whose claim has expired, to be tried alone.  The attempt is recorded before it is made, so
 -- that a message that crashes its relay runs out of attempts.  The row is the first of its key, and no
 -- row of the key is under a live claim.
@@ -314,7 +308,6 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-next
--- unused: lasts
 -- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
 -- parked behind a dead row do not count
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
@@ -334,7 +327,6 @@ SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
 (:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
 
 -- name: extend
--- unused: width
 -- An expired claim is not extended.
 UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
@@ -387,7 +379,6 @@ SELECT 1 FROM wherry_lease WHERE CASE WHEN :shared
   THEN outbox = :name AND number = :number AND epoch = :epoch ELSE {holds} END;
 
 -- name: read
--- unused: long body
 -- Pending rows behind the cursor, in id order, by the open index, which has no delivered rows,
 -- however many the table keeps.
 SELECT id, status, attempts, generation, created_at,
@@ -398,7 +389,6 @@ FROM {table} INDEXED BY {table_open}
 WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: sweep
--- unused: long body
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and rows with
 -- skipped ids that have been committed since (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
@@ -424,7 +414,6 @@ WHERE id IN (
 ORDER BY id;
 
 -- name: read-ids
--- unused: long body
 -- Rows that were left behind a failed message of their key, or gaps.
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
@@ -435,14 +424,13 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 ORDER BY id;
 
 -- name: horizon
--- unused: statements name number epoch holder
+-- unused: name number epoch holder
 -- The oldest transaction that still runs, and the next to begin: a gap that was found before `next` is
 -- closed when `oldest` has reached it.  Relays do not run it on SQLite, where no id can appear late; for
 -- tests the clock in seconds is used instead.
 SELECT ms - 1000, ms, ms, 0 FROM wherry_clock;
 
 -- name: dead-keys
--- unused: long
 -- Dead rows, for relays that park the keys of dead messages.
 SELECT id, aggregate_type, aggregate_id, partition_key
 FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
@@ -473,7 +461,6 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
 (:message_id IS NULL OR CAST(message_id AS TEXT) = :message_id)
 
 -- name: done-mark
--- unused: width
 -- With OR FAIL SQLite does not copy each changed page to a temporary file in order to undo the statement
 -- alone.  The statement runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
@@ -483,14 +470,12 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
   AND {named};
 
 -- name: done-delete
--- unused: width
 DELETE FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
 -- name: done-mark-range
--- unused: width
 -- The same for consecutive ids, which those of a batch nearly always are: there is no list to read.
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
@@ -498,14 +483,12 @@ WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND {named};
 
 -- name: done-delete-range
--- unused: width
 DELETE FROM {table} NOT INDEXED
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
 -- name: done-archive
--- unused: width
 -- Runs before done-delete, in the same transaction.
 INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
@@ -518,7 +501,6 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
   AND {named};
 
 -- name: fail
--- unused: started
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
 -- to 0 meanwhile.  A number that the table's constraint refuses becomes one that it accepts.
@@ -533,7 +515,6 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
--- unused: width
 -- The empty token marks the row, as in "retry-dead".
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
@@ -542,7 +523,6 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
   AND {named};
 
 -- name: requeue-failed
--- unused: width
 -- For relays that read no pending rows: make rows failed and due now, and count no attempt.
 UPDATE {table} NOT INDEXED SET status = 3, next_retry_at = (SELECT ms FROM wherry_clock),
   claimed_at = NULL, claim_token = ''
@@ -551,7 +531,6 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
   AND {named};
 
 -- name: try
--- unused: started
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} NOT INDEXED SET status = 1,
@@ -709,7 +688,6 @@ SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, 
        OR instr(coalesce(last_error, ''), :text) OR instr(CAST(payload AS TEXT), :text))
 
 -- name: list
--- unused: long body
 -- Rows of states other than done, each state by its own index, so that dead letters are found at once in
 -- a large table.
 {listed}
@@ -731,7 +709,6 @@ WHERE id IN (
 ORDER BY id LIMIT :limit;
 
 -- name: list-any
--- unused: long body
 {listed}
 FROM {table} NOT INDEXED
 WHERE id > :after AND (:states >> status & 1)
@@ -740,7 +717,6 @@ WHERE id > :after AND (:states >> status & 1)
 ORDER BY id LIMIT :limit;
 
 -- name: list-newest
--- unused: after long body
 -- Like "list", from the highest id down.
 {listed}
 FROM {table} NOT INDEXED
@@ -761,7 +737,6 @@ WHERE id IN (
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-any-newest
--- unused: after long body
 {listed}
 FROM {table} NOT INDEXED
 WHERE id < :before AND (:states >> status & 1)
@@ -770,7 +745,6 @@ WHERE id < :before AND (:states >> status & 1)
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-archived
--- unused: long body
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
@@ -783,7 +757,6 @@ WHERE id > :after AND (:states & 4)
 ORDER BY id LIMIT :limit;
 
 -- name: show
--- unused: long body
 -- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
@@ -807,7 +780,6 @@ WHERE m.message_id = :ident
 ORDER BY m.message_id = :ident DESC LIMIT 1;
 
 -- name: show-archived
--- unused: long body
 -- Rows of the archive, which "show" does not find.
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,

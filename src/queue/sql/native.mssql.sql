@@ -243,7 +243,6 @@ UPDATE t SET
 FROM {own};
 
 -- name: extend
--- unused: names width
 UPDATE t SET available_at = {until} FROM {own};
 
 -- name: dead-letter
@@ -356,12 +355,10 @@ DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SELECT t.id, 0, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id
 
 -- name: claim-end
--- unused: after scan most
 -- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0, COUNT_BIG(*) FROM (SELECT TOP (1) id FROM {looked_at} WHERE state = 0 ORDER BY id) AS f;
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
@@ -371,7 +368,6 @@ WHERE t.state = 0
 {claimed};
 
 -- name: claim-due
--- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
@@ -382,13 +378,11 @@ WHERE t.state = 3
 {claimed};
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT TOP (1) lease_token, COUNT_BIG(*) FROM {looked_at}
 WHERE {is_due} AND state + 0 = 1 AND {lives}
 GROUP BY lease_token ORDER BY MIN(available_at);
 
 -- name: claim-share
--- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
@@ -399,7 +393,6 @@ WHERE t.state = 1 AND t.lease_token = :of
 {claimed};
 
 -- name: claim-expired
--- unused: unordered park after share long body
 {claimed_ids}
 UPDATE t SET {claims}, attempts = {again:t} OUTPUT inserted.id INTO @got
 FROM (
@@ -415,11 +408,9 @@ SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g 
  WHERE {timed} AND {lives} AND state + 0 =
 
 -- name: claim-next
--- unused: park lasts
 SELECT {first_of} 1 ORDER BY available_at), {first_of} 3 ORDER BY available_at);
 
 -- name: read-ids
--- unused: long body
 SELECT t.id, t.state, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN {ids} AS j ON j.id = t.id
 WHERE t.state <> 4 ORDER BY t.id;
 
@@ -457,11 +448,9 @@ INDEX(1), FORCESEEK
 -- include: mssql.locked.sql
 
 -- name: done-delete
--- unused: names width
 DELETE t FROM {own};
 
 -- name: fail
--- unused: started
 -- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
@@ -474,15 +463,12 @@ WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
   AND lease_token = :token AND state = 1;
 
 -- name: requeue
--- unused: names width
 UPDATE t SET state = 0, lease_token = NULL, available_at = NULL FROM {own};
 
 -- name: requeue-failed
--- unused: names width
 UPDATE t SET state = 3, lease_token = NULL, available_at = {now} FROM {own};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth <= 0 THEN {again} WHEN attempts > :nth THEN attempts ELSE :nth END
 WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
   AND lease_token = :token AND state = 1;

@@ -858,7 +858,6 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
   AND {held};
 
 -- name: extend
--- unused: names width
 UPDATE {table} SET available_at = {until}
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
@@ -1011,12 +1010,10 @@ FROM taken ORDER BY id
 state = 1, lease_token = :token::pg_catalog.text, available_at = {until}
 
 -- name: claim-end
--- unused: after scan most
 -- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS first;
 
 -- name: claim
--- unused: unordered park after upto passed share many
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE state = 0 AND {lives}
@@ -1035,7 +1032,6 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-due
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 3 AND {lives}
@@ -1044,13 +1040,11 @@ WITH taken AS (
 {claimed};
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT lease_token, count(*) FROM {table}
 WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
 GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
@@ -1061,7 +1055,6 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-expired
--- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
   WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
@@ -1072,7 +1065,6 @@ SELECT id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
 FROM taken;
 
 -- name: claim-next
--- unused: park lasts
 SELECT (SELECT (extract(epoch FROM {due_at} - {now}) * 1000.0)::bigint FROM {table}
         WHERE {timed} AND state + 0 = 1 AND {lives} ORDER BY available_at LIMIT 1),
        (SELECT (extract(epoch FROM {due_at} - {now}) * 1000.0)::bigint FROM {table}
@@ -1113,11 +1105,9 @@ SELECT t.id FROM {table} AS t WHERE t.id OPERATOR(pg_catalog.=) ANY ({ids}) AND 
   SELECT 1 FROM free AS f WHERE f.id OPERATOR(pg_catalog.=) t.id);
 
 -- name: done-delete
--- unused: names width
 DELETE FROM {table} WHERE {own};
 
 -- name: fail
--- unused: started
 -- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
@@ -1129,15 +1119,12 @@ WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id =
   AND lease_token = :token::pg_catalog.text AND state = 1;
 
 -- name: requeue
--- unused: names width
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
 -- name: requeue-failed
--- unused: names width
 UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                                    ELSE least(greatest(attempts, 0), 999999999) + 1 END
 WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id = :message_id::pg_catalog.text)

@@ -204,7 +204,6 @@ UPDATE {table} SET
 WHERE {own};
 
 -- name: extend
--- unused: names width
 UPDATE {table} SET available_at = {until} WHERE {own};
 
 -- name: dead-letter
@@ -291,53 +290,45 @@ state = 1, lease_token = :token, available_at = {until}
 {timed} AND available_at <= {now}
 
 -- name: claim-end
--- unused: after scan most
 -- Rows have no keys, so a claim skips none and begins with the first row.
 SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_ready} WHERE state = 0 LIMIT 1);
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_ready}
              WHERE state = 0 AND {lives} ORDER BY id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: claim-due
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
              WHERE {is_due} AND state = 3 AND {lives} ORDER BY available_at LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT lease_token, count(*) FROM {table} INDEXED BY {table_timed}
 WHERE {is_due} AND state = 1 AND {lives}
 GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
              WHERE {is_due} AND state = 1 AND lease_token = :of AND {lives} ORDER BY id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: claim-expired
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
 WHERE id = (SELECT id FROM {table} INDEXED BY {table_timed}
             WHERE {is_due} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
 
 -- name: claim-next
--- unused: park lasts
 SELECT (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
         WHERE {timed} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1),
        (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
         WHERE {timed} AND state = 3 AND {lives} ORDER BY available_at LIMIT 1);
 
 -- name: read-ids
--- unused: long body
 SELECT id, state, attempts, 0, {relayed} FROM {table} WHERE id IN {ids} AND state <> 4 ORDER BY id;
 
 -- name: last-open
@@ -361,11 +352,9 @@ WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
              WHERE {timed} AND state = 1 AND available_at <= {now} - min(:timeout, 3153600000000));
 
 -- name: done-delete
--- unused: names width
 DELETE FROM {table} WHERE {own};
 
 -- name: fail
--- unused: started
 -- :nth is the number of the attempt, so a failure that is written twice counts once.
 UPDATE {table} SET
   state = CASE WHEN :dead THEN 4 ELSE 3 END,
@@ -377,15 +366,12 @@ WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
   AND lease_token = :token AND state = 1;
 
 -- name: requeue
--- unused: names width
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
 -- name: requeue-failed
--- unused: names width
 UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
 
 -- name: try
--- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
                                    ELSE min(max(attempts, 0), 999999999) + 1 END
 WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)

@@ -1,4 +1,5 @@
 -- layout: name=nservicebus ids=integer names=qualified payloads=bytea fields=headers wakes=no addresses=at columns=id,expires,headers,body,rowversion,!state archive=
+-- unused: correlation_id reply_to topic
 --
 -- The queues of NServiceBus on SQL Server, as its transport creates them: "NAME" with the messages
 -- that are ready, "NAME.Delayed" with those that are delayed, and "SubscriptionRouting".  Nothing
@@ -149,7 +150,6 @@ BEGIN
 END;
 
 -- name: schema-version
--- unused: name
 SELECT 1, 100 WHERE {is_there} = 5;
 
 -- name: columns
@@ -179,7 +179,7 @@ INSERT INTO {table}(Id, Recoverable, Expires, Headers, Body) VALUES (NEWID(), 1,
 SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
 
 -- name: send
--- unused: message_id topic correlation_id reply_to delay
+-- unused: message_id delay
 DECLARE @now DATETIME2(6) = {now}, @headers NVARCHAR(MAX) = :headers, @body VARBINARY(MAX) = :body, @ttl BIGINT = :ttl;
 DECLARE @expires DATETIME = CASE WHEN @ttl > 0 THEN DATEADD(MILLISECOND, CAST(@ttl % 86400000 AS INT), DATEADD(DAY,
   CAST(CASE WHEN @ttl < 3153600000000 THEN @ttl ELSE 3153600000000 END / 86400000 AS INT), @now)) END;
@@ -327,7 +327,6 @@ SELECT {shown}, @due FROM (
   {late}) AS m ORDER BY m.id;
 
 -- name: make-dead
--- unused: topic correlation_id reply_to
 -- Insert a message that was deleted and cannot be handled again, as dead.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
 VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,

@@ -1,4 +1,5 @@
 -- layout: name=nservicebus ids=integer names=qualified payloads=bytea fields=headers wakes=no columns=id,expires,headers,body,seq,!state archive=
+-- unused: correlation_id reply_to topic
 --
 -- The queues of NServiceBus on PostgreSQL, as its transport creates them: "NAME" with the messages
 -- that are ready, "NAME.Delayed" with those that are delayed, and "SubscriptionRouting".  Nothing
@@ -75,7 +76,6 @@ SELECT pg_advisory_xact_lock(7810779305);
 
 -- name: owners
 -- Wherry's table of the queue, if it belongs to another owner.
--- unused: schema
 SELECT 'table ' || c.relname::pg_catalog.text, c.relowner::regrole::pg_catalog.text
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -149,7 +149,6 @@ CREATE TABLE IF NOT EXISTS {table}(
 {make_dead}
 
 -- name: schema-version
--- unused: name
 SELECT 1, 100 WHERE {is_there} OPERATOR(pg_catalog.=) 5;
 
 -- name: columns
@@ -179,14 +178,14 @@ CASE WHEN {.}ttl OPERATOR(pg_catalog.>) 0
           (least({.}ttl, 3153600000000)::double precision OPERATOR(pg_catalog.*) interval '1 millisecond') END
 
 -- name: send
--- unused: message_id topic correlation_id reply_to delay
+-- unused: message_id delay
 INSERT INTO {table}(id, expires, headers, body)
 SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body
 FROM (SELECT :headers::pg_catalog.text AS headers, :body::pg_catalog.bytea AS body, :ttl::bigint AS ttl) AS m
 RETURNING seq::bigint;
 
 -- name: send-many
--- unused: message_id topic correlation_id reply_to delay
+-- unused: message_id delay
 INSERT INTO {table}(id, expires, headers, body)
 SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body::pg_catalog.bytea
 FROM ROWS FROM (pg_catalog.unnest(:headers::pg_catalog.text[]), pg_catalog.unnest(:body::pg_catalog.text[]),
@@ -329,7 +328,6 @@ kept AS (
 {both};
 
 -- name: make-dead
--- unused: topic correlation_id reply_to
 -- Insert a message that was deleted and cannot be handled again, as dead.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
 VALUES (:id, :message_id::pg_catalog.text::pg_catalog.uuid, 4, :attempts,

@@ -29,45 +29,37 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND at
   AND NOT attisdropped;
 
 -- name: claim-end
--- unused: after scan most
 SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS some;
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
 UPDATE {table} SET state = 1, claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE state = 0 ORDER BY id LIMIT :limit::bigint)
 RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
 
 -- name: claim-due
--- unused: unordered park after share long body
 UPDATE {table} SET state = 1, claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit::bigint)
 RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT claimer, count(*) FROM {table} WHERE {overdue}
 GROUP BY claimer ORDER BY min(until) LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of::text LIMIT :limit::bigint)
 RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
 
 -- name: claim-expired
--- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint, attempts = attempts + 1
 WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
 RETURNING id, 1::bigint, attempts - 1, 0::bigint, {texts};
 
 -- name: claim-next
--- unused: park lasts
 SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
        (SELECT min(until) - {now} FROM {table} WHERE state = 3);
 
 -- name: extend
--- unused: names width
 UPDATE {table} SET until = {now} + :lasts::bigint
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text AND NOT ({overdue});
 
@@ -75,25 +67,22 @@ WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :toke
 UPDATE {table} SET state = 0, claimer = NULL WHERE state = 1 AND until <= {now} - :timeout::bigint;
 
 -- name: done-delete
--- unused: names width
 DELETE FROM {table} WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 
 -- name: fail
--- unused: message_id started nth error
+-- unused: message_id nth error
 UPDATE {table} SET state = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END, attempts = attempts + :count::integer,
   until = {now} + :delay::bigint, claimer = NULL
 WHERE id = :id::bigint AND claimer = :token::text;
 
 -- name: requeue
--- unused: names width
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 
 -- name: requeue-failed
--- unused: names width
 UPDATE {table} SET state = 3, claimer = NULL, until = 0
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 
 -- name: try
--- unused: message_id started nth claimed
+-- unused: message_id nth
 UPDATE {table} SET attempts = attempts + 1 WHERE id = :id::bigint AND claimer = :token::text;

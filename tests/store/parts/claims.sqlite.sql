@@ -27,45 +27,37 @@ SELECT 1, 100 WHERE 8 = (SELECT count(*) FROM pragma_table_info(:name)
 SELECT name FROM pragma_table_info(:name);
 
 -- name: claim-end
--- unused: after scan most
 SELECT 0, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1);
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
 UPDATE {table} SET state = 1, claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE state = 0 ORDER BY id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {texts};
 
 -- name: claim-due
--- unused: unordered park after share long body
 UPDATE {table} SET state = 1, claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit)
 RETURNING id, 0, attempts, 0, {texts};
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT claimer, count(*) FROM {table} WHERE {overdue}
 GROUP BY claimer ORDER BY min(until) LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of LIMIT :limit)
 RETURNING id, 0, attempts, 0, {texts};
 
 -- name: claim-expired
--- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token, until = {now} + :lasts, attempts = attempts + 1
 WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {texts};
 
 -- name: claim-next
--- unused: park lasts
 SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
        (SELECT min(until) - {now} FROM {table} WHERE state = 3);
 
 -- name: extend
--- unused: names width
 UPDATE {table} SET until = {now} + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token AND NOT ({overdue});
 
@@ -73,25 +65,22 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token AND NOT ({o
 UPDATE {table} SET state = 0, claimer = NULL WHERE state = 1 AND until <= {now} - :timeout;
 
 -- name: done-delete
--- unused: names width
 DELETE FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
 -- name: fail
--- unused: message_id started nth error
+-- unused: message_id nth error
 UPDATE {table} SET state = CASE WHEN :dead THEN 4 ELSE 3 END, attempts = attempts + :count,
   until = {now} + :delay, claimer = NULL
 WHERE id = :id AND claimer = :token;
 
 -- name: requeue
--- unused: names width
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
 -- name: requeue-failed
--- unused: names width
 UPDATE {table} SET state = 3, claimer = NULL, until = 0
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
 -- name: try
--- unused: message_id started nth claimed
+-- unused: message_id nth
 UPDATE {table} SET attempts = attempts + 1 WHERE id = :id AND claimer = :token;

@@ -13,7 +13,6 @@ FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 WHERE {relayed:m} AND m."scheduledAt" <= {at_now} ORDER BY m."scheduledAt", m.id
 
 -- name: claim-end
--- unused: after scan most
 -- A key has one message, so a claim skips none and begins with the first.
 DECLARE @now BIGINT = {clock};
 SELECT 0, COUNT_BIG(*) FROM (
@@ -21,7 +20,6 @@ SELECT 0, COUNT_BIG(*) FROM (
   WHERE {relayed:m} AND m."scheduledAt" <= {at_now} AND {is_new:m} ORDER BY m."scheduledAt", m.id) AS f;
 
 -- name: claim
--- unused: unordered park after upto passed share many
 {for_claims}
 {pick}
 SELECT {most} {picked_columns} FROM {table} AS e WITH (NOLOCK) JOIN {table} AS l {free} ON l.id = e.id
@@ -33,7 +31,6 @@ ORDER BY e."scheduledAt", e.id
 {claimed};
 
 -- name: claim-due
--- unused: unordered park after share
 {for_claims}
 {pick}
 SELECT {most} {picked_columns} FROM ({head}) AS h JOIN {table} AS l {free} ON l.id = h.id
@@ -44,13 +41,11 @@ ORDER BY h."scheduledAt", h.id
 {claimed};
 
 -- name: expired
--- unused: lasts unordered park after share
 DECLARE @now BIGINT = {clock};
 SELECT TOP (1) h."lockUuid", COUNT_BIG(*) FROM ({head}) AS h WHERE h."lockUuid" IS NOT NULL
 GROUP BY h."lockUuid" ORDER BY MIN(h."scheduledAt");
 
 -- name: claim-share
--- unused: unordered park after share
 {for_claims}
 DECLARE @of VARCHAR(36) = :of;
 {pick}
@@ -67,7 +62,6 @@ WHERE h."lockUuid" IS NOT NULL AND {relayed:l} AND l."scheduledAt" <= {at_now} A
 ORDER BY h."scheduledAt", h.id
 
 -- name: claim-next
--- unused: park lasts
 -- Time until the first claim expires, and until the first message is due, among the first rows.  The
 -- earliest time is among them, and the relay reads again then.
 DECLARE @now BIGINT = {clock};
@@ -124,7 +118,6 @@ WHERE {claimed_by:t} AND (i.name IS NULL OR {message_id:t} COLLATE Latin1_Genera
 {.}id = :id AND (:message_id IS NULL OR {message_id:.} = :message_id) AND {claimed_by:.}
 
 -- name: extend
--- unused: width
 {for_claims}
 {given};
 UPDATE t SET "scheduledAt" = {at_later}

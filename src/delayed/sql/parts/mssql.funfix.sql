@@ -137,7 +137,6 @@ IF {no_index} N'lockUuid,id')
 {tries_table}
 
 -- name: schema-version
--- unused: name
 SELECT 1, 100
 WHERE {is_the_librarys}
   AND NOT EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'table}, N'U') AND name = N'attempts');
@@ -169,7 +168,6 @@ DECLARE @there INT = (SELECT COUNT(*) FROM {table} AS t JOIN {table_tries} AS s 
 BEGIN TRANSACTION;
 
 -- name: poll
--- unused: most
 -- Lease messages.  A message that was polled or given back before gets a row in TABLE_tries; for other messages the
 -- statement writes only to the library's table.  The conditions of the update are for servers without UPDLOCK.
 {for_kind}
@@ -334,7 +332,6 @@ IF @@ROWCOUNT = 0
   INSERT INTO {table_tries}(id, version, attempts, last_error) VALUES (@id, @version, @tried, @error);
 
 -- name: claim-expired
--- unused: unordered park after share
 {for_claims}
 DECLARE @id BIGINT, @version BIGINT, @tried INT, @error NVARCHAR(500);
 {pick}
@@ -354,7 +351,6 @@ SELECT t.id, 1, @tried - 1, 0, {version_ms:t}, 0,
 FROM @got AS g JOIN {table} AS t ON t.id = g.id;
 
 -- name: done-delete
--- unused: width
 -- NOCOUNT: only the rows of messages count.
 DECLARE @gone TABLE(id BIGINT NOT NULL PRIMARY KEY);
 {given};
@@ -394,7 +390,6 @@ SET @tried = CASE WHEN :nth > 0 THEN CASE WHEN @tried > :nth THEN @tried ELSE :n
                   WHEN @tried + :count > 1000000000 THEN 1000000000 ELSE @tried + :count END;
 
 -- name: fail
--- unused: started dead
 -- NOCOUNT: only the row of the message counts.
 {look_at_it}
 {count_it}
@@ -431,13 +426,11 @@ BEGIN
 END;
 
 -- name: requeue
--- unused: width
 {given};
 UPDATE t SET "scheduledAt" = t."scheduledAtInitially", "lockUuid" = NULL
 {listed};
 
 -- name: requeue-failed
--- unused: width
 DECLARE @now BIGINT = {clock};
 {given};
 UPDATE t SET "lockUuid" = NULL,
@@ -445,7 +438,6 @@ UPDATE t SET "lockUuid" = NULL,
 {listed};
 
 -- name: try
--- unused: claimed started
 {look_at_it}
 DECLARE @error NVARCHAR(500) = @was;
 SET @tried = CASE WHEN :nth > 0 THEN CASE WHEN @tried > :nth THEN @tried ELSE :nth END

@@ -70,7 +70,6 @@ t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
 -- name: drop-keys
 -- waits: a message that a transaction has changed is dropped, too
 -- The statement returns the keys.
--- unused: prefix_end except_end
 {for_keys}
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 DECLARE @dropped TABLE("key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL);
@@ -92,7 +91,6 @@ DELETE t FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: list
--- unused: prefix_end except_end
 -- A read that writes nothing, and with READPAST waits for no transaction.
 {for_keys}
 {for_now}

@@ -8,19 +8,16 @@ SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
 FROM taken ORDER BY due_at, id
 
 -- name: claim-end
--- unused: after scan most
 -- A key has one message, so a claim skips none and begins with the first.
 SELECT 0::bigint, count(*) FROM (
   SELECT 1 FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
   ORDER BY "pKind", "scheduledAt", id LIMIT 1) AS first;
 
 -- name: expired
--- unused: lasts unordered park after share
 SELECT "lockUuid", count(*) FROM ({head}) AS h WHERE "lockUuid" IS NOT NULL
 GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-next
--- unused: park lasts
 -- Time until the first claim expires, and until the first message is due, among the first rows.  The
 -- earliest time is among them, and the relay reads again then.
 WITH first AS MATERIALIZED (

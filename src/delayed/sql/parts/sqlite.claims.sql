@@ -2,37 +2,31 @@
 -- Claims of relays, for the tables of both layouts, which define is_new and the head.
 
 -- name: claim-end
--- unused: after scan most
 -- A key has one message, so a claim skips none and begins with the first.
 SELECT 0, count(*) FROM (SELECT 1 FROM {in_time} WHERE {due_now} AND {is_new} LIMIT 1);
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {in_time}
              WHERE {due_now} AND {is_new} ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: claim-due
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM ({head}) WHERE failed ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: expired
--- unused: lasts unordered park after share
 -- A token may be a BLOB, which for SQLite never equals a text.
 SELECT CAST("lockUuid" AS TEXT), count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
 GROUP BY CAST("lockUuid" AS TEXT) ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM ({head}) WHERE CAST("lockUuid" AS TEXT) = :of ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, {tried_so_far}, 0, {relayed};
 
 -- name: claim-next
--- unused: park lasts
 -- Time until the first claim expires, and until the first message is due, among the first rows.  The
 -- earliest time is among them, and the relay reads again then.
 SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
@@ -41,7 +35,6 @@ FROM (SELECT {at} - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
       WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
 
 -- name: read-ids
--- unused: long body
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, {tried_so_far}, 0, {relayed}
 FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
 
@@ -70,11 +63,9 @@ SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto LIMI
 (:message_id IS NULL OR {message_id} = :message_id)
 
 -- name: extend
--- unused: width
 UPDATE {table} SET "scheduledAt" = {claimed_until} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: done-delete
--- unused: width
 DELETE FROM {table} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: dead-drop

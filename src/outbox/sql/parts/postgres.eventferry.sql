@@ -54,7 +54,6 @@ VALUES (:message_id::uuid, :topic, :aggregate_type,
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
--- unused: aggregate_type
 -- The lock of wherry_enqueue() on the aggregate, which orders messages here: see native.postgres.sql.
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
