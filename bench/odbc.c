@@ -413,7 +413,7 @@ wherry_code bench_odbc_claim(const char *url, wherry_error *err)
 		code = wh_stmt_make("bench", "tables", "SELECT COUNT(*) FROM sys.tables",
 				    &stmt, err);
 	if (code == WHERRY_OK) {
-		wh_sql all = {NULL, &stmt, 1};
+		wh_sql all = {.stmts = &stmt, .n = 1};
 
 		code = wh_db_run(db, &stmt, NULL, 0, count_tables, &n, NULL, err);
 		wh_db_forget(db, &all);

@@ -153,7 +153,7 @@ static const char *procedure_polls(delayed_fixture *f, const char *sql,
 	static polled p;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_stmt stmt;
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 
 	p = (polled){.text = ""};
 	WHERRY_PASS(wh_stmt_make("mssql", "poll", sql, &stmt, &err));

@@ -135,7 +135,7 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 			   .text = text,
 			   .params = stmt->params,
 			   .n_params = stmt->n_params};
-	wh_sql all = {NULL, &explain, 1};
+	wh_sql all = {.stmts = &explain, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;
 

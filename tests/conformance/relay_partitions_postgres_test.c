@@ -123,7 +123,7 @@ static int64_t pages_of(relay_fixture *f, uint64_t partitions, int64_t after)
 			   .text = text,
 			   .params = f->outbox->store.stmt.partitions_read->params,
 			   .n_params = f->outbox->store.stmt.partitions_read->n_params};
-	wh_sql all = {NULL, &explain, 1};
+	wh_sql all = {.stmts = &explain, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;
 

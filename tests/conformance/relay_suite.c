@@ -476,7 +476,7 @@ int64_t relay_number(relay_fixture *f, const char *sql)
 {
 	char name[] = "number", text[256];
 	wh_stmt stmt = {.name = name, .text = text};
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t number = 0;
 

@@ -140,7 +140,7 @@ wherry_code mssql_run(wherry_db *db, const char *sql, char *out, size_t cap,
 {
 	answer a = {out, cap};
 	wh_stmt stmt;
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_code code;
 
 	if (!out)

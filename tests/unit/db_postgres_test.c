@@ -57,7 +57,7 @@ static wherry_code run(wherry_db *db, const char *sql, wherry_error *err)
 {
 	char name[] = "test", text[512];
 	wh_stmt stmt = {.name = name, .text = text};
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_code code;
 
 	(void)snprintf(text, sizeof(text), "%s", sql);
@@ -142,7 +142,7 @@ static void who_ends_a_statement_early_can_run_the_next(void **state)
 	char name[] = "large",
 	     text[] = "SELECT repeat('x', 100000) FROM generate_series(1, 100000)";
 	wh_stmt stmt = {.name = name, .text = text};
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -157,7 +157,7 @@ static void what_is_prepared_no_more_is_prepared_anew(void **state)
 {
 	char name[] = "again", text[] = "SELECT count(*) FROM t";
 	wh_stmt stmt = {.name = name, .text = text};
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_db_script(*state, "CREATE TABLE t(a integer)", &err));

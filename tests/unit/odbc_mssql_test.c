@@ -70,7 +70,7 @@ static wherry_code run(wherry_db *db, const char *sql, const wh_param *params, s
 		       seen *out, int64_t *changed, wherry_error *err)
 {
 	wh_stmt stmt;
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_code code = wh_stmt_make("mssql", "test", sql, &stmt, err);
 
 	if (code != WHERRY_OK)
@@ -323,7 +323,7 @@ static void a_statement_whose_first_run_fails_runs_again(void **state)
 	wherry_db *other = open_it("200ms"), *db = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_stmt stmt;
-	wh_sql all = {NULL, &stmt, 1};
+	wh_sql all = {.stmts = &stmt, .n = 1};
 
 	WHERRY_PASS(wh_stmt_make("mssql", "test", sql, &stmt, &err));
 	WHERRY_PASS(wherry_db_begin(other, &err));
