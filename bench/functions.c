@@ -146,7 +146,7 @@ static wherry_code make_tables(const bench_job *job, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wherry_db_open(job->url, config, &db, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(db, "outbox", NULL, err);
+		code = wherry_outbox_create(db, "outbox", NULL, err);
 	if (code == WHERRY_OK)
 		code = wherry_queue_create(db, "jobs", NULL, err);
 	if (code == WHERRY_OK)

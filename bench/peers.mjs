@@ -41,7 +41,7 @@ const systems = {
     const wherry = (...args) => execFileSync(process.env.WHERRY ?? "wherry", args, { stdio: "ignore" });
     const exists = await db.query("SELECT to_regclass('jobs') AS there");
     if (exists.rows[0].there) wherry("drop", `${url}#jobs`, "--yes");
-    wherry("queue", "create", `${url}#jobs`, "--payload", "text");
+    wherry("create", "--kind", "queue", `${url}#jobs`, "--payload", "text");
 
     const receive = async (client, n) => {
       const { rows } = await prepared(client, "receive",

@@ -76,8 +76,8 @@ start_relay() {
 }
 
 say "An outbox in the shop's own database:"
-run "wherry init sqlite:shop.db"
-"$wherry" init sqlite:shop.db >init.log
+run "wherry create sqlite:shop.db"
+"$wherry" create sqlite:shop.db >create.log
 
 say "A relay writes to a pipe, while the shop takes orders and rolls back every tenth:"
 run "wherry relay sqlite:shop.db stdout: | …"

@@ -96,7 +96,7 @@ static wherry_code make_shop(wherry_config *config, wherry_db **db, wherry_error
 	if (code == WHERRY_OK)
 		code = wherry_db_open(URL, config, db, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(*db, "outbox", NULL, err);
+		code = wherry_outbox_create(*db, "outbox", NULL, err);
 	if (code == WHERRY_OK)
 		(void)sqlite3_exec(wherry_sqlite_handle(*db),
 				   "CREATE TABLE IF NOT EXISTS invoices(order_id UNIQUE)",

@@ -2,7 +2,7 @@
  * A consumer that handles each message once: it accepts the message's id in the transaction of
  * its own writes.
  *
- *     wherry inbox create sqlite:shop.db
+ *     wherry create --kind inbox sqlite:shop.db
  *     inbox shop.db MESSAGE_ID
  */
 #include <sqlite3.h>

@@ -41,7 +41,7 @@ int main(void)
 	bool ok = sqlite3_open("shop.db", &shop) == SQLITE_OK &&
 		  sql(shop, "CREATE TABLE IF NOT EXISTS orders(id PRIMARY KEY, state)") &&
 		  wherry_sqlite_borrow(shop, &db, &err) == WHERRY_OK &&
-		  wherry_outbox_init(db, "outbox", NULL, &err) == WHERRY_OK &&
+		  wherry_outbox_create(db, "outbox", NULL, &err) == WHERRY_OK &&
 		  wherry_outbox_open(db, "outbox", &outbox, &err) == WHERRY_OK &&
 		  pay(shop, outbox, &err) &&
 		  wherry_relay_open("sqlite:shop.db", "stdout:", NULL, &relay, &err) ==

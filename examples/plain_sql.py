@@ -1,6 +1,6 @@
 """Write messages from any language: a plain INSERT in the application's own transaction.
 
-usage: plain_sql.py DATABASE     made before by: wherry init sqlite:DATABASE
+usage: plain_sql.py DATABASE     made before by: wherry create sqlite:DATABASE
 """
 
 import json

@@ -3,7 +3,7 @@
  * a row of business data and a message, in one transaction.  Every tenth changes its mind
  * and rolls back: neither may ever be seen.
  *
- *     wherry init sqlite:shop.db
+ *     wherry create sqlite:shop.db
  *     shop shop.db <examples/data/earthquakes.ndjson
  *
  * Prints {"committed":N,"rolled_back":N}.

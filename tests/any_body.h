@@ -9,7 +9,7 @@
 #include "db/driver.h"
 #include "outbox/outbox.h"
 
-/* Make an outbox as wherry_outbox_init() does, with extras (WH_STRICT, ...; 0: none). */
+/* Make an outbox as wherry_outbox_create() does, with extras (WH_STRICT, ...; 0: none). */
 static inline wherry_code make_any_body(wherry_db *db, unsigned extras, const char *name,
 					wherry_error *err)
 {

@@ -75,7 +75,7 @@ WHERRY_BEGIN
  * Create a cron.  Programs may repeat this, also at the same time.
  *
  * @param db    A connection with no transaction open.
- * @param name  Name of its table, by the rules of wherry_outbox_init(); NULL: "cron".
+ * @param name  Name of its table, by the rules of wherry_outbox_create(); NULL: "cron".
  * @param err   Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not a cron);
  *         WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.

@@ -146,7 +146,7 @@ WHERRY_API void wherry_delayed_message_init(wherry_delayed_message *msg);
  * also at the same time.
  *
  * @param db      A connection with no transaction open.
- * @param name    Name of the table, by the rules of wherry_outbox_init(); NULL: "delayed".
+ * @param name    Name of the table, by the rules of wherry_outbox_create(); NULL: "delayed".
  * @param layout  "native"; "funfix": the table of the JVM library DelayedQueue; on SQL Server also
  *                "funfix-old": the table of its predecessor.  NULL: the layout of the table that
  *                exists, else "native".

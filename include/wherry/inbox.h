@@ -31,7 +31,7 @@ WHERRY_BEGIN
  * Server it makes the procedure wherry_inbox_purge @older_than_ms, @inbox, @n OUTPUT.
  *
  * @param db    A connection with no transaction open.
- * @param name  Name of its table, by the rules of wherry_outbox_init(); NULL: "inbox".
+ * @param name  Name of its table, by the rules of wherry_outbox_create(); NULL: "inbox".
  * @param err   Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not an inbox);
  *         WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.

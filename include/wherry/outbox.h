@@ -56,9 +56,9 @@ typedef struct wherry_filter {
 /* In C: WHERRY_FILTER(.topic = "orders").  WHERRY_FILTER() matches every row. */
 #define WHERRY_FILTER(...) WHERRY_SIZED(wherry_filter, __VA_ARGS__)
 
-/* Options for creating an outbox; start from WHERRY_INIT_OPTIONS(...). */
-typedef struct wherry_init_options {
-	size_t size; /* Set it to sizeof(wherry_init_options). */
+/* Options for creating an outbox; start from WHERRY_OUTBOX_OPTIONS(...). */
+typedef struct wherry_outbox_options {
+	size_t size; /* Set it to sizeof(wherry_outbox_options). */
 	/* "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
 	 * lease, for relay.sole) or "debezium"; NULL: the layout of the table that
 	 * exists, else native. */
@@ -70,10 +70,10 @@ typedef struct wherry_init_options {
 	bool strict; /* Create what relay.ordering=key-strict needs. */
 	/* Create what several exclusive relays need to share the outbox. */
 	bool partitions;
-} wherry_init_options;
+} wherry_outbox_options;
 
-/* In C: WHERRY_INIT_OPTIONS(.payload = "bytea"). */
-#define WHERRY_INIT_OPTIONS(...) WHERRY_SIZED(wherry_init_options, __VA_ARGS__)
+/* In C: WHERRY_OUTBOX_OPTIONS(.payload = "bytea"). */
+#define WHERRY_OUTBOX_OPTIONS(...) WHERRY_SIZED(wherry_outbox_options, __VA_ARGS__)
 
 /* A row that list and show visit.  Later versions add members at the end. */
 typedef struct wherry_row {
@@ -155,22 +155,22 @@ WHERRY_BEGIN
  * Transaction: its own, one per schema version.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_init(wherry_db *db, const char *table, const wherry_init_options *options,
-		   wherry_error *err);
+wherry_outbox_create(wherry_db *db, const char *table,
+		     const wherry_outbox_options *options, wherry_error *err);
 
 /**
- * Write out the SQL of wherry_outbox_init(), for the user's own migration tool.
+ * Write out the SQL of wherry_outbox_create(), for the user's own migration tool.
  *
  * @param scheme  Scheme of the database's URL, such as "sqlite".
- * @param table   Name of the outbox; see wherry_outbox_init().
+ * @param table   Name of the outbox; see wherry_outbox_create().
  * @param options Options; borrowed for the call.  NULL: the defaults.
  * @param out     Receives the text; the caller frees it with free().
  * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK, WHERRY_INVALID, WHERRY_UNSUPPORTED or WHERRY_NOMEM.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_init_sql(const char *scheme, const char *table,
-		       const wherry_init_options *options, char **out, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_create_sql(
+	const char *scheme, const char *table, const wherry_outbox_options *options,
+	char **out, wherry_error *err);
 
 /**
  * Open an outbox that exists.
@@ -180,7 +180,7 @@ wherry_outbox_init_sql(const char *scheme, const char *table,
  * @param out    Receives the outbox; the caller closes it with wherry_outbox_close().
  * @param err    Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name); WHERRY_NOTFOUND (no such table: run
- *         `wherry init`); WHERRY_TOONEW; any code of a failed read.
+ *         `wherry create`); WHERRY_TOONEW; any code of a failed read.
  *
  * Blocks: for two small reads.
  */

@@ -165,7 +165,7 @@ WHERRY_API void wherry_queue_message_init(wherry_queue_message *msg);
  * Create a queue, or bring it up to date.  Programs may repeat this, also at the same time.
  *
  * @param db       A connection with no transaction open.
- * @param name     Name of the queue, by the rules of wherry_outbox_init(): on PostgreSQL and
+ * @param name     Name of the queue, by the rules of wherry_outbox_create(): on PostgreSQL and
  *                 SQL Server also SCHEMA.NAME.
  * @param options  Options; borrowed for the call.  NULL: the defaults.
  * @param err      Details on failure; may be NULL.

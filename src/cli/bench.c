@@ -84,7 +84,7 @@ wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(db, table, NULL, err);
+		code = wherry_outbox_create(db, table, NULL, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(db, table, &outbox, err);
 	if (code == WHERRY_OK)

@@ -68,7 +68,8 @@ typedef enum wh_kind {
 	WH_OF_DELAYED,       /* A delayed queue: sqlite:shop.db#delayed/mail. */
 	WH_OF_DELAYED_TABLE, /* Its table: sqlite:shop.db#delayed. */
 	WH_OF_INBOX,
-	WH_KINDS /* Their number; also: not known. */
+	WH_OF_CRON, /* A table of schedules. */
+	WH_KINDS    /* Their number; also: not known. */
 } wh_kind;
 
 /* An option that has no meaning for a kind of table, and why. */
@@ -99,7 +100,7 @@ typedef struct wh_command {
 	/* A setting that is on unless the user sets it; NULL: none. */
 	const char *preset;
 	bool plain; /* The command does not take wh_common_options. */
-	/* Commands of the second word, as in "queue create"; ends with NULL.  NULL:
+	/* Commands of the second word, as in "queue publish"; ends with NULL.  NULL:
 	 * there is no second word. */
 	const struct wh_command *const *words;
 	wh_exit (*run)(wh_args *args); /* NULL if there are kinds. */
@@ -184,7 +185,7 @@ const char *wh_command_word_nearest(const wh_command *command, const char *word)
 /* The one-character form of an option of this name; 0: there is none. */
 char wh_option_short(const char *name);
 
-/* The last word of a command: "create" of "queue create". */
+/* The last word of a command: "publish" of "queue publish". */
 const char *wh_command_last(const wh_command *command);
 
 /* ---- help.c: the tables as text on stdout ---- */
@@ -301,31 +302,6 @@ void wh_place_close(wh_place *place);
 /* Print why a call failed.  Returns WH_EXIT_USAGE for INVALID, else WH_EXIT_FAILED. */
 wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
 
-/* Read the values of --grant.  False: there are more than WH_GRANTS_MOST, which it
- * printed. */
-enum { WH_GRANTS_MOST = 64 };
-bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n);
-
-/* How a command creates a table, in a database that may be new.  It has --print and
- * --json. */
-typedef struct wh_creating {
-	const char *what;   /* Kind of the table, the member's name in JSON. */
-	const char *name;   /* Name of the table. */
-	const char *layout; /* The layout that the user wants; NULL: the native one. */
-	/* NULL: the tables have no roles, and --grant is not an option. */
-	const struct wh_model *model;
-	void *own; /* Receives the model's own statements. */
-	/* Make the SQL that creates the table in a database of this scheme; free()
-	 * *out. */
-	wherry_code (*sql)(const wh_args *args, const char *scheme, char **out,
-			   wherry_error *err);
-	wherry_code (*create)(const wh_args *args, const wh_place *at, wherry_error *err);
-	/* Print that the table is ready. */
-	void (*tell)(const wh_args *args, const wh_place *at);
-} wh_creating;
-
-wh_exit wh_place_create(const wh_args *args, const wh_creating *how);
-
 /* ---- body.c ---- */
 
 /* Append the content of a file; "-": standard input.  If the status is not WH_EXIT_DONE,
@@ -362,6 +338,9 @@ wh_exit wh_run_for_kind(wh_args *args);
 /* The kind of the table of this name; WH_KINDS: there is no such table, or it cannot be
  * opened. */
 wh_kind wh_kind_of(wherry_db *db, const char *name);
+
+/* WHERRY_KIND_* of each kind; 0 of WH_KINDS. */
+extern const unsigned wh_kind_bits[WH_KINDS + 1];
 
 /* A table was not found.  Is it one of another kind?  If so, print which, and set
  * *status. */

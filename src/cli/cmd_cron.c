@@ -107,7 +107,6 @@ static const wh_command next = {
 
 static const wh_command *const words[] = {
 	&next,
-	&wh_cron_create_word,
 	&wh_cron_install_word,
 	&wh_cron_uninstall_word,
 	&wh_cron_forget_word,
@@ -127,7 +126,7 @@ const wh_command wh_cmd_cron = {
 		"\n"
 		"Examples:\n"
 		"  wherry cron next '30 2 * * *' --zone Europe/Berlin\n"
-		"  wherry cron create sqlite:shop.db\n"
+		"  wherry create --kind cron sqlite:shop.db\n"
 		"  wherry cron install sqlite:shop.db#delayed/jobs report '0 6 * * *' "
 		"--ahead 7d\n",
 	.plain = true,

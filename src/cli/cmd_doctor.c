@@ -245,8 +245,7 @@ static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
 
 static const wh_without no_repairs[] = {
 	{"repairs",
-	 "it is for queues; `wherry init` repairs an outbox, and `wherry delayed "
-	 "create` a table of delayed queues"},
+	 "it is for queues; `wherry create` repairs an outbox or a table of delayed queues"},
 	{NULL, NULL}};
 
 static wh_exit run_on_outbox(wh_args *args)

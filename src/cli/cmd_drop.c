@@ -122,7 +122,7 @@ const wh_command wh_cmd_drop = {
 	.brief = "Remove a table and all its messages",
 	.help = "Says how many messages would be lost, and asks. Of an outbox it removes the table, "
 		"its archive and what a relay keeps for it; with the last outbox of the database "
-		"everything else that `wherry init` made. A table of delayed queues goes with all its "
+		"everything else that `wherry create` made. A table of delayed queues goes with all its "
 		"queues. Without an inbox every message counts as new.\n"
 		"\n"
 		"Examples:\n"

@@ -110,7 +110,7 @@ static void print_overview(void)
 		"\n"
 		"Begin with three commands:\n"
 		"\n"
-		"  wherry init sqlite:shop.db\n"
+		"  wherry create sqlite:shop.db\n"
 		"  echo '{\"order\":1}' | wherry enqueue sqlite:shop.db --topic orders\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"\n"

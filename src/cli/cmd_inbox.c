@@ -1,70 +1,6 @@
 #include "cli/commands.h"
 
 #include "cli/on_inbox.h"
-#include "inbox/groups.h"
-
-/* ---- create ---- */
-
-static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
-			    wherry_error *err)
-{
-	return wherry_inbox_create_sql(
-		scheme, *args->table.table ? args->table.table : NULL, out, err);
-}
-
-static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
-{
-	(void)args;
-	return wherry_inbox_create(at->db, wh_inbox_name(at->name), err);
-}
-
-static void tell(const wh_args *args, const wh_place *at)
-{
-	(void)args;
-	(void)printf("inbox '%s' is ready\n", wh_inbox_name(at->name));
-}
-
-static wh_exit run_create(wh_args *args)
-{
-	const char *name = args->table.table;
-	wh_inbox_stmts own;
-
-	return wh_place_create(args, &(wh_creating){.what = "inbox",
-						    .name = wh_inbox_name(name),
-						    .model = &wh_inbox_model,
-						    .own = &own,
-						    .sql = make_sql,
-						    .create = make,
-						    .tell = tell});
-}
-
-static const wh_option create_options[] = {
-	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the inbox, and "
-	 "revoke its other rights on it. KIND is consumer or operator. On PostgreSQL and "
-	 "SQL Server.",
-	 NULL, WH_REPEAT},
-	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
-	WH_JSON_OPTION,
-	{0},
-};
-
-static const wh_command create = {
-	.name = "inbox create",
-	.operands = "URL[#NAME]",
-	.synopsis = "URL[#NAME] [--grant ROLE=KIND]... [--print] [--json]",
-	.brief = "Create an inbox, or bring it up to date",
-	.help = "On PostgreSQL it also makes the function wherry_accept(message_id), which "
-		"returns true for a new message.\n"
-		"\n"
-		"Examples:\n"
-		"  wherry inbox create sqlite:shop.db\n"
-		"  wherry inbox create sqlite:shop.db --print\n"
-		"  wherry inbox create postgres://shop@db/shop --grant web=consumer\n",
-	.options = create_options,
-	.plain = true,
-	.run = run_create,
-};
 
 /* ---- forget ---- */
 
@@ -122,7 +58,6 @@ static const wh_command forget = {
 };
 
 static const wh_command *const words[] = {
-	&create,
 	&forget,
 	NULL,
 };
@@ -137,7 +72,7 @@ const wh_command wh_cmd_inbox = {
 		"once.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry inbox create sqlite:shop.db\n"
+		"  wherry create --kind inbox sqlite:shop.db\n"
 		"  wherry purge sqlite:shop.db#inbox --older-than 30d --yes\n",
 	.plain = true,
 	.words = words,

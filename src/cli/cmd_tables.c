@@ -247,7 +247,7 @@ static wh_exit run(wh_args *args)
 		wh_table_end(&l.to);
 	if (status == WH_EXIT_DONE && !l.n && !l.json)
 		(void)fprintf(stderr,
-			      "no tables of Wherry: `wherry init%s` makes an outbox\n",
+			      "no tables of Wherry: `wherry create%s` makes an outbox\n",
 			      args->target);
 	wh_queue_names_clear(&others);
 	wh_queue_names_clear(&queues);

@@ -6,10 +6,9 @@
 
 #include "cli/cli.h"
 
-extern const wh_command wh_cmd_init;
+extern const wh_command wh_cmd_create;
 extern const wh_command wh_cmd_queue;
 extern const wh_command wh_cmd_inbox;
-extern const wh_command wh_cmd_delayed;
 extern const wh_command wh_cmd_cron;
 extern const wh_command wh_cmd_enqueue;
 extern const wh_command wh_cmd_send;

@@ -78,65 +78,6 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 			NULL, 0                                                          \
 	}
 
-/* ---- create ---- */
-
-static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
-			    wherry_error *err)
-{
-	return wherry_cron_create_sql(scheme, cron_of(args), out, err);
-}
-
-static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
-{
-	return wherry_cron_create(at->db, cron_of(args), err);
-}
-
-static void tell(const wh_args *args, const wh_place *at)
-{
-	(void)at;
-	(void)printf("the table '%s' of schedules is ready\n", cron_of(args));
-}
-
-static wh_exit run_create(wh_args *args)
-{
-	wh_cron_stmts own;
-
-	return wh_place_create(args, &(wh_creating){.what = "cron",
-						    .name = cron_of(args),
-						    .model = &wh_cron_model,
-						    .own = &own,
-						    .sql = make_sql,
-						    .create = make,
-						    .tell = tell});
-}
-
-static const wh_option create_options[] = {
-	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the table, and "
-	 "revoke its other rights on it. KIND is operator. On PostgreSQL and "
-	 "SQL Server.",
-	 NULL, WH_REPEAT},
-	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
-	WH_JSON_OPTION,
-	{0},
-};
-
-const wh_command wh_cron_create_word = {
-	.name = "cron create",
-	.operands = "URL[#NAME]",
-	.synopsis = "URL[#NAME] [--grant ROLE=KIND]... [--print] [--json]",
-	.brief = "Create the table that remembers which ticks were made",
-	.help = "A role that installs ticks on a delayed queue is also an operator of that "
-		"queue: `wherry delayed create --grant`.\n"
-		"\n"
-		"Examples:\n"
-		"  wherry cron create sqlite:shop.db\n"
-		"  wherry cron create postgres://shop@db/shop --grant jobs=operator\n",
-	.options = create_options,
-	.plain = true,
-	.run = run_create,
-};
-
 /* ---- install ---- */
 
 static bool take_catch_up(const wh_args *args, wherry_catch_up *out)

@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 
-extern const wh_command wh_cron_create_word;
 extern const wh_command wh_cron_install_word;
 extern const wh_command wh_cron_uninstall_word;
 extern const wh_command wh_cron_forget_word;

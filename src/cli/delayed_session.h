@@ -24,6 +24,4 @@ wh_exit wh_with_delayed_table(const wh_args *args, wh_delayed_work work);
 /* The name of the table, or the default one. */
 const char *wh_delayed_table(const wh_args *args);
 
-extern const wh_command wh_delayed_create;
-
 #endif

@@ -143,15 +143,16 @@ const wh_check wh_checks[] = {
 		.worse =
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
-		.advice = "`wherry init$u --partitions` makes the index; one relay more "
-			  "helps those that are there: " WH_HOW_TO_RELAY,
+		.advice =
+			"`wherry create$u --partitions` makes the index; one relay more "
+			"helps those that are there: " WH_HOW_TO_RELAY,
 	},
 	{
 		.name = "tables",
 		.flags = NATIVE | STILL,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
-		.advice = "`wherry init$u --print --all | $d` makes what is missing",
+		.advice = "`wherry create$u --print --all | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
@@ -159,7 +160,7 @@ const wh_check wh_checks[] = {
 		.none = "the indexes are there",
 		.trouble = "the index $1 is missing: reading takes long without it, or a "
 			   "message id may be there twice",
-		.advice = "`wherry init$u` makes what is missing",
+		.advice = "`wherry create$u` makes what is missing",
 	},
 	{
 		.name = "invalid",
@@ -175,7 +176,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"the table does not have the constraint that refuses rows that no "
 			"relay can handle: an older version made it",
-		.advice = "`wherry init$u` adds it, unless there are such rows already",
+		.advice = "`wherry create$u` adds it, unless there are such rows already",
 	},
 	{
 		.name = "acknowledgements",
@@ -205,7 +206,7 @@ const wh_check wh_checks[] = {
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.idle_interval)",
-		.advice = "`wherry init$u --print --all | $d` makes it again",
+		.advice = "`wherry create$u --print --all | $d` makes it again",
 	},
 	{
 		.name = "identity",
@@ -220,7 +221,7 @@ const wh_check wh_checks[] = {
 		.none = "the SQL functions were made for this schema",
 		.trouble = "$1 SQL functions were made for the schema $2, which has "
 			   "another name now: they refuse every call",
-		.advice = "`wherry init$u` makes them again",
+		.advice = "`wherry create$u` makes them again",
 	},
 	{
 		.name = "rights",
@@ -395,9 +396,9 @@ const wh_check wh_checks[] = {
 	{
 		.name = "altered-indexes",
 		.flags = NATIVE,
-		.none = "the indexes are as `wherry init` made them",
+		.none = "the indexes are as `wherry create` made them",
 		.trouble = "the index $1 $2",
-		.advice = "`$3`, then `wherry init$u`, which makes what is missing",
+		.advice = "`$3`, then `wherry create$u`, which makes what is missing",
 	},
 	{
 		.name = "columnstore",

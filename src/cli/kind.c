@@ -12,6 +12,7 @@ static const char *const names[WH_KINDS] = {
 	[WH_OF_DELAYED] = "a delayed queue",
 	[WH_OF_DELAYED_TABLE] = "a table of delayed queues",
 	[WH_OF_INBOX] = "an inbox",
+	[WH_OF_CRON] = "a table of schedules",
 };
 
 /* ---- which kind ---- */
@@ -22,6 +23,7 @@ wh_kind wh_kind_of(wherry_db *db, const char *name)
 	wherry_outbox *outbox = NULL;
 	wherry_queue *queue = NULL;
 	wherry_inbox *inbox = NULL;
+	wherry_cron *cron = NULL;
 	wh_kind kind = WH_KINDS;
 
 	if (wherry_outbox_open(db, name, &outbox, NULL) == WHERRY_OK)
@@ -32,12 +34,24 @@ wh_kind wh_kind_of(wherry_db *db, const char *name)
 		kind = WH_OF_DELAYED_TABLE;
 	else if (wherry_inbox_open(db, name, &inbox, NULL) == WHERRY_OK)
 		kind = WH_OF_INBOX;
+	else if (wherry_cron_open(db, name, &cron, NULL) == WHERRY_OK)
+		kind = WH_OF_CRON;
 	wherry_outbox_close(outbox);
 	wherry_queue_close(queue);
 	wherry_delayed_close(delayed);
 	wherry_inbox_close(inbox);
+	wherry_cron_close(cron);
 	return kind;
 }
+
+const unsigned wh_kind_bits[WH_KINDS + 1] = {
+	[WH_OF_OUTBOX] = WHERRY_KIND_OUTBOX,
+	[WH_OF_QUEUE] = WHERRY_KIND_QUEUE,
+	[WH_OF_DELAYED] = WHERRY_KIND_DELAYED,
+	[WH_OF_DELAYED_TABLE] = WHERRY_KIND_DELAYED,
+	[WH_OF_INBOX] = WHERRY_KIND_INBOX,
+	[WH_OF_CRON] = WHERRY_KIND_CRON,
+};
 
 /* Open the database only to see which kind of table the URL names. */
 static wh_kind look_up(const wh_args *args)
@@ -76,8 +90,9 @@ static void put_use(wh_buf *text, const wh_args *args, const char *use)
 static void put_kinds(wh_buf *text, const wh_command *command)
 {
 	static const char *const plural[WH_KINDS] = {
-		"outboxes", "queues", "delayed queues", "tables of delayed queues",
-		"inboxes"};
+		"outboxes",       "queues",
+		"delayed queues", "tables of delayed queues",
+		"inboxes",        "tables of schedules"};
 	int left = 0;
 
 	for (int i = 0; i < WH_KINDS; i++)

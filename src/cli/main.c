@@ -23,20 +23,40 @@ static const char *alias(const char *word)
 static const char *new_name(const char *old)
 {
 	static const char *const names[][2] = {
-		{"outboxes", "tables"},       {"queue send", "send"},
-		{"queue receive", "receive"}, {"queue ack", "ack"},
-		{"queue nack", "nack"},       {"queue list", "list"},
-		{"queue peek", "list"},       {"queue length", "status"},
-		{"queue status", "status"},   {"queue errors", "list --state dead"},
-		{"queue retry", "retry"},     {"queue purge", "discard --all"},
-		{"queue inspect", "doctor"},  {"queue show", "show"},
-		{"queue drop", "drop"},       {"delayed offer", "offer"},
-		{"delayed poll", "poll"},     {"delayed ack", "ack"},
-		{"delayed nack", "nack"},     {"delayed read", "show"},
-		{"delayed list", "list"},     {"delayed count", "status"},
-		{"delayed status", "status"}, {"delayed dead", "list --state dead"},
-		{"delayed drop", "discard"},  {"delayed drop-table", "drop"},
-		{"inbox status", "status"},   {"inbox purge", "purge"},
+		{"init", "create"},
+		{"queue create", "create --kind queue"},
+		{"delayed create", "create --kind delayed"},
+		{"inbox create", "create --kind inbox"},
+		{"cron create", "create --kind cron"},
+		{"delayed", "create --kind delayed"},
+		{"outboxes", "tables"},
+		{"queue send", "send"},
+		{"queue receive", "receive"},
+		{"queue ack", "ack"},
+		{"queue nack", "nack"},
+		{"queue list", "list"},
+		{"queue peek", "list"},
+		{"queue length", "status"},
+		{"queue status", "status"},
+		{"queue errors", "list --state dead"},
+		{"queue retry", "retry"},
+		{"queue purge", "discard --all"},
+		{"queue inspect", "doctor"},
+		{"queue show", "show"},
+		{"queue drop", "drop"},
+		{"delayed offer", "offer"},
+		{"delayed poll", "poll"},
+		{"delayed ack", "ack"},
+		{"delayed nack", "nack"},
+		{"delayed read", "show"},
+		{"delayed list", "list"},
+		{"delayed count", "status"},
+		{"delayed status", "status"},
+		{"delayed dead", "list --state dead"},
+		{"delayed drop", "discard"},
+		{"delayed drop-table", "drop"},
+		{"inbox status", "status"},
+		{"inbox purge", "purge"},
 		{"inbox drop", "drop"},
 	};
 
@@ -64,12 +84,27 @@ static wh_exit run_command(const wh_command *command, int argc, char **argv)
 	return status;
 }
 
-/* "queue create": the second word says which. */
+/* Refuse a command that has another name now.  False: there was none of that name. */
+static bool refuse_old(const char *name, const char *word, wh_exit *status)
+{
+	char both[64];
+	const char *now;
+
+	(void)snprintf(both, sizeof(both), "%s%s%s", name, word ? " " : "",
+		       word ? word : "");
+	now = new_name(both);
+	if (now)
+		*status = wh_usage(NULL, "there is no '%s': `wherry %s` does it now",
+				   both, now);
+	return now;
+}
+
+/* "queue publish": the second word says which. */
 static wh_exit run_word(const wh_command *command, int argc, char **argv)
 {
 	const wh_command *word = argc ? wh_command_word(command, argv[0]) : NULL;
-	const char *near, *now;
-	char both[64];
+	wh_exit status;
+	const char *near;
 
 	if (word)
 		return run_command(word, argc - 1, argv + 1);
@@ -77,11 +112,8 @@ static wh_exit run_word(const wh_command *command, int argc, char **argv)
 		wh_print_help(command);
 		return argc ? WH_EXIT_DONE : WH_EXIT_USAGE;
 	}
-	(void)snprintf(both, sizeof(both), "%s %s", command->name, argv[0]);
-	now = new_name(both);
-	if (now)
-		return wh_usage(NULL, "there is no '%s': `wherry %s` does it now", both,
-				now);
+	if (refuse_old(command->name, argv[0], &status))
+		return status;
 	near = wh_command_word_nearest(command, argv[0]);
 	return wh_usage(command, "unknown command '%s %s'%s%s%s%s%s", command->name,
 			argv[0], near ? "; did you mean '" : "",
@@ -93,15 +125,16 @@ static wh_exit dispatch(int argc, char **argv)
 {
 	const char *name = argc > 1 ? alias(argv[1]) : "help";
 	const wh_command *command = wh_command_find(name);
-	const char *near, *now = command ? NULL : new_name(name);
+	wh_exit status;
+	const char *near;
 
 	if (command && command->words)
 		return run_word(command, argc - 2, argv + 2);
 	if (command)
 		return run_command(command, argc > 1 ? argc - 2 : 0, argv + 2);
-	if (now)
-		return wh_usage(NULL, "there is no '%s': `wherry %s` does it now", name,
-				now);
+	if ((argc > 2 && refuse_old(name, argv[2], &status)) ||
+	    refuse_old(name, NULL, &status))
+		return status;
 	near = wh_command_nearest(name);
 	return wh_usage(NULL, "unknown command '%s'%s%s%s", name,
 			near ? "; did you mean '" : "", near ? near : "",

@@ -41,7 +41,7 @@ void wh_outgoing_clear(wh_outgoing *out);
 	{"expires", "DURATION", "Delete it if nobody has received it within this time after it is due.", NULL, 0}
 /* clang-format on */
 
-extern const wh_command wh_queue_create, wh_queue_cancel_word, wh_queue_publish_word,
+extern const wh_command wh_queue_cancel_word, wh_queue_publish_word,
 	wh_queue_subscribe_word, wh_queue_unsubscribe_word, wh_queue_subscriptions_word;
 
 /* ---- queue_names.c ---- */

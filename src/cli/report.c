@@ -79,26 +79,20 @@ const char *wh_way_out(wherry_code code)
 /* The kind of table that the command is for. */
 static unsigned kind_meant(void)
 {
-	static const unsigned kinds[] = {
-		[WH_OF_OUTBOX] = WHERRY_KIND_OUTBOX,
-		[WH_OF_QUEUE] = WHERRY_KIND_QUEUE,
-		[WH_OF_DELAYED] = WHERRY_KIND_DELAYED,
-		[WH_OF_DELAYED_TABLE] = WHERRY_KIND_DELAYED,
-		[WH_OF_INBOX] = WHERRY_KIND_INBOX,
-	};
 	const wh_command *command = line ? line->command : NULL;
 
 	if (!command || *line->table.queue)
 		return command ? WHERRY_KIND_DELAYED : WHERRY_KIND_OUTBOX;
 	for (unsigned kind = WHERRY_KIND_QUEUE; kind <= WHERRY_KIND_CRON; kind <<= 1) {
-		const char *group = wh_maker_of(kind) + strlen("wherry ");
+		const char *word = wh_kind_word(kind);
+		const size_t len = strlen(word);
 
-		if (strncmp(command->name, group, strcspn(group, " ") + 1) == 0)
+		if (strncmp(command->name, word, len) == 0 && command->name[len] == ' ')
 			return kind;
 	}
 	for (int i = 0; command->kinds && i < WH_KINDS; i++)
 		if (command->kinds[i].run)
-			return kinds[i];
+			return wh_kind_bits[i];
 	return WHERRY_KIND_OUTBOX;
 }
 
@@ -173,14 +167,9 @@ void wh_put_repair(wh_buf *text, const char *repair)
 /* Does the running command make or drop tables?  Only their owner may; --grant does not help. */
 static bool is_for_owner(void)
 {
-	static const char *const commands[] = {"init",         "drop",
-					       "queue create", "delayed create",
-					       "cron create",  "inbox create"};
+	const char *name = line ? line->command->name : "";
 
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (line && strcmp(line->command->name, commands[i]) == 0)
-			return true;
-	return false;
+	return strcmp(name, "create") == 0 || strcmp(name, "drop") == 0;
 }
 
 /* Append the command that grants rights on a table.  Its URL is without the role, since the
@@ -235,7 +224,7 @@ bool wh_put_grant(wh_buf *text, const wherry_error *err)
 	if (is_for_owner() || foreign || !wh_error_lacks_right(err))
 		return false;
 	if (!wh_error_role(err, role)) {
-		wh_buf_puts(text, "wherry help init");
+		wh_buf_puts(text, "wherry help create");
 		return true;
 	}
 	for (unsigned kind = WHERRY_KIND_OUTBOX; kind <= WHERRY_KIND_CRON; kind <<= 1) {

@@ -10,24 +10,35 @@
 /* The commands that create tables, and what they make. */
 static const struct {
 	unsigned kind;
-	const char *command, *makes;
+	const char *word, *command, *makes;
 } makers[] = {
-	{WHERRY_KIND_OUTBOX, "wherry init", "an outbox"},
-	{WHERRY_KIND_QUEUE, "wherry queue create", "a queue"},
-	{WHERRY_KIND_DELAYED, "wherry delayed create", "a delayed queue"},
-	{WHERRY_KIND_INBOX, "wherry inbox create", "an inbox"},
-	{WHERRY_KIND_CRON, "wherry cron create", "a table of schedules"},
+	{WHERRY_KIND_OUTBOX, "outbox", "wherry create", "an outbox"},
+	{WHERRY_KIND_QUEUE, "queue", "wherry create --kind queue", "a queue"},
+	{WHERRY_KIND_DELAYED, "delayed", "wherry create --kind delayed",
+	 "a delayed queue"},
+	{WHERRY_KIND_INBOX, "inbox", "wherry create --kind inbox", "an inbox"},
+	{WHERRY_KIND_CRON, "cron", "wherry create --kind cron", "a table of schedules"},
 };
 
 enum { N_MAKERS = sizeof(makers) / sizeof(*makers) };
 
-const char *wh_maker_of(unsigned kind)
+static size_t maker_at(unsigned kind)
 {
 	size_t i = 0;
 
 	while (i < N_MAKERS - 1 && makers[i].kind != kind)
 		i++;
-	return makers[i].command;
+	return i;
+}
+
+const char *wh_kind_word(unsigned kind)
+{
+	return makers[maker_at(kind)].word;
+}
+
+const char *wh_maker_of(unsigned kind)
+{
+	return makers[maker_at(kind)].command;
 }
 
 /* Append the commands that create the table. */
@@ -107,7 +118,7 @@ void wh_advise(const char *url, unsigned kinds, wherry_error *err)
 	wh_buf_puts(&text, err->message);
 	wh_put_advice(&text, err, put_words, url);
 	if (err->repair == WHERRY_REPAIR_GRANT)
-		wh_buf_puts(&text, ": see `wherry help init`");
+		wh_buf_puts(&text, ": see `wherry help create`");
 	if (wh_buf_check(&text, NULL) == WHERRY_OK)
 		memcpy(err->message, wh_buf_str(&text), text.len + 1);
 	wh_buf_clear(&text);

@@ -32,7 +32,10 @@ void wh_advise(const char *url, unsigned kinds, wherry_error *err);
 void wh_put_log_line(wh_buf *line, const wh_log_head *head,
 		     const wherry_log_record *record);
 
-/* The command that creates tables of a kind, such as "wherry queue create". */
+/* The word of a kind of table, such as "queue". */
+const char *wh_kind_word(unsigned kind);
+
+/* The command that creates tables of a kind, such as "wherry create --kind queue". */
 const char *wh_maker_of(unsigned kind);
 
 /* Append a word for a shell, in quotes if needed. */

@@ -250,7 +250,7 @@ void wh_plan_sample(wh_buf *out)
 	wh_buf_puts(
 		out,
 		"\n"
-		"# Messages at certain times.  `wherry cron create` with the URL makes the\n"
+		"# Messages at certain times.  `wherry create --kind cron` with the URL makes the\n"
 		"# table that remembers which were written.\n"
 		"# cron:\n"
 		"#   - name: nightly\n"

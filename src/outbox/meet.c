@@ -48,9 +48,9 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
 	[WH_ASK_SOLE] = "relay.sole",
 	[WH_ASK_HANDLERS] = "handlers",
-	[WH_ASK_INIT_STRICT] = "init --strict",
-	[WH_ASK_INIT_PARTITIONS] = "init --partitions",
-	[WH_ASK_INIT_STREAM] = "init --stream",
+	[WH_ASK_CREATE_STRICT] = "create --strict",
+	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
+	[WH_ASK_CREATE_STREAM] = "create --stream",
 };
 
 /* ---- what works where ---- */
@@ -60,7 +60,7 @@ static const char *const asks[WH_ASKS] = {
 
 enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
-	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for init. */
+	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
@@ -148,28 +148,28 @@ static const rule rules[] = {
 	{WH_ASK_STRICT, ANYWHERE, STREAMING,
 	 "it delivers in the order of commits, which is what key-strict is for: leave "
 	 "--ordering key-strict out"},
-	{WH_ASK_INIT_STRICT, AT(WH_EVENT_BUS), ANY,
+	{WH_ASK_CREATE_STRICT, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_STRICT, AT(WH_NATIVE_MSSQL), ANY,
+	{WH_ASK_CREATE_STRICT, AT(WH_NATIVE_MSSQL), ANY,
 	 "SQL Server does not show which transactions have taken an id: leave --strict out"},
-	{WH_ASK_INIT_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
+	{WH_ASK_CREATE_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_PARTITIONS, ON_SQLITE, ANY,
+	{WH_ASK_CREATE_PARTITIONS, ON_SQLITE, ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
-	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,
 	 "nothing is added to its table, and several relays compete there anyway: leave "
 	 "--partitions out"},
-	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY_SOLE), ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENTFERRY_SOLE), ANY,
 	 "nothing is added to its table: leave --partitions out, and relay.sole for several "
 	 "relays"},
-	{WH_ASK_INIT_PARTITIONS, AT(WH_DEBEZIUM), ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_DEBEZIUM), ANY,
 	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
-	{WH_ASK_INIT_STREAM, ON_SQLITE, ANY,
+	{WH_ASK_CREATE_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
-	{WH_ASK_INIT_STREAM, AT(WH_NATIVE_MSSQL), ANY,
+	{WH_ASK_CREATE_STREAM, AT(WH_NATIVE_MSSQL), ANY,
 	 "SQL Server has no log that Wherry streams from: leave --stream out"},
-	{WH_ASK_INIT_STREAM, ON_EVENTFERRY, ANY,
+	{WH_ASK_CREATE_STREAM, ON_EVENTFERRY, ANY,
 	 "it cannot be streamed: leave --stream out"},
 
 	{WH_ASK_PARK, AT(WH_EVENT_BUS), ANY,

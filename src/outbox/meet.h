@@ -32,7 +32,7 @@ typedef enum wh_home {
 	WH_HOMES
 } wh_home;
 
-/* Features that a relay or `wherry init` can be asked for. */
+/* Features that a relay or `wherry create` can be asked for. */
 typedef enum wh_ask {
 	WH_ASK_ENGINE, /* Work on the tables at all. */
 	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */
@@ -46,9 +46,9 @@ typedef enum wh_ask {
 	WH_ASK_FAILED_ONLY,
 	WH_ASK_SOLE,
 	WH_ASK_HANDLERS,
-	WH_ASK_INIT_STRICT,
-	WH_ASK_INIT_PARTITIONS,
-	WH_ASK_INIT_STREAM,
+	WH_ASK_CREATE_STRICT,
+	WH_ASK_CREATE_PARTITIONS,
+	WH_ASK_CREATE_STREAM,
 	WH_ASKS
 } wh_ask;
 
@@ -64,7 +64,7 @@ wh_home wh_home_of(const char *model, const char *layout, const char *scheme);
 bool wh_meet_works(wh_home at, wh_engine by);
 
 /* Refuse an option that this engine does not support on these tables.  The error says
- * what to do instead.  For an option of init pass WH_ENGINES as `by`. */
+ * what to do instead.  For an option of create pass WH_ENGINES as `by`. */
 wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
 
 #endif

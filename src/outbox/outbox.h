@@ -102,7 +102,7 @@ wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox 
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
 				 wherry_outbox **out, wherry_error *err);
 
-/* Like wherry_outbox_init() and wherry_outbox_init_sql(), with the options that only the
+/* Like wherry_outbox_create() and wherry_outbox_create_sql(), with the options that only the
  * program and tests use. */
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err);

@@ -22,8 +22,8 @@ enum { EXTRAS = 2 };
 static wherry_code check_extras(const wherry_outbox *outbox, unsigned extras,
 				wherry_error *err)
 {
-	static const wh_ask asks[] = {WH_ASK_INIT_STRICT, WH_ASK_INIT_PARTITIONS,
-				      WH_ASK_INIT_STREAM};
+	static const wh_ask asks[] = {WH_ASK_CREATE_STRICT, WH_ASK_CREATE_PARTITIONS,
+				      WH_ASK_CREATE_STREAM};
 	wherry_code code = WHERRY_OK;
 
 	for (int i = 0; code == WHERRY_OK && i < 3; i++)
@@ -160,13 +160,13 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 	return code;
 }
 
-static wherry_code read_how(const wherry_init_options *given, wh_make *out,
+static wherry_code read_how(const wherry_outbox_options *given, wh_make *out,
 			    wherry_error *err)
 {
-	wherry_init_options own = {.layout = NULL};
+	wherry_outbox_options own = {.layout = NULL};
 	wherry_code code = given ? wh_sized_read(&own, sizeof(own), given,
-						 offsetof(wherry_init_options, payload),
-						 "options", "WHERRY_INIT_OPTIONS", err)
+						 offsetof(wherry_outbox_options, payload),
+						 "options", "WHERRY_OUTBOX_OPTIONS", err)
 				 : WHERRY_OK;
 
 	*out = (wh_make){.layout = own.layout,
@@ -176,8 +176,8 @@ static wherry_code read_how(const wherry_init_options *given, wh_make *out,
 	return code;
 }
 
-wherry_code wherry_outbox_init(wherry_db *db, const char *table,
-			       const wherry_init_options *options, wherry_error *err)
+wherry_code wherry_outbox_create(wherry_db *db, const char *table,
+				 const wherry_outbox_options *options, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_make how;
@@ -266,9 +266,9 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 	return code;
 }
 
-wherry_code wherry_outbox_init_sql(const char *scheme, const char *table,
-				   const wherry_init_options *options, char **out,
-				   wherry_error *err)
+wherry_code wherry_outbox_create_sql(const char *scheme, const char *table,
+				     const wherry_outbox_options *options, char **out,
+				     wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_make how;

@@ -147,9 +147,9 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		return wh_config_switch(c, WH_RELAY_SOLE);
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
-	case WH_ASK_INIT_STRICT:
-	case WH_ASK_INIT_PARTITIONS:
-	case WH_ASK_INIT_STREAM:
+	case WH_ASK_CREATE_STRICT:
+	case WH_ASK_CREATE_PARTITIONS:
+	case WH_ASK_CREATE_STREAM:
 	case WH_ASKS:
 		break;
 	}

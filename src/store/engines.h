@@ -9,7 +9,7 @@
 
 typedef enum wh_engine {
 	WH_EXCLUSIVE, /* One relay leads, under a lease on the whole table. */
-	/* Exclusive relays share the keys of a table made with init --partitions. */
+	/* Exclusive relays share the keys of a table made with create --partitions. */
 	WH_PARTITIONED,
 	WH_COMPETING,
 	/* Streams from the WAL, and marks, deletes or archives delivered rows. */

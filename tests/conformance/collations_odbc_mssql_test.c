@@ -82,7 +82,7 @@ static void works_as_outbox(wherry_db *db)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	for (int i = 0; i < 2; i++)
 		WHERRY_PASS(wherry_outbox_enqueue(

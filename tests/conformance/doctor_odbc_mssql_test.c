@@ -18,7 +18,7 @@ typedef struct condition {
 	wh_level level;
 	const char *make;       /* SQL, also of stand-ins; NULL: nothing */
 	const char *undo;       /* afterwards */
-	bool again;             /* afterwards init makes what is missing */
+	bool again;             /* afterwards create makes what is missing */
 	bool still;             /* `wherry status` looks for it, too */
 	const char *says;       /* in the finding or its advice */
 	const patch patches[4]; /* of the statement */
@@ -111,7 +111,7 @@ static const condition conditions[] = {
 	 .level = WH_BAD,
 	 .make = "EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
 		 "N'PROCEDURE', N'wherry_enqueue'",
-	 .says = "`wherry init`"},
+	 .says = "`wherry create`"},
 	{.check = "procedures",
 	 .level = WH_BAD,
 	 .make = "DROP PROCEDURE wherry_enqueue",
@@ -343,7 +343,7 @@ static void enter(place *p)
 	*p = (place){.session = {.target = "", .table = "outbox", .db = db}};
 	(void)snprintf(p->session.url, sizeof(p->session.url), "%s",
 		       getenv("WHERRY_TEST_MSSQL"));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &p->outbox, &err));
 	p->session.outbox = p->outbox;
 }
@@ -472,10 +472,10 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 	d.delayed = (const void *)&p; /* only asked whether it is NULL */
 	wh_doctor_check(&d);
 	all_could_be_checked(&d);
-	assert_true(
-		is_said(&d, &(condition){.check = "procedures",
-					 .level = WH_BAD,
-					 .says = "`wherry delayed create @delayed`"}));
+	assert_true(is_said(
+		&d, &(condition){.check = "procedures",
+				 .level = WH_BAD,
+				 .says = "`wherry create --kind delayed @delayed`"}));
 	assert_true(is_said(&d, &(condition){.check = "procedures",
 					     .level = WH_BAD,
 					     .says = "2 procedures are missing"}));

@@ -50,7 +50,7 @@ static wherry_db *enter(const char *before)
 		const char *table = kinds[i].table;
 
 		if (kinds[i].model == &wh_outbox_model)
-			WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
+			WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err));
 		else if (kinds[i].model == &wh_queue_model)
 			WHERRY_PASS(wherry_queue_create(db, table, NULL, &err));
 		else if (kinds[i].model == &wh_delayed_model)
@@ -86,7 +86,7 @@ static void grant_sql(size_t at, const char *kind, wh_buf *to)
 	WHERRY_PASS(wh_store_grant_sql(&store, "postgres", &grant, 1, to, &err));
 }
 
-/* Grant to the role, as `wherry init --grant` does. */
+/* Grant to the role, as `wherry create --grant` does. */
 static void grant(wherry_db *db, size_t at, const char *kind)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

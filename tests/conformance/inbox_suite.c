@@ -352,7 +352,7 @@ static void an_inbox_stands_beside_an_outbox_and_a_queue(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
 	assert_true(accepted(f, NULL, "m1"));
 	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &queue, &err));

@@ -6,7 +6,7 @@
 
 /* ---- engines and layouts ---- */
 
-/* The partitions of an outbox are made by init. */
+/* The partitions of an outbox are made by create. */
 static const char *tried_engine(wh_home home, wh_engine engine)
 {
 	const unsigned extras = engine == WH_PARTITIONED ? WH_PARTITIONS_SHARED : 0;
@@ -27,7 +27,7 @@ static const char *tried_engine(wh_home home, wh_engine engine)
 
 		code = wh_outbox_make(db, &how, table, &why);
 		wherry_db_close(db);
-		return found(home, WH_ENGINES, WH_ASK_INIT_PARTITIONS, code, &why);
+		return found(home, WH_ENGINES, WH_ASK_CREATE_PARTITIONS, code, &why);
 	}
 	make(home, table, extras);
 	set_engine(&r, engine);
@@ -145,7 +145,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 	compare(&m);
 }
 
-static void init_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
+static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 {
 	static const unsigned extras[] = {WH_STRICT, WH_PARTITIONS_SHARED, WH_STREAMED};
 	matrix m;
@@ -153,7 +153,7 @@ static void init_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 	(void)state;
 	begin(&m, "layout");
 	for (int i = 0; i < 3; i++)
-		put(&m, wh_ask_name((wh_ask)(WH_ASK_INIT_STRICT + i)));
+		put(&m, wh_ask_name((wh_ask)(WH_ASK_CREATE_STRICT + i)));
 	end_head(&m, 3);
 	for (int home = 0; home <= WH_DEBEZIUM; home++) {
 		row(&m, wh_home_name((wh_home)home));
@@ -175,7 +175,7 @@ static void init_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 			free(sql);
 			wherry_db_close(db);
 			put(&m, found((wh_home)home, WH_ENGINES,
-				      (wh_ask)(WH_ASK_INIT_STRICT + i), code, &why));
+				      (wh_ask)(WH_ASK_CREATE_STRICT + i), code, &why));
 		}
 	}
 	compare(&m);
@@ -191,7 +191,7 @@ int main(void)
 			each_option_is_taken_or_refused_as_the_page_says, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			init_adds_what_a_layout_can_have_and_refuses_the_rest, set_up,
+			create_adds_what_a_layout_can_have_and_refuses_the_rest, set_up,
 			tear_down),
 	};
 

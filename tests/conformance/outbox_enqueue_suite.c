@@ -448,7 +448,7 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->outbox, &err));
 	WHERRY_FAILS(WHERRY_READONLY,
 		     wherry_outbox_purge(f->outbox, 0, 100, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_create(f->db, "second", NULL, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);

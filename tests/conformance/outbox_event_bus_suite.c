@@ -22,8 +22,8 @@ static void foreign_tables_are_known_and_left_as_they_are(void **state)
 	WHERRY_PASS(
 		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "event-bus");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	assert_string_equal(bus_text(f, SCHEMA), before);
 }
 
@@ -39,10 +39,10 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
 	bus_raw(f, "CREATE TABLE outbox_archive(id)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "outbox", NULL, &err));
 	assert_non_null(strstr(err.message, "not an archive"));
 	bus_raw(f, "DROP TABLE outbox_archive");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &outbox, &err));
 	wherry_outbox_close(outbox);
 }
@@ -59,7 +59,7 @@ static void a_table_that_only_resembles_them_is_none(void **state)
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &outbox, &err));
 	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "near", NULL, &err));
 	WHERRY_FAILS(
 		WHERRY_INVALID,
 		wherry_outbox_open(f->db, "x\"; DROP TABLE outbox; --", &outbox, &err));
@@ -73,7 +73,7 @@ static void a_native_outbox_beside_them_stays_native(void **state)
 	wherry_outbox *outbox = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "mine", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &outbox, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");

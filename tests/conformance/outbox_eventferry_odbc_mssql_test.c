@@ -190,7 +190,7 @@ static const char *text(plain *p, const char *sql)
 	"JOIN sys.index_columns AS k ON k.object_id = i.object_id AND k.index_id = i.index_id "       \
 	"JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id) AS x"
 
-static void init_adds_nothing_to_it(void **state)
+static void create_adds_nothing_to_it(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -199,7 +199,7 @@ static void init_adds_nothing_to_it(void **state)
 
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
 	assert_true(strlen(before) > 500);
-	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
 	WHERRY_PASS(
 		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
@@ -209,7 +209,7 @@ static void init_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-static void init_makes_what_the_library_makes(void **state)
+static void create_makes_what_the_library_makes(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -398,8 +398,8 @@ int main(void)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_it, close_it)
 	static const struct CMUnitTest tests[] = {
-		TEST(init_adds_nothing_to_it),
-		TEST(init_makes_what_the_library_makes),
+		TEST(create_adds_nothing_to_it),
+		TEST(create_makes_what_the_library_makes),
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),
 		TEST(the_library_and_wherry_claim_no_row_twice),

@@ -135,7 +135,7 @@ static wherry_code take_none(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-static void init_adds_nothing_to_it(void **state)
+static void create_adds_nothing_to_it(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -143,7 +143,7 @@ static void init_adds_nothing_to_it(void **state)
 	char before[sizeof(p->text)];
 
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
-	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
 	WHERRY_PASS(
 		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
@@ -153,7 +153,7 @@ static void init_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-static void init_makes_what_the_library_makes(void **state)
+static void create_makes_what_the_library_makes(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -177,7 +177,7 @@ static void a_native_outbox_may_be_beside_it(void **state)
 	wherry_outbox *native = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_init(p->db, "mine", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &native, &err));
 	WHERRY_PASS(wherry_outbox_status(native, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");
@@ -326,8 +326,8 @@ int main(void)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_it, close_it)
 	static const struct CMUnitTest tests[] = {
-		TEST(init_adds_nothing_to_it),
-		TEST(init_makes_what_the_library_makes),
+		TEST(create_adds_nothing_to_it),
+		TEST(create_makes_what_the_library_makes),
 		TEST(a_native_outbox_may_be_beside_it),
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),

@@ -212,7 +212,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 	char *sql = NULL;
 
 	begin(f, "jsonb");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(
 		wh_outbox_make(f->db, &(wh_make){.payload = "jsonb"}, "outbox", &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, &(wh_make){.payload = "bytea"},
@@ -232,7 +232,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 	free(sql);
 }
 
-/* What init sets once an operator may change. */
+/* What create sets once an operator may change. */
 static void settings_made_by_hand_stay(void **state)
 {
 	static const char options[] =
@@ -250,9 +250,9 @@ static void settings_made_by_hand_stay(void **state)
 	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_vacuum_scale_factor)");
 	(void)snprintf(before, sizeof(before), "%s", ask(f, options));
 	assert_non_null(strstr(before, "fillfactor=55"));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	(void)ask(f, "DELETE FROM wherry_schema"); /* as if a version were missing */
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	assert_string_equal(ask(f, options), before);
 }
 

@@ -23,7 +23,7 @@
 	"UNION ALL SELECT 'outbox ' || name FROM wherry_outbox "                                                        \
 	"UNION ALL SELECT 'schema ' || name || version FROM wherry_schema) AS lines"
 
-static void the_sql_of_init_makes_what_init_makes(void **state)
+static void the_sql_of_create_makes_what_create_makes(void **state)
 {
 	static char made[32768], run[32768];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -34,9 +34,9 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 	(void)state;
 	postgres_make(&first);
 	postgres_make(&other);
-	WHERRY_PASS(wherry_outbox_init_sql("postgresql", "outbox", NULL, &sql, &err));
+	WHERRY_PASS(wherry_outbox_create_sql("postgresql", "outbox", NULL, &sql, &err));
 	WHERRY_PASS(wherry_db_open(first.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	wherry_db_close(db);
 	assert_true(postgres_raw(first.url, SCHEMA, made, sizeof(made)));
 	for (int i = 0; i < 2; i++) {
@@ -88,7 +88,7 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(postgres_exec(backend_conn(db),
 				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "
@@ -213,7 +213,7 @@ int main(void)
 							 &outbox_postgres_borrowed,
 							 &outbox_postgres_functions};
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
+		cmocka_unit_test(the_sql_of_create_makes_what_create_makes),
 		cmocka_unit_test(a_plan_made_for_a_backlog_reads_no_rows_that_are_done),
 		cmocka_unit_test(
 			a_row_that_cannot_be_read_dies_alone_when_a_program_claims),

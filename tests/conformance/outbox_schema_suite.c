@@ -5,9 +5,9 @@
 
 #include "db/driver.h"
 
-/* ---- init ---- */
+/* ---- create ---- */
 
-static void init_twice_is_fine_and_keeps_the_messages(void **state)
+static void create_twice_is_fine_and_keeps_the_messages(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -15,8 +15,8 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 	fixture_send_many(f, 3);
 	fixture_kill(f, 2);
 	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
 	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
@@ -30,7 +30,7 @@ static int init_and_send(wherry_db *db, int which)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_outbox *outbox = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_init(db, "fresh", NULL, &err);
+	wherry_code code = wherry_outbox_create(db, "fresh", NULL, &err);
 
 	(void)which;
 	if (code == WHERRY_OK)
@@ -61,12 +61,12 @@ static void at_once(outbox_fixture *f, void (*how)(outbox_fixture *, int, fixtur
 	}
 }
 
-static void processes_may_init_at_once(void **state)
+static void processes_may_create_at_once(void **state)
 {
 	at_once(*state, fixture_processes);
 }
 
-static void threads_may_init_at_once(void **state)
+static void threads_may_create_at_once(void **state)
 {
 	at_once(*state, fixture_threads);
 }
@@ -77,11 +77,11 @@ static void init_inside_a_transaction_is_refused(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "second", NULL, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
 }
 
 static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
@@ -94,19 +94,19 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 		f,
 		"CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
 	fixture_raw(f, "INSERT INTO events VALUES (1, 'a', 'b')");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "events", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "events", NULL, &err));
 	assert_non_null(strstr(err.message, "'events'"));
 	assert_non_null(strstr(err.message, "message_id"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_init(f->db, "EVENTS", NULL, &err));
+			     wherry_outbox_create(f->db, "EVENTS", NULL, &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &outbox, &err));
 	assert_null(outbox);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"),
 			 1);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	fixture_raw(f, "CREATE VIEW seen AS SELECT * FROM outbox");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "seen", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "seen", NULL, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 }
 
@@ -116,7 +116,7 @@ static void a_table_that_has_the_archive_s_name_is_refused_and_left_alone(void *
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "CREATE TABLE shop_archive(id INTEGER PRIMARY KEY, goods TEXT)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "shop", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "shop", NULL, &err));
 	assert_non_null(strstr(err.message, "'shop_archive'"));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 }
@@ -128,13 +128,14 @@ static void an_outbox_is_no_other_s_archive(void **state)
 
 	/* either way round */
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_init(f->db, "outbox_archive", NULL, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "b_archive", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "b", NULL, &err));
+		     wherry_outbox_create(f->db, "outbox_archive", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "b_archive", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "b", NULL, &err));
 	assert_non_null(strstr(err.message, "'b_archive'"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "B", NULL, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_create(f->db, "B", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 }
 
 static void init_makes_a_missing_index_again(void **state)
@@ -148,9 +149,9 @@ static void init_makes_a_missing_index_again(void **state)
 	fixture_send(f, "t", NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	}
 	fixture_lists(f, &WHERRY_FILTER(), "1");
 }
@@ -167,7 +168,7 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 					   &err));
 	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	fixture_send(f, "t", NULL);
 }
 
@@ -206,14 +207,15 @@ static void names_that_are_none_are_refused(void **state)
 	for (int i = 0; bad[i]; i++) {
 		const char *name = bad[i];
 
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, NULL, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_create(f->db, name, NULL, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_outbox_open(f->db, name, &outbox, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_init_sql(f->db->driver->scheme, name, NULL,
-						    &sql, &err));
+			     wherry_outbox_create_sql(f->db->driver->scheme, name, NULL,
+						      &sql, &err));
 	}
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, NULL, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &outbox, &err));
 	assert_null(outbox);
 	assert_null(sql);
@@ -238,7 +240,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		(void)snprintf(name, sizeof(name), "%.48s", good[i]);
 		wherry_outbox_close(f->outbox);
 		f->outbox = NULL;
-		WHERRY_PASS(wherry_outbox_init(f->db, name, NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, name, NULL, &err));
 		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->outbox, &err));
 		for (int k = 0; k < 3; k++)
 			WHERRY_PASS(wherry_outbox_enqueue(
@@ -264,7 +266,7 @@ static void the_shared_tables_are_no_outboxes(void **state)
 
 	for (int i = 0; names[i]; i++)
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_init(f->db, names[i], NULL, &err));
+			     wherry_outbox_create(f->db, names[i], NULL, &err));
 	fixture_send(f, "t", NULL);
 }
 
@@ -281,7 +283,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_status status;
 	int64_t id = 0, n = 0, gone[] = {1, 2};
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_PASS(
 		wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
@@ -324,7 +326,7 @@ static void a_lease_on_one_is_none_on_another(void **state)
 	wherry_outbox *second = NULL;
 	wherry_lease lease = fixture_lease(f, "a");
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(second, &lease, &err));
 	assert_non_null(strstr(err.message, "'second'"));
@@ -339,7 +341,7 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 	wherry_lease lease = fixture_lease(f, "a"), other;
 	int64_t id = fixture_send(f, "t", NULL), n = 0;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "OutBox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "OutBox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "OUTBOX", &again, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	WHERRY_FAILS(WHERRY_BUSY,
@@ -386,7 +388,7 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	/* a newer schema that we may still use */
 	fixture_raw(f, "UPDATE wherry_schema SET version = 7");
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &outbox, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	wherry_outbox_close(outbox);
 	outbox = NULL;
 	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
@@ -397,28 +399,28 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	assert_non_null(strstr(err.message, "version 7"));
 	assert_non_null(strstr(err.message, WHERRY_VERSION));
 	assert_non_null(strstr(err.message, "0.1.1"));
-	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_create(f->db, "outbox", NULL, &err));
 	assert_null(outbox);
 	assert_false(wherry_db_in_transaction(f->db));
 	WHERRY_PASS(
-		wherry_outbox_init(f->db, "second", NULL, &err)); /* that one is ours */
+		wherry_outbox_create(f->db, "second", NULL, &err)); /* that one is ours */
 }
 
-static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
+static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *first = f->outbox;
 	char *sql = NULL;
 
-	WHERRY_PASS(wherry_outbox_init_sql(f->db->driver->scheme, "second", NULL, &sql,
-					   &err));
+	WHERRY_PASS(wherry_outbox_create_sql(f->db->driver->scheme, "second", NULL, &sql,
+					     &err));
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->outbox, &err));
 	wherry_outbox_close(first);
 	fixture_send_many(f, 2);
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "1 2");
 	free(sql);
 }
@@ -430,21 +432,21 @@ static void missing_arguments_are_refused(void **state)
 	wherry_outbox *outbox = NULL;
 	char *sql = NULL;
 
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(NULL, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(NULL, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(NULL, "outbox", &outbox, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_init_sql(NULL, "outbox", NULL, &sql, &err));
+		     wherry_outbox_create_sql(NULL, "outbox", NULL, &sql, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_init_sql("oracle", "outbox", NULL, &sql, &err));
+		     wherry_outbox_create_sql("oracle", "outbox", NULL, &sql, &err));
 	assert_null(sql);
 	wherry_outbox_close(NULL);
 }
 
 const outbox_case outbox_schema_cases[] = {
-	CASE(init_twice_is_fine_and_keeps_the_messages),
-	CASE_OF_SEVERAL(processes_may_init_at_once),
-	CASE_OF_SEVERAL(threads_may_init_at_once),
+	CASE(create_twice_is_fine_and_keeps_the_messages),
+	CASE_OF_SEVERAL(processes_may_create_at_once),
+	CASE_OF_SEVERAL(threads_may_create_at_once),
 	CASE(init_inside_a_transaction_is_refused),
 	CASE(a_table_that_is_no_outbox_is_refused_and_left_alone),
 	CASE(a_table_that_has_the_archive_s_name_is_refused_and_left_alone),
@@ -459,7 +461,7 @@ const outbox_case outbox_schema_cases[] = {
 	CASE_THAT_NEEDS(a_name_in_other_letters_is_the_same_outbox, NEEDS_CASELESS),
 	CASE(an_outbox_that_is_not_there_names_wherry_init),
 	CASE(a_schema_that_needs_a_newer_program_is_refused),
-	CASE(the_sql_of_init_makes_an_outbox_and_can_be_run_again),
+	CASE(the_sql_of_create_makes_an_outbox_and_can_be_run_again),
 	CASE(missing_arguments_are_refused),
 	{NULL, NULL, 0},
 };

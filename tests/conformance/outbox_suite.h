@@ -91,7 +91,7 @@ enum {
 	NEEDS_ESCAPES = 1024, /* a server that reads escapes in JSON */
 	NEEDS_REFUSAL = 2048, /* a database that can be made to refuse every write */
 	NEEDS_OWNER = 8192,   /* of the tables: it makes or changes some */
-	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that init makes */
+	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that create makes */
 };
 
 typedef struct outbox_case {

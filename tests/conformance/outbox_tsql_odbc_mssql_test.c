@@ -20,8 +20,8 @@ static void enter(place *p, const char *payload)
 
 	tsql_clear();
 	p->db = tsql_connect();
-	WHERRY_PASS(wherry_outbox_init(p->db, "outbox",
-				       &WHERRY_INIT_OPTIONS(.payload = payload), &err));
+	WHERRY_PASS(wherry_outbox_create(
+		p->db, "outbox", &WHERRY_OUTBOX_OPTIONS(.payload = payload), &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 }
 
@@ -140,7 +140,7 @@ static void the_procedure_adds_to_another_outbox_of_its_schema(void **state)
 
 	(void)state;
 	enter(&p, NULL);
-	WHERRY_PASS(wherry_outbox_init(p.db, "other", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(p.db, "other", NULL, &err));
 	says(&p, ENQUEUE "@topic = N't', @payload = N'1', @outbox = N'other'; SELECT @id",
 	     "1");
 	says(&p,
@@ -188,8 +188,9 @@ static void bytes_are_kept_as_they_are(void **state)
 	assert_int_equal(s.len, sizeof(body));
 	assert_memory_equal(s.body, body, sizeof(body));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_init(p.db, "outbox",
-					&WHERRY_INIT_OPTIONS(.payload = "text"), &err));
+		     wherry_outbox_create(p.db, "outbox",
+					  &WHERRY_OUTBOX_OPTIONS(.payload = "text"),
+					  &err));
 	leave(&p);
 }
 
@@ -212,7 +213,7 @@ static void making_ends_when_the_lock_is_not_granted(void **state)
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "100ms", &err));
 	WHERRY_PASS(wherry_db_open(getenv("WHERRY_TEST_MSSQL"), config, &db, &err));
-	WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_create(db, "outbox", NULL, &err));
 	wherry_db_close(holder);
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -240,7 +241,7 @@ static void a_procedure_of_another_version_is_made_again(void **state)
 	enter(&p, NULL);
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		WHERRY_PASS(wh_db_script(p.db, breaks[i], &err));
-		WHERRY_PASS(wherry_outbox_init(p.db, "outbox", NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(p.db, "outbox", NULL, &err));
 		says(&p, ENQUEUED, "yes");
 	}
 	leave(&p);

@@ -163,7 +163,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 			unclean += count_unclean(conn, &wal->sql);
 			wh_wal_close(wal);
 		}
-		nothing_depends_on_it("what init made");
+		nothing_depends_on_it("what create made");
 		nothing_of_it_ran(conn);
 		wherry_outbox_close(outbox);
 		wherry_db_close(db);

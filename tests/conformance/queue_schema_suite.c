@@ -45,9 +45,9 @@ static void a_table_that_is_something_else_is_refused(void **state)
 	queue_raw(f, "CREATE TABLE orders(id integer)");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "orders", NULL, &err));
 	assert_non_null(strstr(err.message, "with another purpose"));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "outbox", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "jobs", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "jobs", NULL, &err));
 }
 
 static void a_dropped_queue_leaves_what_others_use(void **state)
@@ -56,7 +56,7 @@ static void a_dropped_queue_leaves_what_others_use(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(f->db, "tasks", NULL, &err));
 	WHERRY_PASS(wherry_queue_open(f->db, "tasks", &other, &err));
 	WHERRY_PASS(wherry_queue_drop(other, &err));
@@ -65,7 +65,7 @@ static void a_dropped_queue_leaves_what_others_use(void **state)
 	(void)queue_send(f, 1);
 	(void)queue_lease(f->queue, 1, "1");
 	WHERRY_PASS(wherry_queue_drop(f->queue, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
 }
 

@@ -271,7 +271,7 @@ static void what_follows_may_go_to_another_outbox(void **state)
 	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "events", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "events", NULL, &err));
 	handlers_pool(f);
 	handlers_on(f, "orders", into_another);
 	handlers_put(f, "orders", "abc");

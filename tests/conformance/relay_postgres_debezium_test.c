@@ -42,7 +42,7 @@ static void debezium(relay_fixture *f)
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "relay.table", "deb");
 	relay_sql(f, DEBEZIUM);
-	WHERRY_PASS(wherry_outbox_init(f->other, "deb", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->other, "deb", NULL, &err));
 }
 
 static void an_event_leaves_as_debezium_routes_it(void **state)
@@ -259,7 +259,7 @@ static void a_long_message_id_can_die(void **state)
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "relay.table", "j");
 	relay_set(f, "outbox.body_max", "1KB");
-	WHERRY_PASS(wherry_outbox_init(f->other, "j", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->other, "j", NULL, &err));
 	relay_stream(f, &f->a);
 	relay_sql(f, "BEGIN; SET LOCAL default_toast_compression = 'lz4'; INSERT INTO "
 		     "j(message_id, topic, payload) VALUES (repeat('i', 600000), 't', "

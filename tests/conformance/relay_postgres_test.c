@@ -151,7 +151,7 @@ static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 
 /* ---- key-strict ---- */
 
-static void init_strict(void)
+static void create_strict(void)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
@@ -165,7 +165,7 @@ static void init_strict(void)
 static void begin_strict(relay_fixture *f, const char *engine)
 {
 	relay_fresh(f);
-	init_strict();
+	create_strict();
 	relay_hourly(f);
 	relay_set(f, "relay.ordering", "key-strict");
 	relay_set(f, "relay.engine", engine);
@@ -423,14 +423,14 @@ static void key_strict_on_an_outbox_without_it_says_how_to_add_it(void **state)
 		WHERRY_INVALID);
 	assert_int_equal(err.repair, WHERRY_REPAIR_STRICT);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
-	init_strict();
-	init_strict();
+	create_strict();
+	create_strict();
 	relay_sql(f, "ALTER SEQUENCE outbox_id_seq CACHE 10");
 	assert_int_equal(
 		wherry_relay_open(postgres_here.url, "null:", f->config, &relay, &err),
 		WHERRY_INVALID);
 	assert_non_null(strstr(err.message, "10 at a time"));
-	init_strict();
+	create_strict();
 	WHERRY_PASS(
 		wherry_relay_open(postgres_here.url, "null:", f->config, &relay, &err));
 	wherry_relay_close(relay);

@@ -287,7 +287,7 @@ static void roles_of_an_outbox_may_do_what_they_need(void **state)
 	wherry_outbox *outbox = NULL;
 
 	(void)state;
-	WHERRY_PASS(wherry_outbox_init(owner, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(owner, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
 	WHERRY_PASS(wh_store_grant(&outbox->store, grants, USERS, &err));
 	WHERRY_PASS(wh_store_grant(&outbox->store, grants, USERS, &err));
@@ -606,7 +606,7 @@ static void make_tables(wherry_db *owner)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_init(owner, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(owner, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(owner, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(owner, NULL, NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(owner, "inbox", &err));

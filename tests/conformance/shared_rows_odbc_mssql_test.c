@@ -173,8 +173,8 @@ static void no_user_writes_rows_of_another_table(void **state)
 	drop_users();
 	make_users();
 	owner = mssql_connect(NULL);
-	WHERRY_PASS(wherry_outbox_init(owner, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_init(owner, "theirs", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(owner, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(owner, "theirs", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(owner, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(owner, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(owner, "later", NULL, &err));

@@ -22,7 +22,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(
 		db, "nsb", &WHERRY_QUEUE_OPTIONS(.layout = "nservicebus"), &err));
@@ -86,14 +86,14 @@ static void refuse_missing(PGconn *conn)
 
 	for (size_t i = 0; i < sizeof(of_queues) / sizeof(*of_queues); i++)
 		refuses(conn, of_queues[i], "there is no queue 'nix'",
-			"`wherry queue create @nix`");
+			"`wherry create --kind queue @nix`");
 	for (size_t i = 0; i < sizeof(of_delayed) / sizeof(*of_delayed); i++)
 		refuses(conn, of_delayed[i], "there is no table of delayed queues 'nix'",
-			"`wherry delayed create @nix`");
+			"`wherry create --kind delayed @nix`");
 	refuses(conn, "enqueue('t', '{}'::json, outbox => 'nix')",
-		"there is no outbox 'nix'", "`wherry init @nix`");
+		"there is no outbox 'nix'", "`wherry create @nix`");
 	refuses(conn, "accept('m', inbox => 'nix')", "there is no inbox 'nix'",
-		"`wherry inbox create @nix`");
+		"`wherry create --kind inbox @nix`");
 	refuses(conn, "send(NULL, '1')", "there is no queue NULL", "Write its name.");
 }
 
@@ -243,13 +243,13 @@ static void sql_functions_print_commands_that_can_be_pasted(void **state)
 	(void)state;
 	refuses(conn, "send('jobs; drop table jobs', '1')",
 		"there is no queue 'jobs; drop",
-		"`wherry queue create @jobs%3B%20drop%20table%20jobs`");
+		"`wherry create --kind queue @jobs%3B%20drop%20table%20jobs`");
 	refuses(conn, "accept('m', inbox => 'it''s')", "there is no inbox",
-		"`wherry inbox create @it%27s`");
+		"`wherry create --kind inbox @it%27s`");
 	refuses(conn, "poll('mail', box => 'a.b c')", "'a.b c'",
-		"`wherry delayed create @%22a.b%20c%22`");
+		"`wherry create --kind delayed @%22a.b%20c%22`");
 	refuses(conn, "send('s2.tasks', '1')", "there is no queue 's2.tasks'",
-		"`wherry queue create @s2.tasks`. Then call s2.wherry_send('tasks', ...)");
+		"`wherry create --kind queue @s2.tasks`. Then call s2.wherry_send('tasks', ...)");
 	refuses(conn, "send(E'a\\tb', '1')", "there is no queue", "has such a name");
 	refuses(conn, "send(repeat('x', 49), '1')", "there is no queue",
 		"has such a name");
@@ -603,7 +603,7 @@ static void make_tables(const char *schema)
 	WHERRY_PASS(wherry_queue_create(db, queue, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, delayed, NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, inbox, &err));
-	WHERRY_PASS(wherry_outbox_init(db, outbox, NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, outbox, NULL, &err));
 	wherry_db_close(db);
 }
 

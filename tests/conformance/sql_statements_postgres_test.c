@@ -21,7 +21,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "delayed", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, "inbox", &err));
@@ -130,7 +130,8 @@ static void functions_of_a_renamed_table_say_how_to_make_them_again(void **state
 	says(conn, "SELECT wherry_send('before', '1') > 0", "1");
 	assert_true(postgres_exec(conn, "ALTER TABLE before RENAME TO behind", NULL, 0));
 	assert_false(postgres_exec(conn, "SELECT wherry_send('behind', '1')", NULL, 0));
-	assert_non_null(strstr(PQerrorMessage(conn), "`wherry queue create @behind`"));
+	assert_non_null(
+		strstr(PQerrorMessage(conn), "`wherry create --kind queue @behind`"));
 	WHERRY_PASS(wherry_queue_create(db, "behind", NULL, &err));
 	says(conn,
 	     "SELECT count(wherry_ack('behind', id, token)) FROM wherry_receive('behind', 9)",

@@ -31,7 +31,7 @@ class SQLite(rows.SQLite):
     encoding = "UTF8"
 
     def create(self, layout):
-        wherry("delayed", "create", f"{self.url}#d", "--layout", layout, sure=True)
+        wherry("create", "--kind", "delayed", f"{self.url}#d", "--layout", layout, sure=True)
         self.prepare()
 
     def literal(self, body):
@@ -46,9 +46,9 @@ class PostgreSQL(rows.PostgreSQL):
     def create(self, layout):
         self.psql("postgres", "DO $$ BEGIN CREATE ROLE sender LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; "
                               "END $$")  # fmt: skip
-        wherry("delayed", "create", f"{self.url}#d", "--layout", layout, sure=True)
+        wherry("create", "--kind", "delayed", f"{self.url}#d", "--layout", layout, sure=True)
         if layout == "native":
-            wherry("delayed", "create", f"{self.url}#d", "--grant", "sender=sender", sure=True)
+            wherry("create", "--kind", "delayed", f"{self.url}#d", "--grant", "sender=sender", sure=True)
         else:
             self.psql(self.name, "GRANT INSERT, SELECT, UPDATE ON d TO sender; GRANT USAGE ON SEQUENCE d_id_seq TO sender")
         if self.owner and layout == "native":
@@ -180,7 +180,7 @@ def retry_dead(case, database, layout):
 
 
 def inbox(case, database, times):
-    wherry("inbox", "create", f"{database.url}#seen", sure=True)
+    wherry("create", "--kind", "inbox", f"{database.url}#seen", sure=True)
     for n, at in enumerate(times):
         database.write([f"DELETE FROM seen; INSERT INTO seen(consumer, message_id, accepted_at) VALUES ('c', 'm', {at})"]
                        if database.kind != "sqlite" else
@@ -238,7 +238,7 @@ def run_in(name, seed, work):
 
 def inboxes(folder, server):
     lite = SQLite(folder, "native", True)
-    wherry("inbox", "create", f"{lite.url}#seen", sure=True)
+    wherry("create", "--kind", "inbox", f"{lite.url}#seen", sure=True)
     lite.prepare()
     inbox("SQLite inbox", lite, ["0", "-1", "9223372036854775807", "-9223372036854775808", "9e999", "'x'", "1.5"])
     if server:

@@ -82,7 +82,7 @@ def relay(place, source, folder, name, *more):
 def outbox(place, folder):
     columns = ("message_id", "topic", "aggregate_type", "aggregate_id", "partition_key", "headers", "trace_id", "payload")
     for engine in "exclusive", "competing":
-        wherry("init", f"{place.url}#{engine}", "--payload", "text")
+        wherry("create", f"{place.url}#{engine}", "--payload", "text")
         good = lambda name: {"topic": "'t'", "message_id": f"'{engine} {name}'", "payload": f"'{name}'"}  # noqa: E731
         n = fill(place, engine, columns, good, {})
         box = ["--set", f"relay.table={engine}"]
@@ -104,7 +104,7 @@ def queue(place, folder):
     good = lambda name: {"topic": "'t'", "body": f"'{name}'"}  # noqa: E731
     bodies = [f"good {i}" for i in range(GOOD)]
     for name in "jobs", "sqljobs", "relayed":
-        wherry("queue", "create", f"{place.url}#{name}", "--payload", "text")
+        wherry("create", "--kind", "queue", f"{place.url}#{name}", "--payload", "text")
         fill(place, name, columns, good, {})
     works(place, "tables", wherry("tables", place.url), ["jobs"])
     works(place, "status", wherry("status", f"{place.url}#jobs"), [])
@@ -141,7 +141,7 @@ def delayed(place, folder):
                          '"scheduledAtInitially"': "1000", '"createdAt"': "1000"}  # fmt: skip
     bodies = [f"good {i}" for i in range(GOOD)]
     for table in "d", "relayed_d", "sql_d":
-        wherry("delayed", "create", f"{place.url}#{table}")
+        wherry("create", "--kind", "delayed", f"{place.url}#{table}")
         fill(place, table, ('"pKey"',), good, {})
     of = [f"{place.url}#d/q"]
     works(place, "status of the delayed queue", wherry("status", *of), [])

@@ -24,7 +24,7 @@ class Shop:
         self.log = os.path.join(folder, "log")
         self.engine = engine
         self.orders = 0
-        subprocess.run([tap.WHERRY, "init", f"sqlite:{self.path}"], check=True,
+        subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         # No key but their own order: a row that is written twice is there twice.

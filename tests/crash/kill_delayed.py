@@ -56,7 +56,7 @@ def drained(database):
 
 def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round, each=EACH):
     log = open(os.path.join(folder, "log"), "a")
-    make = [tap.WHERRY, "delayed", "create", database.url]
+    make = [tap.WHERRY, "create", "--kind", "delayed", database.url]
     subprocess.run(make, stdout=log, stderr=log, check=True)
     database.in_bank(TABLES[kind])
     database.in_bank(APPLIED)

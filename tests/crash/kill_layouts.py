@@ -151,7 +151,7 @@ def run_on(outbox, folder, log, rng, rounds, tell_round):
     some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 else []
     relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
     made = victims.start(
-        [tap.WHERRY, "init", f"{outbox.url}#{outbox.table}", "--layout", layout], log
+        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", layout], log
     )
     assert made.wait() == 0
     producer = Producer(outbox, rng)

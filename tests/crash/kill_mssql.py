@@ -35,7 +35,7 @@ class Shop(victims.Shop):
         self.url = self.path = mssql.URL
         self.db = mssql.Database()
         self.db.clear()
-        self.wherry("init", self.url, *["--partitions"] * (self.how == "partitions"), check=True)
+        self.wherry("create", self.url, *["--partitions"] * (self.how == "partitions"), check=True)
         self.db.execute("CREATE TABLE ledger(id VARCHAR(60) PRIMARY KEY, k VARCHAR(60) NOT NULL, n BIGINT "
                         "NOT NULL)")  # fmt: skip
         self.db.execute("CREATE TABLE counter(k VARCHAR(60) PRIMARY KEY, n BIGINT NOT NULL)")

@@ -19,7 +19,7 @@ class Shop(postgres.Shop):
 
     def make(self, path):
         super().make(path)
-        self.wherry("init", self.url, "--partitions", check=True)
+        self.wherry("create", self.url, "--partitions", check=True)
 
 
 class Bout(kill_postgres.Bout):

@@ -112,10 +112,10 @@ def drained(database):
 
 def play(title, mode, database, layout, folder, rng, rounds, tell_round):
     log = open(os.path.join(folder, "log"), "a")
-    make = [tap.WHERRY, "queue", "create", f"{database.url}#jobs", "--layout", layout]
+    make = [tap.WHERRY, "create", "--kind", "queue", f"{database.url}#jobs", "--layout", layout]
     subprocess.run(make, stdout=log, stderr=log, check=True)
     if mode == "inbox":
-        make = [tap.WHERRY, "inbox", "create", database.bank_url]
+        make = [tap.WHERRY, "create", "--kind", "inbox", database.bank_url]
         subprocess.run(make, stdout=log, stderr=log, check=True)
     for sql in TABLES:
         database.in_bank(sql)

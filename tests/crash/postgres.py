@@ -101,7 +101,7 @@ class Shop(victims.Shop):
         self.path = self.url = "postgres://wherry@/postgres?host=" + self.server.folder
         self.sync = self.rng.random() < 0.7
         self.db = Database(self.server, self.log)
-        self.wherry("init", self.url, check=True)
+        self.wherry("create", self.url, check=True)
         self.db.run(
             "CREATE TABLE ledger(id text PRIMARY KEY, k text NOT NULL, n bigint NOT NULL);"
             "CREATE TABLE counter(k text PRIMARY KEY, n bigint NOT NULL);"

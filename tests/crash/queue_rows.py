@@ -164,7 +164,7 @@ def play(title, mode, database, layout, owner, folder, rng, n_bad, tell_round):
     log = open(os.path.join(folder, "log"), "a")
     kind = "sqlite" if isinstance(database, kill_queues.SQLite) else \
         "mssql" if isinstance(database, kill_mssql_queues.Place) else "postgres"  # fmt: skip
-    make = [tap.WHERRY, "queue", "create", f"{database.url}#jobs", "--layout", layout]
+    make = [tap.WHERRY, "create", "--kind", "queue", f"{database.url}#jobs", "--layout", layout]
     subprocess.run(make, stdout=log, stderr=log, check=True)
     prepare(database, layout, owner)
     good = [(f"m{i}", f"{i % kill_queues.ACCOUNTS} 1 1") for i in range(GOOD)]

@@ -365,8 +365,8 @@ class Outbox(Model):
     dead = "SELECT id FROM outbox WHERE status = 4 AND coalesce(last_error, '') = ''"
 
     def make(self):
-        made("init", self.db.url)
-        self.grants("init", self.db.url)
+        made("create", self.db.url)
+        self.grants("create", self.db.url)
         now = self.now
         self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status = 0 OR status IN (1, 3) AND "
                          + ("coalesce(next_retry_at, 0) <= 1700000000000" if self.sqlite else f"coalesce(next_retry_at, {now}) <= {now}"))
@@ -402,7 +402,7 @@ class EventFerry(Outbox):
     dead = None
 
     def make(self):
-        made("init", self.db.url, "--layout", "eventferry")
+        made("create", self.db.url, "--layout", "eventferry")
         for role in self.db.roles(self.roles):
             self.db.run([f"GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO {role}"])
         self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status IN (0, 3) "
@@ -431,8 +431,8 @@ class Queue(Model):
     dead = "SELECT id FROM jobs WHERE state = 4 AND coalesce(last_error, '') = ''"
 
     def make(self):
-        made("queue", "create", f"{self.db.url}#jobs")
-        self.grants("queue", "create", f"{self.db.url}#jobs")
+        made("create", "--kind", "queue", f"{self.db.url}#jobs")
+        self.grants("create", "--kind", "queue", f"{self.db.url}#jobs")
         due = "available_at <= 1700000000000" if self.sqlite else f"available_at <= {self.now}"
         self.open_now = f"SELECT id, state, attempts FROM jobs WHERE state = 0 OR state IN (1, 3) AND {due}"
 
@@ -497,7 +497,7 @@ class NServiceBus(Queue):
     open_now = "SELECT 1 WHERE false"
 
     def make(self):
-        made("queue", "create", f"{self.db.url}#jobs", "--layout", "nservicebus")
+        made("create", "--kind", "queue", f"{self.db.url}#jobs", "--layout", "nservicebus")
         for role in self.db.roles(self.roles) if self.tsql else ():
             for table in self.tables & self.db.tables():
                 self.db.db.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO {role}')
@@ -533,9 +533,9 @@ class Delayed(Model):
     dead = "SELECT id FROM later_dead WHERE coalesce(last_error, '') = ''"
 
     def make(self):
-        made("delayed", "create", f"{self.db.url}#later", "--layout", self.layout)
+        made("create", "--kind", "delayed", f"{self.db.url}#later", "--layout", self.layout)
         if self.layout == "native":
-            self.grants("delayed", "create", f"{self.db.url}#later")
+            self.grants("create", "--kind", "delayed", f"{self.db.url}#later")
         elif not self.sqlite:
             for role in self.db.roles(self.roles):
                 self.db.run(["GRANT SELECT, INSERT, UPDATE, DELETE ON later TO library"] if self.tsql else
@@ -597,8 +597,8 @@ class Inbox(Model):
     bad, names, good = "consumer <> 'good'", (), None
 
     def make(self):
-        made("inbox", "create", f"{self.db.url}#seen")
-        self.grants("inbox", "create", f"{self.db.url}#seen")
+        made("create", "--kind", "inbox", f"{self.db.url}#seen")
+        self.grants("create", "--kind", "inbox", f"{self.db.url}#seen")
 
     def row(self, table, n):
         return {"consumer": "'c'", "message_id": f"'bad {n}'"}
@@ -614,9 +614,9 @@ class Cron(Model):
     bad, names, good = "name <> 'good'", (), None
 
     def make(self):
-        made("cron", "create", self.db.url)
-        made("delayed", "create", f"{self.db.url}#later")
-        self.grants("cron", "create", self.db.url)
+        made("create", "--kind", "cron", self.db.url)
+        made("create", "--kind", "delayed", f"{self.db.url}#later")
+        self.grants("create", "--kind", "cron", self.db.url)
 
     def row(self, table, n):
         return {"target": "'later'", "name": f"'bad {n}'", "hash": "'x'"}

@@ -408,14 +408,14 @@ def run(case, folder, seed, server):
     database = case.open(folder, server, owner)
     out = os.path.join(folder, "out")
     log = open(os.path.join(folder, "log"), "w")
-    init = [] if case.layout == "native" else ["--layout", case.layout]
+    create = [] if case.layout == "native" else ["--layout", case.layout]
     if case.engine == "partitions":
-        init = ["--partitions"]
+        create = ["--partitions"]
     if case.engine == "stream":
-        init = ["--stream"]
+        create = ["--stream"]
     if case.layout == "native" and database.kind in ("postgres", "ascii"):
-        init += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
-    subprocess.run([tap.WHERRY, "init", database.url, *init], check=True, stdout=log, stderr=log)
+        create += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
+    subprocess.run([tap.WHERRY, "create", database.url, *create], check=True, stdout=log, stderr=log)
     database.prepare()
     first, good = statements(rng, case, database, owner, 0)
     if case.flood:

@@ -237,8 +237,8 @@ class Soak:
         self.pg = "postgres://wherry@/postgres?host=" + self.server.folder
         self.paths = {name: os.path.join(folder, name) for name in ("web.db", "file.db")}
         for url in (self.pg, *("sqlite:" + path for path in self.paths.values())):
-            self.wherry("init", url)
-        self.wherry("init", f"{self.pg}#hooks")
+            self.wherry("create", url)
+        self.wherry("create", f"{self.pg}#hooks")
         self.writers = {
             "kafka": PostgresWriter(self.server, "outbox", self.log, seed),
             "hook": PostgresWriter(self.server, "hooks", self.log, seed + 1),

@@ -109,7 +109,7 @@ class Shop:
         """The database, its URL, and a connection for who counts."""
         self.path = path or os.path.join(self.folder, "crash.db")
         self.url = "sqlite:" + self.path
-        self.wherry("init", self.url, check=True)
+        self.wherry("create", self.url, check=True)
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute(
             "CREATE TABLE ledger(id TEXT PRIMARY KEY, k TEXT NOT NULL, n INTEGER NOT NULL)"

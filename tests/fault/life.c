@@ -1,6 +1,6 @@
 /*
  * A relay's whole life, with each call failing in turn that the relay or the application
- * makes: init, enqueue, deliver, retry, die, retry, deliver, stop.  Whatever fails,
+ * makes: create, enqueue, deliver, retry, die, retry, deliver, stop.  Whatever fails,
  * once or for a while, all is delivered in the end, in order, and counted once.  Only a relay
  * that ends or loses its lease before it wrote what it knew may leave that to be delivered
  * again, and a failed attempt not_counted.

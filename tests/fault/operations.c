@@ -88,20 +88,20 @@ static wherry_code headers_add(world *w, wherry_error *err)
 
 /* ---- schema ---- */
 
-static wherry_code outbox_init(world *w, wherry_error *err)
+static wherry_code outbox_create(world *w, wherry_error *err)
 {
-	return wherry_outbox_init(w->db, "events", NULL, err);
+	return wherry_outbox_create(w->db, "events", NULL, err);
 }
 
-static wherry_code outbox_init_again(world *w, wherry_error *err)
+static wherry_code outbox_create_again(world *w, wherry_error *err)
 {
-	return wherry_outbox_init(w->db, "outbox", NULL, err);
+	return wherry_outbox_create(w->db, "outbox", NULL, err);
 }
 
-static wherry_code outbox_init_sql(world *w, wherry_error *err)
+static wherry_code outbox_create_sql(world *w, wherry_error *err)
 {
-	return wherry_outbox_init_sql("sqlite", "events", NULL, (char **)&w->out.made,
-				      err);
+	return wherry_outbox_create_sql("sqlite", "events", NULL, (char **)&w->out.made,
+					err);
 }
 
 static void drop_text(world *w)
@@ -549,9 +549,9 @@ const operation operations[] = {
 	{"db_commit", db_commit, begin_and_enqueue, NULL, NULL, 0},
 	{"sqlite_borrow", sqlite_borrow, NULL, drop_db, NULL, OPERATION_BORROWS},
 	{"headers_add", headers_add, NULL, drop_text, NULL, 0},
-	{"outbox_init", outbox_init, NULL, NULL, NULL, 0},
-	{"outbox_init of one that is there", outbox_init_again, NULL, NULL, NULL, 0},
-	{"outbox_init_sql", outbox_init_sql, NULL, drop_text, NULL, 0},
+	{"outbox_create", outbox_create, NULL, NULL, NULL, 0},
+	{"outbox_create of one that is there", outbox_create_again, NULL, NULL, NULL, 0},
+	{"outbox_create_sql", outbox_create_sql, NULL, drop_text, NULL, 0},
 	{"outbox_open", outbox_open, NULL, drop_box, NULL, 0},
 	{"outbox_enqueue", outbox_enqueue, NULL, NULL, NULL, 0},
 	{"outbox_enqueue in a transaction", outbox_enqueue, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},

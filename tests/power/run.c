@@ -477,7 +477,7 @@ static void begin(power_run *run)
 		assert_int_equal(sqlite3_close(run->app), SQLITE_OK);
 	}
 	open_side(run, &run->own, run->plan->own);
-	WHERRY_PASS(wherry_outbox_init(run->own.db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(run->own.db, "outbox", NULL, &err));
 	WHERRY_PASS(wh_db_script(run->own.db,
 				 "CREATE TABLE ledger(id TEXT PRIMARY KEY, tx INTEGER, "
 				 "k INTEGER, n INTEGER)",

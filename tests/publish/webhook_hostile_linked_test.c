@@ -197,7 +197,7 @@ static void a_relay_delivers_once_its_server_is_good(void **state)
 	(void)snprintf(where, sizeof(where), "http://127.0.0.1:%d/", s->server->port);
 	site_set(s, "db.create", "on");
 	WHERRY_PASS(wherry_db_open(db, s->config, &conn, &err));
-	WHERRY_PASS(wherry_outbox_init(conn, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(conn, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(conn, "outbox", &outbox, &err));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		m.message_id = kinds[i];

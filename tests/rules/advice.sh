@@ -53,9 +53,9 @@ below_daemon() {
 silent 'no text below the program names a command' below_daemon "$source"
 
 mkdir -p "$scratch/low/src/db" "$scratch/low/src/cli"
-printf '\t.name = "init",\n' >"$scratch/low/src/cli/a.c"
-printf 'fail("run `wherry init`");\n' >"$scratch/low/src/db/a.c"
-says 'a command in a text of the library is found' 'run `wherry init`' below_daemon "$scratch/low"
+printf '\t.name = "create",\n' >"$scratch/low/src/cli/a.c"
+printf 'fail("run `wherry create`");\n' >"$scratch/low/src/db/a.c"
+says 'a command in a text of the library is found' 'run `wherry create`' below_daemon "$scratch/low"
 
 mkdir "$scratch/bad"
 cat >"$scratch/bad/a.c" <<'END'

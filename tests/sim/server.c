@@ -207,7 +207,7 @@ void sim_server_teach(sqlite3 *db)
 				      or_end);
 }
 
-/* Behind wherry_outbox_init(). */
+/* Behind wherry_outbox_create(). */
 void sim_server_prepare(sim_world *w)
 {
 	if (w->plan.engine == SIM_PARTITIONED)

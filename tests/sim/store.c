@@ -76,7 +76,7 @@ void sim_store_open(sim_world *w)
 	world_now = w;
 	w->db = sim_store_connect(w);
 	if (wherry_sqlite_borrow(w->db, &w->lib, &err) != WHERRY_OK ||
-	    wherry_outbox_init(w->lib, "outbox", NULL, &err) != WHERRY_OK)
+	    wherry_outbox_create(w->lib, "outbox", NULL, &err) != WHERRY_OK)
 		sim_wrong(w, "the outbox is not made: %s", err.message);
 	sim_server_prepare(w);
 	if (wherry_outbox_open(w->lib, "outbox", &w->outbox, &err) != WHERRY_OK)

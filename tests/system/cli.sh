@@ -11,14 +11,14 @@ leaks=yes # are looked for
 
 w
 expect "alone it teaches: what it is and three commands to begin with" 0 \
-	"out:wherry init sqlite:shop.db" "out:wherry enqueue" "out:wherry relay" \
+	"out:wherry create sqlite:shop.db" "out:wherry enqueue" "out:wherry relay" \
 	"out:purge"
 
-w init sqlite:shop.db
-expect "init makes the database and says so" 0 "out:outbox 'outbox' is ready"
-w init sqlite:shop.db --json
-expect "init again is fine" 0
-json "init answers in JSON" 'd["table"] == "outbox"'
+w create sqlite:shop.db
+expect "create makes the database and says so" 0 "out:outbox 'outbox' is ready"
+w create sqlite:shop.db --json
+expect "create again is fine" 0
+json "create answers in JSON" 'd["table"] == "outbox"'
 
 w enqueue sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
@@ -60,7 +60,7 @@ json "headers arrive" 'd["headers"] == {"source": "shop", "note": "a \"b\""}'
 
 # ---- keys and ids by JSON pointer ----
 
-w init sqlite:pick.db
+w create sqlite:pick.db
 cat >pick.ndjson <<'END'
 {"id":12345678901234567890123,"k":{"a/b":[10,"first"]},"n":1.10}
 
@@ -101,7 +101,7 @@ expect "but not beside a pointer" 2 "err:only one of them"
 
 # ---- malformed lines ----
 
-w init sqlite:bad.db
+w create sqlite:bad.db
 for i in $(seq 16); do echo "{\"i\":$i}"; done >bad.ndjson
 echo '{"i"}' >>bad.ndjson
 echo '{"i":18}' >>bad.ndjson
@@ -190,7 +190,7 @@ w relay sqlite:shop.db stdout: --quiet --verbose
 expect "quiet and verbose contradict each other" 2
 w purge sqlite:shop.db --yes
 expect "purge wants an age" 2 "err:purge needs --older-than"
-w init 'sqlite:shop.db#drop table'
+w create 'sqlite:shop.db#drop table'
 expect "a table name that is none is refused" 2 "err:is not a table name"
 w relay sqlite:shop.db stdout: --until-empty --set relay.delivery_timeout=2m
 expect "settings that contradict each other are refused" 2 "err:relay.delivery_timeout"
@@ -198,17 +198,17 @@ expect "settings that contradict each other are refused" 2 "err:relay.delivery_t
 # ---- databases that are not what they should be ----
 
 w status sqlite:absent.db
-expect "a missing file says: run wherry init" 1 "err:wherry init sqlite:absent.db"
+expect "a missing file says: run wherry create" 1 "err:wherry create sqlite:absent.db"
 check "and is not made in passing" test ! -e absent.db
 w status sqlite:shop.db#other
-expect "a missing table says: run wherry init" 1 "err:wherry init"
+expect "a missing table says: run wherry create" 1 "err:wherry create"
 echo "this is a text, not a database; a long one, longer than the header" >text.db
 for i in $(seq 100); do echo "line $i of the text"; done >>text.db
 w status sqlite:text.db
 expect "a file that is no database is told so" 1 "err:text.db"
 check "and is left as it was" grep -q "line 100 of the text" text.db
 sql other.db 'CREATE TABLE outbox(name TEXT)'
-w init sqlite:other.db
+w create sqlite:other.db
 expect "a table of this name that is no outbox is not touched" 2 "err:there is a table 'outbox' with another purpose"
 w status sqlite:/nowhere/at/all.db
 expect "a folder that is not there is named" 1 "err:/nowhere/at/all.db"
@@ -217,11 +217,11 @@ cp shop.db newer.db
 sql newer.db 'UPDATE wherry_schema SET version = 99, min_program = 9990000'
 w status sqlite:newer.db
 expect "a schema that needs a newer program is refused" 1 "err:newer" \
-	"no:try: wherry init"
+	"no:try: wherry create"
 w relay sqlite:newer.db null: --until-empty
 expect "also by a relay" 1 "err:newer"
-w init sqlite:newer.db
-expect "also by init" 1 "err:newer"
+w create sqlite:newer.db
+expect "also by create" 1 "err:newer"
 sql newer.db 'UPDATE wherry_schema SET min_program = 100'
 w status sqlite:newer.db
 expect "a newer schema that this program may use is used" 0 "out:done"
@@ -255,7 +255,7 @@ fi
 chmod 755 ro
 
 for i in 1 2 3 4 5 6 7 8; do
-	"$wherry" init sqlite:race.db >race.$i 2>&1 &
+	"$wherry" create sqlite:race.db >race.$i 2>&1 &
 	race[i]=$!
 done
 bad=0
@@ -267,7 +267,7 @@ expect "eight inits at once all succeed" 0
 check "and made one outbox" is "$(sql race.db 'SELECT count(*) FROM wherry_schema')" 1
 
 sql busy.db 'CREATE TABLE t(x)'
-w init sqlite:busy.db
+w create sqlite:busy.db
 mkfifo go
 (printf 'BEGIN IMMEDIATE;\n.print locked\n'; cat go) | sqlite3 busy.db >locked 2>&1 &
 until_true 5 grep -q locked locked
@@ -284,7 +284,7 @@ expect "and works again once it is free" 0 "is:1 enqueued, 0 duplicates"
 mkdir small
 if mount -t tmpfs -o size=768k none small 2>/dev/null; then
 	mounted=$tmp/small
-	w init sqlite:small/full.db
+	w create sqlite:small/full.db
 	w_in '{"first":1}' enqueue sqlite:small/full.db --topic t
 	w enqueue sqlite:small/full.db --topic t --from "$quakes"
 	expect "a full disk is an error, and nothing was enqueued" 1 "err:full" \
@@ -302,7 +302,7 @@ if mount -t tmpfs -o size=768k none small 2>/dev/null; then
 		"err:$kept delivered, 0 retried, 0 dead"
 	umount small && mounted=
 else
-	w init sqlite:full.db
+	w create sqlite:full.db
 	w_in '{"first":1}' enqueue sqlite:full.db --topic t
 	out=$(trap '' XFSZ; ulimit -f 512; "$wherry" enqueue sqlite:full.db --topic t \
 		--from "$quakes" 2>.err)

@@ -54,20 +54,20 @@ follow "status of an outbox" 0 status sqlite:shop.db#billing
 
 rm -f ./*.db
 WHERRY_URL=sqlite:shop.db w send @jobs '{}'
-expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create @jobs\`"
-"$wherry" init sqlite:shop.db >/dev/null 2>&1
+expect "WHERRY_URL is not repeated" 1 "err:run \`wherry create --kind queue @jobs\`"
+"$wherry" create sqlite:shop.db >/dev/null 2>&1
 w queue publish sqlite:shop.db orders '{}'
 expect "a queue gets an example's name where none was given" 1 \
-	"err:run \`wherry queue create sqlite:shop.db#jobs\`"
+	"err:run \`wherry create --kind queue sqlite:shop.db#jobs\`"
 
 # ---- a command or a URL for something else ----
 
 mail=sqlite:shop.db#delayed/mail
-"$wherry" delayed create sqlite:shop.db >/dev/null
+"$wherry" create --kind delayed sqlite:shop.db >/dev/null
 w purge "$mail" --older-than 1h
 expect "purge says why it is not for delayed queues" 2 "err:messages that were handled are deleted at once"
-w init "$mail"
-expect "so does init" 2 "err:use \`wherry delayed create $mail\`"
+w create "$mail"
+expect "create takes the kind from the URL of a delayed queue" 0 "out:the table 'delayed' of delayed queues is ready"
 w enqueue "$mail" --topic t
 expect "and enqueue" 2 "err:use \`wherry offer $mail\`"
 w receive "$mail"
@@ -81,30 +81,48 @@ w status sqlite:shop.db#delayed/mail/bytes/more
 expect "and one that names too much" 2 "err:write #NAME, or #TABLE/QUEUE for a delayed queue"
 w tables sqlite:shop.db#jobs
 expect "a command for a database refuses a table" 2 "err:tables needs URL, such as sqlite:shop.db, without a #"
-"$wherry" init sqlite:other.db >/dev/null 2>&1
-w queue create sqlite:other.db#jobs
+"$wherry" create sqlite:other.db >/dev/null 2>&1
+w create --kind queue sqlite:other.db#jobs
 w status sqlite:other.db#jbos
 expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
 w status sqlite:other.db#job
 expect "also by its URL" 1 "err:did you mean 'jobs'?"
 w status sqlite:other.db#invoices
 expect "one that is not near is not" 1 "no:did you mean"
-for command in 'queue create' 'delayed create' 'init'; do
+for command in 'create --kind queue' 'create --kind delayed' 'create'; do
 	read -ra words <<<"$command"
 	name=
-	[ "$command" != 'queue create' ] || name='#others'
+	[ "$command" != 'create --kind queue' ] || name='#others'
 	w "${words[@]}" "sqlite:other.db$name" --layout nowhere
 	expect "$command names no layout that this database does not have" 2 "err:write native" \
 		no:nservicebus no:debezium no:funfix-old
+done
+for kind in outbox queue delayed inbox cron; do
+	w create --kind "$kind" "sqlite:kinds.db#one_$kind" --json
+	w create "sqlite:kinds.db#one_$kind" --json
+	expect "create finds the kind of a table that is there: $kind" 0 \
+		"out:{\"url\":\"sqlite:kinds.db\",\"table\":\"one_$kind\",\"kind\":\"$kind\""
+done
+for words in 'queue --strict' 'delayed --partitions' 'inbox --stream' 'cron --payload json' 'inbox --layout native' \
+	'delayed --payload json' 'table'; do
+	read -ra options <<<"$words"
+	w create --kind "${options[@]}" sqlite:refused.db#name
+	expect "create refuses --kind $words" 2
+done
+check "and makes no database" test ! -e refused.db
+for old in 'init' 'queue create' 'delayed create' 'inbox create' 'cron create' 'delayed' 'delayed offer'; do
+	read -ra words <<<"$old"
+	w "${words[@]}" sqlite:refused.db#name
+	expect "an old word names the new one: $old" 2 "err:there is no '$old': \`wherry "
 done
 w queue publish sqlite:other.db orders '{}'
 expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
 	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db#NAME orders\`"
 w ack sqlite:other.db#jobs 4 0198-token
 expect "token and id in the wrong order" 2 "err:write the token first, then the ids"
-w cron create sqlite:other.db
+w create --kind cron sqlite:other.db
 w cron uninstall "sqlite:shop.db#delayed/mail" report '@daily' --yes
-w cron create sqlite:shop.db
+w create --kind cron sqlite:shop.db
 w cron uninstall "sqlite:shop.db#delayed/mail" report '@daily' --yes
 expect "a schedule that was never installed is not found" 1 "is:" "no:operator" \
 	"err:nothing is uninstalled: the queue 'mail' has no schedule '@daily' under the prefix 'report'; write all" \
@@ -132,9 +150,9 @@ pasted() {
 # Messages that wait, that are dead, and that nobody relays.
 troubled() {
 	rm -f ./*.db
-	"$wherry" init sqlite:shop.db >/dev/null 2>&1
-	"$wherry" queue create sqlite:shop.db#jobs >/dev/null
-	"$wherry" delayed create sqlite:shop.db >/dev/null
+	"$wherry" create sqlite:shop.db >/dev/null 2>&1
+	"$wherry" create --kind queue sqlite:shop.db#jobs >/dev/null
+	"$wherry" create --kind delayed sqlite:shop.db >/dev/null
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" send sqlite:shop.db#jobs '{}' >/dev/null
@@ -155,17 +173,17 @@ pasted "status of a paused outbox" 1 status sqlite:shop.db
 pasted "status of a paused queue" 1 status "$jobs"
 "$wherry" pause "$mail" >/dev/null 2>&1
 pasted "doctor of a paused delayed queue" 1 doctor "$mail"
-pasted "a queue is ready" 1 queue create sqlite:shop.db#more
+pasted "a queue is ready" 1 create --kind queue sqlite:shop.db#more
 pasted "a message is leased" 1 receive sqlite:shop.db#jobs --lease 1h
 pasted "a delayed message is leased" 1 poll sqlite:shop.db#delayed/mail --lease 1h
 "$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 pasted "there are more" 1 list sqlite:shop.db --limit 1
 pasted "messages died" 1 relay sqlite:shop.db exec:false --until-empty --set retry.attempts=1
-"$wherry" init sqlite:shop.db#none >/dev/null 2>&1
+"$wherry" create sqlite:shop.db#none >/dev/null 2>&1
 rm -f ./*.db
 sql nothing.db "CREATE TABLE t (x)"
 pasted "there are no tables" 1 tables sqlite:nothing.db
-"$wherry" queue create sqlite:other.db#jobs >/dev/null 2>&1
+"$wherry" create --kind queue sqlite:other.db#jobs >/dev/null 2>&1
 
 # A terminal on standard input: Ctrl-D ends the body.
 out=$(printf 'hello\n\004' | timeout 60 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
@@ -177,7 +195,7 @@ expect "on a terminal, send says what it waits for" 0 "out:reading the body from
 # ---- a queue as destination: its database, and not the relay's ----
 
 rm -f ./*.db
-"$wherry" init sqlite:shop.db >/dev/null 2>&1
+"$wherry" create sqlite:shop.db >/dev/null 2>&1
 w_in '{}' enqueue sqlite:shop.db --topic orders
 for _ in 1 2 3; do
 	w relay sqlite:shop.db sqlite:billing.db#invoices --until-empty --timeout 1s

@@ -15,18 +15,18 @@ token_of() {
 
 w offer $url#delayed/mail --key k --body x
 expect "a database that is not there is refused" 1 "err:shop.db"
-w delayed create $url
+w create --kind delayed $url
 expect "a table is created" 0 "out:the table 'delayed' of delayed queues is ready"
-w delayed create $url --json
-json "twice is fine" 'd["delayed"] == "ready"'
-w delayed create $url#others --print
+w create --kind delayed $url --json
+json "twice is fine" 'd == {"url": "sqlite:shop.db", "table": "delayed", "kind": "delayed"}'
+w create --kind delayed $url#others --print
 expect "the SQL can be printed" 0 "out:CREATE TABLE IF NOT EXISTS \"others\"" "out:COMMIT;"
 w status $url#others/mail
 expect "and nothing was made; the command that makes it is said" 1 \
-	"err:there is no delayed queue 'others'" "err:wherry delayed create $url#others"
-w delayed create postgres://db/shop --grant web=sender --grant mailer=receiver --print
+	"err:there is no delayed queue 'others'" "err:wherry create --kind delayed $url#others"
+w create --kind delayed postgres://db/shop --grant web=sender --grant mailer=receiver --print
 expect "and with it the rights of roles" 0 'out:TO "web";' 'out:GRANT SELECT, INSERT, UPDATE ON "delayed_dead" TO "mailer"'
-w delayed create $url --grant web=sender
+w create --kind delayed $url --grant web=sender
 expect "but a file has no roles" 2 "err:leave --grant out"
 w status $url#delayed
 expect "the queue must be named" 2 "err:name a queue in it, as in \`wherry status $url#delayed/mail\`"
@@ -201,7 +201,7 @@ check "a header of the dead letter names the queue" grep -q '"wherry-dead-delaye
 expect "those that died are dead messages of the queue" 3 "err:\`wherry list $url#delayed/letters --state dead\`"
 w list $url#delayed/letters --state dead
 expect "with the reason" 0 "out:65"
-w delayed create $url#others
+w create --kind delayed $url#others
 w offer $url#others/letters/t --key f --body other
 w relay "$url#others/letters/t" stdout: --until-empty
 expect "of any table and type" 0 'out:"key":"f"'
@@ -209,13 +209,13 @@ w relay "$url#delayed" stdout: --until-empty
 expect "the URL must name the queue" 2 "err:'delayed' has delayed queues: write delayed/QUEUE"
 w relay "$url#none/letters" stdout: --until-empty
 expect "a table that is missing is named, with the command that makes it" 1 \
-	"err:no delayed queue 'none'" "err:wherry delayed create"
+	"err:no delayed queue 'none'" "err:wherry create --kind delayed"
 w relay "$from" stdout: --engine exclusive
 expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
 w replay "$url#others/letters" --all
 expect "a command for outboxes says so" 2 "err:'others/letters' is a delayed queue: delivered messages are deleted"
 jvm=sqlite:jvm.db#reminders/mail/java.lang.String
-w delayed create sqlite:jvm.db#reminders --layout funfix
+w create --kind delayed sqlite:jvm.db#reminders --layout funfix
 w offer "$jvm" --key a --body '{"jvm":1}'
 w relay "$jvm" stdout: --engine exclusive
 expect "also on the table of the JVM library" 2 "err:leave --engine exclusive out"

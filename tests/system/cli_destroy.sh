@@ -35,21 +35,21 @@ END
 
 # A database with something for each command.
 {
-	"$wherry" init sqlite:shop.db
+	"$wherry" create sqlite:shop.db
 	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue sqlite:shop.db --topic t --key /n
 	sql shop.db "UPDATE outbox SET status = 2, processed_at = 1000 WHERE id = 1;
 		UPDATE outbox SET status = 4 WHERE id = 2"
-	"$wherry" queue create sqlite:shop.db#jobs
+	"$wherry" create --kind queue sqlite:shop.db#jobs
 	for i in 1 2; do "$wherry" send sqlite:shop.db#jobs "{\"n\":$i}"; done
 	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
-	"$wherry" delayed create sqlite:shop.db
+	"$wherry" create --kind delayed sqlite:shop.db
 	for key in a b; do "$wherry" offer sqlite:shop.db#delayed/mail --key $key --body hi; done
 	token=$("$wherry" poll sqlite:shop.db#delayed/mail --json | python3 -c \
 		'import json, sys; print(json.load(sys.stdin)["token"])')
 	"$wherry" nack sqlite:shop.db#delayed/mail "$token" --dead
-	"$wherry" inbox create sqlite:shop.db
+	"$wherry" create --kind inbox sqlite:shop.db
 	sql shop.db "INSERT INTO inbox(consumer, message_id, accepted_at) VALUES ('', 'm1', 1000)"
-	"$wherry" cron create sqlite:shop.db
+	"$wherry" create --kind cron sqlite:shop.db
 	"$wherry" cron install sqlite:shop.db#delayed/mail report @daily
 } >/dev/null 2>&1
 sql shop.db "VACUUM INTO 'furnished.db'"
@@ -136,7 +136,7 @@ while read -r command; do
 	w_typed '' "${words[@]}"
 	expect "and none on a terminal" 0 "no:event=" "no:action="
 done <<'END'
-init sqlite:shop.db
+create sqlite:shop.db
 pause sqlite:shop.db
 resume sqlite:shop.db
 retry sqlite:shop.db --all

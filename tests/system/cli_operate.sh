@@ -6,12 +6,12 @@
 # shellcheck source=tests/system/cli.bash
 . "$(dirname "$0")/cli.bash"
 
-"$wherry" init sqlite:shop.db >/dev/null
+"$wherry" create sqlite:shop.db >/dev/null
 "$wherry" enqueue sqlite:shop.db --topic quakes --id /id --from "$quakes" >/dev/null
 
 # ---- list, show, pause ----
 
-w init sqlite:ops.db
+w create sqlite:ops.db
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:ops.db --topic a --id /n --key /n
 w_in $'"x"\n"y"' enqueue sqlite:ops.db --topic b --aggregate-type thing --aggregate-id ''
 w list sqlite:ops.db
@@ -92,7 +92,7 @@ expect "show says when it was delivered" 0 "out:why:            delivered "
 # ---- commands as destination: exit statuses, retry, replay, purge ----
 
 fast=(--set retry.base=1ms --set retry.cap=5ms --set retry.attempts=3)
-w init sqlite:exec.db
+w create sqlite:exec.db
 w_in $'{"n":1}\n{"n":2}' enqueue sqlite:exec.db --topic t --id /n --key /n --header a=b
 w relay sqlite:exec.db 'exec:cat >body.$WHERRY_ID; env | grep ^WHERRY_ >env.$WHERRY_ID' \
 	--until-empty
@@ -103,7 +103,7 @@ printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 GENERATION=0 'HEADERS={"a
 	ID=2 KEY=2 MESSAGE_ID=2 TOPIC=t TRACE_ID= >env.wanted
 check "its environment has the rest" diff env.wanted env.got
 
-w init sqlite:lines.db
+w create sqlite:lines.db
 w_in $'{"n":3}\n{"n":4}' enqueue sqlite:lines.db --topic t
 w relay sqlite:lines.db 'exec:{ cat; echo; } >>lines' --until-empty --set exec.jobs=1
 check "a body has no line break at its end; echo adds it" is "$(cat lines)" $'{"n":3}\n{"n":4}'
@@ -147,7 +147,7 @@ expect "twice is an error that names the state" 1 "err:is pending, not dead or f
 w relay sqlite:exec.db stdout: --until-empty
 expect "and it is delivered, with the body that was corrected" 0 "err:1 delivered" 'out:"body":{"n":"corrected"}'
 
-w init sqlite:shelf.db
+w create sqlite:shelf.db
 w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue sqlite:shelf.db --topic t --id /n --key /k
 w relay sqlite:shelf.db 'exec:exit 65' --until-empty "${fast[@]}" --on-dead park
 expect "a parked key is left behind: exit 4" 4 "err:1 dead"
@@ -160,7 +160,7 @@ w retry sqlite:shelf.db 1
 w relay sqlite:shelf.db null: --until-empty --quiet --on-dead park
 expect "and that is the way out" 0 "is:"
 
-w init sqlite:held.db
+w create sqlite:held.db
 w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}\n{"n":3,"k":"b"}' enqueue sqlite:held.db --topic t --id /n \
 	--key /k
 w relay sqlite:held.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h \
@@ -175,7 +175,7 @@ json "and has no age to be alarmed about" 'd["ready"] == 0 and d["oldest_ready_u
 
 # ---- status and doctor for people ----
 
-w init sqlite:face.db
+w create sqlite:face.db
 for table in my_column columns; do
 	w status sqlite:face.db#$table
 	expect "a table that is missing is not called damaged: $table" 1 "no:not as Wherry made it" \
@@ -188,7 +188,7 @@ w_in '{}' enqueue sqlite:face.db --topic t
 w status sqlite:face.db
 check "or what is not" is "$(head -n 1 <<<"$out")" \
 	"warning     no relay is running: \`wherry help relay\` shows how to start one"
-w init sqlite:lag.db
+w create sqlite:lag.db
 w relay sqlite:lag.db null: --until-empty
 w_in '{}' enqueue sqlite:lag.db --topic t
 sql lag.db "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 9999999999999;
@@ -197,7 +197,7 @@ w status sqlite:lag.db
 expect "the command that lists failed messages names their outbox" 0 \
 	"out:1 message has failed and is tried again: \`wherry list sqlite:lag.db --state failed\`"
 
-w init sqlite:two.db
+w create sqlite:two.db
 "$wherry" relay sqlite:two.db null: --lease 2s 2>two.log &
 first=$!
 until_true 20 grep -q event=leading two.log
@@ -236,7 +236,7 @@ expect "unless NO_COLOR is set" 0 "no:"$'\033['
 on_terminal "$wherry" relay sqlite:face.db 'exec:sleep 0.4' --until-empty
 expect "and progress, which a pipe does not get" 0 "out:relay [" "out:1 delivered"
 
-w init sqlite:body.db
+w create sqlite:body.db
 sql body.db "INSERT INTO outbox(topic, payload) VALUES
 	('long', '{\"a\":\"' || printf('%.4088c', 'x') || '\"}'),
 	('deep', printf('%.400c', '[') || printf('%.400c', ']'))"
@@ -277,7 +277,7 @@ check "and no attempt was counted" is \
 	"$(sql exec.db "SELECT status, attempts FROM outbox WHERE topic='norun'")" '0|0'
 w relay sqlite:exec.db null: --until-empty --quiet
 
-w init sqlite:park.db
+w create sqlite:park.db
 w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue sqlite:park.db --topic \
 	t --key /k --id /n
 w relay sqlite:park.db 'exec:test $WHERRY_ID != 1 || exit 65' --until-empty --on-dead park
@@ -308,7 +308,7 @@ expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge 
 
 # ---- the archive ----
 
-w init sqlite:attic.db
+w create sqlite:attic.db
 w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue sqlite:attic.db --topic \
 	t --key /k --id /n
 w status sqlite:attic.db
@@ -352,32 +352,32 @@ expect "what is purged is gone" 1 "err:there is no message '1'"
 w replay sqlite:attic.db --all
 expect "and replay --all brings back what is left" 0 "is:1 message is pending once more"
 
-# ---- init --print, and names of one's own ----
+# ---- create --print, and names of one's own ----
 
-w init sqlite:#billing --print
-expect "init --print writes the SQL" 0 "out:CREATE TABLE" "out:billing"
+w create sqlite:#billing --print
+expect "create --print writes the SQL" 0 "out:CREATE TABLE" "out:billing"
 printf '%s\n' "$out" | sqlite3 printed.db
 w_in '{}' enqueue sqlite:printed.db#billing --topic t
 expect "which sqlite3 runs, and the outbox works" 0 "is:1 enqueued, 0 duplicates"
 w relay sqlite:printed.db null: --until-empty --set relay.table=billing
 expect "--set relay.table is the name in the URL" 0 "err:1 delivered"
-w init sqlite:absent.db --print
-check "init --print touches nothing" test ! -e absent.db
+w create sqlite:absent.db --print
+check "create --print touches nothing" test ! -e absent.db
 expect "a database that is not there lacks everything" 0 "out:CREATE TABLE"
-w init sqlite:printed.db#billing --print
+w create sqlite:printed.db#billing --print
 expect "on an outbox that is there it prints that nothing is missing" 0 \
 	"is:-- outbox billing is there and lacks nothing"
 sqlite3 printed.db "DROP INDEX billing_due"
-w init sqlite:printed.db#billing --print
+w create sqlite:printed.db#billing --print
 printf '%s\n' "$out" | sqlite3 printed.db
-w init sqlite:printed.db#billing
+w create sqlite:printed.db#billing
 expect "else what is missing, which sqlite3 runs" 0 "out:it was there, and is up to date"
-w init sqlite:printed.db#billing --print --all
+w create sqlite:printed.db#billing --print --all
 expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
 
 # ---- signals ----
 
-w init sqlite:run.db
+w create sqlite:run.db
 "$wherry" relay sqlite:run.db file:run.ndjson 2>run.err &
 relay=$!
 pids+=("$relay")
@@ -459,7 +459,7 @@ status = pty.spawn(sys.argv[1:])
 sys.exit(os.waitstatus_to_exitcode(status))
 END
 for i in $(seq 40); do echo "$i"; done >slow.ndjson
-w init sqlite:slow.db
+w create sqlite:slow.db
 w enqueue sqlite:slow.db --topic slow --key '' --from slow.ndjson
 out=$(python3 on_terminal.py "$wherry" relay sqlite:slow.db 'exec:command sleep 0.05' \
 	--until-empty \

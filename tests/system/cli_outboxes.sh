@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The life of an outbox: init says what it did, tables lists, drop removes.
+# The life of an outbox: create says what it did, tables lists, drop removes.
 #
 # Writes TAP.
 
@@ -12,18 +12,18 @@ objects() { # FILE
 
 sql shop.db 'CREATE TABLE orders(id INTEGER PRIMARY KEY, payload TEXT)'
 w tables sqlite:shop.db
-expect "a database without outboxes says how to make one" 0 "is:" "err:wherry init sqlite:shop.db"
-w init sqlite:shop.db
-expect "init says that it made the outbox" 0 "out:it was made"
-w init sqlite:shop.db
+expect "a database without outboxes says how to make one" 0 "is:" "err:wherry create sqlite:shop.db"
+w create sqlite:shop.db
+expect "create says that it made the outbox" 0 "out:it was made"
+w create sqlite:shop.db
 expect "a second time it says that there was nothing to do" 0 "out:is up to date"
-w init sqlite:shop.db --json
+w create sqlite:shop.db --json
 json "and in JSON" 'd["did"] == "unchanged" and d["from"] == d["to"] > 0'
 sql shop.db 'DROP INDEX outbox_due'
-w init sqlite:shop.db
-expect "a missing index is added, and init says so" 0 "out:what was missing was added"
+w create sqlite:shop.db
+expect "a missing index is added, and create says so" 0 "out:what was missing was added"
 
-w init sqlite:shop.db#billing
+w create sqlite:shop.db#billing
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db#billing --topic t
 w relay sqlite:shop.db#billing 'exec:test $WHERRY_ID = 1 || exit 65' --until-empty --quiet
 w_in $'{"n":4}' enqueue sqlite:shop.db#billing --topic t
@@ -58,8 +58,8 @@ w status sqlite:shop.db
 expect "the other one is not" 0
 w drop sqlite:shop.db --yes
 expect "the last one goes" 0 "out:outbox 'outbox' is gone"
-check "with all that init made, and nothing else" is "$(objects shop.db)" 1
-w init sqlite:shop.db
+check "with all that create made, and nothing else" is "$(objects shop.db)" 1
+w create sqlite:shop.db
 expect "it can be made again" 0 "out:it was made"
 
 # ---- a file of another program ----

@@ -26,9 +26,9 @@ sys.exit(0 if any(b and b.count("\x01") == 12000000 for b in bodies) else 1)'
 	result $? "${*:1:2} prints 12 MB of control characters whole" "it does not"
 }
 
-w init $url
-w queue create $url#jobs
-w delayed create $url
+w create $url
+w create --kind queue $url#jobs
+w create --kind delayed $url
 head -c 12000000 /dev/zero | tr '\0' '\001' >body
 w send $url#jobs small
 expect "a message is sent" 0
@@ -36,7 +36,7 @@ w offer $url#delayed/mail --key a --body one
 w offer $url#delayed/mail --key b --body two
 w offer $url#delayed/mail --key c --body three
 w_in '{"a":1}' enqueue $url --topic t
-w cron create $url
+w create --kind cron $url
 w cron install $url#delayed/ticks tick '@hourly'
 
 # ---- what could not be written counts no attempt ----
@@ -48,7 +48,7 @@ import json, sys
 for m in map(json.loads, sys.stdin):
     print(m.get("attempts"), m["state"])'
 }
-w delayed create $url#library --layout funfix
+w create --kind delayed $url#library --layout funfix
 for key in a b; do
 	w offer $url#library/mail --key $key --body $key
 done

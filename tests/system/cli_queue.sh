@@ -10,18 +10,18 @@ url=sqlite:shop.db
 
 w send $url#jobs x
 expect "a database that is not there is refused" 1 "err:shop.db"
-w init $url
+w create $url
 w send $url#jobs 1
 expect "a queue that is not there is refused, with the command that makes it" 1 \
-	"err:there is no queue 'jobs'" "err:wherry queue create $url#jobs"
-w queue create $url#jobs
+	"err:there is no queue 'jobs'" "err:wherry create --kind queue $url#jobs"
+w create --kind queue $url#jobs
 expect "a queue is created, and how to send is said" 0 "out:queue 'jobs' is ready" \
 	"out:wherry send $url#jobs '{}'"
-w queue create $url#jobs --json
-json "twice is fine" 'd["queue"] == "ready"'
-w queue create "$url#no such.name!"
+w create --kind queue $url#jobs --json
+json "twice is fine" 'd == {"url": "sqlite:shop.db", "table": "jobs", "kind": "queue"}'
+w create --kind queue "$url#no such.name!"
 expect "a bad name is refused" 2
-w queue create $url#others --print
+w create --kind queue $url#others --print
 expect "the SQL can be printed" 0 "out:CREATE TABLE IF NOT EXISTS \"others\"" "out:COMMIT;"
 w status $url#others
 expect "and nothing was made" 1 "err:there is no table 'others'"
@@ -70,7 +70,7 @@ json "list shows every field" '[m["id"] for m in l] == [1, 2, 3, 4]
 	and l[0]["message_id"] == "m1" and l[3]["state"] == "waiting" and l[3]["expires_at"]'
 w list $url#jobs --limit 1 --after 1 --bodies
 expect "and pages, as a table" 0 "out:MESSAGE_ID" 'out:{"job":2}' 'no:{"job":1}' 'no:{"job":3}'
-w queue create sqlite:notes.db#notes
+w create --kind queue sqlite:notes.db#notes
 w send sqlite:notes.db#notes $'first\tline\nC:\\new \033[31m'
 w send sqlite:notes.db#notes "$(printf 'é%.0s' {1..150})"
 w list sqlite:notes.db#notes --bodies
@@ -88,7 +88,7 @@ json "what was received is gone" 'd["ready"] == 1 and d["leased"] == 0'
 
 # ---- a relay on a queue ----
 
-w queue create $url#letters
+w create --kind queue $url#letters
 w send $url#letters '{"letter":1}' --id l1
 w send $url#letters '{"letter":2}' --expires 1ms
 w relay "$url#letters" stdout: --until-empty
@@ -101,7 +101,7 @@ w relay "$url#" stdout: --until-empty
 expect "the URL must name the queue" 2 "err:names no table: write #NAME"
 w relay "$url#none" stdout: --until-empty
 expect "a queue that is missing is named, with the command that makes it" 1 \
-	"err:no outbox or queue 'none'" "err:\`wherry queue create $url#none\`"
+	"err:no outbox or queue 'none'" "err:\`wherry create --kind queue $url#none\`"
 w relay "$url#letters" stdout: --engine exclusive
 expect "what a queue cannot do is refused" 2 "err:leave --engine exclusive out"
 w replay "$url#letters" --all
@@ -183,7 +183,7 @@ json "and is received again, from its first attempt" 'd["body"] == {"bad": 1} an
 
 # ---- topics ----
 
-w queue create $url#mail
+w create --kind queue $url#mail
 w queue subscribe $url#jobs orders.placed
 expect "a queue subscribes" 0 "out:queue 'jobs' gets what is published to 'orders.placed'"
 w queue subscribe $url#mail orders.placed
@@ -229,7 +229,7 @@ w doctor $url --repairs
 expect "for a queue" 2 "err:--repairs: it is for queues"
 w doctor $url#jobs --json
 json "which repairs the queue" 'd["bad"] == 0'
-w queue create $url#jobs --grant web=sender
+w create --kind queue $url#jobs --grant web=sender
 expect "SQLite has no roles" 2 "err:no roles"
 
 # ---- purge, drop ----
@@ -254,7 +254,7 @@ expect "a token without ids is refused" 2 "err:which messages?"
 w drop $url#jobs --force --yes
 expect "force is for outboxes" 2 "err:--force"
 w discard $url#jobs --all --yes
-w init $url#billing
+w create $url#billing
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue $url#billing --topic t --id /n
 sql shop.db "UPDATE billing SET status = 4 WHERE id = 3"
 sql shop.db "UPDATE billing SET message_id = 'last' WHERE id = 3; UPDATE billing SET message_id = '3' WHERE id = 1"
@@ -270,7 +270,7 @@ expect "doctor says that a table is missing" 1 "err:'nowhere'"
 # ---- words ----
 
 w queue
-expect "queue alone lists its commands" 2 "out:queue create" "out:queue publish"
+expect "queue alone lists its commands" 2 "out:create --kind queue" "out:queue publish"
 w queue --help
 expect "and so does --help" 0 "out:queue publish"
 w queue pubilsh $url jobs
@@ -288,8 +288,8 @@ unset WHERRY_URL
 
 w status $url#inbox
 expect "an inbox that is not there is refused, with the command that makes it" 1 \
-	"err:wherry inbox create $url"
-w inbox create $url
+	"err:wherry create --kind inbox $url"
+w create --kind inbox $url
 expect "an inbox is created" 0 "out:inbox 'inbox' is ready"
 sql shop.db "INSERT INTO inbox(message_id) VALUES ('m1') ON CONFLICT DO NOTHING;
 	INSERT INTO inbox(message_id, consumer) VALUES ('m1', 'billing') ON CONFLICT DO NOTHING"
@@ -310,7 +310,7 @@ expect "an inbox is dropped" 0 "out:inbox 'inbox' is gone"
 
 # ---- bodies that other programs wrote: none of them stops the receivers ----
 
-w queue create $url#odd
+w create --kind queue $url#odd
 sql shop.db "INSERT INTO odd(body) VALUES ('one'), (zeroblob(67108865)), (CAST(x'ff41' AS TEXT)), (5), ('five')"
 got=
 for i in 1 2 3 4; do

@@ -27,7 +27,7 @@ operate
 
 # ---- messages stand still ----
 
-w queue create "$db#still"
+w create --kind queue "$db#still"
 w send "$db#still" 1
 sql shop.db 'UPDATE still SET created_at = created_at - 20000'
 w status "$db#still"

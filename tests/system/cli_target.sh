@@ -32,10 +32,10 @@ lacks() {
 db="sqlite:it's \$a shop.db"
 here=("$db#billing_outbox")
 w status "${here[@]}"
-expect "a missing file names the command that makes the outbox" 1 "err:wherry init"
-paste init
+expect "a missing file names the command that makes the outbox" 1 "err:wherry create"
+paste create
 expect "which can be pasted" 0 "out:billing_outbox"
-w init "$db"
+w create "$db"
 w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
 w status "${here[@]}"
 expect "status says how a relay is started" 0 "out:\`wherry help relay\` shows how to start one"
@@ -72,7 +72,7 @@ w discard "${here[@]}" 3 4 --yes
 w status
 expect "without a URL the message says both ways to name one" 2 "err:WHERRY_URL"
 export WHERRY_URL=sqlite:env.db
-w init
+w create
 expect "WHERRY_URL stands for the URL" 0 "out:sqlite:env.db"
 w_in '{"n":1}' enqueue --topic t
 w show 1
@@ -91,9 +91,9 @@ expect "but a queue alone may be the source or the destination, so both commands
 w status "${here[0]}" --json
 json "a URL on the command line is preferred" 'd["table"] == "billing_outbox"'
 w list @nothere
-expect "@NAME is a table of that database, and an error names it so" 1 "err:wherry init @nothere" \
-	"err:wherry queue create @nothere"
-w queue create @tasks
+expect "@NAME is a table of that database, and an error names it so" 1 "err:wherry create @nothere" \
+	"err:wherry create --kind queue @nothere"
+w create --kind queue @tasks
 expect "by which it can be created" 0 "out:queue 'tasks' is ready"
 w send @tasks '{}'
 w status @tasks --json
@@ -104,7 +104,7 @@ w relay @tasks
 expect "a lone @NAME may be the source or the destination as well" 2 "is:" \
 	"err:\`wherry relay sqlite:env.db @tasks\`"
 w_in '{"n":2}' enqueue --topic t
-w inbox create
+w create --kind inbox
 w relay @outbox @tasks --until-empty --timeout 20s
 expect "@NAME can be the destination, too" 0 "err:1 delivered"
 w status @tasks --json
@@ -142,9 +142,9 @@ expect "and an option that named the table says how a URL does" 2 "err:the URL n
 
 # ---- names of tables that are not there ----
 
-w queue create @mail_jobs
-w inbox create @seen
-w delayed create @later
+w create --kind queue @mail_jobs
+w create --kind inbox @seen
+w create --kind delayed @later
 w status @mial_jobs
 expect "a mistyped name is answered with the nearest" 1 "err:did you mean 'mail_jobs'?"
 w relay @mial_jobs null: --until-empty
@@ -187,13 +187,13 @@ rm wherry.yaml
 
 # ---- a # in the name of a file ----
 
-w init 'sqlite:odd#file.db'
+w create 'sqlite:odd#file.db'
 expect "a # in the name of a file is written %23, and an error says so" 2 "err:write %23 for a #"
 check "no other file is made" lacks "$(ls)" odd
-w init 'sqlite:odd##jobs'
+w create 'sqlite:odd##jobs'
 expect "also before the # of a name" 2 "err:write %23 for a #"
 check "and no file either" lacks "$(ls)" odd
-w init 'sqlite:odd%23file.db#jobs'
+w create 'sqlite:odd%23file.db#jobs'
 expect "so it can be opened" 0 "out:outbox 'jobs' is ready in sqlite:odd%23file.db:"
 check "under its name" contains "$(ls)" 'odd#file.db'
 unset WHERRY_URL
@@ -216,8 +216,8 @@ relays:
     to: https://example.org/hook
     webhook: {secret: '${env:NO_SUCH_SECRET}'}
 END
-w init quakes
-expect "init takes the database and the table of a name" 0 "out:quake_outbox" "out:named.db"
+w create quakes
+expect "create takes the database and the table of a name" 0 "out:quake_outbox" "out:named.db"
 w_in '{"n":1}' enqueue quakes --topic t
 w status quakes
 expect "status works by the name, and so do the commands in it" 0 "out:pending     1" \
@@ -227,12 +227,12 @@ expect "a relay by its name delivers where the file says" 0 "err:1 delivered"
 check "there" lines named.ndjson 1
 w status quakes --json
 json "from the table that the file says" 'd["done"] == 1 and d["table"] == "quake_outbox"'
-w init sqlite:named.db#other
+w create sqlite:named.db#other
 w status sqlite:named.db#other
 expect "another table of it is named by the URL" 0 "out:other in sqlite:named.db"
 w status nothere
 expect "an unknown name is refused, with the file that was read" 2 "err:'nothere'" "err:wherry.yaml"
-w init hooks
+w create hooks
 expect "a secret that this shell does not have keeps no operator away" 0 "out:named.db"
 w relay hooks --until-empty
 expect "but a relay is refused, and the file's problem is named" 2 "err:NO_SUCH_SECRET"

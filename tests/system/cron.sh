@@ -10,11 +10,11 @@
 db=sqlite:shop.db
 hour=3600000
 
-w cron create "$db"
+w create --kind cron "$db"
 expect "create makes the table" 0 "is:the table 'cron' of schedules is ready"
-w cron create "$db" --json
-expect "creating it again is fine" 0 'is:{"cron":"ready"}'
-w cron create "$db" --print
+w create --kind cron "$db" --json
+expect "creating it again is fine" 0 'is:{"url":"sqlite:shop.db","table":"cron","kind":"cron"}'
+w create --kind cron "$db" --print
 expect "create prints its SQL" 0 'out:CREATE TABLE IF NOT EXISTS "cron"'
 w cron install "$db#delayed/jobs" report '@hourly'
 expect "install needs the queue's table" 1 "err:there is no delayed queue 'delayed'"
@@ -42,7 +42,7 @@ w cron list "$db" --json
 json "list writes JSON" 'sorted((e["name"], e["active"]) for e in l) == [("report", False), ("report", True)]
 	and [(e["schedule"], e["zone"], e["sends_to"], e["next"][13:16]) for e in l if e["active"]] ==
 	[("06:00", "Europe/Berlin", "delayed queue jobs", ":00")] and [e["next"] for e in l if not e["active"]] == [None]'
-"$wherry" init "$db" >/dev/null 2>&1
+"$wherry" create "$db" >/dev/null 2>&1
 w status "$db"
 expect "status lists the active schedule" 0 'out:schedule    report: 06:00 Europe/Berlin, to delayed queue jobs, ticks' 'out:ticks made until 20'
 w status "$db" --json
@@ -72,20 +72,20 @@ expect "and goes on from there" 0 'out:{"installed":10000,"up_to":"20'
 w cron install "$db#delayed/jobs" later '@daily' --ahead 1000000000d
 expect "a duration out of range is called that" 2 "err:'1000000000d' is out of range"
 # A table of the first version has no columns for what a person wants to know.
-w cron create sqlite:old.db
-w delayed create sqlite:old.db
+w create --kind cron sqlite:old.db
+w create --kind delayed sqlite:old.db
 sql old.db "ALTER TABLE cron DROP COLUMN schedule; ALTER TABLE cron DROP COLUMN zone; ALTER TABLE cron DROP COLUMN sends_to;
 	UPDATE wherry_schema SET version = 1 WHERE model = 'cron';
 	INSERT INTO cron VALUES ('my program', 'report', 'h', 1000, 1)"
 w cron list sqlite:old.db
 expect "a table of an older version names the command that brings it up to date" 2 \
-	'err:an older version of Wherry made the cron' 'err:`wherry cron create sqlite:old.db#cron`'
-w cron create sqlite:old.db#cron
+	'err:an older version of Wherry made the cron' 'err:`wherry create --kind cron sqlite:old.db#cron`'
+w create --kind cron sqlite:old.db#cron
 w cron list sqlite:old.db
 expect "which keeps what it remembers" 0 'out:report  -' 'out:my program'
 
 # What the doctor says of a database without an outbox.
-w cron create sqlite:alone.db
+w create --kind cron sqlite:alone.db
 w doctor sqlite:alone.db --verbose
 expect "the doctor looks at a database that has schedules alone" 0 "out:there is no outbox 'outbox', but the cron 'cron'" \
 	"out:the database can be written" "no:could not be checked"
@@ -94,7 +94,7 @@ w doctor sqlite:alone.db
 expect "and finds a schedule without a daemon there" 1 "out:schedule report: no \`wherry run\` has made its ticks"
 w doctor sqlite:alone.db 42
 expect "a message of an outbox that is not there cannot be explained" 1 "err:there is no outbox 'outbox'"
-w delayed create sqlite:later.db#later
+w create --kind delayed sqlite:later.db#later
 w doctor sqlite:later.db --verbose --json
 json "the doctor looks at a database that has delayed queues alone" \
 	'd["bad"] == 0 and [f["what"] for f in d["findings"] if f["check"] == "outbox"] ==
@@ -104,7 +104,7 @@ w doctor sqlite:empty.db
 expect "a database without any of Wherry's tables is refused" 1 "err:there is no outbox 'outbox'"
 
 # What the doctor says of the table "cron".
-w init "$db"
+w create "$db"
 now_ms='(SELECT ms FROM wherry_clock)'
 remember() { # TARGET SECONDS: a schedule whose ticks were made up to so long ago
 	sql shop.db "DELETE FROM cron; INSERT INTO cron(target, name, hash, until_ms, active) VALUES ('$1', 'report', 'h', $now_ms - $2 * 1000, 1)"

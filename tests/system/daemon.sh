@@ -8,7 +8,7 @@
 . "$(dirname "$0")/daemon.bash"
 
 for name in a b c; do
-	"$wherry" init "sqlite:$name.db" >/dev/null
+	"$wherry" create "sqlite:$name.db" >/dev/null
 	printf '{"n":%d}\n' 1 2 3 | "$wherry" enqueue "sqlite:$name.db" --topic t --key /n >/dev/null
 done
 
@@ -27,7 +27,7 @@ relays() {
 	printf '  - {%s}\n' "$@" >>wherry.yaml
 }
 
-"$wherry" init sqlite:d.db >/dev/null
+"$wherry" create sqlite:d.db >/dev/null
 "$wherry" relay sqlite:d.db null: --set relay.name='the "other" \one' 2>other.log &
 other=$!
 pids+=("$other")
@@ -193,7 +193,7 @@ relay_stops() { # a reload has begun
 }
 
 rm -f began
-"$wherry" init sqlite:jobs.db >/dev/null
+"$wherry" create sqlite:jobs.db >/dev/null
 seq 8 | "$wherry" enqueue sqlite:jobs.db --topic t >/dev/null
 jobs 2
 start_daemon jobs.yaml

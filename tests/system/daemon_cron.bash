@@ -86,9 +86,9 @@ health() { # STATUS: of /readyz
 
 daemon_cron_together() {
 	local first second before
-	"$wherry" init "$url" >/dev/null 2>&1
-	"$wherry" queue create "$url#jobs" >/dev/null 2>&1
-	"$wherry" delayed create "$url" >/dev/null 2>&1
+	"$wherry" create "$url" >/dev/null 2>&1
+	"$wherry" create --kind queue "$url#jobs" >/dev/null 2>&1
+	"$wherry" create --kind delayed "$url" >/dev/null 2>&1
 	file both "name: box, at: '@every 50ms', outbox: {topic: t, key: k, headers: {a: b}, body: '{\"x\":1}'}" \
 		"name: work, at: '@every 50ms', queue: {name: jobs, headers: {c: d}, body: '[2]'}" \
 		"name: later, at: '@every 50ms', delayed: {name: jobs, body: three}" \
@@ -100,8 +100,8 @@ daemon_cron_together() {
 	until_true 20 logged both.log event=failed cron=box
 	get /readyz
 	expect "an entry needs the table that remembers its ticks" 503 \
-		"out:cron box not ready: there is no cron 'cron'" "out:wherry cron create"
-	"$wherry" cron create "$url" >/dev/null
+		"out:cron box not ready: there is no cron 'cron'" "out:wherry create --kind cron"
+	"$wherry" create --kind cron "$url" >/dev/null
 	check "it goes on when the table is there" until_true 60 at_least 2 message_id outbox box
 	cp both.yaml two.yaml
 	run_daemon two

@@ -11,7 +11,7 @@ operate() {
 	local quoted=$url
 
 	[[ $url != *[?\&]* ]] || quoted="'$url'"
-	w delayed create "$db"
+	w create --kind delayed "$db"
 	w status "$url"
 	expect "an empty delayed queue is well" 0 "out:all is well: no message waits" \
 		"out:table       delayed/mail in " "out:ready       0" "out:leased      0" \

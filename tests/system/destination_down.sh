@@ -29,7 +29,7 @@ status_begins() { # PATTERN
 	"$wherry" status sqlite:a.db | head -1 | grep -Eq "^$1"
 }
 
-w init sqlite:a.db
+w create sqlite:a.db
 start_daemon wherry.yaml
 daemon_port=$port
 printf '{"n":%d}\n' 1 2 3 >three.ndjson

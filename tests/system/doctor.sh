@@ -90,7 +90,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "DROP VIEW wherry_clock; CREATE VIEW wherry_clock AS SELECT ms - 3600000 AS ms FROM clock"
 	finds "a clock that is an hour off is told" clock warn "1h"
 	run "DROP VIEW wherry_clock; DROP TABLE clock"
-	"$wherry" init "$url" --print --all >init.sql && run "$(cat init.sql)" >/dev/null 2>&1
+	"$wherry" create "$url" --print --all >create.sql && run "$(cat create.sql)" >/dev/null 2>&1
 	mended clock
 }
 
@@ -102,7 +102,7 @@ server_launch sound fsync=on full_page_writes=on autovacuum=on autovacuum_naptim
 
 url=sqlite:$tmp/shop.db
 shell=(sqlite3 -cmd '.timeout 5000' "$tmp/shop.db")
-w init "$url"
+w create "$url"
 common "(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) + 3600000" \
 	"(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) - 3600000"
 finds "a connection that syncs less is told" durability warn 'a power loss' \
@@ -152,7 +152,7 @@ expect "an age needs a unit" 2 "err:older-than"
 
 # ---- tables of another program ----
 
-"$wherry" init sqlite:#outbox_events --layout event-bus --print | sqlite3 bus.db
+"$wherry" create sqlite:#outbox_events --layout event-bus --print | sqlite3 bus.db
 w doctor sqlite:bus.db#outbox_events --json
 json "tables without a lease are looked at as far as they go" \
 	'd["bad"] == 0 and "relay" not in {f["check"] for f in d["findings"]}'
@@ -170,7 +170,7 @@ case $? in
 esac
 url="postgres://wherry@/postgres?host=$folder"
 shell=(sql_on "$folder" wherry)
-w init "$url"
+w create "$url"
 finds "fsync that is off is found" durability bad 'fsync is off'
 finds "and full_page_writes" durability warn 'full_page_writes is off'
 finds "autovacuum that is off is found" autovacuum warn 'autovacuum is off'
@@ -189,7 +189,7 @@ mended connections
 server_await sound
 url="postgres://wherry@/postgres?host=$folder"
 shell=(sql_on "$folder" wherry)
-w init "$url"
+w create "$url"
 doctor
 check "a server as it should be has nothing else than that no relay runs" \
 	is "$(grep -v '^ok' <<<"$out" | cut -c 1-25 | xargs)" 'warn relay to do'
@@ -242,7 +242,7 @@ follow prepared
 mended prepared --older-than 0s
 run "DELETE FROM wherry_outbox WHERE name = 'gone'"
 
-# ---- what init makes ----
+# ---- what create makes ----
 
 run 'ALTER TABLE outbox DISABLE TRIGGER outbox_wake'
 finds "a trigger that is disabled is found" trigger warn 'outbox has its trigger disabled'
@@ -267,7 +267,7 @@ mended identity
 
 # ---- partitions ----
 
-w init "$url" --partitions
+w create "$url" --partitions
 run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean,
 		win, suspects, mask)
 	SELECT 'outbox', 7 + i, 'exclusive', 'boat' || i, 1, now() + interval '1 hour', 0, 0, 1, 0,

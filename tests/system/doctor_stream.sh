@@ -23,7 +23,7 @@ serve() {
 	esac
 	url="postgres://wherry@/postgres?host=$folder"
 	shell=(sql_on "$folder" wherry)
-	w init "$url"
+	w create "$url"
 }
 
 # configure SETTING VALUE
@@ -86,7 +86,7 @@ mended replication
 
 serve rich
 configure max_wal_size 32MB
-w init "$url" --stream
+w create "$url" --stream
 slot=$(run "SELECT slot_name FROM pg_replication_slots")
 publication=$(run "SELECT pubname FROM pg_publication")
 doctor

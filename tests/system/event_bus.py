@@ -61,7 +61,7 @@ def is_written_alike(folder):
     bus.publish("user.created", {"n": 2}, "ours")
     schema = number(bus, "SELECT group_concat(name || sql) FROM sqlite_schema")
     ran = wherry("relay", path, "stdout:", "--until-empty")
-    check("their tables need no init", ran.returncode == 0, ran.stderr)
+    check("their tables need no create", ran.returncode == 0, ran.stderr)
     line = json.loads(ran.stdout)
     check("what the library published is delivered",
           (line["message_id"], line["topic"], line["body"]) == ("ours", "user.created", {"n": 2}),
@@ -89,15 +89,15 @@ def is_written_alike(folder):
 
 def what_cannot_be_done_is_refused(folder):
     path = os.path.join(folder, "refused.db")
-    made = wherry("init", path, "--layout", "event-bus")
-    again = wherry("init", path)
+    made = wherry("create", path, "--layout", "event-bus")
+    again = wherry("create", path)
     bus = Bus(path)
-    check("init makes tables that the library takes for its own",
+    check("create makes tables that the library takes for its own",
           made.returncode == again.returncode == 0
           and number(bus, "SELECT count(*) FROM sqlite_schema WHERE sql NOT NULL") == 3,
           made.stderr, again.stderr)
-    printed = wherry("init", "", "--layout", "event-bus", "--print")
-    check("init --print writes their SQL",
+    printed = wherry("create", "", "--layout", "event-bus", "--print")
+    check("create --print writes their SQL",
           "idx_outbox_events_status_retry" in printed.stdout, printed.stdout)
     status = wherry("status", path)
     check("status says what they cannot promise",
@@ -112,8 +112,8 @@ def what_cannot_be_done_is_refused(folder):
         (["pause", path], "stop its relays"),
         (["list", path, "--key", "k"], "have no keys"),
         (["retry", path, "--key", "k"], "have no keys"),
-        (["init", path, "--layout", "native"], "no column 'message_id'"),
-        (["init", path, "--layout", "other"], "write native or event-bus"),
+        (["create", path, "--layout", "native"], "no column 'message_id'"),
+        (["create", path, "--layout", "other"], "write native or event-bus"),
     ):
         ran = wherry(*words, text='{"k": "1"}\n')
         shown = " ".join(word for word in words if word != path)
@@ -214,7 +214,7 @@ def moving_to_native_is_as_the_guide_says(folder):
         bus.publish("t", {"i": i}, f"move{i}")
     with open(os.path.join(SOURCE, "docs", "guide", "event-bus.md"), encoding="utf-8") as guide:
         sql = guide.read().split("```sql\n")[1].split("```")[0]
-    subprocess.run([WHERRY, "init", f"sqlite:{path}"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([WHERRY, "create", f"sqlite:{path}"], check=True, stdout=subprocess.DEVNULL)
     bus.db.executescript(sql)
     ran = subprocess.run([WHERRY, "relay", f"sqlite:{path}", "stdout:", "--until-empty"],
                          capture_output=True, text=True, timeout=60, check=False)

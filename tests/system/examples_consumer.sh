@@ -21,8 +21,8 @@ shop=postgres://wherry@127.0.0.1:$server_port/shop
 
 # ---- each message is in the topic twice ----
 
-w init "$shop"
-w inbox create "$shop"
+w create "$shop"
+w create --kind inbox "$shop"
 in_database shop 'CREATE TABLE shipments(order_id bigint NOT NULL)'
 in_database shop "SELECT count(wherry_enqueue('orders', format('{\"order\": %s}', n), key => (n % 7)::text))
 	FROM generate_series(1, 200) AS n" >sent

@@ -18,7 +18,7 @@ run_example Prepare usual
 expect "the page's commands make outbox and shop" 0 "out:outbox 'outbox' is ready"
 for type in bytea json jsonb; do
 	in_database postgres "CREATE DATABASE $type"
-	example Prepare "$type" | sed '/^wherry init/s/$/ --payload '"$type/" >prepare.sh
+	example Prepare "$type" | sed '/^wherry create/s/$/ --payload '"$type/" >prepare.sh
 	PATH=$tmp/bin:$PATH bash -eu prepare.sh >prepare.log 2>&1
 	check "so do they with --payload $type" answers_in "$type" \
 		"SELECT format_type(atttypid, NULL) FROM pg_attribute

@@ -37,7 +37,7 @@ for language in Python Node; do
 	fi
 	database=${language,,}
 	in_database postgres "CREATE DATABASE $database"
-	"$wherry" delayed create "postgres://wherry@127.0.0.1:$server_port/$database" >/dev/null
+	"$wherry" create --kind delayed "postgres://wherry@127.0.0.1:$server_port/$database" >/dev/null
 	in_database "$database" "CREATE TABLE mails(key text NOT NULL, order_id bigint NOT NULL)"
 	in_database "$database" "SELECT count(wherry_offer('mail', 'order-' || n, format('{\"order\": %s}', n)))
 		FROM generate_series(1, 100) AS n" >offered

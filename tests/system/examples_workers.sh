@@ -39,7 +39,7 @@ for language in Python Node Go; do
 	[ "$language" != Go ] || go build -o worker examples/postgres/worker.go
 	database=${language,,}
 	in_database postgres "CREATE DATABASE $database"
-	"$wherry" queue create "postgres://wherry@127.0.0.1:$server_port/$database#jobs" >/dev/null
+	"$wherry" create --kind queue "postgres://wherry@127.0.0.1:$server_port/$database#jobs" >/dev/null
 	in_database "$database" "CREATE TABLE mails(order_id bigint NOT NULL)"
 	in_database "$database" "SELECT count(wherry_send('jobs', format('{\"order\": %s}', n)))
 		FROM generate_series(1, 200) AS n" >sent
@@ -75,8 +75,8 @@ mailer=(bin/python3 examples/postgres/mailer.py "postgres://wherry@127.0.0.1:$se
 
 if [ -z "${lacks[Python]}" ]; then
 	in_database postgres "CREATE DATABASE mails"
-	"$wherry" queue create "postgres://wherry@127.0.0.1:$server_port/python#posts" >/dev/null
-	"$wherry" inbox create "postgres://wherry@127.0.0.1:$server_port/mails" >/dev/null
+	"$wherry" create --kind queue "postgres://wherry@127.0.0.1:$server_port/python#posts" >/dev/null
+	"$wherry" create --kind inbox "postgres://wherry@127.0.0.1:$server_port/mails" >/dev/null
 	in_database mails "CREATE TABLE mails(order_id bigint NOT NULL)"
 	in_database python "SELECT count(wherry_send('posts', format('{\"order\": %s}', n)))
 		FROM generate_series(1, 300) AS n" >sent

@@ -159,17 +159,17 @@ send_before_relay() {
 
 send_before_relay
 postgres kafka
-"$wherry" init "postgres://wherry@/kafka?host=$folder" >/dev/null
+"$wherry" create "postgres://wherry@/kafka?host=$folder" >/dev/null
 try kafka "$server_sql"
 
 postgres webhooks
-"$wherry" init "postgres://wherry@/webhooks?host=$folder" >/dev/null
+"$wherry" create "postgres://wherry@/webhooks?host=$folder" >/dev/null
 try webhooks "$server_sql"
 check "webhooks.md: the receiver got the message" \
 	grep -q '"request": "POST /hooks/orders' received
 
 postgres stream
-"$wherry" init "postgres://wherry@/stream?host=$folder" >/dev/null
+"$wherry" create "postgres://wherry@/stream?host=$folder" >/dev/null
 on_server stream "CREATE TABLE outboxevent(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
 	aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
 cat >before_relay <<-'END'
@@ -184,7 +184,7 @@ try stream "$server_sql"
 send_before_relay
 
 postgres eventferry
-"$wherry" init "postgres://wherry@/eventferry?host=$folder" --layout eventferry >/dev/null
+"$wherry" create "postgres://wherry@/eventferry?host=$folder" --layout eventferry >/dev/null
 cat >bin/eventferry_sql <<-END
 	#!/usr/bin/env bash
 	input=\$(cat)
@@ -259,13 +259,13 @@ ln -s "$build_dir/examples/inbox" inbox
 try inbox "$server_sql" 'sqlite3 -bail shop.db'
 check "inbox.md: each message took effect once" is \
 	"$(sqlite3 shop.db 'SELECT order_id FROM shipments ORDER BY 1' | tr '\n' ' ')" '7 8 9 '
-"$wherry" inbox create "postgres://wherry@/inbox?host=$folder" --grant web=consumer >/dev/null
+"$wherry" create --kind inbox "postgres://wherry@/inbox?host=$folder" --grant web=consumer >/dev/null
 check "inbox.md: a consumer may accept" is \
 	"$(psql -X -q -A -t -h "$folder" -U web inbox -c "SELECT wherry_accept('order-8-paid')" \
 		-c "SELECT wherry_accept('order-8-paid')" | tr -d '\n')" tf
 
 sql 'CREATE DATABASE doctor'
-"$wherry" init "postgres://wherry@/doctor?host=$folder" >/dev/null
+"$wherry" create "postgres://wherry@/doctor?host=$folder" >/dev/null
 on_server doctor "INSERT INTO outbox(id, message_id, topic, payload) OVERRIDING SYSTEM VALUE
 	VALUES (42, 'order-7-paid', 'orders', '{}');
 	SELECT setval('outbox_id_seq', 42)" >setval.out
@@ -274,7 +274,7 @@ try doctor "$server_sql"
 # ---- SQLite ----
 
 send_before_relay
-"$wherry" init sqlite:app.db#outbox_events --layout event-bus >/dev/null
+"$wherry" create sqlite:app.db#outbox_events --layout event-bus >/dev/null
 cat >bin/event_bus_sql <<-END
 	#!/usr/bin/env bash
 	echo '{}' | wherry enqueue sqlite:app.db#outbox_events --topic moves >&2
@@ -286,12 +286,12 @@ check "event-bus.md: the open event has moved" is \
 	"$(sqlite3 app.db "SELECT count(*) FROM outbox WHERE topic = 'moves'")" 1
 
 rm -f shop.db*
-"$wherry" init sqlite:shop.db >/dev/null
+"$wherry" create sqlite:shop.db >/dev/null
 "$build_dir/tests/system_delayed_main" sqlite:shop.db
 # The tables of Quartz 2.3 and of pg_cron 1.6.
 postgres cron_page
 page_of[cron]=cron_page
-"$wherry" delayed create "postgres://wherry@/cron_page?host=$folder" >/dev/null
+"$wherry" create --kind delayed "postgres://wherry@/cron_page?host=$folder" >/dev/null
 on_server cron_page "CREATE TABLE qrtz_job_details(sched_name varchar(120) NOT NULL, job_name varchar(200) NOT NULL, job_group varchar(200) NOT NULL,
 		description varchar(250), job_class_name varchar(250) NOT NULL, is_durable boolean NOT NULL, is_nonconcurrent boolean NOT NULL,
 		is_update_data boolean NOT NULL, requests_recovery boolean NOT NULL, job_data bytea, PRIMARY KEY (sched_name, job_name, job_group));
@@ -332,16 +332,16 @@ rm -f shop.db*
 try sqlite 'sqlite3 -bail shop.db'
 
 rm -f shop.db*
-"$wherry" init sqlite:shop.db >/dev/null
+"$wherry" create sqlite:shop.db >/dev/null
 sqlite3 shop.db "INSERT INTO outbox(id, topic, payload, status) VALUES (42, 'orders', '{}', 4)"
 try dead-letters ''
 
-"$wherry" init sqlite:shop/shop.db >/dev/null
-"$wherry" init sqlite:shop/shop.db#billing_outbox >/dev/null
+"$wherry" create sqlite:shop/shop.db >/dev/null
+"$wherry" create sqlite:shop/shop.db#billing_outbox >/dev/null
 sqlite3 shop/shop.db "INSERT INTO outbox(id, message_id, topic, payload, status) VALUES
 	(1, 'order-7-paid', 'orders', '{}', 2), (2, 'a', 'orders', '{}', 4)"
 # A relay of another outbox finds its destination down.
-"$wherry" init sqlite:shop/shop.db#mail_outbox >/dev/null
+"$wherry" create sqlite:shop/shop.db#mail_outbox >/dev/null
 echo '{}' | "$wherry" enqueue sqlite:shop/shop.db#mail_outbox --topic orders
 "$wherry" relay sqlite:shop/shop.db#mail_outbox "http://127.0.0.1:$refusing" >down.out 2>&1 &
 down=$!
@@ -357,7 +357,7 @@ wait "$down" 2>/dev/null
 # ---- the daemon ----
 
 sql 'CREATE DATABASE daemon'
-"$wherry" init "postgres://wherry@/daemon?host=$folder" >/dev/null
+"$wherry" create "postgres://wherry@/daemon?host=$folder" >/dev/null
 echo hush >shop/password
 echo "whsec_$(head -c 32 /dev/urandom | base64 -w 0)" >shop/hook-secret
 try daemon ''

@@ -11,7 +11,7 @@ start_kafka 1
 
 # ---- a whole run ----
 
-w init sqlite:shop.db
+w create sqlite:shop.db
 w enqueue sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" \
 	--header source=usgs
 w relay sqlite:shop.db "kafka://$broker" --until-empty --timeout 60s
@@ -31,7 +31,7 @@ json "headers say what it is" \
 
 # ---- what cannot be reached ----
 
-w init sqlite:stuck.db
+w create sqlite:stuck.db
 w_in '{"n":1}' enqueue sqlite:stuck.db --topic late
 w relay sqlite:stuck.db 'kafka://127.0.0.1:1?sasl.mechanism=PLAIN&security.protocol=sasl_plaintext&sasl.username=u&sasl.password=hush' \
 	--until-empty --timeout 2s
@@ -49,7 +49,7 @@ expect "when they can, it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
 
 # ---- kills ----
 
-w init sqlite:many.db
+w create sqlite:many.db
 deliver_with_kills sqlite:many.db "kafka://$broker?topic=orders"
 
 finish

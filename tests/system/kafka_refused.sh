@@ -17,7 +17,7 @@ several='linger.ms=0&batch.num.messages=1&retry.backoff.ms=10' # requests in fli
 
 # enqueue DATABASE N KEYS
 enqueue() {
-	w init "$1"
+	w create "$1"
 	python3 -c '
 import json, sys
 for n in range(int(sys.argv[1])):

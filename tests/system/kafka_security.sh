@@ -26,7 +26,7 @@ b64() {
 	certificate there broker.example.org
 	certificate late localhost -1
 } >openssl.log 2>&1
-w init sqlite:shop.db
+w create sqlite:shop.db
 sent=0
 may_read=kafka.secrets=env:KAFKA_,file:
 

@@ -32,7 +32,7 @@ sys.exit(not any(t["topic"] == sys.argv[1] and len(t["partitions"]) == int(sys.a
 
 # ---- at the start ----
 
-w init sqlite:idle.db
+w create sqlite:idle.db
 check "a topic of the URL that is not there is told at the start" told "topic=gone" "event=no-topic topic=gone .*create="
 check "with its prefix" told "topic=gone&topic.prefix=shop." "event=no-topic topic=shop.gone "
 check "one that is there is not" is "$(told topic=there "event=leading" && grep -c no-topic idle.err)" 0
@@ -45,7 +45,7 @@ wait "$pid"
 
 # ---- with a message ----
 
-w init sqlite:shop.db
+w create sqlite:shop.db
 w_in '{"n":1}' enqueue sqlite:shop.db --topic nowhere
 w_in '{"n":2}' enqueue sqlite:shop.db --topic there
 w relay sqlite:shop.db "kafka://$broker?$quick" --until-empty --timeout 4s --set retry.attempts=1 --set retry.cap=200ms

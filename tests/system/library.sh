@@ -102,7 +102,7 @@ int main(void)
 	DO(wherry_config_new(&config, &e));
 	DO(wherry_config_set(config, "db.create", "on", &e));
 	DO(wherry_db_open("sqlite:older.db", config, &db, &e));
-	DO(wherry_outbox_init(db, "outbox", &WHERRY_INIT_OPTIONS(.layout = "native"), &e));
+	DO(wherry_outbox_create(db, "outbox", &WHERRY_OUTBOX_OPTIONS(.layout = "native"), &e));
 	DO(wherry_outbox_open(db, "outbox", &box, &e));
 	DO(wherry_headers_add(&headers, "tenant", "Zo\xc3\xab \"Zed\"", &e));
 	DO(wherry_headers_add(&headers, "trace", "1", &e));
@@ -156,7 +156,7 @@ int main()
 	wherry_db *db = nullptr;
 	wherry_outbox *box = nullptr;
 	wherry_message msg;
-	wherry_init_options options = {};
+	wherry_outbox_options options = {};
 	bool ok;
 
 	options.size = sizeof(options);
@@ -165,7 +165,7 @@ int main()
 	msg.body = "{}";
 	msg.body_len = WHERRY_TEXT;
 	ok = wherry_db_open("sqlite::memory:", nullptr, &db, &err) == WHERRY_OK &&
-	     wherry_outbox_init(db, "outbox", &options, &err) == WHERRY_OK &&
+	     wherry_outbox_create(db, "outbox", &options, &err) == WHERRY_OK &&
 	     wherry_outbox_open(db, "outbox", &box, &err) == WHERRY_OK &&
 	     wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, nullptr, &err) == WHERRY_OK;
 	wherry_filter filter = {};
@@ -197,7 +197,7 @@ expect "and delivers its message" 0 'out:"topic":"orders","key":"7"'
 
 # ---- a service ----
 
-"$wherry" init sqlite:service.db >/dev/null
+"$wherry" create sqlite:service.db >/dev/null
 for signal in TERM INT; do
 	rm -f service.out
 	echo '{"n":1}' | "$wherry" enqueue sqlite:service.db --topic orders >/dev/null

@@ -49,7 +49,7 @@ END
 hostile=$'t\nevent=standby leader=x\r \033[2J a b=c "q"'
 
 fill() { # DATABASE
-	"$wherry" init "sqlite:$1" >/dev/null
+	"$wherry" create "sqlite:$1" >/dev/null
 	echo '{}' | "$wherry" enqueue "sqlite:$1" --topic "$hostile" >/dev/null
 }
 

@@ -21,7 +21,7 @@ patience=90
 
 # ---- an outbox ----
 
-w init "$db"
+w create "$db"
 expect "the outbox is made" 0
 takes_over "$db"
 
@@ -39,7 +39,7 @@ check "and once" is "$(sort -u both.ndjson | wc -l)" 100
 
 # ---- a queue ----
 
-w queue create "$db#relayed"
+w create --kind queue "$db#relayed"
 expect "the queue is made" 0
 w send "$db#relayed" '{"order":1}'
 w pause "$queue"
@@ -59,7 +59,7 @@ expect "a queue is dropped" 0
 
 # ---- a delayed queue ----
 
-w delayed create "$db#relayed_later"
+w create --kind delayed "$db#relayed_later"
 expect "the table of delayed queues is made" 0
 w offer "$db#relayed_later/mail" --key a --body now
 w offer "$db#relayed_later/mail" --key b --body later --in 1h

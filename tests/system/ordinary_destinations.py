@@ -161,8 +161,8 @@ class Queue(Destination):
 
     def target(self, place, url, folder):
         to = f"to_{place.table}"
-        call([tap.WHERRY, "queue", "create", f"{url}#{to}"], sure=True)
-        call([tap.WHERRY, "inbox", "create", f"{url}#inbox_{place.table}"], sure=True)
+        call([tap.WHERRY, "create", "--kind", "queue", f"{url}#{to}"], sure=True)
+        call([tap.WHERRY, "create", "--kind", "inbox", f"{url}#inbox_{place.table}"], sure=True)
         return f"{url}{'&' if '?' in url else '?'}inbox=inbox_{place.table}#{to}"
 
     def arrived(self, place, url, folder):

@@ -175,7 +175,7 @@ class Outbox(Place):
 
     def make(self):
         more = ["--partitions"] if self.layout == "native" and self.kind == "postgres" else []
-        self.wherry("init", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, *more, sure=True)
+        self.wherry("create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, *more, sure=True)
 
     def takes(self, field, value, way):
         if way != "plain SQL" and field in ("topic", "message_id") and value == "":
@@ -299,7 +299,7 @@ class Queue(Place):
             self.ways = ("plain SQL", "the library", "the commands")
 
     def make(self):
-        self.wherry("queue", "create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, sure=True)
+        self.wherry("create", "--kind", "queue", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, sure=True)
 
     def takes(self, field, value, way):
         return value != "" or field in ("header", "text")
@@ -356,7 +356,7 @@ class Delayed(Place):
             self.ways = ("plain SQL", "the library", "the commands")
 
     def make(self):
-        self.wherry("delayed", "create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout,
+        self.wherry("create", "--kind", "delayed", f"{self.world.url(self)}#{self.table}", "--layout", self.layout,
                     sure=True)  # fmt: skip
 
     def takes(self, field, value, way):
@@ -393,7 +393,7 @@ class DelayedNames(Place):
 
     def check(self, _, values):
         url = self.world.url(self)
-        self.wherry("delayed", "create", f"{url}#{self.table}", sure=True)
+        self.wherry("create", "--kind", "delayed", f"{url}#{self.table}", sure=True)
         wrong = []
         values = [v for v in values if v][::2]
         for value in values:
@@ -418,7 +418,7 @@ class Inbox(Place):
 
     def check(self, values, _):
         url = self.world.url(self)
-        self.wherry("inbox", "create", f"{url}#{self.table}", sure=True)
+        self.wherry("create", "--kind", "inbox", f"{url}#{self.table}", sure=True)
         values = [v for v in dict.fromkeys(values) if v]
         plain, called, sent = ([alike(v, n) for v in values] for n in range(3))
         yield "plain SQL", len(plain), self.write_sql([{"consumer": "c", "message_id": v} for v in plain])

@@ -119,7 +119,7 @@ printf 'a-token-of-24-characters\n' |
 as_unit=("${inside[@]}" setpriv --reuid=nobody --regid=nogroup --groups "$group"
 	env -C /var/lib/wherry CREDENTIALS_DIRECTORY=/run/wherry-credentials)
 "${inside[@]}" install -d -o nobody -m 700 /var/lib/wherry
-"${as_unit[@]}" wherry init sqlite:shop.db >/dev/null
+"${as_unit[@]}" wherry create sqlite:shop.db >/dev/null
 printf '{"n":1}\n' | "${as_unit[@]}" wherry enqueue sqlite:shop.db --topic t >/dev/null
 in_machine sed -i 's|listen: .*|listen: 127.0.0.1:0|; s|# token: .*|token: ${credential:secret_http-token}|' \
 	/etc/wherry/wherry.yaml

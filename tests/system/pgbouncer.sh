@@ -44,8 +44,8 @@ check "pgbouncer answers" through "SELECT 1"
 
 # ---- each command ----
 
-w init "$url"
-expect "init works through it" 0 "out:outbox 'outbox' is ready"
+w create "$url"
+expect "create works through it" 0 "out:outbox 'outbox' is ready"
 w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
 w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
@@ -86,9 +86,9 @@ expect "purge works" 0 "out:1708"
 
 sql "CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
 raw="postgres://wherry@/raw?host=$folder&port=6432"
-w init "$raw" --payload text
-w queue create "$raw#jobs" --payload text
-w delayed create "$raw#delayed"
+w create "$raw" --payload text
+w create --kind queue "$raw#jobs" --payload text
+w create --kind delayed "$raw#delayed"
 psql -X -q -h "$folder" -U wherry raw >/dev/null 2>"$tmp/.err" <<-'END'
 	INSERT INTO outbox(topic, payload) VALUES ('t', 'a'), ('t', E'\xff'), (E'\xfe', 'b'), ('t', repeat('x', 70000000)), ('t', 'c');
 	INSERT INTO jobs(topic, body) VALUES ('t', 'a'), ('t', E'\xff'), ('t', 'c');

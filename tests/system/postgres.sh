@@ -11,10 +11,10 @@ start_server
 
 # ---- a whole run ----
 
-w init "$url"
-expect "init makes the outbox and says so" 0 "out:outbox 'outbox' is ready"
-w init "$url"
-expect "init again is fine" 0
+w create "$url"
+expect "create makes the outbox and says so" 0 "out:outbox 'outbox' is ready"
+w create "$url"
+expect "create again is fine" 0
 w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
 w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
@@ -49,7 +49,7 @@ json "a call of wherry_enqueue() is a message" \
 # ---- names ----
 
 sql 'CREATE SCHEMA billing' >/dev/null
-w init "$url#billing.Odd Name" --json
+w create "$url#billing.Odd Name" --json
 json "an outbox may be in any schema" 'd["table"] == "billing.Odd Name"'
 w_in '{"n":1}' enqueue "$url#billing.\"Odd Name\"" --topic t
 expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
@@ -64,16 +64,16 @@ sql 'ALTER TABLE billing."Odd Name" DISABLE TRIGGER ALL'
 w doctor "$url#billing.Odd Name"
 expect "its advice can be given to a shell" "$status" "out:#billing.Odd Name' --print"
 sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
-w init "$url#billing.Odd Name" --strict
+w create "$url#billing.Odd Name" --strict
 expect "it can be made strict" 0
 w_in '{"n":2}' enqueue "$url#billing.Odd Name" --topic t --key /n
 w relay "$url#billing.Odd Name" stdout: --ordering key-strict --until-empty --timeout 60s
 json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
-w init "$url#billing.nothing.more"
+w create "$url#billing.nothing.more"
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
 
-w init "$url#documents" --payload jsonb
+w create "$url#documents" --payload jsonb
 expect "payloads may be jsonb" 0
 w_in '{"n":1}' enqueue "$url#documents" --topic t
 w relay "$url#documents" stdout: --until-empty --timeout 60s
@@ -130,10 +130,10 @@ expect "what was delivered is purged" 0 "out:1710"
 
 sql "INSERT INTO outbox(topic, payload) VALUES ('late', '{}')"
 w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
-expect "key-strict on an outbox that is not made for it" "$status" "err:wherry init '$url#outbox' --strict"
-w init "$url" --strict
-expect "which init adds to it" 0 "out:outbox 'outbox' is ready"
-w init "$url" --strict --print
+expect "key-strict on an outbox that is not made for it" "$status" "err:wherry create '$url#outbox' --strict"
+w create "$url" --strict
+expect "which create adds to it" 0 "out:outbox 'outbox' is ready"
+w create "$url" --strict --print
 expect "or prints" 0 "out:BEFORE INSERT"
 w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
 json "is relayed then" 'len(l) == 1 and d["topic"] == "late"'
@@ -150,7 +150,7 @@ w status "postgres://wherry:Secret1@/post%gres"
 check "a URL that cannot be read fails" test "$status" -ne 0
 expect "and shows no password" "$status" "no:Secret1"
 w status "$url#billing"
-expect "an outbox that is not there names init" "$status" "err:wherry init"
+expect "an outbox that is not there names create" "$status" "err:wherry create"
 sql "ALTER ROLE wherry SET default_transaction_read_only = on"
 w_in '{}' enqueue "$url" --topic t
 check "one that cannot be written fails" test "$status" -ne 0

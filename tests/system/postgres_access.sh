@@ -23,7 +23,7 @@ expect "without a password the ways to give one are named" 1 \
 	"err:PGPASSWORD, ~/.pgpass" "err:no password supplied"
 PGPASSWORD=Wrong1 w status "$shop"
 expect "a wrong one is said to be wrong" 1 "err:password authentication failed" "no:Wrong1"
-PGPASSWORD=Right1 w init "$shop"
+PGPASSWORD=Right1 w create "$shop"
 expect "PGPASSWORD works" 0
 echo "*:*:shop:shop:Right1" >"$tmp/.pgpass"
 chmod 600 "$tmp/.pgpass"
@@ -37,7 +37,7 @@ expect "for a relay too" 0
 
 # ---- rights: exactly those that the guide names ----
 
-w init "$url"
+w create "$url"
 sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN;
 	CREATE ROLE operator LOGIN; CREATE ROLE nobody LOGIN"
 as() { echo "postgres://$1@/postgres?host=$folder"; }
@@ -48,7 +48,7 @@ put() { # ROLE
 w status "$(as nobody)"
 expect "a missing right is said with the table and the role" 1 \
 	"err:permission denied for table wherry_schema (role nobody)" "no:GRANT" \
-	"err:try: wherry init " "err: --grant nobody=operator, as the owner" "no:nobody@"
+	"err:try: wherry create " "err: --grant nobody=operator, as the owner" "no:nobody@"
 # The command of the last message, run as the owner of the tables.
 follow() { # SENTENCE COMMAND...
 	local sentence=$1 command
@@ -69,7 +69,7 @@ sql "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM nobody; GRANT SELECT ON wher
 w_in '{}' enqueue "$(as nobody)" --topic t
 expect "whatever the table is" 1 \
 	"err:\`GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody\`" \
-	"err:try: wherry init " "err: --grant nobody=enqueuer, as the owner"
+	"err:try: wherry create " "err: --grant nobody=enqueuer, as the owner"
 sql "GRANT SELECT ON outbox TO nobody"
 w relay "$(as nobody)" stdout: --until-empty
 expect "a relay that may not write ends with that sentence" 1 "err:(role nobody)"
@@ -81,16 +81,16 @@ expect "the doctor says once which checks it could not make" 1 \
 	"out: --grant nobody=operator\`, as the owner; or give doctor the URL of the relay" "no:permission denied" \
 	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
-w queue create "$url#rights"
+w create --kind queue "$url#rights"
 w receive "$(as nobody)#rights"
-expect "the way out names the kind of role that a command needs" 1 "err:try: wherry queue create " \
+expect "the way out names the kind of role that a command needs" 1 "err:try: wherry create --kind queue " \
 	"err:#rights' --grant nobody=receiver, as the owner"
 w send "$(as nobody)#rights" 1
 expect "which is another one for a sender" 1 "err:#rights' --grant nobody=sender, as the owner"
-w init "$(as nobody)#new"
-expect "and init, which the owner of its tables runs" 1 "err:create it again as wherry: run \`wherry init "
+w create "$(as nobody)#new"
+expect "and create, which the owner of its tables runs" 1 "err:create it again as wherry: run \`wherry create "
 sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"
-w init "$(as nobody)#fresh.new"
+w create "$(as nobody)#fresh.new"
 expect "and which needs the schema" 1 "err:permission denied for schema fresh" \
 	"err:CREATE ON SCHEMA fresh TO nobody\`" "no:--grant"
 
@@ -100,15 +100,15 @@ may() { # ROLE=KIND...
 	for grant; do
 		grants+=(--grant "$grant")
 	done
-	w init "$url" "${grants[@]}"
+	w create "$url" "${grants[@]}"
 }
 may producer=producer enqueuer=enqueuer relay=relay operator=operator
-expect "init --grant gives each role its rights" 0
-w init "$url" --grant producer=producer --print
+expect "create --grant gives each role its rights" 0
+w create "$url" --grant producer=producer --print
 check "and --print prints how" test "$(grep -c '^GRANT INSERT' <<<"$out")" -eq 1
-w init "$url" --grant producer=king
+w create "$url" --grant producer=king
 expect "a kind that is not there is refused by name" 2 "err:producer=king"
-w init sqlite:none.db --grant producer=producer
+w create sqlite:none.db --grant producer=producer
 expect "and so is a database without roles" 2 "err:sqlite" "err:--grant"
 check "before anything is made" test ! -e none.db
 check "a producer in plain SQL needs no more" put producer
@@ -157,7 +157,7 @@ expect "purge" 0
 
 # ---- and nothing else ----
 
-w init "$url" --stream # with the tables that a relay without marks needs
+w create "$url" --stream # with the tables that a relay without marks needs
 [ "$status" -eq 0 ] || sql "CREATE TABLE IF NOT EXISTS wherry_dead(); CREATE TABLE IF NOT EXISTS
 	wherry_stream()"
 may producer=producer enqueuer=enqueuer relay=relay operator=operator
@@ -209,7 +209,7 @@ expect "rights come back, too" 0
 # ---- row-level security hides rows in silence ----
 
 sql "CREATE ROLE worker LOGIN"
-w queue create "$url#rights" --grant worker=receiver
+w create --kind queue "$url#rights" --grant worker=receiver
 put producer
 sql "SELECT wherry_send('rights', '{}')" >/dev/null
 sql "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; ALTER TABLE rights ENABLE ROW LEVEL SECURITY"
@@ -262,9 +262,9 @@ sql "ALTER DATABASE odd SET standard_conforming_strings = off"
 sql "ALTER DATABASE odd SET quote_all_identifiers = on"
 sql "ALTER DATABASE odd SET escape_string_warning = off"
 strange="postgres://wherry@/odd?host=$folder"
-for command in "init" "queue create" "delayed create" "inbox create" "cron create"; do
+for command in "create" "create --kind queue" "create --kind delayed" "create --kind inbox" "create --kind cron"; do
 	# shellcheck disable=SC2086 # two words
-	if [ "$command" = "queue create" ]; then w $command "$strange#jobs"; else w $command "$strange"; fi
+	if [ "$command" = "create --kind queue" ]; then w $command "$strange#jobs"; else w $command "$strange"; fi
 	expect "\`wherry $command\` works where strings have escapes and names are quoted" 0
 done
 in_odd() { # SQL WANTED
@@ -274,7 +274,7 @@ in_odd() { # SQL WANTED
 sql "CREATE DATABASE wasm"
 psql -X -q "postgres://wherry@/wasm?host=$folder" -c "CREATE OR REPLACE FUNCTION pg_catalog.version()
 	RETURNS text LANGUAGE sql STABLE AS \$\$SELECT 'PostgreSQL 18, compiled by emcc'\$\$"
-w init "postgres://wherry@/wasm?host=$folder"
+w create "postgres://wherry@/wasm?host=$folder"
 w relay "postgres://wherry@/wasm?host=$folder" stdout: --until-empty --timeout 60s
 expect "PGlite is treated as a pooler" 0 err:event=pooler
 in_odd "SELECT wherry_send('jobs', '{}'::text, headers => '{\"a\": \"b\"}') > 0" t
@@ -311,7 +311,7 @@ expect "too many connections say so" 1 "err:max_connections"
 for encoding in LATIN1 SQL_ASCII; do
 	sql "CREATE DATABASE $encoding ENCODING $encoding TEMPLATE template0"
 	other="postgres://wherry@/$(echo $encoding | tr "[:upper:]" "[:lower:]")?host=$folder"
-	w init "$other" --payload bytea
+	w create "$other" --payload bytea
 	w_in '{"n":"Café €"}' enqueue "$other" --topic Grüße
 	expect "a database in $encoding takes what it has letters for" 0
 	w relay "$other" stdout: --until-empty --timeout 60s

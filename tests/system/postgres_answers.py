@@ -28,7 +28,7 @@ COMMANDS = {
     "show": ["show", "URL", "1"],
     "retry": ["retry", "URL", "--all"],
     "purge": ["purge", "URL", "--older-than", "0s", "--yes"],
-    "init": ["init", "URL"],
+    "create": ["create", "URL"],
     "doctor": ["doctor", "URL"],
     "relay": ["relay", "URL", "null:", "--until-empty", "--timeout", "2s"],
     "relay competing": ["relay", "URL", "null:", "--until-empty", "--timeout", "2s",
@@ -97,7 +97,7 @@ def main():
         between.stdout.readline()
         failed = 0
         for i in range(WORKERS):
-            subprocess.run([WHERRY, "init", f"postgres://wherry@/postgres?host={SERVER}#outbox{i}"], check=True, capture_output=True)
+            subprocess.run([WHERRY, "create", f"postgres://wherry@/postgres?host={SERVER}#outbox{i}"], check=True, capture_output=True)
         names = [n for n in COMMANDS if only in (None, n)]
         for i, name in enumerate(names):
             jobs = [(kind, nth) for nth in range(1, count(folder, name) + 1)

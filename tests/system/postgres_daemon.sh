@@ -17,10 +17,10 @@ put() { # TABLE N
 
 # ---- a log that is streamed ----
 
-"$wherry" init "$url" >/dev/null
-"$wherry" init "$url#kept" --stream >/dev/null
-"$wherry" init "$url#shared" --partitions >/dev/null
-"$wherry" init "$url#routed" --layout debezium >/dev/null
+"$wherry" create "$url" >/dev/null
+"$wherry" create "$url#kept" --stream >/dev/null
+"$wherry" create "$url#shared" --partitions >/dev/null
+"$wherry" create "$url#routed" --layout debezium >/dev/null
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0}
 defaults: {lease: 2s}

@@ -29,13 +29,13 @@ w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
 
 # The tables of every layout whose ids come from a sequence, and a row at the end of all ids, which leaves none.
-w delayed create "$db#ahead_delayed"
-w delayed create "$db#ahead_funfix" --layout funfix
-w queue create "$db#ahead_queue"
-w queue create "$db#ahead_letters" --layout nservicebus
-w init "$db#ahead_outbox"
+w create --kind delayed "$db#ahead_delayed"
+w create --kind delayed "$db#ahead_funfix" --layout funfix
+w create --kind queue "$db#ahead_queue"
+w create --kind queue "$db#ahead_letters" --layout nservicebus
+w create "$db#ahead_outbox"
 psql -X -q "$db" -c "CREATE SCHEMA ahead"
-w init "$db#ahead.outbox" --layout eventferry
+w create "$db#ahead.outbox" --layout eventferry
 delayed='"pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt") VALUES'
 row="md5('mail|bytes'), 'x', 4000000000000, 4000000000000, 1)"
 while IFS='~' read -r table column source columns values ids; do
@@ -80,10 +80,10 @@ while IFS='~' read -r create kind table columns values refusal; do
 	psql -X -q "$db" -c "INSERT INTO $table(id, $columns) VALUES (800, ${values//ID/copied}); DELETE FROM $table WHERE id = 800" 2>"$tmp/.err"
 	result $? "who copies rows back writes any id" "$(cat "$tmp/.err")"
 done <<-END
-	init~producer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
-	init~enqueuer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
-	queue create~sender~given_queue~body~'"ID"'~permission denied for table
-	delayed create~sender~given_delayed~"pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt"~'ID', ${row%)}~did not give the id
+	create~producer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
+	create~enqueuer~given_outbox~topic, payload~'t', '"ID"'~permission denied for table
+	create --kind queue~sender~given_queue~body~'"ID"'~permission denied for table
+	create --kind delayed~sender~given_delayed~"pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt"~'ID', ${row%)}~did not give the id
 END
 delayed="${delayed% VALUES}"
 as adds "INSERT INTO given_delayed(id, $delayed VALUES (DEFAULT, 'default', $row RETURNING id"

@@ -38,14 +38,14 @@ relayed() { # NAME SOURCE [OPTION...]
 
 for kind in "${!expands[@]}"; do
 	table=o_$kind
-	w init "$url#$table" --payload "$(of_type "$kind")"
+	w create "$url#$table" --payload "$(of_type "$kind")"
 	sql "INSERT INTO $table(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
 	for engine in exclusive competing; do
 		relayed "$table.$engine" "$url#$table" --engine "$engine"
 		sql "UPDATE $table SET status = 0, last_error = NULL, attempts = 0, processed_at = NULL"
 	done
 
-	w queue create "$url#q_$kind" --payload "$(of_type "$kind")"
+	w create --kind queue "$url#q_$kind" --payload "$(of_type "$kind")"
 	sql "INSERT INTO q_$kind(body) VALUES ('1'), ($(value "$kind" 3000000)), ('2')"
 	relayed "q_$kind" "$url#q_$kind"
 
@@ -68,7 +68,7 @@ done
 
 for kind in jsonb digits; do
 	sql "CREATE SCHEMA f_$kind"
-	w init "$url#f_$kind.outbox" --layout eventferry
+	w create "$url#f_$kind.outbox" --layout eventferry
 	sql "SET search_path = f_$kind; INSERT INTO outbox(topic, aggregate_type, aggregate_id, message_id, payload, headers)
 		VALUES ('t', 'a', '1', gen_random_uuid(), '1', '{}'), ('t', 'a', '2', gen_random_uuid(), $(value "$kind" 3000000), '{}'),
 		('t', 'a', '3', gen_random_uuid(), '2', '{}')"

@@ -22,13 +22,13 @@ quiet() { # WHAT: nothing of the hostile role's has run so far
 	check "$1 runs nothing of a hostile role" answers "SELECT is_called FROM lobby.ran" f
 }
 
-w init "$(as shop)" --strict --partitions
+w create "$(as shop)" --strict --partitions
 expect "an outbox is made in a schema of its owner" 0
 check "and not in that of the hostile role" answers \
 	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0
-quiet init
+quiet create
 sql "GRANT CREATE ON DATABASE postgres TO shop"
-w init "$(as shop)" --grant producer=enqueuer --grant relay=relay --grant operator=operator
+w create "$(as shop)" --grant producer=enqueuer --grant relay=relay --grant operator=operator
 expect "roles get their rights" 0
 
 put() { # as the producer, in plain SQL
@@ -57,7 +57,7 @@ for engine in exclusive competing stream; do
 	w relay "$(as $role)" stdout: --until-empty --timeout 60s --on-done archive \
 		--set outbox.retention=1ms --set relay.purge_every=100ms
 	expect "what was retried is delivered" 0
-	w init "$(as shop)"
+	w create "$(as shop)"
 done
 put
 w status "$(as operator)"
@@ -92,11 +92,11 @@ sql "CREATE SCHEMA open; GRANT USAGE, CREATE ON SCHEMA open TO PUBLIC;
 		EXECUTE FUNCTION lobby.trigger();
 	GRANT ALL ON open.wherry_outbox TO PUBLIC"
 for role in shop wherry; do
-	w init "$(as $role)#open.outbox"
-	expect "init refuses a table that another role has put there ($role)" 1 \
+	w create "$(as $role)#open.outbox"
+	expect "create refuses a table that another role has put there ($role)" 1 \
 		"err:wherry_outbox" "err:hostile"
 done
-quiet "init beside such a table"
+quiet "create beside such a table"
 
 # ---- names that a stranger's schema, first in the path, has as well ----
 
@@ -117,8 +117,8 @@ for role in shop wherry; do
 		expect "$command says that there is no such table, beside a stranger's list ($role)" 1 \
 			"err:there is no" no:sprung
 	done
-	for command in 'init URL#nowhere' 'queue create URL#nowhere' 'inbox create URL#nowhere' \
-		'delayed create URL#nowhere' 'cron create URL#nowhere'; do
+	for command in 'create URL#nowhere' 'create --kind queue URL#nowhere' 'create --kind inbox URL#nowhere' \
+		'create --kind delayed URL#nowhere' 'create --kind cron URL#nowhere'; do
 		read -ra words <<<"$command"
 		w "${words[@]//URL/$(as $role)}"
 		if [ $role = shop ]; then
@@ -129,16 +129,16 @@ for role in shop wherry; do
 		fi
 	done
 done
-w queue create "$(as shop)#shop.jobs"
+w create --kind queue "$(as shop)#shop.jobs"
 sql "CREATE TABLE trap.outbox (LIKE shop.outbox); CREATE TABLE trap.jobs (LIKE shop.jobs);
 	ALTER TABLE trap.outbox OWNER TO hostile; ALTER TABLE trap.jobs OWNER TO hostile;
 	GRANT ALL ON trap.outbox, trap.jobs TO PUBLIC"
-for command in "init URL --grant relay=relay" "queue create URL#jobs --grant relay=receiver"; do
+for command in "create URL --grant relay=relay" "create --kind queue URL#jobs --grant relay=receiver"; do
 	read -ra words <<<"$command"
 	w "${words[@]//URL/$(as shop)}"
 	expect "$command grants on the tables that are the role's own" 0 no:trap
 done
-w init "$(as shop)" --stream
+w create "$(as shop)" --stream
 expect "and they are streamed" 0
 check "not those of a stranger" answers "SELECT count(*) FROM pg_publication_tables WHERE schemaname = 'trap'" 0
 quiet "a command that looks for a name"

@@ -11,7 +11,7 @@
 start_kafka 1
 start_server
 
-w init "$url"
+w create "$url"
 deliver_with_kills "$url" "kafka://$broker?topic=orders"
 
 finish

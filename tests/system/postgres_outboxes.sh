@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The life of an outbox on PostgreSQL: tables lists, doctor looks at triggers and
-# constraints, drop removes all that init made.
+# constraints, drop removes all that create made.
 #
 # Writes TAP.
 
@@ -18,15 +18,15 @@ everything() { # what a schema has, beside what the application has
 sql 'CREATE TABLE orders(id int, payload text)'
 before=$(everything)
 sql 'CREATE SCHEMA billing'
-w init "$url" --stream --strict
-expect "init says that it made the outbox" 0 "out:it was made"
-w init "$url#billing.outbox" --payload jsonb
-w init "$url"
+w create "$url" --stream --strict
+expect "create says that it made the outbox" 0 "out:it was made"
+w create "$url#billing.outbox" --payload jsonb
+w create "$url"
 expect "a second time there is nothing to do" 0 "out:is up to date"
 for part in --strict --partitions --stream; do
-	w init "$url#billing.outbox" $part
-	expect "init says that it added what $part asks for" 0 "out:what was missing was added"
-	w init "$url#billing.outbox" $part
+	w create "$url#billing.outbox" $part
+	expect "create says that it added what $part asks for" 0 "out:what was missing was added"
+	w create "$url#billing.outbox" $part
 	expect "which is there the second time ($part)" 0 "out:is up to date"
 done
 sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
@@ -43,9 +43,9 @@ json "a new outbox has its constraint, and no trigger that could harm" \
 sql 'ALTER TABLE outbox DROP CONSTRAINT outbox_sane'
 w doctor "$url" --json
 json "a table without its constraint is found, with what to do" \
-	'[("wherry init" in f["advice"], f["level"]) for f in d["findings"]
+	'[("wherry create" in f["advice"], f["level"]) for f in d["findings"]
 	  if f["check"] == "constraints"] == [(True, "warn")]'
-w init "$url"
+w create "$url"
 expect "which adds it" 0 "out:what was missing was added"
 sql "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 	CREATE TRIGGER keep BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()"

@@ -18,7 +18,7 @@ arrived_all() {
 start_kafka 1
 start_server
 kafka topic jobs 4
-w queue create "$url#jobs"
+w create --kind queue "$url#jobs"
 w send "$url#jobs" '{"n":0}' --id m0 --header 'kind=first' --correlation-id c0
 w relay "$url#jobs" "kafka://$broker" --until-empty --timeout 60s
 expect "a queue is relayed to the topic of its name" 0 "err:1 delivered"
@@ -42,7 +42,7 @@ check "nothing is lost" arrived_all $((most + 1))
 w status "$url#jobs" --json
 json "and the queue is empty" '(d["ready"], d["leased"], d["waiting"], d["dead"]) == (0, 0, 0, 0)'
 
-w queue create "$url#audit"
+w create --kind queue "$url#audit"
 w queue subscribe "$url#audit" orders
 kafka topic orders 4
 w queue publish "$url" orders '{"order":7}' --id p1

@@ -35,7 +35,7 @@ psql -X -q "$db" -c "$(sed -n "s/.*\(SELECT setval([^)]*)\).*/\1;/p" <<<"$out$er
 w doctor "$url"
 expect "and put right" "$doctor_status" "no:which is not above"
 
-w queue create "$db#letters" --layout nservicebus
+w create --kind queue "$db#letters" --layout nservicebus
 w send "$db#letters" '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
 url="$db#letters"
 w status "$url"

@@ -11,8 +11,8 @@ start_server
 # ---- topics of a schema ----
 
 sql 'CREATE SCHEMA sales'
-w queue create "$url#jobs"
-w queue create "$url#sales.tasks"
+w create --kind queue "$url#jobs"
+w create --kind queue "$url#sales.tasks"
 w queue subscribe "$url#jobs" placed
 w queue subscribe "$url#sales.tasks" placed
 expect "a queue in another schema subscribes to the topics of its schema" 0 \
@@ -30,7 +30,7 @@ expect "nobody has subscribed: the command to paste names the schema" 0 \
 	"err:wherry queue subscribe '$url#sales.NAME' paid"
 w queue subscribe "$url#sales.none" placed
 expect "a queue that is missing is named, with the command that makes it" 1 "err:there is no queue 'none'" \
-	"err:queue create '$url#sales.none"
+	"err:create --kind queue '$url#sales.none"
 w queue publish "$url" placed '{}' --schema nowhere
 expect "a schema without queues is refused" 1 "err:there are no queues in this schema"
 w queue publish "$url" '' '{}'
@@ -47,8 +47,8 @@ took() {
 	ms=$(((${EPOCHREALTIME//[.,]/} - began) / 1000))
 }
 
-w queue create "$url#locked"
-w delayed create "$url"
+w create --kind queue "$url#locked"
+w create --kind delayed "$url"
 w send "$url#locked" '{"mine":1}'
 w offer "$url#delayed/mail" --key k --body mine
 coproc psql -qXAt "$url"
@@ -71,7 +71,7 @@ w drop "$url#locked" --yes
 
 # ---- queues of NServiceBus ----
 
-w queue create "$url#letters" --layout nservicebus
+w create --kind queue "$url#letters" --layout nservicebus
 psql -q "$url" -c 'ALTER TABLE letters_received RENAME TO aside'
 w tables "$url"
 expect "a queue of NServiceBus without Wherry's table beside it hides no other and is no error" 0 \
@@ -96,25 +96,25 @@ nothing() { # TABLE
 	answers "SELECT to_regclass('$1') IS NULL" t
 }
 
-for command in 'init URL#g1' 'queue create URL#g2' 'delayed create URL#g3' \
-	'cron create URL#g4'; do
+for command in 'create URL#g1' 'create --kind queue URL#g2' 'create --kind delayed URL#g3' \
+	'create --kind cron URL#g4'; do
 	kind=operator
 	# shellcheck disable=SC2086
 	w ${command//URL/$url} --grant "nobody=$kind"
 	expect "$command refuses a role that is missing" 1 "err:there is no role 'nobody'"
 	check "and makes nothing" nothing "${command##*#}"
 done
-w queue create "$url#g5" --layout nservicebus --grant wherry=sender
+w create --kind queue "$url#g5" --layout nservicebus --grant wherry=sender
 expect "a layout that takes no grants is refused" 2 "err:--grant is for tables of Wherry's own layout"
 check "and nothing is made" nothing g5
 # ---- a queue whose table was renamed ----
 
-w queue create "$url#before"
+w create --kind queue "$url#before"
 sql "ALTER TABLE before RENAME TO after"
 w receive "$url#after"
 expect "a queue that was renamed is not its own suggestion" 1 "err:if it was renamed" \
 	"no:did you mean"
-w queue create "$url#after"
+w create --kind queue "$url#after"
 w receive "$url#after"
 expect "and the command that the message names makes it a queue again" 1 "err:no message"
 finish

@@ -33,7 +33,7 @@ end_relay() { # sends SIGTERM; its exit status
 	wait "${pids[-1]}"
 }
 
-w init "$url"
+w create "$url"
 
 # ---- a lease is not lost with the server, though its commits need not wait for the disk ----
 
@@ -168,8 +168,8 @@ w_in '{}' enqueue "$standby_url" --topic t
 expect "enqueue on a standby names the way out" 1 "err:target_session_attrs=read-write"
 w relay "$standby_url" stdout: --until-empty
 expect "so does a relay" 1 "err:target_session_attrs=read-write"
-w init "$standby_url#other"
-expect "so does init" 1 "err:target_session_attrs=read-write"
+w create "$standby_url#other"
+expect "so does create" 1 "err:target_session_attrs=read-write"
 both="postgres://wherry@/postgres?host=$folder,$folder&port=5433,5432"
 both+="&target_session_attrs=read-write"
 w_in '{}' enqueue "$both" --topic t

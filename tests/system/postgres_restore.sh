@@ -35,8 +35,8 @@ says() { # CHECK LEVEL TEXT: of the doctor
 
 # ---- before ----
 
-w init "$url"
-w init "$url#kept"
+w create "$url"
+w create "$url#kept"
 put outbox 10
 stream outbox mark out
 expect "all that is marked has left" 0

@@ -31,15 +31,15 @@ done
 in_closed() { echo "postgres://$1@/closed?host=$folder"; }
 clerk=$(in_closed clerk)
 chief=$(in_closed chief)
-w init "$closed" --stream --grant clerk=enqueuer --grant chief=operator
+w create "$closed" --stream --grant clerk=enqueuer --grant chief=operator
 expect "an outbox is made there" 0
-w init "$closed#relayed" --stream --grant clerk=relay --grant chief=operator
-w queue create "$closed#jobs" --grant clerk=sender --grant chief=operator
-w queue create "$closed#works" --grant clerk=receiver --grant chief=operator
-w delayed create "$closed" --grant clerk=sender --grant chief=operator
-w delayed create "$closed#later" --grant clerk=receiver --grant chief=operator
-w inbox create "$closed" --grant clerk=consumer --grant chief=operator
-w cron create "$closed" --grant chief=operator
+w create "$closed#relayed" --stream --grant clerk=relay --grant chief=operator
+w create --kind queue "$closed#jobs" --grant clerk=sender --grant chief=operator
+w create --kind queue "$closed#works" --grant clerk=receiver --grant chief=operator
+w create --kind delayed "$closed" --grant clerk=sender --grant chief=operator
+w create --kind delayed "$closed#later" --grant clerk=receiver --grant chief=operator
+w create --kind inbox "$closed" --grant clerk=consumer --grant chief=operator
+w create --kind cron "$closed" --grant chief=operator
 expect "and tables of the other models" 0
 closed_sql() { psql -X -q -A -t "$closed" -v ON_ERROR_STOP=1 -c "$1"; }
 fill() {
@@ -122,12 +122,12 @@ closed_sql "CREATE TABLE debezium(id uuid PRIMARY KEY, aggregatetype varchar(255
 		status SMALLINT NOT NULL DEFAULT 0, attempts INT NOT NULL DEFAULT 0,
 		next_retry_at TIMESTAMPTZ, claimed_at TIMESTAMPTZ,
 		created_at TIMESTAMPTZ NOT NULL DEFAULT now(), processed_at TIMESTAMPTZ)"
-w init "$closed#debezium" --layout debezium --stream
-expect "init makes what a relay keeps beside Debezium's table" 0
-w init "$closed#ferry" --layout eventferry-sole
+w create "$closed#debezium" --layout debezium --stream
+expect "create makes what a relay keeps beside Debezium's table" 0
+w create "$closed#ferry" --layout eventferry-sole
 expect "and beside eventferry's" 0
-w queue create "$closed#bus" --layout nservicebus
-w delayed create "$closed#fun" --layout funfix
+w create --kind queue "$closed#bus" --layout nservicebus
+w create --kind delayed "$closed#fun" --layout funfix
 expect "and tables of two other layouts" 0
 closed_sql "GRANT SELECT ON debezium TO clerk; GRANT SELECT, UPDATE, DELETE ON ferry TO clerk;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON bus, bus_received, \"bus.Delayed\" TO clerk;

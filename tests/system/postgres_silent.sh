@@ -39,7 +39,7 @@ silent_at() { # N: after so many answers
 	echo "postgres://wherry@/postgres?host=$tmp/between&application_name=mute.$1"
 }
 
-w init "$url"
+w create "$url"
 
 # ---- commands ----
 

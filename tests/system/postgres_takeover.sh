@@ -10,7 +10,7 @@
 
 start_server
 
-w init "$url"
+w create "$url"
 takes_over "$url"
 
 finish

@@ -12,7 +12,7 @@ make_certificate own IP:127.0.0.1 -days 2
 start_receiver log --cert own.pem --key own.key
 start_server
 
-w init "$url"
+w create "$url"
 deliver_with_kills "$url" "$hook" --set webhook.ca_file=own.pem
 
 stop_server

@@ -25,7 +25,7 @@ both_count() { # SENTENCE COUNTS
 }
 
 with_daemon() {
-	w queue create "$db#jobs"
+	w create --kind queue "$db#jobs"
 	for i in 1 2 3; do
 		w send "$db#jobs" "{\"n\":$i}" --id "m$i"
 	done

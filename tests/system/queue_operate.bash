@@ -12,7 +12,7 @@ operate() {
 	local quoted=$url
 
 	[[ $url != *[?\&]* ]] || quoted="'$url'"
-	w queue create "$db#jobs"
+	w create --kind queue "$db#jobs"
 	w status "$url"
 	expect "an empty queue is well" 0 "out:all is well: no message waits" "out:table       jobs in " \
 		"out:ready       0" "out:leased      0" "out:waiting     0" "out:dead        0" \
@@ -142,7 +142,7 @@ operate() {
 	w doctor "$url"
 	expect "a missing index is bad, with the SQL that repairs it" 1 "out:the index " "out:is missing" \
 		"out:CREATE INDEX IF NOT EXISTS"
-	w queue create "$db#jobs"
+	w create --kind queue "$db#jobs"
 
 	w pause "$url"
 	expect "a queue is paused" 0 "out:queue 'jobs' is paused" "err:action=pause" "err:table=jobs"
@@ -161,8 +161,8 @@ operate() {
 	expect "nor replayed" 2 "err:cannot be replayed"
 	w purge "$url" --older-than 1h --yes
 	expect "for purge the command for queues is named" 2 "err:messages that were handled are deleted at once"
-	w init "$url"
-	expect "init refuses a table with another purpose" 2 "err:with another purpose"
+	w create "$url"
+	expect "create refuses a table with another purpose" 2 "err:with another purpose"
 	w_in '{}' enqueue "$url" --topic t
 	expect "and for enqueue" 2 "err:use \`wherry send "
 

@@ -28,7 +28,7 @@ are() {
 
 later='UPDATE jobs SET available_at = 1 WHERE available_at IS NOT NULL'
 
-w queue create $url#jobs
+w create --kind queue $url#jobs
 run 'send'
 check "three messages are sent, one of them delayed" are '1 0 0, 2 3 0, 3 0 0'
 run 'count the messages'

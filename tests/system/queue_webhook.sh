@@ -19,7 +19,7 @@ received_all() {
 
 : >log
 start_receiver log
-w queue create "$db#jobs"
+w create --kind queue "$db#jobs"
 w send "$db#jobs" '{"n":0}' --id m0 --header 'kind=first'
 w relay "$url" "$hook" --until-empty --timeout 60s
 expect "a queue is relayed to a web server" 0 "err:1 delivered"

@@ -51,7 +51,7 @@ done
 
 # ---- plain SQL ----
 
-"$wherry" init sqlite:plain.db >/dev/null
+"$wherry" create sqlite:plain.db >/dev/null
 out=$(python3 "$source_dir/examples/plain_sql.py" plain.db 2>&1 &&
 	"$wherry" relay sqlite:plain.db stdout: --until-empty --quiet)
 status=$? err=

@@ -31,14 +31,14 @@ seq 12 | sed 's/.*/{"n":&}/' >twelve.ndjson
 
 start() { # CASE DESTINATION: a relay to it
 	cases+=("$1")
-	[ -e "$1.db" ] || w init "sqlite:$1.db"
+	[ -e "$1.db" ] || w create "sqlite:$1.db"
 	"$wherry" relay "sqlite:$1.db" "$2" --set retry.base=20ms --set retry.cap=200ms --set retry.attempts=3 \
 		--set relay.idle_interval=100ms 2>"$1.log" &
 	pids+=($!)
 }
 
 refuse() { # CASE DESTINATION: it has 12 messages, and the destination refuses them by now
-	w init "sqlite:$1.db"
+	w create "sqlite:$1.db"
 	w enqueue "sqlite:$1.db" --topic t --from twelve.ndjson
 	start "$@"
 }
@@ -62,8 +62,8 @@ for code in 1 2 77 126 127; do
 done
 refuse exec_gone "exec:./nowhere"
 sqlite3 q.db 'SELECT 1'
-w queue create sqlite:q.db#jobs
-w inbox create sqlite:q.db#inbox
+w create --kind queue sqlite:q.db#jobs
+w create --kind inbox sqlite:q.db#inbox
 sqlite3 -cmd '.timeout 30000' q.db 'ALTER TABLE jobs RENAME TO elsewhere'
 refuse queue_gone "sqlite:q.db#jobs"
 mkdir folder

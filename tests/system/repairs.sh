@@ -63,13 +63,13 @@ repaired CREATE 1 poll "sqlite:other.db#delayed/mail"
 repaired CREATE 1 cron list "$file"
 repaired CREATE 2 cron install "sqlite:ticks.db#delayed/mail" p '0 6 * * *'
 repaired CREATE 1 inbox forget "$file#seen" --message m --yes
-w init sqlite:index.db
+w create sqlite:index.db
 sqlite3 index.db 'DROP INDEX outbox_open'
 repaired CREATE 1 status sqlite:index.db
 
 # ---- what keeps acknowledgements away: doctor finds it, and repairs nothing ----
 
-w init sqlite:deaf.db
+w create sqlite:deaf.db
 sqlite3 deaf.db "CREATE TRIGGER deaf BEFORE UPDATE OF status ON outbox BEGIN SELECT RAISE(IGNORE); END"
 w_in '{"n":1}' enqueue sqlite:deaf.db --topic t
 w relay sqlite:deaf.db null: --until-empty --quiet --timeout 60s
@@ -120,7 +120,7 @@ repaired CREATE 1 send "$url#jobs" '{}'
 repaired CREATE 1 poll "$url#delayed/mail"
 repaired CREATE 1 enqueue "$url#public.billing" --topic t
 repaired STRICT 1 relay "$url" null: --until-empty --quiet --ordering key-strict
-w init "$url#streamed" --stream
+w create "$url#streamed" --stream
 sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE streamed"
 repaired STREAM 1 relay "$url#streamed" null: --until-empty --quiet --engine stream --timeout 20s
 repaired GRANT 1 status "$clerk"

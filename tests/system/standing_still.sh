@@ -21,7 +21,7 @@ relay() { # DESTINATION: $relay is its process, and it leads
 # ---- those that show after 15 s ----
 
 db=sqlite:locked.db
-w init "$db"
+w create "$db"
 run_to null:
 python3 -c '
 import sqlite3, time
@@ -38,14 +38,14 @@ db=sqlite:a.db
 if [ -n "$has_http" ]; then
 	silent_server
 	db=sqlite:silent.db
-	w init "$db"
+	w create "$db"
 	run_to "$silent" 'webhook: {timeout: 5m}' 'claim_timeout: 10m'
 	one
 	silent_daemon=$daemon silent_port=$port
 	db=sqlite:a.db
 fi
 
-"$wherry" init sqlite:a.db 2>/dev/null >&2
+"$wherry" create sqlite:a.db 2>/dev/null >&2
 
 # ---- nobody relays ----
 
@@ -66,16 +66,16 @@ run_to null:
 sql a.db 'ALTER TABLE outbox RENAME COLUMN headers TO other'
 sql a.db "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
 stands "a column of the table is missing" daemon
-w init sqlite:a.db
-expect "init does not say that such a table is up to date" 1 "err:no such column: headers"
+w create sqlite:a.db
+expect "create does not say that such a table is up to date" 1 "err:no such column: headers"
 w relay sqlite:a.db null: --until-empty --timeout 60s
-expect "a relay names the column" 1 "err:no such column: headers" "no:run \`wherry init"
+expect "a relay names the column" 1 "err:no such column: headers" "no:run \`wherry create"
 sql a.db 'ALTER TABLE outbox RENAME COLUMN other TO headers'
 quit_daemon
 
 # ---- a relay that ends with an error is replaced at once, also if a message is in flight ----
 
-w init sqlite:ended.db
+w create sqlite:ended.db
 cat >wherry.yaml <<-END
 	relays:
 	  - {name: r, from: 'sqlite:ended.db', to: 'exec:touch in_flight; test -e go || sleep 100', idle_interval: 200ms, lease: 10m}
@@ -148,7 +148,7 @@ wait "$relay" 2>/dev/null
 quit_daemon
 
 db=sqlite:bus.db
-w init "$db" --layout event-bus
+w create "$db" --layout event-bus
 stands "the layout names no relay"
 db=sqlite:a.db
 
@@ -238,7 +238,7 @@ sql a.db "INSERT INTO outbox (topic, partition_key, aggregate_type, aggregate_id
 	UPDATE wherry_lease SET owner = $evil, process = '', state = $evil, destination = $evil, error = $evil,
 		error_at = 0, expires_at = (SELECT ms FROM wherry_clock) + 60000"
 id=$(sql a.db 'SELECT max(id) FROM outbox')
-w queue create sqlite:a.db#jobs
+w create --kind queue sqlite:a.db#jobs
 w_in '{}' send sqlite:a.db#jobs -
 sql a.db "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
 	state, state_since, destination, delivered, error, error_at)

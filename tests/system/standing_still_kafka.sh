@@ -22,7 +22,7 @@ start_broker --topic there 1
 # relay_on DATABASE: a daemon relays this outbox, which is new.
 relay_on() {
 	db=sqlite:$1.db
-	w init "$db"
+	w create "$db"
 	run_to "kafka://$broker?$quick&delivery.timeout.ms=$limit"
 }
 

@@ -38,7 +38,7 @@ new() {
 	shift
 	psql -X -q -h "$folder" -U wherry postgres -c "CREATE DATABASE $base"
 	db="postgres://wherry@/$base?host=$folder"
-	w init "$db" "$@"
+	w create "$db" "$@"
 }
 
 sql() { # SQL; in the database of the case
@@ -110,16 +110,16 @@ quit_daemon
 
 new renamed
 sql 'CREATE SCHEMA blue'
-w init "$db#blue.outbox"
+w create "$db#blue.outbox"
 table='#blue.outbox'
 run_to null:
 sql 'ALTER SCHEMA blue RENAME TO green'
 sql "INSERT INTO green.outbox (topic, payload) VALUES ('t', '{}')"
 table='#green.outbox'
 stands "the schema was renamed, under the new name" daemon
-w init "$db#green.outbox"
+w create "$db#green.outbox"
 w doctor "$db#green.outbox"
-expect "init makes the functions again" 1 "no:functions "
+expect "create makes the functions again" 1 "no:functions "
 table='#blue.outbox'
 stands "the schema was renamed, under the old name" daemon
 table=

@@ -9,7 +9,7 @@
 # shellcheck source=tests/system/takeover.bash
 . "$source_dir/tests/system/takeover.bash"
 
-w init sqlite:a.db
+w create sqlite:a.db
 takes_over sqlite:a.db
 
 finish

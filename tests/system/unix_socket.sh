@@ -13,7 +13,7 @@ receive() {
 	until_true 20 test -S socket
 }
 
-w init sqlite:shop.db
+w create sqlite:shop.db
 w enqueue sqlite:shop.db --topic quakes --key /net --from "$quakes"
 total=$(sql shop.db 'SELECT count(*) FROM outbox')
 sql shop.db "INSERT INTO outbox(topic, payload) VALUES ('empty', '')"

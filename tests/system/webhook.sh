@@ -14,7 +14,7 @@ start_receiver log
 
 # ---- nothing is lost, whatever is killed ----
 
-w init sqlite:a.db
+w create sqlite:a.db
 deliver_with_kills sqlite:a.db "$hook"
 
 # ---- what cannot work is the destination's fault: nothing is lost, nothing dead ----
@@ -26,7 +26,7 @@ states() { # STATUS: how many messages have it
 secret=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 kill_receiver
 receive --log log2 --answer 401 --secret "$secret"
-w init sqlite:b.db
+w create sqlite:b.db
 printf '{"n":%d}\n' 1 2 3 4 5 6 7 8 >few.ndjson
 w enqueue sqlite:b.db --topic t --from few.ndjson
 HOOK_SECRET=$secret "$wherry" relay sqlite:b.db "http://u:hunter2@127.0.0.1:$port/{topic}" \
@@ -102,7 +102,7 @@ expect "check says of a secret that it is not there, and of dead letters that th
 # ---- what a daemon tells of them ----
 
 for name in c d; do
-	"$wherry" init "sqlite:$name.db" >/dev/null
+	"$wherry" create "sqlite:$name.db" >/dev/null
 	"$wherry" enqueue "sqlite:$name.db" --topic t --from few.ndjson >/dev/null
 done
 cat >wherry.yaml <<END

@@ -70,7 +70,7 @@ static int make(void **state)
 	wherry_temp_make(&f->temp, "trace.db");
 	f->r.calls = (wh_buf)WH_BUF_INIT(65536);
 	f->other = open_file(f);
-	WHERRY_PASS(wherry_outbox_init(f->other, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->other, "outbox", NULL, &err));
 	f->inner = open_file(f);
 	WHERRY_PASS(wh_db_trace(f->inner, &trace, &f->db, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
@@ -125,7 +125,7 @@ static void every_call_is_told(void **state)
 			    "begin begin run:enqueue run:enqueue commit commit ");
 	assert_int_equal(count(f), 3);
 	wh_buf_reset(&f->r.calls);
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
 	assert_non_null(strstr(wh_buf_str(&f->r.calls), " script commit "));
 }
 

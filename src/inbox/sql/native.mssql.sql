@@ -25,7 +25,7 @@ BEGIN
   SET NOCOUNT ON;
   DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(i.name, N'"') FROM {wherry_schema} AS i
     WHERE i.model = N'inbox' AND i.name = @inbox);
-  DECLARE @why NVARCHAR(300) = CONCAT(N'there is no inbox ', @inbox, N': create it with wherry inbox create');
+  DECLARE @why NVARCHAR(300) = CONCAT(N'there is no inbox ', @inbox, N': create it with wherry create --kind inbox');
   IF @box IS NULL
     THROW 50208, @why, 1;
   IF ISNULL(@older_than_ms, -1) < 0

@@ -212,7 +212,7 @@ JOIN (VALUES (N{'table}), (N{'table_archive}), (N{'wherry_outbox}), (N{'wherry_l
 WHERE OBJECT_ID(t.name, N'U') IS NOT NULL AND HAS_PERMS_BY_NAME(t.name, N'OBJECT', p.needed) = 0;
 
 -- part: wanted
--- Indexes that init makes, by their first two columns, since an administrator may rename them.
+-- Indexes that create makes, by their first two columns, since an administrator may rename them.
 (VALUES (N'message_hash', N'', 1, 0), (N'id', N'', 0, 1), (N'key_hash', N'id', 0, 1), (N'key_hash', N'status', 0, 1),
         (N'status', N'next_retry_at', 0, 1), (N'status', N'id', 0, 1), (N'processed_at', N'id', 0, 1))
   AS w(a, b, is_unique, has_filter)

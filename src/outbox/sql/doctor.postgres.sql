@@ -233,7 +233,7 @@ WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class W
                         'wherry_subscription'));
 
 -- name: indexes
--- Indexes that init makes.
+-- Indexes that create makes.
 SELECT 2, t.name
 FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
                   {'table_busy}, {'table_due}, {'table_archive_mid},

@@ -169,7 +169,7 @@ replace(replace(section, '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.
     RAISE ''outbox % keeps payloads as %, and this one is not JSON: %'', outbox, ', quote_literal(split_part(t.type, '.', 2)), ', sqlerrm
       USING ERRCODE = ''invalid_text_representation'',
       HINT = ''Send it as a JSON string, with to_json(), or use an outbox made with ''
-             ''wherry init --payload text or --payload bytea.'';
+             ''wherry create --payload text or --payload bytea.'';
   END;') ELSE '' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN 'wherry_enqueue.payload'
   WHEN t.type = 'pg_catalog.bytea' THEN 'pg_catalog.convert_to(wherry_enqueue.payload::pg_catalog.text, ''UTF8'')'
   WHEN kind = 'bytea' AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb') THEN concat('own.parsed::', t.type)

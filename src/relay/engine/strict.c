@@ -10,7 +10,7 @@
  *     2. All transactions have ended that had begun when the row after the gap was seen.
  *        Then all ids seen by then are solid.
  *
- * A transaction has a number before it takes an id: init makes a trigger that ensures
+ * A transaction has a number before it takes an id: create makes a trigger that ensures
  * this.  So numbers show which transactions had begun.
  *
  * Relays with a share, and competing relays, do not meet all rows.  They use only case 2.

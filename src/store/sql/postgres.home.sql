@@ -101,8 +101,8 @@ BEGIN
       END IF;
       IF own_call IS NOT NULL THEN
         RAISE 'this function was made for a schema named %%, and its schema has another name now', %5$L
-        USING ERRCODE = 'invalid_schema_name', HINT = 'Make the table again, with the name of the schema: `wherry init`, '
-          '`wherry queue create`, `wherry delayed create` or `wherry inbox create`. That makes its functions again.';
+        USING ERRCODE = 'invalid_schema_name', HINT = 'Make the table again, with the name of the schema: `wherry create`, '
+          '`wherry create --kind queue`, `wherry create --kind delayed` or `wherry create --kind inbox`. That makes its functions again.';
       END IF;
     END IF;
   END IF;%6$s;

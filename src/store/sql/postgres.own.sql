@@ -28,7 +28,7 @@ SELECT pg_advisory_xact_lock(7810779305);
 -- name: owners
 -- A table or function with the name of one of Wherry's that belongs to another role: its code would run
 -- with the rights of every role that uses it
--- (init refuses a table that another role has put there, postgres_hostile.sh).
+-- (create refuses a table that another role has put there, postgres_hostile.sh).
 SELECT t.what || t.name, t.owner::regrole::text FROM (
   SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
   FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
@@ -255,7 +255,7 @@ DO $do$ BEGIN
   EXECUTE replace(replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init @' ELSE concat('wherry ', model, ' create @') END;
+  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry create @' ELSE concat('wherry create --kind ', model, ' @') END;
   call CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry_enqueue(..., outbox => '
     WHEN 'delayed' THEN 'wherry_offer(..., box => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
     ELSE 'wherry_send(' END;

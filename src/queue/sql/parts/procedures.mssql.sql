@@ -120,7 +120,7 @@ BEGIN
 END;
 IF @box IS NULL
 BEGIN
-  DECLARE @none NVARCHAR(300) = CONCAT(N'there is no queue ', @queue, N': create it with wherry queue create');
+  DECLARE @none NVARCHAR(300) = CONCAT(N'there is no queue ', @queue, N': create it with wherry create --kind queue');
   THROW 50208, @none, 1;
 END;
 

@@ -1,4 +1,7 @@
-#include "cli/commands.h"
+/*
+ * wherry create, for outboxes.
+ */
+#include "cli/create.h"
 #include "cli/target.h"
 
 #include <stdlib.h>
@@ -16,11 +19,11 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return wh_report(err);
 }
 
-static wh_make making(const wh_args *args, const char *const *grants, size_t n_grants)
+static wh_make making(const wh_args *args, const wh_grants *grants)
 {
 	return (wh_make){
-		.grants = grants,
-		.n_grants = n_grants,
+		.grants = grants->all,
+		.n_grants = grants->n,
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
@@ -104,10 +107,7 @@ static void print_done(const wh_args *args, const wh_made *made, const char *tab
 
 	wh_show_database(wh_operand(args, 0), url, sizeof(url));
 	if (wh_arg_on(args, "json")) {
-		wh_buf_puts(&text, "{\"url\":");
-		wh_buf_json(&text, url, wh_view_of(url).len);
-		wh_buf_puts(&text, ",\"table\":");
-		wh_buf_json(&text, table, wh_view_of(table).len);
+		wh_put_created(&text, args, WHERRY_KIND_OUTBOX, table);
 		wh_buf_printf(&text, ",\"did\":\"%s\",\"from\":%d,\"to\":%d}",
 			      what_was_done(made), made->from, made->to);
 	} else {
@@ -210,20 +210,19 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 	return code;
 }
 
-static wh_exit run(wh_args *args)
+wh_exit wh_create_outbox(wh_args *args)
 {
 	const char *table = wh_outbox_name(args);
 	wherry_error err = WHERRY_ERROR_INIT;
-	const char *grants[WH_GRANTS_MOST];
 	wherry_db *db = NULL;
 	wherry_code code;
-	size_t n_grants;
+	wh_grants grants;
 	wh_made made = {0};
 	wh_make how;
 
-	if (!wh_arg_grants(args, grants, &n_grants))
+	if (!wh_arg_grants(args, &grants))
 		return WH_EXIT_USAGE;
-	how = making(args, grants, n_grants);
+	how = making(args, &grants);
 	how.made = &made;
 	if (wh_arg_on(args, "print"))
 		return print_sql(args, &how, table);
@@ -248,78 +247,3 @@ static wh_exit run(wh_args *args)
 	wh_audit(args->command->name, wh_operand(args, 0), table, 0);
 	return WH_EXIT_DONE;
 }
-
-static const wh_option options[] = {
-	{"print", NULL,
-	 "Write the SQL that it would run to standard output and change nothing: what the "
-	 "database lacks, and the options asked for.",
-	 NULL, 0},
-	{"all", NULL,
-	 "With --print, write the SQL that makes all of the outbox, without looking at the "
-	 "database.",
-	 NULL, 0},
-	{"layout", "LAYOUT",
-	 "native, or event-bus, eventferry or debezium: the tables of these; eventferry-sole: with a lease, for relay.sole. (default: of the "
-	 "table that is there, else native)",
-	 NULL, 0},
-	{"strict", NULL,
-	 "Add what `wherry relay --ordering key-strict` needs, to a table that is there as "
-	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
-	 "an id. SQLite needs nothing. SQL Server and the tables of other programs refuse this "
-	 "option.",
-	 NULL, 0},
-	{"partitions", NULL,
-	 "Add what several relays need that share the outbox, to a table that is there as well: "
-	 "on PostgreSQL an index of what is open, by partition; on SQL Server a computed column and "
-	 "the index. Other databases and layouts refuse it.",
-	 NULL, 0},
-	{"stream", NULL,
-	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
-	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
-	 "a relay reads it.",
-	 NULL, 0},
-	{"payload", "TYPE",
-	 "How a native outbox on PostgreSQL keeps bodies: json or jsonb, which refuse a body that "
-	 "is not JSON, text or bytea; on SQL Server text or bytea. (default: the type of an "
-	 "existing table, else json, on SQL Server text)",
-	 NULL, 0},
-	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the outbox, and "
-	 "revoke its other rights on the tables. KIND is producer (plain INSERTs), enqueuer "
-	 "(wherry_enqueue() and `wherry enqueue`), relay or operator. On "
-	 "PostgreSQL and SQL Server.",
-	 NULL, WH_REPEAT},
-	WH_JSON_OPTION,
-	{0},
-};
-
-static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_OUTBOX] = {.run = run},
-	[WH_OF_QUEUE] = {.use = "queue create"},
-	[WH_OF_DELAYED] = {.use = "delayed create"},
-};
-
-const wh_command wh_cmd_init = {
-	.name = "init",
-	.operands = "URL",
-	.synopsis =
-		"URL[#NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--partitions] "
-		"[--stream] [--grant ROLE=KIND] [--print [--all]] [--json]",
-	.brief = "Create an outbox, or bring it up to date",
-	.help = "Makes the table and what belongs to it, and the database file if it "
-		"is not there. Doing it twice is fine, also at once. With --print, the "
-		"SQL that is missing goes to your own migration tool instead.\n"
-		"\n"
-		"Examples:\n"
-		"  wherry init sqlite:shop.db\n"
-		"  wherry init sqlite:shop.db#billing_outbox\n"
-		"  wherry init postgres://shop@db/shop --strict\n"
-		"  wherry init postgres://shop@db/shop --stream\n"
-		"  wherry init postgres://shop@db/shop --grant web=enqueuer --grant relay=relay\n"
-		"  wherry init sqlite:app.db#outbox_events --layout event-bus\n"
-		"  wherry init postgres://shop@db/shop#shop.outbox --payload jsonb\n"
-		"  wherry init sqlite: --print --all > migrations/0007_outbox.sql\n",
-	.options = options,
-	.preset = "db.create",
-	.kinds = kinds,
-};
