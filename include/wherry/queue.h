@@ -134,12 +134,14 @@ typedef struct wherry_queue_options {
 /* In C: WHERRY_QUEUE_OPTIONS(.payload = "bytea"). */
 #define WHERRY_QUEUE_OPTIONS(...) WHERRY_SIZED(wherry_queue_options, __VA_ARGS__)
 
-/* Counts and state of a queue.  Later versions add members at the end. */
+/* Counts and state of a queue.  A message that has expired counts in its state until it is deleted.  Later
+ * versions add members at the end. */
 typedef struct wherry_queue_status {
-	int64_t ready;   /* Messages that can be received now. */
+	int64_t ready;   /* Messages that can be received now, and expired ones. */
 	int64_t leased;  /* Messages that were received and not acknowledged. */
 	int64_t waiting; /* Messages whose delay or retry time has not come. */
 	int64_t dead;    /* Messages that need a person. */
+	int64_t expired; /* Messages of these that have expired and that receivers delete. */
 	/* Age of the first ready message, microseconds; 0: none. */
 	int64_t oldest_ready_us;
 	int schema_version; /* Schema version of the tables. */

@@ -2,11 +2,8 @@
 
 #include <inttypes.h>
 
-#include "base/env.h"
 #include "cli/on_inbox.h"
 #include "outbox/outbox.h"
-
-enum { PAGE = 1000 };
 
 /* A way to purge, and the name of its result. */
 typedef struct way {
@@ -24,42 +21,6 @@ static way choose_way(const wh_args *args)
 	return (way){wherry_outbox_purge, "purged"};
 }
 
-/* Counts delivered rows that are old enough. */
-typedef struct counting {
-	int64_t before_us; /* Unix time. */
-	int64_t last_id, seen, n;
-} counting;
-
-static wherry_code count_old(void *ctx, const wherry_row *row)
-{
-	counting *c = ctx;
-
-	c->last_id = row->message->id;
-	c->seen++;
-	c->n += row->processed_at_us && row->processed_at_us <= c->before_us;
-	return WHERRY_OK;
-}
-
-/* Count the messages that a purge of this age would take now. */
-static wherry_code count(const wh_session *s, const wh_args *args, int64_t age_us,
-			 int64_t *out_n, wherry_error *err)
-{
-	counting c = {.before_us = wh_now(&wh_env_system) - age_us, .seen = PAGE};
-	wherry_code code = WHERRY_OK;
-
-	while (code == WHERRY_OK && c.seen == PAGE) {
-		c.seen = 0;
-		code = wherry_outbox_list(
-			s->outbox,
-			&WHERRY_FILTER(.states = 1u << WHERRY_DONE, .limit = PAGE,
-				       .archived = wh_arg_on(args, "archived"),
-				       .after_id = c.last_id),
-			count_old, &c, err);
-	}
-	*out_n = c.n;
-	return code;
-}
-
 /* Ask before messages are deleted.  Moving them to the archive deletes nothing. */
 static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 		    int64_t limit, int64_t *out_n, wh_exit *status)
@@ -71,7 +32,8 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 
 	if (!plan && (moves || wh_arg_on(args, "yes")))
 		return true;
-	if (count(s, args, age_us, &n, &err) != WHERRY_OK) {
+	if (wh_outbox_count_old(s->outbox, age_us, wh_arg_on(args, "archived"), &n,
+				&err) != WHERRY_OK) {
 		*status = wh_report(&err);
 		return false;
 	}

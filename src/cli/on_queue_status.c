@@ -73,6 +73,9 @@ static void print_text(const glance *g)
 	if (st->waiting && !st->ready && !st->leased && g->due_us >= 0)
 		(void)printf(", the next is due in %s", wh_span_text(g->due_us, span));
 	(void)printf("\ndead        %" PRId64 "\n", st->dead);
+	if (st->expired)
+		(void)printf("expired     %" PRId64 " of these, which receivers delete\n",
+			     st->expired);
 	wh_put_relays(&relays, &g->relays, "workers that receive");
 	wh_print_buf(&relays, "");
 	wh_buf_clear(&relays);
@@ -89,10 +92,10 @@ static void print_json(const glance *g)
 	wh_put_text_field(&buf, "layout", st->layout);
 	wh_buf_printf(&buf,
 		      ",\"ready\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
-		      ",\"dead\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
-		      ",\"paused\":%s",
-		      st->ready, st->leased, st->waiting, st->dead, st->oldest_ready_us,
-		      st->paused ? "true" : "false");
+		      ",\"dead\":%" PRId64 ",\"expired\":%" PRId64
+		      ",\"oldest_ready_us\":%" PRId64 ",\"paused\":%s",
+		      st->ready, st->leased, st->waiting, st->dead, st->expired,
+		      st->oldest_ready_us, st->paused ? "true" : "false");
 	wh_put_relays_field(&buf, &g->relays);
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":", st->schema_version);
 	wh_put_warned(&buf, &g->warned);
@@ -180,7 +183,7 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 	else if (msg->state == WHERRY_PROCESSING)
 		put_leased(why, msg, now_us);
 	else if (msg->expires_at_us && msg->expires_at_us <= now_us)
-		wh_buf_printf(why, "it expired %s ago: the next receive deletes it",
+		wh_buf_printf(why, "it expired %s ago: receivers delete it",
 			      wh_span_text(wh_since(now_us, msg->expires_at_us), span));
 	else if (msg->state == WHERRY_FAILED)
 		put_waiting(why, msg, now_us);

@@ -572,6 +572,17 @@ wherry_code wherry_outbox_reap(wherry_outbox *outbox, int64_t claim_timeout_us,
 
 /* ---- purge and archive ---- */
 
+wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
+				bool archived, int64_t *out_n, wherry_error *err)
+{
+	const wh_store_stmts *stmt = &outbox->store.stmt;
+	const wh_param age = WH_INT_PARAM("age", wh_ms(older_than_us));
+
+	return wh_store_ask(&outbox->store,
+			    archived ? stmt->purge_archive_count : stmt->purge_count,
+			    &age, 1, out_n, err);
+}
+
 wherry_code wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us,
 				int64_t batch, int64_t max_rows, int64_t *out_n,
 				wherry_error *err)

@@ -236,6 +236,7 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 	out->waiting = wh_row_int(row, 2);
 	out->dead = wh_row_int(row, 3);
 	out->oldest_ready_us = out->ready ? wh_us(wh_row_int(row, 4)) : 0;
+	out->expired = wh_row_int(row, 5);
 	return WHERRY_OK;
 }
 

@@ -195,12 +195,14 @@
 	X(expire_rows, "expire", "token limit")
 
 #define WH_STORE_PURGE(X) \
-	X(purge, "purge", "age limit")
+	X(purge, "purge", "age limit") \
+	X(purge_count, "purge-count", "age")
 
 /* Delivered rows move to an archive when they are acknowledged. */
 #define WH_STORE_ARCHIVE(X) \
 	X(done_archive, "done-archive", "ids token names? width?") \
-	X(purge_archive, "purge-archive", "age limit")
+	X(purge_archive, "purge-archive", "age limit") \
+	X(purge_archive_count, "purge-archive-count", "age")
 
 /* Or later. */
 #define WH_STORE_EXPIRE(X) \

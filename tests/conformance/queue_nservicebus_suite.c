@@ -232,7 +232,7 @@ static void an_expired_message_is_dropped(void **state)
 	(void)queue_send_so(f, 3, 0, 120000000);
 	app->send(f, "NULL", "{}", "4");
 	queue_minute(f);
-	queue_counts(f, "2 0 0 0");
+	queue_counts(f, "4 0 0 0");
 	(void)queue_lease(f->queue, 9, "3 4");
 	assert_int_equal(queue_int(f, "SELECT COUNT(*) FROM jobs"), 0);
 	for (int i = 0; i < 5; i++)

@@ -317,7 +317,7 @@ static void an_expired_message_is_dropped(void **state)
 	(void)queue_send_so(f, 1, 0, 30 * SECOND_US);
 	(void)queue_send_so(f, 2, 0, 2 * MINUTE_US);
 	queue_minute(f);
-	queue_counts(f, "1 0 0 0");
+	queue_counts(f, "2 0 0 0");
 	(void)queue_lease(f->queue, 10, "2");
 	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs"), 1);
 	(void)queue_send_so(f, 3, 0, 30 * SECOND_US);

@@ -307,20 +307,22 @@ WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
   AND coalesce((julianday(started_on) - julianday('now')) * 86400000.0, -9e18)
       <= 0.1 - :timeout;
 
--- name: purge
+-- part: old_rows
 -- Delivered rows are in the archive.
-DELETE FROM {table_archive} WHERE rowid IN (
-  SELECT rowid FROM {table_archive}
-  WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    printf('-%d.%03d seconds', :age / 1000, :age % 1000))
-  LIMIT :limit);
+{table_archive} WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+  printf('-%d.%03d seconds', :age / 1000, :age % 1000))
+
+-- name: purge
+DELETE FROM {table_archive} WHERE rowid IN (SELECT rowid FROM {old_rows} LIMIT :limit);
+
+-- name: purge-count
+SELECT count(*) FROM {old_rows};
 
 -- name: purge-archive
-DELETE FROM {table_archive} WHERE rowid IN (
-  SELECT rowid FROM {table_archive}
-  WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
-    printf('-%d.%03d seconds', :age / 1000, :age % 1000))
-  LIMIT :limit);
+DELETE FROM {table_archive} WHERE rowid IN (SELECT rowid FROM {old_rows} LIMIT :limit);
+
+-- name: purge-archive-count
+SELECT count(*) FROM {old_rows};
 
 -- name: retry-dead
 -- Like retryEvents of the library, except that rows that a claim holds are left out.

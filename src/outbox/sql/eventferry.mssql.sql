@@ -414,11 +414,17 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id 
 -- waits: as open-upto
 SELECT COALESCE(MAX(id), 0) FROM {table} WHERE status IN (0, 1, 3);
 
+-- part: old
+DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT), SYSUTCDATETIME()))
+
+-- name: purge-count
+SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2 AND processed_at <= {old};
+
 -- name: purge
 DELETE t FROM (
   SELECT TOP (:limit) id FROM {table} {mine}
-  WHERE status = 2 AND processed_at <= DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
-    -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT), SYSUTCDATETIME()))
+  WHERE status = 2 AND processed_at <= {old}
   ORDER BY processed_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE t.status = 2
 {loop};

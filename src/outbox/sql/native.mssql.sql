@@ -933,6 +933,9 @@ DELETE t FROM {old_rows}
 WHERE t.status = 2
 {loop};
 
+-- name: purge-count
+SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2 AND processed_at <= {old};
+
 -- name: purge-archived
 -- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
 DELETE t FROM {old_rows}
@@ -955,6 +958,9 @@ SELECT {archive_columns:t} FROM @old AS o JOIN {table} AS t WITH (FORCESEEK) ON 
 DELETE t FROM (SELECT TOP (:limit) id FROM {table_archive} {unlocked} WHERE processed_at <= {old} ORDER BY processed_at) AS d
 JOIN {table_archive} AS t {seek} ON t.id = d.id
 {loop};
+
+-- name: purge-archive-count
+SELECT COUNT_BIG(*) FROM {table_archive} {unlocked} WHERE processed_at <= {old};
 
 -- part: any
 -- States to match; -1: all.

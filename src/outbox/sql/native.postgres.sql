@@ -1057,6 +1057,9 @@ DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE status = 2 AND {old_enough}
   ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
+-- name: purge-count
+SELECT count(*) FROM {table} WHERE status = 2 AND {old_enough};
+
 -- name: purge-archived
 -- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
 -- Each row is looked up in the archive: a join may begin there.
@@ -1078,6 +1081,9 @@ ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
 DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
   SELECT id FROM {table_archive} WHERE {old_enough}
   ORDER BY processed_at LIMIT :limit::bigint));
+
+-- name: purge-archive-count
+SELECT count(*) FROM {table_archive} WHERE {old_enough};
 
 -- part: limited
 -- States to match; -1: all.

@@ -557,16 +557,21 @@ WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open} WHERE status = 1)
   AND coalesce(claimed_at, 0) <= (SELECT ms FROM wherry_clock) - :timeout
   AND {due} <= (SELECT ms FROM wherry_clock);
 
+-- part: old_rows
+{table} INDEXED BY {table_done} WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age
+
+-- part: old_archived
+{table_archive} INDEXED BY {table_archive_done} WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age
+
 -- name: purge
-DELETE FROM {table} WHERE id IN (
-  SELECT id FROM {table} INDEXED BY {table_done}
-  WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
+DELETE FROM {table} WHERE id IN (SELECT id FROM {old_rows} LIMIT :limit);
+
+-- name: purge-count
+SELECT count(*) FROM {old_rows};
 
 -- name: purge-archived
 -- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
-DELETE FROM {table} WHERE id IN (
-  SELECT id FROM {table} INDEXED BY {table_done}
-  WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit)
+DELETE FROM {table} WHERE id IN (SELECT id FROM {old_rows} LIMIT :limit)
   AND EXISTS (SELECT 1 FROM {table_archive} AS a WHERE a.id = {table}.id
     AND a.message_id = {table}.message_id AND a.generation = {table}.generation);
 
@@ -577,13 +582,13 @@ INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, ag
   payload)
 SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        attempts, created_at, processed_at, generation, last_error, payload
-FROM {table} INDEXED BY {table_done}
-WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit;
+FROM {old_rows} LIMIT :limit;
 
 -- name: purge-archive
-DELETE FROM {table_archive} WHERE id IN (
-  SELECT id FROM {table_archive} INDEXED BY {table_archive_done}
-  WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age ORDER BY processed_at LIMIT :limit);
+DELETE FROM {table_archive} WHERE id IN (SELECT id FROM {old_archived} ORDER BY processed_at LIMIT :limit);
+
+-- name: purge-archive-count
+SELECT count(*) FROM {old_archived};
 
 -- name: retry-dead
 -- A token that no relay has makes claims of later rows of the key wait for this row.

@@ -248,11 +248,14 @@ UPDATE t SET available_at = {until} FROM {own};
 -- name: dead-letter
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error FROM {own};
 
+-- part: over
+expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+
 -- name: expire
 -- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE t FROM (
   SELECT TOP (:limit) id FROM {expires_rows}
-  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+  WHERE {over}
     AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
   ORDER BY expires_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
 WHERE t.state <> 4 AND t.expires_at <= {now}
@@ -268,21 +271,17 @@ SELECT TOP (:limit) {shown} FROM {looked_at} WHERE id > :after AND :states & {bi
 -- name: show
 SELECT {shown} FROM {table} WHERE id = :id;
 
--- part: over
--- Count the messages of a state that have expired.
-(SELECT COUNT_BIG(*) FROM {looked_at} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
-   AND state + 0 =
-
 -- name: count
--- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
--- messages do not count.
-SELECT (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 0) - {over} 0),
+-- Count ready, leased, waiting and dead messages, read the age of the oldest ready one, and count the
+-- expired ones.  An expired message has its state until a receiver deletes it.
+SELECT (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 0),
        (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 1),
-       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 3) - {over} 3),
+       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 3),
        (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 4),
        ISNULL((SELECT CASE WHEN f.age > 0 THEN f.age ELSE 0 END FROM (
          SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, created_at, {now}) AS age
-         FROM {looked_at} WHERE state = 0 ORDER BY id) AS f), 0);
+         FROM {looked_at} WHERE state = 0 ORDER BY id) AS f), 0),
+       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {over} AND (state <> 1 OR available_at <= {now}));
 
 -- name: estimate
 -- Number of rows by the server's statistics, without counting.

@@ -867,11 +867,14 @@ UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_erro
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
   AND {held};
 
+-- part: over
+expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+
 -- name: expire
 -- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}
-  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+  WHERE {over}
     AND (state <> 1 OR available_at <= {now} OR lease_token = :token::pg_catalog.text)
   ORDER BY expires_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
@@ -885,18 +888,15 @@ ORDER BY id LIMIT :limit::bigint;
 SELECT {shown} FROM {table} WHERE id = :id::bigint;
 
 -- name: count
--- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
--- messages do not count.
-SELECT (SELECT count(*) FROM {table} WHERE state = 0)
-     - (SELECT count(*) FROM {table} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
-          AND state + 0 = 0),
+-- Count ready, leased, waiting and dead messages, read the age of the oldest ready one, and count the
+-- expired ones.  An expired message has its state until a receiver deletes it.
+SELECT (SELECT count(*) FROM {table} WHERE state = 0),
        (SELECT count(*) FROM {table} WHERE {timed} AND state + 0 = 1),
-       (SELECT count(*) FROM {table} WHERE {timed} AND state + 0 = 3)
-     - (SELECT count(*) FROM {table} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
-          AND state + 0 = 3),
+       (SELECT count(*) FROM {table} WHERE {timed} AND state + 0 = 3),
        (SELECT count(*) FROM {table} WHERE state = 4),
        coalesce((SELECT (extract(epoch FROM {now} - {sent_at}) * 1000.0)::bigint FROM {table}
-                 WHERE state = 0 ORDER BY {seq} LIMIT 1), 0);
+                 WHERE state = 0 ORDER BY {seq} LIMIT 1), 0),
+       (SELECT count(*) FROM {table} WHERE {over} AND (state <> 1 OR available_at <= {now}));
 
 -- name: estimate
 -- Number of rows by the server's statistics, without counting.

@@ -210,11 +210,13 @@ UPDATE {table} SET available_at = {until} WHERE {own};
 UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error
 WHERE {own};
 
+-- part: over
+{table} INDEXED BY {table_expires} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+
 -- name: expire
 -- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE FROM {table} WHERE id IN (
-  SELECT id FROM {table} INDEXED BY {table_expires}
-  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+  SELECT id FROM {over}
     AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
   ORDER BY expires_at LIMIT :limit);
 
@@ -225,21 +227,16 @@ WHERE id > :after AND (:states >> state) & 1 ORDER BY id LIMIT :limit;
 -- name: show
 SELECT {shown} FROM {table} WHERE id = :id;
 
--- part: over
-(SELECT id FROM {table} INDEXED BY {table_expires}
- WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now})
-
 -- name: count
--- Count ready, leased, waiting and dead messages, and read the age of the oldest ready one.  Expired
--- messages do not count.
-SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
-     - (SELECT count(*) FROM {table} NOT INDEXED WHERE id IN {over} AND state = 0),
+-- Count ready, leased, waiting and dead messages, read the age of the oldest ready one, and count the
+-- expired ones.  An expired message has its state until a receiver deletes it.
+SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0),
        (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 1),
-       (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 3)
-     - (SELECT count(*) FROM {table} NOT INDEXED WHERE id IN {over} AND state = 3),
+       (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 3),
        (SELECT count(*) FROM {table} INDEXED BY {table_dead} WHERE state = 4),
        coalesce((SELECT {now} - created_at FROM {table} INDEXED BY {table_ready}
-                 WHERE state = 0 ORDER BY id LIMIT 1), 0);
+                 WHERE state = 0 ORDER BY id LIMIT 1), 0),
+       (SELECT count(*) FROM {over} AND (state <> 1 OR available_at <= {now}));
 
 -- name: estimate
 -- Count the ready rows, since SQLite has no statistics.

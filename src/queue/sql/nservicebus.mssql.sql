@@ -402,13 +402,14 @@ SELECT {shown} FROM (
   SELECT {delayed_row} FROM {table.Delayed} AS d WHERE d.RowVersion = :id - 4611686018427387904) AS m;
 
 -- name: count
-SELECT (SELECT COUNT_BIG(*) FROM {table} {looking} WHERE Expires IS NULL OR Expires > {now}),
+SELECT (SELECT COUNT_BIG(*) FROM {table} {looking}),
        (SELECT COUNT_BIG(*) FROM {table_received} {looking} WHERE {timed} AND state + 0 = 1),
        (SELECT COUNT_BIG(*) FROM {table_received} {looking} WHERE {timed} AND state + 0 = 3)
      + (SELECT COUNT_BIG(*) FROM {table.Delayed} {looking}),
        (SELECT COUNT_BIG(*) FROM {table_received} {looking} WHERE state = 4),
        ISNULL((SELECT CASE WHEN f.at < {now} THEN DATEDIFF_BIG(MILLISECOND, f.at, {now}) ELSE 0 END FROM (
-         SELECT TOP (1) {sent_at:t} AS at FROM {table} AS t {looking} ORDER BY t.RowVersion) AS f), 0);
+         SELECT TOP (1) {sent_at:t} AS at FROM {table} AS t {looking} ORDER BY t.RowVersion) AS f), 0),
+       (SELECT COUNT_BIG(*) FROM {table} {looking} WHERE Expires IS NOT NULL AND Expires <= {now});
 
 -- name: estimate
 SELECT ISNULL(SUM(p.rows), 0) FROM sys.partitions AS p

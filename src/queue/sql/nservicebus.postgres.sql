@@ -408,13 +408,14 @@ SELECT {shown} FROM (
   FROM {table.Delayed} AS d WHERE {number:d} = :id::bigint) AS every;
 
 -- name: count
-SELECT (SELECT count(*) FROM {table} WHERE expires IS NULL OR expires > {now} AT TIME ZONE 'UTC'),
+SELECT (SELECT count(*) FROM {table}),
        (SELECT count(*) FROM {table_received} WHERE {timed} AND state + 0 = 1),
        (SELECT count(*) FROM {table_received} WHERE {timed} AND state + 0 = 3)
      + (SELECT count(*) FROM {table.Delayed}),
        (SELECT count(*) FROM {table_received} WHERE state = 4),
        coalesce((SELECT greatest(extract(epoch FROM {now} - {sent_at:t}) * 1000.0, 0)::bigint
-                 FROM (SELECT headers FROM {table} ORDER BY seq LIMIT 1) AS t), 0);
+                 FROM (SELECT headers FROM {table} ORDER BY seq LIMIT 1) AS t), 0),
+       (SELECT count(*) FROM {table} WHERE expires <= {now} AT TIME ZONE 'UTC');
 
 -- name: estimate
 SELECT pg_stat_get_live_tuples({'table}::pg_catalog.regclass::pg_catalog.oid) + pg_stat_get_live_tuples({'table_received}::pg_catalog.regclass::pg_catalog.oid)

@@ -124,6 +124,9 @@ DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE status = 2 AND {old_enough}
   LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
+-- name: purge-count
+SELECT count(*) FROM {table} WHERE status = 2 AND {old_enough};
+
 -- name: count
 SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 1),
   count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
