@@ -153,6 +153,33 @@ static bool is_name_of_table(const char *name, size_t len)
 	return false;
 }
 
+/* Print that the command has no option of this name, and what is used instead. */
+static void refuse_option(const wh_args *args, const char *name, size_t len)
+{
+	const char *operands = args->command->operands;
+	char *word = strndup(name, len);
+	const char *near = word ? wh_nearest(word, option_at, args->command) : NULL;
+
+	if (is_name_of_table(name, len))
+		(void)wh_usage(args->command,
+			       "there is no --%.*s: the URL names the table, as in "
+			       "sqlite:shop.db#jobs or sqlite:shop.db#delayed/mail",
+			       (int)len, name);
+	else if (len == 4 && memcmp(name, "body", 4) == 0 && strstr(operands, "[BODY]"))
+		(void)wh_usage(args->command,
+			       "there is no --body: the body follows the URL, as in "
+			       "`wherry %s sqlite:shop.db%s hello`",
+			       args->command->name,
+			       strstr(operands, "/QUEUE") ? "#delayed/mail"
+			       : strchr(operands, '#')    ? "#jobs"
+							  : "");
+	else
+		(void)wh_usage(args->command, "unknown option --%.*s%s%s%s", (int)len,
+			       name, near ? "; did you mean --" : "", near ? near : "",
+			       near ? "?" : "");
+	free(word);
+}
+
 /* One "--name", "--name=value" or "--name value" at argv[*at]. */
 static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 {
@@ -161,22 +188,8 @@ static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 	const wh_option *option = find_option(args->command, name, len);
 	const char *value = equals ? equals + 1 : NULL;
 
-	if (!option && is_name_of_table(name, len)) {
-		(void)wh_usage(args->command,
-			       "there is no --%.*s: the URL names the table, as in "
-			       "sqlite:shop.db#jobs or sqlite:shop.db#delayed/mail",
-			       (int)len, name);
-		return false;
-	}
 	if (!option) {
-		char *word = strndup(name, len);
-		const char *near =
-			word ? wh_nearest(word, option_at, args->command) : NULL;
-
-		(void)wh_usage(args->command, "unknown option --%.*s%s%s%s", (int)len,
-			       name, near ? "; did you mean --" : "", near ? near : "",
-			       near ? "?" : "");
-		free(word);
+		refuse_option(args, name, len);
 		return false;
 	}
 	if (option == &help_option) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 wh_exit wh_read_file(wh_buf *to, const char *from)
 {
@@ -20,4 +21,29 @@ wh_exit wh_read_file(wh_buf *to, const char *from)
 	if (file != stdin)
 		(void)fclose(file);
 	return failed ? wh_complain(NULL, "%s cannot be read", from) : WH_EXIT_DONE;
+}
+
+wh_exit wh_read_body(wh_buf *to, const wh_args *args, size_t operand, size_t most)
+{
+	const char *body = wh_operand(args, operand), *from = wh_arg(args, "from");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+
+	/* A body that is not much too long is read whole, so that the library can say how
+	 * long it is. */
+	*to = (wh_buf)WH_BUF_INIT(4 * most);
+	if (body && from)
+		return wh_usage(args->command,
+				"a body is given, and --from too: only one of them");
+	if (!body && !from && isatty(STDIN_FILENO))
+		(void)fputs("reading the body from standard input, which Ctrl-D ends\n",
+			    stderr);
+	if (body && strcmp(body, "-") != 0)
+		wh_buf_puts(to, body);
+	else
+		status = wh_read_file(to, from ? from : "-");
+	if (status == WH_EXIT_DONE && wh_buf_check(to, &err) != WHERRY_OK)
+		status = wh_complain(NULL, "the body is over %zu bytes, the limit is %zu",
+				     4 * most, most);
+	return status;
 }

@@ -308,6 +308,18 @@ wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error
  * it printed what is wrong. */
 wh_exit wh_read_file(wh_buf *to, const char *from);
 
+/* The options and the synopsis of a command that takes a body. */
+/* clang-format off */
+#define WH_BODY_OPTION                                                                   \
+	{"from", "FILE", "Where the body is; - or nothing is standard input.", NULL, 0}
+/* clang-format on */
+#define WH_BODY_USAGE "[BODY|--from FILE]"
+
+/* Read the body of a message: an operand, the file of --from, or standard input, also if the
+ * operand is "-".  `most` is the limit in bytes.  If the status is not WH_EXIT_DONE, it
+ * printed what is wrong.  Clear *to in both cases. */
+wh_exit wh_read_body(wh_buf *to, const wh_args *args, size_t operand, size_t most);
+
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {

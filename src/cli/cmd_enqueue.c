@@ -18,7 +18,7 @@ static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
 
 typedef struct enqueue {
 	wh_session session;
-	wh_lines lines;
+	wh_lines lines;   /* With --lines. */
 	const char *file; /* Name of the file in messages. */
 	const char *topic;
 	const char
@@ -56,6 +56,9 @@ static wh_exit give_up(enqueue *e, const char *hint, const char *what)
 /* Print that the result of a commit is unknown. */
 static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 {
+	if (!e->lines.file)
+		return wh_complain("wherry list, to see what is there",
+				   "%s (whether it is enqueued is not known)", what);
 	return wh_complain(e->pointer[ID]
 				   ? "the same again: with --id nothing is enqueued twice"
 				   : "wherry list, to see what is there",
@@ -77,7 +80,11 @@ static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 	wh_buf what = WH_BUF_INIT(8192), hint = WH_BUF_INIT(64 * 1024);
 	wh_exit status;
 
-	wh_buf_printf(&what, "%s: line %lld", e->file, (long long)e->lines.number);
+	if (e->lines.file)
+		wh_buf_printf(&what, "%s: line %lld", e->file,
+			      (long long)e->lines.number);
+	else
+		wh_buf_puts(&what, "the body");
 	if (column)
 		wh_buf_printf(&what, ", column %d", column);
 	wh_buf_printf(&what, ": %s", err->message);
@@ -188,6 +195,58 @@ static wh_exit take_all(enqueue *e, wh_progress *progress)
 	return code == WHERRY_OK ? WH_EXIT_DONE : give_up_line(e, 0, &err);
 }
 
+/* ---- one body ---- */
+
+/* Is this text several lines of which the first is a JSON value, and no value as a whole? */
+static bool is_lines(wh_view body)
+{
+	const char *end = body.len ? memchr(body.ptr, '\n', body.len) : NULL;
+	const size_t len = end ? (size_t)(end - body.ptr) : 0;
+	int column;
+
+	return len && wh_json_check(body.ptr, len, &column, NULL) == WHERRY_OK &&
+	       wh_json_check(body.ptr, body.len, &column, NULL) != WHERRY_OK;
+}
+
+static wh_exit take_body(enqueue *e, wh_view body)
+{
+	const bool picks = e->pointer[KEY] || e->pointer[ID] || e->pointer[AGGREGATE_ID];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	int column = 0;
+
+	if (picks)
+		code = wh_json_check(body.ptr, body.len, &column, &err);
+	if (code == WHERRY_OK)
+		code = pick(e, body, &err);
+	if (code == WHERRY_OK)
+		code = wherry_db_begin(e->session.db, &err);
+	if (code == WHERRY_OK)
+		code = add(e, body, &err);
+	if (code == WHERRY_OK)
+		code = commit(e, &err);
+	return code == WHERRY_OK ? WH_EXIT_DONE : give_up_line(e, column, &err);
+}
+
+/* Enqueue one message, whose body is an operand, a file or standard input. */
+static wh_exit take_one(enqueue *e, const wh_args *args)
+{
+	wh_buf body;
+	wh_exit status = wh_read_body(&body, args, 1, e->lines.most);
+	const wh_view text = {wh_buf_str(&body), body.len};
+
+	if (status == WH_EXIT_DONE && !wh_operand(args, 1) && is_lines(text))
+		status = wh_usage(args->command,
+				  "the input has several lines of JSON and would be one "
+				  "message: --lines makes a message of each line");
+	if (status == WH_EXIT_DONE)
+		status = wh_session_open(&e->session, args);
+	if (status == WH_EXIT_DONE)
+		status = take_body(e, text);
+	wh_buf_clear(&body);
+	return status;
+}
+
 /* ---- the command line ---- */
 
 static wh_exit read_options(enqueue *e, const wh_args *args)
@@ -211,6 +270,11 @@ static wh_exit read_options(enqueue *e, const wh_args *args)
 		return wh_usage(args->command, "--key and --fixed-key: only one of them");
 	if (!wh_arg_count(args, "batch", 1, 1000000, &e->batch))
 		return WH_EXIT_USAGE;
+	if (e->batch && !wh_arg_on(args, "lines"))
+		return wh_usage(args->command, "--batch is for --lines");
+	if (wh_operand(args, 1) && wh_arg_on(args, "lines"))
+		return wh_usage(args->command,
+				"a body is given, and --lines too: only one of them");
 	if (wh_size_parse(wherry_config_get(args->config, "outbox.body_max"), &most,
 			  &err) != WHERRY_OK)
 		return wh_report(&err);
@@ -243,6 +307,8 @@ static wh_exit work(enqueue *e, const wh_args *args)
 	wh_exit status = read_options(e, args);
 	wh_progress progress;
 
+	if (status == WH_EXIT_DONE && !wh_arg_on(args, "lines"))
+		return take_one(e, args);
 	if (status == WH_EXIT_DONE)
 		status = open_file(e, args);
 	if (status == WH_EXIT_DONE)
@@ -280,16 +346,20 @@ static wh_exit run(wh_args *args)
 
 static const wh_option options[] = {
 	{"topic", "TOPIC", "What the messages are about.", NULL, WH_REQUIRED},
-	{"from", "FILE", "Where the lines are; - or nothing is standard input.", NULL, 0},
-	{"key", "POINTER", "Where in each line its ordering key is, such as /net.", NULL,
+	WH_BODY_OPTION,
+	{"lines", NULL,
+	 "Each line of the input is one JSON value, and the body of one message.", NULL,
 	 0},
-	{"fixed-key", "KEY", "The ordering key of all lines.", NULL, 0},
+	{"key", "POINTER", "Where in each body its ordering key is, such as /net.", NULL,
+	 0},
+	{"fixed-key", "KEY", "The ordering key of all messages.", NULL, 0},
 	{"id", "POINTER",
-	 "Where its message id is; a line whose id exists is passed over.", NULL, 0},
+	 "Where its message id is; a body whose id exists is passed over.", NULL, 0},
 	{"aggregate-type", "TEXT", "The kind of thing the messages are about.", NULL, 0},
-	{"aggregate-id", "POINTER", "Where in each line the thing's id is.", NULL, 0},
+	{"aggregate-id", "POINTER", "Where in each body the thing's id is.", NULL, 0},
 	{"header", "NAME=VALUE", "A header for every message.", NULL, WH_REPEAT},
-	{"batch", "N", "Commit after every N lines; without it, all lines or none.", NULL,
+	{"batch", "N",
+	 "With --lines, commit after every N lines; without it, all lines or none.", NULL,
 	 0},
 	WH_JSON_OPTION,
 	{0},
@@ -303,27 +373,29 @@ static const wh_for_kind kinds[WH_KINDS] = {
 
 const wh_command wh_cmd_enqueue = {
 	.name = "enqueue",
-	.operands = "URL",
+	.operands = "URL [BODY]",
 	.synopsis =
-		"URL --topic TOPIC [--from FILE] [--key POINTER|--fixed-key KEY] [--id POINTER] "
+		"URL " WH_BODY_USAGE
+		" --topic TOPIC [--lines] [--key POINTER|--fixed-key KEY] [--id POINTER] "
 		"[--aggregate-type TEXT] [--aggregate-id POINTER] "
 		"[--header NAME=VALUE]... "
 		"[--batch N] [--json]",
-	.brief = "Add messages, one for each line of JSON",
-	.help = "Each line is one JSON value and becomes the body of one message; "
-		"empty lines are skipped. All lines are one transaction: a malformed "
+	.brief = "Add a message to an outbox, or one for each line of JSON",
+	.help = "The body is an operand, a file or standard input, without any change. With "
+		"--lines, each line of the input is one JSON value and becomes the body of one "
+		"message; empty lines are skipped. All lines are one transaction: a malformed "
 		"one is an error that names its line and column, and nothing is "
 		"enqueued. With --batch, the batches before it stay.\n"
 		"\n"
-		"A key, an id or an aggregate id is taken out of each line by a JSON "
+		"A key, an id or an aggregate id is taken out of each body by a JSON "
 		"pointer (RFC 6901): a string as it is, a number or boolean as it is "
 		"written. Messages of one key are delivered in the order of the lines. "
 		"With --id, running the same command again enqueues nothing twice.\n"
 		"\n"
 		"Examples:\n"
+		"  wherry enqueue sqlite:shop.db '{\"order\":7}' --topic orders --key /order\n"
 		"  wherry enqueue sqlite:shop.db --topic quakes --key /net --id /id \\\n"
-		"    --from examples/data/earthquakes.ndjson\n"
-		"  echo '{\"order\":7}' | wherry enqueue sqlite:shop.db --topic orders --fixed-key order-7\n",
+		"    --lines --from examples/data/earthquakes.ndjson\n",
 	.options = options,
 	.kinds = kinds,
 };

@@ -111,7 +111,7 @@ static void print_overview(void)
 		"Begin with three commands:\n"
 		"\n"
 		"  wherry create sqlite:shop.db\n"
-		"  echo '{\"order\":1}' | wherry enqueue sqlite:shop.db --topic orders\n"
+		"  wherry enqueue sqlite:shop.db '{\"order\":1}' --topic orders\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"\n"
 		"With WHERRY_URL=sqlite:shop.db in the environment, commands need no URL. "

@@ -1,7 +1,5 @@
 #include "cli/commands.h"
 
-#include <string.h>
-
 #include "base/date.h"
 #include "cli/delayed_session.h"
 #include "store/fields.h"
@@ -42,24 +40,15 @@ static wh_exit read_time(const wh_args *args, wherry_delayed_message *msg)
 
 static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
 {
-	enum {
-		READ_MOST = 4 * WH_BODY_MAX
-	}; /* so that the library can say how long it is */
-	const char *text = wh_arg(args, "body");
-	wh_buf body = WH_BUF_INIT(READ_MOST);
 	wherry_delayed_message msg =
 		WHERRY_DELAYED_MESSAGE(.key = wh_arg(args, "key"),
 				       .if_absent = wh_arg_on(args, "if-absent"));
-	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = read_time(args, &msg);
+	wh_buf body;
 
-	if (status == WH_EXIT_DONE && strcmp(text, "-") == 0)
-		status = wh_read_file(&body, "-");
-	else
-		wh_buf_puts(&body, text);
-	if (status == WH_EXIT_DONE && wh_buf_check(&body, &err) != WHERRY_OK)
-		status = wh_complain(NULL, "the body is over %d bytes, the limit is %d",
-				     READ_MOST, WH_BODY_MAX);
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = wh_read_body(&body, args, 1, WH_BODY_MAX);
 	msg.body = wh_buf_str(&body);
 	msg.body_len = body.len;
 	if (status == WH_EXIT_DONE)
@@ -76,8 +65,7 @@ static wh_exit run_offer(wh_args *args)
 static const wh_option offer_options[] = {
 	{"key", "KEY", "The key of the message. A key has one message at most.", NULL,
 	 WH_REQUIRED},
-	{"body", "TEXT", "The body of the message; - reads it from standard input.", NULL,
-	 WH_REQUIRED},
+	WH_BODY_OPTION,
 	{"in", "DURATION", "It is due this long from now, such as 5s. (default now)",
 	 NULL, 0},
 	{"at", "TIME", "It is due at this time, such as 2026-03-29T02:30:00Z.", NULL, 0},
@@ -94,17 +82,18 @@ static const wh_for_kind kinds[WH_KINDS] = {
 
 const wh_command wh_cmd_offer = {
 	.name = "offer",
-	.operands = "URL#TABLE/QUEUE",
-	.synopsis = "URL#TABLE/QUEUE --key KEY --body TEXT [--in DURATION|--at TIME] "
-		    "[--if-absent] [--json]",
+	.operands = "URL#TABLE/QUEUE [BODY]",
+	.synopsis =
+		"URL#TABLE/QUEUE " WH_BODY_USAGE " --key KEY [--in DURATION|--at TIME] "
+		"[--if-absent] [--json]",
 	.brief = "Create or replace the message of a key",
 	.help = "Prints created, updated or ignored. A message with the same body and time is "
 		"ignored. If a consumer has the message that is replaced, its "
-		"acknowledgement changes nothing.\n"
+		"acknowledgement changes nothing. The body is an operand, a file or standard input.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry offer sqlite:shop.db#delayed/mail --key order-7 --body remind --in 1h\n"
-		"  wherry offer sqlite:shop.db#delayed/mail --key order-7 --body - --at 2026-12-24T18:00:00Z\n",
+		"  wherry offer sqlite:shop.db#delayed/mail remind --key order-7 --in 1h\n"
+		"  wherry offer sqlite:shop.db#delayed/mail --from mail.txt --key order-7 --at 2026-12-24T18:00:00Z\n",
 	.options = offer_options,
 	.kinds = kinds,
 };

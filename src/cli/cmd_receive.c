@@ -23,8 +23,10 @@ static wherry_code print_message(void *ctx, const wherry_queue_message *msg)
 	r->id = msg->id;
 	(void)snprintf(r->token, sizeof(r->token), "%s", msg->token ? msg->token : "");
 	if (r->json) {
-		const wh_item item = wh_item_of_queue(msg, r->session->at.name);
+		wh_item item = wh_item_of_queue(msg, r->session->at.name);
 
+		if (!r->keep) /* It is acknowledged: it has no lease and no state. */
+			item.state = item.token = NULL, item.available_at = 0;
 		wh_put_item(&line, &item, true);
 	} else {
 		wh_buf_put(&line, msg->body, msg->body_len);

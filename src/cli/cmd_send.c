@@ -22,7 +22,7 @@ static wh_exit run(wh_args *args)
 {
 	wh_queue_session s;
 	wh_outgoing out;
-	wh_exit status = wh_outgoing_read(&out, args, wh_operand(args, 1));
+	wh_exit status = wh_outgoing_read(&out, args, 1);
 
 	if (status == WH_EXIT_DONE)
 		status = wh_queue_session_open(&s, args);
@@ -49,11 +49,11 @@ static const wh_for_kind kinds[WH_KINDS] = {
 const wh_command wh_cmd_send = {
 	.name = "send",
 	.operands = "URL#NAME [BODY]",
-	.synopsis = "URL#NAME [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
+	.synopsis = "URL#NAME " WH_BODY_USAGE " [--header NAME=VALUE]... [--id ID] "
 		    "[--correlation-id ID] [--reply-to ADDRESS] [--in DURATION] "
 		    "[--expires DURATION] [--json]",
 	.brief = "Send a message to a queue",
-	.help = "The body is an argument, a file or standard input, without any change.\n"
+	.help = "The body is an operand, a file or standard input, without any change.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry send sqlite:shop.db#jobs '{\"job\":1}'\n"

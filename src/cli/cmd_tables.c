@@ -31,7 +31,8 @@ typedef struct table {
 	const char *name, *kind;
 	char layout[24];
 	/* Messages that are not delivered, those that could be now, and dead ones; of a table of
-	 * delayed queues all, also dead ones; of an inbox its ids; -1: not known. */
+	 * delayed queues all, also dead ones; of an inbox its ids; of a table of schedules those
+	 * that are installed; -1: not known. */
 	int64_t messages, ready, dead;
 	char relay[100]; /* The relay that holds the lease; "": none, or not known. */
 } table;
@@ -185,11 +186,34 @@ static wherry_code read_inbox(wherry_db *db, table *t, wherry_error *err)
 	return code;
 }
 
+static wherry_code count_entry(void *ctx, const wherry_cron_entry *entry)
+{
+	table *t = ctx;
+
+	t->messages += entry->active;
+	return WHERRY_OK;
+}
+
+static wherry_code read_cron(wherry_db *db, table *t, wherry_error *err)
+{
+	wherry_cron *cron = NULL;
+	wherry_code code = wherry_cron_open(db, t->name, &cron, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	t->kind = "cron";
+	(void)snprintf(t->layout, sizeof(t->layout), "native");
+	t->messages = 0;
+	code = wherry_cron_list(cron, count_entry, t, err);
+	wherry_cron_close(cron);
+	return code;
+}
+
 /* Print a table that may be of one of these kinds.  One that cannot be read hides no other. */
 static wh_exit show(wherry_db *db, const char *name, bool queue, listing *l)
 {
 	static wherry_code (*const reads[])(wherry_db *, table *, wherry_error *) = {
-		read_outbox, read_delayed, read_inbox};
+		read_outbox, read_delayed, read_inbox, read_cron};
 	wherry_error err = WHERRY_ERROR_INIT;
 	table t = {.name = name, .messages = -1, .ready = -1, .dead = -1};
 	wherry_code code = WHERRY_NOTFOUND;
@@ -264,10 +288,11 @@ const wh_command wh_cmd_tables = {
 	.name = "tables",
 	.operands = "URL",
 	.synopsis = "URL [--json]",
-	.brief = "List the outboxes, queues, delayed queues and inboxes of a database",
+	.brief =
+		"List the tables of a database: outboxes, queues, delayed queues, inboxes, schedules",
 	.help = "Each table is a row: its kind and its layout, how many messages are not delivered, "
 		"how many of them could be now, how many are dead, and the relay that holds the "
-		"lease of an outbox. Of an inbox it counts the ids. With --json, each table is one "
+		"lease of an outbox. Of an inbox it counts the ids, of a table of schedules the schedules. With --json, each table is one "
 		"object on a line.\n"
 		"\n"
 		"Examples:\n"

@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/target.h"
 #include "queue/queue.h"
 #include "store/fields.h"
-
-/* A longer body is not read to its end. */
-enum { BODY_READ_MOST = 4 * WH_BODY_MAX };
 
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 {
@@ -47,30 +43,16 @@ void wh_queue_session_close(wh_queue_session *s)
 
 /* ---- a message to send ---- */
 
-wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body)
+wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, size_t body)
 {
-	const char *from = wh_arg(args, "from");
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_exit status = WH_EXIT_DONE;
+	wh_exit status;
 
-	*out = (wh_outgoing){.body = WH_BUF_INIT(BODY_READ_MOST)};
+	*out = (wh_outgoing){.headers = NULL};
 	wherry_queue_message_init(&out->msg);
-	if (body && from)
-		return wh_usage(args->command,
-				"a body is given, and --from too: only one of them");
 	if (!wh_arg_duration(args, "in", &out->msg.delay_us) ||
 	    !wh_arg_duration(args, "expires", &out->msg.expires_us))
 		return WH_EXIT_USAGE;
-	if (!body && !from && isatty(STDIN_FILENO))
-		(void)fputs("reading the body from standard input, which Ctrl-D ends\n",
-			    stderr);
-	if (body && strcmp(body, "-") != 0)
-		wh_buf_puts(&out->body, body);
-	else
-		status = wh_read_file(&out->body, from ? from : "-");
-	if (status == WH_EXIT_DONE && wh_buf_check(&out->body, &err) != WHERRY_OK)
-		status = wh_complain(NULL, "the body is over %d bytes, the limit is %d",
-				     BODY_READ_MOST, WH_BODY_MAX);
+	status = wh_read_body(&out->body, args, body, WH_BODY_MAX);
 	if (status == WH_EXIT_DONE)
 		status = wh_arg_headers(args, &out->headers);
 	out->msg.message_id = wh_arg(args, "id");

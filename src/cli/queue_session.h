@@ -18,7 +18,7 @@ typedef struct wh_queue_session {
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
 void wh_queue_session_close(wh_queue_session *s);
 
-/* A message to send, from options and operands.  Clear it even if wh_outgoing_read()
+/* A message to send, from options and the operand with this number.  Clear it even if wh_outgoing_read()
  * fails. */
 typedef struct wh_outgoing {
 	wherry_queue_message msg;
@@ -26,13 +26,13 @@ typedef struct wh_outgoing {
 	wh_buf body;
 } wh_outgoing;
 
-wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body);
+wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, size_t body);
 void wh_outgoing_clear(wh_outgoing *out);
 
 /* The options of a message to send. */
 /* clang-format off */
 #define WH_SEND_OPTIONS \
-	{"from", "FILE", "Where the body is; - is standard input.", NULL, 0}, \
+	WH_BODY_OPTION, \
 	{"header", "NAME=VALUE", "A header.", NULL, WH_REPEAT}, \
 	{"id", "ID", "The message id; without it, one is made.", NULL, 0}, \
 	{"correlation-id", "ID", "Which conversation it belongs to.", NULL, 0}, \

@@ -232,7 +232,7 @@ static wh_exit publish(const wh_args *args, const place *at)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_outgoing out;
-	wh_exit status = wh_outgoing_read(&out, args, wh_operand(args, 2));
+	wh_exit status = wh_outgoing_read(&out, args, 2);
 	int64_t n = 0;
 
 	if (status == WH_EXIT_DONE &&
@@ -264,7 +264,7 @@ static const wh_option publish_options[] = {
 const wh_command wh_queue_publish_word = {
 	.name = "queue publish",
 	.operands = "URL TOPIC [BODY]",
-	.synopsis = "URL TOPIC [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
+	.synopsis = "URL TOPIC " WH_BODY_USAGE " [--header NAME=VALUE]... [--id ID] "
 		    "[--correlation-id ID] [--reply-to ADDRESS] [--in DURATION] "
 		    "[--expires DURATION] [--schema SCHEMA] [--json]",
 	.brief = "Send a message to every queue that has subscribed to a topic",

@@ -116,7 +116,7 @@ def play(case, folder, database, layout, seed):
     missing = {f"good {n}" for n in range(GOOD)} - set(got)
     tap.check(f"{case}: every good message is delivered", not missing, sorted(missing))
     tap.check(f"{case}: none twice", len([k for k in got if k and k.startswith("good")]) <= GOOD, got)
-    again = [wherry("offer", f"{database.url}#d/q", "--key", key, "--body", "again")
+    again = [wherry("offer", f"{database.url}#d/q", "again", "--key", key)
              for key in ("good 1", 'edge "createdAt" 9223372036854775807', 'edge "createdAt" 253402300799999')]  # fmt: skip
     tap.check(f"{case}: keys can be offered again", not any(d.returncode for d in again), *(d.stderr for d in again))
     retry_dead(case, database, layout)

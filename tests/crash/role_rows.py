@@ -576,7 +576,7 @@ class Delayed(Model):
         yield ["list", *of, "--state", "dead", "--bodies", "--json"], (0, 1)
         yield ["status", self.source("relay")[0]], (0, 1)
         for n in range(3):
-            yield ["offer", *of, "--key", f"offered {n}", "--body", "x", "--in", "10s"], (0,)
+            yield ["offer", *of, "x", "--key", f"offered {n}", "--in", "10s"], (0,)
         yield ["retry", *of, "--all"], (0,)
         yield ["discard", *of, "--state", "dead", "--yes"], (0,)
 

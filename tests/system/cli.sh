@@ -20,9 +20,9 @@ w create sqlite:shop.db --json
 expect "create again is fine" 0
 json "create answers in JSON" 'd["table"] == "outbox"'
 
-w enqueue sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes"
+w enqueue --lines sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
-w enqueue sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" --json
+w enqueue --lines sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" --json
 expect "the same file again is all duplicates, which is no error" 0
 json "and it says so in JSON" 'd == {"enqueued": 0, "duplicates": 1707}'
 
@@ -51,7 +51,7 @@ expect "a second relay finds nothing to do" 0 "is:" "err:0 delivered"
 w status sqlite:shop.db
 expect "all are done, and no warning is left" 0 "out:done        1707" "no:warning"
 
-w_in '{"order":1}' enqueue sqlite:shop.db --topic orders --header source=shop --header \
+w_in '{"order":1}' enqueue --lines sqlite:shop.db --topic orders --header source=shop --header \
 	'note=a "b"'
 expect "standard input is the default" 0 "is:1 enqueued, 0 duplicates"
 w relay sqlite:shop.db stdout: --until-empty --quiet
@@ -66,7 +66,7 @@ cat >pick.ndjson <<'END'
 
 {"id":"two","k":{"a/b":[true,"two\u00e9"]},"n":1e3}
 END
-w enqueue sqlite:pick.db --topic t --id /id --key '/k/a~1b/0' --aggregate-type order \
+w enqueue --lines sqlite:pick.db --topic t --id /id --key '/k/a~1b/0' --aggregate-type order \
 	--aggregate-id /n --from pick.ndjson
 expect "pointers with escapes and array places are followed, empty lines skipped" 0 \
 	"is:2 enqueued, 0 duplicates"
@@ -79,24 +79,24 @@ json "aggregate type and id are passed on" \
 check "a body is kept byte for byte" grep -qF '"body":{"id":12345678901234567890123,' \
 	<<<"$out"
 printf '\xef\xbb\xbf{"a":1}\r\n{"a":2}' >crlf.ndjson
-w enqueue sqlite:pick.db --topic crlf --from crlf.ndjson
+w enqueue --lines sqlite:pick.db --topic crlf --from crlf.ndjson
 expect "a byte order mark, CR LF and a last line without an end are fine" 0 \
 	"out:2 enqueued"
 check "and leave no trace in the bodies" is \
 	"$(sql pick.db "SELECT payload FROM outbox WHERE topic='crlf'")" \
 	"$(printf '{"a":1}\n{"a":2}')"
 for what in missing:absent null:n object:o array:a; do
-	w_in '{"n":null,"o":{},"a":[]}' enqueue sqlite:pick.db --topic t --key \
+	w_in '{"n":null,"o":{},"a":[]}' enqueue --lines sqlite:pick.db --topic t --key \
 		"/${what#*:}"
 	expect "a key that is ${what%:*} is an error that names the line" 1 \
 		"err:standard input: line 1: --key: " "err:/${what#*:}" \
 		"err:(nothing was enqueued)"
 done
 
-w_in '{"n":1}' enqueue sqlite:pick.db --topic fixed --fixed-key /order/7
+w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --fixed-key /order/7
 expect "a key can be given as it is" 0 "is:1 enqueued, 0 duplicates"
 check "and is taken as it is" is "$(sql pick.db "SELECT partition_key FROM outbox WHERE topic = 'fixed'")" /order/7
-w_in '{"n":1}' enqueue sqlite:pick.db --topic fixed --fixed-key k --key /n
+w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --fixed-key k --key /n
 expect "but not beside a pointer" 2 "err:only one of them"
 
 # ---- malformed lines ----
@@ -105,32 +105,32 @@ w create sqlite:bad.db
 for i in $(seq 16); do echo "{\"i\":$i}"; done >bad.ndjson
 echo '{"i"}' >>bad.ndjson
 echo '{"i":18}' >>bad.ndjson
-w enqueue sqlite:bad.db --topic t --from bad.ndjson
+w enqueue --lines sqlite:bad.db --topic t --from bad.ndjson
 expect "a malformed line is an error that names file, line and column" 1 \
 	"err:wherry: bad.ndjson: line 17, column 5: " "err:(nothing was enqueued)" "is:"
 check "and nothing was enqueued" is "$(sql bad.db 'SELECT count(*) FROM outbox')" 0
-w enqueue sqlite:bad.db --topic t --from bad.ndjson --batch 5
+w enqueue --lines sqlite:bad.db --topic t --from bad.ndjson --batch 5
 expect "with --batch it says how many lines before it stay" 1 \
 	"err:bad.ndjson: line 17, column 5: " "err:(the first 15 lines stay enqueued)" \
 	"err:tail -n +16"
 check "and those stay, no more" is \
 	"$(sql bad.db 'SELECT count(*), max(payload) FROM outbox')" \
 	'15|{"i":9}'
-w_in '{"a":1} {"b":2}' enqueue sqlite:bad.db --topic t
+w_in '{"a":1} {"b":2}' enqueue --lines sqlite:bad.db --topic t
 expect "two values on a line are malformed" 1 "err:line 1, column "
-w_in $'{"a":"\xff"}' enqueue sqlite:bad.db --topic t
+w_in $'{"a":"\xff"}' enqueue --lines sqlite:bad.db --topic t
 expect "bytes that are no UTF-8 are malformed" 1 "err:line 1, column "
-w_in '{"i":"\u0000"}' enqueue sqlite:bad.db --topic t --id /i
+w_in '{"i":"\u0000"}' enqueue --lines sqlite:bad.db --topic t --id /i
 expect "an id with a NUL in it is refused" 1 "err:line 1: --id: /i holds a NUL"
 python3 -c 'print("{}"); print("\"" + "x" * 3000 + "\"")' >long.ndjson
-w enqueue sqlite:bad.db --topic t --from long.ndjson --set outbox.body_max=1KB
+w enqueue --lines sqlite:bad.db --topic t --from long.ndjson --set outbox.body_max=1KB
 expect "a line over outbox.body_max is refused by its number" 1 "err:line 2: " \
 	"err:outbox.body_max"
-w enqueue sqlite:bad.db --topic t --from long.ndjson
+w enqueue --lines sqlite:bad.db --topic t --from long.ndjson
 expect "and taken where the setting allows it" 0 "is:2 enqueued, 0 duplicates"
-w enqueue sqlite:bad.db --topic t --from /nowhere/file
+w enqueue --lines sqlite:bad.db --topic t --from /nowhere/file
 expect "a file that is not there is named" 1 "err:/nowhere/file: No such file"
-w enqueue sqlite:bad.db --topic t --from .
+w enqueue --lines sqlite:bad.db --topic t --from .
 expect "a folder is no file of lines" 1 "err:.: cannot read line 1: Is a directory"
 
 # ---- wrong command lines ----
@@ -172,11 +172,11 @@ w relay sqlite:shop.db
 expect "a missing operand is named" 2 "err:relay needs FROM TO"
 w status sqlite:shop.db more
 expect "an operand too many is named" 2 "err:'more' is one too many"
-w enqueue sqlite:shop.db
+w enqueue --lines sqlite:shop.db
 expect "a missing required option is named" 2 "err:enqueue needs --topic"
-w enqueue sqlite:shop.db --topic t --key net
+w enqueue --lines sqlite:shop.db --topic t --key net
 expect "a key that is no JSON pointer is refused" 2 "err:write a JSON pointer"
-w enqueue sqlite:shop.db --topic t --header noequals
+w enqueue --lines sqlite:shop.db --topic t --header noequals
 expect "a header wants NAME=VALUE" 2 "err:write NAME=VALUE"
 w retry sqlite:shop.db
 expect "retry of nothing in particular is refused" 2 "err:which messages?"
@@ -243,7 +243,7 @@ if [ "${as_other[*]-}" = none ]; then
 	skip "a read-only file is refused with what to look at" "root writes everywhere"
 	skip "a read-only file can still be looked at" "root writes everywhere"
 else
-	out=$(echo '{}' | "${as_other[@]}" "$wherry" enqueue sqlite:ro/ro.db --topic t \
+	out=$(echo '{}' | "${as_other[@]}" "$wherry" enqueue --lines sqlite:ro/ro.db --topic t \
 		2>.err)
 	status=$? err=$(cat .err)
 	expect "a read-only file is refused with what to look at" 1 "err:ro.db" \
@@ -271,12 +271,12 @@ w create sqlite:busy.db
 mkfifo go
 (printf 'BEGIN IMMEDIATE;\n.print locked\n'; cat go) | sqlite3 busy.db >locked 2>&1 &
 until_true 5 grep -q locked locked
-w_in '{}' enqueue sqlite:busy.db --topic t --set db.busy_timeout=100ms
+w_in '{}' enqueue --lines sqlite:busy.db --topic t --set db.busy_timeout=100ms
 expect "a locked database says so, and how to wait longer" 1 "err:busy.db" \
 	"err:--set db.busy_timeout"
 echo 'ROLLBACK;' >go
 wait
-w_in '{}' enqueue sqlite:busy.db --topic t
+w_in '{}' enqueue --lines sqlite:busy.db --topic t
 expect "and works again once it is free" 0 "is:1 enqueued, 0 duplicates"
 
 # ---- a full disk ----
@@ -285,11 +285,11 @@ mkdir small
 if mount -t tmpfs -o size=768k none small 2>/dev/null; then
 	mounted=$tmp/small
 	w create sqlite:small/full.db
-	w_in '{"first":1}' enqueue sqlite:small/full.db --topic t
-	w enqueue sqlite:small/full.db --topic t --from "$quakes"
+	w_in '{"first":1}' enqueue --lines sqlite:small/full.db --topic t
+	w enqueue --lines sqlite:small/full.db --topic t --from "$quakes"
 	expect "a full disk is an error, and nothing was enqueued" 1 "err:full" \
 		"err:(nothing was enqueued)"
-	w enqueue sqlite:small/full.db --topic t --from "$quakes" --batch 50
+	w enqueue --lines sqlite:small/full.db --topic t --from "$quakes" --batch 50
 	expect "with --batch a full disk leaves whole batches" 1 "err:full" \
 		"err:stay enqueued"
 	kept=$(sql small/full.db 'SELECT count(*) FROM outbox')
@@ -303,8 +303,8 @@ if mount -t tmpfs -o size=768k none small 2>/dev/null; then
 	umount small && mounted=
 else
 	w create sqlite:full.db
-	w_in '{"first":1}' enqueue sqlite:full.db --topic t
-	out=$(trap '' XFSZ; ulimit -f 512; "$wherry" enqueue sqlite:full.db --topic t \
+	w_in '{"first":1}' enqueue --lines sqlite:full.db --topic t
+	out=$(trap '' XFSZ; ulimit -f 512; "$wherry" enqueue --lines sqlite:full.db --topic t \
 		--from "$quakes" 2>.err)
 	status=$? err=$(cat .err)
 	expect "a full disk is an error, and nothing was enqueued" 1 \
@@ -327,7 +327,7 @@ sys.exit(subprocess.run(sys.argv[1:], stdout=w).returncode)' \
 status=$? out='' err=$(cat .err)
 expect "a reader that went away is exit 1, without a word" 1 "no:wherry:"
 
-seq 5000 | "$wherry" enqueue sqlite:bad.db --topic many >/dev/null
+seq 5000 | "$wherry" enqueue --lines sqlite:bad.db --topic many >/dev/null
 timeout 60 "$wherry" relay sqlite:bad.db stdout: --until-empty 2>.err | head -n 1 >.out
 status=${PIPESTATUS[0]} out=$(cat .out) err=$(cat .err)
 expect "a relay to a pipe whose reader went away ends, with 1" 1 "out:{" \

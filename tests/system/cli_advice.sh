@@ -34,8 +34,8 @@ follow() {
 
 follow "send" 0 send sqlite:shop.db#jobs '{}'
 follow "receive, where no queue is" 1 receive 'sqlite:my shop.db#jobs'
-follow "offer" 0 offer sqlite:shop.db#delayed/mail --key k --body x
-follow "offer to another table" 0 offer sqlite:shop.db#later/mail --key k --body x
+follow "offer" 0 offer sqlite:shop.db#delayed/mail x --key k
+follow "offer to another table" 0 offer sqlite:shop.db#later/mail x --key k
 follow "forget in an inbox" 1 inbox forget sqlite:shop.db --message m --yes
 follow "forget in another inbox" 1 inbox forget sqlite:shop.db#seen --message m --yes
 follow "list schedules" 0 cron list sqlite:shop.db
@@ -68,7 +68,7 @@ w purge "$mail" --older-than 1h
 expect "purge says why it is not for delayed queues" 2 "err:messages that were handled are deleted at once"
 w create "$mail"
 expect "create takes the kind from the URL of a delayed queue" 0 "out:the table 'delayed' of delayed queues is ready"
-w enqueue "$mail" --topic t
+w enqueue --lines "$mail" --topic t
 expect "and enqueue" 2 "err:use \`wherry offer $mail\`"
 w receive "$mail"
 expect "and receive" 2 "err:use \`wherry poll $mail\`"
@@ -115,6 +115,39 @@ for old in 'init' 'queue create' 'delayed create' 'inbox create' 'cron create' '
 	w "${words[@]}" sqlite:refused.db#name
 	expect "an old word names the new one: $old" 2 "err:there is no '$old': \`wherry "
 done
+
+# A body is given in the same ways to every command that takes one.
+w create --kind delayed sqlite:other.db
+echo -n from a file >body.txt
+for form in 'sqlite:other.db enqueue --topic bodies' 'sqlite:other.db#jobs send' 'sqlite:other.db#delayed/mail offer --key k'; do
+	read -r there command options <<<"$form"
+	read -ra options <<<"$options"
+	w "$command" "$there" 'an operand' "${options[@]}"
+	expect "$command takes the body as an operand" 0
+	check "unchanged" grep -q '"body":"an operand"' <("$wherry" list "$there" --bodies --json)
+	w_in 'piped' "$command" "$there" - "${options[@]}"
+	expect "$command reads - from standard input" 0
+	check "unchanged" grep -q '"body":"piped' <("$wherry" list "$there" --bodies --json)
+	w_in 'without a word' "$command" "$there" "${options[@]}"
+	expect "$command reads standard input without an operand" 0
+	check "unchanged" grep -q '"body":"without a word' <("$wherry" list "$there" --bodies --json)
+	w "$command" "$there" --from body.txt "${options[@]}"
+	expect "$command reads a file" 0
+	check "unchanged" grep -q '"body":"from a file"' <("$wherry" list "$there" --bodies --json)
+	w "$command" "$there" one --from body.txt "${options[@]}"
+	expect "$command takes one body" 2 "err:only one of them"
+	w "$command" "$there" --body one "${options[@]}"
+	expect "$command names the form for --body" 2 "err:the body follows the URL, as in \`wherry $command sqlite:shop.db"
+done
+w_in $'{"n":1}\n{"n":2}' enqueue sqlite:other.db --topic bodies
+expect "several lines of JSON are not one message" 2 "err:--lines makes a message of each line"
+w enqueue sqlite:other.db '{"n":1}' --topic bodies --lines
+expect "an operand is not lines" 2 "err:only one of them"
+w enqueue sqlite:other.db '{"n":1}' --topic bodies --batch 2
+expect "only lines have batches" 2 "err:--batch is for --lines"
+w_in $'{"n":1,\n"m":2}' enqueue sqlite:other.db --topic bodies --key /n
+expect "one JSON value of several lines is one message" 0 "is:1 enqueued, 0 duplicates"
+
 w queue publish sqlite:other.db orders '{}'
 expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
 	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db#NAME orders\`"
@@ -153,10 +186,10 @@ troubled() {
 	"$wherry" create sqlite:shop.db >/dev/null 2>&1
 	"$wherry" create --kind queue sqlite:shop.db#jobs >/dev/null
 	"$wherry" create --kind delayed sqlite:shop.db >/dev/null
-	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
-	"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+	"$wherry" enqueue --lines sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+	"$wherry" enqueue --lines sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" send sqlite:shop.db#jobs '{}' >/dev/null
-	"$wherry" offer sqlite:shop.db#delayed/mail --key k --body x >/dev/null
+	"$wherry" offer sqlite:shop.db#delayed/mail x --key k >/dev/null
 	sql shop.db "UPDATE outbox SET status = 4, attempts = 3, last_error = 'no' WHERE id = 1"
 }
 jobs=sqlite:shop.db#jobs
@@ -176,7 +209,7 @@ pasted "doctor of a paused delayed queue" 1 doctor "$mail"
 pasted "a queue is ready" 1 create --kind queue sqlite:shop.db#more
 pasted "a message is leased" 1 receive sqlite:shop.db#jobs --lease 1h
 pasted "a delayed message is leased" 1 poll sqlite:shop.db#delayed/mail --lease 1h
-"$wherry" enqueue sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
+"$wherry" enqueue --lines sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 pasted "there are more" 1 list sqlite:shop.db --limit 1
 pasted "messages died" 1 relay sqlite:shop.db exec:false --until-empty --set retry.attempts=1
 "$wherry" create sqlite:shop.db#none >/dev/null 2>&1
@@ -196,7 +229,7 @@ expect "on a terminal, send says what it waits for" 0 "out:reading the body from
 
 rm -f ./*.db
 "$wherry" create sqlite:shop.db >/dev/null 2>&1
-w_in '{}' enqueue sqlite:shop.db --topic orders
+w_in '{}' enqueue --lines sqlite:shop.db --topic orders
 for _ in 1 2 3; do
 	w relay sqlite:shop.db sqlite:billing.db#invoices --until-empty --timeout 1s
 	command=$(advised "$err")

@@ -13,7 +13,7 @@ token_of() {
 	printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])'
 }
 
-w offer $url#delayed/mail --key k --body x
+w offer $url#delayed/mail x --key k
 expect "a database that is not there is refused" 1 "err:shop.db"
 w create --kind delayed $url
 expect "a table is created" 0 "out:the table 'delayed' of delayed queues is ready"
@@ -30,41 +30,41 @@ w create --kind delayed $url --grant web=sender
 expect "but a file has no roles" 2 "err:leave --grant out"
 w status $url#delayed
 expect "the queue must be named" 2 "err:name a queue in it, as in \`wherry status $url#delayed/mail\`"
-w offer $url --key k --body x
+w offer $url x --key k
 expect "in the form that the message shows" 2 "err:needs URL#TABLE/QUEUE"
 
 # ---- offer ----
 
-w offer $url#delayed/mail --key order-7 --body 'first one' --in 1h
+w offer $url#delayed/mail 'first one' --key order-7 --in 1h
 expect "an offer creates a message" 0 "out:created"
-w offer $url#delayed/mail --key order-7 --body second --in 0
+w offer $url#delayed/mail second --key order-7 --in 0
 expect "another replaces it" 0 "out:updated"
-w offer $url#delayed/notes --key n --body $'two\nlines' --in 1h
+w offer $url#delayed/notes $'two\nlines' --key n --in 1h
 w list $url#delayed/notes --bodies
 expect "a newline in a body is shown as in JSON" 0 'out:two\nlines'
-w offer $url#delayed/mail --key order-7 --body third --if-absent --json
+w offer $url#delayed/mail third --key order-7 --if-absent --json
 json "unless it must not" 'd["outcome"] == "ignored"'
-w_in 'from a pipe' offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+w_in 'from a pipe' offer $url#delayed/mail - --key order-8 --at 2999-12-24T18:00:00Z
 expect "a body may come from standard input, and a time may be given" 0 "out:created"
-w_in 'from a pipe' offer $url#delayed/mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+w_in 'from a pipe' offer $url#delayed/mail - --key order-8 --at 2999-12-24T18:00:00Z
 expect "the same message is ignored" 0 "out:ignored"
-w offer $url#delayed/mail --key k --body x --in 5
+w offer $url#delayed/mail x --key k --in 5
 expect "a delay needs a unit" 2 "err:--in"
-w offer $url#delayed/mail --key k --body x --in 999999999d
+w offer $url#delayed/mail x --key k --in 999999999d
 expect "and is in range" 2 "err:'999999999d' is out of range"
-w offer $url#delayed/mail --key k --body x --at 10000-01-01T00:00:00Z
+w offer $url#delayed/mail x --key k --at 10000-01-01T00:00:00Z
 expect "as is a time" 2 "err:not in the years 1 to 9999"
-w offer $url#delayed/ --key k --body x
+w offer $url#delayed/ x --key k
 expect "a queue has a name" 2 "err:names no table: write #NAME, or #TABLE/QUEUE"
-err=$(head -c 16777217 /dev/zero | "$wherry" offer $url#delayed/mail --key k --body - 2>&1) && status=0 || status=$?
+err=$(head -c 16777217 /dev/zero | "$wherry" offer $url#delayed/mail - --key k 2>&1) && status=0 || status=$?
 expect "a body that is too long is refused with its size" 1 "err:the body is 16777217 bytes, the limit is 16777216"
-w offer $url#delayed/mail --key k --body x --in 5s --at 2999-12-24T18:00:00Z
+w offer $url#delayed/mail x --key k --in 5s --at 2999-12-24T18:00:00Z
 expect "there is one time" 2 "err:only one of them"
-w offer $url#delayed/mail --key k --body x --at tomorrow
+w offer $url#delayed/mail x --key k --at tomorrow
 expect "which is a time" 2 "err:--at"
-w offer $url#delayed/mail --key "$(printf 'k%.0s' {1..201})" --body x
+w offer $url#delayed/mail x --key "$(printf 'k%.0s' {1..201})"
 expect "a key that is too long is refused" 1 "err:201 characters"
-w offer $url#delayed/mail --key '' --body x
+w offer $url#delayed/mail x --key ''
 expect "and one that is empty" 2 "err:needs a key"
 
 # ---- read, list, count ----
@@ -98,7 +98,7 @@ json "it is leased, for the first time" 'l[0]["state"] == "leased" and l[0]["att
 	and l[0]["redelivery"] is False'
 w discard $url#delayed/mail order-7 --yes
 expect "a leased message can be discarded" 0 "out:1 message discarded"
-w offer $url#delayed/mail --key order-9 --body nine
+w offer $url#delayed/mail nine --key order-9
 w poll $url#delayed/mail --lease 1m --wait 10s --json
 json "JSON has the token" 'd["key"] == "order-9" and d["token"] and d["redelivery"] is False'
 token=$(token_of)
@@ -109,7 +109,7 @@ expect "then its lease is lost" 1 "is:0 messages acknowledged, 1 lease lost"
 w poll $url#delayed/mail --json
 json "it comes again, with the reason" 'd["attempts"] == 2 and d["redelivery"] and d["last_error"] == "no route"'
 token=$(token_of)
-w offer $url#delayed/mail --key order-9 --body new
+w offer $url#delayed/mail new --key order-9
 w ack $url#delayed/mail "$token" --json
 expect "an offer supersedes it" 1 'is:{"acknowledged":0,"superseded":1,"lease_lost":0}'
 w poll $url#delayed/mail --json
@@ -121,12 +121,12 @@ expect "what is not a token is refused" 2 "err:'nonsense' is not a token"
 
 # ---- dead messages ----
 
-w offer $url#delayed/mail --key bad --body poison
+w offer $url#delayed/mail poison --key bad
 w poll $url#delayed/mail --json
 token=$(token_of)
 w nack $url#delayed/mail "$token" --dead --error 'no address'
 expect "a message is given up" 0 "out:dead"
-w offer $url#delayed/mail --key bad --body better
+w offer $url#delayed/mail better --key bad
 w retry $url#delayed/mail 1000000
 w list $url#delayed/mail --state dead --json
 dead=$(python3 -c 'import json, sys; print(json.loads(sys.stdin.readline())["id"])' <<<"$out")
@@ -161,7 +161,7 @@ w discard $url#delayed/mail k --all --yes
 expect "a key or all of them, but not both" 2 "err:only one of them"
 
 for key in d1 d2 d3; do
-	w offer $url#delayed/dying --key $key --body x
+	w offer $url#delayed/dying x --key $key
 	w poll $url#delayed/dying --json
 	w nack $url#delayed/dying "$(token_of)" --dead
 done
@@ -184,25 +184,25 @@ expect "all go, dead ones too" 0 "out:2 messages discarded"
 # ---- a relay ----
 
 from="$url#delayed/letters"
-w offer $url#delayed/letters --key a --body '{"letter":1}'
-w offer $url#delayed/letters --key b --body '{"letter":2}' --in 1h
+w offer $url#delayed/letters '{"letter":1}' --key a
+w offer $url#delayed/letters '{"letter":2}' --key b --in 1h
 w relay "$from" stdout: --until-empty
 expect "a relay delivers what is due, and ends" 0 'out:"key":"a"' 'out:"topic":"letters"' 'out:"letter":1' \
 	'no:"letter":2' 'err:table=delayed/letters' 'err:1 delivered'
-w offer $url#delayed/letters --key c --body plain
+w offer $url#delayed/letters plain --key c
 w relay "$from" file:letters.txt --until-empty
 check "into a file, whatever the body is" grep -q '"key":"c"' "$tmp/letters.txt"
-w offer $url#delayed/letters --key d --body 'for a command'
+w offer $url#delayed/letters 'for a command' --key d
 w relay "$from" "exec:cat >'$tmp/got'" --until-empty
 check "to a command" grep -q 'for a command' "$tmp/got"
-w offer $url#delayed/letters --key e --body 'refused'
+w offer $url#delayed/letters 'refused' --key e
 w relay "$from" 'exec:exit 65' --until-empty --set relay.dead_letters=file:dead.txt
 check "a header of the dead letter names the queue" grep -q '"wherry-dead-delayed":"delayed/letters' "$tmp/dead.txt"
 expect "those that died are dead messages of the queue" 3 "err:\`wherry list $url#delayed/letters --state dead\`"
 w list $url#delayed/letters --state dead
 expect "with the reason" 0 "out:65"
 w create --kind delayed $url#others
-w offer $url#others/letters/t --key f --body other
+w offer $url#others/letters/t other --key f
 w relay "$url#others/letters/t" stdout: --until-empty
 expect "of any table and type" 0 'out:"key":"f"'
 w relay "$url#delayed" stdout: --until-empty
@@ -216,7 +216,7 @@ w replay "$url#others/letters" --all
 expect "a command for outboxes says so" 2 "err:'others/letters' is a delayed queue: delivered messages are deleted"
 jvm=sqlite:jvm.db#reminders/mail/java.lang.String
 w create --kind delayed sqlite:jvm.db#reminders --layout funfix
-w offer "$jvm" --key a --body '{"jvm":1}'
+w offer "$jvm" '{"jvm":1}' --key a
 w relay "$jvm" stdout: --engine exclusive
 expect "also on the table of the JVM library" 2 "err:leave --engine exclusive out"
 w relay "$jvm" stdout: --until-empty
@@ -244,8 +244,8 @@ w discard $url#delayed/mail order-8 --yes
 expect "a key without a message is named" 1 "err:no message of key 'order-8'"
 w drop $url#others
 expect "a table is removed only if it is confirmed" 2 "err:--yes"
-w offer $url#others/letters --key g --body x
-w offer $url#others/mail --key h --body x
+w offer $url#others/letters x --key g
+w offer $url#others/mail x --key h
 w drop $url#others --yes
 expect "with the messages of all its queues" 0 "out:'others' of delayed queues is gone, with 2 messages"
 w drop $url#others --yes

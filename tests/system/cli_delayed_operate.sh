@@ -18,7 +18,7 @@ statement() {
 
 operate
 
-w offer "$db#delayed/still" --key k --body 1
+w offer "$db#delayed/still" 1 --key k
 sql shop.db "UPDATE delayed SET \"scheduledAt\" = \"scheduledAt\" - 20000 WHERE \"pKey\" = 'k'"
 w status "$db#delayed/still"
 expect "a message that nobody polls for 15 s is a warning" 0 "out:warning     the oldest message has been due for " \

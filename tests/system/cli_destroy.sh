@@ -36,14 +36,14 @@ END
 # A database with something for each command.
 {
 	"$wherry" create sqlite:shop.db
-	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue sqlite:shop.db --topic t --key /n
+	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines sqlite:shop.db --topic t --key /n
 	sql shop.db "UPDATE outbox SET status = 2, processed_at = 1000 WHERE id = 1;
 		UPDATE outbox SET status = 4 WHERE id = 2"
 	"$wherry" create --kind queue sqlite:shop.db#jobs
 	for i in 1 2; do "$wherry" send sqlite:shop.db#jobs "{\"n\":$i}"; done
 	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
 	"$wherry" create --kind delayed sqlite:shop.db
-	for key in a b; do "$wherry" offer sqlite:shop.db#delayed/mail --key $key --body hi; done
+	for key in a b; do "$wherry" offer sqlite:shop.db#delayed/mail hi --key $key; done
 	token=$("$wherry" poll sqlite:shop.db#delayed/mail --json | python3 -c \
 		'import json, sys; print(json.load(sys.stdin)["token"])')
 	"$wherry" nack sqlite:shop.db#delayed/mail "$token" --dead

@@ -7,13 +7,13 @@
 . "$(dirname "$0")/cli.bash"
 
 "$wherry" create sqlite:shop.db >/dev/null
-"$wherry" enqueue sqlite:shop.db --topic quakes --id /id --from "$quakes" >/dev/null
+"$wherry" enqueue --lines sqlite:shop.db --topic quakes --id /id --from "$quakes" >/dev/null
 
 # ---- list, show, pause ----
 
 w create sqlite:ops.db
-w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:ops.db --topic a --id /n --key /n
-w_in $'"x"\n"y"' enqueue sqlite:ops.db --topic b --aggregate-type thing --aggregate-id ''
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue --lines sqlite:ops.db --topic a --id /n --key /n
+w_in $'"x"\n"y"' enqueue --lines sqlite:ops.db --topic b --aggregate-type thing --aggregate-id ''
 w list sqlite:ops.db
 expect "list is a table" 0 "out:ID  STATE" "out:pending"
 w list sqlite:ops.db --json
@@ -93,7 +93,7 @@ expect "show says when it was delivered" 0 "out:why:            delivered "
 
 fast=(--set retry.base=1ms --set retry.cap=5ms --set retry.attempts=3)
 w create sqlite:exec.db
-w_in $'{"n":1}\n{"n":2}' enqueue sqlite:exec.db --topic t --id /n --key /n --header a=b
+w_in $'{"n":1}\n{"n":2}' enqueue --lines sqlite:exec.db --topic t --id /n --key /n --header a=b
 w relay sqlite:exec.db 'exec:cat >body.$WHERRY_ID; env | grep ^WHERRY_ >env.$WHERRY_ID' \
 	--until-empty
 expect "a command that exits 0 has delivered" 0 "err:2 delivered, 0 retried, 0 dead"
@@ -104,17 +104,17 @@ printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 GENERATION=0 'HEADERS={"a
 check "its environment has the rest" diff env.wanted env.got
 
 w create sqlite:lines.db
-w_in $'{"n":3}\n{"n":4}' enqueue sqlite:lines.db --topic t
+w_in $'{"n":3}\n{"n":4}' enqueue --lines sqlite:lines.db --topic t
 w relay sqlite:lines.db 'exec:{ cat; echo; } >>lines' --until-empty --set exec.jobs=1
 check "a body has no line break at its end; echo adds it" is "$(cat lines)" $'{"n":3}\n{"n":4}'
 
-w_in '{}' enqueue sqlite:exec.db --topic again
+w_in '{}' enqueue --lines sqlite:exec.db --topic again
 w relay sqlite:exec.db 'exec:test $WHERRY_ATTEMPTS = 2 || exit 75' --until-empty \
 	"${fast[@]}"
 expect "exit 75 is tried again until it works" 0 "err:1 delivered, 2 retried, 0 dead"
 
-w_in '{}' enqueue sqlite:exec.db --topic poison --id '' 2>/dev/null
-w_in '"p1"' enqueue sqlite:exec.db --topic poison --id ''
+w_in '{}' enqueue --lines sqlite:exec.db --topic poison --id '' 2>/dev/null
+w_in '"p1"' enqueue --lines sqlite:exec.db --topic poison --id ''
 w relay sqlite:exec.db 'exec:echo "no such customer" >&2; exit 65' --until-empty \
 	"${fast[@]}"
 expect "exit 65 is dead at once, and the relay exits 3" 3 \
@@ -125,7 +125,7 @@ expect "show says why it is dead, and what to do" 0 "out:no such customer" \
 	"out:wherry retry sqlite:exec.db"
 w status sqlite:exec.db
 expect "status warns of the dead" 0 "out:dead        1" "out:1 message is dead"
-w_in '{}' enqueue sqlite:exec.db --topic fine
+w_in '{}' enqueue --lines sqlite:exec.db --topic fine
 w list sqlite:exec.db --json
 json "list shows problems first and leaves out what is delivered" \
 	'[m["state"] for m in l] == ["dead", "pending"]'
@@ -148,7 +148,7 @@ w relay sqlite:exec.db stdout: --until-empty
 expect "and it is delivered, with the body that was corrected" 0 "err:1 delivered" 'out:"body":{"n":"corrected"}'
 
 w create sqlite:shelf.db
-w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue sqlite:shelf.db --topic t --id /n --key /k
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue --lines sqlite:shelf.db --topic t --id /n --key /k
 w relay sqlite:shelf.db 'exec:exit 65' --until-empty "${fast[@]}" --on-dead park
 expect "a parked key is left behind: exit 4" 4 "err:1 dead"
 w show sqlite:shelf.db 2
@@ -161,11 +161,11 @@ w relay sqlite:shelf.db null: --until-empty --quiet --on-dead park
 expect "and that is the way out" 0 "is:"
 
 w create sqlite:held.db
-w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}\n{"n":3,"k":"b"}' enqueue sqlite:held.db --topic t --id /n \
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}\n{"n":3,"k":"b"}' enqueue --lines sqlite:held.db --topic t --id /n \
 	--key /k
 w relay sqlite:held.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h \
 	--set retry.cap=1h --set relay.down_after=1000
-w_in '{"n":4,"k":"c"}' enqueue sqlite:held.db --topic t --id /n --key /k
+w_in '{"n":4,"k":"c"}' enqueue --lines sqlite:held.db --topic t --id /n --key /k
 w status sqlite:held.db --json
 json "a message that waits behind a failed one is not ready" \
 	'(d["pending"], d["failed"], d["ready"]) == (2, 2, 1)'
@@ -184,13 +184,13 @@ done
 w status sqlite:face.db
 check "status begins with one line that says whether a relay is running" is "$(head -n 1 <<<"$out")" \
 	"every message is delivered; no relay is running"
-w_in '{}' enqueue sqlite:face.db --topic t
+w_in '{}' enqueue --lines sqlite:face.db --topic t
 w status sqlite:face.db
 check "or what is not" is "$(head -n 1 <<<"$out")" \
 	"warning     no relay is running: \`wherry help relay\` shows how to start one"
 w create sqlite:lag.db
 w relay sqlite:lag.db null: --until-empty
-w_in '{}' enqueue sqlite:lag.db --topic t
+w_in '{}' enqueue --lines sqlite:lag.db --topic t
 sql lag.db "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 9999999999999;
 	UPDATE wherry_lease SET process = '', state = 'leading', error = '', expires_at = (SELECT ms FROM wherry_clock) + 60000"
 w status sqlite:lag.db
@@ -247,7 +247,7 @@ w show sqlite:body.db 2
 check "a deeply nested body is shown to its end" is 400 "$(tr -cd ']' <<<"$out" | wc -c)"
 
 for i in 1 2 3; do echo "\"d$i\""; done >dead.ndjson
-w enqueue sqlite:exec.db --topic dying --from dead.ndjson --key ''
+w enqueue --lines sqlite:exec.db --topic dying --from dead.ndjson --key ''
 w relay sqlite:exec.db 'exec:exit 1' --until-empty "${fast[@]}" --set \
 	relay.down_after=1000
 expect "attempts run out: dead, exit 3" 3 "err:0 delivered, 6 retried" "err: refused, 3 dead"
@@ -259,7 +259,7 @@ w retry sqlite:exec.db --topic dying
 expect "retry by topic" 0 "is:2 messages are pending again"
 w relay sqlite:exec.db null: --until-empty --quiet
 
-w_in '{}' enqueue sqlite:exec.db --topic late
+w_in '{}' enqueue --lines sqlite:exec.db --topic late
 w relay sqlite:exec.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h \
 	--set retry.cap=1h --set retry.jitter=off
 expect "a retry that is not due in time: exit 5" 5 "err:--timeout passed"
@@ -269,7 +269,7 @@ w retry sqlite:exec.db --all --state all
 expect "a failed one need not wait" 0 "is:1 message is pending again"
 w relay sqlite:exec.db null: --until-empty --quiet
 
-w_in '{}' enqueue sqlite:exec.db --topic norun
+w_in '{}' enqueue --lines sqlite:exec.db --topic norun
 w relay sqlite:exec.db 'exec:/no/such/command' --until-empty --timeout 1500ms
 expect "a command that cannot be run: the destination is down, and it times out" 5 \
 	"err:destination-down" "err:0 delivered, 0 retried, 0 dead"
@@ -278,7 +278,7 @@ check "and no attempt was counted" is \
 w relay sqlite:exec.db null: --until-empty --quiet
 
 w create sqlite:park.db
-w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue sqlite:park.db --topic \
+w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue --lines sqlite:park.db --topic \
 	t --key /k --id /n
 w relay sqlite:park.db 'exec:test $WHERRY_ID != 1 || exit 65' --until-empty --on-dead park
 expect "a parked key holds back what is behind it: exit 4" 4 \
@@ -309,7 +309,7 @@ expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge 
 # ---- the archive ----
 
 w create sqlite:attic.db
-w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue sqlite:attic.db --topic \
+w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue --lines sqlite:attic.db --topic \
 	t --key /k --id /n
 w status sqlite:attic.db
 expect "status says nothing of an empty archive" 0 "no:archived"
@@ -357,7 +357,7 @@ expect "and replay --all brings back what is left" 0 "is:1 message is pending on
 w create sqlite:#billing --print
 expect "create --print writes the SQL" 0 "out:CREATE TABLE" "out:billing"
 printf '%s\n' "$out" | sqlite3 printed.db
-w_in '{}' enqueue sqlite:printed.db#billing --topic t
+w_in '{}' enqueue --lines sqlite:printed.db#billing --topic t
 expect "which sqlite3 runs, and the outbox works" 0 "is:1 enqueued, 0 duplicates"
 w relay sqlite:printed.db null: --until-empty --set relay.table=billing
 expect "--set relay.table is the name in the URL" 0 "err:1 delivered"
@@ -381,7 +381,7 @@ w create sqlite:run.db
 "$wherry" relay sqlite:run.db file:run.ndjson 2>run.err &
 relay=$!
 pids+=("$relay")
-w_in $'1\n2\n3' enqueue sqlite:run.db --topic t
+w_in $'1\n2\n3' enqueue --lines sqlite:run.db --topic t
 check "a running relay delivers what comes" until_true 10 lines run.ndjson 3
 w status sqlite:run.db
 expect "status names it" 0 "out:relay " "out:lease for " "no:warning"
@@ -391,11 +391,11 @@ kill -TERM "$relay"
 wait "$relay"
 status=$? out='' err=$(cat run.err)
 expect "SIGTERM ends it with 0 and a summary" 0 "err:3 delivered, 0 retried, 0 dead"
-w_in '4' enqueue sqlite:run.db --topic t
+w_in '4' enqueue --lines sqlite:run.db --topic t
 w relay sqlite:run.db null: --until-empty --timeout 60s
 expect "its lease was given back: the next one takes over at once" 0 "err:1 delivered"
 
-w_in '5' enqueue sqlite:run.db --topic t
+w_in '5' enqueue --lines sqlite:run.db --topic t
 "$wherry" relay sqlite:run.db 'exec:touch began; command sleep 30' 2>run.err &
 relay=$!
 pids+=("$relay")
@@ -460,7 +460,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 END
 for i in $(seq 40); do echo "$i"; done >slow.ndjson
 w create sqlite:slow.db
-w enqueue sqlite:slow.db --topic slow --key '' --from slow.ndjson
+w enqueue --lines sqlite:slow.db --topic slow --key '' --from slow.ndjson
 out=$(python3 on_terminal.py "$wherry" relay sqlite:slow.db 'exec:command sleep 0.05' \
 	--until-empty \
 	</dev/null | tr '\r' '\n')

@@ -24,9 +24,9 @@ w create sqlite:shop.db
 expect "a missing index is added, and create says so" 0 "out:what was missing was added"
 
 w create sqlite:shop.db#billing
-w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db#billing --topic t
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue --lines sqlite:shop.db#billing --topic t
 w relay sqlite:shop.db#billing 'exec:test $WHERRY_ID = 1 || exit 65' --until-empty --quiet
-w_in $'{"n":4}' enqueue sqlite:shop.db#billing --topic t
+w_in $'{"n":4}' enqueue --lines sqlite:shop.db#billing --topic t
 w tables sqlite:shop.db
 expect "tables lists each with its kind, layout and counts" 0 "out:TABLE" \
 	"out:billing  outbox  native         1      1     2" "no:orders" "no:archive"

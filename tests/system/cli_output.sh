@@ -32,10 +32,10 @@ w create --kind delayed $url
 head -c 12000000 /dev/zero | tr '\0' '\001' >body
 w send $url#jobs small
 expect "a message is sent" 0
-w offer $url#delayed/mail --key a --body one
-w offer $url#delayed/mail --key b --body two
-w offer $url#delayed/mail --key c --body three
-w_in '{"a":1}' enqueue $url --topic t
+w offer $url#delayed/mail one --key a
+w offer $url#delayed/mail two --key b
+w offer $url#delayed/mail three --key c
+w_in '{"a":1}' enqueue --lines $url --topic t
 w create --kind cron $url
 w cron install $url#delayed/ticks tick '@hourly'
 
@@ -50,7 +50,7 @@ for m in map(json.loads, sys.stdin):
 }
 w create --kind delayed $url#library --layout funfix
 for key in a b; do
-	w offer $url#library/mail --key $key --body $key
+	w offer $url#library/mail $key --key $key
 done
 for table in jobs delayed/mail library/mail; do
 	take=poll

@@ -36,14 +36,14 @@ expect "a missing file names the command that makes the outbox" 1 "err:wherry cr
 paste create
 expect "which can be pasted" 0 "out:billing_outbox"
 w create "$db"
-w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue --lines "${here[@]}" --topic t --id /n --key /k
 w status "${here[@]}"
 expect "status says how a relay is started" 0 "out:\`wherry help relay\` shows how to start one"
 w relay "${here[@]}" null: --until-empty
 expect "it is started" 0
 w status "${here[@]}" --json
 json "and delivered from that outbox" 'd["done"] == 2'
-w_in $'{"n":3,"k":"a"}\n{"n":4,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
+w_in $'{"n":3,"k":"a"}\n{"n":4,"k":"a"}' enqueue --lines "${here[@]}" --topic t --id /n --key /k
 w relay "${here[@]}" 'exec:exit 65' --until-empty --on-dead park --set retry.attempts=1
 expect "a relay that leaves parked messages names both commands" 4 "err:\`wherry list" \
 	"err:\`wherry retry"
@@ -74,7 +74,7 @@ expect "without a URL the message says both ways to name one" 2 "err:WHERRY_URL"
 export WHERRY_URL=sqlite:env.db
 w create
 expect "WHERRY_URL stands for the URL" 0 "out:sqlite:env.db"
-w_in '{"n":1}' enqueue --topic t
+w_in '{"n":1}' enqueue --lines --topic t
 w show 1
 expect "operands may follow" 0 "out:id:             1" \
 	"out:\`wherry help relay\` shows how to start one"
@@ -103,7 +103,7 @@ expect "bench does not write to it" 2 "no:env.db"
 w relay @tasks
 expect "a lone @NAME may be the source or the destination as well" 2 "is:" \
 	"err:\`wherry relay sqlite:env.db @tasks\`"
-w_in '{"n":2}' enqueue --topic t
+w_in '{"n":2}' enqueue --lines --topic t
 w create --kind inbox
 w relay @outbox @tasks --until-empty --timeout 20s
 expect "@NAME can be the destination, too" 0 "err:1 delivered"
@@ -218,7 +218,7 @@ relays:
 END
 w create quakes
 expect "create takes the database and the table of a name" 0 "out:quake_outbox" "out:named.db"
-w_in '{"n":1}' enqueue quakes --topic t
+w_in '{"n":1}' enqueue --lines quakes --topic t
 w status quakes
 expect "status works by the name, and so do the commands in it" 0 "out:pending     1" \
 	"out:no relay is running"

@@ -29,6 +29,9 @@ keys() {
 		AND scheduledAt % $hour = 0 AND payload = CAST('hello' AS BLOB)"
 }
 check "their keys have prefix, hash and time" is "$(keys)" "$installed"
+w tables "$db" --json
+json "tables lists the table of schedules, and counts them" \
+	'[(t["kind"], t["layout"], t["messages"]) for t in l if t["table"] == "cron"] == [("cron", "native", 1)]'
 w cron install "$db#delayed/jobs" report '@every 1h' --body hello
 expect "a tick that was made is not made again" 0 'is:0 ticks installed'
 w cron install "$db#delayed/jobs" report '06:00' --zone Europe/Berlin --json

@@ -9,7 +9,7 @@
 
 for name in a b c; do
 	"$wherry" create "sqlite:$name.db" >/dev/null
-	printf '{"n":%d}\n' 1 2 3 | "$wherry" enqueue "sqlite:$name.db" --topic t --key /n >/dev/null
+	printf '{"n":%d}\n' 1 2 3 | "$wherry" enqueue --lines "sqlite:$name.db" --topic t --key /n >/dev/null
 done
 
 # ---- several relays, one of them broken ----
@@ -101,7 +101,7 @@ kill -HUP "$daemon"
 until_true 20 grep -q event=reload-refused "$tmp/log"
 check "a file that cannot be used is named with its line" \
 	grep -q 'event=bad-file why="wherry.yaml:1:' "$tmp/log"
-printf '{"n":4}\n' | "$wherry" enqueue sqlite:a.db --topic t --key /n >/dev/null
+printf '{"n":4}\n' | "$wherry" enqueue --lines sqlite:a.db --topic t --key /n >/dev/null
 until_true 20 lines a.out 4
 check "and changes nothing" lines a.out 4
 stop_daemon
@@ -119,7 +119,7 @@ relays:
   - {name: slow, from: 'sqlite:a.db', to: 'exec:touch began; exec sleep 5', stop_timeout: 1m,
      lease: 1s}
 END
-printf '{"n":5}\n' | "$wherry" enqueue sqlite:a.db --topic t --key /n >/dev/null
+printf '{"n":5}\n' | "$wherry" enqueue --lines sqlite:a.db --topic t --key /n >/dev/null
 start_daemon slow.yaml
 until_true 20 test -e began
 kill -TERM "$daemon"
@@ -194,7 +194,7 @@ relay_stops() { # a reload has begun
 
 rm -f began
 "$wherry" create sqlite:jobs.db >/dev/null
-seq 8 | "$wherry" enqueue sqlite:jobs.db --topic t >/dev/null
+seq 8 | "$wherry" enqueue --lines sqlite:jobs.db --topic t >/dev/null
 jobs 2
 start_daemon jobs.yaml
 until_true 20 lines began 2

@@ -17,16 +17,16 @@ operate() {
 		"out:table       delayed/mail in " "out:ready       0" "out:leased      0" \
 		"out:waiting     0" "out:dead        0" \
 		"out:relay       none so far; consumers that poll are not listed"
-	w offer "$db#delayed/mail" --key a --body '{"mail":1}'
+	w offer "$db#delayed/mail" '{"mail":1}' --key a
 	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 60s
 	expect "a relay gives a message up" 3
 	w status "$url"
 	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
 		"out:1 message is dead: \`wherry list " "#delayed/mail" " --state dead" " shows why; remove the cause, then"
-	w offer "$db#delayed/mail" --key b --body '{"mail":2}'
+	w offer "$db#delayed/mail" '{"mail":2}' --key b
 	w poll "$db#delayed/mail" --lease 1h
-	w offer "$db#delayed/mail" --key c --body '{"mail":3}' --in 1h
-	w offer "$db#delayed/mail" --key d --body '{"mail":4}'
+	w offer "$db#delayed/mail" '{"mail":3}' --key c --in 1h
+	w offer "$db#delayed/mail" '{"mail":4}' --key d
 	w status "$url" --json
 	json "status counts the messages" '(d["table"], d["kind"], d["layout"], d["ready"], d["leased"],
 		d["waiting"], d["dead"], d["next_us"], d["paused"], d["relays"]) ==
@@ -61,7 +61,7 @@ operate() {
 	expect "and doctor" 1 "out:the delayed queue is paused: relays deliver nothing"
 	w relay "$url" stdout: --until-empty --timeout 2s
 	expect "a relay delivers nothing" 5 'no:"mail"'
-	w offer "$db#delayed/post" --key a --body '{"post":1}'
+	w offer "$db#delayed/post" '{"post":1}' --key a
 	w relay "${url%mail}post" stdout: --until-empty --timeout 60s
 	expect "but other queues of the table are relayed" 0 'out:"post"'
 	printf 'relays:\n  - name: letters\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
@@ -84,7 +84,7 @@ operate() {
 
 	"$wherry" relay "$url" http://127.0.0.1:1/ >relay.log 2>&1 &
 	pids+=($!)
-	w offer "$db#delayed/mail" --key e --body '{"mail":5}'
+	w offer "$db#delayed/mail" '{"mail":5}' --key e
 	until_true 30 is_refused
 	w status "$url"
 	expect "a destination that refuses is the first line" 0 "out:destination refuses" "out:relay       "

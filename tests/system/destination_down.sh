@@ -33,7 +33,7 @@ w create sqlite:a.db
 start_daemon wherry.yaml
 daemon_port=$port
 printf '{"n":%d}\n' 1 2 3 >three.ndjson
-w enqueue sqlite:a.db --topic t --from three.ndjson
+w enqueue --lines sqlite:a.db --topic t --from three.ndjson
 until_true 20 metric 'v("wherry_delivered_total", relay="hook") == 3'
 check "status says that all is well" until_true 20 status_begins 'all is well'
 w status sqlite:a.db
@@ -43,7 +43,7 @@ expect "and in which state the relay is, and where it delivers to" 0 \
 # ---- down ----
 
 kill_receiver
-w enqueue sqlite:a.db --topic t --from three.ndjson
+w enqueue --lines sqlite:a.db --topic t --from three.ndjson
 check "status begins with what is wrong, where, since when and what waits" until_true 20 \
 	status_begins "warning +destination refuses: .*onnect.*, to $to for [0-9a-z. ]+; 3 messages wait"
 w status sqlite:a.db

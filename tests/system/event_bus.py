@@ -77,7 +77,7 @@ def is_written_alike(folder):
           and all(ISO.fullmatch(row[c]) for row in (theirs, ours) for c in times),
           theirs, ours)
 
-    ran = wherry("enqueue", path, "--topic", "order.paid", text='{"n": 3}\n')
+    ran = wherry("enqueue", path, "--lines", "--topic", "order.paid", text='{"n": 3}\n')
     seen = []
     bus.poll(seen.append)
     check("the library handles what wherry enqueued",
@@ -107,8 +107,8 @@ def what_cannot_be_done_is_refused(folder):
     for words, why in (
         (["relay", path, "null:", "--engine", "exclusive"], "--engine competing"),
         (["relay", path, "null:", "--ordering", "key"], "no keys to order by"),
-        (["enqueue", path, "--topic", "t", "--header", "a=b"], "no column for headers"),
-        (["enqueue", path, "--topic", "t", "--key", "/k"], "no column for key"),
+        (["enqueue", path, "--lines", "--topic", "t", "--header", "a=b"], "no column for headers"),
+        (["enqueue", path, "--lines", "--topic", "t", "--key", "/k"], "no column for key"),
         (["pause", path], "stop its relays"),
         (["list", path, "--key", "k"], "have no keys"),
         (["retry", path, "--key", "k"], "have no keys"),

@@ -151,7 +151,7 @@ on_server() { # DATABASE SQL
 # Each relay gets a message by wherry enqueue, in the table that it relays.
 send_before_relay() {
 	cat >before_relay <<-'END'
-		echo '{"order": 7, "state": "paid"}' | wherry enqueue "$2" --topic orders
+		echo '{"order": 7, "state": "paid"}' | wherry enqueue --lines "$2" --topic orders
 	END
 }
 
@@ -200,7 +200,7 @@ check "eventferry.md: the open event has moved" is "$(on_server eventferry \
 	"SELECT count(*) FROM outbox WHERE partition_key = '8' AND status = 0")" 1
 
 cat >before_relay <<-'END'
-	echo '{"order": 7}' | wherry enqueue "$2" --topic orders --key 7
+	echo '{"order": 7}' | wherry enqueue --lines "$2" --topic orders --key 7
 END
 sql 'CREATE DATABASE postgres_page'
 page_of[postgres]=postgres_page
@@ -277,7 +277,7 @@ send_before_relay
 "$wherry" create sqlite:app.db#outbox_events --layout event-bus >/dev/null
 cat >bin/event_bus_sql <<-END
 	#!/usr/bin/env bash
-	echo '{}' | wherry enqueue sqlite:app.db#outbox_events --topic moves >&2
+	echo '{}' | wherry enqueue --lines sqlite:app.db#outbox_events --topic moves >&2
 	exec sqlite3 -bail app.db
 END
 chmod +x bin/event_bus_sql
@@ -342,7 +342,7 @@ sqlite3 shop/shop.db "INSERT INTO outbox(id, message_id, topic, payload, status)
 	(1, 'order-7-paid', 'orders', '{}', 2), (2, 'a', 'orders', '{}', 4)"
 # A relay of another outbox finds its destination down.
 "$wherry" create sqlite:shop/shop.db#mail_outbox >/dev/null
-echo '{}' | "$wherry" enqueue sqlite:shop/shop.db#mail_outbox --topic orders
+echo '{}' | "$wherry" enqueue --lines sqlite:shop/shop.db#mail_outbox --topic orders
 "$wherry" relay sqlite:shop/shop.db#mail_outbox "http://127.0.0.1:$refusing" >down.out 2>&1 &
 down=$!
 pids+=("$down")

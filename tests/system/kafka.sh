@@ -12,7 +12,7 @@ start_kafka 1
 # ---- a whole run ----
 
 w create sqlite:shop.db
-w enqueue sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" \
+w enqueue --lines sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" \
 	--header source=usgs
 w relay sqlite:shop.db "kafka://$broker" --until-empty --timeout 60s
 expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
@@ -32,7 +32,7 @@ json "headers say what it is" \
 # ---- what cannot be reached ----
 
 w create sqlite:stuck.db
-w_in '{"n":1}' enqueue sqlite:stuck.db --topic late
+w_in '{"n":1}' enqueue --lines sqlite:stuck.db --topic late
 w relay sqlite:stuck.db 'kafka://127.0.0.1:1?sasl.mechanism=PLAIN&security.protocol=sasl_plaintext&sasl.username=u&sasl.password=hush' \
 	--until-empty --timeout 2s
 expect "brokers that cannot be reached: the cause is told, no secret is" 5 \

@@ -22,7 +22,7 @@ enqueue() {
 import json, sys
 for n in range(int(sys.argv[1])):
     print(json.dumps({"id": "m%d" % n, "key": "k%d" % (n % int(sys.argv[2])), "n": n}))' "$2" "$3" >many.ndjson
-	w enqueue "$1" --topic orders --key /key --id /id --from many.ndjson
+	w enqueue --lines "$1" --topic orders --key /key --id /id --from many.ndjson
 }
 
 # complete N KEYS COPIES, of what arrived: so many may be there more than once.

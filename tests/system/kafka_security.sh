@@ -33,7 +33,7 @@ may_read=kafka.secrets=env:KAFKA_,file:
 # delivers SENTENCE PARAMETERS: one message gets through.
 delivers() {
 	sent=$((sent + 1))
-	w_in "{\"id\":\"m$sent\",\"n\":$sent}" enqueue sqlite:shop.db --topic orders --id /id
+	w_in "{\"id\":\"m$sent\",\"n\":$sent}" enqueue --lines sqlite:shop.db --topic orders --id /id
 	w relay sqlite:shop.db "kafka://$broker?$2" --until-empty --timeout 60s --set "$may_read"
 	expect "$1" 0 "err:1 delivered, 0 retried, 0 dead" "no:sesame" "no:$token"
 }
@@ -45,7 +45,7 @@ is_refused() {
 	for text; do
 		texts+=("err:$text")
 	done
-	w_in '{"id":"waits"}' enqueue sqlite:shop.db --topic orders --id /id
+	w_in '{"id":"waits"}' enqueue --lines sqlite:shop.db --topic orders --id /id
 	w relay sqlite:shop.db "kafka://$broker?$parameters" --until-empty --timeout 1s --set "$may_read"
 	expect "$sentence" 5 "err:event=destination-down" "no:sesame" "no:$token" "${texts[@]}"
 	w list sqlite:shop.db --state pending --json

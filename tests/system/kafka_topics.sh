@@ -46,8 +46,8 @@ wait "$pid"
 # ---- with a message ----
 
 w create sqlite:shop.db
-w_in '{"n":1}' enqueue sqlite:shop.db --topic nowhere
-w_in '{"n":2}' enqueue sqlite:shop.db --topic there
+w_in '{"n":1}' enqueue --lines sqlite:shop.db --topic nowhere
+w_in '{"n":2}' enqueue --lines sqlite:shop.db --topic there
 w relay sqlite:shop.db "kafka://$broker?$quick" --until-empty --timeout 4s --set retry.attempts=1 --set retry.cap=200ms
 expect "a topic that is not there is held, and others are delivered" 5 \
 	"err:event=topic-held topic=nowhere" "err:1 delivered, 0 retried" "err:, 0 dead in"
@@ -55,7 +55,7 @@ w list sqlite:shop.db --state failed --json
 json "no attempt of its message is counted" 'd["attempts"] == 0'
 json "its error names the topic and the way out" \
 	'"topic nowhere: " in d["last_error"] and "create=partitions:3" in d["last_error"]'
-w_in '{"n":1}' enqueue sqlite:shop.db --topic anywhere
+w_in '{"n":1}' enqueue --lines sqlite:shop.db --topic anywhere
 w relay sqlite:shop.db "kafka://$broker?$quick&create=partitions:5,replication:1" --until-empty --timeout 60s
 expect "with create= it is delivered, and so is the one that was held" 0 "err:2 delivered, 0 retried, 0 dead"
 check "and the topic has as many partitions" made anywhere 5

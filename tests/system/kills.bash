@@ -27,7 +27,7 @@ deliver_with_kills() {
 import json
 for n in range(10000):
     print(json.dumps({"key": "k%d" % (n * 7919 % 100), "n": n}))' >many.ndjson
-	w enqueue "$url" --topic orders --key /key --from many.ndjson
+	w enqueue --lines "$url" --topic orders --key /key --from many.ndjson
 	expect "10,000 messages of 100 keys are enqueued" 0 "is:10000 enqueued, 0 duplicates"
 	pace slow
 	for at in 1500 3500 5500; do

@@ -200,7 +200,7 @@ expect "and delivers its message" 0 'out:"topic":"orders","key":"7"'
 "$wherry" create sqlite:service.db >/dev/null
 for signal in TERM INT; do
 	rm -f service.out
-	echo '{"n":1}' | "$wherry" enqueue sqlite:service.db --topic orders >/dev/null
+	echo '{"n":1}' | "$wherry" enqueue --lines sqlite:service.db --topic orders >/dev/null
 	"$build_dir/examples/service" sqlite:service.db "file:$signal.out" >service.out 2>service.err &
 	service=$!
 	pids+=("$service")

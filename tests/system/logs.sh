@@ -50,7 +50,7 @@ hostile=$'t\nevent=standby leader=x\r \033[2J a b=c "q"'
 
 fill() { # DATABASE
 	"$wherry" create "sqlite:$1" >/dev/null
-	echo '{}' | "$wherry" enqueue "sqlite:$1" --topic "$hostile" >/dev/null
+	echo '{}' | "$wherry" enqueue --lines "sqlite:$1" --topic "$hostile" >/dev/null
 }
 
 expected='len(said) == 4 and said[1]["text"] == "event=leading epoch=9" and \

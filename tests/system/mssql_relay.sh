@@ -26,7 +26,7 @@ expect "the outbox is made" 0
 takes_over "$db"
 
 seq 1 100 | sed 's/.*/{"n":&}/' >some.ndjson
-w enqueue "$db" --topic t --from some.ndjson
+w enqueue --lines "$db" --topic t --from some.ndjson
 "$wherry" relay "$db" file:first.ndjson --engine competing --until-empty --timeout 90s 2>first.log &
 pids+=($!)
 w relay "$db" file:second.ndjson --engine competing --until-empty --timeout 90s
@@ -61,8 +61,8 @@ expect "a queue is dropped" 0
 
 w create --kind delayed "$db#relayed_later"
 expect "the table of delayed queues is made" 0
-w offer "$db#relayed_later/mail" --key a --body now
-w offer "$db#relayed_later/mail" --key b --body later --in 1h
+w offer "$db#relayed_later/mail" now --key a
+w offer "$db#relayed_later/mail" later --key b --in 1h
 w relay "$delayed" stdout: --until-empty --timeout 90s
 expect "a message that is due is delivered" 0 'out:"body":"now"' 'no:"body":"later"' "err:1 delivered"
 w status "$delayed"

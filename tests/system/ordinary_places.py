@@ -208,7 +208,7 @@ class Outbox(Place):
         words += [f"--aggregate-type={f['aggregate_type']}"] if "aggregate_type" in f else []
         words += [f"--header=h={f['header']}"] if "header" in f else []
         f.pop("trace_id", None)
-        done = self.wherry("enqueue", f"{self.world.url(self)}#{self.table}", *words, text=row.body.encode() + b"\n")
+        done = self.wherry("enqueue", "--lines", f"{self.world.url(self)}#{self.table}", *words, text=row.body.encode() + b"\n")
         said = done.stdout.decode()
         return self.errors(done) + ([] if said.startswith("1 enqueued, 0 dup") else [f"{f}: {said}"])
 
@@ -375,7 +375,7 @@ class Delayed(Place):
         return None, "q", None, None, row.fields["key"], None, None, row.body
 
     def command(self, row):
-        return self.errors(self.wherry("offer", f"{self.world.url(self)}#{self.table}/q", f"--key={row.fields['key']}", "--body=-", text=row.body.encode()))  # fmt: skip
+        return self.errors(self.wherry("offer", f"{self.world.url(self)}#{self.table}/q", f"--key={row.fields['key']}", "-", text=row.body.encode()))  # fmt: skip
 
     def relay(self, url):
         sign = "&" if "?" in url else "?"
@@ -398,7 +398,7 @@ class DelayedNames(Place):
         values = [v for v in values if v][::2]
         for value in values:
             where = f"{url}#{self.table}/{urllib.parse.quote(value, safe='')}"
-            offered = self.wherry("offer", where, f"--key={value}", f"--body={value}")
+            offered = self.wherry("offer", where, f"--key={value}", "--", f"{value}")
             polled = self.wherry("poll", where, "--json")
             got = json.loads(polled.stdout or b"{}")
             if got.get("key") != value or "body" not in got or got["body"] not in (value, parsed(value)):

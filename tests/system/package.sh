@@ -120,7 +120,7 @@ as_unit=("${inside[@]}" setpriv --reuid=nobody --regid=nogroup --groups "$group"
 	env -C /var/lib/wherry CREDENTIALS_DIRECTORY=/run/wherry-credentials)
 "${inside[@]}" install -d -o nobody -m 700 /var/lib/wherry
 "${as_unit[@]}" wherry create sqlite:shop.db >/dev/null
-printf '{"n":1}\n' | "${as_unit[@]}" wherry enqueue sqlite:shop.db --topic t >/dev/null
+printf '{"n":1}\n' | "${as_unit[@]}" wherry enqueue --lines sqlite:shop.db --topic t >/dev/null
 in_machine sed -i 's|listen: .*|listen: 127.0.0.1:0|; s|# token: .*|token: ${credential:secret_http-token}|' \
 	/etc/wherry/wherry.yaml
 read -r -a before <<<"$(of_unit ExecStartPre)"

@@ -46,9 +46,9 @@ check "pgbouncer answers" through "SELECT 1"
 
 w create "$url"
 expect "create works through it" 0 "out:outbox 'outbox' is ready"
-w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
-w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
+w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes" --json
 json "the same file again is all duplicates" 'd == {"enqueued": 0, "duplicates": 1707}'
 w relay "$url" file:out.ndjson --until-empty --timeout 60s
 expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "

@@ -15,9 +15,9 @@ w create "$url"
 expect "create makes the outbox and says so" 0 "out:outbox 'outbox' is ready"
 w create "$url"
 expect "create again is fine" 0
-w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
-w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
+w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes" --json
 json "the same file again is all duplicates" 'd == {"enqueued": 0, "duplicates": 1707}'
 w status "$url"
 expect "status says what to do" 0 "out:\`wherry help relay\` shows how to start one"
@@ -51,7 +51,7 @@ json "a call of wherry_enqueue() is a message" \
 sql 'CREATE SCHEMA billing' >/dev/null
 w create "$url#billing.Odd Name" --json
 json "an outbox may be in any schema" 'd["table"] == "billing.Odd Name"'
-w_in '{"n":1}' enqueue "$url#billing.\"Odd Name\"" --topic t
+w_in '{"n":1}' enqueue --lines "$url#billing.\"Odd Name\"" --topic t
 expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
 w relay "$url#billing.Odd Name" stdout: --until-empty --timeout 60s
 json "under which it is relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
@@ -66,7 +66,7 @@ expect "its advice can be given to a shell" "$status" "out:#billing.Odd Name' --
 sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
 w create "$url#billing.Odd Name" --strict
 expect "it can be made strict" 0
-w_in '{"n":2}' enqueue "$url#billing.Odd Name" --topic t --key /n
+w_in '{"n":2}' enqueue --lines "$url#billing.Odd Name" --topic t --key /n
 w relay "$url#billing.Odd Name" stdout: --ordering key-strict --until-empty --timeout 60s
 json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
 w create "$url#billing.nothing.more"
@@ -75,7 +75,7 @@ sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
 
 w create "$url#documents" --payload jsonb
 expect "payloads may be jsonb" 0
-w_in '{"n":1}' enqueue "$url#documents" --topic t
+w_in '{"n":1}' enqueue --lines "$url#documents" --topic t
 w relay "$url#documents" stdout: --until-empty --timeout 60s
 json "and are relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
 
@@ -152,7 +152,7 @@ expect "and shows no password" "$status" "no:Secret1"
 w status "$url#billing"
 expect "an outbox that is not there names create" "$status" "err:wherry create"
 sql "ALTER ROLE wherry SET default_transaction_read_only = on"
-w_in '{}' enqueue "$url" --topic t
+w_in '{}' enqueue --lines "$url" --topic t
 check "one that cannot be written fails" test "$status" -ne 0
 expect "and says what to do" "$status" "err:target_session_attrs=read-write"
 

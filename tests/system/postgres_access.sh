@@ -66,7 +66,7 @@ follow() { # SENTENCE COMMAND...
 }
 PATH=$build_dir:$PATH follow "what it advises gives the right" status "$(as nobody)"
 sql "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM nobody; GRANT SELECT ON wherry_schema TO nobody"
-w_in '{}' enqueue "$(as nobody)" --topic t
+w_in '{}' enqueue --lines "$(as nobody)" --topic t
 expect "whatever the table is" 1 \
 	"err:\`GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody\`" \
 	"err:try: wherry create " "err: --grant nobody=enqueuer, as the owner"
@@ -112,7 +112,7 @@ w create sqlite:none.db --grant producer=producer
 expect "and so is a database without roles" 2 "err:sqlite" "err:--grant"
 check "before anything is made" test ! -e none.db
 check "a producer in plain SQL needs no more" put producer
-w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
+w_in '{"id":1}' enqueue --lines "$(as enqueuer)" --topic t --id /id
 expect "nor one that enqueues" 0
 calls() {
 	psql -X -q "$(as enqueuer)" -v ON_ERROR_STOP=1 -c \
@@ -121,7 +121,7 @@ calls() {
 for type in text bytea json jsonb; do
 	check "nor one that calls wherry_enqueue() with $type" calls $type
 done
-w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
+w_in '{"id":1}' enqueue --lines "$(as enqueuer)" --topic t --id /id
 expect "and is told of duplicates" 0 "out:1 duplicate"
 for how in mark delete archive; do
 	put producer
@@ -248,7 +248,7 @@ sql "CREATE ROLE odd LOGIN SUPERUSER;
 	ALTER ROLE odd SET DateStyle = 'German';
 	ALTER ROLE odd SET TimeZone = 'Asia/Kathmandu';
 	ALTER ROLE odd SET bytea_output = escape"
-w enqueue "$(as odd)" --topic quakes --key /net --id /id --from "$quakes"
+w enqueue --lines "$(as odd)" --topic quakes --key /net --id /id --from "$quakes"
 expect "a role's settings do not matter to enqueue" 0 "is:1707 enqueued, 0 duplicates"
 w relay "$(as odd)" file:odd --until-empty --timeout 60s
 expect "nor to a relay" 0 "err:1707 delivered, 0 retried, 0 dead"
@@ -295,11 +295,11 @@ pids+=($!)
 holder=$!
 until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
 	AND relation = 'outbox'::regclass AND granted" 1
-w_in '{}' enqueue "$(as odd)" --topic t
+w_in '{}' enqueue --lines "$(as odd)" --topic t
 expect "a statement that is ended by statement_timeout says so" 1 "err:statement timeout"
 kill "$holder"
 wait "$holder" 2>/dev/null
-w_in '{}' enqueue "$(as odd)" --topic t
+w_in '{}' enqueue --lines "$(as odd)" --topic t
 expect "and works when the table is free" 0
 
 sql "CREATE ROLE few LOGIN CONNECTION LIMIT 0"
@@ -312,13 +312,13 @@ for encoding in LATIN1 SQL_ASCII; do
 	sql "CREATE DATABASE $encoding ENCODING $encoding TEMPLATE template0"
 	other="postgres://wherry@/$(echo $encoding | tr "[:upper:]" "[:lower:]")?host=$folder"
 	w create "$other" --payload bytea
-	w_in '{"n":"Café €"}' enqueue "$other" --topic Grüße
+	w_in '{"n":"Café €"}' enqueue --lines "$other" --topic Grüße
 	expect "a database in $encoding takes what it has letters for" 0
 	w relay "$other" stdout: --until-empty --timeout 60s
 	json "and gives it back, with any body" \
 		'd["topic"] == "Grüße" and d["body"] == {"n": "Café €"}'
 done
-w_in '{}' enqueue "postgres://wherry@/latin1?host=$folder" --topic '€'
+w_in '{}' enqueue --lines "postgres://wherry@/latin1?host=$folder" --topic '€'
 expect "a letter that it has not is refused" 1 "err:LATIN1"
 
 # ---- a full disk ----
@@ -339,13 +339,13 @@ full() {
 	sql "DELETE FROM outbox"
 	body=$(head -c 300000 /dev/urandom | base64 -w 0)
 	for ((i = 0; i < 50; i++)); do
-		w_in "\"$body\"" enqueue "$disk" --topic full
+		w_in "\"$body\"" enqueue --lines "$disk" --topic full
 		[ "$status" -eq 0 ] || break
 	done
 	expect "a full disk is said, and that nothing was written" 1 "err:disk is full" \
 		"err:nothing was"
 	mount -o remount,size=64m "$small"
-	w_in '"last"' enqueue "$disk" --topic full
+	w_in '"last"' enqueue --lines "$disk" --topic full
 	expect "with room again it goes on" 0
 	w relay "$disk" stdout: --until-empty --timeout 60s
 	json "and all that was taken is delivered" "len(l) == $((i + 1))"

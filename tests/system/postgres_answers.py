@@ -22,7 +22,7 @@ import answers  # noqa: E402
 
 WORKERS = 6
 COMMANDS = {
-    "enqueue": ["enqueue", "URL", "--topic", "t", "--key", "/k", "--id", "/id"],
+    "enqueue": ["enqueue", "URL", "--lines", "--topic", "t", "--key", "/k", "--id", "/id"],
     "status": ["status", "URL"],
     "list": ["list", "URL", "--state", "pending,done"],
     "show": ["show", "URL", "1"],

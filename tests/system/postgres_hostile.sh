@@ -39,7 +39,7 @@ put() { # as the producer, in plain SQL
 
 check "a producer inserts and calls the function" put
 quiet "a producer in plain SQL"
-w_in '{"id":1}' enqueue "$(as producer)" --topic t --id /id --key /id
+w_in '{"id":1}' enqueue --lines "$(as producer)" --topic t --id /id --key /id
 expect "wherry enqueue works" 0
 quiet "wherry enqueue"
 

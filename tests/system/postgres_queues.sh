@@ -50,7 +50,7 @@ took() {
 w create --kind queue "$url#locked"
 w create --kind delayed "$url"
 w send "$url#locked" '{"mine":1}'
-w offer "$url#delayed/mail" --key k --body mine
+w offer "$url#delayed/mail" mine --key k
 coproc psql -qXAt "$url"
 echo 'BEGIN; SELECT 1 FROM locked, delayed FOR UPDATE;' >&"${COPROC[1]}"
 read -r _ <&"${COPROC[0]}"

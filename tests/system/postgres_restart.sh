@@ -164,7 +164,7 @@ wait "$cold"
 until_true 60 psql -X -q -h "$folder" -p 5433 -U wherry postgres -c "SELECT 1"
 w status "$standby_url"
 expect "status reads a standby" 0 "out:pending"
-w_in '{}' enqueue "$standby_url" --topic t
+w_in '{}' enqueue --lines "$standby_url" --topic t
 expect "enqueue on a standby names the way out" 1 "err:target_session_attrs=read-write"
 w relay "$standby_url" stdout: --until-empty
 expect "so does a relay" 1 "err:target_session_attrs=read-write"
@@ -172,7 +172,7 @@ w create "$standby_url#other"
 expect "so does create" 1 "err:target_session_attrs=read-write"
 both="postgres://wherry@/postgres?host=$folder,$folder&port=5433,5432"
 both+="&target_session_attrs=read-write"
-w_in '{}' enqueue "$both" --topic t
+w_in '{}' enqueue --lines "$both" --topic t
 expect "a URL of both finds the primary" 0
 
 # ---- which is promoted ----

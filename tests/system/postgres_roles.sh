@@ -100,7 +100,7 @@ closed_sql "SELECT wherry_send('works', '{}'); UPDATE works SET state = 4" >/dev
 allowed "$chief" 0 retry URL#works --all
 allowed "$chief" 0 queue subscribe URL#public.works t
 allowed "$chief" 0 queue publish URL t '{}' --schema public
-allowed "$clerk" 0 offer URL#delayed/mail --key k --body x
+allowed "$clerk" 0 offer URL#delayed/mail x --key k
 allowed "$clerk" 0 poll URL#later/mail
 allowed "$chief" 0 list URL#later/mail
 allowed "$chief" 0 status URL#later/mail
@@ -139,7 +139,7 @@ allowed "$clerk" 0 relay URL#debezium null: --engine stream --on-done keep --unt
 allowed "$clerk" 0 relay URL#ferry null: --until-empty --timeout 60s
 closed_sql "INSERT INTO ferry(topic, aggregate_type, aggregate_id, payload) VALUES ('t', 'o', '7', '{}')"
 allowed "$clerk" 0 relay URL#ferry null: --set relay.sole=on --until-empty --timeout 60s
-for command in "send $clerk#bus {}" "offer $clerk#fun/mail --key k --body x"; do
+for command in "send $clerk#bus {}" "offer $clerk#fun/mail x --key k"; do
 	# shellcheck disable=SC2086 # words
 	w $command
 	expect "${command%% post*} names the right that is missing, and no --grant, which is not for such a table" 1 \
@@ -148,7 +148,7 @@ done
 closed_sql "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk"
 allowed "$clerk" 0 send URL#bus '{}'
 allowed "$clerk" 0 receive URL#bus
-allowed "$clerk" 0 offer URL#fun/mail --key k --body x
+allowed "$clerk" 0 offer URL#fun/mail x --key k
 allowed "$clerk" 0 poll URL#fun/mail
 for table in debezium ferry; do
 	allowed "$clerk" 0 status URL#$table

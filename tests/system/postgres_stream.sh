@@ -27,7 +27,7 @@ released() { # SLOT: nobody reads it
 # ---- marked ----
 
 w create "$url"
-w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 stream
 json "what was there before the slot is delivered" 'len(l) == 1707'
 sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":7}')"

@@ -163,7 +163,7 @@ operate() {
 	expect "for purge the command for queues is named" 2 "err:messages that were handled are deleted at once"
 	w create "$url"
 	expect "create refuses a table with another purpose" 2 "err:with another purpose"
-	w_in '{}' enqueue "$url" --topic t
+	w_in '{}' enqueue --lines "$url" --topic t
 	expect "and for enqueue" 2 "err:use \`wherry send "
 
 	printf 'relays:\n  - name: errands\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml

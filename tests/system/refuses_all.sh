@@ -39,7 +39,7 @@ start() { # CASE DESTINATION: a relay to it
 
 refuse() { # CASE DESTINATION: it has 12 messages, and the destination refuses them by now
 	w create "sqlite:$1.db"
-	w enqueue "sqlite:$1.db" --topic t --from twelve.ndjson
+	w enqueue --lines "sqlite:$1.db" --topic t --from twelve.ndjson
 	start "$@"
 }
 
@@ -70,7 +70,7 @@ mkdir folder
 start folder_gone "file:$tmp/folder/out"
 until_true 20 grep -q event=leading folder_gone.log
 rm -r folder
-w enqueue sqlite:folder_gone.db --topic t --from twelve.ndjson
+w enqueue --lines sqlite:folder_gone.db --topic t --from twelve.ndjson
 
 all_done() { # CASE
 	[ "$(states "$1" 2)" = 12 ]

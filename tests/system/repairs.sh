@@ -51,14 +51,14 @@ for verb in enqueue status list relay doctor pause; do
 	[ $verb = relay ] && rest=(null: --until-empty --quiet)
 	repaired CREATE 1 $verb "sqlite:$verb.db" "${rest[@]}"
 done
-repaired CREATE 1 enqueue "$file#billing" --topic t
+repaired CREATE 1 enqueue --lines "$file#billing" --topic t
 repaired CREATE 1 replay "$file#replayed" --since 1h
 repaired CREATE 1 send "$file#jobs" '{}'
 repaired CREATE 1 send "sqlite:new.db#jobs" '{}'
 repaired CREATE 1 receive "$file#others"
 repaired CREATE 1 queue subscribe "$file#made" orders
 repaired CREATE 1 queue publish sqlite:topics.db orders '{}'
-repaired CREATE 1 offer "$file#later/mail" --key k --body '{}'
+repaired CREATE 1 offer "$file#later/mail" '{}' --key k
 repaired CREATE 1 poll "sqlite:other.db#delayed/mail"
 repaired CREATE 1 cron list "$file"
 repaired CREATE 2 cron install "sqlite:ticks.db#delayed/mail" p '0 6 * * *'
@@ -71,7 +71,7 @@ repaired CREATE 1 status sqlite:index.db
 
 w create sqlite:deaf.db
 sqlite3 deaf.db "CREATE TRIGGER deaf BEFORE UPDATE OF status ON outbox BEGIN SELECT RAISE(IGNORE); END"
-w_in '{"n":1}' enqueue sqlite:deaf.db --topic t
+w_in '{"n":1}' enqueue --lines sqlite:deaf.db --topic t
 w relay sqlite:deaf.db null: --until-empty --quiet --timeout 60s
 found=$(PATH=$build_dir:$PATH bash -c "$(grep -o 'wherry doctor [^\`]*' <<<"$err")" 2>/dev/null)
 seen[DOCTOR]=1
@@ -118,7 +118,7 @@ clerk="postgres://clerk@/postgres?host=$folder"
 repaired CREATE 1 status "$url"
 repaired CREATE 1 send "$url#jobs" '{}'
 repaired CREATE 1 poll "$url#delayed/mail"
-repaired CREATE 1 enqueue "$url#public.billing" --topic t
+repaired CREATE 1 enqueue --lines "$url#public.billing" --topic t
 repaired STRICT 1 relay "$url" null: --until-empty --quiet --ordering key-strict
 w create "$url#streamed" --stream
 sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE streamed"

@@ -94,7 +94,7 @@ quit_daemon() {
 }
 
 one() { # [TOPIC]: a message
-	w_in '{}' enqueue "$db" --topic "${1-t}"
+	w_in '{}' enqueue --lines "$db" --topic "${1-t}"
 }
 
 has_http= # Does this program deliver to webhooks?

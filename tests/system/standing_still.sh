@@ -83,7 +83,7 @@ END
 "$wherry" run wherry.yaml 2>log &
 daemon=$!
 pids+=("$daemon")
-w_in '{}' enqueue sqlite:ended.db --topic t
+w_in '{}' enqueue --lines sqlite:ended.db --topic t
 until_true 20 test -e in_flight
 sql ended.db 'ALTER TABLE outbox RENAME COLUMN headers TO other'
 sql ended.db "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"

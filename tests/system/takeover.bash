@@ -27,12 +27,12 @@ takes_over() {
 	seq 1 2000 | sed 's/.*/{"n":&}/' >many.ndjson
 	head -1 many.ndjson >one.ndjson
 
-	w enqueue "$url" --topic t --from one.ndjson
+	w enqueue --lines "$url" --topic t --from one.ndjson
 	start_leader "$url" "$@"
 	until_true "${patience:-20}" lines out.ndjson 1
 	until_true "${patience:-20}" is_acknowledged "$url"
 	kill_leader
-	w enqueue "$url" --topic t --from one.ndjson
+	w enqueue --lines "$url" --topic t --from one.ndjson
 	w status "$url"
 	expect "$url: status knows that the relay is gone, whatever its lease has left" 0 \
 		"out:warning     no relay is running" "out:none; the last was " \
@@ -44,7 +44,7 @@ takes_over() {
 		"err:event=leader-gone" "err:1 delivered"
 
 	start_leader "$url" "$@"
-	w enqueue "$url" --topic t --from many.ndjson
+	w enqueue --lines "$url" --topic t --from many.ndjson
 	kill_leader
 	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout "${patience:-60}s" "$@"
 	expect "$url: and from a busy one" 0 "err:event=leader-gone" "no:suspects=1" "err:0 dead in"

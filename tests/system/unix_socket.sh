@@ -14,7 +14,7 @@ receive() {
 }
 
 w create sqlite:shop.db
-w enqueue sqlite:shop.db --topic quakes --key /net --from "$quakes"
+w enqueue --lines sqlite:shop.db --topic quakes --key /net --from "$quakes"
 total=$(sql shop.db 'SELECT count(*) FROM outbox')
 sql shop.db "INSERT INTO outbox(topic, payload) VALUES ('empty', '')"
 example=$build_dir/examples/unix_socket

@@ -28,7 +28,7 @@ kill_receiver
 receive --log log2 --answer 401 --secret "$secret"
 w create sqlite:b.db
 printf '{"n":%d}\n' 1 2 3 4 5 6 7 8 >few.ndjson
-w enqueue sqlite:b.db --topic t --from few.ndjson
+w enqueue --lines sqlite:b.db --topic t --from few.ndjson
 HOOK_SECRET=$secret "$wherry" relay sqlite:b.db "http://u:hunter2@127.0.0.1:$port/{topic}" \
 	--until-empty --set webhook.secret=env:HOOK_SECRET 2>relay2.log &
 relay_pid=$!
@@ -47,7 +47,7 @@ check "no secret is told" is "$(grep -c "hunter2\|$secret\|MfKQ9r8GKY" relay2.lo
 make_certificate own IP:127.0.0.1 -days 2
 kill_receiver
 receive --log log3 --cert own.pem --key own.key
-w enqueue sqlite:b.db --topic t --from few.ndjson
+w enqueue --lines sqlite:b.db --topic t --from few.ndjson
 w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --timeout 1s
 expect "a certificate that nobody vouches for is refused" 5 "err:destination-down" "err:certificate"
 check "before anything is sent" test ! -s log3
@@ -66,7 +66,7 @@ receive --log log4 --answer '422 body=bad_shape'
 dead=$port
 receive --log log5
 head -4 few.ndjson >four.ndjson
-w enqueue sqlite:b.db --topic t --key /n --from four.ndjson
+w enqueue --lines sqlite:b.db --topic t --key /n --from four.ndjson
 w relay sqlite:b.db "http://127.0.0.1:$dead/" --dead-letters "http://127.0.0.1:$port/dead" \
 	--until-empty --set retry.attempts=1
 expect "what is rejected leaves letters" 3 "err:4 dead"
@@ -103,7 +103,7 @@ expect "check says of a secret that it is not there, and of dead letters that th
 
 for name in c d; do
 	"$wherry" create "sqlite:$name.db" >/dev/null
-	"$wherry" enqueue "sqlite:$name.db" --topic t --from few.ndjson >/dev/null
+	"$wherry" enqueue --lines "sqlite:$name.db" --topic t --from few.ndjson >/dev/null
 done
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0}

@@ -373,9 +373,9 @@ FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given) AS i;
 
 -- name: any-table
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
--- column `payload`, an inbox has `accepted_at`.
+-- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
 SELECT CASE WHEN t.schema_id = SCHEMA_ID() THEN t.name ELSE CONCAT(s.name, N'.', t.name) END
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE t.name NOT LIKE N'wherry[_]%'
-  AND EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = t.object_id AND c.name IN (N'payload', N'accepted_at'))
+  AND EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = t.object_id AND c.name IN (N'payload', N'accepted_at', N'until_ms'))
 ORDER BY 1;

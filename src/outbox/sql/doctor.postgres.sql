@@ -568,12 +568,12 @@ WHERE NOT EXISTS (SELECT 1 FROM unnest(config) AS c(setting) WHERE setting LIKE 
 
 -- name: any-table
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
--- column `payload`, an inbox has `accepted_at`.
+-- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
 SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text
             ELSE quote_ident(c.relnamespace::regnamespace::text) || '.' || quote_ident(c.relname) END
 FROM pg_class AS c
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname::text NOT LIKE 'wherry\_%'
   AND c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
-  AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname IN ('payload', 'accepted_at')
+  AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname IN ('payload', 'accepted_at', 'until_ms')
               AND NOT a.attisdropped)
 ORDER BY 1;

@@ -167,8 +167,8 @@ WHERE type = 'trigger' AND tbl_name = {name} COLLATE NOCASE
 
 -- name: any-table
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
--- column `payload`, an inbox has `accepted_at`.
+-- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
 SELECT name FROM sqlite_schema AS t
 WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
-  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at'))
+  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at', 'until_ms'))
 ORDER BY name;
