@@ -9,7 +9,7 @@
 #define NOTHING_SEEN "1:1:"
 
 /* Columns of the statements that read. */
-enum { ID, VISIBLE, NOW, MANY, RESTORED, MESSAGE };
+enum { ID, AT, VISIBLE, NOW, MANY, RESTORED, MESSAGE };
 
 /* ---- positions ---- */
 
@@ -133,6 +133,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 	reading *r = ctx;
 	wh_log_row out = {
 		.id = wh_row_int(row, ID),
+		.at = wh_row_int(row, AT),
 		.key = wh_row_bytes(row, MESSAGE),
 		.topic = wh_row_bytes(row, MESSAGE + 1),
 		.body = wh_row_bytes(row, MESSAGE + 2),
@@ -151,8 +152,8 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	r->n++;
-	if (out.id > r->next.high)
-		r->next.high = out.id;
+	if (out.at > r->next.high)
+		r->next.high = out.at;
 	r->next.late = out.id;
 	return WHERRY_OK;
 }
@@ -243,9 +244,8 @@ static wherry_code look(wh_cursor *c, wh_position *at, int64_t limit, reading *r
 		WH_INT_PARAM("limit", limit),
 		WH_TEXT_PARAM("seen", seen_of(at)),
 	};
-	size_t n = c->late_page ? 3 : 2;
 
-	return wh_db_run(c->db, c->look, all, n, take_row, r, NULL, err);
+	return wh_db_run(c->db, c->look, all, 3, take_row, r, NULL, err);
 }
 
 /* One look, or one page of a round.  *out_again: nothing was visited, and there may be rows. */

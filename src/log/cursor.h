@@ -17,6 +17,9 @@
  * wait for its end, so that messages of a key stay in the order in which they became visible.
  *
  * On SQLite commits are in the order of ids: there are no snapshots and no late rows.
+ *
+ * On SQL Server a position is a row version.  Rows wait until no transaction with a lower version
+ * is open, so none is late.
  */
 #ifndef WH_LOG_CURSOR_H
 #define WH_LOG_CURSOR_H
@@ -26,8 +29,8 @@
 /* Position up to which rows were read.  The caller stores it, in the transaction that takes the rows
  * over, or after they are delivered. */
 typedef struct wh_position {
-	int64_t high; /* Highest id read. */
-	char *seen;   /* Snapshot; owned.  NULL on a database without late rows. */
+	int64_t high; /* Highest id read; on SQL Server, the last row version. */
+	char *seen; /* Snapshot; on SQL Server, identity of the table; owned.  NULL on SQLite. */
 
 	/* A round; until is NULL: none. */
 	char *until;  /* Snapshot that it reads up to; owned. */
@@ -45,6 +48,7 @@ wherry_code wh_position_copy(wh_position *out, const wh_position *from,
 /* A row of the log; borrowed for the visit. */
 typedef struct wh_log_row {
 	int64_t id;
+	int64_t at;               /* See `high` of a position. */
 	wh_view key, topic, body; /* Absent: NULL. */
 } wh_log_row;
 
@@ -56,14 +60,16 @@ typedef enum wh_log_event {
 	/* Nothing was read: the table was restored on another server, and the numbers of its
 	 * transactions mean nothing there.  Call wh_cursor_renumber(). */
 	WH_LOG_RESTORED,
-	/* The table was made again.  It was read from its start. */
+	/* The table was made again, or copied from another database.  It was read from its start. */
 	WH_LOG_REPLACED
 } wh_log_event;
 
 /* Result of a read. */
 typedef struct wh_log_found {
 	wh_log_event event;
-	bool more; /* There may be more rows.  False: every committed row was read. */
+	/* There may be more rows.  False: every committed row was read; on SQL Server, except those
+	 * that wait for an open transaction. */
+	bool more;
 } wh_log_found;
 
 typedef struct wh_cursor {
@@ -82,8 +88,9 @@ void wh_cursor_close(wh_cursor *c);
 /*
  * Read the rows after a position.
  *
- * Visits at most `limit` late rows and as many others, in the order of their ids, and sets *at to
- * the position behind them.  A row is read again only if the new position is not stored.
+ * Visits at most `limit` late rows and as many others, in the order of their ids (on SQL Server, of
+ * their versions), and sets *at to the position behind them.  A row is read again only if the new
+ * position is not stored; on SQL Server, also after its owner changed it.
  *
  * Transaction: none, or one that wrote nothing to the log; a transaction sees what it wrote
  * itself, and its snapshot does not say so.
@@ -107,8 +114,8 @@ wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_
  */
 wherry_code wh_cursor_renumber(wh_cursor *c, wh_position *at, wherry_error *err);
 
-/* The position behind all rows that are committed now, exact to the transaction.  Clears and
- * sets *out. */
+/* The position behind all rows that are committed now, exact to the transaction; on SQL Server, before
+ * the first row of a transaction that is open.  Clears and sets *out. */
 wherry_code wh_cursor_end(wh_cursor *c, wh_position *out, wherry_error *err);
 
 /* The position behind all rows up to an id that are committed now: rows with a higher id are

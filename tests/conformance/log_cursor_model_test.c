@@ -108,7 +108,7 @@ typedef struct result {
 static int64_t result_int(const wh_row *r, int column)
 {
 	const result *x = r->handle;
-	const int64_t all[] = {x->id, x->visible, 0, x->many, x->restored};
+	const int64_t all[] = {x->id, x->id, x->visible, 0, x->many, x->restored};
 
 	return all[column];
 }
@@ -117,13 +117,13 @@ static wh_view result_bytes(const wh_row *r, int column)
 {
 	result *x = r->handle;
 
-	if (column == 2)
+	if (column == 3)
 		return x->now ? wh_view_of(x->now) : (wh_view){NULL, 0};
 	if (!x->of)
 		return (wh_view){NULL, 0};
 	(void)snprintf(x->key, sizeof(x->key), "k%d", x->of->key);
 	(void)snprintf(x->body, sizeof(x->body), "%d", x->of->body);
-	return wh_view_of(column == 5 ? x->key : column == 6 ? "t" : x->body);
+	return wh_view_of(column == 6 ? x->key : column == 7 ? "t" : x->body);
 }
 
 static const wh_row_driver result_driver = {.integer = result_int, .bytes = result_bytes};

@@ -8,7 +8,7 @@
  *
  * The judge knows what committed when.  Every message is read once, none that was not committed,
  * those of a key in the order of their commits, and none later than the next read because of
- * another one's transaction.
+ * another one's transaction, except on SQL Server.
  */
 #include "conformance/log_schedule.h"
 
@@ -43,6 +43,7 @@ typedef struct writer {
 	int savepoint; /* Messages before it; -1: none. */
 	int64_t ahead[AHEAD];
 	int n_ahead;
+	int wrote; /* Turn of the first row of the open transaction; 0: none. */
 } writer;
 
 /* What a restore to an earlier time brings back. */
@@ -66,6 +67,10 @@ const char *const log_break_names[LOG_BREAKS] = {
 	"a restored table is read as it is",
 	"rows above the position do not wait for a round",
 	"a restored position is not read again",
+	"rows behind an open transaction do not wait for it",
+	"the horizon is newer than what the rows are read from",
+	"the row at the position is read again",
+	"of many rows those with the lowest ids are read first",
 };
 
 static struct {
@@ -80,6 +85,8 @@ static struct {
 	writer writers[LOG_WRITERS];
 	int names;
 	int visited[MESSAGES], n_visited;
+	bool meanwhile; /* Others wrote during the look. */
+	int pauses;
 	past past;
 	const char *fault;
 	char fault_text[200];
@@ -118,7 +125,7 @@ static void commit_all(writer *x, fate how)
 		w.all[x->mine[i]].fate = how;
 		w.all[x->mine[i]].committed = w.turn;
 	}
-	x->n = 0;
+	x->n = x->wrote = 0;
 	x->in_transaction = x->prepared = false;
 	x->savepoint = -1;
 }
@@ -153,6 +160,8 @@ static void insert(writer *x)
 		return;
 	}
 	x->mine[x->n++] = w.n++;
+	if (!x->wrote)
+		x->wrote = w.turn;
 	if (!x->in_transaction)
 		commit_all(x, COMMITTED);
 }
@@ -212,6 +221,15 @@ static void write_step(writer *x)
 	}
 }
 
+void log_meanwhile(void)
+{
+	if (chance(3))
+		return;
+	for (int n = 0; n < 4; n++)
+		write_step(&w.writers[chance(LOG_WRITERS)]);
+	w.meanwhile = true;
+}
+
 static void end_all(void)
 {
 	for (int i = 0; i < LOG_WRITERS; i++)
@@ -229,7 +247,8 @@ static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 	(void)err;
 	if (w.all[i].fate != COMMITTED)
 		fault("it was read, and is not committed", i);
-	if (w.n_visited && w.all[w.visited[w.n_visited - 1]].id >= row->id)
+	if (!w.world->versions && w.n_visited &&
+	    w.all[w.visited[w.n_visited - 1]].id >= row->id)
 		fault("it was not read in the order of ids", i);
 	w.visited[w.n_visited++] = i;
 	return WHERRY_OK;
@@ -243,8 +262,8 @@ static void judge_order(int i)
 		const message *earlier = &w.all[j];
 
 		if (earlier->fate == COMMITTED && earlier->key == m->key &&
-		    earlier->committed < m->inserted && earlier->id < m->id &&
-		    !earlier->read)
+		    earlier->committed < m->inserted &&
+		    (earlier->id < m->id || w.world->versions) && !earlier->read)
 			fault("it was read before an earlier message of its key", i);
 	}
 }
@@ -261,11 +280,43 @@ static void store(void)
 	}
 }
 
-static void judge_delay(void)
+/* Does it wait for a transaction that wrote before it? */
+static bool is_held(const message *m)
+{
+	for (int i = 0; w.world->versions && i < LOG_WRITERS; i++)
+		if (w.writers[i].wrote && w.writers[i].wrote <= m->inserted)
+			return true;
+	return false;
+}
+
+/* A message that should have been read; -1: none. */
+static int unread(void)
 {
 	for (int i = 0; i < w.n; i++)
-		if (w.all[i].fate == COMMITTED && !w.all[i].read)
-			fault("it is committed, and was not read", i);
+		if (w.all[i].fate == COMMITTED && !w.all[i].read && !is_held(&w.all[i]))
+			return i;
+	return -1;
+}
+
+static void judge_delay(void)
+{
+	int i = unread();
+
+	if (i >= 0)
+		fault("it is committed, and was not read", i);
+}
+
+/* Rows got new versions: they are read again, in an order of their own. */
+static void expect_again(const log_rows *rows)
+{
+	for (int i = 0; w.world->versions && i < w.n; i++) {
+		message *m = &w.all[i];
+
+		if (m->fate != COMMITTED || !w.world->has(i, rows))
+			continue;
+		m->read = 0;
+		m->inserted = m->committed = w.turn;
+	}
 }
 
 static void forget_ids(void)
@@ -276,9 +327,13 @@ static void forget_ids(void)
 
 static void restore_elsewhere(void)
 {
+	const log_rows all = {.which = LOG_ALL_ROWS};
+
 	end_all();
-	if (w.world->move(&w.at, chance(3)))
-		forget_ids();
+	if (!w.world->move(&w.at, chance(3)))
+		return;
+	forget_ids();
+	expect_again(&all);
 }
 
 static void renumber(bool crashes)
@@ -324,6 +379,7 @@ static bool read_some(int64_t limit, bool crashes)
 	wh_position next;
 
 	w.n_visited = 0;
+	w.meanwhile = false;
 	WHERRY_PASS(wh_position_copy(&next, &w.at, &err));
 	WHERRY_PASS(wh_cursor_read(w.cursor, &next, limit, take, NULL, &found, &err));
 	if (found.event == WH_LOG_RESTORED && w.broken != LOG_NO_RENUMBER) {
@@ -341,11 +397,16 @@ static bool read_some(int64_t limit, bool crashes)
 		return true;
 	}
 	store();
-	if (!found.more && w.broken != LOG_NEW_SNAPSHOT)
-		judge_delay();
 	wh_position_clear(&w.at);
 	w.at = next;
-	return found.more;
+	if (found.more || w.meanwhile || w.broken == LOG_NEW_SNAPSHOT)
+		return found.more || w.meanwhile;
+	if (unread() >= 0 && w.world->pause && w.pauses--) {
+		w.world->pause();
+		return read_some(limit, false);
+	}
+	judge_delay();
+	return false;
 }
 
 /* ---- the owner ---- */
@@ -367,8 +428,11 @@ static void own_step(void)
 
 	switch (chance(4)) {
 	case 0:
-		if (!w.writers[0].in_transaction)
-			w.world->change();
+		if (w.writers[0].in_transaction)
+			break;
+		w.world->change();
+		rows = (log_rows){.which = LOG_REMAINDER, .by = 3, .remainder = 1};
+		expect_again(&rows);
 		break;
 	case 1:
 		rows = (log_rows){
@@ -438,6 +502,7 @@ static void set_up(const log_world *world, uint64_t seed, log_break what)
 	w.random = seed * 0x9E3779B97F4A7C15U + 1;
 	w.broken = what;
 	w.turn = 1;
+	w.pauses = what == LOG_WHOLE ? 2000 : 5;
 	for (int i = 0; i < LOG_WRITERS; i++)
 		w.writers[i] = (writer){.savepoint = -1};
 	world->begin(seed, &w.db);
@@ -496,6 +561,15 @@ const char *log_play(const log_world *world, uint64_t seed, log_break what)
 	return w.fault;
 }
 
+static bool applies(const log_world *world, log_break b)
+{
+	bool of_versions = b >= LOG_NO_HORIZON;
+
+	if (b == LOG_MEMORY)
+		return world->keep;
+	return b == LOG_NO_RENUMBER || of_versions == world->versions;
+}
+
 int log_play_breaks(const log_world *world, uint64_t most)
 {
 	int missed = 0;
@@ -504,7 +578,7 @@ int log_play_breaks(const log_world *world, uint64_t most)
 		const char *found = NULL;
 		uint64_t seed = 1;
 
-		if (b == LOG_MEMORY && !world->keep)
+		if (!applies(world, b))
 			continue;
 		for (; !found && seed <= most; seed++)
 			found = log_play(world, seed, b);

@@ -23,6 +23,11 @@ typedef enum log_break {
 	LOG_NO_RENUMBER,  /* A restored table is read as it is. */
 	LOG_FRESH_FIRST,  /* Rows above the position do not wait for a round. */
 	LOG_MEMORY,       /* A restored position is not read again. */
+	/* Of a reader of row versions. */
+	LOG_NO_HORIZON,   /* Rows behind an open transaction do not wait for it. */
+	LOG_LATE_HORIZON, /* The horizon is newer than what the rows are read from. */
+	LOG_LAST_AGAIN,   /* The row at the position is read again. */
+	LOG_BY_ID,        /* Of many rows those with the lowest ids are read first. */
 	LOG_BREAKS
 } log_break;
 
@@ -37,6 +42,11 @@ typedef struct log_rows {
 
 /* What writers do.  A writer is a number; each has a connection. */
 typedef struct log_world {
+	/* SQL Server: rows are read in the order of their versions, wait for open transactions that
+	 * wrote before them, and are read again after their owner changed them. */
+	bool versions;
+	/* Wait a little for transactions of others, which rows may wait for; NULL: there are none. */
+	void (*pause)(void);
 	/* An empty table, a sequence at 1, and no transaction; *out is the reader's. */
 	void (*begin)(uint64_t seed, wherry_db **out);
 	void (*spoil)(const wh_cursor *cursor, log_break what);
@@ -52,11 +62,11 @@ typedef struct log_world {
 	/* No transaction is open. */
 	bool (*has)(int body, const log_rows *rows);
 	void (*lose)(const log_rows *rows);
-	void (*change)(void);
+	void (*change)(void);     /* Rows whose id has the remainder 1 of 3. */
 	int64_t (*last_id)(void); /* Of the sequence; 0: begin again. */
 	void (*set_last_id)(int64_t id);
-	/* Restore the table on a server whose transactions have other numbers.  at: the position,
-	 * which is restored with it.  False: cannot be done now. */
+	/* Restore the table on a server whose transactions or row versions have other numbers.  at: the
+	 * position, which is restored with it.  False: cannot be done now. */
 	bool (*move)(wh_position *at, unsigned how);
 	/* Keep the whole state, and go back to it.  NULL: the world cannot. */
 	void (*keep)(void);
@@ -65,6 +75,9 @@ typedef struct log_world {
 
 /* Below n; of the schedule that is played. */
 unsigned log_chance(unsigned n);
+
+/* Writers do something between two statements of the reader. */
+void log_meanwhile(void);
 
 /* Play a schedule.  Returns the fault that was found, until the next call; NULL: none. */
 const char *log_play(const log_world *world, uint64_t seed, log_break what);

@@ -7,7 +7,7 @@
 -- it.  Rows that are not read yet are those with a higher id, and *late* rows.  A late row has a
 -- lower id, and its transaction was not visible in the snapshot.
 --
--- Columns of a row: id, whether its transaction is visible, then the message.
+-- Columns of a row: id, twice, whether its transaction is visible, then the message.
 
 -- part: seen
 (SELECT :seen::text::pg_snapshot)
@@ -40,7 +40,7 @@ WITH late AS MATERIALIZED ({late}
 ), head AS MATERIALIZED (
   SELECT pg_current_snapshot() AS now, (SELECT count(*) FROM late) AS n
 )
-SELECT r.id, r.visible, r.now, r.many, r.restored, {message:r} FROM (
+SELECT r.id, r.id, r.visible, r.now, r.many, r.restored, {message:r} FROM (
   (SELECT -9223372036854775808 AS id, true AS visible, h.now::text AS now, h.n > :limit AS many,
           pg_snapshot_xmax(h.now) < pg_snapshot_xmax({seen})
             OR EXISTS (SELECT 1 FROM late AS l WHERE NOT pg_visible_in_snapshot(l.tx, h.now))
@@ -73,7 +73,7 @@ SELECT coalesce(min(x.id) - 1, :high) FROM (
 -- name: late-page
 -- Many late rows, page by page in the order of their ids, behind a first row as that of
 -- "look".  Rows that became visible after the snapshot :until belong to the next round.
-SELECT r.id, true, NULL, false, r.restored, {message:r} FROM (
+SELECT r.id, r.id, true, NULL, false, r.restored, {message:r} FROM (
   (SELECT -9223372036854775808 AS id,
           pg_snapshot_xmax(pg_current_snapshot())
             < pg_snapshot_xmax((SELECT :until::text::pg_snapshot)) AS restored,
