@@ -5,6 +5,7 @@
 #include "queue_nservicebus_suite.h"
 
 #include "mssql/backend.h"
+#include "db/driver.h"
 #include "queue/queue.h"
 
 static const mssql_word words[] = {
@@ -268,6 +269,26 @@ static void subscriptions_are_shared(void **state)
 	wherry_queue_close(mails);
 }
 
+/* A program that makes tables waits for another one that does, and gives up without making any. */
+static void a_queue_is_not_made_while_another_program_makes_tables(void **state)
+{
+	queue_fixture *f = *state;
+	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *other = mssql_connect(NULL);
+
+	WHERRY_PASS(wherry_db_begin(other, &err));
+	WHERRY_PASS(wh_db_script(other,
+				 "EXEC sp_getapplock @Resource = N'wherry_migrate', "
+				 "@LockMode = 'Exclusive', @LockOwner = 'Transaction'",
+				 &err));
+	WHERRY_PASS(wh_db_script(f->db, "SET LOCK_TIMEOUT 200", &err));
+	WHERRY_FAILS(WHERRY_BUSY, wherry_queue_create(f->db, "mails", &how, &err));
+	wherry_db_rollback(other);
+	wherry_db_close(other);
+	WHERRY_PASS(wherry_queue_create(f->db, "mails", &how, &err));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -278,6 +299,7 @@ int main(void)
 		NSERVICEBUS_CASE(a_delayed_message_is_cancelled_until_it_moves),
 		NSERVICEBUS_CASE(a_message_for_another_queue_is_forwarded),
 		NSERVICEBUS_CASE(subscriptions_are_shared),
+		NSERVICEBUS_CASE(a_queue_is_not_made_while_another_program_makes_tables),
 	};
 	static const outbox_backend *const backends[] = {&backend};
 

@@ -68,7 +68,8 @@ wherry_db *mssql_connect(void *place)
 
 	(void)place;
 	WHERRY_PASS(wherry_config_new(&config, &err));
-	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "30s", &err));
+	/* Several programs may make tables at once.  Each waits for the others, for a minute on a busy machine. */
+	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "120s", &err));
 	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
 	wherry_config_free(config);
 	return db;

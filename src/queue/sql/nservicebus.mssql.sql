@@ -72,8 +72,11 @@ EXISTS (SELECT 1 FROM {columns_of} AS c WHERE c.name = N'recoverable')
 
 -- name: migrate-lock
 -- If two programs migrate at the same time, the second waits and then finds the work done.
-EXEC sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
-                   @LockOwner = 'Transaction';
+DECLARE @granted INT;
+EXEC @granted = sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
+                              @LockOwner = 'Transaction';
+IF @granted < 0
+  THROW 51222, N'another program makes tables here, for longer than the lock timeout', 1;
 
 -- name: owners
 -- Wherry's table of the queue, if it belongs to another owner.
