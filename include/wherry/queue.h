@@ -436,10 +436,11 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_expire(wherry_queue *queue,
  * Open the topics of a database, or of one of its schemas.
  *
  * @param db      The connection; borrowed until wherry_topics_close().
- * @param schema  On PostgreSQL the schema of the queues; NULL: the first schema of the search
- *                path that has queues.  On SQLite NULL.
+ * @param schema  On PostgreSQL and SQL Server the schema of the queues; NULL: the only schema of the
+ *                search path that has queues.  On SQLite NULL.
  * @param out     Receives the topics; the caller closes them with wherry_topics_close().
- * @return WHERRY_OK; WHERRY_NOTFOUND (there are no queues); any code of a failed read.
+ * @return WHERRY_OK; WHERRY_NOTFOUND (there are no queues); WHERRY_INVALID (no schema is given, and
+ *         several of the search path have queues); any code of a failed read.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_open(wherry_db *db,
 							  const char *schema,

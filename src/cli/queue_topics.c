@@ -11,7 +11,7 @@
 typedef struct place {
 	wherry_db *db;
 	wherry_topics *topics;
-	/* schema "": the first one of the search path; table "": no queue is named. */
+	/* schema "": the only one of the search path; table "": no queue is named. */
 	wh_name name;
 } place;
 
@@ -48,6 +48,10 @@ static wherry_code open_topics(const wh_args *args, wherry_db *db, place *out,
 		code = wh_name_parse(args->table.table,
 				     db->driver->connection.schema_of != NULL, &out->name,
 				     err);
+	/* A queue that is named without a schema gets the topics beside its table. */
+	if (code == WHERRY_OK && !schema && *out->name.table && !*out->name.schema)
+		code = wh_db_schema_of(db, out->name.table, false, out->name.schema,
+				       sizeof(out->name.schema), err);
 	if (!schema && *out->name.schema)
 		schema = out->name.schema;
 	if (code == WHERRY_OK)
@@ -141,11 +145,11 @@ const wh_command wh_queue_unsubscribe_word = {
 
 /* ---- subscriptions ---- */
 
-#define SCHEMA_OPTION                                                                                    \
-	{                                                                                                \
-		"schema", "SCHEMA",                                                                      \
-			"The schema of the queues. (default: the first of the search path with queues)", \
-			NULL, 0                                                                          \
+#define SCHEMA_OPTION                                                                                       \
+	{                                                                                                   \
+		"schema", "SCHEMA",                                                                         \
+			"The schema of the queues. (default: the only one of the search path with queues)", \
+			NULL, 0                                                                             \
 	}
 
 typedef struct listing {
@@ -192,8 +196,8 @@ static wh_exit subscriptions(const wh_args *args, const place *at)
 	if (*at->name.schema)
 		(void)snprintf(l.schema, sizeof(l.schema), "%s", at->name.schema);
 	else
-		code = wh_db_schema_of(at->db, "wherry_subscription", false, l.schema,
-				       sizeof(l.schema), &err);
+		code = wh_db_only_schema_of(at->db, "wherry_subscription", l.schema,
+					    sizeof(l.schema), &err);
 	if (code == WHERRY_OK)
 		code = wherry_topics_list(at->topics, wh_arg(args, "topic"), show, &l,
 					  &err);

@@ -3,6 +3,7 @@
 #include <wherry/retry.h>
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -475,9 +476,28 @@ wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *ou
 			    size_t cap, wherry_error *err)
 {
 	if (db->driver->connection.schema_of)
-		return db->driver->connection.schema_of(db, table, own, out, cap, err);
+		return db->driver->connection.schema_of(db, table, own, out, cap, NULL,
+							err);
 	*out = 0;
 	return WHERRY_OK;
+}
+
+wherry_code wh_db_only_schema_of(wherry_db *db, const char *table, char *out, size_t cap,
+				 wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code = WHERRY_OK;
+
+	*out = 0;
+	if (db->driver->connection.schema_of)
+		code = db->driver->connection.schema_of(db, table, false, out, cap, &n,
+							err);
+	if (code == WHERRY_OK && n > 1)
+		return wh_fail(err, WHERRY_INVALID,
+			       "%" PRId64 " schemas of the search path have a table "
+			       "%.100s: name the schema",
+			       n, table);
+	return code;
 }
 
 int64_t wh_db_version(wherry_db *db)

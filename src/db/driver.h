@@ -173,10 +173,13 @@ typedef struct wh_db_driver {
 		 * With `own`, count only tables whose owner's rights the user has.  For a
 		 * superuser none count, since a superuser has the rights of all.
 		 *
+		 * *out_n: in how many schemas of the path a table of this name is; may be NULL.
+		 *
 		 * May be NULL: the database has no schemas.
 		 */
 		wherry_code (*schema_of)(wherry_db *db, const char *table, bool own,
-					 char *out, size_t cap, wherry_error *err);
+					 char *out, size_t cap, int64_t *out_n,
+					 wherry_error *err);
 	} connection;
 
 	struct {
@@ -374,6 +377,10 @@ void wh_db_keep_log(wherry_db *db, int *inout);
 /* Call the driver's schema_of(); "" if the database has no schemas. */
 wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,
 			    size_t cap, wherry_error *err);
+
+/* The same, but fail with WHERRY_INVALID if tables of this name are in several schemas of the path. */
+wherry_code wh_db_only_schema_of(wherry_db *db, const char *table, char *out, size_t cap,
+				 wherry_error *err);
 
 /* Like wherry_db_begin(), but begin a savepoint if a transaction is open. */
 wherry_code wh_db_begin(wherry_db *db, wherry_error *err);

@@ -162,7 +162,7 @@ static int64_t trace_session(wherry_db *db)
 }
 
 static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
-				   size_t cap, wherry_error *err)
+				   size_t cap, int64_t *out_n, wherry_error *err)
 {
 	traced *t = (traced *)db;
 	wherry_code code = before(t, "schema", table, err);
@@ -170,7 +170,9 @@ static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, c
 	if (code != WHERRY_OK)
 		return code;
 	return after(t, "schema", table,
-		     wh_db_schema_of(t->inner, table, own, out, cap, err), err);
+		     t->inner->driver->connection.schema_of(t->inner, table, own, out,
+							    cap, out_n, err),
+		     err);
 }
 
 static wherry_code trace_stream(wherry_db *db, const wh_stream_options *options,

@@ -78,8 +78,8 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 	if (schema)
 		(void)snprintf(topics->schema, sizeof(topics->schema), "%s", schema);
 	else
-		code = wh_db_schema_of(topics->db, "wherry_subscription", false,
-				       topics->schema, sizeof(topics->schema), err);
+		code = wh_db_only_schema_of(topics->db, "wherry_subscription",
+					    topics->schema, sizeof(topics->schema), err);
 	if (*topics->schema)
 		names.schema = topics->schema;
 	if (code == WHERRY_OK)

@@ -3,6 +3,8 @@
  */
 #include "queue_suite.h"
 
+#include <wherry/postgres.h>
+
 #include "postgres/backends.h"
 #include "postgres/functions.h"
 #include "postgres/server.h"
@@ -45,6 +47,40 @@ static void a_settlement_reads_no_rows_but_its_own(void **state)
 	plan = queue_text(f, "EXPLAIN (FORMAT JSON) %s", sql);
 	assert_non_null(strstr(plan, "jobs_pkey"));
 	assert_null(strstr(plan, "jobs_timed"));
+	queue_fixture_drop(f);
+}
+
+static void topics_in_two_schemas_of_the_path_must_be_named(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = PQconnectdb(((postgres_place *)f->place)->url);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+	wherry_db *db = NULL;
+
+	(void)state;
+	assert_true(postgres_exec(conn,
+				  "CREATE SCHEMA east; CREATE SCHEMA west;"
+				  "SET search_path = east, west",
+				  NULL, 0));
+	WHERRY_PASS(wherry_queue_create(f->db, "west.mails", NULL, &err));
+	WHERRY_PASS(wherry_postgres_borrow(conn, &db, &err));
+	WHERRY_PASS(wherry_topics_open(db, NULL, &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "paid", "mails", &err));
+	wherry_topics_close(topics);
+	WHERRY_PASS(wherry_queue_create(f->db, "east.bills", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_topics_open(db, NULL, &topics, &err));
+	assert_non_null(strstr(err.message, "2 schemas of the search path"));
+	WHERRY_PASS(wherry_topics_open(db, "east", &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "paid", "bills", &err));
+	wherry_topics_close(topics);
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM west.wherry_subscription"),
+			 1);
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM east.wherry_subscription"),
+			 1);
+	wherry_db_close(db);
+	assert_true(postgres_exec(conn, "DROP SCHEMA east, west CASCADE", NULL, 0));
+	PQfinish(conn);
 	queue_fixture_drop(f);
 }
 
@@ -149,6 +185,7 @@ int main(void)
 
 	static const struct CMUnitTest more[] = {
 		cmocka_unit_test(a_settlement_reads_no_rows_but_its_own),
+		cmocka_unit_test(topics_in_two_schemas_of_the_path_must_be_named),
 		cmocka_unit_test(two_that_subscribe_do_not_wait_for_each_other),
 		cmocka_unit_test(a_purge_leaves_what_an_open_receive_has),
 		cmocka_unit_test(a_receive_leaves_what_another_has_leased_meanwhile),

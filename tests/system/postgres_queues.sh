@@ -117,4 +117,22 @@ expect "a queue that was renamed is not its own suggestion" 1 "err:if it was ren
 w create --kind queue "$url#after"
 w receive "$url#after"
 expect "and the command that the message names makes it a queue again" 1 "err:no message"
+
+# ---- topics of two schemas of the search path ----
+
+sql "CREATE SCHEMA east; CREATE SCHEMA west"
+both="$url&options=-csearch_path%3Deast,west"
+w create --kind queue "$url#east.bills"
+w create --kind queue "$url#west.mails"
+w queue subscribe "$both#mails" paid
+expect "a queue that is named without its schema subscribes beside its table" 0 "out:queue 'mails' gets"
+check "and not in the first schema of the path" is \
+	"$(sql "SELECT (SELECT count(*) FROM east.wherry_subscription), (SELECT count(*) FROM west.wherry_subscription)")" "0|1"
+w queue publish "$both" paid 1
+expect "topics that two schemas have must be named" 2 "err:2 schemas of the search path" "err:name the schema"
+w queue subscriptions "$both"
+expect "also where they are listed" 2 "err:2 schemas of the search path"
+w queue publish "$both" paid 1 --schema west
+expect "and then it reaches the queue" 0 "out:published to 1 queue"
+
 finish

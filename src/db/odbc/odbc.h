@@ -184,9 +184,10 @@ void wh_odbc_clear(odbc_db *s);
 wherry_code wh_odbc_ask(odbc_db *s, const char *sql, const wh_param *params, size_t n,
 			char **out, wherry_error *err);
 wherry_code wh_odbc_mssql_schema_of(wherry_db *db, const char *table, bool own, char *out,
-				    size_t cap, wherry_error *err);
+				    size_t cap, int64_t *out_n, wherry_error *err);
 wherry_code wh_odbc_postgres_schema_of(wherry_db *db, const char *table, bool own,
-				       char *out, size_t cap, wherry_error *err);
+				       char *out, size_t cap, int64_t *out_n,
+				       wherry_error *err);
 extern const wh_row_driver wh_odbc_rows;
 
 #endif

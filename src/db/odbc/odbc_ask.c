@@ -7,6 +7,8 @@
 
 #include "db/odbc/odbc.h"
 
+#include "base/text.h"
+
 static wherry_code take_text(void *ctx, const wh_row *row, wherry_error *err)
 {
 	char **out = ctx;
@@ -37,23 +39,35 @@ wherry_code wh_odbc_ask(odbc_db *s, const char *sql, const wh_param *params, siz
 	return code;
 }
 
+/* The answer is the number of schemas that have the table, a colon, and the name of the schema. */
 static wherry_code ask_schema(odbc_db *s, const char *sql, const wh_param *params,
-			      size_t n, char *out, size_t cap, wherry_error *err)
+			      size_t n, char *out, size_t cap, int64_t *out_n,
+			      wherry_error *err)
 {
 	char *found = NULL;
 	wherry_code code = wh_odbc_ask(s, sql, params, n, &found, err);
+	char *colon = found ? strchr(found, ':') : NULL;
+	int64_t n_found = 0;
 
+	if (colon)
+		*colon = 0;
+	if (colon && !wh_parse_int(found, &n_found))
+		n_found = 0;
 	if (code == WHERRY_OK)
-		(void)snprintf(out, cap, "%s", found ? found : "");
+		(void)snprintf(out, cap, "%s", colon ? colon + 1 : "");
+	if (out_n)
+		*out_n = n_found;
 	free(found);
 	return code;
 }
 
 wherry_code wh_odbc_postgres_schema_of(wherry_db *db, const char *table, bool own,
-				       char *out, size_t cap, wherry_error *err)
+				       char *out, size_t cap, int64_t *out_n,
+				       wherry_error *err)
 {
 	static const char sql[] =
-		"SELECT s.name FROM pg_catalog.unnest(coalesce(:schemas::pg_catalog.text[], "
+		"SELECT pg_catalog.concat(pg_catalog.count(c.oid) OVER (), ':', s.name) "
+		"FROM pg_catalog.unnest(coalesce(:schemas::pg_catalog.text[], "
 		"pg_catalog.current_schemas(false)::pg_catalog.text[])) "
 		"WITH ORDINALITY AS s(name, nth) JOIN pg_catalog.pg_namespace AS n "
 		"ON n.nspname OPERATOR(pg_catalog.=) s.name::pg_catalog.name "
@@ -71,15 +85,16 @@ wherry_code wh_odbc_postgres_schema_of(wherry_db *db, const char *table, bool ow
 		WH_INT_PARAM("own", own),
 	};
 
-	return ask_schema(s, sql, params, 3, out, cap, err);
+	return ask_schema(s, sql, params, 3, out, cap, out_n, err);
 }
 
 /* A name without a schema is looked up in the user's default schema, then in dbo. */
 wherry_code wh_odbc_mssql_schema_of(wherry_db *db, const char *table, bool own, char *out,
-				    size_t cap, wherry_error *err)
+				    size_t cap, int64_t *out_n, wherry_error *err)
 {
 	static const char sql[] =
-		"SELECT TOP (1) n.name FROM (SELECT SCHEMA_NAME() AS name, 0 AS nth "
+		"SELECT TOP (1) CONCAT(COUNT(f.name) OVER (), N':', n.name) "
+		"FROM (SELECT SCHEMA_NAME() AS name, 0 AS nth "
 		"UNION ALL SELECT N'dbo', 1) AS n LEFT JOIN (SELECT s.name AS name "
 		"FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id "
 		"WHERE t.name = :table) AS f ON f.name = n.name "
@@ -88,5 +103,5 @@ wherry_code wh_odbc_mssql_schema_of(wherry_db *db, const char *table, bool own, 
 	const wh_param params[] = {WH_TEXT_PARAM("table", wh_view_of(table))};
 
 	(void)own;
-	return ask_schema((odbc_db *)db, sql, params, 1, out, cap, err);
+	return ask_schema((odbc_db *)db, sql, params, 1, out, cap, out_n, err);
 }

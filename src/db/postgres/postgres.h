@@ -163,7 +163,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err);
 
 wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
-				  size_t cap, wherry_error *err);
+				  size_t cap, int64_t *out_n, wherry_error *err);
 
 /* postgres_exec.c: run SQL without parameters or rows. */
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);

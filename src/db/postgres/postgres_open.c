@@ -442,10 +442,11 @@ static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *er
  * tables are not found, because others must see an outbox.
  */
 wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
-				  size_t cap, wherry_error *err)
+				  size_t cap, int64_t *out_n, wherry_error *err)
 {
 	static const char sql[] =
-		"SELECT s.name FROM pg_catalog.unnest(coalesce($2::pg_catalog.text[], "
+		"SELECT s.name, pg_catalog.count(c.oid) OVER () "
+		"FROM pg_catalog.unnest(coalesce($2::pg_catalog.text[], "
 		"pg_catalog.current_schemas(false)::pg_catalog.text[])) "
 		"WITH ORDINALITY AS s(name, nth) JOIN pg_catalog.pg_namespace AS n "
 		"ON n.nspname OPERATOR(pg_catalog.=) s.name::pg_catalog.name "
@@ -468,7 +469,7 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 	res = wh_postgres_query_params(s, sql, 3, values, 0);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(s, res, err);
-	else if (PQntuples(res) == 1 && PQnfields(res) == 1)
+	else if (PQntuples(res) == 1 && PQnfields(res) == 2)
 		(void)snprintf(out, cap, "%s",
 			       wh_postgres_text_utf8(&s->text,
 						     wh_view_of(PQgetvalue(res, 0, 0)),
@@ -476,6 +477,9 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 				       .ptr);
 	else
 		*out = 0;
+	if (out_n &&
+	    !(code == WHERRY_OK && *out && wh_parse_int(PQgetvalue(res, 0, 1), out_n)))
+		*out_n = 0;
 	if (failed)
 		code = wh_oom(err);
 	wh_arena_clear(&copies);
