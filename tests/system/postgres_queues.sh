@@ -135,4 +135,18 @@ expect "also where they are listed" 2 "err:2 schemas of the search path"
 w queue publish "$both" paid 1 --schema west
 expect "and then it reaches the queue" 0 "out:published to 1 queue"
 
+# ---- a row of NServiceBus that was received before ----
+
+w create --kind queue "$url#twice" --layout nservicebus
+sql "INSERT INTO twice_received(id, row_id, state, attempts, headers, body) VALUES
+	(7, '0c5e9d4a-0000-4000-8000-000000000001', 4, 1, '{}', 'old');
+	INSERT INTO twice(id, seq, headers, body) VALUES ('0c5e9d4a-0000-4000-8000-000000000001', 7, '{}', 'new'),
+	('0c5e9d4a-0000-4000-8000-000000000002', 8, '{}', 'next')"
+w receive "$url#twice" --lease 1h --json
+expect "a message whose number and uuid a received one has is received" 0 "out:\"body\":\"new\""
+w receive "$url#twice" --lease 1h --json
+expect "and so is the next one" 0 "out:\"body\":\"next\""
+check "and the one that was received before stays" is \
+	"$(sql "SELECT string_agg(convert_from(body, 'UTF8'), ' ' ORDER BY state, id, body) FROM twice_received")" "new next old"
+
 finish

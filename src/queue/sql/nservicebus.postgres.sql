@@ -295,7 +295,8 @@ id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
 
 -- name: receive
 -- Lease messages.  One statement moves them, so a message is always in one of the tables.  Expired
--- messages are deleted, and returned as expired.
+-- messages are deleted, and returned as expired.  A message whose number and uuid a received one has gets
+-- another uuid, or it would make each receive fail.
 {picked},
 again AS (
   UPDATE {table_received} SET
@@ -311,7 +312,10 @@ again AS (
 kept AS (
   INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token,
                                max_attempts, created_at, headers, body)
-  SELECT id, row_id, 1, 1, {until}, expires_at, :token::pg_catalog.text, {allowed} END, created_at, headers, body
+  SELECT id, CASE WHEN EXISTS (SELECT 1 FROM {table_received} AS r WHERE r.id OPERATOR(pg_catalog.=) fresh.id
+                                 AND r.row_id OPERATOR(pg_catalog.=) fresh.row_id)
+                  THEN pg_catalog.gen_random_uuid() ELSE row_id END,
+    1, 1, {until}, expires_at, :token::pg_catalog.text, {allowed} END, created_at, headers, body
   FROM fresh WHERE NOT {is_expired}
   RETURNING *),
 {both};
