@@ -12,6 +12,8 @@ int main(void)
 		.name = "delayed",
 		RELAY_DELAYED,
 		.make = postgres_enter,
+		.again = postgres_enter_again,
+		.note = postgres_note,
 		.lower = postgres_lower_here,
 		.drop = postgres_leave,
 		.tables = relay_delayed_postgres_tables,

@@ -613,6 +613,8 @@ int main(void)
 			.name = "postgres",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
+			.again = postgres_enter_again,
+			.note = postgres_note,
 			.lower = postgres_lower_here,
 			.drop = drop,
 			.schedules = 20,

@@ -12,6 +12,8 @@ int main(void)
 		.name = "queue",
 		RELAY_QUEUE,
 		.make = postgres_enter,
+		.again = postgres_enter_again,
+		.note = postgres_note,
 		.lower = postgres_lower_here,
 		.drop = postgres_leave,
 		.tables = relay_queue_postgres_tables,

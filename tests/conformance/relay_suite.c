@@ -257,23 +257,10 @@ static void close_side(const relay_fixture *f, relay_side *side)
 	*side = (relay_side){0};
 }
 
-static void open_all(relay_fixture *f)
+static void make_tables(const relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	if (f->target->make)
-		f->target->make(f->url, sizeof(f->url));
-	else
-		(void)snprintf(f->url, sizeof(f->url), "%s", f->target->url);
-	if (f->target->in_file)
-		(void)snprintf(f->url, sizeof(f->url), "%s%s", f->target->url,
-			       wherry_temp_make(&f->temp, "shop.db"));
-	if (f->target->is & RELAY_OTHERS) {
-		f->other = connect(f, true);
-	} else {
-		relay_connect(f, &f->a);
-		f->other = f->a.db;
-	}
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_create(f->other, "jobs", NULL, &err));
 	if (f->target->delayed)
@@ -285,6 +272,29 @@ static void open_all(relay_fixture *f)
 	} else {
 		WHERRY_PASS(make_any_body(f->other, f->target->extras, "outbox", &err));
 	}
+}
+
+static void open_all(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool again;
+
+	again = f->target->again && f->target->again(f->target, f->url, sizeof(f->url));
+	if (!again && f->target->make)
+		f->target->make(f->url, sizeof(f->url));
+	else if (!again)
+		(void)snprintf(f->url, sizeof(f->url), "%s", f->target->url);
+	if (f->target->in_file)
+		(void)snprintf(f->url, sizeof(f->url), "%s%s", f->target->url,
+			       wherry_temp_make(&f->temp, "shop.db"));
+	if (f->target->is & RELAY_OTHERS) {
+		f->other = connect(f, true);
+	} else {
+		relay_connect(f, &f->a);
+		f->other = f->a.db;
+	}
+	if (!again)
+		make_tables(f);
 	f->n_put = 0;
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_open(f->other, "jobs", &f->queue, &err));
@@ -301,6 +311,8 @@ static void open_all(relay_fixture *f)
 				 : f->delayed ? "later"
 					      : "outbox",
 				 f->url, sizeof(f->url));
+	if (!again && f->target->note)
+		f->target->note(f->target);
 }
 
 static void close_all(relay_fixture *f)

@@ -46,6 +46,10 @@ typedef struct relay_target {
 	 * NULL: they own the tables. */
 	void (*lower)(const struct wh_model *model, const char *table, char *url,
 		      size_t cap);
+	/* Take one that another test of the target left with its tables, and say of one with new tables that it
+	 * may be left.  NULL: each test makes its own. */
+	bool (*again)(const void *recipe, char *url, size_t cap);
+	void (*note)(const void *recipe);
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
 	const char *engine;           /* of its relays; NULL: the default */

@@ -283,13 +283,15 @@ void postgres_enter(char *url, size_t cap)
 
 void postgres_lower_here(const wh_model *model, const char *table, char *url, size_t cap)
 {
-	postgres_lower(&postgres_here, model, table);
+	if (!postgres_here.lowered)
+		postgres_lower(&postgres_here, model, table);
 	(void)snprintf(url, cap, "%s", postgres_here.app_url);
 }
 
 void postgres_leave(void)
 {
-	postgres_drop(&postgres_here);
+	if (!postgres_leave_again())
+		postgres_drop(&postgres_here);
 }
 
 void postgres_leave_slots(void)

@@ -52,6 +52,15 @@ void postgres_leave(void);
 void postgres_lower_here(const struct wh_model *model, const char *table, char *url,
 			 size_t cap);
 
+/*
+ * Places of one recipe, which is any address, are made the same way and used one after the other.  False: nobody left
+ * one, so that a test makes it with postgres_enter(), fills it and notes it.  postgres_leave() keeps what was noted if
+ * the test changed nothing but rows: then the next one finds the tables as they were noted.
+ */
+bool postgres_enter_again(const void *recipe, char *url, size_t cap);
+void postgres_note(const void *recipe);
+bool postgres_leave_again(void); /* for postgres_leave(); false: drop it */
+
 /* The same where there may be replication slots: they outlive tables, and a server has few. */
 void postgres_leave_slots(void);
 
