@@ -590,6 +590,8 @@ int main(void)
 			.name = "stream",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
+			.again = postgres_enter_again,
+			.note = postgres_note,
 			.drop = drop,
 			.schedules = 5,
 			.leads = true,
