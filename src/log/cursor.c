@@ -9,7 +9,7 @@
 #define NOTHING_SEEN "1:1:"
 
 /* Columns of the statements that read. */
-enum { ID, AT, VISIBLE, NOW, MANY, RESTORED, MESSAGE };
+enum { ID, AT, VISIBLE, NOW, MANY, RESTORED };
 
 /* ---- positions ---- */
 
@@ -50,17 +50,34 @@ static void replace(wh_position *at, wh_position *by)
 
 /* ---- opening and closing ---- */
 
-static wherry_code find(wh_cursor *c, wherry_error *err)
+static wherry_code find(wh_cursor *c, const wh_sql *sql, wherry_error *err)
 {
-	c->look = wh_sql_find(&c->sql, "look");
-	c->now = wh_sql_find(&c->sql, "now");
-	c->late_start = wh_sql_find(&c->sql, "late-start");
-	c->late_page = wh_sql_find(&c->sql, "late-page");
-	c->renumber = wh_sql_find(&c->sql, "renumber");
+	c->look = wh_sql_find(sql, "read-log");
+	c->now = wh_sql_find(sql, "log-end");
+	c->late_start = wh_sql_find(sql, "late-start");
+	c->late_page = wh_sql_find(sql, "late-page");
+	c->renumber = wh_sql_find(sql, "renumber");
 	if (c->look && c->now && !c->late_start == !c->late_page &&
 	    !c->late_start == !c->renumber)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID, "a statement of the cursor is missing");
+}
+
+wherry_code wh_cursor_open_layout(wherry_db *db, const wh_sql *sql, wh_cursor **out,
+				  wherry_error *err)
+{
+	wh_cursor *c = calloc(1, sizeof(*c));
+	wherry_code code;
+
+	if (!c)
+		return wh_oom(err);
+	c->db = db;
+	code = find(c, sql, err);
+	if (code == WHERRY_OK)
+		*out = c;
+	else
+		wh_cursor_close(c);
+	return code;
 }
 
 wherry_code wh_cursor_open(wherry_db *db, const char *schema, const char *table,
@@ -69,23 +86,19 @@ wherry_code wh_cursor_open(wherry_db *db, const char *schema, const char *table,
 	const char *text = wh_sql_embedded("log", "cursor", db->driver->scheme);
 	const wh_sql_names names = {
 		.dialect = db->driver->scheme, .schema = schema, .table = table};
+	wh_sql sql = {0};
 	wherry_code code;
-	wh_cursor *c;
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "'%s:' has no cursor over a log yet", db->driver->scheme);
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return wh_oom(err);
-	c->db = db;
-	code = wh_sql_parse_as(text, &names, &c->sql, err);
+	code = wh_sql_parse_as(text, &names, &sql, err);
 	if (code == WHERRY_OK)
-		code = find(c, err);
+		code = wh_cursor_open_layout(db, &sql, out, err);
 	if (code == WHERRY_OK)
-		*out = c;
+		(*out)->own = sql;
 	else
-		wh_cursor_close(c);
+		wh_sql_clear(&sql);
 	return code;
 }
 
@@ -93,9 +106,9 @@ void wh_cursor_close(wh_cursor *c)
 {
 	if (!c)
 		return;
-	if (c->sql.n)
-		wh_db_forget(c->db, &c->sql);
-	wh_sql_clear(&c->sql);
+	if (c->own.n)
+		wh_db_forget(c->db, &c->own);
+	wh_sql_clear(&c->own);
 	free(c);
 }
 
@@ -109,6 +122,7 @@ typedef struct reading {
 	int64_t n;     /* Rows that were visited. */
 	bool many;     /* More rows are late than a look may return. */
 	bool restored; /* A transaction has a number that it cannot have here. */
+	bool cut;      /* There was no room for a row. */
 } reading;
 
 /* Replace *out by a copy of a text column; NULL stays NULL. */
@@ -131,13 +145,8 @@ static wherry_code take_head(reading *r, const wh_row *row, wherry_error *err)
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	reading *r = ctx;
-	wh_log_row out = {
-		.id = wh_row_int(row, ID),
-		.at = wh_row_int(row, AT),
-		.key = wh_row_bytes(row, MESSAGE),
-		.topic = wh_row_bytes(row, MESSAGE + 1),
-		.body = wh_row_bytes(row, MESSAGE + 2),
-	};
+	const wh_log_row out = {
+		.id = wh_row_int(row, ID), .at = wh_row_int(row, AT), .row = row};
 	wherry_code code = wh_row_check(row, err);
 
 	if (code == WHERRY_OK && out.id == INT64_MIN)
@@ -149,6 +158,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		return WHERRY_OK;
 	}
 	code = r->visit(r->ctx, &out, err);
+	r->cut = code == WHERRY_INTERRUPTED;
 	if (code != WHERRY_OK)
 		return code;
 	r->n++;
@@ -209,23 +219,39 @@ static wherry_code begin_round(wh_cursor *c, wh_position *at, char **until,
 	return WHERRY_OK;
 }
 
+/* Run a statement that reads.  A visit that ended it has not made it fail. */
+static wherry_code run(const wh_cursor *c, const wh_stmt *stmt, wh_param *params,
+		       size_t n, reading *r, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	memcpy(params + n, c->limits, c->n_limits * sizeof(*params));
+	code = wh_db_run(c->db, stmt, params, n + c->n_limits, take_row, r, NULL, &why);
+	if (code == WHERRY_INTERRUPTED && r->cut)
+		return WHERRY_OK;
+	r->cut = false;
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 /* Read the next page of a round.  *out_ended: it was the last one. */
 static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
 			     bool *out_ended, wherry_error *err)
 {
-	const wh_param params[] = {
+	wh_param params[7] = {
 		WH_INT_PARAM("high", at->high),
 		WH_TEXT_PARAM("seen", seen_of(at)),
 		WH_TEXT_PARAM("until", wh_view_of(at->until)),
 		WH_INT_PARAM("late", at->late),
 		WH_INT_PARAM("limit", limit),
 	};
-	wherry_code code =
-		wh_db_run(c->db, c->late_page, params, 5, take_row, r, NULL, err);
+	wherry_code code = run(c, c->late_page, params, 5, r, err);
 
 	if (code != WHERRY_OK || r->restored)
 		return code;
-	*out_ended = r->n < limit;
+	*out_ended = r->n < limit && !r->cut;
 	at->late = r->next.late;
 	if (!*out_ended)
 		return WHERRY_OK;
@@ -239,13 +265,29 @@ static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, readi
 static wherry_code look(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
 			wherry_error *err)
 {
-	const wh_param all[] = {
+	wh_param all[5] = {
 		WH_INT_PARAM("high", at->high),
 		WH_INT_PARAM("limit", limit),
 		WH_TEXT_PARAM("seen", seen_of(at)),
 	};
 
-	return wh_db_run(c->db, c->look, all, 3, take_row, r, NULL, err);
+	return run(c, c->look, all, 3, r, err);
+}
+
+/* The look ended before a row.  If that can be a late one, the others are read in a round. */
+static wherry_code stop_before(wh_cursor *c, wh_position *at, reading *r)
+{
+	if (!r->n)
+		return WHERRY_OK;
+	if (c->late_page && r->next.late <= at->high) {
+		at->until = r->next.seen;
+		at->late = r->next.late;
+		r->next.seen = NULL;
+		return WHERRY_OK;
+	}
+	r->next.late = 0;
+	replace(at, &r->next);
+	return WHERRY_OK;
 }
 
 /* One look, or one page of a round.  *out_again: nothing was visited, and there may be rows. */
@@ -269,6 +311,8 @@ static wherry_code step(wh_cursor *c, wh_position *at, int64_t limit, reading *r
 	}
 	if (in_round)
 		return WHERRY_OK;
+	if (r->cut)
+		return stop_before(c, at, r);
 	if (r->many) {
 		*out_again = true;
 		return begin_round(c, at, &r->next.seen, err);
@@ -285,19 +329,20 @@ wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_
 	wh_log_found found = {.event = WH_LOG_SAME};
 	wh_position work;
 	wherry_code code = wh_position_copy(&work, at, err);
-	bool again = code == WHERRY_OK;
+	bool again = code == WHERRY_OK, cut = false;
 	int64_t n = 0;
 
-	while (code == WHERRY_OK && again && !n) {
+	while (code == WHERRY_OK && again && !n && !cut) {
 		reading r = {.visit = visit, .ctx = ctx};
 
 		r.next.high = work.high;
 		r.next.late = work.late;
 		code = step(c, &work, limit, &r, &found.event, &again, err);
 		n = r.n;
+		cut = r.cut;
 		wh_position_clear(&r.next);
 	}
-	found.more = again || work.until || n >= limit;
+	found.more = again || cut || work.until || n >= limit;
 	if (code == WHERRY_OK) {
 		replace(at, &work);
 		*out = found;

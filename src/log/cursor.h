@@ -45,13 +45,18 @@ void wh_position_clear(wh_position *at);
 wherry_code wh_position_copy(wh_position *out, const wh_position *from,
 			     wherry_error *err);
 
-/* A row of the log; borrowed for the visit. */
+/* A row of the log; borrowed for the visit.  The columns of its message begin at
+ * WH_LOG_MESSAGE. */
+enum { WH_LOG_MESSAGE = 6 };
+
 typedef struct wh_log_row {
 	int64_t id;
-	int64_t at;               /* See `high` of a position. */
-	wh_view key, topic, body; /* Absent: NULL. */
+	int64_t at; /* See `high` of a position. */
+	const wh_row *row;
 } wh_log_row;
 
+/* Take a row.  INTERRUPTED: there is no room for it; it is read again, and the rows before it
+ * are not. */
 typedef wherry_code (*wh_log_fn)(void *ctx, const wh_log_row *row, wherry_error *err);
 
 /* Event of the table since the last read. */
@@ -74,7 +79,10 @@ typedef struct wh_log_found {
 
 typedef struct wh_cursor {
 	wherry_db *db;
-	wh_sql sql;
+	wh_sql own; /* Statements of a table without a layout. */
+	/* Limits of the texts of a row; 0: the statements have none. */
+	wh_param limits[2];
+	size_t n_limits;
 	const wh_stmt *look, *now;
 	/* NULL on a database without late rows. */
 	const wh_stmt *late_start, *late_page, *renumber;
@@ -83,6 +91,10 @@ typedef struct wh_cursor {
 /* table: its name, unquoted; schema: NULL if the database has none. */
 wherry_code wh_cursor_open(wherry_db *db, const char *schema, const char *table,
 			   wh_cursor **out, wherry_error *err);
+
+/* The same over a table whose layout has the statements; `sql` is borrowed. */
+wherry_code wh_cursor_open_layout(wherry_db *db, const wh_sql *sql, wh_cursor **out,
+				  wherry_error *err);
 void wh_cursor_close(wh_cursor *c);
 
 /*
@@ -95,8 +107,8 @@ void wh_cursor_close(wh_cursor *c);
  * Transaction: none, or one that wrote nothing to the log; a transaction sees what it wrote
  * itself, and its snapshot does not say so.
  *
- * @return WHERRY_OK; what a read can fail with; what visit returned.  On failure *at is as
- *         before.
+ * @return WHERRY_OK, also if visit ended the read with INTERRUPTED; what a read can fail with;
+ *         what visit returned.  On failure *at is as before.
  */
 wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_fn visit,
 			   void *ctx, wh_log_found *out, wherry_error *err);

@@ -19,9 +19,13 @@
 /* Reads rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long? body?") \
-	X(sweep, "sweep", "after limit gaps long? body?") \
-	X(horizon, "horizon", "statements? name number epoch holder") \
 	X(dead_keys, "dead-keys", "after limit long?")
+
+/* The same where rows are pending until they are marked: ids below the last one that was read may
+ * still be committed. */
+#define WH_OUTBOX_SWEEP(X) \
+	X(sweep, "sweep", "after limit gaps long? body?") \
+	X(horizon, "horizon", "statements? name number epoch holder")
 
 /* The next two groups read rows of the table for a relay that streams from the WAL. */
 #define WH_OUTBOX_STREAM(X) \
@@ -67,7 +71,7 @@
 
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) \
-	G(read, WH_OUTBOX_READ) \
+	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \

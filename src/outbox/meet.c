@@ -33,6 +33,8 @@ static const home homes[WH_HOMES] = {
 					"nservicebus", "mssql"},
 	[WH_DELAYED_MSSQL] = {"delayed queue, SQL Server", "delayed queue", NULL,
 			      "mssql"},
+	[WH_LOG_SQLITE] = {"log, SQLite", "outbox", "log", "sqlite"},
+	[WH_LOG_POSTGRES] = {"log, PostgreSQL", "outbox", "log", "postgres"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -62,6 +64,7 @@ enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
 	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
+	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
@@ -112,6 +115,36 @@ static const rule rules[] = {
 	 "it has no archive: leave relay.on_expiry=archive out"},
 	{WH_ASK_SOLE, QUEUES, ANY,
 	 "its relays compete, as its receivers do: leave relay.sole out"},
+
+	{WH_ASK_ENGINE, ON_LOG, ANY & ~BY(WH_POSITIONS),
+	 "it is read behind a position: leave --engine out"},
+	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, BY(WH_POSITIONS),
+	 "only the layout log has a position"},
+	{WH_ASK_STRICT, ON_LOG, ANY,
+	 "messages of a key come in the order in which they became visible: leave --ordering "
+	 "key-strict out, and use lock_key where several transactions write one key"},
+	{WH_ASK_MARK, ON_LOG, ANY,
+	 "nothing is written to its rows: leave relay.on_done out"},
+	{WH_ASK_DELETE, ON_LOG, ANY,
+	 "nothing is written to its rows: leave relay.on_done out"},
+	{WH_ASK_ARCHIVE, ON_LOG, ANY,
+	 "nothing is written to its rows: leave relay.on_done out"},
+	{WH_ASK_KEEP, ON_LOG, ANY,
+	 "nothing is written to its rows anyway: leave relay.on_done out"},
+	{WH_ASK_EXPIRY_ARCHIVE, ON_LOG, ANY,
+	 "it has no archive: leave relay.on_expiry=archive out"},
+	{WH_ASK_FAILED_ONLY, ON_LOG, ANY,
+	 "it is for relays that compete: leave relay.failed_only out"},
+	{WH_ASK_SOLE, ON_LOG, ANY,
+	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
+	{WH_ASK_HANDLERS, ON_LOG, ANY,
+	 "a handler acknowledges in its row, which a log has not got: use a native outbox"},
+	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
+	 "rows tell their transactions anyway: leave --strict out"},
+	{WH_ASK_CREATE_PARTITIONS, ON_LOG, ANY,
+	 "one relay reads all of it: leave --partitions out"},
+	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
+	 "it is read behind a position: leave --stream out"},
 
 	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM_KEEP),
 	 "nothing is written to its rows: relay it with --engine stream --on-done keep, the "

@@ -18,7 +18,7 @@ wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 	if (!outbox->own.read)
 		return wh_store_cannot(&outbox->store,
 				       "whose rows are only claimed or streamed", err);
-	if (all_open)
+	if (all_open && outbox->own.sweep)
 		return wh_outbox_read_late(outbox, after, NULL, 0, limit, visit, ctx,
 					   err);
 	wh_store_limits(&outbox->store, &params[2]);

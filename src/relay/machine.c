@@ -192,8 +192,10 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->window.settled.n && !late)
 		return WHERRY_OK;
 	if (r->window.in_flight.n || r->window.settled.n || wh_dead_letters_busy(r)) {
+		if (engine->give_up)
+			code = engine->give_up(r, now, err);
 		give_up_draining(r);
-		return WHERRY_OK;
+		return code;
 	}
 	if (engine->finish)
 		code = engine->finish(r, now, err);

@@ -16,6 +16,7 @@ static const engine engines[WH_ENGINES + 1] = {
 	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
 	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
 			    "--engine stream --on-done keep", true},
+	[WH_POSITIONS] = {"log", "log", "no --engine", false},
 	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry", false},
 };
 
@@ -28,6 +29,7 @@ static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
 	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
 	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
 	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
+	[WH_POSITIONS] = {[WH_POSITIONS] = WH_STANDS_BY},
 };
 
 wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)

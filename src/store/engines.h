@@ -16,6 +16,8 @@ typedef enum wh_engine {
 	WH_STREAM,
 	/* Streams from the WAL, and writes nothing to rows: relay.on_done=keep. */
 	WH_STREAM_KEEP,
+	/* Reads behind a position, and writes nothing to rows. */
+	WH_POSITIONS,
 	/* Number of engines; also stands for an engine that this version does not
 	 * know. */
 	WH_ENGINES

@@ -175,12 +175,30 @@
 #define WH_STORE_MARK(X) \
 	X(done_mark, "done-mark", "ids token names? width?")
 
-/* Rows whose ids follow one another are settled by the first and the last id, and an attempt on
- * record can be taken back. */
+/* Rows whose ids follow one another are settled by the first and the last id. */
 #define WH_STORE_RANGES(X) \
 	X(done_mark_range, "done-mark-range", "first last token names width?") \
-	X(done_delete_range, "done-delete-range", "first last token names width?") \
+	X(done_delete_range, "done-delete-range", "first last token names width?")
+
+/* An attempt on record can be taken back. */
+#define WH_STORE_UNTRY(X) \
 	X(untry, "untry", "id message_id nth token")
+
+/* Rows never change: a position says what was read, and exceptions which of them are not delivered.
+ * src/log reads such a table. */
+#define WH_STORE_LOG(X) \
+	X(read_log, "read-log", "high limit seen? long? body?") \
+	X(log_end, "log-end", "high") \
+	X(progress, "progress", "") \
+	X(move, "move", "name number epoch holder high seen? until? late?") \
+	X(hold, "hold", "ids") \
+	X(known, "known", "")
+
+/* Rows become visible in another order than that of their ids. */
+#define WH_STORE_LATE(X) \
+	X(late_start, "late-start", "high seen") \
+	X(late_page, "late-page", "high seen until late limit long body") \
+	X(renumber, "renumber", "high seen until late")
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
@@ -236,7 +254,7 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
+	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 

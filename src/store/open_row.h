@@ -31,6 +31,7 @@ typedef struct wh_open_row {
 	const char *unreadable;
 	bool no_body;      /* The body was not read. */
 	const wh_row *row; /* Used by wh_open_body(). */
+	int first;         /* Its first column in `row`. */
 } wh_open_row;
 
 typedef wherry_code (*wh_open_fn)(void *ctx, const wh_open_row *row, wherry_error *err);
@@ -48,6 +49,10 @@ typedef struct wh_open_reader {
 
 /* A wh_row_fn for statements with the columns above; ctx is a wh_open_reader. */
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err);
+
+/* Like wh_take_open(), for a statement with more columns in front of these. */
+wherry_code wh_take_open_at(wh_open_reader *v, int first, const wh_row *row,
+			    wherry_error *err);
 
 /* Like wh_take_open(), for a row that is known by another id. */
 wherry_code wh_take_open_as(wh_open_reader *v, int64_t id, const wh_row *row,

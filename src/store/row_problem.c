@@ -92,7 +92,8 @@ static bool body_flaw(const wh_store *store, const wh_open_row *row, wh_buf *why
 /* The column of a field: native tables call the key's column partition_key. */
 static const char *column_of(const wh_store *store, const char *field)
 {
-	bool native = strcmp(store->layout.name, "native") == 0;
+	bool native = strcmp(store->layout.name, "native") == 0 ||
+		      strcmp(store->layout.name, "log") == 0;
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }

@@ -342,7 +342,7 @@ static wherry_code run(wherry_db *conn, const wh_stmt *stmt, const wh_param *all
 
 	(void)conn;
 	(void)out_changed;
-	if (strcmp(stmt->name, "look") == 0)
+	if (strcmp(stmt->name, "read-log") == 0)
 		return look(&p, visit, ctx, err);
 	if (strcmp(stmt->name, "late-page") == 0)
 		return page(&p, visit, ctx, err);
@@ -350,7 +350,7 @@ static wherry_code run(wherry_db *conn, const wh_stmt *stmt, const wh_param *all
 		return late_start(&p, visit, ctx, err);
 	if (strcmp(stmt->name, "renumber") == 0)
 		return renumber(&p, visit, ctx, err);
-	assert_string_equal(stmt->name, "now");
+	assert_string_equal(stmt->name, "log-end");
 	return position_now(&p, visit, ctx, err);
 }
 

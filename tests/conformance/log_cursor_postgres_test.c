@@ -233,12 +233,12 @@ static void world_spoil(const wh_cursor *cursor, log_break what)
 	if (what == LOG_NO_ROUND)
 		replace_text(look, "(SELECT count(*) FROM late) AS n", "0::bigint AS n");
 	if (what == LOG_NO_ROUND_END)
-		replace_text(page, "AND pg_visible_in_snapshot(t.tx, (",
+		replace_text(page, "AND pg_visible_in_snapshot(e.tx, (",
 			     "AND pg_visible_in_snapshot('0', (");
 	if (what == LOG_HORIZON)
-		replace_text(look, "WHERE t.id > ",
-			     "WHERE t.tx < pg_snapshot_xmin(pg_current_snapshot()) AND "
-			     "t.id > ");
+		replace_text(look, "WHERE e.id > ",
+			     "WHERE e.tx < pg_snapshot_xmin(pg_current_snapshot()) AND "
+			     "e.id > ");
 	if (what == LOG_FRESH_FIRST)
 		replace_text(look, "h.n > ", "false AND h.n > ");
 	if (what == LOG_FRESH_FIRST)

@@ -22,12 +22,13 @@ static void run_sql(const char *sql)
 
 static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 {
+	wh_view body = wh_row_bytes(row->row, WH_LOG_MESSAGE + 2);
 	size_t len = strlen(read_ids);
 
 	(void)ctx;
 	(void)err;
 	(void)snprintf(read_ids + len, sizeof(read_ids) - len, "%lld%.*s ",
-		       (long long)row->id, (int)row->body.len, row->body.ptr);
+		       (long long)row->id, (int)body.len, body.ptr);
 	return WHERRY_OK;
 }
 

@@ -170,7 +170,7 @@ static wherry_code run(wherry_db *conn, const wh_stmt *stmt, const wh_param *all
 
 	(void)conn;
 	(void)out_changed;
-	assert_string_equal(stmt->name, "look");
+	assert_string_equal(stmt->name, "read-log");
 	return look(&p, visit, ctx, err);
 }
 

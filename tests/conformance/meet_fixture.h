@@ -17,6 +17,7 @@ static const wh_home tried_upto = WH_NATIVE_MSSQL;
 
 static const wh_engine engines[] = {WH_EXCLUSIVE, WH_PARTITIONED, WH_COMPETING, WH_STREAM,
 				    WH_STREAM_KEEP};
+enum { N_ENGINES = sizeof(engines) / sizeof(*engines) };
 
 static wherry_temp temp;
 static char urls[WH_HOMES][200];

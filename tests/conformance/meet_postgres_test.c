@@ -47,12 +47,12 @@ static void each_engine_works_on_the_layouts_that_the_page_says(void **state)
 
 	(void)state;
 	begin(&m, "layout");
-	for (int e = 0; e < WH_ENGINES; e++)
+	for (int e = 0; e < N_ENGINES; e++)
 		put(&m, wh_engine_name(engines[e]));
-	end_head(&m, WH_ENGINES);
+	end_head(&m, N_ENGINES);
 	for (int home = 0; home < WH_HOMES; home++) {
 		row(&m, wh_home_name((wh_home)home));
-		for (int e = 0; e < WH_ENGINES; e++)
+		for (int e = 0; e < N_ENGINES; e++)
 			put(&m, tried_engine((wh_home)home, engines[e]));
 	}
 	compare(&m);

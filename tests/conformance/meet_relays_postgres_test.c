@@ -122,16 +122,16 @@ static void two_relays_meet_as_the_page_says(void **state)
 	(void)state;
 	begin(&now, "newcomer");
 	begin(&later, "newcomer");
-	for (int i = 0; i < WH_ENGINES; i++) {
+	for (int i = 0; i < N_ENGINES; i++) {
 		put(&now, wh_engine_name(engines[i]));
 		put(&later, wh_engine_name(engines[i]));
 	}
-	end_head(&now, WH_ENGINES);
-	end_head(&later, WH_ENGINES);
-	for (int i = 0; i < WH_ENGINES; i++) {
+	end_head(&now, N_ENGINES);
+	end_head(&later, N_ENGINES);
+	for (int i = 0; i < N_ENGINES; i++) {
 		row(&now, wh_engine_name(engines[i]));
 		row(&later, wh_engine_name(engines[i]));
-		for (int k = 0; k < WH_ENGINES; k++) {
+		for (int k = 0; k < N_ENGINES; k++) {
 			relay first = {.relay = NULL}, second = {.relay = NULL};
 			const char *how;
 
@@ -190,8 +190,8 @@ static void no_engine_waits_for_a_lease_from_a_clock_ahead(void **state)
 	int n_waited = 0;
 
 	(void)state;
-	for (int i = 0; i < WH_ENGINES; i++) {
-		for (int k = 0; k < WH_ENGINES; k++) {
+	for (int i = 0; i < N_ENGINES; i++) {
+		for (int k = 0; k < N_ENGINES; k++) {
 			relay first = {.relay = NULL}, second = {.relay = NULL};
 
 			if (i || k) {

@@ -1,11 +1,12 @@
-"""Four relays compete on the tables of another library, eventferry or outbox-event-bus, and are
-killed and stopped at random.  At the end each message must have been delivered, and on
-eventferry's table the first deliveries of each aggregate must be in the order of their ids.
+"""Four relays work on the tables of another library, eventferry or outbox-event-bus, or on a log,
+and are killed and stopped at random.  At the end each message must have been delivered, and the
+first deliveries of each aggregate must be in order, but for outbox-event-bus.
 """
 
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import time
 
@@ -20,6 +21,11 @@ RELAYS, CLAIM_S = 4, 1.0
 class Outbox:
     """The table: made, filled, counted.  Messages are {"k": aggregate, "n": number in it}."""
 
+    ordered, competes = True, True
+
+    def end(self):
+        """Commit what is open."""
+
     def settings(self, rng):
         batch = rng.choice([50, 500, 1000])
         return [
@@ -30,7 +36,7 @@ class Outbox:
 
 
 class Eventferry(Outbox):
-    ordered, table = True, "outbox"
+    layout, table = "eventferry", "outbox"
 
     def __init__(self, folder, log):
         self.server = postgres.Server(log)
@@ -51,7 +57,7 @@ class Eventferry(Outbox):
 
 
 class EventBus(Outbox):
-    ordered, table = False, "outbox_events"
+    ordered, layout, table = False, "event-bus", "outbox_events"
 
     def __init__(self, folder, log):
         self.path = os.path.join(folder, "bus.db")
@@ -77,6 +83,84 @@ class EventBus(Outbox):
 
     def close(self):
         pass
+
+
+def lead(rng):
+    window = rng.choice([10, 500, 5000])
+    return [
+        "relay.lease=1s", f"relay.batch={max(1, window // 2)}", f"relay.window={window}",
+        f"file.sync={rng.choice(['on', 'off'])}",
+    ]  # fmt: skip
+
+
+class Log(Eventferry):
+    """Half of the aggregates are written by a transaction that stays open for a while, with ids
+    below those that others have committed."""
+
+    competes, layout = False, "log"
+
+    def __init__(self, folder, log):
+        super().__init__(folder, log)
+        self.late = subprocess.Popen(
+            [*self.db.command[:-1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.late.stdin.write("BEGIN;\n")
+
+    def settings(self, rng):
+        return lead(rng)
+
+    def insert(self, messages):
+        rows = ",".join(f"('t', '{k}', '{json.dumps({'k': k, 'n': n})}')" for k, n in messages)
+        return "INSERT INTO outbox(topic, partition_key, payload) VALUES " + rows
+
+    def put(self, messages):
+        late = [m for m in messages if int(m[0][1:]) % 2]
+        soon = [m for m in messages if int(m[0][1:]) % 2 == 0]
+        if late:
+            self.late.stdin.write(f"COMMIT; BEGIN; {self.insert(late)};\n")
+            self.late.stdin.flush()
+        if soon:
+            self.db.run(self.insert(soon))
+
+    def end(self):
+        self.late.stdin.write("COMMIT;\n")
+        self.late.stdin.close()
+        assert self.late.wait() == 0
+
+    def open(self):
+        return self.db.execute(
+            "SELECT (SELECT count(*) FROM outbox_exception) + count(*) "
+            "FROM outbox AS o, outbox_progress AS p "
+            "WHERE o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen)"
+        ).fetchone()[0]
+
+    def close(self):
+        self.late.kill()
+        super().close()
+
+
+class LogInFile(EventBus):
+    ordered, competes, layout, table = True, False, "log", "outbox"
+
+    def settings(self, rng):
+        return lead(rng)
+
+    def put(self, messages):
+        with self.connect() as db:
+            db.executemany(
+                "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', ?, ?)",
+                [(k, json.dumps({"k": k, "n": n})) for k, n in messages],
+            )
+        db.close()
+
+    def open(self):
+        db = self.connect()
+        n = db.execute(
+            "SELECT (SELECT count(*) FROM outbox_exception) + count(*) "
+            "FROM outbox AS o, outbox_progress AS p WHERE o.id > p.high"
+        ).fetchone()[0]
+        db.close()
+        return n
 
 
 class Producer:
@@ -146,12 +230,11 @@ def count(outbox, out, producer, left, relays):
 
 def run_on(outbox, folder, log, rng, rounds, tell_round):
     out = os.path.join(folder, "out")
-    layout = "eventferry" if outbox.ordered else "event-bus"
     settings = [part for s in outbox.settings(rng) for part in ("--set", s)]
-    some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 else []
+    some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 and outbox.competes else []
     relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
     made = victims.start(
-        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", layout], log
+        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", outbox.layout], log
     )
     assert made.wait() == 0
     producer = Producer(outbox, rng)
@@ -163,6 +246,7 @@ def run_on(outbox, folder, log, rng, rounds, tell_round):
         time.sleep(rng.uniform(0, 0.06))
         disturb(rng, relays)
         tell_round()
+    outbox.end()
     tap.wait_until(60, lambda: outbox.open() == 0)
     for victim in relays:
         victim.end()
@@ -173,9 +257,9 @@ def run(folder, seed, rounds, tell_round):
     rng = victims.random.Random(seed)
     with open(os.path.join(folder, "log"), "ab") as log:
         try:
-            outbox = (EventBus if seed % 2 else Eventferry)(folder, log)
+            outbox = [Eventferry, EventBus, Log, LogInFile][seed % 4](folder, log)
         except postgres.NoServer:
-            tap.skip("relays on eventferry's table lose nothing", "no PostgreSQL server")
+            tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")
             return
         try:
             run_on(outbox, folder, log, rng, rounds, tell_round)
@@ -184,4 +268,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-layouts", 12, 10 if tap.rounds(12) > 12 else 6, run))
+    sys.exit(tap.bouts("kill-layouts", 24, 10 if tap.rounds(24) > 24 else 6, run))

@@ -18,7 +18,7 @@ declare -A below=(
 	[cron]='base schedule config db store delayed'
 	[publish]='base config'
 	[transfer]='base config db store inbox queue publish'
-	[relay]='base config db store outbox inbox queue delayed publish transfer'
+	[relay]='base config db store log outbox inbox queue delayed publish transfer'
 	[daemon]='base schedule config db store outbox inbox queue delayed cron publish relay'
 	[cli]='base schedule config db store outbox inbox queue delayed cron publish relay daemon'
 )

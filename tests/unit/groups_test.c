@@ -6,9 +6,9 @@
 #include "outbox/groups.h"
 #include "queue/groups.h"
 
-static const char *const layouts[] = {"native",          "event-bus", "eventferry",
-				      "eventferry-sole", "debezium",  "nservicebus",
-				      "funfix"};
+static const char *const layouts[] = {
+	"native",          "log",      "event-bus",   "eventferry",
+	"eventferry-sole", "debezium", "nservicebus", "funfix"};
 
 static void parse(const wh_sql_file *file, const char *text, wh_sql *out)
 {

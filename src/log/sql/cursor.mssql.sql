@@ -34,7 +34,7 @@ DECLARE @last BINARY(8) = (
     WHERE t.rv > CONVERT(BINARY(8), CAST(:high AS BIGINT)) AND t.rv < CONVERT(BINARY(8), @upto)
     ORDER BY t.rv) AS p)
 
--- name: look
+-- name: read-log
 -- waits: for an owner who changes or deletes a row that is committed; rows of open producers are behind the horizon.
 --
 -- The first row says whether the position belongs to another table, or is at or above the horizon: the
@@ -52,7 +52,7 @@ SELECT r.id, r.at, 1, r.now, 0, r.restored, {message:r} FROM (
   WHERE t.rv > CONVERT(BINARY(8), CAST(:high AS BIGINT)) AND t.rv <= @last) AS r
 ORDER BY r.at, r.id;
 
--- name: now
+-- name: log-end
 -- waits: as "look" does.
 --
 -- The position behind all rows up to the horizon, or before the first one of them with a higher id.

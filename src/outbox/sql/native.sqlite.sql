@@ -117,40 +117,14 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
         :payload)
 ON CONFLICT (message_id) DO NOTHING;
 
--- part: holds
--- Condition: the caller holds this lease.  The epoch alone does not prove it: a restore may bring back the
--- row of a time before the last take-over, and then the next relay gets the same epoch again
--- (two_relays_never_lead_under_one_epoch).  So the row has a random token of its holder.
-outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
-  AND expires_at > (SELECT ms FROM wherry_clock)
-
--- name: lease
--- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
--- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
--- After the second unclean end in a row, and each further one, as many messages are suspects as the
--- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
--- begins again at its position, which may be further back, so its number doubles each time.
-INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
-                        suspects, members, process, state, state_since, destination)
-VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, :lasts, 0, 0, :window,
-        0, :holder, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
-ON CONFLICT (outbox, number) DO UPDATE SET
-  engine = excluded.engine, owner = excluded.owner, epoch = {next_epoch},
-  expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, win = excluded.win,
-  members = excluded.members, process = excluded.process, state = excluded.state,
-  state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
-  unclean = CASE WHEN clean THEN 0 ELSE {unclean_ends} + 1 END,
-  suspects = CASE WHEN clean OR {unclean_ends} = 0 THEN 0
-                  ELSE min({in_flight} << CASE WHEN engine = 'stream-keep' THEN min({unclean_ends} - 1, 16) ELSE 0 END,
-                           1000000) END
-  WHERE expires_at <= (SELECT ms FROM wherry_clock)
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT control_version FROM wherry_outbox WHERE name = :name),
-  (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
+-- part: ends
+-- First and last pending id; an id 0, whose message must become dead, counts as -1.
+(SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id LIMIT 1),
   (SELECT id FROM {table} INDEXED BY {table_open}
-   WHERE status = 0 ORDER BY id DESC LIMIT 1);
+   WHERE status = 0 ORDER BY id DESC LIMIT 1)
+
+-- include: sqlite.lease.sql
 
 -- name: join
 -- The lease that competing relays hold together, so that no relay of another engine works
@@ -332,51 +306,6 @@ UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
   AND next_retry_at > (SELECT ms FROM wherry_clock)
   AND {named};
-
--- name: lease-holder
-SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine, process, state,
-  (SELECT ms FROM wherry_clock) - state_since, destination, delivered,
-  (SELECT ms FROM wherry_clock) - delivered_at, error, (SELECT ms FROM wherry_clock) - error_at, {lasts}
-FROM wherry_lease WHERE outbox = :name AND number = :number;
-
--- name: leases-cut
-{cut};
-
--- name: lease-orphaned
--- End the lease at once, because the process that holds it has ended.
-UPDATE wherry_lease SET expires_at = 0
-WHERE outbox = :name AND number = :number AND epoch = :epoch;
-
--- name: renew
--- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
--- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it
--- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
-UPDATE wherry_lease SET clean = (:state = 'stopping'),
-  expires_at = (SELECT ms FROM wherry_clock) + :lasts, lasts = :lasts,
-  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
-  {reported}
-WHERE {holds}
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT control_version FROM wherry_outbox WHERE name = :name),
-  (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
-   WHERE status = 0 ORDER BY id LIMIT 1),
-  (SELECT id FROM {table} INDEXED BY {table_open}
-   WHERE status = 0 ORDER BY id DESC LIMIT 1);
-
--- name: control
-SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :name;
-
--- name: release
-UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0, state = 'stopped',
-  state_since = (SELECT ms FROM wherry_clock), {counted}
-WHERE {holds};
-
--- name: fence
--- First statement in every transaction of a relay.  If it returns no row, the relay changes nothing
--- (STALE).  Claims have their own expiry, so of a shared lease only the epoch is compared.
-SELECT 1 FROM wherry_lease WHERE CASE WHEN :shared
-  THEN outbox = :name AND number = :number AND epoch = :epoch ELSE {holds} END;
 
 -- name: read
 -- Pending rows behind the cursor, in id order, by the open index, which has no delivered rows,
@@ -664,14 +593,6 @@ DELETE FROM {table_archive} WHERE id IN (
   CROSS JOIN {table_archive} AS a INDEXED BY {table_archive_message_id}
   WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
     AND a.created_at = b.created_at AND a.generation = b.generation - 1);
-
--- name: raise-control-version
-UPDATE wherry_outbox SET control_version = {next_control} WHERE name = :name;
-
--- name: pause
-UPDATE wherry_outbox SET control_version = {next_control},
-  paused_at = CASE WHEN :on THEN coalesce(paused_at, (SELECT ms FROM wherry_clock)) END
-WHERE name = :name;
 
 -- part: listed
 SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,

@@ -6,7 +6,7 @@
 static const wh_engine_driver *const engines[WH_ENGINES] = {
 	[WH_EXCLUSIVE] = &wh_engine_exclusive,  [WH_PARTITIONED] = &wh_engine_partitioned,
 	[WH_COMPETING] = &wh_engine_competing,  [WH_STREAM] = &wh_engine_stream,
-	[WH_STREAM_KEEP] = &wh_engine_unmarked,
+	[WH_STREAM_KEEP] = &wh_engine_unmarked, [WH_POSITIONS] = &wh_engine_positions,
 };
 
 /* Does the layout have no statement that writes to rows? */
@@ -30,6 +30,8 @@ wh_engine wh_engine_for(const wh_store *store, const wherry_config *config)
 
 	if (named != WH_ENGINES)
 		return named;
+	if (store->stmt.read_log)
+		return WH_POSITIONS;
 	if (is_only_streamed(store))
 		return WH_STREAM;
 	return store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;

@@ -6,6 +6,7 @@
  *     competing    claims rows, beside other relays          competing.c
  *     stream       reads the WAL beside the table            streaming*.c, reader.c
  *     unmarked     reads the WAL alone, writes to no row     unmarked.c, streaming*.c
+ *     log          reads behind a position, writes to no row positions.c, reader.c
  *
  * The rest of the relay does not know which engine it runs: it calls these functions and
  * reads these properties.  Each engine keeps its state in its own structure, r->state.
@@ -106,6 +107,8 @@ typedef struct wh_engine_driver {
 	/* A message was taken into memory, or has left it.  Optional. */
 	void (*admitted)(struct wherry_relay *r, struct wh_entry *e);
 	void (*left)(struct wherry_relay *r, const struct wh_entry *e);
+	/* A row waits behind its key, and is not in memory (any more).  tx: as wh_entry.tx.  Optional. */
+	void (*noted)(struct wherry_relay *r, int64_t id, uint64_t tx);
 	/* Ask whether the outbox is paused, and for its control version.  Optional;
 	 * default: wh_store_control(). */
 	wherry_code (*control)(struct wherry_relay *r, bool *out_paused,
@@ -145,6 +148,8 @@ typedef struct wh_engine_driver {
 	wherry_code (*keep_alive)(struct wherry_relay *r, int64_t now, wherry_error *err);
 	/* All results are written, and the lease will be given back.  Optional. */
 	wherry_code (*finish)(struct wherry_relay *r, int64_t now, wherry_error *err);
+	/* The stop time-out is over, and messages are in flight.  Optional. */
+	wherry_code (*give_up)(struct wherry_relay *r, int64_t now, wherry_error *err);
 	/* Until empty: set what must be delivered (optional; default: all up to the
 	 * highest open id), and end the run if it is delivered. */
 	wherry_code (*aim)(struct wherry_relay *r, wherry_error *err);
@@ -159,7 +164,7 @@ typedef struct wh_engine_driver {
 } wh_engine_driver;
 
 extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
-	wh_engine_competing, wh_engine_stream, wh_engine_unmarked;
+	wh_engine_competing, wh_engine_stream, wh_engine_unmarked, wh_engine_positions;
 
 /* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */
 wh_engine wh_engine_named(const wherry_config *config);

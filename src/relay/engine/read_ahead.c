@@ -127,6 +127,8 @@ static bool held_back(reading *w, const wh_open_row *row)
 		return false;
 	if (key->fsm.state != WH_KEY_PARKED)
 		wh_noted_add(r, key, row->id, place_behind(r, key, row->id));
+	if (r->engine->noted)
+		r->engine->noted(r, row->id, t->taking);
 	let_go(w, key, row);
 	return true;
 }
@@ -160,7 +162,7 @@ static bool late_ids_matter(const wherry_relay *r)
 {
 	wh_reader *t = wh_reader_of(r);
 
-	return r->db->driver->late_commits && !r->set.strict &&
+	return r->db->driver->late_commits && r->outbox->own.sweep && !r->set.strict &&
 	       (!t->fed || (t->sweeping && !t->changed_only));
 }
 
@@ -390,8 +392,9 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	code = wh_window_begin(&r->window, err);
 
 	if (code == WHERRY_OK)
-		code = r->db->driver->late_commits ? ack_and_read(&w, limit, err)
-						   : read_plainly(&w, limit, err);
+		code = r->db->driver->late_commits && r->outbox->own.sweep
+			       ? ack_and_read(&w, limit, err)
+			       : read_plainly(&w, limit, err);
 	if (code != WHERRY_OK)
 		return code;
 	note_fit(r, &w);
@@ -539,6 +542,7 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	r->version = wh_db_version(r->db);
 	if (woken && !t->fed)
 		t->more = true;
+	t->news |= woken;
 	if (woken && t->look_by_us == WH_NEVER)
 		t->look_by_us = wh_later(now, LOOK_US);
 	if (woken)

@@ -66,7 +66,9 @@ typedef struct wh_reader {
 	/* A stream that brings new rows. */
 	/* Called after a sweep; NULL: the engine has no stream. */
 	wherry_code (*swept)(wherry_relay *r, int64_t now, wherry_error *err);
-	bool fed; /* The stream is open, and brings new rows. */
+	bool fed;     /* The stream is open, and brings new rows. */
+	bool news;    /* There may be new rows. */
+	bool compare; /* Compare the stored position with the one in memory first. */
 	/* All open rows are in memory or noted, except those changed since the
 	 * last sweep. */
 	bool knows_all;

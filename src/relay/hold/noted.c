@@ -39,7 +39,8 @@ static void end_draining(wherry_relay *r, wh_key *key)
 
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
-	if (from && r->keys.places) { /* Places do not show ids: read all. */
+	if (from && (r->keys.places || r->engine->noted)) {
+		/* The cursor does not show which ids were read: read all. */
 		wh_reader_sweep_all(r, wh_monotonic(&r->env));
 	} else if (from && from <= t->cursor) {
 		t->cursor = from - 1;
@@ -279,6 +280,8 @@ static void leave(wherry_relay *r, wh_entry *e)
 {
 	if (e->key->fsm.state != WH_KEY_PARKED)
 		wh_noted_add(r, e->key, e->msg.id, e->order);
+	if (r->engine->noted)
+		r->engine->noted(r, e->msg.id, e->tx);
 	wh_entry_gone(r, e);
 }
 

@@ -1,0 +1,109 @@
+#include "log/subscription.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/leases.h"
+
+static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const char *seen = wh_row_text(row, 1), *until = wh_row_text(row, 2);
+	const wh_position found = {
+		.high = wh_row_int(row, 0),
+		.seen = (char *)(uintptr_t)seen,
+		.until = (char *)(uintptr_t)until,
+		.late = wh_row_int(row, 3),
+	};
+	wherry_code code = wh_row_check(row, err);
+
+	return code == WHERRY_OK ? wh_position_copy(ctx, &found, err) : code;
+}
+
+wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err)
+{
+	wh_position_clear(out);
+	return wh_db_run(store->db, store->stmt.progress, NULL, 0, take_position, out,
+			 NULL, err);
+}
+
+typedef struct writing {
+	wh_store *store;
+	const wherry_lease *lease;
+	const wh_position *at;
+	const int64_t *held;
+	size_t n_held;
+} writing;
+
+static wherry_code move(const writing *w, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", w->store->name),
+		WH_INT_PARAM("number", w->lease->number),
+		WH_INT_PARAM("epoch", w->lease->epoch),
+		WH_TEXT_PARAM("holder", wh_view_of(w->lease->holder)),
+		WH_INT_PARAM("high", w->at->high),
+		WH_TEXT_PARAM("seen", wh_view_of(w->at->seen ? w->at->seen : "1:1:")),
+		WH_TEXT_PARAM("until", wh_view_of(w->at->until)),
+		WH_INT_PARAM("late", w->at->late),
+	};
+	int64_t changed = 0;
+	wherry_code code = wh_db_run(w->store->db, w->store->stmt.move, params, 8, NULL,
+				     NULL, &changed, err);
+
+	if (code == WHERRY_OK && !changed)
+		code = wh_fail(err, WHERRY_STALE, "the lease expired or was taken over");
+	return code;
+}
+
+static wherry_code hold(const writing *w, wherry_error *err)
+{
+	wh_param ids;
+	wherry_code code = wh_store_ids(w->store, w->held, w->n_held, &ids, err);
+
+	return code == WHERRY_OK ? wh_db_run(w->store->db, w->store->stmt.hold, &ids, 1,
+					     NULL, NULL, NULL, err)
+				 : code;
+}
+
+static wherry_code write_all(void *ctx, wherry_error *err)
+{
+	writing *w = ctx;
+	wherry_code code = wh_store_fence(w->store, w->lease, err);
+
+	if (code == WHERRY_OK)
+		code = hold(w, err);
+	return code == WHERRY_OK && w->at ? move(w, err) : code;
+}
+
+wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
+			      const wh_position *at, const int64_t *held, size_t n_held,
+			      wherry_error *err)
+{
+	writing w = {store, lease, at, held, n_held};
+
+	if (n_held)
+		return wh_db_transact(store->db, write_all, &w, err);
+	return at ? move(&w, err) : WHERRY_OK;
+}
+
+typedef struct known {
+	void (*visit)(void *ctx, int64_t id);
+	void *ctx;
+} known;
+
+static wherry_code take_known(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const known *k = ctx;
+
+	k->visit(k->ctx, wh_row_int(row, 0));
+	return wh_row_check(row, err);
+}
+
+wherry_code wh_progress_known(const wh_store *store, void (*visit)(void *ctx, int64_t id),
+			      void *ctx, wherry_error *err)
+{
+	known k = {visit, ctx};
+
+	return wh_db_run(store->db, store->stmt.known, NULL, 0, take_known, &k, NULL,
+			 err);
+}

@@ -1,0 +1,34 @@
+/*
+ * The progress of a subscription of a log: its position, and the messages that the position has
+ * passed before they were delivered.  Both are in tables beside the log, so its rows never change.
+ */
+#ifndef WH_LOG_SUBSCRIPTION_H
+#define WH_LOG_SUBSCRIPTION_H
+
+#include <wherry/lease.h>
+
+#include "log/cursor.h"
+#include "store/store.h"
+
+/* Read the position.  Clears and sets *out. */
+wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err);
+
+/*
+ * Write a position, and make messages exceptions.
+ *
+ * @param at    NULL: only the exceptions.
+ * @param held  Ids of messages that wait; they may be above the position.
+ * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
+ *
+ * Transaction: its own.
+ */
+wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
+			      const wh_position *at, const int64_t *held, size_t n_held,
+			      wherry_error *err);
+
+/* Visit the ids that the position does not cover and that are exceptions: a reader that begins at
+ * the position skips them.  ctx receives each. */
+wherry_code wh_progress_known(const wh_store *store, void (*visit)(void *ctx, int64_t id),
+			      void *ctx, wherry_error *err);
+
+#endif

@@ -1,0 +1,365 @@
+-- layout: name=log ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,!status,!key archive=
+--
+-- The outbox as a log on SQLite: a message is written once and never changed.  Its result is beside the
+-- table, so that a producer pays for no index.
+--
+--     table            one row for each message
+--     table_progress   the position of a subscription: what is below it was taken over
+--     table_exception  one row for each message below or above the position that waits, failed or died
+--
+-- A message is pending if the position does not cover it.  If an exception has its id, that says its state: 0 it
+-- waits, 1 it is tried alone, 3 it failed, 4 it is dead.  Otherwise it is delivered.
+
+-- include: sqlite.sql
+
+-- part: subscription
+'relay'
+
+-- part: ends
+-- The last id, if the position does not cover it: a relay that missed the notice of a commit looks.
+0, (SELECT coalesce((SELECT t.id FROM {table} AS t WHERE t.id > p.high ORDER BY t.id DESC LIMIT 1), 0)
+    FROM {table_progress} AS p WHERE p.subscription = {subscription})
+
+-- include: sqlite.lease.sql
+
+-- name: migrate-1
+{own_tables}
+CREATE TABLE IF NOT EXISTS {table}(
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  message_id     TEXT NOT NULL DEFAULT (printf('%08x-%04x-7%03x-%04x-%012x',
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+                   random() & 4095, 32768 | (random() & 16383), random() & 281474976710655)),
+  topic          TEXT NOT NULL,
+  aggregate_type TEXT NOT NULL DEFAULT '',
+  aggregate_id   TEXT NOT NULL DEFAULT '',
+  partition_key  TEXT,
+  headers        TEXT NOT NULL DEFAULT '{}',
+  trace_id       TEXT,
+  created_at     INTEGER NOT NULL DEFAULT
+                   (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER))
+                 CHECK (created_at BETWEEN 0 AND 253402300799999),
+  payload        TEXT NOT NULL,
+  CHECK (id > 0 AND id < 4611686018427387904),
+  CHECK (length(message_id) <= 1048576), CHECK (length(topic) <= 1048576),
+  CHECK (length(aggregate_type) <= 1048576), CHECK (length(aggregate_id) <= 1048576),
+  CHECK (length(partition_key) <= 1048576), CHECK (length(headers) <= 1048576),
+  CHECK (length(trace_id) <= 1048576)
+);
+CREATE TABLE IF NOT EXISTS {table_progress}(
+  subscription TEXT NOT NULL PRIMARY KEY,
+  high     INTEGER NOT NULL,      -- the highest id that was read
+  moved_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {table_exception}(
+  subscription  TEXT NOT NULL,
+  id            INTEGER NOT NULL,
+  state         INTEGER NOT NULL DEFAULT 0 CHECK (state = 0 OR state = 1 OR state = 3 OR state = 4),
+  attempts      INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
+  next_retry_at INTEGER CHECK (next_retry_at BETWEEN 0 AND 253402300799999),
+  changed_at    INTEGER,
+  claim_token   TEXT,
+  last_error    TEXT,
+  PRIMARY KEY (subscription, id)
+) WITHOUT ROWID;
+-- An id written by hand below the last one may be below a position, which does not cover it.  So the message becomes an
+-- exception, and the control version makes relays look for it.
+CREATE TRIGGER IF NOT EXISTS {table_by_hand} AFTER INSERT ON {table}
+WHEN new.id < (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
+BEGIN
+  INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
+    SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p;
+  UPDATE wherry_outbox SET control_version = {next_control} WHERE name = {name};
+END;
+INSERT INTO {table_progress}(subscription, high, moved_at)
+  VALUES ({subscription}, 0, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
+INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
+INSERT INTO wherry_schema(model, name, version, min_program)
+  VALUES ('log', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :name;
+
+-- name: indexes-missing
+-- Number of missing tables and triggers.
+SELECT count(*)
+FROM (SELECT {name} || s.column1 AS name FROM (VALUES ('_progress'), ('_exception'), ('_by_hand')) AS s) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type IN ('table', 'trigger') AND s.name = t.name COLLATE NOCASE);
+
+-- name: drop
+DROP TABLE {table};
+DROP TABLE IF EXISTS {table_progress};
+DROP TABLE IF EXISTS {table_exception};
+DELETE FROM wherry_outbox WHERE name = {name};
+DELETE FROM wherry_lease WHERE outbox = {name};
+DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
+
+-- name: others-left
+SELECT count(*) FROM wherry_schema;
+
+-- name: drop-shared
+{drop_own}
+
+-- name: columns
+{column_names};
+
+-- name: enqueue
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+                    headers, trace_id, payload)
+VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
+        :payload);
+
+-- part: message
+id, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+
+-- part: no_message
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
+-- include: sqlite.log.sql
+
+-- name: progress
+SELECT high, NULL, NULL, 0 FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: move
+-- The fence is in the statement that writes.
+INSERT INTO {table_progress}(subscription, high, moved_at)
+SELECT {subscription}, :high, (SELECT ms FROM wherry_clock) FROM wherry_lease WHERE {holds}
+ON CONFLICT (subscription) DO UPDATE SET high = excluded.high, moved_at = excluded.moved_at;
+
+-- name: hold
+-- Messages that the position passes before they are delivered.
+INSERT INTO {table_exception}(subscription, id, changed_at)
+SELECT {subscription}, value, (SELECT ms FROM wherry_clock) FROM json_each(:ids) WHERE true
+ON CONFLICT DO NOTHING;
+
+-- part: high
+(SELECT p.high FROM {table_progress} AS p WHERE p.subscription = {subscription})
+
+-- name: known
+-- Ids that the position does not cover, and that have an exception: a relay that begins at the position skips them.
+SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
+
+-- part: exceptional
+-- Exceptions with their messages, in the columns of a native row.
+SELECT t.id, x.state AS status, x.attempts, 0 AS generation, t.created_at, x.changed_at AS claimed_at,
+       x.next_retry_at, NULL AS processed_at, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key,
+       t.headers, t.trace_id, t.payload, x.last_error
+FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+WHERE x.subscription = {subscription}
+
+-- part: open_columns
+id, status, attempts, generation, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),
+  message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+
+-- name: read
+-- Messages that wait, failed or were tried, in the order of their ids.
+SELECT {open_columns} FROM (
+  {exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id > :after
+  ORDER BY x.id LIMIT :limit)
+ORDER BY id;
+
+-- name: read-ids
+SELECT {open_columns} FROM (
+  {exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id IN (SELECT value FROM json_each(:ids)))
+ORDER BY id;
+
+-- name: dead-keys
+-- Dead messages, for relays that park their keys.
+SELECT id, aggregate_type, aggregate_id, partition_key
+FROM ({exceptional} AND x.state = 4 AND x.id > :after ORDER BY x.id LIMIT :limit) ORDER BY id;
+
+-- part: open_exception
+SELECT x.id FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+WHERE x.subscription = {subscription} AND (x.state = 0 OR x.state = 1 OR x.state = 3)
+
+-- name: open-upto
+-- Whether a message is open up to this id.
+SELECT EXISTS (SELECT 1 FROM {table} WHERE id > {high} AND id <= :upto)
+  OR EXISTS ({open_exception} AND x.id <= :upto);
+
+-- name: last-open
+SELECT max(coalesce((SELECT id FROM {table} WHERE id > {high} ORDER BY id DESC LIMIT 1), 0),
+           coalesce((SELECT max(id) FROM ({open_exception})), 0));
+
+-- part: this
+-- Condition: the row is this message, and not another that has its id now.
+(:message_id IS NULL OR CAST(t.message_id AS TEXT) = :message_id)
+
+-- name: done-delete
+-- unused: token
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: fail
+-- unused: token
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again.  An operator may have set the number to 0 meanwhile.
+INSERT INTO {table_exception}(subscription, id, state, attempts, next_retry_at, changed_at, last_error)
+SELECT {subscription}, t.id, CASE WHEN :dead THEN 4 ELSE 3 END, CASE WHEN :nth > 0 THEN :nth ELSE max(:count, 0) END,
+  CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + min(:delay, 3153600000000) END,
+  (SELECT ms FROM wherry_clock), :error
+FROM {table} AS t WHERE t.id = :id AND {this}
+ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE max(0, min(attempts, 999999999) + :count) END,
+  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error;
+
+-- name: requeue
+-- unused: token
+UPDATE {table_exception} SET state = 0, next_retry_at = NULL, claim_token = '', changed_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
+
+-- name: requeue-failed
+-- unused: token
+UPDATE {table_exception} SET state = 3, next_retry_at = (SELECT ms FROM wherry_clock), claim_token = '',
+  changed_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
+
+-- name: try
+-- unused: message_id
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts.
+INSERT INTO {table_exception}(subscription, id, state, attempts, changed_at, claim_token)
+VALUES ({subscription}, :id, 1, max(:nth, 1), (SELECT ms FROM wherry_clock), :token)
+ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
+  changed_at = excluded.changed_at,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE max(0, min(attempts, 999999999)) + 1 END;
+
+-- name: untry
+-- unused: message_id
+-- The destination was down, so the attempt of the message does not count.
+UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NULL,
+  changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
+WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
+
+-- part: old_rows
+-- Messages that the position covers, that are not exceptions and are older than the age: rows from the lowest id on, up
+-- to the first one that is younger.
+SELECT t.id FROM {table} AS t
+WHERE t.id <= {high}
+  AND t.id < coalesce((SELECT y.id FROM {table} AS y
+                       WHERE y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
+                      9223372036854775807)
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- name: purge
+DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit);
+
+-- name: purge-count
+SELECT count(*) FROM ({old_rows});
+
+-- part: judged
+-- All messages with their states, in the columns of a native row.
+SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
+       0 AS generation, t.created_at, x.changed_at AS claimed_at, x.next_retry_at, NULL AS processed_at,
+       t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
+       x.last_error
+FROM {table} AS t LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
+
+-- part: open_ids
+SELECT id FROM {table_exception} WHERE subscription = {subscription}
+UNION SELECT id FROM {table} WHERE id > {high}
+
+-- part: listed
+SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload, last_error, 0, 0
+
+-- part: identified
+(:ident IS NULL OR message_id = :ident
+ OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident)))
+
+-- part: asked
+(:topic IS NULL OR topic = :topic)
+  AND (:prefix IS NULL OR substr(topic, 1, length(:prefix)) = :prefix)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND (:older = 0 OR created_at <= (SELECT ms FROM wherry_clock) - :older)
+  AND (:text IS NULL OR instr(topic, :text) OR instr(message_id, :text)
+       OR instr(coalesce(partition_key, ''), :text) OR instr(coalesce(aggregate_id, ''), :text)
+       OR instr(coalesce(last_error, ''), :text) OR instr(CAST(payload AS TEXT), :text))
+  AND (:states >> status & 1) AND {identified}
+
+-- name: list
+{listed}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id > :after AND {asked}
+ORDER BY id LIMIT :limit;
+
+-- name: list-any
+{listed}
+FROM ({judged}) WHERE id > :after AND {asked}
+ORDER BY id LIMIT :limit;
+
+-- name: list-newest
+{listed}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id < :before AND {asked}
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list-any-newest
+{listed}
+FROM ({judged}) WHERE id < :before AND {asked}
+ORDER BY id DESC LIMIT :limit;
+
+-- part: same_key
+coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
+  AND (coalesce(m.partition_key, '') <> ''
+       OR (e.aggregate_type = m.aggregate_type AND e.aggregate_id = m.aggregate_id
+           AND m.aggregate_type || m.aggregate_id <> ''))
+
+-- name: show
+-- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
+SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
+       m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
+       m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
+       (SELECT min(e.id) FROM ({judged} WHERE t.id IN ({open_ids})) AS e
+        WHERE e.status <> 4 AND e.id < m.id AND {same_key}),
+       (SELECT min(e.id) FROM ({exceptional} AND x.state = 4) AS e
+        WHERE m.status IN (0, 1, 3) AND {same_key})
+FROM ({judged}) AS m
+WHERE m.message_id = :ident OR m.id = :number
+ORDER BY m.message_id = :ident DESC, m.id DESC LIMIT 1;
+
+-- name: retry-dead
+UPDATE {table_exception} SET state = 0, attempts = 0, next_retry_at = NULL,
+  changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
+WHERE subscription = {subscription} AND id IN (
+  SELECT id FROM ({exceptional} AND (x.state = 4 AND (:states & 16) OR x.state = 3 AND (:states & 8)))
+  WHERE {identified}
+    AND (:topic IS NULL OR topic = :topic)
+    AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+    AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+    AND id > :after
+  ORDER BY id LIMIT :limit);
+
+-- name: discard
+-- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it; what is left of
+-- one has no message and says nothing.
+DELETE FROM {table} WHERE id IN (SELECT id FROM ({judged}) WHERE status <> 2 AND :ident IS NOT NULL AND {identified});
+
+-- name: count
+SELECT sum(status = 0), sum(status = 1),
+  (SELECT count(*) FROM {table}) - count(*), sum(status = 3), sum(status = 4)
+FROM (SELECT status FROM ({judged} WHERE t.id IN ({open_ids})));
+
+-- name: ready
+-- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
+SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
+FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= (SELECT ms FROM wherry_clock));
+
+-- name: oldest-pending
+SELECT (SELECT ms FROM wherry_clock) - created_at FROM {table} WHERE id > {high} ORDER BY id LIMIT 1;
+
+-- name: held-pending
+-- Number of messages that wait behind a failed one of their key.
+SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND state = 0;
+
+-- name: backlog
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
+SELECT (SELECT count(*) FROM (SELECT id FROM {table} WHERE id > {high} LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1 LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3 LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4 LIMIT :most));

@@ -1,0 +1,22 @@
+/*
+ * The relay on a log on SQLite.
+ */
+#include "relay_log.h"
+#include "relay_suite.h"
+
+int main(void)
+{
+	static const relay_target targets[] = {
+		{
+			.name = "log",
+			.url = "sqlite:",
+			.in_file = true,
+			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
+			.layout = "log",
+			.leads = true,
+			.except = relay_log_except,
+		},
+	};
+
+	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
+}
