@@ -1,9 +1,140 @@
 /*
- * Tests of the relay that do not run on a log.
+ * Tests of the relay on a log alone, and those that do not run there.
  */
 #include "relay_log.h"
 
-#include <stddef.h>
+#include "base/error.h"
+
+static int64_t high(relay_fixture *f)
+{
+	return relay_number(f, "SELECT high FROM outbox_progress");
+}
+
+static int64_t exceptions(relay_fixture *f)
+{
+	return relay_number(f, "SELECT count(*) FROM outbox_exception");
+}
+
+typedef struct cut_reads {
+	int left; /* Reads to fail. */
+} cut_reads;
+
+static wherry_code fail_read(void *ctx, const char *op, const char *what,
+			     wherry_error *err)
+{
+	cut_reads *c = ctx;
+
+	(void)op;
+	if (strcmp(what, "read-log") != 0 || !c->left)
+		return WHERRY_OK;
+	c->left--;
+	return wh_fail(err, WHERRY_BUSY, "the test fails a read");
+}
+
+static void a_read_that_fails_moves_no_position_back(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	static cut_reads c; /* Outlives the connection. */
+
+	c.left = 0;
+	relay_set(f, "relay.idle_interval", "10ms");
+	relay_wrap(f, &(wh_trace){.before = fail_read, .ctx = &c});
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, high(f) == 2);
+	c.left = 2;
+	fake->by_hand = true;
+	relay_put(f, "c");
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_quiet(f, &f->a);
+	assert_int_equal(c.left, 0);
+	assert_int_equal(high(f), 2);
+	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, high(f) == 3);
+	relay_check_once(f, 3);
+}
+
+/* Messages that were read and not submitted become exceptions, if others of their look were
+ * delivered. */
+static void a_clean_end_in_the_middle_of_a_look_delivers_nothing_again(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_hourly(f);
+	fake->by_hand = true;
+	relay_put(f, "aaab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	wherry_relay_stop(f->a.relay);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, f->a.finished);
+	assert_int_equal(high(f), 4);
+	assert_int_equal(exceptions(f), 2);
+	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+	assert_int_equal(exceptions(f), 0);
+}
+
+/* One message that stays in flight does not keep the position back. */
+static void what_is_delivered_beside_an_open_message_is_not_delivered_after_a_crash(
+	void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_hourly(f);
+	fake->by_hand = true;
+	relay_put(f, "abcd");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	for (int id = 2; id <= 4; id++)
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3); /* After a second. */
+	assert_int_equal(high(f), 4);
+	assert_int_equal(exceptions(f), 1);
+	relay_kill(f, &f->a);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 1);
+	relay_check_once(f, 4);
+}
+
+/* As a restore does: the relay was ahead, and what it delivered since is delivered again. */
+static void a_position_that_goes_back_is_believed(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.idle_interval", "10ms");
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, high(f) == 2);
+	relay_stop(f, &f->a);
+	relay_sql(f, "UPDATE outbox_progress SET high = 1");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, high(f) == 2);
+	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 1);
+	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 2);
+}
+
+const relay_test relay_log_tests[] = {
+	RELAY_TEST(a_read_that_fails_moves_no_position_back, 0),
+	RELAY_TEST(a_clean_end_in_the_middle_of_a_look_delivers_nothing_again, 0),
+	RELAY_TEST(
+		what_is_delivered_beside_an_open_message_is_not_delivered_after_a_crash,
+		0),
+	RELAY_TEST(a_position_that_goes_back_is_believed, 0),
+	RELAY_TESTS_END,
+};
 
 const char *const relay_log_except[] = {
 	/* They write to columns that rows of a log have not got, or read them. */

@@ -2,7 +2,6 @@
  * The relay on a log on PostgreSQL.
  */
 #include "relay_log.h"
-#include "relay_suite.h"
 
 #include "postgres/server.h"
 
@@ -16,6 +15,7 @@ int main(void)
 			.drop = postgres_leave,
 			.layout = "log",
 			.leads = true,
+			.own = relay_log_tests,
 			.except = relay_log_except,
 			.schedules = 20,
 		},

@@ -2,7 +2,6 @@
  * The relay on a log on SQLite.
  */
 #include "relay_log.h"
-#include "relay_suite.h"
 
 int main(void)
 {
@@ -14,6 +13,7 @@ int main(void)
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.layout = "log",
 			.leads = true,
+			.own = relay_log_tests,
 			.except = relay_log_except,
 		},
 	};

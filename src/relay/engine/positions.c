@@ -40,7 +40,7 @@ typedef struct wh_log {
 	bool moved;       /* It is not written yet. */
 	/* The position that the database has, and the one that it may have: it did not answer. */
 	wh_position written, writing;
-	int64_t since; /* Rows that were read since. */
+	int64_t since; /* Rows that were read behind `done`. */
 
 	/* The looks that have open messages, in their order. */
 	look *looks;
@@ -259,17 +259,15 @@ static void noted(wherry_relay *r, int64_t id, uint64_t tx)
 /* ---- writing the position ---- */
 
 /* Move the position behind the looks that have no open messages. */
-static wherry_code advance(wh_log *f, wherry_error *err)
+static void advance(wh_log *f)
 {
-	wherry_code code = WHERRY_OK;
-
-	while (code == WHERRY_OK && f->n && !f->looks[f->first].open &&
-	       f->reader.taking != f->base) {
+	while (f->n && !f->looks[f->first].open) {
 		look *l = &f->looks[f->first];
 
 		wh_position_clear(&f->done);
 		f->done = l->to;
 		l->to = WH_POSITION_START;
+		f->since -= l->rows;
 		f->first++;
 		f->base++;
 		f->n--;
@@ -277,12 +275,11 @@ static wherry_code advance(wh_log *f, wherry_error *err)
 	}
 	if (!f->n)
 		f->first = 0;
-	(void)err;
-	return code;
 }
 
-/* Make the open messages of the first look exceptions. */
-static void pass_first(wherry_relay *r)
+/* Make the open messages of the first look exceptions.  False: not all of them, since there is
+ * no room to note them before others are written. */
+static bool pass_first(wherry_relay *r)
 {
 	wh_log *f = of(r);
 
@@ -294,6 +291,7 @@ static void pass_first(wherry_relay *r)
 			set_exception(r, e);
 		}
 	}
+	return !f->n || !f->looks[f->first].open;
 }
 
 static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
@@ -323,9 +321,6 @@ static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 	f->written = f->writing;
 	f->writing = WH_POSITION_START;
 	f->moved = false;
-	f->since = 0;
-	for (size_t i = 0; i < f->n; i++)
-		f->since += f->looks[f->first + i].rows;
 	return WHERRY_OK;
 }
 
@@ -347,15 +342,11 @@ static int64_t pass_at(const wherry_relay *r)
 static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = of(r);
-	wherry_code code = advance(f, err);
 
-	while (code == WHERRY_OK && now >= pass_at(r) && f->n_held < f->held_most) {
-		pass_first(r);
-		code = advance(f, err);
-	}
-	if (code == WHERRY_OK && (f->moved || f->n_held))
-		code = write_now(r, now, err);
-	return code;
+	advance(f);
+	while (now >= pass_at(r) && pass_first(r))
+		advance(f);
+	return f->moved || f->n_held ? write_now(r, now, err) : WHERRY_OK;
 }
 
 /* The last look of which a message has left memory. */
@@ -383,9 +374,8 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < begun; i++) {
 		if (f->n_held)
 			code = write_now(r, now, err);
-		pass_first(r);
-		if (code == WHERRY_OK)
-			code = advance(f, err);
+		if (code == WHERRY_OK && pass_first(r))
+			advance(f);
 	}
 	if (code == WHERRY_OK && (f->moved || f->n_held))
 		code = write_now(r, now, err);
@@ -515,6 +505,26 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+/* A look that failed, or brought nothing, moves no position. */
+static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows,
+			    wherry_error *err)
+{
+	wh_log *f = of(r);
+	look *l = &f->looks[f->first + f->n - 1];
+
+	f->reader.taking = 0;
+	r->store->rows_read += rows;
+	if (code == WHERRY_OK && rows)
+		code = wh_position_copy(&l->to, &f->read, err);
+	if (code != WHERRY_OK || !rows) {
+		f->n--;
+		return code;
+	}
+	l->rows = rows;
+	f->since += rows;
+	return WHERRY_OK;
+}
+
 /* Read what the position does not cover. */
 static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -523,7 +533,6 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 	looking w = {.r = r, .now = now};
 	wh_log_found found = {.event = WH_LOG_SAME};
 	wherry_code code = add_look(f, err);
-	look *l;
 
 	if (code != WHERRY_OK)
 		return code;
@@ -532,18 +541,13 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_cursor_read(f->cursor, &f->read, limit < room ? limit : room,
 				      take_row, &w, &found, err);
 	wh_window_end(&r->window);
-	f->reader.taking = 0;
-	l = &f->looks[f->first + f->n - 1];
-	l->rows = w.rows;
-	f->since += w.rows;
-	r->store->rows_read += w.rows;
-	if (code != WHERRY_OK && l->open)
+	code = end_look(r, code, w.rows, err);
+	if (code != WHERRY_OK && w.rows)
 		wh_lease_lost(r, now, "a read failed after it had brought messages");
 	if (code != WHERRY_OK)
 		return wh_store_missing(r->store->model, r->store->name.ptr, code, err);
 	f->reader.news = found.more;
-	code = wh_position_copy(&l->to, &f->read, err);
-	if (code == WHERRY_OK && found.event == WH_LOG_REPLACED)
+	if (found.event == WH_LOG_REPLACED)
 		wh_relay_say(r, WHERRY_LOG_WARN, "log-replaced",
 			     wh_log_note("the table was made again: it is read from its "
 					 "start"));
@@ -649,8 +653,8 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	    (f->read.high < r->target_id || wh_window_lowest(&r->window) <= r->target_id))
 		return WHERRY_OK;
 	if (r->fsm.state == WH_LEADING)
-		code = advance(f, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && (f->moved || f->n_held))
+		advance(f);
+	if (r->fsm.state == WH_LEADING && (f->moved || f->n_held))
 		code = write_now(r, now, err);
 	if (code == WHERRY_OK)
 		code = wh_store_open_upto(r->store, r->target_id, &open, err);

@@ -32,7 +32,8 @@ SELECT pg_advisory_xact_lock(7810779305);
 SELECT t.what || t.name, t.owner::regrole::text FROM (
   SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
   FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
-    to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'table_dead}), to_regclass({'wherry_schema}),
+    to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'table_dead}), to_regclass({'table_progress}),
+    to_regclass({'table_exception}), to_regclass({'wherry_schema}),
     to_regclass({'wherry_outbox}), to_regclass({'wherry_lease}), to_regclass({'wherry_clock}),
     to_regclass({'wherry_stream}), to_regclass({'wherry_dead}),
     to_regclass({'wherry_subscription})]::oid[])
