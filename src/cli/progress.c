@@ -31,18 +31,6 @@ static void draw_bar(const wh_progress *p, int64_t done)
 		      (int)((double)done / (double)full * 100));
 }
 
-static void draw(wh_progress *p, int64_t done, const char *fmt, va_list args)
-{
-	(void)pthread_mutex_lock(&terminal);
-	p->shown = true;
-	(void)fprintf(stderr, "\r\033[K%s ", p->what);
-	if (p->total > 0)
-		draw_bar(p, done);
-	(void)vfprintf(stderr, fmt, args);
-	(void)fflush(stderr);
-	(void)pthread_mutex_unlock(&terminal);
-}
-
 void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...)
 {
 	int64_t now;
@@ -54,9 +42,16 @@ void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...)
 	if (now - p->drawn_us < REDRAW_US)
 		return;
 	p->drawn_us = now;
+	(void)pthread_mutex_lock(&terminal);
+	p->shown = true;
+	(void)fprintf(stderr, "\r\033[K%s ", p->what);
+	if (p->total > 0)
+		draw_bar(p, done);
 	va_start(args, fmt);
-	draw(p, done, fmt, args);
+	(void)vfprintf(stderr, fmt, args);
 	va_end(args);
+	(void)fflush(stderr);
+	(void)pthread_mutex_unlock(&terminal);
 }
 
 static void wipe(const wh_progress *p)

@@ -236,9 +236,9 @@ typedef struct word {
 /* Take the next word of a list, or return false at its end. */
 static bool next_word(const char **list, word *w)
 {
-	size_t n = strcspn(*list ? *list : "", " ");
+	size_t n = *list ? strcspn(*list, " ") : 0;
 
-	if (n == 0)
+	if (!*list || n == 0)
 		return false;
 	*w = (word){*list, n, (*list)[n - 1] == '?'};
 	w->len -= w->optional;

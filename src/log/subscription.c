@@ -5,18 +5,26 @@
 
 #include "store/leases.h"
 
+/* Set *out to a copy of a text column; NULL stays NULL. */
+static bool copy(const wh_row *row, int column, char **out)
+{
+	const char *text = wh_row_text(row, column);
+
+	*out = text ? strdup(text) : NULL;
+	return !text || *out;
+}
+
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
 {
-	const char *seen = wh_row_text(row, 1), *until = wh_row_text(row, 2);
-	const wh_position found = {
-		.high = wh_row_int(row, 0),
-		.seen = (char *)(uintptr_t)seen,
-		.until = (char *)(uintptr_t)until,
-		.late = wh_row_int(row, 3),
-	};
+	wh_position *out = ctx;
 	wherry_code code = wh_row_check(row, err);
 
-	return code == WHERRY_OK ? wh_position_copy(ctx, &found, err) : code;
+	if (code != WHERRY_OK)
+		return code;
+	out->high = wh_row_int(row, 0);
+	out->late = wh_row_int(row, 3);
+	return copy(row, 1, &out->seen) && copy(row, 2, &out->until) ? WHERRY_OK
+								     : wh_oom(err);
 }
 
 wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err)

@@ -273,12 +273,13 @@ static char read_ids[400];
 
 static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 {
+	wh_view body = wh_row_bytes(row->row, WH_LOG_MESSAGE + 2);
 	size_t len = strlen(read_ids);
 
 	(void)ctx;
 	(void)err;
 	(void)snprintf(read_ids + len, sizeof(read_ids) - len, "%" PRId64 "%.*s ",
-		       row->id, (int)row->body.len, row->body.ptr);
+		       row->id, (int)body.len, body.ptr);
 	return WHERRY_OK;
 }
 
