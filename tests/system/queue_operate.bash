@@ -161,7 +161,7 @@ operate() {
 	expect "nor replayed" 2 "err:cannot be replayed"
 	w purge "$url" --older-than 1h --yes
 	expect "for purge the command for queues is named" 2 "err:messages that were handled are deleted at once"
-	w create "$url"
+	w create --kind outbox "$url"
 	expect "create refuses a table with another purpose" 2 "err:with another purpose"
 	w_in '{}' enqueue --lines "$url" --topic t
 	expect "and for enqueue" 2 "err:use \`wherry send "
