@@ -33,6 +33,8 @@ static const struct {
 } unbounded[] = {
 	{"count", -1}, /* wherry status counts */
 	{"count-archived", -1},
+	{"purge-count", -1}, /* wherry purge --dry-run counts */
+	{"purge-archive-count", -1},
 	{"held-pending", -1}, /* likewise, where messages have failed */
 	{"stream-first", -1}, /* the backlog, once, before the log is read */
 	{"replay", 0},        /* all that is done */

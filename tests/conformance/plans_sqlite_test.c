@@ -25,11 +25,14 @@ typedef struct exception {
 
 /* No relay runs one of these. */
 static const exception unbounded[] = {
-	{"count", ANY},         {"count-archived", ANY}, {"held-pending", ANY},
-	{"list", BACKLOG},      {"list-any", 1},         {"list-newest", BACKLOG},
-	{"list-any-newest", 1}, {"list-any-newest", 2},  {"list-any", 2},
-	{"list-archived", 1},   {"list-archived", 2},    {"replay", 0},
+	{"count", ANY},         {"count-archived", ANY},
+	{"held-pending", ANY},  {"list", BACKLOG},
+	{"list-any", 1},        {"list-newest", BACKLOG},
+	{"list-any-newest", 1}, {"list-any-newest", 2},
+	{"list-any", 2},        {"list-archived", 1},
+	{"list-archived", 2},   {"replay", 0},
 	{"replay", 1},          {"replay-archived", 0},
+	{"purge-count", ANY},   {"purge-archive-count", ANY},
 };
 
 static bool is_unbounded(const char *name, int variant, bool backlog)
