@@ -68,10 +68,10 @@ static void unmute(shop *s)
 
 static wh_exit enqueue(const shop *s)
 {
-	enum { WORDS = 11 };
-	const char *const words[WORDS] = {s->url,  "--topic",  "quakes", "--from",
-					  s->file, "--key",    "/net",   "--id",
-					  "/id",   "--header", "unit=km"};
+	enum { WORDS = 12 };
+	const char *const words[WORDS] = {s->url,  "--topic",  "quakes",  "--from",
+					  s->file, "--key",    "/net",    "--id",
+					  "/id",   "--header", "unit=km", "--lines"};
 	char text[WORDS][sizeof(s->url)], *argv[WORDS];
 	wh_exit status = WH_EXIT_USAGE;
 	wh_args args;

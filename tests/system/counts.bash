@@ -35,7 +35,7 @@ discards() { # WHAT URL STATE N
 
 count_outbox() {
 	w create "$db"
-	seq 15 | "$wherry" enqueue "$db" --topic t >/dev/null
+	seq 15 | "$wherry" enqueue "$db" --lines --topic t >/dev/null
 	put "UPDATE outbox SET status = 1, claimed_at = $past, claim_token = 'x' WHERE id IN (4, 5, 6, 7);
 		UPDATE outbox SET status = 2, processed_at = $past WHERE id IN (8, 9);
 		UPDATE outbox SET status = 2, processed_at = $future WHERE id = 10;
@@ -97,13 +97,13 @@ count_delayed() {
 	local mail="$db#delayed/mail" token
 	w create "$db" --kind delayed
 	for key in 1 2 3 4 5; do
-		w offer "$mail" --key "$key" --body hi
+		w offer "$mail" hi --key "$key"
 	done
 	token=$("$wherry" poll "$mail" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
 	w nack "$mail" "$token" --dead
 	w poll "$mail" --lease 1h
 	for key in 6 7; do
-		w offer "$mail" --key "$key" --body hi --in 1h
+		w offer "$mail" hi --key "$key" --in 1h
 	done
 	agree "delayed queue" "$mail" ready 3 keeps
 	agree "delayed queue" "$mail" leased 1 keeps

@@ -421,6 +421,7 @@ static wherry_code load(wherry_relay *r, wherry_error *err)
 	wherry_code code = wh_progress_read(r->store, &f->read, err);
 
 	f->n_known = 0;
+	wh_position_clear(&f->written);
 	if (code == WHERRY_OK)
 		code = wh_position_copy(&f->written, &f->read, err);
 	if (code == WHERRY_OK)
@@ -505,8 +506,8 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* A look that failed, or brought nothing, moves no position. */
-static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows,
+/* A look that failed, or brought nothing, moves no position, unless it ended a round. */
+static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, bool round,
 			    wherry_error *err)
 {
 	wh_log *f = of(r);
@@ -514,9 +515,9 @@ static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows,
 
 	f->reader.taking = 0;
 	r->store->rows_read += rows;
-	if (code == WHERRY_OK && rows)
+	if (code == WHERRY_OK && (rows || round))
 		code = wh_position_copy(&l->to, &f->read, err);
-	if (code != WHERRY_OK || !rows) {
+	if (code != WHERRY_OK || !(rows || round)) {
 		f->n--;
 		return code;
 	}
@@ -532,6 +533,7 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t room = wh_intake_room(r), limit = r->set.round_trip;
 	looking w = {.r = r, .now = now};
 	wh_log_found found = {.event = WH_LOG_SAME};
+	bool round = f->read.until != NULL;
 	wherry_code code = add_look(f, err);
 
 	if (code != WHERRY_OK)
@@ -541,7 +543,8 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_cursor_read(f->cursor, &f->read, limit < room ? limit : room,
 				      take_row, &w, &found, err);
 	wh_window_end(&r->window);
-	code = end_look(r, code, w.rows, err);
+	round = round && found.event == WH_LOG_SAME;
+	code = end_look(r, code, w.rows, round, err);
 	if (code != WHERRY_OK && w.rows)
 		wh_lease_lost(r, now, "a read failed after it had brought messages");
 	if (code != WHERRY_OK)
@@ -610,6 +613,7 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
 			       wherry_error *err)
 {
+	wh_log *f = of(r);
 	wh_settlement mine = *s;
 	wh_settled written = {0};
 	int64_t *done = r->scratch.done_ids;
@@ -617,6 +621,12 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	wh_entry *tried;
 
 	(void)out_later_us;
+	if (f->n_held) /* Or one of them could be delivered before it is written. */
+		code = wh_progress_write(r->store, &r->lease, NULL, f->held, f->n_held,
+					 err);
+	if (code != WHERRY_OK)
+		return code;
+	f->n_held = 0;
 	mine.n_done = 0;
 	mine.names = NULL;
 	for (size_t i = 0; i < s->n_done; i++) {
