@@ -32,15 +32,6 @@
 
 -- include: postgres.lease.sql
 
--- part: wake_lock
--- Advisory lock that sleeping relays of this outbox hold; postgres_watch.c has the same number.
-(1669::bigint << 32) + {'table}::regclass::oid::bigint
-
--- name: wake-key
--- Number of the table, for the lock that a sleeping relay holds and for the names of the channels that
--- wake it.
-SELECT {'table}::regclass::oid::bigint;
-
 -- part: sane
 -- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904
@@ -141,10 +132,6 @@ DELETE FROM {wherry_schema} WHERE model = 'log' AND name = {name};
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'log' AND name = :name::text;
 
--- name: payload-type
-SELECT atttypid::regtype::text FROM pg_attribute
-WHERE attrelid = to_regclass({'table})::oid AND attname = 'payload' AND NOT attisdropped;
-
 -- name: columns
 {column_names};
 
@@ -154,21 +141,6 @@ INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_k
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload)
 RETURNING id;
-
--- name: lock-key
--- Lock the key before the id is taken, as in native.postgres.sql.
-SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
-  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
-FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN '=' OPERATOR(pg_catalog.||) :key::pg_catalog.text
-  WHEN :aggregate_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-    OR :aggregate_id::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN pg_catalog.length(:aggregate_type::pg_catalog.text)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
-    OPERATOR(pg_catalog.||) :aggregate_type::pg_catalog.text
-    OPERATOR(pg_catalog.||) :aggregate_id::pg_catalog.text END) AS o(k)
-WHERE k IS NOT NULL;
-
--- ---- reading exactly ----
 
 -- part: row
 SELECT e.*, {fine} FROM {table} AS e

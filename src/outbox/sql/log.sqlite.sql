@@ -12,6 +12,8 @@
 
 -- include: sqlite.sql
 
+-- include: sqlite.message.sql
+
 -- part: subscription
 'relay'
 
@@ -264,44 +266,27 @@ FROM {table} AS t LEFT JOIN {table_exception} AS x ON x.subscription = {subscrip
 SELECT id FROM {table_exception} WHERE subscription = {subscription}
 UNION SELECT id FROM {table} WHERE id > {high}
 
--- part: listed
-SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0, 0
-
--- part: identified
-(:ident IS NULL OR message_id = :ident
- OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident)))
-
--- part: asked
-(:topic IS NULL OR topic = :topic)
-  AND (:prefix IS NULL OR substr(topic, 1, length(:prefix)) = :prefix)
-  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
-  AND (:older = 0 OR created_at <= (SELECT ms FROM wherry_clock) - :older)
-  AND (:text IS NULL OR instr(topic, :text) OR instr(message_id, :text)
-       OR instr(coalesce(partition_key, ''), :text) OR instr(coalesce(aggregate_id, ''), :text)
-       OR instr(coalesce(last_error, ''), :text) OR instr(CAST(payload AS TEXT), :text))
-  AND (:states >> status & 1) AND {identified}
+-- part: wanted
+{asked} AND (:states >> status & 1) AND {identified}
 
 -- name: list
 {listed}
-FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id > :after AND {asked}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id > :after AND {wanted}
 ORDER BY id LIMIT :limit;
 
 -- name: list-any
 {listed}
-FROM ({judged}) WHERE id > :after AND {asked}
+FROM ({judged}) WHERE id > :after AND {wanted}
 ORDER BY id LIMIT :limit;
 
 -- name: list-newest
 {listed}
-FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id < :before AND {asked}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id < :before AND {wanted}
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-any-newest
 {listed}
-FROM ({judged}) WHERE id < :before AND {asked}
+FROM ({judged}) WHERE id < :before AND {wanted}
 ORDER BY id DESC LIMIT :limit;
 
 -- part: same_key

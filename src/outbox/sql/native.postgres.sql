@@ -25,15 +25,6 @@ coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END AS lowest FROM {table}
           WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
--- part: wake_lock
--- Advisory lock that sleeping relays of this outbox hold; postgres_watch.c has the same number.
-(1669::bigint << 32) + {'table}::regclass::oid::bigint
-
--- name: wake-key
--- Number of the table, for the lock that a sleeping relay holds and for the names of the channels that
--- wake it.
-SELECT {'table}::regclass::oid::bigint;
-
 -- include: postgres.message.sql
 
 -- part: sane
@@ -334,10 +325,6 @@ SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid AND tgna
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'outbox' AND name = :name::text;
 
--- name: payload-type
-SELECT atttypid::regtype::text FROM pg_attribute
-WHERE attrelid = to_regclass({'table})::oid AND attname = 'payload' AND NOT attisdropped;
-
 -- name: columns
 {column_names};
 
@@ -349,23 +336,6 @@ INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_k
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload)
 ON CONFLICT (message_id) DO NOTHING RETURNING id;
-
--- name: lock-key
--- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
--- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
--- function wherry_enqueue() takes the same lock.  In both all names are qualified, since they run in
--- transactions of the application, with its search path
--- (enqueueing_is_safe_though_pg_catalog_comes_last).
-SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
-  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
-FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN '=' OPERATOR(pg_catalog.||) :key::pg_catalog.text
-  WHEN :aggregate_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-    OR :aggregate_id::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN pg_catalog.length(:aggregate_type::pg_catalog.text)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
-    OPERATOR(pg_catalog.||) :aggregate_type::pg_catalog.text
-    OPERATOR(pg_catalog.||) :aggregate_id::pg_catalog.text END) AS o(k)
-WHERE k IS NOT NULL;
 
 -- part: is_open
 -- Condition on rows that were found by their ids, in a form that leaves only the primary key.  Without

@@ -35,6 +35,7 @@ typedef struct wh_log {
 	wh_reader reader; /* First; see wh_reader_of(). */
 	wh_cursor *cursor;
 	bool begun;       /* The position was read. */
+	bool reopened;    /* Compare the stored position with the one in memory. */
 	wh_position read; /* Behind the last look. */
 	wh_position done; /* All before it is delivered, or an exception. */
 	bool moved;       /* It is not written yet. */
@@ -178,7 +179,7 @@ static void resume(wherry_relay *r, int64_t now)
 {
 	wh_log *f = of(r);
 
-	f->reader.compare = f->begun;
+	f->reopened = f->begun;
 	f->reader.news = true;
 	wh_reader_sweep_all(r, now);
 }
@@ -370,7 +371,6 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (!f->begun)
 		return WHERRY_OK;
-	f->reader.taking = 0;
 	for (size_t i = 0; code == WHERRY_OK && i < begun; i++) {
 		if (f->n_held)
 			code = write_now(r, now, err);
@@ -572,9 +572,9 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (!f->begun)
 		code = load(r, err);
-	if (code == WHERRY_OK && f->reader.compare) {
+	if (code == WHERRY_OK && f->reopened) {
 		code = compare(r, now, err);
-		f->reader.compare = code != WHERRY_OK && code != WHERRY_STALE;
+		f->reopened = code != WHERRY_OK && code != WHERRY_STALE;
 	}
 	if (code == WHERRY_OK && f->n_held)
 		code = write_now(r, now, err);
@@ -668,17 +668,9 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 		code = write_now(r, now, err);
 	if (code == WHERRY_OK)
 		code = wh_store_open_upto(r->store, r->target_id, &open, err);
-	if (code != WHERRY_OK)
-		return code;
-	if (!open)
-		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-	else if (r->fsm.state != WH_LEADING || !quiet)
-		return WHERRY_OK;
-	else if (r->keys.n_parked && f->reader.swept_clean)
-		wh_until_empty_finish(r, WHERRY_PARKED);
-	else if (!r->stats.paused)
-		wh_reader_sweep_all(r, now);
-	return WHERRY_OK;
+	if (code == WHERRY_OK)
+		wh_reader_end_if_empty(r, open, quiet, now);
+	return code;
 }
 
 /* ---- when to step again ---- */

@@ -156,13 +156,19 @@ static bool may_read_on(const wherry_relay *r)
 	return wh_intake_has_room(r) && wh_intake_keys_left(r);
 }
 
+/* May a pending row appear below ids that were read? */
+static bool rows_come_late(const wherry_relay *r)
+{
+	return r->db->driver->late_commits && r->outbox->own.sweep;
+}
+
 /* Must ids that are passed over be remembered as gaps?  Not if reading stops at a gap
  * (key-strict), or if the stream brings the rows. */
 static bool late_ids_matter(const wherry_relay *r)
 {
 	wh_reader *t = wh_reader_of(r);
 
-	return r->db->driver->late_commits && r->outbox->own.sweep && !r->set.strict &&
+	return rows_come_late(r) && !r->set.strict &&
 	       (!t->fed || (t->sweeping && !t->changed_only));
 }
 
@@ -392,9 +398,8 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	code = wh_window_begin(&r->window, err);
 
 	if (code == WHERRY_OK)
-		code = r->db->driver->late_commits && r->outbox->own.sweep
-			       ? ack_and_read(&w, limit, err)
-			       : read_plainly(&w, limit, err);
+		code = rows_come_late(r) ? ack_and_read(&w, limit, err)
+					 : read_plainly(&w, limit, err);
 	if (code != WHERRY_OK)
 		return code;
 	note_fit(r, &w);

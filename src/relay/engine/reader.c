@@ -257,6 +257,20 @@ static wherry_code check_ignored(wherry_relay *r, wherry_error *err)
 			 r->store->name.ptr);
 }
 
+void wh_reader_end_if_empty(wherry_relay *r, bool open, bool quiet, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	if (!open)
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+	else if (r->fsm.state != WH_LEADING || !quiet)
+		return;
+	else if (r->keys.n_parked && t->swept_clean)
+		wh_until_empty_finish(r, WHERRY_PARKED);
+	else if (!r->stats.paused)
+		wh_reader_sweep_all(r, now);
+}
+
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -273,15 +287,10 @@ wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *er
 	code = wh_store_open_upto(r->store, r->target_id, &open, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!open)
-		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-	else if (r->fsm.state != WH_LEADING || !quiet)
+	wh_reader_end_if_empty(r, open, quiet, now);
+	if (atomic_load(&r->stop) || r->fsm.state != WH_LEADING || !quiet)
 		return WHERRY_OK;
-	else if (r->keys.n_parked && t->swept_clean)
-		wh_until_empty_finish(r, WHERRY_PARKED);
-	else if (!r->stats.paused)
-		wh_reader_sweep_all(r, now);
-	return atomic_load(&r->stop) ? WHERRY_OK : check_ignored(r, err);
+	return check_ignored(r, err);
 }
 
 /* ---- when to step again ---- */

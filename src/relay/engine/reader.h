@@ -66,9 +66,8 @@ typedef struct wh_reader {
 	/* A stream that brings new rows. */
 	/* Called after a sweep; NULL: the engine has no stream. */
 	wherry_code (*swept)(wherry_relay *r, int64_t now, wherry_error *err);
-	bool fed;     /* The stream is open, and brings new rows. */
-	bool news;    /* There may be new rows. */
-	bool compare; /* Compare the stored position with the one in memory first. */
+	bool fed;  /* The stream is open, and brings new rows. */
+	bool news; /* Others have committed: there may be new rows. */
 	/* All open rows are in memory or noted, except those changed since the
 	 * last sweep. */
 	bool knows_all;
@@ -98,6 +97,9 @@ void wh_reader_left(wherry_relay *r, const wh_entry *e);
 void wh_reader_changed(wherry_relay *r, int64_t now);
 void wh_reader_row_lost(wherry_relay *r);
 void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now);
+/* Until empty: end the run if no message up to the target is open, or only parked ones are.
+ * Otherwise read the table again, unless the relay is not quiet: there is something to do. */
+void wh_reader_end_if_empty(wherry_relay *r, bool open, bool quiet, int64_t now);
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err);
 int64_t wh_reader_deadline(const wherry_relay *r, int64_t now);
 

@@ -1,6 +1,6 @@
 --
 -- Parts that the layouts of outboxes with the columns of a native table share: the columns of a row that relays and
--- operators read, within limits, and conditions on messages.
+-- operators read, within limits, conditions on messages, and statements that are the same on each of them.
 
 -- part: payload_fits
 -- Condition: the payload is within its limit.  PostgreSQL knows the length of a text without reading it.
@@ -158,3 +158,33 @@ statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval 
 -- part: this
 -- Condition: the row is this message, and not another that has its id now.
 (:message_id::text IS NULL OR message_id = :message_id::text)
+
+-- part: wake_lock
+-- Advisory lock that sleeping relays of this outbox hold; postgres_watch.c has the same number.
+(1669::bigint << 32) + {'table}::regclass::oid::bigint
+
+-- name: wake-key
+-- Number of the table, for the lock that a sleeping relay holds and for the names of the channels that
+-- wake it.
+SELECT {'table}::regclass::oid::bigint;
+
+-- name: payload-type
+SELECT atttypid::regtype::text FROM pg_attribute
+WHERE attrelid = to_regclass({'table})::oid AND attname = 'payload' AND NOT attisdropped;
+
+-- name: lock-key
+-- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
+-- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
+-- function wherry_enqueue() takes the same lock.  In both all names are qualified, since they run in
+-- transactions of the application, with its search path
+-- (enqueueing_is_safe_though_pg_catalog_comes_last).
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
+  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
+FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+  THEN '=' OPERATOR(pg_catalog.||) :key::pg_catalog.text
+  WHEN :aggregate_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+    OR :aggregate_id::pg_catalog.text OPERATOR(pg_catalog.<>) ''
+  THEN pg_catalog.length(:aggregate_type::pg_catalog.text)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
+    OPERATOR(pg_catalog.||) :aggregate_type::pg_catalog.text
+    OPERATOR(pg_catalog.||) :aggregate_id::pg_catalog.text END) AS o(k)
+WHERE k IS NOT NULL;
