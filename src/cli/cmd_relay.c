@@ -302,8 +302,6 @@ static wh_exit missing(const wh_args *args, const wherry_error *err)
 	told = lost && wh_tell_other(db, args, table, &status);
 	if (!told)
 		(void)wh_report(err);
-	if (lost && !told && !*args->table.queue)
-		wh_suggest(db, table, true);
 	wh_source_close(&source);
 	wherry_db_close(db);
 	return status;

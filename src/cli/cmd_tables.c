@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/url.h"
-#include "cli/queue_session.h"
 #include "cli/target.h"
 #include "db/driver.h"
 #include "delayed/delayed.h"
 #include "outbox/outbox.h"
 #include "queue/queue.h"
+#include "relay/names.h"
 
 enum { TABLE, KIND, LAYOUT, MESSAGES, READY, DEAD, RELAY, COLUMNS };
 
@@ -234,8 +234,7 @@ static wh_exit show(wherry_db *db, const char *name, bool queue, listing *l)
 	return WH_EXIT_DONE;
 }
 
-static wh_exit show_all(wherry_db *db, const wh_queue_names *names, bool queues,
-			listing *l)
+static wh_exit show_all(wherry_db *db, const wh_names *names, bool queues, listing *l)
 {
 	wh_exit status = WH_EXIT_DONE;
 
@@ -251,7 +250,7 @@ static wh_exit show_all(wherry_db *db, const wh_queue_names *names, bool queues,
 static wh_exit run(wh_args *args)
 {
 	listing l = {.json = wh_arg_on(args, "json")};
-	wh_queue_names others = {.n = 0}, queues = {.n = 0};
+	wh_names others = {.n = 0}, queues = {.n = 0};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status, more;
 	wh_place at;
@@ -260,8 +259,8 @@ static wh_exit run(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	wh_table_begin(&l.to, columns, COLUMNS);
-	if (wh_other_names_read(at.db, &others, &err) != WHERRY_OK ||
-	    wh_queue_names_read(at.db, &queues, &err) != WHERRY_OK)
+	if (wh_names_of_others(at.db, &others, &err) != WHERRY_OK ||
+	    wh_names_of_queues(at.db, &queues, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	more = show_all(at.db, &others, false, &l);
 	status = more == WH_EXIT_DONE ? status : more;
@@ -273,8 +272,8 @@ static wh_exit run(wh_args *args)
 		(void)fprintf(stderr,
 			      "no tables of Wherry: `wherry create%s` makes an outbox\n",
 			      args->target);
-	wh_queue_names_clear(&others);
-	wh_queue_names_clear(&queues);
+	wh_names_clear(&others);
+	wh_names_clear(&queues);
 	wh_place_close(&at);
 	return status;
 }

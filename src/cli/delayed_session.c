@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "delayed/delayed.h"
+#include "relay/names.h"
 
 const char *wh_delayed_table(const wh_args *args)
 {
@@ -30,8 +31,11 @@ static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work
 	if (code == WHERRY_OK)
 		status = work(args, &s);
 	else if (code != WHERRY_NOTFOUND ||
-		 !wh_tell_other(s.at.db, args, wh_delayed_table(args), &status))
+		 !wh_tell_other(s.at.db, args, wh_delayed_table(args), &status)) {
+		if (code == WHERRY_NOTFOUND && *args->table.table)
+			wh_suggest(s.at.db, args->table.table, WHERRY_KIND_DELAYED, &err);
 		status = wh_call_failed(args, code, &err);
+	}
 	wherry_delayed_close(s.delayed);
 	wh_place_close(&s.at);
 	return status;

@@ -8,6 +8,7 @@
 
 #include "cli/target.h"
 #include "inbox/groups.h"
+#include "relay/names.h"
 
 const char *wh_inbox_name(const char *name)
 {
@@ -37,8 +38,11 @@ wh_exit wh_inbox_session_open(wh_inbox_session *s, const wh_args *args)
 	code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
-	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->name, &status))
+	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->name, &status)) {
+		if (code == WHERRY_NOTFOUND && *s->at.name)
+			wh_suggest(s->at.db, s->name, WHERRY_KIND_INBOX, &err);
 		status = wh_call_failed(args, code, &err);
+	}
 	wh_inbox_session_close(s);
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/target.h"
 #include "queue/queue.h"
+#include "relay/names.h"
 #include "store/fields.h"
 
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
@@ -26,9 +27,9 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 	}
 	if (code != WHERRY_NOTFOUND ||
 	    !wh_tell_other(s->at.db, args, s->at.name, &status)) {
-		status = wh_call_failed(args, code, &err);
 		if (code == WHERRY_NOTFOUND)
-			wh_suggest(s->at.db, s->at.name, false);
+			wh_suggest(s->at.db, s->at.name, WHERRY_KIND_QUEUE, &err);
+		status = wh_call_failed(args, code, &err);
 	}
 	wh_queue_session_close(s);
 	return status;

@@ -44,23 +44,4 @@ void wh_outgoing_clear(wh_outgoing *out);
 extern const wh_command wh_queue_cancel_word, wh_queue_publish_word,
 	wh_queue_subscribe_word, wh_queue_unsubscribe_word, wh_queue_subscriptions_word;
 
-/* ---- queue_names.c ---- */
-
-typedef struct wh_queue_names {
-	char **all;
-	size_t n;
-} wh_queue_names;
-
-/* Read the names of tables that may be queues; none if a SQLite database has no tables of
- * Wherry.  Clear *out even on failure. */
-wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
-
-/* The same of tables that may be outboxes, delayed queues or inboxes. */
-wherry_code wh_other_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
-void wh_queue_names_clear(wh_queue_names *names);
-
-/* After a table was not found, print the name of the nearest queue, or which there are.
- * `outboxes`: or outbox. */
-void wh_suggest(wherry_db *db, const char *name, bool outboxes);
-
 #endif

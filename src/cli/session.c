@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/url.h"
-#include "cli/queue_session.h"
 #include "config/settings.h"
+#include "relay/names.h"
 #include "relay/source.h"
 
 /* Print a failure and close the session.  An invalid scheme or name is an error of the
@@ -40,14 +40,12 @@ const char *wh_outbox_name(const wh_args *args)
 static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
 {
 	const wh_for_kind *kinds = args->command->kinds;
+	const unsigned all = WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE |
+			     WHERRY_KIND_DELAYED | WHERRY_KIND_INBOX;
 	wh_source source = {.store = NULL};
 	wh_exit status;
 
 	if (!wh_tell_other(s->db, args, s->table, &status)) {
-		/* A command for queues, too, says that there is none of that name. */
-		if (kinds && kinds[WH_OF_QUEUE].run)
-			(void)wh_source_open_set(s->db, args->config, &source, err);
-		wh_source_close(&source);
 		if (*args->table.table && kinds && kinds[WH_OF_INBOX].run) {
 			(void)wh_fail(err, WHERRY_NOTFOUND,
 				      "there is no table '%s' of Wherry", s->table);
@@ -55,10 +53,16 @@ static wh_exit explain(wh_session *s, const wh_args *args, wherry_error *err)
 					WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE |
 						WHERRY_KIND_INBOX,
 					s->table);
+			wh_suggest(s->db, s->table, all, err);
+		} else if (kinds && kinds[WH_OF_QUEUE].run) {
+			/* It says that there is neither an outbox nor a queue. */
+			(void)wh_source_open_set(s->db, args->config, &source, err);
+			wh_source_close(&source);
+		} else if (*args->table.table) {
+			wh_suggest(s->db, s->table,
+				   WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE, err);
 		}
 		status = wh_call_failed(args, WHERRY_NOTFOUND, err);
-		if (*args->table.table)
-			wh_suggest(s->db, s->table, true);
 	}
 	wh_session_close(s);
 	return status;

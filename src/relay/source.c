@@ -5,6 +5,7 @@
 
 #include "base/url.h"
 #include "config/settings.h"
+#include "relay/names.h"
 #include "store/name.h"
 
 static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
@@ -17,6 +18,8 @@ static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
 		code = wherry_delayed_open(db, parts.table, parts.queue,
 					   *parts.type ? parts.type : NULL, &out->delayed,
 					   err);
+	if (code == WHERRY_NOTFOUND)
+		wh_suggest(db, parts.table, WHERRY_KIND_DELAYED, err);
 	if (code != WHERRY_OK)
 		return code;
 	out->store = &out->delayed->store;
@@ -49,6 +52,7 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 /* There is no outbox and no queue of that name: maybe it is a table of another model. */
 static wherry_code explain_missing(wherry_db *db, const char *table, wherry_error *err)
 {
+	const unsigned kinds = WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE;
 	wherry_delayed *delayed = NULL;
 
 	if (wherry_delayed_open(db, table, "any", NULL, &delayed, NULL) == WHERRY_OK) {
@@ -60,8 +64,9 @@ static wherry_code explain_missing(wherry_db *db, const char *table, wherry_erro
 	if (strcmp(table, wherry_config_table()[WH_RELAY_TABLE].standard) == 0)
 		return WHERRY_NOTFOUND;
 	(void)wh_fail(err, WHERRY_NOTFOUND, "there is no outbox or queue '%s'", table);
-	return wh_repair(err, WHERRY_NOTFOUND, WHERRY_REPAIR_CREATE,
-			 WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE, table);
+	(void)wh_repair(err, WHERRY_NOTFOUND, WHERRY_REPAIR_CREATE, kinds, table);
+	wh_suggest(db, table, kinds, err);
+	return WHERRY_NOTFOUND;
 }
 
 /* The name can be that of an outbox or of a queue. */

@@ -1,5 +1,8 @@
 #include "relay_queue.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include <wherry/handlers.h>
 
 #include "relay_each.h"
@@ -268,7 +271,36 @@ static void a_handler_of_a_queue_names_the_outbox_that_it_enqueues_to(void **sta
 			 1);
 }
 
+/* Why a relay cannot open the table of this name. */
+static wherry_error refusal(relay_fixture *f, const char *name)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_relay *relay = NULL;
+	char url[500];
+
+	(void)snprintf(url, sizeof(url), "%s#%s", f->url, name);
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_relay_open(url, "null:", f->config, &relay, &err));
+	return err;
+}
+
+static void a_relay_of_a_missing_table_names_the_nearest(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = refusal(f, "jbos");
+
+	assert_non_null(strstr(err.message, "(did you mean 'jobs'?)"));
+	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
+	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX | WHERRY_KIND_QUEUE);
+	assert_string_equal(err.table, "jbos");
+	err = refusal(f, "invoices");
+	assert_non_null(strstr(err.message, "(this database has "));
+	err = refusal(f, "jbos/mail");
+	assert_null(strstr(err.message, "did you mean"));
+}
+
 const relay_test relay_queue_tests[] = {
+	RELAY_TEST(a_relay_of_a_missing_table_names_the_nearest, 0),
 	RELAY_TEST(a_message_of_a_queue_has_its_fields_and_leaves_the_table, 0),
 	RELAY_TEST(an_expired_message_is_not_delivered_and_goes, 0),
 	RELAY_TEST(a_delayed_message_is_delivered_when_it_is_due, 0),

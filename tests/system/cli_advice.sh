@@ -88,7 +88,17 @@ expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
 w status sqlite:other.db#job
 expect "also by its URL" 1 "err:did you mean 'jobs'?"
 w status sqlite:other.db#invoices
-expect "one that is not near is not" 1 "no:did you mean"
+expect "one that is not near is not" 1 "err:(this database has 'jobs', 'outbox')" "no:did you mean"
+w create --kind delayed sqlite:other.db#delayed
+w create --kind inbox sqlite:other.db#taken
+w poll sqlite:other.db#delayd/mail
+expect "a table of delayed queues is named too" 1 "err:did you mean 'delayed'?"
+w inbox forget sqlite:other.db#token --message m-1 --yes
+expect "and an inbox" 1 "err:did you mean 'taken'?" no:jobs
+w relay sqlite:other.db#delayd/mail null:
+expect "also for a relay" 1 "err:did you mean 'delayed'?"
+w receive sqlite:other.db#outbx
+expect "a command for queues names no outbox" 1 "no:did you mean"
 for command in 'create --kind queue' 'create --kind delayed' 'create'; do
 	read -ra words <<<"$command"
 	name=

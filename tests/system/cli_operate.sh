@@ -179,7 +179,7 @@ w create sqlite:face.db
 for table in my_column columns; do
 	w status sqlite:face.db#$table
 	expect "a table that is missing is not called damaged: $table" 1 "no:not as Wherry made it" \
-		"err:there is no table '$table' of Wherry: "
+		"err:there is no table '$table' of Wherry ("
 done
 w status sqlite:face.db
 check "status begins with one line that says whether a relay is running" is "$(head -n 1 <<<"$out")" \

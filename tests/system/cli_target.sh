@@ -153,7 +153,7 @@ w status @utbox
 expect "which can be that of an outbox" 1 "err:did you mean 'outbox'?"
 w status @quite_another
 expect "without a near one, the database's names are listed" 1 \
-	"err:this database has: 'mail_jobs', 'outbox', 'tasks'"
+	"err:this database has 'inbox', 'later', 'mail_jobs', 'outbox', 'seen', 'tasks'"
 for command in receive poll replay "queue cancel" "inbox forget --message m --yes" relay; do
 	for model in 'outbox:is an outbox' 'mail_jobs:is a queue' 'seen:is an inbox' later:; do
 		name=${model%%:*}

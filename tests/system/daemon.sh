@@ -35,9 +35,10 @@ until_true 20 grep -q leading other.log
 relays "name: a, from: 'sqlite:a.db', to: 'file:a.out'" \
 	"name: b, from: 'sqlite:b.db', to: 'exec:echo it is closed >&2; exit 1'" \
 	"name: d, from: 'sqlite:d.db', to: 'file:d.out'" \
-	"name: none, from: 'sqlite:not-there.db', to: 'file:none.out'"
+	"name: none, from: 'sqlite:not-there.db', to: 'file:none.out'" \
+	"name: typo, from: 'sqlite:d.db#outbx', to: 'file:typo.out'"
 w check
-expect "check says that a file is fine" 0 "is:wherry.yaml: 4 relays, fine"
+expect "check says that a file is fine" 0 "is:wherry.yaml: 5 relays, fine"
 start_daemon wherry.yaml
 until_true 20 lines a.out 3
 check "a relay delivers beside one that cannot start and one whose destination fails" \
@@ -45,7 +46,8 @@ check "a relay delivers beside one that cannot start and one whose destination f
 until_true 20 metric 'v("wherry_destination_up", relay="b") == 0'
 get /readyz
 expect "/readyz names each relay, and why it is not ready" 503 "out:a ready: leading" \
-	"out:d ready: standing by: the \"other\" \\one relays the outbox to null:" "out:b not ready: destination refuses: " "out:none not ready: " "out:not-there.db"
+	"out:d ready: standing by: the \"other\" \\one relays the outbox to null:" "out:b not ready: destination refuses: " "out:none not ready: " "out:not-there.db" \
+	"out:typo not ready: " "out:did you mean 'outbox'?"
 get /healthz
 expect "/healthz is fine while the daemon lives" 200 "is:ok"
 until_true 20 metric 'v("wherry_delivered_total", relay="a") == 3'
