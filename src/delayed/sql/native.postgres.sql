@@ -119,7 +119,7 @@ SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_cat
 FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 {missing_function}
 
--- part: function_model
+-- part: function_models
 'delayed'
 
 -- part: function_column

@@ -11,7 +11,7 @@
 -- Functions that all inboxes of a schema share.
 ARRAY['wherry_accept', 'wherry_inbox_purge']::pg_catalog.name[]
 
--- part: function_model
+-- part: function_models
 'inbox'
 
 -- part: function_column

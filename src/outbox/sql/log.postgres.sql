@@ -32,6 +32,8 @@
 
 -- include: postgres.lease.sql
 
+-- include: postgres.enqueue.sql
+
 -- part: sane
 -- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904
@@ -102,22 +104,30 @@ CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
 {own_triggers}
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+{missing_function}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('log', {name}, 1, 100) ON CONFLICT DO NOTHING;
+{make_functions}
+{mark_functions}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: indexes-missing
--- Number of missing indexes of the outbox, and of missing tables beside it.
-SELECT count(*) FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}]) AS t(name)
+-- Number of missing indexes of the outbox, of missing tables beside it, and of functions that are missing or stale.
+SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: drop
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_progress};
 DROP TABLE IF EXISTS {table_exception};
 DELETE FROM {wherry_outbox} WHERE name = {name};
 DELETE FROM {wherry_lease} WHERE outbox = {name};
 DELETE FROM {wherry_schema} WHERE model = 'log' AND name = {name};
+{make_functions_again}
 
 -- name: others-left
 {tables_left};

@@ -111,7 +111,7 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'w
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
--- part: function_model
+-- part: function_models
 'queue'
 
 -- part: function_column

@@ -35,7 +35,7 @@ JOIN pg_class AS c ON c.relnamespace = own.relnamespace AND c.relname = s.name::
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = {function_column} AND NOT a.attisdropped
 JOIN pg_type AS t ON t.oid = a.atttypid
 JOIN pg_namespace AS n ON n.oid = t.typnamespace
-WHERE s.model = {function_model}
+WHERE s.model IN ({function_models})
 
 -- part: branch_variables
 -- Variables of a block that makes functions.

@@ -1,0 +1,134 @@
+--
+-- wherry_enqueue() on PostgreSQL: all outboxes of a schema share it, of both layouts, so both layouts make it from
+-- the same text.
+
+-- part: own_functions
+ARRAY['wherry_enqueue']::name[]
+
+-- part: function_models
+'outbox', 'log'
+
+-- part: function_column
+'payload'
+
+-- part: once
+-- What an INSERT says if the message ids of the table are unique.
+CASE WHEN EXISTS (
+  SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+  WHERE i.indrelid = (schema || quote_ident(t.name))::regclass::oid AND i.indisunique AND i.indnkeyatts = 1
+    AND i.indpred IS NULL AND a.attname = 'message_id') THEN 'ON CONFLICT (message_id) DO NOTHING' ELSE '' END
+
+-- part: leaf
+-- Expression of the payload, in the type of the table.
+replace(replace(replace(section, '@once@', {once}), '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb')
+    THEN concat('BEGIN
+    parsed := ', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from(payload, ''UTF8'')' ELSE 'payload' END, '::pg_catalog.json;
+  EXCEPTION WHEN data_exception THEN
+    RAISE ''outbox % keeps payloads as %, and this one is not JSON: %'', outbox, ', quote_literal(split_part(t.type, '.', 2)), ', sqlerrm
+      USING ERRCODE = ''invalid_text_representation'',
+      HINT = ''Send it as a JSON string, with to_json(), or use an outbox made with ''
+             ''wherry create --payload text or --payload bytea.'';
+  END;') ELSE '' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN 'wherry_enqueue.payload'
+  WHEN t.type = 'pg_catalog.bytea' THEN 'pg_catalog.convert_to(wherry_enqueue.payload::pg_catalog.text, ''UTF8'')'
+  WHEN kind = 'bytea' AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb') THEN concat('own.parsed::', t.type)
+  WHEN kind = 'bytea' THEN concat('pg_catalog.convert_from(wherry_enqueue.payload, ''UTF8'')::', t.type)
+  WHEN t.type IN ('pg_catalog.json', 'pg_catalog.jsonb') AND kind = 'text' THEN concat('own.parsed::', t.type)
+  ELSE concat('wherry_enqueue.payload::pg_catalog.text::', t.type) END)
+
+-- include: postgres.home.sql
+
+-- part: make_functions
+-- wherry_enqueue() runs with the search path of its caller, which triggers of a user may need, so every name in it
+-- is qualified.
+DO $do$
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  key CONSTANT text := 'outbox';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
+  kind text;
+  key_kind text;
+  made text;
+  {branch_variables}
+BEGIN
+  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
+  -- Drivers send a payload as text, JSON or bytes, and a key as text, a number or a UUID.  Only the
+  -- function with a text key has a default for it, or a call without a key would fit three functions.
+  FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
+    FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
+      made := $f$CREATE OR REPLACE FUNCTION @.wherry_enqueue(topic text, payload @type@, key @key@,
+  message_id text DEFAULT NULL, headers json DEFAULT '{}', aggregate_type text DEFAULT '', aggregate_id text DEFAULT '',
+  trace_id text DEFAULT NULL, lock_key boolean DEFAULT false, outbox text DEFAULT 'outbox')
+RETURNS bigint LANGUAGE plpgsql AS $body$
+<<own>>
+DECLARE -- Adds a message in the caller's transaction.  Returns its id, or NULL if message ids are unique and the outbox has this one.
+  said pg_catalog.text := '{}';
+  key_text pg_catalog.text := key;
+  parsed pg_catalog.json;
+  made bigint;
+BEGIN
+  IF topic IS NULL OR topic OPERATOR(pg_catalog.=) '' THEN
+    RAISE 'a message needs a topic' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF payload IS NULL THEN
+    RAISE 'a message needs a payload' USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'An empty one is ''''.';
+  END IF;
+  IF headers IS NOT NULL THEN
+    said := headers;
+    IF said OPERATOR(pg_catalog.<>) '{}' THEN
+      IF pg_catalog.json_typeof(headers) OPERATOR(pg_catalog.<>) 'object' OR EXISTS (
+        SELECT 1 FROM pg_catalog.json_each(wherry_enqueue.headers) AS h(n, v)
+        WHERE pg_catalog.json_typeof(h.v) OPERATOR(pg_catalog.<>) ALL (ARRAY['string', 'null'])) THEN
+        RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+      END IF;
+    END IF;
+  END IF;
+  IF greatest(pg_catalog.octet_length(topic), pg_catalog.octet_length(message_id),
+       pg_catalog.octet_length(aggregate_type), pg_catalog.octet_length(aggregate_id),
+       pg_catalog.octet_length(trace_id)) OPERATOR(pg_catalog.>) 255
+     OR pg_catalog.octet_length(key_text) OPERATOR(pg_catalog.>) 1024
+     OR pg_catalog.octet_length(said) OPERATOR(pg_catalog.>) 262144 THEN
+    RAISE '%', (SELECT pg_catalog.format('%s is %s bytes, the limit is %s', f.name,
+                   pg_catalog.octet_length(f.value), f.most)
+      FROM (VALUES ('topic', topic, 255), ('message_id', message_id, 255),
+        ('aggregate_type', aggregate_type, 255), ('aggregate_id', aggregate_id, 255),
+        ('trace_id', trace_id, 255), ('key', own.key_text, 1024),
+        ('headers', own.said, 262144)) AS f(name, value, most)
+      WHERE pg_catalog.octet_length(f.value) OPERATOR(pg_catalog.>) f.most LIMIT 1)
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  @each@
+  @checked@
+  IF lock_key THEN -- before the id is taken
+    PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
+      o.k COLLATE pg_catalog."C", @quoted@::pg_catalog.regclass::pg_catalog.oid::bigint))
+    FROM (SELECT CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN '=' OPERATOR(pg_catalog.||) own.key_text
+      WHEN wherry_enqueue.aggregate_type OPERATOR(pg_catalog.<>) ''
+        OR wherry_enqueue.aggregate_id OPERATOR(pg_catalog.<>) ''
+      THEN pg_catalog.length(coalesce(wherry_enqueue.aggregate_type, ''))::pg_catalog.text OPERATOR(pg_catalog.||) ':'
+        OPERATOR(pg_catalog.||) coalesce(wherry_enqueue.aggregate_type, '')
+        OPERATOR(pg_catalog.||) coalesce(wherry_enqueue.aggregate_id, '')
+      END) AS o(k)
+    WHERE o.k IS NOT NULL;
+  END IF;
+  IF message_id OPERATOR(pg_catalog.<>) '' THEN
+    INSERT INTO @table@(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload, message_id)
+    VALUES (wherry_enqueue.topic, coalesce(wherry_enqueue.aggregate_type, ''), coalesce(wherry_enqueue.aggregate_id, ''),
+      CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN own.key_text END, own.said::pg_catalog.json, wherry_enqueue.trace_id, @value@, wherry_enqueue.message_id)
+    @once@ RETURNING id INTO own.made;
+  ELSE
+    INSERT INTO @table@(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload)
+    VALUES (wherry_enqueue.topic, coalesce(wherry_enqueue.aggregate_type, ''), coalesce(wherry_enqueue.aggregate_id, ''),
+      CASE WHEN own.key_text OPERATOR(pg_catalog.<>) '' THEN own.key_text END, own.said::pg_catalog.json, wherry_enqueue.trace_id, @value@)
+    @once@ RETURNING id INTO own.made;
+  END IF;
+  @end@
+  RETURN made;
+END $body$ $f$;
+      made := replace(replace(replace(made, '@type@', kind), '@key@', key_kind), '@.', schema);
+      {branch}
+      EXECUTE made;
+    END LOOP;
+  END LOOP;
+END $do$;
+
+-- include: postgres.functions.sql
