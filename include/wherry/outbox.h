@@ -70,6 +70,9 @@ typedef struct wherry_outbox_options {
 	bool strict; /* Create what relay.ordering=key-strict needs. */
 	/* Create what several exclusive relays need to share the outbox. */
 	bool partitions;
+	/* Create what refuses a message id that the table has; tables of the layout native
+	 * always have it. */
+	bool unique_ids;
 } wherry_outbox_options;
 
 /* In C: WHERRY_OUTBOX_OPTIONS(.payload = "bytea"). */

@@ -58,6 +58,7 @@ static bool allows(const wh_args *args, unsigned kind)
 	static const wh_without of_outbox[] = {
 		{"strict", "only an outbox has it"},
 		{"partitions", "only an outbox has it"},
+		{"unique-ids", "only an outbox has it"},
 		{"stream", "only an outbox has it"},
 		{NULL, NULL},
 	};
@@ -128,6 +129,10 @@ static const wh_option options[] = {
 	 "on PostgreSQL an index of what is open, by partition; on SQL Server a computed column and "
 	 "the index. Other databases and layouts refuse it.",
 	 NULL, 0},
+	{"unique-ids", NULL,
+	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "
+	 "which every INSERT pays for. For the layout log; a native outbox always has it.",
+	 NULL, 0},
 	{"stream", NULL,
 	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
 	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
@@ -150,7 +155,7 @@ const wh_command wh_cmd_create = {
 	.operands = "URL[#TABLE]",
 	.synopsis =
 		"URL[#TABLE] [--kind KIND] [--layout LAYOUT] [--payload TYPE] "
-		"[--grant ROLE=KIND]... [--strict] [--partitions] [--stream] [--print "
+		"[--grant ROLE=KIND]... [--strict] [--partitions] [--unique-ids] [--stream] [--print "
 		"[--all]] [--json]",
 	.brief = "Create an outbox, a queue or another table, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "

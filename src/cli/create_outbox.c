@@ -28,6 +28,7 @@ static wh_make making(const wh_args *args, const wh_grants *grants)
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
 			  (wh_arg_on(args, "partitions") ? WH_PARTITIONS_SHARED : 0) |
+			  (wh_arg_on(args, "unique-ids") ? WH_UNIQUE_IDS : 0) |
 			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
 }

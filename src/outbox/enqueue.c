@@ -168,9 +168,11 @@ static wherry_code insert(wherry_outbox *outbox, const wherry_message *msg,
 		code = wh_db_run(outbox->store.db, outbox->own.lock_key, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(outbox->store.db, outbox->own.enqueue, params,
-				 sizeof(params) / sizeof(*params), NULL, NULL, &changed,
-				 err);
+		code = wh_db_run(outbox->store.db,
+				 outbox->asks_once ? outbox->own.enqueue_once
+						   : outbox->own.enqueue,
+				 params, sizeof(params) / sizeof(*params), NULL, NULL,
+				 &changed, err);
 	if (code == WHERRY_OK)
 		*out_id = changed ? wh_db_last_id(outbox->store.db) : 0;
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);

@@ -11,6 +11,11 @@
 #define WH_OUTBOX_ENQUEUE(X) \
 	X(enqueue, "enqueue", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
 
+/* Message ids are unique only if they were asked to be: are they, and an INSERT that skips one that is there. */
+#define WH_OUTBOX_UNIQUE(X) \
+	X(unique_ids, "unique-ids", "") \
+	X(enqueue_once, "enqueue-once", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
+
 /* Locks a key, so that transactions that write messages of one key run one after the
  * other. */
 #define WH_OUTBOX_LOCK(X) \
@@ -70,7 +75,7 @@
 	X(show_archived, "show-archived", "ident number long? body?")
 
 #define WH_OUTBOX_GROUPS(G) \
-	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) \
+	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \

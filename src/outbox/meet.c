@@ -52,6 +52,7 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_CREATE_STRICT] = "create --strict",
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
+	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
 	[WH_ASK_CREATE_STREAM] = "create --stream",
 };
 
@@ -198,6 +199,8 @@ static const rule rules[] = {
 	 "relays"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_DEBEZIUM), ANY,
 	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
+	{WH_ASK_CREATE_UNIQUE, AT(WH_EVENT_BUS) | ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
+	 "nothing is added to its table: leave --unique-ids out"},
 	{WH_ASK_CREATE_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
 	{WH_ASK_CREATE_STREAM, AT(WH_NATIVE_MSSQL), ANY,

@@ -63,6 +63,18 @@ wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char
 	return code;
 }
 
+static wherry_code find_unique(wherry_outbox *outbox, wherry_error *err)
+{
+	const wh_stmt *ask = outbox->own.unique_ids;
+	int64_t unique = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (ask)
+		code = wh_store_ask(&outbox->store, ask, NULL, 0, &unique, err);
+	outbox->asks_once = unique > 0;
+	return code;
+}
+
 static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 			       wherry_error *err)
 {
@@ -76,6 +88,8 @@ static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 		read_layout(outbox, outbox->store.db->driver->scheme);
 	if (code == WHERRY_OK)
 		code = wh_store_read_payload(&outbox->store, err);
+	if (code == WHERRY_OK)
+		code = find_unique(outbox, err);
 	return wh_store_missing(outbox->store.model, table, code, err);
 }
 

@@ -30,6 +30,7 @@ struct wherry_outbox {
 	/* Statements that only outboxes have; NULL if the layout lacks the statement. */
 	wh_outbox_stmts own;
 	wh_layout layout;
+	bool asks_once; /* Message ids are unique because that was asked for. */
 };
 
 /* The layouts of outboxes (native first), and the statements of each layout. */
@@ -59,7 +60,9 @@ enum {
 	WH_PARTITIONS_SHARED = 2,
 	/* For relays that stream.  Only checked: the caller creates publication and
 	 * slot. */
-	WH_STREAMED = 4
+	WH_STREAMED = 4,
+	/* Message ids of a log are unique; those of other layouts always are. */
+	WH_UNIQUE_IDS = 8
 };
 
 /* Options of wh_outbox_make() and wh_outbox_make_sql(). */
@@ -68,7 +71,7 @@ typedef struct wh_make {
 	/* Type of bodies, in layouts that have a choice; NULL: the type of the existing
 	 * table, or json. */
 	const char *payload;
-	unsigned extras; /* WH_STRICT, WH_PARTITIONS_SHARED and WH_STREAMED, combined. */
+	unsigned extras; /* Of the mask above. */
 	/* NULL: wh_outbox_model.  Tests pass others, to wh_outbox_make() only. */
 	const wh_model *model;
 	/* Each is "ROLE=KIND".  Only wh_outbox_make_sql() uses them. */

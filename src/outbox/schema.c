@@ -16,29 +16,40 @@ typedef struct migration {
 	wh_made made;
 } migration;
 
-enum { EXTRAS = 2 };
+/* Optional parts, and the statements that add them and say whether they are there. */
+static const struct {
+	unsigned extra;
+	wh_ask ask;
+	const char *add, *ready;
+} parts[] = {
+	{WH_STRICT, WH_ASK_CREATE_STRICT, "add-strict", "add-strict-ready"},
+	{WH_PARTITIONS_SHARED, WH_ASK_CREATE_PARTITIONS, "add-partitions",
+	 "partitions-ready"},
+	{WH_UNIQUE_IDS, WH_ASK_CREATE_UNIQUE, "add-unique", "unique-ids"},
+	{WH_STREAMED, WH_ASK_CREATE_STREAM, NULL, NULL},
+};
+
+enum { PARTS = sizeof(parts) / sizeof(*parts) };
 
 /* Refuse optional parts that the layout does not support. */
 static wherry_code check_extras(const wherry_outbox *outbox, unsigned extras,
 				wherry_error *err)
 {
-	static const wh_ask asks[] = {WH_ASK_CREATE_STRICT, WH_ASK_CREATE_PARTITIONS,
-				      WH_ASK_CREATE_STREAM};
 	wherry_code code = WHERRY_OK;
 
-	for (int i = 0; code == WHERRY_OK && i < 3; i++)
-		if (extras >> i & 1)
-			code = wh_meet_check(outbox->layout.home, WH_ENGINES, asks[i],
-					     err);
+	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
+		if (extras & parts[i].extra)
+			code = wh_meet_check(outbox->layout.home, WH_ENGINES,
+					     parts[i].ask, err);
 	return code;
 }
 
 /* The SQL of the i-th optional part; NULL: not requested, or nothing to create for it. */
 static const wh_stmt *extra_sql(const wherry_outbox *outbox, unsigned extras, int i)
 {
-	static const char *const names[EXTRAS] = {"add-strict", "add-partitions"};
-
-	return extras >> i & 1 ? wh_sql_find(&outbox->store.sql, names[i]) : NULL;
+	return extras & parts[i].extra && parts[i].add
+		       ? wh_sql_find(&outbox->store.sql, parts[i].add)
+		       : NULL;
 }
 
 /* Add the constraint that tables made by an earlier version lack. */
@@ -62,7 +73,6 @@ static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_er
 
 static wherry_code add_extra(migration *m, int i, wherry_error *err)
 {
-	static const char *const ready[EXTRAS] = {"add-strict-ready", "partitions-ready"};
 	const wh_stmt *stmt = extra_sql(m->outbox, m->extras, i);
 	int64_t there = 0;
 	wherry_code code;
@@ -70,8 +80,8 @@ static wherry_code add_extra(migration *m, int i, wherry_error *err)
 	if (!stmt)
 		return WHERRY_OK;
 	code = wh_store_ask(&m->outbox->store,
-			    wh_sql_find(&m->outbox->store.sql, ready[i]), NULL, 0, &there,
-			    err);
+			    wh_sql_find(&m->outbox->store.sql, parts[i].ready), NULL, 0,
+			    &there, err);
 	if (code == WHERRY_OK)
 		code = wh_db_script(m->outbox->store.db, stmt->text, err);
 	m->made.repaired = m->made.repaired || !there;
@@ -86,7 +96,7 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 	if (repair)
 		code = add_constraint(m, repair, err);
 
-	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++)
+	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
 		code = add_extra(m, i, err);
 	return code;
 }
@@ -172,7 +182,8 @@ static wherry_code read_how(const wherry_outbox_options *given, wh_make *out,
 	*out = (wh_make){.layout = own.layout,
 			 .payload = own.payload,
 			 .extras = (own.strict ? WH_STRICT : 0u) |
-				   (own.partitions ? WH_PARTITIONS_SHARED : 0u)};
+				   (own.partitions ? WH_PARTITIONS_SHARED : 0u) |
+				   (own.unique_ids ? WH_UNIQUE_IDS : 0u)};
 	return code;
 }
 
@@ -225,7 +236,7 @@ static wherry_code put_sql(wherry_outbox *outbox, const char *scheme, const wh_m
 	wh_store_later_sql(&outbox->store, table, version, text);
 	if (repair)
 		put_script(text, outbox->store.stmt.repair, table);
-	for (int i = 0; i < EXTRAS; i++)
+	for (int i = 0; i < PARTS; i++)
 		put_script(text, extra_sql(outbox, how->extras, i), table);
 	if (how->n_grants) {
 		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN TRANSACTION;\n",

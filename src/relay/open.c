@@ -149,6 +149,7 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_CREATE_STRICT:
 	case WH_ASK_CREATE_PARTITIONS:
+	case WH_ASK_CREATE_UNIQUE:
 	case WH_ASK_CREATE_STREAM:
 	case WH_ASKS:
 		break;

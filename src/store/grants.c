@@ -1,5 +1,6 @@
 #include "store/grants.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct grant {
@@ -75,11 +76,15 @@ static wherry_code write_each(const wh_store *store, const char *text, bool clea
 	return code;
 }
 
-static const char *text_of(const wh_model *model, const char *scheme)
+/* The statements of a layout; of the first one if it is NULL.  NULL: it has none. */
+static const char *text_of(const wh_model *model, const char *layout, const char *scheme)
 {
 	const char *known = wh_db_scheme(wh_view_of(scheme));
+	char name[40] = "grants";
 
-	return wh_sql_embedded(wh_store_folder(model), "grants", known ? known : scheme);
+	if (layout && strcmp(layout, model->layouts[0]) != 0)
+		(void)snprintf(name, sizeof(name), "grants-%.30s", layout);
+	return wh_sql_embedded(wh_store_folder(model), name, known ? known : scheme);
 }
 
 wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
@@ -88,7 +93,7 @@ wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
 	wherry_code code = WHERRY_OK;
 	grant g;
 
-	if (n && !text_of(model, scheme))
+	if (n && !text_of(model, NULL, scheme))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"'%.20s:' has no roles to grant rights to: leave --grant out, "
@@ -129,7 +134,7 @@ static wherry_code find_roles(wherry_db *db, const wh_model *model,
 		.dialect = db->driver->scheme, .table = "", .payload = "", .role = ""};
 	wh_sql sql = {0};
 	wherry_code code =
-		wh_sql_parse_as(text_of(model, db->driver->scheme), &names, &sql, err);
+		wh_sql_parse_as(text_of(model, NULL, db->driver->scheme), &names, &sql, err);
 	grant g;
 
 	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
@@ -148,7 +153,7 @@ wherry_code wh_store_grant_ready(wherry_db *db, const wh_model *model, const cha
 	wherry_code code =
 		wh_store_grant_check(model, db->driver->scheme, grants, n, err);
 
-	if (code == WHERRY_OK && n && layout && strcmp(layout, model->layouts[0]) != 0)
+	if (code == WHERRY_OK && n && !text_of(model, layout, db->driver->scheme))
 		code = refuse_layout(layout, err);
 	return code == WHERRY_OK && n ? find_roles(db, model, grants, n, err) : code;
 }
@@ -158,11 +163,11 @@ wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 			       wherry_error *err)
 {
 	wherry_code code = wh_store_grant_check(store->model, scheme, grants, n, err);
-	const char *text = text_of(store->model, scheme);
+	const char *text = text_of(store->model, store->layout.name, scheme);
 
 	if (code != WHERRY_OK)
 		return code;
-	if (strcmp(store->layout.name, store->model->layouts[0]) != 0)
+	if (!text)
 		return refuse_layout(store->layout.name, err);
 	/* Revoke everything from all roles before granting anything: a role may be named
 	 * twice. */

@@ -19,20 +19,25 @@ static const struct {
 	const wh_model *model;
 	const char *table;
 	const char *kind;
+	const char *layout; /* NULL: native */
 } kinds[] = {
-	{&wh_outbox_model, "box_a", "producer"},
-	{&wh_outbox_model, "box_b", "enqueuer"},
-	{&wh_outbox_model, "box_c", "relay"},
-	{&wh_outbox_model, "box_d", "operator"},
-	{&wh_queue_model, "queue_a", "sender"},
-	{&wh_queue_model, "queue_b", "receiver"},
-	{&wh_queue_model, "queue_c", "operator"},
-	{&wh_delayed_model, "later_a", "sender"},
-	{&wh_delayed_model, "later_b", "receiver"},
-	{&wh_delayed_model, "later_c", "operator"},
-	{&wh_cron_model, "cron_a", "operator"},
-	{&wh_inbox_model, "inbox_a", "consumer"},
-	{&wh_inbox_model, "inbox_b", "operator"},
+	{&wh_outbox_model, "box_a", "producer", NULL},
+	{&wh_outbox_model, "box_b", "enqueuer", NULL},
+	{&wh_outbox_model, "box_c", "relay", NULL},
+	{&wh_outbox_model, "box_d", "operator", NULL},
+	{&wh_queue_model, "queue_a", "sender", NULL},
+	{&wh_queue_model, "queue_b", "receiver", NULL},
+	{&wh_queue_model, "queue_c", "operator", NULL},
+	{&wh_delayed_model, "later_a", "sender", NULL},
+	{&wh_delayed_model, "later_b", "receiver", NULL},
+	{&wh_delayed_model, "later_c", "operator", NULL},
+	{&wh_cron_model, "cron_a", "operator", NULL},
+	{&wh_inbox_model, "inbox_a", "consumer", NULL},
+	{&wh_inbox_model, "inbox_b", "operator", NULL},
+	{&wh_outbox_model, "log_a", "producer", "log"},
+	{&wh_outbox_model, "log_b", "enqueuer", "log"},
+	{&wh_outbox_model, "log_c", "relay", "log"},
+	{&wh_outbox_model, "log_d", "operator", "log"},
 };
 
 enum { N = sizeof(kinds) / sizeof(*kinds), ROOM = 64 * 1024 };
@@ -50,7 +55,9 @@ static wherry_db *enter(const char *before)
 		const char *table = kinds[i].table;
 
 		if (kinds[i].model == &wh_outbox_model)
-			WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err));
+			WHERRY_PASS(wherry_outbox_create(
+				db, table,
+				&WHERRY_OUTBOX_OPTIONS(.layout = kinds[i].layout), &err));
 		else if (kinds[i].model == &wh_queue_model)
 			WHERRY_PASS(wherry_queue_create(db, table, NULL, &err));
 		else if (kinds[i].model == &wh_delayed_model)
@@ -76,8 +83,10 @@ static void grant_sql(size_t at, const char *kind, wh_buf *to)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[80];
 	const char *grant = text;
-	wh_store store = {.model = kinds[at].model, .layout.name = "native"};
+	wh_store store = {.model = kinds[at].model};
 
+	(void)snprintf(store.layout.name, sizeof(store.layout.name), "%s",
+		       kinds[at].layout ? kinds[at].layout : "native");
 	(void)snprintf(text, sizeof(text), "bee=%s", kind);
 	(void)snprintf(store.names.table, sizeof(store.names.table), "%s",
 		       kinds[at].table);
@@ -265,6 +274,8 @@ static void who_is_granted_a_table_may_call_its_functions(void **state)
 		{8, "SELECT count(*) FROM wherry_poll('q', box => 'later_b')", "0"},
 		{11, "SELECT wherry_accept('m', inbox => 'inbox_a')", "1"},
 		{12, "SELECT wherry_inbox_purge('1 h', inbox => 'inbox_b')", "0"},
+		{14, "SELECT wherry_enqueue('t', '{}', outbox => 'log_b') IS NOT NULL",
+		 "1"},
 	};
 	PGconn *conn = PQconnectdb(postgres_here.url);
 	char got[100];

@@ -14,10 +14,7 @@ DO $$ BEGIN
 END $$;
 {clear_shared}
 
--- part: insert
--- A producer may not write the relay's columns: state, attempts, id and times.
-INSERT (message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-  payload)
+-- include: postgres.grants.sql
 
 -- part: mark
 UPDATE (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)
@@ -25,18 +22,6 @@ UPDATE (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, 
 -- part: stream_tables
 DO $$ BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL AND to_regclass({'wherry_dead}) IS NOT NULL THEN
-
--- name: producer
--- Rights for plain INSERTs.
-{usage}
-GRANT {insert} ON {table} TO {role};
-
--- name: enqueuer
--- Rights for wherry_enqueue(), libwherry and `wherry enqueue`, which report whether a message exists.
-{usage}
-GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
-GRANT SELECT ON {wherry_schema} TO {role};
-{execute}
 
 -- name: relay
 {usage}

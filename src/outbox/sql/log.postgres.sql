@@ -152,6 +152,35 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
         :payload)
 RETURNING id;
 
+-- name: enqueue-once
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+                    headers, trace_id, payload)
+VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
+        :payload)
+ON CONFLICT (message_id) DO NOTHING RETURNING id;
+
+-- name: add-unique
+-- The functions skip a message id that is there.
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DO $$
+DECLARE
+  which text;
+BEGIN
+  CREATE UNIQUE INDEX IF NOT EXISTS {bare_message_id} ON {table}(message_id);
+EXCEPTION WHEN unique_violation THEN
+  GET STACKED DIAGNOSTICS which = PG_EXCEPTION_DETAIL;
+  RAISE 'a message id is in outbox % more than once: %', {name}, which
+    USING ERRCODE = 'unique_violation', HINT = 'Discard all of these messages but one.';
+END $$;
+{make_functions}
+{mark_functions}
+
+-- name: unique-ids
+SELECT count(*) FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+WHERE i.indrelid = {'table}::regclass::oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+  AND i.indpred IS NULL AND a.attname = 'message_id';
+
 -- part: row
 SELECT e.*, {fine} FROM {table} AS e
 

@@ -115,6 +115,21 @@ INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_k
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload);
 
+-- name: enqueue-once
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+                    headers, trace_id, payload)
+VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
+        :payload)
+ON CONFLICT (message_id) DO NOTHING;
+
+-- name: add-unique
+CREATE UNIQUE INDEX IF NOT EXISTS {table_message_id} ON {table}(message_id);
+
+-- name: unique-ids
+SELECT count(*) FROM pragma_index_list({name}) AS i
+WHERE i."unique" AND NOT i.partial AND (SELECT count(*) FROM pragma_index_info(i.name)) = 1
+  AND EXISTS (SELECT 1 FROM pragma_index_info(i.name) AS c WHERE c.name = 'message_id');
+
 -- part: message
 id, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
 

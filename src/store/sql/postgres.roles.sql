@@ -16,7 +16,8 @@ DECLARE
 BEGIN
   FOR g IN
     WITH others AS (
-      SELECT s.model, s.model IN ('outbox', 'queue', 'delayed') AS relayed, bool_or(a.privilege = 'SELECT') AS reads,
+      SELECT s.model, s.model IN ('outbox', 'log', 'queue', 'delayed') AS relayed,
+        s.model IN ('outbox', 'log') AS is_outbox, bool_or(a.privilege = 'SELECT') AS reads,
         bool_or(a.whole AND a.privilege = 'DELETE') AS deletes, bool_or(a.whole AND a.privilege = 'INSERT') AS inserts
       FROM {wherry_schema} AS s
       JOIN pg_catalog.pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
@@ -29,11 +30,11 @@ BEGIN
       WHERE c.oid <> {'table}::regclass::oid AND a.grantee = {'role}::regrole::oid
       GROUP BY s.model, c.oid),
     needs AS (
-      SELECT bool_or(reads) AS reads, bool_or(reads AND (deletes OR model <> 'outbox') AND model <> 'inbox') AS clock,
+      SELECT bool_or(reads) AS reads, bool_or(reads AND (deletes OR NOT is_outbox) AND model <> 'inbox') AS clock,
         bool_or(deletes AND relayed) AS looks,
-        bool_or(deletes AND relayed AND NOT (inserts AND model = 'outbox')) AS relays,
+        bool_or(deletes AND relayed AND NOT (inserts AND is_outbox)) AS relays,
         bool_or(deletes AND relayed AND inserts) AS pauses,
-        bool_or(deletes AND relayed AND inserts AND model <> 'outbox') AS adds,
+        bool_or(deletes AND relayed AND inserts AND NOT is_outbox) AS adds,
         bool_or(reads AND model = 'queue') AS publishes,
         bool_or(deletes AND inserts AND model = 'queue') AS subscribes,
         bool_or(deletes AND model = 'outbox') AS sees_stream,

@@ -1,0 +1,30 @@
+-- layout: name=grants-log
+--
+-- Grants for the roles of an outbox of the layout log on PostgreSQL, no more than each needs
+-- (postgres_access.sh tests what each may and may not do).  {role} is the role.
+
+-- include: postgres.roles.sql
+
+-- name: clear
+-- Revoke the rights on the tables of the outbox that the role was granted before.
+REVOKE ALL ON {table}, {table_progress}, {table_exception} FROM {role};
+{clear_shared}
+
+-- include: postgres.grants.sql
+
+-- name: relay
+-- It writes to no row.  But if a dump was restored, it gives the rows numbers of this server's transactions.
+{usage}
+GRANT SELECT, DELETE, UPDATE (tx) ON {table} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {table_progress} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
+
+-- name: operator
+{usage}
+GRANT SELECT, INSERT, DELETE ON {table} TO {role};
+GRANT SELECT ON {table_progress} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
+GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_lease}, {wherry_clock} TO {role};
