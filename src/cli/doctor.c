@@ -524,7 +524,9 @@ static void name_stream(wh_doctor *d)
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
 	const char *scheme = d->session->db->driver->scheme;
-	const char *text = wh_sql_embedded("outbox", "doctor", scheme);
+	const bool log = is_outbox(d) && d->store->stmt.read_log;
+	const char *text =
+		wh_sql_embedded("outbox", log ? "doctor-log" : "doctor", scheme);
 	wh_sql_names names = {.dialect = scheme, .payload = ""};
 
 	if (!text)
@@ -536,7 +538,7 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 			       d->session->table);
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
-	if (is_outbox(d))
+	if (is_outbox(d) && !log)
 		name_stream(d);
 	return wh_sql_parse_as(text, &names, &d->sql, err);
 }

@@ -95,9 +95,10 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 	wherry_code code = WHERRY_OK;
 
-	wh_buf_printf(&text,
-		      "there is no message '%.100s' in outbox '%s', nor in its archive",
-		      ident, d->session->table);
+	wh_buf_printf(&text, "there is no message '%.100s' in outbox '%s'%s", ident,
+		      d->session->table,
+		      d->session->outbox->own.show_archived ? ", nor in its archive"
+							    : "");
 	if (stmt && !*d->session->outbox->store.limits)
 		code = wh_doctor_run(d, stmt, ident, take_absence, &text, err);
 	if (code == WHERRY_OK)

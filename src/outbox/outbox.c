@@ -20,9 +20,6 @@ const wh_model wh_outbox_model = {"outbox",           layouts, NULL, wh_outbox_g
 /* The limits of a layout, for users; "": none. */
 static const char *limits_of(const char *layout)
 {
-	if (strcmp(layout, "log") == 0)
-		return "not finished: one relay alone, no handlers, no grants, no "
-		       "wherry_enqueue(), and message ids may be there twice";
 	if (strcmp(layout, "event-bus") == 0)
 		return "no keys and so no order, no headers, no pause; relays compete; "
 		       "what is delivered goes to the archive";

@@ -8,6 +8,10 @@
 -- name: clear
 -- Revoke the rights on the tables of the outbox that the role was granted before.
 REVOKE ALL ON {table}, {table_progress}, {table_exception} FROM {role};
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;
 {clear_shared}
 
 -- include: postgres.grants.sql
@@ -28,3 +32,8 @@ GRANT SELECT ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_lease}, {wherry_clock} TO {role};
+-- The doctor looks at the last id.
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT SELECT ON SEQUENCE %s TO %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;

@@ -12,12 +12,11 @@
 
 -- include: postgres.message.sql
 
+-- include: postgres.positions.sql
+
 -- include: postgres.sql
 
 -- include: postgres.own.sql
-
--- part: subscription
-'relay'
 
 -- part: ends
 -- An id that the position does not cover, if any: a relay that missed the notice of a commit looks.
@@ -211,42 +210,11 @@ INSERT INTO {table_exception}(subscription, id)
 SELECT {subscription}, id FROM unnest({ids}) AS h(id)
 ON CONFLICT DO NOTHING;
 
--- part: position
-(SELECT p.high, p.seen, p.until, p.late FROM {table_progress} AS p WHERE p.subscription = {subscription})
-
--- part: uncovered
--- Condition: the position p does not cover the row t.
-(t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)
-   AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until)))
-
--- part: late_rows
--- Ids of rows below the position that it does not cover, found by the index on tx.
-SELECT t.id FROM {position} AS p
-CROSS JOIN LATERAL (
-  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high
-  UNION ALL
-  SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
-  CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
-                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high OFFSET 0) AS e) AS t
-WHERE {uncovered}
-
--- part: fresh
--- Ids above the position.
-SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
-  SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id OFFSET 0) AS t
-
 -- name: known
 -- Ids that the position does not cover, and that have an exception: a relay that begins at the position skips them.
 SELECT t.id FROM {position} AS p, {table_exception} AS x
 CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
 WHERE x.subscription = {subscription} AND {uncovered};
-
--- part: exceptional
--- Exceptions with their messages, in the columns of a native row.
-SELECT t.*, x.state AS status, x.attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
-       NULL::timestamptz AS processed_at, x.last_error
-FROM {table_exception} AS x CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
-WHERE x.subscription = {subscription}
 
 -- name: read
 -- Messages that wait, failed or were tried, in the order of their ids.
@@ -440,11 +408,11 @@ WHERE subscription = {subscription} AND state IN (3, 4) AND id = ANY (ARRAY(
 
 -- name: discard
 -- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it.
-WITH gone AS (
-  DELETE FROM {table} WHERE id = ANY (ARRAY(SELECT n.id FROM ({named}) AS n WHERE n.status <> 2)) RETURNING id),
+WITH meant AS MATERIALIZED (
+  SELECT n.id FROM ({named}) AS n WHERE n.status <> 2),
 forgotten AS (
-  DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT id FROM gone))
-SELECT id FROM gone;
+  DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (ARRAY(SELECT id FROM meant)))
+DELETE FROM {table} WHERE id = ANY (ARRAY(SELECT id FROM meant));
 
 -- name: count
 WITH x AS MATERIALIZED (

@@ -14,8 +14,7 @@
 
 -- include: sqlite.message.sql
 
--- part: subscription
-'relay'
+-- include: sqlite.positions.sql
 
 -- part: ends
 -- The last id, if the position does not cover it: a relay that missed the notice of a commit looks.
@@ -153,20 +152,9 @@ INSERT INTO {table_exception}(subscription, id, changed_at)
 SELECT {subscription}, value, (SELECT ms FROM wherry_clock) FROM json_each(:ids) WHERE true
 ON CONFLICT DO NOTHING;
 
--- part: high
-(SELECT p.high FROM {table_progress} AS p WHERE p.subscription = {subscription})
-
 -- name: known
 -- Ids that the position does not cover, and that have an exception: a relay that begins at the position skips them.
 SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
-
--- part: exceptional
--- Exceptions with their messages, in the columns of a native row.
-SELECT t.id, x.state AS status, x.attempts, 0 AS generation, t.created_at, x.changed_at AS claimed_at,
-       x.next_retry_at, NULL AS processed_at, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key,
-       t.headers, t.trace_id, t.payload, x.last_error
-FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
-WHERE x.subscription = {subscription}
 
 -- part: open_columns
 id, status, attempts, generation, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),

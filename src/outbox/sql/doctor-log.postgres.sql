@@ -1,0 +1,90 @@
+-- layout: name=doctor-log
+--
+-- Checks of `wherry doctor` on an outbox of the layout log on PostgreSQL.
+
+-- include: postgres.positions.sql
+
+-- part: ready
+EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS l) OR EXISTS (
+  SELECT 1 FROM ({exceptional} AND x.state IN (0, 3) AND coalesce(x.next_retry_at, statement_timestamp()) <= statement_timestamp()) AS x)
+
+-- include: postgres.doctor.sql
+
+-- part: behind
+-- Number of messages that wait behind c, among the next ones that wait or were not read.
+(SELECT count(*) FROM (
+   (SELECT {key:b} AS key FROM ({exceptional} AND x.state = 0 AND x.id > c.id ORDER BY x.id LIMIT 10000) AS b)
+   UNION ALL
+   (SELECT {key:b} FROM {position} AS p CROSS JOIN LATERAL (
+      SELECT * FROM {table} AS e WHERE e.id > greatest(p.high, c.id) ORDER BY e.id LIMIT 10000) AS b)) AS next
+ WHERE next.key = {key:c})::text
+
+-- name: tables
+SELECT 2, t.name
+FROM unnest(ARRAY[{'table}, {'table_progress}, {'table_exception}, {'wherry_outbox}, {'wherry_lease}]) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: rights
+SELECT 2, current_user::text, string_agg(l.privileges || ' on ' || l.name, '; ' ORDER BY l.name),
+  string_agg(format('GRANT %s ON %s TO %I', l.privileges, l.name, current_user), '; ' ORDER BY l.name)
+FROM (
+  SELECT to_regclass(t.name)::text AS name, string_agg(p.privilege, ', ') AS privileges
+  FROM (VALUES ({'table}, 'SELECT,DELETE'),
+               ({'table_progress}, 'SELECT,INSERT,UPDATE'),
+               ({'table_exception}, 'SELECT,INSERT,UPDATE,DELETE'),
+               ({'wherry_outbox}, 'SELECT'),
+               ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
+  CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
+  WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
+  GROUP BY t.name) AS l
+HAVING count(*) > 0;
+
+-- name: indexes
+-- Indexes that create makes.
+SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}]) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: trigger
+SELECT 1, to_regclass(t.name)::text,
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
+FROM (VALUES ({'table}, 'wherry_wake', 4),
+             ({'wherry_outbox}, 'wherry_wake_control', 16),
+             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
+LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
+  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
+  AND g.tgtype & t.events::smallint = t.events::smallint
+WHERE to_regclass(t.name) IS NOT NULL
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
+
+-- name: backlog
+-- Messages that have been ready for long although a relay leads and nothing holds them back.
+SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
+  coalesce((SELECT '; the last error is: ' || left(x.last_error, 300)
+            FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
+            WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
+FROM ((SELECT e.* FROM {position} AS p CROSS JOIN LATERAL (
+         SELECT * FROM {table} AS t WHERE t.id > p.high ORDER BY t.id LIMIT 100) AS e)
+      UNION ALL
+      SELECT e.* FROM ({late_rows} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id) AS c
+WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
+                            WHERE name = :name AND paused_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = 'retrying')
+  AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id)
+  AND NOT EXISTS (
+    SELECT 1 FROM ({exceptional} ORDER BY x.id LIMIT 1000) AS b WHERE {key:b} = {key:c} AND b.id < c.id)
+ORDER BY c.id LIMIT 1;
+
+-- name: held
+SELECT 1, c.id::text, {key_shown}, {failed},
+  CASE WHEN c.next_retry_at > {now}
+       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000)::bigint
+       ELSE 0 END::text,
+  coalesce(left(c.last_error, 300), 'no reason given'), {behind}
+FROM ({exceptional} AND x.state = 3 ORDER BY x.id LIMIT 1000) AS c
+ORDER BY coalesce(c.next_retry_at, '1970-01-01 00:00:00+00') LIMIT 5;
+
+-- name: parked
+SELECT 1, c.id::text, {key_shown}, {after},
+  coalesce(left(c.last_error, 300), 'no reason given'), {behind}
+FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 5) AS c ORDER BY c.id;

@@ -1,0 +1,62 @@
+-- layout: name=doctor-log
+--
+-- Checks of `wherry doctor` on an outbox of the layout log on SQLite.
+
+-- include: sqlite.positions.sql
+
+-- part: ready
+EXISTS (SELECT 1 FROM {table} WHERE id > {high}) OR EXISTS (
+  SELECT 1 FROM ({exceptional} AND (x.state = 0 OR x.state = 3) AND coalesce(x.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)))
+
+-- include: sqlite.doctor.sql
+
+-- part: ordering
+CASE WHEN {.}partition_key <> '' THEN '=' || {.}partition_key
+     WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
+     THEN length({.}aggregate_type) || ':' || {.}aggregate_type || {.}aggregate_id END
+
+-- part: behind
+-- Number of messages that wait behind c, among the next ones that wait or were not read.
+(SELECT count(*) FROM (
+   SELECT {ordering:b} AS key FROM ({exceptional} AND x.state = 0 AND x.id > c.id ORDER BY x.id LIMIT 10000) AS b
+   UNION ALL
+   SELECT {ordering:b} FROM (
+     SELECT * FROM {table} WHERE id > max({high}, c.id) ORDER BY id LIMIT 10000) AS b) AS next
+ WHERE next.key = {ordering:c})
+
+-- name: tables
+SELECT 2, name FROM (SELECT {name} || '_progress' AS name UNION ALL SELECT {name} || '_exception'
+                     UNION ALL SELECT 'wherry_outbox' UNION ALL SELECT 'wherry_lease') AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type = 'table' AND s.name = t.name COLLATE NOCASE);
+
+-- name: trigger
+SELECT 1, {name}, 'has no trigger'
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type = 'trigger' AND s.name = {name} || '_by_hand' COLLATE NOCASE);
+
+-- name: backlog
+-- Messages that have been ready for long although a relay leads and nothing holds them back.
+SELECT 1, c.id, {now} - c.created_at,
+  coalesce((SELECT '; the last error is: ' || substr(x.last_error, 1, 300)
+            FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
+            WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
+FROM (SELECT * FROM {table} WHERE id > {high} ORDER BY id LIMIT 100) AS c
+WHERE {led} AND NOT EXISTS (SELECT 1 FROM wherry_outbox
+                            WHERE name = :name AND paused_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND state = 'retrying')
+  AND c.created_at <= {now} - :older
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id)
+  AND NOT EXISTS (
+    SELECT 1 FROM ({exceptional} ORDER BY x.id LIMIT 1000) AS b WHERE {ordering:b} = {ordering:c} AND b.id < c.id)
+ORDER BY c.id LIMIT 1;
+
+-- name: held
+SELECT 1, c.id, {key_shown}, {failed}, max(coalesce(c.next_retry_at, 0) - {now}, 0),
+  coalesce(substr(c.last_error, 1, 300), 'no reason given'), {behind}
+FROM ({exceptional} AND x.state = 3 ORDER BY x.id LIMIT 1000) AS c ORDER BY coalesce(c.next_retry_at, 0) LIMIT 5;
+
+-- name: parked
+SELECT 1, c.id, {key_shown}, {after},
+  coalesce(substr(c.last_error, 1, 300), 'no reason given'), {behind}
+FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 5) AS c ORDER BY c.id;

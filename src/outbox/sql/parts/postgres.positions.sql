@@ -1,0 +1,36 @@
+--
+-- The position and the exceptions of a subscription of a log on PostgreSQL.
+
+-- part: subscription
+'relay'
+
+-- part: position
+(SELECT p.high, p.seen, p.until, p.late FROM {table_progress} AS p WHERE p.subscription = {subscription})
+
+-- part: uncovered
+-- Condition: the position p does not cover the row t.
+(t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)
+   AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until)))
+
+-- part: late_rows
+-- Ids of rows below the position that it does not cover, found by the index on tx.
+SELECT t.id FROM {position} AS p
+CROSS JOIN LATERAL (
+  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high
+  UNION ALL
+  SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
+  CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
+                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high OFFSET 0) AS e) AS t
+WHERE {uncovered}
+
+-- part: fresh
+-- Ids above the position.
+SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
+  SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id OFFSET 0) AS t
+
+-- part: exceptional
+-- Exceptions with their messages, in the columns of a native row.
+SELECT t.*, x.state AS status, x.attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
+       NULL::timestamptz AS processed_at, x.last_error
+FROM {table_exception} AS x CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
+WHERE x.subscription = {subscription}

@@ -1,0 +1,109 @@
+--
+-- Checks of `wherry doctor` on SQLite that the layouts of outboxes share; postgres.doctor.sql explains their form.
+
+-- part: now
+(SELECT ms FROM wherry_clock)
+
+-- part: key_shown
+coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
+         'none')
+
+-- part: failed
+-- Reasons of failures that count no attempt, since the destination may have caused them.
+CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
+     ELSE ' after ' || c.attempts || ' attempts' END
+
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+instr(:gone, char(10) || process || char(10)) > 0
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
+-- part: led
+(SELECT count(*) > 0 FROM wherry_lease WHERE {live})
+
+-- name: processes
+SELECT DISTINCT process FROM wherry_lease
+WHERE outbox = :name AND expires_at > {now} AND process <> '';
+
+-- name: others
+-- Wherry's other tables in the database.
+SELECT 0, model, name FROM wherry_schema WHERE model NOT IN ('outbox', 'log') ORDER BY model, name;
+
+-- name: time
+SELECT ms FROM wherry_clock;
+
+-- name: server
+SELECT 0, sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode),
+  (SELECT (p.page_count * s.page_size + 1048575) / 1048576
+   FROM pragma_page_count AS p, pragma_page_size AS s) || ' MB';
+
+-- name: journal
+SELECT 1, journal_mode FROM pragma_journal_mode WHERE journal_mode NOT IN ('wal', 'memory');
+
+-- name: durability
+-- Each connection has its own value; `db.synchronous` sets that of Wherry's connections.
+SELECT 1, 'synchronous', 'a power loss can take back a transaction whose message has left',
+  'leave out --set db.synchronous=normal'
+FROM pragma_synchronous WHERE synchronous < 2;
+
+-- name: clock
+SELECT CASE WHEN abs(ahead) > 2000 THEN 1 ELSE 0 END, abs(ahead),
+  CASE WHEN ahead < 0 THEN 'behind' ELSE 'ahead of' END
+FROM (SELECT ms - :local AS ahead FROM wherry_clock);
+
+-- name: bloat
+SELECT 1, 'file', (p.page_count * s.page_size / 1048576) || ' MB',
+  'all that is in ' || (p.page_count - f.freelist_count) || ' of its ' || p.page_count
+  || ' pages', 'VACUUM'
+FROM pragma_page_count AS p, pragma_page_size AS s, pragma_freelist_count AS f
+WHERE p.page_count > 1000 AND f.freelist_count > p.page_count / 2;
+
+-- name: paused
+SELECT 2, {now} - paused_at, strftime('%Y-%m-%d %H:%M:%S UTC', paused_at / 1000, 'unixepoch')
+FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: relay
+SELECT 0, owner, engine, epoch, expires_at - {now}
+FROM wherry_lease WHERE {live}
+UNION ALL
+SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
+  coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN {gone} THEN ', whose process has ended'
+              WHEN expires_at > 86400000 THEN ', whose lease expired at '
+                || strftime('%Y-%m-%d %H:%M:%S UTC', expires_at / 1000, 'unixepoch')
+              ELSE ', which ended in good order' END
+            FROM wherry_lease WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+           'none has been here so far'), '', '', ''
+WHERE NOT {led};
+
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, min(expires_at - {now}, 3153600000000),
+  'UPDATE wherry_lease SET expires_at = 0 WHERE outbox = ' || quote(:name) || ' AND number = ' || number
+FROM wherry_lease WHERE outbox = :name AND expires_at > {now} + 3660000 AND NOT {gone};
+
+-- name: destination
+SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
+  {now} - state_since
+FROM wherry_lease WHERE {live} AND state = 'retrying';
+
+-- name: absent
+SELECT 2,
+  CASE WHEN :number > last THEN 'ids up to ' || last || ' have been given out so far'
+       ELSE '' END, ''
+FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = {name} COLLATE NOCASE), 0)
+        AS last);
+
+-- name: any-table
+-- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
+-- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
+SELECT name FROM sqlite_schema AS t
+WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
+  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at', 'until_ms'))
+ORDER BY name;

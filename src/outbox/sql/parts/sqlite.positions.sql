@@ -1,0 +1,16 @@
+--
+-- The position and the exceptions of a subscription of a log on SQLite.
+
+-- part: subscription
+'relay'
+
+-- part: high
+(SELECT p.high FROM {table_progress} AS p WHERE p.subscription = {subscription})
+
+-- part: exceptional
+-- Exceptions with their messages, in the columns of a native row.
+SELECT t.id, x.state AS status, x.attempts, 0 AS generation, t.created_at, x.changed_at AS claimed_at,
+       x.next_retry_at, NULL AS processed_at, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key,
+       t.headers, t.trace_id, t.payload, x.last_error
+FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+WHERE x.subscription = {subscription}
