@@ -133,8 +133,8 @@ static wherry_code find_roles(wherry_db *db, const wh_model *model,
 	const wh_sql_names names = {
 		.dialect = db->driver->scheme, .table = "", .payload = "", .role = ""};
 	wh_sql sql = {0};
-	wherry_code code =
-		wh_sql_parse_as(text_of(model, NULL, db->driver->scheme), &names, &sql, err);
+	wherry_code code = wh_sql_parse_as(text_of(model, NULL, db->driver->scheme),
+					   &names, &sql, err);
 	grant g;
 
 	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
