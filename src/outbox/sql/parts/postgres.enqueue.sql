@@ -12,7 +12,7 @@ ARRAY['wherry_enqueue']::name[]
 'payload'
 
 -- part: once
--- What an INSERT says if the message ids of the table are unique.
+-- End of an INSERT into a table whose message ids are unique.
 CASE WHEN EXISTS (
   SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
   WHERE i.indrelid = (schema || quote_ident(t.name))::regclass::oid AND i.indisunique AND i.indnkeyatts = 1
