@@ -66,7 +66,7 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 		(void)printf("%lld message%s %s %s\n", (long long)n, wh_plural(n),
 			     n == 1 ? "is" : "are", again->says);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
+		wh_audit(args, s.table, n);
 	wh_session_close(&s);
 	return status;
 }

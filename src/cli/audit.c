@@ -60,14 +60,17 @@ static begin begin_record(const char *url)
 	return b;
 }
 
-void wh_audit(const char *action, const char *url, const char *table, int64_t rows)
+void wh_audit(const wh_args *args, const char *table, int64_t rows)
 {
 	const wh_env env = {.log = write_record};
-	const begin b = begin_record(url);
+	const begin b = begin_record(wh_operand(args, 0));
 
-	wh_log(&env, WHERRY_LOG_INFO, "cli", "operator", wh_log_text("action", action),
-	       wh_log_text("from", b.where), wh_log_text("table", table),
-	       wh_log_int("rows", rows), wh_log_text("by", b.who));
+	if (wh_is_dry(args))
+		return;
+	wh_log(&env, WHERRY_LOG_INFO, "cli", "operator",
+	       wh_log_text("action", args->command->name), wh_log_text("from", b.where),
+	       wh_log_text("table", table), wh_log_int("rows", rows),
+	       wh_log_text("by", b.who));
 }
 
 void wh_audit_message(const wh_args *args, const char *table, const wh_gone *gone)
@@ -75,6 +78,8 @@ void wh_audit_message(const wh_args *args, const char *table, const wh_gone *gon
 	const wh_env env = {.log = write_record};
 	const begin b = begin_record(wh_operand(args, 0));
 
+	if (wh_is_dry(args))
+		return;
 	wh_log(&env, WHERRY_LOG_INFO, "cli", "operator",
 	       wh_log_text("action", args->command->name), wh_log_text("from", b.where),
 	       wh_log_text("table", table), wh_log_int("id", gone->id),

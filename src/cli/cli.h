@@ -212,12 +212,13 @@ void wh_print_paragraphs(const char *text);
 #define WH_CONFIRM_USAGE "[--yes|--dry-run]"
 
 /* Ask the user to confirm.  The text says what the command will do, as "delete queue 'jobs'".
- * If standard input is not a terminal, --yes is required.  With --dry-run nothing is asked.
+ * If standard input is not a terminal, --yes is required.  With --dry-run nothing is asked, and
+ * what the command does from now on is rolled back: see wh_db_rehearse().
  * False: the command must end with *status, and it printed why. */
-bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
-	WH_PRINTF(3, 4);
+bool wh_confirm(const wh_args *args, wherry_db *db, wh_exit *status, const char *fmt, ...)
+	WH_PRINTF(4, 5);
 
-/* Was --dry-run given?  Then the command counts, or rolls back what it did. */
+/* Was --dry-run given?  Then numbers are those that were counted before wh_confirm(). */
 bool wh_is_dry(const wh_args *args);
 
 /* A number in the result, and its name in JSON. */
@@ -486,8 +487,9 @@ void wh_progress_end(wh_progress *p);
 /* ---- audit.c: a record of what an operator changed, on standard error; on syslog if that is a
  * terminal ---- */
 
-/* Record what was done, where, to how many rows, and by whom. */
-void wh_audit(const char *action, const char *url, const char *table, int64_t rows);
+/* Record what the command did, to which table and how many rows, and by whom; nothing with
+ * --dry-run. */
+void wh_audit(const wh_args *args, const char *table, int64_t rows);
 
 /* A message that a command deleted.  The texts are given. */
 typedef struct wh_gone {
@@ -496,7 +498,7 @@ typedef struct wh_gone {
 	char *topic, *message_id;
 } wh_gone;
 
-/* Record that one message was deleted. */
+/* Record that one message was deleted; nothing with --dry-run. */
 void wh_audit_message(const wh_args *args, const char *table, const wh_gone *gone);
 
 #endif

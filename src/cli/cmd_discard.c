@@ -32,7 +32,7 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_discard(s->outbox, ident, &err);
-	if (code == WHERRY_OK && !wh_is_dry(args))
+	if (code == WHERRY_OK)
 		wh_audit_message(args, s->table, &gone);
 	free(gone.topic);
 	free(gone.message_id);
@@ -87,14 +87,15 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
-	page p = {.n = PAGE};
+	const int most = wh_is_dry(args) ? 1 : PAGE;
+	page p = {.n = most};
 
-	while (code == WHERRY_OK && p.n == PAGE) {
+	while (code == WHERRY_OK && p.n == most && !(wh_is_dry(args) && p.last)) {
 		p.n = 0;
 		code = wherry_outbox_list(s->outbox,
 					  &WHERRY_FILTER(.states = states,
 							 .after_id = p.last,
-							 .limit = PAGE),
+							 .limit = most),
 					  take_ident, &p, &err);
 		for (int64_t i = 0; i < p.n; i++) {
 			if (code == WHERRY_OK && p.idents[i])
@@ -120,8 +121,8 @@ static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
 	}
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		n += states & 1u << i ? st.count[i] : 0;
-	*out_n = wh_is_dry(args) ? n : 0;
-	return wh_confirm(args, status,
+	*out_n = n;
+	return wh_confirm(args, s->db, status,
 			  "delete %" PRId64 " message%s of outbox '%s' for good", n,
 			  wh_plural(n), s->table);
 }
@@ -147,11 +148,11 @@ static bool is_chosen(const wh_args *args)
 static wh_exit run_on_outbox(wh_args *args)
 {
 	const unsigned open = (1u << WHERRY_STATE_COUNT) - 1 - (1u << WHERRY_DONE);
+	size_t named = args->n_operands - 1;
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = wh_arg_on(args, "all") ? open : 0;
-	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0, counted = 0;
 	wh_session s;
-	int64_t n = 0;
 
 	if (!is_chosen(args) || !wh_arg_states(args, "state", wherry_state_name, &states))
 		return WH_EXIT_USAGE;
@@ -160,24 +161,17 @@ static wh_exit run_on_outbox(wh_args *args)
 				"--state done: `wherry purge%s` deletes "
 				"messages that were delivered",
 				args->target);
-	if (!states &&
-	    !wh_confirm(args, &status, "delete %zu message%s for good",
-			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
-		return status;
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (states && !confirm_states(args, &s, states, &n, &status)) {
+	if (states ? !confirm_states(args, &s, states, &counted, &status)
+		   : !wh_confirm(args, s.db, &status, "delete %zu message%s for good",
+				 named, wh_plural((int64_t)named))) {
 		wh_session_close(&s);
 		return status;
 	}
-	if (states && !wh_is_dry(args))
+	if (states)
 		status = discard_states(args, &s, states, &n);
-	if (!states && wh_is_dry(args) && wherry_db_begin(s.db, &err) != WHERRY_OK) {
-		status = wh_report(&err);
-		wh_session_close(&s);
-		return status;
-	}
 	for (size_t i = 1; i < args->n_operands; i++) {
 		wh_exit each = discard(args, &s, wh_operand(args, i));
 
@@ -185,8 +179,8 @@ static wh_exit run_on_outbox(wh_args *args)
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
-	if (wh_is_dry(args))
-		wherry_db_rollback(s.db);
+	if (states && wh_is_dry(args) && status == WH_EXIT_DONE)
+		n = counted;
 	wh_print_discarded(args, n);
 	wh_session_close(&s);
 	return status;
@@ -194,15 +188,7 @@ static wh_exit run_on_outbox(wh_args *args)
 
 static wh_exit run_on_queue(wh_args *args)
 {
-	wh_exit status;
-
-	if (!is_chosen(args))
-		return WH_EXIT_USAGE;
-	if (args->n_operands > 1 &&
-	    !wh_confirm(args, &status, "delete %zu message%s for good",
-			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
-		return status;
-	return wh_on_queue_discard(args);
+	return is_chosen(args) ? wh_on_queue_discard(args) : WH_EXIT_USAGE;
 }
 
 static wh_exit run_on_delayed(wh_args *args)

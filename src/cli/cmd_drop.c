@@ -51,20 +51,17 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	int64_t lost = open + st->count[WHERRY_DEAD];
 	int64_t delivered = st->count[WHERRY_DONE] + st->archived;
 
-	if (!wh_confirm(args, &status,
+	if (!wh_confirm(args, s->db, &status,
 			"delete outbox '%s' in %s with %" PRId64
 			" message%s to be delivered, %" PRId64 " dead and %" PRId64
 			" delivered",
 			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD],
 			st->count[WHERRY_DONE] + st->archived))
 		return status;
-	if (!wh_is_dry(args)) {
-		if (drop_slot(s, args->config, &err) != WHERRY_OK ||
-		    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
-			return wh_report(&err);
-		wh_audit(args->command->name, wh_operand(args, 0), s->table,
-			 lost + delivered);
-	}
+	if ((!wh_is_dry(args) && drop_slot(s, args->config, &err) != WHERRY_OK) ||
+	    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->table, lost + delivered);
 	wh_print_deleted(args,
 			 (const wh_count[]){{"undelivered", open},
 					    {"dead", st->count[WHERRY_DEAD]},

@@ -10,26 +10,24 @@ static wh_exit run_forget(wh_args *args)
 	wh_inbox_session s;
 	wh_exit status;
 
-	if (!wh_confirm(
-		    args, &status,
-		    "forget message '%s', so that it is handled again if it is delivered again",
-		    wh_arg(args, "message")))
-		return status;
 	status = wh_inbox_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if ((wh_is_dry(args) && wherry_db_begin(s.at.db, &err) != WHERRY_OK) ||
-	    wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
+	if (!wh_confirm(
+		    args, s.at.db, &status,
+		    "forget message '%s', so that it is handled again if it is delivered again",
+		    wh_arg(args, "message"))) {
+		wh_inbox_session_close(&s);
+		return status;
+	}
+	if (wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
 				wh_arg(args, "message"), &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		wh_print_deleted(args, (const wh_count[]){{"forgotten", 1}, {NULL, 0}},
 				 "message '%s' is new again", wh_arg(args, "message"));
-		if (!wh_is_dry(args))
-			wh_audit(args->command->name, wh_operand(args, 0), s.name, 1);
+		wh_audit(args, s.name, 1);
 	}
-	if (wh_is_dry(args))
-		wherry_db_rollback(s.at.db);
 	wh_inbox_session_close(&s);
 	return status;
 }

@@ -15,7 +15,7 @@ static wh_exit tell(const wh_args *args, const char *model, const char *name, bo
 			     model, name);
 	else
 		(void)printf("%s '%s' is resumed\n", model, name);
-	wh_audit(args->command->name, wh_operand(args, 0), name, 0);
+	wh_audit(args, name, 0);
 	return WH_EXIT_DONE;
 }
 

@@ -40,7 +40,7 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 	if (limit && n > limit)
 		n = limit;
 	*out_n = n;
-	return wh_confirm(args, status,
+	return wh_confirm(args, s->db, status,
 			  "%s %" PRId64
 			  " message%s of outbox '%s' that %s delivered%s%s%s",
 			  moves ? "archive" : "delete", n, wh_plural(n), s->table,
@@ -85,13 +85,11 @@ static wh_exit run_on_outbox(wh_args *args)
 		wh_session_close(&s);
 		return status;
 	}
-	if (wh_is_dry(args)) {
-		wh_session_close(&s);
-		return print_purged(args, &to, counted);
-	}
 	code = to.purge(s.outbox, age_us, batch, limit, &n, &err);
+	if (wh_is_dry(args))
+		n = code == WHERRY_OK ? counted : 0;
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
+		wh_audit(args, s.table, n);
 	wh_session_close(&s);
 	if (code != WHERRY_OK && n)
 		(void)fprintf(stderr, "%lld message%s had been %s when it failed\n",

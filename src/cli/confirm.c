@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "db/driver.h"
+
 enum { WHAT_MAX = 2048 }; /* Of the text that says what would be done. */
 
 static wh_exit ask(const wh_args *args, const char *what)
@@ -25,16 +27,22 @@ static wh_exit ask(const wh_args *args, const char *what)
 
 bool wh_is_dry(const wh_args *args)
 {
-	return wh_arg_on(args, "dry-run");
+	return wh_arg_known(args, "dry-run") && wh_arg_on(args, "dry-run");
 }
 
-bool wh_confirm(const wh_args *args, wh_exit *status, const char *fmt, ...)
+bool wh_confirm(const wh_args *args, wherry_db *db, wh_exit *status, const char *fmt, ...)
 {
+	wherry_error err = WHERRY_ERROR_INIT;
 	char what[WHAT_MAX];
 	va_list list;
 
 	*status = WH_EXIT_DONE;
-	if (wh_arg_on(args, "yes") || wh_is_dry(args))
+	if (wh_is_dry(args)) {
+		if (wh_db_rehearse(db, &err) != WHERRY_OK)
+			*status = wh_report(&err);
+		return *status == WH_EXIT_DONE;
+	}
+	if (wh_arg_on(args, "yes"))
 		return true;
 	va_start(list, fmt);
 	(void)vsnprintf(what, sizeof(what), fmt, list);

@@ -245,6 +245,6 @@ wh_exit wh_create_outbox(wh_args *args)
 	if (code != WHERRY_OK)
 		return fail(args, &err);
 	print_done(args, &made, table);
-	wh_audit(args->command->name, wh_operand(args, 0), table, 0);
+	wh_audit(args, table, 0);
 	return WH_EXIT_DONE;
 }

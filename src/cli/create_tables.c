@@ -235,7 +235,7 @@ wh_exit wh_create_table(wh_args *args, unsigned kind)
 		status = wh_call_failed(args, code, &err);
 	} else {
 		print_done(&m, kind);
-		wh_audit(args->command->name, wh_operand(args, 0), m.name, 0);
+		wh_audit(args, m.name, 0);
 	}
 	wh_place_close(&at);
 	return status;

@@ -132,7 +132,7 @@ static wh_exit run_install(wh_args *args)
 		status = wh_call_failed(args, code, &err);
 	} else {
 		print_installed(&how, wh_arg_on(args, "json"));
-		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, how.created);
+		wh_audit(args, s.prefix, how.created);
 	}
 	leave(&s);
 	return status;
@@ -208,16 +208,16 @@ static wh_exit run_uninstall(wh_args *args)
 	wherry_code code;
 	wh_exit status;
 
-	if (!wh_confirm(args, &status,
-			"delete the ticks of the schedule '%s' on queue '%s'",
-			wh_operand(args, 2), args->table.queue))
-		return status;
 	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wh_is_dry(args) ? wherry_db_begin(s.at.db, &err) : WHERRY_OK;
-	if (code == WHERRY_OK)
-		code = wherry_schedule_hash(s.schedule, hash, &err);
+	if (!wh_confirm(args, s.at.db, &status,
+			"delete the ticks of the schedule '%s' on queue '%s'",
+			wh_operand(args, 2), args->table.queue)) {
+		leave(&s);
+		return status;
+	}
+	code = wherry_schedule_hash(s.schedule, hash, &err);
 	if (code == WHERRY_OK)
 		code = wh_cron_uninstall(s.cron, s.queue, s.prefix, hash, &n, &found,
 					 &err);
@@ -228,11 +228,8 @@ static wh_exit run_uninstall(wh_args *args)
 	} else {
 		wh_print_deleted(args, (const wh_count[]){{"uninstalled", n}, {NULL, 0}},
 				 "%" PRId64 " tick%s uninstalled", n, wh_plural(n));
-		if (!wh_is_dry(args))
-			wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
+		wh_audit(args, s.prefix, n);
 	}
-	if (wh_is_dry(args))
-		wherry_db_rollback(s.at.db);
 	leave(&s);
 	return status;
 }
@@ -268,15 +265,16 @@ static wh_exit run_forget(wh_args *args)
 	wherry_code code;
 	wh_exit status;
 
-	if (!wh_confirm(args, &status,
-			"forget which ticks of the schedules named '%s' were made", name))
-		return status;
 	status = enter(&s, args, OPENS_CRON);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wh_is_dry(args) ? wherry_db_begin(s.at.db, &err) : WHERRY_OK;
-	if (code == WHERRY_OK)
-		code = wherry_cron_forget(s.cron, name, &n, &err);
+	if (!wh_confirm(args, s.at.db, &status,
+			"forget which ticks of the schedules named '%s' were made",
+			name)) {
+		leave(&s);
+		return status;
+	}
+	code = wherry_cron_forget(s.cron, name, &n, &err);
 	if (code != WHERRY_OK) {
 		status = wh_call_failed(args, code, &err);
 	} else if (!n) {
@@ -285,11 +283,8 @@ static wh_exit run_forget(wh_args *args)
 	} else {
 		wh_print_deleted(args, (const wh_count[]){{"forgotten", n}, {NULL, 0}},
 				 "%" PRId64 " schedule%s forgotten", n, wh_plural(n));
-		if (!wh_is_dry(args))
-			wh_audit(args->command->name, wh_operand(args, 0), name, n);
+		wh_audit(args, name, n);
 	}
-	if (wh_is_dry(args))
-		wherry_db_rollback(s.at.db);
 	leave(&s);
 	return status;
 }

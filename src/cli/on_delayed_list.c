@@ -253,8 +253,7 @@ static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0),
-			 wh_url_table(wh_operand(args, 0)), n);
+		wh_audit(args, wh_url_table(wh_operand(args, 0)), n);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"retried\":%" PRId64 "}\n", n);
 	else
@@ -327,7 +326,7 @@ static bool confirm_discard(const wh_args *args, wh_delayed_session *s, size_t n
 		}
 		n = dead ? st.dead : st.due + st.leased + st.waiting + st.dead;
 	}
-	return wh_confirm(args, status,
+	return wh_confirm(args, s->at.db, status,
 			  "delete %" PRId64 " %smessage%s of delayed queue '%s'%s", n,
 			  dead ? "dead " : "", wh_plural(n), s->queue,
 			  named || dead ? "" : ", also those that are leased");
@@ -352,18 +351,13 @@ static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
 			return WH_EXIT_USAGE;
 	if (!confirm_discard(args, s, named, state != NULL, &status))
 		return status;
-	if (wh_is_dry(args) && wherry_db_begin(s->at.db, &err) != WHERRY_OK)
-		return wh_report(&err);
 	if (named)
 		status = discard_named(args, s, state != NULL, &n);
 	else
 		code = state ? wherry_delayed_purge_dead(s->delayed, 0, &n, &err)
 			     : discard_all(s, &n, &err);
-	if (wh_is_dry(args))
-		wherry_db_rollback(s->at.db);
-	else if (n)
-		wh_audit(args->command->name, wh_operand(args, 0),
-			 wh_url_table(wh_operand(args, 0)), n);
+	if (n)
+		wh_audit(args, wh_url_table(wh_operand(args, 0)), n);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	wh_print_discarded(args, n);
@@ -388,16 +382,14 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 	if (wh_delayed_count_table(s->delayed, &counts, &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = counts.messages + counts.dead;
-	if (!wh_confirm(args, &status,
+	if (!wh_confirm(args, s->at.db, &status,
 			"delete the table '%s' of delayed queues with %" PRId64
 			" message%s",
 			table, n, wh_plural(n)))
 		return status;
-	if (!wh_is_dry(args)) {
-		if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
-			return wh_report(&err);
-		wh_audit(args->command->name, wh_operand(args, 0), table, n);
-	}
+	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, table, n);
 	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
 			 "the table '%s' of delayed queues is gone, with %" PRId64
 			 " message%s",

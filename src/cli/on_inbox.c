@@ -85,7 +85,7 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 					     {"to-archive", "an inbox has no archive"},
 					     {"limit", "all ids of that age go"},
 					     {NULL, NULL}};
-	int64_t age_us = 0, batch = 1000, n = 0;
+	int64_t age_us = 0, batch = 1000, n = 0, old = 0;
 	const char *age;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
@@ -100,8 +100,10 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
+	if (code == WHERRY_OK && wh_is_dry(args))
+		code = wh_inbox_count_old(s.inbox, age_us, &old, &err);
 	if (code == WHERRY_OK &&
-	    !wh_confirm(args, &status,
+	    !wh_confirm(args, s.at.db, &status,
 			"delete all ids of inbox '%s'%s%s%s, of %" PRId64 " id%s", s.name,
 			*age ? " that were accepted longer than " : "", age,
 			*age ? " ago" : "", n, wh_plural(n))) {
@@ -110,11 +112,11 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 	}
 	n = 0;
 	if (code == WHERRY_OK)
-		code = wh_is_dry(args)
-			       ? wh_inbox_count_old(s.inbox, age_us, &n, &err)
-			       : wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
-	if (n && !wh_is_dry(args))
-		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
+		code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+	if (wh_is_dry(args))
+		n = old;
+	if (n)
+		wh_audit(args, s.name, n);
 	if (code != WHERRY_OK)
 		status = wh_report(&err);
 	else
@@ -132,14 +134,13 @@ static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
 
 	if (wherry_inbox_count(s->inbox, &n, NULL, &err) != WHERRY_OK)
 		return wh_report(&err);
-	if (!wh_confirm(args, &status, "delete inbox '%s' with %" PRId64 " id%s", s->name,
-			n, wh_plural(n)))
+	if (!wh_confirm(args, s->at.db, &status,
+			"delete inbox '%s' with %" PRId64 " id%s", s->name, n,
+			wh_plural(n)))
 		return status;
-	if (!wh_is_dry(args)) {
-		if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
-			return wh_report(&err);
-		wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
-	}
+	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->name, n);
 	wh_print_deleted(args, (const wh_count[]){{"ids", n}, {NULL, 0}},
 			 "inbox '%s' is gone, with %" PRId64 " id%s", s->name, n,
 			 wh_plural(n));

@@ -114,7 +114,7 @@ static wh_exit retry(const wh_args *args, const wh_queue_session *s,
 	else
 		code = wherry_queue_retry(s->queue, 0, &n, &err);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+		wh_audit(args, s->at.name, n);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	if (filter->ident && !n)
@@ -179,7 +179,7 @@ static wh_exit discard_one(const wh_args *args, const wh_queue_session *s,
 
 	if (code == WHERRY_OK)
 		code = wherry_queue_discard(s->queue, d.gone.id, &err);
-	if (code == WHERRY_OK && !wh_is_dry(args))
+	if (code == WHERRY_OK)
 		wh_audit_message(args, s->at.name, &d.gone);
 	free(d.gone.topic);
 	free(d.gone.message_id);
@@ -193,34 +193,29 @@ static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned
 	wherry_queue_status st;
 	wherry_code code;
 	wh_exit status;
-	int64_t n;
+	int64_t n, counted;
 
 	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
-	n = (!states || states & 1u << WHERRY_DEAD ? st.dead : 0) +
-	    (!states || states & 1u << WHERRY_PENDING ? st.ready : 0) +
-	    (!states || states & 1u << WHERRY_FAILED ? st.waiting : 0);
-	if (!wh_confirm(args, &status,
+	counted = (!states || states & 1u << WHERRY_DEAD ? st.dead : 0) +
+		  (!states || states & 1u << WHERRY_PENDING ? st.ready : 0) +
+		  (!states || states & 1u << WHERRY_FAILED ? st.waiting : 0);
+	if (!wh_confirm(args, s->at.db, &status,
 			"delete %" PRId64 " message%s of queue '%s', none of them leased",
-			n, wh_plural(n), s->at.name))
+			counted, wh_plural(counted), s->at.name))
 		return status;
-	if (wh_is_dry(args)) {
-		wh_print_discarded(args, n);
-		return WH_EXIT_DONE;
-	}
 	n = 0;
 	code = wherry_queue_purge(s->queue, states, BATCH, &n, &err);
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+		wh_audit(args, s->at.name, n);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
-	wh_print_discarded(args, n);
+	wh_print_discarded(args, wh_is_dry(args) ? counted : n);
 	return WH_EXIT_DONE;
 }
 
 static wh_exit discard(const wh_args *args, wh_queue_session *s)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = 0;
 	int64_t n = 0;
@@ -233,8 +228,9 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 				"by its ID to discard it all the same");
 	if (args->n_operands == 1)
 		return discard_states(args, s, states);
-	if (wh_is_dry(args) && wherry_db_begin(s->at.db, &err) != WHERRY_OK)
-		return wh_report(&err);
+	if (!wh_confirm(args, s->at.db, &status, "delete %zu message%s for good",
+			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
+		return status;
 	for (size_t i = 1; i < args->n_operands; i++) {
 		wh_exit each = discard_one(args, s, wh_operand(args, i));
 
@@ -242,8 +238,6 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
-	if (wh_is_dry(args))
-		wherry_db_rollback(s->at.db);
 	wh_print_discarded(args, n);
 	return status;
 }
@@ -265,14 +259,13 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
-	if (!wh_confirm(args, &status, "delete queue '%s' with %" PRId64 " message%s",
-			s->at.name, n, wh_plural(n)))
+	if (!wh_confirm(args, s->at.db, &status,
+			"delete queue '%s' with %" PRId64 " message%s", s->at.name, n,
+			wh_plural(n)))
 		return status;
-	if (!wh_is_dry(args)) {
-		if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
-			return wh_report(&err);
-		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
-	}
+	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->at.name, n);
 	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
 			 "queue '%s' is gone, with %" PRId64 " message%s", s->at.name, n,
 			 wh_plural(n));

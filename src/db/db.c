@@ -291,6 +291,14 @@ wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
 	return wh_db_begin(db, err);
 }
 
+wherry_code wh_db_rehearse(wherry_db *db, wherry_error *err)
+{
+	wherry_code code = wherry_db_begin(db, err);
+
+	db->rehearses = code == WHERRY_OK;
+	return code;
+}
+
 wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
 {
 	wh_error_clear(err);

@@ -283,6 +283,7 @@ struct wherry_db {
 	 * memory. */
 	bool shared;
 	int depth; /* Number of open transactions and savepoints that Wherry began. */
+	bool rehearses; /* See wh_db_rehearse(). */
 
 	/* Called while a call waits for the server.  It may do other work until fd is
 	 * readable or until_us has come, but must not use this connection.  It must poll
@@ -318,6 +319,13 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
  * path has no schema in which other roles could define operators or functions. */
 wherry_code wh_db_open_own(const char *url, const wherry_config *config, wherry_db **out,
 			   wherry_error *err);
+
+/*
+ * Begin a transaction that is rolled back when the connection is closed: what is done from now on
+ * fails if it would fail, and changes nothing.  Operations that need many transactions do the
+ * first row alone, and one that would lock out writers asks only if it may.
+ */
+wherry_code wh_db_rehearse(wherry_db *db, wherry_error *err);
 
 /* The scheme that the .sql files are named after: "postgres" for "postgresql"; NULL:
  * unknown scheme. */

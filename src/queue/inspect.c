@@ -363,7 +363,8 @@ static wherry_code run_batch(void *ctx, wherry_error *err)
 static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param param,
 			      int64_t batch, int64_t *out_n, wherry_error *err)
 {
-	int64_t most = queue->store.db->driver->rows_most;
+	const bool rehearses = queue->store.db->rehearses;
+	int64_t most = rehearses ? 1 : queue->store.db->driver->rows_most;
 	int64_t each = most && batch > most ? most : batch;
 	const wh_param params[] = {param, WH_INT_PARAM("limit", each)};
 	batches b = {queue, stmt, params, 2, each};
@@ -375,6 +376,8 @@ static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param
 		code = wh_db_transact(queue->store.db, run_batch, &b, err);
 		if (code == WHERRY_OK)
 			total += b.changed;
+		if (rehearses)
+			break;
 	}
 	if (out_n)
 		*out_n = total;
@@ -446,7 +449,7 @@ static wherry_code check_batch(wherry_queue *queue, int64_t batch, wherry_error 
 	if (batch < 1 || batch > BATCH_MOST)
 		return wh_fail(err, WHERRY_INVALID, "a batch has 1 to %d rows",
 			       BATCH_MOST);
-	if (wherry_db_in_transaction(queue->store.db))
+	if (!queue->store.db->rehearses && wherry_db_in_transaction(queue->store.db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: each batch needs its own");
 	return WHERRY_OK;

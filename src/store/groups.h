@@ -50,6 +50,10 @@
 	X(others_left, "others-left", "") \
 	X(drop_shared, "drop-shared", "")
 
+/* Fails if the role may not remove the table, and locks nobody out. */
+#define WH_STORE_TRY_DROP(X) \
+	X(try_drop, "try-drop", "")
+
 /* Bodies can have several types.  Without this group, the head line names their type, if any. */
 #define WH_STORE_PAYLOAD(X) \
 	X(payload_type, "payload-type", "")
@@ -248,7 +252,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
-	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
+	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \

@@ -221,5 +221,9 @@ wherry_code wh_store_drop(wh_store *store, wherry_error *err)
 {
 	wherry_code code = wh_store_can_drop(store, err);
 
+	if (code == WHERRY_OK && store->db->rehearses)
+		return store->stmt.try_drop ? wh_db_run(store->db, store->stmt.try_drop,
+							NULL, 0, NULL, NULL, NULL, err)
+					    : WHERRY_OK;
 	return code == WHERRY_OK ? wh_db_transact(store->db, drop, store, err) : code;
 }

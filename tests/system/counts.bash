@@ -29,6 +29,77 @@ same() {
 	expect "$what: and $1 does that" 0 "is:$text"
 }
 
+# both_refuse WHY COMMAND...: the command fails, and its dry run fails the same way.
+both_refuse() {
+	local why=$1 failed first
+	shift
+	w "$@" --yes
+	failed=$status
+	first=$(grep -m 1 '^wherry: ' <<<"$err")
+	check "$why: $* fails" test "$failed" != 0
+	w "$@" --dry-run
+	expect "$why: and so does its dry run" "$failed" "err:$first" "no:event="
+}
+
+# Every command that deletes a part of the tables of furnish_all().
+deletions() { # URL
+	cat <<-END
+		discard $1 2
+		discard $1 --state dead
+		discard $1 --all
+		purge $1 --older-than 1h
+		purge $1 --older-than 1h --to-archive
+		purge $1 --older-than 1h --archived
+		discard $1#jobs 1
+		discard $1#jobs --state dead
+		discard $1#jobs --all
+		discard $1#delayed/mail b
+		discard $1#delayed/mail --state dead
+		discard $1#delayed/mail --all
+		inbox forget $1 --message m1
+		purge $1#inbox --older-than 1h
+		cron uninstall $1#delayed/mail report @daily
+		cron forget $1 report
+	END
+}
+
+drops() { # URL
+	printf 'drop %s\n' "$1" "$1#jobs" "$1#delayed" "$1#inbox"
+}
+
+# Make something for each of these; $past is a time of long ago, and put() runs SQL.
+furnish_all() {
+	local mail="$1#delayed/mail" i token
+	"$wherry" create "$1"
+	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines "$1" --topic t --key /n
+	put "UPDATE outbox SET status = 2, processed_at = $past WHERE id = 1"
+	"$wherry" purge "$1" --older-than 1h --to-archive
+	"$wherry" enqueue "$1" '{}' --topic t
+	put "UPDATE outbox SET status = 2, processed_at = $past WHERE id = 4;
+		UPDATE outbox SET status = 4 WHERE id = 2"
+	"$wherry" create --kind queue "$1#jobs"
+	for i in 1 2; do "$wherry" send "$1#jobs" "{\"n\":$i}"; done
+	put "UPDATE jobs SET state = 4 WHERE id = 1"
+	"$wherry" create --kind delayed "$1"
+	for key in a b; do "$wherry" offer "$mail" hi --key $key; done
+	token=$("$wherry" poll "$mail" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+	"$wherry" nack "$mail" "$token" --dead
+	"$wherry" create --kind inbox "$1"
+	put "INSERT INTO inbox(consumer, message_id, accepted_at) VALUES ('', 'm1', $past)"
+	"$wherry" create --kind cron "$1"
+	"$wherry" cron install "$mail" report @daily
+} >/dev/null 2>&1
+
+# refused_alike WHY LIST...: every command of the list.
+refused_alike() {
+	local why=$1 command words
+	shift
+	while read -r command; do
+		read -ra words <<<"$command"
+		both_refuse "$why" "${words[@]}"
+	done < <("$@")
+}
+
 discards() { # WHAT URL STATE N
 	same "$1: $3" "{\"discarded\":$4}" discard "$2" --state "$3"
 }

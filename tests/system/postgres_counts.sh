@@ -28,4 +28,28 @@ json "nservicebus: status counts the expired one" 'd["expired"] == 1'
 discards nservicebus "$db#letters" ready 3
 discards nservicebus "$db#letters" waiting 1
 
+# ---- a dry run refuses what the command refuses ----
+
+sql "CREATE DATABASE kept"
+db=${url/@\/postgres/@/kept}
+put() {
+	psql -X -q -A -t "$db" -c "$1"
+}
+furnish_all "$db"
+put "CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
+reader=${db/wherry@/reader@}
+refused_alike "a role that may only read" deletions "$reader"
+refused_alike "a role that is not the owner" drops "$reader"
+before=$(put "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM jobs), (SELECT count(*) FROM delayed)")
+# A transaction that has read a table lets nobody drop it.
+psql -X -q "$db" -c 'BEGIN; SELECT 1 FROM outbox, jobs, delayed, inbox LIMIT 1; SELECT pg_sleep(600)' >/dev/null &
+pids+=("$!")
+until_true 20 test "$(put "SELECT count(*) FROM pg_locks WHERE relation = 'outbox'::regclass")" != 0
+while read -ra words; do
+	w "${words[@]}" --dry-run --set db.busy_timeout=1s
+	expect "the dry run of ${words[*]} waits for no reader" 0 "out:dry run: "
+done < <(drops "$db")
+check "and nothing has changed" is \
+	"$(put "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM jobs), (SELECT count(*) FROM delayed)")" "$before"
+
 finish

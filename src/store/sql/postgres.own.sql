@@ -49,6 +49,11 @@ WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
   ELSE pg_has_role(t.owner, 'USAGE') END
 LIMIT 1;
 
+-- name: try-drop
+-- Only the owner may do this, as DROP TABLE.  It waits for no reader or writer, and makes none wait
+-- (postgres_counts.sh).
+COMMENT ON TABLE {table} IS NULL;
+
 -- part: own_tables
 -- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
 CREATE TABLE IF NOT EXISTS {wherry_schema}(
