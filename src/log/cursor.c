@@ -219,7 +219,8 @@ static wherry_code begin_round(wh_cursor *c, wh_position *at, char **until,
 	return WHERRY_OK;
 }
 
-/* Run a statement that reads.  A visit that ended it has not made it fail. */
+/* Run a statement that reads.  It has not failed if a visit ended it, or if it met a row that the
+ * database cannot send: the next read begins there. */
 static wherry_code run(const wh_cursor *c, const wh_stmt *stmt, wh_param *params,
 		       size_t n, reading *r, wherry_error *err)
 {
@@ -230,7 +231,9 @@ static wherry_code run(const wh_cursor *c, const wh_stmt *stmt, wh_param *params
 	code = wh_db_run(c->db, stmt, params, n + c->n_limits, take_row, r, NULL, &why);
 	if (code == WHERRY_INTERRUPTED && r->cut)
 		return WHERRY_OK;
-	r->cut = false;
+	r->cut = r->n && wh_db_about_row(c->db, code, &why);
+	if (r->cut)
+		return WHERRY_OK;
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;

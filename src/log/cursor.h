@@ -108,7 +108,8 @@ void wh_cursor_close(wh_cursor *c);
  * itself, and its snapshot does not say so.
  *
  * @return WHERRY_OK, also if visit ended the read with INTERRUPTED; what a read can fail with;
- *         what visit returned.  On failure *at is as before.
+ *         what visit returned.  On failure *at is as before.  A row that the database cannot send
+ *         makes a read fail (wh_db_about_row()) unless others were visited before it.
  */
 wherry_code wh_cursor_read(wh_cursor *c, wh_position *at, int64_t limit, wh_log_fn visit,
 			   void *ctx, wh_log_found *out, wherry_error *err);

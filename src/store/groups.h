@@ -196,7 +196,8 @@
 	X(progress, "progress", "") \
 	X(move, "move", "name number epoch holder high seen? until? late?") \
 	X(hold, "hold", "ids") \
-	X(known, "known", "")
+	X(known, "known", "") \
+	X(log_ids, "log-ids", "ids long? body?")
 
 /* Rows become visible in another order than that of their ids. */
 #define WH_STORE_LATE(X) \

@@ -13,6 +13,8 @@ int main(void)
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.layout = "log",
 			.leads = true,
+			.views = relay_log_sqlite_views,
+			.translate = relay_log_translate,
 			.own = relay_log_tests,
 			.except = relay_log_except,
 		},

@@ -266,14 +266,14 @@ static void make_tables(const relay_fixture *f)
 	if (f->target->delayed)
 		WHERRY_PASS(wherry_delayed_create(f->other, "later", f->target->layout,
 						  &err));
-	if (f->target->tables) {
+	if (f->target->tables)
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
-		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
-	} else {
+	else
 		WHERRY_PASS(make_any_body_as(
 			f->other, f->target->delayed ? NULL : f->target->layout,
 			f->target->extras, "outbox", &err));
-	}
+	if (f->target->views)
+		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
 }
 
 static void open_all(relay_fixture *f)
@@ -488,7 +488,7 @@ static wherry_code take_number(void *ctx, const wh_row *row, wherry_error *err)
 
 int64_t relay_number(relay_fixture *f, const char *sql)
 {
-	char name[] = "number", text[256];
+	char name[] = "number", text[512];
 	wh_stmt stmt = {.name = name, .text = text};
 	wh_sql all = {.stmts = &stmt, .n = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -537,13 +537,17 @@ wherry_state relay_state(relay_fixture *f, int64_t id)
 	return f->outbox ? show(f, id).state : (wherry_state)look(f, "status", id);
 }
 
+bool relay_is_log(const relay_fixture *f)
+{
+	return f->target->layout && strcmp(f->target->layout, "log") == 0;
+}
+
 int relay_attempts(relay_fixture *f, int64_t id)
 {
 	if (!f->outbox)
 		return (int)look(f, "attempts", id);
 	/* A log keeps nothing of a message that is delivered: how it was sent the last time. */
-	if (f->target->layout && strcmp(f->target->layout, "log") == 0 &&
-	    relay_state(f, id) == WHERRY_DONE)
+	if (relay_is_log(f) && relay_state(f, id) == WHERRY_DONE)
 		for (size_t i = f->n_events; i--;)
 			if (f->events[i].id == id)
 				return f->events[i].attempts;

@@ -83,8 +83,8 @@ typedef struct relay_target {
 	/* Its ids stay, and its messages have keys, though the tables are another program's. */
 	bool keeps_ids;
 
-	/* Where the tables are another program's: what makes them, and views through which
-	 * SQL about the native table works when it is translated.  NULL: native. */
+	/* Where the tables are not native: what makes another program's, and views through which
+	 * SQL about the native table works when it is translated. */
 	const char *tables, *views;
 	void (*translate)(const char *sql, char *out, size_t cap);
 } relay_target;
@@ -233,6 +233,9 @@ void relay_put(relay_fixture *f, const char *keys);
 
 void relay_sql(relay_fixture *f, const char *sql);
 int64_t relay_number(relay_fixture *f, const char *sql); /* the first column */
+
+/* Does the outbox keep the state of its messages beside them? */
+bool relay_is_log(const relay_fixture *f);
 
 wherry_state relay_state(relay_fixture *f, int64_t id);
 int relay_attempts(relay_fixture *f, int64_t id);

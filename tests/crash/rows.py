@@ -164,7 +164,7 @@ def bad_row(rng, database, layout, owner, sole=False):
             if "9999" in row.get(column, ""):
                 row[column] = "'2020-01-01'"  # or it waits until then
         return row
-    if rng.random() < 0.1 and owner and layout == "native":
+    if rng.random() < 0.1 and owner and layout in ("native", "log"):
         row["id"] = rng.choice(["0", "-1", "-5", "-9223372036854775807"]) \
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
     if rng.random() < 0.1 and owner and layout == "eventferry":
@@ -201,7 +201,9 @@ def flood(database, owner):
     """So many rows that no relay can handle; a producer that may only INSERT sends headers of a
     wrong kind."""
     columns, values = "topic, payload, headers", "'bad', 'x', '[]'"
-    if owner:
+    if owner and database.layout == "log":
+        columns, values = "topic, payload, created_at", f"'', 'x', {-1 if database.kind == 'sqlite' else 'NULL'}"
+    elif owner:
         columns, values = "topic, payload, attempts", "'', 'x', -1"
     if database.kind == "sqlite":
         numbers = f"WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {FLOOD})"
@@ -212,9 +214,37 @@ def flood(database, owner):
     return f"INSERT INTO outbox({columns}) SELECT {values} FROM generate_series(1, {FLOOD})"
 
 
-def insert(row, layout):
+STATES = ("attempts", "next_retry_at", "claimed_at", "status", "claim_token")  # beside a log
+
+
+def insert(row, layout, database=None, owner=False):
+    if layout == "log":
+        return insert_into_log(row, database, owner)
     over = "OVERRIDING SYSTEM VALUE " if layout == "eventferry" and "id" in row else ""
     return f"INSERT INTO outbox({', '.join(row)}) {over}VALUES ({', '.join(row.values())})"
+
+
+def insert_into_log(row, database, owner):
+    """A producer cannot write the state of a message.  The owner writes it in the same transaction."""
+    state = {name.replace("claimed_at", "changed_at").replace("status", "state"): value
+             for name, value in row.items() if name in STATES}  # fmt: skip
+    plain = insert({name: value for name, value in row.items() if name not in STATES}, None)
+    if not owner or not state:
+        return plain
+    names, values = ", ".join(state), ", ".join(state.values())
+    into = f"INSERT INTO outbox_exception(subscription, id, {names}) SELECT 'relay',"
+    tell = "UPDATE wherry_outbox SET control_version = control_version + 1"  # as operators do
+    if database == "sqlite":
+        return f"BEGIN; {plain}; {into} last_insert_rowid(), {values}; {tell}; COMMIT"
+    return f"WITH m AS ({plain} RETURNING id), x AS ({into} id, {values} FROM m) {tell}"
+
+
+# A log in the form of a native table.
+UNCOVERED = {"sqlite": "t.id > p.high", "postgres": "t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)"}
+STATES_OF_LOG = """CREATE {temp} VIEW states AS
+  SELECT t.id, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END) AS status, x.attempts, x.next_retry_at,
+         x.last_error
+  FROM outbox_progress AS p CROSS JOIN outbox AS t LEFT JOIN outbox_exception AS x ON x.id = t.id"""
 
 
 # ---- databases ----
@@ -226,22 +256,27 @@ class SQLite:
     def __init__(self, folder, layout, owner):
         self.path = os.path.join(folder, "db")
         self.url = "sqlite:" + self.path
-        self.owner = owner
+        self.owner, self.layout = owner, layout
 
     def prepare(self):
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.text_factory = bytes
         if self.owner:
             self.db.execute("PRAGMA ignore_check_constraints = ON")
+        if self.layout == "log":
+            self.db.execute(STATES_OF_LOG.format(temp="TEMP", uncovered=UNCOVERED["sqlite"]))
 
     def write(self, statements):
         """The number of those that were refused."""
         refused = 0
         for sql in statements:
             try:
-                self.db.execute(sql)
+                for part in sql.split("; ") if sql.startswith("BEGIN; ") else [sql]:
+                    self.db.execute(part)
             except sqlite3.Error:
                 refused += 1
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
         return refused
 
     def rows(self, sql):
@@ -255,7 +290,7 @@ class SQLite:
 class PostgreSQL:
     def __init__(self, server, name, encoding, layout, owner):
         self.kind = "postgres" if encoding == "UTF8" else "ascii"  # bytes that are no UTF-8
-        self.server, self.name, self.owner = server, name, owner
+        self.server, self.name, self.owner, self.layout = server, name, owner, layout
         self.url = f"postgres://wherry@/{name}?host={server}"
         self.psql("postgres", f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' "
                               "TEMPLATE template0")  # fmt: skip
@@ -273,6 +308,8 @@ class PostgreSQL:
     def prepare(self):
         if self.owner:
             self.psql(self.name, "ALTER TABLE outbox DROP CONSTRAINT outbox_sane", check=False)
+        if self.layout == "log":
+            self.psql(self.name, STATES_OF_LOG.format(temp="", uncovered=UNCOVERED["postgres"]))
         self.psql("postgres", "DO $$ BEGIN CREATE ROLE producer LOGIN; EXCEPTION WHEN "
                               "duplicate_object THEN NULL; END $$")  # fmt: skip
         self.psql(self.name, "GRANT INSERT ON outbox TO producer")
@@ -304,7 +341,7 @@ class SQLServer:
 
     def __init__(self, layout, owner):
         self.url, self.owner = mssql.URL, owner
-        self.db = mssql.Database()
+        self.layout, self.db = layout, mssql.Database()
         self.db.clear()
 
     def prepare(self):
@@ -356,13 +393,14 @@ def statements(rng, case, database, owner, start):
     out = []
     for _ in range(GOOD // 2):
         key = rng.randrange(KEYS)
-        out.append(insert(good_row(case.layout, f"k{key}", counts[key]), case.layout))
+        out.append(insert(good_row(case.layout, f"k{key}", counts[key]), case.layout, database.kind, owner))
         counts[key] += 1
     order = list(range(len(out)))
     mixed = [(i, sql) for i, sql in zip(order, out)]
     for _ in range(BAD // 2):
         at = rng.choice([-1, rng.randrange(len(out))])  # many in front of all
-        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner, case.engine == "sole"), case.layout)))
+        bad = bad_row(rng, database.kind, case.layout, owner, case.engine == "sole")
+        mixed.append((at, insert(bad, case.layout, database.kind, owner)))
     mixed.sort(key=lambda item: item[0])
     good = {f"k{key}": counts[key] for key in range(KEYS)}
     return [sql for _, sql in mixed], good
@@ -391,13 +429,17 @@ def open_states(case):
     return "status IN (0, 1, 3)"
 
 
+def states_of(case):
+    return "states" if case.layout == "log" else "outbox"
+
+
 def n_open(case, database):
-    return database.rows(f"SELECT count(*) FROM outbox WHERE {open_states(case)}")[0][0]
+    return database.rows(f"SELECT count(*) FROM {states_of(case)} WHERE {open_states(case)}")[0][0]
 
 
 def explain_open(case, database):
     tries = "retry_count" if case.layout == "event-bus" else "attempts"
-    rows = database.rows(f"SELECT id, status, {tries}, next_retry_at FROM outbox "
+    rows = database.rows(f"SELECT id, status, {tries}, next_retry_at FROM {states_of(case)} "
                          f"WHERE {open_states(case)} ORDER BY id LIMIT 5")  # fmt: skip
     return f"open: {rows}"
 
@@ -413,7 +455,7 @@ def run(case, folder, seed, server):
         create = ["--partitions"]
     if case.engine == "stream":
         create = ["--stream"]
-    if case.layout == "native" and database.kind in ("postgres", "ascii"):
+    if case.layout in ("native", "log") and database.kind in ("postgres", "ascii"):
         create += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
     subprocess.run([tap.WHERRY, "create", database.url, *create], check=True, stdout=log, stderr=log)
     database.prepare()
@@ -479,8 +521,8 @@ def check(case, database, out, good, relays, done, seed):
     tap.check(f"good rows are delivered in the order of their keys ({tried})", orders, got)
     tap.check(f"every other row is delivered or dead ({tried})", done or
               n_open(case, database) == 0, explain_open(case, database))  # fmt: skip
-    if case.layout == "native":
-        silent = database.rows("SELECT count(*) FROM outbox WHERE status = 4 "
+    if case.layout in ("native", "log"):
+        silent = database.rows(f"SELECT count(*) FROM {states_of(case)} WHERE status = 4 "
                                "AND coalesce(last_error, '') = ''")  # fmt: skip
         tap.check(f"every dead row says why ({tried})", silent[0][0] == 0)
 
@@ -489,12 +531,16 @@ def sqlite(folder, _, owner):
     return SQLite(folder, "native", owner)
 
 
+def sqlite_log(folder, _, owner):
+    return SQLite(folder, "log", owner)
+
+
 def event_bus(folder, _, owner):
     return SQLite(folder, "event-bus", owner)
 
 
-def postgres(name, encoding):
-    return lambda folder, server, owner: PostgreSQL(server, name, encoding, "native", owner)
+def postgres(name, encoding, layout="native"):
+    return lambda folder, server, owner: PostgreSQL(server, name, encoding, layout, owner)
 
 
 def sql_server(layout):
@@ -504,6 +550,7 @@ def sql_server(layout):
 def cases(server):
     yield Case("SQLite exclusive", "exclusive", "native", 1, sqlite)
     yield Case("SQLite competing", "competing", "native", 2, sqlite)
+    yield Case("SQLite log", "log", "log", 1, sqlite_log)
     yield Case("SQLite event-bus", "competing", "event-bus", 2, event_bus)
     yield Case("SQLite flood exclusive", "exclusive", "native", 1, sqlite, flood=True)
     yield Case("SQLite flood competing", "competing", "native", 2, sqlite, flood=True)
@@ -516,11 +563,12 @@ def cases(server):
         return
     yield Case("PostgreSQL flood exclusive", "exclusive", "native", 1,
                postgres("flood", "UTF8"), flood=True)  # fmt: skip
-    engines = (("exclusive", 1), ("partitions", 2), ("competing", 2), ("stream", 1))
+    engines = (("exclusive", 1), ("partitions", 2), ("log", 1), ("competing", 2), ("stream", 1))
     for encoding, some in (("UTF8", engines), ("SQL_ASCII", engines), ("WIN1252", engines[2:])):
         for engine, relays in some:
-            yield Case(f"PostgreSQL {encoding} {engine}", engine, "native", relays,
-                       postgres(f"{engine}_{encoding.lower()}", encoding))  # fmt: skip
+            layout = "log" if engine == "log" else "native"
+            yield Case(f"PostgreSQL {encoding} {engine}", engine, layout, relays,
+                       postgres(f"{engine}_{encoding.lower()}", encoding, layout))  # fmt: skip
     yield Case("eventferry UTF8 competing", "competing", "eventferry", 1,
                postgres("ferry", "UTF8"))  # fmt: skip
     yield Case("eventferry UTF8 sole", "sole", "eventferry", 1,

@@ -44,6 +44,9 @@ for kind in "${!expands[@]}"; do
 		relayed "$table.$engine" "$url#$table" --engine "$engine"
 		sql "UPDATE $table SET status = 0, last_error = NULL, attempts = 0, processed_at = NULL"
 	done
+	w create "$url#l_$kind" --layout log --payload "$(of_type "$kind")"
+	sql "INSERT INTO l_$kind(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
+	relayed "l_$kind" "$url#l_$kind"
 
 	w create --kind queue "$url#q_$kind" --payload "$(of_type "$kind")"
 	sql "INSERT INTO q_$kind(body) VALUES ('1'), ($(value "$kind" 3000000)), ('2')"

@@ -188,6 +188,10 @@ id, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created
 
 -- include: postgres.log.sql
 
+-- name: log-ids
+-- New messages, by their ids: of a look that met a row which the server cannot send.
+SELECT {message} FROM ({row} WHERE e.id = ANY ({ids})) AS t ORDER BY id;
+
 -- ---- progress ----
 
 -- name: progress

@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
 -- An id written by hand below the last one may be below a position, which does not cover it.  So the message becomes an
 -- exception, and the control version makes relays look for it.
 CREATE TRIGGER IF NOT EXISTS {table_by_hand} AFTER INSERT ON {table}
-WHEN new.id < (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
+WHEN new.id <= 0 OR new.id < (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
 BEGIN
   INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p;
@@ -136,6 +136,9 @@ id, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, par
 NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- include: sqlite.log.sql
+
+-- name: log-ids
+SELECT {message} FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: progress
 SELECT high, NULL, NULL, 0 FROM {table_progress} WHERE subscription = {subscription};

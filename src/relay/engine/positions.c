@@ -20,6 +20,7 @@
 #include "log/subscription.h"
 #include "relay/engine/reader.h"
 #include "relay/hold/noted.h"
+#include "store/unreadable.h"
 
 enum { PASS_US = 1000000, CHECK_US = 200000 };
 
@@ -42,6 +43,8 @@ typedef struct wh_log {
 	/* The position that the database has, and the one that it may have: it did not answer. */
 	wh_position written, writing;
 	int64_t since; /* Rows that were read behind `done`. */
+	/* Most rows of a look, since a row cannot be sent; doubled by each look that succeeds; 0: no limit. */
+	int64_t careful;
 
 	/* The looks that have open messages, in their order. */
 	look *looks;
@@ -441,6 +444,7 @@ typedef struct looking {
 	wherry_relay *r;
 	int64_t now;
 	int64_t rows;
+	wh_textless_rows bare;
 } looking;
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -461,6 +465,63 @@ static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 	if (is_known(of(w->r), row->id))
 		return WHERRY_OK;
 	return wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+}
+
+/* Take one row. */
+static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	looking *w = ctx;
+	wh_open_reader v = wh_textless_reader(&w->bare);
+
+	if (w->rows)
+		return wh_fail(err, WHERRY_INTERRUPTED, "one row is enough");
+	w->rows++;
+	if (is_known(of(w->r), row->id))
+		return WHERRY_OK;
+	return wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+}
+
+/* Read the next row without its texts, and then by its id: it may be the one that the database
+ * cannot send. */
+static wherry_code read_bare(looking *w, wh_log_found *found, wherry_error *err)
+{
+	wh_log *f = of(w->r);
+	wh_store *store = w->r->store;
+	wh_open_reader to = {meet, w, 0, 0};
+	wherry_code code;
+
+	f->cursor->limits[0].number = -1;
+	code = wh_cursor_read(f->cursor, &f->read, 1, take_bare, w, found, err);
+	wh_store_limits(store, f->cursor->limits);
+	if (code == WHERRY_OK)
+		code = wh_textless_visit(store, store->stmt.log_ids, &w->bare, 0, &to,
+					 err);
+	wh_textless_clear(&w->bare);
+	return code;
+}
+
+/* A row that the database cannot send makes a look fail, although it may be any one of the look.  So
+ * fewer are read, down to that one. */
+static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
+			     wherry_error *err)
+{
+	wh_log *f = of(w->r);
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (f->careful && limit > f->careful)
+		limit = f->careful;
+	code = wh_cursor_read(f->cursor, &f->read, limit, take_row, w, found, &why);
+	if (code == WHERRY_OK) {
+		f->careful = f->careful < w->r->set.round_trip ? 2 * f->careful : 0;
+	} else if (wh_db_about_row(w->r->db, code, &why)) {
+		f->careful = 1;
+		found->more = true;
+		return limit > 1 ? WHERRY_OK : read_bare(w, found, err);
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
 }
 
 typedef struct renumbering {
@@ -540,8 +601,7 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	code = wh_window_begin(&r->window, err);
 	if (code == WHERRY_OK)
-		code = wh_cursor_read(f->cursor, &f->read, limit < room ? limit : room,
-				      take_row, &w, &found, err);
+		code = read_rows(&w, limit < room ? limit : room, &found, err);
 	wh_window_end(&r->window);
 	round = round && found.event == WH_LOG_SAME;
 	code = end_look(r, code, w.rows, round, err);
