@@ -609,6 +609,34 @@ static void our_own_purge_is_no_cause(void **state)
 	wherry_publisher_close(pub);
 }
 
+/* Brokers were gone, and take nothing since they are back. */
+static void a_broker_that_refuses_is_not_down(void **state)
+{
+	wherry_publisher *pub = open_kafka("");
+	const wh_kafka *p = (const wh_kafka *)pub;
+	wherry_message m = message("x");
+	wh_receipt receipt;
+	size_t n;
+
+	(void)state;
+	delivers(pub, &m);
+	kafka_mock_tell(mock, "down 0");
+	kafka_mock_tell(mock, "errors 0 MSG_SIZE_TOO_LARGE 100");
+	submit_one(pub, &m);
+	while (!p->stats.down) {
+		wherry_error err = WHERRY_ERROR_INIT;
+
+		await(pub);
+		WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+		assert_int_equal(n, 0);
+	}
+	kafka_mock_tell(mock, "up 0");
+	collect(pub, &receipt, 1);
+	assert_int_equal(receipt.verdict, WHERRY_REJECTED);
+	assert_false(p->stats.down);
+	wherry_publisher_close(pub);
+}
+
 /* ---- brokers that cannot be used ---- */
 
 static void a_wrong_address_is_told_with_its_cause(void **state)
@@ -692,6 +720,7 @@ int main(void)
 		KAFKA(a_refused_request_is_not_held_against_all_its_messages),
 		KAFKA(what_is_late_is_unknown_and_what_was_not_sent_is_retried),
 		KAFKA(our_own_purge_is_no_cause),
+		KAFKA(a_broker_that_refuses_is_not_down),
 		KAFKA(a_broker_that_speaks_no_tls_or_sasl_is_told),
 		KAFKA(what_was_done_is_counted),
 		TEST(a_wrong_address_is_told_with_its_cause),

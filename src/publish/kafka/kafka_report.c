@@ -181,6 +181,9 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 
 	p->handed--;
 	job->partition = of_message->partition;
+	/* Codes above 0 are the answers of brokers: one that refuses can be reached. */
+	if (of_message->err > 0)
+		p->stats.down = false;
 	if (of_message->err != RD_KAFKA_RESP_ERR_NO_ERROR &&
 	    status != RD_KAFKA_MSG_STATUS_PERSISTED)
 		fail_job(p, job, of_message->err,
