@@ -137,6 +137,62 @@ static void a_due_message_is_delivered_with_its_key_and_leaves_the_table(void **
 	RELAY_UNTIL(f, &f->a, left(f) == 0);
 }
 
+/* Another program may write keys that no offer takes. */
+static void a_message_whose_key_no_offer_takes_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	/* The library's table on SQLite has no limit; others have one of 200 characters. */
+	int most = strcmp(f->delayed->store.layout.name, "funfix") == 0 &&
+				   strcmp(f->other->driver->scheme, "sqlite") == 0
+			   ? 900
+			   : 200;
+	char key[1000], sql[1200];
+
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	for (int n = 0; n <= most; n += most) {
+		memset(key, 'k', (size_t)n);
+		key[n] = 0;
+		offer(f, "a", "1", 1000000);
+		(void)snprintf(sql, sizeof(sql),
+			       "UPDATE later SET \"pKey\" = '%s', \"scheduledAt\" = 0, "
+			       "\"scheduledAtInitially\" = 0",
+			       key);
+		relay_sql(f, sql);
+		RELAY_ASLEEP_UNTIL(f, &f->a, fake->n == 1);
+		if (strcmp(fake->flights[0].msg->key ? fake->flights[0].msg->key : "",
+			   key) != 0)
+			fail_msg("key '%s'", fake->flights[0].msg->key);
+		assert_true(relay_fake_answer(fake, fake->flights[0].msg->id,
+					      WHERRY_DELIVERED));
+		RELAY_UNTIL(f, &f->a, left(f) == 0);
+	}
+}
+
+static wherry_code take_length(void *ctx, const wherry_delayed_message *msg)
+{
+	*(size_t *)ctx = msg->body_len;
+	return WHERRY_OK;
+}
+
+static void a_message_that_is_too_long_for_the_relay_dies_with_its_body(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char body[2001];
+	size_t len = 0;
+
+	memset(body, 'b', 2000);
+	body[2000] = 0;
+	offer(f, "long", body, 0);
+	relay_set(f, "outbox.body_max", "1KB");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+	WHERRY_PASS(wherry_delayed_list_dead(f->delayed, 0, 0, take_length, &len, &err));
+	assert_int_equal(len, 2000);
+}
+
 static void a_message_is_delivered_when_it_is_due(void **state)
 {
 	relay_fixture *f = *state;
@@ -491,6 +547,8 @@ static void a_handler_offers_the_next_message_in_the_same_transaction(void **sta
 
 const relay_test relay_delayed_tests[] = {
 	RELAY_TEST(a_due_message_is_delivered_with_its_key_and_leaves_the_table, 0),
+	RELAY_TEST(a_message_whose_key_no_offer_takes_is_delivered, 0),
+	RELAY_TEST(a_message_that_is_too_long_for_the_relay_dies_with_its_body, 0),
 	RELAY_TEST(a_message_is_delivered_when_it_is_due, 0),
 	RELAY_TEST(an_offer_that_comes_earlier_wakes_the_relay, 0),
 	RELAY_TEST(messages_of_other_queues_of_the_table_stay, 0),

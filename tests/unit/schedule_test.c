@@ -182,6 +182,7 @@ static void times_of_day_occur_every_day_in_order(void **state)
 	refused("12:00 18:00", NULL, "write a comma");
 	refused("12:00,18:00,12:00", NULL, "12:00 stands twice");
 	refused("12:00:60", NULL, "not a time of day");
+	refused("06:00:30.500", NULL, "'06:00:30.500' is not a time of day");
 	refused("12:00:00.5", NULL, "not a time of day");
 }
 
