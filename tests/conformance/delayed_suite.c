@@ -22,52 +22,59 @@ static int64_t clock_of(void *ctx)
 	return ((delayed_fixture *)ctx)->now_us;
 }
 
-delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char *layout)
+static delayed_fixture *make_delayed(const outbox_backend *backend, const char *layout,
+				     bool lowered)
 {
+	static const char owned;
+	const void *recipe = lowered ? (const void *)backend : layout ? layout : &owned;
 	delayed_fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
+	bool again;
 
 	assert_non_null(f);
 	delayed_does = backend->delayed ? *backend->delayed : library;
 	f->backend = backend;
 	f->layout = layout;
-	f->place = f->backend->make();
-	f->db = f->backend->connect(f->place);
+	again = suite_enter(backend, recipe, &f->place);
+	f->db = backend->connect(f->place);
 	assert_non_null(f->db);
 	f->now_us = T0_US;
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", layout, &err));
+	if (!again)
+		WHERRY_PASS(wherry_delayed_create(f->db, "later", layout, &err));
+	if (!again && lowered) {
+		backend->lower(f->place, &wh_delayed_model, "later");
+		assert_true(backend->disconnect(f->db));
+		f->db = backend->connect(f->place);
+		assert_non_null(f->db);
+	}
+	if (!again)
+		suite_note(backend, recipe, f->place);
 	WHERRY_PASS(wherry_delayed_open(f->db, "later", "my-queue", "java.lang.String",
 					&f->queue, &err));
 	wherry_delayed_set_clock(f->queue, clock_of, f);
 	return f;
 }
 
+delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char *layout)
+{
+	return make_delayed(backend, layout, false);
+}
+
 static const char *layout_of_suite;
 
 static int make_owner(void **state)
 {
-	*state = delayed_fixture_make(*state, layout_of_suite);
+	*state = make_delayed(*state, layout_of_suite, false);
 	return 0;
 }
 
 /* Who does not own the tables has what `--grant` gives; tables of other programs have no grants. */
 static int make(void **state)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
-	delayed_fixture *f;
+	const outbox_backend *backend = *state;
 
-	(void)make_owner(state);
-	f = *state;
-	if (!f->backend->lower || f->layout)
-		return 0;
-	f->backend->lower(f->place, &wh_delayed_model, "later");
-	wherry_delayed_close(f->queue);
-	assert_true(f->backend->disconnect(f->db));
-	f->db = f->backend->connect(f->place);
-	assert_non_null(f->db);
-	WHERRY_PASS(wherry_delayed_open(f->db, "later", "my-queue", "java.lang.String",
-					&f->queue, &err));
-	wherry_delayed_set_clock(f->queue, clock_of, f);
+	*state = make_delayed(backend, layout_of_suite,
+			      backend->lower && !layout_of_suite);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "db/driver.h"
+#include "postgres/backends.h"
 #include "postgres/odbc.h"
 #include "postgres/server.h"
 
@@ -18,9 +19,19 @@ static void *make(void)
 	return place;
 }
 
+static void *again(const void *recipe)
+{
+	return outbox_postgres_own.again(recipe);
+}
+
+static void note(void *place, const void *recipe)
+{
+	postgres_note(recipe, place);
+}
+
 static void drop(void *place)
 {
-	postgres_drop(place);
+	postgres_leave_place(place);
 	free(place);
 }
 
@@ -86,6 +97,8 @@ int main(void)
 		.several = true,
 		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 		.make = make,
+		.again = again,
+		.note = note,
 		.drop = drop,
 		.connect = connect,
 		.disconnect = disconnect,

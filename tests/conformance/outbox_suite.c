@@ -43,41 +43,46 @@ void fixture_reopen(outbox_fixture *f)
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 }
 
-static int make_owner(void **state)
+static int make_outbox(void **state, bool lowered)
 {
+	static const char owned;
 	outbox_fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
+	const void *recipe;
+	bool again;
 
 	if (!f)
 		return -1;
 	f->backend = *state;
-	outbox_does = f->backend->outbox ? *f->backend->outbox : library;
-	f->place = f->backend->make();
 	*state = f;
-	f->db = f->backend->connect(f->place);
+	outbox_does = f->backend->outbox ? *f->backend->outbox : library;
+	lowered = lowered && f->backend->lower;
+	recipe = lowered ? (const void *)f->backend : &owned;
+	again = suite_enter(f->backend, recipe, &f->place);
+	f->db = fixture_connect(f);
 	/* Where the tables are another program's, they are there. */
-	if (f->db &&
-	    (f->backend->lacks & NEEDS_LEASE ||
-	     make_any_body(f->db, 0, "outbox", &err) == WHERRY_OK) &&
-	    wherry_outbox_open(f->db, "outbox", &f->outbox, &err) == WHERRY_OK)
-		return 0;
-	print_error("no outbox on %s: %s\n", f->backend->name, err.message);
-	return -1;
+	if (!again && !(f->backend->lacks & NEEDS_LEASE))
+		WHERRY_PASS(make_any_body(f->db, 0, "outbox", &err));
+	if (!again && lowered) {
+		f->backend->lower(f->place, &wh_outbox_model, "outbox");
+		fixture_close(f);
+		f->db = fixture_connect(f);
+	}
+	if (!again)
+		suite_note(f->backend, recipe, f->place);
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
+	return 0;
+}
+
+static int make_owner(void **state)
+{
+	return make_outbox(state, false);
 }
 
 /* Who does not own the tables has what `--grant` gives; tables of other programs have no grants. */
 static int make(void **state)
 {
-	outbox_fixture *f;
-
-	if (make_owner(state) != 0)
-		return -1;
-	f = *state;
-	if (!f->backend->lower)
-		return 0;
-	f->backend->lower(f->place, &wh_outbox_model, "outbox");
-	fixture_reopen(f);
-	return 0;
+	return make_outbox(state, true);
 }
 
 static int drop(void **state)

@@ -32,6 +32,11 @@ typedef struct outbox_backend {
 	void *(*make)(void);
 	void (*drop)(void *place);
 
+	/* One that another test left with the tables of this recipe, which is any address; NULL: nobody did.  And
+	 * say of one with new tables that it may be left.  NULL: each test makes its own. */
+	void *(*again)(const void *recipe);
+	void (*note)(void *place, const void *recipe);
+
 	/* From now on connections are those of an ordinary role that was granted what it needs on this table; raw() is
 	 * still its owner's.  NULL: the database has no roles. */
 	void (*lower)(void *place, const struct wh_model *model, const char *table);
@@ -54,6 +59,24 @@ typedef struct outbox_backend {
 	const struct inbox_calls *inbox;
 	const struct outbox_calls *outbox;
 } outbox_backend;
+
+/* A place for a test.  False: it is empty; the test makes the tables of the recipe, and notes it. */
+static inline bool suite_enter(const outbox_backend *backend, const void *recipe,
+			       void **place)
+{
+	*place = backend->again ? backend->again(recipe) : NULL;
+	if (*place)
+		return true;
+	*place = backend->make();
+	return false;
+}
+
+static inline void suite_note(const outbox_backend *backend, const void *recipe,
+			      void *place)
+{
+	if (backend->note)
+		backend->note(place, recipe);
+}
 
 /* Is a case in such a list, which ends with a row of NULL? */
 static inline bool suite_skips(const suite_skip *skips, const char *name)

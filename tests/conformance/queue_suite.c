@@ -23,40 +23,44 @@ wherry_db *queue_connect(queue_fixture *f)
 	return db;
 }
 
-queue_fixture *queue_fixture_make(const outbox_backend *backend)
+static queue_fixture *make_queue(const outbox_backend *backend, const char *layout,
+				 bool lowered)
 {
-	return queue_fixture_make_layout(backend, NULL);
-}
-
-queue_fixture *queue_fixture_make_layout(const outbox_backend *backend,
-					 const char *layout)
-{
+	static const char owned;
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = layout);
+	const void *recipe = lowered ? (const void *)backend : layout ? layout : &owned;
 	queue_fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
+	bool again;
 
 	assert_non_null(f);
 	queue_does = backend->queue ? *backend->queue : library;
 	f->backend = backend;
 	f->layout = layout;
-	f->place = backend->make();
+	again = suite_enter(backend, recipe, &f->place);
 	f->db = queue_connect(f);
-	WHERRY_PASS(wherry_queue_create(f->db, "jobs", &how, &err));
+	if (!again)
+		WHERRY_PASS(wherry_queue_create(f->db, "jobs", &how, &err));
+	if (!again && lowered) {
+		backend->lower(f->place, &wh_queue_model, "jobs");
+		assert_true(backend->disconnect(f->db));
+		f->db = queue_connect(f);
+	}
+	if (!again)
+		suite_note(backend, recipe, f->place);
 	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &f->queue, &err));
 	return f;
 }
 
-static void lower(queue_fixture *f)
+queue_fixture *queue_fixture_make(const outbox_backend *backend)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
+	return make_queue(backend, NULL, false);
+}
 
-	if (!f->backend->lower || f->layout)
-		return;
-	f->backend->lower(f->place, &wh_queue_model, "jobs");
-	wherry_queue_close(f->queue);
-	assert_true(f->backend->disconnect(f->db));
-	f->db = queue_connect(f);
-	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &f->queue, &err));
+queue_fixture *queue_fixture_make_layout(const outbox_backend *backend,
+					 const char *layout)
+{
+	return make_queue(backend, layout, false);
 }
 
 void queue_fixture_drop(queue_fixture *f)
@@ -71,14 +75,15 @@ static const char *layout_of_suite;
 
 static int make_owner(void **state)
 {
-	*state = queue_fixture_make_layout(*state, layout_of_suite);
+	*state = make_queue(*state, layout_of_suite, false);
 	return 0;
 }
 
 static int make(void **state)
 {
-	(void)make_owner(state);
-	lower(*state);
+	const outbox_backend *backend = *state;
+
+	*state = make_queue(backend, layout_of_suite, backend->lower && !layout_of_suite);
 	return 0;
 }
 

@@ -614,7 +614,7 @@ int main(void)
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
 			.again = postgres_enter_again,
-			.note = postgres_note,
+			.note = postgres_note_here,
 			.lower = postgres_lower_here,
 			.drop = drop,
 			.schedules = 20,

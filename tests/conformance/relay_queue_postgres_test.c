@@ -13,7 +13,7 @@ int main(void)
 		RELAY_QUEUE,
 		.make = postgres_enter,
 		.again = postgres_enter_again,
-		.note = postgres_note,
+		.note = postgres_note_here,
 		.lower = postgres_lower_here,
 		.drop = postgres_leave,
 		.tables = relay_queue_postgres_tables,

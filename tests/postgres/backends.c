@@ -14,9 +14,25 @@ static void *make(void)
 	return place;
 }
 
+static void *again(const void *recipe)
+{
+	postgres_place *place = calloc(1, sizeof(*place));
+
+	assert_non_null(place);
+	if (postgres_again(recipe, place))
+		return place;
+	free(place);
+	return NULL;
+}
+
+static void note(void *place, const void *recipe)
+{
+	postgres_note(recipe, place);
+}
+
 static void drop(void *place)
 {
-	postgres_drop(place);
+	postgres_leave_place(place);
 	free(place);
 }
 
@@ -89,6 +105,8 @@ const outbox_backend outbox_postgres_own = {
 	.several = true,
 	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
+	.again = again,
+	.note = note,
 	.drop = drop,
 	.lower = lower,
 	.connect = connect,
@@ -131,6 +149,8 @@ const outbox_backend outbox_postgres_borrowed = {
 	.several = true,
 	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
+	.again = again,
+	.note = note,
 	.drop = drop,
 	.lower = lower,
 	.connect = connect_borrowed,

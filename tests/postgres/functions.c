@@ -29,6 +29,16 @@ static void *make(void)
 	return outbox_postgres_own.make();
 }
 
+static void *again(const void *recipe)
+{
+	return outbox_postgres_own.again(recipe);
+}
+
+static void note(void *place, const void *recipe)
+{
+	outbox_postgres_own.note(place, recipe);
+}
+
 static void drop(void *place)
 {
 	outbox_postgres_own.drop(place);
@@ -55,6 +65,8 @@ const outbox_backend outbox_postgres_functions = {
 	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS |
 		 NEEDS_OWNER | NEEDS_MODELS,
 	.make = make,
+	.again = again,
+	.note = note,
 	.drop = drop,
 	.lower = lower,
 	.connect = connect,

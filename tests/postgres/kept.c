@@ -7,13 +7,17 @@
 
 #include "wherry_test.h"
 
-/* What was kept, and of whom; in_use: postgres_here is it. */
-static struct {
+/* What was kept, and of whom: as the owner of the tables, and as a role. */
+enum { KEPT = 2 };
+
+typedef struct kept {
 	postgres_place place;
-	const void *recipe;
+	const void *recipe; /* NULL: nothing is kept here */
 	char catalog[64];
-	bool noted, in_use;
+	bool in_use;
 } kept;
+
+static kept all_kept[KEPT];
 
 /* All that the catalogs know of the schema but where its rows are.  A row that was changed has another xmin; those of
  * pg_class change when a table is emptied.  Statistics and what depends on a table from outside count. */
@@ -90,57 +94,73 @@ static const char end_sql[] =
 	"AND relnamespace = current_schema()::regnamespace) LOOP "
 	"EXECUTE format('DROP PUBLICATION %I', r.pubname); END LOOP; END $$";
 
-static void forget(void)
+static void forget(kept *k)
 {
 	char sql[100];
 
-	if (!kept.noted)
-		return;
-	kept.noted = false;
-	(void)snprintf(sql, sizeof(sql), "DROP SCHEMA kept_%s CASCADE", kept.place.name);
-	assert_true(postgres_raw(kept.place.url, sql, NULL, 0));
+	(void)snprintf(sql, sizeof(sql), "DROP SCHEMA kept_%s CASCADE", k->place.name);
+	assert_true(postgres_raw(k->place.url, sql, NULL, 0));
+	k->recipe = NULL;
 }
 
-bool postgres_enter_again(const void *recipe, char *url, size_t cap)
+/* One that is free, or NULL. */
+static kept *room(void)
 {
-	if (kept.noted && kept.recipe != recipe) {
-		postgres_drop(&kept.place);
-		forget();
-	}
-	if (!kept.noted)
-		return false;
-	postgres_here = kept.place;
-	kept.in_use = true;
-	(void)snprintf(url, cap, "%s", postgres_here.url);
-	return true;
+	for (kept *k = all_kept; k < all_kept + KEPT; k++)
+		if (!k->recipe)
+			return k;
+	return NULL;
 }
 
-void postgres_note(const void *recipe)
+bool postgres_again(const void *recipe, postgres_place *out)
 {
-	if (kept.noted)
-		return;
-	kept.place = postgres_here;
-	kept.recipe = recipe;
-	assert_true(postgres_raw(postgres_here.url, note_sql, NULL, 0));
-	assert_true(postgres_raw(postgres_here.url, catalog_sql, kept.catalog,
-				 sizeof(kept.catalog)));
-	assert_int_equal(strlen(kept.catalog), 32);
-	kept.noted = kept.in_use = true;
+	for (kept *k = all_kept; k < all_kept + KEPT; k++)
+		if (k->recipe == recipe && !k->in_use) {
+			*out = k->place;
+			return k->in_use = true;
+		}
+	/* Before the test connects, for whoever is connected loses his connection. */
+	for (kept *k = all_kept; k < all_kept + KEPT && !room(); k++)
+		if (!k->in_use) {
+			postgres_drop(&k->place);
+			forget(k);
+		}
+	return false;
 }
 
-bool postgres_leave_again(void)
+void postgres_note(const void *recipe, const postgres_place *place)
+{
+	kept *k = room();
+
+	if (!k)
+		return;
+	k->place = *place;
+	k->recipe = recipe;
+	k->in_use = true;
+	assert_true(postgres_raw(place->url, note_sql, NULL, 0));
+	assert_true(
+		postgres_raw(place->url, catalog_sql, k->catalog, sizeof(k->catalog)));
+	assert_int_equal(strlen(k->catalog), 32);
+}
+
+static bool is_as_it_was(const kept *k)
 {
 	char now[64] = "";
 
-	if (!kept.in_use)
-		return false;
-	kept.in_use = false;
-	assert_string_equal(postgres_here.name, kept.place.name);
-	assert_true(postgres_raw(kept.place.url, end_sql, NULL, 0));
-	if (postgres_raw(kept.place.url, catalog_sql, now, sizeof(now)) &&
-	    strcmp(now, kept.catalog) == 0 &&
-	    postgres_raw(kept.place.url, restore_sql, NULL, 0))
-		return true;
-	forget();
-	return false;
+	return postgres_raw(k->place.url, end_sql, NULL, 0) &&
+	       postgres_raw(k->place.url, catalog_sql, now, sizeof(now)) &&
+	       strcmp(now, k->catalog) == 0 &&
+	       postgres_raw(k->place.url, restore_sql, NULL, 0);
+}
+
+void postgres_leave_place(const postgres_place *place)
+{
+	for (kept *k = all_kept; k < all_kept + KEPT; k++)
+		if (k->in_use && strcmp(k->place.name, place->name) == 0) {
+			k->in_use = false;
+			if (is_as_it_was(k))
+				return;
+			forget(k);
+		}
+	postgres_drop(place);
 }

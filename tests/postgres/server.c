@@ -288,10 +288,22 @@ void postgres_lower_here(const wh_model *model, const char *table, char *url, si
 	(void)snprintf(url, cap, "%s", postgres_here.app_url);
 }
 
+bool postgres_enter_again(const void *recipe, char *url, size_t cap)
+{
+	if (!postgres_again(recipe, &postgres_here))
+		return false;
+	(void)snprintf(url, cap, "%s", postgres_here.url);
+	return true;
+}
+
+void postgres_note_here(const void *recipe)
+{
+	postgres_note(recipe, &postgres_here);
+}
+
 void postgres_leave(void)
 {
-	if (!postgres_leave_again())
-		postgres_drop(&postgres_here);
+	postgres_leave_place(&postgres_here);
 }
 
 void postgres_leave_slots(void)

@@ -36,6 +36,15 @@ void postgres_make(postgres_place *out);
 void postgres_drop(const postgres_place *place);
 
 /*
+ * Places of one recipe, which is any address, are made the same way and used one after the other.  False: nobody left
+ * one, so that a test makes it, fills it and notes it.  Leaving keeps what was noted if the test changed nothing but
+ * rows: then the next one finds the tables as they were noted.  Anything else is dropped.
+ */
+bool postgres_again(const void *recipe, postgres_place *out);
+void postgres_note(const void *recipe, const postgres_place *place);
+void postgres_leave_place(const postgres_place *place);
+
+/*
  * Grant on a table what `--grant` grants, each kind of its model to a role, and let app_url's role be a member of
  * all of them: it has no other right.  Nobody may call a function unless it was granted, and first in its search
  * path is a schema where another ordinary role made functions, operators, a cast and tables with the names of those
@@ -51,15 +60,8 @@ void postgres_enter(char *url, size_t cap);
 void postgres_leave(void);
 void postgres_lower_here(const struct wh_model *model, const char *table, char *url,
 			 size_t cap);
-
-/*
- * Places of one recipe, which is any address, are made the same way and used one after the other.  False: nobody left
- * one, so that a test makes it with postgres_enter(), fills it and notes it.  postgres_leave() keeps what was noted if
- * the test changed nothing but rows: then the next one finds the tables as they were noted.
- */
 bool postgres_enter_again(const void *recipe, char *url, size_t cap);
-void postgres_note(const void *recipe);
-bool postgres_leave_again(void); /* for postgres_leave(); false: drop it */
+void postgres_note_here(const void *recipe);
 
 /* The same where there may be replication slots: they outlive tables, and a server has few. */
 void postgres_leave_slots(void);
