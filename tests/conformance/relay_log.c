@@ -215,10 +215,6 @@ const char *const relay_log_except[] = {
 	"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
 	"messages_that_an_acknowledgement_makes_are_delivered_at_once",
 	"until_empty_is_an_error_if_acknowledgements_are_ignored",
-	/* An owner puts another message in the place of one, with its id. */
-	"what_took_the_id_of_a_message_in_flight_is_delivered",
-	"what_took_the_id_of_a_message_that_dies_does_not_die",
-	"what_took_the_id_of_a_message_that_fails_has_not_failed",
 	/* Of a message that is delivered nothing is kept but that it was delivered, and not its attempts.  It is
 	 * pending while others of its look are open, for a second at most. */
 	"a_lost_answer_records_no_attempt_twice",

@@ -63,10 +63,10 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
   last_error    TEXT,
   PRIMARY KEY (subscription, id)
 ) WITHOUT ROWID;
--- An id written by hand below the last one may be below a position, which does not cover it.  So the message becomes an
+-- An id written by hand that is not above the last one may be below a position, which does not cover it.  So the message becomes an
 -- exception, and the control version makes relays look for it.
 CREATE TRIGGER IF NOT EXISTS {table_by_hand} AFTER INSERT ON {table}
-WHEN new.id <= 0 OR new.id < (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
+WHEN new.id <= 0 OR new.id <= (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
 BEGIN
   INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p;

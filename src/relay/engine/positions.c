@@ -45,6 +45,7 @@ typedef struct wh_log {
 	int64_t since; /* Rows that were read behind `done`. */
 	/* Most rows of a look, since a row cannot be sent; doubled by each look that succeeds; 0: no limit. */
 	int64_t careful;
+	bool waits; /* A row has the id of another message in flight, and is read when that has left. */
 
 	/* The looks that have open messages, in their order. */
 	look *looks;
@@ -100,7 +101,7 @@ static void forget(wherry_relay *r)
 	wh_position_clear(&f->done);
 	wh_position_clear(&f->written);
 	wh_position_clear(&f->writing);
-	f->begun = f->moved = false;
+	f->begun = f->moved = f->waits = false;
 	f->since = 0;
 	f->n_held = f->n_known = 0;
 	wh_reader_forget(r);
@@ -233,6 +234,7 @@ static void left(wherry_relay *r, const wh_entry *e)
 	look *of_row = look_of(of(r), e->tx);
 
 	wh_reader_left(r, e);
+	of(r)->waits = false;
 	if (!of_row)
 		return;
 	of_row->open--;
@@ -450,21 +452,27 @@ typedef struct looking {
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	looking *w = ctx;
+	wherry_code code = wh_reader_meet(w->r, w->now, row, err);
+	const wh_entry *e = wh_window_find(&w->r->window, row->id);
 
-	return wh_reader_meet(w->r, w->now, row, err);
+	if (code != WHERRY_OK || !e || !e->replaced)
+		return code;
+	of(w->r)->waits = true;
+	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
 static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 {
 	looking *w = ctx;
 	wh_open_reader v = {meet, w, 0, 0};
+	wherry_code code = WHERRY_OK;
 
 	if (!wh_intake_has_room(w->r) || !wh_intake_keys_left(w->r))
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	w->rows++;
-	if (is_known(of(w->r), row->id))
-		return WHERRY_OK;
-	return wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+	if (!is_known(of(w->r), row->id))
+		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+	w->rows += code != WHERRY_INTERRUPTED;
+	return code;
 }
 
 /* Take one row. */
@@ -621,8 +629,8 @@ static bool may_look(const wherry_relay *r)
 {
 	const wh_log *f = of(r);
 
-	return f->begun && f->reader.news && !f->reader.sweeping && !r->stats.paused &&
-	       wh_reader_is_worth_it(r);
+	return f->begun && f->reader.news && !f->waits && !f->reader.sweeping &&
+	       !r->stats.paused && wh_reader_is_worth_it(r);
 }
 
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
@@ -692,7 +700,7 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	for (size_t i = 0; i < s->n_done; i++) {
 		const wh_entry *e = wh_window_find(&r->window, s->done[i]);
 
-		if (e && !e->tx)
+		if (e && !e->tx && !e->replaced)
 			done[mine.n_done++] = s->done[i];
 	}
 	if (mine.n_done || mine.n_failed || mine.try_id)
