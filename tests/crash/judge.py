@@ -35,8 +35,15 @@ def read_commands(path):
     return delivered, broken
 
 
-def rows_of(db):
+def rows_of(shop):
     """Message ids in the outbox and its archive, and how many are in which state."""
+    db = shop.db
+    if shop.layout == "log":
+        states = dict(db.execute(
+            f"SELECT coalesce(x.state, CASE WHEN {shop.UNCOVERED} THEN 0 ELSE 2 END) AS status, count(*) "
+            "FROM outbox_progress AS p CROSS JOIN outbox AS o "
+            "LEFT JOIN outbox_exception AS x ON x.id = o.id GROUP BY 1"))  # fmt: skip
+        return {i for (i,) in db.execute("SELECT message_id FROM outbox")}, states
     states = dict(db.execute("SELECT status, count(*) FROM outbox GROUP BY status"))
     rows = {i for (i,) in db.execute("SELECT message_id FROM outbox")}
     rows |= {i for (i,) in db.execute("SELECT message_id FROM outbox_archive")}
@@ -57,7 +64,7 @@ def judge(shop, read, bound, keeps_rows, done=2):
     of what was delivered."""
     ledger = {i: (k, n) for i, k, n in shop.db.execute("SELECT id, k, n FROM ledger")}
     delivered, broken = read(shop.out)
-    rows, states = rows_of(shop.db)
+    rows, states = rows_of(shop)
     first = {}
     for ident, body in delivered:
         first.setdefault(ident, (body["k"], body["n"]))

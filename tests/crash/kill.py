@@ -176,10 +176,10 @@ def try_kill(pid):
         return False
 
 
-def make_shop(kind, folder, seed, settings=(), program=DELIVER):
+def make_shop(kind, folder, seed, settings=(), program=DELIVER, layout="native"):
     out = os.path.join(folder, "out")
     if kind == "file":
-        return victims.Shop(folder, seed, "file:" + out, settings=settings), judge.read_file
+        return victims.Shop(folder, seed, "file:" + out, settings=settings, layout=layout), judge.read_file
     deliver = os.path.join(folder, "deliver.sh")
     with open(deliver, "w") as script:
         script.write(program)
@@ -187,12 +187,14 @@ def make_shop(kind, folder, seed, settings=(), program=DELIVER):
     open(out, "w").close()
     # A killed command is an attempt that failed; it must not be the last.
     settings = ["retry.attempts=1000", "retry.cap=50ms", *settings]
-    shop = victims.Shop(folder, seed, f"exec:{deliver} {out}", 400, 0, settings)
+    shop = victims.Shop(folder, seed, f"exec:{deliver} {out}", 400, 0, settings, layout=layout)
     return shop, judge.read_commands
 
 
 def run(kind, folder, seed, rounds, tell_round):
-    shop, read = make_shop(kind, folder, seed)
+    layout = ["log", "native"][seed % 2]
+    tap.tell(f"layout {layout}")
+    shop, read = make_shop(kind, folder, seed, layout=layout)
     writers = ["c", "c", "python"] if kind == "file" else ["c", "python"]
     play(Bout(shop, ["relay", "relay", *writers]), read, rounds, tell_round)
 
@@ -213,4 +215,5 @@ def play(bout, read, rounds, tell_round):
 if __name__ == "__main__":
     kind = sys.argv[1]
     default = {"file": 50, "exec": 30}[kind]
-    sys.exit(tap.bouts(f"kill-{kind}", default, 60, lambda *about: run(kind, *about)))
+    most = 60 if tap.rounds(default) > default else 25
+    sys.exit(tap.bouts(f"kill-{kind}", default, most, lambda *about: run(kind, *about)))

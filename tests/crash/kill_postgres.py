@@ -1,5 +1,5 @@
 """As kill.py, on a PostgreSQL server that is killed as well; by its seed a bout has relays that
-compete, or one that leads.
+compete, or one that leads, on a native outbox or on a log.
 """
 
 import sys
@@ -81,14 +81,14 @@ class Bout(kill.Bout):
 
 
 def run(folder, seed, rounds, tell_round):
-    competing = seed % 2 == 1
-    settings = [*(ENGINE if competing else []), f"relay.sweep={['1s', '1h'][seed // 2 % 2]}"]
+    competing, layout = seed % 3 == 1, "log" if seed % 3 == 2 else "native"
+    settings = [*(ENGINE if competing else []), f"relay.sweep={['1s', '1h'][seed // 3 % 2]}"]
     try:
-        shop = postgres.Shop(folder, seed, f"file:{folder}/out", settings=settings)
+        shop = postgres.Shop(folder, seed, f"file:{folder}/out", settings=settings, layout=layout)
     except postgres.NoServer:
         tap.skip("a server that is killed loses nothing", "no PostgreSQL server is installed")
         return
-    tap.tell(f"competing: {competing}, db.synchronous=full: {shop.sync}")
+    tap.tell(f"competing: {competing}, layout {layout}, db.synchronous=full: {shop.sync}")
     try:
         bout = Bout(shop, ["relay"] * RELAYS + ["writer"] * WRITERS)
         bout.competing = competing
@@ -98,4 +98,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-postgres", 40, 60 if tap.rounds(40) > 40 else 20, run))
+    sys.exit(tap.bouts("kill-postgres", 40, 60 if tap.rounds(40) > 40 else 14, run))

@@ -93,6 +93,7 @@ class Database:
 
 
 class Shop(victims.Shop):
+    UNCOVERED = "o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen)"
     LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > clock_timestamp()"
     SERVER = []  # more settings of the server
 
@@ -101,7 +102,7 @@ class Shop(victims.Shop):
         self.path = self.url = "postgres://wherry@/postgres?host=" + self.server.folder
         self.sync = self.rng.random() < 0.7
         self.db = Database(self.server, self.log)
-        self.wherry("create", self.url, check=True)
+        self.wherry("create", self.url, "--layout", self.layout, check=True)
         self.db.run(
             "CREATE TABLE ledger(id text PRIMARY KEY, k text NOT NULL, n bigint NOT NULL);"
             "CREATE TABLE counter(k text PRIMARY KEY, n bigint NOT NULL);"

@@ -90,10 +90,11 @@ class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
     DRAIN_S = 60
+    UNCOVERED = "o.id > p.high"  # rows of a log that its position does not cover
     LEADER = "SELECT owner FROM wherry_lease, wherry_clock WHERE expires_at > ms"
 
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
-                 lease_s=1.0):
+                 lease_s=1.0, layout="native"):
         self.rng = random.Random(seed)
         self.folder, self.to = folder, to
         self.out = os.path.join(folder, "out")
@@ -102,14 +103,16 @@ class Shop:
         self.names = iter(range(1000000))
         self.window = self.rng.choice([20, 100, 200, 500])
         self.on_done = self.rng.choice(["mark", "mark", "delete", "archive"])
-        self.settings, self.lease_s = settings, lease_s
+        self.settings, self.lease_s, self.layout = settings, lease_s, layout
+        if layout == "log":
+            self.on_done = "mark"  # as if: it is not written to
         self.make(path)
 
     def make(self, path):
         """The database, its URL, and a connection for who counts."""
         self.path = path or os.path.join(self.folder, "crash.db")
         self.url = "sqlite:" + self.path
-        self.wherry("create", self.url, check=True)
+        self.wherry("create", self.url, "--layout", self.layout, check=True)
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute(
             "CREATE TABLE ledger(id TEXT PRIMARY KEY, k TEXT NOT NULL, n INTEGER NOT NULL)"
@@ -134,7 +137,7 @@ class Shop:
     def relay_arguments(self, sync):
         return [
             "relay", self.url, self.to, "--lease", f"{self.lease_s * 1000:.0f}ms",
-            "--on-done", self.on_done,
+            *(["--on-done", self.on_done] if self.layout == "native" else []),
             *self.set([
                 f"relay.window={self.window}", "relay.purge_every=500ms", "relay.sweep=1s",
                 "db.synchronous=" + ("full" if sync else "normal"),

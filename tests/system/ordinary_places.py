@@ -221,6 +221,14 @@ def is_number(text):
     return "400" not in text and re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", text) is not None
 
 
+class Log(Outbox):
+    layout = "log"
+
+    def __init__(self, world, kind):
+        super().__init__(world, kind)
+        self.engines = {}
+
+
 class EventBus(Outbox):
     layout = "event-bus"
     fields = ("message_id", "topic", "text")
@@ -446,6 +454,7 @@ class Inbox(Place):
 def all_places(world):
     for kind in ("sqlite", "postgres") if world.server else ("sqlite",):
         yield Outbox(world, kind)
+        yield Log(world, kind)
         yield Queue(world, kind)
         yield Delayed(world, kind)
         yield Funfix(world, kind)

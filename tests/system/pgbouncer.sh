@@ -82,6 +82,34 @@ json "what was replayed is delivered" 'len(l) == 1'
 w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
 
+# ---- a log, whose relay keeps its position while sessions end ----
+
+w create "$url#logged" --layout log
+w enqueue --lines "$url#logged" --topic quakes --key /net --id /id --from "$quakes"
+w relay "$url#logged" file:logged.ndjson --until-empty --timeout 60s
+expect "a relay of a log delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
+out=$(cat logged.ndjson)
+json "in the order of each key" \
+	"all([m['body']['id'] for m in l if m['key'] == k] ==
+	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
+	     for k in {m['key'] for m in l})"
+"$wherry" relay "$url#logged" file:more.ndjson >/dev/null 2>log.logged </dev/null 9>&- &
+relay=$!
+pids+=("$relay")
+until_true 20 grep -q event=leading log.logged
+for i in $(seq 1 20); do
+	until_true 20 through "INSERT INTO logged(topic, partition_key, payload) VALUES ('live', 'k$((i % 3))', '$i')"
+	[ $((i % 5)) != 0 ] || sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" >/dev/null
+done
+all_there() {
+	[ "$(sed 's/.*"body":\([0-9]*\).*/\1/' more.ndjson | sort -un | wc -l)" = 20 ]
+}
+check "it loses nothing when sessions end" until_true 60 all_there
+kill "$relay"
+wait "$relay"
+check "and ends as it should" test $? -eq 0
+
 # ---- rows that have no form in UTF-8, and bodies that are too long, stop nobody through it either ----
 
 sql "CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
