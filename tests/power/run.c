@@ -451,8 +451,9 @@ static void set_up(power_run *run)
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		WHERRY_PASS(wherry_config_set(run->config, settings[i][0], settings[i][1],
 					      &err));
-	WHERRY_PASS(wherry_config_set(run->config, "relay.on_done", ends[pick(run, 4)],
-				      &err));
+	if (!run->plan->log)
+		WHERRY_PASS(wherry_config_set(run->config, "relay.on_done",
+					      ends[pick(run, 4)], &err));
 	run->env = (wh_env){
 		.now_us = run_now,
 		.monotonic_us = run_now,
@@ -477,7 +478,9 @@ static void begin(power_run *run)
 		assert_int_equal(sqlite3_close(run->app), SQLITE_OK);
 	}
 	open_side(run, &run->own, run->plan->own);
-	WHERRY_PASS(wherry_outbox_create(run->own.db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(
+		run->own.db, "outbox",
+		&WHERRY_OUTBOX_OPTIONS(.layout = run->plan->log ? "log" : NULL), &err));
 	WHERRY_PASS(wh_db_script(run->own.db,
 				 "CREATE TABLE ledger(id TEXT PRIMARY KEY, tx INTEGER, "
 				 "k INTEGER, n INTEGER)",

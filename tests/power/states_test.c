@@ -159,13 +159,19 @@ static void check_messages(ruin *s)
 	for_each(s, "SELECT message_id FROM outbox EXCEPT SELECT id FROM ledger",
 		 "a message is there just when its business row is", never);
 	for_each(s,
-		 "SELECT id FROM ledger EXCEPT SELECT message_id FROM outbox "
-		 "EXCEPT SELECT message_id FROM outbox_archive",
+		 s->run->plan->log
+			 ? "SELECT id FROM ledger EXCEPT SELECT message_id FROM outbox"
+			 : "SELECT id FROM ledger EXCEPT SELECT message_id FROM outbox "
+			   "EXCEPT SELECT message_id FROM outbox_archive",
 		 "only what was delivered is purged", was_told);
-	for_each(s,
-		 "SELECT message_id FROM outbox WHERE status = 2 "
-		 "UNION SELECT message_id FROM outbox_archive",
-		 "what is done was delivered", was_told);
+	for_each(
+		s,
+		s->run->plan->log
+			? "SELECT message_id FROM outbox WHERE id <= (SELECT high FROM outbox_progress) "
+			  "AND id NOT IN (SELECT id FROM outbox_exception)"
+			: "SELECT message_id FROM outbox WHERE status = 2 "
+			  "UNION SELECT message_id FROM outbox_archive",
+		"what is done was delivered", was_told);
 }
 
 /* With FULL, a message that left is known at home. */
@@ -327,7 +333,7 @@ static void lose_power(const power_plan *plan)
 
 static void a_power_loss_takes_no_full_commit(void **state)
 {
-	static const power_plan plan = {"wal-full", true, "FULL", "full", "full"};
+	static const power_plan plan = {"wal-full", true, "FULL", "full", "full", false};
 
 	(void)state;
 	lose_power(&plan);
@@ -335,7 +341,8 @@ static void a_power_loss_takes_no_full_commit(void **state)
 
 static void a_power_loss_takes_only_the_last_normal_commits(void **state)
 {
-	static const power_plan plan = {"wal-normal", true, "NORMAL", "normal", "normal"};
+	static const power_plan plan = {"wal-normal", true,     "NORMAL",
+					"normal",     "normal", false};
 
 	(void)state;
 	lose_power(&plan);
@@ -343,7 +350,8 @@ static void a_power_loss_takes_only_the_last_normal_commits(void **state)
 
 static void a_full_commit_secures_the_normal_ones_before_it(void **state)
 {
-	static const power_plan plan = {"wal-mixed", true, "NORMAL", "normal", "full"};
+	static const power_plan plan = {"wal-mixed", true,   "NORMAL",
+					"normal",    "full", false};
 
 	(void)state;
 	lose_power(&plan);
@@ -351,7 +359,15 @@ static void a_full_commit_secures_the_normal_ones_before_it(void **state)
 
 static void a_power_loss_takes_no_commit_of_a_rollback_journal(void **state)
 {
-	static const power_plan plan = {"journal", false, "EXTRA", "full", "full"};
+	static const power_plan plan = {"journal", false, "EXTRA", "full", "full", false};
+
+	(void)state;
+	lose_power(&plan);
+}
+
+static void a_power_loss_leaves_a_log_its_position(void **state)
+{
+	static const power_plan plan = {"log", true, "NORMAL", "normal", "full", true};
 
 	(void)state;
 	lose_power(&plan);
@@ -366,6 +382,7 @@ int main(void)
 		POWER_TEST(a_power_loss_takes_only_the_last_normal_commits),
 		POWER_TEST(a_full_commit_secures_the_normal_ones_before_it),
 		POWER_TEST(a_power_loss_takes_no_commit_of_a_rollback_journal),
+		POWER_TEST(a_power_loss_leaves_a_log_its_position),
 	};
 
 	return cmocka_run_group_tests_name("power", tests, NULL, NULL);

@@ -608,9 +608,10 @@ static wherry_code look_on(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_window_begin(&r->window, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
 		code = read_rows(&w, limit < room ? limit : room, &found, err);
-	wh_window_end(&r->window);
+		wh_window_end(&r->window);
+	}
 	round = round && found.event == WH_LOG_SAME;
 	code = end_look(r, code, w.rows, round, err);
 	if (code != WHERRY_OK && w.rows)
