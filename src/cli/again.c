@@ -46,28 +46,24 @@ static wh_exit explain(wh_session *s, const wh_again *again, const char *ident)
 			   wherry_state_name(state), again->wanted);
 }
 
-wh_exit wh_again_run(const wh_args *args, const wh_again *again,
+wh_exit wh_again_run(const wh_args *args, wh_session *s, const wh_again *again,
 		     const wherry_filter *filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_session s;
-	wh_exit status = wh_session_open(&s, args);
+	wh_exit status = WH_EXIT_DONE;
 	int64_t n = 0;
 
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (again->change(s.outbox, filter, &n, &err) != WHERRY_OK)
+	if (again->change(s->outbox, filter, &n, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	else if (!n && filter->ident)
-		status = explain(&s, again, filter->ident);
+		status = explain(s, again, filter->ident);
 	else if (wh_arg_on(args, "json"))
 		(void)printf("{\"%s\":%lld}\n", again->did, (long long)n);
 	else
 		(void)printf("%lld message%s %s %s\n", (long long)n, wh_plural(n),
 			     n == 1 ? "is" : "are", again->says);
 	if (n)
-		wh_audit(args, s.table, n);
-	wh_session_close(&s);
+		wh_audit(args, s->table, n);
 	return status;
 }
 

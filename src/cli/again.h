@@ -20,7 +20,7 @@ bool wh_again_filter(const wh_args *args, wherry_filter *out);
 
 /* Change the messages and print how many were changed.  If a message that is named by its
  * ID was not changed, print its state and fail. */
-wh_exit wh_again_run(const wh_args *args, const wh_again *again,
+wh_exit wh_again_run(const wh_args *args, wh_session *s, const wh_again *again,
 		     const wherry_filter *filter);
 
 /* Print how many messages of a table were discarded. */

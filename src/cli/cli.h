@@ -77,9 +77,13 @@ typedef struct wh_without {
 	const char *option, *why;
 } wh_without;
 
+struct wh_session;
+
 /* Function and options of a command for tables of one kind. */
 typedef struct wh_for_kind {
-	wh_exit (*run)(wh_args *args); /* NULL: the command is not for this kind. */
+	/* The session is closed afterwards.  NULL: the command is not for this kind. */
+	wh_exit (*run)(const wh_args *args, struct wh_session *s);
+	bool opens; /* It opens the table: its session has only the database. */
 	/* Options that are refused for this kind; the list ends with NULL.  NULL: none. */
 	const wh_without *without;
 	/* The command to use instead, such as "send"; what is behind a | follows the URL.
@@ -109,6 +113,9 @@ typedef struct wh_command {
 
 /* Every command; ends with NULL.  See commands.c. */
 extern const wh_command *const wh_commands[];
+
+/* Is the command for tables of this kind? */
+bool wh_is_for(const wh_command *command, wh_kind kind);
 
 /* ---- args.c: the command line of one command, parsed by its table ---- */
 
@@ -321,32 +328,49 @@ wh_exit wh_read_file(wh_buf *to, const char *from);
  * printed what is wrong.  Clear *to in both cases. */
 wh_exit wh_read_body(wh_buf *to, const wh_args *args, size_t operand, size_t most);
 
-/* ---- session.c: the outbox that a command works on ---- */
+/* ---- session.c: the table that a command works on ---- */
 
 typedef struct wh_session {
-	char url[200];      /* URL without its password, for messages. */
+	char url[200];      /* The database, without its password, for messages. */
 	const char *target; /* wh_args.target; borrowed. */
-	const char *table;
+	wh_kind kind;
+	const char *table; /* Its name; of a delayed queue TABLE/QUEUE.  Borrowed. */
 	wherry_db *db;
+	/* One of them is open; the others are NULL. */
 	wherry_outbox *outbox;
+	wherry_queue *queue;
+	wherry_delayed *delayed; /* Also for WH_OF_DELAYED_TABLE. */
+	wherry_inbox *inbox;
+	struct wh_store *store; /* Of what is open; NULL: an inbox. */
 } wh_session;
 
 /* The name of the outbox that the URL names, or of the default one.  Borrowed. */
 const char *wh_outbox_name(const wh_args *args);
 
-/* Open the outbox in the database of the first operand.  If the status is not
- * WH_EXIT_DONE, it printed why, and the session is closed. */
-wh_exit wh_session_open(wh_session *s, const wh_args *args);
+/* Open the table in the database of the first operand.  If the status is not WH_EXIT_DONE, it
+ * printed why, and the session is closed. */
+wh_exit wh_session_open(wh_session *s, const wh_args *args, wh_kind kind);
 void wh_session_close(wh_session *s);
 
-/* Like wh_session_open(), but do not open the outbox, whose table may be missing. */
+/* The two parts of it: open the database, and open the table in it.  Close the session in any
+ * case.  wh_session_try() does not print why it failed. */
 wh_exit wh_session_connect(wh_session *s, const wh_args *args);
+wh_exit wh_session_table(wh_session *s, const wh_args *args, wh_kind kind);
+wherry_code wh_session_try(wh_session *s, const wh_args *args, wh_kind kind,
+			   wherry_error *err);
+
+/* ---- run_for_kind.c ---- */
+
+/* Do what the command does to a table of the kind that the URL names.  Its kind is looked up
+ * in the database, unless only one can be meant. */
+wh_exit wh_run_for_kind(const wh_args *args);
+
+/* ---- on_outbox_status.c ---- */
+
+/* Print the status of an outbox once. */
+wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s);
 
 /* ---- kind.c: the kind of the table that the URL names ---- */
-
-/* Do what the command does to a table of this kind.  The database is opened to see which
- * kind it is, unless only one can be meant. */
-wh_exit wh_run_for_kind(wh_args *args);
 
 /* The kind of the table of this name; WH_KINDS: there is no such table, or it cannot be
  * opened. */

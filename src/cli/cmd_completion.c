@@ -42,8 +42,6 @@ static void put_settings(void)
 /* The states of the kinds of tables that the command is for. */
 static void put_states(const wh_command *command)
 {
-	const wh_for_kind *kinds = command->kinds;
-
 	if (command == &wh_cmd_retry) {
 		(void)fputs("dead failed all", stdout);
 		return;
@@ -51,7 +49,7 @@ static void put_states(const wh_command *command)
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		if (i != WHERRY_DONE || command != &wh_cmd_discard)
 			(void)printf("%s ", wherry_state_name((wherry_state)i));
-	if (kinds && kinds[WH_OF_QUEUE].run)
+	if (wh_is_for(command, WH_OF_QUEUE))
 		(void)fputs("ready leased waiting", stdout);
 }
 

@@ -145,14 +145,13 @@ static bool is_chosen(const wh_args *args)
 	return false;
 }
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	const unsigned open = (1u << WHERRY_STATE_COUNT) - 1 - (1u << WHERRY_DONE);
 	size_t named = args->n_operands - 1;
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = wh_arg_on(args, "all") ? open : 0;
 	int64_t n = 0, counted = 0;
-	wh_session s;
 
 	if (!is_chosen(args) || !wh_arg_states(args, "state", wherry_state_name, &states))
 		return WH_EXIT_USAGE;
@@ -161,19 +160,14 @@ static wh_exit run_on_outbox(wh_args *args)
 				"--state done: `wherry purge%s` deletes "
 				"messages that were delivered",
 				args->target);
-	status = wh_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
+	if (states ? !confirm_states(args, s, states, &counted, &status)
+		   : !wh_confirm(args, s->db, &status, "delete %zu message%s for good",
+				 named, wh_plural((int64_t)named)))
 		return status;
-	if (states ? !confirm_states(args, &s, states, &counted, &status)
-		   : !wh_confirm(args, s.db, &status, "delete %zu message%s for good",
-				 named, wh_plural((int64_t)named))) {
-		wh_session_close(&s);
-		return status;
-	}
 	if (states)
-		status = discard_states(args, &s, states, &n);
+		status = discard_states(args, s, states, &n);
 	for (size_t i = 1; i < args->n_operands; i++) {
-		wh_exit each = discard(args, &s, wh_operand(args, i));
+		wh_exit each = discard(args, s, wh_operand(args, i));
 
 		n += each == WH_EXIT_DONE;
 		if (each != WH_EXIT_DONE)
@@ -182,18 +176,17 @@ static wh_exit run_on_outbox(wh_args *args)
 	if (states && wh_is_dry(args) && status == WH_EXIT_DONE)
 		n = counted;
 	wh_print_discarded(args, n);
-	wh_session_close(&s);
 	return status;
 }
 
-static wh_exit run_on_queue(wh_args *args)
+static wh_exit run_on_queue(const wh_args *args, wh_session *s)
 {
-	return is_chosen(args) ? wh_on_queue_discard(args) : WH_EXIT_USAGE;
+	return is_chosen(args) ? wh_on_queue_discard(args, s) : WH_EXIT_USAGE;
 }
 
-static wh_exit run_on_delayed(wh_args *args)
+static wh_exit run_on_delayed(const wh_args *args, wh_session *s)
 {
-	return is_chosen(args) ? wh_on_delayed_discard(args) : WH_EXIT_USAGE;
+	return is_chosen(args) ? wh_on_delayed_discard(args, s) : WH_EXIT_USAGE;
 }
 
 static const wh_option options[] = {

@@ -79,9 +79,9 @@ static void put_text(wh_buf *buf, const char *name, const char *text)
 
 static const char *kind_of(const wh_doctor *d)
 {
-	if (d->delayed)
+	if (d->session->delayed)
 		return "delayed";
-	return d->on ? "queue" : "outbox";
+	return d->session->queue ? "queue" : "outbox";
 }
 
 static void print_json(const wh_doctor *d)
@@ -114,10 +114,10 @@ static void print_json(const wh_doctor *d)
 
 static wherry_code explain(wh_doctor *d, const char *ident, wherry_error *err)
 {
-	if (d->delayed)
+	if (d->session->delayed)
 		return wh_on_delayed_message(d, ident, err);
-	return d->on ? wh_on_queue_message(d, ident, err)
-		     : wh_doctor_message(d, ident, err);
+	return d->session->queue ? wh_on_queue_message(d, ident, err)
+				 : wh_doctor_message(d, ident, err);
 }
 
 static wh_exit examine(const wh_args *args, wh_doctor *d)
@@ -132,9 +132,9 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 			(void)wh_doctor_others(d);
 		wh_doctor_check(d);
 		wh_doctor_cron(d);
-		if (d->on)
+		if (d->session->queue)
 			wh_on_queue_check(d);
-		if (d->delayed)
+		if (d->session->delayed)
 			wh_on_delayed_check(d);
 		if (ident)
 			code = explain(d, ident, &err);
@@ -152,46 +152,6 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 	return code == WHERRY_OK ? status : wh_report(&err);
 }
 
-/* session is filled in as far as a queue has it. */
-static wh_exit examine_queue(const wh_args *args, wh_doctor *d, wh_session *session,
-			     wh_queue_session *s)
-{
-	wh_exit status = wh_queue_session_open(s, args);
-
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (wh_arg_on(args, "repairs")) {
-		status = wh_on_queue_repairs(s);
-		wh_queue_session_close(s);
-		return status;
-	}
-	*session =
-		(wh_session){.target = args->target, .table = s->at.name, .db = s->at.db};
-	(void)snprintf(session->url, sizeof(session->url), "%s", s->url);
-	d->on = s;
-	d->store = &s->queue->store;
-	status = examine(args, d);
-	wh_queue_session_close(s);
-	return status;
-}
-
-static wh_exit examine_delayed(const wh_args *args, wh_doctor *d, wh_session *session)
-{
-	wh_on_delayed s;
-	wh_exit status = wh_on_delayed_open(&s, args);
-
-	if (status != WH_EXIT_DONE)
-		return status;
-	*session = (wh_session){.target = args->target, .table = s.name, .db = s.db};
-	(void)snprintf(session->url, sizeof(session->url), "%s", s.url);
-	d->delayed = &s;
-	d->store = s.source.store;
-	status = examine(args, d);
-	d->delayed = NULL;
-	wh_on_delayed_close(&s);
-	return status;
-}
-
 /* Checks of a database that has no outbox, but other tables of Wherry's. */
 static wh_exit examine_others(const wh_args *args, wh_doctor *d, const wherry_error *why)
 {
@@ -205,36 +165,12 @@ static wh_exit examine_others(const wh_args *args, wh_doctor *d, const wherry_er
 	return any ? examine(args, d) : wh_report(why);
 }
 
-static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *session)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_exit status = wh_session_connect(session, args);
-	wherry_code code;
-
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_outbox_open(session->db, session->table, &session->outbox, &err);
-	if (code == WHERRY_OK) {
-		d->store = &session->outbox->store;
-		wh_report_layout(d->store->layout.name);
-		status = examine(args, d);
-	} else if (code == WHERRY_NOTFOUND && *args->table.table) {
-		wh_session_close(session);
-		status = wh_session_open(session, args); /* It says what is missing. */
-	} else if (code == WHERRY_NOTFOUND) {
-		status = examine_others(args, d, &err);
-	} else {
-		status = wh_call_failed(args, code, &err);
-	}
-	wh_session_close(session);
-	return status;
-}
-
 /* Start the checks of a table of any kind.  False: it printed what is wrong. */
-static bool begin(wh_doctor *d, const wh_args *args, wh_session *session)
+static bool begin(wh_doctor *d, const wh_args *args, const wh_session *s)
 {
 	*d = (wh_doctor){
-		.session = session,
+		.session = s,
+		.store = s->store,
 		.gone = WH_BUF_INIT(64 * 1024),
 		.config = args->config,
 		.older_us = 60 * WH_SECOND,
@@ -248,38 +184,40 @@ static const wh_without no_repairs[] = {
 	 "it is for queues; `wherry create` repairs an outbox or a table of delayed queues"},
 	{NULL, NULL}};
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
-	wh_session session;
 	wh_doctor d;
 
-	return begin(&d, args, &session) ? examine_outbox(args, &d, &session)
-					 : WH_EXIT_USAGE;
+	if (!begin(&d, args, s))
+		return WH_EXIT_USAGE;
+	return wh_arg_on(args, "repairs") ? wh_on_queue_repairs(s) : examine(args, &d);
 }
 
-static wh_exit run_on_queue(wh_args *args)
+/* Without a name, a database need not have an outbox. */
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
-	wh_queue_session queue;
-	wh_session session;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	wh_exit status = WH_EXIT_DONE;
 	wh_doctor d;
 
-	return begin(&d, args, &session) ? examine_queue(args, &d, &session, &queue)
-					 : WH_EXIT_USAGE;
-}
-
-static wh_exit run_on_delayed(wh_args *args)
-{
-	wh_session session;
-	wh_doctor d;
-
-	return begin(&d, args, &session) ? examine_delayed(args, &d, &session)
-					 : WH_EXIT_USAGE;
+	if (*args->table.table)
+		status = wh_session_table(s, args, WH_OF_OUTBOX);
+	else
+		code = wh_session_try(s, args, WH_OF_OUTBOX, &err);
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (code == WHERRY_OK)
+		return run(args, s);
+	if (code != WHERRY_NOTFOUND)
+		return wh_call_failed(args, code, &err);
+	return begin(&d, args, s) ? examine_others(args, &d, &err) : WH_EXIT_USAGE;
 }
 
 static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_OUTBOX] = {.run = run_on_outbox, .without = no_repairs},
-	[WH_OF_QUEUE] = {.run = run_on_queue},
-	[WH_OF_DELAYED] = {.run = run_on_delayed, .without = no_repairs},
+	[WH_OF_OUTBOX] = {.run = run_on_outbox, .opens = true, .without = no_repairs},
+	[WH_OF_QUEUE] = {.run = run},
+	[WH_OF_DELAYED] = {.run = run, .without = no_repairs},
 	[WH_OF_INBOX] = {.use = "status"},
 };
 

@@ -73,25 +73,18 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	return WH_EXIT_DONE;
 }
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
-	wh_session s;
-	wh_exit status = wh_session_open(&s, args);
 
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (wherry_outbox_status(s.outbox, &st, sizeof(wherry_status), &err) !=
+	if (wherry_outbox_status(s->outbox, &st, sizeof(wherry_status), &err) !=
 		    WHERRY_OK ||
-	    wh_store_can_drop(&s.outbox->store, &err) != WHERRY_OK)
-		status = wh_report(&err);
-	else if (!wh_arg_on(args, "force") && !relay_is_gone(&s, &st))
-		status = WH_EXIT_FAILED;
-	else
-		status = drop(args, &s, &st);
-	wh_session_close(&s);
-	return status;
+	    wh_store_can_drop(s->store, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (!wh_arg_on(args, "force") && !relay_is_gone(s, &st))
+		return WH_EXIT_FAILED;
+	return drop(args, s, &st);
 }
 
 static const wh_option options[] = {

@@ -17,7 +17,7 @@ enum { KEY, ID, AGGREGATE_ID, PICKS };
 static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
 
 typedef struct enqueue {
-	wh_session session;
+	wh_session *session;
 	wh_lines lines;   /* With --lines. */
 	const char *file; /* Name of the file in messages. */
 	const char *topic;
@@ -42,7 +42,7 @@ static wh_exit give_up(enqueue *e, const char *hint, const char *what)
 	long long kept = (long long)e->kept_line;
 	char rest[96];
 
-	wherry_db_rollback(e->session.db);
+	wherry_db_rollback(e->session->db);
 	if (!kept)
 		return wh_complain(hint, "%s (nothing was enqueued)", what);
 	(void)snprintf(rest, sizeof(rest),
@@ -130,7 +130,7 @@ static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
 			       .key = e->key ? e->key : picked(e, KEY),
 			       .headers = e->headers, .body = line.ptr,
 			       .body_len = line.len);
-	wherry_code code = wherry_outbox_enqueue(e->session.outbox, &msg, 0, NULL, err);
+	wherry_code code = wherry_outbox_enqueue(e->session->outbox, &msg, 0, NULL, err);
 
 	e->open++;
 	if (code == WHERRY_DUPLICATE)
@@ -144,8 +144,8 @@ static wherry_code commit(enqueue *e, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
-	if (wherry_db_in_transaction(e->session.db))
-		code = wherry_db_commit(e->session.db, err);
+	if (wherry_db_in_transaction(e->session->db))
+		code = wherry_db_commit(e->session->db, err);
 	if (code != WHERRY_OK)
 		return code;
 	e->added += e->open_added;
@@ -165,8 +165,8 @@ static wh_exit take_line(enqueue *e, wh_view line)
 
 	if (code == WHERRY_OK)
 		code = pick(e, line, &err);
-	if (code == WHERRY_OK && !wherry_db_in_transaction(e->session.db))
-		code = wherry_db_begin(e->session.db, &err);
+	if (code == WHERRY_OK && !wherry_db_in_transaction(e->session->db))
+		code = wherry_db_begin(e->session->db, &err);
 	if (code == WHERRY_OK)
 		code = add(e, line, &err);
 	if (code == WHERRY_OK && e->batch && e->open >= e->batch)
@@ -220,7 +220,7 @@ static wh_exit take_body(enqueue *e, wh_view body)
 	if (code == WHERRY_OK)
 		code = pick(e, body, &err);
 	if (code == WHERRY_OK)
-		code = wherry_db_begin(e->session.db, &err);
+		code = wherry_db_begin(e->session->db, &err);
 	if (code == WHERRY_OK)
 		code = add(e, body, &err);
 	if (code == WHERRY_OK)
@@ -240,7 +240,7 @@ static wh_exit take_one(enqueue *e, const wh_args *args)
 				  "the input has several lines of JSON and would be one "
 				  "message: --lines makes a message of each line");
 	if (status == WH_EXIT_DONE)
-		status = wh_session_open(&e->session, args);
+		status = wh_session_table(e->session, args, WH_OF_OUTBOX);
 	if (status == WH_EXIT_DONE)
 		status = take_body(e, text);
 	wh_buf_clear(&body);
@@ -312,7 +312,7 @@ static wh_exit work(enqueue *e, const wh_args *args)
 	if (status == WH_EXIT_DONE)
 		status = open_file(e, args);
 	if (status == WH_EXIT_DONE)
-		status = wh_session_open(&e->session, args);
+		status = wh_session_table(e->session, args, WH_OF_OUTBOX);
 	if (status != WH_EXIT_DONE)
 		return status;
 	wh_progress_begin(&progress, "enqueue", file_size(e->lines.file));
@@ -323,9 +323,9 @@ static wh_exit work(enqueue *e, const wh_args *args)
 	return status;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
-	enqueue e = {0};
+	enqueue e = {.session = s};
 	wh_exit status = work(&e, args);
 
 	if (status == WH_EXIT_DONE && wh_arg_on(args, "json"))
@@ -334,7 +334,6 @@ static wh_exit run(wh_args *args)
 	else if (status == WH_EXIT_DONE)
 		printf("%lld enqueued, %lld duplicate%s\n", (long long)e.added,
 		       (long long)e.duplicates, wh_plural(e.duplicates));
-	wh_session_close(&e.session);
 	if (e.lines.file && e.lines.file != stdin)
 		(void)fclose(e.lines.file);
 	wh_buf_clear(&e.lines.line);
@@ -366,7 +365,7 @@ static const wh_option options[] = {
 };
 
 static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_OUTBOX] = {.run = run},
+	[WH_OF_OUTBOX] = {.run = run, .opens = true},
 	[WH_OF_QUEUE] = {.use = "send"},
 	[WH_OF_DELAYED] = {.use = "offer"},
 };

@@ -1,34 +1,35 @@
 #include "cli/commands.h"
 
-#include "cli/on_inbox.h"
-
 /* ---- forget ---- */
+
+static wh_exit do_forget(const wh_args *args, wh_session *s)
+{
+	const char *id = wh_arg(args, "message");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+
+	if (!wh_confirm(
+		    args, s->db, &status,
+		    "forget message '%s', so that it is handled again if it is delivered again",
+		    id))
+		return status;
+	if (wherry_inbox_forget(s->inbox, wh_arg(args, "consumer"), id, &err) !=
+	    WHERRY_OK)
+		return wh_report(&err);
+	wh_print_deleted(args, (const wh_count[]){{"forgotten", 1}, {NULL, 0}},
+			 "message '%s' is new again", id);
+	wh_audit(args, s->table, 1);
+	return WH_EXIT_DONE;
+}
 
 static wh_exit run_forget(wh_args *args)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_inbox_session s;
-	wh_exit status;
+	wh_session s;
+	wh_exit status = wh_session_open(&s, args, WH_OF_INBOX);
 
-	status = wh_inbox_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (!wh_confirm(
-		    args, s.at.db, &status,
-		    "forget message '%s', so that it is handled again if it is delivered again",
-		    wh_arg(args, "message"))) {
-		wh_inbox_session_close(&s);
-		return status;
-	}
-	if (wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
-				wh_arg(args, "message"), &err) != WHERRY_OK) {
-		status = wh_report(&err);
-	} else {
-		wh_print_deleted(args, (const wh_count[]){{"forgotten", 1}, {NULL, 0}},
-				 "message '%s' is new again", wh_arg(args, "message"));
-		wh_audit(args, s.name, 1);
-	}
-	wh_inbox_session_close(&s);
+	if (status == WH_EXIT_DONE)
+		status = do_forget(args, &s);
+	wh_session_close(&s);
 	return status;
 }
 

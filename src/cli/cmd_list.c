@@ -119,24 +119,17 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 	return true;
 }
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_filter filter = WHERRY_FILTER(.topic = NULL);
 	char prefix[256];
 	listing l = {.last = 0};
-	wh_exit status;
-	wh_session s;
 
 	if (!wh_listing_begin(&l.to, WH_OF_OUTBOX, args) ||
 	    !read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
 	take_topic(args, &filter, prefix, sizeof(prefix));
-	status = wh_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = list(args, &s, &filter, &l);
-	wh_session_close(&s);
-	return status;
+	return list(args, s, &filter, &l);
 }
 
 static const wh_for_kind kinds[WH_KINDS] = {

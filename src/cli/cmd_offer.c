@@ -1,10 +1,9 @@
 #include "cli/commands.h"
 
 #include "base/date.h"
-#include "cli/delayed_session.h"
 #include "store/fields.h"
 
-static wh_exit offer(const wh_args *args, wh_delayed_session *s,
+static wh_exit offer(const wh_args *args, wh_session *s,
 		     const wherry_delayed_message *msg)
 {
 	static const char *const names[] = {"created", "updated", "ignored"};
@@ -38,7 +37,7 @@ static wh_exit read_time(const wh_args *args, wherry_delayed_message *msg)
 	return WH_EXIT_DONE;
 }
 
-static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
 	wherry_delayed_message msg =
 		WHERRY_DELAYED_MESSAGE(.key = wh_arg(args, "key"),
@@ -57,11 +56,6 @@ static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
 	return status;
 }
 
-static wh_exit run_offer(wh_args *args)
-{
-	return wh_with_delayed(args, work_offer);
-}
-
 static const wh_option offer_options[] = {
 	{"key", "KEY", "The key of the message. A key has one message at most.", NULL,
 	 WH_REQUIRED},
@@ -77,7 +71,7 @@ static const wh_option offer_options[] = {
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.use = "enqueue"},
 	[WH_OF_QUEUE] = {.use = "send"},
-	[WH_OF_DELAYED] = {.run = run_offer},
+	[WH_OF_DELAYED] = {.run = run},
 };
 
 const wh_command wh_cmd_offer = {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/deadline.h"
-#include "cli/delayed_session.h"
 #include "cli/item.h"
 #include "delayed/delayed.h"
 
@@ -17,7 +16,7 @@ enum {
 };
 
 typedef struct polling {
-	const wh_delayed_session *session;
+	const wh_session *session;
 	bool json;
 	char **tokens; /* Of the messages printed, to give them back. */
 	size_t n, cap;
@@ -51,7 +50,7 @@ static void forget_all(polling *p)
 
 /* Give back messages whose output was not written whole: nobody else knows their
  * tokens. */
-static wh_exit give_back(const polling *p, wh_delayed_session *s)
+static wh_exit give_back(const polling *p, wh_session *s)
 {
 	wherry_ack_outcome outcomes[TOKENS_MOST];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -83,14 +82,14 @@ static wherry_code print_message(void *ctx, const wherry_delayed_message *msg)
 	} else {
 		wh_buf_put(&line, msg->body, msg->body_len);
 		(void)fprintf(stderr, "message '%s' is leased: `wherry ack%s %s`\n",
-			      msg->key, p->session->at.target, msg->token);
+			      msg->key, p->session->target, msg->token);
 	}
 	wh_print_buf(&line, "\n");
 	wh_buf_clear(&line);
 	return WHERRY_OK;
 }
 
-static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
 	wherry_poll_options how =
 		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = LEASE_STANDARD_US);
@@ -135,11 +134,6 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 	return WH_EXIT_FAILED;
 }
 
-static wh_exit run_poll(wh_args *args)
-{
-	return wh_with_delayed(args, work_poll);
-}
-
 static const wh_option poll_options[] = {
 	{"wait", "DURATION", "Wait this long for a message, such as 10s.", NULL, 0},
 	{"lease", "DURATION", "Nobody else can poll it for this long. (default 30s)",
@@ -153,7 +147,7 @@ static const wh_option poll_options[] = {
 
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_QUEUE] = {.use = "receive"},
-	[WH_OF_DELAYED] = {.run = run_poll},
+	[WH_OF_DELAYED] = {.run = run},
 };
 
 const wh_command wh_cmd_poll = {

@@ -48,21 +48,13 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 			  *age ? " ago" : "");
 }
 
-static wh_exit print_purged(const wh_args *args, const way *to, int64_t n)
-{
-	wh_print_deleted(args, (const wh_count[]){{to->did, n}, {NULL, 0}},
-			 "%" PRId64 " message%s %s", n, wh_plural(n), to->did);
-	return WH_EXIT_DONE;
-}
-
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	way to = choose_way(args);
 	int64_t age_us = 0, batch = 1000, limit = 0, n = 0, counted = 0;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	wh_exit status;
-	wh_session s;
 
 	if (!wh_arg_duration(args, "older-than", &age_us) ||
 	    !wh_arg_count(args, "batch", 1, 100000, &batch) ||
@@ -72,31 +64,24 @@ static wh_exit run_on_outbox(wh_args *args)
 		return wh_usage(args->command,
 				"--archived deletes from the archive, --to-archive moves "
 				"there: only one of them");
-	status = wh_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
+	if (wh_arg_on(args, "archived") && !*s->store->layout.archive)
+		return wh_usage(args->command, "layout %s has no archive",
+				s->store->layout.name);
+	if (!confirm(s, args, age_us, limit, &counted, &status))
 		return status;
-	if (wh_arg_on(args, "archived") && !*s.outbox->store.layout.archive) {
-		status = wh_usage(args->command, "layout %s has no archive",
-				  s.outbox->store.layout.name);
-		wh_session_close(&s);
-		return status;
-	}
-	if (!confirm(&s, args, age_us, limit, &counted, &status)) {
-		wh_session_close(&s);
-		return status;
-	}
-	code = to.purge(s.outbox, age_us, batch, limit, &n, &err);
+	code = to.purge(s->outbox, age_us, batch, limit, &n, &err);
 	if (wh_is_dry(args))
 		n = code == WHERRY_OK ? counted : 0;
 	if (n)
-		wh_audit(args, s.table, n);
-	wh_session_close(&s);
+		wh_audit(args, s->table, n);
 	if (code != WHERRY_OK && n)
 		(void)fprintf(stderr, "%lld message%s had been %s when it failed\n",
 			      (long long)n, wh_plural(n), to.did);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
-	return print_purged(args, &to, n);
+	wh_print_deleted(args, (const wh_count[]){{to.did, n}, {NULL, 0}},
+			 "%" PRId64 " message%s %s", n, wh_plural(n), to.did);
+	return WH_EXIT_DONE;
 }
 
 static const wh_option options[] = {

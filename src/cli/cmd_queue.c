@@ -1,6 +1,6 @@
 #include "cli/commands.h"
 
-#include "cli/queue_session.h"
+#include "cli/on_queue.h"
 
 /* In the order of the help: as they are met in use. */
 static const wh_command *const words[] = {

@@ -4,12 +4,11 @@
 
 #include "cli/deadline.h"
 #include "cli/item.h"
-#include "cli/queue_session.h"
 
 enum { LEASE_STANDARD_US = 30000000 };
 
 typedef struct receiving {
-	wh_queue_session *session;
+	wh_session *session;
 	bool json, keep; /* keep: the lease stays, and its token is printed */
 	int64_t id;
 	char token[64];
@@ -23,7 +22,7 @@ static wherry_code print_message(void *ctx, const wherry_queue_message *msg)
 	r->id = msg->id;
 	(void)snprintf(r->token, sizeof(r->token), "%s", msg->token ? msg->token : "");
 	if (r->json) {
-		wh_item item = wh_item_of_queue(msg, r->session->at.name);
+		wh_item item = wh_item_of_queue(msg, r->session->table);
 
 		if (!r->keep) /* It is acknowledged: it has no lease and no state. */
 			item.state = item.token = NULL, item.available_at = 0;
@@ -55,7 +54,7 @@ static wh_exit settle(receiving *r)
 		(void)fprintf(stderr,
 			      "message %" PRId64 " is leased: `wherry ack%s %s %" PRId64
 			      "`\n",
-			      r->id, r->session->at.target, r->token, r->id);
+			      r->id, r->session->target, r->token, r->id);
 		return WH_EXIT_DONE;
 	}
 	if (wherry_queue_ack(queue, r->token, &r->id, 1, NULL, &err) != WHERRY_OK)
@@ -89,26 +88,19 @@ static wh_exit receive(receiving *r, int64_t wait_us, int64_t lease_us)
 	return WH_EXIT_FAILED;
 }
 
-static wh_exit run_receive(wh_args *args)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
 	int64_t wait_us = 0, lease_us = LEASE_STANDARD_US;
-	wh_queue_session s;
-	receiving r = {.session = &s,
+	receiving r = {.session = s,
 		       .json = wh_arg_on(args, "json"),
 		       .keep = wh_arg(args, "lease") != NULL};
-	wh_exit status;
 
 	if (!wh_arg_duration(args, "wait", &wait_us) ||
 	    !wh_arg_duration(args, "lease", &lease_us))
 		return WH_EXIT_USAGE;
 	if (!lease_us)
 		return wh_usage(args->command, "--lease: a lease needs a time above 0");
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = receive(&r, wait_us, lease_us);
-	wh_queue_session_close(&s);
-	return status;
+	return receive(&r, wait_us, lease_us);
 }
 
 static const wh_option receive_options[] = {
@@ -121,7 +113,7 @@ static const wh_option receive_options[] = {
 };
 
 static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_QUEUE] = {.run = run_receive},
+	[WH_OF_QUEUE] = {.run = run},
 	[WH_OF_DELAYED] = {.use = "poll"},
 };
 

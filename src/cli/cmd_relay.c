@@ -1,5 +1,4 @@
 #include "cli/commands.h"
-#include "cli/queue_session.h"
 #include "cli/target.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "cli/again.h"
 #include "cli/commands.h"
 
-static wh_exit run(wh_args *args)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
 	static const wh_again replay = {
 		.change = wherry_outbox_replay,
@@ -13,7 +13,7 @@ static wh_exit run(wh_args *args)
 
 	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
-	return wh_again_run(args, &replay, &filter);
+	return wh_again_run(args, s, &replay, &filter);
 }
 
 static const wh_option options[] = {

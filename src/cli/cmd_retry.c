@@ -23,7 +23,7 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 	return true;
 }
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	static const wh_again retry = {
 		.change = wherry_outbox_retry,
@@ -38,7 +38,7 @@ static wh_exit run_on_outbox(wh_args *args)
 	if (!read_states(args, &filter, &filter.states))
 		return wh_usage(args->command, "--state %s: write dead, failed or all",
 				wh_arg(args, "state"));
-	return wh_again_run(args, &retry, &filter);
+	return wh_again_run(args, s, &retry, &filter);
 }
 
 static const wh_option options[] = {

@@ -2,34 +2,29 @@
 
 #include <inttypes.h>
 
-#include "cli/queue_session.h"
+#include "cli/outgoing.h"
 
-static wh_exit send_one(wh_queue_session *s, const wh_args *args, const wh_outgoing *out)
+static wh_exit send(const wh_args *args, wh_session *s, const wherry_queue_message *msg)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
-	if (wherry_queue_send(s->queue, &out->msg, &id, &err) != WHERRY_OK)
+	if (wherry_queue_send(s->queue, msg, &id, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"id\":%" PRId64 "}\n", id);
 	else
-		(void)printf("message %" PRId64 " is in queue '%s'\n", id, s->at.name);
+		(void)printf("message %" PRId64 " is in queue '%s'\n", id, s->table);
 	return WH_EXIT_DONE;
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit run(const wh_args *args, wh_session *s)
 {
-	wh_queue_session s;
 	wh_outgoing out;
 	wh_exit status = wh_outgoing_read(&out, args, 1);
 
 	if (status == WH_EXIT_DONE)
-		status = wh_queue_session_open(&s, args);
-	if (status == WH_EXIT_DONE) {
-		status = send_one(&s, args, &out);
-		wh_queue_session_close(&s);
-	}
+		status = send(args, s, &out.msg);
 	wh_outgoing_clear(&out);
 	return status;
 }

@@ -23,27 +23,18 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-static wh_exit run_on_outbox(wh_args *args)
+static wh_exit run_on_outbox(const wh_args *args, wh_session *session)
 {
+	show s = {.why = {.session = session, .now_us = wh_now(&wh_env_system)},
+		  .json = wh_arg_on(args, "json")};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_session session;
-	wh_exit status;
-	show s = {.why.session = &session, .json = wh_arg_on(args, "json")};
-	wherry_code code;
+	wherry_code code = wherry_outbox_status(session->outbox, &s.why.status,
+						sizeof(wherry_status), &err);
 
-	status = wh_session_open(&session, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	s.why.now_us = wh_now(&wh_env_system);
-	code = wherry_outbox_status(session.outbox, &s.why.status, sizeof(wherry_status),
-				    &err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_show(session.outbox, wh_operand(args, 1), visit, &s,
+		code = wherry_outbox_show(session->outbox, wh_operand(args, 1), visit, &s,
 					  &err);
-	if (code != WHERRY_OK)
-		status = wh_report(&err);
-	wh_session_close(&session);
-	return status;
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
 static const wh_option options[] = {

@@ -11,3 +11,8 @@ const wh_command *const wh_commands[] = {
 	&wh_cmd_queue,   &wh_cmd_inbox,      &wh_cmd_cron,    &wh_cmd_bench,
 	&wh_cmd_help,    &wh_cmd_completion, &wh_cmd_version, NULL,
 };
+
+bool wh_is_for(const wh_command *command, wh_kind kind)
+{
+	return command->kinds && command->kinds[kind].run;
+}

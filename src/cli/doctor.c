@@ -241,7 +241,7 @@ wherry_code wh_doctor_run(wh_doctor *d, const wh_stmt *stmt, const char *ident,
 
 static bool is_outbox(const wh_doctor *d)
 {
-	return d->store && !d->on && !d->delayed;
+	return d->store && !d->session->queue && !d->session->delayed;
 }
 
 /* Are the tables Wherry's own? */
@@ -379,7 +379,8 @@ static void check_columns(wh_doctor *d)
 static void check_procedures(wh_doctor *d)
 {
 	static const char name[] = "procedures";
-	const wh_stmt *stmt = d->store && !d->on ? d->store->stmt.procedures_stale : NULL;
+	const wh_stmt *stmt =
+		d->store && !d->session->queue ? d->store->stmt.procedures_stale : NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX);
 	int64_t n = 0;
@@ -394,8 +395,8 @@ static void check_procedures(wh_doctor *d)
 			      strdup(""));
 	} else {
 		wh_buf_putc(&advice, '`');
-		wh_put_create(&advice,
-			      d->delayed ? WHERRY_KIND_DELAYED : WHERRY_KIND_OUTBOX);
+		wh_put_create(&advice, d->session->delayed ? WHERRY_KIND_DELAYED
+							   : WHERRY_KIND_OUTBOX);
 		wh_buf_putc(&advice, '`');
 		wh_doctor_add(d, name, WH_BAD,
 			      wh_doctor_sentence("%" PRId64 " procedure%s missing, or "

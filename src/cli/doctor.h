@@ -54,12 +54,12 @@ enum {
 };
 
 typedef struct wh_doctor {
-	const wh_session *session; /* Borrowed; outbox is NULL if a queue is checked. */
+	const wh_session *session; /* Borrowed. */
 	/* Store of the outbox or queue; borrowed; NULL: there is none. */
 	wh_store *store;
-	const struct wh_queue_session *on; /* The queue; NULL: it is not a queue. */
+	const struct wh_session *on; /* The queue; NULL: it is not a queue. */
 	/* The delayed queue; NULL: it is not a delayed queue. */
-	const struct wh_on_delayed *delayed;
+	const struct wh_session *delayed;
 	const wherry_config *config; /* Borrowed. */
 	int64_t older_us; /* Microseconds; the checks report what takes longer. */
 	int64_t poll_us;  /* How often a relay polls if nothing wakes it, microseconds. */

@@ -1,5 +1,5 @@
 /*
- * The kind of the table that a command works on, and what the command does to each kind.
+ * The kinds of tables, and which of them a command is for.
  */
 #include <string.h>
 
@@ -53,29 +53,7 @@ const unsigned wh_kind_bits[WH_KINDS + 1] = {
 	[WH_OF_CRON] = WHERRY_KIND_CRON,
 };
 
-/* Open the database only to see which kind of table the URL names. */
-static wh_kind look_up(const wh_args *args)
-{
-	wherry_db *db = NULL;
-	wh_kind kind = WH_KINDS;
-
-	if (wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) == WHERRY_OK)
-		kind = wh_kind_of(db, args->table.table);
-	wherry_db_close(db);
-	return kind;
-}
-
 /* ---- what the command does ---- */
-
-/* How many kinds is the command for whose names look alike in a URL? */
-static int n_alike(const wh_command *command)
-{
-	int n = 0;
-
-	for (int i = 0; i < WH_KINDS; i++)
-		n += i != WH_OF_DELAYED && command->kinds[i].run;
-	return n;
-}
 
 /* Append "`wherry discard sqlite:shop.db#jobs --all`" for the use "discard| --all". */
 static void put_use(wh_buf *text, const wh_args *args, const char *use)
@@ -96,9 +74,9 @@ static void put_kinds(wh_buf *text, const wh_command *command)
 	int left = 0;
 
 	for (int i = 0; i < WH_KINDS; i++)
-		left += command->kinds && command->kinds[i].run;
+		left += wh_is_for(command, (wh_kind)i);
 	for (int i = 0; i < WH_KINDS && left; i++) {
-		if (!command->kinds[i].run)
+		if (!wh_is_for(command, (wh_kind)i))
 			continue;
 		left--;
 		wh_buf_printf(text, "%s%s", plural[i],
@@ -121,8 +99,7 @@ wh_exit wh_refuse_kind(const wh_args *args, wh_kind kind)
 		put_use(&text, args, use);
 	} else if (command->kinds && command->kinds[kind].why) {
 		wh_buf_printf(&text, ": %s", command->kinds[kind].why);
-	} else if (kind == WH_OF_DELAYED_TABLE && command->kinds &&
-		   command->kinds[WH_OF_DELAYED].run) {
+	} else if (kind == WH_OF_DELAYED_TABLE && wh_is_for(command, WH_OF_DELAYED)) {
 		wh_buf_printf(&text, ": name a queue in it, as in `wherry %s%s/mail`",
 			      command->name, args->target);
 	} else {
@@ -167,37 +144,4 @@ bool wh_allows(const wh_args *args, const wh_without *refused)
 			return false;
 		}
 	return true;
-}
-
-/* The kind to which the command is applied. */
-static wh_kind choose(const wh_args *args)
-{
-	const wh_for_kind *kinds = args->command->kinds;
-	int n = n_alike(args->command), first = 0;
-	wh_kind kind = WH_KINDS;
-
-	if (*args->table.queue)
-		return WH_OF_DELAYED;
-	if (*args->table.table && n != 1)
-		kind = look_up(args);
-	while (first < WH_KINDS && !kinds[first].run)
-		first++;
-	/* If the table is not found, opening it says so. */
-	return kind == WH_KINDS ? (wh_kind)first : kind;
-}
-
-wh_exit wh_run_for_kind(wh_args *args)
-{
-	wh_kind kind = choose(args);
-	wh_exit (*run)(wh_args *) = args->command->kinds[kind].run;
-	const wh_without *without = args->command->kinds[kind].without;
-
-	if (!run)
-		return wh_refuse_kind(args, kind);
-	if (kind == WH_OF_DELAYED && !*args->table.queue)
-		return wh_usage(args->command,
-				"%s needs %s, such as "
-				"sqlite:shop.db#delayed/mail",
-				args->command->name, args->command->operands);
-	return !without || wh_allows(args, without) ? run(args) : WH_EXIT_USAGE;
 }

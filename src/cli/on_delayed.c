@@ -1,5 +1,5 @@
 /*
- * Opening the delayed queue of a URL; status on it.
+ * status on a delayed queue.
  */
 #include "cli/on_delayed.h"
 
@@ -8,44 +8,10 @@
 #include <string.h>
 
 #include "base/url.h"
-#include "cli/queue_session.h"
 #include "cli/relays.h"
-#include "cli/target.h"
-
-wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code;
-	wh_exit status;
-
-	*s = (wh_on_delayed){.target = args->target,
-			     .name = wh_url_table(wh_operand(args, 0))};
-	wh_report_kinds(WHERRY_KIND_DELAYED);
-	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
-	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
-	if (code == WHERRY_OK)
-		code = wh_source_open_set(s->db, args->config, &s->source, &err);
-	if (code == WHERRY_OK)
-		return WH_EXIT_DONE;
-	if (code != WHERRY_NOTFOUND || !s->db ||
-	    !wh_tell_other(s->db, args, args->table.table, &status))
-		status = wh_call_failed(args, code, &err);
-	wh_on_delayed_close(s);
-	return status;
-}
-
-void wh_on_delayed_close(wh_on_delayed *s)
-{
-	wh_source_close(&s->source);
-	wherry_db_close(s->db);
-	wh_report_kinds(0);
-	s->db = NULL;
-}
-
-/* ---- status ---- */
 
 typedef struct glance {
-	const wh_on_delayed *session;
+	const wh_session *session;
 	wherry_delayed_status st;
 	wh_relays relays;
 	wh_warned warned;
@@ -93,7 +59,7 @@ static void print_text(const glance *g)
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
-	(void)printf("table       %s in %s%s\n", g->session->name, g->session->url,
+	(void)printf("table       %s in %s%s\n", g->session->table, g->session->url,
 		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
 		(void)printf("layout      %s\n", st->layout);
@@ -116,7 +82,7 @@ static void print_json(const glance *g)
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"table\":");
-	wh_buf_json(&buf, g->session->name, strlen(g->session->name));
+	wh_buf_json(&buf, g->session->table, strlen(g->session->table));
 	wh_put_text_field(&buf, "kind", "delayed");
 	wh_put_text_field(&buf, "layout", st->layout);
 	wh_buf_printf(&buf,
@@ -133,16 +99,15 @@ static void print_json(const glance *g)
 	wh_buf_clear(&buf);
 }
 
-wh_exit wh_on_delayed_status(const wh_args *args, void *session)
+wh_exit wh_on_delayed_status(const wh_args *args, wh_session *s)
 {
-	glance g = {.session = session};
+	glance g = {.session = s};
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wh_source *source = &g.session->source;
 	wherry_code code =
-		wherry_delayed_get_status(source->delayed, &g.st, sizeof(g.st), &err);
+		wherry_delayed_get_status(s->delayed, &g.st, sizeof(g.st), &err);
 
 	if (code == WHERRY_OK)
-		code = wh_relays_read(source->store, &g.relays, &err);
+		code = wh_relays_read(s->store, &g.relays, &err);
 	if (code == WHERRY_OK) {
 		look(&g);
 		if (wh_arg_on(args, "json"))

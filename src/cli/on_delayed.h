@@ -5,32 +5,18 @@
 #define WH_CLI_ON_DELAYED_H
 
 #include "cli/doctor.h"
-#include "relay/source.h"
 
-/* The delayed queue of the URL. */
-typedef struct wh_on_delayed {
-	wherry_db *db;
-	wh_source source;   /* source.delayed is the queue. */
-	const char *name;   /* TABLE/QUEUE, as the URL names it; borrowed. */
-	char url[200];      /* The database, without its password. */
-	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
-} wh_on_delayed;
+/* Print the status of a delayed queue once. */
+wh_exit wh_on_delayed_status(const wh_args *args, wh_session *s);
 
-/* Open the delayed queue.  If the status is not WH_EXIT_DONE, it printed why, and nothing
- * is open. */
-wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args);
-void wh_on_delayed_close(wh_on_delayed *s);
-
-/* Print the status of a delayed queue once.  session: a wh_on_delayed. */
-wh_exit wh_on_delayed_status(const wh_args *args, void *session);
-
-wh_exit wh_on_delayed_list(wh_args *args);
-wh_exit wh_on_delayed_show(wh_args *args); /* By its key. */
-wh_exit wh_on_delayed_retry(wh_args *args);
-wh_exit wh_on_delayed_discard(wh_args *args);
-wh_exit wh_on_delayed_drop(wh_args *args); /* The table with all its queues. */
-wh_exit wh_on_delayed_ack(wh_args *args);
-wh_exit wh_on_delayed_nack(wh_args *args);
+wh_exit wh_on_delayed_list(const wh_args *args, wh_session *s);
+wh_exit wh_on_delayed_show(const wh_args *args, wh_session *s); /* By its key. */
+wh_exit wh_on_delayed_retry(const wh_args *args, wh_session *s);
+wh_exit wh_on_delayed_discard(const wh_args *args, wh_session *s);
+wh_exit wh_on_delayed_drop(const wh_args *args,
+			   wh_session *s); /* The table with all its queues. */
+wh_exit wh_on_delayed_ack(const wh_args *args, wh_session *s);
+wh_exit wh_on_delayed_nack(const wh_args *args, wh_session *s);
 
 /* Append why a message is where it is, behind its name: "is due in 3s". */
 void wh_put_delayed_why(wh_buf *text, const wherry_delayed_message *msg, int64_t now_us);

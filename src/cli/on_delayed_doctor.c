@@ -16,8 +16,8 @@ static void check_backlog(wh_doctor *d)
 	wherry_delayed_status st;
 	char span[WH_SPAN_LEN];
 
-	if (wherry_delayed_get_status(d->delayed->source.delayed, &st, sizeof(st),
-				      &err) != WHERRY_OK)
+	if (wherry_delayed_get_status(d->session->delayed, &st, sizeof(st), &err) !=
+	    WHERRY_OK)
 		wh_doctor_could_not(d, "backlog", &err);
 	else if (st.due && st.oldest_due_us >= d->older_us)
 		wh_doctor_add(d, "backlog", WH_WARN,
@@ -45,7 +45,7 @@ static wherry_code take_dead(void *ctx, const wherry_delayed_message *msg)
 			      msg->last_error ? msg->last_error : "no reason given"),
 		      wh_doctor_sentence("remove the cause, then `wherry retry%s "
 					 "%" PRId64 "`",
-					 d->delayed->target, msg->id));
+					 d->session->target, msg->id));
 	return WHERRY_OK;
 }
 
@@ -54,8 +54,8 @@ static void check_dead(wh_doctor *d)
 	wherry_error err = WHERRY_ERROR_INIT;
 	size_t before = d->n;
 
-	if (wherry_delayed_list_dead(d->delayed->source.delayed, 0, DEAD_SHOWN, take_dead,
-				     d, &err) != WHERRY_OK)
+	if (wherry_delayed_list_dead(d->session->delayed, 0, DEAD_SHOWN, take_dead, d,
+				     &err) != WHERRY_OK)
 		wh_doctor_could_not(d, "dead", &err);
 	else if (d->n == before)
 		wh_doctor_add(d, "dead", WH_WELL, strdup("no message is dead"),
@@ -120,7 +120,7 @@ static wherry_code take_message(void *ctx, const wherry_delayed_message *msg)
 
 wherry_code wh_on_delayed_message(wh_doctor *d, const char *key, wherry_error *err)
 {
-	wherry_delayed *queue = d->delayed->source.delayed;
+	wherry_delayed *queue = d->session->delayed;
 	asked a = {.d = d, .key = key};
 	wherry_code code = wh_doctor_now(d, &a.now_us, err);
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/again.h"
-#include "cli/delayed_session.h"
 #include "cli/item.h"
 #include "cli/on_delayed.h"
 #include "delayed/delayed.h"
@@ -100,8 +99,7 @@ static char *prefix_of(const char *key)
 	return strndup(key, key[len - 1] == '*' ? len - 1 : len);
 }
 
-static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l,
-		    int64_t after_id)
+static wh_exit list(const wh_args *args, wh_session *s, listing *l, int64_t after_id)
 {
 	const unsigned dead = 1u << WHERRY_DEAD;
 	const char *after = wh_arg(args, "after");
@@ -127,7 +125,7 @@ static wh_exit list(const wh_args *args, wh_delayed_session *s, listing *l,
 	return WH_EXIT_DONE;
 }
 
-static wh_exit work_list(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_list(const wh_args *args, wh_session *s)
 {
 	static const wh_without refused[] = {
 		{"topic", "messages of a delayed queue have keys: --key KEY"},
@@ -153,11 +151,6 @@ static wh_exit work_list(const wh_args *args, wh_delayed_session *s)
 		status = list(args, s, &l, after_id);
 	free(l.last_key);
 	return status;
-}
-
-wh_exit wh_on_delayed_list(wh_args *args)
-{
-	return wh_with_delayed(args, work_list);
 }
 
 /* ---- show ---- */
@@ -187,7 +180,7 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 }
 
 /* The message of the key; if it has none, its dead messages. */
-static wh_exit work_show(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_show(const wh_args *args, wh_session *s)
 {
 	shown how = {.key = wh_operand(args, 1),
 		     .json = wh_arg_on(args, "json"),
@@ -203,12 +196,7 @@ static wh_exit work_show(const wh_args *args, wh_delayed_session *s)
 	if (how.found)
 		return WH_EXIT_DONE;
 	return wh_complain(NULL, "delayed queue '%s' has no message of key '%s'",
-			   s->queue, how.key);
-}
-
-wh_exit wh_on_delayed_show(wh_args *args)
-{
-	return wh_with_delayed(args, work_show);
+			   args->table.queue, how.key);
 }
 
 /* ---- retry ---- */
@@ -224,7 +212,7 @@ static bool read_id(const wh_args *args, const char *text, int64_t *out)
 	return false;
 }
 
-static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_retry(const wh_args *args, wh_session *s)
 {
 	static const wh_without refused[] = {
 		{"topic", "a delayed queue has no topics: choose messages by ID"},
@@ -262,16 +250,11 @@ static wh_exit work_retry(const wh_args *args, wh_delayed_session *s)
 	return WH_EXIT_DONE;
 }
 
-wh_exit wh_on_delayed_retry(wh_args *args)
-{
-	return wh_with_delayed(args, work_retry);
-}
-
 /* ---- discard ---- */
 
 /* Discard the messages that are named: dead ones by their ids, others by their keys.  One
  * that is missing is reported, and the others go. */
-static wh_exit discard_named(const wh_args *args, wh_delayed_session *s, bool dead,
+static wh_exit discard_named(const wh_args *args, wh_session *s, bool dead,
 			     int64_t *out_n)
 {
 	wh_exit status = WH_EXIT_DONE;
@@ -289,7 +272,7 @@ static wh_exit discard_named(const wh_args *args, wh_delayed_session *s, bool de
 		if (code == WHERRY_OK && !dead && !found)
 			code = wh_fail(&err, WHERRY_NOTFOUND,
 				       "delayed queue '%s' has no message of key '%s'",
-				       s->queue, name);
+				       args->table.queue, name);
 		*out_n += dead ? n : found;
 		if (code != WHERRY_OK)
 			status = wh_call_failed(args, code, &err);
@@ -298,7 +281,7 @@ static wh_exit discard_named(const wh_args *args, wh_delayed_session *s, bool de
 }
 
 /* Discard all messages, dead ones too. */
-static wherry_code discard_all(wh_delayed_session *s, int64_t *out_n, wherry_error *err)
+static wherry_code discard_all(wh_session *s, int64_t *out_n, wherry_error *err)
 {
 	int64_t dead = 0;
 	wherry_code code =
@@ -311,8 +294,8 @@ static wherry_code discard_all(wh_delayed_session *s, int64_t *out_n, wherry_err
 }
 
 /* named: how many messages are named; 0: all that are dead, or all. */
-static bool confirm_discard(const wh_args *args, wh_delayed_session *s, size_t named,
-			    bool dead, wh_exit *status)
+static bool confirm_discard(const wh_args *args, wh_session *s, size_t named, bool dead,
+			    wh_exit *status)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_status st;
@@ -326,13 +309,13 @@ static bool confirm_discard(const wh_args *args, wh_delayed_session *s, size_t n
 		}
 		n = dead ? st.dead : st.due + st.leased + st.waiting + st.dead;
 	}
-	return wh_confirm(args, s->at.db, status,
+	return wh_confirm(args, s->db, status,
 			  "delete %" PRId64 " %smessage%s of delayed queue '%s'%s", n,
-			  dead ? "dead " : "", wh_plural(n), s->queue,
+			  dead ? "dead " : "", wh_plural(n), args->table.queue,
 			  named || dead ? "" : ", also those that are leased");
 }
 
-static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_discard(const wh_args *args, wh_session *s)
 {
 	const char *state = wh_arg(args, "state");
 	size_t named = args->n_operands - 1;
@@ -364,16 +347,10 @@ static wh_exit work_discard(const wh_args *args, wh_delayed_session *s)
 	return status;
 }
 
-wh_exit wh_on_delayed_discard(wh_args *args)
-{
-	return wh_with_delayed(args, work_discard);
-}
-
 /* ---- drop ---- */
 
-static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_drop(const wh_args *args, wh_session *s)
 {
-	const char *table = wh_delayed_table(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_delayed_counts counts;
 	wh_exit status;
@@ -382,22 +359,17 @@ static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
 	if (wh_delayed_count_table(s->delayed, &counts, &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = counts.messages + counts.dead;
-	if (!wh_confirm(args, s->at.db, &status,
+	if (!wh_confirm(args, s->db, &status,
 			"delete the table '%s' of delayed queues with %" PRId64
 			" message%s",
-			table, n, wh_plural(n)))
+			s->table, n, wh_plural(n)))
 		return status;
 	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
 		return wh_report(&err);
-	wh_audit(args, table, n);
+	wh_audit(args, s->table, n);
 	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
 			 "the table '%s' of delayed queues is gone, with %" PRId64
 			 " message%s",
-			 table, n, wh_plural(n));
+			 s->table, n, wh_plural(n));
 	return WH_EXIT_DONE;
-}
-
-wh_exit wh_on_delayed_drop(wh_args *args)
-{
-	return wh_with_delayed_table(args, work_drop_table);
 }

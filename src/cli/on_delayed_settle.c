@@ -2,7 +2,6 @@
  * ack and nack on a delayed queue.
  */
 #include "cli/again.h"
-#include "cli/delayed_session.h"
 #include "cli/on_delayed.h"
 
 enum { TOKENS_MOST = 1000 };
@@ -42,7 +41,7 @@ static wh_exit print_outcomes(const wh_args *args, const wherry_ack_outcome *out
 	return wh_print_settled(args, done, n[WHERRY_ACKNOWLEDGED], n[1], n[2]);
 }
 
-static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_ack(const wh_args *args, wh_session *s)
 {
 	wherry_ack_outcome outcomes[TOKENS_MOST];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -56,12 +55,7 @@ static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
 				 : wh_call_failed(args, code, &err);
 }
 
-wh_exit wh_on_delayed_ack(wh_args *args)
-{
-	return wh_with_delayed(args, work_ack);
-}
-
-static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
+wh_exit wh_on_delayed_nack(const wh_args *args, wh_session *s)
 {
 	const char *error = wh_arg(args, "error");
 	wherry_ack_outcome outcomes[TOKENS_MOST];
@@ -84,14 +78,4 @@ static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
 	return code == WHERRY_OK
 		       ? print_outcomes(args, outcomes, &t, dead ? "dead" : "returned")
 		       : wh_call_failed(args, code, &err);
-}
-
-wh_exit wh_on_delayed_nack(wh_args *args)
-{
-	static const wh_without refused[] = {
-		{"not-counted", "a poll of a delayed queue always counts"}, {NULL, NULL}};
-
-	if (!wh_allows(args, refused))
-		return WH_EXIT_USAGE;
-	return wh_with_delayed(args, work_nack);
 }

@@ -1,57 +1,17 @@
 /*
- * The inbox of a URL; status, purge and drop on it.
+ * status, purge and drop on an inbox.
  */
 #include "cli/on_inbox.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/target.h"
 #include "inbox/groups.h"
-#include "relay/names.h"
-
-const char *wh_inbox_name(const char *name)
-{
-	return *name ? name : "inbox";
-}
-
-void wh_inbox_session_close(wh_inbox_session *s)
-{
-	wherry_inbox_close(s->inbox);
-	s->inbox = NULL;
-	wh_place_close(&s->at);
-}
-
-wh_exit wh_inbox_session_open(wh_inbox_session *s, const wh_args *args)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code;
-	wh_exit status;
-
-	*s = (wh_inbox_session){.inbox = NULL};
-	wh_report_kinds(WHERRY_KIND_INBOX);
-	wh_show_database(wh_operand(args, 0), s->url, sizeof(s->url));
-	status = wh_place_open(&s->at, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	s->name = wh_inbox_name(s->at.name);
-	code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
-	if (code == WHERRY_OK)
-		return WH_EXIT_DONE;
-	if (code != WHERRY_NOTFOUND || !wh_tell_other(s->at.db, args, s->name, &status)) {
-		if (code == WHERRY_NOTFOUND && *s->at.name)
-			wh_suggest(s->at.db, s->name, WHERRY_KIND_INBOX, &err);
-		status = wh_call_failed(args, code, &err);
-	}
-	wh_inbox_session_close(s);
-	return status;
-}
 
 /* ---- status ---- */
 
-wh_exit wh_on_inbox_status(const wh_args *args, void *session)
+wh_exit wh_on_inbox_status(const wh_args *args, wh_session *s)
 {
-	const wh_inbox_session *s = session;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0, oldest_us = 0;
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
@@ -61,7 +21,7 @@ wh_exit wh_on_inbox_status(const wh_args *args, void *session)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json")) {
 		wh_buf_puts(&buf, "{\"table\":");
-		wh_buf_json(&buf, s->name, strlen(s->name));
+		wh_buf_json(&buf, s->table, strlen(s->table));
 		wh_buf_printf(&buf,
 			      ",\"kind\":\"inbox\",\"layout\":\"native\",\"ids\":%" PRId64
 			      ",\"oldest_us\":%" PRId64
@@ -69,7 +29,7 @@ wh_exit wh_on_inbox_status(const wh_args *args, void *session)
 			      n, oldest_us, wh_inbox_version(s->inbox));
 	} else {
 		wh_buf_printf(&buf, "table       %s in %s\nids         %" PRId64 "%s%s",
-			      s->name, s->url, n, n ? ", the oldest for " : "",
+			      s->table, s->url, n, n ? ", the oldest for " : "",
 			      n ? wh_span_text(oldest_us, age) : "");
 	}
 	wh_print_buf(&buf, "\n");
@@ -79,7 +39,7 @@ wh_exit wh_on_inbox_status(const wh_args *args, void *session)
 
 /* ---- purge, drop ---- */
 
-wh_exit wh_on_inbox_purge(wh_args *args)
+wh_exit wh_on_inbox_purge(const wh_args *args, wh_session *s)
 {
 	static const wh_without refused[] = {{"archived", "an inbox has no archive"},
 					     {"to-archive", "an inbox has no archive"},
@@ -89,44 +49,36 @@ wh_exit wh_on_inbox_purge(wh_args *args)
 	const char *age;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
-	wh_inbox_session s;
 	wh_exit status;
 
 	if (!wh_allows(args, refused) || !wh_arg_duration(args, "older-than", &age_us) ||
 	    !wh_arg_count(args, "batch", 1, 100000, &batch))
 		return WH_EXIT_USAGE;
 	age = age_us ? wh_arg(args, "older-than") : "";
-	status = wh_inbox_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_inbox_count(s.inbox, &n, NULL, &err);
+	code = wherry_inbox_count(s->inbox, &n, NULL, &err);
 	if (code == WHERRY_OK && wh_is_dry(args))
-		code = wh_inbox_count_old(s.inbox, age_us, &old, &err);
+		code = wh_inbox_count_old(s->inbox, age_us, &old, &err);
 	if (code == WHERRY_OK &&
-	    !wh_confirm(args, s.at.db, &status,
-			"delete all ids of inbox '%s'%s%s%s, of %" PRId64 " id%s", s.name,
-			*age ? " that were accepted longer than " : "", age,
-			*age ? " ago" : "", n, wh_plural(n))) {
-		wh_inbox_session_close(&s);
+	    !wh_confirm(args, s->db, &status,
+			"delete all ids of inbox '%s'%s%s%s, of %" PRId64 " id%s",
+			s->table, *age ? " that were accepted longer than " : "", age,
+			*age ? " ago" : "", n, wh_plural(n)))
 		return status;
-	}
 	n = 0;
 	if (code == WHERRY_OK)
-		code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+		code = wherry_inbox_purge(s->inbox, age_us, batch, 0, &n, &err);
 	if (wh_is_dry(args))
 		n = old;
 	if (n)
-		wh_audit(args, s.name, n);
+		wh_audit(args, s->table, n);
 	if (code != WHERRY_OK)
-		status = wh_report(&err);
-	else
-		wh_print_deleted(args, (const wh_count[]){{"purged", n}, {NULL, 0}},
-				 "%" PRId64 " id%s purged", n, wh_plural(n));
-	wh_inbox_session_close(&s);
-	return status;
+		return wh_report(&err);
+	wh_print_deleted(args, (const wh_count[]){{"purged", n}, {NULL, 0}},
+			 "%" PRId64 " id%s purged", n, wh_plural(n));
+	return WH_EXIT_DONE;
 }
 
-static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
+wh_exit wh_on_inbox_drop(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
@@ -134,27 +86,14 @@ static wh_exit drop_inbox(const wh_args *args, const wh_inbox_session *s)
 
 	if (wherry_inbox_count(s->inbox, &n, NULL, &err) != WHERRY_OK)
 		return wh_report(&err);
-	if (!wh_confirm(args, s->at.db, &status,
-			"delete inbox '%s' with %" PRId64 " id%s", s->name, n,
-			wh_plural(n)))
+	if (!wh_confirm(args, s->db, &status, "delete inbox '%s' with %" PRId64 " id%s",
+			s->table, n, wh_plural(n)))
 		return status;
 	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
 		return wh_report(&err);
-	wh_audit(args, s->name, n);
+	wh_audit(args, s->table, n);
 	wh_print_deleted(args, (const wh_count[]){{"ids", n}, {NULL, 0}},
-			 "inbox '%s' is gone, with %" PRId64 " id%s", s->name, n,
+			 "inbox '%s' is gone, with %" PRId64 " id%s", s->table, n,
 			 wh_plural(n));
 	return WH_EXIT_DONE;
-}
-
-wh_exit wh_on_inbox_drop(wh_args *args)
-{
-	wh_inbox_session s;
-	wh_exit status = wh_inbox_session_open(&s, args);
-
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = drop_inbox(args, &s);
-	wh_inbox_session_close(&s);
-	return status;
 }

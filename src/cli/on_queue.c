@@ -12,28 +12,15 @@
 
 enum { PAGE = 100, BATCH = 1000 };
 
-static const char *topic_of(const wh_queue_session *s, const wherry_queue_message *msg)
+static const char *topic_of(const wh_session *s, const wherry_queue_message *msg)
 {
-	return msg->topic ? msg->topic : s->at.name;
-}
-
-static wh_exit with_queue(const wh_args *args,
-			  wh_exit (*work)(const wh_args *args, wh_queue_session *s))
-{
-	wh_queue_session s;
-	wh_exit status = wh_queue_session_open(&s, args);
-
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = work(args, &s);
-	wh_queue_session_close(&s);
-	return status;
+	return msg->topic ? msg->topic : s->table;
 }
 
 /* ---- retry ---- */
 
 typedef struct chosen {
-	const wh_queue_session *session;
+	const wh_session *session;
 	const char *topic; /* Choose messages of this topic; NULL: any. */
 	int64_t ids[PAGE], last;
 	size_t n, seen;
@@ -66,8 +53,8 @@ static wherry_code retry_each(const chosen *c, int64_t *inout_n, wherry_error *e
 	return WHERRY_OK;
 }
 
-static wherry_code retry_topic(const wh_queue_session *s, const char *topic,
-			       int64_t *out_n, wherry_error *err)
+static wherry_code retry_topic(const wh_session *s, const char *topic, int64_t *out_n,
+			       wherry_error *err)
 {
 	chosen c = {.session = s, .topic = topic, .seen = PAGE};
 	wherry_code code = WHERRY_OK;
@@ -87,7 +74,7 @@ static wherry_code retry_topic(const wh_queue_session *s, const char *topic,
 
 /* Retry one message of the queue.  If it is not dead, *out_n stays 0, and out->state is
  * its state. */
-static wherry_code retry_one(const wh_queue_session *s, const char *ident, chosen *out,
+static wherry_code retry_one(const wh_session *s, const char *ident, chosen *out,
 			     int64_t *out_n, wherry_error *err)
 {
 	wherry_code code;
@@ -99,7 +86,7 @@ static wherry_code retry_one(const wh_queue_session *s, const char *ident, chose
 		       : code;
 }
 
-static wh_exit retry(const wh_args *args, const wh_queue_session *s,
+static wh_exit retry(const wh_args *args, const wh_session *s,
 		     const wherry_filter *filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -114,7 +101,7 @@ static wh_exit retry(const wh_args *args, const wh_queue_session *s,
 	else
 		code = wherry_queue_retry(s->queue, 0, &n, &err);
 	if (n)
-		wh_audit(args, s->at.name, n);
+		wh_audit(args, s->table, n);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	if (filter->ident && !n)
@@ -128,15 +115,13 @@ static wh_exit retry(const wh_args *args, const wh_queue_session *s,
 	return WH_EXIT_DONE;
 }
 
-wh_exit wh_on_queue_retry(wh_args *args)
+wh_exit wh_on_queue_retry(const wh_args *args, wh_session *s)
 {
 	static const wh_without refused[] = {
 		{"key", "a queue has no keys: choose messages by ID or --topic"},
 		{NULL, NULL}};
 	const char *state = wh_arg(args, "state");
 	wherry_filter filter;
-	wh_queue_session s;
-	wh_exit status;
 
 	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
@@ -145,18 +130,13 @@ wh_exit wh_on_queue_retry(wh_args *args)
 				"--state %s: in a queue only dead messages are retried; "
 				"others are received as soon as they are due",
 				state);
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = retry(args, &s, &filter);
-	wh_queue_session_close(&s);
-	return status;
+	return retry(args, s, &filter);
 }
 
 /* ---- discard ---- */
 
 typedef struct discarded {
-	const wh_queue_session *session;
+	const wh_session *session;
 	wh_gone gone;
 } discarded;
 
@@ -170,8 +150,7 @@ static wherry_code note(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-static wh_exit discard_one(const wh_args *args, const wh_queue_session *s,
-			   const char *ident)
+static wh_exit discard_one(const wh_args *args, const wh_session *s, const char *ident)
 {
 	discarded d = {.session = s};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -180,14 +159,14 @@ static wh_exit discard_one(const wh_args *args, const wh_queue_session *s,
 	if (code == WHERRY_OK)
 		code = wherry_queue_discard(s->queue, d.gone.id, &err);
 	if (code == WHERRY_OK)
-		wh_audit_message(args, s->at.name, &d.gone);
+		wh_audit_message(args, s->table, &d.gone);
 	free(d.gone.topic);
 	free(d.gone.message_id);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
 /* Discard the messages in some states; 0: in all of them. */
-static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned states)
+static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status st;
@@ -200,21 +179,21 @@ static wh_exit discard_states(const wh_args *args, wh_queue_session *s, unsigned
 	counted = (!states || states & 1u << WHERRY_DEAD ? st.dead : 0) +
 		  (!states || states & 1u << WHERRY_PENDING ? st.ready : 0) +
 		  (!states || states & 1u << WHERRY_FAILED ? st.waiting : 0);
-	if (!wh_confirm(args, s->at.db, &status,
+	if (!wh_confirm(args, s->db, &status,
 			"delete %" PRId64 " message%s of queue '%s', none of them leased",
-			counted, wh_plural(counted), s->at.name))
+			counted, wh_plural(counted), s->table))
 		return status;
 	n = 0;
 	code = wherry_queue_purge(s->queue, states, BATCH, &n, &err);
 	if (n)
-		wh_audit(args, s->at.name, n);
+		wh_audit(args, s->table, n);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
 	wh_print_discarded(args, wh_is_dry(args) ? counted : n);
 	return WH_EXIT_DONE;
 }
 
-static wh_exit discard(const wh_args *args, wh_queue_session *s)
+wh_exit wh_on_queue_discard(const wh_args *args, wh_session *s)
 {
 	wh_exit status = WH_EXIT_DONE;
 	unsigned states = 0;
@@ -228,7 +207,7 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 				"by its ID to discard it all the same");
 	if (args->n_operands == 1)
 		return discard_states(args, s, states);
-	if (!wh_confirm(args, s->at.db, &status, "delete %zu message%s for good",
+	if (!wh_confirm(args, s->db, &status, "delete %zu message%s for good",
 			args->n_operands - 1, wh_plural((int64_t)args->n_operands - 1)))
 		return status;
 	for (size_t i = 1; i < args->n_operands; i++) {
@@ -242,14 +221,9 @@ static wh_exit discard(const wh_args *args, wh_queue_session *s)
 	return status;
 }
 
-wh_exit wh_on_queue_discard(wh_args *args)
-{
-	return with_queue(args, discard);
-}
-
 /* ---- drop ---- */
 
-static wh_exit drop(const wh_args *args, wh_queue_session *s)
+wh_exit wh_on_queue_drop(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status st;
@@ -259,20 +233,15 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
-	if (!wh_confirm(args, s->at.db, &status,
-			"delete queue '%s' with %" PRId64 " message%s", s->at.name, n,
+	if (!wh_confirm(args, s->db, &status,
+			"delete queue '%s' with %" PRId64 " message%s", s->table, n,
 			wh_plural(n)))
 		return status;
 	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
 		return wh_report(&err);
-	wh_audit(args, s->at.name, n);
+	wh_audit(args, s->table, n);
 	wh_print_deleted(args, (const wh_count[]){{"messages", n}, {NULL, 0}},
-			 "queue '%s' is gone, with %" PRId64 " message%s", s->at.name, n,
+			 "queue '%s' is gone, with %" PRId64 " message%s", s->table, n,
 			 wh_plural(n));
 	return WH_EXIT_DONE;
-}
-
-wh_exit wh_on_queue_drop(wh_args *args)
-{
-	return with_queue(args, drop);
 }

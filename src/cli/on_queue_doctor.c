@@ -29,7 +29,7 @@ static void check_tables(wh_doctor *d)
 	wherry_error err = WHERRY_ERROR_INIT;
 	size_t before = d->n;
 
-	if (wherry_queue_inspect(d->on->queue, take_finding, d, &err) != WHERRY_OK)
+	if (wherry_queue_inspect(d->session->queue, take_finding, d, &err) != WHERRY_OK)
 		wh_doctor_could_not(d, "tables", &err);
 	else if (d->n == before)
 		wh_doctor_add(d, "tables", WH_WELL,
@@ -50,7 +50,7 @@ static wherry_code print_repair(void *ctx, const char *what, const char *repair)
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 
-wh_exit wh_on_queue_repairs(const wh_queue_session *s)
+wh_exit wh_on_queue_repairs(const wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -67,7 +67,8 @@ static void check_backlog(wh_doctor *d)
 	wherry_queue_status st;
 	char span[WH_SPAN_LEN];
 
-	if (wherry_queue_get_status(d->on->queue, &st, sizeof(st), &err) != WHERRY_OK)
+	if (wherry_queue_get_status(d->session->queue, &st, sizeof(st), &err) !=
+	    WHERRY_OK)
 		wh_doctor_could_not(d, "backlog", &err);
 	else if (st.ready && st.oldest_ready_us >= d->older_us)
 		wh_doctor_add(d, "backlog", WH_WARN,
@@ -93,7 +94,7 @@ static wherry_code take_dead(void *ctx, const wherry_queue_message *msg)
 				   msg->id, msg->attempts, wh_plural(msg->attempts),
 				   msg->last_error ? msg->last_error : "no reason given"),
 		wh_doctor_sentence("remove the cause, then `wherry retry%s %" PRId64 "`",
-				   d->on->at.target, msg->id));
+				   d->session->target, msg->id));
 	return WHERRY_OK;
 }
 
@@ -102,7 +103,7 @@ static void check_dead(wh_doctor *d)
 	wherry_error err = WHERRY_ERROR_INIT;
 	size_t before = d->n;
 
-	if (wherry_queue_peek(d->on->queue,
+	if (wherry_queue_peek(d->session->queue,
 			      &WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_DEAD,
 						   .limit = DEAD_SHOWN),
 			      take_dead, d, &err) != WHERRY_OK)
@@ -138,7 +139,7 @@ static void check_leases(wh_doctor *d)
 
 	if (code == WHERRY_OK)
 		code = wherry_queue_peek(
-			d->on->queue,
+			d->session->queue,
 			&WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_PROCESSING,
 					     .limit = LEASES_READ),
 			take_lease, &l, &err);
@@ -193,7 +194,7 @@ static wherry_code take_message(void *ctx, const wherry_queue_message *msg)
 	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", msg->id,
 		      msg->message_id ? msg->message_id : "",
 		      wh_queue_state_name(msg->state));
-	wh_put_queue_why(&text, a->d->on, msg, a->now_us);
+	wh_put_queue_why(&text, a->d->session, msg, a->now_us);
 	wh_doctor_add(a->d, "message", level_of(a, msg), wh_buf_take(&text), strdup(""));
 	wh_buf_clear(&text);
 	return WHERRY_OK;
@@ -205,13 +206,13 @@ wherry_code wh_on_queue_message(wh_doctor *d, const char *ident, wherry_error *e
 	wherry_code code = wh_doctor_now(d, &a.now_us, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_queue_show(d->on->queue, ident, take_message, &a, err);
+		code = wherry_queue_show(d->session->queue, ident, take_message, &a, err);
 	if (code != WHERRY_NOTFOUND)
 		return code;
 	wh_doctor_add(
 		d, "message", WH_BAD,
 		wh_doctor_sentence("there is no message '%.100s' in queue '%s'", ident,
-				   d->on->at.name),
+				   d->session->table),
 		strdup("it was received and deleted, or it expired; or it was "
 		       "never sent here, or its transaction was rolled back or is "
 		       "not over yet: did the sender commit, and to this database?"));

@@ -9,7 +9,7 @@
 enum { PAGE = 100 };
 
 typedef struct listing {
-	const wh_queue_session *session;
+	const wh_session *session;
 	wh_listing to;
 	wh_item_filter filter;
 	int64_t last_read, last_shown; /* Ids of messages. */
@@ -20,7 +20,7 @@ typedef struct listing {
 static wherry_code visit(void *ctx, const wherry_queue_message *msg)
 {
 	listing *l = ctx;
-	wh_item item = wh_item_of_queue(msg, l->session->at.name);
+	wh_item item = wh_item_of_queue(msg, l->session->table);
 
 	l->read++;
 	l->last_read = msg->id;
@@ -99,7 +99,7 @@ static wh_exit list(const wh_args *args, listing *l, int64_t after)
 	return WH_EXIT_DONE;
 }
 
-wh_exit wh_on_queue_list(wh_args *args)
+wh_exit wh_on_queue_list(const wh_args *args, wh_session *s)
 {
 	static const wh_without refused[] = {
 		{"key", "a queue has no keys: choose messages by --topic or --text"},
@@ -107,19 +107,12 @@ wh_exit wh_on_queue_list(wh_args *args)
 			     "deleted"},
 		{"before", "a queue is listed in its order: page with --after ID"},
 		{NULL, NULL}};
-	wh_queue_session s;
-	listing l = {.session = &s};
+	listing l = {.session = s};
 	int64_t after = 0;
-	wh_exit status;
 
 	if (!wh_allows(args, refused) || !wh_listing_begin(&l.to, WH_OF_QUEUE, args) ||
 	    !wh_item_filter_read(&l.filter, args) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &after))
 		return WH_EXIT_USAGE;
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = list(args, &l, after);
-	wh_queue_session_close(&s);
-	return status;
+	return list(args, &l, after);
 }

@@ -53,34 +53,25 @@ static wh_exit settled(const wh_args *args, wherry_code code, const wherry_error
 	return code == WHERRY_OK ? status : wh_report(err);
 }
 
-wh_exit wh_on_queue_ack(wh_args *args)
+wh_exit wh_on_queue_ack(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_queue_session s;
 	wherry_code code;
-	wh_exit status;
 	int64_t n = 0;
 	leased l;
 
 	if (!read_leased(args, &l))
 		return WH_EXIT_USAGE;
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_queue_ack(s.queue, l.token, l.ids, l.n, &n, &err);
-	status = settled(args, code, &err, n, "acknowledged");
-	wh_queue_session_close(&s);
-	return status;
+	code = wherry_queue_ack(s->queue, l.token, l.ids, l.n, &n, &err);
+	return settled(args, code, &err, n, "acknowledged");
 }
 
-wh_exit wh_on_queue_nack(wh_args *args)
+wh_exit wh_on_queue_nack(const wh_args *args, wh_session *s)
 {
 	wherry_nack how = WHERRY_NACK(.error = wh_arg(args, "error"),
 				      .not_counted = wh_arg_on(args, "not-counted"));
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_queue_session s;
 	wherry_code code;
-	wh_exit status;
 	int64_t n = 0;
 	leased l;
 
@@ -90,15 +81,10 @@ wh_exit wh_on_queue_nack(wh_args *args)
 				"--not-counted out");
 	if (!read_leased(args, &l) || !wh_arg_duration(args, "in", &how.delay_us))
 		return WH_EXIT_USAGE;
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
 	code = wh_arg_on(args, "dead")
-		       ? wherry_queue_dead_letter(s.queue, l.token, l.ids, l.n, how.error,
-						  &n, &err)
-		       : wherry_queue_nack(s.queue, l.token, l.ids, l.n, &how, &n, &err);
-	status = settled(args, code, &err, n,
-			 wh_arg_on(args, "dead") ? "dead" : "returned");
-	wh_queue_session_close(&s);
-	return status;
+		       ? wherry_queue_dead_letter(s->queue, l.token, l.ids, l.n,
+						  how.error, &n, &err)
+		       : wherry_queue_nack(s->queue, l.token, l.ids, l.n, &how, &n, &err);
+	return settled(args, code, &err, n,
+		       wh_arg_on(args, "dead") ? "dead" : "returned");
 }

@@ -13,7 +13,7 @@
 /* ---- status ---- */
 
 typedef struct glance {
-	const wh_queue_session *session;
+	const wh_session *session;
 	wherry_queue_status st;
 	int64_t due_us; /* until the first message can be received; -1: there is none */
 	wh_relays relays;
@@ -23,7 +23,7 @@ typedef struct glance {
 static void look(glance *g)
 {
 	const wherry_queue_status *st = &g->st;
-	const char *target = g->session->at.target;
+	const char *target = g->session->target;
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
@@ -61,7 +61,7 @@ static void print_text(const glance *g)
 	char span[WH_SPAN_LEN];
 
 	wh_print_warned(&g->warned, well(st));
-	(void)printf("table       %s in %s%s\n", g->session->at.name, g->session->url,
+	(void)printf("table       %s in %s%s\n", g->session->table, g->session->url,
 		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
 		(void)printf("layout      %s\n", st->layout);
@@ -87,7 +87,7 @@ static void print_json(const glance *g)
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_buf_puts(&buf, "{\"table\":");
-	wh_buf_json(&buf, g->session->at.name, strlen(g->session->at.name));
+	wh_buf_json(&buf, g->session->table, strlen(g->session->table));
 	wh_put_text_field(&buf, "kind", "queue");
 	wh_put_text_field(&buf, "layout", st->layout);
 	wh_buf_printf(&buf,
@@ -104,9 +104,9 @@ static void print_json(const glance *g)
 	wh_buf_clear(&buf);
 }
 
-wh_exit wh_on_queue_status(const wh_args *args, void *session)
+wh_exit wh_on_queue_status(const wh_args *args, wh_session *s)
 {
-	glance g = {.session = session, .due_us = -1};
+	glance g = {.session = s, .due_us = -1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code =
 		wherry_queue_get_status(g.session->queue, &g.st, sizeof(g.st), &err);
@@ -167,8 +167,8 @@ static void put_leased(wh_buf *why, const wherry_queue_message *msg, int64_t now
 			      wh_span_text(-left_us, span));
 }
 
-void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
-		      const wherry_queue_message *msg, int64_t now_us)
+void wh_put_queue_why(wh_buf *why, const wh_session *s, const wherry_queue_message *msg,
+		      int64_t now_us)
 {
 	char span[WH_SPAN_LEN];
 
@@ -179,7 +179,7 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 			      "`wherry retry%s %" PRId64 "`",
 			      msg->attempts, wh_plural(msg->attempts),
 			      msg->last_error ? msg->last_error : "no reason given",
-			      s->at.target, msg->id);
+			      s->target, msg->id);
 	else if (msg->state == WHERRY_PROCESSING)
 		put_leased(why, msg, now_us);
 	else if (msg->expires_at_us && msg->expires_at_us <= now_us)
@@ -195,7 +195,7 @@ void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
 /* ---- show ---- */
 
 typedef struct shown {
-	const wh_queue_session *session;
+	const wh_session *session;
 	bool json;
 	int64_t now_us;
 } shown;
@@ -204,7 +204,7 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 {
 	wh_buf why = WH_BUF_INIT(4096);
 	const shown *s = ctx;
-	wh_item item = wh_item_of_queue(msg, s->session->at.name);
+	wh_item item = wh_item_of_queue(msg, s->session->table);
 
 	wh_put_queue_why(&why, s->session, msg, s->now_us);
 	item.why = wh_buf_str(&why);
@@ -213,18 +213,13 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-wh_exit wh_on_queue_show(wh_args *args)
+wh_exit wh_on_queue_show(const wh_args *args, wh_session *session)
 {
+	shown s = {session, wh_arg_on(args, "json"), wh_now(&wh_env_system)};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_queue_session session;
-	wh_exit status = wh_queue_session_open(&session, args);
-	shown s = {&session, wh_arg_on(args, "json"), wh_now(&wh_env_system)};
 
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (wherry_queue_show(session.queue, wh_operand(args, 1), show, &s, &err) !=
-	    WHERRY_OK)
-		status = wh_report(&err);
-	wh_queue_session_close(&session);
-	return status;
+	return wherry_queue_show(session->queue, wh_operand(args, 1), show, &s, &err) ==
+			       WHERRY_OK
+		       ? WH_EXIT_DONE
+		       : wh_report(&err);
 }

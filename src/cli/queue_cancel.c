@@ -4,9 +4,9 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "cli/queue_session.h"
+#include "cli/on_queue.h"
 
-static wh_exit cancel(const wh_args *args, wh_queue_session *s, int64_t id)
+static wh_exit cancel(const wh_args *args, wh_session *s, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -22,17 +22,16 @@ static wh_exit cancel(const wh_args *args, wh_queue_session *s, int64_t id)
 static wh_exit run_cancel(wh_args *args)
 {
 	const char *text = wh_operand(args, 1);
-	wh_queue_session s;
+	wh_session s;
 	wh_exit status;
 	int64_t id = 0;
 
 	if (!wh_parse_int(text, &id) || id <= 0)
 		return wh_usage(args->command, "'%s' is not an id", text);
-	status = wh_queue_session_open(&s, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = cancel(args, &s, id);
-	wh_queue_session_close(&s);
+	status = wh_session_open(&s, args, WH_OF_QUEUE);
+	if (status == WH_EXIT_DONE)
+		status = cancel(args, &s, id);
+	wh_session_close(&s);
 	return status;
 }
 

@@ -1,8 +1,8 @@
-#include "cli/queue_session.h"
-
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/on_queue.h"
+#include "cli/outgoing.h"
 #include "cli/target.h"
 #include "db/driver.h"
 #include "store/name.h"

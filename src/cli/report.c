@@ -90,8 +90,8 @@ static unsigned kind_meant(void)
 		if (strncmp(command->name, word, len) == 0 && command->name[len] == ' ')
 			return kind;
 	}
-	for (int i = 0; command->kinds && i < WH_KINDS; i++)
-		if (command->kinds[i].run)
+	for (int i = 0; i < WH_KINDS; i++)
+		if (wh_is_for(command, (wh_kind)i))
 			return wh_kind_bits[i];
 	return WHERRY_KIND_OUTBOX;
 }

@@ -1,0 +1,544 @@
+/*
+ * status on an outbox.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "cli/doctor.h"
+#include "cli/relays.h"
+#include "outbox/stream.h"
+#include "publish/parts.h"
+#include "store/engines.h"
+#include "store/relay_report.h"
+
+enum {
+	WARNINGS_MAX = 8,
+	WARNING_MAX = 600,
+	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
+	/* A relay renews its lease, and reports, every 10 s or more often. */
+	STALL_US = 15 * WH_SECOND,
+	LATE_US = 60 * WH_SECOND,
+	STREAM_NEAR =
+		16 * 1024 * 1024 /* Bytes of WAL that a relay is behind as a rule. */
+};
+
+typedef struct warnings {
+	char text[WARNINGS_MAX][WARNING_MAX];
+	size_t n;
+} warnings;
+
+WH_PRINTF(2, 3)
+static void warn(warnings *w, const char *fmt, ...)
+{
+	va_list args;
+
+	if (w->n == WARNINGS_MAX)
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(w->text[w->n++], sizeof(w->text[0]), fmt, args);
+	va_end(args);
+}
+
+/* Look at the replication slot.  A failure is ignored, since the outbox may not be
+ * streamed. */
+static void look_at_log(const wh_session *s, const wherry_config *config,
+			wh_wal_watched *out)
+{
+	wh_wal *wal = NULL;
+
+	*out = (wh_wal_watched){.any = false};
+	if (wh_wal_open(s->outbox, wherry_config_get(config, "stream.slot"),
+			wherry_config_get(config, "stream.publication"), &wal,
+			NULL) != WHERRY_OK)
+		return;
+	(void)wh_wal_watch(wal, out, NULL);
+	wh_wal_close(wal);
+}
+
+/* Append how long messages have waited, such as " for 3s (as the oldest row says)". */
+static void put_lag(wh_buf *out, const wh_wal_lag *lag)
+{
+	static const char *const sayings[][2] = {
+		{"rows", "as the oldest row says"},
+		{"reader", "as its reader says"},
+		{"slot", "as long as nobody reads it"},
+		{"relay", "as long as the last relay is gone"},
+	};
+	char span[WH_SPAN_LEN];
+
+	for (size_t i = 0; lag->by && i < sizeof(sayings) / sizeof(*sayings); i++)
+		if (strcmp(lag->by, sayings[i][0]) == 0)
+			wh_buf_printf(out, " for %s (%s)", wh_span_text(lag->us, span),
+				      sayings[i][1]);
+}
+
+static void print_stream(const wh_wal_watched *st)
+{
+	wh_buf lag = WH_BUF_INIT(200);
+
+	if (!st->any)
+		return;
+	if (st->state.lost)
+		(void)printf("stream      %s: the server gave its WAL up\n", st->slot);
+	put_lag(&lag, &st->lag);
+	if (st->state.has_slot && !st->state.lost)
+		(void)printf("stream      %s, %" PRId64 " bytes behind%s, %" PRId64
+			     " kept, %s\n",
+			     st->slot, st->behind, wh_buf_str(&lag), st->state.retained,
+			     st->state.reader ? "being read" : "read by nobody");
+	wh_buf_clear(&lag);
+	if (st->dead)
+		(void)printf("dead        %" PRId64 " in wherry_dead\n", st->dead);
+}
+
+static void put_stream(wh_buf *buf, const wh_wal_watched *st)
+{
+	if (!st->any) {
+		wh_buf_puts(buf, ",\"stream\":null");
+		return;
+	}
+	wh_buf_puts(buf, ",\"stream\":{\"slot\":");
+	wh_buf_json(buf, st->slot, strlen(st->slot));
+	wh_buf_printf(buf,
+		      ",\"lost\":%s,\"reader\":%" PRId64 ",\"behind_bytes\":%" PRId64
+		      ",\"behind_us\":%" PRId64 ",\"behind_by\":\"%s\""
+		      ",\"retained_bytes\":%" PRId64 ",\"dead\":%" PRId64 "}",
+		      st->state.lost ? "true" : "false", st->state.reader, st->behind,
+		      st->lag.us, st->lag.by ? st->lag.by : "", st->state.retained,
+		      st->dead);
+}
+
+/* Facts about the outbox, for the first lines. */
+typedef struct facts {
+	const wh_session *s;
+	const wherry_status *st;
+	const wh_wal_watched *stream;
+	bool known; /* The tables say which relay works. */
+	bool running; /* A relay holds the lease, and its process is not known to be gone. */
+	/* Rows do not say which messages are delivered, but how far the WAL was read does
+	 * (relay.on_done=keep). */
+	bool keeps;
+	int64_t open; /* Messages that are neither done nor dead; if it keeps, 1 or 0. */
+	bool ready;   /* A message could be delivered now. */
+	int64_t waits_us; /* The oldest one has waited for so long. */
+	bool failing; /* The relay's last report has an error after its last delivery. */
+	bool delivers; /* The relay reported a delivery a moment ago, and no error since. */
+} facts;
+
+static facts facts_of(const wh_session *s, const wherry_status *st,
+		      const wh_wal_watched *stream)
+{
+	bool failing = st->error_us >= 0 &&
+		       (st->delivered_us < 0 || st->error_us < st->delivered_us);
+
+	bool keeps = stream->any && (s->outbox->layout.streams ||
+				     !wh_engine_marks(wh_engine_of(st->engine)));
+	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+		       st->count[WHERRY_FAILED];
+
+	return (facts){
+		.s = s,
+		.st = st,
+		.stream = stream,
+		.known = !*s->outbox->store.limits,
+		.running = st->lease_left_us > 0,
+		.keeps = keeps,
+		.open = keeps ? stream->lag.us > 0 : open,
+		.ready = keeps ? stream->lag.us > 0 : st->ready > 0,
+		.waits_us = keeps ? stream->lag.us : st->oldest_ready_us,
+		.failing = failing,
+		.delivers =
+			!failing && st->delivered_us >= 0 && st->delivered_us <= STALL_US,
+	};
+}
+
+/* Warn that the destination refuses all open messages. */
+static void warn_refused(const facts *f, warnings *out)
+{
+	wh_buf text = WH_BUF_INIT(WARNING_MAX);
+
+	wh_report_put_refusal(&text, f->st->destination, f->st->error, f->st->state_us);
+	if (f->keeps)
+		warn(out, "%s", wh_buf_str(&text));
+	else
+		warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
+		     f->open == 1 ? " waits" : "s wait");
+	wh_buf_clear(&text);
+}
+
+/* Warn that ready messages wait, though a relay has the lease. */
+static void warn_stalled(const facts *f, warnings *out)
+{
+	char span[WH_SPAN_LEN], last[WH_SPAN_LEN];
+
+	(void)wh_span_text(f->waits_us, span);
+	if (f->failing)
+		warn(out,
+		     "the oldest message has been ready for %s, and deliveries fail: %s",
+		     span, f->st->error);
+	else if (f->delivers || !f->known || f->st->delivered_us < 0)
+		warn(out,
+		     "the oldest message has been ready for %s: the relay or its "
+		     "destination is too slow, or it waits for a transaction: "
+		     "`wherry doctor%s`",
+		     span, f->s->target);
+	else
+		warn(out,
+		     "the oldest message has been ready for %s, and the relay delivered "
+		     "its last one %s ago: it waits for its destination or for a "
+		     "transaction: `wherry doctor%s`",
+		     span, wh_span_text(f->st->delivered_us, last), f->s->target);
+}
+
+/* Warn about messages that failed and wait for their next attempt. */
+static void warn_failed(const facts *f, warnings *out)
+{
+	int64_t n = f->st->count[WHERRY_FAILED];
+
+	if (*f->st->error)
+		warn(out,
+		     "%" PRId64
+		     " message%s failed and %s tried again; the last error: %s",
+		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->st->error);
+	else
+		warn(out,
+		     "%" PRId64
+		     " message%s failed and %s tried again: `wherry list%s --state failed`",
+		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->s->target);
+}
+
+/* Warn about dead messages.  Some layouts cannot list or retry them. */
+static void warn_dead(const facts *f, warnings *out)
+{
+	int64_t n = f->st->count[WHERRY_DEAD], apart = f->stream->dead;
+
+	if (n)
+		warn(out,
+		     "%" PRId64
+		     " message%s dead: `wherry list%s --state dead` shows why; remove "
+		     "the cause, then `wherry retry%s --all`",
+		     n, n == 1 ? " is" : "s are", f->s->target, f->s->target);
+	if (apart)
+		warn(out,
+		     "%" PRId64 " message%s dead, in the table wherry_dead, with the "
+		     "reason of each",
+		     apart, apart == 1 ? " is" : "s are");
+}
+
+/* Has the oldest ready message waited for longer than its relay needs? */
+static bool is_late(const facts *f)
+{
+	return f->ready && f->waits_us > (f->delivers ? LATE_US : STALL_US);
+}
+
+/* Does a message wait for what was found, whether others are delivered or not?  Or may it wait for what the
+ * role must not see? */
+static bool stands_still(const facts *f, const wh_finding *found)
+{
+	return found->level == WH_BAD ||
+	       (found->level == WH_WARN &&
+		(strcmp(found->check, "row-locks") == 0 ||
+		 (strcmp(found->check, "unseen") == 0 && is_late(f))));
+}
+
+/* Warn of what doctor finds that lets no message be committed, or some not be delivered. */
+static void warn_still(const facts *f, const wherry_config *config, warnings *out)
+{
+	wh_doctor d = {
+		.session = f->s,
+		.store = &f->s->outbox->store,
+		.config = config,
+		.gone = WH_BUF_INIT(0),
+		.older_us = LATE_US,
+	};
+
+	if (wh_doctor_begin(&d, NULL) != WHERRY_OK)
+		return;
+	wh_doctor_check_still(&d, wh_engine_reads_log(wh_engine_of(f->st->engine)));
+	for (size_t i = 0; i < d.n; i++)
+		if (stands_still(f, &d.findings[i]))
+			warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
+	wh_doctor_clear(&d);
+}
+
+/* Collect the warnings, which are printed first. */
+static void look(const facts *f, warnings *out)
+{
+	const wherry_status *st = f->st;
+	char span[WH_SPAN_LEN];
+
+	if (st->paused)
+		warn(out,
+		     "the outbox is paused: nothing is delivered until `wherry resume%s`",
+		     f->s->target);
+	else if (st->lease_left_us > WH_LEASE_MOST_US)
+		warn(out,
+		     "the lease of %s ends in %s, later than any relay's: if that relay "
+		     "is gone, no other leads until then; `wherry doctor%s` says what "
+		     "to do",
+		     st->owner, wh_span_text(st->lease_left_us, span), f->s->target);
+	else if (wh_is_refused(st))
+		warn_refused(f, out);
+	else if (f->stream->state.lost)
+		warn(out,
+		     "the server gave up the WAL of the replication slot %s: "
+		     "no relay of the engine stream can go on",
+		     f->stream->slot);
+	else if (f->open && !f->running && f->known)
+		warn(out, "no relay is running: " WH_HOW_TO_RELAY);
+	else if (is_late(f))
+		warn_stalled(f, out);
+	else if (st->count[WHERRY_FAILED])
+		warn_failed(f, out);
+	warn_dead(f, out);
+}
+
+/* The text about relays that share the outbox. */
+typedef struct holders {
+	bool json;
+	int n;
+	wh_buf text;
+} holders;
+
+static void put_holder(void *ctx, const wh_partition_holder *who)
+{
+	holders *s = ctx;
+	char span[WH_SPAN_LEN];
+
+	if (s->json) {
+		wh_buf_puts(&s->text, s->n ? ",{\"owner\":" : "{\"owner\":");
+		wh_buf_json(&s->text, who->owner, strlen(who->owner));
+		wh_buf_printf(&s->text,
+			      ",\"partitions\":%d,\"epoch\":%" PRId64
+			      ",\"lease_left_us\":%" PRId64 "}",
+			      who->n, who->epoch, who->left_us);
+	} else {
+		wh_buf_printf(&s->text, "partitions  %d of %d: ", who->n, WH_PARTITIONS);
+		wh_put_cell(&s->text, who->owner, 0);
+		wh_buf_printf(&s->text, ", epoch %" PRId64 ", lease for %s more\n",
+			      who->epoch, wh_span_text(who->left_us, span));
+	}
+	s->n++;
+}
+
+/* Print the warnings, or that all is well.  All is well only if a message that is
+ * committed now will be delivered (tests/system/standing_still.sh). */
+static void print_health(const facts *f, const warnings *w)
+{
+	const char *all = f->open || f->stream->behind > STREAM_NEAR
+				  ? "no message has waited for long"
+				  : "every message is delivered";
+	char span[WH_SPAN_LEN];
+
+	for (size_t i = 0; i < w->n; i++)
+		wh_print_warning(w->text[i]);
+	if (w->n)
+		return;
+	if (!f->known && !f->running && !f->stream->state.reader)
+		(void)printf("%s; these tables do not say whether a relay is running\n",
+			     all);
+	else if (f->known && !f->running)
+		(void)printf("%s; no relay is running\n", all);
+	else if (f->ready && !f->keeps && !f->delivers && f->waits_us > SOON_US)
+		(void)printf(
+			"the oldest message has been ready for %s, and the relay has "
+			"not yet reported its delivery\n",
+			wh_span_text(f->waits_us, span));
+	else
+		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
+			     wh_painted(WH_PLAIN),
+			     f->open ? "messages are being delivered" : all);
+}
+
+/* Print a line of a name and texts from the database or a server. */
+WH_PRINTF(2, 3)
+static void print_line(const char *name, const char *fmt, ...)
+{
+	wh_buf safe = WH_BUF_INIT(64 * 1024);
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	wh_put_cell(&safe, text ? text : "", 0);
+	(void)printf("%-11s %s\n", name, wh_buf_str(&safe));
+	free(text);
+	wh_buf_clear(&safe);
+}
+
+/* Print the relay's report in the row of its lease. */
+static void print_report(const wherry_status *st)
+{
+	char span[WH_SPAN_LEN];
+
+	if (*st->state && st->lease_left_us > 0)
+		print_line("state", "%s for %s", st->state,
+			   wh_span_text(st->state_us, span));
+	else if (*st->state && strcmp(st->state, WH_STATE_STOPPED) != 0)
+		print_line("state", "it ended without releasing its lease");
+	if (*st->destination)
+		print_line("destination", "%s", st->destination);
+	if (st->delivered_us >= 0)
+		print_line("delivered", "%" PRId64 " by this relay, the last %s ago",
+			   st->delivered, wh_span_text(st->delivered_us, span));
+	if (st->error_us >= 0)
+		print_line("last error", "%s ago: %s", wh_span_text(st->error_us, span),
+			   st->error);
+}
+
+static void print_schedules(const wh_session *s)
+{
+	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
+
+	wh_put_schedules(&text, s->db, false);
+	wh_print_buf(&text, "");
+	wh_buf_clear(&text);
+}
+
+static void print_text(const facts *f, const warnings *w, holders *partitions)
+{
+	const wh_session *s = f->s;
+	const wherry_status *st = f->st;
+	char span[WH_SPAN_LEN];
+
+	print_health(f, w);
+	print_line("table", "%s in %s%s", s->table, s->url,
+		   st->paused ? " (paused)" : "");
+	if (!f->known)
+		print_line("layout", "%s: %s", st->layout, s->outbox->store.limits);
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
+			     st->count[i]);
+	if (st->archived)
+		(void)printf("archived    %" PRId64 "\n", st->archived);
+	(void)printf("ready       %" PRId64, st->ready);
+	if (st->ready)
+		(void)printf(", the oldest for %s",
+			     wh_span_text(st->oldest_ready_us, span));
+	(void)putchar('\n');
+	if (partitions->n)
+		wh_print_buf(&partitions->text, "");
+	else if (f->running)
+		print_line("relay", "%s, epoch %" PRId64 ", lease for %s more", st->owner,
+			   st->epoch, wh_span_text(st->lease_left_us, span));
+	else if (st->epoch)
+		print_line("relay", "none; the last was %s, epoch %" PRId64, st->owner,
+			   st->epoch);
+	else
+		print_line("relay", f->known ? "none so far"
+					     : "not known: these tables do not say");
+	print_report(st);
+	print_stream(f->stream);
+	print_schedules(s);
+}
+
+static void put_text(wh_buf *buf, const char *text)
+{
+	wh_buf_json(buf, text, strlen(text));
+}
+
+/* Append the relay's state, or that of the last relay if none runs. */
+static void put_report(wh_buf *buf, const wherry_status *st)
+{
+	bool gone = st->lease_left_us <= 0 && *st->state &&
+		    strcmp(st->state, WH_STATE_STOPPED) != 0;
+
+	wh_buf_puts(buf, ",\"state\":");
+	put_text(buf, gone ? "gone" : st->state);
+	wh_put_age_field(buf, "state_us", st->state_us);
+	wh_buf_puts(buf, ",\"destination\":");
+	put_text(buf, st->destination);
+	wh_buf_printf(buf, ",\"delivered\":%" PRId64, st->delivered);
+	wh_put_age_field(buf, "last_delivery_us", st->delivered_us);
+	wh_buf_puts(buf, ",\"last_error\":");
+	put_text(buf, st->error);
+	wh_put_age_field(buf, "last_error_us", st->error_us);
+}
+
+static void put_relay(wh_buf *buf, const wherry_status *st)
+{
+	put_report(buf, st);
+	if (st->lease_left_us <= 0) {
+		wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":null", st->epoch);
+		return;
+	}
+	wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":{\"owner\":", st->epoch);
+	put_text(buf, st->owner);
+	wh_buf_puts(buf, ",\"engine\":");
+	put_text(buf, st->engine);
+	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
+}
+
+static void print_json(const facts *f, const warnings *w, holders *partitions)
+{
+	const wh_session *s = f->s;
+	const wherry_status *st = f->st;
+	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
+
+	wh_buf_puts(&buf, "{\"table\":");
+	put_text(&buf, s->table);
+	wh_buf_puts(&buf, ",\"kind\":\"outbox\",\"layout\":");
+	put_text(&buf, st->layout);
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
+			      wherry_state_name((wherry_state)i), st->count[i]);
+	wh_buf_printf(&buf,
+		      ",\"archived\":%" PRId64 ",\"ready\":%" PRId64
+		      ",\"oldest_ready_us\":%" PRId64 ",\"paused\":%s",
+		      st->archived, st->ready, st->oldest_ready_us,
+		      st->paused ? "true" : "false");
+	put_relay(&buf, st);
+	if (partitions->n)
+		wh_buf_printf(&buf, ",\"partitions\":[%s]",
+			      wh_buf_into(&partitions->text, &buf));
+	put_stream(&buf, f->stream);
+	wh_buf_puts(&buf, ",\"schedules\":[");
+	wh_put_schedules(&buf, s->db, true);
+	wh_buf_puts(&buf, "]");
+	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
+	for (size_t i = 0; i < w->n; i++) {
+		wh_buf_puts(&buf, i ? "," : "");
+		put_text(&buf, w->text[i]);
+	}
+	wh_buf_puts(&buf, "]}");
+	wh_print_buf(&buf, "\n");
+	wh_buf_clear(&buf);
+}
+
+wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status st;
+	warnings w = {.n = 0};
+	holders partitions = {.json = wh_arg_on(args, "json"),
+			      .text = WH_BUF_INIT(WH_OUTPUT_MOST)};
+	wh_wal_watched stream;
+	wh_exit status = WH_EXIT_DONE;
+
+	if (wherry_outbox_status(s->outbox, &st, sizeof(wherry_status), &err) !=
+		    WHERRY_OK ||
+	    wh_partitions_list(&s->outbox->store, put_holder, &partitions, &err) !=
+		    WHERRY_OK ||
+	    wh_outbox_probe(s->outbox, &err) != WHERRY_OK) {
+		status = wh_report(&err);
+	} else {
+		facts f;
+
+		look_at_log(s, args->config, &stream);
+		f = facts_of(s, &st, &stream);
+		f.running |= partitions.n > 0;
+		look(&f, &w);
+		warn_still(&f, args->config, &w);
+		if (partitions.json)
+			print_json(&f, &w, &partitions);
+		else
+			print_text(&f, &w, &partitions);
+	}
+	wh_buf_clear(&partitions.text);
+	return status;
+}
