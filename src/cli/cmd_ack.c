@@ -43,9 +43,12 @@ static const wh_option nack_options[] = {
 	{0},
 };
 
+static const wh_without no_uncounted[] = {
+	{"not-counted", "a poll of a delayed queue always counts"}, {NULL, NULL}};
+
 static const wh_for_kind nack_kinds[WH_KINDS] = {
 	[WH_OF_QUEUE] = {.run = wh_on_queue_nack},
-	[WH_OF_DELAYED] = {.run = wh_on_delayed_nack},
+	[WH_OF_DELAYED] = {.run = wh_on_delayed_nack, .without = no_uncounted},
 };
 
 const wh_command wh_cmd_nack = {

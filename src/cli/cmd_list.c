@@ -132,10 +132,24 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	return list(args, s, &filter, &l);
 }
 
+static const wh_without of_queue[] = {
+	{"key", "a queue has no keys: choose messages by --topic or --text"},
+	{"archived", "a queue has no archive: messages that were received are deleted"},
+	{"before", "a queue is listed in its order: page with --after ID"},
+	{NULL, NULL}};
+
+static const wh_without of_delayed[] = {
+	{"topic", "messages of a delayed queue have keys: --key KEY"},
+	{"archived",
+	 "a delayed queue has no archive: messages that were acknowledged are "
+	 "deleted"},
+	{"before", "a delayed queue is listed by key: page with --after KEY"},
+	{NULL, NULL}};
+
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
-	[WH_OF_QUEUE] = {.run = wh_on_queue_list},
-	[WH_OF_DELAYED] = {.run = wh_on_delayed_list},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_list, .without = of_queue},
+	[WH_OF_DELAYED] = {.run = wh_on_delayed_list, .without = of_delayed},
 	[WH_OF_INBOX] = {.use = "status"},
 };
 

@@ -98,13 +98,18 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_without of_inbox[] = {{"archived", "an inbox has no archive"},
+				      {"to-archive", "an inbox has no archive"},
+				      {"limit", "all ids of that age go"},
+				      {NULL, NULL}};
+
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
 	[WH_OF_QUEUE] =
 		{.why = "messages that were handled are deleted at once; `wherry discard` deletes others"},
 	[WH_OF_DELAYED] =
 		{.why = "messages that were handled are deleted at once; `wherry discard` deletes others"},
-	[WH_OF_INBOX] = {.run = wh_on_inbox_purge},
+	[WH_OF_INBOX] = {.run = wh_on_inbox_purge, .without = of_inbox},
 };
 
 const wh_command wh_cmd_purge = {

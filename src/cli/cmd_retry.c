@@ -52,10 +52,18 @@ static const wh_option options[] = {
 	{0},
 };
 
+static const wh_without of_queue[] = {
+	{"key", "a queue has no keys: choose messages by ID or --topic"}, {NULL, NULL}};
+
+static const wh_without of_delayed[] = {
+	{"topic", "a delayed queue has no topics: choose messages by ID"},
+	{"key", "choose dead messages by ID"},
+	{NULL, NULL}};
+
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
-	[WH_OF_QUEUE] = {.run = wh_on_queue_retry},
-	[WH_OF_DELAYED] = {.run = wh_on_delayed_retry},
+	[WH_OF_QUEUE] = {.run = wh_on_queue_retry, .without = of_queue},
+	[WH_OF_DELAYED] = {.run = wh_on_delayed_retry, .without = of_delayed},
 };
 
 const wh_command wh_cmd_retry = {

@@ -127,12 +127,6 @@ static wh_exit list(const wh_args *args, wh_session *s, listing *l, int64_t afte
 
 wh_exit wh_on_delayed_list(const wh_args *args, wh_session *s)
 {
-	static const wh_without refused[] = {
-		{"topic", "messages of a delayed queue have keys: --key KEY"},
-		{"archived", "a delayed queue has no archive: messages that were "
-			     "acknowledged are deleted"},
-		{"before", "a delayed queue is listed by key: page with --after KEY"},
-		{NULL, NULL}};
 	listing l = {.last_key = NULL};
 	wh_exit status = WH_EXIT_USAGE;
 	const char *state = wh_arg(args, "state");
@@ -146,7 +140,7 @@ wh_exit wh_on_delayed_list(const wh_args *args, wh_session *s)
 			args->command,
 			"--after is a key with --state ready,leased,waiting, and an "
 			"ID with --state dead: a page has the one or the other");
-	if (wh_allows(args, refused) && wh_listing_begin(&l.to, WH_OF_DELAYED, args) &&
+	if (wh_listing_begin(&l.to, WH_OF_DELAYED, args) &&
 	    wh_item_filter_read(&l.filter, args))
 		status = list(args, s, &l, after_id);
 	free(l.last_key);
@@ -214,17 +208,13 @@ static bool read_id(const wh_args *args, const char *text, int64_t *out)
 
 wh_exit wh_on_delayed_retry(const wh_args *args, wh_session *s)
 {
-	static const wh_without refused[] = {
-		{"topic", "a delayed queue has no topics: choose messages by ID"},
-		{"key", "choose dead messages by ID"},
-		{NULL, NULL}};
 	const char *state = wh_arg(args, "state");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_filter filter;
 	int64_t id = 0, n = 0;
 	wherry_code code;
 
-	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter) ||
+	if (!wh_again_filter(args, &filter) ||
 	    (filter.ident && !read_id(args, filter.ident, &id)))
 		return WH_EXIT_USAGE;
 	if (state && strcmp(state, "dead") != 0)

@@ -41,17 +41,13 @@ wh_exit wh_on_inbox_status(const wh_args *args, wh_session *s)
 
 wh_exit wh_on_inbox_purge(const wh_args *args, wh_session *s)
 {
-	static const wh_without refused[] = {{"archived", "an inbox has no archive"},
-					     {"to-archive", "an inbox has no archive"},
-					     {"limit", "all ids of that age go"},
-					     {NULL, NULL}};
 	int64_t age_us = 0, batch = 1000, n = 0, old = 0;
 	const char *age;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	wh_exit status;
 
-	if (!wh_allows(args, refused) || !wh_arg_duration(args, "older-than", &age_us) ||
+	if (!wh_arg_duration(args, "older-than", &age_us) ||
 	    !wh_arg_count(args, "batch", 1, 100000, &batch))
 		return WH_EXIT_USAGE;
 	age = age_us ? wh_arg(args, "older-than") : "";

@@ -117,13 +117,10 @@ static wh_exit retry(const wh_args *args, const wh_session *s,
 
 wh_exit wh_on_queue_retry(const wh_args *args, wh_session *s)
 {
-	static const wh_without refused[] = {
-		{"key", "a queue has no keys: choose messages by ID or --topic"},
-		{NULL, NULL}};
 	const char *state = wh_arg(args, "state");
 	wherry_filter filter;
 
-	if (!wh_allows(args, refused) || !wh_again_filter(args, &filter))
+	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
 	if (state && strcmp(state, "dead") != 0)
 		return wh_usage(args->command,

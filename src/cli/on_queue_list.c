@@ -101,16 +101,10 @@ static wh_exit list(const wh_args *args, listing *l, int64_t after)
 
 wh_exit wh_on_queue_list(const wh_args *args, wh_session *s)
 {
-	static const wh_without refused[] = {
-		{"key", "a queue has no keys: choose messages by --topic or --text"},
-		{"archived", "a queue has no archive: messages that were received are "
-			     "deleted"},
-		{"before", "a queue is listed in its order: page with --after ID"},
-		{NULL, NULL}};
 	listing l = {.session = s};
 	int64_t after = 0;
 
-	if (!wh_allows(args, refused) || !wh_listing_begin(&l.to, WH_OF_QUEUE, args) ||
+	if (!wh_listing_begin(&l.to, WH_OF_QUEUE, args) ||
 	    !wh_item_filter_read(&l.filter, args) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &after))
 		return WH_EXIT_USAGE;

@@ -207,6 +207,8 @@ w relay "$url#others/letters/t" stdout: --until-empty
 expect "of any table and type" 0 'out:"key":"f"'
 w relay "$url#delayed" stdout: --until-empty
 expect "the URL must name the queue" 2 "err:'delayed' has delayed queues: write delayed/QUEUE"
+w nack $url#delayed/mail token --not-counted
+expect "an option that is not for the kind says why" 2 "err:--not-counted: a poll of a delayed queue always counts"
 w relay "$url#none/letters" stdout: --until-empty
 expect "a table that is missing is named, with the command that makes it" 1 \
 	"err:no delayed queue 'none'" "err:wherry create --kind delayed"
