@@ -23,6 +23,7 @@
 #include <wherry/relay.h>
 #include <wherry/retry.h>
 #include <wherry/schedule.h>
+#include <wherry/subscription.h>
 #include <wherry/version.h>
 
 #endif

@@ -481,6 +481,13 @@ void wh_put_age_field(wh_buf *buf, const char *name, int64_t us);
  * Append nothing if there is no such table. */
 void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
 
+/* ---- status_subscriptions.c ---- */
+
+/* Append the subscriptions of the session's outbox: as objects with commas between them, or as lines if
+ * there are several. */
+wherry_code wh_put_subscriptions(wh_buf *out, const wh_session *s, bool json,
+				 wherry_error *err);
+
 /* ---- show_fields.c: a message for a person, a field on each line ---- */
 
 /* Print a field on a line.  Nothing is printed if text is NULL or "", or the time is

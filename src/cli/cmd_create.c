@@ -46,7 +46,8 @@ static unsigned kind_meant(const wh_args *args)
 	if (wh_arg(args, "kind"))
 		return read_kind(wh_arg(args, "kind"));
 	if (*args->table.queue)
-		return WHERRY_KIND_DELAYED;
+		return existing_kind(args) == WHERRY_KIND_OUTBOX ? WHERRY_KIND_OUTBOX
+								 : WHERRY_KIND_DELAYED;
 	if (*args->table.table)
 		kind = existing_kind(args);
 	return kind ? kind : WHERRY_KIND_OUTBOX;
@@ -60,6 +61,8 @@ static bool allows(const wh_args *args, unsigned kind)
 		{"partitions", "only an outbox has it"},
 		{"unique-ids", "only an outbox has it"},
 		{"stream", "only an outbox has it"},
+		{"topics", "only a subscription of an outbox has it"},
+		{"from", "only a subscription of an outbox has it"},
 		{NULL, NULL},
 	};
 	static const wh_without of_messages[] = {
@@ -84,7 +87,8 @@ static wh_exit run(wh_args *args)
 		return wh_usage(args->command,
 				"--kind %s: write outbox, queue, delayed, inbox or cron",
 				wh_arg(args, "kind"));
-	if (kind != WHERRY_KIND_DELAYED && *args->table.queue)
+	if (kind != WHERRY_KIND_DELAYED && kind != WHERRY_KIND_OUTBOX &&
+	    *args->table.queue)
 		return wh_usage(args->command,
 				"'%s/%s' is a delayed queue: leave out --kind, or the /",
 				args->table.table, args->table.queue);
@@ -94,8 +98,9 @@ static wh_exit run(wh_args *args)
 	if (!allows(args, kind))
 		return WH_EXIT_USAGE;
 	wh_report_kinds(kind);
-	return kind == WHERRY_KIND_OUTBOX ? wh_create_outbox(args)
-					  : wh_create_table(args, kind);
+	if (kind != WHERRY_KIND_OUTBOX)
+		return wh_create_table(args, kind);
+	return *args->table.queue ? wh_create_subscription(args) : wh_create_outbox(args);
 }
 
 static const wh_option options[] = {
@@ -132,6 +137,14 @@ static const wh_option options[] = {
 	{"unique-ids", NULL,
 	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "
 	 "which every INSERT pays for. For the layout log; a native outbox always has it.",
+	 NULL, 0},
+	{"topics", "PATTERNS",
+	 "Of a subscription: the topics that it takes, with commas between them; * stands for any text. (default: "
+	 "all topics)",
+	 NULL, 0},
+	{"from", "PLACE",
+	 "Of a subscription: where it begins: start, now, the id of a message, or a time such as "
+	 "2026-11-25T10:00:00Z. (default: start)",
 	 NULL, 0},
 	{"stream", NULL,
 	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "

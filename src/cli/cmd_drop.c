@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include <wherry/subscription.h>
+
 #include <inttypes.h>
 
 #include "cli/on_delayed.h"
@@ -73,6 +75,35 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	return WH_EXIT_DONE;
 }
 
+/* Drop a subscription.  The messages stay. */
+static wh_exit drop_subscription(const wh_args *args, wh_session *s,
+				 const wherry_status *st)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+		       st->count[WHERRY_FAILED];
+
+	if (!wh_confirm(args, s->db, &status,
+			"drop subscription '%s' of outbox '%s' in %s, which has %" PRId64
+			" message%s to be delivered and %" PRId64 " dead",
+			args->table.queue, s->table, s->url, open, wh_plural(open),
+			st->count[WHERRY_DEAD]))
+		return status;
+	if (wherry_subscription_drop(s->db, s->table, args->table.queue, &err) !=
+	    WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->table, open + st->count[WHERRY_DEAD]);
+	wh_print_deleted(
+		args,
+		(const wh_count[]){{"undelivered", open},
+				   {"dead", st->count[WHERRY_DEAD]},
+				   {NULL, 0}},
+		"subscription '%s' of outbox '%s' is gone; the messages are there",
+		args->table.queue, s->table);
+	return WH_EXIT_DONE;
+}
+
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -84,7 +115,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 		return wh_report(&err);
 	if (!wh_arg_on(args, "force") && !relay_is_gone(s, &st))
 		return WH_EXIT_FAILED;
-	return drop(args, s, &st);
+	return *args->table.queue ? drop_subscription(args, s, &st) : drop(args, s, &st);
 }
 
 static const wh_option options[] = {
@@ -112,13 +143,14 @@ const wh_command wh_cmd_drop = {
 	.brief = "Remove a table and all its messages",
 	.help = "Says how many messages would be lost, and asks. Of an outbox it removes the table, "
 		"its archive and what a relay keeps for it; with the last outbox of the database "
-		"everything else that `wherry create` made. A table of delayed queues goes with all its "
+		"everything else that `wherry create` made. A subscription of an outbox goes alone. A table of delayed queues goes with all its "
 		"queues. Without an inbox every message counts as new.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry drop sqlite:shop.db#billing_outbox\n"
 		"  wherry drop sqlite:shop.db --yes\n"
 		"  wherry drop sqlite:shop.db#jobs\n"
+		"  wherry drop sqlite:shop.db#outbox/audit\n"
 		"  wherry drop sqlite:shop.db#delayed\n",
 	.options = options,
 	.kinds = kinds,

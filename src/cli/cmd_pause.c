@@ -9,7 +9,9 @@ static wh_exit change(const wh_args *args, const wh_session *s, bool paused)
 		[WH_OF_QUEUE] = "queue",
 		[WH_OF_DELAYED] = "delayed queue",
 	};
-	const char *name = s->delayed ? s->store->topic : s->table;
+	const char *name = s->delayed  ? s->store->topic
+			   : s->outbox ? s->store->display_name
+				       : s->table;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 

@@ -298,7 +298,7 @@ static wh_exit missing(const wh_args *args, const wherry_error *err)
 	if (wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL) != WHERRY_OK)
 		return wh_report(err);
 	lost = wh_source_open_set(db, args->config, &source, NULL) == WHERRY_NOTFOUND;
-	told = lost && wh_tell_other(db, args, table, &status);
+	told = lost && !*args->table.queue && wh_tell_other(db, args, table, &status);
 	if (!told)
 		(void)wh_report(err);
 	wh_source_close(&source);

@@ -27,6 +27,7 @@ extern const wh_command wh_cmd_list;
 extern const wh_command wh_cmd_show;
 extern const wh_command wh_cmd_doctor;
 extern const wh_command wh_cmd_drop;
+extern const wh_command wh_cmd_seek;
 extern const wh_command wh_cmd_tables;
 extern const wh_command wh_cmd_retry;
 extern const wh_command wh_cmd_discard;

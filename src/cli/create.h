@@ -19,6 +19,7 @@ bool wh_arg_grants(const wh_args *args, wh_grants *out);
 
 /* Create an outbox. */
 wh_exit wh_create_outbox(wh_args *args);
+wh_exit wh_create_subscription(wh_args *args);
 
 /* Create a table of another kind, WHERRY_KIND_*. */
 wh_exit wh_create_table(wh_args *args, unsigned kind);

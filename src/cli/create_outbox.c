@@ -4,6 +4,9 @@
 #include "cli/create.h"
 #include "cli/target.h"
 
+#include <wherry/subscription.h>
+
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/env.h"
@@ -211,8 +214,55 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 	return code;
 }
 
+wh_exit wh_create_subscription(wh_args *args)
+{
+	static const wh_without of_outboxes[] = {
+		{"layout", "an outbox has it, and not a subscription"},
+		{"payload", "an outbox has it, and not a subscription"},
+		{"grant", "an outbox has it, and not a subscription"},
+		{"strict", "an outbox has it, and not a subscription"},
+		{"partitions", "an outbox has it, and not a subscription"},
+		{"unique-ids", "an outbox has it, and not a subscription"},
+		{"stream", "an outbox has it, and not a subscription"},
+		{"print", "a subscription is a row that the command writes"},
+		{NULL, NULL},
+	};
+	const wherry_subscription_options options =
+		WHERRY_SUBSCRIPTION_OPTIONS(.topics = wh_arg(args, "topics"),
+					    .from = wh_arg(args, "from"));
+	const char *name = args->table.queue;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+	wherry_code code;
+
+	if (!wh_allows(args, of_outboxes))
+		return WH_EXIT_USAGE;
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
+	if (code == WHERRY_OK)
+		code = wherry_subscription_create(db, args->table.table, name, &options,
+						  &err);
+	wherry_db_close(db);
+	if (code != WHERRY_OK)
+		return fail(args, &err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"outbox\":\"%s\",\"subscription\":\"%s\"}\n",
+			     args->table.table, name);
+	else
+		(void)printf(
+			"subscription '%s' of outbox '%s' is ready: `wherry help relay` "
+			"shows how to deliver it\n",
+			name, args->table.table);
+	wh_audit(args, args->table.table, 0);
+	return WH_EXIT_DONE;
+}
+
 wh_exit wh_create_outbox(wh_args *args)
 {
+	static const wh_without of_subscriptions[] = {
+		{"topics", "name a subscription, as in sqlite:shop.db#outbox/audit"},
+		{"from", "name a subscription, as in sqlite:shop.db#outbox/audit"},
+		{NULL, NULL},
+	};
 	const char *table = wh_outbox_name(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
@@ -221,7 +271,7 @@ wh_exit wh_create_outbox(wh_args *args)
 	wh_made made = {0};
 	wh_make how;
 
-	if (!wh_arg_grants(args, &grants))
+	if (!wh_allows(args, of_subscriptions) || !wh_arg_grants(args, &grants))
 		return WH_EXIT_USAGE;
 	how = making(args, &grants);
 	how.made = &made;

@@ -218,7 +218,8 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 
 	if (ident && !wh_parse_int(ident, &number))
 		number = -1;
-	out[0] = WH_TEXT_PARAM("name", wh_view_of(d->names.table));
+	out[0] = d->store ? wh_store_lease_name(d->store)
+			  : WH_TEXT_PARAM("name", wh_view_of(d->names.table));
 	out[1] = WH_INT_PARAM("older", d->older_us / 1000);
 	out[2] = WH_INT_PARAM("local", wh_now(&wh_env_system) / 1000);
 	out[3] = WH_INT_PARAM("session", wh_db_session(d->session->db));
@@ -528,7 +529,9 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 	const bool log = is_outbox(d) && d->store->stmt.read_log;
 	const char *text =
 		wh_sql_embedded("outbox", log ? "doctor-log" : "doctor", scheme);
-	wh_sql_names names = {.dialect = scheme, .payload = ""};
+	wh_sql_names names = {.dialect = scheme,
+			      .payload = "",
+			      .topic = d->store ? d->store->topic : NULL};
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);

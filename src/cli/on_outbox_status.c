@@ -391,10 +391,13 @@ static void print_report(const wherry_status *st)
 			   st->error);
 }
 
-static void print_schedules(const wh_session *s)
+static void print_others(const wh_session *s)
 {
 	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
+	wherry_error err = WHERRY_ERROR_INIT;
 
+	if (wh_put_subscriptions(&text, s, false, &err) != WHERRY_OK)
+		(void)wh_report(&err);
 	wh_put_schedules(&text, s->db, false);
 	wh_print_buf(&text, "");
 	wh_buf_clear(&text);
@@ -434,7 +437,7 @@ static void print_text(const facts *f, const warnings *w, holders *partitions)
 					     : "not known: these tables do not say");
 	print_report(st);
 	print_stream(f->stream);
-	print_schedules(s);
+	print_others(s);
 }
 
 static void put_text(wh_buf *buf, const char *text)
@@ -497,7 +500,9 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 		wh_buf_printf(&buf, ",\"partitions\":[%s]",
 			      wh_buf_into(&partitions->text, &buf));
 	put_stream(&buf, f->stream);
-	wh_buf_puts(&buf, ",\"schedules\":[");
+	wh_buf_puts(&buf, ",\"subscriptions\":[");
+	(void)!wh_put_subscriptions(&buf, s, true, NULL);
+	wh_buf_puts(&buf, "],\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);
 	wh_buf_puts(&buf, "]");
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);

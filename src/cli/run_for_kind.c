@@ -19,8 +19,8 @@ static wh_kind choose(const wh_args *args)
 	const wh_command *command = args->command;
 	int first = 0;
 
-	if (*args->table.queue)
-		return WH_OF_DELAYED;
+	if (*args->table.queue) /* A delayed queue, or a subscription of an outbox. */
+		return wh_is_for(command, WH_OF_OUTBOX) ? WH_KINDS : WH_OF_DELAYED;
 	if (*args->table.table && n_alike(command) != 1)
 		return WH_KINDS;
 	while (first < WH_KINDS && !wh_is_for(command, (wh_kind)first))
@@ -33,6 +33,8 @@ static wh_kind look_up(const wh_args *args, wh_session *s)
 {
 	wh_kind kind = wh_kind_of(s->db, args->table.table), first = 0;
 
+	if (*args->table.queue)
+		return kind == WH_OF_OUTBOX ? WH_OF_OUTBOX : WH_OF_DELAYED;
 	while (!wh_is_for(args->command, first))
 		first++;
 	return kind == WH_KINDS ? first : kind;

@@ -3,6 +3,8 @@
  */
 #include <string.h>
 
+#include <wherry/subscription.h>
+
 #include "base/url.h"
 #include "cli/target.h"
 #include "config/settings.h"
@@ -51,7 +53,9 @@ wherry_code wh_session_try(wh_session *s, const wh_args *args, wh_kind kind,
 	s->kind = kind;
 	s->table = kind == WH_OF_DELAYED ? wh_url_table(wh_operand(args, 0)) : table;
 	if (kind == WH_OF_OUTBOX)
-		code = wherry_outbox_open(s->db, table, &s->outbox, err);
+		code = *queue ? wherry_subscription_open(s->db, table, queue, &s->outbox,
+							 err)
+			      : wherry_outbox_open(s->db, table, &s->outbox, err);
 	else if (kind == WH_OF_QUEUE)
 		code = wherry_queue_open(s->db, table, &s->queue, err);
 	else if (kind == WH_OF_DELAYED)
@@ -103,6 +107,8 @@ static wh_exit missing(wh_session *s, const wh_args *args, wherry_error *err)
 {
 	wh_exit status;
 
+	if (s->kind == WH_OF_OUTBOX && *args->table.queue) /* There is an outbox. */
+		return wh_call_failed(args, WHERRY_NOTFOUND, err);
 	if (wh_tell_other(s->db, args, table_of(args, s->kind), &status))
 		return status;
 	if (s->kind == WH_OF_OUTBOX)

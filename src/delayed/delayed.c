@@ -169,7 +169,7 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 	if (code == WHERRY_OK)
 		code = wh_store_check(&delayed->store, &v, err);
 	if (code == WHERRY_OK)
-		code = wh_store_call(&delayed->store, delayed->kind, err);
+		code = wh_store_call(&delayed->store, ':', delayed->kind, err);
 	if (code != WHERRY_OK) {
 		wherry_delayed_close(delayed);
 		return code;

@@ -14,13 +14,20 @@ static bool copy(const wh_row *row, int column, char **out)
 	return !text || *out;
 }
 
+typedef struct found {
+	wh_position *at;
+	bool any;
+} found;
+
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
 {
-	wh_position *out = ctx;
+	found *f = ctx;
+	wh_position *out = f->at;
 	wherry_code code = wh_row_check(row, err);
 
 	if (code != WHERRY_OK)
 		return code;
+	f->any = true;
 	out->high = wh_row_int(row, 0);
 	out->late = wh_row_int(row, 3);
 	return copy(row, 1, &out->seen) && copy(row, 2, &out->until) ? WHERRY_OK
@@ -29,9 +36,17 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 
 wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err)
 {
+	found f = {out, false};
+	wherry_code code;
+
 	wh_position_clear(out);
-	return wh_db_run(store->db, store->stmt.progress, NULL, 0, take_position, out,
+	code = wh_db_run(store->db, store->stmt.progress, NULL, 0, take_position, &f,
 			 NULL, err);
+	if (code == WHERRY_OK && !f.any)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "outbox '%s' has no subscription '%s'", store->name.ptr,
+			       store->topic);
+	return code;
 }
 
 typedef struct writing {
@@ -45,7 +60,7 @@ typedef struct writing {
 static wherry_code move(const writing *w, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->store->name),
+		wh_store_lease_name(w->store),
 		WH_INT_PARAM("number", w->lease->number),
 		WH_INT_PARAM("epoch", w->lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(w->lease->holder)),

@@ -10,7 +10,7 @@
 #include "log/cursor.h"
 #include "store/store.h"
 
-/* Read the position.  Clears and sets *out. */
+/* Read the position.  Clears and sets *out.  NOTFOUND: there is no such subscription. */
 wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err);
 
 /*

@@ -1,6 +1,8 @@
 /*
  * Functions for operators: count, status, list, show, retry, replay, discard, purge.
  */
+#include <wherry/subscription.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -517,12 +519,37 @@ wherry_code wherry_outbox_replay(wherry_outbox *outbox, const wherry_filter *fil
 	return change_rows(outbox, outbox->own.replay, true, filter, 0, out_n, err);
 }
 
+static wherry_code count_subscription(void *ctx, const wherry_subscription_state *s)
+{
+	(void)s;
+	++*(int *)ctx;
+	return WHERRY_OK;
+}
+
+/* Of a log with several subscriptions the message stays, for the others. */
+static wherry_code discard_here(wherry_outbox *outbox, const wherry_filter *filter,
+				wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code =
+		change_rows(outbox, outbox->own.discard_here, false, filter, 0, &n, err);
+
+	if (code != WHERRY_OK || n)
+		return code;
+	return wh_fail(err, WHERRY_NOTFOUND,
+		       "there is no message '%.100s' that failed, died or waits in "
+		       "subscription '%s' of outbox '%s'; one that was not read yet is "
+		       "there for other subscriptions, too",
+		       filter->ident, outbox->store.topic, outbox->store.name.ptr);
+}
+
 wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
 				  wherry_error *err)
 {
 	wh_error_clear(err);
 	const wherry_filter filter = WHERRY_FILTER(.ident = ident);
 	int64_t n = 0;
+	int subscriptions = 0;
 	wherry_code code;
 
 	if (!outbox || !ident)
@@ -531,7 +558,12 @@ wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
 		return wh_store_cannot(&outbox->store,
 				       "which is only streamed: delete its row yourself",
 				       err);
-	code = change_rows(outbox, outbox->own.discard, false, &filter, 0, &n, err);
+	code = wherry_subscription_list(outbox, count_subscription, &subscriptions, err);
+	if (code == WHERRY_OK && subscriptions > 1)
+		return discard_here(outbox, &filter, err);
+	if (code == WHERRY_OK)
+		code = change_rows(outbox, outbox->own.discard, false, &filter, 0, &n,
+				   err);
 	if (code == WHERRY_OK && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s' that is not "

@@ -64,6 +64,23 @@
 	X(list_any_newest, "list-any-newest", "states ident number topic key since after? before limit long? body? prefix older text") \
 	X(show, "show", "ident number long? body?")
 
+/* Readers of a log, each with its own position. */
+#define WH_OUTBOX_SUBSCRIPTIONS(X) \
+	X(subscribed, "subscribed", "") \
+	X(subscriptions, "subscriptions", "") \
+	X(subscribe, "subscribe", "high seen? topics") \
+	X(subscribe_named, "subscribe-named", "name") \
+	X(unsubscribe, "unsubscribe", "") \
+	X(unsubscribe_exceptions, "unsubscribe-exceptions", "") \
+	X(unsubscribe_named, "unsubscribe-named", "name") \
+	X(unsubscribe_lease, "unsubscribe-lease", "name") \
+	X(seek_begin, "seek-begin", "name") \
+	X(seek, "seek", "high seen?") \
+	X(seek_end, "seek-end", "") \
+	X(first_since, "first-since", "at") \
+	X(first_and_last, "first-and-last", "") \
+	X(discard_here, "discard-here", "ident number")
+
 /* The next two groups are for delivered rows: those still in the table, then those in the
  * archive. */
 #define WH_OUTBOX_REPLAY(X) \
@@ -80,7 +97,7 @@
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
-	G(archived, WH_OUTBOX_ARCHIVED)
+	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS)
 
 /* clang-format on */
 

@@ -1,5 +1,7 @@
 #include "outbox/outbox.h"
 
+#include <wherry/subscription.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,14 @@ static wherry_code find_unique(wherry_outbox *outbox, wherry_error *err)
 	return code;
 }
 
+wh_store wh_outbox_store(wherry_db *db, const wh_model *model)
+{
+	wh_store store = wh_store_init(db, model);
+
+	store.topic = WH_SUBSCRIPTION_OF_RELAYS;
+	return store;
+}
+
 static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 			       wherry_error *err)
 {
@@ -97,8 +107,76 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	return wh_outbox_open_model(db, &wh_outbox_model, table, out, err);
 }
 
-static wherry_code open_as(wherry_db *db, const wh_model *model, const char *table,
-			   bool making, wherry_outbox **out, wherry_error *err)
+static bool is_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+}
+
+wherry_code wh_subscription_check(const char *name, wherry_error *err)
+{
+	size_t len = name ? strlen(name) : 0, n = 0;
+
+	while (n < len && is_name_char(name[n]))
+		n++;
+	if (len && n == len && len <= WH_SUBSCRIPTION_MOST)
+		return WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"'%.60s' is not the name of a subscription: write letters, digits, _ . "
+		"or -, at most %d",
+		name ? name : "", WH_SUBSCRIPTION_MOST);
+}
+
+/* Name the subscription, before the statements are loaded. */
+static wherry_code set_subscription(wherry_outbox *outbox, const char *table,
+				    const char *subscription, wherry_error *err)
+{
+	char title[300];
+
+	(void)snprintf(outbox->subscription, sizeof(outbox->subscription), "%s",
+		       subscription);
+	outbox->store.topic = outbox->subscription;
+	(void)snprintf(title, sizeof(title), "%s/%s", table, subscription);
+	return wh_store_set_display_name(&outbox->store, title, err);
+}
+
+/* Set the name under which the subscription has a lease, and unless it is new check that it is
+ * there. */
+static wherry_code find_subscription(wherry_outbox *outbox, bool is_new,
+				     wherry_error *err)
+{
+	wh_store *store = &outbox->store;
+	int64_t high = -1;
+	wherry_code code = WHERRY_OK;
+
+	if (!outbox->own.subscribed)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' has the layout %s, which has no subscriptions",
+			store->name.ptr, store->layout.name);
+	if (!is_new)
+		code = wh_store_ask(store, outbox->own.subscribed, NULL, 0, &high, err);
+	if (code == WHERRY_OK && !is_new && high < 0)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "outbox '%s' has no subscription '%s'", store->name.ptr,
+			       outbox->subscription);
+	if (code == WHERRY_OK &&
+	    strcmp(outbox->subscription, WH_SUBSCRIPTION_OF_RELAYS) != 0)
+		code = wh_store_call(store, '\\', outbox->subscription, err);
+	return code;
+}
+
+/* How to open an outbox. */
+typedef struct opening {
+	const wh_model *model;
+	bool making;              /* Look among tables that the user owns. */
+	const char *subscription; /* NULL: none is named. */
+	bool is_new;              /* It need not exist. */
+} opening;
+
+static wherry_code open_as(wherry_db *db, const opening *how, const char *table,
+			   wherry_outbox **out, wherry_error *err)
 {
 	wherry_outbox *outbox;
 	wherry_code code;
@@ -109,11 +187,16 @@ static wherry_code open_as(wherry_db *db, const wh_model *model, const char *tab
 	outbox = calloc(1, sizeof(*outbox));
 	if (!outbox)
 		return wh_oom(err);
-	outbox->store = wh_store_init(db, model);
-	outbox->store.making = making;
+	outbox->store = wh_outbox_store(db, how->model);
+	outbox->store.making = how->making;
 	code = wh_store_set_display_name(&outbox->store, table ? table : "", err);
+	if (code == WHERRY_OK && how->subscription)
+		code = set_subscription(outbox, table ? table : "", how->subscription,
+					err);
 	if (code == WHERRY_OK)
 		code = find_layout(outbox, table, err);
+	if (code == WHERRY_OK && how->subscription)
+		code = find_subscription(outbox, how->is_new, err);
 	if (code != WHERRY_OK)
 		goto out;
 	*out = outbox;
@@ -126,13 +209,38 @@ out:
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
 				 wherry_outbox **out, wherry_error *err)
 {
-	return open_as(db, model, table, false, out, err);
+	const opening how = {.model = model};
+
+	return open_as(db, &how, table, out, err);
 }
 
 wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,
 				wherry_error *err)
 {
-	return open_as(db, &wh_outbox_model, table, true, out, err);
+	const opening how = {.model = &wh_outbox_model, .making = true};
+
+	return open_as(db, &how, table, out, err);
+}
+
+wherry_code wherry_subscription_open(wherry_db *db, const char *table,
+				     const char *subscription, wherry_outbox **out,
+				     wherry_error *err)
+{
+	const opening how = {.model = &wh_outbox_model, .subscription = subscription};
+	wherry_code code;
+
+	wh_error_clear(err);
+	code = wh_subscription_check(subscription, err);
+	return code == WHERRY_OK ? open_as(db, &how, table, out, err) : code;
+}
+
+wherry_code wh_subscription_open_new(wherry_db *db, const char *table, const char *name,
+				     wherry_outbox **out, wherry_error *err)
+{
+	const opening how = {
+		.model = &wh_outbox_model, .subscription = name, .is_new = true};
+
+	return open_as(db, &how, table, out, err);
 }
 
 static wherry_code load_sole(wherry_outbox *outbox, wh_version *out, wherry_error *err)

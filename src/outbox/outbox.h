@@ -25,12 +25,19 @@ typedef struct wh_layout {
 	bool uuid;  /* Message ids are UUIDs. */
 } wh_layout;
 
+/* The subscription of relays that name none. */
+#define WH_SUBSCRIPTION_OF_RELAYS "relay"
+
+enum { WH_SUBSCRIPTION_MOST = 48 }; /* Bytes of a name. */
+
 struct wherry_outbox {
 	wh_store store; /* The part that the tables of every model have. */
 	/* Statements that only outboxes have; NULL if the layout lacks the statement. */
 	wh_outbox_stmts own;
 	wh_layout layout;
 	bool asks_once; /* Message ids are unique because that was asked for. */
+	/* Subscription of a log through which the outbox is read. */
+	char subscription[WH_SUBSCRIPTION_MOST + 1];
 };
 
 /* The layouts of outboxes (native first), and the statements of each layout. */
@@ -51,6 +58,16 @@ wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_err
 /* Call wh_store_load() for an outbox, then set outbox->layout. */
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
+
+/* INVALID: not the name of a subscription. */
+wherry_code wh_subscription_check(const char *name, wherry_error *err);
+
+/* Like wherry_subscription_open(), of a subscription that need not exist. */
+wherry_code wh_subscription_open_new(wherry_db *db, const char *table, const char *name,
+				     wherry_outbox **out, wherry_error *err);
+
+/* A store for an outbox, read through the subscription of relays that name none. */
+wh_store wh_outbox_store(wherry_db *db, const wh_model *model);
 
 /* Optional parts of an outbox, as a bit mask.  A part that this database does not need
  * creates nothing; a part that the layout does not support is an error. */

@@ -141,7 +141,7 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err)
 {
 	wherry_outbox outbox = {
-		.store = wh_store_init(db, how->model ? how->model : &wh_outbox_model)};
+		.store = wh_outbox_store(db, how->model ? how->model : &wh_outbox_model)};
 	migration m = {.outbox = &outbox, .extras = how->extras};
 	wherry_code code;
 
@@ -254,7 +254,7 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 			       char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_outbox outbox = {.store = wh_store_init(how->lacking, &wh_outbox_model)};
+	wherry_outbox outbox = {.store = wh_outbox_store(how->lacking, &wh_outbox_model)};
 	const char *known;
 	wherry_code code;
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <wherry/subscription.h>
+
 #include "base/url.h"
 #include "config/settings.h"
 #include "relay/names.h"
@@ -47,6 +49,26 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 	if (code == WHERRY_OK)
 		*out = source;
 	return code;
+}
+
+/* TABLE/PART is a subscription of an outbox, or a delayed queue. */
+static wherry_code open_part(wherry_db *db, const char *name, const wh_table_name *parts,
+			     wh_source *out, wherry_error *err)
+{
+	wh_source source = {.store = NULL};
+	wherry_code code = wherry_outbox_open(db, parts->table, &source.outbox, NULL);
+
+	wherry_outbox_close(source.outbox);
+	source.outbox = NULL;
+	if (code != WHERRY_OK || *parts->type)
+		return wh_source_open(db, wh_delayed_model.name, name, out, err);
+	code = wherry_subscription_open(db, parts->table, parts->queue, &source.outbox,
+					err);
+	if (code != WHERRY_OK)
+		return code;
+	source.store = &source.outbox->store;
+	*out = source;
+	return WHERRY_OK;
 }
 
 /* There is no outbox and no queue of that name: maybe it is a table of another model. */
@@ -95,7 +117,7 @@ wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_so
 
 	if (code != WHERRY_OK)
 		return code;
-	return *parts.queue ? wh_source_open(db, wh_delayed_model.name, name, out, err)
+	return *parts.queue ? open_part(db, name, &parts, out, err)
 			    : open_table(db, parts.table, out, err);
 }
 

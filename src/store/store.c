@@ -279,11 +279,12 @@ wherry_code wh_store_set_display_name(wh_store *store, const char *title,
 	return WHERRY_OK;
 }
 
-wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err)
+wherry_code wh_store_call(wh_store *store, char mark, const char *part, wherry_error *err)
 {
 	char *called = NULL;
 
-	if (asprintf(&called, "%.*s:%s", (int)store->name.len, store->name.ptr, part) < 0)
+	if (asprintf(&called, "%.*s%c%s", (int)store->name.len, store->name.ptr, mark,
+		     part) < 0)
 		return wh_oom(err);
 	free(store->lease_name);
 	store->lease_name = called;

@@ -129,9 +129,11 @@ wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 wherry_code wh_store_set_display_name(wh_store *store, const char *title,
 				      wherry_error *err);
 
-/* Set store->lease_name to "TABLE:PART", the name for leases and pauses.  Needed if several
- * parts of one table are relayed separately. */
-wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err);
+/* Set store->lease_name to TABLE, the mark and PART, the name for leases and pauses.  Needed if several
+ * parts of one table are relayed separately.  The mark tells what
+ * the part is. */
+wherry_code wh_store_call(wh_store *store, char mark, const char *part,
+			  wherry_error *err);
 
 /* The parameter "name" of statements on leases and pauses. */
 wh_param wh_store_lease_name(const wh_store *store);

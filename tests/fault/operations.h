@@ -52,8 +52,8 @@ typedef struct operation {
 } operation;
 
 extern const operation operations[], queue_operations[], inbox_operations[],
-	schedule_operations[], delayed_operations[];
+	schedule_operations[], delayed_operations[], subscription_operations[];
 extern const size_t n_operations, n_queue_operations, n_inbox_operations,
-	n_schedule_operations, n_delayed_operations;
+	n_schedule_operations, n_delayed_operations, n_subscription_operations;
 
 #endif

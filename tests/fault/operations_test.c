@@ -109,6 +109,7 @@ static void digest(const world *w, char *out)
 /* ---- the template ---- */
 
 static const char fill[] =
+	"INSERT INTO log(topic, payload) VALUES ('t', '{}'), ('t', '{}'), ('u', '{}');"
 	"INSERT INTO outbox(message_id, topic, partition_key, headers, status, attempts,"
 	"  claimed_at, next_retry_at, processed_at, created_at, payload) VALUES"
 	" ('m1', 't', 'k', '{}', 0, 0, NULL, NULL, NULL, 1700000000000, '{}'),"
@@ -173,6 +174,9 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "later", NULL, &err));
 	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "log",
+					 &WHERRY_OUTBOX_OPTIONS(.layout = "log"), &err));
+	WHERRY_PASS(wherry_subscription_create(db, "log", "audit", NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -622,13 +626,16 @@ int main(void)
 
 	fault_set_up();
 	make_room(n_operations + n_queue_operations + n_inbox_operations +
-		  n_schedule_operations + n_delayed_operations);
+		  n_subscription_operations + n_schedule_operations +
+		  n_delayed_operations);
 	for (size_t i = 0; i < n_operations; i++)
 		add_tests(&operations[i]);
 	for (size_t i = 0; i < n_queue_operations; i++)
 		add_tests(&queue_operations[i]);
 	for (size_t i = 0; i < n_inbox_operations; i++)
 		add_tests(&inbox_operations[i]);
+	for (size_t i = 0; i < n_subscription_operations; i++)
+		add_tests(&subscription_operations[i]);
 	for (size_t i = 0; i < n_schedule_operations; i++)
 		add_tests(&schedule_operations[i]);
 	for (size_t i = 0; i < n_delayed_operations; i++)

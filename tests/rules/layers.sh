@@ -11,7 +11,7 @@ declare -A below=(
 	[db]='base config'
 	[store]='base config db'
 	[log]='base config db store'
-	[outbox]='base config db store'
+	[outbox]='base config db store log'
 	[inbox]='base config db store'
 	[queue]='base config db store'
 	[delayed]='base schedule config db store'
@@ -27,7 +27,7 @@ declare -A below=(
 declare -A owner=(
 	[error]=base [export]=base [log]=base [message]=base [version]=base
 	[schedule]=schedule [cron]=cron [config]=config [db]=db [retry]=db [sqlite]=db [postgres]=db [odbc]=db
-	[lease]=store [outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
+	[lease]=store [outbox]=outbox [subscription]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish
 	[relay]=relay [wherry]=cli
 )

@@ -50,6 +50,7 @@ CREATE TABLE IF NOT EXISTS {table_progress}(
   seen     pg_snapshot NOT NULL,  -- the snapshot of the statement that read it
   until    pg_snapshot,           -- late rows up to this snapshot are being read; NULL: none are
   late     bigint NOT NULL DEFAULT 0,  -- and were read up to this id
+  topics   text,                  -- patterns, "orders.*,billing"; NULL: all topics
   moved_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
@@ -123,8 +124,8 @@ FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_progress};
 DROP TABLE IF EXISTS {table_exception};
-DELETE FROM {wherry_outbox} WHERE name = {name};
-DELETE FROM {wherry_lease} WHERE outbox = {name};
+DELETE FROM {wherry_outbox} WHERE name = {name} OR starts_with(name, {name} || chr(92));
+DELETE FROM {wherry_lease} WHERE outbox = {name} OR starts_with(outbox, {name} || chr(92));
 DELETE FROM {wherry_schema} WHERE model = 'log' AND name = {name};
 {make_functions_again}
 
@@ -181,10 +182,10 @@ WHERE i.indrelid = {'table}::regclass::oid AND i.indisunique AND i.indisvalid AN
   AND i.indpred IS NULL AND a.attname = 'message_id';
 
 -- part: row
-SELECT e.*, {fine} FROM {table} AS e
+SELECT e.*, {fine}, {its_topic:e} AS its_topic FROM {table} AS e
 
 -- part: message
-id, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts}
+CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts}
 
 -- include: postgres.log.sql
 
@@ -203,10 +204,17 @@ SELECT high, seen::text, until::text, late FROM {table_progress} WHERE subscript
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE {holds} FOR SHARE)
-INSERT INTO {table_progress} AS p (subscription, high, seen, until, late, moved_at)
-SELECT {subscription}, :high::bigint, :seen::text::pg_snapshot, :until::text::pg_snapshot, :late::bigint, {now} FROM held
-ON CONFLICT (subscription) DO UPDATE SET high = excluded.high, seen = excluded.seen, until = excluded.until,
-  late = excluded.late, moved_at = excluded.moved_at;
+UPDATE {table_progress} SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = :until::text::pg_snapshot,
+  late = :late::bigint, moved_at = {now}
+FROM held WHERE subscription = {subscription};
+
+-- name: subscribe
+-- A subscription that begins at a position.
+INSERT INTO {table_progress}(subscription, high, seen, topics)
+VALUES ({subscription}, :high::bigint, :seen::text::pg_snapshot, :topics::text) ON CONFLICT DO NOTHING;
+
+-- name: subscribe-named
+INSERT INTO {wherry_outbox}(name) VALUES (:name::text) ON CONFLICT DO NOTHING;
 
 -- name: hold
 -- Messages that the position passes before they are delivered.
@@ -308,16 +316,16 @@ WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token =
 statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: old_rows
--- Messages that the position covers, that are not exceptions and are older than the age: rows from the lowest id on, up
--- to the first one that is younger.
-SELECT t.id FROM {position} AS p
-CROSS JOIN LATERAL (
+-- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
+-- on, up to the first one that is younger.
+SELECT t.id FROM (
   SELECT e.id, e.tx FROM {table} AS e
   WHERE e.id < coalesce((SELECT y.id FROM {table} AS y WHERE y.created_at > {since} ORDER BY y.id LIMIT 1),
                         9223372036854775807)
   ORDER BY e.id OFFSET 0) AS t
-WHERE NOT {uncovered} AND NOT EXISTS (
-  SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id OFFSET 0)
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {uncovered})
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
+                  WHERE x.id = t.id OFFSET 0)
 
 -- name: purge
 DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
@@ -332,7 +340,7 @@ SELECT count(*) FROM ({old_rows}) AS t;
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
        coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
-FROM {position} AS p CROSS JOIN {table} AS t
+FROM {position} AS p JOIN {table} AS t ON {its_topic:t}
 LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
                    WHERE e.subscription = {subscription} AND e.id = t.id OFFSET 0) AS x ON true
 
@@ -422,7 +430,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(SELECT id FROM meant));
 WITH x AS MATERIALIZED (
   SELECT o.id, o.status FROM ({open_rows}) AS o)
 SELECT (SELECT count(*) FROM x WHERE status = 0), (SELECT count(*) FROM x WHERE status = 1),
-  (SELECT count(*) FROM {table}) - (SELECT count(*) FROM x),
+  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - (SELECT count(*) FROM x),
   (SELECT count(*) FROM x WHERE status = 3), (SELECT count(*) FROM x WHERE status = 4);
 
 -- name: ready
@@ -450,3 +458,55 @@ SELECT (SELECT count(*) FROM (({fresh} LIMIT :most::bigint) UNION ALL ({late_row
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
 SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND state = 0;
+
+-- ---- subscriptions ----
+
+-- name: subscribed
+SELECT p.high, coalesce(p.topics, '') FROM {table_progress} AS p WHERE p.subscription = {subscription};
+
+-- name: subscriptions
+SELECT p.subscription, coalesce(p.topics, ''), p.high,
+  (extract(epoch FROM {now} - p.moved_at) * 1000)::bigint
+FROM {table_progress} AS p ORDER BY p.subscription;
+
+-- name: unsubscribe
+DELETE FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: unsubscribe-exceptions
+DELETE FROM {table_exception} WHERE subscription = {subscription};
+
+-- name: unsubscribe-named
+DELETE FROM {wherry_outbox} WHERE name = :name::text AND name <> {name};
+
+-- name: unsubscribe-lease
+DELETE FROM {wherry_lease} WHERE outbox = :name::text;
+
+-- name: seek-begin
+-- The relay that leads loses its lease, so it does not write its position any more, and begins at the new one.
+UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
+WHERE outbox = :name::text;
+
+-- name: seek
+UPDATE {table_progress} SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = NULL, late = 0, moved_at = {now}
+WHERE subscription = {subscription};
+
+-- name: seek-end
+-- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
+DELETE FROM {table_exception} AS x
+WHERE x.subscription = {subscription} AND (x.state <> 4 OR EXISTS (
+  SELECT 1 FROM {position} AS p, {table} AS t WHERE t.id = x.id AND {uncovered}));
+
+-- name: first-since
+-- The first id of the messages that were made since then; 0: there is none.
+SELECT coalesce(min(t.id), 0) FROM {table} AS t WHERE t.created_at >= '1970-01-01 00:00:00+00'::timestamptz
+  + :at::bigint::float8 * interval '1 millisecond';
+
+-- name: first-and-last
+-- The first and the last id; 0: there is none.
+SELECT coalesce((SELECT t.id FROM {table} AS t ORDER BY t.id LIMIT 1), 0),
+       coalesce((SELECT t.id FROM {table} AS t ORDER BY t.id DESC LIMIT 1), 0);
+
+-- name: discard-here
+-- Messages that failed, died or wait are as good as delivered in this subscription.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (ARRAY(
+  SELECT n.id FROM ({named}) AS n WHERE n.status <> 2));

@@ -50,6 +50,7 @@ CREATE TABLE IF NOT EXISTS {table}(
 CREATE TABLE IF NOT EXISTS {table_progress}(
   subscription TEXT NOT NULL PRIMARY KEY,
   high     INTEGER NOT NULL,      -- the highest id that was read
+  topics   TEXT,                  -- patterns, "orders.*,billing"; NULL: all topics
   moved_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS {table_exception}(
@@ -69,8 +70,10 @@ CREATE TRIGGER IF NOT EXISTS {table_by_hand} AFTER INSERT ON {table}
 WHEN new.id <= 0 OR new.id <= (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
 BEGIN
   INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
-    SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p;
-  UPDATE wherry_outbox SET control_version = {next_control} WHERE name = {name};
+    SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p
+    WHERE p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE new.topic GLOB g.value);
+  UPDATE wherry_outbox SET control_version = {next_control}
+    WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
 END;
 INSERT INTO {table_progress}(subscription, high, moved_at)
   VALUES ({subscription}, 0, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
@@ -95,8 +98,8 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_progress};
 DROP TABLE IF EXISTS {table_exception};
-DELETE FROM wherry_outbox WHERE name = {name};
-DELETE FROM wherry_lease WHERE outbox = {name};
+DELETE FROM wherry_outbox WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
+DELETE FROM wherry_lease WHERE outbox = {name} OR substr(outbox, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
 DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
 
 -- name: others-left
@@ -130,7 +133,7 @@ WHERE i."unique" AND NOT i.partial AND (SELECT count(*) FROM pragma_index_info(i
   AND EXISTS (SELECT 1 FROM pragma_index_info(i.name) AS c WHERE c.name = 'message_id');
 
 -- part: message
-id, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+CASE WHEN {its_topic} THEN id END, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
 
 -- part: no_message
 NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
@@ -145,9 +148,16 @@ SELECT high, NULL, NULL, 0 FROM {table_progress} WHERE subscription = {subscript
 
 -- name: move
 -- The fence is in the statement that writes.
-INSERT INTO {table_progress}(subscription, high, moved_at)
-SELECT {subscription}, :high, (SELECT ms FROM wherry_clock) FROM wherry_lease WHERE {holds}
-ON CONFLICT (subscription) DO UPDATE SET high = excluded.high, moved_at = excluded.moved_at;
+UPDATE {table_progress} SET high = :high, moved_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND EXISTS (SELECT 1 FROM wherry_lease WHERE {holds});
+
+-- name: subscribe
+-- A subscription that begins at a position.
+INSERT INTO {table_progress}(subscription, high, topics, moved_at)
+VALUES ({subscription}, :high, :topics, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
+
+-- name: subscribe-named
+INSERT INTO wherry_outbox(name) VALUES (:name) ON CONFLICT DO NOTHING;
 
 -- name: hold
 -- Messages that the position passes before they are delivered.
@@ -186,11 +196,11 @@ WHERE x.subscription = {subscription} AND (x.state = 0 OR x.state = 1 OR x.state
 
 -- name: open-upto
 -- Whether a message is open up to this id.
-SELECT EXISTS (SELECT 1 FROM {table} WHERE id > {high} AND id <= :upto)
+SELECT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id > {high} AND t.id <= :upto AND {its_topic:t})
   OR EXISTS ({open_exception} AND x.id <= :upto);
 
 -- name: last-open
-SELECT max(coalesce((SELECT id FROM {table} WHERE id > {high} ORDER BY id DESC LIMIT 1), 0),
+SELECT max(coalesce((SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} ORDER BY t.id DESC LIMIT 1), 0),
            coalesce((SELECT max(id) FROM ({open_exception})), 0));
 
 -- part: this
@@ -245,14 +255,15 @@ UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NUL
 WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
 
 -- part: old_rows
--- Messages that the position covers, that are not exceptions and are older than the age: rows from the lowest id on, up
--- to the first one that is younger.
+-- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
+-- on, up to the first one that is younger.
 SELECT t.id FROM {table} AS t
-WHERE t.id <= {high}
+WHERE t.id <= (SELECT min(p.high) FROM {table_progress} AS p)
   AND t.id < coalesce((SELECT y.id FROM {table} AS y
                        WHERE y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
                       9223372036854775807)
-  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
+                  ON x.subscription = p.subscription AND x.id = t.id)
 
 -- name: purge
 DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit);
@@ -266,7 +277,8 @@ SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS sta
        0 AS generation, t.created_at, x.changed_at AS claimed_at, x.next_retry_at, NULL AS processed_at,
        t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
        x.last_error
-FROM {table} AS t LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
+FROM (SELECT * FROM {table} AS w WHERE {its_topic:w}) AS t
+LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
 
 -- part: open_ids
 SELECT id FROM {table_exception} WHERE subscription = {subscription}
@@ -333,7 +345,7 @@ DELETE FROM {table} WHERE id IN (SELECT id FROM ({judged}) WHERE status <> 2 AND
 
 -- name: count
 SELECT sum(status = 0), sum(status = 1),
-  (SELECT count(*) FROM {table}) - count(*), sum(status = 3), sum(status = 4)
+  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - count(*), sum(status = 3), sum(status = 4)
 FROM (SELECT status FROM ({judged} WHERE t.id IN ({open_ids})));
 
 -- name: ready
@@ -342,7 +354,8 @@ SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
 FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= (SELECT ms FROM wherry_clock));
 
 -- name: oldest-pending
-SELECT (SELECT ms FROM wherry_clock) - created_at FROM {table} WHERE id > {high} ORDER BY id LIMIT 1;
+SELECT (SELECT ms FROM wherry_clock) - t.created_at FROM {table} AS t WHERE t.id > {high} AND {its_topic:t}
+ORDER BY t.id LIMIT 1;
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
@@ -350,7 +363,51 @@ SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND s
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM (SELECT id FROM {table} WHERE id > {high} LIMIT :most)),
+SELECT (SELECT count(*) FROM (SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1 LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3 LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4 LIMIT :most));
+
+-- name: subscribed
+SELECT high, coalesce(topics, '') FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: subscriptions
+SELECT subscription, coalesce(topics, ''), high, (SELECT ms FROM wherry_clock) - moved_at FROM {table_progress}
+ORDER BY subscription;
+
+-- name: unsubscribe
+DELETE FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: unsubscribe-exceptions
+DELETE FROM {table_exception} WHERE subscription = {subscription};
+
+-- name: unsubscribe-named
+DELETE FROM wherry_outbox WHERE name = :name AND name <> {name};
+
+-- name: unsubscribe-lease
+DELETE FROM wherry_lease WHERE outbox = :name;
+
+-- name: seek-begin
+-- The relay that leads loses its lease, so it does not write its position any more, and begins at the new one.
+UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0 WHERE outbox = :name;
+
+-- name: seek
+UPDATE {table_progress} SET high = :high, moved_at = (SELECT ms FROM wherry_clock) WHERE subscription = {subscription};
+
+-- name: seek-end
+-- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND (state <> 4 OR id > {high});
+
+-- name: first-since
+-- The first id of the messages that were made since then; 0: there is none.
+SELECT coalesce(min(id), 0) FROM {table} WHERE created_at >= :at;
+
+-- name: first-and-last
+-- The first and the last id; 0: there is none.
+SELECT coalesce((SELECT id FROM {table} ORDER BY id LIMIT 1), 0),
+       coalesce((SELECT id FROM {table} ORDER BY id DESC LIMIT 1), 0);
+
+-- name: discard-here
+-- Messages that failed, died or wait are as good as delivered in this subscription.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (
+  SELECT id FROM ({judged}) WHERE status <> 2 AND :ident IS NOT NULL AND {identified});

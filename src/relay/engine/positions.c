@@ -461,6 +461,14 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
+/* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not
+ * have its topic. */
+static bool is_news(const looking *w, const wh_log_row *row)
+{
+	return wh_row_int(row->row, WH_LOG_MESSAGE) == row->id &&
+	       !is_known(of(w->r), row->id);
+}
+
 static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 {
 	looking *w = ctx;
@@ -469,7 +477,7 @@ static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 
 	if (!wh_intake_has_room(w->r) || !wh_intake_keys_left(w->r))
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	if (!is_known(of(w->r), row->id))
+	if (is_news(w, row))
 		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
 	w->rows += code != WHERRY_INTERRUPTED;
 	return code;
@@ -484,9 +492,8 @@ static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err
 	if (w->rows)
 		return wh_fail(err, WHERRY_INTERRUPTED, "one row is enough");
 	w->rows++;
-	if (is_known(of(w->r), row->id))
-		return WHERRY_OK;
-	return wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+	return is_news(w, row) ? wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err)
+			       : WHERRY_OK;
 }
 
 /* Read the next row without its texts, and then by its id: it may be the one that the database

@@ -127,6 +127,11 @@ BEGIN
       called := left(called, -33);
       named := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = called::name AND relname::text = called);
     END IF;
+    -- A subscription of an outbox is called TABLE\NAME.
+    IF named IS NULL AND position(chr(92) IN called) > 0 THEN
+      called := split_part(called, chr(92), 1);
+      named := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = called::name AND relname::text = called);
+    END IF;
     CONTINUE WHEN has_table_privilege(named, 'DELETE');
     listed := (SELECT oid FROM pg_class WHERE relnamespace = place AND relname = 'wherry_schema');
     is_listed := false;
@@ -148,14 +153,15 @@ DROP TRIGGER IF EXISTS wherry_own_row ON {wherry_lease};
 CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_lease}
   FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('outbox');
 -- Changes of both tables wake the relays of the outbox that the row names, also standbys.  A queue that
--- shares its table has the name TABLE:KIND, with 33 characters behind the table's name.
+-- shares its table has the name TABLE:KIND, with 33 characters behind the table's name; a subscription TABLE\NAME.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
   FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace
   WHERE t.oid = TG_RELID AND c.relname::text = ANY (ARRAY[pg_catalog.to_jsonb(new) ->> TG_ARGV[0],
-    pg_catalog.left(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], -33)]);
+    pg_catalog.left(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], -33),
+    pg_catalog.split_part(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], pg_catalog.chr(92), 1)]);
   RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};

@@ -2,7 +2,18 @@
 -- The position and the exceptions of a subscription of a log on PostgreSQL.
 
 -- part: subscription
-'relay'
+{topic}
+
+-- part: patterns
+-- Patterns of topics, "orders.*,billing", as those of LIKE.
+string_to_array(replace(replace(replace({.}topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')
+
+-- part: topics
+(SELECT {patterns:w} FROM {table_progress} AS w WHERE w.subscription = {subscription})
+
+-- part: its_topic
+-- Condition: the subscription has the topic of the row.
+coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 
 -- part: position
 (SELECT p.high, p.seen, p.until, p.late FROM {table_progress} AS p WHERE p.subscription = {subscription})
@@ -13,20 +24,20 @@
    AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until)))
 
 -- part: late_rows
--- Ids of rows below the position that it does not cover, found by the index on tx.
+-- Ids of messages below the position that it does not cover, found by the index on tx.
 SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
-  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high
+  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high AND {its_topic:e}
   UNION ALL
   SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
   CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
-                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high OFFSET 0) AS e) AS t
+                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high AND {its_topic:o} OFFSET 0) AS e) AS t
 WHERE {uncovered}
 
 -- part: fresh
--- Ids above the position.
+-- Ids of messages above the position.
 SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
-  SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id OFFSET 0) AS t
+  SELECT e.id FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} ORDER BY e.id OFFSET 0) AS t
 
 -- part: exceptional
 -- Exceptions with their messages, in the columns of a native row.

@@ -2,7 +2,18 @@
 -- The position and the exceptions of a subscription of a log on SQLite.
 
 -- part: subscription
-'relay'
+{topic}
+
+-- part: globs
+-- Patterns of topics, "orders.*,billing", as a list of those of GLOB.
+('["' || replace(replace(replace({.}topics, '[', '[[]'), '?', '[?]'), ',', '","') || '"]')
+
+-- part: its_topic
+-- Condition: the subscription has the topic of the row.
+((SELECT w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL
+ OR EXISTS (SELECT 1 FROM json_each((SELECT {globs:w} FROM {table_progress} AS w
+                                     WHERE w.subscription = {subscription})) AS g
+            WHERE {.}topic GLOB g.value))
 
 -- part: high
 (SELECT p.high FROM {table_progress} AS p WHERE p.subscription = {subscription})

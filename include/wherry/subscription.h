@@ -1,0 +1,117 @@
+/*
+ * Subscriptions: several readers of one outbox of the layout log, each with its own position,
+ * failed and dead messages.
+ *
+ * A subscription takes the messages of its topics.  Relays read the subscription "relay" if they
+ * name none; it takes all.
+ */
+#ifndef WHERRY_SUBSCRIPTION_H
+#define WHERRY_SUBSCRIPTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <wherry/db.h>
+#include <wherry/error.h>
+#include <wherry/outbox.h>
+
+/* Options for creating a subscription; start from WHERRY_SUBSCRIPTION_OPTIONS(...). */
+typedef struct wherry_subscription_options {
+	size_t size; /* Set it to sizeof(wherry_subscription_options). */
+	/* Patterns of topics with commas between them, in which * stands for any text:
+	 * "orders.*,billing"; NULL: all topics. */
+	const char *topics;
+	const char *
+		from; /* Where it begins; see wherry_subscription_seek().  NULL: "start". */
+} wherry_subscription_options;
+
+/* In C: WHERRY_SUBSCRIPTION_OPTIONS(.topics = "orders.*"). */
+#define WHERRY_SUBSCRIPTION_OPTIONS(...)                                                 \
+	WHERRY_SIZED(wherry_subscription_options, __VA_ARGS__)
+
+/* A subscription, for a visit; the texts are borrowed for it.  Later versions add members at the
+ * end. */
+typedef struct wherry_subscription_state {
+	const char *name;
+	const char *topics; /* ""; all. */
+	int64_t position;   /* The highest id that was read. */
+	int64_t moved_us;   /* Time since the position moved. */
+} wherry_subscription_state;
+
+/** Called for each subscription.  If it returns another code than WHERRY_OK, the listing ends and
+ *  returns that code. */
+typedef wherry_code (*wherry_subscription_visit)(void *ctx,
+					      const wherry_subscription_state *subscription);
+
+WHERRY_BEGIN
+
+/**
+ * Create a subscription.  Programs may repeat this: one that exists with the same topics stays as
+ * it is, wherever it should begin.
+ *
+ * @param db       A connection.
+ * @param table    Name of the outbox.
+ * @param name     Its name: letters, digits, and any of _ . -, at most 48 characters.
+ * @param options  Options; borrowed for the call.  NULL: all topics, from the start.
+ * @param err      Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (a bad name, pattern or beginning; another layout);
+ *         WHERRY_DUPLICATE (it exists with other topics); WHERRY_NOTFOUND (no such outbox);
+ *         WHERRY_DENIED; WHERRY_BUSY.
+ *
+ * Transaction: its own, or a savepoint in the caller's.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_subscription_create(wherry_db *db, const char *table, const char *name,
+			   const wherry_subscription_options *options, wherry_error *err);
+
+/**
+ * Open an outbox through a subscription: what wherry_outbox_list(), wherry_outbox_status() and other
+ * functions say of its messages is what became of them there.
+ *
+ * @param table  Name of the outbox; copied.
+ * @param name   Name of the subscription; copied.
+ * @param out    Receives the outbox; the caller closes it with wherry_outbox_close().
+ * @return As wherry_outbox_open(); WHERRY_NOTFOUND also if there is no such subscription.
+ *
+ * Blocks: for three small reads.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_open(wherry_db *db,
+								const char *table,
+								const char *name,
+								wherry_outbox **out,
+								wherry_error *err);
+
+/**
+ * Move the position.  Messages behind it are delivered, whether they were before or not, and those
+ * before it are not; dead ones before it stay dead.  A relay that is at work delivers what it has
+ * in flight and then begins at the new position.
+ *
+ * @param outbox  An outbox, opened through the subscription.
+ * @param to      "start": before the first message that is there; "now": behind all that are
+ *                committed; the id of a message, which is the next; or a time such as
+ *                "2026-11-25T10:00:00Z": before the first message that was made since then.
+ * @return WHERRY_OK; WHERRY_INVALID (none of these; another layout); WHERRY_NOTFOUND (the id is
+ *         above the last one, or the subscription was dropped); WHERRY_DENIED; WHERRY_BUSY.
+ *
+ * Transaction: its own, or a savepoint in the caller's.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_seek(wherry_outbox *outbox,
+								const char *to,
+								wherry_error *err);
+
+/** Drop a subscription, with what it says of messages.  The messages stay.  A relay that is at
+ *  work on it ends.  NOTFOUND: there is none.  Transaction: its own, or a savepoint in the
+ *  caller's. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_drop(wherry_db *db,
+								const char *table,
+								const char *name,
+								wherry_error *err);
+
+/** Visit the subscriptions of an outbox, in the order of their names; none in other layouts. */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_subscription_list(wherry_outbox *outbox, wherry_subscription_visit visit, void *ctx,
+			 wherry_error *err);
+
+WHERRY_END
+
+#endif
