@@ -40,8 +40,8 @@ typedef struct wherry_subscription_state {
 
 /** Called for each subscription.  If it returns another code than WHERRY_OK, the listing ends and
  *  returns that code. */
-typedef wherry_code (*wherry_subscription_visit)(void *ctx,
-					      const wherry_subscription_state *subscription);
+typedef wherry_code (*wherry_subscription_visit)(
+	void *ctx, const wherry_subscription_state *subscription);
 
 WHERRY_BEGIN
 
@@ -109,8 +109,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_drop(wherry_db *db,
 
 /** Visit the subscriptions of an outbox, in the order of their names; none in other layouts. */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_subscription_list(wherry_outbox *outbox, wherry_subscription_visit visit, void *ctx,
-			 wherry_error *err);
+wherry_subscription_list(wherry_outbox *outbox, wherry_subscription_visit visit,
+			 void *ctx, wherry_error *err);
 
 WHERRY_END
 
