@@ -12,6 +12,7 @@ static const mssql_word words[] = {
 	{"available_at - interval '1 min'", "DATEADD(MINUTE, -1, available_at)"},
 	{"due - interval '1 min'", "DATEADD(MINUTE, -1, due)"},
 	{"expires - interval '1 min'", "DATEADD(MINUTE, -1, expires)"},
+	{"SELECT seq, id,", "SELECT RowVersion, Id,"},
 	{NULL, NULL},
 };
 
@@ -189,6 +190,24 @@ static void a_delayed_message_is_cancelled_until_it_moves(void **state)
 	(void)queue_lease(f->queue, 9, "3");
 }
 
+/* ---- rows that are there twice ---- */
+
+/* Its tables have no unique index. */
+static void a_row_that_was_restored_twice_is_received_twice(void **state)
+{
+	queue_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++)
+		queue_raw(
+			f,
+			"SET IDENTITY_INSERT jobs ON; INSERT INTO jobs(Id, Recoverable, "
+			"Headers, Body, RowVersion) VALUES "
+			"('11111111-2222-3333-4444-555555555555', 1, N'{}', "
+			"CAST('7' AS VARBINARY(MAX)), 5); SET IDENTITY_INSERT jobs OFF");
+	(void)queue_lease(f->queue, 9, "7 7");
+	queue_counts(f, "0 2 0 0");
+}
+
 /* ---- forwarding ---- */
 
 static void a_message_for_another_queue_is_forwarded(void **state)
@@ -297,6 +316,7 @@ int main(void)
 						make_old, nservicebus_drop),
 		NSERVICEBUS_CASE(recoverable_may_be_dropped),
 		NSERVICEBUS_CASE(a_delayed_message_is_cancelled_until_it_moves),
+		NSERVICEBUS_CASE(a_row_that_was_restored_twice_is_received_twice),
 		NSERVICEBUS_CASE(a_message_for_another_queue_is_forwarded),
 		NSERVICEBUS_CASE(subscriptions_are_shared),
 		NSERVICEBUS_CASE(a_queue_is_not_made_while_another_program_makes_tables),

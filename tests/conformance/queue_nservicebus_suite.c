@@ -219,6 +219,55 @@ static void poison_dies_in_every_mode(void **state)
 	}
 }
 
+/* ---- numbers and uuids that received messages have ---- */
+
+/* Each row of the queue gets a dead message with its number and uuid, as where a table is restored
+ * beside the other. */
+static void die_too(queue_fixture *f)
+{
+	queue_raw(f, "INSERT INTO jobs_received(id, row_id, state, attempts, headers) "
+		     "SELECT seq, id, 4, 1, '{}' FROM jobs");
+}
+
+static void a_message_that_was_received_before_is_received(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send(f, 1);
+	(void)queue_send(f, 2);
+	die_too(f);
+	(void)queue_lease(f->queue, 9, "1 2");
+	queue_counts(f, "0 2 0 2");
+}
+
+static void poison_that_was_received_before_dies(void **state)
+{
+	queue_fixture *f = *state;
+
+	app->send_bare(f, "11111111-2222-3333-4444-555555555555", "7");
+	(void)queue_send(f, 1);
+	die_too(f);
+	queue_takes(f, 9, "1");
+	queue_counts(f, "0 0 0 3");
+}
+
+static void a_dead_message_whose_uuid_is_used_again_is_retried(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		app->send_bare(f, "11111111-2222-3333-4444-555555555555", "7");
+		queue_takes(f, 9, "");
+	}
+	app->send_bare(f, "11111111-2222-3333-4444-555555555555", "{}");
+	die_too(f);
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, &n, &err));
+	assert_int_equal(n, 3);
+	queue_counts(f, "4 0 0 0");
+}
+
 /* ---- expiry and delays ---- */
 
 static void an_expired_message_is_dropped(void **state)
@@ -366,6 +415,9 @@ int nservicebus_suite_run(const nservicebus_app *theirs,
 		NSERVICEBUS_CASE(a_nack_keeps_the_attempts),
 		NSERVICEBUS_CASE(a_message_that_kills_its_receivers_dies),
 		NSERVICEBUS_CASE(poison_dies_in_every_mode),
+		NSERVICEBUS_CASE(a_message_that_was_received_before_is_received),
+		NSERVICEBUS_CASE(poison_that_was_received_before_dies),
+		NSERVICEBUS_CASE(a_dead_message_whose_uuid_is_used_again_is_retried),
 		NSERVICEBUS_CASE(an_expired_message_is_dropped),
 		NSERVICEBUS_CASE(an_expiry_of_25_days_is_kept),
 		NSERVICEBUS_CASE(a_delay_with_an_expiry_is_refused_by_name),

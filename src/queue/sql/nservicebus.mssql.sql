@@ -269,7 +269,8 @@ FROM {due_rows};
 
 -- name: receive
 -- Lease messages.  One transaction moves them, so a message is always in one of the tables.  Expired
--- messages are deleted, and returned as expired.
+-- messages are deleted, and returned as expired.  A message whose number and uuid a received one has, or
+-- another of this statement, gets another uuid, or it would make each receive fail.
 SET XACT_ABORT ON;
 {asked}
 DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
@@ -286,6 +287,11 @@ BEGIN
   {lease_due}
   SET @due = @due + @@ROWCOUNT;
 END;
+UPDATE g SET row_id = NEWID() FROM @gone AS g
+WHERE g.id IN (SELECT o.id FROM @gone AS o GROUP BY o.id, o.row_id HAVING COUNT(*) > 1);
+UPDATE g SET row_id = NEWID() FROM @gone AS g
+WHERE EXISTS (SELECT 1 FROM {table_received} AS r {seek} WHERE r.id = g.id AND r.row_id = g.row_id)
+{loop};
 INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token, max_attempts,
                              created_at, headers, body)
 SELECT g.id, g.row_id, 1, 1, @until, g.expires_at, @token, CASE WHEN @most > 0 THEN @most END, {sent_at:g}, g.Headers, g.body
@@ -330,12 +336,14 @@ SELECT {shown}, @due FROM (
   {late}) AS m ORDER BY m.id;
 
 -- name: make-dead
--- Insert a message that was deleted and cannot be handled again, as dead.
+-- Insert a message that was deleted and cannot be handled again, as dead.  Its uuid may be another, as in "receive".
+DECLARE @id BIGINT = :id, @row_id UNIQUEIDENTIFIER = CAST(:message_id AS UNIQUEIDENTIFIER);
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
-VALUES (:id, CAST(:message_id AS UNIQUEIDENTIFIER), 4, :attempts,
+SELECT @id, CASE WHEN EXISTS (SELECT 1 FROM {table_received} AS r {seek} WHERE r.id = @id AND r.row_id = @row_id)
+                 THEN NEWID() ELSE @row_id END, 4, :attempts,
   CASE WHEN :created > 0 THEN DATEADD(MILLISECOND, CAST(:created % 86400000 AS INT),
     DATEADD(DAY, CAST(:created / 86400000 AS INT), CAST('19700101' AS DATETIME2(3)))) END,
-  :error, :headers, CAST(:body AS VARBINARY(MAX)));
+  :error, :headers, CAST(:body AS VARBINARY(MAX));
 
 -- part: own
 {ids} AS j JOIN {table_received} AS r {seek} ON r.id = j.id WHERE r.lease_token = :token AND r.state = 1

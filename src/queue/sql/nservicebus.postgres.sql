@@ -332,9 +332,12 @@ kept AS (
 {both};
 
 -- name: make-dead
--- Insert a message that was deleted and cannot be handled again, as dead.
+-- Insert a message that was deleted and cannot be handled again, as dead.  Its uuid may be another, as in "receive".
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
-VALUES (:id, :message_id::pg_catalog.text::pg_catalog.uuid, 4, :attempts,
+VALUES (:id,
+  CASE WHEN EXISTS (SELECT 1 FROM {table_received} AS r WHERE r.id OPERATOR(pg_catalog.=) :id::bigint
+                      AND r.row_id OPERATOR(pg_catalog.=) :message_id::pg_catalog.text::pg_catalog.uuid)
+       THEN pg_catalog.gen_random_uuid() ELSE :message_id::pg_catalog.text::pg_catalog.uuid END, 4, :attempts,
   CASE WHEN :created::bigint OPERATOR(pg_catalog.>) 0
        THEN pg_catalog.to_timestamp(:created::double precision OPERATOR(pg_catalog./) 1000.0::double precision) END,
   :error, :headers::pg_catalog.text, :body::pg_catalog.bytea);
@@ -476,7 +479,7 @@ WHERE NOT EXISTS (
 
 -- name: retry-dead
 -- Move dead messages to their old places in the queue, where they do not expire.  A message that was
--- delayed has no old place.
+-- delayed has no old place.  One whose uuid is in the queue, or of two with one uuid the second, gets another.
 WITH back AS (
   DELETE FROM {table_received}
   WHERE state + 0 = 4 AND id = ANY (ARRAY(
@@ -484,10 +487,13 @@ WITH back AS (
     ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 INSERT INTO {table}(id, headers, body, seq)
-SELECT row_id, headers, body,
-  CASE WHEN id < 4611686018427387904 AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.seq = back.id)
+SELECT CASE WHEN nth_of_uuid > 1 OR EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = back.row_id)
+            THEN gen_random_uuid() ELSE row_id END, headers, body,
+  CASE WHEN id < 4611686018427387904 AND nth_of_id = 1
+         AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.seq = back.id)
        THEN id ELSE nextval(pg_get_serial_sequence({'table}, 'seq')) END
-FROM back ORDER BY id;
+FROM (SELECT *, row_number() OVER (PARTITION BY id) AS nth_of_id,
+        row_number() OVER (PARTITION BY row_id) AS nth_of_uuid FROM back) AS back ORDER BY id;
 
 -- name: discard
 -- Delete a message from any of the tables.  A receiver that has leased it cannot acknowledge it afterwards.
