@@ -95,7 +95,8 @@ wherry_code wh_odbc_mssql_schema_of(wherry_db *db, const char *table, bool own, 
 	static const char sql[] =
 		"SELECT TOP (1) CONCAT(COUNT(f.name) OVER (), N':', n.name) "
 		"FROM (SELECT SCHEMA_NAME() AS name, 0 AS nth "
-		"UNION ALL SELECT N'dbo', 1) AS n LEFT JOIN (SELECT s.name AS name "
+		"UNION ALL SELECT N'dbo', 1 WHERE COALESCE(SCHEMA_NAME(), N'') <> N'dbo') "
+		"AS n LEFT JOIN (SELECT s.name AS name "
 		"FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id "
 		"WHERE t.name = :table) AS f ON f.name = n.name "
 		"WHERE n.name IS NOT NULL "
