@@ -571,6 +571,8 @@ static bool applies(const log_world *world, log_break b)
 
 	if (b == LOG_MEMORY)
 		return world->keep;
+	if (b == LOG_LATE_HORIZON && world->undisturbed)
+		return false;
 	return b == LOG_NO_RENUMBER || of_versions == world->versions;
 }
 

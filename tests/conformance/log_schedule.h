@@ -45,6 +45,8 @@ typedef struct log_world {
 	/* SQL Server: rows are read in the order of their versions, wait for open transactions that
 	 * wrote before them, and are read again after their owner changed them. */
 	bool versions;
+	/* Nobody writes between two statements of the reader: log_meanwhile() is not called. */
+	bool undisturbed;
 	/* Wait a little for transactions of others, which rows may wait for; NULL: there are none. */
 	void (*pause)(void);
 	/* An empty table, a sequence at 1, and no transaction; *out is the reader's. */
