@@ -55,7 +55,8 @@ static bool is_unbounded(const char *name, int variant, bool backlog)
 /* What EXPLAIN does not take. */
 static bool is_script(const char *name)
 {
-	return strcmp(name, "migrate-1") == 0 || strncmp(name, "add-", 4) == 0;
+	return strcmp(name, "migrate-1") == 0 || strcmp(name, "try-drop") == 0 ||
+	       strncmp(name, "add-", 4) == 0;
 }
 
 /* ---- values ---- */
