@@ -110,7 +110,7 @@ wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
 }
 
 typedef struct known {
-	void (*visit)(void *ctx, int64_t id);
+	void (*visit)(void *ctx, const wh_exception *what);
 	void *ctx;
 } known;
 
@@ -118,11 +118,19 @@ static wherry_code take_known(void *ctx, const wh_row *row, wherry_error *err)
 {
 	const known *k = ctx;
 
-	k->visit(k->ctx, wh_row_int(row, 0));
+	const wh_exception what = {
+		.id = wh_row_int(row, 0),
+		.state = (wherry_state)wh_row_int(row, 1),
+		.attempts = wh_clamp32(wh_row_int(row, 2)),
+		.due_in_us = wh_us(wh_row_int(row, 3)),
+	};
+
+	k->visit(k->ctx, &what);
 	return wh_row_check(row, err);
 }
 
-wherry_code wh_progress_known(const wh_store *store, void (*visit)(void *ctx, int64_t id),
+wherry_code wh_progress_known(const wh_store *store,
+			      void (*visit)(void *ctx, const wh_exception *what),
 			      void *ctx, wherry_error *err)
 {
 	known k = {visit, ctx};

@@ -6,6 +6,7 @@
 #define WH_LOG_SUBSCRIPTION_H
 
 #include <wherry/lease.h>
+#include <wherry/message.h>
 
 #include "log/cursor.h"
 #include "store/store.h"
@@ -26,9 +27,17 @@ wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
 			      const wh_position *at, const int64_t *held, size_t n_held,
 			      wherry_error *err);
 
-/* Visit the ids that the position does not cover and that are exceptions: a reader that begins at
- * the position skips them.  ctx receives each. */
-wherry_code wh_progress_known(const wh_store *store, void (*visit)(void *ctx, int64_t id),
+typedef struct wh_exception {
+	int64_t id;
+	wherry_state state;
+	int32_t attempts;
+	int64_t due_in_us;
+} wh_exception;
+
+/* Visit the exceptions that the position does not cover: a reader that begins there meets them among
+ * new messages.  ctx receives each. */
+wherry_code wh_progress_known(const wh_store *store,
+			      void (*visit)(void *ctx, const wh_exception *what),
 			      void *ctx, wherry_error *err);
 
 #endif

@@ -130,7 +130,27 @@ static void a_position_that_goes_back_is_believed(void **state)
 	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 2);
 }
 
+/* As after a crash: the second waited behind the first, and is an exception that the position does not
+ * cover; the first was in flight. */
+static void a_message_that_waited_does_not_overtake_its_key_after_a_crash(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.window", "1");
+	relay_set(f, "relay.batch", "1");
+	relay_put(f, "abaaab");
+	relay_sql(f, "INSERT INTO outbox_exception(subscription, id, state, attempts) "
+		     "VALUES ('relay', 3, 0, 0), ('relay', 5, 3, 1), ('relay', 6, 4, 1)");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_order(f);
+	relay_check_once(f, 5);
+	assert_int_equal(relay_state(f, 6), WHERRY_DEAD);
+	assert_int_equal(exceptions(f), 1);
+}
+
 const relay_test relay_log_tests[] = {
+	RELAY_TEST(a_message_that_waited_does_not_overtake_its_key_after_a_crash, 0),
 	RELAY_TEST(a_read_that_fails_moves_no_position_back, 0),
 	RELAY_TEST(a_clean_end_in_the_middle_of_a_look_delivers_nothing_again, 0),
 	RELAY_TEST(

@@ -223,8 +223,8 @@ SELECT {subscription}, id FROM unnest({ids}) AS h(id)
 ON CONFLICT DO NOTHING;
 
 -- name: known
--- Ids that the position does not cover, and that have an exception: a relay that begins at the position skips them.
-SELECT t.id FROM {position} AS p, {table_exception} AS x
+-- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
+SELECT t.id, x.state, x.attempts, {due_in} FROM {position} AS p, {table_exception} AS x
 CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
 WHERE x.subscription = {subscription} AND {uncovered};
 

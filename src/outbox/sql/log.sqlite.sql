@@ -166,8 +166,8 @@ SELECT {subscription}, value, (SELECT ms FROM wherry_clock) FROM json_each(:ids)
 ON CONFLICT DO NOTHING;
 
 -- name: known
--- Ids that the position does not cover, and that have an exception: a relay that begins at the position skips them.
-SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
+-- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
+SELECT x.id, x.state, x.attempts, max(0, {due} - (SELECT ms FROM wherry_clock)) FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
 
 -- part: open_columns
 id, status, attempts, generation, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),

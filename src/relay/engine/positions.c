@@ -32,6 +32,12 @@ typedef struct look {
 	int64_t left_us; /* When the first of them was settled; 0: none was. */
 } look;
 
+typedef struct wh_known {
+	wh_exception what;
+	int64_t due_us;
+	bool met;
+} wh_known;
+
 typedef struct wh_log {
 	wh_reader reader; /* First; see wh_reader_of(). */
 	wh_cursor *cursor;
@@ -56,8 +62,9 @@ typedef struct wh_log {
 	int64_t *held;
 	size_t n_held, held_most;
 
-	/* Exceptions that the position does not cover. */
-	int64_t *known;
+	/* Exceptions that the position does not cover.  Earlier messages of their keys may be none, so
+	 * they are taken in by the looks. */
+	wh_known *known;
 	size_t n_known, known_cap;
 	bool short_of_memory;
 } wh_log;
@@ -389,13 +396,14 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- taking in ---- */
 
-static void note_known(void *ctx, int64_t id)
+static void note_known(void *ctx, const wh_exception *what)
 {
-	wh_log *f = ctx;
+	wherry_relay *r = ctx;
+	wh_log *f = of(r);
 
 	if (f->n_known == f->known_cap) {
 		size_t cap = f->known_cap ? 2 * f->known_cap : 64;
-		int64_t *grown = realloc(f->known, cap * sizeof(*grown));
+		wh_known *grown = realloc(f->known, cap * sizeof(*grown));
 
 		if (!grown) {
 			f->short_of_memory = true;
@@ -404,19 +412,40 @@ static void note_known(void *ctx, int64_t id)
 		f->known = grown;
 		f->known_cap = cap;
 	}
-	f->known[f->n_known++] = id;
+	f->known[f->n_known++] = (wh_known){
+		.what = *what,
+		.due_us = wh_later(wh_monotonic(&r->env), what->due_in_us),
+	};
 }
 
 static int by_id(const void *a, const void *b)
 {
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	int64_t x = ((const wh_known *)a)->what.id, y = ((const wh_known *)b)->what.id;
 
 	return (x > y) - (x < y);
 }
 
-static bool is_known(const wh_log *f, int64_t id)
+/* NULL: it is not. */
+static wh_known *find_known(const wh_log *f, int64_t id)
 {
-	return f->n_known && bsearch(&id, f->known, f->n_known, sizeof(*f->known), by_id);
+	const wh_known key = {.what.id = id};
+
+	return f->n_known ? bsearch(&key, f->known, f->n_known, sizeof(*f->known), by_id)
+			  : NULL;
+}
+
+/* An operator may have changed it since. */
+static bool comes_later(const wherry_relay *r, const wh_open_row *row, int64_t now)
+{
+	wh_known *known = find_known(of(r), row->id);
+
+	if (!known || known->met)
+		return false;
+	known->met = known->what.state == WHERRY_DEAD;
+	known->what.state = row->state;
+	known->what.attempts = row->attempts;
+	known->due_us = wh_later(now, row->due_in_us);
+	return !known->met;
 }
 
 /* Read where the last relay ended. */
@@ -426,11 +455,12 @@ static wherry_code load(wherry_relay *r, wherry_error *err)
 	wherry_code code = wh_progress_read(r->store, &f->read, err);
 
 	f->n_known = 0;
+	f->reader.comes_later = comes_later;
 	wh_position_clear(&f->written);
 	if (code == WHERRY_OK)
 		code = wh_position_copy(&f->written, &f->read, err);
 	if (code == WHERRY_OK)
-		code = wh_progress_known(r->store, note_known, f, err);
+		code = wh_progress_known(r->store, note_known, r, err);
 	if (code == WHERRY_OK && f->short_of_memory)
 		code = wh_oom(err);
 	f->short_of_memory = false;
@@ -449,10 +479,31 @@ typedef struct looking {
 	wh_textless_rows bare;
 } looking;
 
+/* Take in an exception that the position does not cover. */
+static wherry_code meet_known(looking *w, wh_known *known, const wh_open_row *row,
+			      wherry_error *err)
+{
+	wh_log *f = of(w->r);
+	uint64_t taking = f->reader.taking;
+	wh_open_row open = *row;
+	wherry_code code;
+
+	open.state = known->what.state;
+	open.attempts = known->what.attempts;
+	open.due_in_us = known->due_us > w->now ? known->due_us - w->now : 0;
+	f->reader.taking = 0;
+	code = wh_reader_meet(w->r, w->now, &open, err);
+	f->reader.taking = taking;
+	known->met = code == WHERRY_OK;
+	return code;
+}
+
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	looking *w = ctx;
-	wherry_code code = wh_reader_meet(w->r, w->now, row, err);
+	wh_known *known = find_known(of(w->r), row->id);
+	wherry_code code = known ? meet_known(w, known, row, err)
+				 : wh_reader_meet(w->r, w->now, row, err);
 	const wh_entry *e = wh_window_find(&w->r->window, row->id);
 
 	if (code != WHERRY_OK || !e || !e->replaced)
@@ -461,12 +512,20 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
+/* Is it dead, or was it taken in before? */
+static bool is_passed(const wh_log *f, int64_t id)
+{
+	const wh_known *known = find_known(f, id);
+
+	return known && (known->met || known->what.state == WHERRY_DEAD);
+}
+
 /* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not
  * have its topic. */
 static bool is_news(const looking *w, const wh_log_row *row)
 {
 	return wh_row_int(row->row, WH_LOG_MESSAGE) == row->id &&
-	       !is_known(of(w->r), row->id);
+	       !is_passed(of(w->r), row->id);
 }
 
 static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)

@@ -233,7 +233,8 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	}
 	w->rows++;
 	w->fresh += row->id > w->after;
-	if (!wh_intake_knows(r, row, &later))
+	if (!(t->comes_later && t->comes_later(r, row, w->now)) &&
+	    !wh_intake_knows(r, row, &later))
 		code = meet_new(w, row, err);
 	if (code != WHERRY_OK)
 		return code;

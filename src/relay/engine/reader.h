@@ -66,6 +66,8 @@ typedef struct wh_reader {
 	/* A stream that brings new rows. */
 	/* Called after a sweep; NULL: the engine has no stream. */
 	wherry_code (*swept)(wherry_relay *r, int64_t now, wherry_error *err);
+	/* Is a row that a sweep meets taken in with the new ones, in the order of its key?  NULL: none is. */
+	bool (*comes_later)(const wherry_relay *r, const wh_open_row *row, int64_t now);
 	bool fed;  /* The stream is open, and brings new rows. */
 	bool news; /* Others have committed: there may be new rows. */
 	/* All open rows are in memory or noted, except those changed since the
