@@ -73,6 +73,7 @@ typedef struct bench_job {
 	int batch;   /* relay.batch, the window being four of them; 0: as they are */
 	int keys;    /* how many different ones; 0: none */
 	int body;    /* bytes, about */
+	bool log;    /* the outbox is a log, and not native */
 	bool full;   /* synchronous=FULL, else NORMAL */
 	bool remove; /* a delivered message is deleted, not marked */
 	bool set;    /* raw: one statement acknowledges a batch */
@@ -172,6 +173,7 @@ bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
 void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
 void bench_plan_http(bench *b, bool full);              /* on either database */
+void bench_plan_log(bench *b);                          /* a log beside a native outbox */
 void bench_plan_compete(bench *b, int most, bool full); /* so many relays at most */
 
 /* plan_postgres.c, plan_mssql.c, plan_stream.c, plan_queues.c */
@@ -228,7 +230,7 @@ wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
 /* Make an outbox whose bodies are bytes, as those of the other side are. */
-wherry_code bench_init(wherry_db *db, const char *table, wherry_error *err);
+wherry_code bench_init(wherry_db *db, const char *table, bool log, wherry_error *err);
 
 wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);

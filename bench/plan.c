@@ -117,6 +117,31 @@ static void plan_drain(bench *b, int body, bool remove, bool full)
 	bench_name_figure(f, "drain, %s, hot against many, %d B", done, body);
 }
 
+static void plan_log_of(bench *b, bench_fn run, int keys, const char *what, bool drains)
+{
+	bench_job job = {.messages = b->options.messages,
+			 .keys = keys,
+			 .body = SHORT,
+			 .full = true,
+			 .per_transaction = 100};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *native = bench_add_side(g, "native", run, &job), *log;
+	bench_figure *f;
+
+	job.log = true;
+	log = bench_add_side(g, "log", run, &job);
+	native->backlog = log->backlog = drains ? job.messages : 0;
+	f = bench_add_figure(b, log, native, "messages/s", 0);
+	bench_name_figure(f, "log, %s", what);
+}
+
+void bench_plan_log(bench *b)
+{
+	plan_log_of(b, bench_wherry_enqueue, KEYS, "enqueue, 100 per commit", false);
+	plan_log_of(b, bench_wherry_drain, KEYS, "drain, 1000 keys", true);
+	plan_log_of(b, bench_wherry_drain, 1, "drain, one hot key", true);
+}
+
 /* Claims cost two writes more for each message: they are for deliveries that take long. */
 void bench_plan_compete(bench *b, int most, bool full)
 {
@@ -353,6 +378,7 @@ static void plan_sqlite(bench *b)
 	bench_plan_http(b, true);
 	plan_idle(b);
 	plan_peer(b);
+	bench_plan_log(b);
 }
 
 static void plan_mssql(bench *b)

@@ -214,4 +214,5 @@ void bench_plan_postgres(bench *b)
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;
 	bench_plan_functions(b);
+	bench_plan_log(b);
 }

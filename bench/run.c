@@ -120,8 +120,9 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 	char url[URL_CAP];
 	wherry_code code;
 
-	(void)snprintf(name, cap, "backlog_%" PRId64 "_%d_%d", side->backlog,
-		       side->backlog ? job.keys : 0, side->backlog ? job.body : 0);
+	(void)snprintf(name, cap, "backlog_%" PRId64 "_%d_%d%s", side->backlog,
+		       side->backlog ? job.keys : 0, side->backlog ? job.body : 0,
+		       job.log ? "_log" : "");
 	if (bench_place_has(&r->place, name))
 		return WHERRY_OK;
 	code = bench_place_new(&r->place, name, err);

@@ -54,7 +54,7 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 					 BENCH_CONNECTIONS_TEXT, err);
 	if (code == WHERRY_OK && job->stream)
 		code = wherry_config_set(s->config, "relay.engine", "stream", err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !job->log)
 		code = wherry_config_set(s->config, "relay.on_done",
 					 job->keep     ? "keep"
 					 : job->remove ? "delete"
@@ -101,10 +101,10 @@ static wherry_code enqueue(wherry_outbox *outbox, const bench_load *load,
 	return code;
 }
 
-wherry_code bench_init(wherry_db *db, const char *table, wherry_error *err)
+wherry_code bench_init(wherry_db *db, const char *table, bool log, wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "sqlite") != 0;
-	wh_make how = {.payload = chooses ? "bytea" : NULL};
+	wh_make how = {.layout = log ? "log" : NULL, .payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, table, err);
 }
@@ -145,7 +145,7 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = wherry_db_open(s.url, s.config, &s.db, err);
 	if (code == WHERRY_OK)
-		code = bench_init(s.db, "outbox", err);
+		code = bench_init(s.db, "outbox", job->log, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s.db, "outbox", &s.outbox, err);
 	if (code == WHERRY_OK)
