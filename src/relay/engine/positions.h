@@ -1,0 +1,71 @@
+/*
+ * What the two files of the engine log share: positions.c moves and writes the position, positions_read.c
+ * takes messages in.
+ */
+#ifndef WH_RELAY_ENGINE_POSITIONS_H
+#define WH_RELAY_ENGINE_POSITIONS_H
+
+#include "log/subscription.h"
+#include "relay/engine/engine.h"
+#include "relay/engine/reader.h"
+
+/* The rows of one look. */
+typedef struct wh_log_part {
+	wh_position to; /* The position behind them; owned. */
+	int64_t rows;
+	int64_t open;    /* Messages of it in memory. */
+	int64_t left_us; /* When the first of them was settled; 0: none was. */
+} wh_log_part;
+
+typedef struct wh_known {
+	wh_exception what;
+	int64_t due_us;
+	bool met;
+} wh_known;
+
+typedef struct wh_log {
+	wh_reader reader; /* First; see wh_reader_of(). */
+	wh_cursor *cursor;
+	bool begun;       /* The position was read. */
+	bool reopened;    /* Compare the stored position with the one in memory. */
+	wh_position read; /* Behind the last look. */
+	wh_position done; /* All before it is delivered, or an exception. */
+	bool moved;       /* It is not written yet. */
+	/* The position that the database has, and the one that it may have: it did not answer. */
+	wh_position written, writing;
+	int64_t since; /* Rows that were read behind `done`. */
+	/* Most rows of a look, since a row cannot be sent; doubled by each look that succeeds; 0: no limit. */
+	int64_t careful;
+	bool waits; /* A row has the id of another message in flight, and is read when that has left. */
+
+	/* The looks that have open messages, in their order. */
+	wh_log_part *looks;
+	size_t first, n, cap;
+	uint64_t base; /* Number of the first one. */
+
+	/* Messages that wait and are not exceptions yet. */
+	int64_t *held;
+	size_t n_held, held_most;
+
+	/* Exceptions that the position does not cover.  Earlier messages of their keys may be none, so
+	 * they are taken in by the looks. */
+	wh_known *known;
+	size_t n_known, known_cap;
+	bool short_of_memory;
+} wh_log;
+
+static inline wh_log *wh_log_of(const wherry_relay *r)
+{
+	return r->state;
+}
+
+/* Read where the last relay ended. */
+wherry_code wh_log_load(wherry_relay *r, wherry_error *err);
+
+/* May there be rows to read, and room for them? */
+bool wh_log_may_look(const wherry_relay *r);
+
+/* Read what the position does not cover, and take it in. */
+wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err);
+
+#endif

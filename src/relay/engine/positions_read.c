@@ -1,0 +1,336 @@
+/*
+ * The engine log: reading what the position does not cover.
+ */
+#include "relay/engine/positions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/unreadable.h"
+
+/* ---- exceptions that the position does not cover ---- */
+
+static void note_known(void *ctx, const wh_exception *what)
+{
+	wherry_relay *r = ctx;
+	wh_log *f = wh_log_of(r);
+
+	if (f->n_known == f->known_cap) {
+		size_t cap = f->known_cap ? 2 * f->known_cap : 64;
+		wh_known *grown = realloc(f->known, cap * sizeof(*grown));
+
+		if (!grown) {
+			f->short_of_memory = true;
+			return;
+		}
+		f->known = grown;
+		f->known_cap = cap;
+	}
+	f->known[f->n_known++] = (wh_known){
+		.what = *what,
+		.due_us = wh_later(wh_monotonic(&r->env), what->due_in_us),
+	};
+}
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = ((const wh_known *)a)->what.id, y = ((const wh_known *)b)->what.id;
+
+	return (x > y) - (x < y);
+}
+
+/* NULL: it is not. */
+static wh_known *find_known(const wh_log *f, int64_t id)
+{
+	const wh_known key = {.what.id = id};
+
+	return f->n_known ? bsearch(&key, f->known, f->n_known, sizeof(*f->known), by_id)
+			  : NULL;
+}
+
+/* An operator may have changed it since. */
+static bool comes_later(const wherry_relay *r, const wh_open_row *row, int64_t now)
+{
+	wh_known *known = find_known(wh_log_of(r), row->id);
+
+	if (!known || known->met)
+		return false;
+	known->met = known->what.state == WHERRY_DEAD;
+	known->what.state = row->state;
+	known->what.attempts = row->attempts;
+	known->due_us = wh_later(now, row->due_in_us);
+	return !known->met;
+}
+
+wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	wherry_code code = wh_progress_read(r->store, &f->read, err);
+
+	f->n_known = 0;
+	f->reader.comes_later = comes_later;
+	wh_position_clear(&f->written);
+	if (code == WHERRY_OK)
+		code = wh_position_copy(&f->written, &f->read, err);
+	if (code == WHERRY_OK)
+		code = wh_progress_known(r->store, note_known, r, err);
+	if (code == WHERRY_OK && f->short_of_memory)
+		code = wh_oom(err);
+	f->short_of_memory = false;
+	if (code != WHERRY_OK)
+		return code;
+	if (f->n_known)
+		qsort(f->known, f->n_known, sizeof(*f->known), by_id);
+	f->begun = f->reader.news = true;
+	return WHERRY_OK;
+}
+
+/* ---- looks ---- */
+
+typedef struct looking {
+	wherry_relay *r;
+	int64_t now;
+	int64_t rows;
+	wh_textless_rows bare;
+} looking;
+
+/* Take in an exception that the position does not cover. */
+static wherry_code meet_known(looking *w, wh_known *known, const wh_open_row *row,
+			      wherry_error *err)
+{
+	wh_log *f = wh_log_of(w->r);
+	uint64_t taking = f->reader.taking;
+	wh_open_row open = *row;
+	wherry_code code;
+
+	open.state = known->what.state;
+	open.attempts = known->what.attempts;
+	open.due_in_us = known->due_us > w->now ? known->due_us - w->now : 0;
+	f->reader.taking = 0;
+	code = wh_reader_meet(w->r, w->now, &open, err);
+	f->reader.taking = taking;
+	known->met = code == WHERRY_OK;
+	return code;
+}
+
+static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	looking *w = ctx;
+	wh_known *known = find_known(wh_log_of(w->r), row->id);
+	wherry_code code = known ? meet_known(w, known, row, err)
+				 : wh_reader_meet(w->r, w->now, row, err);
+	const wh_entry *e = wh_window_find(&w->r->window, row->id);
+
+	if (code != WHERRY_OK || !e || !e->replaced)
+		return code;
+	wh_log_of(w->r)->waits = true;
+	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
+}
+
+/* Is it dead, or was it taken in before? */
+static bool is_passed(const wh_log *f, int64_t id)
+{
+	const wh_known *known = find_known(f, id);
+
+	return known && (known->met || known->what.state == WHERRY_DEAD);
+}
+
+/* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not
+ * have its topic. */
+static bool is_news(const looking *w, const wh_log_row *row)
+{
+	return wh_row_int(row->row, WH_LOG_MESSAGE) == row->id &&
+	       !is_passed(wh_log_of(w->r), row->id);
+}
+
+static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	looking *w = ctx;
+	wh_open_reader v = {meet, w, 0, 0};
+	wherry_code code = WHERRY_OK;
+
+	if (!wh_intake_has_room(w->r) || !wh_intake_keys_left(w->r))
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	if (is_news(w, row))
+		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
+	w->rows += code != WHERRY_INTERRUPTED;
+	return code;
+}
+
+/* Take one row. */
+static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	looking *w = ctx;
+	wh_open_reader v = wh_textless_reader(&w->bare);
+
+	if (w->rows)
+		return wh_fail(err, WHERRY_INTERRUPTED, "one row is enough");
+	w->rows++;
+	return is_news(w, row) ? wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err)
+			       : WHERRY_OK;
+}
+
+/* Read the next row without its texts, and then by its id: it may be the one that the database
+ * cannot send. */
+static wherry_code read_bare(looking *w, wh_log_found *found, wherry_error *err)
+{
+	wh_log *f = wh_log_of(w->r);
+	wh_store *store = w->r->store;
+	wh_open_reader to = {meet, w, 0, 0};
+	wherry_code code;
+
+	f->cursor->limits[0].number = -1;
+	code = wh_cursor_read(f->cursor, &f->read, 1, take_bare, w, found, err);
+	wh_store_limits(store, f->cursor->limits);
+	if (code == WHERRY_OK)
+		code = wh_textless_visit(store, store->stmt.log_ids, &w->bare, 0, &to,
+					 err);
+	wh_textless_clear(&w->bare);
+	return code;
+}
+
+/* A row that the database cannot send makes a look fail, although it may be any one of the look.  So
+ * fewer are read, down to that one. */
+static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
+			     wherry_error *err)
+{
+	wh_log *f = wh_log_of(w->r);
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (f->careful && limit > f->careful)
+		limit = f->careful;
+	code = wh_cursor_read(f->cursor, &f->read, limit, take_row, w, found, &why);
+	if (code == WHERRY_OK) {
+		f->careful = f->careful < w->r->set.round_trip ? 2 * f->careful : 0;
+	} else if (wh_db_about_row(w->r->db, code, &why)) {
+		f->careful = 1;
+		found->more = true;
+		return limit > 1 ? WHERRY_OK : read_bare(w, found, err);
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
+typedef struct renumbering {
+	wherry_relay *r;
+	wh_position at;
+} renumbering;
+
+static wherry_code renumber_in(void *ctx, wherry_error *err)
+{
+	renumbering *w = ctx;
+	wherry_code code = wh_cursor_renumber(wh_log_of(w->r)->cursor, &w->at, err);
+
+	return code == WHERRY_OK ? wh_progress_write(w->r->store, &w->r->lease, &w->at,
+						     NULL, 0, err)
+				 : code;
+}
+
+/* The table came from another server.  Nothing is in memory: see below. */
+static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	renumbering w = {.r = r};
+	wherry_code code;
+
+	if (r->window.n || f->n || f->moved || f->n_held) {
+		wh_lease_lost(r, now, "the table came from another server");
+		return WHERRY_STALE;
+	}
+	code = wh_position_copy(&w.at, &f->read, err);
+	if (code == WHERRY_OK)
+		code = wh_db_transact(r->db, renumber_in, &w, err);
+	if (code == WHERRY_OK) {
+		wh_position_clear(&f->read);
+		wh_position_clear(&f->written);
+		f->read = w.at;
+		w.at = WH_POSITION_START;
+		code = wh_position_copy(&f->written, &f->read, err);
+		wh_relay_say(r, WHERRY_LOG_WARN, "log-restored",
+			     wh_log_note("the outbox came from another server: its "
+					 "transactions got new numbers"));
+	}
+	wh_position_clear(&w.at);
+	return code;
+}
+
+/* A look that failed, or brought nothing, moves no position, unless it ended a round. */
+static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, bool round,
+			    wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	wh_log_part *l = &f->looks[f->first + f->n - 1];
+
+	f->reader.taking = 0;
+	r->store->rows_read += rows;
+	if (code == WHERRY_OK && (rows || round))
+		code = wh_position_copy(&l->to, &f->read, err);
+	if (code != WHERRY_OK || !(rows || round)) {
+		f->n--;
+		return code;
+	}
+	l->rows = rows;
+	f->since += rows;
+	return WHERRY_OK;
+}
+
+/* Room for one more look, and its number. */
+static wherry_code add_look(wh_log *f, wherry_error *err)
+{
+	if (f->first && f->first + f->n == f->cap) {
+		memmove(f->looks, f->looks + f->first, f->n * sizeof(*f->looks));
+		f->first = 0;
+	}
+	if (f->n == f->cap) {
+		size_t cap = f->cap ? 2 * f->cap : 16;
+		wh_log_part *grown = realloc(f->looks, cap * sizeof(*grown));
+
+		if (!grown)
+			return wh_oom(err);
+		f->looks = grown;
+		f->cap = cap;
+	}
+	f->looks[f->first + f->n] = (wh_log_part){.rows = 0};
+	f->reader.taking = f->base + f->n++;
+	return WHERRY_OK;
+}
+
+wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	int64_t room = wh_intake_room(r), limit = r->set.round_trip;
+	looking w = {.r = r, .now = now};
+	wh_log_found found = {.event = WH_LOG_SAME};
+	bool round = f->read.until != NULL;
+	wherry_code code = add_look(f, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_window_begin(&r->window, err);
+	if (code == WHERRY_OK) {
+		code = read_rows(&w, limit < room ? limit : room, &found, err);
+		wh_window_end(&r->window);
+	}
+	round = round && found.event == WH_LOG_SAME;
+	code = end_look(r, code, w.rows, round, err);
+	if (code != WHERRY_OK && w.rows)
+		wh_lease_lost(r, now, "a read failed after it had brought messages");
+	if (code != WHERRY_OK)
+		return wh_store_missing(r->store->model, r->store->name.ptr, code, err);
+	f->reader.news = found.more;
+	if (found.event == WH_LOG_REPLACED)
+		wh_relay_say(r, WHERRY_LOG_WARN, "log-replaced",
+			     wh_log_note("the table was made again: it is read from its "
+					 "start"));
+	return found.event == WH_LOG_RESTORED ? renumber(r, now, err) : code;
+}
+
+bool wh_log_may_look(const wherry_relay *r)
+{
+	const wh_log *f = wh_log_of(r);
+
+	return f->begun && f->reader.news && !f->waits && !f->reader.sweeping &&
+	       !r->stats.paused && wh_reader_is_worth_it(r);
+}
