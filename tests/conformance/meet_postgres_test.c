@@ -147,17 +147,19 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 
 static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 {
-	static const unsigned extras[] = {WH_STRICT, WH_PARTITIONS_SHARED, WH_STREAMED};
+	static const unsigned extras[] = {WH_STRICT, WH_PARTITIONS_SHARED, WH_UNIQUE_IDS,
+					  WH_STREAMED};
+	enum { N = sizeof(extras) / sizeof(*extras) };
 	matrix m;
 
 	(void)state;
 	begin(&m, "layout");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < N; i++)
 		put(&m, wh_ask_name((wh_ask)(WH_ASK_CREATE_STRICT + i)));
-	end_head(&m, 3);
+	end_head(&m, N);
 	for (int home = 0; home <= WH_DEBEZIUM; home++) {
 		row(&m, wh_home_name((wh_home)home));
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < N; i++) {
 			const wh_make how = {.layout = layout_of((wh_home)home),
 					     .extras = extras[i]};
 			wherry_error why = WHERRY_ERROR_INIT, same = WHERRY_ERROR_INIT;

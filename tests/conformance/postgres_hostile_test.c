@@ -109,8 +109,8 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 
 static int count_unclean(PGconn *conn, const wh_sql *sql)
 {
-	static const char *const scripts[] = {"migrate-", "add-", "publish", "tables",
-					      "drop"};
+	static const char *const scripts[] = {"migrate-", "add-", "publish",
+					      "tables",   "drop", "try-drop"};
 	int unclean = 0;
 
 	for (size_t i = 0; i < sql->n; i++) {

@@ -387,7 +387,8 @@ static void every_embedded_file_parses(void **state)
 {
 	static const wh_sql_names names = {
 		.table = "shop", .payload = "bytea", .role = "clerk"};
-	static const char parts_of_native[] = "doctor stream grants topics cursor";
+	static const char parts_of_native[] =
+		" doctor doctor-log stream grants grants-log topics cursor ";
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 
@@ -399,7 +400,9 @@ static void every_embedded_file_parses(void **state)
 		assert_ptr_equal(wh_sql_embedded(f->model, f->layout, f->dialect),
 				 f->text);
 		WHERRY_PASS(wh_sql_parse_as(f->text, &names, &sql, &err));
-		assert_true(wh_sql_word(&sql, "name", word, sizeof(word)));
+		assert_true(wh_sql_word(&sql, "name", word + 1, sizeof(word) - 2));
+		word[0] = ' ';
+		(void)strcat(word, " ");
 		if (!strstr(parts_of_native, word))
 			assert_non_null(wh_sql_find(&sql, "migrate-1"));
 		for (size_t i = 0; i < sql.n; i++) {
