@@ -11,6 +11,8 @@ int main(void)
 	const relay_target target = {
 		.name = "funfix",
 		.make = postgres_enter,
+		.again = postgres_enter_again,
+		.note = postgres_note_here,
 		.drop = postgres_leave,
 		.is = RELAY_OTHERS | RELAY_IN_ORDER,
 		.delayed = true,

@@ -303,7 +303,8 @@ static const relay_test claiming_keys[] = {
 };
 
 #define PLACE(tests, drop_)                                                              \
-	.own = (tests), .own_only = true, .make = postgres_enter, .drop = (drop_),       \
+	.own = (tests), .own_only = true, .make = postgres_enter,                        \
+	.again = postgres_enter_again, .note = postgres_note_here, .drop = (drop_),      \
 	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE
 #define OF_OTHERS(tables_, views_)                                                       \
 	.tables = (tables_), .views = (views_), .translate = event_bus_translate,        \
@@ -327,6 +328,8 @@ int main(void)
 		 .own = leading,
 		 .own_only = true,
 		 .make = make_sole,
+		 .again = postgres_enter_again,
+		 .note = postgres_note_here,
 		 .drop = postgres_leave,
 		 .is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 		 .setting = "relay.sole",

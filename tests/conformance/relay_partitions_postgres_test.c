@@ -167,6 +167,7 @@ static const relay_test own[] = {
 	{                                                                                \
 		.name = "postgres, partitions",                                          \
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,   \
+		.again = postgres_enter_again, .note = postgres_note_here,               \
 		.lower = postgres_lower_here, .drop = postgres_leave, .own = (tests),    \
 		.own_only = true, .extras = WH_PARTITIONS_SHARED,                        \
 	}

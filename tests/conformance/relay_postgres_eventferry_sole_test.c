@@ -437,6 +437,8 @@ int main(void)
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE | RELAY_IN_ORDER,
 		.setting = "relay.sole",
 		.make = make,
+		.again = postgres_enter_again,
+		.note = postgres_note_here,
 		.drop = postgres_leave,
 		.except = except,
 		.own = own,

@@ -375,6 +375,8 @@ int main(void)
 		.name = "eventferry",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_IN_ORDER,
 		.make = postgres_enter,
+		.again = postgres_enter_again,
+		.note = postgres_note_here,
 		.drop = postgres_leave,
 		.also = relay_claiming_also,
 		.except = except,

@@ -166,6 +166,8 @@ int main(void)
 			.name = "postgres",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
+			.again = postgres_enter_again,
+			.note = postgres_note_here,
 			.drop = postgres_leave,
 			.own = own,
 			.own_only = true,
