@@ -1,5 +1,5 @@
 /*
- * What the two files of the engine log share: positions.c moves and writes the position, positions_read.c
+ * Shared by the two files of the engine log: positions.c moves and writes the position, positions_read.c
  * takes messages in.
  */
 #ifndef WH_RELAY_ENGINE_POSITIONS_H
