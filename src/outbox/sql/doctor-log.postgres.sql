@@ -8,6 +8,10 @@
 EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS l) OR EXISTS (
   SELECT 1 FROM ({exceptional} AND x.state IN (0, 3) AND coalesce(x.next_retry_at, statement_timestamp()) <= statement_timestamp()) AS x)
 
+-- part: wake_triggers
+-- Triggers of the table that wake relays, and their events.
+({'table}, 'wherry_wake', 4)
+
 -- include: postgres.doctor.sql
 
 -- part: behind
@@ -43,18 +47,6 @@ HAVING count(*) > 0;
 -- Indexes that create makes.
 SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
-
--- name: trigger
-SELECT 1, to_regclass(t.name)::text,
-  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
-FROM (VALUES ({'table}, 'wherry_wake', 4),
-             ({'wherry_outbox}, 'wherry_wake_control', 16),
-             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
-LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
-  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
-  AND g.tgtype & t.events::smallint = t.events::smallint
-WHERE to_regclass(t.name) IS NOT NULL
-  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.

@@ -6,6 +6,10 @@
 EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
   SELECT 1 FROM {table} WHERE status = 3 AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= statement_timestamp())
 
+-- part: wake_triggers
+-- Triggers of the table that wake relays, and their events.
+({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24)
+
 -- include: postgres.doctor.sql
 
 -- part: behind
@@ -82,18 +86,6 @@ FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dea
                   {'table_busy}, {'table_due}, {'table_archive_mid},
                   {'table_archive_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
-
--- name: trigger
-SELECT 1, to_regclass(t.name)::text,
-  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
-FROM (VALUES ({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24),
-             ({'wherry_outbox}, 'wherry_wake_control', 16),
-             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
-LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
-  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
-  AND g.tgtype & t.events::smallint = t.events::smallint
-WHERE to_regclass(t.name) IS NOT NULL
-  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- part: sharing
 FROM {wherry_lease} WHERE {live} AND engine = 'exclusive'

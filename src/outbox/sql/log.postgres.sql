@@ -145,18 +145,18 @@ WHERE model = 'log' AND name = :name::text;
 -- name: columns
 {column_names};
 
--- name: enqueue
+-- part: insertion
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
                     headers, trace_id, payload)
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload)
+
+-- name: enqueue
+{insertion}
 RETURNING id;
 
 -- name: enqueue-once
-INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
-                    headers, trace_id, payload)
-VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
-        :payload)
+{insertion}
 ON CONFLICT (message_id) DO NOTHING RETURNING id;
 
 -- name: add-unique
@@ -177,9 +177,7 @@ END $$;
 {mark_functions}
 
 -- name: unique-ids
-SELECT count(*) FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-WHERE i.indrelid = {'table}::regclass::oid AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
-  AND i.indpred IS NULL AND a.attname = 'message_id';
+SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid) AS u;
 
 -- part: row
 SELECT e.*, {fine}, {its_topic:e} AS its_topic FROM {table} AS e

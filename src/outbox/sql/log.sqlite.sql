@@ -111,17 +111,17 @@ SELECT count(*) FROM wherry_schema;
 -- name: columns
 {column_names};
 
--- name: enqueue
-INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
-                    headers, trace_id, payload)
-VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
-        :payload);
-
--- name: enqueue-once
+-- part: insertion
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
                     headers, trace_id, payload)
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload)
+
+-- name: enqueue
+{insertion};
+
+-- name: enqueue-once
+{insertion}
 ON CONFLICT (message_id) DO NOTHING;
 
 -- name: add-unique

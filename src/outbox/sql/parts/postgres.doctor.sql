@@ -2,8 +2,8 @@
 -- Checks of `wherry doctor` on PostgreSQL that the layouts of outboxes share; src/cli/doctor.c explains the
 -- results.  Each statement is one check.  A row is a finding: its severity (0 well, 1 a warning, 2 bad),
 -- then texts and durations in milliseconds.  No row: no finding.  Each statement reads a bounded number of
--- rows of the outbox.  The file that includes it has the part "ready": a condition, that a message could be
--- delivered now.
+-- rows of the outbox.  The file that includes it has the parts "ready", a condition that a message could be
+-- delivered now, and "wake_triggers".
 
 -- part: now
 statement_timestamp()
@@ -169,6 +169,18 @@ WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class W
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
 WHERE indrelid = {'table}::regclass::oid AND NOT (indisvalid AND indisready);
+
+-- name: trigger
+SELECT 1, to_regclass(t.name)::text,
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
+FROM (VALUES {wake_triggers},
+             ({'wherry_outbox}, 'wherry_wake_control', 16),
+             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
+LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
+  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
+  AND g.tgtype & t.events::smallint = t.events::smallint
+WHERE to_regclass(t.name) IS NOT NULL
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- name: identity
 -- The sequence must give ids in one order to all sessions, above all ids in the table.

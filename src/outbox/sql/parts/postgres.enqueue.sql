@@ -11,12 +11,14 @@ ARRAY['wherry_enqueue']::name[]
 -- part: function_column
 'payload'
 
+-- part: unique_indexes
+-- Usable indexes by which the message ids of a table are unique.
+SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+WHERE i.indisunique AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL AND a.attname = 'message_id'
+
 -- part: once
 -- End of an INSERT into a table whose message ids are unique.
-CASE WHEN EXISTS (
-  SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-  WHERE i.indrelid = (schema || quote_ident(t.name))::regclass::oid AND i.indisunique AND i.indnkeyatts = 1
-    AND i.indpred IS NULL AND a.attname = 'message_id') THEN 'ON CONFLICT (message_id) DO NOTHING' ELSE '' END
+CASE WHEN EXISTS ({unique_indexes} AND i.indrelid = (schema || quote_ident(t.name))::regclass::oid) THEN 'ON CONFLICT (message_id) DO NOTHING' ELSE '' END
 
 -- part: leaf
 -- Expression of the payload, in the type of the table.
