@@ -65,19 +65,18 @@ static const relay_test own[] = {
 	RELAY_TESTS_END,
 };
 
+#define ON_A_LOG                                                                         \
+	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,           \
+	.again = postgres_enter_again, .note = postgres_note_here,                       \
+	.drop = postgres_leave, .layout = "log", .leads = true,                          \
+	.views = relay_log_postgres_views
+
 int main(void)
 {
 	static const relay_target targets[] = {
 		{
 			.name = "log",
-			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-			.make = postgres_enter,
-			.again = postgres_enter_again,
-			.note = postgres_note_here,
-			.drop = postgres_leave,
-			.layout = "log",
-			.leads = true,
-			.views = relay_log_postgres_views,
+			ON_A_LOG,
 			.translate = relay_log_translate,
 			.own = relay_log_tests,
 			.except = relay_log_except,
@@ -85,14 +84,7 @@ int main(void)
 		},
 		{
 			.name = "sending",
-			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-			.make = postgres_enter,
-			.again = postgres_enter_again,
-			.note = postgres_note_here,
-			.drop = postgres_leave,
-			.layout = "log",
-			.leads = true,
-			.views = relay_log_postgres_views,
+			ON_A_LOG,
 			.own = own,
 			.own_only = true,
 		},

@@ -119,7 +119,7 @@ bool postgres_again(const void *recipe, postgres_place *out)
 			*out = k->place;
 			return k->in_use = true;
 		}
-	/* Before the test connects, for whoever is connected loses his connection. */
+	/* Before the test connects, since to drop a schema ends all connections. */
 	for (kept *k = all_kept; k < all_kept + KEPT && !room(); k++)
 		if (!k->in_use) {
 			postgres_drop(&k->place);
