@@ -81,8 +81,12 @@ static unsigned kind_meant(void)
 {
 	const wh_command *command = line ? line->command : NULL;
 
-	if (!command || *line->table.queue)
-		return command ? WHERRY_KIND_DELAYED : WHERRY_KIND_OUTBOX;
+	if (!command)
+		return WHERRY_KIND_OUTBOX;
+	if (*line->table.queue)
+		return command->kinds && !wh_is_for(command, WH_OF_DELAYED)
+			       ? WHERRY_KIND_OUTBOX
+			       : WHERRY_KIND_DELAYED;
 	for (unsigned kind = WHERRY_KIND_QUEUE; kind <= WHERRY_KIND_CRON; kind <<= 1) {
 		const char *word = wh_kind_word(kind);
 		const size_t len = strlen(word);

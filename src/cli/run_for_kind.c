@@ -33,6 +33,9 @@ static wh_kind look_up(const wh_args *args, wh_session *s)
 {
 	wh_kind kind = wh_kind_of(s->db, args->table.table), first = 0;
 
+	if (*args->table.queue && kind == WH_KINDS)
+		return wh_is_for(args->command, WH_OF_DELAYED) ? WH_OF_DELAYED
+							       : WH_OF_OUTBOX;
 	if (*args->table.queue)
 		return kind == WH_OF_OUTBOX ? WH_OF_OUTBOX : WH_OF_DELAYED;
 	while (!wh_is_for(args->command, first))

@@ -150,6 +150,8 @@ all() { # DATABASE NAME
 	expect "$name: one that is not there" 1 "err:outbox 'box' has no subscription 'nothing'"
 	w relay "$box/nothing" null: --until-empty
 	expect "$name: is not relayed" 1 "err:outbox 'box' has no subscription 'nothing'"
+	w seek "$url#nix/audit" now
+	expect "$name: nor one of an outbox that is not there" 1 "err:there is no outbox 'nix'" "no:delayed"
 	w create "$url#plain"
 	w create "$url#plain/audit"
 	expect "$name: a native outbox has none" 2 "err:has the layout native, which has no subscriptions"
