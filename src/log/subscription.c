@@ -52,22 +52,21 @@ wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_err
 typedef struct writing {
 	wh_store *store;
 	const wherry_lease *lease;
-	const wh_position *at;
-	const int64_t *held;
-	size_t n_held;
+	const wh_progress *what;
 } writing;
 
 static wherry_code move(const writing *w, wherry_error *err)
 {
+	const wh_position *at = w->what->at;
 	const wh_param params[] = {
 		wh_store_lease_name(w->store),
 		WH_INT_PARAM("number", w->lease->number),
 		WH_INT_PARAM("epoch", w->lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(w->lease->holder)),
-		WH_INT_PARAM("high", w->at->high),
-		WH_TEXT_PARAM("seen", wh_view_of(w->at->seen ? w->at->seen : "1:1:")),
-		WH_TEXT_PARAM("until", wh_view_of(w->at->until)),
-		WH_INT_PARAM("late", w->at->late),
+		WH_INT_PARAM("high", at->high),
+		WH_TEXT_PARAM("seen", wh_view_of(at->seen ? at->seen : "1:1:")),
+		WH_TEXT_PARAM("until", wh_view_of(at->until)),
+		WH_INT_PARAM("late", at->late),
 	};
 	int64_t changed = 0;
 	wherry_code code = wh_db_run(w->store->db, w->store->stmt.move, params, 8, NULL,
@@ -81,11 +80,18 @@ static wherry_code move(const writing *w, wherry_error *err)
 static wherry_code hold(const writing *w, wherry_error *err)
 {
 	wh_param ids;
-	wherry_code code = wh_store_ids(w->store, w->held, w->n_held, &ids, err);
+	wherry_code code =
+		wh_store_ids(w->store, w->what->held, w->what->n_held, &ids, err);
 
 	return code == WHERRY_OK ? wh_db_run(w->store->db, w->store->stmt.hold, &ids, 1,
 					     NULL, NULL, NULL, err)
 				 : code;
+}
+
+wherry_code wh_progress_forget_done(const wh_store *store, wherry_error *err)
+{
+	return wh_db_run(store->db, store->stmt.forget_done, NULL, 0, NULL, NULL, NULL,
+			 err);
 }
 
 static wherry_code write_all(void *ctx, wherry_error *err)
@@ -93,20 +99,23 @@ static wherry_code write_all(void *ctx, wherry_error *err)
 	writing *w = ctx;
 	wherry_code code = wh_store_fence(w->store, w->lease, err);
 
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && w->what->n_held)
 		code = hold(w, err);
-	return code == WHERRY_OK && w->at ? move(w, err) : code;
+	if (code == WHERRY_OK && w->what->at)
+		code = move(w, err);
+	return code == WHERRY_OK && w->what->forget_done
+		       ? wh_progress_forget_done(w->store, err)
+		       : code;
 }
 
 wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
-			      const wh_position *at, const int64_t *held, size_t n_held,
-			      wherry_error *err)
+			      const wh_progress *what, wherry_error *err)
 {
-	writing w = {store, lease, at, held, n_held};
+	writing w = {store, lease, what};
 
-	if (n_held)
+	if (what->n_held || what->forget_done)
 		return wh_db_transact(store->db, write_all, &w, err);
-	return at ? move(&w, err) : WHERRY_OK;
+	return what->at ? move(&w, err) : WHERRY_OK;
 }
 
 typedef struct known {

@@ -14,18 +14,26 @@
 /* Read the position.  Clears and sets *out.  NOTFOUND: there is no such subscription. */
 wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err);
 
+/* Progress to write; zero: nothing of it. */
+typedef struct wh_progress {
+	const wh_position *at;
+	const int64_t *held; /* Messages that wait; they may be above the position. */
+	size_t n_held;
+	bool forget_done; /* See wh_progress_forget_done(). */
+} wh_progress;
+
 /*
  * Write a position, and make messages exceptions.
  *
- * @param at    NULL: only the exceptions.
- * @param held  Ids of messages that wait; they may be above the position.
  * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
  *
  * Transaction: its own.
  */
 wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
-			      const wh_position *at, const int64_t *held, size_t n_held,
-			      wherry_error *err);
+			      const wh_progress *what, wherry_error *err);
+
+/* Forget marks of handlers that the position covers. */
+wherry_code wh_progress_forget_done(const wh_store *store, wherry_error *err);
 
 typedef struct wh_exception {
 	int64_t id;

@@ -138,8 +138,6 @@ static const rule rules[] = {
 	 "it is for relays that compete: leave relay.failed_only out"},
 	{WH_ASK_SOLE, ON_LOG, ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
-	{WH_ASK_HANDLERS, ON_LOG, ANY,
-	 "a handler acknowledges in its row, which a log has not got: use a native outbox"},
 	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
 	 "rows tell their transactions anyway: leave --strict out"},
 	{WH_ASK_CREATE_PARTITIONS, ON_LOG, ANY,

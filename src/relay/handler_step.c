@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "publish/handlers/handlers.h"
+#include "relay/engine/engine.h"
 #include "relay/relay.h"
 
 /* A table of the database, open on a thread's connection. */
@@ -35,7 +36,7 @@ void wh_handlers_grant(wherry_relay *r)
 	wh_grant grant = {
 		.epoch = r->lease.epoch,
 		.number = r->lease.number,
-		.on_done = (int)r->set.on_done,
+		.on_done = (int)(r->engine->handlers_mark ? WHERRY_MARK : r->set.on_done),
 		.attempts = r->set.attempts,
 		.ordered = r->set.ordered,
 	};
@@ -209,8 +210,19 @@ static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err
 {
 	(void)row;
 	(void)err;
-	*(bool *)ctx = true;
+	*(int64_t *)ctx = 1;
 	return WHERRY_OK;
+}
+
+/* How many messages with that id are not done. */
+static wherry_code count_open(wh_store *store, int64_t id, int64_t *out,
+			      wherry_error *err)
+{
+	const wh_param param = WH_INT_PARAM("id", id);
+
+	return store->stmt.log_open
+		       ? wh_store_ask(store, store->stmt.log_open, &param, 1, out, err)
+		       : wh_store_read_ids(store, &id, 1, see_open, out, err);
 }
 
 /* A commit failed: look at the row, whether the transaction was committed
@@ -220,14 +232,13 @@ static wherry_code look(const wherry_call *call, wherry_code code, wherry_error 
 	wherry_error ignored = WHERRY_ERROR_INIT;
 	wh_store *store = NULL;
 	connection *fresh = NULL;
-	bool open = false;
+	int64_t open = 0;
 
 	if (connect(call->pool, &fresh, &ignored) != WHERRY_OK)
 		return code;
 	if (store_of(fresh, &call->grant, &store, &ignored) != WHERRY_OK ||
-	    wh_store_read_ids(store, &call->message.id, 1, see_open, &open, &ignored) !=
-		    WHERRY_OK)
-		open = true; /* Unknown, so the message is tried again. */
+	    count_open(store, call->message.id, &open, &ignored) != WHERRY_OK)
+		open = 1; /* Unknown, so the message is tried again. */
 	close_connection(fresh);
 	if (open)
 		return code;

@@ -10,6 +10,20 @@
 #include "relay/names.h"
 #include "store/name.h"
 
+/* OUTBOX/SUBSCRIPTION is a subscription of an outbox. */
+static wherry_code open_outbox(wherry_db *db, const char *name, wherry_outbox **out,
+			       wherry_error *err)
+{
+	wh_table_name parts;
+	wherry_code code = wh_table_name_read(name, &parts, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return *parts.queue
+		       ? wherry_subscription_open(db, parts.table, parts.queue, out, err)
+		       : wherry_outbox_open(db, parts.table, out, err);
+}
+
 static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
 				wherry_error *err)
 {
@@ -43,7 +57,7 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 		code = wherry_queue_open(db, name, &source.queue, err);
 		source.store = source.queue ? &source.queue->store : NULL;
 	} else {
-		code = wherry_outbox_open(db, name, &source.outbox, err);
+		code = open_outbox(db, name, &source.outbox, err);
 		source.store = source.outbox ? &source.outbox->store : NULL;
 	}
 	if (code == WHERRY_OK)
@@ -55,20 +69,13 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 static wherry_code open_part(wherry_db *db, const char *name, const wh_table_name *parts,
 			     wh_source *out, wherry_error *err)
 {
-	wh_source source = {.store = NULL};
-	wherry_code code = wherry_outbox_open(db, parts->table, &source.outbox, NULL);
+	wherry_outbox *outbox = NULL;
+	wherry_code code = wherry_outbox_open(db, parts->table, &outbox, NULL);
 
-	wherry_outbox_close(source.outbox);
-	source.outbox = NULL;
+	wherry_outbox_close(outbox);
 	if (code != WHERRY_OK || *parts->type)
 		return wh_source_open(db, wh_delayed_model.name, name, out, err);
-	code = wherry_subscription_open(db, parts->table, parts->queue, &source.outbox,
-					err);
-	if (code != WHERRY_OK)
-		return code;
-	source.store = &source.outbox->store;
-	*out = source;
-	return WHERRY_OK;
+	return wh_source_open(db, wh_outbox_model.name, name, out, err);
 }
 
 /* There is no outbox and no queue of that name: maybe it is a table of another model. */

@@ -197,6 +197,8 @@
 	X(move, "move", "name number epoch holder high seen? until? late?") \
 	X(hold, "hold", "ids") \
 	X(known, "known", "") \
+	X(forget_done, "forget-done", "") \
+	X(log_open, "log-open", "id") \
 	X(log_ids, "log-ids", "ids long? body?")
 
 /* Rows become visible in another order than that of their ids. */

@@ -34,6 +34,7 @@ typedef struct handlers_base {
 	/* Run SQL on a connection; out (may be NULL) receives the first column of the first
 	 * row.  False, and why in out, when it fails. */
 	bool (*sql)(wherry_db *db, const char *sql, char *out, size_t cap);
+	const char *log_views; /* See relay_log.h. */
 } handlers_base;
 
 typedef struct handlers_fixture {
@@ -75,7 +76,9 @@ typedef struct handlers_test {
 		NULL, NULL                                                               \
 	}
 
-extern const char *const handlers_engines[]; /* that every database has */
+/* That every database has; "log" stands for an outbox of that layout. */
+extern const char *const handlers_engines[];
+bool handlers_on_log(const handlers_fixture *f);
 extern const handlers_test handlers_call_tests[], handlers_step_tests[],
 	handlers_hook_tests[];
 

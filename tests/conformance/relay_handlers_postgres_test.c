@@ -6,6 +6,7 @@
 #include <wherry/postgres.h>
 
 #include "postgres/server.h"
+#include "relay_log.h"
 
 static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 {
@@ -15,8 +16,9 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 
 int main(void)
 {
-	static const handlers_base base = {"postgres", handlers_engines, postgres_enter,
-					   postgres_leave, sql};
+	static const handlers_base base = {
+		"postgres", handlers_engines,        postgres_enter, postgres_leave,
+		sql,        relay_log_postgres_views};
 
 	return postgres_start() ? handlers_suite(&base, NULL) : 0;
 }

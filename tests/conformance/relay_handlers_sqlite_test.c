@@ -8,6 +8,7 @@
 #include <wherry/sqlite.h>
 
 #include "outbox/outbox.h"
+#include "relay_log.h"
 
 static wherry_temp temp;
 
@@ -165,7 +166,8 @@ static const handlers_test own[] = {
 
 int main(void)
 {
-	static const handlers_base base = {"sqlite", handlers_engines, make, drop, sql};
+	static const handlers_base base = {"sqlite", handlers_engines,      make, drop,
+					   sql,      relay_log_sqlite_views};
 
 	return handlers_suite(&base, own);
 }

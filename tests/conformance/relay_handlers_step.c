@@ -40,9 +40,13 @@ static void what_a_handler_writes_is_one_with_its_acknowledgement(void **state)
 	assert_int_equal(handlers_number(f, orders), 16);
 	assert_int_equal(handlers_number(f, "SELECT count(DISTINCT id) FROM orders"), 16);
 	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox "
-					    "WHERE topic = 'orders' AND status = 2 "
-					    "AND processed_at IS NOT NULL"),
+					    "WHERE topic = 'orders' AND status = 2"),
 			 16);
+	if (!handlers_on_log(f)) /* Where no time is kept. */
+		assert_int_equal(handlers_number(f,
+						 "SELECT count(processed_at) FROM outbox "
+						 "WHERE topic = 'orders'"),
+				 16);
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY); /* what followed */
 	assert_int_equal(handlers_number(f, done), 32);
 	assert_int_equal(handlers_number(f, orders), 16);
@@ -84,7 +88,9 @@ static void a_handler_that_fails_leaves_nothing(void **state)
 	handlers_on(f, "paid", handlers_deliver);
 	handlers_put(f, "orders", "abc");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
-	assert_int_equal(handlers_number(f, "SELECT sum(attempts) FROM outbox"), 6);
+	if (!handlers_on_log(f)) /* Where nothing is kept of a delivered message. */
+		assert_int_equal(handlers_number(f, "SELECT sum(attempts) FROM outbox"),
+				 6);
 	assert_int_equal(handlers_number(f, orders), 3);
 	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox "
 					    "WHERE topic = 'paid'"),
@@ -103,8 +109,9 @@ static wherry_verdict lose_first(void *ctx, wherry_call *call)
 	    wherry_call_begin(call, &db, &err) != WHERRY_OK)
 		return verdict;
 	(void)handlers_call_sql(f, db,
-				"UPDATE wherry_lease SET expires_at = 0; "
-				"UPDATE outbox SET claim_token = 'thief'");
+				strcmp(f->engine, "competing") == 0
+					? "UPDATE outbox SET claim_token = 'thief'"
+					: "UPDATE wherry_lease SET expires_at = 0");
 	return verdict;
 }
 
@@ -118,9 +125,7 @@ static void a_lease_that_expires_meanwhile_rolls_all_back(void **state)
 	handlers_put(f, "orders", "ab");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
 	assert_int_equal(handlers_number(f, orders), 2);
-	assert_int_equal(handlers_number(f, "SELECT sum(attempts) FROM outbox "
-					    "WHERE topic = 'orders'"),
-			 2);
+	assert_true(f->n_calls >= 4);
 }
 
 static wherry_verdict wait_then_write(void *ctx, wherry_call *call)
@@ -187,7 +192,7 @@ static void a_success_that_comes_too_late_is_rolled_back(void **state)
 	handlers_put(f, "orders", "a");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
 	assert_int_equal(handlers_number(f, orders), 1);
-	assert_true(handlers_number(f, "SELECT attempts FROM outbox") >= 1);
+	assert_true(f->n_calls >= 2);
 }
 
 static void delivered_messages_are_deleted_or_archived_as_set(void **state)
@@ -303,6 +308,36 @@ static void a_relay_closed_meanwhile_leaves_nothing_half_done(void **state)
 	assert_int_equal(handlers_number(f, done), 2);
 }
 
+/* On a log: as a crash would, before the position was written.  What handlers committed is not handled
+ * again, and no mark of them stays. */
+static void what_a_handler_did_is_not_done_again_after_a_crash(void **state)
+{
+	handlers_fixture *f = *state;
+
+	handlers_set(f, "relay.table",
+		     "outbox/relay"); /* The subscription by its name. */
+	handlers_pool(f);
+	handlers_on(f, "orders", write_alone);
+	handlers_on(f, "slow", write_then_wait);
+	handlers_relay(f);
+	handlers_put(f, "slow", "z");
+	handlers_put(f, "orders", "abc");
+	HANDLERS_UNTIL(f, handlers_waiting(f) == 1 && handlers_number(f, orders) == 3);
+	assert_int_equal(handlers_number(f, done), 3);
+	assert_int_equal(handlers_number(f, "SELECT high FROM outbox_progress"), 0);
+	wherry_relay_close(f->relay);
+	wherry_db_close(f->relay_db);
+	f->relay = NULL;
+	f->relay_db = NULL;
+	handlers_sql(f, "UPDATE wherry_lease SET expires_at = 0");
+	handlers_open_gate(f);
+	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
+	assert_int_equal(handlers_number(f, orders), 4);
+	assert_int_equal(handlers_number(f, "SELECT count(DISTINCT id) FROM orders"), 4);
+	assert_int_equal(handlers_number(f, done), 4);
+	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox_exception"), 0);
+}
+
 const handlers_test handlers_step_tests[] = {
 	HANDLERS_TEST(what_a_handler_writes_is_one_with_its_acknowledgement),
 	HANDLERS_TEST(the_relay_counts_what_a_handler_acknowledged),
@@ -315,5 +350,6 @@ const handlers_test handlers_step_tests[] = {
 	HANDLERS_TEST(a_handler_that_ends_the_transaction_itself_fails),
 	HANDLERS_TEST(what_follows_may_go_to_another_outbox),
 	HANDLERS_TEST(a_relay_closed_meanwhile_leaves_nothing_half_done),
+	HANDLERS_TEST(what_a_handler_did_is_not_done_again_after_a_crash),
 	HANDLERS_TESTS_END,
 };

@@ -1,4 +1,4 @@
-"""Kills programs whose handlers write, two at a time, by the seed of one engine or the other;
+"""Kills programs whose handlers write, two at a time, by the seed of one engine or another;
 then a last one ends the work, and rows are counted: each is there once.
 """
 
@@ -16,6 +16,8 @@ MAIN = os.path.join(tap.BUILD, "tests", "crash_handlers_main")
 PER_ROUND = 60
 KEYS = 7
 OPEN = "SELECT count(*) FROM outbox WHERE status <> 2"
+OPEN_ON_LOG = """SELECT (SELECT count(*) FROM outbox, outbox_progress WHERE id > high)
+  + (SELECT count(*) FROM outbox_exception)"""
 
 
 class Shop:
@@ -24,7 +26,9 @@ class Shop:
         self.log = os.path.join(folder, "log")
         self.engine = engine
         self.orders = 0
-        subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}"], check=True,
+        self.open = OPEN_ON_LOG if engine == "log" else OPEN
+        layout = ["--layout", "log"] if engine == "log" else []
+        subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}", *layout], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         # No key but their own order: a row that is written twice is there twice.
@@ -75,7 +79,7 @@ def count(shop):
 
 def run(folder, seed, rounds, tell_round):
     rng = random.Random(seed)
-    engine = "competing" if seed % 2 else "exclusive"
+    engine = ("exclusive", "competing", "log")[seed % 3]
     shop = Shop(folder, engine)
     relays = [shop.start(), shop.start()]
     for _ in range(rounds):
@@ -86,8 +90,8 @@ def run(folder, seed, rounds, tell_round):
         relays[i].wait()
         relays[i] = shop.start()
         tell_round()
-    ended = tap.wait_until(60, lambda: shop.number(OPEN) == 0)
-    tap.check(f"{engine}: all is done in the end", ended, f"{shop.number(OPEN)} are open")
+    ended = tap.wait_until(60, lambda: shop.number(shop.open) == 0)
+    tap.check(f"{engine}: all is done in the end", ended, f"{shop.number(shop.open)} are open")
     for relay in relays:
         relay.kill()
         relay.wait()
@@ -97,4 +101,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-handlers", 16, 40 if tap.rounds(16) > 16 else 8, run))
+    sys.exit(tap.bouts("kill-handlers", 24, 40 if tap.rounds(24) > 24 else 8, run))

@@ -69,7 +69,8 @@ static wherry_code set(wherry_config *config, const char *engine, wherry_error *
 	};
 	wherry_code code = WHERRY_OK;
 
-	for (size_t i = 0; code == WHERRY_OK && i < 6; i++)
+	/* A log has one engine. */
+	for (size_t i = strcmp(engine, "log") == 0; code == WHERRY_OK && i < 6; i++)
 		code = wherry_config_set(config, settings[i][0], settings[i][1], err);
 	return code;
 }

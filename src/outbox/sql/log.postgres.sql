@@ -8,7 +8,8 @@
 --     table_exception  one row for each message below or above the position that waits, failed or died
 --
 -- A message is pending if the position does not cover it.  If an exception has its id, that says its state: 0 it
--- waits, 1 it is tried alone, 3 it failed, 4 it is dead.  Otherwise it is delivered.
+-- waits, 1 it is tried alone, 2 its handler wrote that it is done, 3 it failed, 4 it is dead.  Otherwise it is
+-- delivered.
 
 -- include: postgres.message.sql
 
@@ -58,7 +59,7 @@ CREATE TABLE IF NOT EXISTS {table_progress}(
 CREATE TABLE IF NOT EXISTS {table_exception}(
   subscription  text COLLATE "C" NOT NULL,
   id            bigint NOT NULL,
-  state         smallint NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 3, 4)),
+  state         smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
   attempts      integer NOT NULL DEFAULT 0,
   next_retry_at timestamptz,
   changed_at    timestamptz NOT NULL DEFAULT now(),
@@ -67,6 +68,7 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
   PRIMARY KEY (subscription, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS {bare_dead} ON {table_exception}(subscription, id) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS {bare_done} ON {table_exception}(subscription, id) WHERE state = 2;
 
 -- name: migrate-1
 {own_tables}
@@ -115,7 +117,7 @@ INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: indexes-missing
 -- Number of missing indexes of the outbox, of missing tables beside it, and of functions that are missing or stale.
-SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}]) AS t(name)
+SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: drop
@@ -267,6 +269,24 @@ SELECT greatest(
 -- unused: token
 DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY ({ids});
 
+-- name: done-mark
+-- unused: token
+-- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
+-- changed if it is done before.
+INSERT INTO {table_exception} AS x (subscription, id, state)
+SELECT {subscription}, t.id, 2 FROM {position} AS p CROSS JOIN LATERAL (
+  SELECT e.id, e.tx FROM {table} AS e WHERE e.id = ANY ({ids}) OFFSET 0) AS t
+WHERE {uncovered}
+  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id)
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = ''
+  WHERE x.state IN (0, 1, 3);
+
+-- name: forget-done
+-- That a message is done need not be said once the position covers it.
+DELETE FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state = 2 AND NOT EXISTS (
+  SELECT 1 FROM {position} AS p
+  CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t WHERE {uncovered});
+
 -- name: fail
 -- unused: token
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
@@ -279,7 +299,8 @@ FROM {table} AS t WHERE t.id = :id AND {this}
 ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
   attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
                   ELSE greatest(least(x.attempts, 999999999) + :count::integer, 0) END,
-  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error;
+  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
+  WHERE x.state <> 2;
 
 -- name: requeue
 -- unused: token
@@ -300,7 +321,8 @@ VALUES ({subscription}, :id, 1, greatest(:nth::integer, 1), {now}, :token::text)
 ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
   changed_at = excluded.changed_at,
   attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
-                  ELSE least(x.attempts, 999999999) + 1 END;
+                  ELSE least(x.attempts, 999999999) + 1 END
+  WHERE x.state <> 2;
 
 -- name: untry
 -- unused: message_id
@@ -342,13 +364,17 @@ FROM {position} AS p JOIN {table} AS t ON {its_topic:t}
 LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
                    WHERE e.subscription = {subscription} AND e.id = t.id OFFSET 0) AS x ON true
 
+-- name: log-open
+-- Whether the message is not done yet.
+SELECT count(*) FROM ({judged} WHERE t.id = :id) AS j WHERE j.status <> 2;
+
 -- part: open_rows
 -- The same of messages that are not delivered.
 SELECT j.* FROM (
-  SELECT id FROM {table_exception} WHERE subscription = {subscription}
+  SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
   UNION SELECT id FROM ({fresh}) AS f
   UNION SELECT id FROM ({late_rows}) AS l) AS o
-CROSS JOIN LATERAL ({judged} WHERE t.id = o.id OFFSET 0) AS j
+CROSS JOIN LATERAL ({judged} WHERE t.id = o.id OFFSET 0) AS j WHERE j.status <> 2
 
 -- part: named
 -- Messages with that message id, or else with that number.

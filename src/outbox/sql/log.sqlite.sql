@@ -8,7 +8,8 @@
 --     table_exception  one row for each message below or above the position that waits, failed or died
 --
 -- A message is pending if the position does not cover it.  If an exception has its id, that says its state: 0 it
--- waits, 1 it is tried alone, 3 it failed, 4 it is dead.  Otherwise it is delivered.
+-- waits, 1 it is tried alone, 2 its handler wrote that it is done, 3 it failed, 4 it is dead.  Otherwise it is
+-- delivered.
 
 -- include: sqlite.sql
 
@@ -56,7 +57,7 @@ CREATE TABLE IF NOT EXISTS {table_progress}(
 CREATE TABLE IF NOT EXISTS {table_exception}(
   subscription  TEXT NOT NULL,
   id            INTEGER NOT NULL,
-  state         INTEGER NOT NULL DEFAULT 0 CHECK (state = 0 OR state = 1 OR state = 3 OR state = 4),
+  state         INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
   attempts      INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
   next_retry_at INTEGER CHECK (next_retry_at BETWEEN 0 AND 253402300799999),
   changed_at    INTEGER,
@@ -211,6 +212,21 @@ SELECT max(coalesce((SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_
 -- unused: token
 DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids));
 
+-- name: done-mark
+-- unused: token
+-- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
+-- changed if it is done before.
+INSERT INTO {table_exception}(subscription, id, state, changed_at)
+SELECT {subscription}, t.id, 2, (SELECT ms FROM wherry_clock) FROM {table} AS t
+WHERE t.id IN (SELECT value FROM json_each(:ids)) AND (t.id > {high}
+  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = excluded.changed_at,
+  claim_token = '' WHERE state IN (0, 1, 3);
+
+-- name: forget-done
+-- That a message is done need not be said once the position covers it.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND state = 2 AND id <= {high};
+
 -- name: fail
 -- unused: token
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
@@ -223,7 +239,8 @@ FROM {table} AS t WHERE t.id = :id AND {this}
 ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   ELSE max(0, min(attempts, 999999999) + :count) END,
-  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error;
+  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
+  WHERE state <> 2;
 
 -- name: requeue
 -- unused: token
@@ -245,7 +262,8 @@ VALUES ({subscription}, :id, 1, max(:nth, 1), (SELECT ms FROM wherry_clock), :to
 ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
   changed_at = excluded.changed_at,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
-                  ELSE max(0, min(attempts, 999999999)) + 1 END;
+                  ELSE max(0, min(attempts, 999999999)) + 1 END
+  WHERE state <> 2;
 
 -- name: untry
 -- unused: message_id
@@ -280,9 +298,14 @@ SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS sta
 FROM (SELECT * FROM {table} AS w WHERE {its_topic:w}) AS t
 LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
 
+-- name: log-open
+-- Whether the message is not done yet.
+SELECT count(*) FROM ({judged} WHERE t.id = :id) WHERE status <> 2;
+
 -- part: open_ids
-SELECT id FROM {table_exception} WHERE subscription = {subscription}
+SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
 UNION SELECT id FROM {table} WHERE id > {high}
+  AND id NOT IN (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 2)
 
 -- part: wanted
 {asked} AND (:states >> status & 1) AND {identified}

@@ -36,6 +36,8 @@ typedef struct wh_engine_driver {
 	/* The attempt of a suspect is recorded in its row before the suspect is
 	 * submitted, and removed if it was not made. */
 	bool records_attempts;
+	/* A handler marks its message as done, though the engine marks none. */
+	bool handlers_mark;
 	/* A relay tries to take a lease although another relay has one: the attempt shows
 	 * whether both can work. */
 	bool joins_leader;

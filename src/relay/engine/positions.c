@@ -169,6 +169,7 @@ static void left(wherry_relay *r, const wh_entry *e)
 
 	wh_reader_left(r, e);
 	wh_log_of(r)->waits = false;
+	wh_log_of(r)->marked |= e->written;
 	if (!of_row)
 		return;
 	of_row->open--;
@@ -237,6 +238,8 @@ static bool pass_first(wherry_relay *r)
 static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
+	const wh_progress what = {f->moved ? &f->done : NULL, f->held, f->n_held,
+				  f->marked && (f->moved || !f->n)};
 	wherry_code code = WHERRY_OK;
 
 	if (f->short_of_memory) {
@@ -248,13 +251,13 @@ static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 	if (f->moved)
 		code = wh_position_copy(&f->writing, &f->done, err);
 	if (code == WHERRY_OK)
-		code = wh_progress_write(r->store, &r->lease, f->moved ? &f->done : NULL,
-					 f->held, f->n_held, err);
+		code = wh_progress_write(r->store, &r->lease, &what, err);
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the position was refused");
 	if (code != WHERRY_OK)
 		return code;
 	f->n_held = 0;
+	f->marked = f->marked && f->n;
 	if (!f->moved)
 		return WHERRY_OK;
 	wh_position_clear(&f->written);
@@ -262,6 +265,11 @@ static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 	f->writing = WH_POSITION_START;
 	f->moved = false;
 	return WHERRY_OK;
+}
+
+static bool is_to_write(const wh_log *f)
+{
+	return f->moved || f->n_held || (f->marked && !f->n);
 }
 
 /* When to pass the first look although messages of it are open. */
@@ -286,7 +294,7 @@ static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
 	advance(f);
 	while (now >= pass_at(r) && pass_first(r))
 		advance(f);
-	return f->moved || f->n_held ? write_now(r, now, err) : WHERRY_OK;
+	return is_to_write(f) ? write_now(r, now, err) : WHERRY_OK;
 }
 
 /* The last look of which a message has left memory. */
@@ -316,9 +324,7 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 		if (code == WHERRY_OK && pass_first(r))
 			advance(f);
 	}
-	if (code == WHERRY_OK && (f->moved || f->n_held))
-		code = write_now(r, now, err);
-	return code;
+	return code == WHERRY_OK && is_to_write(f) ? write_now(r, now, err) : code;
 }
 
 /* ---- reading ---- */
@@ -380,8 +386,9 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 
 	(void)out_later_us;
 	if (f->n_held) /* Or one of them could be delivered before it is written. */
-		code = wh_progress_write(r->store, &r->lease, NULL, f->held, f->n_held,
-					 err);
+		code = wh_progress_write(
+			r->store, &r->lease,
+			&(wh_progress){.held = f->held, .n_held = f->n_held}, err);
 	if (code != WHERRY_OK)
 		return code;
 	f->n_held = 0;
@@ -422,7 +429,7 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (r->fsm.state == WH_LEADING)
 		advance(f);
-	if (r->fsm.state == WH_LEADING && (f->moved || f->n_held))
+	if (r->fsm.state == WH_LEADING && is_to_write(f))
 		code = write_now(r, now, err);
 	if (code == WHERRY_OK)
 		code = wh_store_open_upto(r->store, r->target_id, &open, err);
@@ -438,7 +445,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	const wh_log *f = wh_log_of(r);
 	int64_t at = wh_reader_deadline(r, now);
 
-	if (f->n_held || f->moved || !f->begun || wh_log_may_look(r) ||
+	if (is_to_write(f) || !f->begun || wh_log_may_look(r) ||
 	    (f->n && !f->looks[f->first].open))
 		return now;
 	return wh_sooner(at, pass_at(r));
@@ -449,6 +456,7 @@ const wh_engine_driver wh_engine_positions = {
 	.hold = &wh_hold_noted,
 	.writes_rows = true,
 	.records_attempts = true,
+	.handlers_mark = true,
 	.make = make,
 	.free = free_state,
 	.attach = attach,

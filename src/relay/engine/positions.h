@@ -52,6 +52,10 @@ typedef struct wh_log {
 	wh_known *known;
 	size_t n_known, known_cap;
 	bool short_of_memory;
+
+	/* Handlers may have marked messages as done that the database need not know any more once the
+	 * position covers them. */
+	bool marked;
 } wh_log;
 
 static inline wh_log *wh_log_of(const wherry_relay *r)

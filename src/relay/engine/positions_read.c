@@ -26,6 +26,7 @@ static void note_known(void *ctx, const wh_exception *what)
 		f->known = grown;
 		f->known_cap = cap;
 	}
+	f->marked |= what->state == WHERRY_DONE;
 	f->known[f->n_known++] = (wh_known){
 		.what = *what,
 		.due_us = wh_later(wh_monotonic(&r->env), what->due_in_us),
@@ -68,10 +69,13 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 	wherry_code code = wh_progress_read(r->store, &f->read, err);
 
 	f->n_known = 0;
+	f->marked = false;
 	f->reader.comes_later = comes_later;
 	wh_position_clear(&f->written);
 	if (code == WHERRY_OK)
 		code = wh_position_copy(&f->written, &f->read, err);
+	if (code == WHERRY_OK)
+		code = wh_progress_forget_done(r->store, err);
 	if (code == WHERRY_OK)
 		code = wh_progress_known(r->store, note_known, r, err);
 	if (code == WHERRY_OK && f->short_of_memory)
@@ -127,12 +131,13 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
-/* Is it dead, or was it taken in before? */
+/* Is it dead, did its handler say that it is done, or was it taken in before? */
 static bool is_passed(const wh_log *f, int64_t id)
 {
 	const wh_known *known = find_known(f, id);
 
-	return known && (known->met || known->what.state == WHERRY_DEAD);
+	return known && (known->met || known->what.state == WHERRY_DEAD ||
+			 known->what.state == WHERRY_DONE);
 }
 
 /* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not
@@ -223,8 +228,8 @@ static wherry_code renumber_in(void *ctx, wherry_error *err)
 	renumbering *w = ctx;
 	wherry_code code = wh_cursor_renumber(wh_log_of(w->r)->cursor, &w->at, err);
 
-	return code == WHERRY_OK ? wh_progress_write(w->r->store, &w->r->lease, &w->at,
-						     NULL, 0, err)
+	return code == WHERRY_OK ? wh_progress_write(w->r->store, &w->r->lease,
+						     &(wh_progress){.at = &w->at}, err)
 				 : code;
 }
 
