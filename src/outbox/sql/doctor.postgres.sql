@@ -181,7 +181,7 @@ SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE
 
 -- name: slot-of-others
 SELECT 2, slot_name::text, coalesce(plugin, 'none')::text, coalesce(database, 'none')::text
-FROM {its_slot} AS s WHERE plugin IS DISTINCT FROM 'pgoutput' OR database <> current_database();
+FROM {its_slot} AS s WHERE coalesce(plugin NOT IN ('pgoutput', ''), true) OR database <> current_database();
 
 -- name: slot-lost
 SELECT 2, slot_name::text, most, '' FROM {its_slot} AS s WHERE wal_status = 'lost'

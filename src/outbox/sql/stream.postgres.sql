@@ -13,7 +13,8 @@ FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass({'table})::oid;
 
 -- name: state
--- Conditions for reading the WAL, in one row.
+-- Conditions for reading the WAL, in one row.  While a slot is being made its plugin is empty for a
+-- moment: it is not taken for another's, and has a reader, so that the relay tries again.
 SELECT current_setting('wal_level') = 'logical',
   (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)
     OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'rds_replication'
@@ -21,7 +22,7 @@ SELECT current_setting('wal_level') = 'logical',
   coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() END,
                            s.restart_lsn)::bigint, 0),
   s.slot_name IS NOT NULL,
-  coalesce(s.plugin = 'pgoutput' AND s.slot_type = 'logical'
+  coalesce(s.plugin IN ('pgoutput', '') AND s.slot_type = 'logical'
            AND s.database = current_database(), false),
   coalesce(s.plugin::text, s.slot_type, ''), coalesce(s.active_pid, 0),
   coalesce(s.wal_status = 'lost', false),
