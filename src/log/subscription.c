@@ -118,6 +118,35 @@ wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
 	return what->at ? move(&w, err) : WHERRY_OK;
 }
 
+/* ---- a table from another server ---- */
+
+typedef struct renumbering {
+	wh_store *store;
+	const wherry_lease *lease;
+	wh_cursor *cursor;
+	wh_position *at;
+} renumbering;
+
+static wherry_code renumber(void *ctx, wherry_error *err)
+{
+	const renumbering *w = ctx;
+	wherry_code code = wh_cursor_renumber(w->cursor, w->at, err);
+
+	return code == WHERRY_OK ? wh_progress_write(w->store, w->lease,
+						     &(wh_progress){.at = w->at}, err)
+				 : code;
+}
+
+wherry_code wh_progress_renumber(wh_store *store, const wherry_lease *lease,
+				 wh_cursor *cursor, wh_position *at, wherry_error *err)
+{
+	renumbering w = {store, lease, cursor, at};
+
+	return wh_db_transact(store->db, renumber, &w, err);
+}
+
+/* ---- exceptions ---- */
+
 typedef struct known {
 	void (*visit)(void *ctx, const wh_exception *what);
 	void *ctx;

@@ -35,6 +35,18 @@ wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
 /* Forget marks of handlers that the position covers. */
 wherry_code wh_progress_forget_done(const wh_store *store, wherry_error *err);
 
+/*
+ * The table came from another server: give its rows numbers of this one (wh_cursor_renumber()), and write the
+ * positions of all subscriptions that fit them.
+ *
+ * @param at  The stored position; set to the new one, also on failure.
+ * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
+ *
+ * Transaction: its own.
+ */
+wherry_code wh_progress_renumber(wh_store *store, const wherry_lease *lease,
+				 wh_cursor *cursor, wh_position *at, wherry_error *err);
+
 typedef struct wh_exception {
 	int64_t id;
 	wherry_state state;

@@ -205,7 +205,7 @@
 #define WH_STORE_LATE(X) \
 	X(late_start, "late-start", "high seen") \
 	X(late_page, "late-page", "high seen until late limit long body") \
-	X(renumber, "renumber", "high seen until late")
+	X(renumber, "renumber", "")
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \

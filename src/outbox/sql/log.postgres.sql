@@ -208,6 +208,22 @@ UPDATE {table_progress} SET high = :high::bigint, seen = :seen::text::pg_snapsho
   late = :late::bigint, moved_at = {now}
 FROM held WHERE subscription = {subscription};
 
+-- name: renumber
+-- The table came from another server, whose numbers of transactions mean nothing here.  Rows that were not read although
+-- the position of a subscription is behind them become its exceptions; then every row may be seen.
+WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
+held AS (
+  INSERT INTO {table_exception}(subscription, id)
+  SELECT p.subscription, t.id FROM {table_progress} AS p JOIN {table} AS t ON t.id <= p.high
+  WHERE {uncovered} AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()
+  ON CONFLICT DO NOTHING),
+changed AS (
+  UPDATE {table} AS t SET tx = '0'::xid8 FROM head AS h
+  WHERE NOT pg_visible_in_snapshot(t.tx, h.now) AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()),
+moved AS (
+  UPDATE {table_progress} AS p SET seen = h.now, until = NULL, late = 0 FROM head AS h)
+SELECT h.now::text FROM head AS h;
+
 -- name: subscribe
 -- A subscription that begins at a position.
 INSERT INTO {table_progress}(subscription, high, seen, topics)

@@ -117,9 +117,7 @@ static bool is_same(const wh_position *a, const wh_position *b)
 	       is_same_text(a->seen, b->seen) && is_same_text(a->until, b->until);
 }
 
-/* After a reconnect the database may be another one, or have gone back to an earlier time.  The
- * stored position is the truth, and not the one in memory. */
-static wherry_code compare(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
 	wh_position stored = WH_POSITION_START;
@@ -337,7 +335,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!f->begun)
 		code = wh_log_load(r, err);
 	if (code == WHERRY_OK && f->reopened) {
-		code = compare(r, now, err);
+		code = wh_log_compare(r, now, err);
 		f->reopened = code != WHERRY_OK && code != WHERRY_STALE;
 	}
 	if (code == WHERRY_OK && f->n_held)

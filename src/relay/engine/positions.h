@@ -66,6 +66,10 @@ static inline wh_log *wh_log_of(const wherry_relay *r)
 /* Read where the last relay ended. */
 wherry_code wh_log_load(wherry_relay *r, wherry_error *err);
 
+/* The database may be another one, or have gone back to an earlier time: if the stored position is not the
+ * one in memory, give up the lease.  STALE: it was given up. */
+wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err);
+
 /* May there be rows to read, and room for them? */
 bool wh_log_may_look(const wherry_relay *r);
 

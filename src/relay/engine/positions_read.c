@@ -218,46 +218,30 @@ static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 	return code;
 }
 
-typedef struct renumbering {
-	wherry_relay *r;
-	wh_position at;
-} renumbering;
-
-static wherry_code renumber_in(void *ctx, wherry_error *err)
-{
-	renumbering *w = ctx;
-	wherry_code code = wh_cursor_renumber(wh_log_of(w->r)->cursor, &w->at, err);
-
-	return code == WHERRY_OK ? wh_progress_write(w->r->store, &w->r->lease,
-						     &(wh_progress){.at = &w->at}, err)
-				 : code;
-}
-
 /* The table came from another server.  Nothing is in memory: see below. */
 static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
-	renumbering w = {.r = r};
+	wh_position at = WH_POSITION_START;
 	wherry_code code;
 
 	if (r->window.n || f->n || f->moved || f->n_held) {
 		wh_lease_lost(r, now, "the table came from another server");
 		return WHERRY_STALE;
 	}
-	code = wh_position_copy(&w.at, &f->read, err);
+	code = wh_log_compare(r, now, err); /* Another reader may have renumbered it. */
 	if (code == WHERRY_OK)
-		code = wh_db_transact(r->db, renumber_in, &w, err);
+		code = wh_position_copy(&at, &f->read, err);
+	if (code == WHERRY_OK)
+		code = wh_progress_renumber(r->store, &r->lease, f->cursor, &at, err);
 	if (code == WHERRY_OK) {
-		wh_position_clear(&f->read);
-		wh_position_clear(&f->written);
-		f->read = w.at;
-		w.at = WH_POSITION_START;
-		code = wh_position_copy(&f->written, &f->read, err);
+		f->begun = false; /* The position and the exceptions are read again. */
+		wh_reader_sweep_all(r, now);
 		wh_relay_say(r, WHERRY_LOG_WARN, "log-restored",
 			     wh_log_note("the outbox came from another server: its "
 					 "transactions got new numbers"));
 	}
-	wh_position_clear(&w.at);
+	wh_position_clear(&at);
 	return code;
 }
 
