@@ -14,7 +14,8 @@
 static const char *const layouts[] = {
 	"native", "log", "event-bus", "eventferry", "eventferry-sole", "debezium", NULL};
 
-static const char *const roles[] = {"producer", "enqueuer", "relay", "operator", NULL};
+static const char *const roles[] = {"producer", "enqueuer", "relay",
+				    "consumer", "operator", NULL};
 
 const wh_model wh_outbox_model = {"outbox",           layouts, NULL, wh_outbox_groups,
 				  WHERRY_KIND_OUTBOX, roles,   NULL};

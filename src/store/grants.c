@@ -54,9 +54,15 @@ static wherry_code put(const wh_store *store, const char *text, const grant *g,
 	};
 	wh_sql sql = {0};
 	wherry_code code = wh_sql_parse_as(text, &names, &sql, err);
+	const wh_stmt *found = code == WHERRY_OK ? wh_sql_find(&sql, statement) : NULL;
 
-	if (code == WHERRY_OK)
-		wh_buf_puts(to, wh_sql_find(&sql, statement)->text);
+	if (found)
+		wh_buf_puts(to, found->text);
+	else if (code == WHERRY_OK)
+		code = wh_fail(err, WHERRY_INVALID,
+			       "--grant %.80s=%s: tables of the layout %s have no such "
+			       "roles, those of the layout log do",
+			       g->role, g->kind, store->layout.name);
 	wh_sql_clear(&sql);
 	return code;
 }

@@ -38,6 +38,7 @@ static const struct {
 	{&wh_outbox_model, "log_b", "enqueuer", "log"},
 	{&wh_outbox_model, "log_c", "relay", "log"},
 	{&wh_outbox_model, "log_d", "operator", "log"},
+	{&wh_outbox_model, "log_e", "consumer", "log"},
 };
 
 enum { N = sizeof(kinds) / sizeof(*kinds), ROOM = 64 * 1024 };
@@ -237,6 +238,9 @@ static void a_grant_replaces_the_one_before_on_its_table(void **state)
 		for (int k = 0; kinds[i].model->roles[k]; k++) {
 			const char *kind = kinds[i].model->roles[k];
 
+			if (kinds[i].model == &wh_outbox_model && !kinds[i].layout &&
+			    strcmp(kind, "consumer") == 0)
+				continue; /* Of a log. */
 			grant(db, i, kind);
 			rights(conn, alone);
 			revoke_all(conn);

@@ -11,13 +11,17 @@
 #include <string.h>
 
 #include "conformance/log_schedule.h"
+#include <wherry/outbox.h>
+
 #include "postgres/server.h"
 
-enum { SCHEDULES = 100, BREAK_SCHEDULES = 400, SQL_LEN = 300 };
+enum { SCHEDULES = 100, BREAK_SCHEDULES = 400, SQL_LEN = 600 };
 
 static wherry_db *reader;
-static PGconn *conns[LOG_WRITERS];
-static int prepared[LOG_WRITERS]; /* Name of its prepared transaction; -1: none. */
+static PGconn *conns[LOG_WRITERS + 1]; /* The last is the consumer's. */
+static int prepared[LOG_WRITERS + 1];  /* Name of its prepared transaction; -1: none. */
+
+static const char *key_column = "key", *body_column = "body";
 
 static void run_sql(PGconn *conn, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -44,7 +48,8 @@ static int64_t ask(PGconn *conn, const char *sql)
 	PGresult *res = PQexec(conn, sql);
 	int64_t out;
 
-	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		fail_msg("%s: %s", sql, PQresultErrorMessage(res));
 	out = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
 	PQclear(res);
 	return out;
@@ -56,7 +61,7 @@ static void world_begin(uint64_t seed, wherry_db **out)
 {
 	(void)seed;
 	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		prepared[i] = -1;
 	*out = reader;
 }
@@ -104,9 +109,9 @@ static bool world_insert(int writer, int64_t id, int key, int body)
 	bool ok;
 
 	(void)snprintf(sql, sizeof(sql),
-		       "INSERT INTO log(id, key, topic, body) VALUES (%" PRId64
+		       "INSERT INTO log(id, %s, topic, %s) VALUES (%" PRId64
 		       ", 'k%d', 't', '%d') ON CONFLICT DO NOTHING RETURNING 1",
-		       id, key, body);
+		       key_column, body_column, id, key, body);
 	res = PQexec(conns[writer], sql);
 	ok = PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1;
 	PQclear(res);
@@ -129,8 +134,8 @@ static bool world_has(int body, const log_rows *rows)
 	char sql[SQL_LEN], where[80];
 
 	(void)snprintf(sql, sizeof(sql),
-		       "SELECT count(*) FROM log WHERE body = '%d' AND %s", body,
-		       condition(rows, where, sizeof(where)));
+		       "SELECT count(*) FROM log WHERE %s = '%d' AND %s", body_column,
+		       body, condition(rows, where, sizeof(where)));
 	return ask(conns[0], sql) > 0;
 }
 
@@ -263,6 +268,115 @@ static const log_world world = {
 	.move = world_move,
 };
 
+/* ---- a consumer ---- */
+
+static char *whole_function;
+
+static void consumer_begin(uint64_t seed, wherry_db **out)
+{
+	world_begin(seed, out);
+	run_sql(conns[0],
+		"DELETE FROM log_progress; INSERT INTO log_progress(subscription, high, seen) "
+		"VALUES ('relay', 0, '1:1:'), ('other', 0, '1:1:')");
+	PQclear(PQexec(conns[0], whole_function));
+}
+
+static void consume(int64_t limit, void (*take)(int64_t id, int body))
+{
+	char sql[SQL_LEN];
+	PGresult *res;
+
+	if (!log_chance(3))
+		(void)ask(conns[LOG_CONSUMER],
+			  "SELECT count(*) FROM wherry_consume('other', 2, 'log')");
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT id, payload FROM wherry_consume('relay', %" PRId64
+		       ", 'log')",
+		       limit);
+	res = PQexec(conns[LOG_CONSUMER], sql);
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		fail_msg("%s", PQresultErrorMessage(res));
+	for (int i = 0; i < PQntuples(res); i++)
+		take(strtoll(PQgetvalue(res, i, 0), NULL, 10),
+		     atoi(PQgetvalue(res, i, 1)));
+	PQclear(res);
+}
+
+static void spoil_function(const wh_cursor *cursor, log_break what)
+{
+	static const struct {
+		log_break what;
+		const char *text, *with;
+	} breaks[] = {
+		{LOG_NO_XIP, "WHERE o.tx BETWEEN", "WHERE false AND o.tx BETWEEN"},
+		{LOG_NO_XMAX, "WHERE e.tx >= pg_snapshot_xmax(own.seen)",
+		 "WHERE false AND e.tx >= pg_snapshot_xmax(own.seen)"},
+		{LOG_NO_ROUND, "IF cardinality(below) > most", "IF false"},
+		{LOG_NO_ROUND_END, "AND pg_visible_in_snapshot(e.tx, own.until)", ""},
+		{LOG_HORIZON, "WHERE e.id > own.high ORDER",
+		 "WHERE e.id > own.high AND e.tx < "
+		 "pg_snapshot_xmin(pg_current_snapshot()) ORDER"},
+		{LOG_OWN_SEEN, "CASE WHEN mine >= pg_snapshot_xmax(snap)",
+		 "CASE WHEN true"},
+		{LOG_RENUMBER_OWN, "WHERE NOT pg_visible_in_snapshot(t.tx, p.seen)",
+		 "WHERE p.subscription = 'other' AND NOT pg_visible_in_snapshot(t.tx, p.seen)"},
+	};
+
+	(void)cursor;
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
+		if (breaks[i].what == what) {
+			assert_non_null(strstr(whole_function, breaks[i].text));
+			run_sql(conns[0],
+				"DO $do$ BEGIN EXECUTE replace(pg_get_functiondef("
+				"'wherry_consume'::regproc), $$%s$$, $$%s$$); END $do$",
+				breaks[i].text, breaks[i].with);
+		}
+}
+
+/* The table and the positions get the numbers of another server. */
+static bool move_consumer(wh_position *at, unsigned how)
+{
+	/* Not few: a consumer's own transactions have numbers, and would pass them. */
+	static const long long shifts[] = {1000, 1000000, -200};
+	static const char shifted[] =
+		"UPDATE log_progress SET %s = concat(pg_snapshot_xmin(%s)::text::bigint + (%lld), "
+		"':', pg_snapshot_xmax(%s)::text::bigint + (%lld), ':', (SELECT "
+		"string_agg((x::text::bigint + (%lld))::text, ',' ORDER BY x) FROM "
+		"pg_snapshot_xip(%s) AS x))::pg_snapshot WHERE %s::text <> '1:1:'";
+	static const char *const columns[] = {"seen", "until"};
+	long long by = shifts[how];
+
+	(void)at;
+	if (by < 0 && ask(conns[0], "SELECT pg_current_xact_id()") < 1000)
+		return false;
+	run_sql(conns[0],
+		"UPDATE log SET tx = (tx::text::bigint + %lld)::text::xid8 WHERE tx <> '0'",
+		by);
+	for (int i = 0; i < 2; i++)
+		run_sql(conns[0], shifted, columns[i], columns[i], by, columns[i], by, by,
+			columns[i], columns[i]);
+	return true;
+}
+
+static const log_world consumer_world = {
+	.consume = consume,
+	.begin = consumer_begin,
+	.spoil = spoil_function,
+	.start = world_start,
+	.end = world_end,
+	.prepare = world_prepare,
+	.savepoint = world_savepoint,
+	.back = world_back,
+	.next_id = world_next_id,
+	.insert = world_insert,
+	.has = world_has,
+	.lose = world_lose,
+	.change = world_change,
+	.last_id = world_last_id,
+	.set_last_id = world_set_last_id,
+	.move = move_consumer,
+};
+
 /* ---- the tests ---- */
 
 static uint64_t first_seed = 1, last_seed = SCHEDULES;
@@ -282,6 +396,23 @@ static void every_break_is_noticed(void **state)
 {
 	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
+}
+
+static void every_message_is_consumed_once_and_in_order(void **state)
+{
+	(void)state;
+	for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
+		const char *found = log_play(&consumer_world, seed, LOG_WHOLE);
+
+		if (found)
+			fail_msg("seed %" PRIu64 ": %s", seed, found);
+	}
+}
+
+static void every_break_of_a_consumer_is_noticed(void **state)
+{
+	(void)state;
+	assert_int_equal(log_play_breaks(&consumer_world, BREAK_SCHEDULES), 0);
 }
 
 /* ---- plans ---- */
@@ -353,18 +484,45 @@ static void every_read_uses_an_index(void **state)
 	wh_cursor_close(cursor);
 }
 
-static int enter(void **state)
+static void connect_all(void)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char url[200];
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &reader, &err));
-	for (int i = 0; i < LOG_WRITERS; i++) {
+	for (int i = 0; i <= LOG_WRITERS; i++) {
 		conns[i] = PQconnectdb(url);
 		assert_int_equal(PQstatus(conns[i]), CONNECTION_OK);
 	}
+}
+
+static int enter_consumer(void **state)
+{
+	const wherry_outbox_options options =
+		WHERRY_OUTBOX_OPTIONS(.layout = "log", .payload = "text");
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGresult *res;
+
+	(void)state;
+	connect_all();
+	WHERRY_PASS(wherry_outbox_create(reader, "log", &options, &err));
+	run_sql(conns[0],
+		"CREATE SEQUENCE log_id; ALTER TABLE log DROP CONSTRAINT log_sane");
+	res = PQexec(conns[0], "SELECT pg_get_functiondef('wherry_consume'::regproc)");
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	whole_function = strdup(PQgetvalue(res, 0, 0));
+	assert_non_null(whole_function);
+	PQclear(res);
+	key_column = "partition_key";
+	body_column = "payload";
+	return 0;
+}
+
+static int enter(void **state)
+{
+	(void)state;
+	connect_all();
 	run_sql(conns[0],
 		"CREATE SEQUENCE log_id; "
 		"CREATE TABLE log(id bigint PRIMARY KEY DEFAULT nextval('log_id'), "
@@ -376,10 +534,12 @@ static int enter(void **state)
 static int leave(void **state)
 {
 	(void)state;
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		PQfinish(conns[i]);
 	wherry_db_close(reader);
 	postgres_leave();
+	free(whole_function);
+	whole_function = NULL;
 	return 0;
 }
 
@@ -391,8 +551,13 @@ int main(int argc, char **argv)
 						enter, leave),
 		cmocka_unit_test_setup_teardown(every_break_is_noticed, enter, leave),
 		cmocka_unit_test_setup_teardown(every_read_uses_an_index, enter, leave),
+		cmocka_unit_test_setup_teardown(
+			every_message_is_consumed_once_and_in_order, enter_consumer,
+			leave),
+		cmocka_unit_test_setup_teardown(every_break_of_a_consumer_is_noticed,
+						enter_consumer, leave),
 	};
-	const struct CMUnitTest one[] = {tests[0]};
+	const struct CMUnitTest seeds[] = {tests[0], tests[3]};
 
 	if (!postgres_start_with(settings))
 		return 0;
@@ -401,7 +566,7 @@ int main(int argc, char **argv)
 		last_seed = strstr(argv[1], "..")
 				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
 				    : first_seed;
-		return cmocka_run_group_tests(one, NULL, NULL);
+		return cmocka_run_group_tests(seeds, NULL, NULL);
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

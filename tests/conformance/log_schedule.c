@@ -71,6 +71,8 @@ const char *const log_break_names[LOG_BREAKS] = {
 	"the horizon is newer than what the rows are read from",
 	"the row at the position is read again",
 	"of many rows those with the lowest ids are read first",
+	"the position of a consumer covers what its transaction writes",
+	"of a restored table the rows of one reader alone are kept",
 };
 
 static struct {
@@ -82,10 +84,11 @@ static struct {
 	wh_position at;
 	message all[MESSAGES];
 	int n, turn, reads;
-	writer writers[LOG_WRITERS];
+	writer writers[LOG_WRITERS + 1];
 	int names;
 	int visited[MESSAGES], n_visited;
 	bool meanwhile; /* Others wrote during the look. */
+	bool moved;     /* The table was restored, and nobody has read it. */
 	int pauses;
 	int room; /* Rows that the reader takes in one read; -1: all. */
 	past past;
@@ -240,20 +243,22 @@ static void end_all(void)
 
 /* ---- the reader ---- */
 
-static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
+static void visit(int64_t id, int i)
 {
-	int i;
-
-	(void)ctx;
-	if (w.n_visited == w.room)
-		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	i = atoi(wh_row_text(row->row, WH_LOG_MESSAGE + 2));
 	if (w.all[i].fate != COMMITTED)
 		fault("it was read, and is not committed", i);
 	if (!w.world->versions && w.n_visited &&
-	    w.all[w.visited[w.n_visited - 1]].id >= row->id)
+	    w.all[w.visited[w.n_visited - 1]].id >= id)
 		fault("it was not read in the order of ids", i);
 	w.visited[w.n_visited++] = i;
+}
+
+static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	(void)ctx;
+	if (w.n_visited == w.room)
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	visit(row->id, atoi(wh_row_text(row->row, WH_LOG_MESSAGE + 2)));
 	return WHERRY_OK;
 }
 
@@ -324,7 +329,7 @@ static void expect_again(const log_rows *rows)
 
 static void forget_ids(void)
 {
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		w.writers[i].n_ahead = 0;
 }
 
@@ -335,6 +340,7 @@ static void restore_elsewhere(void)
 	end_all();
 	if (!w.world->move(&w.at, chance(3)))
 		return;
+	w.moved = true;
 	forget_ids();
 	expect_again(&all);
 }
@@ -374,6 +380,36 @@ static void spoil(wh_position *next, const wh_position *old)
 	}
 }
 
+/* The consumer's transaction, which also writes.  False: all that is committed was read. */
+static bool consume_some(int64_t limit, bool crashes)
+{
+	writer *x = &w.writers[LOG_CONSUMER];
+	/* A reader sees a restored table before anybody writes with an old id. */
+	bool writes = !chance(3) && !w.moved;
+
+	w.n_visited = 0;
+	w.world->start(LOG_CONSUMER);
+	x->in_transaction = true;
+	if (!chance(4))
+		take_ids_ahead(x);
+	w.moved = w.moved && crashes;
+	if (writes)
+		insert(x);
+	for (int n = 0; writes && n < 4; n++)
+		write_step(&w.writers[chance(LOG_WRITERS)]);
+	w.world->consume(limit, visit);
+	if (writes)
+		insert(x);
+	end(x, !crashes);
+	if (crashes)
+		return true;
+	store();
+	if (w.n_visited || writes)
+		return true;
+	judge_delay();
+	return false;
+}
+
 /* False: all that is committed was read. */
 static bool read_some(int64_t limit, bool crashes)
 {
@@ -381,6 +417,8 @@ static bool read_some(int64_t limit, bool crashes)
 	wh_log_found found = {.event = WH_LOG_SAME};
 	wh_position next;
 
+	if (w.world->consume)
+		return consume_some(limit, crashes);
 	w.n_visited = 0;
 	w.meanwhile = false;
 	w.room = w.world->versions || chance(4) ? -1 : (int)chance(8);
@@ -507,10 +545,11 @@ static void set_up(const log_world *world, uint64_t seed, log_break what)
 	w.broken = what;
 	w.turn = 1;
 	w.pauses = what == LOG_WHOLE ? 2000 : 5;
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		w.writers[i] = (writer){.savepoint = -1};
 	world->begin(seed, &w.db);
-	WHERRY_PASS(wh_cursor_open(w.db, NULL, "log", &w.cursor, &err));
+	if (!world->consume)
+		WHERRY_PASS(wh_cursor_open(w.db, NULL, "log", &w.cursor, &err));
 	world->spoil(w.cursor, what);
 }
 
@@ -571,6 +610,11 @@ static bool applies(const log_world *world, log_break b)
 
 	if (b == LOG_MEMORY)
 		return world->keep;
+	if (b == LOG_OWN_SEEN || b == LOG_RENUMBER_OWN)
+		return world->consume;
+	if (world->consume)
+		return b == LOG_NO_XIP || b == LOG_NO_XMAX || b == LOG_NO_ROUND ||
+		       b == LOG_NO_ROUND_END || b == LOG_HORIZON;
 	if (b == LOG_LATE_HORIZON && world->undisturbed)
 		return false;
 	return b == LOG_NO_RENUMBER || of_versions == world->versions;

@@ -7,7 +7,8 @@
 
 #include "log/cursor.h"
 
-enum { LOG_WRITERS = 5 };
+/* The last writer is the consumer; see log_world.consume. */
+enum { LOG_WRITERS = 5, LOG_CONSUMER = LOG_WRITERS };
 
 /* The deliberate breaks of the reader. */
 typedef enum log_break {
@@ -28,6 +29,9 @@ typedef enum log_break {
 	LOG_LATE_HORIZON, /* The horizon is newer than what the rows are read from. */
 	LOG_LAST_AGAIN,   /* The row at the position is read again. */
 	LOG_BY_ID,        /* Of many rows those with the lowest ids are read first. */
+	/* Of a consumer. */
+	LOG_OWN_SEEN, /* A position covers what its transaction writes itself. */
+	LOG_RENUMBER_OWN, /* Of a restored table the unread rows of one reader alone are kept. */
 	LOG_BREAKS
 } log_break;
 
@@ -47,6 +51,9 @@ typedef struct log_world {
 	bool versions;
 	/* Nobody writes between two statements of the reader: log_meanwhile() is not called. */
 	bool undisturbed;
+	/* In place of a cursor: in the transaction of the writer LOG_CONSUMER, consume at most `limit`
+	 * messages.  NULL: a cursor reads. */
+	void (*consume)(int64_t limit, void (*take)(int64_t id, int body));
 	/* Wait a little for transactions of others, which rows may wait for; NULL: there are none. */
 	void (*pause)(void);
 	/* An empty table, a sequence at 1, and no transaction; *out is the reader's. */

@@ -8,10 +8,10 @@
 
 start_server
 
-sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN; CREATE ROLE operator LOGIN"
+sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN; CREATE ROLE operator LOGIN; CREATE ROLE consumer LOGIN"
 as() { echo "postgres://$1@/postgres?host=$folder"; }
 w create "$url" --layout log --grant producer=producer --grant enqueuer=enqueuer --grant relay=relay \
-	--grant operator=operator
+	--grant operator=operator --grant consumer=consumer
 expect "create --grant gives each role its rights" 0
 
 # ---- each role can do its work ----
@@ -79,13 +79,21 @@ for role in producer enqueuer; do
 	no $role "read what failed" "SELECT last_error FROM outbox_exception"
 	no $role "bury a message" "INSERT INTO outbox_exception(subscription, id) VALUES ('relay', 1)"
 done
-for role in relay operator; do
+for role in relay operator consumer; do
 	no $role "change the text of a message" "UPDATE outbox SET payload = '{}'"
 	no $role "empty the outbox" "TRUNCATE outbox"
 	no $role "alter it" "ALTER TABLE outbox ADD COLUMN x text"
 done
 no relay "write a message" "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
-no operator "move the position" "UPDATE outbox_progress SET high = 9"
+no consumer "write a message" "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
+no consumer "delete one" "DELETE FROM outbox"
+no consumer "drop a subscription" "DELETE FROM outbox_progress"
+no consumer "take the lease of a relay" "UPDATE wherry_lease SET expires_at = now()"
+no consumer "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
+for role in relay operator; do
+	w seek "$(as $role)#outbox" now
+	expect "role $role may seek" 0 "out:0 messages are pending"
+done
 
 # ---- unique message ids ----
 

@@ -25,13 +25,22 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
+-- name: consumer
+-- Rights for wherry_consume(), for all subscriptions of the outbox; tx as for relays.
+{usage}
+GRANT SELECT, UPDATE (tx) ON {table} TO {role};
+GRANT SELECT, UPDATE ON {table_progress} TO {role};
+GRANT SELECT, INSERT, DELETE ON {table_exception} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_lease} TO {role};
+{execute}
+
 -- name: operator
 {usage}
 GRANT SELECT, INSERT, DELETE ON {table} TO {role};
-GRANT SELECT ON {table_progress} TO {role};
+GRANT SELECT, UPDATE ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
-GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
-GRANT SELECT ON {wherry_schema}, {wherry_lease}, {wherry_clock} TO {role};
+GRANT SELECT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
 -- The doctor looks at the last id.
 DO $$ BEGIN
   EXECUTE pg_catalog.format('GRANT SELECT ON SEQUENCE %s TO %s',

@@ -106,32 +106,6 @@ static void detach(wherry_relay *r, int64_t now)
 	wh_log_of(r)->cursor = NULL;
 }
 
-static bool is_same_text(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-static bool is_same(const wh_position *a, const wh_position *b)
-{
-	return a->high == b->high && a->late == b->late &&
-	       is_same_text(a->seen, b->seen) && is_same_text(a->until, b->until);
-}
-
-wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	wh_log *f = wh_log_of(r);
-	wh_position stored = WH_POSITION_START;
-	wherry_code code = wh_progress_read(r->store, &stored, err);
-
-	if (code == WHERRY_OK && !is_same(&stored, &f->written) &&
-	    !is_same(&stored, &f->writing)) {
-		wh_lease_lost(r, now, "the database has another position than before");
-		code = WHERRY_STALE;
-	}
-	wh_position_clear(&stored);
-	return code;
-}
-
 static void resume(wherry_relay *r, int64_t now)
 {
 	wh_log *f = wh_log_of(r);

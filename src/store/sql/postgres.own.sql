@@ -3,7 +3,7 @@
 
 -- part: functions
 -- Names of all functions that Wherry makes.
-ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_consume', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done',

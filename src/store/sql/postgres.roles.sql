@@ -18,7 +18,10 @@ BEGIN
     WITH others AS (
       SELECT s.model, s.model IN ('outbox', 'log', 'queue', 'delayed') AS relayed,
         s.model IN ('outbox', 'log') AS is_outbox, bool_or(a.privilege = 'SELECT') AS reads,
-        bool_or(a.whole AND a.privilege = 'DELETE') AS deletes, bool_or(a.whole AND a.privilege = 'INSERT') AS inserts
+        bool_or(a.whole AND a.privilege = 'DELETE') AS deletes, bool_or(a.whole AND a.privilege = 'INSERT') AS inserts,
+        EXISTS (SELECT 1 FROM pg_catalog.pg_class AS p, pg_catalog.aclexplode(p.relacl) AS r
+                WHERE p.relnamespace = c.relnamespace AND p.relname = (c.relname::text || '_progress')::name
+                  AND r.grantee = {'role}::regrole::oid AND r.privilege_type = 'UPDATE') AS consumes
       FROM {wherry_schema} AS s
       JOIN pg_catalog.pg_class AS own ON own.oid = {'wherry_schema}::regclass::oid
       JOIN pg_catalog.pg_class AS c ON c.relname = s.name AND c.relnamespace = own.relnamespace
@@ -28,10 +31,11 @@ BEGIN
         SELECT false, x.privilege_type, x.grantee FROM pg_catalog.pg_attribute AS k, pg_catalog.aclexplode(k.attacl) AS x
         WHERE k.attrelid = c.oid) AS a(whole, privilege, grantee)
       WHERE c.oid <> {'table}::regclass::oid AND a.grantee = {'role}::regrole::oid
-      GROUP BY s.model, c.oid),
+      GROUP BY s.model, c.oid, c.relnamespace, c.relname),
     needs AS (
       SELECT bool_or(reads) AS reads, bool_or(reads AND (deletes OR NOT is_outbox) AND model <> 'inbox') AS clock,
-        bool_or(deletes AND relayed) AS looks,
+        bool_or(deletes AND relayed OR consumes) AS looks,
+        bool_or(deletes AND inserts AND consumes) AS seeks,
         bool_or(deletes AND relayed AND NOT (inserts AND is_outbox)) AS relays,
         bool_or(deletes AND relayed AND inserts) AS pauses,
         bool_or(deletes AND relayed AND inserts AND NOT is_outbox) AS adds,
@@ -43,7 +47,7 @@ BEGIN
     SELECT to_regclass(v.shared) AS shared, v.privilege, coalesce(v.needed, false) AS needed
     FROM needs AS n CROSS JOIN LATERAL (VALUES
       ({'wherry_schema}, 'SELECT', n.reads), ({'wherry_clock}, 'SELECT', n.clock),
-      ({'wherry_lease}, 'SELECT', n.looks), ({'wherry_lease}, 'INSERT, UPDATE', n.relays),
+      ({'wherry_lease}, 'SELECT', n.looks), ({'wherry_lease}, 'INSERT, UPDATE', n.relays), ({'wherry_lease}, 'UPDATE', n.seeks),
       ({'wherry_outbox}, 'SELECT', n.looks), ({'wherry_outbox}, 'UPDATE', n.pauses), ({'wherry_outbox}, 'INSERT', n.adds),
       ({'wherry_subscription}, 'SELECT', n.publishes), ({'wherry_subscription}, 'INSERT, DELETE', n.subscribes),
       ({'wherry_stream}, 'SELECT', n.sees_stream), ({'wherry_stream}, 'INSERT, UPDATE', n.streams),

@@ -1,9 +1,9 @@
 --
--- wherry_enqueue() on PostgreSQL: all outboxes of a schema share it, of both layouts, so both layouts make it from
--- the same text.
+-- wherry_enqueue() and wherry_consume() on PostgreSQL: all outboxes of a schema share them, of both layouts, so both
+-- layouts make them from the same text.
 
 -- part: own_functions
-ARRAY['wherry_enqueue']::name[]
+ARRAY['wherry_enqueue', 'wherry_consume']::name[]
 
 -- part: function_models
 'outbox', 'log'
@@ -20,9 +20,28 @@ WHERE i.indisunique AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL
 -- End of an INSERT into a table whose message ids are unique.
 CASE WHEN EXISTS ({unique_indexes} AND i.indrelid = (schema || quote_ident(t.name))::regclass::oid) THEN 'ON CONFLICT (message_id) DO NOTHING' ELSE '' END
 
+-- part: doubt
+-- Whether a payload may be longer than wherry_consume() returns; 12 bytes of binary JSON have at most 131,072 digits.
+CASE t.type WHEN 'pg_catalog.json' THEN 'pg_column_size(m.payload) > 260000'
+  WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.payload]) > 90000 THEN true
+    ELSE octet_length(m.payload::pg_catalog.text) > 67108864 END'
+  ELSE 'octet_length(m.payload) > 67108864' END
+
+-- part: long
+-- Whether it is.
+CASE t.type WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.payload]) > 67108964 THEN true
+    ELSE octet_length(m.payload::pg_catalog.text) > 67108864 END'
+  WHEN 'pg_catalog.json' THEN 'octet_length(m.payload::pg_catalog.text) > 67108864'
+  ELSE 'octet_length(m.payload) > 67108864' END
+
 -- part: leaf
--- Expression of the payload, in the type of the table.
-replace(replace(replace(section, '@once@', {once}), '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb')
+-- Statements of one table: the payload in its type, and how wherry_consume() returns it.
+replace(replace(replace(replace(replace(replace(replace(replace(replace(section,
+    '@progress@', concat(schema, quote_ident(t.name || '_progress'))),
+    '@exception@', concat(schema, quote_ident(t.name || '_exception'))), '@body@', CASE t.type
+      WHEN 'pg_catalog.bytea' THEN 'NULL::pg_catalog.text, m.payload' ELSE 'm.payload::pg_catalog.text, NULL::pg_catalog.bytea' END),
+    '@text@', CASE t.type WHEN 'pg_catalog.bytea' THEN '''''' ELSE 'm.payload' END),
+    '@doubt@', {doubt}), '@long@', {long}), '@once@', {once}), '@checked@', CASE WHEN kind IN ('bytea', 'text') AND t.type IN ('pg_catalog.json', 'pg_catalog.jsonb')
     THEN concat('BEGIN
     parsed := ', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from(payload, ''UTF8'')' ELSE 'payload' END, '::pg_catalog.json;
   EXCEPTION WHEN data_exception THEN
@@ -39,7 +58,10 @@ replace(replace(replace(section, '@once@', {once}), '@checked@', CASE WHEN kind 
 
 -- include: postgres.home.sql
 
+-- include: postgres.consume.sql
+
 -- part: make_functions
+{make_consume}
 -- wherry_enqueue() runs with the search path of its caller, which triggers of a user may need, so every name in it
 -- is qualified.
 DO $do$
