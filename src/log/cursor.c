@@ -243,7 +243,7 @@ static wherry_code run(const wh_cursor *c, const wh_stmt *stmt, wh_param *params
 static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
 			     bool *out_ended, wherry_error *err)
 {
-	wh_param params[7] = {
+	wh_param params[5 + WH_LOG_LIMITS] = {
 		WH_INT_PARAM("high", at->high),
 		WH_TEXT_PARAM("seen", seen_of(at)),
 		WH_TEXT_PARAM("until", wh_view_of(at->until)),
@@ -268,7 +268,7 @@ static wherry_code read_page(wh_cursor *c, wh_position *at, int64_t limit, readi
 static wherry_code look(wh_cursor *c, wh_position *at, int64_t limit, reading *r,
 			wherry_error *err)
 {
-	wh_param all[5] = {
+	wh_param all[3 + WH_LOG_LIMITS] = {
 		WH_INT_PARAM("high", at->high),
 		WH_INT_PARAM("limit", limit),
 		WH_TEXT_PARAM("seen", seen_of(at)),

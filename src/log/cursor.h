@@ -77,11 +77,14 @@ typedef struct wh_log_found {
 	bool more;
 } wh_log_found;
 
+enum { WH_LOG_LIMITS = 4 };
+
 typedef struct wh_cursor {
 	wherry_db *db;
 	wh_sql own; /* Statements of a table without a layout. */
-	/* Limits of the texts of a row; 0: the statements have none. */
-	wh_param limits[2];
+	/* Further parameters of the statements that read: limits of the texts of a row, and the caller's
+	 * share. */
+	wh_param limits[WH_LOG_LIMITS];
 	size_t n_limits;
 	const wh_stmt *look, *now;
 	/* NULL on a database without late rows. */

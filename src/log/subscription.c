@@ -16,7 +16,7 @@ static bool copy(const wh_row *row, int column, char **out)
 
 typedef struct found {
 	wh_position *at;
-	bool any;
+	int64_t rows;
 } found;
 
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
@@ -27,22 +27,30 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 
 	if (code != WHERRY_OK)
 		return code;
-	f->any = true;
+	f->rows = wh_row_int(row, 4);
 	out->high = wh_row_int(row, 0);
 	out->late = wh_row_int(row, 3);
 	return copy(row, 1, &out->seen) && copy(row, 2, &out->until) ? WHERRY_OK
 								     : wh_oom(err);
 }
 
-wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err)
+static wh_param mask_param(const wh_share *share)
 {
-	found f = {out, false};
+	return WH_INT_PARAM("mask", (int64_t)share->mask);
+}
+
+wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
+			     wherry_error *err)
+{
+	const wh_param mask = mask_param(share);
+	found f = {.at = out};
 	wherry_code code;
 
 	wh_position_clear(out);
-	code = wh_db_run(store->db, store->stmt.progress, NULL, 0, take_position, &f,
+	code = wh_db_run(store->db, store->stmt.progress, &mask, 1, take_position, &f,
 			 NULL, err);
-	if (code == WHERRY_OK && !f.any)
+	share->rows = f.rows;
+	if (code == WHERRY_OK && !f.rows)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "outbox '%s' has no subscription '%s'", store->name.ptr,
 			       store->topic);
@@ -52,10 +60,22 @@ wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_err
 typedef struct writing {
 	wh_store *store;
 	const wherry_lease *lease;
+	wh_share *share;
 	const wh_progress *what;
+	bool united; /* The share has one row now. */
 } writing;
 
-static wherry_code move(const writing *w, wherry_error *err)
+/* All positions of the share are the same. */
+static wherry_code unite(writing *w, wherry_error *err)
+{
+	const wh_param mask = mask_param(w->share);
+
+	w->united = true;
+	return wh_db_run(w->store->db, w->store->stmt.progress_divide, &mask, 1, NULL,
+			 NULL, NULL, err);
+}
+
+static wherry_code move(writing *w, wherry_error *err)
 {
 	const wh_position *at = w->what->at;
 	const wh_param params[] = {
@@ -67,14 +87,20 @@ static wherry_code move(const writing *w, wherry_error *err)
 		WH_TEXT_PARAM("seen", wh_view_of(at->seen ? at->seen : "1:1:")),
 		WH_TEXT_PARAM("until", wh_view_of(at->until)),
 		WH_INT_PARAM("late", at->late),
+		mask_param(w->share),
+		WH_INT_PARAM("mixed", w->share->rows > 1),
 	};
-	int64_t changed = 0;
-	wherry_code code = wh_db_run(w->store->db, w->store->stmt.move, params, 8, NULL,
-				     NULL, &changed, err);
+	int64_t moved = 0;
+	wherry_code code = wh_db_run(w->store->db, w->store->stmt.move, params, 10, NULL,
+				     NULL, &moved, err);
 
-	if (code == WHERRY_OK && !changed)
-		code = wh_fail(err, WHERRY_STALE, "the lease expired or was taken over");
-	return code;
+	if (code != WHERRY_OK)
+		return code;
+	if (w->share->rows == 1)
+		return moved ? code
+			     : wh_fail(err, WHERRY_STALE,
+				       "the lease expired or was taken over");
+	return moved == w->share->rows ? unite(w, err) : code;
 }
 
 static wherry_code hold(const writing *w, wherry_error *err)
@@ -108,14 +134,20 @@ static wherry_code write_all(void *ctx, wherry_error *err)
 		       : code;
 }
 
-wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
+wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease, wh_share *share,
 			      const wh_progress *what, wherry_error *err)
 {
-	writing w = {store, lease, what};
+	writing w = {store, lease, share, what, false};
+	wherry_code code = WHERRY_OK;
 
-	if (what->n_held || what->forget_done)
-		return wh_db_transact(store->db, write_all, &w, err);
-	return what->at ? move(&w, err) : WHERRY_OK;
+	/* If a share has several rows, the statement need not move any, which says nothing of the lease. */
+	if (what->n_held || what->forget_done || (what->at && share->rows > 1))
+		code = wh_db_transact(store->db, write_all, &w, err);
+	else if (what->at)
+		code = move(&w, err);
+	if (code == WHERRY_OK && w.united)
+		share->rows = 1;
+	return code;
 }
 
 /* ---- a table from another server ---- */
@@ -124,23 +156,22 @@ typedef struct renumbering {
 	wh_store *store;
 	const wherry_lease *lease;
 	wh_cursor *cursor;
-	wh_position *at;
 } renumbering;
 
 static wherry_code renumber(void *ctx, wherry_error *err)
 {
 	const renumbering *w = ctx;
-	wherry_code code = wh_cursor_renumber(w->cursor, w->at, err);
+	wh_position at = WH_POSITION_START;
+	wherry_code code = wh_cursor_renumber(w->cursor, &at, err);
 
-	return code == WHERRY_OK ? wh_progress_write(w->store, w->lease,
-						     &(wh_progress){.at = w->at}, err)
-				 : code;
+	wh_position_clear(&at);
+	return code == WHERRY_OK ? wh_store_fence(w->store, w->lease, err) : code;
 }
 
 wherry_code wh_progress_renumber(wh_store *store, const wherry_lease *lease,
-				 wh_cursor *cursor, wh_position *at, wherry_error *err)
+				 wh_cursor *cursor, wherry_error *err)
 {
-	renumbering w = {store, lease, cursor, at};
+	renumbering w = {store, lease, cursor};
 
 	return wh_db_transact(store->db, renumber, &w, err);
 }
@@ -167,12 +198,13 @@ static wherry_code take_known(void *ctx, const wh_row *row, wherry_error *err)
 	return wh_row_check(row, err);
 }
 
-wherry_code wh_progress_known(const wh_store *store,
+wherry_code wh_progress_known(const wh_store *store, const wh_share *share,
 			      void (*visit)(void *ctx, const wh_exception *what),
 			      void *ctx, wherry_error *err)
 {
+	const wh_param mask = mask_param(share);
 	known k = {visit, ctx};
 
-	return wh_db_run(store->db, store->stmt.known, NULL, 0, take_known, &k, NULL,
+	return wh_db_run(store->db, store->stmt.known, &mask, 1, take_known, &k, NULL,
 			 err);
 }

@@ -11,8 +11,21 @@
 #include "log/cursor.h"
 #include "store/store.h"
 
-/* Read the position.  Clears and sets *out.  NOTFOUND: there is no such subscription. */
-wherry_code wh_progress_read(const wh_store *store, wh_position *out, wherry_error *err);
+/* The partitions of the keys that a reader has. */
+typedef struct wh_share {
+	uint64_t mask; /* A bit for each partition; UINT64_MAX: all. */
+	/* Rows that have their positions.  If there are several, these may differ. */
+	int64_t rows;
+} wh_share;
+
+/*
+ * Read the position of a share: one that covers no more than the position of any of its partitions.  If it has several
+ * rows, looks must leave out what they cover.
+ *
+ * Clears and sets *out, and sets share->rows.  NOTFOUND: there is no such subscription.
+ */
+wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
+			     wherry_error *err);
 
 /* Progress to write; zero: nothing of it. */
 typedef struct wh_progress {
@@ -23,13 +36,14 @@ typedef struct wh_progress {
 } wh_progress;
 
 /*
- * Write a position, and make messages exceptions.
+ * Write a position, and make messages exceptions.  If the share has several rows, one that is not behind the new position
+ * stays as it is; when all have it, they become one row.
  *
  * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
  *
  * Transaction: its own.
  */
-wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease,
+wherry_code wh_progress_write(wh_store *store, const wherry_lease *lease, wh_share *share,
 			      const wh_progress *what, wherry_error *err);
 
 /* Forget marks of handlers that the position covers. */
@@ -39,13 +53,12 @@ wherry_code wh_progress_forget_done(const wh_store *store, wherry_error *err);
  * The table came from another server: give its rows numbers of this one (wh_cursor_renumber()), and write the
  * positions of all subscriptions that fit them.
  *
- * @param at  The stored position; set to the new one, also on failure.
  * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
  *
  * Transaction: its own.
  */
 wherry_code wh_progress_renumber(wh_store *store, const wherry_lease *lease,
-				 wh_cursor *cursor, wh_position *at, wherry_error *err);
+				 wh_cursor *cursor, wherry_error *err);
 
 typedef struct wh_exception {
 	int64_t id;
@@ -56,7 +69,7 @@ typedef struct wh_exception {
 
 /* Visit the exceptions that the position does not cover: a reader that begins there meets them among
  * new messages.  ctx receives each. */
-wherry_code wh_progress_known(const wh_store *store,
+wherry_code wh_progress_known(const wh_store *store, const wh_share *share,
 			      void (*visit)(void *ctx, const wh_exception *what),
 			      void *ctx, wherry_error *err);
 

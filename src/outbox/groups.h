@@ -23,7 +23,7 @@
 
 /* Reads rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
-	X(read, "read", "after limit long? body?") \
+	X(read, "read", "after limit long? body? mask?") \
 	X(dead_keys, "dead-keys", "after limit long?")
 
 /* The same where rows are pending until they are marked: ids below the last one that was read may

@@ -66,6 +66,7 @@ enum {
 	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
 	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES),
+	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
@@ -117,10 +118,9 @@ static const rule rules[] = {
 	{WH_ASK_SOLE, QUEUES, ANY,
 	 "its relays compete, as its receivers do: leave relay.sole out"},
 
-	{WH_ASK_ENGINE, ON_LOG, ANY & ~BY(WH_POSITIONS),
+	{WH_ASK_ENGINE, ON_LOG, ANY & ~OF_LOG,
 	 "it is read behind a position: leave --engine out"},
-	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, BY(WH_POSITIONS),
-	 "only the layout log has a position"},
+	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, OF_LOG, "only the layout log has a position"},
 	{WH_ASK_STRICT, ON_LOG, ANY,
 	 "messages of a key come in the order in which they became visible: leave --ordering "
 	 "key-strict out, and use lock_key where several transactions write one key"},
@@ -140,7 +140,7 @@ static const rule rules[] = {
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
 	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
 	 "rows tell their transactions anyway: leave --strict out"},
-	{WH_ASK_CREATE_PARTITIONS, ON_LOG, ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE), ANY,
 	 "one relay reads all of it: leave --partitions out"},
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
 	 "it is read behind a position: leave --stream out"},

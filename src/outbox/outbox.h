@@ -136,6 +136,11 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
+/* The same of some partitions, a bit each, on a log. */
+wherry_code wh_outbox_read_share(wherry_outbox *outbox, uint64_t partitions,
+				 bool all_open, int64_t after, int64_t limit,
+				 wh_open_fn visit, void *ctx, wherry_error *err);
+
 /* Visit all open rows with ids above `after`, and pending rows with ids in `gaps`, in id
  * order.  A gap is a range of ids up to `after` that were passed over. */
 wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,

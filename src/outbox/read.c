@@ -11,7 +11,15 @@ typedef wh_open_reader visitor;
 wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	wh_param params[4] = {WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit)};
+	return wh_outbox_read_share(outbox, UINT64_MAX, all_open, after, limit, visit,
+				    ctx, err);
+}
+
+wherry_code wh_outbox_read_share(wherry_outbox *outbox, uint64_t partitions,
+				 bool all_open, int64_t after, int64_t limit,
+				 wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	wh_param params[5] = {WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit)};
 	visitor v = {visit, ctx, 0, 0};
 	wherry_code code;
 
@@ -22,8 +30,9 @@ wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
 		return wh_outbox_read_late(outbox, after, NULL, 0, limit, visit, ctx,
 					   err);
 	wh_store_limits(&outbox->store, &params[2]);
+	params[4] = WH_INT_PARAM("mask", (int64_t)partitions);
 	code = wh_read_rows(&outbox->store, outbox->own.read, outbox->store.stmt.read_ids,
-			    params, 4, &v, err);
+			    params, 5, &v, err);
 	outbox->store.rows_read += v.n;
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }

@@ -245,15 +245,26 @@ static wherry_code move_to(wherry_outbox *outbox, const wh_position *at,
 				 : code;
 }
 
+/* No relay gets other partitions, whose positions are in other rows then, before the transaction ends. */
+static wherry_code lock_shares(const wherry_outbox *outbox, wherry_error *err)
+{
+	const wh_stmt *lock = outbox->store.stmt.partitions_lock;
+
+	return lock ? wh_db_run(outbox->store.db, lock, NULL, 0, NULL, NULL, NULL, err)
+		    : WHERRY_OK;
+}
+
 static wherry_code seek(void *ctx, wherry_error *err)
 {
 	const moving *m = ctx;
 	wherry_db *db = m->outbox->store.db;
 	const wh_param name = wh_store_lease_name(&m->outbox->store);
 	wh_position at = WH_POSITION_START;
-	wherry_code code =
-		wh_db_run(db, m->outbox->own.seek_begin, &name, 1, NULL, NULL, NULL, err);
+	wherry_code code = lock_shares(m->outbox, err);
 
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, m->outbox->own.seek_begin, &name, 1, NULL, NULL,
+				 NULL, err);
 	if (code == WHERRY_OK)
 		code = find_position(m->outbox, m->to, &at, err);
 	if (code == WHERRY_OK)
@@ -283,9 +294,11 @@ static wherry_code drop(void *ctx, wherry_error *err)
 	wherry_outbox *outbox = ctx;
 	wherry_db *db = outbox->store.db;
 	const wh_param name = wh_store_lease_name(&outbox->store);
-	wherry_code code = wh_db_run(db, outbox->own.unsubscribe_lease, &name, 1, NULL,
-				     NULL, NULL, err);
+	wherry_code code = lock_shares(outbox, err);
 
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, outbox->own.unsubscribe_lease, &name, 1, NULL, NULL,
+				 NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(db, outbox->own.unsubscribe, NULL, 0, NULL, NULL, NULL,
 				 err);

@@ -17,6 +17,7 @@ static const engine engines[WH_ENGINES + 1] = {
 	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
 			    "--engine stream --on-done keep", true},
 	[WH_POSITIONS] = {"log", "log", "no --engine", false},
+	[WH_POSITIONS_SHARED] = {"log, partitions", "log", "no --engine", false},
 	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry", false},
 };
 
@@ -29,7 +30,10 @@ static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
 	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
 	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
 	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
-	[WH_POSITIONS] = {[WH_POSITIONS] = WH_STANDS_BY},
+	[WH_POSITIONS] =
+		{[WH_POSITIONS] = WH_STANDS_BY, [WH_POSITIONS_SHARED] = WH_STANDS_BY},
+	[WH_POSITIONS_SHARED] =
+		{[WH_POSITIONS] = WH_STANDS_BY, [WH_POSITIONS_SHARED] = WH_WORKS_BESIDE},
 };
 
 wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
@@ -59,6 +63,16 @@ const char *wh_engine_word(wh_engine which)
 const char *wh_engine_options(wh_engine which)
 {
 	return engines[which].options;
+}
+
+wh_engine wh_engine_sharing(bool on_log)
+{
+	return on_log ? WH_POSITIONS_SHARED : WH_PARTITIONED;
+}
+
+bool wh_engine_may_share(wh_engine which)
+{
+	return which == WH_EXCLUSIVE || which == WH_POSITIONS;
 }
 
 bool wh_engine_reads_log(wh_engine which)

@@ -18,6 +18,7 @@ typedef enum wh_engine {
 	WH_STREAM_KEEP,
 	/* Reads behind a position, and writes nothing to rows. */
 	WH_POSITIONS,
+	WH_POSITIONS_SHARED, /* The same where several relays share the partitions. */
 	/* Number of engines; also stands for an engine that this version does not
 	 * know. */
 	WH_ENGINES
@@ -25,6 +26,12 @@ typedef enum wh_engine {
 
 /* The name in documents and messages: "competing". */
 const char *wh_engine_name(wh_engine which);
+
+/* The engine of relays that share partitions, on a log or on another table. */
+wh_engine wh_engine_sharing(bool on_log);
+
+/* Can a lease with the word of this engine be one of a share? */
+bool wh_engine_may_share(wh_engine which);
 
 /* Convert an engine to its word in wherry_lease, and back.  WH_ENGINES: unknown word. */
 const char *wh_engine_word(wh_engine which);

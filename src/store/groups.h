@@ -191,12 +191,12 @@
 /* Rows never change: a position says what was read, and exceptions which of them are not delivered.
  * src/log reads such a table. */
 #define WH_STORE_LOG(X) \
-	X(read_log, "read-log", "high limit seen? long? body?") \
+	X(read_log, "read-log", "high limit seen? long? body? mask? mixed?") \
 	X(log_end, "log-end", "high") \
-	X(progress, "progress", "") \
-	X(move, "move", "name number epoch holder high seen? until? late?") \
+	X(progress, "progress", "mask?") \
+	X(move, "move", "name number epoch holder high seen? until? late? mask? mixed?") \
 	X(hold, "hold", "ids") \
-	X(known, "known", "") \
+	X(known, "known", "mask?") \
 	X(forget_done, "forget-done", "") \
 	X(log_open, "log-open", "id") \
 	X(log_ids, "log-ids", "ids long? body?")
@@ -204,8 +204,12 @@
 /* Rows become visible in another order than that of their ids. */
 #define WH_STORE_LATE(X) \
 	X(late_start, "late-start", "high seen") \
-	X(late_page, "late-page", "high seen until late limit long body") \
+	X(late_page, "late-page", "high seen until late limit long body mask? mixed?") \
 	X(renumber, "renumber", "")
+
+/* A subscription has positions of shares. */
+#define WH_STORE_DIVIDE(X) \
+	X(progress_divide, "progress-divide", "mask")
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
@@ -244,8 +248,11 @@
 	X(partitions_take, "partitions-take", "name number owner holder lasts unclean window suspects mask process destination") \
 	X(partitions_renew, "partitions-renew", "name number epoch holder lasts suspects change mask unclean " WH_REPORT_GIVEN) \
 	X(partitions_control, "partitions-control", "name number") \
-	X(partitions_read, "partitions-read", "after limit each late open partitions known long body") \
 	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")
+
+/* Rows of some partitions. */
+#define WH_STORE_PARTITIONS_READ(X) \
+	X(partitions_read, "partitions-read", "after limit each late open partitions known long body")
 
 /* Relays that sleep can be woken when partitions change hands.  Without this group, each relay asks for
  * changes when it looks for rows. */
@@ -261,9 +268,9 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(ack, WH_STORE_ACK) \
+	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(divide, WH_STORE_DIVIDE) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
-	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
+	G(partitions, WH_STORE_PARTITIONS) G(partitions_read, WH_STORE_PARTITIONS_READ) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 
 /* clang-format on */
 

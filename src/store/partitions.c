@@ -239,6 +239,17 @@ static wherry_code strip(sharing *w, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Where positions say what was read, the relay gets those of its partitions. */
+static wherry_code divide(const sharing *w, uint64_t mask, wherry_error *err)
+{
+	const wh_param param = WH_INT_PARAM("mask", (int64_t)mask);
+
+	return w->store->stmt.progress_divide
+		       ? wh_db_run(w->store->db, w->store->stmt.progress_divide, &param,
+				   1, NULL, NULL, NULL, err)
+		       : WHERRY_OK;
+}
+
 /* ---- joining ---- */
 
 /* The number of the first lease row that is free: its lease has ended and holds no
@@ -305,21 +316,22 @@ static wherry_code tell(const wh_store *store, wherry_error *err)
  * delivered rows unmarked. */
 static wherry_code meet(const sharing *w, wherry_error *err)
 {
+	const wh_engine engine = wh_engine_sharing(w->store->stmt.read_log != NULL);
 	bool again = false;
 
 	for (int i = 0; i < w->n_holders; i++) {
 		const holder *h = &w->holders[i];
 
-		if (h->lives && wh_meet_now(WH_PARTITIONED, h->engine) == WH_REFUSED)
+		if (h->lives && wh_meet_now(engine, h->engine) == WH_REFUSED)
 			return wh_store_held(
 				w->store,
 				" and which has another engine: run all relays of a "
 				"table with one engine",
 				err);
-		if (wh_meet_after(WH_PARTITIONED, h->engine))
+		if (wh_meet_after(engine, h->engine))
 			continue;
 		if (!w->again)
-			return wh_store_refuse_again(w->store, WH_PARTITIONED, err);
+			return wh_store_refuse_again(w->store, engine, err);
 		again = true;
 	}
 	return again ? wh_store_forget_position(w->store, err) : WHERRY_OK;
@@ -346,6 +358,8 @@ static wherry_code join(void *ctx, wherry_error *err)
 	code = strip(w, err);
 	if (code == WHERRY_OK)
 		code = take(w, err);
+	if (code == WHERRY_OK)
+		code = divide(w, w->gained, err);
 	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
@@ -394,8 +408,9 @@ static wherry_code more(void *ctx, wherry_error *err)
 	code = strip(w, err);
 	how.mask |= w->gained;
 	how.unclean = w->unclean;
-	return code == WHERRY_OK ? renew(w->store, w->lease, &how, &w->partitions, err)
-				 : code;
+	if (code == WHERRY_OK)
+		code = renew(w->store, w->lease, &how, &w->partitions, err);
+	return code == WHERRY_OK && w->gained ? divide(w, how.mask, err) : code;
 }
 
 wherry_code wh_partitions_more(wh_store *store, wherry_lease *lease, wh_partitions *inout,
@@ -419,6 +434,8 @@ static wherry_code keep(void *ctx, wherry_error *err)
 	const change how = {.change = true, .mask = w->gained};
 	wherry_code code = renew(w->store, w->lease, &how, &w->partitions, err);
 
+	if (code == WHERRY_OK)
+		code = divide(w, w->gained, err);
 	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
@@ -497,7 +514,7 @@ static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 	wherry_code code = wh_row_check(row, err);
 
 	if (code == WHERRY_OK && wh_row_int(row, 2) &&
-	    wh_engine_of(wh_row_text(row, 7)) == WH_EXCLUSIVE &&
+	    wh_engine_may_share(wh_engine_of(wh_row_text(row, 7))) &&
 	    !wh_store_orphaned(w->store, wh_row_text(row, 10)))
 		w->visit(w->ctx, &who);
 	return code;

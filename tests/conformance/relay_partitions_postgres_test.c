@@ -1,37 +1,9 @@
 /*
  * Several exclusive relays share an outbox on PostgreSQL.
  */
-#include "relay_partitions.h"
+#include "relay_partitions_postgres.h"
 
 #include "outbox/outbox.h"
-
-#include "postgres/server.h"
-
-static int64_t partition(relay_fixture *f, char key)
-{
-	char sql[80];
-
-	(void)snprintf(sql, sizeof(sql), "SELECT hashtextextended('=%c', 0) & 63", key);
-	return relay_number(f, sql);
-}
-
-static void *begin_put(relay_fixture *f, char key)
-{
-	(void)f;
-	return postgres_begin_put("READ COMMITTED", (const char[]){key, 0});
-}
-
-static void end(void *transaction, bool commit)
-{
-	postgres_end(transaction, commit ? "COMMIT" : "ROLLBACK");
-}
-
-static const relay_shares_words spoken = {
-	.lives = "expires_at > clock_timestamp()",
-	.partition = partition,
-	.begin_put = begin_put,
-	.end = end,
-};
 
 static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 {
@@ -181,6 +153,6 @@ int main(void)
 
 	if (!postgres_start())
 		return 0;
-	shares_speak(&spoken);
+	shares_speak(&shares_postgres_words);
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

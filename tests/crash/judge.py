@@ -41,7 +41,7 @@ def rows_of(shop):
     if shop.layout == "log":
         states = dict(db.execute(
             f"SELECT coalesce(x.state, CASE WHEN {shop.UNCOVERED} THEN 0 ELSE 2 END) AS status, count(*) "
-            "FROM outbox_progress AS p CROSS JOIN outbox AS o "
+            f"FROM outbox_progress AS p JOIN outbox AS o ON {shop.OF_POSITION} "
             "LEFT JOIN outbox_exception AS x ON x.id = o.id GROUP BY 1"))  # fmt: skip
         return {i for (i,) in db.execute("SELECT message_id FROM outbox")}, states
     states = dict(db.execute("SELECT status, count(*) FROM outbox GROUP BY status"))

@@ -1,5 +1,5 @@
 """Four relays work on the tables of another library, eventferry or outbox-event-bus, or on a log,
-and are killed and stopped at random.  At the end each message must have been delivered, and the
+where one leads or they share the keys, and are killed and stopped at random.  At the end each message must have been delivered, and the
 first deliveries of each aggregate must be in order, but for outbox-event-bus.
 """
 
@@ -21,7 +21,7 @@ RELAYS, CLAIM_S = 4, 1.0
 class Outbox:
     """The table: made, filled, counted.  Messages are {"k": aggregate, "n": number in it}."""
 
-    ordered, competes = True, True
+    ordered, competes, extras = True, True, []
 
     def end(self):
         """Commit what is open."""
@@ -131,12 +131,19 @@ class Log(Eventferry):
         return self.db.execute(
             "SELECT (SELECT count(*) FROM outbox_exception) + count(*) "
             "FROM outbox AS o, outbox_progress AS p "
-            "WHERE o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen)"
+            "WHERE (p.mask >> (hashtextextended('=' || o.partition_key, 0) & 63)::integer) & 1 = 1 "
+            "AND (o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen))"
         ).fetchone()[0]
 
     def close(self):
         self.late.kill()
         super().close()
+
+
+class SharedLog(Log):
+    """The relays share the keys, and their positions differ."""
+
+    extras = ["--partitions"]
 
 
 class LogInFile(EventBus):
@@ -234,7 +241,8 @@ def run_on(outbox, folder, log, rng, rounds, tell_round):
     some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 and outbox.competes else []
     relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
     made = victims.start(
-        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", outbox.layout], log
+        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", outbox.layout,
+         *outbox.extras], log
     )
     assert made.wait() == 0
     producer = Producer(outbox, rng)
@@ -257,7 +265,7 @@ def run(folder, seed, rounds, tell_round):
     rng = victims.random.Random(seed)
     with open(os.path.join(folder, "log"), "ab") as log:
         try:
-            outbox = [Eventferry, EventBus, Log, LogInFile][seed % 4](folder, log)
+            outbox = [Eventferry, EventBus, Log, LogInFile, SharedLog][seed % 5](folder, log)
         except postgres.NoServer:
             tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")
             return
@@ -268,4 +276,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-layouts", 24, 10 if tap.rounds(24) > 24 else 6, run))
+    sys.exit(tap.bouts("kill-layouts", 30, 10 if tap.rounds(30) > 30 else 6, run))

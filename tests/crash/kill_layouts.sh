@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Four relays on the tables of eventferry or outbox-event-bus, killed and stopped at random.
+# Four relays on the tables of eventferry or outbox-event-bus, or on a log, killed and stopped at random.
 #
 # Writes TAP.  WHERRY_CRASH_ROUNDS: how many kills and stops; WHERRY_CRASH_SEED: which.
 

@@ -93,6 +93,10 @@ class Database:
 
 
 class Shop(victims.Shop):
+    OF_POSITION = """(p.mask >> (coalesce(hashtextextended((CASE WHEN o.partition_key <> '' THEN '=' || o.partition_key
+      WHEN o.aggregate_type <> '' OR o.aggregate_id <> ''
+      THEN length(o.aggregate_type)::text || ':' || o.aggregate_type || o.aggregate_id END) COLLATE "C", 0), o.id)
+      & 63)::integer) & 1 = 1"""
     UNCOVERED = "o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen)"
     LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > clock_timestamp()"
     SERVER = []  # more settings of the server

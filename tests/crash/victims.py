@@ -90,7 +90,8 @@ class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
     DRAIN_S = 60
-    UNCOVERED = "o.id > p.high"  # rows of a log that its position does not cover
+    OF_POSITION = "true"  # rows of a log of whose partition p is the position
+    UNCOVERED = "o.id > p.high"  # rows that it does not cover
     LEADER = "SELECT owner FROM wherry_lease, wherry_clock WHERE expires_at > ms"
 
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,

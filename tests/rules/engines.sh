@@ -14,8 +14,6 @@ allowed=(
 	'outbox/lease.c WH_EXCLUSIVE a program with a relay of its own works alone under its lease'
 	'store/leases.c WH_COMPETING "join" is the statement of relays that share one lease'
 	'store/leases.c WH_STREAM_KEEP the one engine after which another one must not go on'
-	'store/partitions.c WH_PARTITIONED the lease of that engine is a set of partitions'
-	'store/partitions.c WH_EXCLUSIVE the word in the lease of a relay that has partitions'
 	'store/claims.h wh_claimed_fn rows that are claimed, by any engine or program'
 	'config/settings.c "exclusive" the default of relay.engine, which the manual shows'
 	'cli/cmd_create.c "stream" the option --stream of wherry create, which only an outbox has'

@@ -104,6 +104,10 @@ sql "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, 
 out=$(as_consumer "SELECT wherry_consume('mails')" 2>&1)
 has "while a relay reads, a consumer is told" "$out" "a relay reads subscription 'mails' of outbox 'outbox'"
 sql "UPDATE wherry_lease SET expires_at = '1970-01-01'"
+sql "UPDATE outbox_progress SET mask = 1 WHERE subscription = 'mails'"
+out=$(as_consumer "SELECT wherry_consume('mails')" 2>&1)
+:has "and of positions of relays that shared it" "$out" "has several positions"
+sql "UPDATE outbox_progress SET mask = -1 WHERE subscription = 'mails'"
 put mail.z paused
 w pause "$url#outbox/mails"
 check "a pause holds consumers up" consumed ""

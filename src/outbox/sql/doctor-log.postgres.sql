@@ -2,6 +2,8 @@
 --
 -- Checks of `wherry doctor` on an outbox of the layout log on PostgreSQL.
 
+-- include: postgres.partition.sql
+
 -- include: postgres.positions.sql
 
 -- part: ready
@@ -20,7 +22,7 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
    (SELECT {key:b} AS key FROM ({exceptional} AND x.state = 0 AND x.id > c.id ORDER BY x.id LIMIT 10000) AS b)
    UNION ALL
    (SELECT {key:b} FROM {position} AS p CROSS JOIN LATERAL (
-      SELECT * FROM {table} AS e WHERE e.id > greatest(p.high, c.id) ORDER BY e.id LIMIT 10000) AS b)) AS next
+      SELECT * FROM {table} AS e WHERE e.id > greatest(p.high, c.id) AND {of_p:e} ORDER BY e.id LIMIT 10000) AS b)) AS next
  WHERE next.key = {key:c})::text
 
 -- name: tables
@@ -34,7 +36,7 @@ SELECT 2, current_user::text, string_agg(l.privileges || ' on ' || l.name, '; ' 
 FROM (
   SELECT to_regclass(t.name)::text AS name, string_agg(p.privilege, ', ') AS privileges
   FROM (VALUES ({'table}, 'SELECT,DELETE'),
-               ({'table_progress}, 'SELECT,INSERT,UPDATE'),
+               ({'table_progress}, 'SELECT,INSERT,UPDATE,DELETE'),
                ({'table_exception}, 'SELECT,INSERT,UPDATE,DELETE'),
                ({'wherry_outbox}, 'SELECT'),
                ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)

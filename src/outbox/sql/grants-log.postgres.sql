@@ -20,7 +20,7 @@ END $$;
 -- It writes to no row.  But if a dump was restored, it gives the rows numbers of this server's transactions.
 {usage}
 GRANT SELECT, DELETE, UPDATE (tx) ON {table} TO {role};
-GRANT SELECT, INSERT, UPDATE ON {table_progress} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};

@@ -4,7 +4,7 @@
 -- table, so that a producer pays for two indexes alone.
 --
 --     table            one row for each message
---     table_progress   the position of a subscription: what is below it was taken over
+--     table_progress   the position of a subscription, or of its shares: what is below it was taken over
 --     table_exception  one row for each message below or above the position that waits, failed or died
 --
 -- A message is pending if the position does not cover it.  If an exception has its id, that says its state: 0 it
@@ -22,15 +22,23 @@
 -- part: ends
 -- An id that the position does not cover, if any: a relay that missed the notice of a commit looks.
 0::bigint, (
-  SELECT coalesce(
+  SELECT coalesce(max(coalesce(
     (SELECT t.id FROM {table} AS t WHERE t.id > p.high ORDER BY t.id DESC LIMIT 1),
     (SELECT t.id FROM {table} AS t WHERE t.tx >= pg_snapshot_xmax(p.seen) AND t.id + 0 <= p.high ORDER BY t.tx LIMIT 1),
     (SELECT t.id FROM pg_snapshot_xip(p.seen) AS open(tx) CROSS JOIN LATERAL (
        SELECT o.id FROM {table} AS o WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high
-       ORDER BY o.tx LIMIT 1) AS t LIMIT 1), 0)
+       ORDER BY o.tx LIMIT 1) AS t LIMIT 1), 0)), 0)
   FROM {table_progress} AS p WHERE p.subscription = {subscription})
 
 -- include: postgres.lease.sql
+
+-- part: share_engine
+'log'
+
+-- part: share_ends
+{ends}
+
+-- include: postgres.shares.sql
 
 -- include: postgres.enqueue.sql
 
@@ -46,13 +54,16 @@ id > 0 AND id < 4611686018427387904
 -- part: progress_table
 -- The position is updated in place many times a second, and stays on its page.
 CREATE TABLE IF NOT EXISTS {table_progress}(
-  subscription text COLLATE "C" PRIMARY KEY,
+  subscription text COLLATE "C" NOT NULL,
+  mask     bigint NOT NULL DEFAULT -1,  -- a bit for each partition of the keys; together the rows of a subscription have all
   high     bigint NOT NULL,       -- the highest id that was read
   seen     pg_snapshot NOT NULL,  -- the snapshot of the statement that read it
   until    pg_snapshot,           -- late rows up to this snapshot are being read; NULL: none are
   late     bigint NOT NULL DEFAULT 0,  -- and were read up to this id
   topics   text,                  -- patterns, "orders.*,billing"; NULL: all topics
-  moved_at timestamptz NOT NULL DEFAULT now()
+  shared   boolean NOT NULL DEFAULT false,  -- relays that begin share the partitions
+  moved_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (subscription, mask)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 -- part: exception_table
@@ -97,7 +108,8 @@ CREATE TABLE IF NOT EXISTS {table}(
 CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
 {progress_table}
 {exception_table}
-INSERT INTO {table_progress}(subscription, high, seen) VALUES ({subscription}, 0, '1:1:') ON CONFLICT DO NOTHING;
+INSERT INTO {table_progress}(subscription, high, seen) SELECT {subscription}, 0, '1:1:'
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription}) ON CONFLICT DO NOTHING;
 {wake_function}
 -- If the lock is taken, a relay of this outbox sleeps.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
@@ -114,6 +126,14 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 {make_functions}
 {mark_functions}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
+
+-- name: add-partitions
+-- Relays that begin afterwards share the partitions of a subscription, also of one that is made later.
+UPDATE {table_progress} SET shared = true WHERE NOT shared;
+ALTER TABLE {table_progress} ALTER shared SET DEFAULT true;
+
+-- name: partitions-ready
+SELECT count(*) FROM {table_progress} WHERE subscription = {subscription} AND shared;
 
 -- name: indexes-missing
 -- Number of missing indexes of the outbox, of missing tables beside it, and of functions that are missing or stale.
@@ -181,8 +201,16 @@ END $$;
 -- name: unique-ids
 SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid) AS u;
 
+-- part: mine
+-- Condition: the row is of the caller's partitions, and their positions do not cover it, which may differ (:mixed).
+CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
+       SELECT 1 FROM {table_progress} AS p, (SELECT {.}id, {.}tx) AS t
+       WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:.} AND {uncovered})
+     WHEN :mask::bigint = -1 THEN true
+     ELSE :mask::bigint >> {partition:.} & 1::bigint = 1 END
+
 -- part: row
-SELECT e.*, {fine}, {its_topic:e} AS its_topic FROM {table} AS e
+SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
 
 -- part: message
 CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts}
@@ -191,12 +219,34 @@ CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::
 
 -- name: log-ids
 -- New messages, by their ids: of a look that met a row which the server cannot send.
-SELECT {message} FROM ({row} WHERE e.id = ANY ({ids})) AS t ORDER BY id;
+SELECT {message} FROM (
+  SELECT e.*, {fine}, {its_topic:e} AS its_topic FROM {table} AS e WHERE e.id = ANY ({ids})) AS t ORDER BY id;
 
 -- ---- progress ----
 
+-- part: earlier
+-- Snapshots of one server in the order in which they were taken: what an earlier one sees a later one sees too.
+pg_snapshot_xmax({.}seen), -(SELECT count(*) FROM pg_snapshot_xip({.}seen))
+
 -- name: progress
-SELECT high, seen::text, until::text, late FROM {table_progress} WHERE subscription = {subscription};
+-- The position of a share, or one that covers no more than any of its positions, and the number of these.
+SELECT min(p.high), (array_agg(p.seen::text ORDER BY {earlier:p}))[1], CASE WHEN count(*) = 1 THEN min(p.until::text) END,
+  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*)
+FROM {table_progress} AS p WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 HAVING count(*) > 0;
+
+-- name: progress-divide
+-- Give a relay that begins to have these partitions, or has no others any more, separate rows.  Rows with the same
+-- position become one.
+WITH old AS (
+  DELETE FROM {table_progress} WHERE subscription = {subscription} AND mask & :mask::bigint <> 0 RETURNING *),
+pieces AS (
+  SELECT true AS mine, mask & :mask::bigint AS part, o.* FROM old AS o
+  UNION ALL
+  SELECT false, mask & ~:mask::bigint, o.* FROM old AS o WHERE mask & ~:mask::bigint <> 0)
+INSERT INTO {table_progress}(subscription, mask, high, seen, until, late, topics, shared, moved_at)
+SELECT {subscription}, bit_or(part), high, seen::text::pg_snapshot, until::text::pg_snapshot, late, min(topics),
+  bool_or(shared), max(moved_at)
+FROM pieces GROUP BY mine, high, seen::text, until::text, late;
 
 -- name: move
 -- The fence is in the statement that writes.  The server need not write it to disk before it answers: if it is lost,
@@ -204,9 +254,11 @@ SELECT high, seen::text, until::text, late FROM {table_progress} WHERE subscript
 WITH held AS MATERIALIZED (
   SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
   WHERE {holds} FOR SHARE)
-UPDATE {table_progress} SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = :until::text::pg_snapshot,
+UPDATE {table_progress} AS p SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = :until::text::pg_snapshot,
   late = :late::bigint, moved_at = {now}
-FROM held WHERE subscription = {subscription};
+FROM held WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0
+  AND CASE WHEN :mixed::bigint = 0 THEN true ELSE p.high <= :high::bigint AND ({earlier:p}) <= (
+    SELECT {earlier:s} FROM (SELECT :seen::text::pg_snapshot AS seen) AS s) END;
 
 -- name: renumber
 -- The table came from another server, whose numbers of transactions mean nothing here.  Rows that were not read although
@@ -214,7 +266,7 @@ FROM held WHERE subscription = {subscription};
 WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
 held AS (
   INSERT INTO {table_exception}(subscription, id)
-  SELECT p.subscription, t.id FROM {table_progress} AS p JOIN {table} AS t ON t.id <= p.high
+  SELECT p.subscription, t.id FROM {table_progress} AS p JOIN {table} AS t ON t.id <= p.high AND {of_p:t}
   WHERE {uncovered} AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()
   ON CONFLICT DO NOTHING),
 changed AS (
@@ -227,7 +279,8 @@ SELECT h.now::text FROM head AS h;
 -- name: subscribe
 -- A subscription that begins at a position.
 INSERT INTO {table_progress}(subscription, high, seen, topics)
-VALUES ({subscription}, :high::bigint, :seen::text::pg_snapshot, :topics::text) ON CONFLICT DO NOTHING;
+SELECT {subscription}, :high::bigint, :seen::text::pg_snapshot, :topics::text
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription}) ON CONFLICT DO NOTHING;
 
 -- name: subscribe-named
 INSERT INTO {wherry_outbox}(name) VALUES (:name::text) ON CONFLICT DO NOTHING;
@@ -241,13 +294,15 @@ ON CONFLICT DO NOTHING;
 -- name: known
 -- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
 SELECT t.id, x.state, x.attempts, {due_in} FROM {position} AS p, {table_exception} AS x
-CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
-WHERE x.subscription = {subscription} AND {uncovered};
+CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
+WHERE x.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:t} AND {uncovered};
 
 -- name: read
 -- Messages that wait, failed or were tried, in the order of their ids.
 SELECT {quick_columns} FROM (SELECT *, {fine} FROM (
-  {exceptional} AND x.state IN (0, 1, 3) AND x.id > :after::bigint ORDER BY x.id LIMIT :limit::bigint) AS o) AS t
+  {exceptional} AND x.state IN (0, 1, 3) AND x.id > :after::bigint
+    AND (:mask::bigint = -1 OR :mask::bigint >> {partition:t} & 1::bigint = 1)
+  ORDER BY x.id LIMIT :limit::bigint) AS o) AS t
 ORDER BY id;
 
 -- name: read-ids
@@ -259,6 +314,11 @@ SELECT {quick_columns} FROM (SELECT *, {fine} FROM (
 SELECT id, {key_texts}
 FROM ({exceptional} AND x.state = 4 AND x.id > :after::bigint ORDER BY x.id LIMIT :limit::bigint) AS t ORDER BY id;
 
+-- name: partitions-dead-keys
+SELECT id, {key_texts}
+FROM ({exceptional} AND x.state = 4 AND x.id > :after::bigint AND {partition:t} = ANY (:partitions::smallint[])
+      ORDER BY x.id LIMIT :limit::bigint) AS t ORDER BY id;
+
 -- part: open_exception
 SELECT x.id FROM {table_exception} AS x
 WHERE x.subscription = {subscription} AND x.state IN (0, 1, 3)
@@ -267,14 +327,14 @@ WHERE x.subscription = {subscription} AND x.state IN (0, 1, 3)
 -- name: open-upto
 -- Whether a message is open up to this id.
 SELECT CASE
-  WHEN EXISTS (SELECT 1 FROM ({fresh} LIMIT 1) AS t WHERE t.id <= :upto::bigint) THEN 1
+  WHEN EXISTS (SELECT 1 FROM ({first_fresh}) AS t WHERE t.id <= :upto::bigint) THEN 1
   WHEN EXISTS ({open_exception} AND x.id <= :upto::bigint) THEN 1
   WHEN EXISTS (SELECT 1 FROM ({late_rows}) AS l WHERE l.id <= :upto::bigint) THEN 1
   ELSE 0 END;
 
 -- name: last-open
 SELECT greatest(
-  coalesce((SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
+  coalesce((SELECT max(t.id) FROM {position} AS p CROSS JOIN LATERAL (
               SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id DESC LIMIT 1) AS t), 0),
   coalesce((SELECT max(x.id) FROM ({open_exception}) AS x), 0),
   coalesce((SELECT max(l.id) FROM ({late_rows}) AS l), 0));
@@ -291,9 +351,9 @@ DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (
 -- changed if it is done before.
 INSERT INTO {table_exception} AS x (subscription, id, state)
 SELECT {subscription}, t.id, 2 FROM {position} AS p CROSS JOIN LATERAL (
-  SELECT e.id, e.tx FROM {table} AS e WHERE e.id = ANY ({ids}) OFFSET 0) AS t
-WHERE {uncovered}
-  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id)
+  SELECT {key_columns:e} FROM {table} AS e WHERE e.id = ANY ({ids}) OFFSET 0) AS t
+WHERE {of_p:t} AND ({uncovered}
+  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = ''
   WHERE x.state IN (0, 1, 3);
 
@@ -301,7 +361,8 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, ch
 -- That a message is done need not be said once the position covers it.
 DELETE FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state = 2 AND NOT EXISTS (
   SELECT 1 FROM {position} AS p
-  CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t WHERE {uncovered});
+  CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
+  WHERE {of_p:t} AND {uncovered});
 
 -- name: fail
 -- unused: token
@@ -355,11 +416,11 @@ statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1
 -- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
 -- on, up to the first one that is younger.
 SELECT t.id FROM (
-  SELECT e.id, e.tx FROM {table} AS e
+  SELECT {key_columns:e} FROM {table} AS e
   WHERE e.id < coalesce((SELECT y.id FROM {table} AS y WHERE y.created_at > {since} ORDER BY y.id LIMIT 1),
                         9223372036854775807)
   ORDER BY e.id OFFSET 0) AS t
-WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {uncovered})
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
   AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
                   WHERE x.id = t.id OFFSET 0)
 
@@ -376,7 +437,7 @@ SELECT count(*) FROM ({old_rows}) AS t;
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
        coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
-FROM {position} AS p JOIN {table} AS t ON {its_topic:t}
+FROM {position} AS p JOIN {table} AS t ON {its_topic:t} AND {of_p:t}
 LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
                    WHERE e.subscription = {subscription} AND e.id = t.id OFFSET 0) AS x ON true
 
@@ -481,7 +542,7 @@ FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= {now}) AS t;
 -- name: oldest-pending
 SELECT {age} FROM (
   SELECT t.* FROM {table} AS t WHERE t.id = coalesce(
-    (SELECT min(f.id) FROM ({fresh} LIMIT 1) AS f), (SELECT min(l.id) FROM ({late_rows}) AS l))) AS o;
+    (SELECT min(f.id) FROM ({first_fresh}) AS f), (SELECT min(l.id) FROM ({late_rows}) AS l))) AS o;
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
@@ -502,12 +563,13 @@ SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND s
 -- ---- subscriptions ----
 
 -- name: subscribed
-SELECT p.high, coalesce(p.topics, '') FROM {table_progress} AS p WHERE p.subscription = {subscription};
+SELECT min(p.high), coalesce(min(p.topics), '') FROM {table_progress} AS p WHERE p.subscription = {subscription}
+HAVING count(*) > 0;
 
 -- name: subscriptions
-SELECT p.subscription, coalesce(p.topics, ''), p.high,
-  (extract(epoch FROM {now} - p.moved_at) * 1000)::bigint
-FROM {table_progress} AS p ORDER BY p.subscription;
+SELECT p.subscription, coalesce(min(p.topics), ''), min(p.high),
+  (extract(epoch FROM {now} - max(p.moved_at)) * 1000)::bigint
+FROM {table_progress} AS p GROUP BY p.subscription ORDER BY p.subscription;
 
 -- name: unsubscribe
 DELETE FROM {table_progress} WHERE subscription = {subscription};

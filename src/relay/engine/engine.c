@@ -4,9 +4,13 @@
 #include "relay/relay.h"
 
 static const wh_engine_driver *const engines[WH_ENGINES] = {
-	[WH_EXCLUSIVE] = &wh_engine_exclusive,  [WH_PARTITIONED] = &wh_engine_partitioned,
-	[WH_COMPETING] = &wh_engine_competing,  [WH_STREAM] = &wh_engine_stream,
-	[WH_STREAM_KEEP] = &wh_engine_unmarked, [WH_POSITIONS] = &wh_engine_positions,
+	[WH_EXCLUSIVE] = &wh_engine_exclusive,
+	[WH_PARTITIONED] = &wh_engine_partitioned,
+	[WH_COMPETING] = &wh_engine_competing,
+	[WH_STREAM] = &wh_engine_stream,
+	[WH_STREAM_KEEP] = &wh_engine_unmarked,
+	[WH_POSITIONS] = &wh_engine_positions,
+	[WH_POSITIONS_SHARED] = &wh_engine_positions_shared,
 };
 
 /* Does the layout have no statement that writes to rows? */
@@ -83,9 +87,9 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 		to = WH_STREAM_KEEP;
 		r->set.on_done = WHERRY_KEEP;
 	}
-	if (to == WH_EXCLUSIVE)
+	if (to == WH_EXCLUSIVE || to == WH_POSITIONS)
 		code = wh_store_partitioned(r->store, &ready, err);
-	if (code != WHERRY_OK)
-		return code;
-	return change(r, ready ? WH_PARTITIONED : to, err);
+	if (code == WHERRY_OK && ready)
+		to = to == WH_POSITIONS ? WH_POSITIONS_SHARED : WH_PARTITIONED;
+	return code == WHERRY_OK ? change(r, to, err) : code;
 }

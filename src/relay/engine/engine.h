@@ -166,7 +166,8 @@ typedef struct wh_engine_driver {
 } wh_engine_driver;
 
 extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
-	wh_engine_competing, wh_engine_stream, wh_engine_unmarked, wh_engine_positions;
+	wh_engine_competing, wh_engine_stream, wh_engine_unmarked, wh_engine_positions,
+	wh_engine_positions_shared;
 
 /* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */
 wh_engine wh_engine_named(const wherry_config *config);

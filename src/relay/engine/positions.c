@@ -39,6 +39,17 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 	return f->held ? WHERRY_OK : wh_oom(err);
 }
 
+static wherry_code make_share(wherry_relay *r, wherry_error *err)
+{
+	wherry_code code = make(r, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_reader_of(r)->mask = 0;
+	wh_reader_of(r)->shares.quiet = true;
+	return WHERRY_OK;
+}
+
 static void forget_looks(wh_log *f)
 {
 	for (size_t i = 0; i < f->n; i++)
@@ -95,7 +106,9 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	wh_store_limits(r->store, f->cursor->limits);
-	f->cursor->n_limits = 2;
+	f->cursor->limits[2] = WH_INT_PARAM("mask", -1);
+	f->cursor->limits[3] = WH_INT_PARAM("mixed", 0);
+	f->cursor->n_limits = WH_LOG_LIMITS;
 	return WHERRY_OK;
 }
 
@@ -223,7 +236,7 @@ static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 	if (f->moved)
 		code = wh_position_copy(&f->writing, &f->done, err);
 	if (code == WHERRY_OK)
-		code = wh_progress_write(r->store, &r->lease, &what, err);
+		code = wh_progress_write(r->store, &r->lease, &f->share, &what, err);
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the position was refused");
 	if (code != WHERRY_OK)
@@ -306,7 +319,9 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_log *f = wh_log_of(r);
 	wherry_code code = WHERRY_OK;
 
-	if (!f->begun)
+	if (wh_shares_yields(r))
+		return wh_shares_yield(r, now, err);
+	if (!f->begun && f->reader.mask)
 		code = wh_log_load(r, err);
 	if (code == WHERRY_OK && f->reopened) {
 		code = wh_log_compare(r, now, err);
@@ -325,21 +340,34 @@ static bool no_suspects_left(const wherry_relay *r)
 {
 	const wh_log *f = wh_log_of(r);
 
-	if (r->stats.delivered - r->delivered_before >= 2 * r->set.window)
+	if (r->stats.delivered - r->delivered_before >= 2 * r->set.window ||
+	    !f->reader.mask)
 		return true;
 	return f->begun && !f->reader.sweeping && !f->reader.news &&
 	       wh_window_lowest(&r->window) > r->suspects_upto;
+}
+
+static void note_renewal(wherry_relay *r, int64_t now, int64_t version)
+{
+	if (r->lease.last_open) /* The notice of a commit may have been lost. */
+		wh_log_of(r)->reader.news = true;
+	if (r->lease.control_version != version)
+		wh_reader_sweep_all(r, now);
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 			   wherry_error *err)
 {
 	(void)err;
-	if (r->lease.last_open) /* The notice of a commit may have been lost. */
-		wh_log_of(r)->reader.news = true;
-	if (r->lease.control_version != version)
-		wh_reader_sweep_all(r, now);
+	note_renewal(r, now, version);
 	return WHERRY_OK;
+}
+
+static wherry_code renewed_share(wherry_relay *r, int64_t now, int64_t version,
+				 wherry_error *err)
+{
+	note_renewal(r, now, version);
+	return wh_shares_renewed(r, now, err);
 }
 
 /* ---- results ---- */
@@ -359,7 +387,7 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	(void)out_later_us;
 	if (f->n_held) /* Or one of them could be delivered before it is written. */
 		code = wh_progress_write(
-			r->store, &r->lease,
+			r->store, &r->lease, &f->share,
 			&(wh_progress){.held = f->held, .n_held = f->n_held}, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -388,8 +416,9 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
-	bool quiet = f->begun && !f->reader.news && !f->reader.sweeping &&
-		     !f->reader.more && !r->window.n && !r->keys.n_held;
+	bool quiet = (f->begun || !f->reader.mask) && !f->reader.news &&
+		     !f->reader.sweeping && !f->reader.more && !r->window.n &&
+		     !r->keys.n_held;
 	bool open = true;
 	wherry_code code = WHERRY_OK;
 
@@ -417,39 +446,40 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	const wh_log *f = wh_log_of(r);
 	int64_t at = wh_reader_deadline(r, now);
 
-	if (is_to_write(f) || !f->begun || wh_log_may_look(r) ||
+	if (wh_shares_yields(r))
+		return at;
+	if (is_to_write(f) || (!f->begun && f->reader.mask) || wh_log_may_look(r) ||
 	    (f->n && !f->looks[f->first].open))
 		return now;
 	return wh_sooner(at, pass_at(r));
 }
 
+/* clang-format off */
+#define FUNCTIONS                                                                        \
+	.hold = &wh_hold_noted, .writes_rows = true, .records_attempts = true,           \
+	.handlers_mark = true, .free = free_state, .attach = attach, .detach = detach,   \
+	.resume = resume, .suspects = wh_reader_suspects,                                \
+	.no_suspects_left = no_suspects_left,                                            \
+	.is_unsuspected = wh_reader_is_unsuspected, .forget = forget, .fetch = fetch,    \
+	.is_partial = wh_reader_is_partial, .admitted = admitted, .left = left,          \
+	.noted = noted, .changed = wh_reader_changed, .row_lost = wh_reader_row_lost,    \
+	.acknowledge = acknowledge, .progress = progress, .finish = finish,              \
+	.give_up = finish, .until_empty = until_empty, .deadline = deadline
+/* clang-format on */
+
 const wh_engine_driver wh_engine_positions = {
 	.id = WH_POSITIONS,
-	.hold = &wh_hold_noted,
-	.writes_rows = true,
-	.records_attempts = true,
-	.handlers_mark = true,
+	FUNCTIONS,
 	.make = make,
-	.free = free_state,
-	.attach = attach,
-	.detach = detach,
-	.resume = resume,
 	.begin = wh_reader_begin,
-	.suspects = wh_reader_suspects,
-	.no_suspects_left = no_suspects_left,
-	.is_unsuspected = wh_reader_is_unsuspected,
 	.renewed = renewed,
-	.forget = forget,
-	.fetch = fetch,
-	.admitted = admitted,
-	.left = left,
-	.noted = noted,
-	.changed = wh_reader_changed,
-	.row_lost = wh_reader_row_lost,
-	.acknowledge = acknowledge,
-	.progress = progress,
-	.finish = finish,
-	.give_up = finish,
-	.until_empty = until_empty,
-	.deadline = deadline,
+};
+
+const wh_engine_driver wh_engine_positions_shared = {
+	.id = WH_POSITIONS_SHARED,
+	FUNCTIONS,
+	WH_SHARES_FUNCTIONS,
+	.make = make_share,
+	.begin = wh_shares_begin,
+	.renewed = renewed_share,
 };

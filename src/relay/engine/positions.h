@@ -26,6 +26,7 @@ typedef struct wh_known {
 typedef struct wh_log {
 	wh_reader reader; /* First; see wh_reader_of(). */
 	wh_cursor *cursor;
+	wh_share share;   /* The position is that of this share. */
 	bool begun;       /* The position was read. */
 	bool reopened;    /* Compare the stored position with the one in memory. */
 	wh_position read; /* Behind the last look. */

@@ -66,8 +66,10 @@ static bool comes_later(const wherry_relay *r, const wh_open_row *row, int64_t n
 wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
-	wherry_code code = wh_progress_read(r->store, &f->read, err);
+	wherry_code code;
 
+	f->share.mask = f->reader.mask;
+	code = wh_progress_read(r->store, &f->share, &f->read, err);
 	f->n_known = 0;
 	f->marked = false;
 	f->reader.comes_later = comes_later;
@@ -77,7 +79,7 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_progress_forget_done(r->store, err);
 	if (code == WHERRY_OK)
-		code = wh_progress_known(r->store, note_known, r, err);
+		code = wh_progress_known(r->store, &f->share, note_known, r, err);
 	if (code == WHERRY_OK && f->short_of_memory)
 		code = wh_oom(err);
 	f->short_of_memory = false;
@@ -106,10 +108,13 @@ wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
 	wh_position stored = WH_POSITION_START;
-	wherry_code code = wh_progress_read(r->store, &stored, err);
+	wh_share share = f->share;
+	wherry_code code = wh_progress_read(r->store, &share, &stored, err);
 
-	if (code == WHERRY_OK && !is_same(&stored, &f->written) &&
-	    !is_same(&stored, &f->writing)) {
+	/* Which of several positions have moved is not known. */
+	if (code == WHERRY_OK &&
+	    (share.rows > 1 || f->share.rows > 1 ||
+	     (!is_same(&stored, &f->written) && !is_same(&stored, &f->writing)))) {
 		wh_lease_lost(r, now, "the database has another position than before");
 		code = WHERRY_STALE;
 	}
@@ -233,6 +238,8 @@ static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 
 	if (f->careful && limit > f->careful)
 		limit = f->careful;
+	f->cursor->limits[2] = WH_INT_PARAM("mask", (int64_t)f->share.mask);
+	f->cursor->limits[3] = WH_INT_PARAM("mixed", f->share.rows > 1);
 	code = wh_cursor_read(f->cursor, &f->read, limit, take_row, w, found, &why);
 	if (code == WHERRY_OK) {
 		f->careful = f->careful < w->r->set.round_trip ? 2 * f->careful : 0;
@@ -250,18 +257,16 @@ static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
-	wh_position at = WH_POSITION_START;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	if (r->window.n || f->n || f->moved || f->n_held) {
 		wh_lease_lost(r, now, "the table came from another server");
 		return WHERRY_STALE;
 	}
-	code = wh_log_compare(r, now, err); /* Another reader may have renumbered it. */
+	if (f->share.rows == 1) /* Another reader may have renumbered it. */
+		code = wh_log_compare(r, now, err);
 	if (code == WHERRY_OK)
-		code = wh_position_copy(&at, &f->read, err);
-	if (code == WHERRY_OK)
-		code = wh_progress_renumber(r->store, &r->lease, f->cursor, &at, err);
+		code = wh_progress_renumber(r->store, &r->lease, f->cursor, err);
 	if (code == WHERRY_OK) {
 		f->begun = false; /* The position and the exceptions are read again. */
 		wh_reader_sweep_all(r, now);
@@ -269,7 +274,6 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 			     wh_log_note("the outbox came from another server: its "
 					 "transactions got new numbers"));
 	}
-	wh_position_clear(&at);
 	return code;
 }
 

@@ -367,8 +367,8 @@ static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
 	wherry_relay *r = w->r;
 	wh_reader *t = wh_reader_of(r);
 
-	return finish(w, wh_outbox_read(r->outbox, t->sweeping, t->cursor, limit, meet, w,
-					err));
+	return finish(w, wh_outbox_read_share(r->outbox, t->mask, t->sweeping, t->cursor,
+					      limit, meet, w, err));
 }
 
 /* If bodies are large, many rows of a batch find no room and were read for nothing.  So
@@ -389,10 +389,11 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 {
 	wh_reader *t = wh_reader_of(r);
 	reading w = {.r = r, .now = now, .ahead = true, .after = t->cursor};
-	bool partial = wh_reader_is_partial(r);
+	/* Then each partition is read on its own. */
+	bool partial = wh_reader_is_partial(r) && rows_come_late(r);
 	wherry_code code = WHERRY_OK;
 
-	if (partial && !t->mask) {
+	if (!t->mask) {
 		t->more = t->sweeping = false;
 		return code;
 	}

@@ -11,6 +11,17 @@
 #include "relay/engine/gaps.h"
 #include "relay/engine/strict.h"
 #include "relay/relay.h"
+#include "store/partitions.h"
+
+/* The shares of relays that work beside each other; see shares.c. */
+typedef struct wh_shares {
+	wh_partitions partitions; /* As of the last renewal. */
+	wh_partitions heard;      /* As the renewal in progress returned them. */
+	/* The relay gives up partitions, or takes some, once nothing is in flight. */
+	bool yielding;
+	bool quiet; /* It does so to take some. */
+	int logged; /* Number of partitions that was logged last; -1: none. */
+} wh_shares;
 
 typedef struct wh_reader {
 	/* Reading ahead. */
@@ -62,6 +73,7 @@ typedef struct wh_reader {
 	/* A share of the keys, beside other relays. */
 	uint64_t mask; /* This relay's partitions, a bit each; UINT64_MAX: all. */
 	int64_t each;  /* Rows to read of each partition at once. */
+	wh_shares shares;
 
 	/* A stream that brings new rows. */
 	/* Called after a sweep; NULL: the engine has no stream. */
@@ -127,6 +139,22 @@ bool wh_reader_is_worth_it(const wherry_relay *r);
 	.reads_next = wh_reader_reads_next, .is_partial = wh_reader_is_partial,          \
 	.changed = wh_reader_changed, .row_lost = wh_reader_row_lost,                    \
 	.missed = wh_reader_missed, .until_empty = wh_reader_until_empty
+
+/* For engines that share the partitions. */
+wherry_code wh_shares_take(wherry_relay *r, wherry_error *err);
+void wh_shares_begin(wherry_relay *r, int64_t now);
+wherry_code wh_shares_renew(wherry_relay *r, wherry_lease *inout, wherry_error *err);
+wherry_code wh_shares_renewed(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_shares_lost(wherry_relay *r);
+wherry_code wh_shares_control(wherry_relay *r, bool *out_paused, int64_t *out_version,
+			      wherry_error *err);
+bool wh_shares_yields(const wherry_relay *r);
+/* In place of a read, while the relay yields. */
+wherry_code wh_shares_yield(wherry_relay *r, int64_t now, wherry_error *err);
+
+#define WH_SHARES_FUNCTIONS                                                              \
+	.joins_leader = true, .take = wh_shares_take, .renew = wh_shares_renew,          \
+	.lost = wh_shares_lost, .control = wh_shares_control, .yields = wh_shares_yields
 
 /* Take in a row that the stream brought or that was read by its id, or note it
  * behind its key. */

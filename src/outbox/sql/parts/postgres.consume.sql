@@ -63,6 +63,10 @@ BEGIN
     RAISE 'a relay reads subscription % of outbox %', quote_literal(subscription), quote_literal(outbox)
       USING ERRCODE = 'object_in_use', HINT = 'Stop the relay, or consume another subscription.';
   END IF;
+  IF EXISTS (SELECT 1 FROM @progress@ AS p WHERE p.subscription = wherry_consume.subscription AND p.mask <> -1) THEN
+    RAISE 'subscription % of outbox % has several positions, which relays left that shared it', quote_literal(subscription),
+      quote_literal(outbox) USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Relay it with one relay first.';
+  END IF;
   IF EXISTS (SELECT 1 FROM @.wherry_outbox AS o WHERE o.name = own.called AND o.paused_at IS NOT NULL) THEN
     RETURN;
   END IF;
@@ -107,7 +111,7 @@ BEGIN
       WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
       held AS (
         INSERT INTO @exception@(subscription, id)
-        SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high
+        SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high AND (p.mask = -1 OR p.mask >> {partition:t} & 1::bigint = 1)
         WHERE NOT pg_visible_in_snapshot(t.tx, p.seen) AND t.tx <> own.mine
           AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until))
         ON CONFLICT DO NOTHING),

@@ -2,6 +2,8 @@
 -- Parts that the layouts of outboxes with the columns of a native table share: the columns of a row that relays and
 -- operators read, within limits, conditions on messages, and statements that are the same on each of them.
 
+-- include: postgres.partition.sql
+
 -- part: payload_fits
 -- Condition: the payload is within its limit.  PostgreSQL knows the length of a text without reading it.
 -- An array holds its elements without compression, and binary JSON is at most four times as long as its

@@ -1,5 +1,8 @@
 --
--- The position and the exceptions of a subscription of a log on PostgreSQL.
+-- The positions and the exceptions of a subscription of a log on PostgreSQL.
+--
+-- A subscription has one row of table_progress, for all 64 partitions of the keys.  If relays share them, it has
+-- several, for separate partitions each.  A live relay has whole rows: they are divided when its share changes.
 
 -- part: subscription
 {topic}
@@ -9,14 +12,22 @@
 string_to_array(replace(replace(replace({.}topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')
 
 -- part: topics
-(SELECT {patterns:w} FROM {table_progress} AS w WHERE w.subscription = {subscription})
+(SELECT {patterns:w} FROM {table_progress} AS w WHERE w.subscription = {subscription} LIMIT 1)
 
 -- part: its_topic
 -- Condition: the subscription has the topic of the row.
 coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 
 -- part: position
-(SELECT p.high, p.seen, p.until, p.late FROM {table_progress} AS p WHERE p.subscription = {subscription})
+(SELECT p.high, p.seen, p.until, p.late, p.mask FROM {table_progress} AS p WHERE p.subscription = {subscription})
+
+-- part: of_p
+-- Condition: the position p is that of the row's partition.
+(p.mask = -1::bigint OR p.mask >> {partition:.} & 1::bigint = 1)
+
+-- part: key_columns
+-- Columns by which the conditions know a row.
+{.}id, {.}tx, {.}aggregate_type, {.}aggregate_id, {.}partition_key
 
 -- part: uncovered
 -- Condition: the position p does not cover the row t.
@@ -27,17 +38,24 @@ coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 -- Ids of messages below the position that it does not cover, found by the index on tx.
 SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
-  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high AND {its_topic:e}
+  SELECT e.id, e.tx FROM {table} AS e
+  WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high AND {its_topic:e} AND {of_p:e}
   UNION ALL
   SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
   CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
-                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high AND {its_topic:o} OFFSET 0) AS e) AS t
+                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high AND {its_topic:o} AND {of_p:o}
+                      OFFSET 0) AS e) AS t
 WHERE {uncovered}
 
 -- part: fresh
 -- Ids of messages above the position.
 SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
-  SELECT e.id FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} ORDER BY e.id OFFSET 0) AS t
+  SELECT e.id FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id OFFSET 0) AS t
+
+-- part: first_fresh
+-- The first of them, of each position.
+SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
+  SELECT e.id FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT 1) AS t
 
 -- part: exceptional
 -- Exceptions with their messages, in the columns of a native row.

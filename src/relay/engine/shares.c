@@ -1,5 +1,5 @@
 /*
- * Relays a share of the outbox, beside other relays.
+ * A share of the outbox, beside other relays, for the engines exclusive and log.
  *
  * The lease's row in the database says which partitions this relay has.  No relay takes
  * one of them while the lease lives.  The relay takes partitions that no relay has, up to
@@ -8,6 +8,8 @@
  *     1. submits nothing new until nothing is in flight and all results are written,
  *     2. forgets all other messages in memory,
  *     3. keeps fewer partitions, and reads again from the beginning.
+ *
+ * A relay that reads behind a position (`quiet`) does the same to take more.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,34 +18,26 @@
 #include "relay/engine/engine.h"
 #include "relay/engine/reader.h"
 
-typedef struct wh_partitioned {
-	wh_reader reader;
-	wh_partitions partitions; /* The shares of all relays as of the last renewal. */
-	wh_partitions heard; /* The shares as the renewal in progress returned them. */
-	bool yielding; /* The relay gives up partitions once nothing is in flight. */
-	int logged;    /* Number of partitions that was logged last; -1: none. */
-} wh_partitioned;
-
-static wh_partitioned *state_of(const wherry_relay *r)
+static wh_shares *shares_of(const wherry_relay *r)
 {
-	return r->state;
+	return &wh_reader_of(r)->shares;
 }
 
 static wherry_code make(wherry_relay *r, wherry_error *err)
 {
-	wh_partitioned *p = calloc(1, sizeof(*p));
+	wh_reader *t = malloc(sizeof(*t));
 
-	if (!p)
+	if (!t)
 		return wh_oom(err);
-	wh_reader_init(&p->reader);
-	p->reader.mask = 0;
-	r->state = p;
+	wh_reader_init(t);
+	t->mask = 0;
+	r->state = t;
 	return WHERRY_OK;
 }
 
 static void log_share(wherry_relay *r)
 {
-	wh_partitioned *p = state_of(r);
+	wh_shares *p = shares_of(r);
 	int n = wh_partitions_count(p->partitions.mine);
 
 	if (n == p->logged)
@@ -56,21 +50,21 @@ static void log_share(wherry_relay *r)
 
 /* ---- the lease ---- */
 
-static wherry_code take(wherry_relay *r, wherry_error *err)
+wherry_code wh_shares_take(wherry_relay *r, wherry_error *err)
 {
-	wh_partitioned *p = state_of(r);
+	wh_shares *p = shares_of(r);
 	wherry_code code = wh_partitions_join(r->store, r->set.redeliver, r->set.name,
 					      r->set.lease_us, r->set.window, &r->lease,
 					      &p->partitions, err);
 
 	if (code == WHERRY_OK)
-		p->reader.mask = p->partitions.mine;
+		wh_reader_of(r)->mask = p->partitions.mine;
 	return code;
 }
 
-static void begin(wherry_relay *r, int64_t now)
+void wh_shares_begin(wherry_relay *r, int64_t now)
 {
-	wh_partitioned *p = state_of(r);
+	wh_shares *p = shares_of(r);
 
 	wh_reader_begin(r, now);
 	p->yielding = false;
@@ -78,9 +72,9 @@ static void begin(wherry_relay *r, int64_t now)
 	log_share(r);
 }
 
-static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
+wherry_code wh_shares_renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
-	return wh_partitions_renew(r->store, inout, &state_of(r)->heard, err);
+	return wh_partitions_renew(r->store, inout, &shares_of(r)->heard, err);
 }
 
 /* The relays that had the partitions before may have crashed with messages in
@@ -117,7 +111,7 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
 	wherry_code code = wh_partitions_more(r->store, &r->lease,
-					      &state_of(r)->partitions, &suspects, &why);
+					      &shares_of(r)->partitions, &suspects, &why);
 
 	/* Another relay was faster. */
 	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) {
@@ -136,12 +130,18 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 	return suspect(r, suspects, err);
 }
 
+/* Are there partitions that the relay should take? */
+static bool can_take(const wh_partitions *s)
+{
+	return s->n_too_long || (missing(s) > 0 && ~(s->mine | s->others));
+}
+
 /* Adopt the shares that the database returned: take missing partitions now, or begin to
  * give up those above a fair share. */
 static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *heard,
 			 wherry_error *err)
 {
-	wh_partitioned *p = state_of(r);
+	wh_shares *p = shares_of(r);
 	wh_partitions *s = &p->partitions;
 	uint64_t before = s->mine;
 	wherry_code code = WHERRY_OK;
@@ -150,17 +150,21 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	if (s->expiry_us >= 0 &&
 	    wh_later(now, wh_later(s->expiry_us, 1000)) < r->renew_at_us)
 		r->renew_at_us = wh_later(now, wh_later(s->expiry_us, 1000));
-	if (r->fsm.state == WH_LEADING &&
-	    (s->n_too_long || (missing(s) > 0 && ~(s->mine | s->others))))
+	if (r->fsm.state == WH_LEADING && can_take(s) && !p->quiet)
 		code = take_more(r, now, err);
-	p->reader.mask = s->mine;
+	wh_reader_of(r)->mask = s->mine;
 	if (r->fsm.state != WH_LEADING)
 		return code;
-	p->yielding = missing(s) < 0;
+	p->yielding = missing(s) < 0 || (p->quiet && can_take(s));
 	if (s->mine & ~before) /* The gaps lack ids of the new partitions. */
 		wh_reader_read_again(r, now);
 	log_share(r);
 	return code;
+}
+
+wherry_code wh_shares_renewed(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	return adopt(r, now, &shares_of(r)->heard, err);
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
@@ -168,23 +172,50 @@ static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 {
 	wherry_code code = wh_reader_renewed(r, now, version, err);
 
-	return code == WHERRY_OK ? adopt(r, now, &state_of(r)->heard, err) : code;
+	return code == WHERRY_OK ? wh_shares_renewed(r, now, err) : code;
 }
 
-static void lost(wherry_relay *r)
+void wh_shares_lost(wherry_relay *r)
 {
-	wh_partitioned *p = state_of(r);
+	wh_shares *p = shares_of(r);
 
 	p->yielding = false;
-	p->partitions.mine = p->reader.mask = 0;
+	p->partitions.mine = wh_reader_of(r)->mask = 0;
 }
 
 /* ---- the step ---- */
 
-static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
+/* Nothing is in memory: keep fewer partitions, or take more. */
+static wherry_code change(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	const wh_partitions *s = &state_of(r)->partitions;
+	wh_shares *p = shares_of(r);
+	const wh_partitions *s = &p->partitions;
+	int fair = wh_partitions_fair(s->n_others);
 	wh_partitions heard;
+	wherry_code code;
+
+	if (missing(s) < 0) {
+		code = wh_partitions_keep(r->store, &r->lease,
+					  wh_partitions_first(s->mine, fair), &heard,
+					  err);
+	} else {
+		code = take_more(r, now, err);
+		heard = *s;
+	}
+	if (code != WHERRY_OK)
+		return code;
+	wh_reader_sweep(r, now);
+	if (missing(&heard) < 0 || !p->quiet)
+		return adopt(r, now, &heard, err);
+	p->partitions = heard;
+	p->yielding = false;
+	wh_reader_of(r)->mask = heard.mine;
+	log_share(r);
+	return WHERRY_OK;
+}
+
+wherry_code wh_shares_yield(wherry_relay *r, int64_t now, wherry_error *err)
+{
 	wherry_code code = WHERRY_OK;
 
 	(void)wh_relay_woken(r, now);
@@ -194,32 +225,30 @@ static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || r->window.in_flight.n ||
 	    r->window.settled.n || wh_dead_letters_busy(r))
 		return code;
-	wh_lease_forget(r);
-	code = wh_partitions_keep(
-		r->store, &r->lease,
-		wh_partitions_first(s->mine, wh_partitions_fair(s->n_others)), &heard,
-		err);
+	if (r->engine->finish)
+		code = r->engine->finish(r, now, err);
 	if (code != WHERRY_OK)
 		return code;
-	wh_reader_sweep(r, now);
-	return adopt(r, now, &heard, err);
+	wh_lease_forget(r);
+	return change(r, now, err);
 }
 
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	return state_of(r)->yielding ? yield(r, now, err) : wh_reader_fetch(r, now, err);
+	return wh_shares_yields(r) ? wh_shares_yield(r, now, err)
+				   : wh_reader_fetch(r, now, err);
 }
 
-static bool yields(const wherry_relay *r)
+bool wh_shares_yields(const wherry_relay *r)
 {
-	return state_of(r)->yielding;
+	return shares_of(r)->yielding;
 }
 
 /* If other relays came or went, renew the lease at once, which returns the new shares. */
-static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
-			   wherry_error *err)
+wherry_code wh_shares_control(wherry_relay *r, bool *out_paused, int64_t *out_version,
+			      wherry_error *err)
 {
-	const wh_partitions *known = &state_of(r)->partitions;
+	const wh_partitions *known = &shares_of(r)->partitions;
 	wh_partitions now = *known;
 	wherry_code code = wh_partitions_control(r->store, &r->lease, out_paused,
 						 out_version, &now, err);
@@ -233,20 +262,15 @@ static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_versi
 const wh_engine_driver wh_engine_partitioned = {
 	.id = WH_PARTITIONED,
 	WH_READER_FUNCTIONS,
-	.joins_leader = true,
+	WH_SHARES_FUNCTIONS,
 	.make = make,
 	.free = wh_reader_free,
 	.resume = wh_reader_resume,
-	.take = take,
-	.begin = begin,
-	.renew = renew,
+	.begin = wh_shares_begin,
 	.renewed = renewed,
-	.lost = lost,
-	.control = control,
 	.admitted = wh_reader_admitted,
 	.left = wh_reader_left,
 	.fetch = fetch,
-	.yields = yields,
 	.submits_while_reading = true,
 	.deadline = wh_reader_deadline,
 };
