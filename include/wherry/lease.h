@@ -35,9 +35,10 @@ typedef struct wherry_lease {
 	bool paused; /* The outbox is paused. */
 	/* Changes when an operator has changed rows, so that relays read again. */
 	int64_t control_version;
-	int64_t first_open; /* Lowest pending id; 0: none. */
-	int64_t last_open;  /* Highest pending id; 0: none. */
-	char owner[96];     /* The holder's name. */
+	/* Lowest pending id; 0: none, or the layout is log. */
+	int64_t first_open;
+	int64_t last_open; /* Highest pending id; 0: none. */
+	char owner[96];    /* The holder's name. */
 	/* Of a competing relay: marks the messages that it has claimed; else "". */
 	char token[40];
 	/* Of a relay that works alone: a random text that identifies it; else "". */

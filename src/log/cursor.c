@@ -119,6 +119,7 @@ typedef struct reading {
 	wh_position next; /* The position behind the rows that were visited. */
 	wh_log_fn visit;
 	void *ctx;
+	bool begun;    /* The first row was read, which is not one of the log. */
 	int64_t n;     /* Rows that were visited. */
 	bool many;     /* More rows are late than a look may return. */
 	bool restored; /* A transaction has a number that it cannot have here. */
@@ -149,8 +150,10 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.id = wh_row_int(row, ID), .at = wh_row_int(row, AT), .row = row};
 	wherry_code code = wh_row_check(row, err);
 
-	if (code == WHERRY_OK && out.id == INT64_MIN)
+	if (code == WHERRY_OK && !r->begun) {
+		r->begun = true;
 		return take_head(r, row, err);
+	}
 	if (code != WHERRY_OK || r->restored)
 		return code;
 	if (!wh_row_int(row, VISIBLE)) { /* The rows before it were read. */
@@ -227,6 +230,7 @@ static wherry_code run(const wh_cursor *c, const wh_stmt *stmt, wh_param *params
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
 
+	r->begun = false;
 	memcpy(params + n, c->limits, c->n_limits * sizeof(*params));
 	code = wh_db_run(c->db, stmt, params, n + c->n_limits, take_row, r, NULL, &why);
 	if (code == WHERRY_INTERRUPTED && r->cut)

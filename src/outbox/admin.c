@@ -516,6 +516,11 @@ wherry_code wherry_outbox_replay(wherry_outbox *outbox, const wherry_filter *fil
 				 int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
+	if (!outbox->own.replay && !outbox->own.replay_archived)
+		return wh_store_cannot(&outbox->store,
+				       "whose messages cannot be replayed one by one; a "
+				       "subscription of a log can be moved back",
+				       err);
 	return change_rows(outbox, outbox->own.replay, true, filter, 0, out_n, err);
 }
 

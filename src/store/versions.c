@@ -118,12 +118,32 @@ static const char *mismatch_of(const wh_columns *found, int *out_len)
 	return NULL;
 }
 
-/* Refuse an existing table of that name that is not ours, and one with the name of the
- * archive.  For example, "a_archive" may exist when "a" is to be created. */
+/* Refuse a table that has the name of one that the layout keeps beside the table, and other columns. */
+static wherry_code check_beside(wh_store *store, const char *what, wherry_error *err)
+{
+	char name[WH_NAME_MOST + sizeof("_exception")], columns[200];
+	wh_columns found;
+	wherry_code code;
+	int len;
+
+	if (!wh_sql_word(&store->sql, what, columns, sizeof(columns)) || !*columns)
+		return WHERRY_OK;
+	(void)snprintf(name, sizeof(name), "%s_%s", store->name.ptr, what);
+	code = wh_store_columns(store, name, columns, &found, err);
+	if (code == WHERRY_OK && found.any && mismatch_of(&found, &len))
+		return wh_fail(err, WHERRY_INVALID,
+			       "there is a table '%s' with another purpose, and %s '%s' "
+			       "needs one of that name; choose another name",
+			       name, store->model->name, store->name.ptr);
+	return code;
+}
+
+/* Refuse an existing table of that name that is not ours, and one with the name of a table beside
+ * it.  For example, "a_archive" may exist when "a" is to be created. */
 wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 {
+	static const char *const beside[] = {"archive", "progress", "exception"};
 	const char *table = store->name.ptr;
-	char archive[WH_NAME_MOST + sizeof("_archive")];
 	const char *column;
 	wh_columns found;
 	wherry_code code;
@@ -143,15 +163,8 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 			"there is a table '%s' with another purpose: it has no column "
 			"'%.*s'; choose another name",
 			table, len, column);
-	if (!*store->layout.archive)
-		return WHERRY_OK;
-	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
-	code = wh_store_columns(store, archive, store->layout.archive, &found, err);
-	if (code == WHERRY_OK && found.any && mismatch_of(&found, &len))
-		return wh_fail(err, WHERRY_INVALID,
-			       "there is a table '%s' that is not an archive of %s '%s'; "
-			       "choose another name",
-			       archive, store->model->name, table);
+	for (size_t i = 0; code == WHERRY_OK && i < sizeof(beside) / sizeof(*beside); i++)
+		code = check_beside(store, beside[i], err);
 	return code;
 }
 

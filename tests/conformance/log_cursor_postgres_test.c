@@ -484,6 +484,43 @@ static void every_read_uses_an_index(void **state)
 	wh_cursor_close(cursor);
 }
 
+static wherry_code note_id(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = row->id;
+	return WHERRY_OK;
+}
+
+/* Where constraints were dropped: the first row of each look has that number, too. */
+static void a_row_with_the_lowest_number_is_a_row(void **state)
+{
+	wh_position at = WH_POSITION_START;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_log_found found;
+	wh_cursor *cursor = NULL;
+	int64_t id = 0;
+
+	(void)state;
+	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART; "
+			  "INSERT INTO log(topic, body) VALUES ('t', 'a')");
+	WHERRY_PASS(wh_cursor_open(reader, NULL, "log", &cursor, &err));
+	for (int limit = 10; limit > 0; limit -= 9) {
+		WHERRY_PASS(wh_cursor_read(cursor, &at, 10, note_id, &id, &found, &err));
+		run_sql(conns[0], "DELETE FROM log WHERE id < 0; "
+				  "INSERT INTO log(id, topic, body) "
+				  "VALUES (-9223372036854775808, 't', 'b')");
+		id = 0;
+		WHERRY_PASS(
+			wh_cursor_read(cursor, &at, limit, note_id, &id, &found, &err));
+		assert_true(id == INT64_MIN);
+		id = 0;
+		WHERRY_PASS(wh_cursor_read(cursor, &at, 10, note_id, &id, &found, &err));
+		assert_int_equal(id, 0);
+	}
+	wh_position_clear(&at);
+	wh_cursor_close(cursor);
+}
+
 static void connect_all(void)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -551,6 +588,8 @@ int main(int argc, char **argv)
 						enter, leave),
 		cmocka_unit_test_setup_teardown(every_break_is_noticed, enter, leave),
 		cmocka_unit_test_setup_teardown(every_read_uses_an_index, enter, leave),
+		cmocka_unit_test_setup_teardown(a_row_with_the_lowest_number_is_a_row,
+						enter, leave),
 		cmocka_unit_test_setup_teardown(
 			every_message_is_consumed_once_and_in_order, enter_consumer,
 			leave),

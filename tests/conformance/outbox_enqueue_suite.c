@@ -382,7 +382,7 @@ static void a_plain_insert_is_delivered_like_any_other(void **state)
 	fixture_raw(f, "INSERT INTO outbox(topic, payload) VALUES ('orders', '')");
 	id = fixture_int(f, "SELECT id FROM outbox");
 	lease = fixture_lease(f, "a");
-	assert_int_equal(lease.first_open, id);
+	assert_int_equal(lease.last_open, id);
 	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 }
@@ -448,7 +448,8 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->outbox, &err));
 	WHERRY_FAILS(WHERRY_READONLY,
 		     wherry_outbox_purge(f->outbox, 0, 100, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_FAILS(WHERRY_READONLY,
+		     wherry_outbox_create(f->db, "second", &outbox_options, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);

@@ -15,8 +15,8 @@ static void create_twice_is_fine_and_keeps_the_messages(void **state)
 	fixture_send_many(f, 3);
 	fixture_kill(f, 2);
 	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
 	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
@@ -30,7 +30,7 @@ static int init_and_send(wherry_db *db, int which)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_outbox *outbox = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_create(db, "fresh", NULL, &err);
+	wherry_code code = wherry_outbox_create(db, "fresh", &outbox_options, &err);
 
 	(void)which;
 	if (code == WHERRY_OK)
@@ -77,11 +77,12 @@ static void init_inside_a_transaction_is_refused(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_create(f->db, "second", &outbox_options, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
-	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
 }
 
 static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
@@ -94,31 +95,43 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 		f,
 		"CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
 	fixture_raw(f, "INSERT INTO events VALUES (1, 'a', 'b')");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "events", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_create(f->db, "events", &outbox_options, &err));
 	assert_non_null(strstr(err.message, "'events'"));
 	assert_non_null(strstr(err.message, "message_id"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create(f->db, "EVENTS", NULL, &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "EVENTS",
+								  &outbox_options, &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &outbox, &err));
 	assert_null(outbox);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"),
 			 1);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	fixture_raw(f, "CREATE VIEW seen AS SELECT * FROM outbox");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "seen", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_create(f->db, "seen", &outbox_options, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 }
 
-static void a_table_that_has_the_archive_s_name_is_refused_and_left_alone(void **state)
+static void a_table_that_has_the_name_of_one_beside_it_is_refused_and_left_alone(
+	void **state)
 {
+	static const char *const marked[] = {"archive", NULL}, *const log[] = {
+								       "progress",
+								       "exception", NULL};
 	outbox_fixture *f = *state;
+	const char *const *names = f->backend->lacks & NEEDS_MARKS ? log : marked;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	fixture_raw(f, "CREATE TABLE shop_archive(id INTEGER PRIMARY KEY, goods TEXT)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "shop", NULL, &err));
-	assert_non_null(strstr(err.message, "'shop_archive'"));
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+	for (; *names; names++) {
+		fixture_raw(f, "CREATE TABLE shop_%s(id INTEGER PRIMARY KEY, goods TEXT)",
+			    *names);
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_create(f->db, "shop", &outbox_options, &err));
+		assert_non_null(strstr(err.message, *names));
+		assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+		fixture_raw(f, "DROP TABLE shop_%s", *names);
+	}
 }
 
 static void an_outbox_is_no_other_s_archive(void **state)
@@ -127,15 +140,16 @@ static void an_outbox_is_no_other_s_archive(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	/* either way round */
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "outbox_archive",
+							  &outbox_options, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "b_archive", &outbox_options, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_create(f->db, "outbox_archive", NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(f->db, "b_archive", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "b", NULL, &err));
+		     wherry_outbox_create(f->db, "b", &outbox_options, &err));
 	assert_non_null(strstr(err.message, "'b_archive'"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create(f->db, "B", NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+			     wherry_outbox_create(f->db, "B", &outbox_options, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 }
 
 static void init_makes_a_missing_index_again(void **state)
@@ -149,9 +163,9 @@ static void init_makes_a_missing_index_again(void **state)
 	fixture_send(f, "t", NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 	}
 	fixture_lists(f, &WHERRY_FILTER(), "1");
 }
@@ -162,14 +176,22 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
+	fixture_send_many(f, 3);
+	fixture_kill(f, 1);
+	fixture_done(f, 2);
 	fixture_raw(f, "DROP TABLE outbox");
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL,
 					   &err));
 	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
-	fixture_send(f, "t", NULL);
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
+	wherry_outbox_close(
+		f->outbox); /* The type of its bodies is another one, perhaps. */
+	f->outbox = NULL;
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
+	fixture_send_many(f, 2);
+	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_PENDING), "1 2");
 }
 
 /* ---- names ---- */
@@ -208,14 +230,15 @@ static void names_that_are_none_are_refused(void **state)
 		const char *name = bad[i];
 
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create(f->db, name, NULL, &err));
+			     wherry_outbox_create(f->db, name, &outbox_options, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_outbox_open(f->db, name, &outbox, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create_sql(f->db->driver->scheme, name, NULL,
-						      &sql, &err));
+			     wherry_outbox_create_sql(f->db->driver->scheme, name,
+						      &outbox_options, &sql, &err));
 	}
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, NULL, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_create(f->db, NULL, &outbox_options, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &outbox, &err));
 	assert_null(outbox);
 	assert_null(sql);
@@ -232,6 +255,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		NULL};
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	outbox_fixture *f = *state;
+	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; good[i]; i++) {
@@ -240,7 +264,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		(void)snprintf(name, sizeof(name), "%.48s", good[i]);
 		wherry_outbox_close(f->outbox);
 		f->outbox = NULL;
-		WHERRY_PASS(wherry_outbox_create(f->db, name, NULL, &err));
+		WHERRY_PASS(wherry_outbox_create(f->db, name, &outbox_options, &err));
 		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->outbox, &err));
 		for (int k = 0; k < 3; k++)
 			WHERRY_PASS(wherry_outbox_enqueue(
@@ -249,11 +273,16 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		fixture_done(f, 2);
 		fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
 		WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), NULL, &err));
-		WHERRY_PASS(
-			wherry_outbox_replay(f->outbox, &WHERRY_FILTER(), NULL, &err));
+		if (marks)
+			WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(),
+							 NULL, &err));
 		fixture_done(f, 3);
-		WHERRY_PASS(wherry_outbox_archive(f->outbox, 0, 10, 0, NULL, &err));
-		fixture_lists(f, &WHERRY_FILTER(), "1 2");
+		if (marks)
+			WHERRY_PASS(
+				wherry_outbox_archive(f->outbox, 0, 10, 0, NULL, &err));
+		else
+			WHERRY_PASS(wherry_outbox_purge(f->outbox, 0, 10, 0, NULL, &err));
+		fixture_lists(f, &WHERRY_FILTER(), marks ? "1 2" : "1");
 	}
 }
 
@@ -265,8 +294,8 @@ static void the_shared_tables_are_no_outboxes(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; names[i]; i++)
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create(f->db, names[i], NULL, &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, names[i],
+								  &outbox_options, &err));
 	fixture_send(f, "t", NULL);
 }
 
@@ -281,9 +310,10 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_outbox *second = NULL, *first = f->outbox;
 	wherry_lease mine, other;
 	wherry_status status;
+	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	int64_t id = 0, n = 0, gone[] = {1, 2};
 
-	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_PASS(
 		wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
@@ -303,16 +333,18 @@ static void outboxes_of_one_database_are_independent(void **state)
 	assert_false(mine.paused);
 	assert_int_equal(mine.control_version, 0);
 
-	WHERRY_PASS(
-		wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2,
+				       marks ? WHERRY_ARCHIVE : WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
 	WHERRY_PASS(wherry_outbox_status(first, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	assert_false(status.paused);
 	assert_true(status.lease_left_us > 0);
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM second_archive"), 2);
+	assert_int_equal(fixture_archived(f), 0);
+	if (marks)
+		assert_int_equal(fixture_int(f, "SELECT count(*) FROM second_archive"),
+				 2);
 	WHERRY_PASS(wherry_outbox_status(second, &status, sizeof(wherry_status), &err));
 	assert_true(status.paused);
 	assert_int_equal(status.lease_left_us, 0);
@@ -326,7 +358,7 @@ static void a_lease_on_one_is_none_on_another(void **state)
 	wherry_outbox *second = NULL;
 	wherry_lease lease = fixture_lease(f, "a");
 
-	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(second, &lease, &err));
 	assert_non_null(strstr(err.message, "'second'"));
@@ -341,7 +373,7 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 	wherry_lease lease = fixture_lease(f, "a"), other;
 	int64_t id = fixture_send(f, "t", NULL), n = 0;
 
-	WHERRY_PASS(wherry_outbox_create(f->db, "OutBox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "OutBox", &outbox_options, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "OUTBOX", &again, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	WHERRY_FAILS(WHERRY_BUSY,
@@ -388,7 +420,7 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	/* a newer schema that we may still use */
 	fixture_raw(f, "UPDATE wherry_schema SET version = 7");
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &outbox, &err));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 	wherry_outbox_close(outbox);
 	outbox = NULL;
 	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
@@ -399,11 +431,12 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	assert_non_null(strstr(err.message, "version 7"));
 	assert_non_null(strstr(err.message, WHERRY_VERSION));
 	assert_non_null(strstr(err.message, "0.1.1"));
-	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_TOONEW,
+		     wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 	assert_null(outbox);
 	assert_false(wherry_db_in_transaction(f->db));
-	WHERRY_PASS(
-		wherry_outbox_create(f->db, "second", NULL, &err)); /* that one is ours */
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options,
+					 &err)); /* that one is ours */
 }
 
 static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
@@ -413,14 +446,14 @@ static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
 	wherry_outbox *first = f->outbox;
 	char *sql = NULL;
 
-	WHERRY_PASS(wherry_outbox_create_sql(f->db->driver->scheme, "second", NULL, &sql,
-					     &err));
+	WHERRY_PASS(wherry_outbox_create_sql(f->db->driver->scheme, "second",
+					     &outbox_options, &sql, &err));
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->outbox, &err));
 	wherry_outbox_close(first);
 	fixture_send_many(f, 2);
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
-	WHERRY_PASS(wherry_outbox_create(f->db, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
 	fixture_lists(f, &WHERRY_FILTER(), "1 2");
 	free(sql);
 }
@@ -449,9 +482,9 @@ const outbox_case outbox_schema_cases[] = {
 	CASE_OF_SEVERAL(threads_may_create_at_once),
 	CASE(init_inside_a_transaction_is_refused),
 	CASE(a_table_that_is_no_outbox_is_refused_and_left_alone),
-	CASE(a_table_that_has_the_archive_s_name_is_refused_and_left_alone),
-	CASE(an_outbox_is_no_other_s_archive),
-	CASE_THAT_NEEDS(init_makes_a_missing_index_again, NEEDS_NATIVE),
+	CASE(a_table_that_has_the_name_of_one_beside_it_is_refused_and_left_alone),
+	CASE_THAT_NEEDS(an_outbox_is_no_other_s_archive, NEEDS_MARKS),
+	CASE_THAT_NEEDS(init_makes_a_missing_index_again, NEEDS_NATIVE | NEEDS_MARKS),
 	CASE(an_outbox_whose_table_is_gone_can_be_made_again),
 	CASE_THAT_NEEDS(names_that_are_none_are_refused, NEEDS_IDENTS),
 	CASE(names_that_sql_uses_itself_are_fine),

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "db/driver.h"
+#include "log/subscription.h"
 #include "outbox/outbox.h"
 
 static const outbox_calls library = {
@@ -14,6 +15,7 @@ static const outbox_calls library = {
 };
 
 outbox_calls outbox_does;
+wherry_outbox_options outbox_options;
 
 /* ---- the state of a test ---- */
 
@@ -56,13 +58,17 @@ static int make_outbox(void **state, bool lowered)
 	f->backend = *state;
 	*state = f;
 	outbox_does = f->backend->outbox ? *f->backend->outbox : library;
+	outbox_options = WHERRY_OUTBOX_OPTIONS(.layout = f->backend->layout,
+					       .unique_ids = f->backend->layout != NULL);
 	lowered = lowered && f->backend->lower;
 	recipe = lowered ? (const void *)f->backend : &owned;
 	again = suite_enter(f->backend, recipe, &f->place);
 	f->db = fixture_connect(f);
 	/* Where the tables are another program's, they are there. */
 	if (!again && !(f->backend->lacks & NEEDS_LEASE))
-		WHERRY_PASS(make_any_body(f->db, 0, "outbox", &err));
+		WHERRY_PASS(make_any_body_as(f->db, f->backend->layout,
+					     f->backend->layout ? WH_UNIQUE_IDS : 0,
+					     "outbox", &err));
 	if (!again && lowered) {
 		f->backend->lower(f->place, &wh_outbox_model, "outbox");
 		fixture_close(f);
@@ -209,6 +215,51 @@ void fixture_expire(outbox_fixture *f)
 	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 3600000");
 }
 
+/* On a log: move the position behind a message; those before it wait, or are done, too. */
+static void pass(outbox_fixture *f, const wherry_lease *lease, int64_t id, bool wait)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_store *store = &f->outbox->store;
+	int64_t held[100];
+	wh_position at = WH_POSITION_START, stored = WH_POSITION_START;
+	wh_progress progress = {.at = &at, .held = held};
+	wh_share share = {.mask = UINT64_MAX};
+	wh_cursor *cursor = NULL;
+
+	WHERRY_PASS(wh_progress_read(store, &share, &stored, &err));
+	WHERRY_PASS(wh_cursor_open_layout(f->db, &store->sql, &cursor, &err));
+	WHERRY_PASS(wh_cursor_after(cursor, id, &at, &err));
+	for (int64_t i = stored.high + 1; wait && i < id && progress.n_held < 100; i++)
+		held[progress.n_held++] = i;
+	if (stored.high < id)
+		WHERRY_PASS(wh_progress_write(store, lease, &share, &progress, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_DELETE, NULL, &err));
+	wh_cursor_close(cursor);
+	wh_position_clear(&at);
+	wh_position_clear(&stored);
+}
+
+void fixture_were_done(outbox_fixture *f, int64_t upto, int64_t ago_ms)
+{
+	long long then = (long long)(wh_now(&wh_env_system) / 1000 - ago_ms);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (f->backend->lacks & NEEDS_MARKS) {
+		wherry_lease lease = fixture_lease(f, "fixture");
+
+		pass(f, &lease, upto, false);
+		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
+		fixture_raw(f, "UPDATE outbox SET created_at = %lld WHERE id <= %lld",
+			    then, (long long)upto);
+	} else {
+		fixture_raw(f,
+			    "UPDATE outbox SET status = 2, processed_at = %lld WHERE id "
+			    "<= %lld",
+			    then, (long long)upto);
+	}
+}
+
 static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
 		   bool try_it)
 {
@@ -219,6 +270,8 @@ static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
 		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, failure, 1, &err));
 	else if (try_it)
 		WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
+	else if (f->backend->lacks & NEEDS_MARKS)
+		pass(f, &lease, id, true);
 	else
 		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK,
 					       NULL, &err));
@@ -254,6 +307,13 @@ void fixture_try(outbox_fixture *f, int64_t id)
 int64_t fixture_state(outbox_fixture *f, int64_t id)
 {
 	return fixture_int(f, "SELECT status FROM outbox WHERE id = %lld", (long long)id);
+}
+
+int64_t fixture_archived(outbox_fixture *f)
+{
+	return f->backend->lacks & NEEDS_MARKS
+		       ? 0
+		       : fixture_int(f, "SELECT count(*) FROM outbox_archive");
 }
 
 int64_t fixture_count(outbox_fixture *f)
@@ -392,13 +452,13 @@ static const struct {
 	{outbox_field_cases, NEEDS_KEYS | NEEDS_NATIVE},
 	{outbox_lease_cases, NEEDS_LEASE},
 	{outbox_settle_cases, NEEDS_LEASE},
-	{outbox_claim_cases, 0},
-	{outbox_claim_life_cases, 0},
-	{outbox_claim_far_cases, 0},
-	{outbox_join_cases, NEEDS_LEASE},
+	{outbox_claim_cases, NEEDS_MARKS},
+	{outbox_claim_life_cases, NEEDS_MARKS},
+	{outbox_claim_far_cases, NEEDS_MARKS},
+	{outbox_join_cases, NEEDS_LEASE | NEEDS_MARKS},
 	{outbox_list_cases, NEEDS_LEASE},
 	{outbox_admin_cases, NEEDS_LEASE},
-	{outbox_archive_cases, NEEDS_LEASE},
+	{outbox_archive_cases, NEEDS_LEASE | NEEDS_MARKS},
 	{outbox_schema_cases, NEEDS_LEASE | NEEDS_OWNER},
 	{outbox_event_bus_cases, NEEDS_EVENT_BUS},
 	{outbox_event_bus_claim_cases, NEEDS_EVENT_BUS},

@@ -24,9 +24,10 @@ typedef struct suite_skip {
 } suite_skip;
 
 typedef struct outbox_backend {
-	const char *name; /* stands before the names of its tests */
-	bool several;     /* other connections and processes see the same database */
-	unsigned lacks;   /* NEEDS_…: what its tables have no place for */
+	const char *name;   /* stands before the names of its tests */
+	bool several;       /* other connections and processes see the same database */
+	unsigned lacks;     /* NEEDS_…: what its tables have no place for */
+	const char *layout; /* of the outbox; NULL: native */
 
 	/* An empty database, for one test; given, drop() it. */
 	void *(*make)(void);
@@ -114,7 +115,10 @@ enum {
 	NEEDS_ESCAPES = 1024, /* a server that reads escapes in JSON */
 	NEEDS_REFUSAL = 2048, /* a database that can be made to refuse every write */
 	NEEDS_OWNER = 8192,   /* of the tables: it makes or changes some */
-	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that create makes */
+	NEEDS_MARKS =
+		16384, /* rows that say of themselves that they were claimed or delivered, as those of a log
+				 do not */
+	NEEDS_BYTES = 4096 /* any bytes as a body, in the tables that create makes */
 };
 
 typedef struct outbox_case {
@@ -145,6 +149,9 @@ typedef struct outbox_calls {
 
 /* Those of the back end whose case runs. */
 extern outbox_calls outbox_does;
+
+/* What its outboxes are created with. */
+extern wherry_outbox_options outbox_options;
 
 /* Each ends with a row of NULL. */
 extern const outbox_case outbox_enqueue_cases[];
@@ -202,8 +209,12 @@ void fixture_fail(outbox_fixture *f, int64_t id, int64_t delay_us);
 void fixture_kill(outbox_fixture *f, int64_t id);
 void fixture_try(outbox_fixture *f, int64_t id);
 
+/* As if the first messages, up to this id, had been delivered so long ago; those of a log had been made then. */
+void fixture_were_done(outbox_fixture *f, int64_t upto, int64_t ago_ms);
+
 int64_t fixture_state(outbox_fixture *f, int64_t id); /* its status column */
 int64_t fixture_count(outbox_fixture *f);             /* all rows */
+int64_t fixture_archived(outbox_fixture *f);
 
 /* Does the whole table look the same?  Returns a text to compare. */
 const char *fixture_digest(outbox_fixture *f);

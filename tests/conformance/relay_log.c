@@ -149,7 +149,33 @@ static void a_message_that_waited_does_not_overtake_its_key_after_a_crash(void *
 	assert_int_equal(exceptions(f), 1);
 }
 
+/* An operator discards a message that is delivered, and somebody writes another one with its id. */
+static void what_takes_the_id_of_an_exception_in_flight_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_hourly(f);
+	fake->by_hand = true;
+	relay_put(f, "a");
+	relay_sql(f, "UPDATE outbox_progress SET high = 1");
+	relay_sql(f, "INSERT INTO outbox_exception(subscription, id, state, attempts) "
+		     "VALUES ('relay', 1, 0, 0)");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_sql(f, "DELETE FROM outbox");
+	relay_sql(f, "INSERT INTO outbox(id, topic, partition_key, payload) "
+		     "VALUES (1, 'new', 'b', '{}')");
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 2);
+	assert_string_equal(f->events[f->n_events - 1].topic, "new");
+	assert_int_equal(exceptions(f), 0);
+}
+
 const relay_test relay_log_tests[] = {
+	RELAY_TEST(what_takes_the_id_of_an_exception_in_flight_is_delivered, 0),
 	RELAY_TEST(a_message_that_waited_does_not_overtake_its_key_after_a_crash, 0),
 	RELAY_TEST(a_read_that_fails_moves_no_position_back, 0),
 	RELAY_TEST(a_clean_end_in_the_middle_of_a_look_delivers_nothing_again, 0),
@@ -162,58 +188,64 @@ const relay_test relay_log_tests[] = {
 
 /* ---- the state of messages ---- */
 
-#define STATE(uncovered) "coalesce(x.state, CASE WHEN " uncovered " THEN 0 ELSE 2 END)"
+/* clang-format off */
+#define COLUMNS                                                                                                 \
+	"t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, "   \
+	"t.created_at, t.payload, 0 AS generation, NULL AS processed_at, coalesce(x.attempts, 0) AS attempts, x.next_retry_at, "          \
+	"CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.claim_token, x.last_error, "                 \
+	"coalesce(x.state, CASE WHEN "
+#define TABLES(join)                                                                                                \
+	"FROM outbox_progress AS p " join                                                                    \
+	"LEFT JOIN outbox_exception AS x ON x.id = t.id AND x.subscription = p.subscription "                       \
+	"WHERE p.subscription = 'relay';"
 
 const char relay_log_sqlite_views[] =
-	"CREATE TEMP VIEW native AS SELECT t.id, t.topic, t.partition_key, t.created_at, t.payload, " STATE(
-		"t.id > p.high") " AS status, coalesce(x.attempts, 0) AS attempts, x.next_retry_at, "
-				 "x.changed_at AS claimed_at, x.claim_token, x.last_error "
-				 "FROM outbox_progress AS p CROSS JOIN outbox AS t LEFT JOIN outbox_exception AS x ON x.id = t.id;"
-				 "CREATE TEMP TRIGGER native_insert INSTEAD OF INSERT ON native BEGIN "
-				 "INSERT INTO outbox(id, topic, partition_key, payload) "
-				 "VALUES (new.id, new.topic, new.partition_key, new.payload); "
-				 "INSERT OR REPLACE INTO outbox_exception(subscription, id, state, attempts) "
-				 "VALUES ('relay', last_insert_rowid(), coalesce(new.status, 0), coalesce(new.attempts, 0)); END;"
-				 "CREATE TEMP TRIGGER native_update INSTEAD OF UPDATE ON native BEGIN "
-				 "UPDATE outbox SET created_at = new.created_at WHERE id = old.id; "
-				 "INSERT OR REPLACE INTO outbox_exception(subscription, id, state, attempts, next_retry_at, changed_at, "
-				 "claim_token, last_error) VALUES ('relay', new.id, new.status, new.attempts, new.next_retry_at, "
-				 "new.claimed_at, new.claim_token, new.last_error); END;";
+	"CREATE TEMP VIEW native AS SELECT " COLUMNS "t.id > p.high THEN 0 ELSE 2 END) AS status "
+	TABLES("CROSS JOIN outbox AS t ")
+	"CREATE TEMP TRIGGER native_insert INSTEAD OF INSERT ON native BEGIN "
+	"INSERT INTO outbox(id, topic, partition_key, payload) "
+	"VALUES (new.id, new.topic, new.partition_key, new.payload); "
+	"INSERT OR REPLACE INTO outbox_exception(subscription, id, state, attempts) "
+	"VALUES ('relay', last_insert_rowid(), coalesce(new.status, 0), coalesce(new.attempts, 0)); END;"
+	"CREATE TEMP TRIGGER native_update INSTEAD OF UPDATE ON native BEGIN "
+	"UPDATE outbox SET created_at = new.created_at WHERE id = old.id; "
+	"INSERT OR REPLACE INTO outbox_exception(subscription, id, state, attempts, next_retry_at, changed_at, "
+	"claim_token, last_error) VALUES ('relay', new.id, new.status, new.attempts, new.next_retry_at, "
+	"coalesce(new.claimed_at, 0), new.claim_token, new.last_error); END;";
 
-const char relay_log_postgres_views[] = "CREATE VIEW native AS SELECT t.id, t.topic, t.partition_key, t.created_at, t.payload, " STATE(
-	"t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)") "::smallint AS status, "
-								     "coalesce(x.attempts, 0) AS attempts, x.next_retry_at, x.changed_at AS claimed_at, x.claim_token, "
-								     "x.last_error "
-								     "FROM outbox_progress AS p JOIN outbox AS t ON p.mask = -1 OR "
-								     "p.mask >> (coalesce(hashtextextended('=' || nullif(t.partition_key, ''), 0), t.id) & 63)::integer & 1 = 1 "
-								     "LEFT JOIN outbox_exception AS x ON x.id = t.id;"
-								     "CREATE FUNCTION native_change() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$BEGIN "
-								     "IF tg_op = 'INSERT' THEN "
-								     "new.id = coalesce(new.id, nextval(pg_get_serial_sequence('outbox', 'id'))); "
-								     "INSERT INTO outbox(id, topic, partition_key, payload) "
-								     "VALUES (new.id, new.topic, new.partition_key, new.payload); END IF; "
-								     "UPDATE outbox SET created_at = new.created_at WHERE id = new.id AND new.created_at IS NOT NULL; "
-								     "INSERT INTO outbox_exception AS x(subscription, id, state, attempts, next_retry_at, changed_at, "
-								     "claim_token, last_error) VALUES ('relay', new.id, coalesce(new.status, 0), coalesce(new.attempts, 0), "
-								     "new.next_retry_at, coalesce(new.claimed_at, now()), new.claim_token, new.last_error) "
-								     "ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts, "
-								     "next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, "
-								     "claim_token = excluded.claim_token, last_error = excluded.last_error; RETURN new; END$$;"
-								     "CREATE TRIGGER native_change INSTEAD OF INSERT OR UPDATE ON native FOR EACH ROW "
-								     "EXECUTE FUNCTION native_change();";
+const char relay_log_postgres_views[] =
+	"CREATE VIEW native AS SELECT " COLUMNS
+	"t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen) THEN 0 ELSE 2 END)::smallint AS status " TABLES("JOIN outbox AS t ON p.mask = -1 OR "
+	"p.mask >> (coalesce(hashtextextended('=' || nullif(t.partition_key, ''), 0), t.id) & 63)::integer & 1 = 1 ")
+	"CREATE FUNCTION native_change() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$BEGIN "
+	"IF tg_op = 'INSERT' THEN "
+	"new.id = coalesce(new.id, nextval(pg_get_serial_sequence('outbox', 'id'))); "
+	"INSERT INTO outbox(id, topic, partition_key, payload) "
+	"VALUES (new.id, new.topic, new.partition_key, new.payload); END IF; "
+	"UPDATE outbox SET created_at = new.created_at WHERE id = new.id AND new.created_at IS NOT NULL; "
+	"INSERT INTO outbox_exception AS x(subscription, id, state, attempts, next_retry_at, changed_at, "
+	"claim_token, last_error) VALUES ('relay', new.id, coalesce(new.status, 0), coalesce(new.attempts, 0), "
+	"new.next_retry_at, coalesce(new.claimed_at, now()), new.claim_token, new.last_error) "
+	"ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts, "
+	"next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, "
+	"claim_token = excluded.claim_token, last_error = excluded.last_error; RETURN new; END$$;"
+	"CREATE TRIGGER native_change INSTEAD OF INSERT OR UPDATE ON native FOR EACH ROW "
+	"EXECUTE FUNCTION native_change();";
+/* clang-format on */
 
 void relay_log_translate(const char *sql, char *out, size_t cap)
 {
-	static const char *const columns[] = {"status", "attempts", "next_retry_at",
-					      "last_error"};
+	static const char *const columns[] = {"status",        "attempts",   "generation",
+					      "next_retry_at", "last_error", "claimed_at",
+					      "claim_token"};
 	bool is_state = false;
 
 	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
 		is_state = is_state || strstr(sql, columns[i]);
-	if (is_state && strncmp(sql, "CREATE", 6) != 0)
+	if (is_state && !strstr(sql, "CREATE "))
 		event_bus_translate(sql, out, cap);
 	else if (strncmp(sql, "DROP TABLE outbox", 17) == 0)
-		(void)snprintf(out, cap, "DROP VIEW native; %s", sql);
+		(void)snprintf(out, cap, "DROP VIEW IF EXISTS native; %s", sql);
 	else
 		(void)snprintf(out, cap, "%s", sql);
 }

@@ -213,7 +213,7 @@ static void let_strangers_in(void)
 		"EXECUTE format('CREATE FUNCTION strange.%I(%s) RETURNS text LANGUAGE plpgsql AS %L', name, l, format(body, "
 		"'function')); END LOOP; END LOOP; "
 		"FOREACH name IN ARRAY ARRAY['wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_clock', "
-		"'wherry_stream', 'wherry_dead', 'wherry_subscription', 'outbox_archive', 'pg_class', 'pg_proc', 'pg_locks', "
+		"'wherry_stream', 'wherry_dead', 'wherry_subscription', 'outbox_archive', 'outbox_progress', 'outbox_exception', 'pg_class', 'pg_proc', 'pg_locks', "
 		"'pg_stat_activity', 'pg_roles'] LOOP EXECUTE format('CREATE TABLE strange.%I(name text, version integer); "
 		"GRANT ALL ON strange.%I TO PUBLIC', name, name); END LOOP; "
 		"CREATE TYPE strange.trap AS ENUM ('sprung'); EXECUTE format('CREATE FUNCTION strange.trap(text) RETURNS "
@@ -233,7 +233,8 @@ static const char grant_of_tests[] =
 	"; DO $$ DECLARE r regclass; BEGIN FOR r IN SELECT oid FROM pg_class AS c WHERE "
 	"relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'v') AND NOT "
 	"starts_with(relname, 'wherry_') AND NOT EXISTS (SELECT 1 FROM wherry_schema AS s WHERE "
-	"c.relname IN (s.name, s.name || '_dead', s.name || '_archive')) LOOP "
+	"c.relname IN (s.name, s.name || '_dead', s.name || '_archive', s.name || '_progress', "
+	"s.name || '_exception')) LOOP "
 	"EXECUTE format('GRANT ALL ON %s TO PUBLIC', r); END LOOP; EXECUTE format('ALTER DEFAULT "
 	"PRIVILEGES IN SCHEMA %I GRANT ALL ON TABLES TO PUBLIC', current_schema()); END $$";
 
@@ -243,7 +244,7 @@ void postgres_lower(postgres_place *place, const wh_model *model, const char *ta
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf sql = WH_BUF_INIT(64 * 1024);
 	const char *grants[4];
-	char texts[4][40];
+	char texts[4][40], probe[100], is_log[2] = "";
 	size_t n = 0;
 
 	for (const char *const *role = model->roles; *role; role++) {
@@ -254,6 +255,11 @@ void postgres_lower(postgres_place *place, const wh_model *model, const char *ta
 		grants[n] = texts[n];
 		n++;
 	}
+	(void)snprintf(probe, sizeof(probe), "SELECT count(to_regclass('%s_progress'))",
+		       table);
+	assert_true(postgres_raw(place->url, probe, is_log, sizeof(is_log)));
+	if (*is_log == '1')
+		(void)snprintf(store.layout.name, sizeof(store.layout.name), "log");
 	let_strangers_in();
 	wh_buf_printf(&sql, "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA %s FROM PUBLIC; ",
 		      place->name);

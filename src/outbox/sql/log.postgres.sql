@@ -1,4 +1,4 @@
--- layout: name=log ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease columns=id,tx,message_id,topic,payload,!status archive=
+-- layout: name=log ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease columns=id,message_id,tx,topic,payload,!status archive= progress=subscription,high,seen exception=subscription,id,state
 --
 -- The outbox as a log on PostgreSQL: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for two indexes alone.
@@ -108,6 +108,8 @@ CREATE TABLE IF NOT EXISTS {table}(
 CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
 {progress_table}
 {exception_table}
+-- The table may be a new one, after the old one was dropped by hand: its messages have ids that the old ones had.
+DELETE FROM {table_exception} AS x WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = x.id);
 INSERT INTO {table_progress}(subscription, high, seen) SELECT {subscription}, 0, '1:1:'
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription}) ON CONFLICT DO NOTHING;
 {wake_function}
@@ -345,6 +347,10 @@ SELECT greatest(
 -- unused: token
 DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY ({ids});
 
+-- part: settleable
+-- Condition: the message was not delivered or discarded.
+({uncovered} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+
 -- name: done-mark
 -- unused: token
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
@@ -352,8 +358,7 @@ DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (
 INSERT INTO {table_exception} AS x (subscription, id, state)
 SELECT {subscription}, t.id, 2 FROM {position} AS p CROSS JOIN LATERAL (
   SELECT {key_columns:e} FROM {table} AS e WHERE e.id = ANY ({ids}) OFFSET 0) AS t
-WHERE {of_p:t} AND ({uncovered}
-  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+WHERE {of_p:t} AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = ''
   WHERE x.state IN (0, 1, 3);
 
@@ -372,12 +377,13 @@ INSERT INTO {table_exception} AS x (subscription, id, state, attempts, next_retr
 SELECT {subscription}, t.id, CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   CASE WHEN :nth::integer > 0 THEN :nth::integer ELSE greatest(:count::integer, 0) END,
   CASE WHEN :dead::bigint <> 0 THEN NULL ELSE {after_delay} END, {now}, :error
-FROM {table} AS t WHERE t.id = :id AND {this}
+FROM {position} AS p CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = :id OFFSET 0) AS t
+WHERE {of_p:t} AND {this} AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
   attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
                   ELSE greatest(least(x.attempts, 999999999) + :count::integer, 0) END,
   next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
-  WHERE x.state <> 2;
+  WHERE x.state IN (0, 1, 3);
 
 -- name: requeue
 -- unused: token
@@ -390,16 +396,17 @@ UPDATE {table_exception} SET state = 3, next_retry_at = {now}, claim_token = '',
 WHERE subscription = {subscription} AND id = ANY ({ids}) AND state IN (1, 3);
 
 -- name: try
--- unused: message_id
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.
 INSERT INTO {table_exception} AS x (subscription, id, state, attempts, changed_at, claim_token)
-VALUES ({subscription}, :id, 1, greatest(:nth::integer, 1), {now}, :token::text)
+SELECT {subscription}, t.id, 1, greatest(:nth::integer, 1), {now}, :token::text
+FROM {position} AS p CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = :id OFFSET 0) AS t
+WHERE {of_p:t} AND {this} AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
   changed_at = excluded.changed_at,
   attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
                   ELSE least(x.attempts, 999999999) + 1 END
-  WHERE x.state <> 2;
+  WHERE x.state IN (0, 1, 3);
 
 -- name: untry
 -- unused: message_id
@@ -422,7 +429,7 @@ SELECT t.id FROM (
   ORDER BY e.id OFFSET 0) AS t
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
   AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
-                  WHERE x.id = t.id OFFSET 0)
+                  WHERE x.id = t.id AND x.state <> 2 OFFSET 0)
 
 -- name: purge
 DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
@@ -435,7 +442,8 @@ SELECT count(*) FROM ({old_rows}) AS t;
 -- part: judged
 -- All messages with their states, in the columns of a native row.
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
-       coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
+       coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at,
+       CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
 FROM {position} AS p JOIN {table} AS t ON {its_topic:t} AND {of_p:t}
 LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
@@ -539,14 +547,45 @@ SELECT (SELECT count(*) FROM x WHERE status = 0), (SELECT count(*) FROM x WHERE 
 SELECT count(*), coalesce(max({age}), 0)
 FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= {now}) AS t;
 
+-- part: key_of
+-- A text that is equal for all messages of a key; NULL: the message has no key.
+CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
+     WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
+     THEN length({.}aggregate_type)::text || ' ' || {.}aggregate_type || {.}aggregate_id END
+
+-- part: blocking
+-- The first failed message of each key that is not due yet: later ones wait behind it.
+SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND x.next_retry_at > {now}) AS f GROUP BY 1
+
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- part: unblocked
+NOT EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
+
+-- part: first_ready
+-- The first of these messages that nothing blocks.
+CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = i.id OFFSET 0) AS t
+WHERE {unblocked}
+
 -- name: oldest-pending
-SELECT {age} FROM (
-  SELECT t.* FROM {table} AS t WHERE t.id = coalesce(
-    (SELECT min(f.id) FROM ({first_fresh}) AS f), (SELECT min(l.id) FROM ({late_rows}) AS l))) AS o;
+-- Among the first 10,000.
+WITH b AS MATERIALIZED ({blocking})
+SELECT {age} FROM (SELECT min(t.created_at) AS created_at FROM (
+  (SELECT t.created_at FROM (SELECT x.id FROM {table_exception} AS x
+     WHERE x.subscription = {subscription} AND x.state = 0 ORDER BY x.id LIMIT 10000) AS i {first_ready} LIMIT 1)
+  UNION ALL
+  (SELECT t.created_at FROM {position} AS p CROSS JOIN LATERAL (
+     SELECT t.created_at FROM (
+       SELECT * FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT 10000) AS t
+     WHERE {unblocked} AND {unexcepted} ORDER BY t.id LIMIT 1) AS t)
+  UNION ALL
+  (SELECT t.created_at FROM ({late_rows} LIMIT 10000) AS i {first_ready} AND {unexcepted} LIMIT 1)) AS t) AS o
+WHERE o.created_at IS NOT NULL;
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM (({fresh} LIMIT :most::bigint) UNION ALL ({late_rows} LIMIT :most::bigint)
+SELECT (SELECT count(*) FROM ((SELECT t.id FROM ({fresh}) AS t WHERE {unexcepted} LIMIT :most::bigint) UNION ALL ({late_rows} AND {unexcepted} LIMIT :most::bigint)
           UNION ALL (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0
                      LIMIT :most::bigint)) AS a),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1
@@ -558,7 +597,8 @@ SELECT (SELECT count(*) FROM (({fresh} LIMIT :most::bigint) UNION ALL ({late_row
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
-SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND state = 0;
+SELECT count(*) FROM ({open_rows}) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t} AND b.id < t.id
+WHERE t.status = 0;
 
 -- ---- subscriptions ----
 

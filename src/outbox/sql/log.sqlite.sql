@@ -1,4 +1,4 @@
--- layout: name=log ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,!status,!key archive=
+-- layout: name=log ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,!status,!key archive= progress=subscription,high,topics exception=subscription,id,state
 --
 -- The outbox as a log on SQLite: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for no index.
@@ -76,6 +76,10 @@ BEGIN
   UPDATE wherry_outbox SET control_version = {next_control}
     WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
 END;
+-- The table may be a new one, after the old one was dropped by hand: its messages have ids that the old ones had.
+UPDATE {table_progress} SET high = 0
+  WHERE high > coalesce((SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE), 0);
+DELETE FROM {table_exception} WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id);
 INSERT INTO {table_progress}(subscription, high, moved_at)
   VALUES ({subscription}, 0, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
 INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
@@ -210,7 +214,14 @@ SELECT max(coalesce((SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_
 
 -- name: done-delete
 -- unused: token
-DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids));
+-- A message may have been discarded, and another may have its id now: its exception stays.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids))
+  AND (:names IS NULL OR NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id
+                                     AND hex(t.message_id) NOT IN (SELECT value FROM json_each(:names))));
+
+-- part: settleable
+-- Condition: the message was not delivered or discarded.
+(t.id > {high} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
 
 -- name: done-mark
 -- unused: token
@@ -218,8 +229,7 @@ DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SEL
 -- changed if it is done before.
 INSERT INTO {table_exception}(subscription, id, state, changed_at)
 SELECT {subscription}, t.id, 2, (SELECT ms FROM wherry_clock) FROM {table} AS t
-WHERE t.id IN (SELECT value FROM json_each(:ids)) AND (t.id > {high}
-  OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = excluded.changed_at,
   claim_token = '' WHERE state IN (0, 1, 3);
 
@@ -235,12 +245,12 @@ INSERT INTO {table_exception}(subscription, id, state, attempts, next_retry_at, 
 SELECT {subscription}, t.id, CASE WHEN :dead THEN 4 ELSE 3 END, CASE WHEN :nth > 0 THEN :nth ELSE max(:count, 0) END,
   CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + min(:delay, 3153600000000) END,
   (SELECT ms FROM wherry_clock), :error
-FROM {table} AS t WHERE t.id = :id AND {this}
+FROM {table} AS t WHERE t.id = :id AND {this} AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   ELSE max(0, min(attempts, 999999999) + :count) END,
   next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
-  WHERE state <> 2;
+  WHERE state IN (0, 1, 3);
 
 -- name: requeue
 -- unused: token
@@ -254,16 +264,16 @@ UPDATE {table_exception} SET state = 3, next_retry_at = (SELECT ms FROM wherry_c
 WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
 
 -- name: try
--- unused: message_id
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.
 INSERT INTO {table_exception}(subscription, id, state, attempts, changed_at, claim_token)
-VALUES ({subscription}, :id, 1, max(:nth, 1), (SELECT ms FROM wherry_clock), :token)
+SELECT {subscription}, t.id, 1, max(:nth, 1), (SELECT ms FROM wherry_clock), :token
+FROM {table} AS t WHERE t.id = :id AND {this} AND {settleable}
 ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
   changed_at = excluded.changed_at,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   ELSE max(0, min(attempts, 999999999)) + 1 END
-  WHERE state <> 2;
+  WHERE state IN (0, 1, 3);
 
 -- name: untry
 -- unused: message_id
@@ -281,7 +291,7 @@ WHERE t.id <= (SELECT min(p.high) FROM {table_progress} AS p)
                        WHERE y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
                       9223372036854775807)
   AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
-                  ON x.subscription = p.subscription AND x.id = t.id)
+                  ON x.subscription = p.subscription AND x.id = t.id AND x.state <> 2)
 
 -- name: purge
 DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit);
@@ -292,7 +302,7 @@ SELECT count(*) FROM ({old_rows});
 -- part: judged
 -- All messages with their states, in the columns of a native row.
 SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
-       0 AS generation, t.created_at, x.changed_at AS claimed_at, x.next_retry_at, NULL AS processed_at,
+       0 AS generation, t.created_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.next_retry_at, NULL AS processed_at,
        t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
        x.last_error
 FROM (SELECT * FROM {table} AS w WHERE {its_topic:w}) AS t
@@ -376,17 +386,47 @@ FROM (SELECT status FROM ({judged} WHERE t.id IN ({open_ids})));
 SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
 FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= (SELECT ms FROM wherry_clock));
 
+-- part: key_of
+-- A text that is equal for all messages of a key; NULL: the message has no key.
+CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
+     WHEN {.}aggregate_type || {.}aggregate_id <> '' THEN length({.}aggregate_type) || ' ' || {.}aggregate_type || {.}aggregate_id END
+
+-- part: blocking
+-- The first failed message of each key that is not due yet: later ones wait behind it.
+SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND {due:x} > {now}) AS f GROUP BY 1
+
+-- part: is_blocked
+EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
+
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- part: first_ready
+-- Among the first 10,000.
+ORDER BY t.id LIMIT 10000) AS t WHERE NOT {is_blocked} ORDER BY t.id LIMIT 1
+
 -- name: oldest-pending
-SELECT (SELECT ms FROM wherry_clock) - t.created_at FROM {table} AS t WHERE t.id > {high} AND {its_topic:t}
-ORDER BY t.id LIMIT 1;
+WITH b AS MATERIALIZED ({blocking})
+SELECT {now} - min(created_at) FROM (
+  SELECT * FROM (SELECT t.created_at FROM (
+    {exceptional} AND x.state = 0 {first_ready})
+  UNION ALL
+  SELECT * FROM (SELECT t.created_at FROM (
+    SELECT t.* FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted}
+    {first_ready}));
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
-SELECT count(*) FROM {table_exception} WHERE subscription = {subscription} AND state = 0;
+SELECT count(*) FROM ({judged} WHERE t.id IN ({open_ids})) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t}
+WHERE t.status = 0 AND b.id < t.id;
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM (SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} LIMIT :most)),
+SELECT (SELECT count(*) FROM (
+          SELECT * FROM (SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted} LIMIT :most)
+          UNION ALL
+          SELECT * FROM (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0 LIMIT :most)
+          LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1 LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3 LIMIT :most)),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4 LIMIT :most));

@@ -393,12 +393,13 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 		return code;
 	f->n_held = 0;
 	mine.n_done = 0;
-	mine.names = NULL;
 	for (size_t i = 0; i < s->n_done; i++) {
 		const wh_entry *e = wh_window_find(&r->window, s->done[i]);
 
-		if (e && !e->tx && !e->replaced)
-			done[mine.n_done++] = s->done[i];
+		if (!e || e->tx || e->replaced)
+			continue;
+		r->scratch.names[mine.n_done] = s->names[i];
+		done[mine.n_done++] = s->done[i];
 	}
 	if (mine.n_done || mine.n_failed || mine.try_id)
 		code = wh_settle_write(r, &mine, &written, err);

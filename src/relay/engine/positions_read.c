@@ -154,8 +154,9 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	looking *w = ctx;
 	wh_known *known = find_known(wh_log_of(w->r), row->id);
-	wherry_code code = known ? meet_known(w, known, row, err)
-				 : wh_reader_meet(w->r, w->now, row, err);
+	bool is_known = known && !known->met; /* Otherwise another row has its id now. */
+	wherry_code code = is_known ? meet_known(w, known, row, err)
+				    : wh_reader_meet(w->r, w->now, row, err);
 	const wh_entry *e = wh_window_find(&w->r->window, row->id);
 
 	if (code != WHERRY_OK || !e || !e->replaced)
@@ -164,13 +165,13 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
-/* Is it dead, did its handler say that it is done, or was it taken in before? */
+/* Is it dead, or did its handler say that it is done? */
 static bool is_passed(const wh_log *f, int64_t id)
 {
 	const wh_known *known = find_known(f, id);
 
-	return known && (known->met || known->what.state == WHERRY_DEAD ||
-			 known->what.state == WHERRY_DONE);
+	return known &&
+	       (known->what.state == WHERRY_DEAD || known->what.state == WHERRY_DONE);
 }
 
 /* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not

@@ -29,7 +29,7 @@
      LIMIT :limit + 1)) AS x
 
 -- name: read-log
--- The first row, whose id is the lowest number there is, says what was found: the snapshot
+-- The first row says what was found: the snapshot
 -- of this statement; whether more rows are late than :limit, and then no other rows come;
 -- whether the numbers of transactions began again, which a restored dump does.  Then come
 -- late rows, then rows with a higher id, each in the order of their ids.  One statement has
@@ -54,11 +54,11 @@ SELECT at, at, visible, now, many, restored, {message} FROM (
   (SELECT t.id, pg_visible_in_snapshot(t.tx, (SELECT h.now FROM head AS h)), NULL, NULL, NULL, t.*
    FROM ({row} WHERE e.id > :high AND (SELECT h.n FROM head AS h) <= :limit
          ORDER BY e.id LIMIT :limit) AS t)) AS r
-ORDER BY at;
+ORDER BY at, now;
 
 -- name: late-start
 -- Before the first of many late rows.
-SELECT coalesce(min(x.id) - 1, :high) FROM (
+SELECT coalesce(greatest(min(x.id), -9223372036854775807) - 1, :high) FROM (
   SELECT min(t.id + 0) AS id FROM {table} AS t
   WHERE t.tx >= pg_snapshot_xmax({seen}) AND t.id + 0 <= :high
   UNION ALL
@@ -81,7 +81,7 @@ SELECT at, at, true, NULL, false, restored, {message} FROM (
            AND NOT pg_visible_in_snapshot(e.tx, {seen})
            AND pg_visible_in_snapshot(e.tx, (SELECT :until::text::pg_snapshot))
          ORDER BY e.id LIMIT :limit) AS t)) AS r
-ORDER BY at;
+ORDER BY at, restored;
 
 -- name: log-end
 -- The position behind all rows that are visible now, and behind an id.
