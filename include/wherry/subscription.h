@@ -99,6 +99,29 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_seek(wherry_outbox *o
 								const char *to,
 								wherry_error *err);
 
+/**
+ * Consume the next messages: visit them in the order of their ids, and move the position behind them in the caller's
+ * transaction.  If that commits, each message took effect exactly once; if it is rolled back, they come again.
+ * On PostgreSQL programs in other languages call the SQL function wherry_consume(), which this calls, too.
+ *
+ * @param outbox  An outbox, opened through the subscription.
+ * @param n       Most messages, 1 to 100,000.
+ * @param visit   Called for each message after the position was moved, so it may use the connection; its row is
+ *                borrowed for the call.  If it returns another code than WHERRY_OK, nothing is consumed and
+ *                that code is returned.
+ * @param ctx     Handed to visit.
+ * @param out_n   Receives the number of messages; may be NULL.  0: none is pending, or the subscription is paused.
+ * @return WHERRY_OK; WHERRY_INVALID (bad arguments; another layout); WHERRY_BUSY (a relay reads the subscription;
+ *         another consumer has not ended its transaction within db.busy_timeout); WHERRY_NOTFOUND (the subscription
+ *         was dropped); WHERRY_DENIED; what visit returned.
+ *
+ * Transaction: its own, or a savepoint in the caller's.  Blocks: until the transaction of another consumer of
+ * the subscription has ended.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_subscription_consume(wherry_outbox *outbox, int64_t n, wherry_row_fn visit,
+			    void *ctx, int64_t *out_n, wherry_error *err);
+
 /** Drop a subscription, with what it says of messages.  The messages stay.  A relay that is at
  *  work on it ends.  NOTFOUND: there is none.  Transaction: its own, or a savepoint in the
  *  caller's. */

@@ -10,6 +10,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "outbox/outbox.h"
+#include "outbox/rows.h"
 #include "store/purge.h"
 
 enum { ALL_STATES = (1 << WHERRY_STATE_COUNT) - 1, LIST_DEFAULT = 100 };
@@ -154,90 +155,6 @@ wherry_code wherry_outbox_status(wherry_outbox *outbox, wherry_status *out, size
 
 /* ---- list and show ---- */
 
-/* Columns of the statements list and show, in order. */
-enum {
-	ID,
-	STATUS,
-	ATTEMPTS,
-	GENERATION,
-	CREATED_AT,
-	CLAIMED_AT,
-	NEXT_RETRY_AT,
-	PROCESSED_AT,
-	MESSAGE_ID,
-	TOPIC,
-	AGGREGATE_TYPE,
-	AGGREGATE_ID,
-	KEY,
-	HEADERS,
-	TRACE_ID,
-	PAYLOAD,
-	LAST_ERROR,
-	HELD_BY,
-	PARKED_BY
-};
-
-typedef struct visitor {
-	wherry_row_fn visit;
-	void *ctx;
-	int64_t n;
-	int64_t last; /* Id of the last visited row. */
-	bool archived, newest;
-	bool textless; /* Read rows without texts, because the database cannot send them. */
-} visitor;
-
-/* The text of a column, or a note if the database did not send all of it. */
-static const char *text_at(const visitor *v, const wh_row *row, int column)
-{
-	wh_view text = wh_row_bytes(row, column);
-
-	if (text.len > WH_TEXT_MOST)
-		return "(over 1048576 bytes)";
-	return v->textless && text.ptr && !text.len ? "(unreadable)" : text.ptr;
-}
-
-static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
-{
-	visitor *v = ctx;
-	wh_view body = wh_row_bytes(row, PAYLOAD);
-	const wherry_message message = {
-		.size = sizeof(wherry_message),
-		.message_id = text_at(v, row, MESSAGE_ID),
-		.topic = text_at(v, row, TOPIC),
-		.aggregate_type = wh_row_text(row, AGGREGATE_TYPE),
-		.aggregate_id = wh_row_text(row, AGGREGATE_ID),
-		.key = text_at(v, row, KEY),
-		.headers = wh_row_text(row, HEADERS),
-		.trace_id = text_at(v, row, TRACE_ID),
-		.body = body.ptr,
-		.body_len = body.len,
-		.id = wh_row_int(row, ID),
-		.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
-		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
-		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
-	};
-	const wherry_row out = {
-		.message = &message,
-		.state = (wherry_state)wh_row_int(row, STATUS),
-		.claimed_at_us = wh_us(wh_row_int(row, CLAIMED_AT)),
-		.next_retry_at_us = wh_us(wh_row_int(row, NEXT_RETRY_AT)),
-		.processed_at_us = wh_us(wh_row_int(row, PROCESSED_AT)),
-		.last_error = text_at(v, row, LAST_ERROR),
-		.held_by = wh_row_int(row, HELD_BY),
-		.parked_by = wh_row_int(row, PARKED_BY),
-		.archived = v->archived,
-	};
-	wherry_code code = wh_row_check(row, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	code = v->visit(v->ctx, &out);
-	v->n++;
-	v->last = message.id;
-	return code == WHERRY_OK ? code
-				 : wh_fail(err, code, "the visitor of rows gave up");
-}
-
 /* The numeric id that `ident` may stand for, in addition to a message id; INT64_MIN if it
  * is not a number. */
 static int64_t number_of(const char *ident)
@@ -299,7 +216,7 @@ typedef struct listing {
 	wherry_outbox *outbox;
 	const wh_stmt *stmt;
 	wh_param params[LIST_PARAMS];
-	visitor v;
+	wh_row_visitor v;
 } listing;
 
 static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_error *err)
@@ -313,8 +230,8 @@ static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_err
 	l->params[7] = WH_INT_PARAM("limit", limit);
 	shown_limits(textless, &l->params[FILTER_PARAMS]);
 	l->v.textless = textless;
-	return wh_db_run(l->outbox->store.db, l->stmt, l->params, LIST_PARAMS, take_row,
-			 &l->v, NULL, err);
+	return wh_db_run(l->outbox->store.db, l->stmt, l->params, LIST_PARAMS,
+			 wh_row_visit, &l->v, NULL, err);
 }
 
 static const wh_stmt *list_of(const wherry_outbox *outbox, const wherry_filter *filter,
@@ -371,18 +288,18 @@ wherry_code wherry_outbox_list(wherry_outbox *outbox, const wherry_filter *filte
 }
 
 static wherry_code show_one(wherry_outbox *outbox, const wh_stmt *stmt, wh_param *params,
-			    visitor *v, wherry_error *err)
+			    wh_row_visitor *v, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
 
 	v->textless = false;
 	shown_limits(false, &params[2]);
-	code = wh_db_run(outbox->store.db, stmt, params, 4, take_row, v, NULL, &why);
+	code = wh_db_run(outbox->store.db, stmt, params, 4, wh_row_visit, v, NULL, &why);
 	if (wh_db_about_row(outbox->store.db, code, &why)) {
 		v->textless = true;
 		shown_limits(true, &params[2]);
-		code = wh_db_run(outbox->store.db, stmt, params, 4, take_row, v, NULL,
+		code = wh_db_run(outbox->store.db, stmt, params, 4, wh_row_visit, v, NULL,
 				 &why);
 	}
 	if (code != WHERRY_OK && err)
@@ -398,7 +315,7 @@ wherry_code wherry_outbox_show(wherry_outbox *outbox, const char *ident,
 		WH_TEXT_PARAM("ident", wh_view_of(ident)),
 		WH_INT_PARAM("number", number_of(ident)),
 	};
-	visitor v = {.visit = visit, .ctx = ctx};
+	wh_row_visitor v = {.visit = visit, .ctx = ctx};
 	wherry_code code;
 
 	if (!ident)

@@ -81,6 +81,15 @@
 	X(first_and_last, "first-and-last", "") \
 	X(discard_here, "discard-here", "ident number")
 
+/* Consumers; the further statements where no function does it all. */
+#define WH_OUTBOX_CONSUME(X) \
+	X(consume, "consume", "limit")
+#define WH_OUTBOX_CONSUME_STEPS(X) \
+	X(consume_begin, "consume-begin", "") \
+	X(consume_held, "consume-held", "name") \
+	X(consume_end, "consume-end", "n limit last") \
+	X(consume_forget, "consume-forget", "ids")
+
 /* The next two groups are for delivered rows: those still in the table, then those in the
  * archive. */
 #define WH_OUTBOX_REPLAY(X) \
@@ -97,7 +106,8 @@
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
-	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS)
+	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */
 

@@ -3,6 +3,8 @@
  */
 #include "relay_log.h"
 
+#include <wherry/subscription.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -171,6 +173,105 @@ static void what_takes_the_id_of_an_exception_in_flight_is_delivered(void **stat
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 2);
 	assert_string_equal(f->events[f->n_events - 1].topic, "new");
+}
+
+/* ---- consumers ---- */
+
+typedef struct consumed {
+	int64_t ids[10];
+	int n, most; /* The visit fails at this one; 0: at none. */
+	relay_fixture *f;
+} consumed;
+
+static wherry_code take_consumed(void *ctx, const wherry_row *row)
+{
+	consumed *c = ctx;
+
+	assert_true(c->n < 10);
+	assert_int_equal(row->state, WHERRY_PENDING);
+	c->ids[c->n++] = row->message->id;
+	assert_int_equal(
+		relay_number(c->f, "SELECT count(*) FROM outbox WHERE id > 0") > 0, 1);
+	return c->n == c->most ? WHERRY_FULL : WHERRY_OK;
+}
+
+/* Consume at most n; `ids`: "1 2". */
+static void check_consumed(relay_fixture *f, int64_t n, const char *ids)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	consumed c = {.f = f};
+	int64_t got = -1;
+	char text[100] = "";
+	size_t len = 0;
+
+	WHERRY_PASS(
+		wherry_subscription_consume(f->outbox, n, take_consumed, &c, &got, &err));
+	assert_int_equal(got, c.n);
+	for (int i = 0; i < c.n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%d",
+					i ? " " : "", (int)c.ids[i]);
+	assert_string_equal(text, ids);
+}
+
+static void consumers_and_relays_go_on_where_the_other_ended(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	consumed c = {.f = f, .most = 1};
+
+	relay_put(f, "abc");
+	check_consumed(f, 2, "1 2");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_told(f, 3, WHERRY_DELIVERED) == 1);
+	assert_int_equal(relay_delivered(f), 1);
+	assert_int_equal(
+		wherry_subscription_consume(f->outbox, 1, take_consumed, &c, NULL, &err),
+		WHERRY_BUSY);
+	assert_non_null(strstr(err.message, "a relay reads subscription 'relay'"));
+	relay_stop(f, &f->a);
+	relay_put(f, "de");
+	assert_int_equal(
+		wherry_subscription_consume(f->outbox, 5, take_consumed, &c, NULL, &err),
+		WHERRY_FULL);
+	check_consumed(f, 5, "4 5");
+	check_consumed(f, 5, "");
+	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
+	relay_put(f, "g");
+	check_consumed(f, 5, "");
+	WHERRY_PASS(wherry_outbox_resume(f->outbox, &err));
+	assert_int_equal(
+		wherry_subscription_consume(f->outbox, 0, take_consumed, &c, NULL, &err),
+		WHERRY_INVALID);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_delivered(f), 2);
+}
+
+static void a_consumer_takes_what_a_relay_left_and_no_dead_message(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	relay_hourly(f);
+	relay_set(f, "retry.attempts", "1");
+	fake->by_hand = true;
+	relay_put(f, "abbc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_REJECTED));
+	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1 && high(f) == 4);
+	relay_kill(f, &f->a);
+	relay_sql(f, "DELETE FROM wherry_lease");
+	check_consumed(f, 5, "2 3");
+	check_consumed(f, 5, "");
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), &n, &err));
+	assert_int_equal(n, 1);
+	check_consumed(f, 5, "1");
+	check_consumed(f, 5, "");
 	assert_int_equal(exceptions(f), 0);
 }
 
@@ -183,6 +284,8 @@ const relay_test relay_log_tests[] = {
 		what_is_delivered_beside_an_open_message_is_not_delivered_after_a_crash,
 		0),
 	RELAY_TEST(a_position_that_goes_back_is_believed, 0),
+	RELAY_TEST(consumers_and_relays_go_on_where_the_other_ended, 0),
+	RELAY_TEST(a_consumer_takes_what_a_relay_left_and_no_dead_message, 0),
 	RELAY_TESTS_END,
 };
 

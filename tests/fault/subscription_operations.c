@@ -59,6 +59,28 @@ static wherry_code subscription_list(world *w, wherry_error *err)
 	return code;
 }
 
+static wherry_code take(void *ctx, const wherry_row *row)
+{
+	world *w = ctx;
+
+	w->rows_len +=
+		(size_t)snprintf(w->rows + w->rows_len, sizeof(w->rows) - w->rows_len,
+				 "%lld ", (long long)row->message->id);
+	return WHERRY_OK;
+}
+
+static wherry_code subscription_consume(world *w, wherry_error *err)
+{
+	wherry_outbox *outbox = NULL;
+	wherry_code code = wherry_subscription_open(w->db, "log", "audit", &outbox, err);
+
+	w->rows_len = 0;
+	if (code == WHERRY_OK)
+		code = wherry_subscription_consume(outbox, 2, take, w, NULL, err);
+	wherry_outbox_close(outbox);
+	return code;
+}
+
 static wherry_code subscription_drop(world *w, wherry_error *err)
 {
 	return wherry_subscription_drop(w->db, "log", "audit", err);
@@ -71,6 +93,7 @@ const operation subscription_operations[] = {
 	{"subscription_open", subscription_open, NULL, drop_box, NULL, 0},
 	{"subscription_seek", subscription_seek, NULL, NULL, NULL, 0},
 	{"subscription_list", subscription_list, NULL, NULL, NULL, 0},
+	{"subscription_consume", subscription_consume, NULL, NULL, NULL, 0},
 	{"subscription_drop", subscription_drop, NULL, NULL, NULL, 0},
 };
 /* clang-format on */

@@ -165,5 +165,39 @@ all() { # DATABASE NAME
 all sqlite:shop.db sqlite
 all "$url" postgres
 
+# ---- a relay for each subscription in one process, and a consumer in plain SQL, as the guide has it ----
+
+together() { # URL NAME
+	w create "$1#outbox" --layout log
+	w create "$1#outbox/audit" --topics 'orders.*,billing' --from now
+	printf '%s\n' "relays:" "  - {name: all, from: '$1#outbox', to: 'file:$2.all'}" \
+		"  - {name: audit, from: '$1#outbox/audit', to: 'file:$2.audit'}" >"$2.yaml"
+	w check "$2.yaml"
+	expect "$2: a file names subscriptions" 0 "out:2 relays, fine"
+	printf '{"n":%d}\n' 1 2 3 | "$wherry" enqueue --lines "$1#outbox" --topic billing >/dev/null
+	printf '{"n":%d}\n' 4 | "$wherry" enqueue --lines "$1#outbox" --topic other >/dev/null
+	"$wherry" run "$2.yaml" 2>"$2.log" &
+	daemon=$!
+	pids+=("$daemon")
+	check "$2: one relay delivers all" until_true 20 lines "$2.all" 4
+	check "$2: the other the topics of its subscription" until_true 20 lines "$2.audit" 3
+	w status "$1#outbox"
+	expect "$2: status names the relay of each" 0 "out:subscription  audit, topics orders.*,billing: 0 pending, 0 failed, 0 dead; relay audit@"
+	kill "$daemon"
+	wait "$daemon"
+}
+together sqlite:both.db sqlite
+together "$url" postgres
+check "postgres: no more than those" is "$(cat sqlite.audit postgres.audit | wc -l)" 6
+
+sed -n '/^```sql/,/^```/p' "$source_dir/docs/guide/subscriptions.md" | sed '/^```/d; s/--.*//; s/= 42/= 6/' >consume.sql
+printf '{"n":%d}\n' 5 6 | "$wherry" enqueue --lines sqlite:both.db#outbox --topic orders.a >/dev/null
+w status sqlite:both.db#outbox/audit
+expect "messages are pending" 0 "out:pending     2"
+check "statements of the guide consume them" is "$(sqlite3 both.db <consume.sql | cut -d'|' -f1 | tr '\n' ' ')" "5 6 "
+check "once" is "$(sqlite3 both.db <consume.sql)" ""
+w status sqlite:both.db#outbox/audit
+expect "and status knows" 0 "out:pending     0"
+
 stop_server
 finish

@@ -468,6 +468,12 @@ UNION ALL
 SELECT * FROM ({judged} WHERE t.id = :number::bigint) AS m
 WHERE :ident::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
 
+-- name: consume
+SELECT c.id, 0::smallint, 0, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
+       c.message_id, c.topic, c.aggregate_type, c.aggregate_id, c.key, c.headers, c.trace_id,
+       coalesce(c.bytes, pg_catalog.convert_to(c.payload, 'UTF8')), NULL::text, 0::bigint, 0::bigint
+FROM {wherry_consume}({subscription}, :limit::integer, {name}) AS c ORDER BY c.id;
+
 -- part: listed
 {asked} AND (:states::integer >> status::integer) & 1 = 1
 

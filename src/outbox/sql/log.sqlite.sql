@@ -317,6 +317,34 @@ SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <
 UNION SELECT id FROM {table} WHERE id > {high}
   AND id NOT IN (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 2)
 
+-- name: consume-begin
+-- Consumers of a subscription take turns: this waits for the transaction of the one before.
+UPDATE {table_progress} SET moved_at = (SELECT ms FROM wherry_clock) WHERE subscription = {subscription};
+
+-- name: consume-held
+-- Whether a relay reads the subscription, and whether it is paused.
+SELECT EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND expires_at > (SELECT ms FROM wherry_clock)),
+       EXISTS (SELECT 1 FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL);
+
+-- name: consume
+-- The next messages: first those that the position has passed before they were delivered.
+{listed} FROM (
+  SELECT * FROM ({exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id <= {high} ORDER BY x.id LIMIT :limit)
+  UNION ALL
+  SELECT * FROM ({judged} WHERE t.id > {high} AND (x.state IS NULL OR x.state = 0 OR x.state = 1 OR x.state = 3)
+                 ORDER BY t.id LIMIT :limit))
+ORDER BY id LIMIT :limit;
+
+-- name: consume-end
+-- Behind the last of n messages, or if these were all, behind all rows.
+UPDATE {table_progress} SET high = max(high,
+  CASE WHEN :n < :limit THEN coalesce((SELECT max(t.id) FROM {table} AS t), 0) ELSE :last END)
+WHERE subscription = {subscription};
+
+-- name: consume-forget
+DELETE FROM {table_exception} WHERE subscription = {subscription}
+  AND (id IN (SELECT value FROM json_each(:ids)) OR state = 2 AND id <= {high});
+
 -- part: wanted
 {asked} AND (:states >> status & 1) AND {identified}
 
