@@ -156,6 +156,8 @@ static void a_lost_answer_records_no_attempt_twice(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	p.armed = false;
 	assert_true(p.seen > 4);
+	if (relay_on_log(f)) /* Where nothing is kept of a delivered message. */
+		return;
 	assert_int_equal(relay_attempts(f, 1), 1);
 	assert_int_equal(relay_attempts(f, 2), 1);
 }

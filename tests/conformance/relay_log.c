@@ -372,9 +372,5 @@ const char *const relay_log_except[] = {
 	"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
 	"messages_that_an_acknowledgement_makes_are_delivered_at_once",
 	"until_empty_is_an_error_if_acknowledgements_are_ignored",
-	/* Of a message that is delivered nothing is kept but that it was delivered, and not its attempts.  It is
-	 * pending while others of its look are open, for a second at most. */
-	"a_lost_answer_records_no_attempt_twice",
-	"what_waits_behind_a_delivered_message_leaves_at_once",
 	/* A relay counts what it delivered before it notices that its lease was taken over. */
 	"a_receipt_that_comes_twice_counts_once", NULL};

@@ -165,7 +165,8 @@ static void what_one_share_had_not_read_is_delivered_after_a_restore(void **stat
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
 	for (int id = 1; id <= 52; id++)
 		if (shares_postgres_partition(f, letters[id - 1]) >= 32)
-			assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), 1);
+			/* Again if both give the rows new numbers at one time. */
+			assert_true(relay_told(f, id, WHERRY_DELIVERED) > 0);
 	relay_check_order(f);
 	relay_put(f, letters);
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);

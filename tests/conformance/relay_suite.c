@@ -132,6 +132,11 @@ void relay_set(relay_fixture *f, const char *key, const char *value)
 	WHERRY_PASS(wherry_config_set(f->config, key, value, &err));
 }
 
+bool relay_on_log(const relay_fixture *f)
+{
+	return f->target->layout && strcmp(f->target->layout, "log") == 0;
+}
+
 void relay_hourly(relay_fixture *f)
 {
 	relay_set(f, "relay.lease", "1h");

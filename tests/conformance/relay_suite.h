@@ -187,6 +187,9 @@ void relay_only_renews(relay_fixture *f);
 /* Nothing happens by the clock alone. */
 void relay_hourly(relay_fixture *f);
 
+/* Is the outbox a log? */
+bool relay_on_log(const relay_fixture *f);
+
 /* Give a side a fake destination instead of memory:. */
 relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps);
 
