@@ -144,7 +144,7 @@ const wh_check wh_checks[] = {
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
 		.advice =
-			"`wherry create$u --partitions` makes the index; one relay more "
+			"`wherry create$u --partitions` makes what is missing; one relay more "
 			"helps those that are there: " WH_HOW_TO_RELAY,
 	},
 	{

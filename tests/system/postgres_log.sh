@@ -119,5 +119,31 @@ check "of each layout" is \
 w create sqlite:eb.db --layout event-bus --unique-ids
 expect "a table of another library refuses it" 2 "err:leave --unique-ids out"
 
+# ---- relays that share the keys ----
+
+w create "$url#shared" --layout log --partitions --grant relay=relay --grant operator=operator
+expect "create prepares a log for relays that share it" 0
+w create "$url#shared" --partitions
+expect "once" 0 "out:is up to date"
+for i in 1 2; do
+	"$WHERRY_BUILD/wherry" relay "$(as relay)#shared" "file:shared.$i" --set relay.name="boat$i" \
+		--set relay.idle_interval=100ms >"relay$i.log" 2>&1 &
+	pids[i]=$!
+done
+halves() {
+	answers "SELECT count(*) FROM wherry_lease WHERE outbox = 'shared' AND mask IN (-4294967296, 4294967295)" 2
+}
+check "two relays share it" until_true 20 halves
+sql "INSERT INTO shared(topic, partition_key, payload) SELECT 't', 'k' || i % 50, '{}' FROM generate_series(1, 1000) AS i"
+check "both deliver" until_true 20 eval '[ "$(cat shared.1 shared.2 | wc -l)" = 1000 ] && [ -s shared.1 ] && [ -s shared.2 ]'
+w status "$(as operator)#shared"
+expect "status tells who has how many" 0 "out:partitions  32 of 64: boat1, epoch 1" "out:partitions  32 of 64: boat2"
+kill "${pids[@]}"
+wait "${pids[@]}"
+sql "UPDATE wherry_lease SET expires_at = now() + interval '1 hour', process = '', mask = mask & 16777215::bigint << 8
+	WHERE outbox = 'shared'"
+w doctor "$(as relay)#shared"
+expect "the doctor tells how many nobody has" 1 "out:40 of 64 partitions have no relay"
+
 stop_server
 finish

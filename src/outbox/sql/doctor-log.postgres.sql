@@ -14,6 +14,9 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 -- Triggers of the table that wake relays, and their events.
 ({'table}, 'wherry_wake', 4)
 
+-- part: share_engine
+'log'
+
 -- include: postgres.doctor.sql
 
 -- part: behind
@@ -47,8 +50,11 @@ HAVING count(*) > 0;
 
 -- name: indexes
 -- Indexes that create makes.
-SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}]) AS t(name)
+SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
+
+-- name: partitions
+{shares};
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
@@ -57,7 +63,7 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bi
             FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
 FROM ((SELECT e.* FROM {position} AS p CROSS JOIN LATERAL (
-         SELECT * FROM {table} AS t WHERE t.id > p.high ORDER BY t.id LIMIT 100) AS e)
+         SELECT * FROM {table} AS t WHERE t.id > p.high AND {of_p:t} ORDER BY t.id LIMIT 100) AS e)
       UNION ALL
       SELECT e.* FROM ({late_rows} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}

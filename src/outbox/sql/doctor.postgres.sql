@@ -10,6 +10,9 @@ EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
 -- Triggers of the table that wake relays, and their events.
 ({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24)
 
+-- part: share_engine
+'exclusive'
+
 -- include: postgres.doctor.sql
 
 -- part: behind
@@ -87,18 +90,8 @@ FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dea
                   {'table_archive_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
--- part: sharing
-FROM {wherry_lease} WHERE {live} AND engine = 'exclusive'
-
 -- name: partitions
--- If one relay has them all, there is nothing to report.
-SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
-  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text
-{sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
-UNION ALL
-SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
-{sharing}
-HAVING count(*) > 0 AND bit_or(mask) <> -1
+{shares}
 UNION ALL
 SELECT 2, {'table_partition}, '', ''
 WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_partition}) IS NULL;

@@ -30,6 +30,19 @@ CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
 -- part: live
 outbox = :name AND expires_at > {now} AND NOT {gone}
 
+-- part: sharing
+FROM {wherry_lease} WHERE {live} AND engine = {share_engine}
+
+-- part: shares
+-- If one relay has them all, there is nothing to report.
+SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
+  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text
+{sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
+UNION ALL
+SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
+{sharing}
+HAVING count(*) > 0 AND bit_or(mask) <> -1
+
 -- part: led
 (SELECT count(*) > 0 FROM {wherry_lease} WHERE {live})
 
