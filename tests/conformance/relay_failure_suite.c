@@ -205,6 +205,36 @@ static void a_destination_that_is_down_lets_the_relay_sleep(void **state)
 	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
 }
 
+static wherry_code take_long(void *ctx, const char *op, const char *what,
+			     wherry_error *err)
+{
+	relay_fixture *f = ctx;
+
+	(void)op;
+	(void)err;
+	if (strcmp(what, "renew") == 0)
+		f->frozen_us += 20000;
+	return WHERRY_OK;
+}
+
+/* Each renewal takes longer than the next one is away. */
+static void a_held_key_goes_on_between_slow_renewals(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.idle_interval", "10ms");
+	relay_set(f, "retry.base", "50ms");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	f->frozen_us = relay_now(f);
+	relay_wrap(f, &(wh_trace){.before = take_long, .ctx = f});
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	f->tick_us = 11000;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+	relay_check_order(f);
+}
+
 static void a_retry_by_an_operator_need_not_wait(void **state)
 {
 	relay_fixture *f = *state;
@@ -296,6 +326,7 @@ const relay_test relay_failure_tests[] = {
 	RELAY_TEST(throttling_pauses_for_as_long_as_asked, 0),
 	RELAY_TEST(throttling_lets_the_relay_sleep, 0),
 	RELAY_TEST(a_destination_that_is_down_lets_the_relay_sleep, 0),
+	RELAY_TEST(a_held_key_goes_on_between_slow_renewals, 0),
 	RELAY_TEST(a_retry_by_an_operator_need_not_wait, 0),
 	RELAY_TEST(a_retry_that_comes_with_a_renewal_need_not_wait, 0),
 	RELAY_TEST(a_retry_keeps_the_order_of_its_key, 0),

@@ -171,6 +171,7 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t first_due = WH_NEVER;
 	wherry_code code = WHERRY_OK;
+	bool drained = false; /* One key, however soon the next renewal is. */
 
 	r->keys.first_due = WH_NEVER; /* Rows that are met may hold keys, too. */
 	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
@@ -181,11 +182,11 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 		}
 		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
 			if (!wh_noted_has_room(r) ||
-			    (code == WHERRY_OK &&
-			     wh_monotonic(&r->env) >= r->renew_at_us)) {
+			    (drained && wh_monotonic(&r->env) >= r->renew_at_us)) {
 				first_due = now;
 				continue;
 			}
+			drained = true;
 			code = drain_key(r, now, key, err);
 		}
 		if (key->fsm.state == WH_KEY_HELD && key->active)
