@@ -366,8 +366,8 @@ const wh_check wh_checks[] = {
 		.none = "no transaction was found that wrote and has been open for long",
 		.trouble =
 			"session $1 ($2, login $3, $4) wrote to this database and has kept "
-			"its transaction open for ~5: messages of the keys that it wrote "
-			"wait, and the transaction log cannot be truncated",
+			"its transaction open for ~5: $6 wait, and the transaction log "
+			"cannot be truncated",
 		.advice = "let it commit, or `KILL $1`",
 	},
 	{

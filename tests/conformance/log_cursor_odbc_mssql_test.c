@@ -228,7 +228,7 @@ static void world_spoil(const wh_cursor *cursor, log_break what)
 		replace_text(look, "t.rv > ", "t.rv >= ");
 	}
 	if (what == LOG_BY_ID)
-		replace_text(look, "ORDER BY r.at, r.id", "ORDER BY r.id");
+		replace_text(look, "ORDER BY row_at, row_id", "ORDER BY row_id");
 }
 
 static const log_world world = {

@@ -89,7 +89,7 @@ unsound() { # ROOT
 plant() { # STATEMENT
 	rm -rf "$scratch/src"
 	mkdir -p "$scratch/src/outbox/sql/parts"
-	printf -- '-- part: seek\nWITH (ROWLOCK, FORCESEEK)\n\n-- part: loop\nOPTION (LOOP JOIN, FORCE ORDER)\n' \
+	printf -- '-- part: by_seek\nWITH (ROWLOCK, FORCESEEK)\n\n-- part: loop\nOPTION (LOOP JOIN, FORCE ORDER)\n' \
 		>"$scratch/src/outbox/sql/parts/a.mssql.sql"
 	printf -- '-- layout: name=native\n\n-- include: a.mssql.sql\n\n-- name: x\n%s\n' "$1" >"$scratch/src/outbox/sql/native.mssql.sql"
 }
@@ -103,22 +103,22 @@ says 'noticed: a variable that is not declared' '@fresh is not declared' unsound
 
 plants 18 <<'END'
 -|UPDATE {table} SET status = 2 WHERE id = :id AND status = 1;
--|UPDATE t SET status = 2 FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id {loop};
+-|UPDATE t SET status = 2 FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id {loop};
 -|DELETE l FROM @l AS l JOIN @b AS b ON b.k = l.k;
 -|DELETE FROM {wherry_lease} WHERE outbox = N{name};
 -|INSERT INTO {table}(a) OUTPUT inserted.id INTO @new VALUES (1);
--|DELETE t FROM {table} AS t {seek} LEFT JOIN @ids AS i ON i.id = t.id WHERE t.id BETWEEN :first AND :last {loop};
--|DELETE t FROM (SELECT TOP (9) id FROM {table} WITH (READPAST) ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id {loop};
+-|DELETE t FROM {table} AS t {by_seek} LEFT JOIN @ids AS i ON i.id = t.id WHERE t.id BETWEEN :first AND :last {loop};
+-|DELETE t FROM (SELECT TOP (9) id FROM {table} WITH (READPAST) ORDER BY id) AS d JOIN {table} AS t {by_seek} ON t.id = d.id {loop};
 needs WITH (ROWLOCK, FORCESEEK)|UPDATE t SET a = 2 FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id {loop};
 needs WITH (ROWLOCK, FORCESEEK)|UPDATE t SET a = 2 FROM @ids AS i JOIN {table} AS t ON t.id = i.id {loop};
-needs OPTION|UPDATE t SET status = 2 FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id;
-stands before the ids|DELETE t FROM {table} AS t {seek} JOIN @ids AS i ON i.id = t.id {loop};
+needs OPTION|UPDATE t SET status = 2 FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id;
+stands before the ids|DELETE t FROM {table} AS t {by_seek} JOIN @ids AS i ON i.id = t.id {loop};
 by a scan|UPDATE {table} SET status = 0 WHERE status = 1 AND claimed_at < @then;
 by a scan|DELETE FROM {table} WHERE status = 4 AND id IN (SELECT id FROM {table} WHERE message_hash = @h);
-needs OPTION|SET @sql = N'DELETE t FROM @ids AS i JOIN ' + @box + N' AS t {seek} ON t.id = i.id; SET @n = 1;';
-needs OPTION|DELETE a FROM @ids AS i JOIN {table_archive} AS a {seek} ON a.id = i.id;
+needs OPTION|SET @sql = N'DELETE t FROM @ids AS i JOIN ' + @box + N' AS t {by_seek} ON t.id = i.id; SET @n = 1;';
+needs OPTION|DELETE a FROM @ids AS i JOIN {table_archive} AS a {by_seek} ON a.id = i.id;
 OUTPUT without INTO|INSERT INTO {table}(a) OUTPUT inserted.id VALUES (1);
-OUTPUT without INTO|DELETE t OUTPUT deleted.a INTO {table}(a) FROM @ids AS i JOIN {table_received} AS t {seek} ON t.id = i.id {loop};
+OUTPUT without INTO|DELETE t OUTPUT deleted.a INTO {table}(a) FROM @ids AS i JOIN {table_received} AS t {by_seek} ON t.id = i.id {loop};
 needs FORCESEEK|INSERT INTO {table_dead}(a) SELECT t.a FROM @ids AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK) ON t.id = i.id {loop};
 END
 finish

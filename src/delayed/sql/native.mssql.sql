@@ -118,7 +118,7 @@ OUTPUT inserted.id, inserted."pKey", inserted."scheduledAtInitially", inserted."
 -- part: leased
 {leased_table}
 {lease}
-FROM ({due}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM ({due}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND (@most IS NULL OR @most <= 0 OR t.attempts < @most)
 OPTION (LOOP JOIN, FORCE ORDER);
 
@@ -197,7 +197,7 @@ FROM @leased ORDER BY due, id;
 
 -- part: leased_exhausted
 {lease}
-FROM ({exhausted}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM ({exhausted}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND t.attempts >= @most
 OPTION (LOOP JOIN, FORCE ORDER);
 
@@ -287,7 +287,7 @@ FROM (
 
 -- part: picked
 -- The condition on the row is for servers without READPAST, which wait instead.
-) AS d JOIN {table} AS t {seek} ON t.id = d.id
+) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE {relayed:t} AND t."scheduledAt" <= @now
 
 -- part: claimed
@@ -328,7 +328,7 @@ INSERT INTO @ids SELECT id FROM {table} WITH (READCOMMITTEDLOCK, READPAST, ROWLO
 WHERE {relayed} AND "lockUuid" IS NOT NULL AND "scheduledAt" <= @until;
 SET NOCOUNT OFF;
 UPDATE t SET "lockUuid" = NULL, due_at = NULL
-FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
+FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id
 WHERE {relayed:t} AND t."lockUuid" IS NOT NULL AND t."scheduledAt" <= @until
 {loop};
 

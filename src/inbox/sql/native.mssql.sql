@@ -35,7 +35,7 @@ BEGIN
   -- As in "purge-accepted", rows that another transaction has locked are skipped.
   DECLARE @gone BIGINT = 1, @sql NVARCHAR(MAX) = N'DELETE t FROM (
     SELECT TOP (1000) consumer_hash, message_hash FROM ' + @box + N' WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
-    WHERE accepted_at <= @before ORDER BY accepted_at) AS d JOIN ' + @box + N' AS t {seek}
+    WHERE accepted_at <= @before ORDER BY accepted_at) AS d JOIN ' + @box + N' AS t {by_seek}
     ON t.consumer_hash = d.consumer_hash AND t.message_hash = d.message_hash {loop}; SET @gone = @@ROWCOUNT;';
   SET @n = 0;
   WHILE @gone > 0
@@ -144,7 +144,7 @@ DELETE t FROM (
   WHERE accepted_at <= DATEADD(MILLISECOND, CAST(-(:age % 86400000) AS INT), DATEADD(DAY,
     CAST(-(CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END / 86400000) AS INT),
     SYSUTCDATETIME()))
-  ORDER BY accepted_at) AS d JOIN {table} AS t {seek}
+  ORDER BY accepted_at) AS d JOIN {table} AS t {by_seek}
 ON t.consumer_hash = d.consumer_hash AND t.message_hash = d.message_hash
 {loop};
 

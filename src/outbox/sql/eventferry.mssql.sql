@@ -52,13 +52,14 @@ CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General
      ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
 CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
      ELSE LEFT(topic, CAST(:long AS INT) + 1) END,
-CASE WHEN {text_limit} THEN aggregate_type END,
-CASE WHEN {text_limit} THEN aggregate_id END,
-CASE WHEN {text_limit} THEN "key" END,
+CASE WHEN {text_limit} THEN aggregate_type ELSE N'' END,
+CASE WHEN {text_limit} THEN aggregate_id ELSE N'' END,
+CASE WHEN {text_limit} THEN "key" ELSE N'' END,
 CASE WHEN DATALENGTH(headers) / 2 <= :long THEN CAST(headers AS NVARCHAR(MAX))
      ELSE CAST(DATALENGTH(headers) / 2 AS NVARCHAR(20)) END,
-CASE WHEN {text_limit} THEN trace_id END,
-CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN CAST(payload AS NVARCHAR(MAX)) END
+CASE WHEN {text_limit} THEN trace_id ELSE N'' END,
+CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN CAST(payload AS NVARCHAR(MAX))
+     ELSE CAST(NULL AS NVARCHAR(MAX)) END
 
 -- part: mark
 -- Mark of a claim.
@@ -215,7 +216,7 @@ DECLARE @t TABLE (id BIGINT NOT NULL PRIMARY KEY);
 UPDATE t SET status = 1, claimed_at = @now,
   attempts = CASE WHEN t.attempts < 2147483647 THEN t.attempts + @add ELSE t.attempts END
 OUTPUT inserted.id INTO @t(id)
-FROM @l AS l JOIN {table} AS t {seek} ON t.id = l.id
+FROM @l AS l JOIN {table} AS t {by_seek} ON t.id = l.id
 WHERE {is_still}
 {loop};
 SELECT id, @add, attempts - @add, 0, created_at, 0,
@@ -312,7 +313,7 @@ SET NOCOUNT OFF
 
 -- part: held
 -- Condition: t is a row of these claims.
-@ids AS i JOIN {table} AS t {seek} ON t.id = i.id AND t.status = 1 AND {mark:t} = i.mark
+@ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id AND t.status = 1 AND {mark:t} = i.mark
 
 -- name: extend
 -- Extend claims.  An expired claim is not extended.  All rows get the same new mark.
@@ -390,7 +391,7 @@ SET NOCOUNT ON;
 INSERT INTO @some(id)
 
 -- part: some_rows
-@some AS s JOIN {table} AS t {seek} ON t.id = s.id
+@some AS s JOIN {table} AS t {by_seek} ON t.id = s.id
 
 -- part: is_old
 {.}status IN (0, 1, 3) AND {.}status = 1
@@ -425,7 +426,7 @@ SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2 AND processed_at <=
 DELETE t FROM (
   SELECT TOP (:limit) id FROM {table} {mine}
   WHERE status = 2 AND processed_at <= {old}
-  ORDER BY processed_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  ORDER BY processed_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.status = 2
 {loop};
 

@@ -28,15 +28,7 @@ BEGIN
   {revoke_shared}
 END;
 
--- name: producer
--- Rights for plain INSERTs.
-GRANT INSERT ON {table} TO {role};
-
--- name: enqueuer
--- Rights for wherry_enqueue, libwherry and `wherry enqueue`.
-GRANT INSERT ON {table} TO {role};
-GRANT SELECT ON {wherry_schema} TO {role};
-GRANT EXECUTE ON {wherry_enqueue} TO {role};
+-- include: mssql.grants.sql
 
 -- name: relay
 GRANT SELECT, DELETE ON {table} TO {role};

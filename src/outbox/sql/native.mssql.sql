@@ -16,13 +16,14 @@
 
 -- include: mssql.sql
 
+-- include: mssql.own.sql
+
+-- include: mssql.report.sql
+
+-- include: mssql.message.sql
+
 -- part: pending
 status = 0
-
--- part: unlocked
--- Committed rows that no open transaction has changed.  READCOMMITTEDLOCK: READPAST needs locks, and a
--- database with READ_COMMITTED_SNAPSHOT would take none.
-WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
 -- part: row_unlocked
 -- The same rows, read by the primary key, which is INDEX(1).
@@ -38,53 +39,11 @@ COALESCE((SELECT TOP (1) CASE id WHEN 0 THEN -1 ELSE id END FROM {table} {unlock
           WHERE {pending} ORDER BY id), 0),
 COALESCE((SELECT TOP (1) id FROM {table} {unlocked} WHERE {pending} ORDER BY id DESC), 0)
 
--- part: text_limit
--- A text column with its limit.  With :long = -1 the only text is plain ASCII that identifies the row,
--- so that a relay can find the row that is not Unicode.
-:long >= 0
-
--- part: key_texts
-CASE WHEN {text_limit} THEN aggregate_type END,
-CASE WHEN {text_limit} THEN aggregate_id END,
-CASE WHEN {text_limit} THEN partition_key END
-
--- part: texts
--- A value over its limit is not sent: the length of headers as a number, and nothing of a payload
--- (a_row_that_is_too_long_dies_alone).
-CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
-     ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
-CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
-     ELSE LEFT(topic, CAST(:long AS INT) + 1) END,
-{key_texts},
-CASE WHEN DATALENGTH(headers) / 2 <= :long THEN headers
-     ELSE CAST(DATALENGTH(headers) / 2 AS NVARCHAR(20)) END,
-CASE WHEN {text_limit} THEN trace_id END,
-CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN payload END
-
--- part: error_text
-CASE WHEN DATALENGTH(last_error) / 2 <= :long THEN last_error
-     ELSE LEFT(last_error, CAST(:long AS INT) + 1) END
-
 -- part: sane
 -- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000
   AND generation BETWEEN 0 AND 1000000000 AND created_at >= '19700101'
   AND DATALENGTH(headers) <= 2097152
-
--- part: key
--- The ordering key: the explicit one, else the pair of aggregate type and id, with a character for each
--- byte of the type in front, so that ("ab", "c") and ("a", "bc") differ.  STUFF joins texts: a TDS
--- server at hand takes no other way in a computed column.
-CAST(CASE
-    WHEN DATALENGTH(partition_key) > 0 THEN HASHBYTES('SHA2_256', partition_key)
-    WHEN DATALENGTH(aggregate_type) > 0 OR DATALENGTH(aggregate_id) > 0
-    THEN HASHBYTES('SHA2_256', STUFF(STUFF(STUFF(N':.', 2, 0, aggregate_id), 2, 0, aggregate_type), 1, 0,
-                                     REPLICATE(N'1', DATALENGTH(aggregate_type))))
-  END AS BINARY(32))
-
--- include: mssql.own.sql
-
--- include: mssql.report.sql
 
 -- include: mssql.lease.sql
 
@@ -110,10 +69,6 @@ WHERE NOT EXISTS (
   SELECT 1 FROM sys.index_columns AS x
   JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
   WHERE x.object_id = OBJECT_ID(N{'table_archive}, N'U') AND x.key_ordinal = 1 AND c.name = w.a)
-
--- part: is_varbinary
-EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'table}, N'U') AND name = N'payload'
-          AND TYPE_NAME(system_type_id) = N'varbinary')
 
 -- part: make_indexes
 -- id: what is pending, for reading ahead and claims.  key_hash, id: which open rows a key has; an
@@ -145,84 +100,7 @@ IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'message_hash')
 IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
   CREATE INDEX {bare_archive_done} ON {table_archive}(processed_at);
 
--- part: procedure_enqueue
--- Procedure for every language.  @id is NULL afterwards if the outbox has a message of that id.
--- Parameters are longer than their columns, since SQL Server would cut a longer text to the id of
--- another message, or to another key (the_procedure_cuts_nothing).
-ALTER PROCEDURE {wherry_enqueue}
-  @topic NVARCHAR(4000), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(4000) = NULL,
-  @message_id NVARCHAR(4000) = NULL, @headers NVARCHAR(MAX) = N'{}', @aggregate_type NVARCHAR(4000) = N'',
-  @aggregate_id NVARCHAR(4000) = N'', @trace_id NVARCHAR(4000) = NULL, @lock_key BIT = 0,
-  @outbox NVARCHAR(4000) = N'outbox', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
-AS
-BEGIN
-  SET NOCOUNT ON;
-  SET XACT_ABORT OFF;
-  DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox);
-  DECLARE @k BINARY(32), @resource NVARCHAR(255), @locked INT, @insert NVARCHAR(MAX);
-  IF @topic IS NULL OR DATALENGTH(@topic) = 0
-    THROW 51000, N'a message needs a topic', 1;
-  IF DATALENGTH(@topic) > 510 OR DATALENGTH(@message_id) > 510 OR DATALENGTH(@aggregate_type) > 510
-     OR DATALENGTH(@aggregate_id) > 510 OR DATALENGTH(@trace_id) > 510
-    THROW 51000, N'@topic, @message_id, @aggregate_type, @aggregate_id and @trace_id have at most 255 characters', 1;
-  IF DATALENGTH(@key) > 2048
-    THROW 51000, N'@key has at most 1024 characters', 1;
-  IF @box IS NULL
-    THROW 51000, N'@outbox is the name of a table, which has at most 128 characters', 1;
-  IF @payload IS NULL AND @bytes IS NULL
-    THROW 51000, N'a message needs a payload: an empty one is ''''', 1;
-  SET @headers = COALESCE(@headers, N'{}');
-  IF ISJSON(@headers) = 0 OR LEFT(LTRIM(@headers), 1) <> NCHAR(123)
-     OR EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE type <> 1)
-    THROW 51000, N'headers are not a JSON object of strings', 1;
-  SET @key = CASE WHEN DATALENGTH(@key) > 0 THEN @key END;
-  SET @aggregate_type = COALESCE(@aggregate_type, N'');
-  SET @aggregate_id = COALESCE(@aggregate_id, N'');
-  -- Where transactions are implicit, as with JDBC without auto-commit, a read of a table begins one.
-  IF @lock_key = 1 AND @@TRANCOUNT = 0
-    SELECT @locked = 0 FROM sys.schemas WHERE name = N'sys';
-  IF @lock_key = 1 AND @@TRANCOUNT = 0
-    THROW 51000, N'@lock_key = 1 works in a transaction: begin one', 1;
-  IF @lock_key = 1
-  BEGIN
-    SET @k = CASE WHEN @key IS NOT NULL THEN HASHBYTES('SHA2_256', @key)
-      WHEN DATALENGTH(@aggregate_type) > 0 OR DATALENGTH(@aggregate_id) > 0
-      THEN HASHBYTES('SHA2_256', CONCAT(DATALENGTH(@aggregate_type), N':', @aggregate_type, @aggregate_id)) END;
-    SET @resource = CONCAT(N'wherry_key:', OBJECT_ID(@box), N':',
-      CAST(CAST(SUBSTRING(@k, 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)));
-    IF @k IS NOT NULL
-      EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
-    IF @locked < 0
-      THROW 51222, N'the lock of the key was not granted in time', 1;
-  END;
-  SET @insert = N'INSERT INTO ' + @box + N'(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload'
-    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N', message_id' ELSE N'' END
-    + N') VALUES (@topic, @aggregate_type, @aggregate_id, @key, @headers, @trace_id, '
-    + CASE WHEN @bytes IS NULL THEN N'@payload' ELSE N'@bytes' END
-    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N', @message_id' ELSE N'' END
-    + N'); SET @id = SCOPE_IDENTITY();';
-  BEGIN TRY
-    EXEC sp_executesql @insert, N'@topic NVARCHAR(255), @aggregate_type NVARCHAR(255), @aggregate_id NVARCHAR(255),
-      @key NVARCHAR(1024), @headers NVARCHAR(MAX), @trace_id NVARCHAR(255), @payload NVARCHAR(MAX),
-      @bytes VARBINARY(MAX), @message_id NVARCHAR(255), @id BIGINT OUTPUT',
-      @topic = @topic, @aggregate_type = @aggregate_type, @aggregate_id = @aggregate_id, @key = @key,
-      @headers = @headers, @trace_id = @trace_id, @payload = @payload, @bytes = @bytes,
-      @message_id = @message_id, @id = @id OUTPUT;
-  END TRY
-  BEGIN CATCH
-    IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
-    SET @id = NULL;
-  END CATCH;
-END
-
--- part: make_procedures
-EXEC (N{'procedure_enqueue});
-
--- part: own_procedures
-(VALUES (N'wherry_enqueue'))
-
--- part: procedures_text
-N{'make_procedures}
+-- include: mssql.enqueue.sql
 
 -- include: mssql.marks.sql
 
@@ -234,10 +112,7 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
 BEGIN
   CREATE TABLE {table}(
     id             BIGINT IDENTITY(1, 1) NOT NULL PRIMARY KEY CLUSTERED,
-    message_id     NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT LOWER(
-                     STUFF(RIGHT(CAST(CAST(CAST(DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDATETIME())
-                       AS BINARY(16)) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)), 12), 9, 0, N'-')
-                     + N'-7' + RIGHT(CAST(NEWID() AS NVARCHAR(36)), 21)),  -- version 7
+    message_id     NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT {new_message_id},
     topic          NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
     aggregate_type NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',
     aggregate_id   NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',
@@ -317,46 +192,11 @@ DELETE FROM {wherry_schema} WHERE model = N'outbox' AND name = N{name};
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema} WHERE model = N'outbox' AND name = :name;
 
--- name: payload-type
-SELECT CASE WHEN {is_varbinary} THEN N'bytea' ELSE N'text' END
-WHERE OBJECT_ID(N{'table}, N'U') IS NOT NULL;
-
 -- name: columns
 {column_names};
 
 -- name: enqueue
--- A message id that exists changes no row and leaves the transaction intact
--- (a_duplicate_message_id_leaves_the_transaction_intact): so XACT_ABORT is off, for this batch alone.
--- If another transaction has added the same id and is open, the INSERT waits for its end.
-SET XACT_ABORT OFF;
-BEGIN TRY
-  INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
-                      headers, trace_id, payload)
-  VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id, :payload);
-  SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
-END TRY
-BEGIN CATCH
-  IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
-END CATCH;
-
--- name: lock-key
--- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
--- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
--- procedure wherry_enqueue takes the same lock.
-DECLARE @k BINARY(32) = CASE WHEN DATALENGTH(:key) > 0 THEN HASHBYTES('SHA2_256', :key)
-  WHEN DATALENGTH(:aggregate_type) > 0 OR DATALENGTH(:aggregate_id) > 0
-  THEN HASHBYTES('SHA2_256', CONCAT(DATALENGTH(:aggregate_type), N':', :aggregate_type, :aggregate_id)) END;
-DECLARE @resource NVARCHAR(255) = CONCAT(N'wherry_key:', OBJECT_ID(N{'table}, N'U'), N':',
-  CAST(CAST(SUBSTRING(@k, 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)));
-DECLARE @locked INT = 0;
-IF @k IS NOT NULL
-  EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
-IF @locked < 0
-  THROW 51222, N'the lock of the key was not granted in time', 1;
-
--- part: due_in
--- Milliseconds until the row may be tried again.
-CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry_at) ELSE 0 END
+{insert_once};
 
 -- part: is_due
 ({.}next_retry_at IS NULL OR {.}next_retry_at <= {now})
@@ -480,7 +320,7 @@ UPDATE t SET status = 1, claim_token = :token, claimed_at = {now}, next_retry_at
   attempts = CASE WHEN @add = 0 THEN t.attempts WHEN t.attempts < 999999999 THEN t.attempts + 1
                   ELSE 1000000000 END
 OUTPUT inserted.id INTO @t(id)
-FROM @l AS l JOIN {table} AS t {seek} ON t.id = l.id
+FROM @l AS l JOIN {table} AS t {by_seek} ON t.id = l.id
 WHERE t.status = @was
 {loop};
 SELECT id, @add, attempts - @add, generation, created_at, 0,
@@ -581,7 +421,7 @@ SET NOCOUNT OFF
 i.id = t.id AND (i.h IS NULL OR i.h = t.message_hash)
 
 -- part: these
-@ids AS i JOIN {table} AS t {seek} ON {is_listed}
+@ids AS i JOIN {table} AS t {by_seek} ON {is_listed}
 
 -- part: in_range
 -- The same for consecutive ids.
@@ -595,7 +435,7 @@ SET NOCOUNT OFF
 t.id BETWEEN :first AND :last AND (i.h IS NULL OR i.h = t.message_hash)
 
 -- part: those
-{table} AS t {seek} LEFT JOIN @ids AS i ON i.id = t.id
+{table} AS t {by_seek} LEFT JOIN @ids AS i ON i.id = t.id
 
 -- name: extend
 -- An expired claim is not extended.
@@ -604,11 +444,6 @@ UPDATE t SET next_retry_at = {until}
 FROM {these}
 WHERE t.status IN (0, 1, 3) AND t.status = 1 AND t.claim_token = :token AND t.next_retry_at > {now}
 {loop};
-
--- part: open_columns
-id, status, attempts, generation, created_at,
-       {due_in},
-       {texts}
 
 -- part: to_choose
 -- Tables of a read: the rows that it chooses; rows that another transaction has locked; the first row of
@@ -824,7 +659,7 @@ WHERE {is_in_range} AND t.status IN (0, 1, 3)
 -- Runs before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row
 -- that was replayed and is delivered again replaces the one in the archive.
 {listed};
-DELETE a FROM @ids AS i JOIN {table_archive} AS a {seek} ON a.id = i.id
+DELETE a FROM @ids AS i JOIN {table_archive} AS a {by_seek} ON a.id = i.id
 {loop};
 INSERT INTO {table_archive}({archive_columns})
 SELECT t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers,
@@ -832,11 +667,6 @@ SELECT t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partitio
 FROM @ids AS i JOIN {table} AS t WITH (UPDLOCK, ROWLOCK, FORCESEEK) ON {is_listed}
 WHERE t.status IN (0, 1, 3) AND {ours}
 {loop};
-
--- part: after_delay
-DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
-  CAST((CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
 
 -- name: fail
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
@@ -888,26 +718,6 @@ UPDATE {table} SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = N''
 WHERE id = :id AND {this} AND status IN (0, 1, 3) AND status = 1 AND claim_token = :token AND attempts = :nth;
 
--- part: old
--- Condition: the row is at least this old.
-DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
-  -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
-
--- part: some
--- Ids of rows that a statement changes, found by a read that waits for no transaction.  NOCOUNT: only the rows of the
--- change count.
-DECLARE @some TABLE (id BIGINT NOT NULL PRIMARY KEY);
-SET NOCOUNT ON;
-INSERT INTO @some(id)
-
--- part: of_some
--- The condition is checked again under the lock of the row.
-SET NOCOUNT OFF;
-
--- part: some_rows
-@some AS s JOIN {table} AS t {seek} ON t.id = s.id
-
 -- part: is_old
 {.}status IN (1, 3) AND {.}status = 1
   AND ({.}claimed_at IS NULL OR {.}claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
@@ -926,7 +736,7 @@ FROM {some_rows} WHERE {is_old:t}
 
 -- part: old_rows
 (SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
- ORDER BY processed_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+ ORDER BY processed_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 
 -- name: purge
 DELETE t FROM {old_rows}
@@ -948,7 +758,7 @@ WHERE t.status = 2
 DECLARE @old TABLE (id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @old(id)
 SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old} ORDER BY processed_at;
-DELETE a FROM @old AS o JOIN {table_archive} AS a {seek} ON a.id = o.id
+DELETE a FROM @old AS o JOIN {table_archive} AS a {by_seek} ON a.id = o.id
 {loop};
 INSERT INTO {table_archive}({archive_columns})
 SELECT {archive_columns:t} FROM @old AS o JOIN {table} AS t WITH (FORCESEEK) ON t.id = o.id WHERE t.status = 2
@@ -956,28 +766,11 @@ SELECT {archive_columns:t} FROM @old AS o JOIN {table} AS t WITH (FORCESEEK) ON 
 
 -- name: purge-archive
 DELETE t FROM (SELECT TOP (:limit) id FROM {table_archive} {unlocked} WHERE processed_at <= {old} ORDER BY processed_at) AS d
-JOIN {table_archive} AS t {seek} ON t.id = d.id
+JOIN {table_archive} AS t {by_seek} ON t.id = d.id
 {loop};
 
 -- name: purge-archive-count
 SELECT COUNT_BIG(*) FROM {table_archive} {unlocked} WHERE processed_at <= {old};
-
--- part: any
--- States to match; -1: all.
-TOP (CASE WHEN :limit >= 0 THEN :limit ELSE 9223372036854775807 END)
-
--- part: topic_and_key
-(:topic IS NULL OR topic = :topic AND DATALENGTH(topic) = DATALENGTH(:topic))
-  AND (:key IS NULL OR HASHBYTES('SHA2_256', CASE WHEN DATALENGTH(partition_key) > 0 THEN partition_key
-         ELSE aggregate_id END) = HASHBYTES('SHA2_256', :key))
-
--- part: since
-DATEADD(MILLISECOND, -CAST(:since % 86400000 AS INT), DATEADD(DAY,
-  -CAST((CASE WHEN :since < 3153600000000 THEN :since ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
-
--- part: since_created
-(:since = 0 OR created_at >= {since})
 
 -- part: named
 -- Row with that message id, or else with that number, each found by its index.
@@ -1077,31 +870,15 @@ SELECT id, free FROM @back;
 
 -- name: unarchive
 -- Runs after replay-archived, in the same transaction: delete the rows that came back.
-DELETE a FROM {table} AS b {unlocked} JOIN {table_archive} AS a {seek}
+DELETE a FROM {table} AS b {unlocked} JOIN {table_archive} AS a {by_seek}
   ON a.message_hash = b.message_hash AND a.created_at = b.created_at AND a.generation + 1 = b.generation
 WHERE b.status = 0 AND b.claim_token = N''
 {loop};
-
--- part: shown
-status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
-       {texts},
-       {error_text}, 0, 0
 
 -- part: shown_archived
 2, attempts, generation, created_at, CAST(NULL AS DATETIME2(3)), CAST(NULL AS DATETIME2(3)), processed_at,
        {texts},
        {error_text}, 0, 0
-
--- part: asked
-{topic_and_key} AND {since_created}
-  AND (:prefix IS NULL OR DATALENGTH(:prefix) = 0 OR CHARINDEX(:prefix, topic) = 1)
-  AND (:older = 0 OR created_at <= DATEADD(MILLISECOND, -CAST(:older % 86400000 AS INT), DATEADD(DAY,
-       -CAST((CASE WHEN :older < 3153600000000 THEN :older ELSE 3153600000000 END) / 86400000 AS INT),
-       SYSUTCDATETIME())))
-  AND (:text IS NULL OR CHARINDEX(:text, CONCAT(topic, N' ', message_id, N' ', partition_key, N' ',
-         aggregate_id, N' ', last_error)) > 0
-       OR CHARINDEX(:text, CONVERT(NVARCHAR(MAX), payload)) > 0
-       OR CHARINDEX(:text, CONVERT(VARCHAR(MAX), payload)) > 0)
 
 -- part: wanted
 -- Rows of states other than done, each state by its own index, so that dead letters are found at once in
@@ -1175,10 +952,6 @@ SELECT (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 0),
 
 -- name: count-archived
 SELECT COUNT_BIG(*) FROM {table_archive} {unlocked};
-
--- part: age
--- Milliseconds since a row was made.
-DATEDIFF_BIG(MILLISECOND, created_at, {now})
 
 -- name: ready
 -- Number of failed rows that are due, and the age of the oldest message that may be delivered now.

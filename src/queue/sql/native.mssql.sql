@@ -224,7 +224,7 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS
 
 -- part: own
 -- Rows with these ids that are leased under this token, found by the primary key.
-{ids} AS j JOIN {table} AS t {seek} ON t.id = j.id WHERE t.lease_token = :token AND t.state = 1
+{ids} AS j JOIN {table} AS t {by_seek} ON t.id = j.id WHERE t.lease_token = :token AND t.state = 1
 {loop}
 
 -- name: ack
@@ -257,7 +257,7 @@ DELETE t FROM (
   SELECT TOP (:limit) id FROM {expires_rows}
   WHERE {over}
     AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
-  ORDER BY expires_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  ORDER BY expires_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state <> 4 AND t.expires_at <= {now}
 {loop};
 
@@ -317,7 +317,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N
 UPDATE t SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 FROM (
   SELECT TOP (:limit) id FROM {dead_rows}
-  WHERE state = 4 AND (:id = 0 OR id = :id) AND {whole} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE state = 4 AND (:id = 0 OR id = :id) AND {whole} ORDER BY id) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 4
 {loop};
 
@@ -328,7 +328,7 @@ DELETE FROM {table} WHERE id = :id;
 -- name: purge-states
 DELETE t FROM (
   SELECT TOP (:limit) id FROM {table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
-  WHERE state <> 1 AND :states & {bit} <> 0 ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE state <> 1 AND :states & {bit} <> 0 ORDER BY id) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state <> 1
 {loop};
 
@@ -361,7 +361,7 @@ SELECT 0, COUNT_BIG(*) FROM (SELECT TOP (1) id FROM {looked_at} WHERE state = 0 
 {claimed_ids}
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
-  SELECT TOP (:limit) id FROM {ready_rows} WHERE state = 0 AND {lives} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  SELECT TOP (:limit) id FROM {ready_rows} WHERE state = 0 AND {lives} ORDER BY id) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 0
 {loop};
 {claimed};
@@ -371,7 +371,7 @@ WHERE t.state = 0
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
   SELECT TOP (:limit) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 3 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE {is_due} AND state + 0 = 3 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 3
 {loop};
 {claimed};
@@ -386,7 +386,7 @@ GROUP BY lease_token ORDER BY MIN(available_at);
 UPDATE t SET {claims} OUTPUT inserted.id INTO @got
 FROM (
   SELECT TOP (:limit) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 1 AND lease_token = :of AND {lives} ORDER BY id) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE {is_due} AND state + 0 = 1 AND lease_token = :of AND {lives} ORDER BY id) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 1 AND t.lease_token = :of
 {loop};
 {claimed};
@@ -396,7 +396,7 @@ WHERE t.state = 1 AND t.lease_token = :of
 UPDATE t SET {claims}, attempts = {again:t} OUTPUT inserted.id INTO @got
 FROM (
   SELECT TOP (1) id FROM {timed_rows}
-  WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 1 AND t.available_at <= {now}
 {loop};
 SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
@@ -434,7 +434,7 @@ FROM (
   WHERE {timed} AND state + 0 = 1 AND {whole}
     AND available_at <= DATEADD(MILLISECOND, CAST(-(:timeout % 86400000) AS INT), DATEADD(DAY,
       CAST(-(CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END / 86400000) AS INT), {now}))
-  ) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  ) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 1
 {loop};
 

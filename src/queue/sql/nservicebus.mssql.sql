@@ -198,10 +198,10 @@ SELECT CAST(SCOPE_IDENTITY() AS BIGINT) + 4611686018427387904;
 
 -- part: drop_ready_and_delayed
 -- The message @id.  Its due time is read first, without a lock, because only the index of due times finds the row.
-DELETE t FROM {table} AS t {seek} WHERE t.RowVersion = @id;
+DELETE t FROM {table} AS t {by_seek} WHERE t.RowVersion = @id;
 SET @n = @n + @@ROWCOUNT;
 DECLARE @due DATETIME = (SELECT TOP (1) Due FROM {table.Delayed} WITH (NOLOCK) WHERE RowVersion = @id - 4611686018427387904);
-DELETE t FROM {table.Delayed} AS t {seek} WHERE t.Due = @due AND t.RowVersion = @id - 4611686018427387904;
+DELETE t FROM {table.Delayed} AS t {by_seek} WHERE t.Due = @due AND t.RowVersion = @id - 4611686018427387904;
 SET @n = @n + @@ROWCOUNT;
 
 -- name: cancel
@@ -227,7 +227,7 @@ IF @full <> 0 AND @due < @limit
 BEGIN
   DELETE t OUTPUT {delayed_number:deleted}, NEWID(), NULL, deleted.Headers, deleted.Body INTO @gone
   FROM (SELECT TOP (@limit - @due) Due, RowVersion FROM {table.Delayed} {taking} WHERE Due <= @now ORDER BY Due) AS d
-  JOIN {table.Delayed} AS t {seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
+  JOIN {table.Delayed} AS t {by_seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
   {loop};
   SET @due = @due + @@ROWCOUNT;
 END;
@@ -237,7 +237,7 @@ BEGIN
   DELETE t OUTPUT deleted.RowVersion, deleted.Id, deleted.Expires, deleted.Headers, deleted.Body INTO @gone
   FROM (
     SELECT TOP (@limit - @due) RowVersion FROM {table} {taking}
-    WHERE RowVersion >= @from AND {whole} ORDER BY RowVersion) AS d JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+    WHERE RowVersion >= @from AND {whole} ORDER BY RowVersion) AS d JOIN {table} AS t {by_seek} ON t.RowVersion = d.RowVersion
   {loop};
   SET @fresh = @due + @@ROWCOUNT;
 END;
@@ -258,7 +258,7 @@ SELECT g.id, 0 AS state, 0 AS attempts, CAST(NULL AS DATETIME2(3)) AS created_at
 FROM @gone AS g WHERE g.expires_at <= @now
 
 -- part: due_rows
-{due_first} AS d JOIN {table_received} AS r {seek} ON r.id = d.id AND r.row_id = d.row_id
+{due_first} AS d JOIN {table_received} AS r {by_seek} ON r.id = d.id AND r.row_id = d.row_id
 WHERE r.state IN (1, 3) AND r.available_at <= @now
 {loop}
 
@@ -290,7 +290,7 @@ END;
 UPDATE g SET row_id = NEWID() FROM @gone AS g
 WHERE g.id IN (SELECT o.id FROM @gone AS o GROUP BY o.id, o.row_id HAVING COUNT(*) > 1);
 UPDATE g SET row_id = NEWID() FROM @gone AS g
-WHERE EXISTS (SELECT 1 FROM {table_received} AS r {seek} WHERE r.id = g.id AND r.row_id = g.row_id)
+WHERE EXISTS (SELECT 1 FROM {table_received} AS r {by_seek} WHERE r.id = g.id AND r.row_id = g.row_id)
 {loop};
 INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token, max_attempts,
                              created_at, headers, body)
@@ -339,14 +339,14 @@ SELECT {shown}, @due FROM (
 -- Insert a message that was deleted and cannot be handled again, as dead.  Its uuid may be another, as in "receive".
 DECLARE @id BIGINT = :id, @row_id UNIQUEIDENTIFIER = CAST(:message_id AS UNIQUEIDENTIFIER);
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
-SELECT @id, CASE WHEN EXISTS (SELECT 1 FROM {table_received} AS r {seek} WHERE r.id = @id AND r.row_id = @row_id)
+SELECT @id, CASE WHEN EXISTS (SELECT 1 FROM {table_received} AS r {by_seek} WHERE r.id = @id AND r.row_id = @row_id)
                  THEN NEWID() ELSE @row_id END, 4, :attempts,
   CASE WHEN :created > 0 THEN DATEADD(MILLISECOND, CAST(:created % 86400000 AS INT),
     DATEADD(DAY, CAST(:created / 86400000 AS INT), CAST('19700101' AS DATETIME2(3)))) END,
   :error, :headers, CAST(:body AS VARBINARY(MAX));
 
 -- part: own
-{ids} AS j JOIN {table_received} AS r {seek} ON r.id = j.id WHERE r.lease_token = :token AND r.state = 1
+{ids} AS j JOIN {table_received} AS r {by_seek} ON r.id = j.id WHERE r.lease_token = :token AND r.state = 1
 {loop}
 
 -- name: ack
@@ -373,7 +373,7 @@ UPDATE r SET state = 4, lease_token = NULL, available_at = NULL, last_error = :e
 -- unused: token
 DELETE t FROM (
   SELECT TOP (:limit) RowVersion FROM {table} {taking} WHERE Expires IS NOT NULL AND Expires <= {now}) AS d
-JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+JOIN {table} AS t {by_seek} ON t.RowVersion = d.RowVersion
 WHERE t.Expires <= {now}
 {loop};
 
@@ -471,7 +471,7 @@ BEGIN TRANSACTION;
 DELETE r OUTPUT deleted.id, deleted.row_id, deleted.headers, deleted.body INTO @back
 FROM (SELECT TOP (@limit) id, row_id FROM {table_received} {taking}
       WHERE state = 4 AND (@id = 0 OR id = @id) AND attempts <= 2147483647 ORDER BY id) AS d
-JOIN {table_received} AS r {seek} ON r.id = d.id AND r.row_id = d.row_id
+JOIN {table_received} AS r {by_seek} ON r.id = d.id AND r.row_id = d.row_id
 WHERE r.state = 4
 {loop};
 
@@ -496,7 +496,7 @@ DECLARE @states BIGINT = :states, @limit BIGINT = :limit, @n BIGINT = 0;
 IF @states & 1 <> 0
 BEGIN
   DELETE t FROM (SELECT TOP (@limit) RowVersion FROM {table} {taking} WHERE {whole} ORDER BY RowVersion) AS d
-  JOIN {table} AS t {seek} ON t.RowVersion = d.RowVersion
+  JOIN {table} AS t {by_seek} ON t.RowVersion = d.RowVersion
   {loop};
   SET @n = @@ROWCOUNT;
 END;
@@ -505,7 +505,7 @@ BEGIN
   DELETE t FROM (
     SELECT TOP (@limit - @n) id, row_id FROM {table_received} AS r {taking}
     WHERE r.state <> 1 AND @states & {bit} <> 0 ORDER BY id) AS d
-  JOIN {table_received} AS t {seek} ON t.id = d.id AND t.row_id = d.row_id
+  JOIN {table_received} AS t {by_seek} ON t.id = d.id AND t.row_id = d.row_id
   WHERE t.state <> 1
   {loop};
   SET @n = @n + @@ROWCOUNT;
@@ -513,7 +513,7 @@ END;
 IF @n < @limit AND @states & 8 <> 0
 BEGIN
   DELETE t FROM (SELECT TOP (@limit - @n) Due, RowVersion FROM {table.Delayed} {taking} ORDER BY Due) AS d
-  JOIN {table.Delayed} AS t {seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
+  JOIN {table.Delayed} AS t {by_seek} ON t.Due = d.Due AND t.RowVersion = d.RowVersion
   {loop};
   SET @n = @n + @@ROWCOUNT;
 END;

@@ -25,14 +25,16 @@ SELECT N'table ' + t.name, USER_NAME(t.principal_id)
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE s.name = :schema AND t.principal_id <> s.principal_id
   AND t.object_id IN (OBJECT_ID(N{'table}, N'U'), OBJECT_ID(N{'table_archive}, N'U'),
-                      OBJECT_ID(N{'table_dead}, N'U'),
+                      OBJECT_ID(N{'table_dead}, N'U'), OBJECT_ID(N{'table_progress}, N'U'),
+                      OBJECT_ID(N{'table_exception}, N'U'),
                       OBJECT_ID(N{'wherry_schema}, N'U'), OBJECT_ID(N{'wherry_outbox}, N'U'),
                       OBJECT_ID(N{'wherry_lease}, N'U'));
 
 -- part: table_of_row
--- A queue that shares its table is called TABLE:KIND.  HAS_PERMS_BY_NAME of a TDS server at hand finds no name of
--- another collation than the database's.
+-- A queue that shares its table is called TABLE:KIND, and a subscription TABLE\NAME.  HAS_PERMS_BY_NAME of a TDS
+-- server at hand finds no name of another collation than the database's.
 N{'schema.} + QUOTENAME(CASE WHEN SUBSTRING(r.name, LEN(r.name) - 32, 1) = N':' THEN LEFT(r.name, LEN(r.name) - 33)
+                        WHEN CHARINDEX(N'\', r.name) > 0 THEN LEFT(r.name, CHARINDEX(N'\', r.name) - 1)
                         ELSE r.name END)
 
 -- part: deny_others

@@ -10,7 +10,7 @@ DATEDIFF_BIG(MILLISECOND, CAST('19700101' AS DATETIME2), SYSUTCDATETIME())
 -- statements with the same ids do not wait for each other.
 (SELECT DISTINCT TOP (2147483647) CAST(value AS BIGINT) AS id FROM OPENJSON(:ids) ORDER BY id)
 
--- part: seek
+-- part: by_seek
 -- Hint for the target of an UPDATE or DELETE that is joined to ids.  A scan would take an update lock on each row that
 -- it reads, also on rows of open producers, and wait for them.
 WITH (ROWLOCK, FORCESEEK)

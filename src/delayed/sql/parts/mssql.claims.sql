@@ -110,7 +110,7 @@ GROUP BY CAST(j.value AS BIGINT);
 SET NOCOUNT OFF
 
 -- part: listed
-FROM @given AS i JOIN {table} AS t {seek} ON t.id = i.id
+FROM @given AS i JOIN {table} AS t {by_seek} ON t.id = i.id
 WHERE {claimed_by:t} AND (i.name IS NULL OR {message_id:t} COLLATE Latin1_General_BIN2 = i.name)
 {loop}
 

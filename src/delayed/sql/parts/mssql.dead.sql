@@ -81,7 +81,7 @@ END;
 SELECT id FROM @dead;
 
 -- name: delete-dead
-DELETE d FROM {ids} AS i JOIN {table_dead} AS d {seek} ON d.id = i.id
+DELETE d FROM {ids} AS i JOIN {table_dead} AS d {by_seek} ON d.id = i.id
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: purge-dead

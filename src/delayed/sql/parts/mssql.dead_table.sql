@@ -28,4 +28,4 @@ IF {no_dead_kind}
 -- Rest of a DELETE of dead messages d that have the ids of messages that become dead now.  Such a dead message
 -- is an older version of the message, or ids were given out again.  It would keep the message from becoming
 -- dead for ever (a_message_that_dies_replaces_a_dead_one_of_its_id).
-JOIN {table_dead} AS d {seek} ON d.id =
+JOIN {table_dead} AS d {by_seek} ON d.id =

@@ -185,7 +185,7 @@ OPTION (LOOP JOIN, FORCE ORDER);
 UPDATE t SET "lockUuid" = @token, "scheduledAt" = {at_later}
 OUTPUT inserted.id, inserted."pKey", {offered_ms:inserted}, {version_ms:inserted}, inserted.payload
   INTO @leased(id, "key", offered, version, body)
-FROM @due AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM @due AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE {scheduled_ms:t} = d.due AND {version_ms:t} = d.version
 OPTION (LOOP JOIN, FORCE ORDER);
 DELETE d FROM @due AS d WHERE NOT EXISTS (SELECT 1 FROM @leased AS l WHERE l.id = d.id);
@@ -194,7 +194,7 @@ UPDATE s SET version = d.version, due_at = d.due,
                   WHEN s.attempts < 1000000000 THEN s.attempts + 1 ELSE s.attempts END,
   last_error = CASE WHEN d.expired = 1 THEN N'its lease expired before it was acknowledged'
                     WHEN s.version = d.version THEN s.last_error END
-FROM @due AS d JOIN {table_tries} AS s {seek} ON s.id = d.id
+FROM @due AS d JOIN {table_tries} AS s {by_seek} ON s.id = d.id
 WHERE d.polled = 1 OR s.version = d.version
 OPTION (LOOP JOIN, FORCE ORDER);
 INSERT INTO {table_tries}(id, version, attempts, due_at, last_error)
@@ -218,7 +218,7 @@ DECLARE @gone TABLE(id BIGINT NOT NULL PRIMARY KEY);
 DELETE t OUTPUT deleted.id INTO @gone
 
 -- part: forgotten
-DELETE s FROM @gone AS g JOIN {table_tries} AS s {seek} ON s.id = g.id
+DELETE s FROM @gone AS g JOIN {table_tries} AS s {by_seek} ON s.id = g.id
 OPTION (LOOP JOIN, FORCE ORDER);
 COMMIT TRANSACTION;
 SELECT id FROM @gone
@@ -247,7 +247,7 @@ OUTPUT inserted.id, {version_ms:inserted} INTO @back
 UPDATE s SET version = b.version, due_at = NULL,
   attempts = CASE WHEN s.version <> b.version THEN 1 - @unmade WHEN s.attempts > @unmade THEN s.attempts - @unmade ELSE 0 END,
   last_error = CASE WHEN @error IS NOT NULL THEN @error WHEN s.version = b.version THEN s.last_error END
-FROM @back AS b JOIN {table_tries} AS s {seek} ON s.id = b.id
+FROM @back AS b JOIN {table_tries} AS s {by_seek} ON s.id = b.id
 OPTION (LOOP JOIN, FORCE ORDER);
 INSERT INTO {table_tries}(id, version, attempts, last_error)
 SELECT b.id, b.version, 1 - @unmade, @error FROM @back AS b
@@ -282,7 +282,7 @@ INSERT INTO @ids
 SELECT TOP (:limit) s.id FROM {table_tries} AS s WITH (NOLOCK)
 WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WITH (NOLOCK) WHERE t.id = s.id) ORDER BY s.id;
 DELETE i FROM @ids AS i WHERE EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE t.id = i.id);
-DELETE s FROM @ids AS i JOIN {table_tries} AS s {seek} ON s.id = i.id
+DELETE s FROM @ids AS i JOIN {table_tries} AS s {by_seek} ON s.id = i.id
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- include: mssql.dead.sql
@@ -314,7 +314,7 @@ INSERT INTO @picked(id, due, version, attempts)
 OPTION (LOOP JOIN, FORCE ORDER);
 UPDATE t SET "lockUuid" = CAST(:token AS VARCHAR(36)), "scheduledAt" = {at_later}
 OUTPUT inserted.id INTO @got
-FROM @picked AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM @picked AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE {relayed:t} AND {scheduled_ms:t} = d.due AND {version_ms:t} = d.version
 
 -- part: claimed
@@ -357,7 +357,7 @@ DECLARE @gone TABLE(id BIGINT NOT NULL PRIMARY KEY);
 DELETE t OUTPUT deleted.id INTO @gone
 {listed};
 SET NOCOUNT ON;
-DELETE s FROM @gone AS g JOIN {table_tries} AS s {seek} ON s.id = g.id
+DELETE s FROM @gone AS g JOIN {table_tries} AS s {by_seek} ON s.id = g.id
 {loop};
 SET NOCOUNT OFF;
 
@@ -372,7 +372,7 @@ SET NOCOUNT OFF;
 UPDATE t SET "lockUuid" = NULL,
   "scheduledAt" = CASE WHEN COALESCE((SELECT s.attempts {of_tries:t}), {polled_once:t}) > 0
                        THEN t."scheduledAt" ELSE t."scheduledAtInitially" END
-FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
+FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id
 WHERE {relayed:t} AND t."lockUuid" IS NOT NULL AND t."scheduledAt" <= {at_until}
 {loop};
 

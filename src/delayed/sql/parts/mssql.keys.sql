@@ -6,7 +6,7 @@
 DECLARE @settled TABLE(id BIGINT NOT NULL);
 
 -- part: own
-FROM {ids} AS i JOIN {table} AS t {seek} ON t.id = i.id
+FROM {ids} AS i JOIN {table} AS t {by_seek} ON t.id = i.id
 WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
 OPTION (LOOP JOIN, FORCE ORDER)
 
@@ -76,7 +76,7 @@ DECLARE @dropped TABLE("key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL)
 SET NOCOUNT ON;
 INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {matching};
 SET NOCOUNT OFF;
-DELETE t OUTPUT deleted."pKey" INTO @dropped FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id WHERE {matching}
+DELETE t OUTPUT deleted."pKey" INTO @dropped FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id WHERE {matching}
 OPTION (LOOP JOIN, FORCE ORDER);
 SELECT "key" FROM @dropped;
 
@@ -87,7 +87,7 @@ DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
 INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE t."pKind" = @kind;
 SET NOCOUNT OFF;
-DELETE t FROM @ids AS i JOIN {table} AS t {seek} ON t.id = i.id
+DELETE t FROM @ids AS i JOIN {table} AS t {by_seek} ON t.id = i.id
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: list

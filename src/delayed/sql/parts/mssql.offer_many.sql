@@ -46,7 +46,7 @@ BEGIN
     SELECT TOP (1000) id, nth, body, due FROM @given WHERE made IS NULL AND id IS NOT NULL ORDER BY id;
     UPDATE t SET {replaced_many}
     OUTPUT inserted.id INTO @done
-    FROM @some AS g JOIN {table} AS t {seek} ON t.id = g.id
+    FROM @some AS g JOIN {table} AS t {by_seek} ON t.id = g.id
     WHERE t.payload <> g.body OR DATALENGTH(t.payload) <> DATALENGTH(g.body) OR t."scheduledAtInitially" <> g.due
     OPTION (LOOP JOIN, FORCE ORDER);
     UPDATE g SET made = CASE WHEN EXISTS (SELECT 1 FROM @done AS d WHERE d.id = g.id) THEN 1

@@ -114,7 +114,7 @@ BEGIN
 BEGIN TRANSACTION;
 DELETE t {goes}
 FROM ({exhausted}) AS d
-JOIN {table} AS t {seek} ON t.id = d.id
+JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t."scheduledAt" <= @now
 OPTION (LOOP JOIN, FORCE ORDER);
 {died} CASE WHEN token IS NOT NULL THEN N'its lease expired before it was acknowledged' ELSE error END

@@ -22,7 +22,7 @@ CONCAT({.}"pKind", N'-', {.}id, N'-', {version_ms:.})
 CASE WHEN DATALENGTH(t."pKey") / 2 <= :long OR t."pKey" NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
      THEN t."pKey" ELSE LEFT(t."pKey", CAST(:long AS INT) + 1) END,
 N'{}', CAST(NULL AS NVARCHAR(255)),
-CASE WHEN {body_bytes:t} <= :body THEN t.payload END
+CASE WHEN {body_bytes:t} <= :body THEN t.payload ELSE SUBSTRING(t.payload, 1, CAST(NULL AS INT)) END
 
 -- part: free
 -- Rows that no other transaction has locked, which are locked for the update.

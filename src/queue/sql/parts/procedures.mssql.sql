@@ -20,7 +20,7 @@ WHERE state = 0 AND id > @after AND {whole} ORDER BY id
 -- part: lease_due
 UPDATE t SET {expired_or_due:t}
 OUTPUT inserted.id INTO @got
-FROM ({due_first}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM ({due_first}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state IN (1, 3) AND t.available_at <= @now
 {loop};
 
@@ -38,7 +38,7 @@ IF @due < @limit
 BEGIN
   UPDATE t SET {dies_or_leased:t}
   OUTPUT inserted.id INTO @got
-  FROM ({then_ready}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  FROM ({then_ready}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
   WHERE t.state = 0
   {loop};
   SET @ready = @@ROWCOUNT;
@@ -56,7 +56,7 @@ deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.availab
 
 -- part: take_due
 DELETE t OUTPUT {taken}
-FROM ({due_first}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+FROM ({due_first}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state IN (1, 3) AND t.available_at <= @now
 {loop};
 
@@ -75,7 +75,7 @@ END;
 IF @due < @limit
 BEGIN
   DELETE t OUTPUT {taken}
-  FROM ({then_ready}) AS d JOIN {table} AS t {seek} ON t.id = d.id
+  FROM ({then_ready}) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
   WHERE t.state = 0
   {loop};
   SET @ready = @@ROWCOUNT;
@@ -97,7 +97,7 @@ END;
 -- part: dead_leased
 -- Make leased messages dead that no worker can read.
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = N'headers are not a JSON object of strings'
-FROM @got AS g JOIN {table} AS t {seek} ON t.id = g.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t}
+FROM @got AS g JOIN {table} AS t {by_seek} ON t.id = g.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t}
 {loop};
 
 -- part: dead_taken
@@ -220,7 +220,7 @@ BEGIN
     SELECT @until = {ms_later}, @token = LOWER(CONVERT(NVARCHAR(36), NEWID()));
   SET @sql = N'DELETE t FROM (SELECT TOP (1000) id FROM ' + @box + N' WITH (READCOMMITTEDLOCK, READPAST,
     UPDLOCK, ROWLOCK) WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= @now
-    AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d JOIN ' + @box + N' AS t {seek} ON t.id = d.id
+    AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d JOIN ' + @box + N' AS t {by_seek} ON t.id = d.id
     {loop}; ';
   IF @token IS NULL
     SET @sql = N'SET XACT_ABORT ON; BEGIN TRANSACTION; ' + @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
@@ -248,7 +248,7 @@ BEGIN
   SET NOCOUNT ON;
   {find_queue}
   DECLARE @sql NVARCHAR(MAX) = N'DELETE t FROM (SELECT DISTINCT TOP (2147483647) CAST(value AS BIGINT) AS id FROM OPENJSON(@ids)
-    ORDER BY id) AS j JOIN ' + @box + N' AS t {seek} ON t.id = j.id WHERE t.lease_token = @token AND t.state = 1
+    ORDER BY id) AS j JOIN ' + @box + N' AS t {by_seek} ON t.id = j.id WHERE t.lease_token = @token AND t.state = 1
     {loop}; SET @n = @@ROWCOUNT;';
   SET @ids = ISNULL(@ids, CONCAT(N'[', @id, N']'));
   EXEC sp_executesql @sql, N'@ids NVARCHAR(MAX), @token NVARCHAR(64), @n BIGINT OUTPUT', @ids, @token, @n OUTPUT;
