@@ -35,6 +35,7 @@ static const home homes[WH_HOMES] = {
 			      "mssql"},
 	[WH_LOG_SQLITE] = {"log, SQLite", "outbox", "log", "sqlite"},
 	[WH_LOG_POSTGRES] = {"log, PostgreSQL", "outbox", "log", "postgres"},
+	[WH_LOG_MSSQL] = {"log, SQL Server", "outbox", "log", "mssql"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -65,7 +66,7 @@ enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
 	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
-	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES),
+	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL),
 	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
@@ -140,7 +141,7 @@ static const rule rules[] = {
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
 	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
 	 "rows tell their transactions anyway: leave --strict out"},
-	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE), ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL), ANY,
 	 "one relay reads all of it: leave --partitions out"},
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
 	 "it is read behind a position: leave --stream out"},

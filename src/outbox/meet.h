@@ -31,6 +31,7 @@ typedef enum wh_home {
 	WH_DELAYED_MSSQL,
 	WH_LOG_SQLITE,
 	WH_LOG_POSTGRES,
+	WH_LOG_MSSQL,
 	WH_HOMES
 } wh_home;
 

@@ -61,8 +61,11 @@ static wherry_code put(const wh_store *store, const char *text, const grant *g,
 	else if (code == WHERRY_OK)
 		code = wh_fail(err, WHERRY_INVALID,
 			       "--grant %.80s=%s: tables of the layout %s have no such "
-			       "roles, those of the layout log do",
-			       g->role, g->kind, store->layout.name);
+			       "roles%s",
+			       g->role, g->kind, store->layout.name,
+			       strcmp(store->layout.name, "log") == 0
+				       ? " on this database"
+				       : ", those of the layout log do");
 	wh_sql_clear(&sql);
 	return code;
 }

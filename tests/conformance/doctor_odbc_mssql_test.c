@@ -272,6 +272,61 @@ static const condition conditions[] = {
 	 .patches = {{"MAX(id)", "(5000) "}}},
 };
 
+#define EXCEPTION(state)                                                                                      \
+	"INSERT INTO outbox(topic, partition_key, payload) VALUES (N't', N'k', N'{}'), (N't', N'k', N'{}'); " \
+	"INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at, last_error) "         \
+	"SELECT N'relay', MIN(id), " state                                                                    \
+	", 2, DATEADD(HOUR, 1, SYSUTCDATETIME()), N'no route' FROM outbox"
+#define NO_MESSAGES "DELETE FROM outbox; DELETE FROM outbox_exception"
+
+static const condition of_logs[] = {
+	{.check = "relay",
+	 .level = WH_BAD,
+	 .make = "INSERT INTO outbox(topic, payload) VALUES (N't', N'{}')",
+	 .undo = NO_MESSAGES,
+	 .says = "no relay is running while messages are ready"},
+	{.check = "held",
+	 .level = WH_WARN,
+	 .make = EXCEPTION("3"),
+	 .undo = NO_MESSAGES,
+	 .says = "(key k) failed 2 times: no route; it is due in 59m 5"},
+	{.check = "parked",
+	 .level = WH_WARN,
+	 .make = EXCEPTION("4"),
+	 .undo = NO_MESSAGES,
+	 .says = "(key k) is dead after 2 attempts"},
+	{.check = "backlog",
+	 .level = WH_WARN,
+	 .make = "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
+		 "clean, unclean, win, suspects) VALUES (N'outbox', 0, N'log', N'boat', 3, "
+		 "DATEADD(HOUR, 1, SYSUTCDATETIME()), 0, 0, 1, 0); INSERT INTO outbox(topic, "
+		 "payload, created_at) VALUES (N't', N'{}', DATEADD(HOUR, -1, "
+		 "SYSUTCDATETIME()))",
+	 .undo = "DELETE FROM wherry_lease; " NO_MESSAGES,
+	 .says = "has been ready for 1h"},
+	{.check = "open-transactions",
+	 .level = WH_WARN,
+	 .make = "SELECT 1000 AS session_id, 7 AS transaction_id INTO "
+		 "dbo.dm_tran_session_transactions; SELECT 7 AS transaction_id INTO "
+		 "dbo.dm_tran_active_transactions; SELECT 7 AS transaction_id, DB_ID() AS "
+		 "database_id, DATEADD(HOUR, -1, GETDATE()) AS database_transaction_begin_time "
+		 "INTO dbo.dm_tran_database_transactions; SELECT 1000 AS session_id, N'shop' AS "
+		 "program_name, N'ann' AS login_name, N'sleeping' AS status INTO "
+		 "dbo.dm_exec_sessions",
+	 .says = "all messages that were written since wait",
+	 .patches = {{"sys.dm_", "dbo.dm_"}}},
+	{.check = "indexes",
+	 .level = WH_BAD,
+	 .make = "DROP INDEX outbox_rv ON outbox",
+	 .again = true,
+	 .says = "the index on rv is missing"},
+	{.check = "tables",
+	 .level = WH_BAD,
+	 .make = "DROP TABLE outbox_exception",
+	 .again = true,
+	 .says = "outbox_exception"},
+};
+
 static void sql(const char *text)
 {
 	if (text)
@@ -333,8 +388,9 @@ typedef struct place {
 	wh_session session;
 } place;
 
-static void enter(place *p)
+static void enter_as(place *p, const char *layout)
 {
+	wherry_outbox_options options = {.size = sizeof(options), .layout = layout};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db;
 
@@ -343,9 +399,14 @@ static void enter(place *p)
 	*p = (place){.session = {.target = "", .table = "outbox", .db = db}};
 	(void)snprintf(p->session.url, sizeof(p->session.url), "%s",
 		       getenv("WHERRY_TEST_MSSQL"));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", &options, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &p->outbox, &err));
 	p->session.outbox = p->outbox;
+}
+
+static void enter(place *p)
+{
+	enter_as(p, NULL);
 }
 
 static void leave(place *p)
@@ -355,13 +416,12 @@ static void leave(place *p)
 	mssql_drop(NULL);
 }
 
-static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
+static void run_on_new(const char *layout)
 {
 	wh_doctor d;
 	place p;
 
-	(void)state;
-	enter(&p);
+	enter_as(&p, layout);
 	examine(&d, &p.session, &p.outbox->store);
 	wh_doctor_check(&d);
 	all_could_be_checked(&d);
@@ -375,16 +435,22 @@ static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
 	leave(&p);
 }
 
-static void each_condition_is_found(void **state)
+static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
+{
+	(void)state;
+	run_on_new(NULL);
+	run_on_new("log");
+}
+
+static void find_each(const char *layout, const condition *list, size_t n)
 {
 	size_t missed = 0;
 	wh_doctor d;
 	place p;
 
-	(void)state;
-	enter(&p);
-	for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++) {
-		const condition *c = &conditions[i];
+	enter_as(&p, layout);
+	for (size_t i = 0; i < n; i++) {
+		const condition *c = &list[i];
 
 		sql(c->make);
 		examine(&d, &p.session, &p.outbox->store);
@@ -402,11 +468,23 @@ static void each_condition_is_found(void **state)
 		sql(c->undo);
 		if (c->again) {
 			leave(&p);
-			enter(&p);
+			enter_as(&p, layout);
 		}
 	}
 	leave(&p);
 	assert_int_equal(missed, 0);
+}
+
+static void each_condition_is_found(void **state)
+{
+	(void)state;
+	find_each(NULL, conditions, sizeof(conditions) / sizeof(*conditions));
+}
+
+static void each_condition_of_a_log_is_found(void **state)
+{
+	(void)state;
+	find_each("log", of_logs, sizeof(of_logs) / sizeof(*of_logs));
 }
 
 static void a_message_that_is_not_there_is_said_to_be_none(void **state)
@@ -468,6 +546,7 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 	sql("DROP PROCEDURE wherry_poll; EXEC sp_dropextendedproperty N'wherry', "
 	    "N'SCHEMA', N'dbo', N'PROCEDURE', N'wherry_offer'");
 	wh_report_on(&args);
+	p.session.delayed = delayed;
 	examine(&d, &p.session, &delayed->store);
 	d.delayed = (const void *)&p; /* only asked whether it is NULL */
 	wh_doctor_check(&d);
@@ -490,6 +569,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_check_runs_on_a_new_outbox_and_finds_no_fault),
 		cmocka_unit_test(each_condition_is_found),
+		cmocka_unit_test(each_condition_of_a_log_is_found),
 		cmocka_unit_test(a_message_that_is_not_there_is_said_to_be_none),
 		cmocka_unit_test(the_checks_of_a_queue_run_too),
 		cmocka_unit_test(procedures_of_a_delayed_queue_are_looked_at),
