@@ -215,7 +215,8 @@ CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
 SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
 
 -- part: message
-CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts}
+CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts},
+  CASE WHEN its_topic THEN {quick_payload} END
 
 -- include: postgres.log.sql
 

@@ -73,7 +73,9 @@ CASE WHEN fine THEN headers
      ELSE pg_catalog.to_json(left(headers::text, :long::integer + 1)) END,
 CASE WHEN fine THEN trace_id
      WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
-     ELSE left(trace_id, :long::integer + 1) END,
+     ELSE left(trace_id, :long::integer + 1) END
+
+-- part: quick_payload
 CASE WHEN fine THEN payload
      WHEN :long::bigint < 0 THEN NULL
      WHEN {payload_fits} THEN payload END
@@ -124,7 +126,7 @@ id, status, attempts, generation, created_at,
 -- part: quick_columns
 id, status, attempts, generation, created_at,
        {due_in},
-       {quick_texts}
+       {quick_texts}, {quick_payload}
 
 -- part: limited
 -- States to match; -1: all.
