@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/ndjson.h"
 
-/* The fields that a pointer into the line can fill. */
+/* The fields that are the same for all messages, or that a pointer into the line fills. */
 enum { KEY, ID, AGGREGATE_ID, PICKS };
 
 static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
@@ -21,10 +21,9 @@ typedef struct enqueue {
 	wh_lines lines;   /* With --lines. */
 	const char *file; /* Name of the file in messages. */
 	const char *topic;
-	const char
-		*key; /* The same for all lines; NULL: pointer[KEY] says where it is. */
 	const char *aggregate_type;
-	const char *pointer[PICKS];
+	const char *pointer[PICKS]; /* NULL: the value is in fixed. */
+	const char *fixed[PICKS];   /* The same for all messages; NULL: none. */
 	wh_buf picked[PICKS];
 	char *headers;
 	int64_t batch;     /* Messages in one transaction; 0: all messages. */
@@ -118,7 +117,7 @@ static wherry_code pick(enqueue *e, wh_view line, wherry_error *err)
 
 static const char *picked(const enqueue *e, int which)
 {
-	return e->pointer[which] ? wh_buf_str(&e->picked[which]) : NULL;
+	return e->pointer[which] ? wh_buf_str(&e->picked[which]) : e->fixed[which];
 }
 
 static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
@@ -127,9 +126,8 @@ static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
 		WHERRY_MESSAGE(.message_id = picked(e, ID), .topic = e->topic,
 			       .aggregate_type = e->aggregate_type,
 			       .aggregate_id = picked(e, AGGREGATE_ID),
-			       .key = e->key ? e->key : picked(e, KEY),
-			       .headers = e->headers, .body = line.ptr,
-			       .body_len = line.len);
+			       .key = picked(e, KEY), .headers = e->headers,
+			       .body = line.ptr, .body_len = line.len);
 	wherry_code code = wherry_outbox_enqueue(e->session->outbox, &msg, 0, NULL, err);
 
 	e->open++;
@@ -252,22 +250,30 @@ static wh_exit take_one(enqueue *e, const wh_args *args)
 static wh_exit read_options(enqueue *e, const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	const char *value;
 	int64_t most = 0;
 
 	e->topic = wh_arg(args, "topic");
 	e->aggregate_type = wh_arg(args, "aggregate-type");
 	for (int i = 0; i < PICKS; i++) {
 		e->picked[i] = (wh_buf)WH_BUF_INIT(64 * 1024);
-		e->pointer[i] = wh_arg(args, pick_names[i]);
-		if (e->pointer[i] && !wh_json_pointer_valid(e->pointer[i]))
+		value = wh_arg(args, pick_names[i]);
+		if (value && *value && *value != '/')
+			e->fixed[i] = value;
+		else
+			e->pointer[i] = value;
+		if (e->pointer[i] && !wh_json_pointer_valid(value))
 			return wh_usage(
 				args->command,
-				"--%s %s: write a JSON pointer, such as /customer/id",
-				pick_names[i], e->pointer[i]);
+				"--%s %s: begins with / and is not a JSON pointer, such as "
+				"/customer/id",
+				pick_names[i], value);
 	}
-	e->key = wh_arg(args, "fixed-key");
-	if (e->key && e->pointer[KEY])
-		return wh_usage(args->command, "--key and --fixed-key: only one of them");
+	if (e->fixed[ID] && wh_arg_on(args, "lines"))
+		return wh_usage(args->command,
+				"--id %s with --lines: each message has a separate id; "
+				"write a JSON pointer, such as /id",
+				e->fixed[ID]);
 	if (!wh_arg_count(args, "batch", 1, 1000000, &e->batch))
 		return WH_EXIT_USAGE;
 	if (e->batch && !wh_arg_on(args, "lines"))
@@ -349,13 +355,14 @@ static const wh_option options[] = {
 	{"lines", NULL,
 	 "Each line of the input is one JSON value, and the body of one message.", NULL,
 	 0},
-	{"key", "POINTER", "Where in each body its ordering key is, such as /net.", NULL,
-	 0},
-	{"fixed-key", "KEY", "The ordering key of all messages.", NULL, 0},
-	{"id", "POINTER",
-	 "Where its message id is; a body whose id exists is passed over.", NULL, 0},
+	{"key", "KEY",
+	 "The ordering key of all messages, or where in each body it is, such as /net.",
+	 NULL, 0},
+	{"id", "ID",
+	 "The message id, or where in each body it is; a body whose id exists is passed over.",
+	 NULL, 0},
 	{"aggregate-type", "TEXT", "The kind of thing the messages are about.", NULL, 0},
-	{"aggregate-id", "POINTER", "Where in each body the thing's id is.", NULL, 0},
+	{"aggregate-id", "ID", "The thing's id, or where in each body it is.", NULL, 0},
 	{"header", "NAME=VALUE", "A header for every message.", NULL, WH_REPEAT},
 	{"batch", "N",
 	 "With --lines, commit after every N lines; without it, all lines or none.", NULL,
@@ -375,8 +382,8 @@ const wh_command wh_cmd_enqueue = {
 	.operands = "URL [BODY]",
 	.synopsis =
 		"URL " WH_BODY_USAGE
-		" --topic TOPIC [--lines] [--key POINTER|--fixed-key KEY] [--id POINTER] "
-		"[--aggregate-type TEXT] [--aggregate-id POINTER] "
+		" --topic TOPIC [--lines] [--key KEY] [--id ID] [--aggregate-type TEXT] "
+		"[--aggregate-id ID] "
 		"[--header NAME=VALUE]... "
 		"[--batch N] [--json]",
 	.brief = "Add a message to an outbox, or one for each line of JSON",
@@ -386,12 +393,13 @@ const wh_command wh_cmd_enqueue = {
 		"one is an error that names its line and column, and nothing is "
 		"enqueued. With --batch, the batches before it stay.\n"
 		"\n"
-		"A key, an id or an aggregate id is taken out of each body by a JSON "
-		"pointer (RFC 6901): a string as it is, a number or boolean as it is "
-		"written. Messages of one key are delivered in the order of the lines. "
+		"A key, an id or an aggregate id is used as it is given. If it begins with /, "
+		"it is a JSON pointer (RFC 6901) to a value in each body: a string is used as it "
+		"is, a number or boolean as it is written. Messages of one key are delivered in the order of the lines. "
 		"With --id, running the same command again enqueues nothing twice.\n"
 		"\n"
 		"Examples:\n"
+		"  wherry enqueue sqlite:shop.db '{\"order\":7}' --topic orders --key 7\n"
 		"  wherry enqueue sqlite:shop.db '{\"order\":7}' --topic orders --key /order\n"
 		"  wherry enqueue sqlite:shop.db --topic quakes --key /net --id /id \\\n"
 		"    --lines --from examples/data/earthquakes.ndjson\n",

@@ -93,11 +93,17 @@ for what in missing:absent null:n object:o array:a; do
 		"err:(nothing was enqueued)"
 done
 
-w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --fixed-key /order/7
+w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --key 3000000
 expect "a key can be given as it is" 0 "is:1 enqueued, 0 duplicates"
-check "and is taken as it is" is "$(sql pick.db "SELECT partition_key FROM outbox WHERE topic = 'fixed'")" /order/7
-w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --fixed-key k --key /n
-expect "but not beside a pointer" 2 "err:only one of them"
+w enqueue sqlite:pick.db '{"n":2}' --topic fixed --key k1 --id m1 --aggregate-type a --aggregate-id 7
+expect "and so can ids" 0 "is:1 enqueued, 0 duplicates"
+check "and are taken as they are" is \
+	"$(sql pick.db "SELECT partition_key, nullif(message_id, '') = 'm1', aggregate_id FROM outbox WHERE topic = 'fixed'")" \
+	$'3000000|0|\nk1|1|7'
+w enqueue sqlite:pick.db not-json --topic fixed --key k1
+expect "the body need not be JSON" 0
+w_in '{"n":1}' enqueue --lines sqlite:pick.db --topic fixed --id m2
+expect "lines have an id each" 2 "err:--id m2 with --lines" "err:such as /id"
 
 # ---- malformed lines ----
 
@@ -174,8 +180,8 @@ w status sqlite:shop.db more
 expect "an operand too many is named" 2 "err:'more' is one too many"
 w enqueue --lines sqlite:shop.db
 expect "a missing required option is named" 2 "err:enqueue needs --topic"
-w enqueue --lines sqlite:shop.db --topic t --key net
-expect "a key that is no JSON pointer is refused" 2 "err:write a JSON pointer"
+w enqueue --lines sqlite:shop.db --topic t --key /a~2
+expect "what begins as a JSON pointer and is none is refused" 2 "err:is not a JSON pointer"
 w enqueue --lines sqlite:shop.db --topic t --header noequals
 expect "a header wants NAME=VALUE" 2 "err:write NAME=VALUE"
 w retry sqlite:shop.db
