@@ -8,7 +8,7 @@
 
 enum { CLAIM_MOST_US = 10000000, ENDED_MOST_US = 240000000 };
 
-static const char row_state[] = "SELECT status FROM outbox WHERE message_id = 'm' || ?";
+static const char row_state[] = "SELECT status FROM sim_rows WHERE message_id = 'm' || ?";
 
 static bool competes(const sim_world *w)
 {
@@ -288,7 +288,7 @@ void sim_judge_waits(sim_world *w)
 int sim_judge_open(sim_world *w)
 {
 	if (w->plan.engine != SIM_UNMARKED &&
-	    sim_number(w, "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)", 0) ==
+	    sim_number(w, "SELECT count(*) FROM sim_rows WHERE status IN (0, 1, 3)", 0) ==
 		    0)
 		return -1;
 	for (int i = 0; i < w->n_messages; i++) {
@@ -304,7 +304,7 @@ static void judge_attempts(sim_world *w, int index)
 {
 	const sim_message *m = &w->messages[index];
 	int64_t attempts = sim_number(
-		w, "SELECT attempts FROM outbox WHERE message_id = 'm' || ?", index);
+		w, "SELECT attempts FROM sim_rows WHERE message_id = 'm' || ?", index);
 
 	if (attempts > m->charges && m->kind != SIM_REJECTED && !m->retried)
 		sim_wrong(w, "%d counts %d attempts, though %d failed at most", index,
@@ -349,6 +349,18 @@ void sim_judge_end(sim_world *w)
 }
 
 /* ---- positions of the log ---- */
+
+/* A relay that has lost its lease does not take the position of another one back. */
+void sim_judge_high(sim_world *w)
+{
+	int64_t high = sim_number(w, "SELECT high FROM outbox_progress", 0);
+
+	if (high != SIM_LOCKED && high < w->high)
+		sim_wrong(w, "the position goes back from %lld to %lld",
+			  (long long)w->high, (long long)high);
+	if (high > w->high)
+		w->high = high;
+}
 
 void sim_judge_position(sim_world *w, int64_t position)
 {

@@ -87,7 +87,7 @@ static void charge_tried(sim_process *p)
 	sqlite3_stmt *stmt = NULL;
 
 	if (sqlite3_prepare_v2(p->sqlite,
-			       "SELECT message_id FROM outbox WHERE status = 1 AND "
+			       "SELECT message_id FROM sim_rows WHERE status = 1 AND "
 			       "claimed_at = (SELECT ms FROM wherry_clock)",
 			       -1, &stmt, NULL) != SQLITE_OK)
 		return;
@@ -127,7 +127,7 @@ static void note_expired(sim_process *p)
 	sqlite3_stmt *stmt = NULL;
 
 	if (sqlite3_prepare_v2(p->sqlite,
-			       "SELECT message_id FROM outbox WHERE status = 1 AND "
+			       "SELECT message_id FROM sim_rows WHERE status = 1 AND "
 			       "next_retry_at <= (SELECT ms FROM wherry_clock)",
 			       -1, &stmt, NULL) != SQLITE_OK)
 		return;
@@ -228,6 +228,8 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-expired") == 0) &&
 	    code == WHERRY_OK)
 		charge_tried(p);
+	if (strcmp(what, "move") == 0)
+		sim_judge_high(p->world);
 	if (strcmp(what, "lease") == 0 && code == WHERRY_OK)
 		note_lease(p);
 	if (strcmp(what, "lease-orphaned") == 0 && code == WHERRY_OK)

@@ -327,7 +327,7 @@ static void each_in_state(sim_world *w, int state, void (*fn)(sim_message *m, in
 	sqlite3_stmt *stmt = NULL;
 
 	(void)sqlite3_prepare_v2(
-		w->db, "SELECT message_id, generation FROM outbox WHERE status = ?", -1,
+		w->db, "SELECT message_id, generation FROM sim_rows WHERE status = ?", -1,
 		&stmt, NULL);
 	(void)sqlite3_bind_int(stmt, 1, state);
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
@@ -371,7 +371,7 @@ static bool retry_dead(sim_world *w, bool mend)
 
 	if (sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return false;
-	if (sim_number(w, "SELECT count(*) FROM outbox WHERE status = 4", 0) > 0) {
+	if (sim_number(w, "SELECT count(*) FROM sim_rows WHERE status = 4", 0) > 0) {
 		each_in_state(w, WHERRY_DEAD, note_dead);
 		if (mend)
 			each_in_state(w, WHERRY_DEAD, note_mended);

@@ -5,6 +5,8 @@
  *     schedules_test 500000..500019  these twenty
  *     schedules_test 500017          this one, telling all that happens
  *     schedules_test 1..5000 NAME    those of these whose relays have this engine
+ *
+ * From 0 on it also breaks the statements of a log, one after the other, and must notice each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +57,74 @@ static bool tell(int number, bool ok, const char *what)
 	return ok;
 }
 
+/* clang-format off */
+static const sim_break breaks[] = {
+	{"a position is written without the lease",
+	 "AND EXISTS (SELECT 1 FROM wherry_lease WHERE {holds});",
+	 "AND (true OR EXISTS (SELECT 1 FROM wherry_lease WHERE {holds}));", 1398},
+	{"a position is written before the answers come",
+	 "SET high = :high, moved_at = (SELECT ms FROM wherry_clock)\nWHERE subscription = {subscription} AND",
+	 "SET high = max(:high, (SELECT max(id) FROM {table})), moved_at = 0\nWHERE subscription = {subscription} AND", 1},
+	{"a position passes messages that wait",
+	 "FROM json_each(:ids) WHERE true\n",
+	 "FROM json_each(:ids) WHERE false\n", 1},
+	{"a relay that begins knows no exceptions",
+	 "WHERE x.subscription = {subscription} AND x.id > {high};",
+	 "WHERE false;", 1},
+	{"a failure is not recorded",
+	 "AND {settleable}\nON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,",
+	 "AND false\nON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,", 1},
+	{"an exception stays when it is delivered",
+	 "AND (:names IS NULL OR NOT EXISTS",
+	 "AND false AND (:names IS NULL OR NOT EXISTS", 1},
+	{"messages are purged before they are delivered",
+	 "WHERE t.id <= (SELECT min(p.high) FROM {table_progress} AS p)",
+	 "WHERE true", 1},
+	{"a look begins one message too late",
+	 "FROM {table} WHERE id > :high ORDER BY id LIMIT :limit);",
+	 "FROM {table} WHERE id > :high + 1 ORDER BY id LIMIT :limit);", 1},
+	{"a look begins one message too early",
+	 "FROM {table} WHERE id > :high ORDER BY id LIMIT :limit);",
+	 "FROM {table} WHERE id >= :high ORDER BY id LIMIT :limit);", 1},
+};
+/* clang-format on */
+
+/* The first schedule that a break spoils; 0: none. */
+static uint64_t notice(const sim_break *b)
+{
+	enum { MOST = 4000 };
+	uint64_t noticed = 0;
+
+	sim_server_break = b;
+	for (uint64_t seed = b->from; !noticed && seed < b->from + MOST; seed++)
+		if (sim_engine_of(seed) == SIM_LOG && !sim_play(&the_world, seed, false))
+			noticed = seed;
+	sim_server_break = NULL;
+	if (strstr(the_world.wrong, "the outbox is not made"))
+		noticed = 0; /* The break is none. */
+	if (noticed)
+		printf("# %s: seed %llu: %s\n", b->name, (unsigned long long)noticed,
+		       the_world.wrong);
+	else
+		printf("# %s: nothing\n", b->name);
+	return noticed;
+}
+
+static bool notice_all(void)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
+		ok &= notice(&breaks[i]) > 0;
+	return ok;
+}
+
 static int play_all(uint64_t first, uint64_t last)
 {
 	int n = (int)((last - first) / A_TEST) + 1, failed = 0;
-	bool enough = last - first + 1 >= A_TEST;
+	bool enough = last - first + 1 >= A_TEST, breaks_too = !first && enough;
 
-	printf("1..%d\n", n + enough);
+	printf("1..%d\n", n + enough + breaks_too);
 	for (int i = 1; i <= n; i++) {
 		uint64_t from = first + (uint64_t)(i - 1) * A_TEST;
 		uint64_t to = i < n ? from + A_TEST - 1 : last;
@@ -86,6 +150,8 @@ static int play_all(uint64_t first, uint64_t last)
 				sum.crashes && sum.expires && sum.orphans && sum.losses &&
 					sum.duplicates,
 				"every kind of mishap is met");
+	if (breaks_too)
+		failed += !tell(n + 2, notice_all(), "every break of a log is noticed");
 	return failed > 0;
 }
 

@@ -67,6 +67,30 @@ static const char *with(sim_engine engine, const char *sqlite)
 	return texts[engine];
 }
 
+const sim_break *sim_server_break;
+
+/* The statements of a log with a break. */
+static const char *broken(const char *text)
+{
+	static char *out;
+	static const sim_break *its;
+	const sim_break *b = sim_server_break;
+	const char *at = strstr(text, b->what);
+	wh_buf all = WH_BUF_INIT(1 << 20);
+
+	if (its == b)
+		return out;
+	if (!at || strstr(at + 1, b->what))
+		abort(); /* it is there once */
+	free(out);
+	wh_buf_put(&all, text, (size_t)(at - text));
+	wh_buf_puts(&all, b->with);
+	wh_buf_puts(&all, at + strlen(b->what));
+	out = wh_buf_take(&all);
+	its = b;
+	return out;
+}
+
 /* Linked in place of wh_sql_embedded(). */
 const char *__real_wh_sql_embedded(const char *model, const char *layout,
 				   const char *dialect);
@@ -80,6 +104,8 @@ const char *__wrap_wh_sql_embedded(const char *model, const char *layout,
 
 	if (strcmp(layout, "stream") == 0)
 		return of_stream();
+	if (sim_server_break && strcmp(layout, "log") == 0)
+		return broken(text);
 	if (engine >= SIM_PARTITIONED && strcmp(layout, "native") == 0)
 		return with(engine, text);
 	return text;
@@ -210,6 +236,14 @@ void sim_server_teach(sqlite3 *db)
 /* Behind wherry_outbox_create(). */
 void sim_server_prepare(sim_world *w)
 {
+	sim_sql(w,
+		w->plan.engine == SIM_LOG
+			? "CREATE VIEW sim_rows AS SELECT t.id, t.message_id, 0 AS generation, "
+			  "coalesce(x.state, CASE WHEN t.id > p.high THEN 0 ELSE 2 END) AS status, "
+			  "coalesce(x.attempts, 0) AS attempts, x.changed_at AS claimed_at, "
+			  "x.next_retry_at FROM outbox_progress AS p CROSS JOIN outbox AS t "
+			  "LEFT JOIN outbox_exception AS x ON x.id = t.id"
+			: "CREATE VIEW sim_rows AS SELECT * FROM outbox");
 	if (w->plan.engine == SIM_PARTITIONED)
 		sim_sql(w,
 			"ALTER TABLE wherry_lease ADD COLUMN mask INTEGER NOT NULL DEFAULT 0");

@@ -6,7 +6,7 @@
  * can be played again.
  *
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
- *     store.c     the database, and its clock
+ *     store.c     the database, and its clock; the view sim_rows has each message with its state
  *     server.c    partitions and positions in a log, which SQLite does not have
  *     stream.c    the WAL, and connections that read it
  *     process.c   relays as processes: started, paused between any two calls, killed
@@ -150,6 +150,7 @@ typedef struct sim_draft {
 typedef enum sim_engine {
 	SIM_EXCLUSIVE,
 	SIM_COMPETING,
+	SIM_LOG,
 	SIM_PARTITIONED,
 	SIM_STREAM,
 	SIM_UNMARKED, /* the stream engine that writes nothing to rows */
@@ -241,6 +242,7 @@ typedef struct sim_world {
 	int64_t calm_us;          /* since when; */
 	int64_t kept_us;      /* so long a message waited then that was not refused, */
 	int64_t ended_us;     /* and so long it took until the refused ones ended */
+	int64_t high;         /* where the position of a log was last */
 	int64_t jumped_us;    /* when the database's clock jumped last */
 	int64_t jumped_epoch; /* of the lease that the clock cut short */
 	bool fixed;           /* what died was mended and retried */
@@ -287,6 +289,14 @@ int64_t sim_claim_left(sim_world *w, int index, const char *token);
 /* ---- server.c ---- */
 
 void sim_server_teach(sqlite3 *db);
+
+/* A deliberate break of the statements of a log, which the judge must notice. */
+typedef struct sim_break {
+	const char *name;
+	const char *what, *with; /* A text of log.sqlite.sql, and what takes its place. */
+	uint64_t from;           /* A seed, not far before one that shows it. */
+} sim_break;
+extern const sim_break *sim_server_break; /* NULL: none */
 void sim_server_prepare(sim_world *w);
 
 /* ---- stream.c ---- */
@@ -347,6 +357,7 @@ bool sim_streams(const sim_world *w); /* are commits in the log first? */
 void sim_judge_fence(sim_world *w, sim_process *p, int index);
 void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		      const wherry_message *msg, int index);
+void sim_judge_high(sim_world *w);
 void sim_judge_letter(sim_world *w, const wherry_message *msg, int index);
 void sim_judge_delivery(sim_world *w, const sim_flight *f);
 void sim_judge_waits(sim_world *w); /* all has come to an end */

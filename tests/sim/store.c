@@ -70,13 +70,15 @@ sqlite3 *sim_store_connect(sim_world *w)
 
 void sim_store_open(sim_world *w)
 {
+	const wherry_outbox_options options =
+		WHERRY_OUTBOX_OPTIONS(.layout = w->plan.engine == SIM_LOG ? "log" : NULL);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	install_vfs();
 	world_now = w;
 	w->db = sim_store_connect(w);
 	if (wherry_sqlite_borrow(w->db, &w->lib, &err) != WHERRY_OK ||
-	    wherry_outbox_create(w->lib, "outbox", NULL, &err) != WHERRY_OK)
+	    wherry_outbox_create(w->lib, "outbox", &options, &err) != WHERRY_OK)
 		sim_wrong(w, "the outbox is not made: %s", err.message);
 	sim_server_prepare(w);
 	if (wherry_outbox_open(w->lib, "outbox", &w->outbox, &err) != WHERRY_OK)

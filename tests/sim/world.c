@@ -90,13 +90,14 @@ static int one_of(sim_world *w, int a, int b, int c)
 const char *const sim_engine_names[SIM_ENGINES] = {
 	[SIM_EXCLUSIVE] = "exclusive",     [SIM_COMPETING] = "competing",
 	[SIM_PARTITIONED] = "partitioned", [SIM_STREAM] = "stream",
-	[SIM_UNMARKED] = "unmarked",
+	[SIM_UNMARKED] = "unmarked",       [SIM_LOG] = "log",
 };
 
 sim_engine sim_engine_of(uint64_t seed)
 {
 	static const sim_engine by_turns[] = {
-		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED, SIM_STREAM, SIM_UNMARKED,
+		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED,
+		SIM_STREAM,    SIM_UNMARKED,  SIM_LOG,
 	};
 
 	/* other things follow from the seed's lowest digits */
@@ -120,6 +121,8 @@ static void draw_plan(sim_world *w)
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
 	plan->on_done = (wherry_on_done)sim_below(w, 3);
+	if (plan->engine == SIM_LOG)
+		plan->on_done = WHERRY_MARK;
 	plan->crash = one_of(w, 0, 5, 40);
 	plan->pause = one_of(w, 0, 20, 100);
 	plan->fault = one_of(w, 0, 0, 100);
@@ -154,7 +157,8 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.on_done", "%s",
 	    plan->engine == SIM_UNMARKED ? "keep" : on_done[plan->on_done]);
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
-	set(w, "relay.engine", "%s", relay_engines[plan->engine]);
+	if (relay_engines[plan->engine])
+		set(w, "relay.engine", "%s", relay_engines[plan->engine]);
 	set(w, "relay.claim_timeout", "%dms", one_of(w, 1000, 2000, 10000));
 	set(w, "relay.sweep", "%dms", one_of(w, 100, 5000, 60000));
 	set(w, "relay.ack_delay", "%dms", one_of(w, 0, 2, 100));
@@ -168,7 +172,9 @@ static void draw_settings(sim_world *w)
 	set(w, "outbox.retention", "%ds", one_of(w, 0, 1, 3600));
 	set(w, "relay.purge_every", "1s");
 	set(w, "relay.on_expiry", "%s",
-	    sim_below(w, 2) && plan->engine != SIM_UNMARKED ? "archive" : "delete");
+	    sim_below(w, 2) && plan->engine != SIM_UNMARKED && plan->engine != SIM_LOG
+		    ? "archive"
+		    : "delete");
 }
 
 /* ---- mishaps ---- */
@@ -376,9 +382,9 @@ static void calm_down(sim_world *w)
 	open = (int)sim_judge_open(w);
 	sim_wrong(w, "it does not come to an end: %d (%s) is open, in state %d", open,
 		  open < 0 ? "" : sim_kind_names[w->messages[open].kind],
-		  (int)sim_number(w,
-				  "SELECT status FROM outbox WHERE message_id = 'm' || ?",
-				  open));
+		  (int)sim_number(
+			  w, "SELECT status FROM sim_rows WHERE message_id = 'm' || ?",
+			  open));
 }
 
 /* ---- one schedule ---- */
