@@ -2,6 +2,7 @@
 
 #include <wherry/sqlite.h>
 
+#include "log/subscription.h"
 #include "outbox/outbox.h"
 
 /* Deep enough that no text is empty: what Jansson and SQLite take is part of it. */
@@ -384,6 +385,44 @@ static wherry_code outbox_reap(world *w, wherry_error *err)
 	return wherry_outbox_reap(w->outbox, 0, w->out.number, err);
 }
 
+/* ---- a log ---- */
+
+static wherry_code outbox_create_log(world *w, wherry_error *err)
+{
+	return wherry_outbox_create(w->db, "events",
+				    &WHERRY_OUTBOX_OPTIONS(.layout = "log"), err);
+}
+
+static wherry_code outbox_create_log_again(world *w, wherry_error *err)
+{
+	return wherry_outbox_create(w->db, "log", NULL, err);
+}
+
+static wherry_code position_read(world *w, wherry_error *err)
+{
+	wh_position at = WH_POSITION_START;
+	wh_share share = {.mask = UINT64_MAX};
+	wherry_code code;
+
+	wh_error_clear(err);
+	code = wh_progress_read(&w->outbox->store, &share, &at, err);
+	if (code == WHERRY_OK)
+		w->out.number[0] = at.high;
+	wh_position_clear(&at);
+	return code;
+}
+
+static wherry_code position_write(world *w, wherry_error *err)
+{
+	const int64_t held[] = {5, 7};
+	wh_position at = {.high = 7};
+	wh_share share = {.mask = UINT64_MAX, .rows = 1};
+	const wh_progress progress = {.at = &at, .held = held, .n_held = 2};
+
+	wh_error_clear(err);
+	return wh_progress_write(&w->outbox->store, &w->lease, &share, &progress, err);
+}
+
 /* ---- publishers and relays ---- */
 
 static wherry_code publisher_open(world *w, wherry_error *err)
@@ -591,6 +630,29 @@ const operation operations[] = {
 	{"outbox_requeue", outbox_requeue, take_lease, NULL, NULL, 0},
 	{"outbox_try", outbox_try, take_lease, NULL, NULL, 0},
 	{"outbox_reap", outbox_reap, NULL, NULL, NULL, 0},
+	{"outbox_create of a log", outbox_create_log, NULL, NULL, NULL, 0},
+	{"outbox_create of a log that is there", outbox_create_log_again, NULL, NULL, NULL, 0},
+	{"outbox_enqueue of a log", outbox_enqueue, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_enqueue_many of a log", outbox_enqueue_many, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_status of a log", outbox_status, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_count of a log", outbox_count, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_oldest_ready of a log", outbox_oldest_ready, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_list of a log", outbox_list, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_show of a log", outbox_show, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_retry of a log", outbox_retry, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_discard of a log", outbox_discard, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_pause of a log", outbox_pause, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_resume of a log", outbox_resume, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_purge of a log", outbox_purge, NULL, NULL, NULL, OPERATION_LOG | OPERATION_PARTLY},
+	{"outbox_lease of a log", outbox_lease, NULL, NULL, NULL, OPERATION_LOG},
+	{"outbox_renew of a log", outbox_renew, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_release of a log", outbox_release, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_done of a log", outbox_done, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_fail of a log", outbox_fail, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_requeue of a log", outbox_requeue, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_try of a log", outbox_try, take_lease, NULL, NULL, OPERATION_LOG},
+	{"A relay's read of a position", position_read, NULL, NULL, NULL, OPERATION_LOG},
+	{"A relay's write of a position", position_write, take_lease, NULL, NULL, OPERATION_LOG},
 	{"publisher_register", publisher_register, NULL, NULL, NULL, 0},
 	{"publisher_open of stdout", publisher_open, NULL, drop_publisher, "stdout:", 0},
 	{"publisher_open of file", publisher_open, NULL, drop_publisher, "file:", 0},

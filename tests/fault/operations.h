@@ -37,9 +37,10 @@ typedef struct world {
 } world;
 
 enum {
-	OPERATION_PARTLY = 1, /* several transactions: may be done in part */
-	OPERATION_JOINS = 2,  /* runs inside the application's transaction */
-	OPERATION_BORROWS = 4 /* on the application's own handle */
+	OPERATION_PARTLY = 1,  /* several transactions: may be done in part */
+	OPERATION_JOINS = 2,   /* runs inside the application's transaction */
+	OPERATION_BORROWS = 4, /* on the application's own handle */
+	OPERATION_LOG = 8      /* on the outbox "log" */
 };
 
 typedef struct operation {

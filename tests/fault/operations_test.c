@@ -18,6 +18,9 @@ static const char *const tables[] = {
 	"wherry_lease",
 	"outbox",
 	"outbox_archive",
+	"log",
+	"log_progress",
+	"log_exception",
 	"jobs",
 	"inbox",
 	"later",
@@ -109,7 +112,18 @@ static void digest(const world *w, char *out)
 /* ---- the template ---- */
 
 static const char fill[] =
-	"INSERT INTO log(topic, payload) VALUES ('t', '{}'), ('t', '{}'), ('u', '{}');"
+	"INSERT INTO log(message_id, topic, partition_key, created_at, payload) VALUES"
+	" ('m1', 't', 'k', 1700000000000, '{}'), ('m2', 't', 'k', 1700000000000, '{}'),"
+	" ('m3', 't', 'l', 1700000000000, '{}'), ('m4', 't', NULL, 1700000000000, '{}'),"
+	" ('m5', 't', 'l', 1700000000000, '{}'), ('m6', 'u', NULL, 1700000000000, '{}'),"
+	" ('m7', 't', 'l', 1700000000000, '{}');"
+	"UPDATE log_progress SET high = CASE subscription WHEN 'relay' THEN 4 ELSE 7 END;"
+	"INSERT INTO log_exception(subscription, id, state, attempts, next_retry_at,"
+	"  changed_at, claim_token) VALUES ('relay', 1, 0, 0, NULL, 1700000000000, ''),"
+	" ('relay', 2, 1, 1, NULL, 1700000000000, 'epoch:0'),"
+	" ('relay', 3, 3, 1, 1700000000000, 1700000000000, ''),"
+	" ('relay', 6, 4, 5, NULL, 1700000000000, ''),"
+	" ('audit', 3, 2, 0, NULL, 1700000000000, '');"
 	"INSERT INTO outbox(message_id, topic, partition_key, headers, status, attempts,"
 	"  claimed_at, next_retry_at, processed_at, created_at, payload) VALUES"
 	" ('m1', 't', 'k', '{}', 0, 0, NULL, NULL, NULL, 1700000000000, '{}'),"
@@ -243,7 +257,8 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	else
 		open_own(w);
 	fault_trace(&w->db);
-	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->outbox, &err));
+	WHERRY_PASS(wherry_outbox_open(
+		w->db, op->flags & OPERATION_LOG ? "log" : "outbox", &w->outbox, &err));
 	if (is_of(op, "queue_") || is_of(op, "topics_"))
 		WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
 	if (is_of(op, "inbox_"))

@@ -1,5 +1,5 @@
 /*
- * The public operations on subscriptions; the outbox "log" of the template has three messages and the
+ * The public operations on subscriptions; the outbox "log" of the template has seven messages and the
  * subscription "audit".
  */
 #include "operations.h"
