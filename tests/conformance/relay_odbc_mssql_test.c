@@ -250,7 +250,10 @@ static const relay_test tests[] = {
 	RELAY_TESTS_END,
 };
 
+/* The first one on Babelfish alone: it leaves the escapes \", \\ and \u0001 in what OPENJSON returns, and so finds no row for
+ * such a message id. */
 static const char *const except[] = {
+	"ordinary_texts_are_delivered_as_they_are",
 	/* No trigger of SQL Server leaves a row out of an update and of its count. */
 	"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
 	"until_empty_is_an_error_if_acknowledgements_are_ignored",
@@ -264,15 +267,17 @@ static const char *const except[] = {
 
 int main(void)
 {
-	static const relay_target target = {
+	static relay_target target = {
 		.name = "mssql",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 		TSQL_RELAYS,
 		.schedules = 2,
 		.own = tests,
-		.except = except,
 		.translate = tsql_translate,
 	};
 
+	if (!mssql_start(NULL))
+		return 0;
+	target.except = mssql_is_babelfish() ? except : except + 1;
 	return tsql_relays(&target);
 }
