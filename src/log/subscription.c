@@ -16,7 +16,7 @@ static bool copy(const wh_row *row, int column, char **out)
 
 typedef struct found {
 	wh_position *at;
-	int64_t rows;
+	int64_t rows, highest;
 } found;
 
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
@@ -28,6 +28,7 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 	if (code != WHERRY_OK)
 		return code;
 	f->rows = wh_row_int(row, 4);
+	f->highest = wh_row_int(row, 5);
 	out->high = wh_row_int(row, 0);
 	out->late = wh_row_int(row, 3);
 	return copy(row, 1, &out->seen) && copy(row, 2, &out->until) ? WHERRY_OK
@@ -50,6 +51,7 @@ wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position
 	code = wh_db_run(store->db, store->stmt.progress, &mask, 1, take_position, &f,
 			 NULL, err);
 	share->rows = f.rows;
+	share->highest = f.highest;
 	if (code == WHERRY_OK && !f.rows)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "outbox '%s' has no subscription '%s'", store->name.ptr,

@@ -16,13 +16,14 @@ typedef struct wh_share {
 	uint64_t mask; /* A bit for each partition; UINT64_MAX: all. */
 	/* Rows that have their positions.  If there are several, these may differ. */
 	int64_t rows;
+	int64_t highest; /* Highest id of one of these positions. */
 } wh_share;
 
 /*
  * Read the position of a share: one that covers no more than the position of any of its partitions.  If it has several
  * rows, looks must leave out what they cover.
  *
- * Clears and sets *out, and sets share->rows.  NOTFOUND: there is no such subscription.
+ * Clears and sets *out, and sets the rest of *share.  NOTFOUND: there is no such subscription.
  */
 wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
 			     wherry_error *err);

@@ -129,6 +129,70 @@ static void what_is_ahead_of_a_share_is_not_delivered_again(void **state)
 	assert_int_equal(partitions_that_have_a_position(f), 64);
 }
 
+/* One share had read up to 5 of what it saw, and the other all.  A relay that has both is killed in the middle. */
+static void a_position_that_is_ahead_is_not_moved_back(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	relay_set(f, "relay.window", "4");
+	relay_set(f, "relay.batch", "2");
+	share(f);
+	relay_put(f, letters);
+	relay_sql(
+		f,
+		"UPDATE outbox_progress SET mask = 4294967295, high = 52, seen = pg_current_snapshot(); "
+		"INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		"VALUES ('relay', -4294967296, 5, pg_current_snapshot())");
+	fake->by_hand = true;
+	relay_set(f, "relay.name", "relay0");
+	relay_start(f, &f->a);
+	for (int id = 6; relay_number(f, "SELECT min(high) FROM outbox_progress") < 20;
+	     id++) {
+		if (shares_postgres_partition(f, letters[id - 1]) < 32)
+			continue;
+		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+		RELAY_UNTIL(f, &f->a, relay_told(f, id, WHERRY_DELIVERED) == 1);
+		relay_quiet(f, &f->a);
+	}
+	assert_int_equal(relay_number(f, "SELECT max(high) FROM outbox_progress"), 52);
+	relay_vanish(&f->a);
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0, clean = 0");
+	fake->by_hand = false;
+	shares_start_two(f);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++) {
+		bool ahead =
+			id <= 5 || shares_postgres_partition(f, letters[id - 1]) < 32;
+
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED) > 0, !ahead);
+	}
+}
+
+/* All ids are below both positions, and one had not seen their transactions. */
+static void what_is_late_for_one_share_alone_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	relay_put(f, letters);
+	relay_sql(
+		f,
+		"UPDATE outbox_progress SET mask = 4294967295, high = 52, seen = pg_current_snapshot(); "
+		"INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		"VALUES ('relay', -4294967296, 60, '1:1:')");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++) {
+		bool late = shares_postgres_partition(f, letters[id - 1]) >= 32;
+
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), late);
+	}
+}
+
 /* A seek moves all shares. */
 static void a_seek_moves_the_positions_of_all_shares(void **state)
 {
@@ -178,6 +242,8 @@ static const relay_test own[] = {
 	RELAY_TEST(an_outbox_that_is_shared_later_goes_on_where_it_was, 0),
 	RELAY_TEST(one_relay_takes_over_positions_that_differ, 0),
 	RELAY_TEST(what_is_ahead_of_a_share_is_not_delivered_again, 0),
+	RELAY_TEST(a_position_that_is_ahead_is_not_moved_back, 0),
+	RELAY_TEST(what_is_late_for_one_share_alone_is_delivered, 0),
 	RELAY_TEST(a_seek_moves_the_positions_of_all_shares, 0),
 	RELAY_TESTS_END,
 };

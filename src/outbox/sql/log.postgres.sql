@@ -232,9 +232,10 @@ SELECT {message} FROM (
 pg_snapshot_xmax({.}seen), -(SELECT count(*) FROM pg_snapshot_xip({.}seen))
 
 -- name: progress
--- The position of a share, or one that covers no more than any of its positions, and the number of these.
+-- The position of a share, or one that covers no more than any of its positions, the number of these, and the
+-- highest id of one.
 SELECT min(p.high), (array_agg(p.seen::text ORDER BY {earlier:p}))[1], CASE WHEN count(*) = 1 THEN min(p.until::text) END,
-  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*)
+  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*), max(p.high)
 FROM {table_progress} AS p WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 HAVING count(*) > 0;
 
 -- name: progress-divide

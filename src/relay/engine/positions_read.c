@@ -278,8 +278,9 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* A look that failed, or brought nothing, moves no position, unless it ended a round. */
-static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, bool round,
+/* A look that failed, or brought nothing, moves no position, unless it ended a round or
+ * passed the highest of several positions (moves). */
+static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, bool moves,
 			    wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
@@ -287,15 +288,26 @@ static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, boo
 
 	f->reader.taking = 0;
 	r->store->rows_read += rows;
-	if (code == WHERRY_OK && (rows || round))
+	if (code == WHERRY_OK && (rows || moves))
 		code = wh_position_copy(&l->to, &f->read, err);
-	if (code != WHERRY_OK || !(rows || round)) {
+	if (code != WHERRY_OK || !(rows || moves)) {
 		f->n--;
 		return code;
 	}
 	l->rows = rows;
 	f->since += rows;
 	return WHERRY_OK;
+}
+
+/* If positions differ and a look has brought all rows that are committed, none is left below the highest of
+ * them either.  So the position passes it, whether the rows up to there still exist or not. */
+static bool pass_highest(wh_log *f, const wh_log_found *found)
+{
+	if (f->share.rows == 1 || found->more || found->event != WH_LOG_SAME ||
+	    f->read.until || f->read.high >= f->share.highest)
+		return false;
+	f->read.high = f->share.highest;
+	return true;
 }
 
 /* Room for one more look, and its number. */
@@ -325,7 +337,7 @@ wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t room = wh_intake_room(r), limit = r->set.round_trip;
 	looking w = {.r = r, .now = now};
 	wh_log_found found = {.event = WH_LOG_SAME};
-	bool round = f->read.until != NULL;
+	bool moves = f->read.until != NULL;
 	wherry_code code = add_look(f, err);
 
 	if (code != WHERRY_OK)
@@ -335,8 +347,10 @@ wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
 		code = read_rows(&w, limit < room ? limit : room, &found, err);
 		wh_window_end(&r->window);
 	}
-	round = round && found.event == WH_LOG_SAME;
-	code = end_look(r, code, w.rows, round, err);
+	moves = moves && found.event == WH_LOG_SAME;
+	if (code == WHERRY_OK)
+		moves |= pass_highest(f, &found);
+	code = end_look(r, code, w.rows, moves, err);
 	if (code != WHERRY_OK && w.rows)
 		wh_lease_lost(r, now, "a read failed after it had brought messages");
 	if (code != WHERRY_OK)
