@@ -180,7 +180,7 @@ SELECT {message} FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) F
 -- ---- progress ----
 
 -- name: progress
-SELECT high, seen, CAST(NULL AS NVARCHAR(1)), 0, 1 FROM {table_progress} WHERE subscription = {subscription};
+SELECT high, seen, CAST(NULL AS NVARCHAR(1)), 0, 1, high FROM {table_progress} WHERE subscription = {subscription};
 
 -- name: move
 -- The fence is in the statement that writes.  The condition is evaluated first, so without the lease no row is locked.
