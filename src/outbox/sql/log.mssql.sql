@@ -262,14 +262,20 @@ DELETE x FROM {these_exceptions}
 -- name: done-mark
 -- unused: token
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
--- changed if it is done before.
+-- changed, and none returned, if it is done before.
+DECLARE @done TABLE (id BIGINT NOT NULL);
+SET NOCOUNT ON;
 UPDATE x SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = N''
+OUTPUT inserted.id INTO @done(id)
 FROM {these_exceptions} WHERE x.state IN (0, 1, 3)
 {loop};
 INSERT INTO {table_exception}(subscription, id, state)
+OUTPUT inserted.id INTO @done(id)
 SELECT {subscription}, t.id, 2 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id
 WHERE t.rv > (SELECT p.rv FROM {position} AS p)
   AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WITH (UPDLOCK, HOLDLOCK) WHERE {its_exception:x});
+SET NOCOUNT OFF;
+SELECT id FROM @done;
 
 -- name: forget-done
 -- That a message is done need not be said once the position covers it.
