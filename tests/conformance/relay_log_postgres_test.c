@@ -59,7 +59,23 @@ static void a_late_row_that_the_server_cannot_send_dies_alone(void **state)
 	assert_int_equal(relay_delivered(f), 100);
 }
 
+/* As in a table from another server of which some rows look as if they were of this one. */
+static void a_row_of_a_transaction_to_come_stops_nobody(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	sql("INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', ''), ('t', 'b', '')");
+	sql("INSERT INTO outbox(tx, topic, partition_key, payload) VALUES ('9000000000', 't', 'a', '')");
+	sql("INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'b', '')");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_row_of_a_transaction_to_come_stops_nobody, 0),
 	RELAY_TEST(a_row_that_the_server_cannot_send_dies_alone, 0),
 	RELAY_TEST(a_late_row_that_the_server_cannot_send_dies_alone, 0),
 	RELAY_TESTS_END,

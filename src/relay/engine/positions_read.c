@@ -254,15 +254,16 @@ static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 	return code;
 }
 
-/* The table came from another server.  Nothing is in memory: see below. */
+/* The table came from another server.  Messages that were read of it are settled and written first. */
 static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
 	wherry_code code = WHERRY_OK;
 
 	if (r->window.n || f->n || f->moved || f->n_held) {
-		wh_lease_lost(r, now, "the table came from another server");
-		return WHERRY_STALE;
+		f->waits = r->window.n > 0;
+		f->reader.news = true;
+		return WHERRY_OK;
 	}
 	if (f->share.rows == 1) /* Another reader may have renumbered it. */
 		code = wh_log_compare(r, now, err);
