@@ -17,7 +17,8 @@ enum {
 	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
 	WORK_PART = 10,    /* a millisecond each: so few of --messages */
 	SINGLE_PART = 20,  /* one message per commit: so few of --messages */
-	IDLE_BACKLOG = 1000
+	IDLE_BACKLOG = 1000,
+	LOG_RATE = 500 /* a second, for the latency */
 };
 
 /* ---- helpers ---- */
@@ -135,8 +136,30 @@ static void plan_log_of(bench *b, bench_fn run, int keys, const char *what, bool
 	bench_name_figure(f, "log, %s", what);
 }
 
+static void plan_log_latency(bench *b)
+{
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
+			 .body = SHORT,
+			 .rate = LOG_RATE,
+			 .full = true};
+	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
+	bench_group *g = bench_add_group(b, runs, false);
+	bench_side *native = bench_add_side(g, "native", bench_wherry_latency, &job),
+		   *log;
+	bench_figure *f;
+
+	job.log = true;
+	log = bench_add_side(g, "log", bench_wherry_latency, &job);
+	f = bench_add_figure(b, log, native, "ms", 3);
+	bench_name_figure(f, "log, latency at %d/s, half of the time", LOG_RATE);
+	f = bench_add_figure(b, log, native, "ms", 3);
+	f->value = 1;
+	bench_name_figure(f, "log, latency at %d/s, 99 of 100", LOG_RATE);
+}
+
 void bench_plan_log(bench *b)
 {
+	plan_log_latency(b);
 	plan_log_of(b, bench_wherry_enqueue, KEYS, "enqueue, 100 per commit", false);
 	plan_log_of(b, bench_wherry_drain, KEYS, "drain, 1000 keys", true);
 	plan_log_of(b, bench_wherry_drain, 1, "drain, one hot key", true);

@@ -235,6 +235,19 @@ wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
 
 /* ---- latency ---- */
 
+static wherry_code make_log(session *s, wherry_error *err)
+{
+	wherry_db *db = NULL;
+	wherry_code code = wherry_config_set(s->config, "db.create", "on", err);
+
+	if (code == WHERRY_OK)
+		code = wherry_db_open(s->url, s->config, &db, err);
+	if (code == WHERRY_OK)
+		code = bench_init(db, "outbox", true, err);
+	wherry_db_close(db);
+	return code;
+}
+
 wherry_code bench_latency(const bench_job *job,
 			  wherry_code (*raw_take)(wh_bench *b, wherry_error *err),
 			  double out[BENCH_VALUES], wherry_error *err)
@@ -243,6 +256,8 @@ wherry_code bench_latency(const bench_job *job,
 	wh_bench b = {.consume = raw_take, .messages = job->messages, .rate = job->rate};
 	wherry_code code = set(job, &s, err);
 
+	if (code == WHERRY_OK && job->log)
+		code = make_log(&s, err);
 	b.url = s.url;
 	b.config = s.config;
 	b.probes = job->messages < PROBES_LEAST      ? PROBES_LEAST

@@ -224,14 +224,17 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
 		WH_INT_PARAM("shared", *lease->token != 0),
 	};
+	const wh_stmt *stmt = store->stmt.fence;
 	bool holds = false;
 	wherry_code code;
 
-	if (!store->stmt.fence)
+	if (!stmt)
 		/* In this layout each claim is checked by its own mark. */
 		return WHERRY_OK;
-	code = wh_db_run(store->db, store->stmt.fence, params,
-			 sizeof(params) / sizeof(*params), take_yes, &holds, NULL, err);
+	if (store->stmt.is_held && !wherry_db_in_transaction(store->db))
+		stmt = store->stmt.is_held;
+	code = wh_db_run(store->db, stmt, params, sizeof(params) / sizeof(*params),
+			 take_yes, &holds, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	return holds ? WHERRY_OK : wh_store_stale(store, err);

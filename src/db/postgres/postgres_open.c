@@ -345,8 +345,8 @@ static void write_settings(char *out, size_t cap, const char *set,
 		"%s standard_conforming_strings = on; %s quote_all_identifiers = off; "
 		"%s enable_seqscan = off; %s enable_bitmapscan = off; "
 		"%s enable_hashjoin = off; %s enable_mergejoin = off; %s jit = off; "
-		"%s%s%s",
-		set, set, wait_ms, set, set, set, set, set, set, set,
+		"%s plan_cache_mode = force_generic_plan; %s%s%s",
+		set, set, wait_ms, set, set, set, set, set, set, set, set,
 		options->app_sql ? "" : set, all_rows, idle);
 }
 

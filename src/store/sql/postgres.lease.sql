@@ -120,6 +120,11 @@ UNION ALL
 SELECT 1 FROM {wherry_lease} WHERE :shared::bigint <> 0 AND outbox = :name AND number = :number
   AND epoch = :epoch;
 
+-- name: is-held
+-- The same outside of a transaction, where a lock would end at once, and cost a write to disk.
+SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND number = :number AND epoch = :epoch
+  AND CASE WHEN :shared::bigint = 0 THEN {holds} ELSE true END;
+
 -- name: raise-control-version
 UPDATE {wherry_outbox} AS s SET control_version = {next_control:s} WHERE name = :name;
 
