@@ -111,7 +111,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_seek(wherry_outbox *o
  *                that code is returned.
  * @param ctx     Handed to visit.
  * @param out_n   Receives the number of messages; may be NULL.  0: none is pending, or the subscription is paused.
- * @return WHERRY_OK; WHERRY_INVALID (bad arguments; another layout); WHERRY_BUSY (a relay reads the subscription;
+ * @return WHERRY_OK; WHERRY_INVALID (bad arguments); WHERRY_UNSUPPORTED (another layout; SQL Server); WHERRY_BUSY (a relay reads the subscription;
  *         another consumer has not ended its transaction within db.busy_timeout); WHERRY_NOTFOUND (the subscription
  *         was dropped); WHERRY_DENIED; what visit returned.
  *

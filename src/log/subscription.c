@@ -59,6 +59,16 @@ wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position
 	return code;
 }
 
+wherry_code wh_progress_take(const wh_store *store, const wh_share *share,
+			     wherry_error *err)
+{
+	const wh_param mask = mask_param(share);
+
+	return store->stmt.progress_take ? wh_db_run(store->db, store->stmt.progress_take,
+						     &mask, 1, NULL, NULL, NULL, err)
+					 : WHERRY_OK;
+}
+
 typedef struct writing {
 	wh_store *store;
 	const wherry_lease *lease;

@@ -28,6 +28,11 @@ typedef struct wh_share {
 wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
 			     wherry_error *err);
 
+/* A relay that took the lease waits here for a consumer that reads the subscription in its own transaction and saw no
+ * lease.  BUSY: that takes longer than db.busy_timeout. */
+wherry_code wh_progress_take(const wh_store *store, const wh_share *share,
+			     wherry_error *err);
+
 /* Progress to write; zero: nothing of it. */
 typedef struct wh_progress {
 	const wh_position *at;

@@ -153,7 +153,7 @@ static wherry_code consume(void *ctx, wherry_error *err)
 	consuming *c = ctx;
 	const wh_outbox_stmts *own = &c->outbox->own;
 	const wh_param limit = WH_INT_PARAM("limit", c->limit);
-	wh_row_visitor v = {.visit = keep, .ctx = c};
+	wh_row_visitor v = {.visit = keep, .ctx = c, .whole = true};
 	bool paused = false;
 	wherry_code code = own->consume_begin ? begin(c, &paused, err) : WHERRY_OK;
 

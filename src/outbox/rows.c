@@ -31,7 +31,7 @@ static const char *text_at(const wh_row_visitor *v, const wh_row *row, int colum
 {
 	wh_view text = wh_row_bytes(row, column);
 
-	if (text.len > WH_TEXT_MOST)
+	if (text.len > WH_TEXT_MOST && !v->whole)
 		return "(over 1048576 bytes)";
 	return v->textless && text.ptr && !text.len ? "(unreadable)" : text.ptr;
 }

@@ -204,12 +204,13 @@
 /* Rows become visible in another order than that of their ids. */
 #define WH_STORE_LATE(X) \
 	X(late_start, "late-start", "high seen") \
-	X(late_page, "late-page", "high seen until late limit long body mask? mixed?") \
+	X(late_page, "late-page", "high seen until late limit long body mask mixed") \
 	X(renumber, "renumber", "")
 
 /* A subscription has positions of shares. */
 #define WH_STORE_DIVIDE(X) \
-	X(progress_divide, "progress-divide", "mask")
+	X(progress_divide, "progress-divide", "mask") \
+	X(progress_take, "progress-take", "mask")
 
 /* Where the fence is a lock. */
 #define WH_STORE_HELD(X) \

@@ -76,7 +76,7 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 	taking t = {.lease = *lease};
 	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
@@ -178,7 +178,7 @@ static wherry_code expire_orphans(sharing *w, wherry_error *err)
  * ends. */
 static wherry_code look(sharing *w, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", w->store->name);
+	const wh_param name = wh_store_lease_name(w->store);
 	wherry_code code = wh_db_run(w->store->db, w->store->stmt.partitions_lock, NULL,
 				     0, NULL, NULL, NULL, err);
 
@@ -215,7 +215,7 @@ static wherry_code strip(sharing *w, wherry_error *err)
 	for (int i = 0; i < w->n_holders; i++) {
 		holder *h = &w->holders[i];
 		const wh_param params[] = {
-			WH_TEXT_PARAM("name", w->store->name),
+			wh_store_lease_name(w->store),
 			WH_INT_PARAM("number", h->number),
 			WH_INT_PARAM("epoch", h->epoch),
 			WH_INT_PARAM("mask", (int64_t)w->gained),
@@ -277,7 +277,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 
 	wh_self(w->store->db->env, process);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->store->name),
+		wh_store_lease_name(w->store),
 		WH_INT_PARAM("number", place(w)),
 		WH_TEXT_PARAM("owner", wh_view_of(w->lease->owner)),
 		WH_TEXT_PARAM("holder", wh_view_of(w->lease->holder)),
@@ -478,7 +478,7 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 				  wh_partitions *out, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_lease_name(store),
 		WH_INT_PARAM("number", lease->number),
 	};
 	control c = {.paused = *out_paused, .control_version = *out_version};
@@ -523,7 +523,7 @@ static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, void *ctx,
 			       wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", store->name);
+	const wh_param name = wh_store_lease_name(store);
 	listing w = {store, visit, ctx};
 	bool ready = false;
 	wherry_code code = wh_store_partitioned(store, &ready, err);

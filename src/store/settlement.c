@@ -334,7 +334,7 @@ bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlemen
 	    !wh_store_acks(store, lease, s->on_done))
 		return false;
 	*out = (wh_ack){.n = s->n_done};
-	out->params[0] = WH_TEXT_PARAM("name", store->name);
+	out->params[0] = wh_store_lease_name(store);
 	out->params[1] = WH_INT_PARAM("number", lease->number);
 	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
 	out->params[3] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));

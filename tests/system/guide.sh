@@ -286,6 +286,14 @@ check "event-bus.md: the open event has moved" is \
 	"$(sqlite3 app.db "SELECT count(*) FROM outbox WHERE topic = 'moves'")" 1
 
 rm -f shop.db*
+cat >before_relay <<-'END'
+	echo '{"order": 7}' | wherry enqueue --lines @outbox --topic orders.paid
+END
+try subscriptions 'sqlite3 -bail shop.db'
+check "subscriptions.md: its relay delivers" grep -q '"order": 7' audit.ndjson
+send_before_relay
+
+rm -f shop.db*
 "$wherry" create sqlite:shop.db >/dev/null
 "$build_dir/tests/system_delayed_main" sqlite:shop.db
 # The tables of Quartz 2.3 and of pg_cron 1.6.

@@ -106,7 +106,7 @@ has "while a relay reads, a consumer is told" "$out" "a relay reads subscription
 sql "UPDATE wherry_lease SET expires_at = '1970-01-01'"
 sql "UPDATE outbox_progress SET mask = 1 WHERE subscription = 'mails'"
 out=$(as_consumer "SELECT wherry_consume('mails')" 2>&1)
-:has "and of positions of relays that shared it" "$out" "has several positions"
+has "and of positions of relays that shared it" "$out" "has several positions"
 sql "UPDATE outbox_progress SET mask = -1 WHERE subscription = 'mails'"
 put mail.z paused
 w pause "$url#outbox/mails"
@@ -116,6 +116,24 @@ check "until it ends" consumed '"paused"'
 w seek "$url#outbox/mails" "$(sql "SELECT max(id) FROM outbox")"
 expect "seek goes back" 0 "is:1 message is pending in subscription 'mails' of outbox 'outbox'"
 check "and it comes again" consumed '"paused"'
+
+# A relay that begins while a consumer's transaction is open waits for it, and delivers nothing that it consumed.
+w create "$url#turns" --layout log
+sql "SELECT wherry_enqueue('t', to_json(i), outbox => 'turns') FROM generate_series(1, 3) AS i" >/dev/null
+mkfifo "$tmp/turns"
+psql -X -q -A -t "postgres://wherry@/postgres?host=$folder" <"$tmp/turns" >"$tmp/turns.out" 2>&1 &
+exec 8>"$tmp/turns"
+echo "BEGIN; SELECT 'consumed ' || count(*) FROM wherry_consume('relay', 2, 'turns');" >&8
+until_true 20 grep -q 'consumed 2' "$tmp/turns.out"
+"$wherry" relay "$url#turns" "file:$tmp/turned" --until-empty --timeout 60s 2>"$tmp/turned.err" &
+relay=$!
+check "a relay waits for a consumer" until_true 20 answers \
+	"SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'" t
+echo "COMMIT;" >&8
+exec 8>&-
+wait "$relay"
+result $? "and ends" "$(cat "$tmp/turned.err")"
+check "and delivers what it has left" is "$(wc -l <"$tmp/turned") $(grep -c '"id":3' "$tmp/turned")" '1 1'
 
 # ---- one bad row ----
 

@@ -38,6 +38,32 @@ together sqlite:both.db sqlite
 together "$url" postgres
 check "postgres: no more than those" is "$(cat sqlite.audit postgres.audit | wc -l)" 6
 
+# ---- relays that share the keys of two subscriptions ----
+
+w create "$url#shared" --layout log --partitions
+w create "$url#shared/audit"
+psql -X -q -h "$folder" -U wherry postgres -c "INSERT INTO shared(topic, partition_key, payload)
+	SELECT 't', i % 100, to_json(i) FROM generate_series(1, 500) AS i"
+for one in shared.1 shared.2 shared/audit.1 shared/audit.2; do
+	"$wherry" relay "$url#${one%.*}" "file:${one/\//-}.out" 2>"${one/\//-}.log" &
+	pids+=("$!")
+	sharing+=("$!")
+done
+all_of() { # NAME
+	[ "$(cat "$1".[12].out 2>/dev/null | sort -u | wc -l)" -ge 500 ]
+}
+check "relays that share an outbox deliver all" until_true 20 all_of shared
+check "and those that share a subscription of it" until_true 20 all_of shared-audit
+w status "$url#shared/audit"
+expect "status names their leases" 0 "out:done        500"
+check "leases of both subscriptions" answers \
+	"SELECT string_agg(outbox || ' ' || n, ', ' ORDER BY outbox) FROM (SELECT outbox, count(*) AS n FROM wherry_lease
+	 WHERE starts_with(outbox, 'shared') AND expires_at > now() GROUP BY outbox) AS l" 'shared 2, shared\audit 2'
+kill "${sharing[@]}"
+wait "${sharing[@]}"
+w status "$url#shared/audit"
+expect "their leases end" 0 "out:done        500" "no:lease for"
+
 sed -n '/^```sql/,/^```/p' "$source_dir/docs/guide/subscriptions.md" | sed '/^```/d; s/--.*//; s/= 42/= 6/' >consume.sql
 printf '{"n":%d}\n' 5 6 | "$wherry" enqueue --lines sqlite:both.db#outbox --topic orders.a >/dev/null
 w status sqlite:both.db#outbox/audit

@@ -79,6 +79,7 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
   PRIMARY KEY (subscription, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS {bare_dead} ON {table_exception}(subscription, id) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS {bare_open} ON {table_exception}(subscription, id) WHERE state IN (0, 1, 3);
 CREATE INDEX IF NOT EXISTS {bare_done} ON {table_exception}(subscription, id) WHERE state = 2;
 
 -- name: migrate-1
@@ -110,8 +111,9 @@ CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
 {exception_table}
 -- The table may be a new one, after the old one was dropped by hand: its messages have ids that the old ones had.
 DELETE FROM {table_exception} AS x WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = x.id);
+-- It may have been dropped, since only others are read.
 INSERT INTO {table_progress}(subscription, high, seen) SELECT {subscription}, 0, '1:1:'
-WHERE NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription}) ON CONFLICT DO NOTHING;
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress}) ON CONFLICT DO NOTHING;
 {wake_function}
 -- If the lock is taken, a relay of this outbox sleeps.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
@@ -139,7 +141,7 @@ SELECT count(*) FROM {table_progress} WHERE subscription = {subscription} AND sh
 
 -- name: indexes-missing
 -- Number of missing indexes of the outbox, of missing tables beside it, and of functions that are missing or stale.
-SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_done}]) AS t(name)
+SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: drop
@@ -238,6 +240,10 @@ SELECT min(p.high), (array_agg(p.seen::text ORDER BY {earlier:p}))[1], CASE WHEN
   CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*), max(p.high)
 FROM {table_progress} AS p WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 HAVING count(*) > 0;
 
+-- name: progress-take
+-- A relay that begins waits for a consumer that reads the subscription, which has seen no lease.
+UPDATE {table_progress} SET late = late WHERE subscription = {subscription} AND mask & ~:mask::bigint = 0;
+
 -- name: progress-divide
 -- Give a relay that begins to have these partitions, or has no others any more, separate rows.  Rows with the same
 -- position become one.
@@ -271,7 +277,8 @@ WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
 held AS (
   INSERT INTO {table_exception}(subscription, id)
   SELECT p.subscription, t.id FROM {table_progress} AS p JOIN {table} AS t ON t.id <= p.high AND {of_p:t}
-  WHERE {uncovered} AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()
+  WHERE {uncovered} AND coalesce(t.topic LIKE ANY ({patterns:p}), true)
+    AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()
   ON CONFLICT DO NOTHING),
 changed AS (
   UPDATE {table} AS t SET tx = '0'::xid8 FROM head AS h
@@ -339,9 +346,9 @@ SELECT CASE
 -- name: last-open
 SELECT greatest(
   coalesce((SELECT max(t.id) FROM {position} AS p CROSS JOIN LATERAL (
-              SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id DESC LIMIT 1) AS t), 0),
-  coalesce((SELECT max(x.id) FROM ({open_exception}) AS x), 0),
-  coalesce((SELECT max(l.id) FROM ({late_rows}) AS l), 0));
+              SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id DESC LIMIT 1) AS t),
+           (SELECT max(l.id) FROM ({late_rows}) AS l), 0),
+  coalesce((SELECT max(x.id) FROM ({open_exception}) AS x), 0));
 
 -- ---- results ----
 
@@ -588,12 +595,12 @@ SELECT {age} FROM (SELECT min(t.created_at) AS created_at FROM (
        SELECT * FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT 10000) AS t
      WHERE {unblocked} AND {unexcepted} ORDER BY t.id LIMIT 1) AS t)
   UNION ALL
-  (SELECT t.created_at FROM ({late_rows} LIMIT 10000) AS i {first_ready} AND {unexcepted} LIMIT 1)) AS t) AS o
+  (SELECT t.created_at FROM ({some_late}) AS i {first_ready} AND {unexcepted} LIMIT 1)) AS t) AS o
 WHERE o.created_at IS NOT NULL;
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM ((SELECT t.id FROM ({fresh}) AS t WHERE {unexcepted} LIMIT :most::bigint) UNION ALL ({late_rows} AND {unexcepted} LIMIT :most::bigint)
+SELECT (SELECT count(*) FROM ((SELECT t.id FROM ({fresh}) AS t WHERE {unexcepted} LIMIT :most::bigint) UNION ALL ({some_late} AND {unexcepted} LIMIT :most::bigint)
           UNION ALL (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0
                      LIMIT :most::bigint)) AS a),
        (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1

@@ -80,8 +80,9 @@ END;
 UPDATE {table_progress} SET high = 0
   WHERE high > coalesce((SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE), 0);
 DELETE FROM {table_exception} WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id);
+-- It may have been dropped, since only others are read.
 INSERT INTO {table_progress}(subscription, high, moved_at)
-  VALUES ({subscription}, 0, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
+  SELECT {subscription}, 0, (SELECT ms FROM wherry_clock) WHERE NOT EXISTS (SELECT 1 FROM {table_progress});
 INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('log', {name}, 1, 100) ON CONFLICT DO NOTHING;

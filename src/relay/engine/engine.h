@@ -2,11 +2,11 @@
  * An engine: how rows come in, and how their results are written.
  *
  *     exclusive    reads the table                           reader.c
- *     partitioned  reads a share of the keys of the table    partitioned.c
+ *     partitioned  reads a share of the keys of the table    shares.c
  *     competing    claims rows, beside other relays          competing.c
  *     stream       reads the WAL beside the table            streaming*.c, reader.c
  *     unmarked     reads the WAL alone, writes to no row     unmarked.c, streaming*.c
- *     log          reads behind a position, writes to no row positions.c, reader.c
+ *     log          reads behind a position, writes to no row positions*.c, shares.c, reader.c
  *
  * The rest of the relay does not know which engine it runs: it calls these functions and
  * reads these properties.  Each engine keeps its state in its own structure, r->state.

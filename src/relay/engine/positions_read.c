@@ -69,7 +69,9 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 	wherry_code code;
 
 	f->share.mask = f->reader.mask;
-	code = wh_progress_read(r->store, &f->share, &f->read, err);
+	code = wh_progress_take(r->store, &f->share, err);
+	if (code == WHERRY_OK)
+		code = wh_progress_read(r->store, &f->share, &f->read, err);
 	f->n_known = 0;
 	f->marked = false;
 	f->reader.comes_later = comes_later;

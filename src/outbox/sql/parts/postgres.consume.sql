@@ -113,6 +113,7 @@ BEGIN
         INSERT INTO @exception@(subscription, id)
         SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high AND (p.mask = -1 OR p.mask >> {partition:t} & 1::bigint = 1)
         WHERE NOT pg_visible_in_snapshot(t.tx, p.seen) AND t.tx <> own.mine
+          AND coalesce(t.topic LIKE ANY (string_to_array(replace(replace(replace(p.topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')), true)
           AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until))
         ON CONFLICT DO NOTHING),
       changed AS (

@@ -47,6 +47,18 @@ CROSS JOIN LATERAL (
                       OFFSET 0) AS e) AS t
 WHERE {uncovered}
 
+-- part: some_late
+-- The same among the first 10,000 rows that may be late: of a position that stands still these are all rows behind it.
+SELECT t.id FROM {position} AS p
+CROSS JOIN LATERAL (
+  SELECT {key_columns:e} FROM (
+    (SELECT o.id FROM {table} AS o WHERE o.tx >= pg_snapshot_xmax(p.seen) ORDER BY o.tx LIMIT 10000)
+    UNION ALL
+    (SELECT o.id FROM pg_snapshot_xip(p.seen) AS open(tx) CROSS JOIN LATERAL (
+       SELECT n.id FROM {table} AS n WHERE n.tx BETWEEN open.tx AND open.tx ORDER BY n.tx LIMIT 10000) AS o)) AS i
+  CROSS JOIN LATERAL (SELECT * FROM {table} AS n WHERE n.id = i.id AND i.id <= p.high AND {its_topic:n} OFFSET 0) AS e) AS t
+WHERE {of_p:t} AND {uncovered}
+
 -- part: fresh
 -- Ids of messages above the position.
 SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
