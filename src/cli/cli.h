@@ -483,6 +483,19 @@ void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
 
 /* ---- status_subscriptions.c ---- */
 
+/* A subscription of an outbox, for a visit. */
+typedef struct wh_subscription_at {
+	const char *name, *topics; /* "": all topics */
+	int nth, of;
+	wherry_status status;
+} wh_subscription_at;
+
+typedef void (*wh_subscription_fn)(void *ctx, const wh_subscription_at *at);
+
+/* Visit the subscriptions of a log; none in other layouts. */
+wherry_code wh_look_at_subscriptions(const wh_session *s, wh_subscription_fn visit,
+				     void *ctx, wherry_error *err);
+
 /* Append the subscriptions of the session's outbox: as objects with commas between them, or as lines if
  * there are several. */
 wherry_code wh_put_subscriptions(wh_buf *out, const wh_session *s, bool json,

@@ -126,6 +126,7 @@ typedef struct facts {
 	int64_t waits_us; /* The oldest one has waited for so long. */
 	bool failing; /* The relay's last report has an error after its last delivery. */
 	bool delivers; /* The relay reported a delivery a moment ago, and no error since. */
+	int64_t others_open; /* Messages that are open in other subscriptions. */
 } facts;
 
 static facts facts_of(const wh_session *s, const wherry_status *st,
@@ -296,6 +297,49 @@ static void look(const facts *f, warnings *out)
 	warn_dead(f, out);
 }
 
+/* ---- the other subscriptions ---- */
+
+typedef struct others {
+	facts *f;
+	warnings *out;
+} others;
+
+/* Consumers may read it without a relay, but do not let messages wait for long. */
+static void look_at_other(void *ctx, const wh_subscription_at *at)
+{
+	const wherry_status *st = &at->status;
+	const others *o = ctx;
+	int64_t dead = st->count[WHERRY_DEAD];
+	char span[WH_SPAN_LEN];
+
+	if (strcmp(at->name, WH_SUBSCRIPTION_OF_RELAYS) == 0)
+		return;
+	o->f->others_open += st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+			     st->count[WHERRY_FAILED];
+	if (st->paused)
+		warn(o->out, "subscription '%s' is paused", at->name);
+	else if (st->ready && st->oldest_ready_us > STALL_US)
+		warn(o->out,
+		     "the oldest message of subscription '%s' has been ready for %s, and "
+		     "%s: `wherry status%s/%s`",
+		     at->name, wh_span_text(st->oldest_ready_us, span),
+		     st->lease_left_us > 0 ? "its relay is too slow, or waits"
+					   : "no relay reads it",
+		     o->f->s->target, at->name);
+	if (dead)
+		warn(o->out, "%" PRId64 " message%s dead in subscription '%s'", dead,
+		     dead == 1 ? " is" : "s are", at->name);
+}
+
+/* Of an outbox, and not of one subscription of it. */
+static void look_at_others(facts *f, warnings *out)
+{
+	others o = {f, out};
+
+	if (!*f->s->outbox->subscription)
+		(void)!wh_look_at_subscriptions(f->s, look_at_other, &o, NULL);
+}
+
 /* The text about relays that share the outbox. */
 typedef struct holders {
 	bool json;
@@ -328,7 +372,7 @@ static void put_holder(void *ctx, const wh_partition_holder *who)
  * committed now will be delivered (tests/system/standing_still.sh). */
 static void print_health(const facts *f, const warnings *w)
 {
-	const char *all = f->open || f->stream->behind > STREAM_NEAR
+	const char *all = f->open || f->others_open || f->stream->behind > STREAM_NEAR
 				  ? "no message has waited for long"
 				  : "every message is delivered";
 	char span[WH_SPAN_LEN];
@@ -538,6 +582,7 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 		f = facts_of(s, &st, &stream);
 		f.running |= partitions.n > 0;
 		look(&f, &w);
+		look_at_others(&f, &w);
 		warn_still(&f, args->config, &w);
 		if (partitions.json)
 			print_json(&f, &w, &partitions);

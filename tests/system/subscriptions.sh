@@ -38,6 +38,30 @@ together sqlite:both.db sqlite
 together "$url" postgres
 check "postgres: no more than those" is "$(cat sqlite.audit postgres.audit | wc -l)" 6
 
+# ---- status of the outbox speaks of what waits in another subscription, also if the one of relays that name none is gone ----
+
+waits() { # URL NAME
+	w create "$1#few" --layout log
+	w create "$1#few/mails"
+	w enqueue "$1#few" '{}' --topic t
+	w relay "$1#few" null: --until-empty --timeout 60s
+	w status "$1#few"
+	expect "$2: nobody says that all is delivered while another subscription waits" 0 "no:every message" \
+		"out:no message has waited for long" "out:subscription  mails: 1 pending"
+	w drop "$1#few/relay" --yes
+	w status "$1#few"
+	expect "$2: nor without the subscription of relays" 0 "no:every message" "out:subscription  mails: 1 pending"
+	w pause "$1#few/mails"
+	w status "$1#few"
+	expect "$2: status warns of a pause" 0 "out:warning     subscription 'mails' is paused"
+	w resume "$1#few/mails"
+	w relay "$1#few/mails" 'exec:exit 65' --until-empty --timeout 60s
+	w status "$1#few"
+	expect "$2: and of the dead" 0 "out:1 message is dead in subscription 'mails'"
+}
+waits sqlite:few.db sqlite
+waits "$url" postgres
+
 # ---- relays that share the keys of two subscriptions ----
 
 w create "$url#shared" --layout log --partitions
