@@ -483,23 +483,24 @@ void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
 
 /* ---- status_subscriptions.c ---- */
 
-/* A subscription of an outbox, for a visit. */
 typedef struct wh_subscription_at {
-	const char *name, *topics; /* "": all topics */
-	int nth, of;
+	char name[64], topics[1024]; /* Topics "": all. */
 	wherry_status status;
 } wh_subscription_at;
 
-typedef void (*wh_subscription_fn)(void *ctx, const wh_subscription_at *at);
+typedef struct wh_subscriptions {
+	wh_subscription_at *at; /* Owned. */
+	int n;
+} wh_subscriptions;
 
-/* Visit the subscriptions of a log; none in other layouts. */
-wherry_code wh_look_at_subscriptions(const wh_session *s, wh_subscription_fn visit,
-				     void *ctx, wherry_error *err);
+/* Read the subscriptions of the session's outbox; none in layouts that have none.  On failure *out has those that
+ * were read.  The caller frees it with wh_free_subscriptions(). */
+wherry_code wh_read_subscriptions(const wh_session *s, wh_subscriptions *out,
+				  wherry_error *err);
+void wh_free_subscriptions(wh_subscriptions *s);
 
-/* Append the subscriptions of the session's outbox: as objects with commas between them, or as lines if
- * there are several. */
-wherry_code wh_put_subscriptions(wh_buf *out, const wh_session *s, bool json,
-				 wherry_error *err);
+/* Append them: as objects with commas between them, or as lines. */
+void wh_put_subscriptions(wh_buf *out, const wh_subscriptions *s, bool json);
 
 /* ---- show_fields.c: a message for a person, a field on each line ---- */
 

@@ -116,6 +116,7 @@ typedef struct facts {
 	const wh_session *s;
 	const wherry_status *st;
 	const wh_wal_watched *stream;
+	const wh_subscriptions *subscriptions;
 	bool known; /* The tables say which relay works. */
 	bool running; /* A relay holds the lease, and its process is not known to be gone. */
 	/* Rows do not say which messages are delivered, but how far the WAL was read does
@@ -299,45 +300,38 @@ static void look(const facts *f, warnings *out)
 
 /* ---- the other subscriptions ---- */
 
-typedef struct others {
-	facts *f;
-	warnings *out;
-} others;
-
 /* Consumers may read it without a relay, but do not let messages wait for long. */
-static void look_at_other(void *ctx, const wh_subscription_at *at)
+static void look_at_other(facts *f, const wh_subscription_at *at, warnings *out)
 {
 	const wherry_status *st = &at->status;
-	const others *o = ctx;
 	int64_t dead = st->count[WHERRY_DEAD];
 	char span[WH_SPAN_LEN];
 
 	if (strcmp(at->name, WH_SUBSCRIPTION_OF_RELAYS) == 0)
 		return;
-	o->f->others_open += st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-			     st->count[WHERRY_FAILED];
+	f->others_open += st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+			  st->count[WHERRY_FAILED];
 	if (st->paused)
-		warn(o->out, "subscription '%s' is paused", at->name);
+		warn(out, "subscription '%s' is paused", at->name);
 	else if (st->ready && st->oldest_ready_us > STALL_US)
-		warn(o->out,
+		warn(out,
 		     "the oldest message of subscription '%s' has been ready for %s, and "
 		     "%s: `wherry status%s/%s`",
 		     at->name, wh_span_text(st->oldest_ready_us, span),
 		     st->lease_left_us > 0 ? "its relay is too slow, or waits"
 					   : "no relay reads it",
-		     o->f->s->target, at->name);
+		     f->s->target, at->name);
 	if (dead)
-		warn(o->out, "%" PRId64 " message%s dead in subscription '%s'", dead,
+		warn(out, "%" PRId64 " message%s dead in subscription '%s'", dead,
 		     dead == 1 ? " is" : "s are", at->name);
 }
 
 /* Of an outbox, and not of one subscription of it. */
 static void look_at_others(facts *f, warnings *out)
 {
-	others o = {f, out};
-
 	if (!*f->s->outbox->subscription)
-		(void)!wh_look_at_subscriptions(f->s, look_at_other, &o, NULL);
+		for (int i = 0; i < f->subscriptions->n; i++)
+			look_at_other(f, &f->subscriptions->at[i], out);
 }
 
 /* The text about relays that share the outbox. */
@@ -435,14 +429,12 @@ static void print_report(const wherry_status *st)
 			   st->error);
 }
 
-static void print_others(const wh_session *s)
+static void print_others(const facts *f)
 {
 	wh_buf text = WH_BUF_INIT(WH_OUTPUT_MOST);
-	wherry_error err = WHERRY_ERROR_INIT;
 
-	if (wh_put_subscriptions(&text, s, false, &err) != WHERRY_OK)
-		(void)wh_report(&err);
-	wh_put_schedules(&text, s->db, false);
+	wh_put_subscriptions(&text, f->subscriptions, false);
+	wh_put_schedules(&text, f->s->db, false);
 	wh_print_buf(&text, "");
 	wh_buf_clear(&text);
 }
@@ -481,7 +473,7 @@ static void print_text(const facts *f, const warnings *w, holders *partitions)
 					     : "not known: these tables do not say");
 	print_report(st);
 	print_stream(f->stream);
-	print_others(s);
+	print_others(f);
 }
 
 static void put_text(wh_buf *buf, const char *text)
@@ -545,7 +537,7 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 			      wh_buf_into(&partitions->text, &buf));
 	put_stream(&buf, f->stream);
 	wh_buf_puts(&buf, ",\"subscriptions\":[");
-	(void)!wh_put_subscriptions(&buf, s, true, NULL);
+	wh_put_subscriptions(&buf, f->subscriptions, true);
 	wh_buf_puts(&buf, "],\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);
 	wh_buf_puts(&buf, "]");
@@ -566,6 +558,7 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 	warnings w = {.n = 0};
 	holders partitions = {.json = wh_arg_on(args, "json"),
 			      .text = WH_BUF_INIT(WH_OUTPUT_MOST)};
+	wh_subscriptions subscriptions = {0};
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 
@@ -580,6 +573,10 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 
 		look_at_log(s, args->config, &stream);
 		f = facts_of(s, &st, &stream);
+		if (wh_read_subscriptions(s, &subscriptions, &err) != WHERRY_OK &&
+		    !partitions.json)
+			(void)wh_report(&err);
+		f.subscriptions = &subscriptions;
 		f.running |= partitions.n > 0;
 		look(&f, &w);
 		look_at_others(&f, &w);
@@ -589,6 +586,7 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 		else
 			print_text(&f, &w, &partitions);
 	}
+	wh_free_subscriptions(&subscriptions);
 	wh_buf_clear(&partitions.text);
 	return status;
 }

@@ -13,68 +13,63 @@
 
 enum { MOST = 100 }; /* Their messages are counted. */
 
-typedef struct names {
-	int n;
-	char names[MOST][64], topics[MOST][1024];
-} names;
-
 static wherry_code note(void *ctx, const wherry_subscription_state *s)
 {
-	names *l = ctx;
+	wh_subscriptions *l = ctx;
+	wh_subscription_at *at = &l->at[l->n];
 
 	if (l->n == MOST)
 		return WHERRY_OK;
-	(void)snprintf(l->names[l->n], sizeof(l->names[0]), "%s", s->name);
-	(void)snprintf(l->topics[l->n++], sizeof(l->topics[0]), "%s", s->topics);
+	(void)snprintf(at->name, sizeof(at->name), "%s", s->name);
+	(void)snprintf(at->topics, sizeof(at->topics), "%s", s->topics);
+	l->n++;
 	return WHERRY_OK;
 }
 
-static wherry_code look_at(const wh_session *s, const wh_subscription_at *at,
-			   wh_subscription_fn visit, void *ctx, wherry_error *err)
+/* NOTFOUND: it was dropped meanwhile. */
+static wherry_code look_at(const wh_session *s, wh_subscription_at *at, wherry_error *err)
 {
-	wh_subscription_at known = *at;
 	wherry_outbox *outbox = NULL;
 	wherry_code code =
 		wherry_subscription_open(s->db, s->table, at->name, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_status(outbox, &known.status, sizeof(known.status),
-					    err);
-	if (code == WHERRY_OK)
-		visit(ctx, &known);
+		code = wherry_outbox_status(outbox, &at->status, sizeof(at->status), err);
 	wherry_outbox_close(outbox);
-	return code == WHERRY_NOTFOUND ? WHERRY_OK : code; /* It was dropped meanwhile. */
-}
-
-wherry_code wh_look_at_subscriptions(const wh_session *s, wh_subscription_fn visit,
-				     void *ctx, wherry_error *err)
-{
-	names *l = calloc(1, sizeof(*l));
-	wherry_code code;
-
-	if (!l)
-		return wh_oom(err);
-	code = wherry_subscription_list(s->outbox, note, l, err);
-	for (int i = 0; code == WHERRY_OK && i < l->n; i++) {
-		const wh_subscription_at at = {.name = l->names[i],
-					       .topics = l->topics[i],
-					       .nth = i,
-					       .of = l->n};
-
-		code = look_at(s, &at, visit, ctx, err);
-	}
-	free(l);
 	return code;
 }
 
-/* ---- lines and JSON ---- */
+wherry_code wh_read_subscriptions(const wh_session *s, wh_subscriptions *out,
+				  wherry_error *err)
+{
+	wherry_code code;
+	int n = 0;
 
-static void put_json(void *ctx, const wh_subscription_at *at)
+	*out = (wh_subscriptions){.at = calloc(MOST, sizeof(*out->at))};
+	if (!out->at)
+		return wh_oom(err);
+	code = wherry_subscription_list(s->outbox, note, out, err);
+	for (int i = 0; code == WHERRY_OK && i < out->n; i++) {
+		code = look_at(s, &out->at[i], err);
+		if (code == WHERRY_OK && n++ != i)
+			out->at[n - 1] = out->at[i];
+		code = code == WHERRY_NOTFOUND ? WHERRY_OK : code;
+	}
+	out->n = n;
+	return code;
+}
+
+void wh_free_subscriptions(wh_subscriptions *s)
+{
+	free(s->at);
+	*s = (wh_subscriptions){0};
+}
+
+static void put_json(wh_buf *out, const wh_subscription_at *at)
 {
 	const wherry_status *st = &at->status;
-	wh_buf *out = ctx;
 
-	wh_buf_puts(out, at->nth ? ",{\"name\":" : "{\"name\":");
+	wh_buf_puts(out, "{\"name\":");
 	wh_buf_json(out, at->name, strlen(at->name));
 	wh_put_text_field(out, "topics", *at->topics ? at->topics : NULL);
 	wh_buf_printf(out,
@@ -90,15 +85,11 @@ static void put_json(void *ctx, const wh_subscription_at *at)
 	wh_buf_putc(out, '}');
 }
 
-static void put_text(void *ctx, const wh_subscription_at *at)
+static void put_text(wh_buf *out, const wh_subscription_at *at)
 {
 	const wherry_status *st = &at->status;
-	wh_buf *out = ctx;
 	char span[WH_SPAN_LEN];
 
-	/* The line of the only subscription would say the same as those of the outbox. */
-	if (at->of == 1 && strcmp(at->name, WH_SUBSCRIPTION_OF_RELAYS) == 0)
-		return;
 	wh_buf_printf(out, "subscription  %s%s%s: %" PRId64 " pending", at->name,
 		      *at->topics ? ", topics " : "", at->topics,
 		      st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING]);
@@ -112,8 +103,14 @@ static void put_text(void *ctx, const wh_subscription_at *at)
 		      st->lease_left_us > 0 ? st->owner : "");
 }
 
-wherry_code wh_put_subscriptions(wh_buf *out, const wh_session *s, bool json,
-				 wherry_error *err)
+void wh_put_subscriptions(wh_buf *out, const wh_subscriptions *s, bool json)
 {
-	return wh_look_at_subscriptions(s, json ? put_json : put_text, out, err);
+	/* The line of the only subscription would say the same as those of the outbox. */
+	bool alone = s->n == 1 && strcmp(s->at->name, WH_SUBSCRIPTION_OF_RELAYS) == 0;
+
+	for (int i = 0; i < s->n && (json || !alone); i++) {
+		if (json && i)
+			wh_buf_putc(out, ',');
+		(json ? put_json : put_text)(out, &s->at[i]);
+	}
 }
