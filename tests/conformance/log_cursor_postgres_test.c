@@ -384,12 +384,7 @@ static uint64_t first_seed = 1, last_seed = SCHEDULES;
 static void every_message_is_read_once_and_in_order(void **state)
 {
 	(void)state;
-	for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
-		const char *found = log_play(&world, seed, LOG_WHOLE);
-
-		if (found)
-			fail_msg("seed %" PRIu64 ": %s", seed, found);
-	}
+	log_play_seeds(&world, first_seed, last_seed);
 }
 
 static void every_break_is_noticed(void **state)
@@ -401,12 +396,7 @@ static void every_break_is_noticed(void **state)
 static void every_message_is_consumed_once_and_in_order(void **state)
 {
 	(void)state;
-	for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
-		const char *found = log_play(&consumer_world, seed, LOG_WHOLE);
-
-		if (found)
-			fail_msg("seed %" PRIu64 ": %s", seed, found);
-	}
+	log_play_seeds(&consumer_world, first_seed, last_seed);
 }
 
 static void every_break_of_a_consumer_is_noticed(void **state)

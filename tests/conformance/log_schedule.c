@@ -604,6 +604,16 @@ const char *log_play(const log_world *world, uint64_t seed, log_break what)
 	return w.fault;
 }
 
+void log_play_seeds(const log_world *world, uint64_t first, uint64_t last)
+{
+	for (uint64_t seed = first; seed <= last; seed++) {
+		const char *found = log_play(world, seed, LOG_WHOLE);
+
+		if (found)
+			fail_msg("seed %" PRIu64 ": %s", seed, found);
+	}
+}
+
 static bool applies(const log_world *world, log_break b)
 {
 	bool of_versions = b >= LOG_NO_HORIZON;
