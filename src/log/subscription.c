@@ -35,6 +35,12 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 								     : wh_oom(err);
 }
 
+wherry_code wh_no_subscription(const wh_store *store, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_NOTFOUND, "outbox '%s' has no subscription '%s'",
+		       store->name.ptr, store->topic);
+}
+
 static wh_param mask_param(const wh_share *share)
 {
 	return WH_INT_PARAM("mask", (int64_t)share->mask);
@@ -53,9 +59,7 @@ wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position
 	share->rows = f.rows;
 	share->highest = f.highest;
 	if (code == WHERRY_OK && !f.rows)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "outbox '%s' has no subscription '%s'", store->name.ptr,
-			       store->topic);
+		return wh_no_subscription(store, err);
 	return code;
 }
 

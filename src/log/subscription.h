@@ -11,6 +11,9 @@
 #include "log/cursor.h"
 #include "store/store.h"
 
+/* NOTFOUND: the outbox has no subscription of the store's name. */
+wherry_code wh_no_subscription(const wh_store *store, wherry_error *err);
+
 /* The partitions of the keys that a reader has. */
 typedef struct wh_share {
 	uint64_t mask; /* A bit for each partition; UINT64_MAX: all. */

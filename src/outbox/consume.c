@@ -4,9 +4,9 @@
 #include <wherry/subscription.h>
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/arena.h"
+#include "base/message.h"
+#include "log/subscription.h"
 #include "outbox/outbox.h"
 #include "outbox/rows.h"
 
@@ -23,33 +23,6 @@ typedef struct consuming {
 	int64_t *ids;
 	size_t n, cap;
 } consuming;
-
-static bool copy_text(wh_arena *arena, const char **text)
-{
-	if (!*text)
-		return true;
-	*text = wh_arena_copy(arena, *text, strlen(*text));
-	return *text;
-}
-
-static wherry_message *copy(wh_arena *arena, const wherry_message *from)
-{
-	wherry_message *m = wh_arena_alloc(arena, sizeof(*m));
-
-	if (!m)
-		return NULL;
-	*m = *from;
-	if (m->body)
-		m->body = wh_arena_copy(arena, m->body, m->body_len);
-	return (m->body || !from->body) && copy_text(arena, &m->message_id) &&
-			       copy_text(arena, &m->topic) && copy_text(arena, &m->key) &&
-			       copy_text(arena, &m->aggregate_type) &&
-			       copy_text(arena, &m->aggregate_id) &&
-			       copy_text(arena, &m->headers) &&
-			       copy_text(arena, &m->trace_id)
-		       ? m
-		       : NULL;
-}
 
 static bool grow(consuming *c)
 {
@@ -72,7 +45,7 @@ static wherry_code keep(void *ctx, const wherry_row *row)
 
 	if (c->n == c->cap && !grow(c))
 		return WHERRY_NOMEM;
-	c->messages[c->n] = copy(&c->arena, row->message);
+	c->messages[c->n] = wh_message_copy(&c->arena, row->message);
 	if (!c->messages[c->n])
 		return WHERRY_NOMEM;
 	c->ids[c->n++] = row->message->id;
@@ -114,9 +87,7 @@ static wherry_code begin(const consuming *c, bool *out_paused, wherry_error *err
 				     NULL, NULL, &changed, err);
 
 	if (code == WHERRY_OK && !changed)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "outbox '%s' has no subscription '%s'", store->name.ptr,
-			       store->topic);
+		return wh_no_subscription(store, err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(store->db, c->outbox->own.consume_held, &name, 1,
 				 take_held, &h, NULL, err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "log/subscription.h"
 #include "store/versions.h"
 
 /* Existing tables are matched against the layouts in this order.  "eventferry-sole" has
@@ -159,9 +160,7 @@ static wherry_code find_subscription(wherry_outbox *outbox, bool is_new,
 	if (!is_new)
 		code = wh_store_ask(store, outbox->own.subscribed, NULL, 0, &high, err);
 	if (code == WHERRY_OK && !is_new && high < 0)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "outbox '%s' has no subscription '%s'", store->name.ptr,
-			       outbox->subscription);
+		return wh_no_subscription(store, err);
 	if (code == WHERRY_OK &&
 	    strcmp(outbox->subscription, WH_SUBSCRIPTION_OF_RELAYS) != 0)
 		code = wh_store_call(store, '\\', outbox->subscription, err);

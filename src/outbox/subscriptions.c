@@ -10,7 +10,7 @@
 #include "base/date.h"
 #include "base/sized.h"
 #include "base/text.h"
-#include "log/cursor.h"
+#include "log/subscription.h"
 #include "outbox/outbox.h"
 
 enum { TOPICS_MAX = 1000 };
@@ -237,9 +237,7 @@ static wherry_code move_to(wherry_outbox *outbox, const wh_position *at,
 				     NULL, &changed, err);
 
 	if (code == WHERRY_OK && !changed)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "outbox '%s' has no subscription '%s'",
-			       outbox->store.name.ptr, outbox->store.topic);
+		return wh_no_subscription(&outbox->store, err);
 	return code == WHERRY_OK ? wh_db_run(outbox->store.db, outbox->own.seek_end, NULL,
 					     0, NULL, NULL, NULL, err)
 				 : code;

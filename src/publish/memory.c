@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/message.h"
 #include "publish/parts.h"
 
 /* A key with a failed message.  Only its hash is kept, since the message is borrowed.  If
@@ -145,35 +145,6 @@ static void forget_failures(memory_publisher *p)
 
 /* ---- copies ---- */
 
-static bool copy_text(wh_arena *arena, const char **text)
-{
-	if (!*text)
-		return true;
-	*text = wh_arena_copy(arena, *text, strlen(*text));
-	return *text != NULL;
-}
-
-/* Copy a message into the arena.  NULL: out of memory. */
-static wherry_message *copy_message(wh_arena *arena, const wherry_message *msg)
-{
-	wherry_message *copy = wh_arena_alloc(arena, sizeof(*copy));
-
-	if (!copy)
-		return NULL;
-	*copy = *msg;
-	if (!copy_text(arena, &copy->message_id) || !copy_text(arena, &copy->topic) ||
-	    !copy_text(arena, &copy->aggregate_type) ||
-	    !copy_text(arena, &copy->aggregate_id) || !copy_text(arena, &copy->key) ||
-	    !copy_text(arena, &copy->headers) || !copy_text(arena, &copy->trace_id))
-		return NULL;
-	if (copy->body) {
-		copy->body = wh_arena_copy(arena, copy->body, copy->body_len);
-		if (!copy->body)
-			return NULL;
-	}
-	return copy;
-}
-
 static bool keep(memory_publisher *p, const wherry_message *msg)
 {
 	wherry_message *copy;
@@ -188,7 +159,7 @@ static bool keep(memory_publisher *p, const wherry_message *msg)
 		p->delivered = grown;
 		p->cap_delivered = cap;
 	}
-	copy = copy_message(&p->arena, msg);
+	copy = wh_message_copy(&p->arena, msg);
 	if (copy)
 		p->delivered[p->n_delivered++] = copy;
 	return copy != NULL;
