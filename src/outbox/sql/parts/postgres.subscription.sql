@@ -1,0 +1,438 @@
+--
+-- Statements of a subscription that is read behind a position, on PostgreSQL: those of a log, and of a table of another
+-- program that is read as one.
+
+-- part: mine
+-- Condition: the row is of the caller's partitions, and their positions do not cover it, which may differ (:mixed).
+CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
+       SELECT 1 FROM {table_progress} AS p, (SELECT {.}id, {.}tx) AS t
+       WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:.} AND {uncovered})
+     WHEN :mask::bigint = -1 THEN true
+     ELSE :mask::bigint >> {partition:.} & 1::bigint = 1 END
+
+-- part: row
+SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
+
+-- part: message
+CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts},
+  CASE WHEN its_topic THEN {quick_payload} END
+
+-- include: postgres.log.sql
+
+-- name: log-ids
+-- New messages, by their ids: of a look that met a row which the server cannot send.
+SELECT {message} FROM (
+  SELECT e.*, {fine}, {its_topic:e} AS its_topic FROM {table} AS e WHERE e.id = ANY ({ids})) AS t ORDER BY id;
+
+-- ---- progress ----
+
+-- part: earlier
+-- Snapshots of one server in the order in which they were taken: what an earlier one sees a later one sees too.
+pg_snapshot_xmax({.}seen), -(SELECT count(*) FROM pg_snapshot_xip({.}seen))
+
+-- name: progress
+-- The position of a share, or one that covers no more than any of its positions, the number of these, and the
+-- highest id of one.
+SELECT min(p.high), (array_agg(p.seen::text ORDER BY {earlier:p}))[1], CASE WHEN count(*) = 1 THEN min(p.until::text) END,
+  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*), max(p.high)
+FROM {table_progress} AS p WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 HAVING count(*) > 0;
+
+-- name: progress-take
+-- A relay that begins waits for a consumer that reads the subscription, which has seen no lease.
+UPDATE {table_progress} SET late = late WHERE subscription = {subscription} AND mask & ~:mask::bigint = 0;
+
+-- name: progress-divide
+-- Give a relay that begins to have these partitions, or has no others any more, separate rows.  Rows with the same
+-- position become one.
+WITH old AS (
+  DELETE FROM {table_progress} WHERE subscription = {subscription} AND mask & :mask::bigint <> 0 RETURNING *),
+pieces AS (
+  SELECT true AS mine, mask & :mask::bigint AS part, o.* FROM old AS o
+  UNION ALL
+  SELECT false, mask & ~:mask::bigint, o.* FROM old AS o WHERE mask & ~:mask::bigint <> 0)
+INSERT INTO {table_progress}(subscription, mask, high, seen, until, late, topics, shared, moved_at)
+SELECT {subscription}, bit_or(part), high, seen::text::pg_snapshot, until::text::pg_snapshot, late, min(topics),
+  bool_or(shared), max(moved_at)
+FROM pieces GROUP BY mine, high, seen::text, until::text, late;
+
+-- name: move
+-- The fence is in the statement that writes.  The server need not write it to disk before it answers: if it is lost,
+-- its messages are delivered again, which may happen anyway.
+WITH held AS MATERIALIZED (
+  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
+  WHERE {holds} FOR SHARE)
+UPDATE {table_progress} AS p SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = :until::text::pg_snapshot,
+  late = :late::bigint, moved_at = {now}
+FROM held WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0
+  AND CASE WHEN :mixed::bigint = 0 THEN true ELSE p.high <= :high::bigint AND ({earlier:p}) <= (
+    SELECT {earlier:s} FROM (SELECT :seen::text::pg_snapshot AS seen) AS s) END;
+
+-- name: renumber
+-- The table came from another server, whose numbers of transactions mean nothing here.  Rows that were not read although
+-- the position of a subscription is behind them become its exceptions; then every row may be seen.
+WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
+held AS (
+  INSERT INTO {table_exception}(subscription, id)
+  SELECT p.subscription, t.id FROM {table_progress} AS p JOIN {table} AS t ON t.id <= p.high AND {of_p:t}
+  WHERE {uncovered} AND coalesce(t.topic LIKE ANY ({patterns:p}), true)
+    AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()
+  ON CONFLICT DO NOTHING),
+changed AS (
+  UPDATE {table} AS t SET tx = '0'::xid8 FROM head AS h
+  WHERE NOT pg_visible_in_snapshot(t.tx, h.now) AND t.tx IS DISTINCT FROM pg_current_xact_id_if_assigned()),
+moved AS (
+  UPDATE {table_progress} AS p SET seen = h.now, until = NULL, late = 0 FROM head AS h)
+SELECT h.now::text FROM head AS h;
+
+-- name: subscribe
+-- A subscription that begins at a position.
+INSERT INTO {table_progress}(subscription, high, seen, topics)
+SELECT {subscription}, :high::bigint, :seen::text::pg_snapshot, :topics::text
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription}) ON CONFLICT DO NOTHING;
+
+-- name: subscribe-named
+INSERT INTO {wherry_outbox}(name) VALUES (:name::text) ON CONFLICT DO NOTHING;
+
+-- name: hold
+-- Messages that the position passes before they are delivered.
+INSERT INTO {table_exception}(subscription, id)
+SELECT {subscription}, id FROM unnest({ids}) AS h(id)
+ON CONFLICT DO NOTHING;
+
+-- name: known
+-- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
+SELECT t.id, x.state, x.attempts, {due_in} FROM {position} AS p, {table_exception} AS x
+CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
+WHERE x.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:t} AND {uncovered};
+
+-- name: read
+-- Messages that wait, failed or were tried, in the order of their ids.
+SELECT {quick_columns} FROM (SELECT *, {fine} FROM (
+  {exceptional} AND x.state IN (0, 1, 3) AND x.id > :after::bigint
+    AND (:mask::bigint = -1 OR :mask::bigint >> {partition:t} & 1::bigint = 1)
+  ORDER BY x.id LIMIT :limit::bigint) AS o) AS t
+ORDER BY id;
+
+-- name: read-ids
+SELECT {quick_columns} FROM (SELECT *, {fine} FROM (
+  {exceptional} AND x.state IN (0, 1, 3) AND x.id = ANY ({ids})) AS o) AS t ORDER BY id;
+
+-- name: dead-keys
+-- Dead messages, for relays that park their keys.
+SELECT id, {key_texts}
+FROM ({exceptional} AND x.state = 4 AND x.id > :after::bigint ORDER BY x.id LIMIT :limit::bigint) AS t ORDER BY id;
+
+-- name: partitions-dead-keys
+SELECT id, {key_texts}
+FROM ({exceptional} AND x.state = 4 AND x.id > :after::bigint AND {partition:t} = ANY (:partitions::smallint[])
+      ORDER BY x.id LIMIT :limit::bigint) AS t ORDER BY id;
+
+-- part: open_exception
+SELECT x.id FROM {table_exception} AS x
+WHERE x.subscription = {subscription} AND x.state IN (0, 1, 3)
+  AND EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = x.id OFFSET 0)
+
+-- name: open-upto
+-- Whether a message is open up to this id.
+SELECT CASE
+  WHEN EXISTS (SELECT 1 FROM ({first_fresh}) AS t WHERE t.id <= :upto::bigint) THEN 1
+  WHEN EXISTS ({open_exception} AND x.id <= :upto::bigint) THEN 1
+  WHEN EXISTS (SELECT 1 FROM ({late_rows}) AS l WHERE l.id <= :upto::bigint) THEN 1
+  ELSE 0 END;
+
+-- name: last-open
+SELECT greatest(
+  coalesce((SELECT max(t.id) FROM {position} AS p CROSS JOIN LATERAL (
+              SELECT e.id FROM {table} AS e WHERE e.id > p.high ORDER BY e.id DESC LIMIT 1) AS t),
+           (SELECT max(l.id) FROM ({late_rows}) AS l), 0),
+  coalesce((SELECT max(x.id) FROM ({open_exception}) AS x), 0));
+
+-- ---- results ----
+
+-- name: done-delete
+-- unused: token
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY ({ids});
+
+-- part: settleable
+-- Condition: the message was not delivered or discarded.
+({uncovered} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+
+-- name: done-mark
+-- unused: token
+-- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
+-- changed if it is done before.
+INSERT INTO {table_exception} AS x (subscription, id, state)
+SELECT {subscription}, t.id, 2 FROM {position} AS p CROSS JOIN LATERAL (
+  SELECT {key_columns:e} FROM {table} AS e WHERE e.id = ANY ({ids}) OFFSET 0) AS t
+WHERE {of_p:t} AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = ''
+  WHERE x.state IN (0, 1, 3);
+
+-- name: forget-done
+-- That a message is done need not be said once the position covers it.
+DELETE FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state = 2 AND NOT EXISTS (
+  SELECT 1 FROM {position} AS p
+  CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
+  WHERE {of_p:t} AND {uncovered});
+
+-- name: fail
+-- unused: token
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again.  An operator may have set the number to 0 meanwhile.
+INSERT INTO {table_exception} AS x (subscription, id, state, attempts, next_retry_at, changed_at, last_error)
+SELECT {subscription}, t.id, CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
+  CASE WHEN :nth::integer > 0 THEN :nth::integer ELSE greatest(:count::integer, 0) END,
+  CASE WHEN :dead::bigint <> 0 THEN NULL ELSE {after_delay} END, {now}, :error
+FROM {position} AS p CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = :id OFFSET 0) AS t
+WHERE {of_p:t} AND {this} AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
+  attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
+                  ELSE greatest(least(x.attempts, 999999999) + :count::integer, 0) END,
+  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
+  WHERE x.state IN (0, 1, 3);
+
+-- name: requeue
+-- unused: token
+UPDATE {table_exception} SET state = 0, next_retry_at = NULL, claim_token = '', changed_at = {now}
+WHERE subscription = {subscription} AND id = ANY ({ids}) AND state IN (1, 3);
+
+-- name: requeue-failed
+-- unused: token
+UPDATE {table_exception} SET state = 3, next_retry_at = {now}, claim_token = '', changed_at = {now}
+WHERE subscription = {subscription} AND id = ANY ({ids}) AND state IN (1, 3);
+
+-- name: try
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts.
+INSERT INTO {table_exception} AS x (subscription, id, state, attempts, changed_at, claim_token)
+SELECT {subscription}, t.id, 1, greatest(:nth::integer, 1), {now}, :token::text
+FROM {position} AS p CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = :id OFFSET 0) AS t
+WHERE {of_p:t} AND {this} AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
+  changed_at = excluded.changed_at,
+  attempts = CASE WHEN x.attempts BETWEEN :nth::integer - 1 AND :nth::integer AND :nth::integer > 0 THEN :nth::integer
+                  ELSE least(x.attempts, 999999999) + 1 END
+  WHERE x.state IN (0, 1, 3);
+
+-- name: untry
+-- unused: message_id
+-- The destination was down, so the attempt of the message does not count.
+UPDATE {table_exception} SET state = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
+  changed_at = {now}, claim_token = ''
+WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token::text
+  AND attempts = :nth::integer;
+
+-- part: since
+statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
+
+-- part: judged
+-- All messages with their states, in the columns of a native row.
+SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
+       coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at,
+       CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
+       NULL::timestamptz AS processed_at, x.last_error
+FROM {position} AS p JOIN {table} AS t ON {its_topic:t} AND {of_p:t}
+LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
+                   WHERE e.subscription = {subscription} AND e.id = t.id OFFSET 0) AS x ON true
+
+-- name: log-open
+-- Whether the message is not done yet.
+SELECT count(*) FROM ({judged} WHERE t.id = :id) AS j WHERE j.status <> 2;
+
+-- part: open_rows
+-- The same of messages that are not delivered.
+SELECT j.* FROM (
+  SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
+  UNION SELECT id FROM ({fresh}) AS f
+  UNION SELECT id FROM ({late_rows}) AS l) AS o
+CROSS JOIN LATERAL ({judged} WHERE t.id = o.id OFFSET 0) AS j WHERE j.status <> 2
+
+-- part: named
+-- Messages with that message id, or else with that number.
+SELECT * FROM ({judged} WHERE t.message_id = :ident::text) AS m
+UNION ALL
+SELECT * FROM ({judged} WHERE t.id = :number::bigint) AS m
+WHERE :ident::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
+
+-- name: consume
+SELECT c.id, 0::smallint, 0, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
+       c.message_id, c.topic, c.aggregate_type, c.aggregate_id, c.key, c.headers, c.trace_id,
+       coalesce(c.bytes, pg_catalog.convert_to(c.payload, 'UTF8')), NULL::text, 0::bigint, 0::bigint
+FROM {wherry_consume}({subscription}, :limit::integer, {name}) AS c ORDER BY c.id;
+
+-- part: listed
+{asked} AND (:states::integer >> status::integer) & 1 = 1
+
+-- name: list
+SELECT id, {shown} FROM (
+  (SELECT * FROM ({open_rows}) AS o
+   WHERE id > :after::bigint AND :ident::text IS NULL AND {listed} ORDER BY id {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n WHERE id > :after::bigint AND status <> 2 AND {listed})) AS t
+ORDER BY id {limited};
+
+-- name: list-newest
+SELECT id, {shown} FROM (
+  (SELECT * FROM ({open_rows}) AS o
+   WHERE id < :before::bigint AND :ident::text IS NULL AND {listed} ORDER BY id DESC {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n WHERE id < :before::bigint AND status <> 2 AND {listed})) AS t
+ORDER BY id DESC {limited};
+
+-- name: list-any
+SELECT id, {shown} FROM (
+  (SELECT * FROM ({judged} WHERE t.id > :after::bigint ORDER BY t.id) AS j
+   WHERE :ident::text IS NULL AND {listed} ORDER BY id {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n WHERE id > :after::bigint AND {listed})) AS t
+ORDER BY id {limited};
+
+-- name: list-any-newest
+SELECT id, {shown} FROM (
+  (SELECT * FROM ({judged} WHERE t.id < :before::bigint ORDER BY t.id DESC) AS j
+   WHERE :ident::text IS NULL AND {listed} ORDER BY id DESC {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n WHERE id < :before::bigint AND {listed})) AS t
+ORDER BY id DESC {limited};
+
+-- name: show
+-- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
+SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
+       c.processed_at,
+       {texts},
+       {error_text},
+       (SELECT min(b.id) FROM ({open_rows}) AS b
+        WHERE b.status <> 4 AND b.id < c.id AND {key:b} = {key:c}),
+       (SELECT min(b.id) FROM ({exceptional} AND x.state = 4) AS b
+        WHERE c.status IN (0, 1, 3) AND {key:b} = {key:c})
+FROM ({judged} WHERE t.message_id = :ident::text OR t.id = :number::bigint) AS c
+ORDER BY c.message_id = :ident::text DESC, c.id DESC LIMIT 1;
+
+-- name: retry-dead
+UPDATE {table_exception} SET state = 0, attempts = 0, next_retry_at = NULL, changed_at = {now}, claim_token = ''
+WHERE subscription = {subscription} AND state IN (3, 4) AND id = ANY (ARRAY(
+  SELECT id FROM (
+    SELECT * FROM ({exceptional} AND :ident::text IS NULL) AS e
+    UNION ALL
+    SELECT * FROM ({named}) AS n) AS t
+  WHERE (status = 4 AND :states::bigint & 16::bigint <> 0 OR status = 3 AND :states::bigint & 8::bigint <> 0)
+    AND {topic_and_key} AND {since_created} AND id > :after::bigint
+  ORDER BY id {limited}));
+
+-- name: count
+WITH x AS MATERIALIZED (
+  SELECT o.id, o.status FROM ({open_rows}) AS o)
+SELECT (SELECT count(*) FROM x WHERE status = 0), (SELECT count(*) FROM x WHERE status = 1),
+  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - (SELECT count(*) FROM x),
+  (SELECT count(*) FROM x WHERE status = 3), (SELECT count(*) FROM x WHERE status = 4);
+
+-- name: ready
+-- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
+SELECT count(*), coalesce(max({age}), 0)
+FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= {now}) AS t;
+
+-- part: key_of
+-- A text that is equal for all messages of a key; NULL: the message has no key.
+CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
+     WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
+     THEN length({.}aggregate_type)::text || ' ' || {.}aggregate_type || {.}aggregate_id END
+
+-- part: blocking
+-- The first failed message of each key that is not due yet: later ones wait behind it.
+SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND x.next_retry_at > {now}) AS f GROUP BY 1
+
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- part: unblocked
+NOT EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
+
+-- part: first_ready
+-- The first of these messages that nothing blocks.
+CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = i.id OFFSET 0) AS t
+WHERE {unblocked}
+
+-- name: oldest-pending
+-- Among the first 10,000.
+WITH b AS MATERIALIZED ({blocking})
+SELECT {age} FROM (SELECT min(t.created_at) AS created_at FROM (
+  (SELECT t.created_at FROM (SELECT x.id FROM {table_exception} AS x
+     WHERE x.subscription = {subscription} AND x.state = 0 ORDER BY x.id LIMIT 10000) AS i {first_ready} LIMIT 1)
+  UNION ALL
+  (SELECT t.created_at FROM {position} AS p CROSS JOIN LATERAL (
+     SELECT t.created_at FROM (
+       SELECT * FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT 10000) AS t
+     WHERE {unblocked} AND {unexcepted} ORDER BY t.id LIMIT 1) AS t)
+  UNION ALL
+  (SELECT t.created_at FROM ({some_late}) AS i {first_ready} AND {unexcepted} LIMIT 1)) AS t) AS o
+WHERE o.created_at IS NOT NULL;
+
+-- name: backlog
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
+SELECT (SELECT count(*) FROM ((SELECT t.id FROM ({fresh}) AS t WHERE {unexcepted} LIMIT :most::bigint) UNION ALL ({some_late} AND {unexcepted} LIMIT :most::bigint)
+          UNION ALL (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0
+                     LIMIT :most::bigint)) AS a),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1
+                              LIMIT :most::bigint) AS b),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3
+                              LIMIT :most::bigint) AS c),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4
+                              LIMIT :most::bigint) AS d);
+
+-- name: held-pending
+-- Number of messages that wait behind a failed one of their key.
+SELECT count(*) FROM ({open_rows}) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t} AND b.id < t.id
+WHERE t.status = 0;
+
+-- ---- subscriptions ----
+
+-- name: subscribed
+SELECT min(p.high), coalesce(min(p.topics), '') FROM {table_progress} AS p WHERE p.subscription = {subscription}
+HAVING count(*) > 0;
+
+-- name: subscriptions
+SELECT p.subscription, coalesce(min(p.topics), ''), min(p.high),
+  (extract(epoch FROM {now} - max(p.moved_at)) * 1000)::bigint
+FROM {table_progress} AS p GROUP BY p.subscription ORDER BY p.subscription;
+
+-- name: unsubscribe
+DELETE FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: unsubscribe-exceptions
+DELETE FROM {table_exception} WHERE subscription = {subscription};
+
+-- name: unsubscribe-named
+DELETE FROM {wherry_outbox} WHERE name = :name::text AND name <> {name};
+
+-- name: unsubscribe-lease
+DELETE FROM {wherry_lease} WHERE outbox = :name::text;
+
+-- name: seek-begin
+-- The relay that leads loses its lease, so it does not write its position any more, and begins at the new one.
+UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
+WHERE outbox = :name::text;
+
+-- name: seek
+UPDATE {table_progress} SET high = :high::bigint, seen = :seen::text::pg_snapshot, until = NULL, late = 0, moved_at = {now}
+WHERE subscription = {subscription};
+
+-- name: seek-end
+-- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
+DELETE FROM {table_exception} AS x
+WHERE x.subscription = {subscription} AND (x.state <> 4 OR EXISTS (
+  SELECT 1 FROM {position} AS p, {table} AS t WHERE t.id = x.id AND {uncovered}));
+
+-- name: first-since
+-- The first id of the messages that were made since then; 0: there is none.
+SELECT coalesce(min(t.id), 0) FROM {table} AS t WHERE t.created_at >= '1970-01-01 00:00:00+00'::timestamptz
+  + :at::bigint::float8 * interval '1 millisecond';
+
+-- name: first-and-last
+-- The first and the last id; 0: there is none.
+SELECT coalesce((SELECT t.id FROM {table} AS t ORDER BY t.id LIMIT 1), 0),
+       coalesce((SELECT t.id FROM {table} AS t ORDER BY t.id DESC LIMIT 1), 0);
+
+-- name: discard-here
+-- Messages that failed, died or wait are as good as delivered in this subscription.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (ARRAY(
+  SELECT n.id FROM ({named}) AS n WHERE n.status <> 2));

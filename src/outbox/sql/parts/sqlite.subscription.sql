@@ -1,0 +1,347 @@
+--
+-- Statements of a subscription that is read behind a position, on SQLite: those of a log, and of a table of another
+-- program that is read as one.
+
+-- part: message
+CASE WHEN {its_topic} THEN id END, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+
+-- part: no_message
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
+-- include: sqlite.log.sql
+
+-- name: log-ids
+SELECT {message} FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: progress
+SELECT high, NULL, NULL, 0, 1, high FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: move
+-- The fence is in the statement that writes.
+UPDATE {table_progress} SET high = :high, moved_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND EXISTS (SELECT 1 FROM wherry_lease WHERE {holds});
+
+-- name: subscribe
+-- A subscription that begins at a position.
+INSERT INTO {table_progress}(subscription, high, topics, moved_at)
+VALUES ({subscription}, :high, :topics, (SELECT ms FROM wherry_clock)) ON CONFLICT DO NOTHING;
+
+-- name: subscribe-named
+INSERT INTO wherry_outbox(name) VALUES (:name) ON CONFLICT DO NOTHING;
+
+-- name: hold
+-- Messages that the position passes before they are delivered.
+INSERT INTO {table_exception}(subscription, id, changed_at)
+SELECT {subscription}, value, (SELECT ms FROM wherry_clock) FROM json_each(:ids) WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: known
+-- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
+SELECT x.id, x.state, x.attempts, max(0, {due} - (SELECT ms FROM wherry_clock)) FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
+
+-- part: open_columns
+id, status, attempts, generation, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),
+  message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+
+-- name: read
+-- Messages that wait, failed or were tried, in the order of their ids.
+SELECT {open_columns} FROM (
+  {exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id > :after
+  ORDER BY x.id LIMIT :limit)
+ORDER BY id;
+
+-- name: read-ids
+SELECT {open_columns} FROM (
+  {exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id IN (SELECT value FROM json_each(:ids)))
+ORDER BY id;
+
+-- name: dead-keys
+-- Dead messages, for relays that park their keys.
+SELECT id, aggregate_type, aggregate_id, partition_key
+FROM ({exceptional} AND x.state = 4 AND x.id > :after ORDER BY x.id LIMIT :limit) ORDER BY id;
+
+-- part: open_exception
+SELECT x.id FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+WHERE x.subscription = {subscription} AND (x.state = 0 OR x.state = 1 OR x.state = 3)
+
+-- name: open-upto
+-- Whether a message is open up to this id.
+SELECT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id > {high} AND t.id <= :upto AND {its_topic:t})
+  OR EXISTS ({open_exception} AND x.id <= :upto);
+
+-- name: last-open
+SELECT max(coalesce((SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} ORDER BY t.id DESC LIMIT 1), 0),
+           coalesce((SELECT max(id) FROM ({open_exception})), 0));
+
+-- part: this
+-- Condition: the row is this message, and not another that has its id now.
+(:message_id IS NULL OR CAST(t.message_id AS TEXT) = :message_id)
+
+-- name: done-delete
+-- unused: token
+-- A message may have been discarded, and another may have its id now: its exception stays.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids))
+  AND (:names IS NULL OR NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id
+                                     AND hex(t.message_id) NOT IN (SELECT value FROM json_each(:names))));
+
+-- part: settleable
+-- Condition: the message was not delivered or discarded.
+(t.id > {high} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
+
+-- name: done-mark
+-- unused: token
+-- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
+-- changed if it is done before.
+INSERT INTO {table_exception}(subscription, id, state, changed_at)
+SELECT {subscription}, t.id, 2, (SELECT ms FROM wherry_clock) FROM {table} AS t
+WHERE t.id IN (SELECT value FROM json_each(:ids)) AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = excluded.changed_at,
+  claim_token = '' WHERE state IN (0, 1, 3);
+
+-- name: forget-done
+-- That a message is done need not be said once the position covers it.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND state = 2 AND id <= {high};
+
+-- name: fail
+-- unused: token
+-- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
+-- lost is written again.  An operator may have set the number to 0 meanwhile.
+INSERT INTO {table_exception}(subscription, id, state, attempts, next_retry_at, changed_at, last_error)
+SELECT {subscription}, t.id, CASE WHEN :dead THEN 4 ELSE 3 END, CASE WHEN :nth > 0 THEN :nth ELSE max(:count, 0) END,
+  CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + min(:delay, 3153600000000) END,
+  (SELECT ms FROM wherry_clock), :error
+FROM {table} AS t WHERE t.id = :id AND {this} AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE max(0, min(attempts, 999999999) + :count) END,
+  next_retry_at = excluded.next_retry_at, changed_at = excluded.changed_at, last_error = excluded.last_error
+  WHERE state IN (0, 1, 3);
+
+-- name: requeue
+-- unused: token
+UPDATE {table_exception} SET state = 0, next_retry_at = NULL, claim_token = '', changed_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
+
+-- name: requeue-failed
+-- unused: token
+UPDATE {table_exception} SET state = 3, next_retry_at = (SELECT ms FROM wherry_clock), claim_token = '',
+  changed_at = (SELECT ms FROM wherry_clock)
+WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
+
+-- name: try
+-- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
+-- runs out of attempts.
+INSERT INTO {table_exception}(subscription, id, state, attempts, changed_at, claim_token)
+SELECT {subscription}, t.id, 1, max(:nth, 1), (SELECT ms FROM wherry_clock), :token
+FROM {table} AS t WHERE t.id = :id AND {this} AND {settleable}
+ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.claim_token,
+  changed_at = excluded.changed_at,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE max(0, min(attempts, 999999999)) + 1 END
+  WHERE state IN (0, 1, 3);
+
+-- name: untry
+-- unused: message_id
+-- The destination was down, so the attempt of the message does not count.
+UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NULL,
+  changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
+WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
+
+-- part: judged
+-- All messages with their states, in the columns of a native row.
+SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
+       0 AS generation, t.created_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.next_retry_at, NULL AS processed_at,
+       t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
+       x.last_error
+FROM (SELECT * FROM {table} AS w WHERE {its_topic:w}) AS t
+LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t.id
+
+-- name: log-open
+-- Whether the message is not done yet.
+SELECT count(*) FROM ({judged} WHERE t.id = :id) WHERE status <> 2;
+
+-- part: open_ids
+SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
+UNION SELECT id FROM {table} WHERE id > {high}
+  AND id NOT IN (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 2)
+
+-- name: consume-begin
+-- Consumers of a subscription take turns: this waits for the transaction of the one before.
+UPDATE {table_progress} SET moved_at = (SELECT ms FROM wherry_clock) WHERE subscription = {subscription};
+
+-- name: consume-held
+-- Whether a relay reads the subscription, and whether it is paused.
+SELECT EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND expires_at > (SELECT ms FROM wherry_clock)),
+       EXISTS (SELECT 1 FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL);
+
+-- name: consume
+-- The next messages: first those that the position has passed before they were delivered.
+{listed} FROM (
+  SELECT * FROM ({exceptional} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id <= {high} ORDER BY x.id LIMIT :limit)
+  UNION ALL
+  SELECT * FROM ({judged} WHERE t.id > {high} AND (x.state IS NULL OR x.state = 0 OR x.state = 1 OR x.state = 3)
+                 ORDER BY t.id LIMIT :limit))
+ORDER BY id LIMIT :limit;
+
+-- name: consume-end
+-- Behind the last of n messages, or if these were all, behind all rows.
+UPDATE {table_progress} SET high = max(high,
+  CASE WHEN :n < :limit THEN coalesce((SELECT max(t.id) FROM {table} AS t), 0) ELSE :last END)
+WHERE subscription = {subscription};
+
+-- name: consume-forget
+DELETE FROM {table_exception} WHERE subscription = {subscription}
+  AND (id IN (SELECT value FROM json_each(:ids)) OR state = 2 AND id <= {high});
+
+-- part: wanted
+{asked} AND (:states >> status & 1) AND {identified}
+
+-- name: list
+{listed}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id > :after AND {wanted}
+ORDER BY id LIMIT :limit;
+
+-- name: list-any
+{listed}
+FROM ({judged}) WHERE id > :after AND {wanted}
+ORDER BY id LIMIT :limit;
+
+-- name: list-newest
+{listed}
+FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id < :before AND {wanted}
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list-any-newest
+{listed}
+FROM ({judged}) WHERE id < :before AND {wanted}
+ORDER BY id DESC LIMIT :limit;
+
+-- part: same_key
+coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
+  AND (coalesce(m.partition_key, '') <> ''
+       OR (e.aggregate_type = m.aggregate_type AND e.aggregate_id = m.aggregate_id
+           AND m.aggregate_type || m.aggregate_id <> ''))
+
+-- name: show
+-- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
+SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
+       m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
+       m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
+       (SELECT min(e.id) FROM ({judged} WHERE t.id IN ({open_ids})) AS e
+        WHERE e.status <> 4 AND e.id < m.id AND {same_key}),
+       (SELECT min(e.id) FROM ({exceptional} AND x.state = 4) AS e
+        WHERE m.status IN (0, 1, 3) AND {same_key})
+FROM ({judged}) AS m
+WHERE m.message_id = :ident OR m.id = :number
+ORDER BY m.message_id = :ident DESC, m.id DESC LIMIT 1;
+
+-- name: retry-dead
+UPDATE {table_exception} SET state = 0, attempts = 0, next_retry_at = NULL,
+  changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
+WHERE subscription = {subscription} AND id IN (
+  SELECT id FROM ({exceptional} AND (x.state = 4 AND (:states & 16) OR x.state = 3 AND (:states & 8)))
+  WHERE {identified}
+    AND (:topic IS NULL OR topic = :topic)
+    AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+    AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+    AND id > :after
+  ORDER BY id LIMIT :limit);
+
+-- name: count
+SELECT sum(status = 0), sum(status = 1),
+  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - count(*), sum(status = 3), sum(status = 4)
+FROM (SELECT status FROM ({judged} WHERE t.id IN ({open_ids})));
+
+-- name: ready
+-- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
+SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
+FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= (SELECT ms FROM wherry_clock));
+
+-- part: key_of
+-- A text that is equal for all messages of a key; NULL: the message has no key.
+CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
+     WHEN {.}aggregate_type || {.}aggregate_id <> '' THEN length({.}aggregate_type) || ' ' || {.}aggregate_type || {.}aggregate_id END
+
+-- part: blocking
+-- The first failed message of each key that is not due yet: later ones wait behind it.
+SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND {due:x} > {now}) AS f GROUP BY 1
+
+-- part: is_blocked
+EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
+
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- part: first_ready
+-- Among the first 10,000.
+ORDER BY t.id LIMIT 10000) AS t WHERE NOT {is_blocked} ORDER BY t.id LIMIT 1
+
+-- name: oldest-pending
+WITH b AS MATERIALIZED ({blocking})
+SELECT {now} - min(created_at) FROM (
+  SELECT * FROM (SELECT t.created_at FROM (
+    {exceptional} AND x.state = 0 {first_ready})
+  UNION ALL
+  SELECT * FROM (SELECT t.created_at FROM (
+    SELECT t.* FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted}
+    {first_ready}));
+
+-- name: held-pending
+-- Number of messages that wait behind a failed one of their key.
+SELECT count(*) FROM ({judged} WHERE t.id IN ({open_ids})) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t}
+WHERE t.status = 0 AND b.id < t.id;
+
+-- name: backlog
+-- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
+SELECT (SELECT count(*) FROM (
+          SELECT * FROM (SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted} LIMIT :most)
+          UNION ALL
+          SELECT * FROM (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0 LIMIT :most)
+          LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1 LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3 LIMIT :most)),
+       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4 LIMIT :most));
+
+-- name: subscribed
+SELECT high, coalesce(topics, '') FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: subscriptions
+SELECT subscription, coalesce(topics, ''), high, (SELECT ms FROM wherry_clock) - moved_at FROM {table_progress}
+ORDER BY subscription;
+
+-- name: unsubscribe
+DELETE FROM {table_progress} WHERE subscription = {subscription};
+
+-- name: unsubscribe-exceptions
+DELETE FROM {table_exception} WHERE subscription = {subscription};
+
+-- name: unsubscribe-named
+DELETE FROM wherry_outbox WHERE name = :name AND name <> {name};
+
+-- name: unsubscribe-lease
+DELETE FROM wherry_lease WHERE outbox = :name;
+
+-- name: seek-begin
+-- The relay that leads loses its lease, so it does not write its position any more, and begins at the new one.
+UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0 WHERE outbox = :name;
+
+-- name: seek
+UPDATE {table_progress} SET high = :high, moved_at = (SELECT ms FROM wherry_clock) WHERE subscription = {subscription};
+
+-- name: seek-end
+-- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND (state <> 4 OR id > {high});
+
+-- name: first-since
+-- The first id of the messages that were made since then; 0: there is none.
+SELECT coalesce(min(id), 0) FROM {table} WHERE created_at >= :at;
+
+-- name: first-and-last
+-- The first and the last id; 0: there is none.
+SELECT coalesce((SELECT id FROM {table} ORDER BY id LIMIT 1), 0),
+       coalesce((SELECT id FROM {table} ORDER BY id DESC LIMIT 1), 0);
+
+-- name: discard-here
+-- Messages that failed, died or wait are as good as delivered in this subscription.
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (
+  SELECT id FROM ({judged}) WHERE status <> 2 AND :ident IS NOT NULL AND {identified});
