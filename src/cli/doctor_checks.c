@@ -163,6 +163,16 @@ const wh_check wh_checks[] = {
 		.advice = "`wherry create$u` makes what is missing",
 	},
 	{
+		.name = "adopted",
+		.flags = NATIVE,
+		.none = "an adopted table has the index of transactions",
+		.trouble =
+			"the table $1 has no index that begins with its column wherry_tx: reading takes "
+			"long without it",
+		.advice =
+			"`wherry adopt` the table again, with the options of the first time",
+	},
+	{
 		.name = "invalid",
 		.flags = OF_TABLE,
 		.none = "the indexes are valid",

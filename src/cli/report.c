@@ -23,7 +23,8 @@ void wh_report_kinds(unsigned kinds)
 
 void wh_report_layout(const char *layout)
 {
-	foreign = strcmp(layout, "native") != 0 && strcmp(layout, "log") != 0;
+	foreign = strcmp(layout, "native") != 0 && strcmp(layout, "log") != 0 &&
+		  strcmp(layout, "adopted") != 0;
 }
 
 WH_PRINTF(2, 0)

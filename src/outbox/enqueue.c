@@ -47,6 +47,12 @@ static wherry_code check_body(const wherry_outbox *outbox, wh_view body,
 static wherry_code check_layout(const wherry_outbox *outbox, const wherry_message *msg,
 				wherry_error *err)
 {
+	if (!outbox->own.enqueue)
+		return wh_fail(
+			err, WHERRY_UNSUPPORTED,
+			"outbox '%s' is a table of another program, which alone writes its messages",
+			outbox->store.name.ptr);
+
 	struct {
 		const char *name, *text;
 	} fields[] = {

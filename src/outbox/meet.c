@@ -36,6 +36,8 @@ static const home homes[WH_HOMES] = {
 	[WH_LOG_SQLITE] = {"log, SQLite", "outbox", "log", "sqlite"},
 	[WH_LOG_POSTGRES] = {"log, PostgreSQL", "outbox", "log", "postgres"},
 	[WH_LOG_MSSQL] = {"log, SQL Server", "outbox", "log", "mssql"},
+	[WH_ADOPTED_SQLITE] = {"adopted, SQLite", "outbox", "adopted", "sqlite"},
+	[WH_ADOPTED_POSTGRES] = {"adopted, PostgreSQL", "outbox", "adopted", "postgres"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -66,7 +68,8 @@ enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
 	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
-	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL),
+	ADOPTED = AT(WH_ADOPTED_SQLITE) | AT(WH_ADOPTED_POSTGRES),
+	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL) | ADOPTED,
 	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
@@ -141,7 +144,10 @@ static const rule rules[] = {
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
 	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
 	 "rows tell their transactions anyway: leave --strict out"},
-	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL), ANY,
+	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
+	 "its owner decides which indexes the table has: leave --unique-ids out"},
+	{WH_ASK_CREATE_PARTITIONS,
+	 AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL) | AT(WH_ADOPTED_SQLITE), ANY,
 	 "one relay reads all of it: leave --partitions out"},
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
 	 "it is read behind a position: leave --stream out"},

@@ -32,6 +32,8 @@ typedef enum wh_home {
 	WH_LOG_SQLITE,
 	WH_LOG_POSTGRES,
 	WH_LOG_MSSQL,
+	WH_ADOPTED_SQLITE,
+	WH_ADOPTED_POSTGRES,
 	WH_HOMES
 } wh_home;
 

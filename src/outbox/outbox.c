@@ -12,8 +12,9 @@
 
 /* Existing tables are matched against the layouts in this order.  "eventferry-sole" has
  * the same tables as "eventferry", so it is used only on request. */
-static const char *const layouts[] = {
-	"native", "log", "event-bus", "eventferry", "eventferry-sole", "debezium", NULL};
+static const char *const layouts[] = {"native",    "log",        "adopted",
+				      "event-bus", "eventferry", "eventferry-sole",
+				      "debezium",  NULL};
 
 static const char *const roles[] = {"producer", "enqueuer", "relay",
 				    "consumer", "operator", NULL};

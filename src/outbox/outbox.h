@@ -55,6 +55,10 @@ enum { WH_BACKLOG_MOST = 1000000 };
 
 wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_error *err);
 
+/* Refuse a table of another program that was made again since it was adopted, if its ids may have begun again and nothing
+ * would tell.  Other layouts: nothing. */
+wherry_code wh_adopted_check(wherry_outbox *outbox, wherry_error *err);
+
 /* Call wh_store_load() for an outbox, then set outbox->layout. */
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);

@@ -11,6 +11,7 @@
 enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
 
 static const int64_t idle_purge_us = 3600 * WH_SECOND;
+static const int64_t for_ever_us = 3650LL * 86400 * WH_SECOND;
 
 /* ---- the database in trouble ---- */
 
@@ -81,7 +82,8 @@ static bool purges(const wherry_relay *r)
 {
 	return r->engine->writes_rows &&
 	       (r->set.retention_us || r->set.archive_retention_us ||
-		(r->store && r->store->stmt.expire_rows));
+		(r->store &&
+		 (r->store->stmt.expire_rows || r->store->layout.purges_soon)));
 }
 
 /* Delete a batch of messages that expired before they were delivered. */
@@ -111,8 +113,9 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 		code = wh_store_purge(r->store, stmt->archive, stmt->purge_archived,
 				      s->retention_us, PURGE_ROWS, PURGE_ROWS, &done,
 				      err);
-	else if (s->retention_us)
-		code = wh_store_purge(r->store, NULL, stmt->purge, s->retention_us,
+	else if (s->retention_us || r->store->layout.purges_soon)
+		code = wh_store_purge(r->store, NULL, stmt->purge,
+				      s->retention_us ? s->retention_us : for_ever_us,
 				      PURGE_ROWS, PURGE_ROWS, &done, err);
 	if (code == WHERRY_OK && s->archive_retention_us)
 		code = wh_store_purge(r->store, NULL, stmt->purge_archive,
@@ -135,11 +138,25 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (n == PURGE_ROWS)
 		r->purge_at_us = wh_later(now, 5000);
 	else if (n || !r->purge_idle || r->store->stmt.expire_rows)
-		r->purge_at_us = wh_later(now, r->set.purge_every_us);
+		r->purge_at_us = wh_later(now, wh_purge_every_us(r));
 	else
-		r->purge_at_us = wh_later(now, idle_purge_us);
+		r->purge_at_us =
+			wh_later(now, r->store->layout.purges_soon ? r->set.purge_every_us
+								   : idle_purge_us);
 	r->purge_idle = n == 0;
 	return WHERRY_OK;
+}
+
+/* Before the relay stops: the owner of the table waits for it. */
+static wherry_code purge_the_rest(wherry_relay *r, wherry_error *err)
+{
+	int64_t n = PURGE_ROWS;
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && n == PURGE_ROWS && r->store->layout.purges_soon &&
+	       wh_monotonic(&r->env) < r->stop_by_us)
+		code = purge(r, &n, err);
+	return code;
 }
 
 /* If the relay was asked to stop, or has nothing left to do, begin to drain. */
@@ -199,6 +216,8 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (engine->finish)
 		code = engine->finish(r, now, err);
+	if (code == WHERRY_OK)
+		code = purge_the_rest(r, err);
 	return code == WHERRY_OK ? wh_lease_give_back(r, now, err) : code;
 }
 

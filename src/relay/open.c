@@ -168,7 +168,7 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 			code = wh_meet_check(home, r->engine->id, (wh_ask)ask, err);
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
-	return code;
+	return code == WHERRY_OK && r->outbox ? wh_adopted_check(r->outbox, err) : code;
 }
 
 /* Turn off what the tables cannot do.  Return an error if the configuration

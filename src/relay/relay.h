@@ -412,6 +412,9 @@ wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled 
 			    wherry_error *err);
 /* Give back a claimed message that was not tried. */
 void wh_settle_back(wherry_relay *r, wh_entry *e);
+/* How often to purge while messages are delivered. */
+int64_t wh_purge_every_us(const wherry_relay *r);
+
 /* Write the results of settled messages, and the attempt of try_next: the message that
  * is submitted alone next, or NULL. */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,

@@ -330,6 +330,14 @@ static void give_heir_back(wherry_relay *r, wh_entry *e, int64_t now)
 	wh_settle_put(r, e, now);
 }
 
+int64_t wh_purge_every_us(const wherry_relay *r)
+{
+	const bool soon = r->store && r->store->layout.purges_soon;
+
+	return soon && r->set.purge_every_us > WH_SECOND ? WH_SECOND
+							 : r->set.purge_every_us;
+}
+
 void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *settled,
 		     size_t n, int64_t now)
 {
@@ -361,8 +369,8 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 	}
 	if (r->engine->written)
 		r->engine->written(r);
-	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
-		r->purge_at_us = wh_later(now, r->set.purge_every_us);
+	if (r->purge_idle && r->purge_at_us > wh_later(now, wh_purge_every_us(r)))
+		r->purge_at_us = wh_later(now, wh_purge_every_us(r));
 	r->purge_idle = false;
 	r->flush_at_us = wh_settle_next(r, now);
 	r->fenced_us = now;

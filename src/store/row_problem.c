@@ -93,7 +93,8 @@ static bool body_flaw(const wh_store *store, const wh_open_row *row, wh_buf *why
 static const char *column_of(const wh_store *store, const char *field)
 {
 	bool native = strcmp(store->layout.name, "native") == 0 ||
-		      strcmp(store->layout.name, "log") == 0;
+		      strcmp(store->layout.name, "log") == 0 ||
+		      strcmp(store->layout.name, "adopted") == 0;
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }

@@ -203,7 +203,9 @@ wherry_code wh_store_remake(const wh_store *store, wherry_code code, wherry_erro
 {
 	(void)wh_repair(err, code, WHERRY_REPAIR_CREATE, store->model->kind,
 			store->name.ptr);
-	if (err && strcmp(store->layout.name, "native") != 0)
+	/* An adopted table is known by its view. */
+	if (err && strcmp(store->layout.name, "native") != 0 &&
+	    strcmp(store->layout.name, "adopted") != 0)
 		(void)snprintf(err->layout, sizeof(err->layout), "%s",
 			       store->layout.name);
 	return code;
@@ -355,6 +357,7 @@ static wherry_code read_layout(wh_store *store, wherry_error *err)
 		.json = says(&store->sql, "body", "json"),
 		.json_names = says(&store->sql, "message_ids", "json"),
 		.text = says(&store->sql, "body", "text"),
+		.purges_soon = says(&store->sql, "purges", "soon"),
 	};
 
 	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||

@@ -37,6 +37,8 @@ typedef struct wh_store_layout {
 	bool json;         /* Bodies are JSON; the database stores them as text. */
 	bool json_names;   /* Statements take message ids as a JSON list of texts. */
 	bool text;         /* Bodies are text. */
+	/* The owner of the table waits for what a purge writes to rows. */
+	bool purges_soon;
 	/* Columns by which tables of the layout are recognised: "id,topic"; a table with
 	 * a column !x does not match. */
 	char columns[200];

@@ -10,9 +10,11 @@
 EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS l) OR EXISTS (
   SELECT 1 FROM ({exceptional} AND x.state IN (0, 3) AND coalesce(x.next_retry_at, statement_timestamp()) <= statement_timestamp()) AS x)
 
+-- include: postgres.source.sql
+
 -- part: wake_triggers
 -- Triggers of the table that wake relays, and their events.
-({'table}, 'wherry_wake', 4)
+({source}, 'wherry_wake', 4)
 
 -- part: share_engine
 'log'
@@ -51,7 +53,13 @@ HAVING count(*) > 0;
 -- name: indexes
 -- Indexes that create makes.
 SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}, {'table_done}]) AS t(name)
-WHERE to_regclass(t.name) IS NULL;
+WHERE to_regclass(t.name) IS NULL AND (t.name <> {'table_tx} OR to_regclass({source}) = to_regclass({'table}));
+
+-- name: adopted
+-- The index of an adopted table by which rows are found that were committed late.
+SELECT 2, {source} WHERE to_regclass({source}) <> to_regclass({'table}) AND NOT EXISTS (
+  SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+  WHERE i.indrelid = to_regclass({source})::oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'wherry_tx');
 
 -- name: partitions
 {shares};

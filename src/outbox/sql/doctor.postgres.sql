@@ -13,6 +13,8 @@ EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
 -- part: share_engine
 'exclusive'
 
+-- include: postgres.source.sql
+
 -- include: postgres.doctor.sql
 
 -- part: behind

@@ -17,12 +17,10 @@
 
 -- include: sqlite.positions.sql
 
--- part: ends
--- The last id, if the position does not cover it: a relay that missed the notice of a commit looks.
-0, (SELECT coalesce((SELECT t.id FROM {table} AS t WHERE t.id > p.high ORDER BY t.id DESC LIMIT 1), 0)
-    FROM {table_progress} AS p WHERE p.subscription = {subscription})
+-- part: last_id
+(SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
 
--- include: sqlite.lease.sql
+-- include: sqlite.beside.sql
 
 -- name: migrate-1
 {own_tables}
@@ -48,50 +46,21 @@ CREATE TABLE IF NOT EXISTS {table}(
   CHECK (length(partition_key) <= 1048576), CHECK (length(headers) <= 1048576),
   CHECK (length(trace_id) <= 1048576)
 );
-CREATE TABLE IF NOT EXISTS {table_progress}(
-  subscription TEXT NOT NULL PRIMARY KEY,
-  high     INTEGER NOT NULL,      -- the highest id that was read
-  topics   TEXT,                  -- patterns, "orders.*,billing"; NULL: all topics
-  moved_at INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS {table_exception}(
-  subscription  TEXT NOT NULL,
-  id            INTEGER NOT NULL,
-  state         INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
-  attempts      INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
-  next_retry_at INTEGER CHECK (next_retry_at BETWEEN 0 AND 253402300799999),
-  changed_at    INTEGER,
-  claim_token   TEXT,
-  last_error    TEXT,
-  PRIMARY KEY (subscription, id)
-) WITHOUT ROWID;
+{beside}
 -- An id written by hand that is not above the last one may be below a position, which does not cover it.  So the message becomes an
 -- exception, and the control version makes relays look for it.
 CREATE TRIGGER IF NOT EXISTS {table_by_hand} AFTER INSERT ON {table}
-WHEN new.id <= 0 OR new.id <= (SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE)
+WHEN new.id <= 0 OR new.id <= {last_id}
 BEGIN
-  INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
-    SELECT p.subscription, new.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p
-    WHERE p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE new.topic GLOB g.value);
-  UPDATE wherry_outbox SET control_version = {next_control}
-    WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
+{except_new:new}
 END;
 -- The table may be a new one, after the old one was dropped by hand: its messages have ids that the old ones had.
 UPDATE {table_progress} SET high = 0
-  WHERE high > coalesce((SELECT s.seq FROM sqlite_sequence AS s WHERE s.name = {name} COLLATE NOCASE), 0);
-DELETE FROM {table_exception} WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id);
--- It may have been dropped, since only others are read.
-INSERT INTO {table_progress}(subscription, high, moved_at)
-  SELECT {subscription}, 0, (SELECT ms FROM wherry_clock) WHERE NOT EXISTS (SELECT 1 FROM {table_progress});
-INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
-INSERT INTO wherry_schema(model, name, version, min_program)
-  VALUES ('log', {name}, 1, 100) ON CONFLICT DO NOTHING;
-
--- name: schema-exists
-{has_schema};
+  WHERE high > coalesce({last_id}, 0);
+{register}
 
 -- name: schema-version
-SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :name;
+SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :name AND NOT {is_view};
 
 -- name: indexes-missing
 -- Number of missing tables and triggers.
@@ -102,20 +71,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 
 -- name: drop
 DROP TABLE {table};
-DROP TABLE IF EXISTS {table_progress};
-DROP TABLE IF EXISTS {table_exception};
-DELETE FROM wherry_outbox WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
-DELETE FROM wherry_lease WHERE outbox = {name} OR substr(outbox, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
-DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
-
--- name: others-left
-SELECT count(*) FROM wherry_schema;
-
--- name: drop-shared
-{drop_own}
-
--- name: columns
-{column_names};
+{unregister}
 
 -- part: insertion
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,

@@ -52,7 +52,10 @@ LIMIT 1;
 -- name: try-drop
 -- Only the owner may do this, as DROP TABLE.  It waits for no reader or writer, and makes none wait
 -- (postgres_counts.sh).
-COMMENT ON TABLE {table} IS NULL;
+DO $$ BEGIN
+  EXECUTE format('COMMENT ON %s %s IS NULL',
+    CASE (SELECT relkind FROM pg_class WHERE oid = {'table}::regclass::oid) WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, {'table});
+END $$;
 
 -- part: own_tables
 -- Wherry's own tables: tables and their versions, the clock, requests of operators, and leases.
@@ -226,10 +229,12 @@ WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 
 -- part: wake_function
--- Trigger function that wakes relays, receivers and consumers that sleep on the table.
+-- Trigger function that wakes relays, receivers and consumers that sleep on the table, or on the view of it that the
+-- trigger names.
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_',
+    coalesce(pg_catalog.to_regclass(TG_ARGV[0])::pg_catalog.oid, TG_RELID)), '');
   RETURN NULL;
 END $$;
 

@@ -197,7 +197,7 @@ BEGIN
       given := array_remove(given, one);
     END;
   END LOOP;
-  RETURN QUERY SELECT m.id, m.message_id, m.topic, m.partition_key, m.headers, @body@,
+  RETURN QUERY SELECT m.id::bigint, m.message_id, m.topic, m.partition_key, m.headers, @body@,
     m.aggregate_type, m.aggregate_id, m.trace_id, m.created_at
   FROM @table@ AS m WHERE m.id = ANY (own.given) ORDER BY m.id;
   @end@

@@ -143,7 +143,7 @@ SELECT 2, 'pid ' || l.pid, l.mode,
 FROM pg_locks AS l
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.relation = {'table}::regclass::oid
+  AND l.relation = {source}::regclass::oid
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 LIMIT 5;
 
@@ -155,7 +155,7 @@ SELECT 1, 'pid ' || l.pid,
 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.mode = 'RowShareLock'
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.relation = {'table}::regclass::oid
+  AND l.relation = {source}::regclass::oid
   AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
 ORDER BY a.xact_start LIMIT 5;
 
@@ -174,14 +174,14 @@ HAVING count(*) > 0;
 SELECT CASE WHEN row_security_active(c.oid) THEN 2 ELSE 1 END, c.oid::regclass::text
 FROM pg_class AS c
 WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
-  AND (c.oid IN (to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'table_dead}), to_regclass({'table_progress}),
+  AND (c.oid IN (to_regclass({source}), to_regclass({'table_archive}), to_regclass({'table_dead}), to_regclass({'table_progress}),
                  to_regclass({'table_exception}))
        OR c.relname IN ('wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_stream', 'wherry_dead',
                         'wherry_subscription'));
 
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
-WHERE indrelid = {'table}::regclass::oid AND NOT (indisvalid AND indisready);
+WHERE indrelid = {source}::regclass::oid AND NOT (indisvalid AND indisready);
 
 -- name: trigger
 SELECT 1, to_regclass(t.name)::text,
@@ -219,9 +219,9 @@ WHERE next <= last;
 SELECT 1, name || ' is off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT pg_reload_conf()'
 FROM pg_settings WHERE name IN ('autovacuum', 'track_counts') AND setting = 'off'
 UNION ALL
-SELECT 1, 'autovacuum is off for the table ' || {'table},
-  'ALTER TABLE ' || {'table} || ' RESET (autovacuum_enabled)'
-FROM pg_class WHERE oid = {'table}::regclass::oid
+SELECT 1, 'autovacuum is off for the table ' || {source},
+  'ALTER TABLE ' || {source} || ' RESET (autovacuum_enabled)'
+FROM pg_class WHERE oid = {source}::regclass::oid
   AND EXISTS (SELECT 1 FROM pg_options_to_table(reloptions)
               WHERE option_name = 'autovacuum_enabled' AND option_value::boolean = false);
 
@@ -229,23 +229,23 @@ FROM pg_class WHERE oid = {'table}::regclass::oid
 SELECT 1, n_dead_tup::text, n_live_tup::text,
   coalesce('the last vacuum was at '
            || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed'),
-  'VACUUM ' || {'table}
+  'VACUUM ' || {source}
 FROM pg_stat_all_tables
-WHERE relid = {'table}::regclass::oid AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
+WHERE relid = {source}::regclass::oid AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
 
 -- name: bloat
 -- A row takes at most a page of its table, since long values are stored elsewhere; an entry of an
 -- index takes far less.
 SELECT 1, 'table ' || relname::text, pg_size_pretty(relpages * 8192::bigint),
-  floor(reltuples)::bigint || ' rows', 'VACUUM FULL ' || {'table}
+  floor(reltuples)::bigint || ' rows', 'VACUUM FULL ' || {source}
 FROM pg_class
-WHERE oid = {'table}::regclass::oid AND relpages > 1000 AND reltuples >= 0
+WHERE oid = {source}::regclass::oid AND relpages > 1000 AND reltuples >= 0
   AND relpages > reltuples
 UNION ALL
 SELECT 1, 'index ' || c.relname::text, pg_size_pretty(c.relpages * 8192::bigint),
   floor(c.reltuples)::bigint || ' entries', 'REINDEX INDEX CONCURRENTLY ' || c.oid::regclass::text
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = {'table}::regclass::oid AND c.relpages > 1000 AND c.reltuples >= 0
+WHERE i.indrelid = {source}::regclass::oid AND c.relpages > 1000 AND c.reltuples >= 0
   AND c.relpages > c.reltuples;
 
 -- name: paused
@@ -302,7 +302,7 @@ FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regc
 
 -- name: constraints
 -- An outbox of an earlier version has no such constraints, or had rows that they refuse.
-SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint
+SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SELECT 1 FROM pg_constraint
   WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');
 
 -- name: any-table
@@ -321,7 +321,7 @@ ORDER BY 1;
 SELECT t.tgname::text AS name, t.tgtype::integer AS type, p.oid::regprocedure::text AS function,
   p.proconfig AS config
 FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-WHERE t.tgrelid = {'table}::regclass::oid AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+WHERE t.tgrelid = {source}::regclass::oid AND NOT t.tgisinternal AND t.tgenabled <> 'D'
   AND p.proname::text NOT LIKE 'wherry\_%'
 
 -- name: search-path

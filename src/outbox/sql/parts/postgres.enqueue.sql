@@ -68,13 +68,20 @@ DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
   key CONSTANT text := 'outbox';
-  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
+  otherwise CONSTANT text := concat('IF EXISTS (SELECT 1 FROM pg_catalog.pg_class AS c WHERE c.relkind OPERATOR(pg_catalog.=) ''v''
+      AND c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(pg_catalog.concat(', quote_literal(schema), ', pg_catalog.quote_ident(outbox)))::pg_catalog.oid) THEN
+    RAISE ''outbox % is a table of another program, which alone writes its messages'', pg_catalog.quote_literal(outbox)
+      USING ERRCODE = ''feature_not_supported'';
+  END IF;
+  PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
   kind text;
   key_kind text;
   made text;
   {branch_variables}
 BEGIN
-  SELECT f.* INTO names, types FROM ({function_tables}) AS f;
+  SELECT array_agg(f.name ORDER BY f.name COLLATE "C"), array_agg(f.type ORDER BY f.name COLLATE "C") INTO names, types
+  FROM (SELECT u.name, u.type FROM ({function_tables}) AS of, unnest(of.names, of.types) AS u(name, type)
+        JOIN pg_class AS c ON c.oid = to_regclass(concat(schema, quote_ident(u.name)))::oid AND c.relkind <> 'v') AS f;
   -- Drivers send a payload as text, JSON or bytes, and a key as text, a number or a UUID.  Only the
   -- function with a text key has a default for it, or a call without a key would fit three functions.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP

@@ -1,0 +1,414 @@
+#include "outbox/adopt.h"
+
+#include <wherry/subscription.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* ---- looking at the table ---- */
+
+static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_adoption *a = ctx;
+	const char *kind = wh_row_text(row, 0), *size = wh_row_text(row, 2),
+		   *owner = wh_row_text(row, 4);
+
+	if (!kind || (*kind != 'r' && *kind != 'p'))
+		return wh_fail(err, WHERRY_INVALID, "'%s' is not a table", a->source);
+	if (!wh_row_int(row, 3))
+		return wh_fail(
+			err, WHERRY_DENIED,
+			"table '%s' belongs to %s, who alone can add a column and a trigger to it: run this "
+			"as %s, or give %s the SQL that it prints",
+			a->source, owner, owner, owner);
+	a->partitioned = *kind == 'p';
+	a->rows = wh_row_int(row, 1);
+	(void)snprintf(a->size, sizeof(a->size), "%s", size ? size : "");
+	a->numbered = wh_row_int(row, 5);
+	return WHERRY_OK;
+}
+
+static wherry_code take_column(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_adoption *a = ctx;
+	wh_adopt_column *c = &a->columns[a->n_columns];
+	const char *name = wh_row_text(row, 0), *type = wh_row_text(row, 1);
+
+	if (a->n_columns == WH_ADOPT_COLUMNS_MOST)
+		return wh_fail(err, WHERRY_INVALID, "table '%s' has more than %d columns",
+			       a->source, WH_ADOPT_COLUMNS_MOST);
+	a->n_columns++;
+	(void)snprintf(c->name, sizeof(c->name), "%s", name ? name : "");
+	(void)snprintf(c->type, sizeof(c->type), "%s", type ? type : "");
+	c->not_null = wh_row_int(row, 2);
+	c->unique = wh_row_int(row, 3);
+	return WHERRY_OK;
+}
+
+/* An outbox of Wherry's own needs no adoption. */
+static wherry_code refuse_own(const wh_adoption *a, wherry_error *err)
+{
+	if (wh_adopt_find(a, "message_id", false) &&
+	    wh_adopt_find(a, "partition_key", false) &&
+	    (wh_adopt_find(a, "tx", false) || wh_adopt_find(a, "claim_token", false)))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"table '%s' is an outbox of Wherry's own: relay it as it is",
+			a->source);
+	return WHERRY_OK;
+}
+
+static wherry_code look(wh_adoption *a, wherry_error *err)
+{
+	int64_t found = 0;
+	wherry_code code = wh_db_run(a->db, wh_sql_find(&a->sql, "look"), NULL, 0,
+				     take_look, a, &found, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, wh_sql_find(&a->sql, "read-columns"), NULL, 0,
+				 take_column, a, NULL, err);
+	if (code == WHERRY_OK && !a->n_columns)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no table '%s' in this database", a->source);
+	return code == WHERRY_OK ? refuse_own(a, err) : code;
+}
+
+/* ---- names ---- */
+
+static void put_title(const wh_name *name, char *out, size_t cap, const char *said)
+{
+	if (strchr(said, '.') && *name->schema)
+		(void)snprintf(out, cap, "%s.%s", name->schema, name->table);
+	else
+		(void)snprintf(out, cap, "%s", name->table);
+}
+
+/* Name the table, and the outbox in the same schema. */
+static wherry_code find_names(wh_adoption *a, const char *table, const char *as,
+			      wherry_error *err)
+{
+	const bool schemas = a->db->driver->connection.schema_of != NULL;
+	wherry_code code = wh_name_parse(table, schemas, &a->table, err);
+	int len;
+
+	if (code == WHERRY_OK && schemas && !*a->table.schema)
+		code = wh_db_schema_of(a->db, a->table.table, false, a->table.schema,
+				       sizeof(a->table.schema), err);
+	if (code == WHERRY_OK && as)
+		code = wh_name_parse(as, schemas, &a->name, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!as) {
+		len = snprintf(a->name.table, sizeof(a->name.table), "%s_log",
+			       a->table.table);
+		if (len > WH_IDENT_MAX)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"the name %s_log is too long for an outbox: choose one with --as",
+				a->table.table);
+	}
+	if (!*a->name.schema)
+		memcpy(a->name.schema, a->table.schema, sizeof(a->name.schema));
+	if (strcmp(a->name.schema, a->table.schema) != 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "--as %s: the outbox is in the schema of its table, '%s'",
+			       as, a->table.schema);
+	if (strcmp(a->name.table, a->table.table) == 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--as %s: that is the name of the table, and the outbox needs another one",
+			as);
+	put_title(&a->table, a->source, sizeof(a->source), table);
+	put_title(&a->name, a->title, sizeof(a->title), table);
+	return WHERRY_OK;
+}
+
+/* ---- the steps ---- */
+
+static void put_name(wh_buf *to, const wh_name *name, const char *behind)
+{
+	char whole[2 * WH_NAME_MOST];
+
+	if (*name->schema) {
+		wh_adopt_quote(to, name->schema);
+		wh_buf_putc(to, '.');
+	}
+	(void)snprintf(whole, sizeof(whole), "%s%s", name->table, behind);
+	wh_adopt_quote(to, whole);
+}
+
+/* Add a step: these statements, those that there are. */
+static wherry_code add_step(wh_adoption *a, const char *first, const char *second,
+			    const char *const *pairs, wherry_error *err)
+{
+	const char *const names[] = {first, second};
+	wh_buf text = WH_BUF_INIT(256 * 1024);
+	struct wh_adopt_step *step = &a->steps[a->n_steps];
+	static const char word[] = "CONCURRENTLY ";
+	char *plain;
+
+	for (int i = 0; i < 2; i++) {
+		const char *sql = names[i] ? wh_adopt_text(a, names[i]) : NULL;
+
+		if (sql)
+			wh_adopt_fill(&text, sql, pairs);
+	}
+	if (!text.len)
+		return WHERRY_OK;
+	step->sql = wh_buf_take(&text);
+	wh_buf_clear(&text);
+	if (!step->sql)
+		return wh_oom(err);
+	plain = strstr(step->sql, word);
+	if (plain && a->partitioned)
+		memmove(plain, plain + strlen(word), strlen(plain + strlen(word)) + 1);
+	step->alone = plain && !a->partitioned;
+	a->n_steps++;
+	return WHERRY_OK;
+}
+
+static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
+			      wherry_error *err)
+{
+	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
+	       delivered = WH_BUF_INIT(1000), where = WH_BUF_INIT(64 * 1024);
+	const char *pairs[15];
+	wherry_code code = WHERRY_OK;
+	struct {
+		bool wanted;
+		const char *first, *second;
+	} steps[] = {
+		{a->adds_id, "add-id", NULL},
+		{!a->numbered, "add-tx", NULL},
+		{a->adds_id, "index-id", NULL},
+		{true, "index-tx", NULL},
+		{a->set.len > 0, "index-done", NULL},
+		{true, "view", a->set.len ? "on-delivered" : "on-deleted"},
+	};
+
+	wh_adopt_quote(&id, a->id);
+	put_name(&view, &a->name, "");
+	put_name(&delivered, &a->name, "_delivered");
+	if (options->where)
+		wh_buf_printf(&where, "\nWHERE (%s)", options->where);
+	memcpy(pairs,
+	       (const char *[]){"id", wh_buf_str(&id), "view", wh_buf_str(&view),
+				"view_delivered", wh_buf_str(&delivered), "columns",
+				wh_buf_str(&a->view), "where", wh_buf_str(&where), "set",
+				wh_buf_str(&a->set), "done", wh_buf_str(&a->done), NULL},
+	       sizeof(pairs));
+	for (size_t i = 0; code == WHERRY_OK && i < sizeof(steps) / sizeof(*steps); i++)
+		if (steps[i].wanted)
+			code = add_step(a, steps[i].first, steps[i].second, pairs, err);
+	wh_buf_clear(&id);
+	wh_buf_clear(&view);
+	wh_buf_clear(&delivered);
+	wh_buf_clear(&where);
+	return code;
+}
+
+/* Count the rows that the owner does not count as delivered. */
+static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *err)
+{
+	const char *const pairs[] = {"done", wh_buf_str(&a->done), NULL};
+	char name[] = "undone";
+	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wherry_code code = WHERRY_OK;
+
+	a->undone = -1;
+	if (a->set.len) {
+		wh_adopt_fill(&text, wh_adopt_text(a, "undone"), pairs);
+		stmt.text = text.ptr;
+		code = wh_buf_check(&text, err);
+		if (code == WHERRY_OK)
+			code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, &a->undone,
+					 NULL, err);
+		wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	}
+	wh_buf_clear(&text);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "--done");
+	if (from && strcmp(from, "undone") == 0 && !a->set.len)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--from undone: rows do not say whether they were delivered, since --done names no "
+			"column");
+	(void)snprintf(a->from, sizeof(a->from), "%s",
+		       from         ? from
+		       : a->set.len ? "undone"
+				    : "start");
+	return WHERRY_OK;
+}
+
+wherry_code wh_adoption_plan(wherry_db *db, const char *table,
+			     const wh_adopt_options *options, wh_adoption *out,
+			     wherry_error *err)
+{
+	const char *text = wh_sql_embedded("outbox", "adopt", db->driver->scheme);
+	wh_adopt_options known = *options;
+	wh_sql_names names = {.dialect = db->driver->scheme, .payload = ""};
+	wherry_code code;
+
+	*out = (wh_adoption){.db = db,
+			     .view = WH_BUF_INIT(256 * 1024),
+			     .done = WH_BUF_INIT(64 * 1024),
+			     .done_shown = WH_BUF_INIT(64 * 1024),
+			     .set = WH_BUF_INIT(64 * 1024)};
+	for (int i = 0; i < WH_ADOPT_FIELDS; i++)
+		out->shown[i] = (wh_buf)WH_BUF_INIT(64 * 1024);
+	if (!text)
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "tables on '%s:' cannot be adopted yet",
+			       db->driver->scheme);
+	code = find_names(out, table, options->as, err);
+	names.schema = *out->table.schema ? out->table.schema : NULL;
+	names.table = out->table.table;
+	if (code == WHERRY_OK)
+		code = wh_sql_parse_as(text, &names, &out->sql, err);
+	if (code == WHERRY_OK)
+		code = look(out, err);
+	if (code != WHERRY_OK)
+		return code;
+	wh_adopt_know(out, &known);
+	code = wh_adopt_map(out, &known, err);
+	if (code == WHERRY_OK)
+		code = count_undone(out, options->from, err);
+	return code == WHERRY_OK ? plan_steps(out, options, err) : code;
+}
+
+/* ---- doing it ---- */
+
+typedef struct script {
+	wherry_db *db;
+	const char *sql;
+} script;
+
+static wherry_code run_script(void *ctx, wherry_error *err)
+{
+	const script *s = ctx;
+
+	return wh_db_script(s->db, s->sql, err);
+}
+
+static wherry_code run_step(const wh_adoption *a, const struct wh_adopt_step *step,
+			    wherry_error *err)
+{
+	script s = {a->db, step->sql};
+
+	return step->alone ? run_script(&s, err)
+			   : wh_db_transact(a->db, run_script, &s, err);
+}
+
+/* Forget an outbox of this name: the table was made again, or was never adopted. */
+static wherry_code forget(const wh_adoption *a, wherry_error *err)
+{
+	wherry_outbox outbox = {.store = wh_outbox_store(a->db, &wh_outbox_model)};
+	script s = {.db = a->db};
+	wherry_code code =
+		wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
+
+	if (code == WHERRY_OK) {
+		s.sql = wh_sql_find(&outbox.store.sql, "add-forget")->text;
+		code = wh_db_transact(a->db, run_script, &s, err);
+	}
+	wh_store_clear(&outbox.store);
+	return code;
+}
+
+/* The trigger of the table, on SQLite, which finds rows that the position has passed. */
+static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
+			 wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&outbox->store.sql, "add-watch");
+	wh_buf id = WH_BUF_INIT(1000), table = WH_BUF_INIT(1000),
+	       text = WH_BUF_INIT(64 * 1024);
+	script s = {.db = a->db};
+	wherry_code code = WHERRY_OK;
+
+	if (stmt) {
+		wh_adopt_quote(&id, a->id);
+		put_name(&table, &a->table, "");
+		wh_adopt_fill(&text, stmt->text,
+			      (const char *const[]){"id", wh_buf_str(&id), "table",
+						    wh_buf_str(&table), NULL});
+		s.sql = wh_buf_str(&text);
+		code = wh_db_transact(a->db, run_script, &s, err);
+	}
+	wh_buf_clear(&id);
+	wh_buf_clear(&table);
+	wh_buf_clear(&text);
+	return code;
+}
+
+/* Where the first subscription begins. */
+static wherry_code begin(const wh_adoption *a, wherry_outbox *outbox, wherry_error *err)
+{
+	const wh_stmt *undone = wh_sql_find(&outbox->store.sql, "add-undone");
+	script s = {a->db, undone ? undone->text : ""};
+
+	if (strcmp(a->from, "undone") == 0)
+		return wh_db_transact(a->db, run_script, &s, err);
+	if (strcmp(a->from, "start") == 0)
+		return WHERRY_OK;
+	return wherry_subscription_seek(outbox, a->from, err);
+}
+
+wherry_code wh_adoption_run(const wh_adoption *a, bool *out_made, wherry_error *err)
+{
+	wh_made made = {.from = 0};
+	const wh_make how = {.layout = "adopted", .made = &made};
+	wherry_outbox *outbox = NULL;
+	wherry_code code = a->numbered ? WHERRY_OK : forget(a, err);
+
+	for (size_t i = 0; code == WHERRY_OK && i < a->n_steps; i++)
+		code = run_step(a, &a->steps[i], err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_make(a->db, &how, a->title, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_open_made(a->db, a->title, &outbox, err);
+	if (code == WHERRY_OK)
+		code = watch(a, outbox, err);
+	if (code == WHERRY_OK && !made.from)
+		code = begin(a, outbox, err);
+	*out_made = !made.from;
+	wherry_outbox_close(outbox);
+	return code;
+}
+
+/* On PostgreSQL a row tells its transaction, so rows of a new table are late. */
+wherry_code wh_adopted_check(wherry_outbox *outbox, wherry_error *err)
+{
+	const bool rows_tell = outbox->store.db->driver->connection.schema_of != NULL;
+	int64_t missing = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (outbox->store.layout.purges_soon && !rows_tell)
+		code = wh_store_ask(&outbox->store, outbox->store.stmt.indexes_missing,
+				    NULL, 0, &missing, err);
+	if (code == WHERRY_OK && missing)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the table of outbox '%s' was made again, or what `adopt` added to it is "
+			"gone: adopt the table again, which delivers its rows again",
+			outbox->store.name.ptr);
+	return code;
+}
+
+void wh_adoption_clear(wh_adoption *a)
+{
+	for (size_t i = 0; i < a->n_steps; i++)
+		free(a->steps[i].sql);
+	for (int i = 0; i < WH_ADOPT_FIELDS; i++)
+		wh_buf_clear(&a->shown[i]);
+	wh_buf_clear(&a->view);
+	wh_buf_clear(&a->done);
+	wh_buf_clear(&a->done_shown);
+	wh_buf_clear(&a->set);
+	wh_db_forget(a->db, &a->sql);
+	wh_sql_clear(&a->sql);
+	*a = (wh_adoption){.n_steps = 0};
+}

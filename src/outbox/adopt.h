@@ -1,0 +1,131 @@
+/*
+ * Tables of other programs that are read as an outbox where they are.  A view gives the table the columns of a log; see
+ * sql/adopted.DIALECT.sql.
+ */
+#ifndef WH_OUTBOX_ADOPT_H
+#define WH_OUTBOX_ADOPT_H
+
+#include "base/buf.h"
+#include "db/sql.h"
+#include "outbox/outbox.h"
+
+/* The columns of a log that come from the table, in the order in which people are shown them. */
+enum {
+	WH_ADOPT_MESSAGE_ID,
+	WH_ADOPT_TOPIC,
+	WH_ADOPT_AGGREGATE_TYPE,
+	WH_ADOPT_AGGREGATE_ID,
+	WH_ADOPT_KEY,
+	WH_ADOPT_HEADERS,
+	WH_ADOPT_TRACE_ID,
+	WH_ADOPT_CREATED_AT,
+	WH_ADOPT_BODY,
+	WH_ADOPT_FIELDS,
+	WH_ADOPT_COLUMNS_MOST = 200,
+	WH_ADOPT_STEPS_MOST = 8,
+};
+
+/* How to read a table.  NULL: guess. */
+typedef struct wh_adopt_options {
+	const char *as; /* Name of the outbox. */
+	const char *id; /* A column whose values are unique integers. */
+	/* Each is a column, "=TEXT" for the same text in all messages, or "(EXPRESSION)". */
+	const char *fields[WH_ADOPT_FIELDS];
+	const char *where; /* A condition on the rows. */
+	/* The treatment of a row that every subscription has: "delete", "nothing", a column of a time
+	 * or a boolean, or "COLUMN = EXPRESSION, ...". */
+	const char *done;
+	/* Where the first subscription begins: "undone" (with rows that are not done), or a place of
+	 * wherry_subscription_seek(). */
+	const char *from;
+} wh_adopt_options;
+
+typedef struct wh_adopt_column {
+	char name[WH_NAME_MOST + 1];
+	char type[40]; /* As "read-columns" calls it. */
+	bool not_null;
+	bool unique;
+} wh_adopt_column;
+
+/* A table that is to be adopted, and what that changes. */
+typedef struct wh_adoption {
+	wherry_db *db;
+	wh_name table;     /* The table of the other program. */
+	wh_name name;      /* The outbox. */
+	char title[140];   /* The outbox, as users write it. */
+	char source[140];  /* The table, in the same way. */
+	const char *known; /* The program whose table it is; NULL: not known. */
+	const char *note;  /* Note for its users must know; NULL: nothing. */
+	/* The table as it is. */
+	wh_adopt_column columns[WH_ADOPT_COLUMNS_MOST];
+	size_t n_columns;
+	int64_t rows; /* Estimate. */
+	char size[32];
+	bool partitioned;
+	bool numbered; /* It has what adopt adds to it. */
+	int64_t undone; /* Rows that are not done, up to 100,000; -1: rows do not say it. */
+	/* The mapping. */
+	char id[WH_NAME_MOST + 1];
+	bool adds_id;
+	wh_buf shown[WH_ADOPT_FIELDS]; /* For people. */
+	wh_buf view;                   /* Columns of the view. */
+	wh_buf done;            /* Expression that is NULL until the row is done. */
+	wh_buf done_shown, set; /* "": nothing is set. */
+	bool deletes;
+	char from[100];
+	/* SQL in the order in which it runs; an owner may run it himself. */
+	struct wh_adopt_step {
+		char *sql;
+		bool alone; /* It cannot be in a transaction. */
+	} steps[WH_ADOPT_STEPS_MOST];
+	size_t n_steps;
+	wh_sql sql; /* Statements of adopt.DIALECT.sql. */
+} wh_adoption;
+
+/*
+ * Look at a table, and plan how to adopt it.  Changes nothing.
+ *
+ * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such table; WHERRY_INVALID: it cannot be read exactly, a column is missing,
+ *         or it is not clear which one is meant.
+ *
+ * Call wh_adoption_clear() in each case.  It reads; in a transaction or not.
+ */
+wherry_code wh_adoption_plan(wherry_db *db, const char *table,
+			     const wh_adopt_options *options, wh_adoption *out,
+			     wherry_error *err);
+
+/*
+ * Do it.  Each step is a separate transaction, and can be done again.
+ *
+ * @param out_made  Receives whether the outbox is new: the subscription begins where the options say.
+ * @return WHERRY_OK; WHERRY_BUSY: the table was locked for 5 seconds; errors of the database.
+ */
+wherry_code wh_adoption_run(const wh_adoption *adoption, bool *out_made,
+			    wherry_error *err);
+void wh_adoption_clear(wh_adoption *adoption);
+
+/* ---- for the files of adoption ---- */
+
+/* The column of that name, whatever its case and without regard to underscores if `loose`; NULL: none. */
+const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, bool loose);
+
+/* The mapping of a table that a known program makes, in place of options that were not given. */
+void wh_adopt_know(wh_adoption *a, wh_adopt_options *options);
+
+/* Find the columns, and write those of the view. */
+wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
+			 wherry_error *err);
+
+/* Append a text with "@word@" replaced: pairs of words and values, ended by NULL. */
+void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs);
+
+/* The text of a statement of adopt.DIALECT.sql; NULL: there is none. */
+const char *wh_adopt_text(const wh_adoption *a, const char *name);
+
+/* The name of the option for a field: "message-id". */
+const char *wh_adopt_option(int which);
+
+/* Append a name in double quotes. */
+void wh_adopt_quote(wh_buf *to, const char *name);
+
+#endif

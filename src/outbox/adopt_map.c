@@ -1,0 +1,565 @@
+/*
+ * Which column of a table of another program is which column of a log.
+ */
+#include "outbox/adopt.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { GUESSES_MOST = 20 };
+
+/* A column of a log. */
+typedef struct field {
+	const char *option; /* As people call it. */
+	const char *column; /* Of the view. */
+	const char *kind;   /* Begins the names of its expressions. */
+	const char
+		*missing; /* Expression if there is no column; NULL: there must be one. */
+	bool may_be_null;
+	const char *guesses[GUESSES_MOST]; /* Names to look for, the best one first. */
+} field;
+
+static const field fields[WH_ADOPT_FIELDS] = {
+	[WH_ADOPT_MESSAGE_ID] = {.option = "message-id",
+				 .column = "message_id",
+				 .kind = "text",
+				 .missing = "",
+				 .guesses = {"message_id", "event_id", "uuid", "guid"}},
+	[WH_ADOPT_TOPIC] = {.option = "topic",
+			    .column = "topic",
+			    .kind = "text",
+			    .guesses = {"topic", "routing_key", "event_type",
+					"event_name", "type", "message_type", "subject",
+					"event", "name", "channel", "destination",
+					"aggregate_type"}},
+	[WH_ADOPT_AGGREGATE_TYPE] = {.option = "aggregate-type",
+				     .column = "aggregate_type",
+				     .kind = "text",
+				     .missing = "''",
+				     .guesses = {"aggregate_type", "entity_type"}},
+	[WH_ADOPT_AGGREGATE_ID] = {.option = "aggregate-id",
+				   .column = "aggregate_id",
+				   .kind = "text",
+				   .missing = "''",
+				   .guesses = {"aggregate_id", "entity_id"}},
+	[WH_ADOPT_KEY] = {.option = "key",
+			  .column = "partition_key",
+			  .kind = "text",
+			  .missing = "no-text",
+			  .may_be_null = true,
+			  .guesses = {"partition_key", "message_key", "event_key",
+				      "ordering_key", "key", "stream_id", "stream_name"}},
+	[WH_ADOPT_HEADERS] = {.option = "headers",
+			      .column = "headers",
+			      .kind = "headers",
+			      .missing = "headers-none",
+			      .guesses = {"headers", "metadata", "meta",
+					  "message_headers", "event_metadata"}},
+	[WH_ADOPT_TRACE_ID] = {.option = "trace-id",
+			       .column = "trace_id",
+			       .kind = "text",
+			       .missing = "no-text",
+			       .may_be_null = true,
+			       .guesses = {"trace_id", "traceparent"}},
+	[WH_ADOPT_CREATED_AT] = {.option = "created-at",
+				 .column = "created_at",
+				 .kind = "time",
+				 .missing = "time-none",
+				 .guesses = {"created_at", "created_on", "created",
+					     "occurred_at", "occurred_on", "inserted_at",
+					     "recorded_at", "enqueued_at", "enqueue_time",
+					     "timestamp", "event_time", "time"}},
+	[WH_ADOPT_BODY] = {.option = "body",
+			   .column = "payload",
+			   .kind = "payload",
+			   .guesses = {"payload", "body", "data", "content", "event_data",
+				       "event_payload", "message_body",
+				       "serialized_event", "json", "message", "event"}},
+};
+
+static const char *const ids[] = {
+	"wherry_id", "id",       "seq",    "sequence", "sequence_number",
+	"event_no",  "position", "offset", NULL};
+
+static const char *const done_times[] = {"published_at",   "processed_at",
+					 "sent_at",        "dispatched_at",
+					 "delivered_at",   "completed_at",
+					 "relayed_at",     "handled_at",
+					 "published_on",   "processed_on",
+					 "sent_on",        "completion_date",
+					 "processed_date", NULL};
+static const char *const done_flags[] = {"published",    "processed", "sent",
+					 "dispatched",   "delivered", "is_published",
+					 "is_processed", "is_sent",   NULL};
+
+/* ---- names ---- */
+
+const char *wh_adopt_option(int which)
+{
+	return fields[which].option;
+}
+
+static bool same_loosely(const char *a, const char *b)
+{
+	for (;;) {
+		a += *a == '_';
+		b += *b == '_';
+		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+			return false;
+		if (!*a)
+			return true;
+		a++;
+		b++;
+	}
+}
+
+const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, bool loose)
+{
+	const wh_adopt_column *found = NULL;
+
+	for (size_t i = 0; i < a->n_columns; i++) {
+		if (strcmp(a->columns[i].name, name) == 0)
+			return &a->columns[i];
+		if (!found && (loose ? same_loosely(a->columns[i].name, name)
+				     : strcasecmp(a->columns[i].name, name) == 0))
+			found = &a->columns[i];
+	}
+	return found;
+}
+
+void wh_adopt_quote(wh_buf *to, const char *name)
+{
+	wh_buf_putc(to, '"');
+	for (const char *p = name; *p; p++) {
+		if (*p == '"')
+			wh_buf_putc(to, '"');
+		wh_buf_putc(to, *p);
+	}
+	wh_buf_putc(to, '"');
+}
+
+static void put_literal(wh_buf *to, const char *text)
+{
+	wh_buf_putc(to, '\'');
+	for (const char *p = text; *p; p++) {
+		if (*p == '\'')
+			wh_buf_putc(to, '\'');
+		wh_buf_putc(to, *p);
+	}
+	wh_buf_putc(to, '\'');
+}
+
+void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs)
+{
+	while (*text) {
+		const char *value = NULL;
+		size_t skip = 1;
+
+		for (size_t i = 0; *text == '@' && !value && pairs[i]; i += 2) {
+			size_t len = strlen(pairs[i]);
+
+			if (strncmp(text + 1, pairs[i], len) == 0 &&
+			    text[len + 1] == '@') {
+				value = pairs[i + 1];
+				skip = len + 2;
+			}
+		}
+		if (value)
+			wh_buf_puts(to, value);
+		else
+			wh_buf_putc(to, *text);
+		text += skip;
+	}
+}
+
+const char *wh_adopt_text(const wh_adoption *a, const char *name)
+{
+	const wh_stmt *stmt = wh_sql_find(&a->sql, name);
+
+	return stmt ? stmt->text : NULL;
+}
+
+/* ---- expressions ---- */
+
+/* The expression KIND-TYPE, or KIND-any, with what is behind it; NULL: there is none. */
+static const char *expression(const wh_adoption *a, const char *kind, const char *type,
+			      const char *behind)
+{
+	char name[100];
+	const char *text;
+
+	(void)snprintf(name, sizeof(name), "%s-%s%s", kind, type, behind);
+	text = wh_adopt_text(a, name);
+	if (text)
+		return text;
+	(void)snprintf(name, sizeof(name), "%s-any%s", kind, behind);
+	return wh_adopt_text(a, name);
+}
+
+/* Take away the line end that ends an expression in its file. */
+static void end_line(wh_buf *text, size_t start)
+{
+	while (text->len > start && text->ptr[text->len - 1] == '\n')
+		text->ptr[--text->len] = 0;
+}
+
+/* Append an expression. */
+static void put(wh_buf *to, const char *text, const char *column)
+{
+	const char *const pairs[] = {"c", column, NULL};
+	size_t start = to->len;
+
+	wh_adopt_fill(to, text, pairs);
+	end_line(to, start);
+}
+
+/* The column of a field, in the view. */
+static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_column *c,
+			      wh_buf *to, wherry_error *err)
+{
+	const char *text = expression(a, f->kind, c->type, ""), *null = NULL;
+	wh_buf name = WH_BUF_INIT(1000), inner = WH_BUF_INIT(4000);
+
+	if (!text)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"column '%s' has the type %s, which cannot be %s: write an "
+			"expression in parentheses, --%s \"(...)\"",
+			c->name, c->type, f->option, f->option);
+	if (!c->not_null && !f->may_be_null) {
+		null = expression(a, f->kind, c->type, "-null");
+		if (!null && strcmp(f->kind, "payload") != 0) {
+			char wrap[40];
+
+			(void)snprintf(wrap, sizeof(wrap), "%s-null", f->kind);
+			null = wh_adopt_text(a, wrap);
+		}
+	}
+	wh_adopt_quote(&name, c->name);
+	if (null && strcmp(f->kind, "time") == 0)
+		put(&inner, text, wh_buf_into(&name, to));
+	put(to, null ? null : text, wh_buf_into(inner.len ? &inner : &name, to));
+	wh_buf_clear(&name);
+	wh_buf_clear(&inner);
+	return WHERRY_OK;
+}
+
+/* The text that the user wrote: "=TEXT", "(EXPRESSION)" or the name of a column. */
+static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf *to,
+			     wherry_error *err)
+{
+	const field *f = &fields[i];
+	const wh_adopt_column *c;
+	const char *text;
+
+	if (*given == '=') {
+		put_literal(to, given + 1);
+		wh_buf_printf(&a->shown[i], "%s (in each message)", given + 1);
+		return strcmp(f->kind, "text") == 0
+			       ? WHERRY_OK
+			       : wh_fail(err, WHERRY_INVALID,
+					 "--%s %s: write a column, or an expression in parentheses",
+					 f->option, given);
+	}
+	wh_buf_puts(&a->shown[i], given);
+	if (*given == '(') {
+		text = strcmp(f->kind, "payload") == 0
+			       ? NULL
+			       : expression(a, f->kind, "expression", "");
+		if (text)
+			put(to, text, given);
+		else
+			wh_buf_puts(to, given);
+		return WHERRY_OK;
+	}
+	c = wh_adopt_find(a, given, false);
+	if (!c)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--%s %s: table '%s' has no such column; write =TEXT for the same text in all "
+			"messages, or an expression in parentheses",
+			f->option, given, a->source);
+	return put_column(a, f, c, to, err);
+}
+
+static wherry_code no_column(const wh_adoption *a, const field *f, wherry_error *err)
+{
+	if (strcmp(f->option, "topic") == 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"no column of table '%s' looks like a topic: name it with --topic COLUMN, or write "
+			"--topic =TEXT for the same topic in all messages",
+			a->source);
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"no column of table '%s' looks like a %s: name it with --%s COLUMN",
+		a->source, f->option, f->option);
+}
+
+static const wh_adopt_column *guess(const wh_adoption *a, const field *f)
+{
+	for (size_t i = 0; i < GUESSES_MOST && f->guesses[i]; i++) {
+		const wh_adopt_column *c = wh_adopt_find(a, f->guesses[i], true);
+
+		if (c && expression(a, f->kind, c->type, "") &&
+		    strcmp(c->name, a->id) != 0)
+			return c;
+	}
+	return NULL;
+}
+
+/* The message id is that of a column "id" that is not the number, or the number. */
+static const wh_adopt_column *guess_message_id(const wh_adoption *a)
+{
+	const wh_adopt_column *c = guess(a, &fields[WH_ADOPT_MESSAGE_ID]);
+
+	if (!c)
+		c = wh_adopt_find(a, "id", true);
+	return c ? c : wh_adopt_find(a, a->id, false);
+}
+
+static wherry_code map_field(wh_adoption *a, const wh_adopt_options *options, size_t i,
+			     wh_buf *to, wherry_error *err)
+{
+	const field *f = &fields[i];
+	const wh_adopt_column *c;
+
+	if (options->fields[i])
+		return put_given(a, i, options->fields[i], to, err);
+	c = i == WH_ADOPT_MESSAGE_ID ? guess_message_id(a) : guess(a, f);
+	if (c) {
+		wh_buf_puts(&a->shown[i], c->name);
+		return put_column(a, f, c, to, err);
+	}
+	if (i == WH_ADOPT_MESSAGE_ID) {
+		wh_buf_puts(&a->shown[i], a->id);
+		put(to, wh_adopt_text(a, "text-any"), "wherry_id");
+		return WHERRY_OK;
+	}
+	if (!f->missing)
+		return no_column(a, f, err);
+	if (*f->missing == '\'')
+		wh_buf_puts(to, f->missing);
+	else
+		put(to, wh_adopt_text(a, f->missing), "");
+	return WHERRY_OK;
+}
+
+/* ---- the id ---- */
+
+static wherry_code check_id(const wh_adoption *a, const char *given, wherry_error *err)
+{
+	const wh_adopt_column *c = wh_adopt_find(a, given, false);
+
+	if (!c)
+		return wh_fail(err, WHERRY_INVALID,
+			       "--id %s: table '%s' has no such column", given,
+			       a->source);
+	if (strcmp(c->type, "integer") != 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--id %s: the type of the column is %s, and an id is an integer",
+			given, c->type);
+	if (!c->unique || !c->not_null)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--id %s: rows are known by the id, and nothing makes values of the column unique and "
+			"not NULL",
+			given);
+	return WHERRY_OK;
+}
+
+static wherry_code find_id(wh_adoption *a, const char *given, wherry_error *err)
+{
+	const wh_adopt_column *c = NULL;
+	wherry_code code = given ? check_id(a, given, err) : WHERRY_OK;
+
+	if (code != WHERRY_OK)
+		return code;
+	if (given)
+		c = wh_adopt_find(a, given, false);
+	for (size_t i = 0; !c && ids[i]; i++) {
+		c = wh_adopt_find(a, ids[i], true);
+		if (c && check_id(a, c->name, NULL) != WHERRY_OK)
+			c = NULL;
+	}
+	for (size_t i = 0; !c && i < a->n_columns; i++)
+		if (check_id(a, a->columns[i].name, NULL) == WHERRY_OK)
+			c = &a->columns[i];
+	if (!c && !wh_adopt_text(a, "add-id"))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"table '%s' has no INTEGER PRIMARY KEY, so nothing tells in which order its rows were "
+			"written",
+			a->source);
+	a->adds_id = !c;
+	(void)snprintf(a->id, sizeof(a->id), "%s", c ? c->name : "wherry_id");
+	return WHERRY_OK;
+}
+
+/* ---- what is done with rows ---- */
+
+static const wh_adopt_column *guess_done(const wh_adoption *a)
+{
+	const wh_adopt_column *c;
+
+	for (size_t i = 0; done_times[i]; i++) {
+		c = wh_adopt_find(a, done_times[i], true);
+		if (c && !c->not_null && expression(a, "done-set", c->type, ""))
+			return c;
+	}
+	for (size_t i = 0; done_flags[i]; i++) {
+		c = wh_adopt_find(a, done_flags[i], true);
+		if (c && strcmp(c->type, "boolean") == 0)
+			return c;
+	}
+	return NULL;
+}
+
+/* Write that relays set this column. */
+static wherry_code set_column(wh_adoption *a, const wh_adopt_column *c, wherry_error *err)
+{
+	const char *set = expression(a, "done-set", c->type, "");
+	wh_buf name = WH_BUF_INIT(1000);
+
+	if (!set)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--done %s: the column is neither a time nor a boolean: write the value that it gets, --done \"%s = ...\"",
+			c->name, c->name);
+	wh_adopt_quote(&name, c->name);
+	put(&a->set, set, wh_buf_into(&name, &a->set));
+	put(&a->done, expression(a, "done", c->type, ""), wh_buf_into(&name, &a->done));
+	wh_buf_printf(&a->done_shown, "%s is set", c->name);
+	wh_buf_clear(&name);
+	return WHERRY_OK;
+}
+
+/* The end of the first of several expressions with commas between them. */
+static size_t first_expression(const char *text)
+{
+	int depth = 0;
+	char quote = 0;
+	size_t i;
+
+	for (i = 0; text[i]; i++) {
+		if (quote)
+			quote = text[i] == quote ? 0 : quote;
+		else if (text[i] == '\'' || text[i] == '"')
+			quote = text[i];
+		else if (text[i] == '(' || text[i] == ')')
+			depth += text[i] == '(' ? 1 : -1;
+		else if (text[i] == ',' && !depth)
+			break;
+	}
+	return i;
+}
+
+/* "COLUMN = EXPRESSION, ..." */
+static wherry_code set_values(wh_adoption *a, const char *given, const char *equals,
+			      wherry_error *err)
+{
+	size_t len = (size_t)(equals - given);
+	wh_buf name = WH_BUF_INIT(1000), value = WH_BUF_INIT(4000);
+	const wh_adopt_column *c;
+	char column[WH_NAME_MOST + 1];
+
+	while (len && (given[len - 1] == ' ' || given[len - 1] == '"'))
+		len--;
+	if (len && *given == '"') {
+		given++;
+		len--;
+	}
+	(void)snprintf(column, sizeof(column), "%.*s", (int)len, given);
+	c = wh_adopt_find(a, column, false);
+	if (!c)
+		return wh_fail(err, WHERRY_INVALID,
+			       "--done: table '%s' has no column '%s'", a->source,
+			       column);
+	wh_adopt_quote(&name, c->name);
+	wh_buf_printf(&a->set, "%s %s", wh_buf_into(&name, &a->set), equals);
+	wh_buf_put(&value, equals + 1, first_expression(equals + 1));
+	if (strncmp(c->type, "time", 4) == 0) {
+		put(&a->done, expression(a, "done", c->type, ""),
+		    wh_buf_into(&name, &a->done));
+	} else {
+		const char *const pairs[] = {"c", wh_buf_into(&name, &a->done), "v",
+					     wh_buf_into(&value, &a->done), NULL};
+
+		wh_adopt_fill(&a->done, wh_adopt_text(a, "done-value"), pairs);
+		end_line(&a->done, 0);
+	}
+	wh_buf_puts(&a->done_shown, wh_buf_into(&a->set, &a->done_shown));
+	wh_buf_clear(&name);
+	wh_buf_clear(&value);
+	return WHERRY_OK;
+}
+
+static wherry_code find_done(wh_adoption *a, const char *given, wherry_error *err)
+{
+	const char *equals = given ? strchr(given, '=') : NULL;
+	const wh_adopt_column *c = NULL;
+
+	if (equals)
+		return set_values(a, given, equals, err);
+	if (given && strcmp(given, "delete") == 0) {
+		a->deletes = true;
+		put(&a->done, wh_adopt_text(a, "done-delete"), "");
+		wh_buf_puts(&a->done_shown,
+			    "the row is deleted, outbox.retention after it was written");
+		return WHERRY_OK;
+	}
+	if (given && strcmp(given, "nothing") != 0) {
+		c = wh_adopt_find(a, given, false);
+		if (!c)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"--done %s: table '%s' has no such column; write delete, nothing, a column or "
+				"\"COLUMN = EXPRESSION\"",
+				given, a->source);
+	}
+	if (!given)
+		c = guess_done(a);
+	if (c)
+		return set_column(a, c, err);
+	put(&a->done, wh_adopt_text(a, "done-never"), "");
+	wh_buf_puts(&a->done_shown, "nothing: rows stay as they are");
+	return WHERRY_OK;
+}
+
+/* ---- the view ---- */
+
+static void put_as(wh_buf *to, const char *column, bool last)
+{
+	wh_buf_printf(to, " AS %s%s", column, last ? "" : ",\n");
+}
+
+wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
+			 wherry_error *err)
+{
+	wherry_code code = find_id(a, options->id, err);
+
+	if (code == WHERRY_OK)
+		code = find_done(a, options->done, err);
+	if (code != WHERRY_OK)
+		return code;
+	wh_buf_puts(&a->view, "  ");
+	wh_adopt_quote(&a->view, a->id);
+	put_as(&a->view, "id", false);
+	if (wh_adopt_text(a, "add-tx"))
+		wh_buf_puts(&a->view, "  wherry_tx AS tx,\n");
+	for (size_t i = 0; code == WHERRY_OK && i < WH_ADOPT_FIELDS; i++) {
+		wh_buf_puts(&a->view, "  ");
+		code = map_field(a, options, i, &a->view, err);
+		put_as(&a->view, fields[i].column, false);
+	}
+	wh_buf_printf(&a->view, "  %s", wh_buf_into(&a->done, &a->view));
+	put_as(&a->view, "done_at", false);
+	wh_buf_puts(&a->view, "  ");
+	put(&a->view, wh_adopt_text(a, a->set.len ? "is-true" : "is-false"), "");
+	put_as(&a->view, "at_once", true);
+	return code == WHERRY_OK ? wh_buf_check(&a->view, err) : code;
+}

@@ -1,0 +1,136 @@
+-- layout: name=adopted ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease purges=soon columns=id,message_id,tx,topic,payload,done_at archive= progress=subscription,high,seen exception=subscription,id,state
+--
+-- A table of another program that is read as a log on PostgreSQL.  `wherry adopt` makes a view that has the columns of a
+-- log.  Everything else is beside it, as in log.postgres.sql:
+--
+--     table            the view
+--     table_progress   the position of a subscription, or of its shares
+--     table_exception  one row for each message that waits, failed or died
+--
+-- The table gets a column with the number of the transaction that wrote a row, and a trigger that wakes relays.  The view
+-- has two columns more than a log: done_at, when the owner of the table counts the message as delivered, and at_once, true
+-- if relays write that as soon as they may.  A view whose done_at is a constant leaves the rows as they are.
+
+-- include: postgres.message.sql
+
+-- include: postgres.positions.sql
+
+-- include: postgres.sql
+
+-- include: postgres.own.sql
+
+-- include: postgres.enqueue.sql
+
+-- include: postgres.beside.sql
+
+-- include: postgres.source.sql
+
+-- name: migrate-1
+{own_tables}
+{progress_table}
+{exception_table}
+{begin_subscriptions}
+{wake_function}
+-- If the lock is taken, a relay of this outbox sleeps.
+DO $$
+DECLARE
+  source CONSTANT regclass := {source}::regclass;
+BEGIN
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
+  EXECUTE format('CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(%L::bigint + %L::regclass::oid::bigint))
+    EXECUTE FUNCTION %s(%L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'wherry_wake}, {'table});
+END $$;
+{register}
+
+-- name: add-undone
+-- The first subscription begins behind all rows; those that the owner does not count as delivered wait.
+WITH head AS MATERIALIZED (
+  SELECT pg_current_snapshot() AS now, coalesce((SELECT max(t.id) FROM {table} AS t), 0) AS high),
+moved AS (
+  UPDATE {table_progress} AS p SET high = h.high, seen = h.now FROM head AS h WHERE p.subscription = {subscription})
+INSERT INTO {table_exception}(subscription, id)
+SELECT {subscription}, t.id FROM {table} AS t WHERE t.done_at IS NULL ON CONFLICT DO NOTHING;
+
+-- name: add-forget
+-- The table was made again since it was adopted, so positions of the old one mean nothing.
+DO $$ BEGIN
+  IF to_regclass({'wherry_schema}) IS NOT NULL THEN
+    DROP TABLE IF EXISTS {table_progress}, {table_exception};
+    DELETE FROM {wherry_lease} WHERE outbox = {name} OR starts_with(outbox, {name} || chr(92));
+    DELETE FROM {wherry_outbox} WHERE name = {name} OR starts_with(name, {name} || chr(92));
+    DELETE FROM {wherry_schema} WHERE model = 'log' AND name = {name};
+  END IF;
+END $$;
+
+-- name: indexes-missing
+-- Number of missing tables beside the view, indexes and triggers, and of functions that are missing or stale.
+SELECT count(*) + {functions_stale} + (
+  SELECT 2 - count(*) FROM (
+    SELECT 1 FROM pg_trigger WHERE tgrelid = {source}::regclass::oid AND tgname = ({name} || '_wake')::name
+    UNION ALL
+    (SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+     WHERE i.indrelid = {source}::regclass::oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'wherry_tx' LIMIT 1)) AS f)
+FROM unnest(ARRAY[{'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: drop
+-- The table stays, without what was added to it.
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DO $$
+DECLARE
+  source CONSTANT regclass := {source}::regclass;
+  added name;
+BEGIN
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
+  DROP VIEW {table};
+  DROP FUNCTION IF EXISTS {table_delivered}();
+  EXECUTE format('DROP INDEX IF EXISTS %s.%I', (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = source),
+    (SELECT concat(relname, '_wherry_open') FROM pg_class WHERE oid = source));
+  FOR added IN SELECT attname FROM pg_attribute
+    WHERE attrelid = source AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
+  LOOP
+    BEGIN
+      EXECUTE format('ALTER TABLE %s DROP COLUMN %I', source, added);
+    EXCEPTION WHEN dependent_objects_still_exist THEN NULL; -- Another view has it.
+    END;
+  END LOOP;
+END $$;
+{unregister}
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema}
+WHERE model = 'log' AND name = :name::text AND {is_view};
+
+-- include: postgres.subscription.sql
+
+-- part: old_rows
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.  If
+-- rows are deleted, only those that are older than the age.
+SELECT t.id FROM (
+  SELECT {key_columns:e} FROM {table} AS e
+  WHERE e.done_at IS NULL AND (e.at_once OR e.id < coalesce(
+    (SELECT y.id FROM {table} AS y WHERE NOT y.at_once AND y.created_at > {since} ORDER BY y.id LIMIT 1), 9223372036854775807))
+  ORDER BY e.id OFFSET 0) AS t
+WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
+                  WHERE x.id = t.id AND x.state <> 2 OFFSET 0)
+
+-- name: purge
+-- A trigger of the view may write to the rows, in place of deleting them.
+DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
+
+-- name: purge-count
+SELECT count(*) FROM ({old_rows}) AS t;
+
+-- name: discard
+-- The row stays.  A message that was not read yet is marked as done, as a handler does.
+WITH meant AS MATERIALIZED (
+  SELECT n.id, EXISTS (SELECT 1 FROM {position} AS p, (SELECT n.*) AS t WHERE {of_p:t} AND {uncovered}) AS unread
+  FROM ({named}) AS n WHERE n.status <> 2),
+forgotten AS (
+  DELETE FROM {table_exception} WHERE subscription = {subscription}
+    AND id = ANY (ARRAY(SELECT id FROM meant WHERE NOT unread)))
+INSERT INTO {table_exception} AS x (subscription, id, state)
+SELECT {subscription}, id, 2 FROM meant WHERE unread
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = '';

@@ -1,0 +1,102 @@
+-- layout: name=adopted ids=integer ordered=yes fence=lease purges=soon columns=id,message_id,topic,payload,done_at archive= progress=subscription,high,topics exception=subscription,id,state
+--
+-- A table of another program that is read as a log on SQLite.  `wherry adopt` makes a view that has the columns of a log.
+-- Everything else is beside it, as in log.sqlite.sql:
+--
+--     table            the view
+--     table_progress   the position of a subscription
+--     table_exception  one row for each message that waits, failed or died
+--
+-- The table gets a trigger, which finds ids that were used before.  The view has two columns more than a log: done_at,
+-- when the owner of the table counts the message as delivered, and at_once, true if relays write that as soon as they
+-- may.  A view whose done_at is a constant leaves the rows as they are.
+
+-- include: sqlite.sql
+
+-- include: sqlite.message.sql
+
+-- include: sqlite.positions.sql
+
+-- part: last_id
+-- Without the trigger the table was made again, and its ids may have begun again.
+(SELECT CASE WHEN EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.type = 'trigger' AND s.name = {name} || '_by_hand' COLLATE NOCASE)
+             THEN max((SELECT max(p.high) FROM {table_progress} AS p), coalesce(max(t.id), 0))
+             ELSE max(t.id) END FROM {table} AS t)
+
+-- include: sqlite.beside.sql
+
+-- name: migrate-1
+{own_tables}
+{beside}
+{register}
+
+-- name: add-watch
+-- An id that is not above the position of a subscription was written by hand, or was that of a deleted row.  The position
+-- does not cover it, so the message becomes an exception, and the control version makes relays look for it.
+CREATE TRIGGER {table_by_hand} AFTER INSERT ON @table@
+WHEN new.@id@ <= (SELECT max(p.high) FROM {table_progress} AS p)
+BEGIN
+  INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
+    SELECT p.subscription, v.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p, {table} AS v
+    WHERE v.id = new.@id@ AND v.id <= p.high
+      AND (p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE v.topic GLOB g.value));
+  UPDATE wherry_outbox SET control_version = {next_control}
+    WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
+END;
+
+-- name: add-undone
+-- The first subscription begins behind all rows; those that the owner does not count as delivered wait.
+INSERT INTO {table_exception}(subscription, id, changed_at)
+SELECT {subscription}, t.id, (SELECT ms FROM wherry_clock) FROM {table} AS t WHERE t.done_at IS NULL ON CONFLICT DO NOTHING;
+UPDATE {table_progress} SET high = coalesce((SELECT max(t.id) FROM {table} AS t), 0) WHERE subscription = {subscription};
+
+-- name: add-forget
+-- The table was made again since it was adopted, so positions of the old one mean nothing.
+{own_tables}
+DROP TABLE IF EXISTS {table_progress};
+DROP TABLE IF EXISTS {table_exception};
+DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :name AND {is_view};
+
+-- name: indexes-missing
+-- Number of missing tables and triggers.
+SELECT count(*)
+FROM (SELECT {name} || s.column1 AS name FROM (VALUES ('_progress'), ('_exception'), ('_by_hand'), ('_delivered')) AS s) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type IN ('table', 'trigger') AND s.name = t.name COLLATE NOCASE);
+
+-- name: drop
+-- The table stays.
+DROP TRIGGER IF EXISTS {table_by_hand};
+DROP VIEW {table};
+{unregister}
+
+-- include: sqlite.subscription.sql
+
+-- part: old_rows
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.  If
+-- rows are deleted, only those that are older than the age.
+SELECT t.id FROM {table} AS t
+WHERE t.done_at IS NULL AND t.id <= (SELECT min(p.high) FROM {table_progress} AS p)
+  AND (t.at_once OR t.id < coalesce((SELECT y.id FROM {table} AS y
+                       WHERE NOT y.at_once AND y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
+                      9223372036854775807))
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
+                  ON x.subscription = p.subscription AND x.id = t.id AND x.state <> 2)
+
+-- name: purge
+-- A trigger of the view writes to the rows.
+DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit) RETURNING 1;
+
+-- name: purge-count
+SELECT count(*) FROM ({old_rows});
+
+-- name: discard
+-- The row stays.  A message that was not read yet is marked as done, as a handler does, until the position covers it.
+INSERT INTO {table_exception}(subscription, id, state, changed_at)
+SELECT {subscription}, j.id, 2, (SELECT ms FROM wherry_clock) FROM ({judged}) AS j
+WHERE j.status <> 2 AND :ident IS NOT NULL AND {identified}
+ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = excluded.changed_at,
+  claim_token = '';
