@@ -215,23 +215,47 @@ void fixture_expire(outbox_fixture *f)
 	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 3600000");
 }
 
+typedef struct passed {
+	int64_t ids[100], before;
+	size_t n;
+} passed;
+
+static wherry_code take_passed(void *ctx, const wh_log_row *row, wherry_error *err)
+{
+	passed *p = ctx;
+
+	(void)err;
+	if (row->id < p->before)
+		p->ids[p->n++] = row->id;
+	return WHERRY_OK;
+}
+
 /* On a log: move the position behind a message; those before it wait, or are done, too. */
 static void pass(outbox_fixture *f, const wherry_lease *lease, int64_t id, bool wait)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_store *store = &f->outbox->store;
-	int64_t held[100];
+	passed held = {.before = id};
 	wh_position at = WH_POSITION_START, stored = WH_POSITION_START;
-	wh_progress progress = {.at = &at, .held = held};
+	wh_progress progress = {.at = &at, .held = held.ids};
 	wh_share share = {.mask = UINT64_MAX};
 	wh_cursor *cursor = NULL;
+	wh_log_found found;
+	int64_t high;
 
 	WHERRY_PASS(wh_progress_read(store, &share, &stored, &err));
 	WHERRY_PASS(wh_cursor_open_layout(f->db, &store->sql, &cursor, &err));
 	WHERRY_PASS(wh_cursor_after(cursor, id, &at, &err));
-	for (int64_t i = stored.high + 1; wait && i < id && progress.n_held < 100; i++)
-		held[progress.n_held++] = i;
-	if (stored.high < id)
+	high = stored.high;
+	wh_store_limits(store, cursor->limits);
+	cursor->limits[2] = WH_INT_PARAM("mask", -1);
+	cursor->limits[3] = WH_INT_PARAM("mixed", 0);
+	cursor->n_limits = WH_LOG_LIMITS;
+	if (wait)
+		WHERRY_PASS(wh_cursor_read(cursor, &stored, 100, take_passed, &held,
+					   &found, &err));
+	progress.n_held = held.n;
+	if (high < at.high)
 		WHERRY_PASS(wh_progress_write(store, lease, &share, &progress, &err));
 	WHERRY_PASS(
 		wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_DELETE, NULL, &err));

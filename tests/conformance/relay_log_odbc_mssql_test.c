@@ -3,83 +3,10 @@
  */
 #include "relay_log.h"
 
-#include "mssql/backend.h"
 #include "tsql.h"
+#include "tsql_log.h"
 
 #include "db/driver.h"
-
-/* ---- the state of messages ---- */
-
-/* A log as a native table.  An update that changes nothing of a message gives it no new row version. */
-static const char view[] =
-	"EXEC(N'CREATE VIEW native AS SELECT t.id, t.topic, t.partition_key, t.created_at, t.payload, "
-	"COALESCE(x.state, CASE WHEN CONVERT(BIGINT, t.rv) > p.high THEN 0 ELSE 2 END) AS status, "
-	"COALESCE(x.attempts, 0) AS attempts, x.next_retry_at, x.changed_at AS claimed_at, x.claim_token, "
-	"x.last_error FROM outbox_progress AS p CROSS JOIN outbox AS t "
-	"LEFT JOIN outbox_exception AS x ON x.id = t.id');"
-	"EXEC(N'CREATE TRIGGER native_update ON native INSTEAD OF UPDATE AS BEGIN SET NOCOUNT ON; "
-	"UPDATE t SET created_at = n.created_at FROM outbox AS t JOIN inserted AS n ON n.id = t.id "
-	"WHERE t.created_at <> n.created_at; "
-	"UPDATE x SET state = n.status, attempts = n.attempts, next_retry_at = n.next_retry_at, "
-	"changed_at = COALESCE(n.claimed_at, SYSUTCDATETIME()), claim_token = n.claim_token, "
-	"last_error = n.last_error FROM outbox_exception AS x JOIN inserted AS n ON n.id = x.id; "
-	"INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at, changed_at, claim_token, "
-	"last_error) SELECT N''relay'', n.id, n.status, n.attempts, n.next_retry_at, "
-	"COALESCE(n.claimed_at, SYSUTCDATETIME()), n.claim_token, n.last_error FROM inserted AS n "
-	"WHERE NOT EXISTS (SELECT 1 FROM outbox_exception AS x WHERE x.id = n.id); END');"
-	"EXEC(N'CREATE TRIGGER native_insert ON native INSTEAD OF INSERT AS BEGIN SET NOCOUNT ON; "
-	"INSERT INTO outbox(topic, partition_key, payload) SELECT topic, partition_key, payload FROM inserted; "
-	"INSERT INTO outbox_exception(subscription, id, state, attempts) SELECT N''relay'', "
-	"(SELECT MAX(t.id) FROM outbox AS t), COALESCE(n.status, 0), COALESCE(n.attempts, 0) FROM inserted AS n; "
-	"END');";
-
-static void clear(void)
-{
-	assert_true(mssql_raw(
-		NULL, NULL,
-		"IF OBJECT_ID(N'native_update', N'TR') IS NOT NULL DROP TRIGGER native_update; "
-		"IF OBJECT_ID(N'native_insert', N'TR') IS NOT NULL DROP TRIGGER native_insert; "
-		"DROP VIEW IF EXISTS native",
-		NULL, 0));
-	tsql_clear();
-}
-
-static void enter(char *url, size_t cap)
-{
-	clear();
-	tsql_enter(url, cap);
-}
-
-/* Positions, which are row versions, as the ids of tests. */
-static void translate(const char *sql, char *out, size_t cap)
-{
-	char text[8192];
-
-	if (strcmp(sql, "SELECT high FROM outbox_progress") == 0) {
-		(void)snprintf(
-			out, cap,
-			"SELECT COUNT(*) FROM outbox AS t JOIN outbox_progress AS p "
-			"ON CONVERT(BIGINT, t.rv) <= p.high");
-		return;
-	}
-	if (strcmp(sql, "UPDATE outbox_progress SET high = 1") == 0) {
-		(void)snprintf(
-			out, cap,
-			"UPDATE outbox_progress SET high = (SELECT CONVERT(BIGINT, rv) "
-			"FROM outbox WHERE id = 1)");
-		return;
-	}
-	/* On SQL Server a view takes its triggers along. */
-	if (strncmp(sql, "DROP TABLE outbox", 17) == 0) {
-		(void)snprintf(
-			out, cap,
-			"DROP TRIGGER native_update; DROP TRIGGER native_insert; DROP VIEW native; %s",
-			sql);
-		return;
-	}
-	relay_log_translate(sql, text, sizeof(text));
-	tsql_translate(text, out, cap);
-}
 
 /* ---- what only SQL Server has ---- */
 
@@ -137,6 +64,12 @@ static void an_open_producer_holds_up_what_comes_after_it(void **state)
 	relay_check_once(f, 2);
 }
 
+static void enter(char *url, size_t cap)
+{
+	tsql_log_clear();
+	tsql_enter(url, cap);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(a_message_that_its_owner_changes_is_delivered_again, 0),
 	RELAY_TEST(a_dead_message_that_its_owner_changes_stays_dead, 0),
@@ -155,7 +88,7 @@ static const char *except[64] = {
 
 #define ON_A_LOG                                                                         \
 	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, TSQL_RELAYS, .layout = "log",     \
-	.leads = true, .views = view, .translate = translate
+	.leads = true, .views = tsql_log_view, .translate = tsql_log_translate
 
 int main(void)
 {
@@ -182,7 +115,7 @@ int main(void)
 		except[i + 4] = relay_log_except[i];
 	for (size_t i = 0; i < sizeof(targets) / sizeof(*targets); i++) {
 		targets[i].make = enter;
-		targets[i].drop = clear;
+		targets[i].drop = tsql_log_clear;
 	}
 	failed = relay_suite(targets, sizeof(targets) / sizeof(*targets));
 	tsql_end();

@@ -1,4 +1,4 @@
--- layout: name=log ids=integer names=qualified payloads=text,bytea message_ids=json ordered=yes fence=lease columns=id,rv,message_id,topic,payload,!status archive= progress=subscription,high,seen exception=subscription,id,state
+-- layout: name=log ids=integer names=qualified payloads=text,bytea message_ids=json ordered=yes fence=lease columns=id,message_id,rv,topic,payload,!status archive= progress=subscription,high,seen exception=subscription,id,state
 --
 -- The outbox as a log on SQL Server: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for two indexes alone.
@@ -102,7 +102,8 @@ JOIN {table_exception} AS x {by_seek} ON x.id = i.id AND x.subscription = i.subs
 {loop};
 {stub_procedures}
 {make_procedures}
-IF NOT EXISTS (SELECT 1 FROM {table_progress} WHERE subscription = {subscription})
+-- It may have been dropped, since only others are read.
+IF NOT EXISTS (SELECT 1 FROM {table_progress})
   INSERT INTO {table_progress}(subscription, high, seen) VALUES ({subscription}, 0, N'');
 IF NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = N{name})
   INSERT INTO {wherry_outbox}(name) VALUES (N{name});
@@ -206,12 +207,36 @@ SELECT :name WHERE NOT EXISTS (SELECT 1 FROM {wherry_outbox} WITH (UPDLOCK, HOLD
 -- part: these_exceptions
 {ids} AS i JOIN {table_exception} AS x {by_seek} ON {its_exception:x}
 
+-- part: until_written
+-- Insert rows, or update those that are there.  If somebody else inserts one meanwhile, look again.  No lock of a range keeps
+-- others from that: it would stop handlers and relays that write other messages.  XACT_ABORT is off, or the error that is
+-- caught would doom the transaction.
+SET XACT_ABORT OFF;
+DECLARE @again BIT = 1, @tries INT = 0;
+WHILE @again = 1
+
+-- part: look_again_if_there
+IF ERROR_NUMBER() NOT IN (2601, 2627) OR @tries >= 1000 THROW;
+SET @again = 1;
+
+-- part: once
+SET @again = 0;
+  SET @tries = @tries + 1;
+
 -- name: hold
--- Messages that the position passes before they are delivered.  UPDLOCK, HOLDLOCK: a handler may be writing that one of them
--- is done.
-INSERT INTO {table_exception}(subscription, id)
-SELECT {subscription}, i.id FROM {ids} AS i
-WHERE NOT EXISTS (SELECT 1 FROM {table_exception} AS x WITH (UPDLOCK, HOLDLOCK) WHERE {its_exception:x});
+-- Messages that the position passes before they are delivered.  A handler may be writing that one of them is done.
+{until_written}
+BEGIN
+  {once}
+  BEGIN TRY
+    INSERT INTO {table_exception}(subscription, id)
+    SELECT {subscription}, i.id FROM {ids} AS i
+    WHERE NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE {its_exception:x});
+  END TRY
+  BEGIN CATCH
+    {look_again_if_there}
+  END CATCH
+END;
 
 -- part: of_relay
 -- Exceptions with their messages.  A relay waits for an owner who has changed a message: it would let later ones of its
@@ -264,18 +289,30 @@ DELETE x FROM {these_exceptions}
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
 -- changed, and none returned, if it is done before.
 DECLARE @done TABLE (id BIGINT NOT NULL);
+DECLARE @new TABLE (id BIGINT NOT NULL);
 SET NOCOUNT ON;
-UPDATE x SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = N''
-OUTPUT inserted.id INTO @done(id)
-FROM {these_exceptions} WHERE x.state IN (0, 1, 3)
-{loop};
-INSERT INTO {table_exception}(subscription, id, state)
-OUTPUT inserted.id INTO @done(id)
-SELECT {subscription}, t.id, 2 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id
-WHERE t.rv > (SELECT p.rv FROM {position} AS p)
-  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WITH (UPDLOCK, HOLDLOCK) WHERE {its_exception:x});
+{until_written}
+BEGIN
+  {once}
+  DELETE FROM @new;
+  UPDATE x SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = N''
+  OUTPUT inserted.id INTO @done(id)
+  FROM {these_exceptions} WHERE x.state IN (0, 1, 3)
+  {loop};
+  BEGIN TRY
+    INSERT INTO {table_exception}(subscription, id, state)
+    OUTPUT inserted.id INTO @new(id)
+    SELECT {subscription}, t.id, 2 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id
+    WHERE t.rv > (SELECT p.rv FROM {position} AS p)
+      AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE {its_exception:x});
+    IF EXISTS (SELECT 1 FROM {these_exceptions} WHERE x.state IN (0, 1, 3)) SET @again = 1;
+  END TRY
+  BEGIN CATCH
+    {look_again_if_there}
+  END CATCH
+END;
 SET NOCOUNT OFF;
-SELECT id FROM @done;
+SELECT id FROM @done UNION ALL SELECT id FROM @new;
 
 -- name: forget-done
 -- That a message is done need not be said once the position covers it.
@@ -302,22 +339,39 @@ FROM {table} AS t WITH (NOLOCK)
 WHERE t.id = :id AND @here = 1 AND t.rv > (SELECT p.rv FROM {position} AS p)
   AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = :id AND x.subscription = {subscription})
 
+-- part: is_open_exception
+id = :id AND subscription = {subscription} AND @here = 1 AND state IN (0, 1, 3)
+
+-- part: if_written_meanwhile
+IF @@ROWCOUNT = 0 AND EXISTS (SELECT 1 FROM {table_exception} WHERE {is_open_exception}) SET @again = 1;
+
 -- name: fail
 -- unused: token
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again.  An operator may have set the number to 0 meanwhile.
 {here};
-UPDATE {table_exception} SET state = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
-  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
-                  WHEN attempts < 999999999 THEN attempts + :count ELSE 999999999 + :count END,
-  next_retry_at = CASE WHEN :dead <> 0 THEN NULL ELSE {after_delay} END, changed_at = {now}, last_error = :error
-WHERE id = :id AND subscription = {subscription} AND @here = 1 AND state IN (0, 1, 3);
-IF @@ROWCOUNT = 0
-  INSERT INTO {table_exception}(subscription, id, state, attempts, next_retry_at, last_error)
-  SELECT {subscription}, t.id, CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
-    CASE WHEN :nth > 0 THEN :nth WHEN :count > 0 THEN :count ELSE 0 END,
-    CASE WHEN :dead <> 0 THEN NULL ELSE {after_delay} END, :error
-  {if_new};
+{until_written}
+BEGIN
+  {once}
+  UPDATE {table_exception} SET state = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
+    attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                    WHEN attempts + :count < 0 THEN 0
+                    WHEN attempts < 999999999 THEN attempts + :count ELSE 999999999 + :count END,
+    next_retry_at = CASE WHEN :dead <> 0 THEN NULL ELSE {after_delay} END, changed_at = {now}, last_error = :error
+  WHERE {is_open_exception};
+  IF @@ROWCOUNT = 0
+    BEGIN TRY
+      INSERT INTO {table_exception}(subscription, id, state, attempts, next_retry_at, last_error)
+      SELECT {subscription}, t.id, CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
+        CASE WHEN :nth > 0 THEN :nth WHEN :count > 0 THEN :count ELSE 0 END,
+        CASE WHEN :dead <> 0 THEN NULL ELSE {after_delay} END, :error
+      {if_new};
+      {if_written_meanwhile}
+    END TRY
+    BEGIN CATCH
+      {look_again_if_there}
+    END CATCH
+END;
 
 -- name: requeue
 -- unused: token
@@ -335,14 +389,25 @@ FROM {these_exceptions} WHERE x.state IN (1, 3)
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.
 {here};
-UPDATE {table_exception} SET state = 1, claim_token = :token, changed_at = {now},
-  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
-                  WHEN attempts < 999999999 THEN attempts + 1 ELSE 1000000000 END
-WHERE id = :id AND subscription = {subscription} AND @here = 1 AND state IN (0, 1, 3);
-IF @@ROWCOUNT = 0
-  INSERT INTO {table_exception}(subscription, id, state, attempts, claim_token)
-  SELECT {subscription}, t.id, 1, CASE WHEN :nth > 0 THEN :nth ELSE 1 END, :token
-  {if_new};
+{until_written}
+BEGIN
+  {once}
+  UPDATE {table_exception} SET state = 1, claim_token = :token, changed_at = {now},
+    attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                    WHEN attempts < 0 THEN 1
+                    WHEN attempts < 999999999 THEN attempts + 1 ELSE 1000000000 END
+  WHERE {is_open_exception};
+  IF @@ROWCOUNT = 0
+    BEGIN TRY
+      INSERT INTO {table_exception}(subscription, id, state, attempts, claim_token)
+      SELECT {subscription}, t.id, 1, CASE WHEN :nth > 0 THEN :nth ELSE 1 END, :token
+      {if_new};
+      {if_written_meanwhile}
+    END TRY
+    BEGIN CATCH
+      {look_again_if_there}
+    END CATCH
+END;
 
 -- name: untry
 -- unused: message_id
@@ -464,6 +529,7 @@ DELETE t FROM {some_rows}
 SET NOCOUNT ON;
 DELETE x FROM {some_exceptions}
 {loop};
+SET NOCOUNT OFF;
 
 -- name: count
 SELECT COALESCE(SUM(CASE status WHEN 0 THEN CAST(1 AS BIGINT) END), 0), COALESCE(SUM(CASE status WHEN 1 THEN CAST(1 AS BIGINT) END), 0),

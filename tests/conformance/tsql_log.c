@@ -1,0 +1,73 @@
+#include "tsql_log.h"
+
+#include "mssql/backend.h"
+#include "relay_log.h"
+#include "tsql.h"
+
+/* An update that changes nothing of a message gives it no new row version. */
+const char tsql_log_view[] =
+	"EXEC(N'CREATE VIEW native AS SELECT t.id, t.message_id, t.topic, t.aggregate_type, "
+	"t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.created_at, t.payload, 0 AS generation, "
+	"CAST(NULL AS DATETIME2(3)) AS processed_at, "
+	"COALESCE(x.state, CASE WHEN CONVERT(BIGINT, t.rv) > p.high THEN 0 ELSE 2 END) AS status, "
+	"COALESCE(x.attempts, 0) AS attempts, x.next_retry_at, "
+	"CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.claim_token, "
+	"x.last_error FROM outbox_progress AS p CROSS JOIN outbox AS t "
+	"LEFT JOIN outbox_exception AS x ON x.id = t.id');"
+	"EXEC(N'CREATE TRIGGER native_update ON native INSTEAD OF UPDATE AS BEGIN SET NOCOUNT ON; "
+	"UPDATE t SET created_at = n.created_at FROM outbox AS t JOIN inserted AS n ON n.id = t.id "
+	"WHERE t.created_at <> n.created_at; "
+	"UPDATE x SET state = n.status, attempts = n.attempts, next_retry_at = n.next_retry_at, "
+	"changed_at = COALESCE(n.claimed_at, SYSUTCDATETIME()), claim_token = n.claim_token, "
+	"last_error = n.last_error FROM outbox_exception AS x JOIN inserted AS n ON n.id = x.id; "
+	"INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at, changed_at, claim_token, "
+	"last_error) SELECT N''relay'', n.id, n.status, n.attempts, n.next_retry_at, "
+	"COALESCE(n.claimed_at, SYSUTCDATETIME()), n.claim_token, n.last_error FROM inserted AS n "
+	"WHERE NOT EXISTS (SELECT 1 FROM outbox_exception AS x WHERE x.id = n.id); END');"
+	"EXEC(N'CREATE TRIGGER native_insert ON native INSTEAD OF INSERT AS BEGIN SET NOCOUNT ON; "
+	"INSERT INTO outbox(topic, partition_key, payload) SELECT topic, partition_key, payload FROM inserted; "
+	"INSERT INTO outbox_exception(subscription, id, state, attempts) SELECT N''relay'', "
+	"(SELECT MAX(t.id) FROM outbox AS t), COALESCE(n.status, 0), COALESCE(n.attempts, 0) FROM inserted AS n; "
+	"END');";
+
+void tsql_log_clear(void)
+{
+	assert_true(mssql_raw(
+		NULL, NULL,
+		"IF OBJECT_ID(N'native_update', N'TR') IS NOT NULL DROP TRIGGER native_update; "
+		"IF OBJECT_ID(N'native_insert', N'TR') IS NOT NULL DROP TRIGGER native_insert; "
+		"DROP VIEW IF EXISTS native",
+		NULL, 0));
+	tsql_clear();
+}
+
+/* Positions, which are row versions, as the ids of tests. */
+void tsql_log_translate(const char *sql, char *out, size_t cap)
+{
+	char text[8192];
+
+	if (strcmp(sql, "SELECT high FROM outbox_progress") == 0) {
+		(void)snprintf(
+			out, cap,
+			"SELECT COUNT(*) FROM outbox AS t JOIN outbox_progress AS p "
+			"ON CONVERT(BIGINT, t.rv) <= p.high");
+		return;
+	}
+	if (strcmp(sql, "UPDATE outbox_progress SET high = 1") == 0) {
+		(void)snprintf(
+			out, cap,
+			"UPDATE outbox_progress SET high = (SELECT CONVERT(BIGINT, rv) "
+			"FROM outbox WHERE id = 1)");
+		return;
+	}
+	/* On SQL Server a view takes its triggers along. */
+	if (strncmp(sql, "DROP TABLE outbox", 17) == 0) {
+		(void)snprintf(
+			out, cap,
+			"DROP TRIGGER native_update; DROP TRIGGER native_insert; DROP VIEW native; %s",
+			sql);
+		return;
+	}
+	relay_log_translate(sql, text, sizeof(text));
+	tsql_translate(text, out, cap);
+}
