@@ -100,9 +100,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_seek(wherry_outbox *o
 								wherry_error *err);
 
 /**
- * Consume the next messages: visit them in the order of their ids, and move the position behind them in the caller's
+ * Consume the next messages: visit them in order, and move the position behind them in the caller's
  * transaction.  If that commits, each message took effect exactly once; if it is rolled back, they come again.
- * On PostgreSQL programs in other languages call the SQL function wherry_consume(), which this calls, too.
+ * Programs in other languages call the function wherry_consume() on PostgreSQL, and the procedure of that name on SQL Server.
  *
  * @param outbox  An outbox, opened through the subscription.
  * @param n       Most messages, 1 to 100,000.
@@ -111,7 +111,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_seek(wherry_outbox *o
  *                that code is returned.
  * @param ctx     Handed to visit.
  * @param out_n   Receives the number of messages; may be NULL.  0: none is pending, or the subscription is paused.
- * @return WHERRY_OK; WHERRY_INVALID (bad arguments); WHERRY_UNSUPPORTED (another layout; SQL Server); WHERRY_BUSY (a relay reads the subscription;
+ * @return WHERRY_OK; WHERRY_INVALID (bad arguments); WHERRY_UNSUPPORTED (another layout); WHERRY_BUSY (a relay reads the subscription;
  *         another consumer has not ended its transaction within db.busy_timeout); WHERRY_NOTFOUND (the subscription
  *         was dropped); WHERRY_DENIED; what visit returned.
  *

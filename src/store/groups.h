@@ -209,8 +209,11 @@
 
 /* A subscription has positions of shares. */
 #define WH_STORE_DIVIDE(X) \
-	X(progress_divide, "progress-divide", "mask") \
-	X(progress_take, "progress-take", "mask")
+	X(progress_divide, "progress-divide", "mask")
+
+/* A relay that begins waits for a consumer, which locks the position. */
+#define WH_STORE_TAKE(X) \
+	X(progress_take, "progress-take", "mask?")
 
 /* Where the fence is a lock. */
 #define WH_STORE_HELD(X) \
@@ -273,7 +276,7 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(ack, WH_STORE_ACK) \
+	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_read, WH_STORE_PARTITIONS_READ) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 

@@ -1,6 +1,6 @@
 /*
- * A cursor over a log on SQL Server, beside writers whose row versions and commits differ; see
- * log_schedule.c.
+ * A cursor over a log on SQL Server, and wherry_consume, beside writers whose row versions and commits differ;
+ * see log_schedule.c.
  *
  *     log_cursor_odbc_mssql_test FIRST..LAST   these seeds alone
  */
@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <wherry/wherry.h>
+
 #include "conformance/log_schedule.h"
 #include "db/driver.h"
 
-enum { SCHEDULES = 30, BREAK_SCHEDULES = 100, SQL_LEN = 400, PATIENCE = 10000 };
+enum { SCHEDULES = 30, BREAK_SCHEDULES = 100, SQL_LEN = 1000, PATIENCE = 10000 };
 
-static wherry_db *reader, *conns[LOG_WRITERS];
+static wherry_db *reader, *conns[LOG_WRITERS + 1]; /* The last one is the consumer's. */
 static int64_t last_id;
 
 static void run_sql(wherry_db *conn, const char *fmt, ...)
@@ -51,10 +53,14 @@ static void make_table(const char *name)
 {
 	run_sql(conns[0],
 		"CREATE TABLE %s(id BIGINT IDENTITY(1,1) NOT NULL PRIMARY KEY, "
-		"rv ROWVERSION NOT NULL, [key] NVARCHAR(20), topic NVARCHAR(20) NOT NULL, "
-		"body NVARCHAR(20) NOT NULL); CREATE INDEX %s_rv ON %s(rv)",
+		"rv ROWVERSION NOT NULL, [key] NVARCHAR(20), "
+		"topic NVARCHAR(20) COLLATE Latin1_General_BIN2 NOT NULL, "
+		"body NVARCHAR(20) NOT NULL, payload NVARCHAR(20) NOT NULL DEFAULT N'', "
+		"message_id NVARCHAR(20) NOT NULL DEFAULT N'', partition_key NVARCHAR(20), "
+		"headers NVARCHAR(20), aggregate_type NVARCHAR(20), aggregate_id NVARCHAR(20), "
+		"trace_id NVARCHAR(20), created_at DATETIME2(3)); CREATE INDEX %s_rv ON %s(rv)",
 		name, name, name);
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		run_sql(conns[i], "SET IDENTITY_INSERT dbo.%s ON", name);
 }
 
@@ -120,9 +126,9 @@ static bool world_insert(int writer, int64_t id, int key, int body)
 	if (ask(conns[writer], sql))
 		return false;
 	run_sql(conns[writer],
-		"INSERT INTO log(id, [key], topic, body) VALUES (%" PRId64
-		", N'k%d', N't', N'%d')",
-		id, key, body);
+		"INSERT INTO log(id, [key], topic, body, payload) VALUES (%" PRId64
+		", N'k%d', N't', N'%d', N'%d')",
+		id, key, body, body);
 	return true;
 }
 
@@ -174,26 +180,26 @@ static void world_set_last_id(int64_t id)
 	last_id = id;
 }
 
-/* The rows are copied into another table, as from another database, whose row versions were higher
- * or about the same. */
+/* How much higher the row versions of another database were. */
+static const int64_t higher[] = {1000000, 20, 0};
+
+/* The rows are copied into another table, as from such a database. */
 static bool world_move(wh_position *at, unsigned how)
 {
-	static const int64_t higher[] = {1000000, 20, 0};
-
 	if (at->seen)
 		at->high += higher[how];
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		run_sql(conns[i], "SET IDENTITY_INSERT dbo.log OFF");
 	make_table("log2");
 	run_sql(conns[0],
-		"INSERT INTO log2(id, [key], topic, body) SELECT id, [key], topic, "
-		"body FROM log ORDER BY id; DROP TABLE log");
-	for (int i = 0; i < LOG_WRITERS; i++)
+		"INSERT INTO log2(id, [key], topic, body, payload) SELECT id, [key], topic, "
+		"body, payload FROM log ORDER BY id; DROP TABLE log");
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		run_sql(conns[i], "SET IDENTITY_INSERT dbo.log2 OFF");
 	make_table("log");
 	run_sql(conns[0],
-		"INSERT INTO log(id, [key], topic, body) SELECT id, [key], topic, "
-		"body FROM log2 ORDER BY id; DROP TABLE log2");
+		"INSERT INTO log(id, [key], topic, body, payload) SELECT id, [key], topic, "
+		"body, payload FROM log2 ORDER BY id; DROP TABLE log2");
 	return true;
 }
 
@@ -252,6 +258,146 @@ static const log_world world = {
 	.move = world_move,
 };
 
+/* ---- a consumer ---- */
+
+static const char *replaced, *by; /* In the procedure; NULL: it is whole. */
+
+/* The outbox has the columns of the schedules. */
+static void make_outbox(void)
+{
+	const wherry_outbox_options options = WHERRY_OUTBOX_OPTIONS(.layout = "log");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_create(conns[0], "log", &options, &err));
+	run_sql(conns[0],
+		"DROP TABLE log; INSERT INTO log_progress(subscription, high, seen) "
+		"VALUES (N'other', 0, N'')");
+	make_table("log");
+}
+
+static void alter_procedure(const char *what, const char *with)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *sql;
+
+	if (asprintf(
+		    &sql,
+		    "DECLARE @p NVARCHAR(MAX) = (SELECT REPLACE(REPLACE(definition, N'CREATE PROCEDURE', "
+		    "N'ALTER PROCEDURE'), N'%s', N'%s') FROM sys.sql_modules "
+		    "WHERE object_id = OBJECT_ID(N'wherry_consume')); EXEC (@p)",
+		    what, with) < 0)
+		fail();
+	if (wh_db_script(conns[0], sql, &err) != WHERRY_OK)
+		fail_msg("%s: %s", sql, err.message);
+	free(sql);
+}
+
+static void consumer_begin(uint64_t seed, wherry_db **out)
+{
+	world_begin(seed, out);
+	run_sql(conns[0],
+		"DELETE FROM log_exception; UPDATE log_progress SET high = 0, seen = N''");
+	if (replaced)
+		alter_procedure(by, replaced);
+	replaced = NULL;
+}
+
+typedef struct consumed {
+	int64_t ids[10];
+	int bodies[10], n;
+} consumed;
+
+static wherry_code take_consumed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	consumed *c = ctx;
+	const char *body = wh_row_text(row, 5);
+
+	assert_true(c->n < 10 && body);
+	c->ids[c->n] = wh_row_int(row, 0);
+	c->bodies[c->n++] = atoi(body);
+	return wh_row_check(row, err);
+}
+
+static void call_procedure(const char *subscription, int64_t n, consumed *out)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[SQL_LEN];
+	wh_stmt stmt;
+	wh_sql all = {.stmts = &stmt, .n = 1};
+
+	(void)snprintf(sql, sizeof(sql), "EXEC wherry_consume N'%s', %" PRId64 ", N'log'",
+		       subscription, n);
+	WHERRY_PASS(wh_stmt_make("mssql", "consume", sql, &stmt, &err));
+	WHERRY_PASS(wh_db_run(conns[LOG_CONSUMER], &stmt, NULL, 0, take_consumed, out,
+			      NULL, &err));
+	wh_db_forget(conns[LOG_CONSUMER], &all);
+	wh_stmt_clear(&stmt);
+}
+
+static void consume(int64_t limit, void (*take)(int64_t id, int body))
+{
+	consumed c = {.n = 0}, other = {.n = 0};
+
+	if (!log_chance(3))
+		call_procedure("other", 2, &other);
+	call_procedure("relay", limit, &c);
+	for (int i = 0; i < c.n; i++)
+		take(c.ids[i], c.bodies[i]);
+}
+
+static void spoil_procedure(const wh_cursor *cursor, log_break what)
+{
+	static const struct {
+		log_break what;
+		const char *text, *with;
+	} breaks[] = {
+		{LOG_NO_RENUMBER, "p.seen = @seen AND", "@seen = @seen AND"},
+		{LOG_NO_HORIZON, "MIN_ACTIVE_ROWVERSION()", "@@DBTS"},
+		{LOG_LAST_AGAIN, "t.rv > CONVERT(BINARY(8), @high)",
+		 "t.rv >= CONVERT(BINARY(8), @high)"},
+		{LOG_BY_ID, "ORDER BY t.rv, t.id", "ORDER BY t.id"},
+		{LOG_OWN_SEEN, "@upto - 1", "@@DBTS"},
+	};
+
+	(void)cursor;
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
+		if (breaks[i].what == what) {
+			alter_procedure(breaks[i].text, breaks[i].with);
+			replaced = breaks[i].text;
+			by = breaks[i].with;
+		}
+}
+
+static bool move_consumer(wh_position *at, unsigned how)
+{
+	run_sql(conns[0],
+		"UPDATE log_progress SET high = high + %" PRId64 " WHERE seen <> N''",
+		higher[how]);
+	return world_move(at, how);
+}
+
+static const log_world consumer_world = {
+	.versions = true,
+	.undisturbed = true,
+	.consume = consume,
+	.pause = world_pause,
+	.begin = consumer_begin,
+	.spoil = spoil_procedure,
+	.start = world_start,
+	.end = world_end,
+	.prepare = world_prepare,
+	.savepoint = world_savepoint,
+	.back = world_back,
+	.next_id = world_next_id,
+	.insert = world_insert,
+	.has = world_has,
+	.lose = world_lose,
+	.change = world_change,
+	.last_id = world_last_id,
+	.set_last_id = world_set_last_id,
+	.move = move_consumer,
+};
+
 /* ---- the tests ---- */
 
 static uint64_t first_seed = 1, last_seed = SCHEDULES;
@@ -266,6 +412,18 @@ static void every_break_is_noticed(void **state)
 {
 	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
+}
+
+static void every_message_is_consumed_once_for_each_version_and_in_order(void **state)
+{
+	(void)state;
+	log_play_seeds(&consumer_world, first_seed, last_seed);
+}
+
+static void every_break_of_a_consumer_is_noticed(void **state)
+{
+	(void)state;
+	assert_int_equal(log_play_breaks(&consumer_world, BREAK_SCHEDULES), 0);
 }
 
 static char read_ids[400];
@@ -341,16 +499,29 @@ static int enter(void **state)
 	mssql_drop(NULL);
 	assert_true(mssql_make_functions());
 	reader = mssql_connect(NULL);
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		conns[i] = mssql_connect(NULL);
+	return 0;
+}
+
+static int enter_reader(void **state)
+{
+	(void)enter(state);
 	make_table("log");
+	return 0;
+}
+
+static int enter_consumer(void **state)
+{
+	(void)enter(state);
+	make_outbox();
 	return 0;
 }
 
 static int leave(void **state)
 {
 	(void)state;
-	for (int i = 0; i < LOG_WRITERS; i++)
+	for (int i = 0; i <= LOG_WRITERS; i++)
 		wherry_db_close(conns[i]);
 	wherry_db_close(reader);
 	mssql_drop(NULL);
@@ -361,13 +532,19 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			every_message_is_read_once_for_each_version_and_in_order, enter,
-			leave),
-		cmocka_unit_test_setup_teardown(every_break_is_noticed, enter, leave),
-		cmocka_unit_test_setup_teardown(a_position_made_now_loses_no_row, enter,
+			every_message_is_read_once_for_each_version_and_in_order,
+			enter_reader, leave),
+		cmocka_unit_test_setup_teardown(
+			every_message_is_consumed_once_for_each_version_and_in_order,
+			enter_consumer, leave),
+		cmocka_unit_test_setup_teardown(every_break_is_noticed, enter_reader,
 						leave),
+		cmocka_unit_test_setup_teardown(every_break_of_a_consumer_is_noticed,
+						enter_consumer, leave),
+		cmocka_unit_test_setup_teardown(a_position_made_now_loses_no_row,
+						enter_reader, leave),
 	};
-	const struct CMUnitTest one[] = {tests[0]};
+	const struct CMUnitTest some[] = {tests[0], tests[1]};
 
 	if (!mssql_start(NULL))
 		return 0;
@@ -376,7 +553,7 @@ int main(int argc, char **argv)
 		last_seed = strstr(argv[1], "..")
 				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
 				    : first_seed;
-		return cmocka_run_group_tests(one, NULL, NULL);
+		return cmocka_run_group_tests(some, NULL, NULL);
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,6 +406,10 @@ static bool consume_some(int64_t limit, bool crashes)
 	store();
 	if (w.n_visited || writes)
 		return true;
+	if (unread() >= 0 && w.world->pause && w.pauses--) {
+		w.world->pause();
+		return consume_some(limit, false);
+	}
 	judge_delay();
 	return false;
 }
@@ -620,9 +624,11 @@ static bool applies(const log_world *world, log_break b)
 
 	if (b == LOG_MEMORY)
 		return world->keep;
-	if (b == LOG_OWN_SEEN || b == LOG_RENUMBER_OWN)
+	if (b == LOG_OWN_SEEN)
 		return world->consume;
-	if (world->consume)
+	if (b == LOG_RENUMBER_OWN)
+		return world->consume && !world->versions;
+	if (world->consume && !world->versions)
 		return b == LOG_NO_XIP || b == LOG_NO_XMAX || b == LOG_NO_ROUND ||
 		       b == LOG_NO_ROUND_END || b == LOG_HORIZON;
 	if (b == LOG_LATE_HORIZON && world->undisturbed)

@@ -309,6 +309,49 @@ static void roles_of_an_outbox_may_do_what_they_need(void **state)
 	leave(owner);
 }
 
+/* In the caller's transaction: without one, a message would be gone before anything is done for it. */
+static void a_consumer_of_a_log_consumes_and_no_more(void **state)
+{
+	const wherry_outbox_options options = WHERRY_OUTBOX_OPTIONS(.layout = "log");
+	static const char *const grants[] = {"wherry_t_one=consumer"};
+	static const char
+		consume[] = "EXEC wherry_consume N'relay', 1",
+		put[] = "INSERT INTO outbox(topic, payload) VALUES (N't', N'{}')";
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *owner = enter(), *db;
+	wherry_outbox *outbox = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_outbox_create(owner, "outbox", &options, &err));
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, grants, 1, &err));
+	does(owner, put);
+	does(owner, put);
+	db = become(users[0]);
+	is_refused(db, consume);
+	for (int i = 0; i < 2; i++) {
+		WHERRY_PASS(wherry_db_begin(db, &err));
+		says(db, consume, "1");
+		if (i == 0)
+			wherry_db_rollback(db);
+	}
+	WHERRY_PASS(wherry_db_commit(db, &err));
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	says(db, consume, "2");
+	says(db, consume, "");
+	WHERRY_PASS(wherry_db_commit(db, &err));
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	is_refused(db, "EXEC wherry_consume N'nobody'");
+	wherry_db_rollback(db);
+	is_denied(db, put);
+	is_denied(db, "DELETE FROM outbox");
+	is_denied(db, "UPDATE outbox SET topic = N'u'");
+	is_denied(db, "UPDATE wherry_lease SET epoch = 9");
+	wherry_db_close(db);
+	wherry_outbox_close(outbox);
+	leave(owner);
+}
+
 /* ---- a queue ---- */
 
 static wherry_code note(void *ctx, const wherry_queue_message *msg)
@@ -663,6 +706,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(roles_of_an_outbox_may_do_what_they_need),
+		cmocka_unit_test(a_consumer_of_a_log_consumes_and_no_more),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(roles_of_a_delayed_queue_may_do_what_they_need),
 		cmocka_unit_test(a_role_of_a_cron_may_do_what_it_needs),

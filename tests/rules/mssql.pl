@@ -18,11 +18,12 @@ sub blocks {
 	return @all;
 }
 
-# Its statements: [name, file, text on one line, waits?].  The table that a procedure is given is {table}, too.  Texts of
+# Its statements: [name, file, text on one line, does it or a part of it wait?].  The table that a procedure is given is {table}, too.  Texts of
 # procedures come last, as those of "migrate-1".
 sub statements {
 	my @blocks = blocks(@_);
 	my %part = map { $_->[0] => $_->[2] } @blocks;
+	my %waits = map { $_->[0] => $_->[5] } @blocks;
 	my $late = qr/^(?:migrate|indexes|inspect|procedures)/;
 	my @all;
 	for (sort { ($a->[0] =~ $late) <=> ($b->[0] =~ $late) } grep { !$_->[3] } @blocks) {
@@ -30,6 +31,7 @@ sub statements {
 		for (1 .. 12) {
 			last unless $text =~ s/\{('?)([\w-]+)(?::([\w.]*))?\}/
 				my ($quote, $part, $alias) = ($1, $part{$2}, $3);
+				$waits ||= $waits{$2};
 				defined $part ? $quote . $part =~ s<\{\.\}><defined $alias && $alias ne "." ? "$alias." : "">ger
 					=~ s<:\.\}><defined $alias && $alias ne "." ? ":$alias}" : "}">ger . $quote
 					: "\x01" . substr($&, 1, -1) . "\x02"/ge;

@@ -165,9 +165,11 @@ static const struct {
 	{51205, WHERRY_CONFLICT}, /* Wherry: others changed the rows each time. */
 	/* Wherry: the collation takes the key for another. */
 	{51206, WHERRY_DUPLICATE},
-	{51207, WHERRY_TOOBIG}, /* Wherry: the key is too long for the table. */
-	{51222, WHERRY_BUSY},   /* Wherry: sp_getapplock took too long. */
-	{51229, WHERRY_DENIED}, /* Wherry: a row of somebody else in a shared table. */
+	{51207, WHERRY_TOOBIG},   /* Wherry: the key is too long for the table. */
+	{51208, WHERRY_NOTFOUND}, /* Wherry: there is no such subscription. */
+	{51222, WHERRY_BUSY},     /* Wherry: sp_getapplock took too long. */
+	{51223, WHERRY_BUSY},     /* Wherry: a relay reads the subscription. */
+	{51229, WHERRY_DENIED},   /* Wherry: a row of somebody else in a shared table. */
 };
 
 wherry_code wh_odbc_mssql_code(long native)

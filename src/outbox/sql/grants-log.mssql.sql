@@ -32,6 +32,16 @@ GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT ON {wherry_clock} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
+-- name: consumer
+-- Rights for wherry_consume, for all subscriptions of the outbox.
+GRANT SELECT ON {table} TO {role};
+GRANT SELECT, UPDATE ON {table_progress} TO {role};
+GRANT SELECT, INSERT, DELETE ON {table_exception} TO {role};
+GRANT SELECT ON {wherry_schema} TO {role};
+GRANT SELECT ON {wherry_outbox} TO {role};
+GRANT SELECT ON {wherry_lease} TO {role};
+GRANT EXECUTE ON {wherry_consume} TO {role};
+
 -- name: operator
 GRANT SELECT, DELETE ON {table} TO {role};
 GRANT SELECT, UPDATE ON {table_progress} TO {role};

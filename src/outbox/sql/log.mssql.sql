@@ -183,6 +183,10 @@ SELECT {message} FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) F
 -- name: progress
 SELECT high, seen, CAST(NULL AS NVARCHAR(1)), 0, 1, high FROM {table_progress} WHERE subscription = {subscription};
 
+-- name: progress-take
+-- A relay that begins waits for a consumer that reads the subscription, which has seen no lease.
+UPDATE {table_progress} {by_seek} SET high = high WHERE subscription = {subscription};
+
 -- name: move
 -- The fence is in the statement that writes.  The condition is evaluated first, so without the lease no row is locked.
 UPDATE p SET high = :high, seen = :seen, moved_at = {now}
@@ -471,6 +475,16 @@ SELECT n.id FROM {table} AS n {unlocked} WHERE {is_called:n}
   UNION ALL
   SELECT n.id FROM {table} AS n {unlocked} WHERE :ident IS NOT NULL AND n.id = :number
     AND NOT EXISTS (SELECT 1 FROM {table} AS o {unlocked} WHERE {is_called:o})
+
+-- part: consumed_columns
+m.id, 0, 0, 0, m.created_at, NULL, NULL, NULL, m.message_id, m.topic, m.aggregate_type, m.aggregate_id, m.partition_key, m.headers,
+  m.trace_id, m.payload, NULL, 0, 0
+
+-- name: consume
+DECLARE @subscription NVARCHAR(4000) = {subscription}, @n BIGINT = :limit, @outbox NVARCHAR(4000) = N{name},
+  @columns NVARCHAR(MAX) = N{'consumed_columns};
+{consumption};
+SET NOCOUNT OFF;
 
 -- part: wanted
 CASE status WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 ELSE 16 END & :states <> 0

@@ -100,6 +100,8 @@ IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'message_hash')
 IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
   CREATE INDEX {bare_archive_done} ON {table_archive}(processed_at);
 
+-- include: mssql.identity.sql
+
 -- include: mssql.enqueue.sql
 
 -- include: mssql.marks.sql

@@ -1,9 +1,11 @@
 --
 -- The table that a position of a log on SQL Server belongs to.
 
--- part: log_identity
+-- part: identity_of
 -- A log, as distinct from one that was made again or is in another database.  A restore keeps it.
 -- Babelfish has no time of creation.
-(SELECT CONCAT(o.object_id, CASE WHEN @@VERSION NOT LIKE N'Babelfish%'
-                                 THEN CONVERT(NVARCHAR(30), o.create_date, 126) END)
- FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(N{'table}, N'U'))
+CONCAT({.}object_id, CASE WHEN @@VERSION NOT LIKE N'Babelfish%'
+                          THEN CONVERT(NVARCHAR(30), {.}create_date, 126) END)
+
+-- part: log_identity
+(SELECT {identity_of:o} FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(N{'table}, N'U'))

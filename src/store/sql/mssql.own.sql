@@ -118,6 +118,7 @@ SELECT (SELECT COUNT_BIG(*) FROM {wherry_schema}) + (SELECT COUNT_BIG(*) FROM {w
 -- part: drop_own
 -- Drop them if no table of Wherry's uses them any more.
 IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NOT NULL DROP PROCEDURE {wherry_enqueue};
+IF OBJECT_ID(N{'wherry_consume}, N'P') IS NOT NULL DROP PROCEDURE {wherry_consume};
 DROP VIEW IF EXISTS {wherry_clock};
 DROP TABLE IF EXISTS {wherry_lease};
 DROP TABLE IF EXISTS {wherry_outbox};

@@ -1,5 +1,6 @@
 --
--- Statements, and the procedure for any language, that add a message to an outbox on SQL Server.
+-- Statements, and the procedure for any language, that add a message to an outbox on SQL Server.  All outboxes of a
+-- schema share the procedures, of both layouts, so both layouts make all of them.
 
 -- part: insertion
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
@@ -89,11 +90,15 @@ BEGIN
   END CATCH;
 END
 
+-- include: mssql.consume.sql
+
 -- part: make_procedures
 EXEC (N{'procedure_enqueue});
+EXEC (N{'procedure_consume});
 
 -- part: own_procedures
-(VALUES (N'wherry_enqueue'))
+(VALUES (N'wherry_enqueue'), (N'wherry_consume'))
 
 -- part: procedures_text
-N{'make_procedures}
+-- The texts without the names of the tables, so that all outboxes of a schema have the same text.
+REPLACE(REPLACE(REPLACE(N{'make_procedures}, N{'table_progress}, N'"P"'), N{'table_exception}, N'"X"'), N{'table}, N'"T"')

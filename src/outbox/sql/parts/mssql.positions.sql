@@ -10,10 +10,6 @@
 -- part: subscription
 N{topic}
 
--- part: patterns
--- Patterns of topics, "orders.*,billing", as those of LIKE.
-REPLACE(REPLACE(REPLACE(REPLACE({.}topics, N'[', N'[[]'), N'%', N'[%]'), N'_', N'[_]'), N'*', N'%')
-
 -- part: its_topic
 -- Condition: the subscription has the topic of the row.
 ((SELECT w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL

@@ -16,3 +16,7 @@ CAST(CASE
     THEN HASHBYTES('SHA2_256', STUFF(STUFF(STUFF(N':.', 2, 0, {.}aggregate_id), 2, 0, {.}aggregate_type), 1, 0,
                                      REPLICATE(N'1', DATALENGTH({.}aggregate_type))))
   END AS BINARY(32))
+
+-- part: patterns
+-- Patterns of topics, "orders.*,billing", as those of LIKE.
+REPLACE(REPLACE(REPLACE(REPLACE({.}topics, N'[', N'[[]'), N'%', N'[%]'), N'_', N'[_]'), N'*', N'%')
