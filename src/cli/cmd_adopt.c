@@ -105,7 +105,7 @@ static void put_done(wh_buf *to, const wh_args *args, const wh_adoption *a, bool
 {
 	wh_buf_printf(
 		to, "table '%s' is read as outbox '%s'%s: relay it with\n  wherry relay",
-		a->source, a->title, made ? "" : ", as it was before");
+		a->source, a->title, made ? "" : " again");
 	wh_put_table_of(to, args->target, wh_operand(args, 0), a->title);
 	wh_buf_puts(to, " DESTINATION\n");
 }

@@ -44,6 +44,33 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 	return code;
 }
 
+/* The table of another program stays. */
+static wh_exit drop_adopted(const wh_args *args, wh_session *s, const wherry_status *st)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+		       st->count[WHERRY_FAILED];
+
+	if (!wh_confirm(args, s->db, &status,
+			"forget outbox '%s' in %s with %" PRId64
+			" message%s to be delivered and %" PRId64
+			" dead; the table that it reads stays",
+			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD]))
+		return status;
+	if (wh_store_drop(s->store, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->table, open + st->count[WHERRY_DEAD]);
+	wh_print_deleted(args,
+			 (const wh_count[]){{"undelivered", open},
+					    {"dead", st->count[WHERRY_DEAD]},
+					    {"delivered", st->count[WHERRY_DONE]},
+					    {NULL, 0}},
+			 "outbox '%s' is gone; the table that it read has its rows",
+			 s->table);
+	return WH_EXIT_DONE;
+}
+
 static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -115,7 +142,10 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 		return wh_report(&err);
 	if (!wh_arg_on(args, "force") && !relay_is_gone(s, &st))
 		return WH_EXIT_FAILED;
-	return *args->table.queue ? drop_subscription(args, s, &st) : drop(args, s, &st);
+	if (*args->table.queue)
+		return drop_subscription(args, s, &st);
+	return s->store->layout.purges_soon ? drop_adopted(args, s, &st)
+					    : drop(args, s, &st);
 }
 
 static const wh_option options[] = {

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/env.h"
 #include "base/url.h"
@@ -274,6 +275,10 @@ wh_exit wh_create_outbox(wh_args *args)
 	if (!wh_allows(args, of_subscriptions) || !wh_arg_grants(args, &grants))
 		return WH_EXIT_USAGE;
 	how = making(args, &grants);
+	if (how.layout && strcmp(how.layout, "adopted") == 0)
+		return wh_usage(
+			args->command,
+			"--layout adopted: `wherry adopt` reads a table of another program as an outbox");
 	how.made = &made;
 	if (wh_arg_on(args, "print"))
 		return print_sql(args, &how, table);

@@ -28,6 +28,7 @@ static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
 	a->rows = wh_row_int(row, 1);
 	(void)snprintf(a->size, sizeof(a->size), "%s", size ? size : "");
 	a->numbered = wh_row_int(row, 5);
+	a->broken = wh_row_int(row, 6);
 	return WHERRY_OK;
 }
 
@@ -183,6 +184,7 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 	} steps[] = {
 		{a->adds_id, "add-id", NULL},
 		{!a->numbered, "add-tx", NULL},
+		{a->broken, "drop-invalid", NULL},
 		{a->adds_id, "index-id", NULL},
 		{true, "index-tx", NULL},
 		{a->set.len > 0, "index-done", NULL},
@@ -298,9 +300,19 @@ static wherry_code run_step(const wh_adoption *a, const struct wh_adopt_step *st
 			    wherry_error *err)
 {
 	script s = {a->db, step->sql};
+	wherry_code code;
 
-	return step->alone ? run_script(&s, err)
-			   : wh_db_transact(a->db, run_script, &s, err);
+	if (!step->alone)
+		return wh_db_transact(a->db, run_script, &s, err);
+	code = wh_db_script(a->db, wh_adopt_text(a, "be-patient"), err);
+	if (code == WHERRY_OK)
+		code = run_script(&s, err);
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_RETRY)
+		return wh_prefix(
+			err, code,
+			"an index waits for transactions that were open before, and one stayed "
+			"open: end it, and run this again");
+	return code;
 }
 
 /* Forget an outbox of this name: the table was made again, or was never adopted. */

@@ -63,6 +63,7 @@ typedef struct wh_adoption {
 	char size[32];
 	bool partitioned;
 	bool numbered; /* It has what adopt adds to it. */
+	bool broken;   /* It has an index that was not made to its end. */
 	int64_t undone; /* Rows that are not done, up to 100,000; -1: rows do not say it. */
 	/* The mapping. */
 	char id[WH_NAME_MOST + 1];

@@ -183,6 +183,11 @@ END
 try stream "$server_sql"
 send_before_relay
 
+postgres adopt
+echo : >before_relay
+try adopt "$server_sql"
+send_before_relay
+
 postgres eventferry
 "$wherry" create "postgres://wherry@/eventferry?host=$folder" --layout eventferry >/dev/null
 cat >bin/eventferry_sql <<-END

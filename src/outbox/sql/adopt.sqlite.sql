@@ -7,7 +7,7 @@
 -- name: look
 -- The kind of the table, and whether it has the trigger that adopt adds.
 SELECT CASE s.type WHEN 'table' THEN 'r' ELSE 'v' END, 0, '', 1, '', EXISTS (
-  SELECT 1 FROM sqlite_schema AS g WHERE g.type = 'trigger' AND g.tbl_name = s.name AND g.name LIKE '%~_by~_hand' ESCAPE '~')
+  SELECT 1 FROM sqlite_schema AS g WHERE g.type = 'trigger' AND g.tbl_name = s.name AND g.name LIKE '%~_by~_hand' ESCAPE '~'), 0
 FROM sqlite_schema AS s WHERE s.type IN ('table', 'view') AND s.name = {name} COLLATE NOCASE;
 
 -- name: read-columns

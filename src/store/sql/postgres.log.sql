@@ -51,7 +51,7 @@ SELECT at, at, visible, now, many, restored, {message} FROM (
    WHERE (SELECT h.n FROM head AS h) <= :limit
    ORDER BY t.id)
   UNION ALL
-  (SELECT t.id, pg_visible_in_snapshot(t.tx, (SELECT h.now FROM head AS h)), NULL, NULL, NULL, t.*
+  (SELECT t.id, coalesce(pg_visible_in_snapshot(t.tx, (SELECT h.now FROM head AS h)), true), NULL, NULL, NULL, t.*
    FROM ({row} WHERE e.id > :high AND (SELECT h.n FROM head AS h) <= :limit
          ORDER BY e.id LIMIT :limit) AS t)) AS r
 ORDER BY at, now;

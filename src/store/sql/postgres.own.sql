@@ -291,7 +291,7 @@ BEGIN
                 ': the functions of a schema take the names of its tables.') INTO hint
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   -- to_regclass() would fail for a schema that the caller may not use, such as pg_toast.
-  WHERE c.relkind IN ('r', 'p')
+  WHERE c.relkind IN ('r', 'p', 'v')
     AND EXISTS (SELECT 1 FROM pg_class AS w WHERE w.relname = 'wherry_schema' AND w.relnamespace = n.oid)
     AND wherry_missing.name IN (concat(n.nspname, '.', c.relname),
                                 concat(quote_ident(n.nspname), '.', quote_ident(c.relname)));

@@ -3,7 +3,8 @@
 -- It does what the cursor does (postgres.log.sql); here a look and the position are in one transaction.
 --
 -- That transaction may have written messages itself.  It sees them, although their transaction is open.  So its number is
--- added to the open ones of each snapshot that is stored, and its own messages are left for the next transaction.
+-- added to the open ones of each snapshot that is stored, and its own messages are left for the next transaction.  Rows of an
+-- adopted table that were there before name no transaction: every snapshot sees them.
 
 -- part: make_consume
 DO $do$
@@ -74,7 +75,7 @@ BEGIN
   given := ARRAY(SELECT t.id FROM @exception@ AS x
     CROSS JOIN LATERAL (SELECT e.id, e.tx FROM @table@ AS e WHERE e.id = x.id OFFSET 0) AS t
     WHERE x.subscription = wherry_consume.subscription AND x.state IN (0, 1, 3)
-      AND t.id <= own.high AND (pg_visible_in_snapshot(t.tx, own.seen)
+      AND t.id <= own.high AND (coalesce(pg_visible_in_snapshot(t.tx, own.seen), true)
         OR own.until IS NOT NULL AND t.id <= own.late AND pg_visible_in_snapshot(t.tx, own.until))
     ORDER BY x.id LIMIT wherry_consume.n);
   ended := cardinality(given) >= n;
@@ -143,7 +144,7 @@ BEGIN
     moved := moved OR cardinality(batch) > 0 OR until IS NOT NULL;
     matched := ARRAY(SELECT t.id FROM unnest(own.batch) AS r(id)
       CROSS JOIN LATERAL (SELECT e.id, e.tx, e.topic FROM @table@ AS e WHERE e.id = r.id OFFSET 0) AS t
-      WHERE t.tx <> own.mine AND coalesce(t.topic LIKE ANY (own.patterns), true)
+      WHERE t.tx IS DISTINCT FROM own.mine AND coalesce(t.topic LIKE ANY (own.patterns), true)
         AND NOT EXISTS (SELECT 1 FROM @exception@ AS x
                         WHERE x.subscription = wherry_consume.subscription AND x.id = t.id AND x.state IN (2, 4))
       ORDER BY t.id LIMIT wherry_consume.n - cardinality(own.given));

@@ -311,7 +311,8 @@ SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SEL
 SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text
             ELSE quote_ident(c.relnamespace::regnamespace::text) || '.' || quote_ident(c.relname) END
 FROM pg_class AS c
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname::text NOT LIKE 'wherry\_%'
+WHERE (c.relkind IN ('r', 'p') OR c.relkind = 'v' AND EXISTS (
+         SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'at_once')) AND NOT c.relispartition AND c.relname::text NOT LIKE 'wherry\_%'
   AND c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
   AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname IN ('payload', 'accepted_at', 'until_ms')
               AND NOT a.attisdropped)

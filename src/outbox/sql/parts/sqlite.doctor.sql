@@ -104,6 +104,6 @@ FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = {name} COLLA
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
 -- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
 SELECT name FROM sqlite_schema AS t
-WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
+WHERE (type = 'table' OR EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'at_once')) AND substr(name, 1, 7) <> 'wherry_'
   AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name IN ('payload', 'accepted_at', 'until_ms'))
 ORDER BY name;
