@@ -35,6 +35,8 @@ typedef struct handlers_base {
 	 * row.  False, and why in out, when it fails. */
 	bool (*sql)(wherry_db *db, const char *sql, char *out, size_t cap);
 	const char *log_views; /* See relay_log.h. */
+	const char *const *
+		except; /* Tests that do not run there; ends with NULL.  NULL: all run. */
 } handlers_base;
 
 typedef struct handlers_fixture {

@@ -173,8 +173,8 @@ static void drop(void)
 int main(void)
 {
 	static const char *const engines[] = {"stream", NULL};
-	static const handlers_base base = {"postgres", engines, postgres_enter,
-					   drop,       sql,     NULL};
+	static const handlers_base base = {"postgres", engines, postgres_enter, drop, sql,
+					   NULL,       NULL};
 
 	return postgres_start_logical() ? handlers_suite(&base, own) : 0;
 }

@@ -166,8 +166,8 @@ static const handlers_test own[] = {
 
 int main(void)
 {
-	static const handlers_base base = {"sqlite", handlers_engines,      make, drop,
-					   sql,      relay_log_sqlite_views};
+	static const handlers_base base = {"sqlite", handlers_engines,       make, drop,
+					   sql,      relay_log_sqlite_views, NULL};
 
 	return handlers_suite(&base, own);
 }

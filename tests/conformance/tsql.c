@@ -129,6 +129,10 @@ static const struct {
 	 "CONCAT(i, REPLICATE(NCHAR(1), 1000))"},
 	{"90000000000000 END", "dbo.ms_time(90000000000000) END"},
 	{"next_retry_at - claimed_at", "DATEDIFF_BIG(MILLISECOND, claimed_at, next_retry_at)"},
+	{"SELECT next_retry_at - (SELECT ms FROM wherry_clock)",
+	 "SELECT DATEDIFF_BIG(MILLISECOND, SYSUTCDATETIME(), next_retry_at)"},
+	{"SELECT last_error FROM outbox LIMIT 1", "SELECT TOP (1) last_error FROM outbox"},
+	{"SELECT last_error FROM native LIMIT 1", "SELECT TOP (1) last_error FROM native"},
 	{"SELECT min(next_retry_at) - (SELECT ms FROM wherry_clock) FROM outbox",
 	 "SELECT DATEDIFF_BIG(MILLISECOND, SYSUTCDATETIME(), min(next_retry_at)) FROM outbox"},
 	{"INSERT INTO audit VALUES (1000, '')",
@@ -181,7 +185,7 @@ static const char *end_of(const char *p)
 {
 	for (int depth = 0; *p; p++) {
 		depth += (*p == '(') - (*p == ')');
-		if (!depth && (*p == ',' || strncmp(p, " WHERE ", 7) == 0))
+		if (!depth && (*p == ',' || *p == ';' || strncmp(p, " WHERE ", 7) == 0))
 			break;
 	}
 	return p;
