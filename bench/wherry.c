@@ -104,7 +104,8 @@ static wherry_code enqueue(wherry_outbox *outbox, const bench_load *load,
 wherry_code bench_init(wherry_db *db, const char *table, bool log, wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "sqlite") != 0;
-	wh_make how = {.layout = log ? "log" : NULL, .payload = chooses ? "bytea" : NULL};
+	wh_make how = {.layout = log ? "log" : "native",
+		       .payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, table, err);
 }

@@ -32,7 +32,8 @@ lines() {
 
 # Messages that are not delivered yet.
 open() {
-	sqlite3 -cmd '.timeout 5000' shop.db 'SELECT count(*) FROM outbox WHERE status <> 2'
+	"$wherry" status sqlite:shop.db --json |
+		python3 -c 'import json, sys; s = json.load(sys.stdin); print(s["pending"] + s["failed"] + s["dead"])'
 }
 
 # wait_until COMMAND...: within 30 seconds.
@@ -111,10 +112,10 @@ run "wherry relay sqlite:shop.db file:file.ndjson --until-empty"
 "$wherry" relay sqlite:shop.db file:file.ndjson --until-empty 2>>relay.log || cat relay.log >&2
 
 say "What was promised, counted:"
-python3 - "$events" "$waiting" <<'END'
+python3 - "$events" "$waiting" "$(open)" <<'END'
 import json, re, sqlite3, sys
 
-events, waiting = sys.argv[1], int(sys.argv[2])
+events, waiting, left = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 taken = [json.loads(line)["id"] for line in open(events)]
 said = [json.load(open(name)) for name in ("first.json", "second.json")]
 shop = sqlite3.connect("shop.db")
@@ -139,7 +140,6 @@ def order(pairs):
 wanted, got = order(orders), order((m["message_id"], m["key"]) for m in first)
 in_order = [key for key in wanted if got.get(key) == wanted[key]]
 rate = re.findall(r"delivered.*\((\d+)/s\)", open("relay.log").read())[-1]
-states = shop.execute("SELECT count(*) FROM outbox WHERE status <> 2").fetchone()[0]
 
 failures = []
 def promise(name, text, holds):
@@ -154,7 +154,7 @@ promise("rolled back", f"{len(rolled_back)}, of which {len(rolled_back & deliver
         and not rolled_back & delivered)
 promise("delivered", f"{len(delivered)}: {len(delivered) - len(by_file)} to the pipe, "
         f"{len(by_file)} to the file", len(by_file) == waiting)
-promise("lost", f"{len(committed - delivered)}", not committed - delivered and not states)
+promise("lost", f"{len(committed - delivered)}", not committed - delivered and not left)
 promise("unborn", f"{len(delivered - committed)}", not delivered - committed)
 ids = [m["message_id"] for m in twice]
 promise("duplicates", f"{len(ids)}" + (

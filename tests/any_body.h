@@ -16,8 +16,9 @@ static inline wherry_code make_any_body_as(wherry_db *db, const char *layout,
 					   wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "postgres") == 0;
-	wh_make how = {
-		.layout = layout, .extras = extras, .payload = chooses ? "bytea" : NULL};
+	wh_make how = {.layout = layout ? layout : "native",
+		       .extras = extras,
+		       .payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, name, err);
 }
@@ -25,7 +26,7 @@ static inline wherry_code make_any_body_as(wherry_db *db, const char *layout,
 static inline wherry_code make_any_body(wherry_db *db, unsigned extras, const char *name,
 					wherry_error *err)
 {
-	return make_any_body_as(db, NULL, extras, name, err);
+	return make_any_body_as(db, "native", extras, name, err);
 }
 
 #endif

@@ -85,9 +85,9 @@ typedef struct wherry_error {
 	char message[240];    /* One line without secrets; never empty on failure. */
 	wherry_repair repair; /* Repair of the failure. */
 	unsigned kinds;       /* Kinds of the table, bits WHERRY_KIND_*; 0: not known. */
-	char layout[24];      /* Layout for WHERRY_REPAIR_CREATE; "": native. */
-	char table[136];      /* Name of the table; "": not known. */
-} wherry_error;               /* 424 bytes, which is part of the ABI. */
+	char layout[24]; /* Layout for WHERRY_REPAIR_CREATE; "": none needs a name. */
+	char table[136]; /* Name of the table; "": not known. */
+} wherry_error;          /* 424 bytes, which is part of the ABI. */
 
 WHERRY_BEGIN
 

@@ -59,16 +59,17 @@ typedef struct wherry_filter {
 /* Options for creating an outbox; start from WHERRY_OUTBOX_OPTIONS(...). */
 typedef struct wherry_outbox_options {
 	size_t size; /* Set it to sizeof(wherry_outbox_options). */
-	/* "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
+	/* "log", "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
 	 * lease, for relay.sole) or "debezium"; NULL: the layout of the table that
-	 * exists, else native. */
+	 * exists, else log, on SQL Server native. */
 	const char *layout;
-	/* Type of the bodies of a native table.  PostgreSQL: "json", "jsonb", "text" or
+	/* Type of the bodies of Wherry's own tables.  PostgreSQL: "json", "jsonb", "text" or
 	 * "bytea"; SQL Server: "text" or "bytea".  NULL: the type of the table that
 	 * exists, else json, on SQL Server text. */
 	const char *payload;
-	bool strict; /* Create what relay.ordering=key-strict needs. */
-	/* Create what several exclusive relays need to share the outbox. */
+	/* Create what relay.ordering=key-strict needs, in the layout native. */
+	bool strict;
+	/* Create what several relays need to share the outbox. */
 	bool partitions;
 	/* Create what refuses a message id that the table has; tables of the layout native
 	 * always have it. */

@@ -109,9 +109,10 @@ static const wh_option options[] = {
 	 "schedules). (default: the kind of the table that is there, else outbox)",
 	 NULL, 0},
 	{"layout", "LAYOUT",
-	 "The tables of another program. Outboxes: event-bus, eventferry, debezium, or eventferry-sole: with a lease, for relay.sole. "
+	 "native: a table whose rows say what became of each message. "
+	 "Or the tables of another program. Outboxes: event-bus, eventferry, debezium, or eventferry-sole: with a lease, for relay.sole. "
 	 "Queues: nservicebus. Delayed queues: funfix, the table of the JVM library DelayedQueue, or funfix-old, that of its "
-	 "predecessor on SQL Server. (default: that of the table that is there, else native)",
+	 "predecessor on SQL Server. (default: that of the table that is there; else of an outbox log, on SQL Server native, and of others native)",
 	 NULL, 0},
 	{"payload", "TYPE",
 	 "How an outbox or a queue keeps bodies: on PostgreSQL json or jsonb, which refuse a body "
@@ -125,18 +126,18 @@ static const wh_option options[] = {
 	 "delayed queues sender or receiver; for an inbox consumer. On PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
 	{"strict", NULL,
-	 "Add what `wherry relay --ordering key-strict` needs, also to an outbox that is there: on "
+	 "For an outbox of the layout native: add what `wherry relay --ordering key-strict` needs, also to an outbox that is there: on "
 	 "PostgreSQL a trigger that gives each transaction its number before it takes an id. "
-	 "SQLite needs nothing. SQL Server and the tables of other programs refuse this option.",
+	 "SQLite needs nothing. SQL Server and other layouts refuse this option.",
 	 NULL, 0},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, also to one that is there: "
-	 "on PostgreSQL an index of what is open, by partition; on SQL Server a computed column and "
-	 "the index. Other databases and layouts refuse it.",
+	 "on PostgreSQL a mark that they share, and in the layout native an index of what is open, by partition; on "
+	 "SQL Server a computed column and the index. Other databases and layouts refuse it.",
 	 NULL, 0},
 	{"unique-ids", NULL,
 	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "
-	 "which every INSERT pays for. For the layout log; a native outbox always has it.",
+	 "which every INSERT pays for. An outbox of the layout native always has it.",
 	 NULL, 0},
 	{"topics", "PATTERNS",
 	 "Of a subscription: the topics that it takes, with commas between them; * stands for any text. (default: "
@@ -147,7 +148,7 @@ static const wh_option options[] = {
 	 "2026-11-25T10:00:00Z. (default: start)",
 	 NULL, 0},
 	{"stream", NULL,
-	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
+	 "For an outbox of the layout native: make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
 	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
 	 "a relay reads it.",
 	 NULL, 0},
@@ -185,7 +186,7 @@ const wh_command wh_cmd_create = {
 		"  wherry create --kind delayed sqlite:shop.db#reminders\n"
 		"  wherry create --kind inbox postgres://shop@db/shop --grant web=consumer\n"
 		"  wherry create postgres://shop@db/shop --grant web=enqueuer --grant relay=relay\n"
-		"  wherry create postgres://shop@db/shop --strict --stream\n"
+		"  wherry create postgres://shop@db/shop#outbox/audit --topics 'orders.*' --from now\n"
 		"  wherry create postgres://shop@db/shop#shop.outbox --payload jsonb\n"
 		"  wherry create sqlite:app.db#outbox_events --layout event-bus\n"
 		"  wherry create --kind queue postgres://shop@db/shop#orders --layout nservicebus\n"

@@ -120,7 +120,7 @@ const wh_command wh_cmd_purge = {
 		" [--json]",
 	.brief = "Delete messages that were delivered long ago, or old ids of an inbox",
 	.help = "A relay does this by itself, as outbox.retention, relay.on_expiry and "
-		"outbox.archive_retention say. Only done messages are ever purged. Small batches let producers write in "
+		"outbox.archive_retention say. Only done messages are ever purged; of a log they are as old as the time at which they were written. Small batches let producers write in "
 		"between.\n"
 		"\n"
 		"Of an inbox it deletes ids that were accepted long ago. A message that is delivered "

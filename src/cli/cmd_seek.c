@@ -48,8 +48,6 @@ const wh_command wh_cmd_seek = {
 		"comes after it is delivered, whether it was before or not; what comes before it is not. "
 		"Dead messages before it stay dead. A relay that is at work goes on from there.\n"
 		"\n"
-		"For outboxes of the layout log.\n"
-		"\n"
 		"Examples:\n"
 		"  wherry seek sqlite:shop.db start\n"
 		"  wherry seek sqlite:shop.db#outbox/audit 2026-11-25T10:00:00Z\n",

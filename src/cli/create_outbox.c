@@ -15,12 +15,34 @@
 #include "outbox/stream.h"
 #include "store/grants.h"
 
+/* Append the command line with the layout. */
+static void put_with_layout(wh_buf *text, const wh_args *args, const char *layout)
+{
+	wh_buf_printf(text, ": run `wherry create%s", args->target);
+	for (size_t i = 0; i < args->n_given; i++) {
+		wh_buf_printf(text, " --%s", args->given[i].option->name);
+		if (!args->given[i].option->value)
+			continue;
+		wh_buf_putc(text, ' ');
+		wh_put_word(text, args->given[i].value);
+	}
+	wh_buf_printf(text, " --layout %s`", layout);
+}
+
 /* An invalid URL or name is an error of the command line. */
 static wh_exit fail(const wh_args *args, const wherry_error *err)
 {
-	if (err->code == WHERRY_INVALID)
-		return wh_usage(args->command, "%s", err->message);
-	return wh_report(err);
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wh_exit status;
+
+	if (err->code != WHERRY_INVALID)
+		return wh_report(err);
+	wh_buf_puts(&text, err->message);
+	if (*err->layout)
+		put_with_layout(&text, args, err->layout);
+	status = wh_usage(args->command, "%s", wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return status;
 }
 
 static wh_make making(const wh_args *args, const wh_grants *grants)

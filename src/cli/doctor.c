@@ -53,6 +53,17 @@ static void put_sqlcmd(wh_buf *text, const char *url)
 		wh_buf_printf(text, " -d %.*s", (int)strcspn(end + 1, "?"), end + 1);
 }
 
+/* The option that names the layout, if a new outbox would have another one. */
+static void put_layout(wh_buf *text, const wh_doctor *d)
+{
+	const char *usual = wh_outbox_new_layout(d->session->db->driver->scheme);
+	const char *name = d->store->layout.name;
+
+	if (d->session->outbox && strcmp(name, usual) != 0 &&
+	    strcmp(name, "adopted") != 0)
+		wh_buf_printf(text, " --layout %s", name);
+}
+
 static void put_name(wh_buf *text, const wh_doctor *d, char which)
 {
 	char *url;
@@ -60,6 +71,10 @@ static void put_name(wh_buf *text, const wh_doctor *d, char which)
 
 	if (which == 'u') {
 		wh_buf_puts(text, d->session->target);
+		return;
+	}
+	if (which == 'l') {
+		put_layout(text, d);
 		return;
 	}
 	url = wh_url_without_secrets(d->session->url);
@@ -85,11 +100,11 @@ static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
 
 		if (row && c >= '1' && c <= '8')
 			put_column(&text, row, c - '0', *p == '~');
-		else if (c == 'u' || c == 'd')
+		else if (c == 'u' || c == 'd' || c == 'l')
 			put_name(&text, d, c);
 		else
 			wh_buf_putc(&text, *p);
-		p += c == 'u' || c == 'd' || (row && c >= '1' && c <= '8');
+		p += c == 'u' || c == 'd' || c == 'l' || (row && c >= '1' && c <= '8');
 	}
 	filled = text.len ? wh_buf_take(&text) : strdup("");
 	wh_buf_clear(&text);

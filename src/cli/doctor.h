@@ -33,7 +33,8 @@ enum {
 /*
  * A check, which is a statement of the same name.  In its sentences, $1 to $8 are a row's
  * columns, and ~1 to ~8 are the columns as durations.  $u names the outbox behind "wherry
- * COMMAND", with a blank before it.  $d is the command that opens the database's shell.
+ * COMMAND", with a blank before it.  $d is the command that opens the database's shell, $l the option --layout if
+ * the table needs it.
  */
 typedef struct wh_check {
 	const char *name; /* If the database lacks the statement, the check is skipped. */

@@ -152,7 +152,7 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE | STILL,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
-		.advice = "`wherry create$u --print --all | $d` makes what is missing",
+		.advice = "`wherry create$u --print --all$l | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
@@ -216,7 +216,7 @@ const wh_check wh_checks[] = {
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.idle_interval)",
-		.advice = "`wherry create$u --print --all | $d` makes it again",
+		.advice = "`wherry create$u --print --all$l | $d` makes it again",
 	},
 	{
 		.name = "identity",

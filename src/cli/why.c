@@ -138,6 +138,10 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 		put_claim(why, s, row);
 		break;
 	case WHERRY_DONE:
+		if (!row->processed_at_us) {
+			wh_buf_puts(why, "delivered");
+			break;
+		}
 		wh_time_print(row->processed_at_us, at);
 		wh_buf_printf(
 			why, "delivered %s ago, at %s",

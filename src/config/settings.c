@@ -12,7 +12,8 @@
 /* clang-format off */
 static const wh_setting_entry table[] = {
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
-		"How long the relay keeps delivered messages before it purges them. 0: for ever, "
+		"How long the relay keeps delivered messages before it purges them; a log counts from the "
+		"time at which a message was written. 0: for ever, "
 		"which is also the default of the layouts event-bus and eventferry."},
 	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
 		"How long after their delivery messages stay in the archive before the relay deletes "
@@ -42,7 +43,8 @@ static const wh_setting_entry table[] = {
 		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
 		"messages that it has claimed. stream: like exclusive, but rows come from "
 		"PostgreSQL's WAL, in the order of commits. All relays of an outbox need the same "
-		"engine. In layouts without a lease the default is competing."},
+		"engine. In layouts without a lease the default is competing. A log is read behind a "
+		"position instead."},
 	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
 		"With the engine competing: deliver only messages that failed before, or whose relay "
 		"is gone."},
@@ -52,10 +54,10 @@ static const wh_setting_entry table[] = {
 		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
 		"key: messages of one key are delivered in order. key-strict: the same, also if "
-		"transactions that write a key overlap; the outbox must be made with --strict. none: no order, "
+		"transactions that write a key overlap; the outbox must be native and made with --strict. none: no order, "
 		"fastest. SQLite commits in the order of ids, so key-strict is the same as key there."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
-		"The row of a delivered message. mark: set it to done. delete: delete it. archive: "
+		"The row of a delivered message, not in a log, whose rows stay until outbox.retention is over. mark: set it to done. delete: delete it. archive: "
 		"move it to the archive. keep, only with the engine stream: write nothing to it."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies. skip: continue with its key. park: hold the key until the "
@@ -64,7 +66,7 @@ static const wh_setting_entry table[] = {
 		"A destination for dead letters, with headers wherry-dead-…. A message is dead when "
 		"this destination has taken it, and stays failed until then. Empty: none."},
 	[WH_RELAY_ON_EXPIRY] = {"relay.on_expiry", CHOICE, "delete", "delete, archive", NULL,
-		"Delivered messages older than outbox.retention. delete: the relay deletes them. "
+		"Delivered messages older than outbox.retention, not in a log. delete: the relay deletes them. "
 		"archive: it moves them to the archive."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "1000", "1", "10000",
 		"The number of messages that are read, or acknowledged, at once."},

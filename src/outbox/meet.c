@@ -122,35 +122,60 @@ static const rule rules[] = {
 	{WH_ASK_SOLE, QUEUES, ANY,
 	 "its relays compete, as its receivers do: leave relay.sole out"},
 
+	{WH_ASK_ENGINE, AT(WH_LOG_POSTGRES), STREAMING,
+	 "its relays read the table, and a commit wakes them: leave --engine stream out, or "
+	 "use an outbox of the layout native"},
+	{WH_ASK_ENGINE, ON_LOG, BY(WH_COMPETING),
+	 "one relay reads a subscription behind its position, or on PostgreSQL several share its "
+	 "keys after create --partitions: leave --engine competing out"},
 	{WH_ASK_ENGINE, ON_LOG, ANY & ~OF_LOG,
-	 "it is read behind a position: leave --engine out"},
+	 "one relay reads a subscription behind its position anyway, and others stand by: leave "
+	 "--engine out"},
 	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, OF_LOG, "only the layout log has a position"},
 	{WH_ASK_STRICT, ON_LOG, ANY,
 	 "messages of a key come in the order in which they became visible: leave --ordering "
 	 "key-strict out, and use lock_key where several transactions write one key"},
-	{WH_ASK_MARK, ON_LOG, ANY,
+	{WH_ASK_MARK, ADOPTED, ANY,
 	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_DELETE, ON_LOG, ANY,
+	{WH_ASK_DELETE, ADOPTED, ANY,
 	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_ARCHIVE, ON_LOG, ANY,
+	{WH_ASK_ARCHIVE, ADOPTED, ANY,
 	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_KEEP, ON_LOG, ANY,
+	{WH_ASK_KEEP, ADOPTED, ANY,
 	 "nothing is written to its rows anyway: leave relay.on_done out"},
-	{WH_ASK_EXPIRY_ARCHIVE, ON_LOG, ANY,
+	{WH_ASK_EXPIRY_ARCHIVE, ADOPTED, ANY,
 	 "it has no archive: leave relay.on_expiry=archive out"},
+	{WH_ASK_MARK, ON_LOG, ANY,
+	 "delivered messages stay as they are until they are older than outbox.retention: "
+	 "leave relay.on_done out"},
+	{WH_ASK_DELETE, ON_LOG, ANY,
+	 "delivered messages stay until they are older than outbox.retention: leave "
+	 "relay.on_done out, and set outbox.retention"},
+	{WH_ASK_ARCHIVE, ON_LOG, ANY,
+	 "delivered messages stay in the table itself until they are older than "
+	 "outbox.retention: leave relay.on_done out, and set outbox.retention"},
+	{WH_ASK_KEEP, ON_LOG, ANY,
+	 "nothing is written to its rows anyway, and they stay until they are older than "
+	 "outbox.retention: leave relay.on_done out"},
+	{WH_ASK_EXPIRY_ARCHIVE, ON_LOG, ANY,
+	 "it has no archive, and delivered messages stay in the table itself until they are "
+	 "older than outbox.retention: leave relay.on_expiry=archive out, and set "
+	 "outbox.retention"},
 	{WH_ASK_FAILED_ONLY, ON_LOG, ANY,
-	 "it is for relays that compete: leave relay.failed_only out"},
+	 "it is for relays that compete, and relays of a log deliver failed messages themselves "
+	 "when they are due: leave relay.failed_only out"},
 	{WH_ASK_SOLE, ON_LOG, ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
 	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
-	 "rows tell their transactions anyway: leave --strict out"},
+	 "messages of a key come in the order in which they became visible: leave --strict out, "
+	 "and use lock_key where several transactions write one key"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
 	{WH_ASK_CREATE_PARTITIONS,
 	 AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL) | AT(WH_ADOPTED_SQLITE), ANY,
 	 "one relay reads all of it: leave --partitions out"},
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
-	 "it is read behind a position: leave --stream out"},
+	 "its relays read the table, and a commit wakes them: leave --stream out"},
 
 	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM_KEEP),
 	 "nothing is written to its rows: relay it with --engine stream --on-done keep, the "
@@ -175,12 +200,12 @@ static const rule rules[] = {
 	 "relays cannot share partitions of it: use --engine competing for several relays"},
 
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
-	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
+	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_STRICT, AT(WH_EVENT_BUS), ANY,
-	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
+	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_STRICT, ON_EVENTFERRY, ANY,
 	 "its table does not show which transactions may still commit a lower id: use "
-	 "--ordering key, or a native outbox"},
+	 "--ordering key, or an outbox of the layout native"},
 	{WH_ASK_STRICT, AT(WH_NATIVE_MSSQL), ANY,
 	 "SQL Server does not show which transactions have taken an id: use --ordering key, "
 	 "and lock_key where several transactions write one key"},
@@ -188,11 +213,11 @@ static const rule rules[] = {
 	 "it delivers in the order of commits, which is what key-strict is for: leave "
 	 "--ordering key-strict out"},
 	{WH_ASK_CREATE_STRICT, AT(WH_EVENT_BUS), ANY,
-	 "it has no keys to order by: leave --strict out, or use a native outbox"},
+	 "it has no keys to order by: leave --strict out, or use an outbox of the layout native"},
 	{WH_ASK_CREATE_STRICT, AT(WH_NATIVE_MSSQL), ANY,
 	 "SQL Server does not show which transactions have taken an id: leave --strict out"},
 	{WH_ASK_CREATE_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
-	 "nothing is added to its table: leave --strict out, or use a native outbox"},
+	 "nothing is added to its table: leave --strict out, or use an outbox of the layout native"},
 	{WH_ASK_CREATE_PARTITIONS, ON_SQLITE, ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
@@ -203,7 +228,7 @@ static const rule rules[] = {
 	 "nothing is added to its table: leave --partitions out, and relay.sole for several "
 	 "relays"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_DEBEZIUM), ANY,
-	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
+	 "one relay streams all of it: leave --partitions out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_CREATE_UNIQUE, AT(WH_EVENT_BUS) | ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --unique-ids out"},
 	{WH_ASK_CREATE_STREAM, ON_SQLITE, ANY,

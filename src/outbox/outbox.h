@@ -40,7 +40,7 @@ struct wherry_outbox {
 	char subscription[WH_SUBSCRIPTION_MOST + 1];
 };
 
-/* The layouts of outboxes (native first), and the statements of each layout. */
+/* The layouts of outboxes, and the statements of each layout. */
 extern const wh_model wh_outbox_model;
 
 /* Numbers of rows by state.  Layouts with the statement "backlog" stop counting at
@@ -59,7 +59,11 @@ wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_err
  * would tell.  Other layouts: nothing. */
 wherry_code wh_adopted_check(wherry_outbox *outbox, wherry_error *err);
 
-/* Call wh_store_load() for an outbox, then set outbox->layout. */
+/* The layout of a new outbox in a database of this scheme, unless another one is named. */
+const char *wh_outbox_new_layout(const char *scheme);
+
+/* Call wh_store_load() for an outbox, then set outbox->layout.  layout: NULL: that of a new
+ * outbox. */
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
 
@@ -88,7 +92,7 @@ enum {
 
 /* Options of wh_outbox_make() and wh_outbox_make_sql(). */
 typedef struct wh_make {
-	const char *layout; /* NULL: the layout of the existing table, or native. */
+	const char *layout; /* NULL: the layout of the existing table, or of a new one. */
 	/* Type of bodies, in layouts that have a choice; NULL: the type of the existing
 	 * table, or json. */
 	const char *payload;

@@ -221,7 +221,8 @@ static void lists(place *p)
 	got g = {0};
 
 	WHERRY_PASS(wherry_outbox_create(
-		p->db, "outbox", &WHERRY_OUTBOX_OPTIONS(.payload = "text"), &err));
+		p->db, "outbox",
+		&WHERRY_OUTBOX_OPTIONS(.layout = "native", .payload = "text"), &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &box, &err));
 	fill(p, "outbox", "(message_id, topic, payload) VALUES (", ", 't', 'x')",
 	     columns);

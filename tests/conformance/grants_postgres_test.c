@@ -58,7 +58,10 @@ static wherry_db *enter(const char *before)
 		if (kinds[i].model == &wh_outbox_model)
 			WHERRY_PASS(wherry_outbox_create(
 				db, table,
-				&WHERRY_OUTBOX_OPTIONS(.layout = kinds[i].layout), &err));
+				&WHERRY_OUTBOX_OPTIONS(.layout = kinds[i].layout
+									 ? kinds[i].layout
+									 : "native"),
+				&err));
 		else if (kinds[i].model == &wh_queue_model)
 			WHERRY_PASS(wherry_queue_create(db, table, NULL, &err));
 		else if (kinds[i].model == &wh_delayed_model)

@@ -73,7 +73,7 @@ static void a_native_outbox_beside_them_stays_native(void **state)
 	wherry_outbox *outbox = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &outbox, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");

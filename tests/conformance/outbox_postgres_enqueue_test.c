@@ -228,7 +228,7 @@ static void outboxes_of_its_schema_are_named(void **state)
 
 	(void)state;
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "\"Other \"\"outbox\"\"\"", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "\"Other \"\"outbox\"\"\"", NATIVE, &err));
 	wherry_db_close(db);
 	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"outbox\"'"), 1);
 	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"outbox\"'"), 2);

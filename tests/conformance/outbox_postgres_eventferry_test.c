@@ -177,7 +177,7 @@ static void a_native_outbox_may_be_beside_it(void **state)
 	wherry_outbox *native = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &native, &err));
 	WHERRY_PASS(wherry_outbox_status(native, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");

@@ -64,8 +64,8 @@ static wherry_outbox *make(wherry_db *db, const char *table)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
-	WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err)); /* twice is fine */
+	WHERRY_PASS(wherry_outbox_create(db, table, NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, table, NATIVE, &err)); /* twice is fine */
 	WHERRY_PASS(wherry_outbox_open(db, table, &outbox, &err));
 	return outbox;
 }
@@ -213,9 +213,9 @@ static void refuse(wherry_db *db, const char *name, const char *says)
 	char *text = NULL;
 
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(db, name, &outbox, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(db, name, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(db, name, NATIVE, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_create_sql("postgres", name, NULL, &text, &err));
+		     wherry_outbox_create_sql("postgres", name, NATIVE, &text, &err));
 	if (!strstr(err.message, says))
 		fail_msg("'%s' is refused with '%s'", name, err.message);
 }
@@ -273,7 +273,7 @@ static void a_schema_that_is_not_there_is_named(void **state)
 
 	(void)state;
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_create(db, "no such.outbox", NULL, &err));
+		     wherry_outbox_create(db, "no such.outbox", NATIVE, &err));
 	assert_non_null(strstr(err.message, "no such"));
 	assert_non_null(strstr(err.message, "CREATE SCHEMA"));
 	wherry_db_close(db);
@@ -335,7 +335,7 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D%s",
 		       postgres_folder(), schema);
 	WHERRY_PASS(wherry_db_open(path, NULL, &other, &err));
-	WHERRY_PASS(wherry_outbox_create(other, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(other, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(other, "outbox", &same, &err));
 	outbox = make(db, name);
 	put(same, "k");
@@ -471,12 +471,12 @@ static void a_table_that_another_role_has_put_there_is_refused(void **state)
 	sql("CREATE ROLE stranger");
 	sql("CREATE TABLE \"%s\".wherry_lease (n integer)", schema);
 	sql("ALTER TABLE \"%s\".wherry_lease OWNER TO stranger", schema);
-	WHERRY_FAILS(WHERRY_DENIED, wherry_outbox_create(db, table, NULL, &err));
+	WHERRY_FAILS(WHERRY_DENIED, wherry_outbox_create(db, table, NATIVE, &err));
 	assert_non_null(strstr(err.message, "table wherry_lease in schema shared"));
 	assert_non_null(strstr(err.message, "belongs to stranger"));
 	sql("DROP OWNED BY stranger");
 	sql("DROP ROLE stranger");
-	WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, table, NATIVE, &err));
 	wherry_db_close(db);
 }
 
@@ -491,7 +491,7 @@ static void a_publication_that_only_the_owner_may_make_is_named(void **state)
 	(void)state;
 	(void)snprintf(table, sizeof(table), "%s.outbox",
 		       new_schema("clerks", schema, sizeof(schema)));
-	WHERRY_PASS(wherry_outbox_create(db, table, NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, table, NATIVE, &err));
 	sql("CREATE ROLE clerk LOGIN");
 	sql("GRANT ALL ON SCHEMA \"%s\" TO clerk", schema);
 	sql("GRANT ALL ON ALL TABLES IN SCHEMA \"%s\" TO clerk", schema);

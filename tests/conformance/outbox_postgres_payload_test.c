@@ -49,7 +49,8 @@ static void begin(fixture *f, const char *type)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.payload = type}, "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.layout = "native", .payload = type},
+				   "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 }
 
@@ -212,7 +213,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 	char *sql = NULL;
 
 	begin(f, "jsonb");
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
 	WHERRY_PASS(
 		wh_outbox_make(f->db, &(wh_make){.payload = "jsonb"}, "outbox", &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, &(wh_make){.payload = "bytea"},
@@ -226,7 +227,8 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 		     wh_outbox_make_sql("sqlite", &(wh_make){.payload = "jsonb"},
 					"outbox", &sql, &err));
 	assert_null(sql);
-	WHERRY_PASS(wh_outbox_make_sql("postgres", &(wh_make){.payload = "json"},
+	WHERRY_PASS(wh_outbox_make_sql("postgres",
+				       &(wh_make){.layout = "native", .payload = "json"},
 				       "outbox", &sql, &err));
 	assert_non_null(strstr(sql, "payload        json NOT NULL"));
 	free(sql);
@@ -250,9 +252,9 @@ static void settings_made_by_hand_stay(void **state)
 	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_vacuum_scale_factor)");
 	(void)snprintf(before, sizeof(before), "%s", ask(f, options));
 	assert_non_null(strstr(before, "fillfactor=55"));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
 	(void)ask(f, "DELETE FROM wherry_schema"); /* as if a version were missing */
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
 	assert_string_equal(ask(f, options), before);
 }
 

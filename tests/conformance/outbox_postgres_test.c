@@ -34,9 +34,9 @@ static void the_sql_of_create_makes_what_create_makes(void **state)
 	(void)state;
 	postgres_make(&first);
 	postgres_make(&other);
-	WHERRY_PASS(wherry_outbox_create_sql("postgresql", "outbox", NULL, &sql, &err));
+	WHERRY_PASS(wherry_outbox_create_sql("postgresql", "outbox", NATIVE, &sql, &err));
 	WHERRY_PASS(wherry_db_open(first.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	wherry_db_close(db);
 	assert_true(postgres_raw(first.url, SCHEMA, made, sizeof(made)));
 	for (int i = 0; i < 2; i++) {
@@ -88,7 +88,7 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(postgres_exec(backend_conn(db),
 				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "
@@ -138,7 +138,7 @@ static void dies_alone(const char *url, const char *payload, const char *row,
 {
 	const wherry_claim_options ten =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
-	const wh_make how = {.payload = payload};
+	const wh_make how = {.layout = "native", .payload = payload};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = 0};
 	wherry_outbox *outbox = NULL;

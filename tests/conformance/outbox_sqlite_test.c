@@ -18,10 +18,10 @@ static void the_sql_of_create_makes_what_create_makes(void **state)
 	char *sql = NULL;
 
 	(void)state;
-	WHERRY_PASS(wherry_outbox_create_sql("sqlite", "outbox", NULL, &sql, &err));
+	WHERRY_PASS(wherry_outbox_create_sql("sqlite", "outbox", NATIVE, &sql, &err));
 	assert_int_equal(sqlite3_open(":memory:", &first), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(first, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	wherry_db_close(db);
 	assert_true(outbox_sqlite_run(first, SCHEMA, made, sizeof(made)));
 	assert_int_equal(sqlite3_close(first), SQLITE_OK);
@@ -54,7 +54,7 @@ static void a_refused_create_leaves_no_trace(void **state)
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	for (int i = 0; names[i]; i++) {
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_create(db, names[i], NULL, &err));
+			     wherry_outbox_create(db, names[i], NATIVE, &err));
 		assert_true(outbox_sqlite_run(handle, SCHEMA, after, sizeof(after)));
 		assert_string_equal(after, before);
 		assert_true(sqlite3_get_autocommit(handle));
@@ -107,7 +107,7 @@ static void what_is_not_due_is_not_looked_at(void **state)
 	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	few = work_of_claims(handle, outbox);
 	assert_true(outbox_sqlite_run(
@@ -157,7 +157,7 @@ static void a_row_that_cannot_be_handled_dies_and_is_not_claimed(void **state)
 	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(outbox_sqlite_run(handle, "PRAGMA ignore_check_constraints = ON",
 				      NULL, 0));
@@ -201,7 +201,7 @@ static void the_message_of_a_missing_index_names_it(void **state)
 	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	assert_true(outbox_sqlite_run(handle, "DROP INDEX outbox_open", NULL, 0));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
@@ -210,7 +210,7 @@ static void the_message_of_a_missing_index_names_it(void **state)
 			    "the index 'outbox_open' of outbox 'outbox' is missing");
 	assert_int_equal(err.repair, WHERRY_REPAIR_CREATE);
 	assert_int_equal(err.kinds, WHERRY_KIND_OUTBOX);
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	wherry_outbox_close(outbox);
 	wherry_db_close(db);

@@ -58,8 +58,11 @@ static int make_outbox(void **state, bool lowered)
 	f->backend = *state;
 	*state = f;
 	outbox_does = f->backend->outbox ? *f->backend->outbox : library;
-	outbox_options = WHERRY_OUTBOX_OPTIONS(.layout = f->backend->layout,
-					       .unique_ids = f->backend->layout != NULL);
+	outbox_options =
+		WHERRY_OUTBOX_OPTIONS(.layout = f->backend->lacks & NEEDS_LEASE ? NULL
+						: f->backend->layout ? f->backend->layout
+								     : "native",
+				      .unique_ids = f->backend->layout != NULL);
 	lowered = lowered && f->backend->lower;
 	recipe = lowered ? (const void *)f->backend : &owned;
 	again = suite_enter(f->backend, recipe, &f->place);

@@ -315,7 +315,7 @@ static void try_now(plans *p)
 static void enter(plans *p, const char *world)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wh_make how = {.extras = WH_PARTITIONS_SHARED};
+	const wh_make how = {.layout = "native", .extras = WH_PARTITIONS_SHARED};
 
 	*p = (plans){.world = world};
 	postgres_make(&p->place);

@@ -228,7 +228,7 @@ static void test_world(const world *w)
 
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	for (int i = 0; w->steps[i]; i++)
 		run(handle, w->steps[i]);

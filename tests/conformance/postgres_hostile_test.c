@@ -139,7 +139,7 @@ static wherry_outbox *made(wherry_db *db, const wh_make *how)
 static void no_statement_uses_what_another_role_made(void **state)
 {
 	/* The second is opened as eventferry, with a table of leases beside it. */
-	static const char *const layouts[] = {NULL, "eventferry-sole", "debezium"};
+	static const char *const layouts[] = {"native", "eventferry-sole", "debezium"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int unclean = 0;
 
@@ -184,7 +184,7 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 
 	(void)state;
 	conn = arrive("guest", &db);
-	outbox = made(db, &(wh_make){.layout = NULL});
+	outbox = made(db, &(wh_make){.layout = "native"});
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
 	WHERRY_PASS(wherry_outbox_enqueue(outbox, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(
@@ -258,7 +258,7 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 
 	(void)state;
 	conn = arrive("last", &db);
-	outbox = made(db, &(wh_make){.layout = NULL});
+	outbox = made(db, &(wh_make){.layout = "native"});
 	put_catalog_last(conn, "last");
 	WHERRY_PASS(wherry_outbox_enqueue(outbox, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(

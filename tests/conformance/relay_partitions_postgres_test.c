@@ -21,8 +21,9 @@ static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *conns[6];
 
-	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_STRICT}, "outbox",
-				   &err));
+	WHERRY_PASS(wh_outbox_make(f->other,
+				   &(wh_make){.layout = "native", .extras = WH_STRICT},
+				   "outbox", &err));
 	relay_hourly(f);
 	relay_set(f, "relay.ordering", "key-strict");
 	shares_start_two(f);

@@ -161,7 +161,7 @@ static void defect_9_a_payload_may_be_any_json(void **state)
 	static const char *const bodies[] = {"\"hello\"", "42", "null", "[1, 2]"};
 	static const char *const done[] = {"keep", "mark"};
 	relay_fixture *f = *state;
-	const wh_make how = {.payload = "jsonb"};
+	const wh_make how = {.layout = "native", .payload = "jsonb"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[200];
 
@@ -259,7 +259,7 @@ static void a_long_message_id_can_die(void **state)
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "relay.table", "j");
 	relay_set(f, "outbox.body_max", "1KB");
-	WHERRY_PASS(wherry_outbox_create(f->other, "j", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->other, "j", NATIVE, &err));
 	relay_stream(f, &f->a);
 	relay_sql(f, "BEGIN; SET LOCAL default_toast_compression = 'lz4'; INSERT INTO "
 		     "j(message_id, topic, payload) VALUES (repeat('i', 600000), 't', "

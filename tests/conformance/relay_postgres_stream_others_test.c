@@ -139,8 +139,9 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	wherry_lease lease = {0};
 	wh_partitions partitions = {0};
 
-	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_PARTITIONS_SHARED},
-				   "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(
+		f->other, &(wh_make){.layout = "native", .extras = WH_PARTITIONS_SHARED},
+		"outbox", &err));
 	start(f, &f->a);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_lease WHERE engine "
 					 "= 'stream' AND number = 0 AND mask = -1"),

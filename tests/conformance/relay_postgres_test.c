@@ -157,7 +157,8 @@ static void create_strict(void)
 	wherry_db *db = NULL;
 
 	WHERRY_PASS(wherry_db_open(postgres_here.url, NULL, &db, &err));
-	WHERRY_PASS(wh_outbox_make(db, &(wh_make){.extras = WH_STRICT}, "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(
+		db, &(wh_make){.layout = "native", .extras = WH_STRICT}, "outbox", &err));
 	wherry_db_close(db);
 }
 

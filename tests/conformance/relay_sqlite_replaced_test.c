@@ -23,7 +23,7 @@ static void make_next(relay_fixture *f, const char *file)
 	beside(f, file, path, sizeof(path));
 	(void)snprintf(url, sizeof(url), "sqlite:%s", path);
 	WHERRY_PASS(wherry_db_open(url, f->config, &db, &err));
-	WHERRY_PASS(wh_outbox_make(db, &(wh_make){.extras = 0}, "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(db, &(wh_make){.layout = "native"}, "outbox", &err));
 	WHERRY_PASS(wh_db_script(db,
 				 "INSERT INTO outbox(topic, payload) "
 				 "VALUES ('t', '{}'), ('t', '{}'), ('t', '{}')",

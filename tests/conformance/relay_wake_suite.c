@@ -389,7 +389,7 @@ static void two_outboxes_in_one_database_have_a_relay_each(void **state)
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_create(f->other, "second", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(f->other, "second", NATIVE, &err));
 	relay_put(f, "ab");
 	relay_sql(f, "INSERT INTO second(id, topic, payload) VALUES (11, 's', '{}'), "
 		     "(12, 's', '{}')");

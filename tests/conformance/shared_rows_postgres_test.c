@@ -79,8 +79,8 @@ enum { PLACES = sizeof(places) / sizeof(*places) };
 
 static void make_places(wherry_db *db)
 {
-	const wh_make plain = {.layout = NULL};
-	const wh_make shared = {.extras = WH_PARTITIONS_SHARED};
+	const wh_make plain = {.layout = "native"};
+	const wh_make shared = {.layout = "native", .extras = WH_PARTITIONS_SHARED};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_outbox_make(db, &plain, "plain", &err));

@@ -21,7 +21,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "delayed", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, "inbox", &err));

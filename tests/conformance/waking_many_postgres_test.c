@@ -110,7 +110,7 @@ static void add(many *m, const char *table)
 
 	set(m, "relay.table", table);
 	WHERRY_PASS(wh_db_open(m->place.url, &options, &s->db, &err));
-	WHERRY_PASS(wherry_outbox_create(s->db, table, NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(s->db, table, NATIVE, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", m->config, &s->pub, &err));
 	WHERRY_PASS(wherry_relay_open_on(s->db, s->pub, m->config, &s->relay, &err));
 }

@@ -146,7 +146,7 @@ static void open_sleeper(waking *k, int i)
 
 	WHERRY_PASS(wherry_config_set(k->config, "relay.table", tables[i], &err));
 	WHERRY_PASS(wh_db_open(k->place.url, &options, &s->db, &err));
-	WHERRY_PASS(wherry_outbox_create(s->db, tables[i], NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(s->db, tables[i], NATIVE, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", k->config, &s->pub, &err));
 	WHERRY_PASS(wherry_relay_open_on(s->db, s->pub, k->config, &s->relay, &err));
 }

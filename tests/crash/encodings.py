@@ -82,7 +82,7 @@ def relay(place, source, folder, name, *more):
 def outbox(place, folder):
     columns = ("message_id", "topic", "aggregate_type", "aggregate_id", "partition_key", "headers", "trace_id", "payload")
     for engine in "exclusive", "competing", "log":
-        layout = ["--layout", "log"] if engine == "log" else []
+        layout = ["--layout", "log" if engine == "log" else "native"]
         wherry("create", f"{place.url}#{engine}", "--payload", "text", *layout)
         good = lambda name: {"topic": "'t'", "message_id": f"'{engine} {name}'", "payload": f"'{name}'"}  # noqa: E731
         n = fill(place, engine, columns, good, {})
@@ -94,8 +94,8 @@ def outbox(place, folder):
         works(place, f"doctor of {engine}", wherry("doctor", place.url, *box), [], (0, 1))
         for i in range(GOOD + 1, GOOD + n + 1):
             works(place, f"show {engine} {columns[i - GOOD - 1]}", wherry("show", place.url, str(i), *box), [])
-        relay(place, place.url, folder, engine, *([] if layout else ["--engine", engine]), *box)
-        table, state = ("log_exception", "state") if layout else (engine, "status")
+        relay(place, place.url, folder, engine, *([] if engine == "log" else ["--engine", engine]), *box)
+        table, state = ("log_exception", "state") if engine == "log" else (engine, "status")
         place.sql(f"UPDATE {table} SET last_error = {place.odd('why')} WHERE {state} = 4")
         works(place, f"dead of {engine}", wherry("list", place.url, "--state", "dead", "--json", *box), [])
         works(place, f"retry of {engine}", wherry("retry", place.url, "--all", *box), [])

@@ -27,7 +27,7 @@ class Shop:
         self.engine = engine
         self.orders = 0
         self.open = OPEN_ON_LOG if engine == "log" else OPEN
-        layout = ["--layout", "log"] if engine == "log" else []
+        layout = ["--layout", "log" if engine == "log" else "native"]
         subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}", *layout], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None)

@@ -192,7 +192,7 @@ def make_shop(kind, folder, seed, settings=(), program=DELIVER, layout="native")
 
 
 def run(kind, folder, seed, rounds, tell_round):
-    layout = ["log", "native"][seed % 2]
+    layout = ["native", "log"][seed % 2]
     tap.tell(f"layout {layout}")
     shop, read = make_shop(kind, folder, seed, layout=layout)
     writers = ["c", "c", "python"] if kind == "file" else ["c", "python"]

@@ -370,7 +370,7 @@ class Outbox(Model):
     dead = "SELECT id FROM outbox WHERE status = 4 AND coalesce(last_error, '') = ''"
 
     def make(self):
-        made("create", self.db.url)
+        made("create", self.db.url, "--layout", "native")
         self.grants("create", self.db.url)
         now = self.now
         self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status = 0 OR status IN (1, 3) AND "

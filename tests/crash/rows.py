@@ -450,11 +450,11 @@ def run(case, folder, seed, server):
     database = case.open(folder, server, owner)
     out = os.path.join(folder, "out")
     log = open(os.path.join(folder, "log"), "w")
-    create = [] if case.layout == "native" else ["--layout", case.layout]
+    create = ["--layout", case.layout]
     if case.engine == "partitions":
-        create = ["--partitions"]
+        create += ["--partitions"]
     if case.engine == "stream":
-        create = ["--stream"]
+        create += ["--stream"]
     if case.layout in ("native", "log") and database.kind in ("postgres", "ascii"):
         create += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
     subprocess.run([tap.WHERRY, "create", database.url, *create], check=True, stdout=log, stderr=log)

@@ -50,8 +50,8 @@ static void enqueue(handling *h)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
-	WHERRY_PASS(wherry_outbox_create(h->db, "outbox", NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(h->db, "events", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(h->db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(h->db, "events", NATIVE, &err));
 	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &outbox, &err));
 	for (int i = 0; i < MESSAGES; i++) {
 		const wherry_message msg =

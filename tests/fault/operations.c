@@ -91,7 +91,7 @@ static wherry_code headers_add(world *w, wherry_error *err)
 
 static wherry_code outbox_create(world *w, wherry_error *err)
 {
-	return wherry_outbox_create(w->db, "events", NULL, err);
+	return wherry_outbox_create(w->db, "events", NATIVE, err);
 }
 
 static wherry_code outbox_create_again(world *w, wherry_error *err)
@@ -101,7 +101,7 @@ static wherry_code outbox_create_again(world *w, wherry_error *err)
 
 static wherry_code outbox_create_sql(world *w, wherry_error *err)
 {
-	return wherry_outbox_create_sql("sqlite", "events", NULL, (char **)&w->out.made,
+	return wherry_outbox_create_sql("sqlite", "events", NATIVE, (char **)&w->out.made,
 					err);
 }
 

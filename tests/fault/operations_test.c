@@ -183,7 +183,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
 	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "later", NULL, &err));

@@ -480,7 +480,8 @@ static void begin(power_run *run)
 	open_side(run, &run->own, run->plan->own);
 	WHERRY_PASS(wherry_outbox_create(
 		run->own.db, "outbox",
-		&WHERRY_OUTBOX_OPTIONS(.layout = run->plan->log ? "log" : NULL), &err));
+		&WHERRY_OUTBOX_OPTIONS(.layout = run->plan->log ? "log" : "native"),
+		&err));
 	WHERRY_PASS(wh_db_script(run->own.db,
 				 "CREATE TABLE ledger(id TEXT PRIMARY KEY, tx INTEGER, "
 				 "k INTEGER, n INTEGER)",

@@ -71,7 +71,8 @@ sqlite3 *sim_store_connect(sim_world *w)
 void sim_store_open(sim_world *w)
 {
 	const wherry_outbox_options options =
-		WHERRY_OUTBOX_OPTIONS(.layout = w->plan.engine == SIM_LOG ? "log" : NULL);
+		WHERRY_OUTBOX_OPTIONS(.layout = w->plan.engine == SIM_LOG ? "log"
+									  : "native");
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	install_vfs();

@@ -134,6 +134,12 @@ lines() {
 	[ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]
 }
 
+# state_count URL STATE: the number of messages that status counts.
+state_count() {
+	"$build_dir/wherry" status "$1" --json |
+		python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$2"
+}
+
 ended() {
 	! kill -0 "$1" 2>/dev/null
 }

@@ -14,7 +14,7 @@ expect "alone it teaches: what it is and three commands to begin with" 0 \
 	"out:wherry create sqlite:shop.db" "out:wherry enqueue" "out:wherry relay" \
 	"out:purge"
 
-w create sqlite:shop.db
+w create sqlite:shop.db --unique-ids
 expect "create makes the database and says so" 0 "out:outbox 'outbox' is ready"
 w create sqlite:shop.db --json
 expect "create again is fine" 0

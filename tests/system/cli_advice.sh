@@ -200,7 +200,7 @@ troubled() {
 	"$wherry" enqueue --lines sqlite:shop.db --topic t <<<'{}' >/dev/null 2>&1
 	"$wherry" send sqlite:shop.db#jobs '{}' >/dev/null
 	"$wherry" offer sqlite:shop.db#delayed/mail x --key k >/dev/null
-	sql shop.db "UPDATE outbox SET status = 4, attempts = 3, last_error = 'no' WHERE id = 1"
+	sql shop.db "INSERT INTO outbox_exception(subscription, id, state, attempts, last_error) VALUES ('relay', 1, 4, 3, 'no')"
 }
 jobs=sqlite:shop.db#jobs
 troubled

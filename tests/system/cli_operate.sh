@@ -87,7 +87,7 @@ json "rows written by plain SQL are delivered, bytes in base64" \
 	'[m.get("body_base64") for m in l] == ["AP8BAg==", None] and
 	 l[1]["body"] == "plain\ntext" and len(d["message_id"]) == 36'
 w show sqlite:ops.db 6
-expect "show says when it was delivered" 0 "out:why:            delivered "
+expect "show says that it was delivered" 0 "out:why:            delivered"
 
 # ---- commands as destination: exit statuses, retry, replay, purge ----
 
@@ -138,7 +138,7 @@ expect "retry of a delivered message is an error that names its state" 1 \
 	"err:message 1 is done"
 w retry sqlite:exec.db nothere
 expect "retry of a message that is not there is an error" 1 "err:nothere" "no:event=operator"
-sql exec.db "UPDATE outbox SET payload = '{\"n\":\"corrected\"}' WHERE message_id = 'p1' AND status = 4"
+sql exec.db "UPDATE outbox SET payload = '{\"n\":\"corrected\"}' WHERE message_id = 'p1'"
 w retry sqlite:exec.db p1
 expect "retry makes the dead pending, and leaves a record" 0 "is:1 message is pending again" \
 	"err:event=operator action=retry from=sqlite:exec.db table=outbox rows=1 $by"
@@ -191,7 +191,8 @@ check "or what is not" is "$(head -n 1 <<<"$out")" \
 w create sqlite:lag.db
 w relay sqlite:lag.db null: --until-empty
 w_in '{}' enqueue --lines sqlite:lag.db --topic t
-sql lag.db "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 9999999999999;
+sql lag.db "INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at)
+		VALUES ('relay', 1, 3, 1, 9999999999999);
 	UPDATE wherry_lease SET process = '', state = 'leading', error = '', expires_at = (SELECT ms FROM wherry_clock) + 60000"
 w status sqlite:lag.db
 expect "the command that lists failed messages names their outbox" 0 \
@@ -273,8 +274,8 @@ w_in '{}' enqueue --lines sqlite:exec.db --topic norun
 w relay sqlite:exec.db 'exec:/no/such/command' --until-empty --timeout 1500ms
 expect "a command that cannot be run: the destination is down, and it times out" 5 \
 	"err:destination-down" "err:0 delivered, 0 retried, 0 dead"
-check "and no attempt was counted" is \
-	"$(sql exec.db "SELECT status, attempts FROM outbox WHERE topic='norun'")" '0|0'
+w list sqlite:exec.db --topic norun --json
+json "and no attempt was counted" '(d["state"], d["attempts"]) == ("pending", 0)'
 w relay sqlite:exec.db null: --until-empty --quiet
 
 w create sqlite:park.db
@@ -288,27 +289,44 @@ w retry sqlite:park.db 1
 w relay sqlite:park.db stdout: --until-empty --quiet --on-dead park
 json "after retry they are delivered in order" '[m["id"] for m in l] == [1, 2]'
 
-w replay sqlite:park.db --key a
-expect "replay by key" 0 "is:2 messages are pending once more" "err:action=replay " "err:rows=2 $by"
-w replay sqlite:park.db 1
-expect "what is not done cannot be replayed" 1 "err:message 1 is pending, not done"
+w replay sqlite:park.db 2
+expect "messages of a log are not replayed one by one, and the way back is named" 1 \
+	"err:cannot be replayed one by one" "err:try: wherry seek sqlite:park.db 2"
+w seek sqlite:park.db 2
 w relay sqlite:park.db stdout: --until-empty --quiet
+json "which delivers from there on" '[m["id"] for m in l] == [2, 3]'
+w purge sqlite:park.db --older-than 1h --yes
+expect "purge of a log leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
+w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json --yes
+json "a limit holds there" 'd == {"purged": 2}'
+w purge sqlite:park.db --older-than 0 --yes
+expect "and the rest of a log goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
+
+# ---- replay and the archive, of the layout native ----
+
+w create sqlite:park.db#native --layout native
+w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue --lines sqlite:park.db#native --topic \
+	t --key /k --id /n
+w relay sqlite:park.db#native null: --until-empty --quiet
+w replay sqlite:park.db#native --key a
+expect "replay by key" 0 "is:2 messages are pending once more" "err:action=replay " "err:rows=2 $by"
+w replay sqlite:park.db#native 1
+expect "what is not done cannot be replayed" 1 "err:message 1 is pending, not done"
+w relay sqlite:park.db#native stdout: --until-empty --quiet
 json "a replayed message keeps its id and has the next generation" \
 	'[(m["message_id"], m["generation"]) for m in l] == [("1", 1), ("2", 1)]'
-w replay sqlite:park.db --since 1h --topic t --json
+w replay sqlite:park.db#native --since 1h --topic t --json
 json "replay by time and topic, in JSON" 'd == {"replayed": 3}'
-w relay sqlite:park.db null: --until-empty --quiet
+w relay sqlite:park.db#native null: --until-empty --quiet
 
-w purge sqlite:park.db --older-than 1h --yes
+w purge sqlite:park.db#native --older-than 1h --yes
 expect "purge leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
-w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json --yes
+w purge sqlite:park.db#native --older-than 0 --limit 2 --batch 1 --json --yes
 json "a limit holds, in JSON" 'd == {"purged": 2}'
-w purge sqlite:park.db --older-than 0 --yes
+w purge sqlite:park.db#native --older-than 0 --yes
 expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
 
-# ---- the archive ----
-
-w create sqlite:attic.db
+w create sqlite:attic.db --layout native
 w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue --lines sqlite:attic.db --topic \
 	t --key /k --id /n
 w status sqlite:attic.db
@@ -367,13 +385,33 @@ expect "a database that is not there lacks everything" 0 "out:CREATE TABLE"
 w create sqlite:printed.db#billing --print
 expect "on an outbox that is there it prints that nothing is missing" 0 \
 	"is:-- outbox billing is there and lacks nothing"
-sqlite3 printed.db "DROP INDEX billing_due"
+sqlite3 printed.db "DROP TRIGGER billing_by_hand"
 w create sqlite:printed.db#billing --print
 printf '%s\n' "$out" | sqlite3 printed.db
 w create sqlite:printed.db#billing
 expect "else what is missing, which sqlite3 runs" 0 "out:it was there, and is up to date"
 w create sqlite:printed.db#billing --print --all
 expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
+w create sqlite:printed.db#billing --layout native
+expect "an outbox keeps its layout" 2 "err:billing"
+w create sqlite:printed.db#old --layout native
+w create sqlite:printed.db#old
+expect "one of the layout native too" 0 "out:it was there, and is up to date"
+w tables sqlite:printed.db --json
+json "and tables shows both" '[(t["table"], t["layout"]) for t in l] == [("billing", "log"), ("old", "native")]'
+w create sqlite:printed.db#strict --json --strict
+expect "what only the layout native has names it, in a command that can be pasted" 2 \
+	"err:create --strict does not go with the layout log" \
+	"err:run \`wherry create sqlite:printed.db#strict --json --strict --layout native\`"
+w create sqlite:printed.db#strict --json --strict --layout native
+expect "which works" 0
+w create sqlite:printed.db#billing --strict
+expect "an outbox that is a log is not made another one" 2 "err:leave --strict out" "no:--layout native"
+for set in relay.engine=exclusive relay.engine=competing relay.on_done=mark relay.on_done=delete relay.on_done=archive \
+	relay.on_done=keep relay.on_expiry=archive relay.failed_only=on relay.sole=on relay.ordering=key-strict; do
+	w relay sqlite:printed.db#billing null: --until-empty --set $set
+	expect "a relay of a log refuses $set, and says what a log does instead" 2 "err:the layout log, SQLite: " "err: leave "
+done
 
 # ---- signals ----
 

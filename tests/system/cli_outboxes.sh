@@ -19,9 +19,9 @@ w create sqlite:shop.db
 expect "a second time it says that there was nothing to do" 0 "out:is up to date"
 w create sqlite:shop.db --json
 json "and in JSON" 'd["did"] == "unchanged" and d["from"] == d["to"] > 0'
-sql shop.db 'DROP INDEX outbox_due'
+sql shop.db 'DROP TRIGGER outbox_by_hand'
 w create sqlite:shop.db
-expect "a missing index is added, and create says so" 0 "out:what was missing was added"
+expect "a missing trigger is added, and create says so" 0 "out:what was missing was added"
 
 w create sqlite:shop.db#billing
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue --lines sqlite:shop.db#billing --topic t
@@ -29,7 +29,7 @@ w relay sqlite:shop.db#billing 'exec:test $WHERRY_ID = 1 || exit 65' --until-emp
 w_in $'{"n":4}' enqueue --lines sqlite:shop.db#billing --topic t
 w tables sqlite:shop.db
 expect "tables lists each with its kind, layout and counts" 0 "out:TABLE" \
-	"out:billing  outbox  native         1      1     2" "no:orders" "no:archive"
+	"out:billing  outbox  log            1      1     2" "no:orders" "no:archive"
 w tables sqlite:shop.db --json
 json "and in JSON, one object a line" \
 	'[(o["table"], o["dead"]) for o in l] == [("billing", 2), ("outbox", 0)]'

@@ -258,7 +258,7 @@ expect "force is for outboxes" 2 "err:--force"
 w discard $url#jobs --all --yes
 w create $url#billing
 w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue --lines $url#billing --topic t --id /n
-sql shop.db "UPDATE billing SET status = 4 WHERE id = 3"
+sql shop.db "INSERT INTO billing_exception(subscription, id, state) VALUES ('relay', 3, 4)"
 sql shop.db "UPDATE billing SET message_id = 'last' WHERE id = 3; UPDATE billing SET message_id = '3' WHERE id = 1"
 w discard $url#billing --state dead --yes --json
 json "a dead message is discarded by state" 'd["discarded"] == 1'

@@ -70,7 +70,7 @@ drops() { # URL
 # Make something for each of these; $past is a time of long ago, and put() runs SQL.
 furnish_all() {
 	local mail="$1#delayed/mail" i token
-	"$wherry" create "$1"
+	"$wherry" create "$1" --layout native
 	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines "$1" --topic t --key /n
 	put "UPDATE outbox SET status = 2, processed_at = $past WHERE id = 1"
 	"$wherry" purge "$1" --older-than 1h --to-archive
@@ -105,7 +105,7 @@ discards() { # WHAT URL STATE N
 }
 
 count_outbox() {
-	w create "$db"
+	w create "$db" --layout native
 	seq 15 | "$wherry" enqueue "$db" --lines --topic t >/dev/null
 	put "UPDATE outbox SET status = 1, claimed_at = $past, claim_token = 'x' WHERE id IN (4, 5, 6, 7);
 		UPDATE outbox SET status = 2, processed_at = $past WHERE id IN (8, 9);
@@ -127,6 +127,26 @@ count_outbox() {
 	discards outbox "$db" failed 3
 	discards outbox "$db" dead 2
 	check "outbox: nothing is left" is "$(put 'SELECT count(*) FROM outbox')" 0
+}
+
+# The states of a log are beside its rows.
+count_log() {
+	w create "$db#events" --layout log
+	seq 9 | "$wherry" enqueue "$db#events" --lines --topic t >/dev/null
+	w relay "$db#events" 'exec:test $WHERRY_ID -le 3 || exit 65' --until-empty
+	seq 2 | "$wherry" enqueue "$db#events" --lines --topic t >/dev/null
+	put "UPDATE events_exception SET state = 3, next_retry_at = $future WHERE id IN (4, 5);
+		UPDATE events SET created_at = $past WHERE id <= 5"
+	agree log "$db#events" pending 2
+	agree log "$db#events" processing 0
+	agree log "$db#events" done 3 keeps
+	agree log "$db#events" failed 2
+	agree log "$db#events" dead 4
+	same log '{"purged":3}' purge "$db#events" --older-than 1h
+	discards log "$db#events" pending 2
+	discards log "$db#events" failed 2
+	discards log "$db#events" dead 4
+	check "log: nothing is left" is "$(put 'SELECT count(*) FROM events')" 0
 }
 
 fill_queue() { # Of each state one is expired.
@@ -195,6 +215,7 @@ count_inbox() {
 
 count_models() {
 	count_outbox
+	count_log
 	count_queue
 	count_delayed
 	count_inbox

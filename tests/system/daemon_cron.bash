@@ -86,7 +86,7 @@ health() { # STATUS: of /readyz
 
 daemon_cron_together() {
 	local first second before
-	"$wherry" create "$url" >/dev/null 2>&1
+	"$wherry" create "$url" --unique-ids >/dev/null 2>&1
 	"$wherry" create --kind queue "$url#jobs" >/dev/null 2>&1
 	"$wherry" create --kind delayed "$url" >/dev/null 2>&1
 	file both "name: box, at: '@every 50ms', outbox: {topic: t, key: k, headers: {a: b}, body: '{\"x\":1}'}" \

@@ -9,8 +9,19 @@
 
 # ---- what every database has ----
 
-common() { # NOW: the SQL of the time in so many seconds, of a column
-	local later=$1 earlier=$2
+# state STATE ATTEMPTS ERROR TIME: what became of message 2, in the layout at hand; the error and the time are SQL.
+state() {
+	if [ "$layout" = native ]; then
+		run "UPDATE outbox SET status = $1, attempts = $2, last_error = $3, next_retry_at = $4 WHERE id = 2"
+	else
+		run "DELETE FROM outbox_exception WHERE id = 2;
+			INSERT INTO outbox_exception(subscription, id, state, attempts, last_error, next_retry_at)
+			VALUES ('relay', 2, $1, $2, $3, $4)"
+	fi
+}
+
+common() { # LAYOUT LATER EARLIER: an hour from now, and an hour ago, as the SQL of a column's value
+	local layout=$1 later=$2 earlier=$3
 
 	local gone
 
@@ -20,7 +31,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	of_message "the message is said to wait for one" 1 bad 'no relay is running'
 	w relay "$url" file:out.ndjson --until-empty --timeout 60s
 	gone=$(run 'SELECT process FROM wherry_lease')
-	of_message "a message that left is fine, and says when" 1 ok 'delivered '
+	of_message "a message that left is fine" 1 ok 'delivered'
 	doctor
 	expect "then nothing is bad" 0 'no:bad '
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
@@ -29,32 +40,33 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	of_message "so the message is said to wait" 2 bad 'is paused'
 	follow paused
 	mended paused
-	run "UPDATE outbox SET status = 3, attempts = 2, last_error = 'no route',
-		next_retry_at = $later WHERE id = 2;
-		INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '3'), ('t', 'k', '4')"
+	state 3 2 "'no route'" "$later"
+	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '3'), ('t', 'k', '4')"
 	finds "a failed message is found, with what waits behind it" held warn \
 		'failed 2 times: no route; it is due in 59m'
 	finds "which is counted" held warn 'and of the next messages 2 wait'
 	of_message "it is said when it is due" 2 bad 'the next is due in 59m'
-	run "UPDATE outbox SET next_retry_at = $earlier WHERE id = 2"
+	state 3 2 "'no route'" "$earlier"
 	finds "if its time has come, that it is due now" held warn 'no route; it is due now, and'
-	run "UPDATE outbox SET next_retry_at = $later WHERE id = 2"
+	state 3 2 "'no route'" "$later"
 	run "UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	of_message "one behind it is said to wait for it" 4 warn 'waits behind message 2 of its key'
 	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	follow held
 	mended held
-	run "UPDATE outbox SET status = 4, attempts = 5, last_error = 'no use' WHERE id = 2"
+	state 4 5 "'no use'" NULL
 	finds "a dead one is found" parked warn 'is dead after 5 attempts: no use'
 	of_message "it is said that it was given up" 2 bad 'given up after 5 attempts'
 	follow parked
 	mended parked
-	run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
-		next_retry_at = $earlier WHERE id = 2"
-	finds "a claim that expired is found" claims warn ': 1, the first is 2'
-	of_message "and told of the message" 2 bad 'its claim expired'
-	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
-		next_retry_at = NULL, created_at = $earlier WHERE id = 2;
+	if [ "$layout" = native ]; then
+		run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
+			next_retry_at = $earlier WHERE id = 2"
+		finds "a claim that expired is found" claims warn ': 1, the first is 2'
+		of_message "and told of the message" 2 bad 'its claim expired'
+		run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL, next_retry_at = NULL WHERE id = 2"
+	fi
+	run "UPDATE outbox SET created_at = $earlier WHERE id = 2;
 		UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	# Two relays of this machine whose processes have ended.
 	for n in 1 2; do
@@ -74,23 +86,30 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	w relay "$url" file:out.ndjson --until-empty --timeout 60s
 	of_message "a number that was not given out is told" 999 bad 'ids up to 4 have been given out'
 	of_message "and so is a message id that is nowhere" nobody bad "no message 'nobody'"
-	w relay "$url" file:out.ndjson --until-empty --on-done archive
-	w purge "$url" --older-than 0s --to-archive
-	of_message "one in the archive is found there" 2 ok 'moved to the archive'
-	run 'DROP INDEX outbox_open; DROP INDEX outbox_due'
-	finds "a missing index is found" indexes bad 'outbox_open'
-	finds "and the other as well" indexes bad 'outbox_due'
-	follow indexes
-	mended indexes
-	run 'DROP TABLE outbox_archive'
-	finds "a missing table is found" tables bad 'outbox_archive'
-	follow tables
-	mended tables
+	if [ "$layout" = native ]; then
+		w relay "$url" file:out.ndjson --until-empty --on-done archive
+		w purge "$url" --older-than 0s --to-archive
+		of_message "one in the archive is found there" 2 ok 'moved to the archive'
+		run 'DROP INDEX outbox_open; DROP INDEX outbox_due'
+		finds "a missing index is found" indexes bad 'outbox_open'
+		finds "and the other as well" indexes bad 'outbox_due'
+		follow indexes
+		mended indexes
+		run 'DROP TABLE outbox_archive'
+		finds "a missing table is found" tables bad 'outbox_archive'
+		follow tables
+		mended tables
+	else
+		run 'DROP TABLE outbox_exception'
+		finds "a missing table is found ($layout)" tables bad 'outbox_exception'
+		follow tables
+		mended tables
+	fi
 	run "CREATE TABLE clock AS SELECT ms FROM wherry_clock"
 	run "DROP VIEW wherry_clock; CREATE VIEW wherry_clock AS SELECT ms - 3600000 AS ms FROM clock"
 	finds "a clock that is an hour off is told" clock warn "1h"
 	run "DROP VIEW wherry_clock; DROP TABLE clock"
-	"$wherry" create "$url" --print --all >create.sql && run "$(cat create.sql)" >/dev/null 2>&1
+	"$wherry" create "$url" --layout "$layout" --print --all >create.sql && run "$(cat create.sql)" >/dev/null 2>&1
 	mended clock
 }
 
@@ -102,9 +121,12 @@ server_launch sound fsync=on full_page_writes=on autovacuum=on autovacuum_naptim
 
 url=sqlite:$tmp/shop.db
 shell=(sqlite3 -cmd '.timeout 5000' "$tmp/shop.db")
-w create "$url"
-common "(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) + 3600000" \
-	"(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) - 3600000"
+for layout in log native; do
+	rm -f "$tmp"/shop.db*
+	w create "$url" --layout $layout
+	common $layout "(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) + 3600000" \
+		"(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) - 3600000"
+done
 finds "a connection that syncs less is told" durability warn 'a power loss' \
 	--set db.synchronous=normal
 mended durability
@@ -193,7 +215,10 @@ w create "$url"
 doctor
 check "a server as it should be has nothing else than that no relay runs" \
 	is "$(grep -v '^ok' <<<"$out" | cut -c 1-25 | xargs)" 'warn relay to do'
-common "now() + interval '1 h'" "now() - interval '1 h'"
+common log "now() + interval '1 h'" "now() - interval '1 h'"
+w drop "$url" --yes --force
+w create "$url" --layout native
+common native "now() + interval '1 h'" "now() - interval '1 h'"
 
 # ---- sessions ----
 

@@ -23,7 +23,7 @@ serve() {
 	esac
 	url="postgres://wherry@/postgres?host=$folder"
 	shell=(sql_on "$folder" wherry)
-	w create "$url"
+	w create "$url" --layout native
 }
 
 # configure SETTING VALUE
@@ -86,7 +86,7 @@ mended replication
 
 serve rich
 configure max_wal_size 32MB
-w create "$url" --stream
+w create "$url" --layout native --stream
 slot=$(run "SELECT slot_name FROM pg_replication_slots")
 publication=$(run "SELECT pubname FROM pg_publication")
 doctor

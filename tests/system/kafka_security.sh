@@ -50,7 +50,7 @@ is_refused() {
 	expect "$sentence" 5 "err:event=destination-down" "no:sesame" "no:$token" "${texts[@]}"
 	w list sqlite:shop.db --state pending --json
 	json "nothing is counted or lost" 'len(l) == 1 and l[0]["attempts"] == 0'
-	sql shop.db "DELETE FROM outbox WHERE status = 0"
+	w discard sqlite:shop.db --all --yes
 }
 
 token=$(printf '{"alg":"none"}' | b64).$(printf '{"sub":"shop"}' | b64).

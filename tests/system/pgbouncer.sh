@@ -44,7 +44,7 @@ check "pgbouncer answers" through "SELECT 1"
 
 # ---- each command ----
 
-w create "$url"
+w create "$url" --unique-ids
 expect "create works through it" 0 "out:outbox 'outbox' is ready"
 w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
@@ -64,27 +64,38 @@ through "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"
 w relay "$url" 'exec:exit 65' --until-empty --timeout 60s
 w list "$url" --state dead --json
 json "list works" 'd["state"] == "dead" and d["topic"] == "orders"'
-id=$(sql "SELECT id FROM outbox WHERE status = 4")
+id=$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["id"])' "$out")
 w show "$url" "$id"
 expect "show works" 0 "out:dead"
 w retry "$url" "$id"
 expect "retry works" 0
-w relay "$url" stdout: --until-empty --timeout 60s --engine competing
-json "a competing relay works" 'd["body"] == {"order": 8}'
-w replay "$url" --since 1h --topic orders
-expect "replay works" 0
+w relay "$url" stdout: --until-empty --timeout 60s
+json "and the message is delivered" 'd["body"] == {"order": 8}'
+w seek "$url" "$id"
+expect "seek works" 0
 w pause "$url"
 expect "pause works" 0
 w resume "$url"
 expect "resume works" 0
 w relay "$url" stdout: --until-empty --timeout 60s
-json "what was replayed is delivered" 'len(l) == 1'
+json "what lies behind the place is delivered again" 'len(l) == 1'
 w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
 
+# ---- the layout native, and what only it has ----
+
+w create "$url#old" --layout native
+w enqueue "$url#old" '{"order":9}' --topic orders
+w relay "$url#old" stdout: --until-empty --timeout 60s --engine competing
+json "a competing relay works" 'd["body"] == {"order": 9}'
+w replay "$url#old" --since 1h --topic orders
+expect "replay works" 0
+w relay "$url#old" stdout: --until-empty --timeout 60s
+json "what was replayed is delivered" 'len(l) == 1'
+
 # ---- a log, whose relay keeps its position while sessions end ----
 
-w create "$url#logged" --layout log
+w create "$url#logged"
 w enqueue --lines "$url#logged" --topic quakes --key /net --id /id --from "$quakes"
 w relay "$url#logged" file:logged.ndjson --until-empty --timeout 60s
 expect "a relay of a log delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
@@ -145,15 +156,20 @@ sql "CREATE TABLE waits(what text);
 	RETURN NULL; END\$\$;
 	CREATE TRIGGER note AFTER INSERT OR UPDATE OF epoch ON wherry_lease
 	FOR EACH ROW EXECUTE FUNCTION note_wait();
-	CREATE TRIGGER note AFTER UPDATE OF status ON outbox
+	CREATE TRIGGER note AFTER UPDATE OF status ON old
 	FOR EACH ROW EXECUTE FUNCTION note_wait();
-	INSERT INTO outbox(topic, payload) VALUES ('waits', '{}')"
-w relay "$url" null: --until-empty --timeout 60s --set db.synchronous=normal --on-done mark
-expect "a relay whose commits need not wait works" 0
+	CREATE TRIGGER note AFTER UPDATE OF high ON outbox_progress
+	FOR EACH ROW EXECUTE FUNCTION note_wait();
+	INSERT INTO outbox(topic, payload) VALUES ('waits', '{}'); INSERT INTO old(topic, payload) VALUES ('waits', '{}')"
+for box in "$url" "$url#old"; do
+	w relay "$box" null: --until-empty --timeout 60s --set db.synchronous=normal
+	expect "a relay whose commits need not wait works" 0
+done
 check "a lease waits for the disk" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'wherry_lease %'" \
 	"wherry_lease on"
-check "an acknowledgement does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox %'" "outbox off"
-sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON outbox; DROP TABLE waits; DROP FUNCTION note_wait()"
+check "an acknowledgement does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'old %'" "old off"
+check "nor does a position" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox%'" "outbox_progress off"
+sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON old; DROP TRIGGER note ON outbox_progress; DROP TABLE waits; DROP FUNCTION note_wait()"
 w purge "$url" --older-than 0s --yes
 
 # ---- an application that lends its connection ----

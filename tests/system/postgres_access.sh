@@ -35,9 +35,9 @@ expect "a service file works" 0
 PGSERVICEFILE=$tmp/services w relay 'postgres://?service=shop' stdout: --until-empty
 expect "for a relay too" 0
 
-# ---- rights: exactly those that the guide names ----
+# ---- rights on an outbox of the layout native; postgres_log.sh has those on a log ----
 
-w create "$url"
+w create "$url" --layout native
 sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN;
 	CREATE ROLE operator LOGIN; CREATE ROLE nobody LOGIN"
 as() { echo "postgres://$1@/postgres?host=$folder"; }

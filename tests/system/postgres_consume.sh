@@ -9,7 +9,7 @@
 start_server
 
 sql "CREATE ROLE consumer LOGIN; CREATE ROLE writer LOGIN"
-w create "$url" --layout log --grant consumer=consumer --grant writer=enqueuer
+w create "$url" --grant consumer=consumer --grant writer=enqueuer
 w create "$url#outbox/mails" --topics 'mail.*,100%'
 expect "a subscription is made" 0
 
@@ -54,7 +54,7 @@ check "all columns are returned" is "$(sql "SELECT wherry_enqueue('mail.c', '{\"
 w status "$url#outbox/mails"
 expect "status counts what is pending" 0 "out:pending     0"
 for type in text bytea jsonb; do
-	w create "$url#box_$type" --layout log --payload $type
+	w create "$url#box_$type" --payload $type
 	sql "SELECT wherry_enqueue('t', 'null'::json, outbox => 'box_$type')" >/dev/null
 	column=payload
 	[ $type != bytea ] || column="convert_from(bytes, 'UTF8')"
@@ -118,7 +118,7 @@ expect "seek goes back" 0 "is:1 message is pending in subscription 'mails' of ou
 check "and it comes again" consumed '"paused"'
 
 # A relay that begins while a consumer's transaction is open waits for it, and delivers nothing that it consumed.
-w create "$url#turns" --layout log
+w create "$url#turns"
 sql "SELECT wherry_enqueue('t', to_json(i), outbox => 'turns') FROM generate_series(1, 3) AS i" >/dev/null
 mkfifo "$tmp/turns"
 psql -X -q -A -t "postgres://wherry@/postgres?host=$folder" <"$tmp/turns" >"$tmp/turns.out" 2>&1 &
@@ -210,7 +210,7 @@ says "a subscription that is not there" "SELECT wherry_consume('none')" "outbox 
 says "no subscription" "SELECT wherry_consume(NULL)" "outbox 'outbox' has no subscription NULL"
 says "an outbox that is not there" "SELECT wherry_consume('relay', 1, 'none')" "there is no outbox 'none'"
 says "no messages" "SELECT wherry_consume('relay', 0)" "n is 0, and must be 1 or more"
-w create "$url#old"
+w create "$url#old" --layout native
 says "an outbox of another layout" "SELECT wherry_consume('relay', 1, 'old')" "outbox 'old' has the layout native, which has no subscriptions"
 w create "$url#old" --grant consumer=consumer
 expect "a table without subscriptions has no consumers" 2 "err:those of the layout log do"

@@ -17,8 +17,8 @@ put() { # TABLE N
 
 # ---- a log that is streamed ----
 
-"$wherry" create "$url" >/dev/null
-"$wherry" create "$url#kept" --stream >/dev/null
+"$wherry" create "$url" --layout native >/dev/null
+"$wherry" create "$url#kept" --layout native --stream >/dev/null
 "$wherry" create "$url#shared" --partitions >/dev/null
 "$wherry" create "$url#routed" --layout debezium >/dev/null
 cat >wherry.yaml <<END
@@ -27,8 +27,8 @@ defaults: {lease: 2s}
 relays:
   - {name: marked, from: '$url', to: 'file:marked.out', engine: stream}
   - {name: kept, from: '$url#kept', to: 'exec:exit 65', engine: stream, on_done: keep}
-  - {name: one, from: '$url#shared', to: 'null:', engine: exclusive}
-  - {name: two, from: '$url#shared', to: 'null:', engine: exclusive}
+  - {name: one, from: '$url#shared', to: 'null:'}
+  - {name: two, from: '$url#shared', to: 'null:'}
 END
 start_daemon wherry.yaml
 put outbox 10

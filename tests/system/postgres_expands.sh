@@ -38,7 +38,7 @@ relayed() { # NAME SOURCE [OPTION...]
 
 for kind in "${!expands[@]}"; do
 	table=o_$kind
-	w create "$url#$table" --payload "$(of_type "$kind")"
+	w create "$url#$table" --layout native --payload "$(of_type "$kind")"
 	sql "INSERT INTO $table(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
 	for engine in exclusive competing; do
 		relayed "$table.$engine" "$url#$table" --engine "$engine"

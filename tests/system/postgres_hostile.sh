@@ -22,7 +22,7 @@ quiet() { # WHAT: nothing of the hostile role's has run so far
 	check "$1 runs nothing of a hostile role" answers "SELECT is_called FROM lobby.ran" f
 }
 
-w create "$(as shop)" --strict --partitions
+w create "$(as shop)" --layout native --strict --partitions
 expect "an outbox is made in a schema of its owner" 0
 check "and not in that of the hostile role" answers \
 	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0
@@ -59,6 +59,30 @@ for engine in exclusive competing stream; do
 	expect "what was retried is delivered" 0
 	w create "$(as shop)"
 done
+
+# The same on a log.
+box="#shop.events"
+w create "$(as shop)$box" --partitions --grant producer=enqueuer --grant relay=relay --grant operator=operator
+expect "a log is made" 0
+for to in 'exec:exit 65' null:; do
+	w_in '{"id":1}' enqueue --lines "$(as producer)$box" --topic t --key /id
+	expect "a producer writes to a log" 0
+	w relay "$(as relay)$box" "$to" --until-empty --timeout 60s
+done
+expect "its relay delivers" 0 "err:1 delivered"
+w retry "$(as operator)$box" --all
+expect "what it had given up is retried" 0 "out:1 "
+w seek "$(as operator)$box" start
+w relay "$(as relay)$box" null: --until-empty --timeout 60s
+expect "and all is delivered again" 0 "err:2 delivered"
+for command in status list doctor 'purge --older-than 0s --yes' pause resume; do
+	read -ra words <<<"$command"
+	w "${words[0]}" "$(as operator)$box" "${words[@]:1}"
+	[ "$status" = 0 ] || [ "${words[0]}" = doctor ]
+	result $? "${words[0]} of a log works" "$err"
+done
+quiet "whatever is done with a log"
+
 put
 w status "$(as operator)"
 expect "status works" 0

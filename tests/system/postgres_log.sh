@@ -10,7 +10,7 @@ start_server
 
 sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN; CREATE ROLE operator LOGIN; CREATE ROLE consumer LOGIN"
 as() { echo "postgres://$1@/postgres?host=$folder"; }
-w create "$url" --layout log --grant producer=producer --grant enqueuer=enqueuer --grant relay=relay \
+w create "$url" --grant producer=producer --grant enqueuer=enqueuer --grant relay=relay \
 	--grant operator=operator --grant consumer=consumer
 expect "create --grant gives each role its rights" 0
 
@@ -110,10 +110,10 @@ check "wherry_enqueue() returns an id" is "$(run enqueuer "SELECT wherry_enqueue
 check "or NULL for a message that is there" is "$(run enqueuer "SELECT wherry_enqueue('t', '{}', message_id => 'a')")" ""
 w_in $'{"id":"a"}\n{"id":"b"}' enqueue --lines "$(as enqueuer)" --topic t --id /id
 expect "enqueue counts it" 0 "is:1 enqueued, 1 duplicate"
-w create "$url#plain" --layout log
+w create "$url#plain"
 check "other outboxes are as they were" is \
 	"$(sql "SELECT count(wherry_enqueue('t', '{}', message_id => 'a', outbox => 'plain')) FROM generate_series(1, 2)")" 2
-w create "$url#native"
+w create "$url#native" --layout native
 check "of each layout" is \
 	"$(sql "SELECT count(wherry_enqueue('t', '{}', message_id => 'a', outbox => 'native')) FROM generate_series(1, 2)")" 1
 w create sqlite:eb.db --layout event-bus --unique-ids
@@ -121,7 +121,7 @@ expect "a table of another library refuses it" 2 "err:leave --unique-ids out"
 
 # ---- relays that share the keys ----
 
-w create "$url#shared" --layout log --partitions --grant relay=relay --grant operator=operator
+w create "$url#shared" --partitions --grant relay=relay --grant operator=operator
 expect "create prepares a log for relays that share it" 0
 w create "$url#shared" --partitions
 expect "once" 0 "out:is up to date"

@@ -18,9 +18,9 @@ everything() { # what a schema has, beside what the application has
 sql 'CREATE TABLE orders(id int, payload text)'
 before=$(everything)
 sql 'CREATE SCHEMA billing'
-w create "$url" --stream --strict
+w create "$url" --layout native --stream --strict
 expect "create says that it made the outbox" 0 "out:it was made"
-w create "$url#billing.outbox" --payload jsonb
+w create "$url#billing.outbox" --layout native --payload jsonb
 w create "$url"
 expect "a second time there is nothing to do" 0 "out:is up to date"
 for part in --strict --partitions --stream; do
@@ -79,6 +79,12 @@ check "with all that is its own there" is $? 0
 w drop "$url" --yes
 expect "the last of a schema is dropped" 0 "out:with 1 message that was not delivered"
 check "with its functions, its publication and its replication slot" is "$(everything)" "$before"
+w create "$url"
+w create "$url/audit" --from now
+sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
+w drop "$url" --yes
+expect "a log is dropped with its subscriptions" 0 "out:is gone"
+check "and with all that create made" is "$(everything)" "$before"
 sql "CREATE TABLE ferry(LIKE orders)"
 w drop "$url#ferry" --yes
 expect "a table that is not an outbox is refused" 1 "err:there is no table 'ferry' of Wherry"

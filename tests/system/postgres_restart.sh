@@ -28,6 +28,13 @@ delivered() { # N: so many messages
 	[ "$(grep -o '"id":[0-9]*' out | sort -u | wc -l)" -ge "$1" ]
 }
 
+is_empty() {
+	"$wherry" status "$url" --json | python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+sys.exit(s["pending"] + s["failed"] + s["dead"] != 0)'
+}
+
 end_relay() { # sends SIGTERM; its exit status
 	kill "${pids[-1]}"
 	wait "${pids[-1]}"
@@ -66,7 +73,7 @@ put
 check "it is woken again then" until_true 30 delivered 4
 end_relay
 check "and ends as it should" test $? -eq 0
-check "nothing is open" answers "SELECT count(*) FROM outbox WHERE status <> 2" 0
+check "nothing is open" is_empty
 out=$(cat out)
 json "each message was delivered, in order" \
 	'[*dict.fromkeys(m["id"] for m in l)] == sorted({m["id"] for m in l}) and
@@ -76,7 +83,7 @@ json "each message was delivered, in order" \
 
 sql "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN
 	PERFORM pg_advisory_xact_lock_shared(4711); RETURN new; END\$\$;
-	CREATE TRIGGER wait AFTER UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION wait()"
+	CREATE TRIGGER wait AFTER UPDATE ON outbox_progress FOR EACH ROW EXECUTE FUNCTION wait()"
 psql -X -q -h "$folder" -U wherry postgres <<<"SELECT pg_advisory_lock(4711) \\watch 3600" \
 	>/dev/null 2>&1 &
 pids+=($!)
@@ -99,7 +106,7 @@ check "when it goes on it knows that it has lost the lease, and stands by" \
 kill "$stopped"
 wait "$stopped"
 end_relay
-sql "DROP TRIGGER wait ON outbox"
+sql "DROP TRIGGER wait ON outbox_progress"
 
 # ---- a server that turns read only, and one that refuses the login ----
 
@@ -179,7 +186,7 @@ expect "a URL of both finds the primary" 0
 
 relay log4 "$both" file:out --lease 2s
 check "a relay on both delivers" until_true 20 grep -q event=leading log4
-until_true 20 answers "SELECT count(*) FROM outbox WHERE status <> 2" 0
+until_true 20 is_empty
 before=$(grep -o '"id":[0-9]*' out | sort -u | wc -l)
 check "the standby has caught up" until_true 20 answers \
 	"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) FROM pg_stat_replication" 0

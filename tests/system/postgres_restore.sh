@@ -35,8 +35,8 @@ says() { # CHECK LEVEL TEXT: of the doctor
 
 # ---- before ----
 
-w create "$url"
-w create "$url#kept"
+w create "$url" --layout native
+w create "$url#kept" --layout native
 put outbox 10
 stream outbox mark out
 expect "all that is marked has left" 0

@@ -31,9 +31,9 @@ done
 in_closed() { echo "postgres://$1@/closed?host=$folder"; }
 clerk=$(in_closed clerk)
 chief=$(in_closed chief)
-w create "$closed" --stream --grant clerk=enqueuer --grant chief=operator
+w create "$closed" --layout native --stream --grant clerk=enqueuer --grant chief=operator
 expect "an outbox is made there" 0
-w create "$closed#relayed" --stream --grant clerk=relay --grant chief=operator
+w create "$closed#relayed" --layout native --stream --grant clerk=relay --grant chief=operator
 w create --kind queue "$closed#jobs" --grant clerk=sender --grant chief=operator
 w create --kind queue "$closed#works" --grant clerk=receiver --grant chief=operator
 w create --kind delayed "$closed" --grant clerk=sender --grant chief=operator

@@ -16,8 +16,8 @@ between=$!
 exec 8>between/hold
 until_true 20 test -s between/ready
 
-put() { # N: so many messages
-	sql "INSERT INTO outbox(topic, partition_key, payload)
+put() { # N [TABLE]: so many messages
+	sql "INSERT INTO ${2-outbox}(topic, partition_key, payload)
 		SELECT 't', 'k' || i % 3, '{}' FROM generate_series(1, $1) AS i"
 }
 
@@ -40,6 +40,7 @@ silent_at() { # N: after so many answers
 }
 
 w create "$url"
+w create "$url#old" --layout native
 
 # ---- commands ----
 
@@ -82,33 +83,35 @@ kill "$mute"
 
 # ---- relays ----
 
-relays() { # ENGINE N...: each of these answers is the last one
-	local engine=$1 n log
+relays() { # TABLE ENGINE N...: each of these answers is the last one
+	local table=$1 engine=() n log
 
-	shift
+	[ -z "$2" ] || engine=(--engine "$2")
+	shift 2
 	for n; do
-		log=err.$engine.$n
-		put 2
-		ends 15 "$wherry" relay "$(silent_at "$n")" null: --until-empty --timeout 2s \
-			--lease 2s --set relay.stop_timeout=1s --engine "$engine" || {
+		log=err.$table.$n
+		put 2 "$table"
+		ends 15 "$wherry" relay "$(silent_at "$n")#$table" null: --until-empty --timeout 2s \
+			--lease 2s --set relay.stop_timeout=1s "${engine[@]}" || {
 			echo "# answer $n"
 			return 1
 		}
 	done
 }
 
-relays exclusive 1 2 5 9 13 17 21 25 29 37 &
+relays outbox "" 1 2 5 9 13 17 21 25 29 37 &
 first=$!
-relays competing 1 2 5 9 13 17 21 25 29 37 &
+relays old competing 1 2 5 9 13 17 21 25 29 37 &
 check "a relay keeps its time-out, whatever answer is the last" wait "$first"
 check "so does one that competes" wait $!
-check "the relay says what happened" grep -q 'the server sent nothing' err.exclusive.21
+check "the relay says what happened" grep -q 'the server sent nothing' err.outbox.21
 # The engine that held the last lease refuses the other one until that lease has expired.
-delivers_all() {
-	ends 60 "$wherry" relay "$url" null: --until-empty --timeout 40s && [ "$status" -eq 0 ]
+delivers_all() { # TABLE
+	ends 60 "$wherry" relay "$url#$1" null: --until-empty --timeout 40s && [ "$status" -eq 0 ]
 }
 
-check "another one then delivers what is left" until_true 10 delivers_all
+check "another one then delivers what is left" until_true 10 delivers_all outbox
+check "and on an outbox whose relays competed" until_true 10 delivers_all old
 
 # ---- a server process that hangs ----
 
@@ -128,7 +131,7 @@ wait "$relay"
 
 sql "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN PERFORM pg_catalog.pg_sleep(4); RETURN NULL; END';
-	CREATE TRIGGER slow AFTER UPDATE ON outbox FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+	CREATE TRIGGER slow AFTER UPDATE ON outbox_progress FOR EACH STATEMENT EXECUTE FUNCTION slow()"
 put 1
 ends 60 "$wherry" relay "$url" null: --until-empty --set db.answer_timeout=200ms
 check "a statement that takes long is waited for" [ "$status" -eq 0 ]

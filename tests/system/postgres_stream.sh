@@ -26,7 +26,7 @@ released() { # SLOT: nobody reads it
 
 # ---- marked ----
 
-w create "$url"
+w create "$url" --layout native
 w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 stream
 json "what was there before the slot is delivered" 'len(l) == 1707'
@@ -69,7 +69,7 @@ json "a stream connects to the host that answered, if the URL has hosts and no p
 
 # ---- nothing is marked ----
 
-w create "$url#kept" --stream
+w create "$url#kept" --layout native --stream
 expect "create makes publication and slot" 0
 check "a standby may copy it" is "$(left_behind kept)" 0
 check "so they are there" test -n "$(slot kept)"
@@ -99,7 +99,7 @@ sql "SELECT pg_drop_replication_slot('$(slot kept)')" >/dev/null
 stream "#kept" --on-done keep
 check "a lost slot ends the relay" test "$status" -ne 0
 expect "which says what can be done" "$status" "err:--from now" "err:--from table"
-w create "$url#kept" --stream
+w create "$url#kept" --layout native --stream
 expect "create makes no other, which would leave messages out" 2 "err:--from now"
 check "so there is none" test -z "$(slot kept)"
 stream "#kept" --on-done keep --from now
@@ -141,7 +141,7 @@ expect "with the statement that mends it" "$status" "err:ADD TABLE public.outbox
 
 # A table that is made again is not in the publication of the one before.
 sql "ALTER TABLE kept RENAME TO kept_before"
-w create "$url#kept"
+w create "$url#kept" --layout native
 expect "a table that is made again is put into its publication" 0
 check "which has it" test "$(sql "SELECT count(*) FROM pg_publication_tables
 	WHERE tablename = 'kept' AND pubname LIKE 'wherry_kept_%'")" = 1
@@ -150,7 +150,7 @@ sql "ALTER PUBLICATION $(sql "SELECT pubname FROM pg_publication
 stream
 check "a publication of Wherry's without the table is refused, too" test "$status" -ne 0
 expect "and says who adds it" "$status" "err:run \`wherry create '$url#outbox' --stream\`"
-w create "$url"
+w create "$url" --layout native
 stream
 expect "and then it streams again" 0
 w relay "sqlite:$tmp/a.db" stdout: --engine stream
@@ -161,7 +161,7 @@ stop_server
 
 rm -f "$tmp/hold" "$tmp/folder"
 start_server
-w create "$url"
+w create "$url" --layout native
 w relay "$url" stdout: --engine stream
 check "a server that writes no such log is refused" test "$status" -ne 0
 expect "with the setting that it takes" "$status" "err:wal_level = logical"

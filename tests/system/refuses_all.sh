@@ -43,10 +43,6 @@ refuse() { # CASE DESTINATION: it has 12 messages, and the destination refuses t
 	start "$@"
 }
 
-states() { # CASE STATE: number of messages
-	sqlite3 "$1.db" "SELECT count(*) FROM outbox WHERE status = $2"
-}
-
 if [[ $("$wherry" relay x: y: 2>&1) == *https:* ]]; then
 	python3 server.py >port &
 	pids+=($!)
@@ -73,7 +69,7 @@ rm -r folder
 w enqueue --lines sqlite:folder_gone.db --topic t --from twelve.ndjson
 
 all_done() { # CASE
-	[ "$(states "$1" 2)" = 12 ]
+	[ "$(state_count "sqlite:$1.db" done)" = 12 ]
 }
 
 refused() { # CASE
@@ -83,7 +79,7 @@ for case in "${cases[@]}"; do
 	check "$case: the relay says that the destination refuses" until_true 30 refused "$case"
 done
 for case in "${cases[@]}"; do
-	check "$case: no message is dead" test "$(states "$case" 4)" = 0
+	check "$case: no message is dead" test "$(state_count "sqlite:$case.db" dead)" = 0
 done
 
 # ---- it is repaired ----

@@ -63,13 +63,16 @@ repaired CREATE 1 poll "sqlite:other.db#delayed/mail"
 repaired CREATE 1 cron list "$file"
 repaired CREATE 2 cron install "sqlite:ticks.db#delayed/mail" p '0 6 * * *'
 repaired CREATE 1 inbox forget "$file#seen" --message m --yes
-w create sqlite:index.db
+w create sqlite:index.db --layout native
 sqlite3 index.db 'DROP INDEX outbox_open'
 repaired CREATE 1 status sqlite:index.db
+w create sqlite:table.db
+sqlite3 table.db 'DROP TABLE outbox_exception'
+repaired CREATE 1 status sqlite:table.db
 
 # ---- what keeps acknowledgements away: doctor finds it, and repairs nothing ----
 
-w create sqlite:deaf.db
+w create sqlite:deaf.db --layout native
 sqlite3 deaf.db "CREATE TRIGGER deaf BEFORE UPDATE OF status ON outbox BEGIN SELECT RAISE(IGNORE); END"
 w_in '{"n":1}' enqueue --lines sqlite:deaf.db --topic t
 w relay sqlite:deaf.db null: --until-empty --quiet --timeout 60s
@@ -119,8 +122,9 @@ repaired CREATE 1 status "$url"
 repaired CREATE 1 send "$url#jobs" '{}'
 repaired CREATE 1 poll "$url#delayed/mail"
 repaired CREATE 1 enqueue --lines "$url#public.billing" --topic t
-repaired STRICT 1 relay "$url" null: --until-empty --quiet --ordering key-strict
-w create "$url#streamed" --stream
+w create "$url#strict" --layout native
+repaired STRICT 1 relay "$url#strict" null: --until-empty --quiet --ordering key-strict
+w create "$url#streamed" --layout native --stream
 sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE streamed"
 repaired STREAM 1 relay "$url#streamed" null: --until-empty --quiet --engine stream --timeout 20s
 repaired GRANT 1 status "$clerk"

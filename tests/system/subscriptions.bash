@@ -145,7 +145,7 @@ all() { # DATABASE NAME
 	expect "$name: is not relayed" 1 "err:outbox 'box' has no subscription 'nothing'"
 	w seek "$url#nix/audit" now
 	expect "$name: nor one of an outbox that is not there" 1 "err:there is no outbox 'nix'" "no:delayed"
-	w create "$url#plain"
+	w create "$url#plain" --layout native
 	w create "$url#plain/audit"
 	expect "$name: a native outbox has none" 2 "err:has the layout native, which has no subscriptions"
 	w drop "$box" --yes

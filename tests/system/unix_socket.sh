@@ -22,15 +22,15 @@ example=$build_dir/examples/unix_socket
 wherry=$example # what w() runs
 w shop.db "$tmp/socket" relay.timeout=2s retry.attempts=1
 check "without a receiver nothing is lost" is \
-	"$(sql shop.db 'SELECT count(*) FROM outbox WHERE status = 0')" $((total + 1))
+	"$(state_count sqlite:shop.db pending)" $((total + 1))
 
 receive
 w shop.db "$tmp/socket" unix.window=7
 expect "a relay with a destination that a program implements runs to its end" 0
 check "each message arrived once" is "$(grep -c '^[0-9]' received)" $((total + 1))
-check "all are done" is "$(sql shop.db 'SELECT count(*) FROM outbox WHERE status = 2')" "$total"
+check "all are done" is "$(state_count sqlite:shop.db done)" "$total"
 check "but for the one that was rejected, with the reason" is \
-	"$(sql shop.db 'SELECT last_error FROM outbox WHERE status = 4')" "it is empty"
+	"$(sql shop.db 'SELECT last_error FROM outbox_exception WHERE state = 4')" "it is empty"
 
 w shop.db "$tmp/socket" unix.window=0
 expect "its settings have bounds" 1 "err:unix.window: 0 is below the least, 1"

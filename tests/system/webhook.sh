@@ -19,10 +19,6 @@ deliver_with_kills sqlite:a.db "$hook"
 
 # ---- what cannot work is the destination's fault: nothing is lost, nothing dead ----
 
-states() { # STATUS: how many messages have it
-	sql b.db "SELECT count(*) FROM outbox WHERE status = $1"
-}
-
 secret=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 kill_receiver
 receive --log log2 --answer 401 --secret "$secret"
@@ -35,11 +31,11 @@ relay_pid=$!
 pids+=("$relay_pid")
 check "wrong credentials are told" until_true 20 grep -q 'destination-down why="HTTP 401' relay2.log
 check "and cost no message an attempt" is \
-	"$(sql b.db "SELECT max(attempts), count(*) FROM outbox WHERE status IN (0, 3)")" "0|8"
+	"$("$wherry" list sqlite:b.db --state pending,failed --json | grep -c '"attempts":0,')" 8
 kill_receiver
 receive --log log2 --port "$port" --secret "$secret"
 wait "$relay_pid"
-check "once they are right all is delivered" is "$? $(states 2)" "0 8"
+check "once they are right all is delivered" is "$? $(state_count sqlite:b.db done)" "0 8"
 check "signed, to the path of its topic" is \
 	"$(grep -c '"request": "POST /t HTTP/1.1".*"signed": true' log2)" "$(grep -c . log2)"
 check "no secret is told" is "$(grep -c "hunter2\|$secret\|MfKQ9r8GKY" relay2.log)" 0

@@ -64,21 +64,26 @@ SELECT 2, {source} WHERE to_regclass({source}) <> to_regclass({'table}) AND NOT 
 -- name: partitions
 {shares};
 
+-- part: e_place
+e.id, e.created_at, e.partition_key, e.aggregate_type, e.aggregate_id
+
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
 SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
   coalesce((SELECT '; the last error is: ' || left(x.last_error, 300)
             FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
-FROM ((SELECT e.* FROM {position} AS p CROSS JOIN LATERAL (
+FROM ((SELECT {e_place} FROM {position} AS p CROSS JOIN LATERAL (
          SELECT * FROM {table} AS t WHERE t.id > p.high AND {of_p:t} ORDER BY t.id LIMIT 100) AS e)
       UNION ALL
-      SELECT e.* FROM ({late_rows} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id) AS c
+      SELECT {e_place} FROM ({late_rows} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id
+      UNION ALL
+      SELECT {e_place} FROM ({exceptional} AND x.state = 0 ORDER BY x.id LIMIT 100) AS e) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = 'retrying')
   AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
-  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id)
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id AND x.state <> 0)
   AND NOT EXISTS (
     SELECT 1 FROM ({exceptional} ORDER BY x.id LIMIT 1000) AS b WHERE {key:b} = {key:c} AND b.id < c.id)
 ORDER BY c.id LIMIT 1;

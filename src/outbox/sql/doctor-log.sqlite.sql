@@ -41,12 +41,16 @@ SELECT 1, c.id, {now} - c.created_at,
   coalesce((SELECT '; the last error is: ' || substr(x.last_error, 1, 300)
             FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
-FROM (SELECT * FROM {table} WHERE id > {high} ORDER BY id LIMIT 100) AS c
+FROM (SELECT * FROM (SELECT id, created_at, partition_key, aggregate_type, aggregate_id
+                     FROM {table} WHERE id > {high} ORDER BY id LIMIT 100)
+      UNION ALL
+      SELECT * FROM (SELECT id, created_at, partition_key, aggregate_type, aggregate_id
+                     FROM ({exceptional} AND x.state = 0 ORDER BY x.id LIMIT 100))) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM wherry_outbox
                             WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND state = 'retrying')
   AND c.created_at <= {now} - :older
-  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id)
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id AND x.state <> 0)
   AND NOT EXISTS (
     SELECT 1 FROM ({exceptional} ORDER BY x.id LIMIT 1000) AS b WHERE {ordering:b} = {ordering:c} AND b.id < c.id)
 ORDER BY c.id LIMIT 1;
