@@ -2,6 +2,7 @@
 
 #include <wherry/subscription.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,26 +213,64 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 	return code;
 }
 
+/* The number that a statement of adopt.DIALECT.sql returns. */
+static wherry_code ask(const wh_adoption *a, const char *what, const char *const *pairs,
+		       int64_t *out, wherry_error *err)
+{
+	char name[16];
+	wh_stmt stmt = {.name = name};
+	wh_buf text = WH_BUF_INIT(128 * 1024);
+	wherry_code code;
+
+	stmt.name_len = (size_t)snprintf(name, sizeof(name), "%s", what);
+	wh_adopt_fill(&text, wh_adopt_text(a, what), pairs);
+	stmt.text = text.ptr;
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, out, NULL, err);
+	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	wh_buf_clear(&text);
+	return code;
+}
+
+/* Ids of messages begin at 1. */
+static wherry_code check_lowest(const wh_adoption *a, const char *where,
+				wherry_error *err)
+{
+	wh_buf id = WH_BUF_INIT(1000), all = WH_BUF_INIT(64 * 1024);
+	wherry_code code = WHERRY_OK;
+	int64_t lowest = 1;
+
+	wh_adopt_quote(&id, a->id);
+	if (where)
+		wh_buf_printf(&all, "\nWHERE (%s)", where);
+	if (!a->adds_id)
+		code = ask(a, "lowest",
+			   (const char *const[]){"id", wh_buf_str(&id), "where",
+						 wh_buf_str(&all), NULL},
+			   &lowest, err);
+	wh_buf_clear(&id);
+	wh_buf_clear(&all);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "--where");
+	return lowest > 0
+		       ? WHERRY_OK
+		       : wh_fail(err, WHERRY_INVALID,
+				 "column '%s' has the value %" PRId64
+				 ", and ids of messages begin at 1: name another column "
+				 "with --id, or read only the others with --where",
+				 a->id, lowest);
+}
+
 /* Count the rows that the owner does not count as delivered. */
 static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *err)
 {
 	const char *const pairs[] = {"done", wh_buf_str(&a->done), NULL};
-	char name[] = "undone";
-	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
-	wh_buf text = WH_BUF_INIT(64 * 1024);
 	wherry_code code = WHERRY_OK;
 
 	a->undone = -1;
-	if (a->set.len) {
-		wh_adopt_fill(&text, wh_adopt_text(a, "undone"), pairs);
-		stmt.text = text.ptr;
-		code = wh_buf_check(&text, err);
-		if (code == WHERRY_OK)
-			code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, &a->undone,
-					 NULL, err);
-		wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
-	}
-	wh_buf_clear(&text);
+	if (a->set.len)
+		code = ask(a, "undone", pairs, &a->undone, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code, "--done");
 	if (from && strcmp(from, "undone") == 0 && !a->set.len)
@@ -277,6 +316,8 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 		return code;
 	wh_adopt_know(out, &known);
 	code = wh_adopt_map(out, &known, err);
+	if (code == WHERRY_OK)
+		code = check_lowest(out, options->where, err);
 	if (code == WHERRY_OK)
 		code = count_undone(out, options->from, err);
 	return code == WHERRY_OK ? plan_steps(out, options, err) : code;

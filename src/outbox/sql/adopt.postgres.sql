@@ -131,9 +131,9 @@ false
 NULL::text
 
 -- name: add-tx
--- The rows that are there keep NULL: they were committed before this.  No row is rewritten.
+-- The rows that are there get 0, which every snapshot sees: they were committed before this.  No row is rewritten.
 SET LOCAL lock_timeout = '5s';
-ALTER TABLE {table} ADD COLUMN IF NOT EXISTS wherry_tx xid8;
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS wherry_tx xid8 NOT NULL DEFAULT '0';
 ALTER TABLE {table} ALTER COLUMN wherry_tx SET DEFAULT pg_current_xact_id();
 
 -- name: add-id
@@ -186,6 +186,9 @@ CREATE TRIGGER delivered INSTEAD OF DELETE ON @view@ FOR EACH ROW EXECUTE FUNCTI
 
 -- name: on-deleted
 DROP TRIGGER IF EXISTS delivered ON @view@;
+
+-- name: lowest
+SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;
 
 -- name: undone
 -- Number of rows that the owner does not count as delivered, up to 100,000.
