@@ -7,7 +7,7 @@
 --     table_progress   the position of a subscription
 --     table_exception  one row for each message that waits, failed or died
 --
--- The table gets a trigger, which finds ids that were used before.  The view has two columns more than a log: done_at,
+-- The table gets two triggers, which find ids that were used before.  The view has two columns more than a log: done_at,
 -- when the owner of the table counts the message as delivered, and at_once, true if relays write that as soon as they
 -- may.  A view whose done_at is a constant leaves the rows as they are.
 
@@ -30,18 +30,31 @@
 {beside}
 {register}
 
+-- part: gone
+-- The highest id of a row that was deleted above the positions.  It is an exception of no subscription.
+coalesce((SELECT max(x.id) FROM {table_exception} AS x WHERE x.subscription = ''), 0)
+
 -- name: add-watch
--- An id that is not above the position of a subscription was written by hand, or was that of a deleted row.  The position
--- does not cover it, so the message becomes an exception, and the control version makes relays look for it.
+-- An id that is not above the position of a subscription was written by hand, or was that of a deleted row, which a relay
+-- may have in flight.  The position does not cover it, so the message becomes an exception, and the control version makes
+-- relays look for it.
+DROP TRIGGER IF EXISTS {table_by_hand};
 CREATE TRIGGER {table_by_hand} AFTER INSERT ON @table@
-WHEN new.@id@ <= (SELECT max(p.high) FROM {table_progress} AS p)
+WHEN new.@id@ <= max((SELECT max(p.high) FROM {table_progress} AS p), {gone})
 BEGIN
   INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, v.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p, {table} AS v
-    WHERE v.id = new.@id@ AND v.id <= p.high
+    WHERE v.id = new.@id@
       AND (p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE v.topic GLOB g.value));
   UPDATE wherry_outbox SET control_version = {next_control}
     WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
+END;
+DROP TRIGGER IF EXISTS {table_gone};
+CREATE TRIGGER {table_gone} AFTER DELETE ON @table@
+WHEN old.@id@ > max((SELECT min(p.high) FROM {table_progress} AS p), {gone})
+BEGIN
+  DELETE FROM {table_exception} WHERE subscription = '';
+  INSERT INTO {table_exception}(subscription, id, state) VALUES ('', old.@id@, 2);
 END;
 
 -- name: add-undone
@@ -63,13 +76,14 @@ SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :n
 -- name: indexes-missing
 -- Number of missing tables and triggers.
 SELECT count(*)
-FROM (SELECT {name} || s.column1 AS name FROM (VALUES ('_progress'), ('_exception'), ('_by_hand'), ('_delivered')) AS s) AS t
+FROM (SELECT {name} || s.column1 AS name FROM (VALUES ('_progress'), ('_exception'), ('_by_hand'), ('_gone'), ('_delivered')) AS s) AS t
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type IN ('table', 'trigger') AND s.name = t.name COLLATE NOCASE);
 
 -- name: drop
 -- The table stays.
 DROP TRIGGER IF EXISTS {table_by_hand};
+DROP TRIGGER IF EXISTS {table_gone};
 DROP VIEW {table};
 {unregister}
 
