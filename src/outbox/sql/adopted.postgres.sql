@@ -124,13 +124,7 @@ DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
 SELECT count(*) FROM ({old_rows}) AS t;
 
 -- name: discard
--- The row stays.  A message that was not read yet is marked as done, as a handler does.
-WITH meant AS MATERIALIZED (
-  SELECT n.id, EXISTS (SELECT 1 FROM {position} AS p, (SELECT n.*) AS t WHERE {of_p:t} AND {uncovered}) AS unread
-  FROM ({named}) AS n WHERE n.status <> 2),
-forgotten AS (
-  DELETE FROM {table_exception} WHERE subscription = {subscription}
-    AND id = ANY (ARRAY(SELECT id FROM meant WHERE NOT unread)))
+-- The row stays.  The message is marked as done, as a handler does, until the position covers it.
 INSERT INTO {table_exception} AS x (subscription, id, state)
-SELECT {subscription}, id, 2 FROM meant WHERE unread
+SELECT {subscription}, n.id, 2 FROM ({named}) AS n WHERE n.status <> 2
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = '';
