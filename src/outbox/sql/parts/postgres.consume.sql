@@ -78,7 +78,8 @@ BEGIN
       AND t.id <= own.high AND (coalesce(pg_visible_in_snapshot(t.tx, own.seen), true)
         OR own.until IS NOT NULL AND t.id <= own.late AND pg_visible_in_snapshot(t.tx, own.until))
     ORDER BY x.id LIMIT wherry_consume.n);
-  ended := cardinality(given) >= n;
+  -- If the numbers of transactions began again, that is noticed before others write with new ones.
+  ended := cardinality(given) >= n AND pg_snapshot_xmax(own.seen) <= pg_snapshot_xmax(pg_current_snapshot());
   WHILE NOT ended LOOP
     most := CASE WHEN patterns IS NULL THEN n - cardinality(given) ELSE greatest(n - cardinality(given), 1000) END;
     IF until IS NULL THEN
