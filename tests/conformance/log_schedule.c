@@ -539,6 +539,18 @@ static void go_back(void)
 
 /* ---- a schedule ---- */
 
+static void write_before(void)
+{
+	for (int n = (int)chance(8); n > 0; n--) {
+		message *m = &w.all[w.n];
+
+		*m = (message){.fate = COMMITTED,
+			       .key = (int)chance(KEYS),
+			       .id = w.world->next_id(0)};
+		w.world->before(m->id, m->key, w.n++);
+	}
+}
+
 static void set_up(const log_world *world, uint64_t seed, log_break what)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -552,6 +564,8 @@ static void set_up(const log_world *world, uint64_t seed, log_break what)
 	for (int i = 0; i <= LOG_WRITERS; i++)
 		w.writers[i] = (writer){.savepoint = -1};
 	world->begin(seed, &w.db);
+	if (world->before)
+		write_before();
 	if (!world->consume)
 		WHERRY_PASS(wh_cursor_open(w.db, NULL, "log", &w.cursor, &err));
 	world->spoil(w.cursor, what);

@@ -58,6 +58,8 @@ typedef struct log_world {
 	void (*pause)(void);
 	/* An empty table, a sequence at 1, and no transaction; *out is the reader's. */
 	void (*begin)(uint64_t seed, wherry_db **out);
+	/* Write a message that was there before transactions had numbers in the table.  NULL: there are none. */
+	void (*before)(int64_t id, int key, int body);
 	void (*spoil)(const wh_cursor *cursor, log_break what);
 	void (*start)(int writer);
 	void (*end)(int writer, bool commits);

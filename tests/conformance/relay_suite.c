@@ -134,7 +134,8 @@ void relay_set(relay_fixture *f, const char *key, const char *value)
 
 bool relay_on_log(const relay_fixture *f)
 {
-	return f->target->layout && strcmp(f->target->layout, "log") == 0;
+	return f->target->adopt ||
+	       (f->target->layout && strcmp(f->target->layout, "log") == 0);
 }
 
 void relay_hourly(relay_fixture *f)
@@ -271,7 +272,9 @@ static void make_tables(const relay_fixture *f)
 	if (f->target->delayed)
 		WHERRY_PASS(wherry_delayed_create(f->other, "later", f->target->layout,
 						  &err));
-	if (f->target->tables)
+	if (f->target->adopt)
+		f->target->adopt(f->other);
+	else if (f->target->tables)
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 	else
 		WHERRY_PASS(make_any_body_as(
@@ -403,6 +406,8 @@ static int tear_down(void **state)
 {
 	relay_fixture *f = *state;
 
+	if (f->target->check)
+		f->target->check(f);
 	close_all(f);
 	wherry_config_free(f->config);
 	return 0;
@@ -443,6 +448,10 @@ void relay_put(relay_fixture *f, const char *keys)
 	size_t n = strlen(keys);
 
 	assert_true(n <= 256);
+	if (f->target->put) {
+		f->target->put(f, keys);
+		return;
+	}
 	if (f->queue) {
 		send(f, n);
 		return;
@@ -544,7 +553,8 @@ wherry_state relay_state(relay_fixture *f, int64_t id)
 
 bool relay_is_log(const relay_fixture *f)
 {
-	return f->target->layout && strcmp(f->target->layout, "log") == 0;
+	return f->target->adopt ||
+	       (f->target->layout && strcmp(f->target->layout, "log") == 0);
 }
 
 int relay_attempts(relay_fixture *f, int64_t id)

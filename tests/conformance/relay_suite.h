@@ -34,6 +34,7 @@ enum {
 
 /* A kind of database the suite runs on. */
 struct relay_test;
+struct relay_fixture;
 
 struct wh_model;
 
@@ -87,6 +88,12 @@ typedef struct relay_target {
 	 * SQL about the native table works when it is translated. */
 	const char *tables, *views;
 	void (*translate)(const char *sql, char *out, size_t cap);
+
+	/* Where the outbox is a table of another program: make it, write to it as relay_put() does, and check it when a
+	 * test ends.  NULL: it is Wherry's own. */
+	void (*adopt)(wherry_db *db);
+	void (*put)(struct relay_fixture *f, const char *keys);
+	void (*check)(struct relay_fixture *f);
 } relay_target;
 
 /* One answer, in the order in which the destination gave them. */

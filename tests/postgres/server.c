@@ -240,26 +240,32 @@ static const char grant_of_tests[] =
 
 void postgres_lower(postgres_place *place, const wh_model *model, const char *table)
 {
-	wh_store store = {.model = model, .layout.name = "native"};
+	wh_store store = {.model = model};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf sql = WH_BUF_INIT(64 * 1024);
 	const char *grants[4];
-	char texts[4][40], probe[100], is_log[2] = "";
+	char texts[4][40], probe[300], layout[16] = "";
 	size_t n = 0;
 
+	(void)snprintf(
+		probe, sizeof(probe),
+		"SELECT CASE WHEN to_regclass('%s_progress') IS NULL THEN 'native' "
+		"WHEN relkind = 'v' THEN 'adopted' ELSE 'log' END FROM pg_class WHERE oid = '%s'::regclass",
+		table, table);
+	assert_true(postgres_raw(place->url, probe, layout, sizeof(layout)));
+	(void)snprintf(store.layout.name, sizeof(store.layout.name), "%s",
+		       *layout ? layout : "native");
 	for (const char *const *role = model->roles; *role; role++) {
 		if (model == &wh_outbox_model && strcmp(*role, "consumer") == 0)
 			continue; /* Of a log. */
+		if (strcmp(layout, "adopted") == 0 && strcmp(*role, "relay") != 0 &&
+		    strcmp(*role, "operator") != 0)
+			continue; /* The owner says who writes. */
 		assert_true(n < 4);
 		(void)snprintf(texts[n], sizeof(texts[n]), "app_%s=%s", *role, *role);
 		grants[n] = texts[n];
 		n++;
 	}
-	(void)snprintf(probe, sizeof(probe), "SELECT count(to_regclass('%s_progress'))",
-		       table);
-	assert_true(postgres_raw(place->url, probe, is_log, sizeof(is_log)));
-	if (*is_log == '1')
-		(void)snprintf(store.layout.name, sizeof(store.layout.name), "log");
 	let_strangers_in();
 	wh_buf_printf(&sql, "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA %s FROM PUBLIC; ",
 		      place->name);
