@@ -1,6 +1,7 @@
 """Four relays work on the tables of another library, eventferry or outbox-event-bus, or on a log,
-where one leads or they share the keys, and are killed and stopped at random.  At the end each message must have been delivered, and the
-first deliveries of each aggregate must be in order, but for outbox-event-bus.
+where one leads or they share the keys, or on a table of another program that is read as a log, and are killed and stopped at
+random.  At the end each message must have been delivered, and the first deliveries of each aggregate must be in order, but for
+outbox-event-bus.  Of an adopted table each row that says it was published must have been delivered before.
 """
 
 import json
@@ -22,6 +23,14 @@ class Outbox:
     """The table: made, filled, counted.  Messages are {"k": aggregate, "n": number in it}."""
 
     ordered, competes, extras = True, True, []
+
+    def make(self, producer):
+        """The command that makes the table."""
+        return ["create", f"{self.url}#{self.table}", "--layout", self.layout, *self.extras]
+
+    def published(self):
+        """Messages that the table says were delivered."""
+        return []
 
     def end(self):
         """Commit what is open."""
@@ -170,6 +179,88 @@ class LogInFile(EventBus):
         return n
 
 
+ADOPT = [
+    "--as", "outbox", "--topic", "kind", "--key", "order_no", "--body", "data", "--done", "published_at", "--yes",
+]  # fmt: skip
+
+
+def event(k, n):
+    return ("t", k, json.dumps({"k": k, "n": n}))
+
+
+def told(rows):
+    return [(body["k"], body["n"]) for body in (json.loads(data) for (data,) in rows)]
+
+
+PUBLISHED = "SELECT data FROM events WHERE published_at IS NOT NULL AND kind <> 'old'"
+UNPUBLISHED = "SELECT count(*) FROM events WHERE published_at IS NULL"
+
+
+class Adopted(Log):
+    """When it is adopted it has rows, of which some were published."""
+
+    def make(self, producer):
+        self.db.run(
+            "CREATE TABLE events(id bigserial PRIMARY KEY, kind text NOT NULL, order_no text NOT NULL, "
+            "data text NOT NULL, published_at timestamptz)"
+        )
+        self.db.run(
+            "INSERT INTO events(kind, order_no, data, published_at) "
+            "SELECT 'old', 'old', '{}', now() FROM generate_series(1, 100)"
+        )
+        producer.put(100, self.put_soon)
+        return ["adopt", self.url + "#events", *ADOPT]
+
+    def insert(self, messages):
+        rows = ",".join(str(event(k, n)) for k, n in messages)
+        return "INSERT INTO events(kind, order_no, data) VALUES " + rows
+
+    def put_soon(self, messages):
+        self.db.run(self.insert(messages))
+
+    def published(self):
+        return told(self.db.execute(PUBLISHED))
+
+    def open(self):
+        return self.db.execute(UNPUBLISHED).fetchone()[0]
+
+
+class AdoptedInFile(LogInFile):
+    def make(self, producer):
+        with self.connect() as db:
+            db.execute(
+                "CREATE TABLE events(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, order_no TEXT NOT NULL, "
+                "data TEXT NOT NULL, published_at DATETIME)"
+            )
+            db.executemany(
+                "INSERT INTO events(kind, order_no, data, published_at) "
+                "VALUES ('old', 'old', '{}', '2026-01-01 00:00:00')", [()] * 100
+            )  # fmt: skip
+        db.close()
+        producer.put(100)
+        return ["adopt", self.url + "#events", *ADOPT]
+
+    def put(self, messages):
+        with self.connect() as db:
+            db.executemany(
+                "INSERT INTO events(kind, order_no, data) VALUES (?, ?, ?)",
+                [event(k, n) for k, n in messages],
+            )
+        db.close()
+
+    def ask(self, sql):
+        db = self.connect()
+        rows = db.execute(sql).fetchall()
+        db.close()
+        return rows
+
+    def published(self):
+        return told(self.ask(PUBLISHED))
+
+    def open(self):
+        return self.ask(UNPUBLISHED)[0][0]
+
+
 class Producer:
     """The next messages, of aggregates at random."""
 
@@ -178,13 +269,13 @@ class Producer:
         self.keys = [f"a{i}" for i in range(rng.choice([5, 20, 200]))]
         self.last = dict.fromkeys(self.keys, 0)
 
-    def put(self, n):
+    def put(self, n, how=None):
         messages = []
         for _ in range(n):
             k = self.rng.choice(self.keys)
             self.last[k] += 1
             messages.append((k, self.last[k]))
-        self.outbox.put(messages)
+        (how or self.outbox.put)(messages)
 
 
 def disturb(rng, relays):
@@ -235,27 +326,35 @@ def count(outbox, out, producer, left, relays):
     tap.check("no relay ended by itself", not words, *words)
 
 
+def published_early(outbox, out):
+    """Messages whose row says that they were delivered, and which were not."""
+    published = outbox.published()
+    if not published:
+        return []
+    delivered = {(body["k"], body["n"]) for _, body in judge.read_file(out)[0]}
+    return [m for m in published if m not in delivered]
+
+
 def run_on(outbox, folder, log, rng, rounds, tell_round):
     out = os.path.join(folder, "out")
     settings = [part for s in outbox.settings(rng) for part in ("--set", s)]
     some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 and outbox.competes else []
     relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
-    made = victims.start(
-        [tap.WHERRY, "create", f"{outbox.url}#{outbox.table}", "--layout", outbox.layout,
-         *outbox.extras], log
-    )
-    assert made.wait() == 0
     producer = Producer(outbox, rng)
+    assert victims.start([tap.WHERRY, *outbox.make(producer)], log).wait() == 0
     commands = [[*relay, *some], *[relay] * (RELAYS - 1)]
     relays = [victims.Victim("relay", lambda c=c: c, log) for c in commands]
-    chunk = (5000 if tap.rounds(0) > 20 else 1000) // rounds
+    chunk, early = (5000 if tap.rounds(0) > 20 else 1000) // rounds, []
     for _ in range(rounds):
         producer.put(chunk)
         time.sleep(rng.uniform(0, 0.06))
         disturb(rng, relays)
+        early += published_early(outbox, out)
         tell_round()
     outbox.end()
     tap.wait_until(60, lambda: outbox.open() == 0)
+    early += published_early(outbox, out)
+    tap.check("no row says that it was published before it was delivered", not early, early[:20])
     for victim in relays:
         victim.end()
     count(outbox, out, producer, outbox.open(), relays)
@@ -265,7 +364,8 @@ def run(folder, seed, rounds, tell_round):
     rng = victims.random.Random(seed)
     with open(os.path.join(folder, "log"), "ab") as log:
         try:
-            outbox = [Eventferry, EventBus, Log, LogInFile, SharedLog][seed % 5](folder, log)
+            kinds = [Eventferry, EventBus, Log, LogInFile, SharedLog, Adopted, AdoptedInFile]
+            outbox = kinds[seed % len(kinds)](folder, log)
         except postgres.NoServer:
             tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")
             return
@@ -276,4 +376,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-layouts", 30, 10 if tap.rounds(30) > 30 else 6, run))
+    sys.exit(tap.bouts("kill-layouts", 42, 10 if tap.rounds(42) > 42 else 6, run))
