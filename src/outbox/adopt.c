@@ -356,20 +356,28 @@ static wherry_code run_step(const wh_adoption *a, const struct wh_adopt_step *st
 	return code;
 }
 
-/* Forget an outbox of this name: the table was made again, or was never adopted. */
-static wherry_code forget(const wh_adoption *a, wherry_error *err)
+/* Forget an outbox of this name: the table was made again, or was never adopted.  Somebody else may have adopted it since it
+ * was looked at. */
+static wherry_code forget_old(void *ctx, wherry_error *err)
 {
+	wh_adoption *a = ctx;
 	wherry_outbox outbox = {.store = wh_outbox_store(a->db, &wh_outbox_model)};
-	script s = {.db = a->db};
-	wherry_code code =
-		wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
+	wherry_code code = wh_db_run(a->db, wh_sql_find(&a->sql, "look"), NULL, 0,
+				     take_look, a, NULL, err);
 
-	if (code == WHERRY_OK) {
-		s.sql = wh_sql_find(&outbox.store.sql, "add-forget")->text;
-		code = wh_db_transact(a->db, run_script, &s, err);
-	}
+	if (code != WHERRY_OK || a->numbered)
+		return code;
+	code = wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
+	if (code == WHERRY_OK)
+		code = wh_db_script(
+			a->db, wh_sql_find(&outbox.store.sql, "add-forget")->text, err);
 	wh_store_clear(&outbox.store);
 	return code;
+}
+
+static wherry_code forget(wh_adoption *a, wherry_error *err)
+{
+	return wh_db_transact(a->db, forget_old, a, err);
 }
 
 /* The trigger of the table, on SQLite, which finds rows that the position has passed. */
@@ -379,7 +387,6 @@ static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
 	const wh_stmt *stmt = wh_sql_find(&outbox->store.sql, "add-watch");
 	wh_buf id = WH_BUF_INIT(1000), table = WH_BUF_INIT(1000),
 	       text = WH_BUF_INIT(64 * 1024);
-	script s = {.db = a->db};
 	wherry_code code = WHERRY_OK;
 
 	if (stmt) {
@@ -388,8 +395,7 @@ static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
 		wh_adopt_fill(&text, stmt->text,
 			      (const char *const[]){"id", wh_buf_str(&id), "table",
 						    wh_buf_str(&table), NULL});
-		s.sql = wh_buf_str(&text);
-		code = wh_db_transact(a->db, run_script, &s, err);
+		code = wh_db_script(a->db, wh_buf_str(&text), err);
 	}
 	wh_buf_clear(&id);
 	wh_buf_clear(&table);
@@ -401,34 +407,56 @@ static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
 static wherry_code begin(const wh_adoption *a, wherry_outbox *outbox, wherry_error *err)
 {
 	const wh_stmt *undone = wh_sql_find(&outbox->store.sql, "add-undone");
-	script s = {a->db, undone ? undone->text : ""};
 
 	if (strcmp(a->from, "undone") == 0)
-		return wh_db_transact(a->db, run_script, &s, err);
+		return wh_db_script(a->db, undone->text, err);
 	if (strcmp(a->from, "start") == 0)
 		return WHERRY_OK;
 	return wherry_subscription_seek(outbox, a->from, err);
 }
 
-wherry_code wh_adoption_run(const wh_adoption *a, bool *out_made, wherry_error *err)
+/* In the transaction that makes the outbox: one that is there has begun where it should. */
+static wherry_code finish(void *ctx, wherry_outbox *outbox, bool is_new,
+			  wherry_error *err)
+{
+	const wh_adoption *a = ctx;
+	wherry_code code = watch(a, outbox, err);
+
+	return code == WHERRY_OK && is_new ? begin(a, outbox, err) : code;
+}
+
+static wherry_code run_alone(wh_adoption *a, bool *out_made, wherry_error *err)
 {
 	wh_made made = {.from = 0};
-	const wh_make how = {.layout = "adopted", .made = &made};
-	wherry_outbox *outbox = NULL;
+	const wh_make how = {
+		.layout = "adopted", .made = &made, .also = finish, .ctx = a};
 	wherry_code code = a->numbered ? WHERRY_OK : forget(a, err);
 
 	for (size_t i = 0; code == WHERRY_OK && i < a->n_steps; i++)
 		code = run_step(a, &a->steps[i], err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(a->db, &how, a->title, err);
-	if (code == WHERRY_OK)
-		code = wh_outbox_open_made(a->db, a->title, &outbox, err);
-	if (code == WHERRY_OK)
-		code = watch(a, outbox, err);
-	if (code == WHERRY_OK && !made.from)
-		code = begin(a, outbox, err);
 	*out_made = !made.from;
-	wherry_outbox_close(outbox);
+	return code;
+}
+
+wherry_code wh_adoption_run(wh_adoption *a, bool *out_made, wherry_error *err)
+{
+	const wh_stmt *lock = wh_sql_find(&a->sql, "alone");
+	int64_t alone = 1;
+	wherry_code code = WHERRY_OK;
+
+	if (lock)
+		code = wh_db_run(a->db, lock, NULL, 0, wh_take_int, &alone, NULL, err);
+	if (code == WHERRY_OK && !alone)
+		code = wh_fail(err, WHERRY_BUSY, "somebody else adopts table '%s' now",
+			       a->source);
+	if (code != WHERRY_OK)
+		return code;
+	code = run_alone(a, out_made, err);
+	if (lock)
+		(void)wh_db_run(a->db, wh_sql_find(&a->sql, "alone-end"), NULL, 0, NULL,
+				NULL, NULL, NULL);
 	return code;
 }
 

@@ -99,10 +99,9 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
  * Do it.  Each step is a separate transaction, and can be done again.
  *
  * @param out_made  Receives whether the outbox is new: the subscription begins where the options say.
- * @return WHERRY_OK; WHERRY_BUSY: the table was locked for 5 seconds; errors of the database.
+ * @return WHERRY_OK; WHERRY_BUSY: the table was locked for 5 seconds, or somebody else adopts it; errors of the database.
  */
-wherry_code wh_adoption_run(const wh_adoption *adoption, bool *out_made,
-			    wherry_error *err);
+wherry_code wh_adoption_run(wh_adoption *adoption, bool *out_made, wherry_error *err);
 void wh_adoption_clear(wh_adoption *adoption);
 
 /* ---- for the files of adoption ---- */

@@ -106,6 +106,10 @@ typedef struct wh_make {
 	 * wh_outbox_make_sql() uses it. */
 	wherry_db *lacking;
 	wh_made *made; /* Receives what wh_outbox_make() changed; may be NULL. */
+	/* Done in the transaction of wh_outbox_make(), behind all else; NULL: nothing. */
+	wherry_code (*also)(void *ctx, wherry_outbox *outbox, bool is_new,
+			    wherry_error *err);
+	void *ctx; /* Of also(). */
 } wh_make;
 
 /*

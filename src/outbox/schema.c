@@ -12,6 +12,7 @@
 
 typedef struct migration {
 	wherry_outbox *outbox;
+	const wh_make *how;
 	unsigned extras;
 	wh_made made;
 } migration;
@@ -132,7 +133,11 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		code = wh_store_check_payload(&m->outbox->store, err);
 	if (code == WHERRY_OK)
 		code = wh_store_migrate(&m->outbox->store, &m->made, err);
-	return code == WHERRY_OK ? add_extras(m, err) : code;
+	if (code == WHERRY_OK)
+		code = add_extras(m, err);
+	return code == WHERRY_OK && m->how->also
+		       ? m->how->also(m->how->ctx, m->outbox, !m->made.from, err)
+		       : code;
 }
 
 /* Load the layout of the existing table; that of a new one if there is no table, or one of no
@@ -163,7 +168,7 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 {
 	wherry_outbox outbox = {
 		.store = wh_outbox_store(db, how->model ? how->model : &wh_outbox_model)};
-	migration m = {.outbox = &outbox, .extras = how->extras};
+	migration m = {.outbox = &outbox, .how = how, .extras = how->extras};
 	bool is_new = false;
 	wherry_code code;
 

@@ -14,7 +14,7 @@ static void write_before(int64_t id, int key, int body)
 {
 	run_sql(conns[0],
 		"INSERT INTO events(id, %s, topic, %s, wherry_tx) VALUES (%" PRId64
-		", 'k%d', 't', '%d', '0')",
+		", 'k%d', 't', '%d', NULL)",
 		key_column, body_column, id, key, body);
 }
 
@@ -72,7 +72,7 @@ static void every_read_uses_an_index(void **state)
 		"ANALYZE events", /* Of an empty table. */
 		"INSERT INTO events(id, topic, body) SELECT i, 't', i FROM generate_series(1, 50000) AS i",
 		"ANALYZE events",
-		"UPDATE events SET wherry_tx = '0' WHERE id < 45000; ANALYZE events",
+		"UPDATE events SET wherry_tx = NULL WHERE id < 45000; ANALYZE events",
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_cursor *cursor = NULL;
@@ -112,7 +112,7 @@ static int enter_view(const char *type)
 	key_column = "key";
 	body_column = "body";
 	run_sql(conns[0],
-		"ALTER TABLE events ADD COLUMN wherry_tx xid8 NOT NULL DEFAULT '0'; "
+		"ALTER TABLE events ADD COLUMN wherry_tx xid8; "
 		"ALTER TABLE events ALTER COLUMN wherry_tx SET DEFAULT pg_current_xact_id(); "
 		"CREATE INDEX ON events(wherry_tx, id); "
 		"CREATE VIEW log AS SELECT id, wherry_tx AS tx, lower(t.key) AS key, concat('shop.', t.topic) AS topic, "
