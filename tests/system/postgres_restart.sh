@@ -190,10 +190,33 @@ until_true 20 is_empty
 before=$(grep -o '"id":[0-9]*' out | sort -u | wc -l)
 check "the standby has caught up" until_true 20 answers \
 	"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) FROM pg_stat_replication" 0
+
+# The standby receives nothing more, and the relay delivers what it lacks: then the promoted server is behind
+# the relay's memory, and gives the same ids and numbers of transactions again.
+on_standby() {
+	psql -X -q -A -t -h "$folder" -p 5433 -U wherry postgres -c "$1"
+}
+on_standby "ALTER SYSTEM SET primary_conninfo = ''"
+on_standby "SELECT pg_reload_conf()" >/dev/null
+check "the standby receives nothing more" until_true 20 answers "SELECT count(*) FROM pg_stat_replication" 0
+for _ in 1 2 3; do put; done
+check "the relay delivers what the standby lacks" until_true 20 delivered $((before + 3))
+highest=$(grep -o '"id":[0-9]*' out | cut -d : -f 2 | sort -n | tail -n 1)
 kill -KILL "$(cat "$folder/pid")"
 "${server_user[@]}" "$bin/pg_ctl" -D "$folder/standby" -w promote >/dev/null
-check "what is promoted takes messages" until_true 30 put "$folder" 5433
-check "the relay goes on with what was promoted" until_true 30 delivered $((before + 1))
+check "the standby is promoted" until_true 30 on_standby \
+	"SELECT setval(pg_get_serial_sequence('outbox', 'id'), (SELECT max(id) FROM outbox))"
+for _ in 1 2 3 4; do
+	check "what is promoted takes messages" until_true 30 put "$folder" 5433
+done
+check "with ids that the relay has delivered" test "$(on_standby 'SELECT max(id) FROM outbox')" = $((highest + 1))
+all_of_it() {
+	local id
+	for id in $(on_standby "SELECT message_id FROM outbox"); do
+		grep -q "$id" out || return 1
+	done
+}
+check "the relay delivers each message of what was promoted" until_true 30 all_of_it
 end_relay
 
 kill -INT "$standby"
