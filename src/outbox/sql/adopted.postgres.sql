@@ -106,10 +106,13 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 
 -- part: old_rows
 -- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.  If
--- rows are deleted, only those that are older than the age.
+-- rows are deleted, only those that are older than the age.  Rows above the position of one subscription are not looked at,
+-- since it may stand still.
 SELECT t.id FROM (
   SELECT {key_columns:e} FROM {table} AS e
-  WHERE e.done_at IS NULL AND (e.at_once OR e.id < coalesce(
+  WHERE e.done_at IS NULL
+    AND e.id <= (SELECT min(m.high) FROM (SELECT max(p.high) AS high FROM {table_progress} AS p GROUP BY p.subscription) AS m)
+    AND (e.at_once OR e.id < coalesce(
     (SELECT y.id FROM {table} AS y WHERE NOT y.at_once AND y.created_at > {since} ORDER BY y.id LIMIT 1), 9223372036854775807))
   ORDER BY e.id OFFSET 0) AS t
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
