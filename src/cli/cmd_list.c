@@ -6,6 +6,7 @@
 #include "cli/item.h"
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
+#include "outbox/outbox.h"
 
 typedef struct listing {
 	wh_listing to;
@@ -128,6 +129,9 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	if (!wh_listing_begin(&l.to, WH_OF_OUTBOX, args) ||
 	    !read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
+	if (filter.archived && !*s->store->layout.archive)
+		return wh_usage(args->command, "layout %s has no archive",
+				s->store->layout.name);
 	take_topic(args, &filter, prefix, sizeof(prefix));
 	return list(args, s, &filter, &l);
 }

@@ -292,6 +292,8 @@ json "after retry they are delivered in order" '[m["id"] for m in l] == [1, 2]'
 w replay sqlite:park.db 2
 expect "messages of a log are not replayed one by one, and the way back is named" 1 \
 	"err:cannot be replayed one by one" "err:try: wherry seek sqlite:park.db 2"
+w list sqlite:park.db --archived
+expect "nor has a log an archive to list" 2 "err:layout log has no archive"
 w seek sqlite:park.db 2
 w relay sqlite:park.db stdout: --until-empty --quiet
 json "which delivers from there on" '[m["id"] for m in l] == [2, 3]'
