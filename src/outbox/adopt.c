@@ -178,18 +178,18 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
 	       delivered = WH_BUF_INIT(1000), where = WH_BUF_INIT(64 * 1024);
 	const char *pairs[15];
+	const char *on_delivered = a->set.len   ? "on-delivered"
+				   : a->deletes ? "on-deleted"
+						: "on-nothing";
 	wherry_code code = WHERRY_OK;
 	struct {
 		bool wanted;
 		const char *first, *second;
 	} steps[] = {
-		{a->adds_id, "add-id", NULL},
-		{!a->numbered, "add-tx", NULL},
-		{a->broken, "drop-invalid", NULL},
-		{a->adds_id, "index-id", NULL},
-		{true, "index-tx", NULL},
-		{a->set.len > 0, "index-done", NULL},
-		{true, "view", a->set.len ? "on-delivered" : "on-deleted"},
+		{a->adds_id, "add-id", NULL},      {!a->numbered, "add-tx", NULL},
+		{a->broken, "drop-invalid", NULL}, {a->adds_id, "index-id", NULL},
+		{true, "index-tx", NULL},          {a->set.len > 0, "index-done", NULL},
+		{true, "view", on_delivered},
 	};
 
 	wh_adopt_quote(&id, a->id);

@@ -8,7 +8,7 @@
 #include "relay/engine/engine.h"
 #include "store/purge.h"
 
-enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
+enum { LOG_LINE_MAX = 64 * 1024 };
 
 static const int64_t idle_purge_us = 3600 * WH_SECOND;
 static const int64_t for_ever_us = 3650LL * 86400 * WH_SECOND;
@@ -86,12 +86,19 @@ static bool purges(const wherry_relay *r)
 		 (r->store->stmt.expire_rows || r->store->layout.purges_soon)));
 }
 
+/* Rows of one purge.  Rows that an owner waits for are found in an index in which entries of earlier ones may
+ * be before them. */
+static int64_t purge_rows(const wherry_relay *r)
+{
+	return r->store->layout.purges_soon ? 10000 : 1000;
+}
+
 /* Delete a batch of messages that expired before they were delivered. */
 static wherry_code expire(wherry_relay *r, int64_t *out_n, wherry_error *err)
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("token", ((wh_view){NULL, 0})),
-		WH_INT_PARAM("limit", PURGE_ROWS),
+		WH_INT_PARAM("limit", purge_rows(r)),
 	};
 
 	return wh_db_run(r->store->db, r->store->stmt.expire_rows, params, 2, NULL, NULL,
@@ -111,16 +118,16 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 		return expire(r, out_n, err);
 	if (s->retention_us && s->archive_expired)
 		code = wh_store_purge(r->store, stmt->archive, stmt->purge_archived,
-				      s->retention_us, PURGE_ROWS, PURGE_ROWS, &done,
-				      err);
+				      s->retention_us, purge_rows(r), purge_rows(r),
+				      &done, err);
 	else if (s->retention_us || r->store->layout.purges_soon)
 		code = wh_store_purge(r->store, NULL, stmt->purge,
 				      s->retention_us ? s->retention_us : for_ever_us,
-				      PURGE_ROWS, PURGE_ROWS, &done, err);
+				      purge_rows(r), purge_rows(r), &done, err);
 	if (code == WHERRY_OK && s->archive_retention_us)
 		code = wh_store_purge(r->store, NULL, stmt->purge_archive,
-				      s->archive_retention_us, PURGE_ROWS, PURGE_ROWS,
-				      &archived, err);
+				      s->archive_retention_us, purge_rows(r),
+				      purge_rows(r), &archived, err);
 	*out_n = done > archived ? done : archived;
 	return code;
 }
@@ -135,7 +142,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	code = purge(r, &n, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (n == PURGE_ROWS)
+	if (n == purge_rows(r))
 		r->purge_at_us = wh_later(now, 5000);
 	else if (n || !r->purge_idle || r->store->stmt.expire_rows)
 		r->purge_at_us = wh_later(now, wh_purge_every_us(r));
@@ -150,10 +157,10 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 /* Before the relay stops: the owner of the table waits for it. */
 static wherry_code purge_the_rest(wherry_relay *r, wherry_error *err)
 {
-	int64_t n = PURGE_ROWS;
+	int64_t n = purge_rows(r);
 	wherry_code code = WHERRY_OK;
 
-	while (code == WHERRY_OK && n == PURGE_ROWS && r->store->layout.purges_soon &&
+	while (code == WHERRY_OK && n == purge_rows(r) && r->store->layout.purges_soon &&
 	       wh_monotonic(&r->env) < r->stop_by_us)
 		code = purge(r, &n, err);
 	return code;

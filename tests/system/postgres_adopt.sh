@@ -239,8 +239,7 @@ pg_dump -t 'fresh*' -t 'wherry*' "$url" >dump.sql
 sql "CREATE DATABASE copy"
 for _ in $(seq 50); do sql "SELECT pg_current_xact_id()" >/dev/null; done
 copy="postgres://wherry@/copy?host=$folder"
-psql -X -q "$copy" -c "CREATE FUNCTION wherry_wake() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'" \
-	-c "CREATE FUNCTION fresh_log_delivered() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN old; END'" >/dev/null
+psql -X -q "$copy" -c "CREATE FUNCTION wherry_wake() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'" >/dev/null
 psql -X -q "$copy" -f dump.sql >restored 2>&1
 w create "$copy#fresh_log"
 w relay "$copy#fresh_log" file:got2.ndjson --until-empty

@@ -186,19 +186,31 @@ CREATE OR REPLACE VIEW @view@ AS SELECT
 @columns@
 FROM {table} AS t@where@;
 
--- name: on-delivered
--- Relays delete what every subscription has; this writes to the row in place of it.
-CREATE OR REPLACE FUNCTION @view_delivered@() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+-- part: make_delivered
+-- Relays call it with the ids of rows that every subscription has.  It has the rights of the owner, so a relay needs none on
+-- the table.  A DELETE from the view does nothing.
+CREATE OR REPLACE FUNCTION @view_delivered@(bigint[]) RETURNS bigint LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $delivered$
-BEGIN
-  UPDATE {table} AS t SET @set@ WHERE t.@id@ = old.id AND (@done@) IS NULL;
-  RETURN old;
-END $delivered$;
-DROP TRIGGER IF EXISTS delivered ON @view@;
-CREATE TRIGGER delivered INSTEAD OF DELETE ON @view@ FOR EACH ROW EXECUTE FUNCTION @view_delivered@();
+
+-- part: end_delivered
+$delivered$;
+REVOKE ALL ON FUNCTION @view_delivered@(bigint[]) FROM PUBLIC;
+CREATE OR REPLACE RULE keep AS ON DELETE TO @view@ DO INSTEAD NOTHING;
+
+-- name: on-delivered
+{make_delivered}
+  WITH done AS (UPDATE {table} SET @set@ WHERE @id@ = ANY ($1) AND (@done@) IS NULL RETURNING 1) SELECT count(*) FROM done
+{end_delivered}
 
 -- name: on-deleted
-DROP TRIGGER IF EXISTS delivered ON @view@;
+{make_delivered}
+  WITH done AS (DELETE FROM {table} WHERE @id@ = ANY ($1) RETURNING 1) SELECT count(*) FROM done
+{end_delivered}
+
+-- name: on-nothing
+{make_delivered}
+  SELECT 0::bigint
+{end_delivered}
 
 -- name: lowest
 SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;

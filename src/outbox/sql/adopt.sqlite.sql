@@ -116,6 +116,11 @@ END;
 -- name: lowest
 SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;
 
+-- name: on-nothing
+CREATE TRIGGER @view_delivered@ INSTEAD OF DELETE ON @view@ BEGIN
+  SELECT 1;
+END;
+
 -- name: undone
 -- Number of rows that the owner does not count as delivered, up to 100,000.
 SELECT count(*) FROM (SELECT 1 FROM {table} AS t WHERE (@done@) IS NULL LIMIT 100000);

@@ -84,7 +84,7 @@ DECLARE
 BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
   DROP VIEW {table};
-  DROP FUNCTION IF EXISTS {table_delivered}();
+  DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   EXECUTE format('DROP INDEX IF EXISTS %s.%I', (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = source),
     (SELECT concat(relname, '_wherry_open') FROM pg_class WHERE oid = source));
   FOR added IN SELECT attname FROM pg_attribute
@@ -120,8 +120,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncove
                   WHERE x.id = t.id AND x.state <> 2 OFFSET 0)
 
 -- name: purge
--- A trigger of the view may write to the rows, in place of deleting them.
-DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
+-- A function of the owner does with the rows what `adopt --done` said.  It returns how many there were.
+SELECT 1 FROM generate_series(1, {table_delivered}(ARRAY({old_rows} LIMIT :limit::bigint)));
 
 -- name: purge-count
 SELECT count(*) FROM ({old_rows}) AS t;
