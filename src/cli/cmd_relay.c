@@ -402,8 +402,8 @@ const wh_command wh_cmd_relay = {
 		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, memory: or null:, or a queue, "
 		"such as sqlite:PATH#NAME or postgres://HOST/DB#NAME. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
-		"once. One relay works, others on the same outbox stand by; with "
-		"--engine competing all of them work. The log goes to standard error, one "
+		"once. One relay works, others on the same outbox or subscription stand by, unless it "
+		"was made for relays that share it (create --partitions). The log goes to standard error, one "
 		"event a line.\n"
 		"\n"
 		"With --until-empty the exit status tells how it ended: 0 empty, 3 "
@@ -416,8 +416,8 @@ const wh_command wh_cmd_relay = {
 		"    --set webhook.secret=env:HOOK_SECRET\n"
 		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n"
-		"  wherry relay sqlite:shop.db 'exec:./slow.sh' --engine competing\n"
-		"  wherry relay postgres://shop@db/shop stdout: --engine stream\n",
+		"  wherry relay sqlite:shop.db#outbox/audit file:audit.ndjson\n"
+		"  wherry relay postgres://shop@db/shop#old stdout: --engine stream\n",
 	.options = options,
 	.run = run,
 };
