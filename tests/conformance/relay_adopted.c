@@ -207,8 +207,29 @@ static void a_delivered_row_is_marked_and_no_other(void **state)
 	relay_check_once(f, 4);
 }
 
+/* As in a table that was restored from a dump of another server. */
+static void a_row_of_a_transaction_to_come_stops_nobody(void **state)
+{
+	relay_fixture *f = *state;
+
+	if (strncmp(f->url, "postgres", 8) != 0)
+		return;
+	relay_hourly(f);
+	relay_put(f, "ab");
+	relay_sql(f, "INSERT INTO events(wherry_tx, topic, partition_key, payload) "
+		     "VALUES ('9000000000', 't', 'a', '{}')");
+	relay_put(f, "b");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+	relay_stop(f, &f->a);
+	assert_int_equal(open_rows(f), 0);
+}
+
 const relay_test relay_adopted_tests[] = {
 	RELAY_TEST(a_delivered_row_is_marked_and_no_other, 0),
 	RELAY_TEST(a_discarded_message_keeps_its_row_and_its_key_goes_on, 0),
+	RELAY_TEST(a_row_of_a_transaction_to_come_stops_nobody, 0),
 	RELAY_TESTS_END,
 };

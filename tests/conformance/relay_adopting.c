@@ -168,13 +168,15 @@ static bool fail_nth(relay_fixture *f, int n, bool answer_is_lost)
 	return failed;
 }
 
+/* On SQLite, where a database is made quickly, also with answers that are lost. */
 static void what_a_failed_run_left_is_done_by_the_next(void **state)
 {
 	relay_fixture *f = *state;
+	const int ways = strncmp(f->url, "sqlite", 6) == 0 ? 2 : 1;
 	int n = 0, all = 0;
 
 	relay_set(f, "relay.table", "second");
-	for (int lost = 0; lost < 2; lost++) {
+	for (int lost = 0; lost < ways; lost++) {
 		for (n = 0; fail_nth(f, n, lost); n++)
 			all++;
 		assert_true(n > 10);
