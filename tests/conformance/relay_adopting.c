@@ -106,6 +106,30 @@ static void a_table_with_lower_ids_is_refused(void **state)
 	wh_adoption_clear(&adoption);
 }
 
+/* On PostgreSQL a text that is no JSON makes the view fail. */
+static void headers_that_are_no_object_are_left_out(void **state)
+{
+	static const char *const texts[] = {
+		"''", "NULL", "'[1]'", "'7'", "' {\"a\": 1}'", "'{'", "'none'"};
+	relay_fixture *f = *state;
+	const size_t n = strncmp(f->url, "sqlite", 6) == 0 ? 7 : 5;
+
+	relay_sql(f, make_table);
+	relay_sql(f, "ALTER TABLE older ADD COLUMN headers TEXT");
+	for (size_t i = 0; i < n; i++) {
+		char sql[160];
+
+		(void)snprintf(
+			sql, sizeof(sql),
+			"INSERT INTO older(id, topic, payload, headers) VALUES (%zu, 't', 'x', %s)",
+			100 + i, texts[i]);
+		relay_sql(f, sql);
+	}
+	adopt_older(f, "nothing", "start");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == (int64_t)n + 3);
+}
+
 /* ---- runs that fail ---- */
 
 typedef struct failing {
@@ -349,6 +373,7 @@ const relay_test relay_adopting_tests[] = {
 	RELAY_TEST(rows_from_before_are_delivered_with_those_that_come, 0),
 	RELAY_TEST(of_rows_from_before_those_that_are_not_done_are_delivered, 0),
 	RELAY_TEST(a_table_with_lower_ids_is_refused, 0),
+	RELAY_TEST(headers_that_are_no_object_are_left_out, 0),
 	RELAY_TEST(what_a_failed_run_left_is_done_by_the_next, 0),
 	RELAY_TEST(an_index_that_was_not_made_to_the_end_is_made_again, 0),
 	RELAY_TEST(a_run_that_was_planned_before_another_forgets_no_position, 0),

@@ -57,7 +57,8 @@ CASE json_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key,
 CASE jsonb_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM jsonb_each_text(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
 
 -- name: headers-text
-CASE WHEN @c@ <> '' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text(@c@::json) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
+-- PostgreSQL has no function that says whether a text is JSON before version 16.
+CASE WHEN @c@ <> '' AND json_typeof(@c@::json) = 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text(@c@::json) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
 
 -- name: headers-none
 '{}'::json

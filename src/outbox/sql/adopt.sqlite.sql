@@ -26,7 +26,7 @@ CAST(@c@ AS TEXT)
 coalesce(CAST(@c@ AS TEXT), '')
 
 -- name: headers-text
-CASE WHEN @c@ <> '' THEN (SELECT json_group_object(h.key, CAST(h.value AS TEXT)) FROM json_each(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}' END
+CASE WHEN json_valid(@c@) AND json_type(@c@) = 'object' THEN (SELECT json_group_object(h.key, CAST(h.value AS TEXT)) FROM json_each(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}' END
 
 -- name: headers-none
 '{}'
