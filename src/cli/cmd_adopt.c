@@ -54,8 +54,22 @@ static void put_mapping(wh_buf *to, const wh_adoption *a)
 		wh_buf_printf(
 			to,
 			"note: PostgreSQL writes the table again (%s), and nobody can use it "
-			"meanwhile, since no column of it is a unique integer\n",
+			"meanwhile, since no column of it is a unique integer; rows that are there get "
+			"numbers as they lie, which is not the order in which they were written if they "
+			"were updated: let the old relay deliver them first\n",
 			a->size);
+	if (a->published)
+		wh_buf_puts(
+			to,
+			"note: the table is published for logical replication: add the "
+			"new columns on subscribers first, or it stops there\n");
+	if (a->taken > 1)
+		wh_buf_printf(
+			to,
+			"note: ids are taken %" PRId64
+			" at a time, so messages of a key from different sessions may "
+			"come in another order than they were committed in\n",
+			a->taken);
 }
 
 static void put_plan(wh_buf *to, const wh_adoption *a)

@@ -52,11 +52,12 @@ static wh_exit drop_adopted(const wh_args *args, wh_session *s, const wherry_sta
 	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 		       st->count[WHERRY_FAILED];
 
-	if (!wh_confirm(args, s->db, &status,
-			"forget outbox '%s' in %s with %" PRId64
-			" message%s to be delivered and %" PRId64
-			" dead; the table that it reads stays",
-			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD]))
+	if (!wh_confirm(
+		    args, s->db, &status,
+		    "forget outbox '%s' in %s with %" PRId64
+		    " message%s to be delivered and %" PRId64
+		    " dead, and the positions of its subscriptions; the table that it reads stays",
+		    s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD]))
 		return status;
 	if (wh_store_drop(s->store, &err) != WHERRY_OK)
 		return wh_report(&err);

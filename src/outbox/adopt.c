@@ -30,6 +30,7 @@ static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
 	(void)snprintf(a->size, sizeof(a->size), "%s", size ? size : "");
 	a->numbered = wh_row_int(row, 5);
 	a->broken = wh_row_int(row, 6);
+	a->published = wh_row_int(row, 7);
 	return WHERRY_OK;
 }
 
@@ -130,16 +131,17 @@ static wherry_code find_names(wh_adoption *a, const char *table, const char *as,
 
 /* ---- the steps ---- */
 
-static void put_name(wh_buf *to, const wh_name *name, const char *behind)
+static void put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
+		     const char *behind)
 {
 	char whole[2 * WH_NAME_MOST];
 
 	if (*name->schema) {
-		wh_adopt_quote(to, name->schema);
+		wh_adopt_quote(a, to, name->schema);
 		wh_buf_putc(to, '.');
 	}
 	(void)snprintf(whole, sizeof(whole), "%s%s", name->table, behind);
-	wh_adopt_quote(to, whole);
+	wh_adopt_quote(a, to, whole);
 }
 
 /* Add a step: these statements, those that there are. */
@@ -192,9 +194,9 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 		{true, "view", on_delivered},
 	};
 
-	wh_adopt_quote(&id, a->id);
-	put_name(&view, &a->name, "");
-	put_name(&delivered, &a->name, "_delivered");
+	wh_adopt_quote(a, &id, a->id);
+	put_name(a, &view, &a->name, "");
+	put_name(a, &delivered, &a->name, "_delivered");
 	if (options->where)
 		wh_buf_printf(&where, "\nWHERE (%s)", options->where);
 	memcpy(pairs,
@@ -241,7 +243,7 @@ static wherry_code check_lowest(const wh_adoption *a, const char *where,
 	wherry_code code = WHERRY_OK;
 	int64_t lowest = 1;
 
-	wh_adopt_quote(&id, a->id);
+	wh_adopt_quote(a, &id, a->id);
 	if (where)
 		wh_buf_printf(&all, "\nWHERE (%s)", where);
 	if (!a->adds_id)
@@ -285,6 +287,72 @@ static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *
 	return WHERRY_OK;
 }
 
+/* Replace a name that the table does not have before it is adopted. */
+static void put_without(wh_buf *to, const char *text, const char *name, const char *value)
+{
+	const char *found;
+
+	while ((found = strstr(text, name)) != NULL) {
+		wh_buf_put(to, text, (size_t)(found - text));
+		wh_buf_puts(to, value);
+		text = found + strlen(name);
+	}
+	wh_buf_puts(to, text);
+}
+
+/* Run the query of the view, for no row: errors of expressions are seen before anything is changed. */
+static wherry_code try_view(wh_adoption *a, const char *where, wherry_error *err)
+{
+	wh_buf columns = WH_BUF_INIT(256 * 1024), known = WH_BUF_INIT(256 * 1024),
+	       text = WH_BUF_INIT(512 * 1024), condition = WH_BUF_INIT(64 * 1024);
+	char name[] = "try";
+	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
+	wherry_code code;
+
+	put_without(&columns, wh_buf_into(&a->view, &columns), "wherry_tx AS tx",
+		    "NULL AS tx");
+	put_without(&known, wh_buf_into(&columns, &known),
+		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
+	if (where)
+		wh_buf_printf(&condition, "\nWHERE (%s)", where);
+	wh_adopt_fill(&text, wh_adopt_text(a, "try"),
+		      (const char *const[]){"columns", wh_buf_into(&known, &text),
+					    "where", wh_buf_into(&condition, &text),
+					    NULL});
+	stmt.text = text.ptr;
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
+	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	wh_buf_clear(&columns);
+	wh_buf_clear(&known);
+	wh_buf_clear(&text);
+	wh_buf_clear(&condition);
+	return code == WHERRY_OK ? code
+				 : wh_prefix(err, code,
+					     "these expressions cannot be read "
+					     "from table '%s'",
+					     a->source);
+}
+
+/* Whether the order of ids is that of the rows. */
+static wherry_code look_at_ids(wh_adoption *a, wherry_error *err)
+{
+	const wh_stmt *taken = wh_sql_find(&a->sql, "taken");
+	const wh_param id = WH_TEXT_PARAM("id", wh_view_of(a->id));
+
+	a->taken = 1;
+	if (a->adds_id && a->partitioned)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"table '%s' is partitioned, and no integer column of it is unique alone: add one, with "
+			"a unique index on each partition",
+			a->source);
+	return taken && !a->adds_id ? wh_db_run(a->db, taken, &id, 1, wh_take_int,
+						&a->taken, NULL, err)
+				    : WHERRY_OK;
+}
+
 wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 			     const wh_adopt_options *options, wh_adoption *out,
 			     wherry_error *err)
@@ -318,6 +386,10 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	code = wh_adopt_map(out, &known, err);
 	if (code == WHERRY_OK)
 		code = check_lowest(out, options->where, err);
+	if (code == WHERRY_OK)
+		code = look_at_ids(out, err);
+	if (code == WHERRY_OK)
+		code = try_view(out, options->where, err);
 	if (code == WHERRY_OK)
 		code = count_undone(out, options->from, err);
 	return code == WHERRY_OK ? plan_steps(out, options, err) : code;
@@ -390,8 +462,8 @@ static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
 	wherry_code code = WHERRY_OK;
 
 	if (stmt) {
-		wh_adopt_quote(&id, a->id);
-		put_name(&table, &a->table, "");
+		wh_adopt_quote(a, &id, a->id);
+		put_name(a, &table, &a->table, "");
 		wh_adopt_fill(&text, stmt->text,
 			      (const char *const[]){"id", wh_buf_str(&id), "table",
 						    wh_buf_str(&table), NULL});

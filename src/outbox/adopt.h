@@ -62,8 +62,10 @@ typedef struct wh_adoption {
 	int64_t rows; /* Estimate. */
 	char size[32];
 	bool partitioned;
-	bool numbered; /* It has what adopt adds to it. */
-	bool broken;   /* It has an index that was not made to its end. */
+	bool numbered;  /* It has what adopt adds to it. */
+	bool broken;    /* It has an index that was not made to its end. */
+	bool published; /* It is replicated to other servers. */
+	int64_t taken;  /* Ids that a session takes at a time. */
 	int64_t undone; /* Rows that are not done, up to 100,000; -1: rows do not say it. */
 	/* The mapping. */
 	char id[WH_NAME_MOST + 1];
@@ -125,7 +127,7 @@ const char *wh_adopt_text(const wh_adoption *a, const char *name);
 /* The name of the option for a field: "message-id". */
 const char *wh_adopt_option(int which);
 
-/* Append a name in double quotes. */
-void wh_adopt_quote(wh_buf *to, const char *name);
+/* Append a quoted name. */
+void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name);
 
 #endif

@@ -130,15 +130,18 @@ const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, boo
 	return found;
 }
 
-void wh_adopt_quote(wh_buf *to, const char *name)
+void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name)
 {
-	wh_buf_putc(to, '"');
+	/* SQLite takes a name in double quotes for a text if there is no such column. */
+	const char quote = a->db->driver->connection.schema_of ? '"' : '`';
+
+	wh_buf_putc(to, quote);
 	for (const char *p = name; *p; p++) {
-		if (*p == '"')
-			wh_buf_putc(to, '"');
+		if (*p == quote)
+			wh_buf_putc(to, quote);
 		wh_buf_putc(to, *p);
 	}
-	wh_buf_putc(to, '"');
+	wh_buf_putc(to, quote);
 }
 
 static void put_literal(wh_buf *to, const char *text)
@@ -216,6 +219,20 @@ static void put(wh_buf *to, const char *text, const char *column)
 	end_line(to, start);
 }
 
+/* A row without a message id has its number for one. */
+static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
+{
+	wh_buf id = WH_BUF_INIT(1000);
+	size_t start = to->len;
+
+	wh_adopt_quote(a, &id, a->id);
+	wh_adopt_fill(
+		to, wh_adopt_text(a, "message-id-null"),
+		(const char *const[]){"c", column, "id", wh_buf_into(&id, to), NULL});
+	end_line(to, start);
+	wh_buf_clear(&id);
+}
+
 /* The column of a field, in the view. */
 static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_column *c,
 			      wh_buf *to, wherry_error *err)
@@ -238,10 +255,14 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 			null = wh_adopt_text(a, wrap);
 		}
 	}
-	wh_adopt_quote(&name, c->name);
-	if (null && strcmp(f->kind, "time") == 0)
-		put(&inner, text, wh_buf_into(&name, to));
-	put(to, null ? null : text, wh_buf_into(inner.len ? &inner : &name, to));
+	wh_adopt_quote(a, &name, c->name);
+	if (f == &fields[WH_ADOPT_MESSAGE_ID] && !c->not_null) {
+		put_message_id(a, to, wh_buf_into(&name, to));
+	} else {
+		if (null && strcmp(f->kind, "time") == 0)
+			put(&inner, text, wh_buf_into(&name, to));
+		put(to, null ? null : text, wh_buf_into(inner.len ? &inner : &name, to));
+	}
 	wh_buf_clear(&name);
 	wh_buf_clear(&inner);
 	return WHERRY_OK;
@@ -413,24 +434,56 @@ static const wh_adopt_column *guess_done(const wh_adoption *a)
 	}
 	for (size_t i = 0; done_flags[i]; i++) {
 		c = wh_adopt_find(a, done_flags[i], true);
-		if (c && strcmp(c->type, "boolean") == 0)
+		if (c &&
+		    (strcmp(c->type, "boolean") == 0 ||
+		     strcmp(c->type, "integer") == 0) &&
+		    expression(a, "done-set", c->type, ""))
 			return c;
 	}
 	return NULL;
 }
 
+/* "published_at", "sent_on", "completion_date": a time by its name. */
+static bool names_a_time(const char *name)
+{
+	static const char *const ends[] = {"at", "on", "date", "time", NULL};
+	const size_t len = strlen(name);
+
+	for (size_t i = 0; ends[i]; i++)
+		if (len > strlen(ends[i]) &&
+		    strcasecmp(name + len - strlen(ends[i]), ends[i]) == 0)
+			return true;
+	return false;
+}
+
+/* SQLite has one type for numbers, and keeps times and flags in it, or in texts. */
+static const char *done_type(const wh_adopt_column *c)
+{
+	if (strcmp(c->type, "integer") == 0 && !names_a_time(c->name))
+		return "flag";
+	return strcmp(c->type, "text") == 0 && !names_a_time(c->name) ? "unknown"
+								      : c->type;
+}
+
 /* Write that relays set this column. */
 static wherry_code set_column(wh_adoption *a, const wh_adopt_column *c, wherry_error *err)
 {
-	const char *set = expression(a, "done-set", c->type, "");
+	const char *set = expression(a, "done-set", done_type(c), "");
 	wh_buf name = WH_BUF_INIT(1000);
 
+	if (set && c->not_null && strcmp(c->type, "boolean") != 0 &&
+	    strcmp(c->type, "integer") != 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--done %s: the column is never NULL, so it does not say whether a row is done: write "
+			"the value that it gets, --done \"%s = ...\"",
+			c->name, c->name);
 	if (!set)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"--done %s: the column is neither a time nor a boolean: write the value that it gets, --done \"%s = ...\"",
 			c->name, c->name);
-	wh_adopt_quote(&name, c->name);
+	wh_adopt_quote(a, &name, c->name);
 	put(&a->set, set, wh_buf_into(&name, &a->set));
 	put(&a->done, expression(a, "done", c->type, ""), wh_buf_into(&name, &a->done));
 	wh_buf_printf(&a->done_shown, "%s is set", c->name);
@@ -479,7 +532,7 @@ static wherry_code set_values(wh_adoption *a, const char *given, const char *equ
 		return wh_fail(err, WHERRY_INVALID,
 			       "--done: table '%s' has no column '%s'", a->source,
 			       column);
-	wh_adopt_quote(&name, c->name);
+	wh_adopt_quote(a, &name, c->name);
 	wh_buf_printf(&a->set, "%s %s", wh_buf_into(&name, &a->set), equals);
 	wh_buf_put(&value, equals + 1, first_expression(equals + 1));
 	if (strncmp(c->type, "time", 4) == 0) {
@@ -547,7 +600,7 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	wh_buf_puts(&a->view, "  ");
-	wh_adopt_quote(&a->view, a->id);
+	wh_adopt_quote(a, &a->view, a->id);
 	put_as(&a->view, "id", false);
 	if (wh_adopt_text(a, "add-tx"))
 		wh_buf_puts(&a->view, "  wherry_tx AS tx,\n");

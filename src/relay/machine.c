@@ -132,6 +132,22 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 	return code;
 }
 
+/* The owner's table may have changed: messages are delivered all the same. */
+static bool is_owners_fault(wherry_relay *r, int64_t now, wherry_code code,
+			    const wherry_error *err)
+{
+	if (code == WHERRY_OK || !r->store->layout.purges_soon ||
+	    wherry_code_remedy(code) != WHERRY_REMEDY_FIX)
+		return false;
+	wh_relay_say(
+		r, WHERRY_LOG_ERROR, "not-marked",
+		wh_log_note("delivered rows of the table are not marked as done: adopt "
+			    "the table again"),
+		wh_log_text("why", err->message));
+	r->purge_at_us = wh_later(now, r->set.purge_every_us);
+	return true;
+}
+
 static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t n = 0;
@@ -140,6 +156,8 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->purge_at_us || !purges(r))
 		return WHERRY_OK;
 	code = purge(r, &n, err);
+	if (is_owners_fault(r, now, code, err))
+		return WHERRY_OK;
 	if (code != WHERRY_OK)
 		return code;
 	if (n == purge_rows(r))
@@ -163,7 +181,7 @@ static wherry_code purge_the_rest(wherry_relay *r, wherry_error *err)
 	while (code == WHERRY_OK && n == purge_rows(r) && r->store->layout.purges_soon &&
 	       wh_monotonic(&r->env) < r->stop_by_us)
 		code = purge(r, &n, err);
-	return code;
+	return is_owners_fault(r, wh_monotonic(&r->env), code, err) ? WHERRY_OK : code;
 }
 
 /* If the relay was asked to stop, or has nothing left to do, begin to drain. */

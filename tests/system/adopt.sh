@@ -101,6 +101,18 @@ w adopt "$url#gone" --done delete --yes
 relay gone_log
 check "bytes are delivered" got '[.body_base64, .body] | map(tostring) | join("/")' 'AP8=/null null/x'
 check "what is older than the retention is deleted" is "$(q "SELECT group_concat(type) FROM gone")" new
+q "CREATE TABLE flags(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT, event_id TEXT, is_sent INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT 'no');
+INSERT INTO flags(topic, payload) VALUES ('before', '{}')"
+w adopt "$url#flags" --done note
+expect "a text that is never NULL says nothing" 2 "err:write the value that it gets"
+w adopt "$url#flags" --done is_sent --yes
+relay flags_log
+check "a number that is 0 is not set, and a row without a message id has its number" got '"\(.topic)/\(.message_id)"' before/1
+check "and becomes 1" is "$(q "SELECT is_sent FROM flags")" 1
+w adopt "$url#flags" --done is_sent --yes
+expect "twice is fine" 0 "out:again"
+q "ALTER TABLE flags DROP COLUMN payload" 2>said
+check "a column that is read is not dropped by mistake" grep -q "no such column" said
 q "CREATE TABLE keyed(id TEXT PRIMARY KEY, type TEXT, data TEXT); CREATE VIEW seen AS SELECT 1 AS id"
 w adopt "$url#keyed"
 expect "a table without a number is refused" 2 "err:INTEGER PRIMARY KEY"

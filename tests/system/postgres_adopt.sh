@@ -160,6 +160,34 @@ sql "INSERT INTO \"Shop\".\"Events\"(\"Type\") VALUES ('secret'), ('y')"
 relay Shop.Events_log
 check "an expression and a condition" got '[.topic, .key, .body.id] | map(tostring) | join("/")' "x/k/1 y/null/3"
 
+sql "CREATE TABLE copied(id bigserial PRIMARY KEY, topic text, key text, payload jsonb, event_id uuid, published_at timestamptz)"
+w adopt "$url#copied" --yes
+exec 5> >(exec psql -X -q "$url" >/dev/null)
+echo "BEGIN; INSERT INTO copied(topic, payload, wherry_tx) VALUES ('null', '{}', NULL);" >&5
+until_true 20 answers "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'" 1
+sql "INSERT INTO copied(topic, payload) VALUES ('first', '{}')"
+relay copied_log
+echo "COMMIT; SELECT 1;" >&5
+exec 5>&-
+until_true 20 answers "SELECT count(*) FROM copied WHERE topic = 'null'" 1
+sql "CREATE TABLE stage(LIKE copied INCLUDING DEFAULTS); INSERT INTO stage(topic, payload) VALUES ('staged', '{}')"
+sql "INSERT INTO copied(topic, payload) VALUES ('second', '{}')"
+relay copied_log
+check "a row that names no transaction is not lost" got '"\(.topic)/\(.message_id)"' "null/1 second/4"
+sql "INSERT INTO copied SELECT * FROM stage"
+relay copied_log
+check "nor one that names another one" got .topic staged
+sql "ALTER TABLE copied RENAME published_at TO sent_at; INSERT INTO copied(topic, payload) VALUES ('unmarked', '{}')"
+relay copied_log
+expect "a row that cannot be marked is delivered once" 0 "err:event=not-marked" "err:1 delivered"
+relay copied_log
+expect "and not again" 0 "err:0 delivered"
+w adopt "$url#copied" --done sent_at --yes
+relay copied_log
+check "adopted again, it is marked" answers "SELECT count(*) FROM copied WHERE sent_at IS NULL" 0
+w adopt "$url#copied" --topic "(nocol || 'x')"
+expect "an expression that fails is seen before" 1 "err:these expressions cannot be read"
+
 # ---- tables of known programs ----
 
 known() { # NAME COLUMNS: it is recognised and what one row has is delivered

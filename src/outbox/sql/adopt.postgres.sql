@@ -25,7 +25,8 @@ SELECT c.relkind::text, greatest(c.reltuples, 0)::bigint, pg_size_pretty(pg_tota
   pg_has_role(c.relowner, 'USAGE')::integer, c.relowner::regrole::text,
   EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attname = 'wherry_tx' AND NOT attisdropped)::integer,
   (SELECT count(*) FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
-   WHERE i.indrelid = c.oid AND NOT i.indisvalid AND x.relname LIKE '%\_wherry\_%')
+   WHERE i.indrelid = c.oid AND NOT i.indisvalid AND x.relname LIKE '%\_wherry\_%'),
+  EXISTS (SELECT 1 FROM pg_publication_tables WHERE schemaname = c.relnamespace::regnamespace::text AND tablename = c.relname)::integer
 FROM pg_class AS c WHERE c.oid = {place};
 
 -- name: read-columns
@@ -46,6 +47,9 @@ ORDER BY a.attnum;
 
 -- name: text-any
 @c@::text
+
+-- name: message-id-null
+coalesce(nullif(@c@::text, ''), @id@::text)
 
 -- name: text-null
 coalesce(@c@::text, '')
@@ -215,6 +219,17 @@ CREATE OR REPLACE RULE keep AS ON DELETE TO @view@ DO INSTEAD NOTHING;
 
 -- name: lowest
 SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;
+
+-- name: taken
+-- How many ids at a time a session or a program takes from the sequence of the column.
+SELECT greatest(seqcache, abs(seqincrement)) FROM pg_sequence
+WHERE seqrelid = pg_get_serial_sequence({'table}, :id::text)::regclass::oid;
+
+-- name: try
+-- Fails where adopting would: an expression that the table does not have.
+SELECT * FROM (SELECT
+@columns@
+FROM {table} AS t@where@) AS v LIMIT 0;
 
 -- name: undone
 -- Number of rows that the owner does not count as delivered, up to 100,000.

@@ -7,7 +7,7 @@
 -- name: look
 -- The kind of the table, and whether it has the trigger that adopt adds.
 SELECT CASE s.type WHEN 'table' THEN 'r' ELSE 'v' END, 0, '', 1, '', EXISTS (
-  SELECT 1 FROM sqlite_schema AS g WHERE g.type = 'trigger' AND g.tbl_name = s.name AND g.name LIKE '%~_by~_hand' ESCAPE '~'), 0
+  SELECT 1 FROM sqlite_schema AS g WHERE g.type = 'trigger' AND g.tbl_name = s.name AND g.name LIKE '%~_by~_hand' ESCAPE '~'), 0, 0
 FROM sqlite_schema AS s WHERE s.type IN ('table', 'view') AND s.name = {name} COLLATE NOCASE;
 
 -- name: read-columns
@@ -21,6 +21,9 @@ FROM pragma_table_info({name}) AS c ORDER BY c.cid;
 
 -- name: text-any
 CAST(@c@ AS TEXT)
+
+-- name: message-id-null
+coalesce(nullif(CAST(@c@ AS TEXT), ''), CAST(@id@ AS TEXT))
 
 -- name: text-null
 coalesce(CAST(@c@ AS TEXT), '')
@@ -55,8 +58,12 @@ coalesce(@c@, 0)
 -- name: done-set-text
 @c@ = strftime('%Y-%m-%d %H:%M:%f', 'now')
 
+-- name: done-set-flag
+@c@ = 1
+
 -- name: done-set-integer
-@c@ = (SELECT ms FROM wherry_clock)
+-- A time in seconds.
+@c@ = CAST(strftime('%s', 'now') AS INTEGER)
 
 -- name: done-set-boolean
 @c@ = 1
@@ -68,7 +75,7 @@ coalesce(@c@, 0)
 @c@
 
 -- name: done-integer
-@c@
+nullif(@c@, 0)
 
 -- name: done-boolean
 nullif(@c@, 0)
@@ -120,6 +127,12 @@ SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;
 CREATE TRIGGER @view_delivered@ INSTEAD OF DELETE ON @view@ BEGIN
   SELECT 1;
 END;
+
+-- name: try
+-- Fails where adopting would: an expression that the table does not have.
+SELECT * FROM (SELECT
+@columns@
+FROM {table} AS t@where@) AS v LIMIT 0;
 
 -- name: undone
 -- Number of rows that the owner does not count as delivered, up to 100,000.

@@ -31,6 +31,12 @@
 {exception_table}
 {begin_subscriptions}
 {wake_function}
+-- A row that is copied with the number of another transaction, or with NULL, would look as if it had been read.
+CREATE OR REPLACE FUNCTION {table_numbered}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $numbered$
+BEGIN
+  new.wherry_tx := pg_current_xact_id();
+  RETURN new;
+END $numbered$;
 -- If the lock is taken, a relay of this outbox sleeps.
 DO $$
 DECLARE
@@ -39,6 +45,9 @@ BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
   EXECUTE format('CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(%L::bigint + %L::regclass::oid::bigint))
     EXECUTE FUNCTION %s(%L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'wherry_wake}, {'table});
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
+  EXECUTE format('CREATE TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW WHEN (new.wherry_tx IS DISTINCT FROM pg_current_xact_id())
+    EXECUTE FUNCTION %s()', {'bare_numbered}, source, {'table_numbered});
 END $$;
 {register}
 
@@ -83,6 +92,8 @@ DECLARE
   added name;
 BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
+  DROP FUNCTION IF EXISTS {table_numbered}();
   DROP VIEW {table};
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   EXECUTE format('DROP INDEX IF EXISTS %s.%I', (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = source),
@@ -116,8 +127,8 @@ SELECT t.id FROM (
     (SELECT y.id FROM {table} AS y WHERE NOT y.at_once AND y.created_at > {since} ORDER BY y.id LIMIT 1), 9223372036854775807))
   ORDER BY e.id OFFSET 0) AS t
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
-                  WHERE x.id = t.id AND x.state <> 2 OFFSET 0)
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN LATERAL (
+    SELECT 1 FROM {table_exception} AS x WHERE x.subscription = p.subscription AND x.id = t.id AND x.state <> 2 OFFSET 0) AS x)
 
 -- name: purge
 -- A function of the owner does with the rows what `adopt --done` said.  It returns how many there were.

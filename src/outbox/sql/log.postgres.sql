@@ -129,8 +129,8 @@ SELECT t.id FROM (
                         9223372036854775807)
   ORDER BY e.id OFFSET 0) AS t
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x ON x.subscription = p.subscription
-                  WHERE x.id = t.id AND x.state <> 2 OFFSET 0)
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN LATERAL (
+    SELECT 1 FROM {table_exception} AS x WHERE x.subscription = p.subscription AND x.id = t.id AND x.state <> 2 OFFSET 0) AS x)
 
 -- name: purge
 DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
