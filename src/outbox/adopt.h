@@ -118,6 +118,19 @@ void wh_adopt_know(wh_adoption *a, wh_adopt_options *options);
 wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 			 wherry_error *err);
 
+/* Find how a row says that it is done, and what relays write to it; NULL: guess. */
+wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *err);
+
+/* The expression KIND-TYPE, or KIND-any, with what is behind it; NULL: there is none. */
+const char *wh_adopt_expression(const wh_adoption *a, const char *kind, const char *type,
+				const char *behind);
+
+/* Append an expression, of a column. */
+void wh_adopt_put(wh_buf *to, const char *text, const char *column);
+
+/* Take away the line end that ends an expression in its file. */
+void wh_adopt_end_line(wh_buf *text, size_t start);
+
 /* Append a text with "@word@" replaced: pairs of words and values, ended by NULL. */
 void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs);
 

@@ -84,17 +84,6 @@ static const char *const ids[] = {
 	"wherry_id", "id",       "seq",    "sequence", "sequence_number",
 	"event_no",  "position", "offset", NULL};
 
-static const char *const done_times[] = {"published_at",   "processed_at",
-					 "sent_at",        "dispatched_at",
-					 "delivered_at",   "completed_at",
-					 "relayed_at",     "handled_at",
-					 "published_on",   "processed_on",
-					 "sent_on",        "completion_date",
-					 "processed_date", NULL};
-static const char *const done_flags[] = {"published",    "processed", "sent",
-					 "dispatched",   "delivered", "is_published",
-					 "is_processed", "is_sent",   NULL};
-
 /* ---- names ---- */
 
 const char *wh_adopt_option(int which)
@@ -187,9 +176,8 @@ const char *wh_adopt_text(const wh_adoption *a, const char *name)
 
 /* ---- expressions ---- */
 
-/* The expression KIND-TYPE, or KIND-any, with what is behind it; NULL: there is none. */
-static const char *expression(const wh_adoption *a, const char *kind, const char *type,
-			      const char *behind)
+const char *wh_adopt_expression(const wh_adoption *a, const char *kind, const char *type,
+				const char *behind)
 {
 	char name[100];
 	const char *text;
@@ -202,21 +190,19 @@ static const char *expression(const wh_adoption *a, const char *kind, const char
 	return wh_adopt_text(a, name);
 }
 
-/* Take away the line end that ends an expression in its file. */
-static void end_line(wh_buf *text, size_t start)
+void wh_adopt_end_line(wh_buf *text, size_t start)
 {
 	while (text->len > start && text->ptr[text->len - 1] == '\n')
 		text->ptr[--text->len] = 0;
 }
 
-/* Append an expression. */
-static void put(wh_buf *to, const char *text, const char *column)
+void wh_adopt_put(wh_buf *to, const char *text, const char *column)
 {
 	const char *const pairs[] = {"c", column, NULL};
 	size_t start = to->len;
 
 	wh_adopt_fill(to, text, pairs);
-	end_line(to, start);
+	wh_adopt_end_line(to, start);
 }
 
 /* A row without a message id has its number for one. */
@@ -229,7 +215,7 @@ static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
 	wh_adopt_fill(
 		to, wh_adopt_text(a, "message-id-null"),
 		(const char *const[]){"c", column, "id", wh_buf_into(&id, to), NULL});
-	end_line(to, start);
+	wh_adopt_end_line(to, start);
 	wh_buf_clear(&id);
 }
 
@@ -237,7 +223,7 @@ static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
 static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_column *c,
 			      wh_buf *to, wherry_error *err)
 {
-	const char *text = expression(a, f->kind, c->type, ""), *null = NULL;
+	const char *text = wh_adopt_expression(a, f->kind, c->type, ""), *null = NULL;
 	wh_buf name = WH_BUF_INIT(1000), inner = WH_BUF_INIT(4000);
 
 	if (!text)
@@ -247,7 +233,7 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 			"expression in parentheses, --%s \"(...)\"",
 			c->name, c->type, f->option, f->option);
 	if (!c->not_null && !f->may_be_null) {
-		null = expression(a, f->kind, c->type, "-null");
+		null = wh_adopt_expression(a, f->kind, c->type, "-null");
 		if (!null && strcmp(f->kind, "payload") != 0) {
 			char wrap[40];
 
@@ -260,8 +246,9 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 		put_message_id(a, to, wh_buf_into(&name, to));
 	} else {
 		if (null && strcmp(f->kind, "time") == 0)
-			put(&inner, text, wh_buf_into(&name, to));
-		put(to, null ? null : text, wh_buf_into(inner.len ? &inner : &name, to));
+			wh_adopt_put(&inner, text, wh_buf_into(&name, to));
+		wh_adopt_put(to, null ? null : text,
+			     wh_buf_into(inner.len ? &inner : &name, to));
 	}
 	wh_buf_clear(&name);
 	wh_buf_clear(&inner);
@@ -289,9 +276,9 @@ static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf
 	if (*given == '(') {
 		text = strcmp(f->kind, "payload") == 0
 			       ? NULL
-			       : expression(a, f->kind, "expression", "");
+			       : wh_adopt_expression(a, f->kind, "expression", "");
 		if (text)
-			put(to, text, given);
+			wh_adopt_put(to, text, given);
 		else
 			wh_buf_puts(to, given);
 		return WHERRY_OK;
@@ -325,7 +312,7 @@ static const wh_adopt_column *guess(const wh_adoption *a, const field *f)
 	for (size_t i = 0; i < GUESSES_MOST && f->guesses[i]; i++) {
 		const wh_adopt_column *c = wh_adopt_find(a, f->guesses[i], true);
 
-		if (c && expression(a, f->kind, c->type, "") &&
+		if (c && wh_adopt_expression(a, f->kind, c->type, "") &&
 		    strcmp(c->name, a->id) != 0)
 			return c;
 	}
@@ -357,7 +344,7 @@ static wherry_code map_field(wh_adoption *a, const wh_adopt_options *options, si
 	}
 	if (i == WH_ADOPT_MESSAGE_ID) {
 		wh_buf_puts(&a->shown[i], a->id);
-		put(to, wh_adopt_text(a, "text-any"), "wherry_id");
+		wh_adopt_put(to, wh_adopt_text(a, "text-any"), "wherry_id");
 		return WHERRY_OK;
 	}
 	if (!f->missing)
@@ -365,7 +352,7 @@ static wherry_code map_field(wh_adoption *a, const wh_adopt_options *options, si
 	if (*f->missing == '\'')
 		wh_buf_puts(to, f->missing);
 	else
-		put(to, wh_adopt_text(a, f->missing), "");
+		wh_adopt_put(to, wh_adopt_text(a, f->missing), "");
 	return WHERRY_OK;
 }
 
@@ -421,168 +408,6 @@ static wherry_code find_id(wh_adoption *a, const char *given, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* ---- what is done with rows ---- */
-
-static const wh_adopt_column *guess_done(const wh_adoption *a)
-{
-	const wh_adopt_column *c;
-
-	for (size_t i = 0; done_times[i]; i++) {
-		c = wh_adopt_find(a, done_times[i], true);
-		if (c && !c->not_null && expression(a, "done-set", c->type, ""))
-			return c;
-	}
-	for (size_t i = 0; done_flags[i]; i++) {
-		c = wh_adopt_find(a, done_flags[i], true);
-		if (c &&
-		    (strcmp(c->type, "boolean") == 0 ||
-		     strcmp(c->type, "integer") == 0) &&
-		    expression(a, "done-set", c->type, ""))
-			return c;
-	}
-	return NULL;
-}
-
-/* "published_at", "sent_on", "completion_date": a time by its name. */
-static bool names_a_time(const char *name)
-{
-	static const char *const ends[] = {"at", "on", "date", "time", NULL};
-	const size_t len = strlen(name);
-
-	for (size_t i = 0; ends[i]; i++)
-		if (len > strlen(ends[i]) &&
-		    strcasecmp(name + len - strlen(ends[i]), ends[i]) == 0)
-			return true;
-	return false;
-}
-
-/* SQLite has one type for numbers, and keeps times and flags in it, or in texts. */
-static const char *done_type(const wh_adopt_column *c)
-{
-	if (strcmp(c->type, "integer") == 0 && !names_a_time(c->name))
-		return "flag";
-	return strcmp(c->type, "text") == 0 && !names_a_time(c->name) ? "unknown"
-								      : c->type;
-}
-
-/* Write that relays set this column. */
-static wherry_code set_column(wh_adoption *a, const wh_adopt_column *c, wherry_error *err)
-{
-	const char *set = expression(a, "done-set", done_type(c), "");
-	wh_buf name = WH_BUF_INIT(1000);
-
-	if (set && c->not_null && strcmp(c->type, "boolean") != 0 &&
-	    strcmp(c->type, "integer") != 0)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"--done %s: the column is never NULL, so it does not say whether a row is done: write "
-			"the value that it gets, --done \"%s = ...\"",
-			c->name, c->name);
-	if (!set)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"--done %s: the column is neither a time nor a boolean: write the value that it gets, --done \"%s = ...\"",
-			c->name, c->name);
-	wh_adopt_quote(a, &name, c->name);
-	put(&a->set, set, wh_buf_into(&name, &a->set));
-	put(&a->done, expression(a, "done", c->type, ""), wh_buf_into(&name, &a->done));
-	wh_buf_printf(&a->done_shown, "%s is set", c->name);
-	wh_buf_clear(&name);
-	return WHERRY_OK;
-}
-
-/* The end of the first of several expressions with commas between them. */
-static size_t first_expression(const char *text)
-{
-	int depth = 0;
-	char quote = 0;
-	size_t i;
-
-	for (i = 0; text[i]; i++) {
-		if (quote)
-			quote = text[i] == quote ? 0 : quote;
-		else if (text[i] == '\'' || text[i] == '"')
-			quote = text[i];
-		else if (text[i] == '(' || text[i] == ')')
-			depth += text[i] == '(' ? 1 : -1;
-		else if (text[i] == ',' && !depth)
-			break;
-	}
-	return i;
-}
-
-/* "COLUMN = EXPRESSION, ..." */
-static wherry_code set_values(wh_adoption *a, const char *given, const char *equals,
-			      wherry_error *err)
-{
-	size_t len = (size_t)(equals - given);
-	wh_buf name = WH_BUF_INIT(1000), value = WH_BUF_INIT(4000);
-	const wh_adopt_column *c;
-	char column[WH_NAME_MOST + 1];
-
-	while (len && (given[len - 1] == ' ' || given[len - 1] == '"'))
-		len--;
-	if (len && *given == '"') {
-		given++;
-		len--;
-	}
-	(void)snprintf(column, sizeof(column), "%.*s", (int)len, given);
-	c = wh_adopt_find(a, column, false);
-	if (!c)
-		return wh_fail(err, WHERRY_INVALID,
-			       "--done: table '%s' has no column '%s'", a->source,
-			       column);
-	wh_adopt_quote(a, &name, c->name);
-	wh_buf_printf(&a->set, "%s %s", wh_buf_into(&name, &a->set), equals);
-	wh_buf_put(&value, equals + 1, first_expression(equals + 1));
-	if (strncmp(c->type, "time", 4) == 0) {
-		put(&a->done, expression(a, "done", c->type, ""),
-		    wh_buf_into(&name, &a->done));
-	} else {
-		const char *const pairs[] = {"c", wh_buf_into(&name, &a->done), "v",
-					     wh_buf_into(&value, &a->done), NULL};
-
-		wh_adopt_fill(&a->done, wh_adopt_text(a, "done-value"), pairs);
-		end_line(&a->done, 0);
-	}
-	wh_buf_puts(&a->done_shown, wh_buf_into(&a->set, &a->done_shown));
-	wh_buf_clear(&name);
-	wh_buf_clear(&value);
-	return WHERRY_OK;
-}
-
-static wherry_code find_done(wh_adoption *a, const char *given, wherry_error *err)
-{
-	const char *equals = given ? strchr(given, '=') : NULL;
-	const wh_adopt_column *c = NULL;
-
-	if (equals)
-		return set_values(a, given, equals, err);
-	if (given && strcmp(given, "delete") == 0) {
-		a->deletes = true;
-		put(&a->done, wh_adopt_text(a, "done-delete"), "");
-		wh_buf_puts(&a->done_shown,
-			    "the row is deleted, outbox.retention after it was written");
-		return WHERRY_OK;
-	}
-	if (given && strcmp(given, "nothing") != 0) {
-		c = wh_adopt_find(a, given, false);
-		if (!c)
-			return wh_fail(
-				err, WHERRY_INVALID,
-				"--done %s: table '%s' has no such column; write delete, nothing, a column or "
-				"\"COLUMN = EXPRESSION\"",
-				given, a->source);
-	}
-	if (!given)
-		c = guess_done(a);
-	if (c)
-		return set_column(a, c, err);
-	put(&a->done, wh_adopt_text(a, "done-never"), "");
-	wh_buf_puts(&a->done_shown, "nothing: rows stay as they are");
-	return WHERRY_OK;
-}
-
 /* ---- the view ---- */
 
 static void put_as(wh_buf *to, const char *column, bool last)
@@ -596,7 +421,7 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 	wherry_code code = find_id(a, options->id, err);
 
 	if (code == WHERRY_OK)
-		code = find_done(a, options->done, err);
+		code = wh_adopt_find_done(a, options->done, err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_buf_puts(&a->view, "  ");
@@ -612,7 +437,7 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 	wh_buf_printf(&a->view, "  %s", wh_buf_into(&a->done, &a->view));
 	put_as(&a->view, "done_at", false);
 	wh_buf_puts(&a->view, "  ");
-	put(&a->view, wh_adopt_text(a, a->set.len ? "is-true" : "is-false"), "");
+	wh_adopt_put(&a->view, wh_adopt_text(a, a->set.len ? "is-true" : "is-false"), "");
 	put_as(&a->view, "at_once", true);
 	return code == WHERRY_OK ? wh_buf_check(&a->view, err) : code;
 }
