@@ -383,7 +383,9 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	if (code != WHERRY_OK)
 		return code;
 	wh_adopt_know(out, &known);
-	code = wh_adopt_map(out, &known, err);
+	code = wh_adopt_find_done(out, known.done, err);
+	if (code == WHERRY_OK)
+		code = wh_adopt_map(out, &known, err);
 	if (code == WHERRY_OK)
 		code = check_lowest(out, options->where, err);
 	if (code == WHERRY_OK)

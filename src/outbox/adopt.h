@@ -114,7 +114,7 @@ const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, boo
 /* The mapping of a table that a known program makes, in place of options that were not given. */
 void wh_adopt_know(wh_adoption *a, wh_adopt_options *options);
 
-/* Find the columns, and write those of the view. */
+/* Find the columns, and write those of the view.  It is known how a row says that it is done. */
 wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 			 wherry_error *err);
 

@@ -3,9 +3,7 @@
  */
 #include "outbox/adopt.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -91,48 +89,6 @@ const char *wh_adopt_option(int which)
 	return fields[which].option;
 }
 
-static bool same_loosely(const char *a, const char *b)
-{
-	for (;;) {
-		a += *a == '_';
-		b += *b == '_';
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return false;
-		if (!*a)
-			return true;
-		a++;
-		b++;
-	}
-}
-
-const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, bool loose)
-{
-	const wh_adopt_column *found = NULL;
-
-	for (size_t i = 0; i < a->n_columns; i++) {
-		if (strcmp(a->columns[i].name, name) == 0)
-			return &a->columns[i];
-		if (!found && (loose ? same_loosely(a->columns[i].name, name)
-				     : strcasecmp(a->columns[i].name, name) == 0))
-			found = &a->columns[i];
-	}
-	return found;
-}
-
-void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name)
-{
-	/* SQLite takes a name in double quotes for a text if there is no such column. */
-	const char quote = a->db->driver->connection.schema_of ? '"' : '`';
-
-	wh_buf_putc(to, quote);
-	for (const char *p = name; *p; p++) {
-		if (*p == quote)
-			wh_buf_putc(to, quote);
-		wh_buf_putc(to, *p);
-	}
-	wh_buf_putc(to, quote);
-}
-
 static void put_literal(wh_buf *to, const char *text)
 {
 	wh_buf_putc(to, '\'');
@@ -144,66 +100,7 @@ static void put_literal(wh_buf *to, const char *text)
 	wh_buf_putc(to, '\'');
 }
 
-void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs)
-{
-	while (*text) {
-		const char *value = NULL;
-		size_t skip = 1;
-
-		for (size_t i = 0; *text == '@' && !value && pairs[i]; i += 2) {
-			size_t len = strlen(pairs[i]);
-
-			if (strncmp(text + 1, pairs[i], len) == 0 &&
-			    text[len + 1] == '@') {
-				value = pairs[i + 1];
-				skip = len + 2;
-			}
-		}
-		if (value)
-			wh_buf_puts(to, value);
-		else
-			wh_buf_putc(to, *text);
-		text += skip;
-	}
-}
-
-const char *wh_adopt_text(const wh_adoption *a, const char *name)
-{
-	const wh_stmt *stmt = wh_sql_find(&a->sql, name);
-
-	return stmt ? stmt->text : NULL;
-}
-
 /* ---- expressions ---- */
-
-const char *wh_adopt_expression(const wh_adoption *a, const char *kind, const char *type,
-				const char *behind)
-{
-	char name[100];
-	const char *text;
-
-	(void)snprintf(name, sizeof(name), "%s-%s%s", kind, type, behind);
-	text = wh_adopt_text(a, name);
-	if (text)
-		return text;
-	(void)snprintf(name, sizeof(name), "%s-any%s", kind, behind);
-	return wh_adopt_text(a, name);
-}
-
-void wh_adopt_end_line(wh_buf *text, size_t start)
-{
-	while (text->len > start && text->ptr[text->len - 1] == '\n')
-		text->ptr[--text->len] = 0;
-}
-
-void wh_adopt_put(wh_buf *to, const char *text, const char *column)
-{
-	const char *const pairs[] = {"c", column, NULL};
-	size_t start = to->len;
-
-	wh_adopt_fill(to, text, pairs);
-	wh_adopt_end_line(to, start);
-}
 
 /* A row without a message id has its number for one. */
 static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
@@ -420,8 +317,6 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 {
 	wherry_code code = find_id(a, options->id, err);
 
-	if (code == WHERRY_OK)
-		code = wh_adopt_find_done(a, options->done, err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_buf_puts(&a->view, "  ");
