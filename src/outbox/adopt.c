@@ -508,6 +508,12 @@ static wherry_code run_alone(wh_adoption *a, bool *out_made, wherry_error *err)
 
 	for (size_t i = 0; code == WHERRY_OK && i < a->n_steps; i++)
 		code = run_step(a, &a->steps[i], err);
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX && a->numbered)
+		code = wh_prefix(
+			err, code,
+			"outbox '%s' is there, and cannot get these columns: drop it, and "
+			"adopt the table again, with --from if rows do not say that they are done",
+			a->title);
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(a->db, &how, a->title, err);
 	*out_made = !made.from;

@@ -249,6 +249,8 @@ relay fresh_log
 check "its successor is read from its start" got .topic "c1 c2 c3"
 sql "ALTER TABLE fresh DROP COLUMN data" 2>said
 check "a column that is read is not dropped by mistake" grep -q "depend on it" said
+w adopt "$url#fresh" --body "(data::text)" --yes
+expect "another type of the body needs another outbox" 2 "err:drop it, and adopt the table again"
 sql "DROP INDEX fresh_wherry_tx"
 w doctor "$url#fresh_log"
 expect "the doctor misses its index" 1 "out:no index that begins with its column wherry_tx"
