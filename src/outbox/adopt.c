@@ -2,7 +2,6 @@
 
 #include <wherry/subscription.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +21,9 @@ static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
 	if (!wh_row_int(row, 3))
 		return wh_fail(
 			err, WHERRY_DENIED,
-			"table '%s' belongs to %s, who alone can add a column and a trigger to it: run this "
-			"as %s, or give %s the SQL that it prints",
-			a->source, owner, owner, owner);
+			"table '%s' belongs to %s, and only an owner can add a column and a trigger to "
+			"it: run this as %s",
+			a->source, owner, owner);
 	a->partitioned = *kind == 'p';
 	a->rows = wh_row_int(row, 1);
 	(void)snprintf(a->size, sizeof(a->size), "%s", size ? size : "");
@@ -131,19 +130,6 @@ static wherry_code find_names(wh_adoption *a, const char *table, const char *as,
 
 /* ---- the steps ---- */
 
-static void put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
-		     const char *behind)
-{
-	char whole[2 * WH_NAME_MOST];
-
-	if (*name->schema) {
-		wh_adopt_quote(a, to, name->schema);
-		wh_buf_putc(to, '.');
-	}
-	(void)snprintf(whole, sizeof(whole), "%s%s", name->table, behind);
-	wh_adopt_quote(a, to, whole);
-}
-
 /* Add a step: these statements, those that there are. */
 static wherry_code add_step(wh_adoption *a, const char *first, const char *second,
 			    const char *const *pairs, wherry_error *err)
@@ -166,7 +152,8 @@ static wherry_code add_step(wh_adoption *a, const char *first, const char *secon
 	wh_buf_clear(&text);
 	if (!step->sql)
 		return wh_oom(err);
-	plain = strstr(step->sql, word);
+	plain = strncmp(first, "index-", strlen("index-")) == 0 ? strstr(step->sql, word)
+								: NULL;
 	if (plain && a->partitioned)
 		memmove(plain, plain + strlen(word), strlen(plain + strlen(word)) + 1);
 	step->alone = plain && !a->partitioned;
@@ -178,8 +165,12 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 			      wherry_error *err)
 {
 	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
-	       delivered = WH_BUF_INIT(1000), where = WH_BUF_INIT(64 * 1024);
-	const char *pairs[15];
+	       delivered = WH_BUF_INIT(1000),
+	       where = WH_BUF_INIT(64 * 1024), and = WH_BUF_INIT(64 * 1024),
+	       undone = WH_BUF_INIT(1000), view_undone = WH_BUF_INIT(1000),
+	       headers = WH_BUF_INIT(1000);
+	wh_name unqualified;
+	const char *pairs[23];
 	const char *on_delivered = a->set.len   ? "on-delivered"
 				   : a->deletes ? "on-deleted"
 						: "on-nothing";
@@ -188,22 +179,53 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 		bool wanted;
 		const char *first, *second;
 	} steps[] = {
-		{a->adds_id, "add-id", NULL},      {!a->numbered, "add-tx", NULL},
-		{a->broken, "drop-invalid", NULL}, {a->adds_id, "index-id", NULL},
-		{true, "index-tx", NULL},          {a->set.len > 0, "index-done", NULL},
+		{a->adds_id, "add-id", NULL},
+		{!a->numbered, "add-tx", NULL},
+		{a->broken, "drop-invalid", NULL},
+		{a->adds_id, "index-id", NULL},
+		{true, "index-tx", NULL},
+		{a->numbered, "drop-done", NULL},
+		{a->set.len > 0, "index-done", NULL},
+		{a->safe_headers, "make-headers", NULL},
 		{true, "view", on_delivered},
 	};
 
 	wh_adopt_quote(a, &id, a->id);
-	put_name(a, &view, &a->name, "");
-	put_name(a, &delivered, &a->name, "_delivered");
-	if (options->where)
+	wh_adopt_put_name(a, &view, &a->name, "");
+	wh_adopt_put_name(a, &delivered, &a->name, "_delivered");
+	wh_adopt_put_name(a, &view_undone, &a->name, "_undone");
+	wh_adopt_put_name(a, &headers, &a->name, "_headers");
+	unqualified = a->name;
+	*unqualified.schema = 0;
+	wh_adopt_put_name(a, &undone, &unqualified, "_undone");
+	if (options->where) {
 		wh_buf_printf(&where, "\nWHERE (%s)", options->where);
+		wh_buf_printf(&and, " AND (%s)", options->where);
+	}
 	memcpy(pairs,
-	       (const char *[]){"id", wh_buf_str(&id), "view", wh_buf_str(&view),
-				"view_delivered", wh_buf_str(&delivered), "columns",
-				wh_buf_str(&a->view), "where", wh_buf_str(&where), "set",
-				wh_buf_str(&a->set), "done", wh_buf_str(&a->done), NULL},
+	       (const char *[]){"id",
+				wh_buf_str(&id),
+				"view",
+				wh_buf_str(&view),
+				"view_delivered",
+				wh_buf_str(&delivered),
+				"columns",
+				wh_buf_str(&a->view),
+				"where",
+				wh_buf_str(&where),
+				"set",
+				wh_buf_str(&a->set),
+				"done",
+				wh_buf_str(&a->done),
+				"and",
+				wh_buf_str(&and),
+				"undone",
+				wh_buf_str(&undone),
+				"view_undone",
+				wh_buf_str(&view_undone),
+				"headers",
+				wh_buf_str(&headers),
+				NULL},
 	       sizeof(pairs));
 	for (size_t i = 0; code == WHERRY_OK && i < sizeof(steps) / sizeof(*steps); i++)
 		if (steps[i].wanted)
@@ -212,145 +234,11 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 	wh_buf_clear(&view);
 	wh_buf_clear(&delivered);
 	wh_buf_clear(&where);
+	wh_buf_clear(&and);
+	wh_buf_clear(&undone);
+	wh_buf_clear(&view_undone);
+	wh_buf_clear(&headers);
 	return code;
-}
-
-/* The number that a statement of adopt.DIALECT.sql returns. */
-static wherry_code ask(const wh_adoption *a, const char *what, const char *const *pairs,
-		       int64_t *out, wherry_error *err)
-{
-	char name[16];
-	wh_stmt stmt = {.name = name};
-	wh_buf text = WH_BUF_INIT(128 * 1024);
-	wherry_code code;
-
-	stmt.name_len = (size_t)snprintf(name, sizeof(name), "%s", what);
-	wh_adopt_fill(&text, wh_adopt_text(a, what), pairs);
-	stmt.text = text.ptr;
-	code = wh_buf_check(&text, err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, out, NULL, err);
-	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
-	wh_buf_clear(&text);
-	return code;
-}
-
-/* Ids of messages begin at 1. */
-static wherry_code check_lowest(const wh_adoption *a, const char *where,
-				wherry_error *err)
-{
-	wh_buf id = WH_BUF_INIT(1000), all = WH_BUF_INIT(64 * 1024);
-	wherry_code code = WHERRY_OK;
-	int64_t lowest = 1;
-
-	wh_adopt_quote(a, &id, a->id);
-	if (where)
-		wh_buf_printf(&all, "\nWHERE (%s)", where);
-	if (!a->adds_id)
-		code = ask(a, "lowest",
-			   (const char *const[]){"id", wh_buf_str(&id), "where",
-						 wh_buf_str(&all), NULL},
-			   &lowest, err);
-	wh_buf_clear(&id);
-	wh_buf_clear(&all);
-	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "--where");
-	return lowest > 0
-		       ? WHERRY_OK
-		       : wh_fail(err, WHERRY_INVALID,
-				 "column '%s' has the value %" PRId64
-				 ", and ids of messages begin at 1: name another column "
-				 "with --id, or read only the others with --where",
-				 a->id, lowest);
-}
-
-/* Count the rows that the owner does not count as delivered. */
-static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *err)
-{
-	const char *const pairs[] = {"done", wh_buf_str(&a->done), NULL};
-	wherry_code code = WHERRY_OK;
-
-	a->undone = -1;
-	if (a->set.len)
-		code = ask(a, "undone", pairs, &a->undone, err);
-	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "--done");
-	if (from && strcmp(from, "undone") == 0 && !a->set.len)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"--from undone: rows do not say whether they were delivered, since --done names no "
-			"column");
-	(void)snprintf(a->from, sizeof(a->from), "%s",
-		       from         ? from
-		       : a->set.len ? "undone"
-				    : "start");
-	return WHERRY_OK;
-}
-
-/* Replace a name that the table does not have before it is adopted. */
-static void put_without(wh_buf *to, const char *text, const char *name, const char *value)
-{
-	const char *found;
-
-	while ((found = strstr(text, name)) != NULL) {
-		wh_buf_put(to, text, (size_t)(found - text));
-		wh_buf_puts(to, value);
-		text = found + strlen(name);
-	}
-	wh_buf_puts(to, text);
-}
-
-/* Run the query of the view, for no row: errors of expressions are seen before anything is changed. */
-static wherry_code try_view(wh_adoption *a, const char *where, wherry_error *err)
-{
-	wh_buf columns = WH_BUF_INIT(256 * 1024), known = WH_BUF_INIT(256 * 1024),
-	       text = WH_BUF_INIT(512 * 1024), condition = WH_BUF_INIT(64 * 1024);
-	char name[] = "try";
-	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
-	wherry_code code;
-
-	put_without(&columns, wh_buf_into(&a->view, &columns), "wherry_tx AS tx",
-		    "NULL AS tx");
-	put_without(&known, wh_buf_into(&columns, &known),
-		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
-	if (where)
-		wh_buf_printf(&condition, "\nWHERE (%s)", where);
-	wh_adopt_fill(&text, wh_adopt_text(a, "try"),
-		      (const char *const[]){"columns", wh_buf_into(&known, &text),
-					    "where", wh_buf_into(&condition, &text),
-					    NULL});
-	stmt.text = text.ptr;
-	code = wh_buf_check(&text, err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
-	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
-	wh_buf_clear(&columns);
-	wh_buf_clear(&known);
-	wh_buf_clear(&text);
-	wh_buf_clear(&condition);
-	return code == WHERRY_OK ? code
-				 : wh_prefix(err, code,
-					     "these expressions cannot be read "
-					     "from table '%s'",
-					     a->source);
-}
-
-/* Whether the order of ids is that of the rows. */
-static wherry_code look_at_ids(wh_adoption *a, wherry_error *err)
-{
-	const wh_stmt *taken = wh_sql_find(&a->sql, "taken");
-	const wh_param id = WH_TEXT_PARAM("id", wh_view_of(a->id));
-
-	a->taken = 1;
-	if (a->adds_id && a->partitioned)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"table '%s' is partitioned, and no integer column of it is unique alone: add one, with "
-			"a unique index on each partition",
-			a->source);
-	return taken && !a->adds_id ? wh_db_run(a->db, taken, &id, 1, wh_take_int,
-						&a->taken, NULL, err)
-				    : WHERRY_OK;
 }
 
 wherry_code wh_adoption_plan(wherry_db *db, const char *table,
@@ -387,13 +275,7 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	if (code == WHERRY_OK)
 		code = wh_adopt_map(out, &known, err);
 	if (code == WHERRY_OK)
-		code = check_lowest(out, options->where, err);
-	if (code == WHERRY_OK)
-		code = look_at_ids(out, err);
-	if (code == WHERRY_OK)
-		code = try_view(out, options->where, err);
-	if (code == WHERRY_OK)
-		code = count_undone(out, options->from, err);
+		code = wh_adopt_check(out, options, err);
 	return code == WHERRY_OK ? plan_steps(out, options, err) : code;
 }
 
@@ -465,7 +347,7 @@ static wherry_code watch(const wh_adoption *a, const wherry_outbox *outbox,
 
 	if (stmt) {
 		wh_adopt_quote(a, &id, a->id);
-		put_name(a, &table, &a->table, "");
+		wh_adopt_put_name(a, &table, &a->table, "");
 		wh_adopt_fill(&text, stmt->text,
 			      (const char *const[]){"id", wh_buf_str(&id), "table",
 						    wh_buf_str(&table), NULL});

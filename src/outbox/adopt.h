@@ -22,7 +22,7 @@ enum {
 	WH_ADOPT_BODY,
 	WH_ADOPT_FIELDS,
 	WH_ADOPT_COLUMNS_MOST = 200,
-	WH_ADOPT_STEPS_MOST = 8,
+	WH_ADOPT_STEPS_MOST = 12,
 };
 
 /* How to read a table.  NULL: guess. */
@@ -75,6 +75,7 @@ typedef struct wh_adoption {
 	wh_buf done;            /* Expression that is NULL until the row is done. */
 	wh_buf done_shown, set; /* "": nothing is set. */
 	bool deletes;
+	bool safe_headers; /* Headers are texts, which may be no JSON. */
 	char from[100];
 	/* SQL in the order in which it runs; an owner may run it himself. */
 	struct wh_adopt_step {
@@ -118,6 +119,10 @@ void wh_adopt_know(wh_adoption *a, wh_adopt_options *options);
 wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 			 wherry_error *err);
 
+/* Check the plan, and find where the first subscription begins. */
+wherry_code wh_adopt_check(wh_adoption *a, const wh_adopt_options *options,
+			   wherry_error *err);
+
 /* Find how a row says that it is done, and what relays write to it; NULL: guess. */
 wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *err);
 
@@ -139,6 +144,10 @@ const char *wh_adopt_text(const wh_adoption *a, const char *name);
 
 /* The name of the option for a field: "message-id". */
 const char *wh_adopt_option(int which);
+
+/* Append a name with its schema and something behind it, quoted. */
+void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
+		       const char *behind);
 
 /* Append a quoted name. */
 void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name);

@@ -99,8 +99,8 @@ static size_t first_expression(const char *text)
 			quote = text[i] == quote ? 0 : quote;
 		else if (text[i] == '\'' || text[i] == '"')
 			quote = text[i];
-		else if (text[i] == '(' || text[i] == ')')
-			depth += text[i] == '(' ? 1 : -1;
+		else if (strchr("()[]", text[i]))
+			depth += strchr("([", text[i]) ? 1 : -1;
 		else if (text[i] == ',' && !depth)
 			break;
 	}
@@ -131,6 +131,15 @@ static wherry_code set_values(wh_adoption *a, const char *given, const char *equ
 	wh_adopt_quote(a, &name, c->name);
 	wh_buf_printf(&a->set, "%s %s", wh_buf_into(&name, &a->set), equals);
 	wh_buf_put(&value, equals + 1, first_expression(equals + 1));
+	if (strcasestr(wh_buf_str(&value), c->name)) {
+		wh_buf_clear(&name);
+		wh_buf_clear(&value);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--done: the value of the first column, '%s', says that a row is done, so it cannot "
+			"depend on the column: begin with another one",
+			c->name);
+	}
 	if (strncmp(c->type, "time", 4) == 0) {
 		wh_adopt_put(&a->done, wh_adopt_expression(a, "done", c->type, ""),
 			     wh_buf_into(&name, &a->done));

@@ -116,6 +116,21 @@ static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
 	wh_buf_clear(&id);
 }
 
+/* Of a text a function takes the headers. */
+static void put_headers(wh_adoption *a, const char *text, wh_buf *to, const char *column)
+{
+	wh_buf function = WH_BUF_INIT(1000);
+	size_t start = to->len;
+
+	wh_adopt_put_name(a, &function, &a->name, "_headers");
+	wh_adopt_fill(to, text,
+		      (const char *const[]){"c", column, "headers",
+					    wh_buf_into(&function, to), NULL});
+	wh_adopt_end_line(to, start);
+	a->safe_headers = a->safe_headers || strstr(text, "@headers@");
+	wh_buf_clear(&function);
+}
+
 /* The column of a field, in the view. */
 static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_column *c,
 			      wh_buf *to, wherry_error *err)
@@ -139,7 +154,9 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 		}
 	}
 	wh_adopt_quote(a, &name, c->name);
-	if (f == &fields[WH_ADOPT_MESSAGE_ID] && !c->not_null) {
+	if (f == &fields[WH_ADOPT_HEADERS]) {
+		put_headers(a, text, to, wh_buf_into(&name, to));
+	} else if (f == &fields[WH_ADOPT_MESSAGE_ID] && !c->not_null) {
 		put_message_id(a, to, wh_buf_into(&name, to));
 	} else {
 		if (null && strcmp(f->kind, "time") == 0)
@@ -332,7 +349,13 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 	wh_buf_printf(&a->view, "  %s", wh_buf_into(&a->done, &a->view));
 	put_as(&a->view, "done_at", false);
 	wh_buf_puts(&a->view, "  ");
-	wh_adopt_put(&a->view, wh_adopt_text(a, a->set.len ? "is-true" : "is-false"), "");
+	/* Rows that do not say when they were written are deleted as soon as they may. */
+	wh_adopt_put(&a->view,
+		     wh_adopt_text(a, a->set.len || (a->deletes &&
+						     !a->shown[WH_ADOPT_CREATED_AT].len)
+					      ? "is-true"
+					      : "is-false"),
+		     "");
 	put_as(&a->view, "at_once", true);
 	return code == WHERRY_OK ? wh_buf_check(&a->view, err) : code;
 }

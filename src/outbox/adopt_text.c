@@ -50,6 +50,19 @@ void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name)
 	wh_buf_putc(to, quote);
 }
 
+void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
+		       const char *behind)
+{
+	char whole[2 * WH_NAME_MOST];
+
+	if (*name->schema) {
+		wh_adopt_quote(a, to, name->schema);
+		wh_buf_putc(to, '.');
+	}
+	(void)snprintf(whole, sizeof(whole), "%s%s", name->table, behind);
+	wh_adopt_quote(a, to, whole);
+}
+
 void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs)
 {
 	while (*text) {

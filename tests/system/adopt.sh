@@ -65,6 +65,11 @@ check "one subscription is not all" is "$(q "SELECT published_at IS NULL FROM ev
 relay events_log/audit
 check "another has its topics" got .topic audit.x
 check "when all have it, it is published" is "$(q "SELECT published_at IS NULL FROM events WHERE type = 'audit.x'")" 0
+q "INSERT INTO events(type, data) VALUES ('dies', '{}')"
+w relay "$url#events_log" exec:false --until-empty --set retry.attempts=1
+q "DELETE FROM events WHERE type = 'dies'; INSERT INTO events(type, data) VALUES ('heir', '{}')"
+relay events_log
+check "a row with the id of a dead one is not dead" got .topic heir
 w tables "$url"
 expect "it is among the tables" 0 "out:events_log"
 
@@ -82,6 +87,7 @@ check "it is read from its start" got .topic new
 w drop "$url#events_log" --yes
 expect "the outbox is dropped" 0 "out:has its rows"
 check "and nothing of it is left" is "$(q "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'wherry%' OR name LIKE 'events_log%'")" 0
+check "nor an index" is "$(q "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'events'")" 0
 check "the rows are there" is "$(q "SELECT count(*) FROM events")" 1
 
 # ---- other tables ----

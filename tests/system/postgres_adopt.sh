@@ -188,6 +188,42 @@ check "adopted again, it is marked" answers "SELECT count(*) FROM copied WHERE s
 w adopt "$url#copied" --topic "(nocol || 'x')"
 expect "an expression that fails is seen before" 1 "err:these expressions cannot be read"
 
+w create "$url#taken_log"
+sql "SELECT wherry_enqueue('t', '{}', outbox => 'taken_log'); CREATE TABLE taken(id bigserial PRIMARY KEY, type text, data json)" >/dev/null
+w adopt "$url#taken" --yes
+expect "another outbox keeps its name" 2 "err:choose another name"
+relay taken_log
+check "and its position and messages" got .topic t
+check "the table is as it was" answers "SELECT count(*) FROM pg_attribute WHERE attrelid = 'taken'::regclass AND attname LIKE 'wherry%'" 0
+w adopt "$url#taken" --done "data = data || '{}', type = 'x'"
+expect "a mark that depends on itself is refused" 2 "err:cannot depend on the column"
+w adopt "$url#taken" --as taken_2 --done "type = 'x', data = nothing()"
+expect "so is one that the server does not take" 1 "err:--done"
+sql "CREATE TABLE owned(id bigserial PRIMARY KEY, type text, data json, meta text, who text, sent_at timestamptz); ALTER TABLE owned OWNER TO app;
+	CREATE FUNCTION spy() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.who := current_user; RETURN new; END';
+	CREATE TRIGGER spy BEFORE UPDATE ON owned FOR EACH ROW EXECUTE FUNCTION spy();
+	INSERT INTO owned(type, data, meta) VALUES ('a', '{}', 'no json'), ('b', '{}', '{\"x\": 1}')"
+w adopt "$url#owned" --where "type <> 'c'" --yes
+w create "$url#owned_log" --grant relay=relay --grant other=operator
+sql "INSERT INTO owned(type, data) VALUES ('c', '{}')"
+rm -f got.ndjson
+w relay "postgres://relay@/postgres?host=$folder#owned_log" file:got.ndjson --until-empty
+check "headers that are no JSON are left out" got '"\(.topic)/\(.headers.x)"' "a/null b/1"
+check "marking has the rights of the table's owner" answers "SELECT DISTINCT who FROM owned WHERE sent_at IS NOT NULL" app
+as relay "SELECT owned_log_delivered(ARRAY[3])" >/dev/null
+check "and only rows of the outbox" answers "SELECT sent_at IS NULL FROM owned WHERE type = 'c'" t
+as other "INSERT INTO owned_log(id, tx) VALUES (50, '1')" 2>/dev/null
+check "an operator adds no row to the table" answers "SELECT count(*) FROM owned" 3
+exec 5> >(exec psql -X -q "$url" >/dev/null)
+sql "INSERT INTO owned(type, data) VALUES ('d', '{}')"
+relay owned_log
+sql "UPDATE owned SET sent_at = NULL WHERE type IN ('a', 'd')"
+echo "BEGIN; SELECT * FROM owned WHERE type = 'a' FOR UPDATE;" >&5
+until_true 20 answers "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'" 1
+relay owned_log
+check "a row that its owner has locked holds up no other" answers "SELECT string_agg(type, ' ' ORDER BY id) FROM owned WHERE sent_at IS NULL" "a c"
+exec 5>&-
+
 # ---- tables of known programs ----
 
 known() { # NAME COLUMNS: it is recognised and what one row has is delivered

@@ -25,7 +25,7 @@ SELECT c.relkind::text, greatest(c.reltuples, 0)::bigint, pg_size_pretty(pg_tota
   pg_has_role(c.relowner, 'USAGE')::integer, c.relowner::regrole::text,
   EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attname = 'wherry_tx' AND NOT attisdropped)::integer,
   (SELECT count(*) FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
-   WHERE i.indrelid = c.oid AND NOT i.indisvalid AND x.relname LIKE '%\_wherry\_%'),
+   WHERE i.indrelid = c.oid AND NOT i.indisvalid AND (x.relname LIKE '%\_wherry\_%' OR x.relname LIKE '%\_undone')),
   EXISTS (SELECT 1 FROM pg_publication_tables WHERE schemaname = c.relnamespace::regnamespace::text AND tablename = c.relname)::integer
 FROM pg_class AS c WHERE c.oid = {place};
 
@@ -61,8 +61,19 @@ CASE json_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key,
 CASE jsonb_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM jsonb_each_text(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
 
 -- name: headers-text
--- PostgreSQL has no function that says whether a text is JSON before version 16.
-CASE WHEN @c@ <> '' AND json_typeof(@c@::json) = 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text(@c@::json) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
+@headers@(@c@)
+
+-- name: make-headers
+-- Headers of a text that may be no JSON.  PostgreSQL has no function that says whether a text is JSON before version 16.
+CREATE OR REPLACE FUNCTION @headers@(text) RETURNS json LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $headers$
+BEGIN
+  RETURN CASE json_typeof($1::json) WHEN 'object' THEN (
+    SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text($1::json) AS h WHERE h.value IS NOT NULL)
+    ELSE '{}'::json END;
+EXCEPTION WHEN data_exception THEN
+  RETURN '{}'::json;
+END $headers$;
+GRANT EXECUTE ON FUNCTION @headers@(text) TO PUBLIC;
 
 -- name: headers-none
 '{}'::json
@@ -166,7 +177,7 @@ DECLARE
   broken regclass;
 BEGIN
   FOR broken IN SELECT i.indexrelid FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
-    WHERE i.indrelid = {'table}::regclass::oid AND NOT i.indisvalid AND x.relname LIKE '%\_wherry\_%'
+    WHERE i.indrelid = {'table}::regclass::oid AND NOT i.indisvalid AND (x.relname LIKE '%\_wherry\_%' OR x.relname LIKE '%\_undone')
   LOOP
     EXECUTE format('DROP INDEX %s', broken);
   END LOOP;
@@ -184,7 +195,12 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS {bare_wherry_tx} ON {table}(wherry_tx, @
 
 -- name: index-done
 -- The rows that were not delivered yet are found by it.
-CREATE INDEX CONCURRENTLY IF NOT EXISTS {bare_wherry_open} ON {table}(@id@) WHERE (@done@) IS NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS @undone@ ON {table}(@id@) WHERE (@done@) IS NULL;
+
+-- name: drop-done
+-- It may be of another column.
+SET LOCAL lock_timeout = '5s';
+DROP INDEX IF EXISTS @view_undone@;
 
 -- name: view
 CREATE OR REPLACE VIEW @view@ AS SELECT
@@ -192,30 +208,53 @@ CREATE OR REPLACE VIEW @view@ AS SELECT
 FROM {table} AS t@where@;
 
 -- part: make_delivered
--- Relays call it with the ids of rows that every subscription has.  It has the rights of the owner, so a relay needs none on
--- the table.  A DELETE from the view does nothing.
+-- Relays call it with the ids of rows that every subscription has.  It has the rights of the table's owner, so a relay needs
+-- none on the table.  A row that somebody has locked waits for the next call.  A DELETE from the view does nothing.
 CREATE OR REPLACE FUNCTION @view_delivered@(bigint[]) RETURNS bigint LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $delivered$
+
+-- part: free
+  WITH free AS MATERIALIZED (
+    SELECT @id@ AS id FROM {table} WHERE @id@ = ANY ($1) AND (@done@) IS NULL@and@ FOR UPDATE SKIP LOCKED),
 
 -- part: end_delivered
 $delivered$;
 REVOKE ALL ON FUNCTION @view_delivered@(bigint[]) FROM PUBLIC;
+DO $$ BEGIN
+  EXECUTE concat($n$ALTER FUNCTION @view_delivered@(bigint[]) OWNER TO $n$,
+    (SELECT relowner::regrole FROM pg_class WHERE oid = {'table}::regclass::oid));
+END $$;
 CREATE OR REPLACE RULE keep AS ON DELETE TO @view@ DO INSTEAD NOTHING;
+CREATE OR REPLACE RULE add_nothing AS ON INSERT TO @view@ DO INSTEAD NOTHING;
 
 -- name: on-delivered
 {make_delivered}
-  WITH done AS (UPDATE {table} SET @set@ WHERE @id@ = ANY ($1) AND (@done@) IS NULL RETURNING 1) SELECT count(*) FROM done
+{free}
+  done AS (UPDATE {table} SET @set@ WHERE @id@ = ANY (ARRAY(SELECT f.id FROM free AS f)) RETURNING 1) SELECT count(*) FROM done
 {end_delivered}
 
 -- name: on-deleted
 {make_delivered}
-  WITH done AS (DELETE FROM {table} WHERE @id@ = ANY ($1) RETURNING 1) SELECT count(*) FROM done
+{free}
+  done AS (DELETE FROM {table} WHERE @id@ = ANY (ARRAY(SELECT f.id FROM free AS f)) RETURNING 1) SELECT count(*) FROM done
 {end_delivered}
 
 -- name: on-nothing
 {make_delivered}
   SELECT 0::bigint
 {end_delivered}
+
+-- name: taken-name
+-- Whether something else has the name of the outbox.
+SELECT count(*) FROM pg_class AS c WHERE c.oid = to_regclass(:view::text)::oid AND NOT (c.relkind = 'v' AND EXISTS (
+  SELECT 1 FROM pg_rewrite AS r JOIN pg_depend AS d ON d.objid = r.oid AND d.classid = 'pg_rewrite'::regclass
+    AND d.refclassid = 'pg_class'::regclass AND d.refobjid = {place}
+  JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'at_once'
+  WHERE r.ev_class = c.oid));
+
+-- name: try-set
+-- EXPLAIN runs nothing.
+EXPLAIN UPDATE {table} SET @set@;
 
 -- name: lowest
 SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;

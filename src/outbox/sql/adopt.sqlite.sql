@@ -50,7 +50,7 @@ CASE typeof(@c@) WHEN 'integer' THEN CASE WHEN @c@ > 100000000000 THEN @c@ ELSE 
 coalesce(@c@, 0)
 
 -- name: time-none
-(SELECT ms FROM wherry_clock)
+CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)
 
 -- name: done-set-time
 @c@ = strftime('%Y-%m-%d %H:%M:%f', 'now')
@@ -101,7 +101,11 @@ NULL
 
 -- name: index-done
 -- The rows that were not delivered yet are found by it.
-CREATE INDEX IF NOT EXISTS {table_wherry_open} ON {table}(@id@) WHERE (@done@) IS NULL;
+CREATE INDEX IF NOT EXISTS @view_undone@ ON {table}(@id@) WHERE (@done@) IS NULL;
+
+-- name: drop-done
+-- It may be of another column.
+DROP INDEX IF EXISTS @view_undone@;
 
 -- name: view
 DROP VIEW IF EXISTS @view@;
@@ -119,6 +123,15 @@ END;
 CREATE TRIGGER @view_delivered@ INSTEAD OF DELETE ON @view@ BEGIN
   DELETE FROM {table} WHERE @id@ = old.id;
 END;
+
+-- name: taken-name
+-- Whether something else has the name of the outbox.
+SELECT count(*) FROM sqlite_schema AS s WHERE s.name = :view COLLATE NOCASE AND NOT (
+  s.type = 'view' AND EXISTS (SELECT 1 FROM pragma_table_info(s.name) AS c WHERE c.name = 'at_once'));
+
+-- name: try-set
+-- EXPLAIN runs nothing.
+EXPLAIN UPDATE {table} SET @set@;
 
 -- name: lowest
 SELECT coalesce(min(t.@id@), 1) FROM {table} AS t@where@;

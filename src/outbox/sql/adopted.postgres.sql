@@ -44,7 +44,8 @@ DECLARE
 BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
   EXECUTE format('CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(%L::bigint + %L::regclass::oid::bigint))
-    EXECUTE FUNCTION %s(%L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'wherry_wake}, {'table});
+    EXECUTE FUNCTION %s(%L, %L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'wherry_wake},
+    (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = {'table}::regclass::oid), {name});
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
   EXECUTE format('CREATE TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW WHEN (new.wherry_tx IS DISTINCT FROM pg_current_xact_id())
     EXECUTE FUNCTION %s()', {'bare_numbered}, source, {'table_numbered});
@@ -96,8 +97,8 @@ BEGIN
   DROP FUNCTION IF EXISTS {table_numbered}();
   DROP VIEW {table};
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
-  EXECUTE format('DROP INDEX IF EXISTS %s.%I', (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = source),
-    (SELECT concat(relname, '_wherry_open') FROM pg_class WHERE oid = source));
+  DROP FUNCTION IF EXISTS {table_headers}(text);
+  DROP INDEX IF EXISTS {table_undone};
   FOR added IN SELECT attname FROM pg_attribute
     WHERE attrelid = source AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
   LOOP

@@ -37,15 +37,17 @@ coalesce((SELECT max(x.id) FROM {table_exception} AS x WHERE x.subscription = ''
 -- name: add-watch
 -- An id that is not above the position of a subscription was written by hand, or was that of a deleted row, which a relay
 -- may have in flight.  The position does not cover it, so the message becomes an exception, and the control version makes
--- relays look for it.
+-- relays look for it.  An exception with its id is that of the deleted row.
 DROP TRIGGER IF EXISTS {table_by_hand};
 CREATE TRIGGER {table_by_hand} AFTER INSERT ON @table@
 WHEN new.@id@ <= max((SELECT max(p.high) FROM {table_progress} AS p), {gone})
 BEGIN
-  INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
+  INSERT INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, v.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p, {table} AS v
     WHERE v.id = new.@id@
-      AND (p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE v.topic GLOB g.value));
+      AND (p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE v.topic GLOB g.value))
+    ON CONFLICT (subscription, id) DO UPDATE SET state = 0, attempts = 0, next_retry_at = NULL, claim_token = '',
+      last_error = NULL, changed_at = excluded.changed_at;
   UPDATE wherry_outbox SET control_version = {next_control}
     WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
 END;
@@ -85,6 +87,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 DROP TRIGGER IF EXISTS {table_by_hand};
 DROP TRIGGER IF EXISTS {table_gone};
 DROP VIEW {table};
+DROP INDEX IF EXISTS {table_undone};
 {unregister}
 
 -- include: sqlite.subscription.sql

@@ -234,7 +234,10 @@ ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_',
-    coalesce(pg_catalog.to_regclass(TG_ARGV[0])::pg_catalog.oid, TG_RELID)), '');
+    coalesce((SELECT c.oid FROM pg_catalog.pg_class AS c
+      JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+      WHERE n.nspname OPERATOR(pg_catalog.=) TG_ARGV[0]::pg_catalog.name
+        AND c.relname OPERATOR(pg_catalog.=) TG_ARGV[1]::pg_catalog.name), TG_RELID)), '');
   RETURN NULL;
 END $$;
 

@@ -53,9 +53,11 @@ SET NOCOUNT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox), @sql NVARCHAR(MAX), @found INT = 0, @why NVARCHAR(2000),
   @progress NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_progress'),
-  @exception NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_exception'),
-  @called NVARCHAR(4000) = CASE WHEN @subscription = N'relay' COLLATE Latin1_General_BIN2 THEN @outbox
-                                ELSE CONCAT(@outbox, N'\', @subscription) END;
+  @exception NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_exception');
+-- A database may find a table by a name in other case, and leases do not.
+DECLARE @named NVARCHAR(4000) = coalesce((SELECT o.name FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(@box, N'U')), @outbox);
+DECLARE @called NVARCHAR(4000) = CASE WHEN @subscription = N'relay' COLLATE Latin1_General_BIN2 THEN @named
+                                      ELSE CONCAT(@named, N'\', @subscription) END;
 DECLARE @seen NVARCHAR(100) = (SELECT {identity_of:o} FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(@box, N'U'));
 IF @n IS NULL OR @n < 1
   THROW 51000, N'@n is how many messages to consume at most, 1 or more', 1;

@@ -29,10 +29,12 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
 
 -- part: except_new
 -- A new row may be below a position, which does not cover it.  So the message becomes an exception, and the control version
--- makes relays look for it.
-  INSERT OR IGNORE INTO {table_exception}(subscription, id, changed_at)
+-- makes relays look for it.  An exception with its id is that of a row that was deleted.
+  INSERT INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, {.}id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p
-    WHERE p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE {.}topic GLOB g.value);
+    WHERE p.topics IS NULL OR EXISTS (SELECT 1 FROM json_each({globs:p}) AS g WHERE {.}topic GLOB g.value)
+    ON CONFLICT (subscription, id) DO UPDATE SET state = 0, attempts = 0, next_retry_at = NULL, claim_token = '',
+      last_error = NULL, changed_at = excluded.changed_at;
   UPDATE wherry_outbox SET control_version = {next_control}
     WHERE name = {name} OR substr(name, 1, length({name}) + 1) = {name} || '\' COLLATE NOCASE;
 

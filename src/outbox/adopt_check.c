@@ -1,0 +1,215 @@
+/*
+ * Checks of a plan, before anything is changed: the names, the expressions and the ids of the table.
+ */
+#include "outbox/adopt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The number that a statement of adopt.DIALECT.sql returns. */
+static wherry_code ask(const wh_adoption *a, const char *what, const char *const *pairs,
+		       int64_t *out, wherry_error *err)
+{
+	char name[16];
+	wh_stmt stmt = {.name = name};
+	wh_buf text = WH_BUF_INIT(128 * 1024);
+	wherry_code code;
+
+	stmt.name_len = (size_t)snprintf(name, sizeof(name), "%s", what);
+	wh_adopt_fill(&text, wh_adopt_text(a, what), pairs);
+	stmt.text = text.ptr;
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, out, NULL, err);
+	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	wh_buf_clear(&text);
+	return code;
+}
+
+/* Ids of messages begin at 1. */
+static wherry_code check_lowest(const wh_adoption *a, const char *where,
+				wherry_error *err)
+{
+	wh_buf id = WH_BUF_INIT(1000), all = WH_BUF_INIT(64 * 1024);
+	wherry_code code = WHERRY_OK;
+	int64_t lowest = 1;
+
+	wh_adopt_quote(a, &id, a->id);
+	if (where)
+		wh_buf_printf(&all, "\nWHERE (%s)", where);
+	if (!a->adds_id)
+		code = ask(a, "lowest",
+			   (const char *const[]){"id", wh_buf_str(&id), "where",
+						 wh_buf_str(&all), NULL},
+			   &lowest, err);
+	wh_buf_clear(&id);
+	wh_buf_clear(&all);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "--where");
+	return lowest > 0
+		       ? WHERRY_OK
+		       : wh_fail(err, WHERRY_INVALID,
+				 "column '%s' has the value %" PRId64
+				 ", and ids of messages begin at 1: name another column "
+				 "with --id, or read only the others with --where",
+				 a->id, lowest);
+}
+
+/* Count the rows that the owner does not count as delivered. */
+static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *err)
+{
+	const char *const pairs[] = {"done", wh_buf_str(&a->done), NULL};
+	wherry_code code = WHERRY_OK;
+
+	a->undone = -1;
+	if (a->set.len)
+		code = ask(a, "undone", pairs, &a->undone, err);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "--done");
+	if (from && strcmp(from, "undone") == 0 && !a->set.len)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--from undone: rows do not say whether they were delivered, since --done names no "
+			"column");
+	(void)snprintf(a->from, sizeof(a->from), "%s",
+		       from         ? from
+		       : a->set.len ? "undone"
+				    : "start");
+	return WHERRY_OK;
+}
+
+/* Replace a name that the table does not have before it is adopted. */
+static void put_without(wh_buf *to, const char *text, const char *name, const char *value)
+{
+	const char *found;
+
+	while ((found = strstr(text, name)) != NULL) {
+		wh_buf_put(to, text, (size_t)(found - text));
+		wh_buf_puts(to, value);
+		text = found + strlen(name);
+	}
+	wh_buf_puts(to, text);
+}
+
+/* Refuse the name of another table. */
+static wherry_code check_name(const wh_adoption *a, wherry_error *err)
+{
+	wh_buf name = WH_BUF_INIT(1000);
+	int64_t taken = 0;
+	wh_param view;
+	wherry_code code;
+
+	if (*a->name.schema)
+		wh_adopt_put_name(a, &name, &a->name, "");
+	else
+		wh_buf_puts(&name, a->name.table);
+	view = WH_TEXT_PARAM("view", wh_view_of(wh_buf_str(&name)));
+	code = wh_db_run(a->db, wh_sql_find(&a->sql, "taken-name"), &view, 1, wh_take_int,
+			 &taken, NULL, err);
+	wh_buf_clear(&name);
+	if (code == WHERRY_OK && taken)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"there is a table or view '%s' that is not the outbox of this "
+			"table: choose another name with --as",
+			a->title);
+	return code;
+}
+
+/* Plan the UPDATE of --done, without doing it. */
+static wherry_code try_set(const wh_adoption *a, wherry_error *err)
+{
+	char name[] = "try-set";
+	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
+	wh_buf text = WH_BUF_INIT(128 * 1024);
+	wherry_code code;
+
+	if (!a->set.len)
+		return WHERRY_OK;
+	wh_adopt_fill(&text, wh_adopt_text(a, name),
+		      (const char *const[]){"set", wh_buf_into(&a->set, &text), NULL});
+	stmt.text = text.ptr;
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
+	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	wh_buf_clear(&text);
+	return code == WHERRY_OK ? code : wh_prefix(err, code, "--done");
+}
+
+/* Run the query of the view, for no row: errors of expressions are seen before anything is changed. */
+static wherry_code try_view(wh_adoption *a, const char *where, wherry_error *err)
+{
+	wh_buf columns = WH_BUF_INIT(256 * 1024), known = WH_BUF_INIT(256 * 1024),
+	       text = WH_BUF_INIT(512 * 1024), condition = WH_BUF_INIT(64 * 1024),
+	       headers = WH_BUF_INIT(1000);
+	char name[] = "try";
+	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
+	wherry_code code;
+
+	put_without(&columns, wh_buf_into(&a->view, &columns), "wherry_tx AS tx",
+		    "NULL AS tx");
+	put_without(&known, wh_buf_into(&columns, &known),
+		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
+	if (where)
+		wh_buf_printf(&condition, "\nWHERE (%s)", where);
+	/* The function is made with the view. */
+	wh_adopt_put_name(a, &headers, &a->name, "_headers");
+	wh_buf_reset(&columns);
+	put_without(&columns, wh_buf_into(&known, &columns),
+		    wh_buf_into(&headers, &columns), "");
+	wh_adopt_fill(&text, wh_adopt_text(a, "try"),
+		      (const char *const[]){"columns", wh_buf_into(&columns, &text),
+					    "where", wh_buf_into(&condition, &text),
+					    NULL});
+	stmt.text = text.ptr;
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
+	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+	wh_buf_clear(&columns);
+	wh_buf_clear(&known);
+	wh_buf_clear(&text);
+	wh_buf_clear(&condition);
+	wh_buf_clear(&headers);
+	return code == WHERRY_OK ? code
+				 : wh_prefix(err, code,
+					     "these expressions cannot be read "
+					     "from table '%s'",
+					     a->source);
+}
+
+/* Whether the order of ids is that of the rows. */
+static wherry_code look_at_ids(wh_adoption *a, wherry_error *err)
+{
+	const wh_stmt *taken = wh_sql_find(&a->sql, "taken");
+	const wh_param id = WH_TEXT_PARAM("id", wh_view_of(a->id));
+
+	a->taken = 1;
+	if (a->adds_id && a->partitioned)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"table '%s' is partitioned, and no integer column of it is unique alone: only a table "
+			"that is partitioned by such a column can be read",
+			a->source);
+	return taken && !a->adds_id ? wh_db_run(a->db, taken, &id, 1, wh_take_int,
+						&a->taken, NULL, err)
+				    : WHERRY_OK;
+}
+
+wherry_code wh_adopt_check(wh_adoption *a, const wh_adopt_options *options,
+			   wherry_error *err)
+{
+	wherry_code code = check_lowest(a, options->where, err);
+
+	if (code == WHERRY_OK)
+		code = look_at_ids(a, err);
+	if (code == WHERRY_OK)
+		code = check_name(a, err);
+	if (code == WHERRY_OK)
+		code = try_set(a, err);
+	if (code == WHERRY_OK)
+		code = try_view(a, options->where, err);
+	return code == WHERRY_OK ? count_undone(a, options->from, err) : code;
+}
