@@ -388,7 +388,8 @@ static void every_embedded_file_parses(void **state)
 	static const wh_sql_names names = {
 		.table = "shop", .payload = "bytea", .role = "clerk"};
 	static const char parts_of_native[] =
-		" doctor doctor-log stream grants grants-log topics cursor ";
+		" doctor doctor-log stream grants grants-log grants-adopted adopt topics "
+		"cursor ";
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 
@@ -396,6 +397,8 @@ static void every_embedded_file_parses(void **state)
 	for (const wh_sql_file *f = wh_sql_files; f->model; f++, n++) {
 		wh_sql sql = {0};
 		char word[32];
+		/* A statement may be "1" there. */
+		const bool expressions = strcmp(f->layout, "adopt") == 0;
 
 		assert_ptr_equal(wh_sql_embedded(f->model, f->layout, f->dialect),
 				 f->text);
@@ -407,7 +410,7 @@ static void every_embedded_file_parses(void **state)
 			assert_non_null(wh_sql_find(&sql, "migrate-1"));
 		for (size_t i = 0; i < sql.n; i++) {
 			/* A part is empty where a layout has nothing to say. */
-			if (!sql.stmts[i].part)
+			if (!sql.stmts[i].part && !expressions)
 				assert_true(strlen(sql.stmts[i].text) > 5);
 			assert_null(strstr(sql.stmts[i].text, "{t"));
 		}

@@ -30,13 +30,19 @@
 {progress_table}
 {exception_table}
 {begin_subscriptions}
-{wake_function}
 -- A row that is copied with the number of another transaction, or with NULL, would look as if it had been read.
 CREATE OR REPLACE FUNCTION {table_numbered}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $numbered$
 BEGIN
   new.wherry_tx := pg_current_xact_id();
   RETURN new;
 END $numbered$;
+-- Relays listen for the view, and not for the table.  A producer may not see its schema.
+CREATE OR REPLACE FUNCTION {table_wakes}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $wakes$
+BEGIN
+  PERFORM pg_notify(concat('wherry_', c.oid), '') FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = TG_ARGV[0]::name AND c.relname = TG_ARGV[1]::name;
+  RETURN NULL;
+END $wakes$;
 -- If the lock is taken, a relay of this outbox sleeps.
 DO $$
 DECLARE
@@ -44,7 +50,7 @@ DECLARE
 BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
   EXECUTE format('CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(%L::bigint + %L::regclass::oid::bigint))
-    EXECUTE FUNCTION %s(%L, %L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'wherry_wake},
+    EXECUTE FUNCTION %s(%L, %L)', {'bare_wake}, source, 1669::bigint << 32, {'table}, {'table_wakes},
     (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = {'table}::regclass::oid), {name});
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
   EXECUTE format('CREATE TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW WHEN (new.wherry_tx IS DISTINCT FROM pg_current_xact_id())
@@ -95,6 +101,7 @@ BEGIN
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
   EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
   DROP FUNCTION IF EXISTS {table_numbered}();
+  DROP FUNCTION IF EXISTS {table_wakes}();
   DROP VIEW {table};
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   DROP FUNCTION IF EXISTS {table_headers}(text);

@@ -14,7 +14,7 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 
 -- part: wake_triggers
 -- Triggers of the table that wake relays, and their events.
-({source}, 'wherry_wake', 4)
+({source}, CASE WHEN to_regclass({source}) = to_regclass({'table}) THEN 'wherry_wake' ELSE concat({name}, '_wakes') END, 4)
 
 -- part: share_engine
 'log'

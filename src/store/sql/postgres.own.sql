@@ -229,15 +229,10 @@ WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 
 -- part: wake_function
--- Trigger function that wakes relays, receivers and consumers that sleep on the table, or on the view of it that the
--- trigger names.
+-- Trigger function that wakes relays, receivers and consumers that sleep on the table.
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_',
-    coalesce((SELECT c.oid FROM pg_catalog.pg_class AS c
-      JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-      WHERE n.nspname OPERATOR(pg_catalog.=) TG_ARGV[0]::pg_catalog.name
-        AND c.relname OPERATOR(pg_catalog.=) TG_ARGV[1]::pg_catalog.name), TG_RELID)), '');
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
   RETURN NULL;
 END $$;
 
@@ -283,6 +278,10 @@ DECLARE
   word text := name;  -- as a URL takes it
   hint text;
 BEGIN
+  IF model = 'outbox' AND EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass(@box@ || quote_ident(name))::oid AND relkind = 'v') THEN
+    RAISE 'outbox % is a table of another program, which alone writes its messages', quote_literal(name)
+      USING ERRCODE = 'feature_not_supported';
+  END IF;
   IF model = 'queue' AND EXISTS (
     SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(@box@ || quote_ident(name)) AND attname = 'seq'
       AND NOT attisdropped) THEN

@@ -68,12 +68,7 @@ DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
   key CONSTANT text := 'outbox';
-  otherwise CONSTANT text := concat('IF EXISTS (SELECT 1 FROM pg_catalog.pg_class AS c WHERE c.relkind OPERATOR(pg_catalog.=) ''v''
-      AND c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(pg_catalog.concat(', quote_literal(schema), ', pg_catalog.quote_ident(outbox)))::pg_catalog.oid) THEN
-    RAISE ''outbox % is a table of another program, which alone writes its messages'', pg_catalog.quote_literal(outbox)
-      USING ERRCODE = ''feature_not_supported'';
-  END IF;
-  PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');
   kind text;
   key_kind text;
   made text;
