@@ -56,7 +56,7 @@ for n in range(10000):
 			list(dict.fromkeys(m["n"] for m in l if m["key"] == "k%d" % k))
 			for k in range(100)]] == [True] * 100'
 	json "what is there twice was in flight when somebody was killed" \
-		"len(l) - 10000 <= 4 * $window"
+		"len(l) - 10000 <= 4 * 3 * $window"
 	w status "$url" --json
 	json "and nothing is open" 'd["done"] == 10000 and d["ready"] == d["failed"] == d["dead"] == 0'
 }
