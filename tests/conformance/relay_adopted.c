@@ -121,7 +121,7 @@ static const char *const excepted[] = {
 	"a_step_inside_a_transaction_is_refused",
 	/* The owner says what the table refuses. */
 	"the_schema_refuses_what_it_can",
-	/* The view writes headers anew, and leaves out those that are not a JSON object. */
+	/* The view writes headers again, and leaves out those that are not a JSON object. */
 	"headers_that_are_none_are_kept_in_the_letter",
 	"the_messages_own_headers_go_along",
 	/* A message that is discarded keeps its row. */

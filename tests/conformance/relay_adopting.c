@@ -106,13 +106,12 @@ static void a_table_with_lower_ids_is_refused(void **state)
 	wh_adoption_clear(&adoption);
 }
 
-/* On PostgreSQL a text that is no JSON makes the view fail. */
 static void headers_that_are_no_object_are_left_out(void **state)
 {
 	static const char *const texts[] = {
 		"''", "NULL", "'[1]'", "'7'", "' {\"a\": 1}'", "'{'", "'none'"};
 	relay_fixture *f = *state;
-	const size_t n = strncmp(f->url, "sqlite", 6) == 0 ? 7 : 5;
+	const size_t n = sizeof(texts) / sizeof(*texts);
 
 	relay_sql(f, make_table);
 	relay_sql(f, "ALTER TABLE older ADD COLUMN headers TEXT");
