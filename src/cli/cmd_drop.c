@@ -44,13 +44,18 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 	return code;
 }
 
+static int64_t open_messages(const wherry_status *st)
+{
+	return st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+	       st->count[WHERRY_FAILED];
+}
+
 /* The table of another program stays. */
 static wh_exit drop_adopted(const wh_args *args, wh_session *s, const wherry_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
-	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-		       st->count[WHERRY_FAILED];
+	int64_t open = open_messages(st);
 
 	if (!wh_confirm(
 		    args, s->db, &status,
@@ -76,8 +81,7 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
-	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-		       st->count[WHERRY_FAILED];
+	int64_t open = open_messages(st);
 	int64_t lost = open + st->count[WHERRY_DEAD];
 	int64_t delivered = st->count[WHERRY_DONE] + st->archived;
 
@@ -109,8 +113,7 @@ static wh_exit drop_subscription(const wh_args *args, wh_session *s,
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
-	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
-		       st->count[WHERRY_FAILED];
+	int64_t open = open_messages(st);
 
 	if (!wh_confirm(args, s->db, &status,
 			"drop subscription '%s' of outbox '%s' in %s, which has %" PRId64

@@ -161,8 +161,7 @@ static wherry_code add_step(wh_adoption *a, const char *first, const char *secon
 	return WHERRY_OK;
 }
 
-static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
-			      wherry_error *err)
+static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 {
 	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
 	       delivered = WH_BUF_INIT(1000),
@@ -198,10 +197,8 @@ static wherry_code plan_steps(wh_adoption *a, const wh_adopt_options *options,
 	unqualified = a->name;
 	*unqualified.schema = 0;
 	wh_adopt_put_name(a, &undone, &unqualified, "_undone");
-	if (options->where) {
-		wh_buf_printf(&where, "\nWHERE (%s)", options->where);
-		wh_buf_printf(&and, " AND (%s)", options->where);
-	}
+	wh_adopt_put_where(a, &where, "\nWHERE ");
+	wh_adopt_put_where(a, &and, " AND ");
 	memcpy(pairs,
 	       (const char *[]){"id",
 				wh_buf_str(&id),
@@ -251,6 +248,7 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	wherry_code code;
 
 	*out = (wh_adoption){.db = db,
+			     .where = options->where,
 			     .view = WH_BUF_INIT(256 * 1024),
 			     .done = WH_BUF_INIT(64 * 1024),
 			     .done_shown = WH_BUF_INIT(64 * 1024),
@@ -275,8 +273,8 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	if (code == WHERRY_OK)
 		code = wh_adopt_map(out, &known, err);
 	if (code == WHERRY_OK)
-		code = wh_adopt_check(out, options, err);
-	return code == WHERRY_OK ? plan_steps(out, options, err) : code;
+		code = wh_adopt_check(out, options->from, err);
+	return code == WHERRY_OK ? plan_steps(out, err) : code;
 }
 
 /* ---- doing it ---- */

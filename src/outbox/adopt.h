@@ -68,6 +68,7 @@ typedef struct wh_adoption {
 	int64_t taken;  /* Ids that a session takes at a time. */
 	int64_t undone; /* Rows that are not done, up to 100,000; -1: rows do not say it. */
 	/* The mapping. */
+	const char *where; /* Condition on the rows, of the options; NULL: none. */
 	char id[WH_NAME_MOST + 1];
 	bool adds_id;
 	wh_buf shown[WH_ADOPT_FIELDS]; /* For people. */
@@ -120,8 +121,7 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 			 wherry_error *err);
 
 /* Check the plan, and find where the first subscription begins. */
-wherry_code wh_adopt_check(wh_adoption *a, const wh_adopt_options *options,
-			   wherry_error *err);
+wherry_code wh_adopt_check(wh_adoption *a, const char *from, wherry_error *err);
 
 /* Find how a row says that it is done, and what relays write to it; NULL: guess. */
 wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *err);
@@ -148,6 +148,9 @@ const char *wh_adopt_option(int which);
 /* Append a name with its schema and something behind it, quoted. */
 void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
 		       const char *behind);
+
+/* Append the condition of --where behind a word; nothing if there is none. */
+void wh_adopt_put_where(const wh_adoption *a, wh_buf *to, const char *word);
 
 /* Append a quoted name. */
 void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name);

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number that a statement of adopt.DIALECT.sql returns. */
-static wherry_code ask(const wh_adoption *a, const char *what, const char *const *pairs,
-		       int64_t *out, wherry_error *err)
+/* Run a statement of adopt.DIALECT.sql for a table and an option that are known only now. */
+static wherry_code run_filled(const wh_adoption *a, const char *what,
+			      const char *const *pairs, wh_row_fn visit, void *ctx,
+			      wherry_error *err)
 {
 	char name[16];
 	wh_stmt stmt = {.name = name};
-	wh_buf text = WH_BUF_INIT(128 * 1024);
+	wh_buf text = WH_BUF_INIT(512 * 1024);
 	wherry_code code;
 
 	stmt.name_len = (size_t)snprintf(name, sizeof(name), "%s", what);
@@ -21,28 +22,26 @@ static wherry_code ask(const wh_adoption *a, const char *what, const char *const
 	stmt.text = text.ptr;
 	code = wh_buf_check(&text, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(a->db, &stmt, NULL, 0, wh_take_int, out, NULL, err);
+		code = wh_db_run(a->db, &stmt, NULL, 0, visit, ctx, NULL, err);
 	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
 	wh_buf_clear(&text);
 	return code;
 }
 
 /* Ids of messages begin at 1. */
-static wherry_code check_lowest(const wh_adoption *a, const char *where,
-				wherry_error *err)
+static wherry_code check_lowest(const wh_adoption *a, wherry_error *err)
 {
 	wh_buf id = WH_BUF_INIT(1000), all = WH_BUF_INIT(64 * 1024);
 	wherry_code code = WHERRY_OK;
 	int64_t lowest = 1;
 
 	wh_adopt_quote(a, &id, a->id);
-	if (where)
-		wh_buf_printf(&all, "\nWHERE (%s)", where);
+	wh_adopt_put_where(a, &all, "\nWHERE ");
 	if (!a->adds_id)
-		code = ask(a, "lowest",
-			   (const char *const[]){"id", wh_buf_str(&id), "where",
-						 wh_buf_str(&all), NULL},
-			   &lowest, err);
+		code = run_filled(a, "lowest",
+				  (const char *const[]){"id", wh_buf_str(&id), "where",
+							wh_buf_str(&all), NULL},
+				  wh_take_int, &lowest, err);
 	wh_buf_clear(&id);
 	wh_buf_clear(&all);
 	if (code != WHERRY_OK)
@@ -64,7 +63,7 @@ static wherry_code count_undone(wh_adoption *a, const char *from, wherry_error *
 
 	a->undone = -1;
 	if (a->set.len)
-		code = ask(a, "undone", pairs, &a->undone, err);
+		code = run_filled(a, "undone", pairs, wh_take_int, &a->undone, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code, "--done");
 	if (from && strcmp(from, "undone") == 0 && !a->set.len)
@@ -120,57 +119,41 @@ static wherry_code check_name(const wh_adoption *a, wherry_error *err)
 /* Plan the UPDATE of --done, without doing it. */
 static wherry_code try_set(const wh_adoption *a, wherry_error *err)
 {
-	char name[] = "try-set";
-	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
-	wh_buf text = WH_BUF_INIT(128 * 1024);
-	wherry_code code;
+	const char *const pairs[] = {"set", wh_buf_str(&a->set), NULL};
+	wherry_code code =
+		a->set.len ? run_filled(a, "try-set", pairs, NULL, NULL, err) : WHERRY_OK;
 
-	if (!a->set.len)
-		return WHERRY_OK;
-	wh_adopt_fill(&text, wh_adopt_text(a, name),
-		      (const char *const[]){"set", wh_buf_into(&a->set, &text), NULL});
-	stmt.text = text.ptr;
-	code = wh_buf_check(&text, err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
-	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
-	wh_buf_clear(&text);
 	return code == WHERRY_OK ? code : wh_prefix(err, code, "--done");
 }
 
 /* Run the query of the view, for no row: errors of expressions are seen before anything is changed. */
-static wherry_code try_view(wh_adoption *a, const char *where, wherry_error *err)
+static wherry_code try_view(const wh_adoption *a, wherry_error *err)
 {
 	wh_buf columns = WH_BUF_INIT(256 * 1024), known = WH_BUF_INIT(256 * 1024),
-	       text = WH_BUF_INIT(512 * 1024), condition = WH_BUF_INIT(64 * 1024),
-	       headers = WH_BUF_INIT(1000);
-	char name[] = "try";
-	wh_stmt stmt = {.name = name, .name_len = strlen(name)};
+	       condition = WH_BUF_INIT(64 * 1024), headers = WH_BUF_INIT(1000);
 	wherry_code code;
 
 	put_without(&columns, wh_buf_into(&a->view, &columns), "wherry_tx AS tx",
 		    "NULL AS tx");
 	put_without(&known, wh_buf_into(&columns, &known),
 		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
-	if (where)
-		wh_buf_printf(&condition, "\nWHERE (%s)", where);
 	/* The function is made with the view. */
 	wh_adopt_put_name(a, &headers, &a->name, "_headers");
 	wh_buf_reset(&columns);
 	put_without(&columns, wh_buf_into(&known, &columns),
 		    wh_buf_into(&headers, &columns), "");
-	wh_adopt_fill(&text, wh_adopt_text(a, "try"),
-		      (const char *const[]){"columns", wh_buf_into(&columns, &text),
-					    "where", wh_buf_into(&condition, &text),
-					    NULL});
-	stmt.text = text.ptr;
-	code = wh_buf_check(&text, err);
+	wh_adopt_put_where(a, &condition, "\nWHERE ");
+	code = wh_buf_check(&columns, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(a->db, &stmt, NULL, 0, NULL, NULL, NULL, err);
-	wh_db_forget(a->db, &(wh_sql){.stmts = &stmt, .n = 1});
+		code = wh_buf_check(&condition, err);
+	if (code == WHERRY_OK)
+		code = run_filled(a, "try",
+				  (const char *const[]){"columns", wh_buf_str(&columns),
+							"where", wh_buf_str(&condition),
+							NULL},
+				  NULL, NULL, err);
 	wh_buf_clear(&columns);
 	wh_buf_clear(&known);
-	wh_buf_clear(&text);
 	wh_buf_clear(&condition);
 	wh_buf_clear(&headers);
 	return code == WHERRY_OK ? code
@@ -198,10 +181,9 @@ static wherry_code look_at_ids(wh_adoption *a, wherry_error *err)
 				    : WHERRY_OK;
 }
 
-wherry_code wh_adopt_check(wh_adoption *a, const wh_adopt_options *options,
-			   wherry_error *err)
+wherry_code wh_adopt_check(wh_adoption *a, const char *from, wherry_error *err)
 {
-	wherry_code code = check_lowest(a, options->where, err);
+	wherry_code code = check_lowest(a, err);
 
 	if (code == WHERRY_OK)
 		code = look_at_ids(a, err);
@@ -210,6 +192,6 @@ wherry_code wh_adopt_check(wh_adoption *a, const wh_adopt_options *options,
 	if (code == WHERRY_OK)
 		code = try_set(a, err);
 	if (code == WHERRY_OK)
-		code = try_view(a, options->where, err);
-	return code == WHERRY_OK ? count_undone(a, options->from, err) : code;
+		code = try_view(a, err);
+	return code == WHERRY_OK ? count_undone(a, from, err) : code;
 }

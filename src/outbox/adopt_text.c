@@ -63,6 +63,12 @@ void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
 	wh_adopt_quote(a, to, whole);
 }
 
+void wh_adopt_put_where(const wh_adoption *a, wh_buf *to, const char *word)
+{
+	if (a->where)
+		wh_buf_printf(to, "%s(%s)", word, a->where);
+}
+
 void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs)
 {
 	while (*text) {
