@@ -60,7 +60,6 @@ enum { WHERRY_CODE_ROOM = 64 }; /* Size of an array by code; the number of codes
 typedef enum wherry_repair {
 	WHERRY_REPAIR_NONE,   /* The message says what to do. */
 	WHERRY_REPAIR_CREATE, /* Create the tables: wherry_outbox_create(), wherry_queue_create(). */
-	WHERRY_REPAIR_STRICT, /* Create them with the option strict. */
 	WHERRY_REPAIR_STREAM, /* Create them with the option stream. */
 	WHERRY_REPAIR_GRANT,  /* The owner grants the role rights. */
 	WHERRY_REPAIR_DOCTOR  /* The program's doctor finds the cause. */

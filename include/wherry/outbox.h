@@ -67,8 +67,6 @@ typedef struct wherry_outbox_options {
 	 * "bytea"; SQL Server: "text" or "bytea".  NULL: the type of the table that
 	 * exists, else json, on SQL Server text. */
 	const char *payload;
-	/* Create what relay.ordering=key-strict needs, in the layout native. */
-	bool strict;
 	/* Create what several relays need to share the outbox. */
 	bool partitions;
 	/* Create what refuses a message id that the table has; tables of the layout native

@@ -57,7 +57,6 @@ static unsigned kind_meant(const wh_args *args)
 static bool allows(const wh_args *args, unsigned kind)
 {
 	static const wh_without of_outbox[] = {
-		{"strict", "only an outbox has it"},
 		{"partitions", "only an outbox has it"},
 		{"unique-ids", "only an outbox has it"},
 		{"stream", "only an outbox has it"},
@@ -125,11 +124,6 @@ static const wh_option options[] = {
 	 "INSERTs), enqueuer (wherry_enqueue() and `wherry enqueue`), relay, or on a log consumer (wherry_consume()); for a queue and "
 	 "delayed queues sender or receiver; for an inbox consumer. On PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
-	{"strict", NULL,
-	 "For an outbox of the layout native: add what `wherry relay --ordering key-strict` needs, also to an outbox that is there: on "
-	 "PostgreSQL a trigger that gives each transaction its number before it takes an id. "
-	 "SQLite needs nothing. SQL Server and other layouts refuse this option.",
-	 NULL, 0},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, also to one that is there: "
 	 "on PostgreSQL a mark that they share, and in the layout native an index of what is open, by partition; on "
@@ -169,8 +163,8 @@ const wh_command wh_cmd_create = {
 	.operands = "URL[#TABLE]",
 	.synopsis =
 		"URL[#TABLE] [--kind KIND] [--layout LAYOUT] [--payload TYPE] "
-		"[--grant ROLE=KIND]... [--strict] [--partitions] [--unique-ids] [--stream] [--print "
-		"[--all]] [--json]",
+		"[--grant ROLE=KIND]... [--partitions] [--unique-ids] [--stream] [--print [--all]] "
+		"[--json]",
 	.brief = "Create an outbox, a queue or another table, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "

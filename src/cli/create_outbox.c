@@ -52,8 +52,7 @@ static wh_make making(const wh_args *args, const wh_grants *grants)
 		.n_grants = grants->n,
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
-		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
-			  (wh_arg_on(args, "partitions") ? WH_PARTITIONS_SHARED : 0) |
+		.extras = (wh_arg_on(args, "partitions") ? WH_PARTITIONS_SHARED : 0) |
 			  (wh_arg_on(args, "unique-ids") ? WH_UNIQUE_IDS : 0) |
 			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
@@ -243,7 +242,6 @@ wh_exit wh_create_subscription(wh_args *args)
 		{"layout", "an outbox has it, and not a subscription"},
 		{"payload", "an outbox has it, and not a subscription"},
 		{"grant", "an outbox has it, and not a subscription"},
-		{"strict", "an outbox has it, and not a subscription"},
 		{"partitions", "an outbox has it, and not a subscription"},
 		{"unique-ids", "an outbox has it, and not a subscription"},
 		{"stream", "an outbox has it, and not a subscription"},

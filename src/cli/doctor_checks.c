@@ -117,8 +117,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"pid $1 ($2, user $3) is '$4' in a transaction that is open for "
 			"~5, since $6, and $7: it keeps vacuum from dead rows, and what "
-			"it wrote, or with --ordering key-strict all that came after, "
-			"cannot be delivered",
+			"it wrote cannot be delivered",
 		.advice = "let it commit, or `SELECT pg_terminate_backend($1)`; "
 			  "idle_in_transaction_session_timeout ends such by itself",
 	},

@@ -52,10 +52,8 @@ static const wh_setting_entry table[] = {
 		"On eventferry's table: state that nothing else delivers from it, neither the library "
 		"nor another relay. One relay then works under a lease, and is about three times as fast. "
 		"It ends with an error if it finds claims of others."},
-	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
-		"key: messages of one key are delivered in order. key-strict: the same, also if "
-		"transactions that write a key overlap; the outbox must be native and made with --strict. none: no order, "
-		"fastest. SQLite commits in the order of ids, so key-strict is the same as key there."},
+	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
+		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
 		"The row of a delivered message, not in a log, whose rows stay until outbox.retention is over. mark: set it to done. delete: delete it. archive: "
 		"move it to the archive. keep, only with the engine stream: write nothing to it."},

@@ -53,8 +53,6 @@ static void put_makers(wh_buf *text, const wherry_error *err, wh_words_fn words,
 			continue;
 		wh_buf_printf(text, "%s`%s", before, makers[i].command);
 		words(text, ctx, makers[i].kind, err->table);
-		if (err->repair == WHERRY_REPAIR_STRICT)
-			wh_buf_puts(text, " --strict");
 		if (err->repair == WHERRY_REPAIR_STREAM)
 			wh_buf_puts(text, " --stream");
 		if (*err->layout)
@@ -71,7 +69,6 @@ void wh_put_advice(wh_buf *text, const wherry_error *err, wh_words_fn words,
 {
 	switch (err->repair) {
 	case WHERRY_REPAIR_CREATE:
-	case WHERRY_REPAIR_STRICT:
 	case WHERRY_REPAIR_STREAM:
 		put_makers(text, err, words, ctx);
 		break;

@@ -39,11 +39,6 @@
 	X(sweep_touched, "sweep-touched", "after limit long body") \
 	X(read_in_order, "read-in-order", "ids long body")
 
-/* Needed for relay.ordering=key-strict. */
-#define WH_OUTBOX_STRICT(X) \
-	X(frontier, "frontier", "after before") \
-	X(id_taking, "id-taking", "")
-
 /* For layouts whose rows record their state. */
 #define WH_OUTBOX_STATES(X) \
 	X(count, "count", "") \
@@ -104,7 +99,7 @@
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
-	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
+	G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
 	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)

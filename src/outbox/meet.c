@@ -43,7 +43,6 @@ static const home homes[WH_HOMES] = {
 static const char *const asks[WH_ASKS] = {
 	[WH_ASK_ENGINE] = "relay.engine",
 	[WH_ASK_KEY] = "relay.ordering=key",
-	[WH_ASK_STRICT] = "relay.ordering=key-strict",
 	[WH_ASK_PARK] = "relay.on_dead=park",
 	[WH_ASK_MARK] = "relay.on_done=mark",
 	[WH_ASK_DELETE] = "relay.on_done=delete",
@@ -53,7 +52,6 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
 	[WH_ASK_SOLE] = "relay.sole",
 	[WH_ASK_HANDLERS] = "handlers",
-	[WH_ASK_CREATE_STRICT] = "create --strict",
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
 	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
 	[WH_ASK_CREATE_STREAM] = "create --stream",
@@ -99,16 +97,12 @@ static const rule rules[] = {
 	 "a queue cannot be streamed: leave --engine stream out"},
 	{WH_ASK_KEY, DELAYED, ANY,
 	 "a key has one message, so there is no order to keep: leave --ordering out"},
-	{WH_ASK_STRICT, DELAYED, ANY,
-	 "a key has one message, so there is no order to keep: leave --ordering out"},
 	{WH_ASK_PARK, DELAYED, ANY,
 	 "a key has one message, so nothing waits behind it: leave relay.on_dead=park out"},
 	{WH_ASK_FAILED_ONLY, DELAYED, ANY,
 	 "due messages are taken in the order of their times, whether they failed or not: "
 	 "leave relay.failed_only out"},
 	{WH_ASK_KEY, QUEUES, ANY,
-	 "it has no keys to order by: leave --ordering out, or use an outbox"},
-	{WH_ASK_STRICT, QUEUES, ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox"},
 	{WH_ASK_PARK, QUEUES, ANY,
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
@@ -132,9 +126,6 @@ static const rule rules[] = {
 	 "one relay reads a subscription behind its position anyway, and others stand by: leave "
 	 "--engine out"},
 	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, OF_LOG, "only the layout log has a position"},
-	{WH_ASK_STRICT, ON_LOG, ANY,
-	 "messages of a key come in the order in which they became visible: leave --ordering "
-	 "key-strict out, and use lock_key where several transactions write one key"},
 	{WH_ASK_MARK, ADOPTED, ANY,
 	 "nothing is written to its rows: leave relay.on_done out"},
 	{WH_ASK_DELETE, ADOPTED, ANY,
@@ -166,9 +157,6 @@ static const rule rules[] = {
 	 "when they are due: leave relay.failed_only out"},
 	{WH_ASK_SOLE, ON_LOG, ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
-	{WH_ASK_CREATE_STRICT, ON_LOG, ANY,
-	 "messages of a key come in the order in which they became visible: leave --strict out, "
-	 "and use lock_key where several transactions write one key"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
 	{WH_ASK_CREATE_PARTITIONS,
@@ -201,23 +189,6 @@ static const rule rules[] = {
 
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
-	{WH_ASK_STRICT, AT(WH_EVENT_BUS), ANY,
-	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
-	{WH_ASK_STRICT, ON_EVENTFERRY, ANY,
-	 "its table does not show which transactions may still commit a lower id: use "
-	 "--ordering key, or an outbox of the layout native"},
-	{WH_ASK_STRICT, AT(WH_NATIVE_MSSQL), ANY,
-	 "SQL Server does not show which transactions have taken an id: use --ordering key, "
-	 "and lock_key where several transactions write one key"},
-	{WH_ASK_STRICT, ANYWHERE, STREAMING,
-	 "it delivers in the order of commits, which is what key-strict is for: leave "
-	 "--ordering key-strict out"},
-	{WH_ASK_CREATE_STRICT, AT(WH_EVENT_BUS), ANY,
-	 "it has no keys to order by: leave --strict out, or use an outbox of the layout native"},
-	{WH_ASK_CREATE_STRICT, AT(WH_NATIVE_MSSQL), ANY,
-	 "SQL Server does not show which transactions have taken an id: leave --strict out"},
-	{WH_ASK_CREATE_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
-	 "nothing is added to its table: leave --strict out, or use an outbox of the layout native"},
 	{WH_ASK_CREATE_PARTITIONS, ON_SQLITE, ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},

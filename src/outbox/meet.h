@@ -41,7 +41,6 @@ typedef enum wh_home {
 typedef enum wh_ask {
 	WH_ASK_ENGINE, /* Work on the tables at all. */
 	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */
-	WH_ASK_STRICT,
 	WH_ASK_PARK,
 	WH_ASK_MARK, /* relay.on_done=mark, if it was set explicitly. */
 	WH_ASK_DELETE,
@@ -51,7 +50,6 @@ typedef enum wh_ask {
 	WH_ASK_FAILED_ONLY,
 	WH_ASK_SOLE,
 	WH_ASK_HANDLERS,
-	WH_ASK_CREATE_STRICT,
 	WH_ASK_CREATE_PARTITIONS,
 	WH_ASK_CREATE_UNIQUE,
 	WH_ASK_CREATE_STREAM,

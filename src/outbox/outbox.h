@@ -80,7 +80,6 @@ wh_store wh_outbox_store(wherry_db *db, const wh_model *model);
 /* Optional parts of an outbox, as a bit mask.  A part that this database does not need
  * creates nothing; a part that the layout does not support is an error. */
 enum {
-	WH_STRICT = 1, /* For relay.ordering=key-strict. */
 	/* For several exclusive relays that share the partitions. */
 	WH_PARTITIONS_SHARED = 2,
 	/* For relays that stream.  Only checked: the caller creates publication and
@@ -192,28 +191,6 @@ void wh_horizon_params(const wherry_outbox *outbox, const wherry_lease *lease,
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);
 wherry_code wh_outbox_horizon(wherry_outbox *outbox, const wherry_lease *lease,
 			      bool statements, wh_horizon *out, wherry_error *err);
-
-/* For key-strict: which transactions may still commit a lower id. */
-typedef struct wh_frontier {
-	int64_t oldest; /* Number of the oldest running transaction. */
-	int64_t next;   /* Number that the next transaction will get. */
-	int64_t last;   /* Highest pending id; 0: none. */
-	bool filled;    /* A pending id exists above `after` and below `before`. */
-} wh_frontier;
-
-wherry_code wh_outbox_frontier(wherry_outbox *outbox, int64_t after, int64_t before,
-			       wh_frontier *out, wherry_error *err);
-
-/* How producers' transactions take ids. */
-typedef struct wh_id_taking {
-	/* A trigger gives each transaction its number before it takes an id. */
-	bool numbered;
-	/* Number of ids that a session takes from the sequence at once. */
-	int64_t cache;
-} wh_id_taking;
-
-wherry_code wh_outbox_id_taking(wherry_outbox *outbox, wh_id_taking *out,
-				wherry_error *err);
 
 /* Which rows to read. */
 typedef struct wh_read_from {

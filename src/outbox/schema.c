@@ -23,7 +23,6 @@ static const struct {
 	wh_ask ask;
 	const char *add, *ready;
 } parts[] = {
-	{WH_STRICT, WH_ASK_CREATE_STRICT, "add-strict", "add-strict-ready"},
 	{WH_PARTITIONS_SHARED, WH_ASK_CREATE_PARTITIONS, "add-partitions",
 	 "partitions-ready"},
 	{WH_UNIQUE_IDS, WH_ASK_CREATE_UNIQUE, "add-unique", "unique-ids"},
@@ -208,8 +207,7 @@ static wherry_code read_how(const wherry_outbox_options *given, wh_make *out,
 
 	*out = (wh_make){.layout = own.layout,
 			 .payload = own.payload,
-			 .extras = (own.strict ? WH_STRICT : 0u) |
-				   (own.partitions ? WH_PARTITIONS_SHARED : 0u) |
+			 .extras = (own.partitions ? WH_PARTITIONS_SHARED : 0u) |
 				   (own.unique_ids ? WH_UNIQUE_IDS : 0u)};
 	return code;
 }

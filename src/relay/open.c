@@ -13,7 +13,6 @@
 #include "config/settings.h"
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
-#include "relay/engine/strict.h"
 
 static const wh_fsm_state states[] = {
 	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
@@ -50,8 +49,7 @@ static void read_settings(wherry_relay *r)
 		default_name(r);
 	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
-	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
-	s->strict = wh_config_choice(c, WH_RELAY_ORDERING) == 1;
+	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) == 0;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
 	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
@@ -129,8 +127,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	case WH_ASK_KEY:
 		return wh_config_is_set(c, WH_RELAY_ORDERING) &&
 		       wh_config_choice(c, WH_RELAY_ORDERING) == 0;
-	case WH_ASK_STRICT:
-		return wh_config_choice(c, WH_RELAY_ORDERING) == 1;
 	case WH_ASK_PARK:
 		return wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	case WH_ASK_MARK:
@@ -147,7 +143,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		return wh_config_switch(c, WH_RELAY_SOLE);
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
-	case WH_ASK_CREATE_STRICT:
 	case WH_ASK_CREATE_PARTITIONS:
 	case WH_ASK_CREATE_UNIQUE:
 	case WH_ASK_CREATE_STREAM:
@@ -166,8 +161,6 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 	for (int ask = 0; code == WHERRY_OK && ask < WH_ASKS; ask++)
 		if (asked(r, (wh_ask)ask))
 			code = wh_meet_check(home, r->engine->id, (wh_ask)ask, err);
-	if (code == WHERRY_OK && r->set.strict)
-		code = wh_strict_check(r, err);
 	return code == WHERRY_OK && r->outbox ? wh_adopted_check(r->outbox, err) : code;
 }
 
@@ -181,7 +174,6 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 
 	code = wh_engine_choose(r, err);
 	s->ordered = s->ordered && store->layout.ordered;
-	s->strict = s->strict && s->ordered && r->outbox && r->outbox->own.frontier;
 	if (code == WHERRY_OK)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)

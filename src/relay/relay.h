@@ -84,9 +84,7 @@ typedef struct wh_relay_settings {
 	bool redeliver;
 	bool failed_only; /* Claim only messages that failed. */
 	bool ordered;     /* Messages of one key are delivered in order. */
-	/* key-strict: reading waits for lower ids that may still be committed. */
-	bool strict;
-	bool park; /* A dead message parks its key. */
+	bool park;        /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
 	int64_t round_trip; /* Most messages to read, or to acknowledge, in one round trip. */

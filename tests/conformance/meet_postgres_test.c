@@ -64,7 +64,6 @@ static void set_ask(relay *r, wh_ask ask)
 {
 	static const char *const settings[WH_ASKS][2] = {
 		[WH_ASK_KEY] = {"relay.ordering", "key"},
-		[WH_ASK_STRICT] = {"relay.ordering", "key-strict"},
 		[WH_ASK_PARK] = {"relay.on_dead", "park"},
 		[WH_ASK_MARK] = {"relay.on_done", "mark"},
 		[WH_ASK_DELETE] = {"relay.on_done", "delete"},
@@ -129,9 +128,8 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 
 	(void)state;
 	for (int home = 0; home < (int)tried_upto; home++)
-		make((wh_home)home, table_of((wh_home)home),
-		     home <= WH_NATIVE_POSTGRES ? WH_STRICT : 0);
-	make(WH_NATIVE_POSTGRES, "shared", WH_STRICT | WH_PARTITIONS_SHARED);
+		make((wh_home)home, table_of((wh_home)home), 0);
+	make(WH_NATIVE_POSTGRES, "shared", WH_PARTITIONS_SHARED);
 	begin(&m, "option");
 	for (int i = 0; i < COLUMNS; i++)
 		put(&m, columns[i].name);
@@ -147,7 +145,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 
 static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 {
-	static const unsigned extras[] = {WH_STRICT, WH_PARTITIONS_SHARED, WH_UNIQUE_IDS,
+	static const unsigned extras[] = {WH_PARTITIONS_SHARED, WH_UNIQUE_IDS,
 					  WH_STREAMED};
 	enum { N = sizeof(extras) / sizeof(*extras) };
 	matrix m;
@@ -155,7 +153,7 @@ static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state
 	(void)state;
 	begin(&m, "layout");
 	for (int i = 0; i < N; i++)
-		put(&m, wh_ask_name((wh_ask)(WH_ASK_CREATE_STRICT + i)));
+		put(&m, wh_ask_name((wh_ask)(WH_ASK_CREATE_PARTITIONS + i)));
 	end_head(&m, N);
 	for (int home = 0; home <= WH_DEBEZIUM; home++) {
 		row(&m, wh_home_name((wh_home)home));
@@ -176,8 +174,9 @@ static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state
 				assert_string_equal(why.message, same.message);
 			free(sql);
 			wherry_db_close(db);
-			put(&m, found((wh_home)home, WH_ENGINES,
-				      (wh_ask)(WH_ASK_CREATE_STRICT + i), code, &why));
+			put(&m,
+			    found((wh_home)home, WH_ENGINES,
+				  (wh_ask)(WH_ASK_CREATE_PARTITIONS + i), code, &why));
 		}
 	}
 	compare(&m);

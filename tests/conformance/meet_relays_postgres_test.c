@@ -219,31 +219,6 @@ static void no_engine_waits_for_a_lease_from_a_clock_ahead(void **state)
 	assert_int_equal(n_waited, 0);
 }
 
-/* ---- while a relay stands by ---- */
-
-static void key_strict_is_looked_at_again_when_the_lease_is_taken(void **state)
-{
-	relay first = {.relay = NULL}, second = {.relay = NULL};
-
-	(void)state;
-	make(WH_NATIVE_POSTGRES, "outbox", WH_STRICT);
-	set(&first, "relay.name", "first");
-	assert_int_equal(open_relay(&first, WH_NATIVE_POSTGRES, "outbox", 0), WHERRY_OK);
-	assert_true(leads(&first));
-	set(&second, "relay.ordering", "key-strict");
-	assert_int_equal(open_relay(&second, WH_NATIVE_POSTGRES, "outbox", 0), WHERRY_OK);
-	assert_true(step(&second));
-	run_sql("DROP TRIGGER outbox_number ON outbox");
-	wherry_relay_stop(first.relay);
-	close_relay(&first);
-	assert_false(leads(&second));
-	assert_int_equal(second.why.repair, WHERRY_REPAIR_STRICT);
-	close_relay(&second);
-	assert_int_equal(open_relay(&first, WH_NATIVE_POSTGRES, "outbox", 0), WHERRY_OK);
-	assert_true(leads(&first)); /* the lease was given back */
-	close_relay(&first);
-}
-
 /* Deliver until so many have been, and everything at hand is. */
 static int deliver(relay *r, wh_engine engine, bool again, int least)
 {
@@ -311,9 +286,6 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(two_relays_meet_as_the_page_says, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(
-			key_strict_is_looked_at_again_when_the_lease_is_taken, set_up,
-			tear_down),
 		cmocka_unit_test_setup_teardown(
 			an_engine_that_marks_rows_follows_one_that_does_not_when_it_is_told_to,
 			set_up, tear_down),

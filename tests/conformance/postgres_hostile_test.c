@@ -146,7 +146,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		const wh_make how = {.layout = layouts[i],
-				     .extras = i ? 0 : WH_STRICT | WH_PARTITIONS_SHARED};
+				     .extras = i ? 0 : WH_PARTITIONS_SHARED};
 		wherry_outbox *outbox;
 		wh_wal *wal = NULL;
 		wherry_db *db;

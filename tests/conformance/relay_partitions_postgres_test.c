@@ -5,49 +5,6 @@
 
 #include "outbox/outbox.h"
 
-static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
-{
-	static const char *const steps[] = {
-		"INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
-		"chr(97 + i), '{}' FROM generate_series(0, 5) AS i",
-		"INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', '{}')",
-		"SAVEPOINT s; INSERT INTO outbox(topic, partition_key, payload) "
-		"VALUES ('t', 'b', '{}'); ROLLBACK TO s",
-		"SELECT pg_current_xact_id()",
-		"COMMIT; BEGIN",
-		"ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE",
-	};
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	PGconn *conns[6];
-
-	WHERRY_PASS(wh_outbox_make(f->other,
-				   &(wh_make){.layout = "native", .extras = WH_STRICT},
-				   "outbox", &err));
-	relay_hourly(f);
-	relay_set(f, "relay.ordering", "key-strict");
-	shares_start_two(f);
-	f->random = f->seed = 1;
-	for (int i = 0; i < 6; i++) {
-		conns[i] = PQconnectdb(postgres_here.url);
-		assert_true(postgres_exec(conns[i], "BEGIN", NULL, 0));
-	}
-	for (int i = 0; i < 300; i++) {
-		uint64_t dice = f->env.random(f);
-
-		assert_true(postgres_exec(conns[(dice >> 16) % 6],
-					  steps[(dice >> 32) % 6], NULL, 0));
-		shares_turn(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-	}
-	for (int i = 0; i < 6; i++)
-		postgres_end(conns[i], "COMMIT");
-	SHARES_UNTIL(
-		f, relay_number(f, "SELECT count(*) FROM outbox WHERE status <> 2") == 0);
-	assert_int_equal(relay_delivered(f), relay_count(f, WHERRY_DONE));
-	assert_true(relay_delivered(f) > 50);
-	relay_check_order(f);
-}
-
 /* Each as a program would, that waits until it is woken. */
 static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 {

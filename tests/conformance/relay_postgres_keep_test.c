@@ -210,10 +210,9 @@ static void what_makes_no_sense_with_it_is_refused(void **state)
 	static const char *const settings[][3] = {
 		{"relay.engine", "exclusive", "--engine stream"},
 		{"relay.on_dead", "park", "relay.on_dead=park"},
-		{"relay.ordering", "key-strict", "key-strict"},
 	};
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		wherry_error err = WHERRY_ERROR_INIT;
 		wherry_config *config = NULL;
 		wherry_relay *relay = NULL;

@@ -20,8 +20,6 @@ allowed=(
 	'cli/create_outbox.c "stream" the option --stream of wherry create, which makes a slot and a publication'
 	'outbox/stream.c "stream" a .sql file, and a word in the head line of others'
 	'db/trace.c "stream" the name of a call to the database'
-	'relay/open.c wh_strict_check whether an outbox is made for key-strict is checked when it is opened'
-	'relay/open.c relay/engine/strict.h the declaration of that check'
 	'relay/open.c stmt.sole_claims a property of the layout: other programs may use delivered rows'
 	'relay/intake.c stmt.sole_begin a property of the layout: it shows otherwise that a row was tried alone'
 	'relay/stages.c ->in_memory a property that every hold has: hold/hold.h'
@@ -136,7 +134,6 @@ daemon/a.c	WH_COMPETING	if (engine_of(plan) != WH_COMPETING)
 store/a.h	WH_STREAM_KEEP	x = WH_STREAM_KEEP;
 relay/a.c	relay/engine/reader.h	#include "relay/engine/reader.h"
 cli/a.c	relay/hold/noted.h	#include "relay/hold/noted.h"
-relay/a.c	wh_strict_reset	wh_strict_reset(&r->strict);
 relay/a.c	wh_reader_of	wh_reader_of(r)->cursor = 0;
 relay/a.c	wh_sole_claims	if (wh_sole_claims(r))
 relay/a.c	wh_gaps_add	wh_gaps_add(&gaps, 1, 2);
@@ -150,8 +147,8 @@ relay/a.c	stmt.sole_begin	if (r->store->stmt.sole_begin)
 daemon/a.c	"competing"	if (strcmp(engine, "competing") == 0)
 relay/a.c	"stream-keep"	return "stream-keep";
 END
-plant src/relay/open.c 'wh_strict_check(r); wh_strict_reset(s);'
-says 'another name in a file with a listed one is noticed' 'wh_strict_reset names' check "$scratch"
+plant src/relay/open.c 'r->store->stmt.sole_claims; wh_streaming_on(r);'
+says 'another name in a file with a listed one is noticed' 'wh_streaming_on names' check "$scratch"
 plant src/relay/engine/a.c 'wh_streaming_on(r);'
 silent 'an engine may name itself' check "$scratch"
 plant src/relay/a.c '/* as wh_streaming_on(r) */ #include "relay/engine/engine.h"'

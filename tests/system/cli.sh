@@ -161,7 +161,7 @@ w relay sqlite:shop.db stdout: --lease 5
 expect "a duration without a unit is refused" 2 \
 	"err:--lease: relay.lease: '5' is not a duration"
 w relay sqlite:shop.db stdout: --ordering keys
-expect "a word that is no choice names the choices" 2 "err:key, key-strict, none"
+expect "a word that is no choice names the choices" 2 "err:key, none"
 w status sqlite:shop.db --set relay.lease
 expect "--set wants KEY=VALUE" 2 "err:write KEY=VALUE"
 w list sqlite:shop.db --limit many

@@ -113,7 +113,7 @@ for kind in outbox queue delayed inbox cron; do
 	expect "create finds the kind of a table that is there: $kind" 0 \
 		"out:{\"url\":\"sqlite:kinds.db\",\"table\":\"one_$kind\",\"kind\":\"$kind\""
 done
-for words in 'queue --strict' 'delayed --partitions' 'inbox --stream' 'cron --payload json' 'inbox --layout native' \
+for words in 'queue --unique-ids' 'delayed --partitions' 'inbox --stream' 'cron --payload json' 'inbox --layout native' \
 	'delayed --payload json' 'table'; do
 	read -ra options <<<"$words"
 	w create --kind "${options[@]}" sqlite:refused.db#name

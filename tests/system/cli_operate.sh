@@ -401,16 +401,8 @@ w create sqlite:printed.db#old
 expect "one of the layout native too" 0 "out:it was there, and is up to date"
 w tables sqlite:printed.db --json
 json "and tables shows both" '[(t["table"], t["layout"]) for t in l] == [("billing", "log"), ("old", "native")]'
-w create sqlite:printed.db#strict --json --strict
-expect "what only the layout native has names it, in a command that can be pasted" 2 \
-	"err:create --strict does not go with the layout log" \
-	"err:run \`wherry create sqlite:printed.db#strict --json --strict --layout native\`"
-w create sqlite:printed.db#strict --json --strict --layout native
-expect "which works" 0
-w create sqlite:printed.db#billing --strict
-expect "an outbox that is a log is not made another one" 2 "err:leave --strict out" "no:--layout native"
 for set in relay.engine=exclusive relay.engine=competing relay.on_done=mark relay.on_done=delete relay.on_done=archive \
-	relay.on_done=keep relay.on_expiry=archive relay.failed_only=on relay.sole=on relay.ordering=key-strict; do
+	relay.on_done=keep relay.on_expiry=archive relay.failed_only=on relay.sole=on; do
 	w relay sqlite:printed.db#billing null: --until-empty --set $set
 	expect "a relay of a log refuses $set, and says what a log does instead" 2 "err:the layout log, SQLite: " "err: leave "
 done

@@ -64,10 +64,8 @@ sql 'ALTER TABLE billing."Odd Name" DISABLE TRIGGER ALL'
 w doctor "$url#billing.Odd Name"
 expect "its advice can be given to a shell" "$status" "out:#billing.Odd Name' --print"
 sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
-w create "$url#billing.Odd Name" --strict
-expect "it can be made strict" 0
 w_in '{"n":2}' enqueue --lines "$url#billing.Odd Name" --topic t --key /n
-w relay "$url#billing.Odd Name" stdout: --ordering key-strict --until-empty --timeout 60s
+w relay "$url#billing.Odd Name" stdout: --until-empty --timeout 60s
 json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
 w create "$url#billing.nothing.more"
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
@@ -125,21 +123,6 @@ w resume "$url"
 expect "and resumed" 0
 w purge "$url" --older-than 0s --yes
 expect "what was delivered is purged" 0 "out:1710"
-
-# ---- key-strict ----
-
-w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
-expect "a log says how keys keep their order" 2 "err:messages of a key come in the order" "err:use lock_key"
-w create "$url#old" --layout native
-sql "INSERT INTO old(topic, payload) VALUES ('late', '{}')"
-w relay "$url#old" stdout: --ordering key-strict --until-empty --timeout 60s
-expect "key-strict on an outbox that is not made for it" "$status" "err:wherry create '$url#old' --strict"
-w create "$url#old" --strict
-expect "which create adds to it" 0 "out:outbox 'old' is ready"
-w create "$url#old" --strict --print
-expect "or prints" 0 "out:BEFORE INSERT"
-w relay "$url#old" stdout: --ordering key-strict --until-empty --timeout 60s
-json "is relayed then" 'len(l) == 1 and d["topic"] == "late"'
 
 # ---- what cannot be ----
 

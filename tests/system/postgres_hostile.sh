@@ -22,7 +22,7 @@ quiet() { # WHAT: nothing of the hostile role's has run so far
 	check "$1 runs nothing of a hostile role" answers "SELECT is_called FROM lobby.ran" f
 }
 
-w create "$(as shop)" --layout native --strict --partitions
+w create "$(as shop)" --layout native --partitions
 expect "an outbox is made in a schema of its owner" 0
 check "and not in that of the hostile role" answers \
 	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0

@@ -122,8 +122,6 @@ repaired CREATE 1 status "$url"
 repaired CREATE 1 send "$url#jobs" '{}'
 repaired CREATE 1 poll "$url#delayed/mail"
 repaired CREATE 1 enqueue --lines "$url#public.billing" --topic t
-w create "$url#strict" --layout native
-repaired STRICT 1 relay "$url#strict" null: --until-empty --quiet --ordering key-strict
 w create "$url#streamed" --layout native --stream
 sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE streamed"
 repaired STREAM 1 relay "$url#streamed" null: --until-empty --quiet --engine stream --timeout 20s

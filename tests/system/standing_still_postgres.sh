@@ -62,12 +62,6 @@ if [ -n "$has_http" ]; then
 	kept_daemon=$daemon kept_port=$port
 fi
 
-new strict --layout native --strict
-run_to null: 'ordering: key-strict'
-open_transaction "INSERT INTO outbox (topic, payload) VALUES ('t', '{}')"
-one
-strict_daemon=$daemon strict_port=$port
-
 # locked_row DATABASE [SETTING...]: its first message is locked, another one is delivered.
 locked_row() {
 	new "$1" --layout native
@@ -154,13 +148,6 @@ stands "another session has locked a row" daemon
 quit_daemon
 db="postgres://wherry@/claimed?host=$folder" base=claimed daemon=$claimed_daemon port=$claimed_port
 stands "another session has locked a row, and relays compete" daemon
-quit_daemon
-
-db="postgres://wherry@/strict?host=$folder" base=strict daemon=$strict_daemon port=$strict_port
-stands "a strict order waits for another transaction" daemon
-end_transaction
-check "and when it ends, the message that waited is delivered" until_true 20 \
-	answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
 quit_daemon
 
 if [ -n "$has_http" ]; then

@@ -174,28 +174,6 @@ DO $$ BEGIN
   ALTER TABLE {table} ADD CONSTRAINT {bare_sane} CHECK ({sane}) NOT VALID;
 END $$;
 
--- name: add-strict
--- For key-strict: a transaction gets its number before it takes an id, and a session takes one id at a
--- time.  Making the trigger waits for transactions that write to the table without it.
-CREATE OR REPLACE FUNCTION {wherry_number}() RETURNS trigger LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  PERFORM pg_catalog.pg_current_xact_id();
-  RETURN NULL;
-END $$;
-DROP TRIGGER IF EXISTS {bare_number} ON {table};
-CREATE TRIGGER {bare_number} BEFORE INSERT ON {table}
-  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_number}();
-DO $$
-DECLARE ids text = pg_get_serial_sequence({'table}, 'id');
-BEGIN
-  IF ids IS NOT NULL THEN EXECUTE 'ALTER SEQUENCE ' || ids || ' CACHE 1'; END IF;
-END $$;
-
--- name: add-strict-ready
--- Whether the trigger exists.
-SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid AND tgname = {name} || '_number';
-
 -- name: schema-exists
 {has_schema};
 
@@ -574,23 +552,6 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
       AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END,
   EXISTS (SELECT 1 FROM {wherry_lease} WHERE {holds})
 FROM pg_current_snapshot() AS s;
-
--- name: frontier
--- For key-strict: all transactions that took an id below a pending one have numbers below `next`, and
--- have ended when `oldest` has reached it.  Also whether a row is between two ids.
-SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
-  coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0),
-  (SELECT count(*) FROM (
-     SELECT id FROM {table} WHERE {pending} AND (status, id) > (0, :after::bigint)
-       AND id < :before::bigint ORDER BY status, id LIMIT 1) AS between_them)
-FROM pg_current_snapshot() AS s;
-
--- name: id-taking
--- Whether each transaction gets a number before it takes an id, and how many ids a session takes.
-SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid
-          AND tgname = {name} || '_number' AND tgenabled IN ('O', 'A')),
-  coalesce((SELECT seqcache FROM pg_sequence
-            WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass::oid), 1);
 
 -- name: dead-keys
 -- Dead rows, for relays that park the keys of dead messages.

@@ -15,7 +15,6 @@
 #include "relay/engine/engine.h"
 #include "relay/engine/competing.h"
 #include "relay/engine/extend.h"
-#include "relay/engine/strict.h"
 #include "relay/hold/claimed.h"
 #include "relay/relay.h"
 
@@ -36,7 +35,6 @@ typedef struct wh_competing {
 	/* Number of claims to make without texts yet; see store/unreadable.c. */
 	int late_texts_claims;
 	wh_marks marks; /* The marks of the store, while the table is reopened. */
-	wh_strict strict;
 } wh_competing;
 
 static wh_competing *state_of(const wherry_relay *r)
@@ -53,7 +51,6 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 	if (!c)
 		return wh_oom(err);
 	c->expires_at_us = c->due_at_us = WH_NEVER;
-	wh_strict_reset(&c->strict);
 	wh_claim_rewind(&c->place);
 	r->state = c;
 	return WHERRY_OK;
@@ -113,7 +110,6 @@ static void resume(wherry_relay *r, int64_t now)
 
 	(void)now;
 	c->more = true;
-	wh_strict_reset(&c->strict);
 }
 
 /* ---- the lease ---- */
@@ -128,7 +124,6 @@ static void begin(wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
 
-	wh_strict_reset(&c->strict);
 	c->expires_at_us = c->due_at_us = now; /* Unknown yet: ask at once. */
 }
 
@@ -139,14 +134,12 @@ static void forget(wherry_relay *r)
 
 static wherry_claim_options options_of(const wherry_relay *r)
 {
-	wh_competing *c = state_of(r);
 	int64_t room = wh_intake_room(r);
 
 	return WHERRY_CLAIM_OPTIONS(.limit = room < r->set.batch ? room : r->set.batch,
 				    .lasts_us = r->set.claim_us,
 				    .unordered = !r->set.ordered, .park = r->set.park,
-				    .failed_only = r->set.failed_only,
-				    .below_id = r->set.strict ? c->strict.solid + 1 : 0);
+				    .failed_only = r->set.failed_only);
 }
 
 typedef struct claiming {
@@ -367,14 +360,10 @@ static int64_t failed_room(const wherry_relay *r)
 static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
-	wherry_code code = r->set.strict ? wh_strict_look(r, &c->strict, now, 0, false,
-							  &c->more, err)
-					 : WHERRY_OK;
 	wherry_claim_options options = options_of(r);
+	wherry_code code;
 	int64_t n;
 
-	if (code != WHERRY_OK)
-		return code;
 	if (c->fresh_most && c->fresh_most < options.limit)
 		options.limit = c->fresh_most;
 	c->fresh_most = 0;
@@ -423,7 +412,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	if (now >= r->keys.first_due)
 		wh_claimed_due(r, now);
-	if (now >= c->due_at_us || now >= c->strict.look_us)
+	if (now >= c->due_at_us)
 		c->more = true;
 	c->taking_over &= r->window.n > 0;
 	if (c->taking_over && !r->destination.down)
@@ -455,8 +444,6 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 		return at;
 	if (c->more)
 		return now;
-	if (c->strict.look_us < at)
-		at = c->strict.look_us;
 	return c->due_at_us < at ? c->due_at_us : at;
 }
 

@@ -18,7 +18,7 @@ typedef struct reading {
 	int64_t rows;  /* Rows met. */
 	int64_t fresh; /* Rows met with ids above `after`. */
 	int64_t after; /* The cursor before the read. */
-	bool full;     /* Reading ended early: no room, a gap, or a claimed row. */
+	bool full;     /* Reading ended early: no room, or a claimed row. */
 	bool ahead;    /* Rows with ids above the cursor move it. */
 } reading;
 
@@ -162,14 +162,12 @@ static bool rows_come_late(const wherry_relay *r)
 	return r->db->driver->late_commits && r->outbox->own.sweep;
 }
 
-/* Must ids that are passed over be remembered as gaps?  Not if reading stops at a gap
- * (key-strict), or if the stream brings the rows. */
+/* Must ids that are passed over be remembered as gaps?  Not if the stream brings the rows. */
 static bool late_ids_matter(const wherry_relay *r)
 {
 	wh_reader *t = wh_reader_of(r);
 
-	return rows_come_late(r) && !r->set.strict &&
-	       (!t->fed || (t->sweeping && !t->changed_only));
+	return rows_come_late(r) && (!t->fed || (t->sweeping && !t->changed_only));
 }
 
 static void move_cursor(wherry_relay *r, int64_t id)
@@ -222,10 +220,6 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (!may_read_on(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	}
-	if (r->set.strict && wh_strict_stops(&t->strict, w->now, row->id)) {
-		w->full = true;
-		return wh_fail(err, WHERRY_INTERRUPTED, "lower ids may follow");
 	}
 	if (wh_sole_stops(r, row)) {
 		w->full = true;
@@ -426,12 +420,11 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 
 bool wh_reader_is_worth_it(const wherry_relay *r)
 {
-	wh_reader *t = wh_reader_of(r);
 	int64_t least = r->set.window / 4;
 
 	if (least > r->set.round_trip)
 		least = r->set.round_trip;
-	return may_read_on(r) && wh_intake_room(r) >= least && !t->strict.gap_before;
+	return may_read_on(r) && wh_intake_room(r) >= least;
 }
 
 bool wh_reader_reads_next(const wherry_relay *r, int64_t now)
@@ -560,10 +553,6 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	sweep_if_due(r, now);
 	if (now >= r->keys.first_due)
 		code = wh_noted_due(r, now, err);
-	if (code == WHERRY_OK && t->strict.gap_before &&
-	    (woken || now >= t->strict.look_us))
-		code = wh_strict_look(r, &t->strict, now, t->cursor,
-				      wh_reader_is_partial(r), &t->more, err);
 	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&

@@ -22,7 +22,6 @@ void wh_reader_init(wh_reader *t)
 {
 	*t = (wh_reader){
 		.mask = UINT64_MAX, .look_by_us = WH_NEVER, .open_look_us = WH_NEVER};
-	wh_strict_reset(&t->strict);
 }
 
 static wherry_code make(wherry_relay *r, wherry_error *err)
@@ -48,7 +47,6 @@ void wh_reader_resume(wherry_relay *r, int64_t now)
 	t->more = true;
 	if (r->store->stmt.ack_mark)
 		wh_reader_sweep(r, now);
-	wh_strict_reset(&t->strict);
 }
 
 void wh_reader_forget(wherry_relay *r)
@@ -82,7 +80,6 @@ void wh_reader_sweep(wherry_relay *r, int64_t now)
 	t->swept_clean = true;
 	t->more = true;
 	t->sweep_at_us = wh_later(now, r->set.sweep_us);
-	t->strict.gap_before = 0;
 	wh_reader_forget_gaps(t);
 }
 
@@ -115,7 +112,6 @@ bool wh_reader_is_partial(const wherry_relay *r)
 
 void wh_reader_begin(wherry_relay *r, int64_t now)
 {
-	wh_strict_reset(&wh_reader_of(r)->strict);
 	wh_reader_sweep(r, now);
 }
 
@@ -314,8 +310,6 @@ static int64_t read_deadline(const wherry_relay *r, int64_t now)
 		at = wh_sooner(at, t->sweep_at_us);
 	if (t->more && wh_reader_is_worth_it(r))
 		at = now;
-	if (t->strict.gap_before)
-		at = wh_sooner(at, t->strict.look_us);
 	if (t->replaced && !t->sweeping)
 		at = wh_sooner(at, t->reread_at_us);
 	return at;

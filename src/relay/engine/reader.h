@@ -9,7 +9,6 @@
 
 #include "relay/engine/engine.h"
 #include "relay/engine/gaps.h"
-#include "relay/engine/strict.h"
 #include "relay/relay.h"
 #include "store/partitions.h"
 
@@ -42,7 +41,6 @@ typedef struct wh_reader {
 	/* No statement runs that began before this transaction was the next one; see
 	 * wh_gaps_date(). */
 	int64_t running;
-	wh_strict strict;
 
 	/* Sweeping. */
 	bool sweeping;

@@ -45,7 +45,6 @@ static void end_draining(wherry_relay *r, wh_key *key)
 	} else if (from && from <= t->cursor) {
 		t->cursor = from - 1;
 		t->sweeping = t->more = true;
-		t->strict.gap_before = 0;
 	}
 }
 
