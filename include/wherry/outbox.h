@@ -61,7 +61,7 @@ typedef struct wherry_outbox_options {
 	size_t size; /* Set it to sizeof(wherry_outbox_options). */
 	/* "log", "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
 	 * lease, for relay.sole) or "debezium"; NULL: the layout of the table that
-	 * exists, else log, on SQL Server native. */
+	 * exists, else log. */
 	const char *layout;
 	/* Type of the bodies of Wherry's own tables.  PostgreSQL: "json", "jsonb", "text" or
 	 * "bytea"; SQL Server: "text" or "bytea".  NULL: the type of the table that

@@ -111,7 +111,7 @@ static const wh_option options[] = {
 	 "native: a table whose rows say what became of each message. "
 	 "Or the tables of another program. Outboxes: event-bus, eventferry, debezium, or eventferry-sole: with a lease, for relay.sole. "
 	 "Queues: nservicebus. Delayed queues: funfix, the table of the JVM library DelayedQueue, or funfix-old, that of its "
-	 "predecessor on SQL Server. (default: that of the table that is there; else of an outbox log, on SQL Server native, and of others native)",
+	 "predecessor on SQL Server. (default: that of the table that is there; else of an outbox log, and of others native)",
 	 NULL, 0},
 	{"payload", "TYPE",
 	 "How an outbox or a queue keeps bodies: on PostgreSQL json or jsonb, which refuse a body "

@@ -56,10 +56,9 @@ static void put_sqlcmd(wh_buf *text, const char *url)
 /* The option that names the layout, if a new outbox would have another one. */
 static void put_layout(wh_buf *text, const wh_doctor *d)
 {
-	const char *usual = wh_outbox_new_layout(d->session->db->driver->scheme);
 	const char *name = d->store->layout.name;
 
-	if (d->session->outbox && strcmp(name, usual) != 0 &&
+	if (d->session->outbox && strcmp(name, WH_OUTBOX_NEW_LAYOUT) != 0 &&
 	    strcmp(name, "adopted") != 0)
 		wh_buf_printf(text, " --layout %s", name);
 }

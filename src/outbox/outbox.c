@@ -54,16 +54,11 @@ static void read_layout(wherry_outbox *outbox, const char *scheme)
 	outbox->store.limits = limits_of(store->layout.name);
 }
 
-const char *wh_outbox_new_layout(const char *scheme)
-{
-	return strcmp(scheme, "mssql") == 0 ? "native" : "log";
-}
-
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
 	if (!layout && outbox->store.model == &wh_outbox_model)
-		layout = wh_outbox_new_layout(scheme);
+		layout = WH_OUTBOX_NEW_LAYOUT;
 	wherry_code code =
 		wh_store_load(&outbox->store, scheme, layout, table, &outbox->own, err);
 

@@ -82,7 +82,7 @@ static int attack(wherry_db *db, const char *own, int *tried)
 		{"wherry_lease", "outbox",
 		 "outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, "
 		 "suspects",
-		 "7, N'exclusive', N'x', 1, '1970-01-01', 0, 0, 1, 0",
+		 "7, N'log', N'x', 1, '1970-01-01', 0, 0, 1, 0",
 		 "epoch = 9223372036854775807"},
 		{"wherry_outbox", "name", "name, control_version", "7",
 		 "paused_at = SYSUTCDATETIME()"},
@@ -182,7 +182,7 @@ static void no_user_writes_rows_of_another_table(void **state)
 	WHERRY_PASS(wherry_queue_open(owner, "jobs", &queue, &err));
 	WHERRY_PASS(wherry_delayed_open(owner, NULL, "mail", NULL, &delayed, &err));
 	run("INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
-	    "clean, unclean, win, suspects) SELECT n.name, 0, N'exclusive', N'x', 5, "
+	    "clean, unclean, win, suspects) SELECT n.name, 0, N'log', N'x', 5, "
 	    "'1970-01-01', 0, 0, 1, 0 FROM (VALUES (N'outbox'), (N'theirs'), (N'jobs'), "
 	    "(N'delayed'), (N'nowhere'), (N'later:0123456789abcdef0123456789abcdef')) AS "
 	    "n(name); DELETE FROM wherry_outbox; INSERT INTO wherry_outbox(name) SELECT "

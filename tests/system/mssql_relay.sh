@@ -25,18 +25,6 @@ w create "$db"
 expect "the outbox is made" 0
 takes_over "$db"
 
-seq 1 100 | sed 's/.*/{"n":&}/' >some.ndjson
-w enqueue --lines "$db" --topic t --from some.ndjson
-"$wherry" relay "$db" file:first.ndjson --engine competing --until-empty --timeout 90s 2>first.log &
-pids+=($!)
-w relay "$db" file:second.ndjson --engine competing --until-empty --timeout 90s
-expect "one of two competing relays ends when all is delivered" 0 "err:delivered"
-wait "${pids[-1]}"
-check "and the other" is "$?" 0
-cat first.ndjson second.ndjson >both.ndjson 2>/dev/null
-check "each message was delivered by one of them" is "$(wc -l <both.ndjson)" 100
-check "and once" is "$(sort -u both.ndjson | wc -l)" 100
-
 # ---- a queue ----
 
 w create --kind queue "$db#relayed"
