@@ -76,6 +76,10 @@
 	X(first_and_last, "first-and-last", "") \
 	X(discard_here, "discard-here", "ident number")
 
+/* Roles can be given one subscription. */
+#define WH_OUTBOX_CONSUMERS(X) \
+	X(unsubscribe_function, "unsubscribe-function", "")
+
 /* Consumers; the further statements where no function does it all. */
 #define WH_OUTBOX_CONSUME(X) \
 	X(consume, "consume", "limit")
@@ -102,7 +106,7 @@
 	G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
 	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
-	G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
+	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */
 

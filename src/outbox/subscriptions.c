@@ -297,6 +297,9 @@ static wherry_code drop(void *ctx, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_db_run(db, outbox->own.unsubscribe_lease, &name, 1, NULL, NULL,
 				 NULL, err);
+	if (code == WHERRY_OK && outbox->own.unsubscribe_function)
+		code = wh_db_run(db, outbox->own.unsubscribe_function, NULL, 0, NULL,
+				 NULL, NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(db, outbox->own.unsubscribe, NULL, 0, NULL, NULL, NULL,
 				 err);

@@ -44,18 +44,23 @@ static wherry_code parse(const wh_model *model, const char *text, grant *out,
 }
 
 static wherry_code put(const wh_store *store, const char *text, const grant *g,
-		       const char *statement, wh_buf *to, wherry_error *err)
+		       const char *of, const char *statement, wh_buf *to,
+		       wherry_error *err)
 {
+	char name[64];
 	const wh_sql_names names = {
 		.schema = *store->names.schema ? store->names.schema : NULL,
 		.table = store->names.table,
 		.payload = "",
 		.role = g->role,
+		.topic = store->topic,
 	};
 	wh_sql sql = {0};
 	wherry_code code = wh_sql_parse_as(text, &names, &sql, err);
-	const wh_stmt *found = code == WHERRY_OK ? wh_sql_find(&sql, statement) : NULL;
+	const wh_stmt *found;
 
+	(void)snprintf(name, sizeof(name), "%s%s", of, statement);
+	found = code == WHERRY_OK ? wh_sql_find(&sql, name) : NULL;
 	if (found)
 		wh_buf_puts(to, found->text);
 	else if (code == WHERRY_OK)
@@ -70,8 +75,8 @@ static wherry_code put(const wh_store *store, const char *text, const grant *g,
 	return code;
 }
 
-static wherry_code write_each(const wh_store *store, const char *text, bool clear,
-			      const char *const *grants, size_t n, wh_buf *to,
+static wherry_code write_each(const wh_store *store, const char *text, const char *of,
+			      bool clear, const char *const *grants, size_t n, wh_buf *to,
 			      wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -80,7 +85,8 @@ static wherry_code write_each(const wh_store *store, const char *text, bool clea
 	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
 		code = parse(store->model, grants[i], &g, err);
 		if (code == WHERRY_OK)
-			code = put(store, text, &g, clear ? "clear" : g.kind, to, err);
+			code = put(store, text, &g, of, clear ? "clear" : g.kind, to,
+				   err);
 	}
 	return code;
 }
@@ -167,9 +173,9 @@ wherry_code wh_store_grant_ready(wherry_db *db, const wh_model *model, const cha
 	return code == WHERRY_OK && n ? find_roles(db, model, grants, n, err) : code;
 }
 
-wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
-			       const char *const *grants, size_t n, wh_buf *to,
-			       wherry_error *err)
+static wherry_code put_all(const wh_store *store, const char *scheme, const char *of,
+			   const char *const *grants, size_t n, wh_buf *to,
+			   wherry_error *err)
 {
 	wherry_code code = wh_store_grant_check(store->model, scheme, grants, n, err);
 	const char *text = text_of(store->model, store->layout.name, scheme);
@@ -180,10 +186,17 @@ wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 		return refuse_layout(store->layout.name, err);
 	/* Revoke everything from all roles before granting anything: a role may be named
 	 * twice. */
-	code = write_each(store, text, true, grants, n, to, err);
+	code = write_each(store, text, of, true, grants, n, to, err);
 	if (code == WHERRY_OK)
-		code = write_each(store, text, false, grants, n, to, err);
+		code = write_each(store, text, of, false, grants, n, to, err);
 	return code == WHERRY_OK ? wh_buf_check(to, err) : code;
+}
+
+wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
+			       const char *const *grants, size_t n, wh_buf *to,
+			       wherry_error *err)
+{
+	return put_all(store, scheme, "", grants, n, to, err);
 }
 
 static wherry_code run(void *ctx, wherry_error *err)
@@ -193,16 +206,28 @@ static wherry_code run(void *ctx, wherry_error *err)
 	return wh_db_script(both[0], both[1], err);
 }
 
-wherry_code wh_store_grant(wh_store *store, const char *const *grants, size_t n,
-			   wherry_error *err)
+static wherry_code grant_all(wh_store *store, const char *of, const char *const *grants,
+			     size_t n, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_code code = wh_store_grant_sql(store, store->db->driver->scheme, grants, n,
-					      &text, err);
+	wherry_code code =
+		put_all(store, store->db->driver->scheme, of, grants, n, &text, err);
 	void *both[2] = {store->db, text.ptr};
 
 	if (code == WHERRY_OK)
 		code = wh_db_transact(store->db, run, both, err);
 	wh_buf_clear(&text);
 	return code;
+}
+
+wherry_code wh_store_grant(wh_store *store, const char *const *grants, size_t n,
+			   wherry_error *err)
+{
+	return grant_all(store, "", grants, n, err);
+}
+
+wherry_code wh_store_grant_topic(wh_store *store, const char *const *grants, size_t n,
+				 wherry_error *err)
+{
+	return grant_all(store, "subscription-", grants, n, err);
 }

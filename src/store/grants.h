@@ -37,4 +37,8 @@ wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 wherry_code wh_store_grant(wh_store *store, const char *const *grants, size_t n,
 			   wherry_error *err);
 
+/* The same on the subscription that the store is opened for, and on no other: statements "subscription-KIND". */
+wherry_code wh_store_grant_topic(wh_store *store, const char *const *grants, size_t n,
+				 wherry_error *err);
+
 #endif

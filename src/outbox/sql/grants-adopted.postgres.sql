@@ -6,11 +6,17 @@
 
 -- include: postgres.roles.sql
 
--- name: clear
--- Revoke the rights on the tables of the outbox that the role was granted before.
+-- include: postgres.consumer.sql
+
+-- part: clear_all
 REVOKE ALL ON {table}, {table_progress}, {table_exception} FROM {role};
 REVOKE ALL ON FUNCTION {table_delivered}(bigint[]) FROM {role};
+{clear_consumers}
 {clear_shared}
+
+-- name: clear
+-- Revoke the rights on the tables of the outbox that the role was granted before.
+{clear_all}
 
 -- name: relay
 -- If a dump was restored, it gives the rows numbers of this server's transactions.
@@ -39,3 +45,5 @@ GRANT SELECT, UPDATE ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
+
+-- include: postgres.consumer-grants.sql

@@ -5,14 +5,20 @@
 
 -- include: postgres.roles.sql
 
--- name: clear
--- Revoke the rights on the tables of the outbox that the role was granted before.
+-- include: postgres.consumer.sql
+
+-- part: clear_all
 REVOKE ALL ON {table}, {table_progress}, {table_exception} FROM {role};
 DO $$ BEGIN
   EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
     pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
 END $$;
+{clear_consumers}
 {clear_shared}
+
+-- name: clear
+-- Revoke the rights on the tables of the outbox that the role was granted before.
+{clear_all}
 
 -- include: postgres.grants.sql
 
@@ -46,3 +52,5 @@ DO $$ BEGIN
   EXECUTE pg_catalog.format('GRANT SELECT ON SEQUENCE %s TO %s',
     pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
 END $$;
+
+-- include: postgres.consumer-grants.sql

@@ -71,7 +71,19 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 {mark_functions}
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
+-- include: postgres.consumer-name.sql
+
 -- part: unregister
+DO $$
+DECLARE
+  f text;
+BEGIN
+  IF to_regclass({'table_progress}) IS NOT NULL THEN
+    FOR f IN SELECT DISTINCT {consume_function:p} FROM {table_progress} AS p LOOP
+      EXECUTE format('DROP FUNCTION IF EXISTS %s(integer)', f);
+    END LOOP;
+  END IF;
+END $$;
 DROP TABLE IF EXISTS {table_progress};
 DROP TABLE IF EXISTS {table_exception};
 DELETE FROM {wherry_outbox} WHERE name = {name} OR starts_with(name, {name} || chr(92));

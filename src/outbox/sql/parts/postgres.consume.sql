@@ -44,12 +44,20 @@ DECLARE -- Returns the next messages of a subscription and moves its position in
   one bigint;
   long boolean;
   moved boolean := false;
+  granted regprocedure;  -- The function of a role that may consume this subscription alone.
 BEGIN
   IF n IS NULL OR n < 1 THEN
     RAISE 'n is %, and must be 1 or more', coalesce(n::pg_catalog.text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to consume at most.';
   END IF;
   @each@
+  IF NOT has_table_privilege(@quoted_progress@, 'UPDATE') THEN
+    granted := to_regprocedure(concat(@schema@, 'consume_', md5(concat(outbox, '/', subscription)), '(integer)'));
+    IF has_function_privilege(own.granted, 'EXECUTE') THEN
+      RETURN QUERY EXECUTE format('SELECT * FROM %s($1)', own.granted::oid::regproc) USING wherry_consume.n;
+      RETURN;
+    END IF;
+  END IF;
   -- Consumers of a subscription take turns: the next one waits here for the end of this transaction.
   SELECT p.high, p.seen, p.until, p.late,
     string_to_array(replace(replace(replace(p.topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')
@@ -214,6 +222,7 @@ BEGIN
           SELECT string_agg(x.tx::pg_catalog.text, ',' ORDER BY x.tx)
           FROM (SELECT o.tx FROM pg_snapshot_xip(own.snap) AS o(tx) UNION SELECT own.mine) AS x))::pg_snapshot END$w$),
     '@.', schema);
+  made := replace(made, '@schema@', quote_literal(schema));
   {branch}
   EXECUTE made;
 END $do$;

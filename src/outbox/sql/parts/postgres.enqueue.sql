@@ -36,7 +36,8 @@ CASE t.type WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.paylo
 
 -- part: leaf
 -- Statements of one table: the payload in its type, and how wherry_consume() returns it.
-replace(replace(replace(replace(replace(replace(replace(replace(replace(section,
+replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(section,
+    '@quoted_progress@', quote_literal(concat(schema, quote_ident(t.name || '_progress')))),
     '@progress@', concat(schema, quote_ident(t.name || '_progress'))),
     '@exception@', concat(schema, quote_ident(t.name || '_exception'))), '@body@', CASE t.type
       WHEN 'pg_catalog.bytea' THEN 'NULL::pg_catalog.text, m.payload' ELSE 'm.payload::pg_catalog.text, NULL::pg_catalog.bytea' END),

@@ -404,6 +404,17 @@ DELETE FROM {table_exception} WHERE subscription = {subscription};
 -- name: unsubscribe-named
 DELETE FROM {wherry_outbox} WHERE name = :name::text AND name <> {name};
 
+-- name: unsubscribe-function
+-- That of roles that may consume this subscription.  Only the owner may drop it: for others it stays.
+DO $$
+DECLARE
+  f CONSTANT regprocedure := to_regprocedure(concat((SELECT {consume_function:p} FROM (SELECT {subscription} AS subscription) AS p), '(integer)'));
+BEGIN
+  IF pg_has_role((SELECT proowner FROM pg_proc WHERE oid = f), 'USAGE') THEN
+    EXECUTE format('DROP FUNCTION %s', f);
+  END IF;
+END $$;
+
 -- name: unsubscribe-lease
 DELETE FROM {wherry_lease} WHERE outbox = :name::text;
 
