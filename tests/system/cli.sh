@@ -186,8 +186,6 @@ w enqueue --lines sqlite:shop.db --topic t --header noequals
 expect "a header wants NAME=VALUE" 2 "err:write NAME=VALUE"
 w retry sqlite:shop.db
 expect "retry of nothing in particular is refused" 2 "err:which messages?"
-w replay sqlite:shop.db
-expect "and so is replay" 2 "err:which messages?"
 w retry sqlite:shop.db 1 --all
 expect "an ID and --all contradict each other" 2 "err:only one of them"
 w relay sqlite:shop.db stdout: --timeout 1s

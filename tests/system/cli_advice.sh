@@ -104,7 +104,7 @@ for command in 'create --kind queue' 'create --kind delayed' 'create'; do
 	name=
 	[ "$command" != 'create --kind queue' ] || name='#others'
 	w "${words[@]}" "sqlite:other.db$name" --layout nowhere
-	expect "$command names no layout that this database does not have" 2 "err:write native" \
+	expect "$command names no layout that this database does not have" 2 "err:write " \
 		no:nservicebus no:debezium no:funfix-old
 done
 for kind in outbox queue delayed inbox cron; do
@@ -113,7 +113,7 @@ for kind in outbox queue delayed inbox cron; do
 	expect "create finds the kind of a table that is there: $kind" 0 \
 		"out:{\"url\":\"sqlite:kinds.db\",\"table\":\"one_$kind\",\"kind\":\"$kind\""
 done
-for words in 'queue --unique-ids' 'delayed --partitions' 'inbox --stream' 'cron --payload json' 'inbox --layout native' \
+for words in 'queue --unique-ids' 'delayed --partitions' 'inbox --unique-ids' 'cron --payload json' 'inbox --layout native' \
 	'delayed --payload json' 'table'; do
 	read -ra options <<<"$words"
 	w create --kind "${options[@]}" sqlite:refused.db#name

@@ -212,15 +212,15 @@ expect "an option that is not for the kind says why" 2 "err:--not-counted: a pol
 w relay "$url#none/letters" stdout: --until-empty
 expect "a table that is missing is named, with the command that makes it" 1 \
 	"err:no delayed queue 'none'" "err:wherry create --kind delayed"
-w relay "$from" stdout: --engine exclusive
-expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
-w replay "$url#others/letters" --all
-expect "a command for outboxes says so" 2 "err:'others/letters' is a delayed queue: delivered messages are deleted"
+w relay "$from" stdout: --ordering key
+expect "what a delayed queue cannot do is refused" 2 "err:leave --ordering out"
+w seek "$url#others/letters" start
+expect "a command for outboxes says so" 2 "err:'others/letters' is a delayed queue" "err:is for outboxes"
 jvm=sqlite:jvm.db#reminders/mail/java.lang.String
 w create --kind delayed sqlite:jvm.db#reminders --layout funfix
 w offer "$jvm" '{"jvm":1}' --key a
-w relay "$jvm" stdout: --engine exclusive
-expect "also on the table of the JVM library" 2 "err:leave --engine exclusive out"
+w relay "$jvm" stdout: --ordering key
+expect "also on the table of the JVM library" 2 "err:leave --ordering out"
 w relay "$jvm" stdout: --until-empty
 expect "from which a relay delivers, too" 0 'out:"key":"a"' 'out:{"jvm":1}'
 w pause "$jvm"

@@ -39,10 +39,6 @@ END
 	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines sqlite:shop.db --topic t --key /n
 	sql shop.db "UPDATE outbox SET created_at = 1000 WHERE id = 1; UPDATE outbox_progress SET high = 2;
 		INSERT INTO outbox_exception(subscription, id, state) VALUES ('relay', 2, 4)"
-	"$wherry" create sqlite:shop.db#old --layout native
-	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines sqlite:shop.db#old --topic t --key /n
-	sql shop.db "UPDATE old SET status = 2, processed_at = 1000 WHERE id = 1;
-		UPDATE old SET status = 4 WHERE id = 2"
 	"$wherry" create --kind queue sqlite:shop.db#jobs
 	for i in 1 2; do "$wherry" send sqlite:shop.db#jobs "{\"n\":$i}"; done
 	sql shop.db "UPDATE jobs SET state = 4 WHERE id = 1"
@@ -70,9 +66,8 @@ content() {
 
 furnish
 check "the database has what is to be deleted" is \
-	"$(sql shop.db "SELECT (SELECT group_concat(status) FROM old), (SELECT count(*) FROM outbox), (SELECT count(*) FROM jobs),
-		(SELECT count(*) FROM delayed), (SELECT count(*) FROM inbox), (SELECT count(*) FROM cron)")" \
-	"2,4,0|3|2|2|1|1"
+	"$(sql shop.db "SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM jobs), (SELECT count(*) FROM delayed),
+		(SELECT count(*) FROM inbox), (SELECT count(*) FROM cron)")" "3|2|2|1|1"
 
 # ---- every command that deletes ----
 
@@ -103,12 +98,9 @@ while read -r command; do
 	check "and --dry-run printed the same numbers" is "$planned" "${out%\}},\"dry_run\":true}"
 done <<'END'
 discard sqlite:shop.db 3
-discard sqlite:shop.db#old 3
 discard sqlite:shop.db#jobs 2
 purge sqlite:shop.db --older-than 1h
-purge sqlite:shop.db#old --older-than 1h
 drop sqlite:shop.db
-drop sqlite:shop.db#old
 discard sqlite:shop.db#jobs --all
 discard sqlite:shop.db#jobs --state dead
 drop sqlite:shop.db#jobs
@@ -148,9 +140,6 @@ pause sqlite:shop.db
 resume sqlite:shop.db
 retry sqlite:shop.db --all
 seek sqlite:shop.db start
-retry sqlite:shop.db#old --all
-replay sqlite:shop.db#old --all
-purge sqlite:shop.db#old --older-than 1h --to-archive
 pause sqlite:shop.db#jobs
 retry sqlite:shop.db#jobs --all
 retry sqlite:shop.db#jobs --all

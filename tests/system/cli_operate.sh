@@ -89,7 +89,7 @@ json "rows written by plain SQL are delivered, bytes in base64" \
 w show sqlite:ops.db 6
 expect "show says that it was delivered" 0 "out:why:            delivered"
 
-# ---- commands as destination: exit statuses, retry, replay, purge ----
+# ---- commands as destination: exit statuses, retry, seek, purge ----
 
 fast=(--set retry.base=1ms --set retry.cap=5ms --set retry.attempts=3)
 w create sqlite:exec.db
@@ -98,8 +98,8 @@ w relay sqlite:exec.db 'exec:cat >body.$WHERRY_ID; env | grep ^WHERRY_ >env.$WHE
 	--until-empty
 expect "a command that exits 0 has delivered" 0 "err:2 delivered, 0 retried, 0 dead"
 check "its standard input is the body" is "$(cat body.2)" '{"n":2}'
-grep -v CREATED_AT env.2 | sed 's/^WHERRY_//' | sort >env.got
-printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 GENERATION=0 'HEADERS={"a":"b"}' \
+grep -v -e CREATED_AT -e GENERATION env.2 | sed 's/^WHERRY_//' | sort >env.got
+printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 'HEADERS={"a":"b"}' \
 	ID=2 KEY=2 MESSAGE_ID=2 TOPIC=t TRACE_ID= >env.wanted
 check "its environment has the rest" diff env.wanted env.got
 
@@ -289,88 +289,15 @@ w retry sqlite:park.db 1
 w relay sqlite:park.db stdout: --until-empty --quiet --on-dead park
 json "after retry they are delivered in order" '[m["id"] for m in l] == [1, 2]'
 
-w replay sqlite:park.db 2
-expect "messages of a log are not replayed one by one, and the way back is named" 1 \
-	"err:cannot be replayed one by one" "err:try: wherry seek sqlite:park.db 2"
-w list sqlite:park.db --archived
-expect "nor has a log an archive to list" 2 "err:layout log has no archive"
 w seek sqlite:park.db 2
 w relay sqlite:park.db stdout: --until-empty --quiet
-json "which delivers from there on" '[m["id"] for m in l] == [2, 3]'
+json "seek delivers from a message on" '[m["id"] for m in l] == [2, 3]'
 w purge sqlite:park.db --older-than 1h --yes
 expect "purge of a log leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
 w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json --yes
 json "a limit holds there" 'd == {"purged": 2}'
 w purge sqlite:park.db --older-than 0 --yes
 expect "and the rest of a log goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
-
-# ---- replay and the archive, of the layout native ----
-
-w create sqlite:park.db#native --layout native
-w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue --lines sqlite:park.db#native --topic \
-	t --key /k --id /n
-w relay sqlite:park.db#native null: --until-empty --quiet
-w replay sqlite:park.db#native --key a
-expect "replay by key" 0 "is:2 messages are pending once more" "err:action=replay " "err:rows=2 $by"
-w replay sqlite:park.db#native 1
-expect "what is not done cannot be replayed" 1 "err:message 1 is pending, not done"
-w relay sqlite:park.db#native stdout: --until-empty --quiet
-json "a replayed message keeps its id and has the next generation" \
-	'[(m["message_id"], m["generation"]) for m in l] == [("1", 1), ("2", 1)]'
-w replay sqlite:park.db#native --since 1h --topic t --json
-json "replay by time and topic, in JSON" 'd == {"replayed": 3}'
-w relay sqlite:park.db#native null: --until-empty --quiet
-
-w purge sqlite:park.db#native --older-than 1h --yes
-expect "purge leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
-w purge sqlite:park.db#native --older-than 0 --limit 2 --batch 1 --json --yes
-json "a limit holds, in JSON" 'd == {"purged": 2}'
-w purge sqlite:park.db#native --older-than 0 --yes
-expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
-
-w create sqlite:attic.db --layout native
-w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue --lines sqlite:attic.db --topic \
-	t --key /k --id /n
-w status sqlite:attic.db
-expect "status says nothing of an empty archive" 0 "no:archived"
-w relay sqlite:attic.db null: --until-empty --quiet --on-done archive
-w status sqlite:attic.db
-expect "and counts what is there" 0 "out:archived    3" "out:done        0"
-w status sqlite:attic.db --json
-json "in JSON, too" 'd["archived"] == 3 and d["done"] == 0'
-w list sqlite:attic.db
-expect "archived messages are not in the list" 0 "is:" "err:no messages"
-w list sqlite:attic.db --archived --key a --json
-json "unless asked for, by conditions" \
-	'[m["id"] for m in l] == [1, 3] and d["archived"] and d["state"] == "done"'
-w list sqlite:attic.db --archived --after 1 --limit 1
-expect "and by pages" 0 "out:2" "err:--after 2"
-w show sqlite:attic.db 2
-expect "show finds one in the archive, and says so" 0 "out:moved to the archive"
-w show sqlite:attic.db 2 --json
-json "also in JSON" 'd["archived"] and d["body"] == {"k": "b", "n": 2}'
-w retry sqlite:attic.db 2
-expect "an archived message cannot be retried" 1 "err:message 2 is done"
-w replay sqlite:attic.db 1
-expect "but replayed" 0 "is:1 message is pending once more"
-w relay sqlite:attic.db stdout: --until-empty --quiet
-json "with its id, as the next generation" \
-	'(d["id"], d["message_id"], d["generation"]) == (1, "1", 1)'
-w replay sqlite:attic.db --since 1h --json
-json "by conditions it comes from both" 'd == {"replayed": 3}'
-w relay sqlite:attic.db null: --until-empty --quiet
-w purge sqlite:attic.db --older-than 0 --to-archive
-expect "what is done can be moved there" 0 "is:3 messages archived"
-w purge sqlite:attic.db --older-than 0 --archived --to-archive
-expect "either from there or to there" 2 "err:only one of them"
-w purge sqlite:attic.db --older-than 1h --archived --yes
-expect "a purge of the archive leaves what is younger" 0 "is:0 messages purged"
-w purge sqlite:attic.db --older-than 0 --archived --limit 2 --json --yes
-json "and takes the rest, to a limit" 'd == {"purged": 2}'
-w show sqlite:attic.db 1
-expect "what is purged is gone" 1 "err:there is no message '1'"
-w replay sqlite:attic.db --all
-expect "and replay --all brings back what is left" 0 "is:1 message is pending once more"
 
 # ---- create --print, and names of one's own ----
 
@@ -394,18 +321,10 @@ w create sqlite:printed.db#billing
 expect "else what is missing, which sqlite3 runs" 0 "out:it was there, and is up to date"
 w create sqlite:printed.db#billing --print --all
 expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
-w create sqlite:printed.db#billing --layout native
+w create sqlite:printed.db#billing --layout event-bus
 expect "an outbox keeps its layout" 2 "err:billing"
-w create sqlite:printed.db#old --layout native
-w create sqlite:printed.db#old
-expect "one of the layout native too" 0 "out:it was there, and is up to date"
-w tables sqlite:printed.db --json
-json "and tables shows both" '[(t["table"], t["layout"]) for t in l] == [("billing", "log"), ("old", "native")]'
-for set in relay.engine=exclusive relay.engine=competing relay.on_done=mark relay.on_done=delete relay.on_done=archive \
-	relay.on_done=keep relay.on_expiry=archive relay.failed_only=on relay.sole=on; do
-	w relay sqlite:printed.db#billing null: --until-empty --set $set
-	expect "a relay of a log refuses $set, and says what a log does instead" 2 "err:the layout log, SQLite: " "err: leave "
-done
+w relay sqlite:printed.db#billing null: --until-empty --set relay.engine=competing
+expect "relays of a log do not compete, and say what they do instead" 2 "err:the layout log, SQLite: " "err: leave "
 
 # ---- signals ----
 

@@ -104,10 +104,10 @@ expect "the URL must name the queue" 2 "err:names no table: write #NAME"
 w relay "$url#none" stdout: --until-empty
 expect "a queue that is missing is named, with the command that makes it" 1 \
 	"err:no outbox or queue 'none'" "err:\`wherry create --kind queue $url#none\`"
-w relay "$url#letters" stdout: --engine exclusive
-expect "what a queue cannot do is refused" 2 "err:leave --engine exclusive out"
-w replay "$url#letters" --all
-expect "a command for outboxes says so" 2 "err:'letters' is a queue: delivered messages are deleted"
+w relay "$url#letters" stdout: --ordering key
+expect "what a queue cannot do is refused" 2 "err:leave --ordering out"
+w seek "$url#letters" start
+expect "a command for outboxes says so" 2 "err:'letters' is a queue, and" "err:is for outboxes"
 
 # ---- lease, ack, nack ----
 

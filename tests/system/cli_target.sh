@@ -154,17 +154,17 @@ expect "which can be that of an outbox" 1 "err:did you mean 'outbox'?"
 w status @quite_another
 expect "without a near one, the database's names are listed" 1 \
 	"err:this database has 'inbox', 'later', 'mail_jobs', 'outbox', 'seen', 'tasks'"
-for command in receive poll replay "queue cancel" "inbox forget --message m --yes" relay; do
+for command in receive poll seek "queue cancel" "inbox forget --message m --yes" relay; do
 	for model in 'outbox:is an outbox' 'mail_jobs:is a queue' 'seen:is an inbox' later:; do
 		name=${model%%:*}
 		case $command/$name in
-		queue*/mail_jobs | receive/mail_jobs | inbox*/seen | poll/later | replay/outbox | relay/[mo]*) continue ;;
+		queue*/mail_jobs | receive/mail_jobs | inbox*/seen | poll/later | seek/outbox | relay/[mo]*) continue ;;
 		esac
 		operand=@$name to=()
 		[ "$command" = relay ] && to=(null: --until-empty)
 		case $command in
 		"queue cancel") to=(1) ;;
-		replay) to=(--all) ;;
+		seek) to=(start) ;;
 		esac
 		# shellcheck disable=SC2086 # words
 		w $command $operand "${to[@]}"

@@ -48,8 +48,6 @@ deletions() { # URL
 		discard $1 --state dead
 		discard $1 --all
 		purge $1 --older-than 1h
-		purge $1 --older-than 1h --to-archive
-		purge $1 --older-than 1h --archived
 		discard $1#jobs 1
 		discard $1#jobs --state dead
 		discard $1#jobs --all
@@ -70,13 +68,11 @@ drops() { # URL
 # Make something for each of these; $past is a time of long ago, and put() runs SQL.
 furnish_all() {
 	local mail="$1#delayed/mail" i token
-	"$wherry" create "$1" --layout native
-	printf '{"n":1}\n{"n":2}\n{"n":3}\n' | "$wherry" enqueue --lines "$1" --topic t --key /n
-	put "UPDATE outbox SET status = 2, processed_at = $past WHERE id = 1"
-	"$wherry" purge "$1" --older-than 1h --to-archive
+	"$wherry" create "$1"
+	printf '{"n":1}\n{"n":2}\n' | "$wherry" enqueue --lines "$1" --topic t --key /n
+	"$wherry" relay "$1" 'exec:test $WHERRY_ID = 1 || exit 65' --until-empty
 	"$wherry" enqueue "$1" '{}' --topic t
-	put "UPDATE outbox SET status = 2, processed_at = $past WHERE id = 4;
-		UPDATE outbox SET status = 4 WHERE id = 2"
+	put "UPDATE outbox SET created_at = $past WHERE id = 1"
 	"$wherry" create --kind queue "$1#jobs"
 	for i in 1 2; do "$wherry" send "$1#jobs" "{\"n\":$i}"; done
 	put "UPDATE jobs SET state = 4 WHERE id = 1"
@@ -105,48 +101,22 @@ discards() { # WHAT URL STATE N
 }
 
 count_outbox() {
-	w create "$db" --layout native
-	seq 15 | "$wherry" enqueue "$db" --lines --topic t >/dev/null
-	put "UPDATE outbox SET status = 1, claimed_at = $past, claim_token = 'x' WHERE id IN (4, 5, 6, 7);
-		UPDATE outbox SET status = 2, processed_at = $past WHERE id IN (8, 9);
-		UPDATE outbox SET status = 2, processed_at = $future WHERE id = 10;
-		UPDATE outbox SET status = 3, next_retry_at = $past WHERE id = 11;
-		UPDATE outbox SET status = 3, next_retry_at = $future WHERE id IN (12, 13);
-		UPDATE outbox SET status = 4 WHERE id IN (14, 15)"
-	agree outbox "$db" pending 3
-	agree outbox "$db" processing 4
-	agree outbox "$db" done 3 keeps
-	agree outbox "$db" failed 3
-	agree outbox "$db" dead 2
-	same outbox '{"archived":2}' purge "$db" --older-than 1h --to-archive
-	put "UPDATE outbox SET processed_at = $past WHERE id = 10"
-	same outbox '{"purged":1}' purge "$db" --older-than 1h
-	same outbox '{"purged":2}' purge "$db" --older-than 1h --archived
-	discards outbox "$db" pending 3
-	discards outbox "$db" processing 4
-	discards outbox "$db" failed 3
-	discards outbox "$db" dead 2
-	check "outbox: nothing is left" is "$(put 'SELECT count(*) FROM outbox')" 0
-}
-
-# The states of a log are beside its rows.
-count_log() {
-	w create "$db#events" --layout log
+	w create "$db#events"
 	seq 9 | "$wherry" enqueue "$db#events" --lines --topic t >/dev/null
 	w relay "$db#events" 'exec:test $WHERRY_ID -le 3 || exit 65' --until-empty
 	seq 2 | "$wherry" enqueue "$db#events" --lines --topic t >/dev/null
 	put "UPDATE events_exception SET state = 3, next_retry_at = $future WHERE id IN (4, 5);
 		UPDATE events SET created_at = $past WHERE id <= 5"
-	agree log "$db#events" pending 2
-	agree log "$db#events" processing 0
-	agree log "$db#events" done 3 keeps
-	agree log "$db#events" failed 2
-	agree log "$db#events" dead 4
-	same log '{"purged":3}' purge "$db#events" --older-than 1h
-	discards log "$db#events" pending 2
-	discards log "$db#events" failed 2
-	discards log "$db#events" dead 4
-	check "log: nothing is left" is "$(put 'SELECT count(*) FROM events')" 0
+	agree outbox "$db#events" pending 2
+	agree outbox "$db#events" processing 0
+	agree outbox "$db#events" done 3 keeps
+	agree outbox "$db#events" failed 2
+	agree outbox "$db#events" dead 4
+	same outbox '{"purged":3}' purge "$db#events" --older-than 1h
+	discards outbox "$db#events" pending 2
+	discards outbox "$db#events" failed 2
+	discards outbox "$db#events" dead 4
+	check "outbox: nothing is left" is "$(put 'SELECT count(*) FROM events')" 0
 }
 
 fill_queue() { # Of each state one is expired.
@@ -215,7 +185,6 @@ count_inbox() {
 
 count_models() {
 	count_outbox
-	count_log
 	count_queue
 	count_delayed
 	count_inbox

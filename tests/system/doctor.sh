@@ -9,21 +9,15 @@
 
 # ---- what every database has ----
 
-# state STATE ATTEMPTS ERROR TIME: what became of message 2, in the layout at hand; the error and the time are SQL.
+# state STATE ATTEMPTS ERROR TIME: what became of message 2; the error and the time are SQL.
 state() {
-	if [ "$layout" = native ]; then
-		run "UPDATE outbox SET status = $1, attempts = $2, last_error = $3, next_retry_at = $4 WHERE id = 2"
-	else
-		run "DELETE FROM outbox_exception WHERE id = 2;
-			INSERT INTO outbox_exception(subscription, id, state, attempts, last_error, next_retry_at)
-			VALUES ('relay', 2, $1, $2, $3, $4)"
-	fi
+	run "DELETE FROM outbox_exception WHERE id = 2;
+		INSERT INTO outbox_exception(subscription, id, state, attempts, last_error, next_retry_at)
+		VALUES ('relay', 2, $1, $2, $3, $4)"
 }
 
-common() { # LAYOUT LATER EARLIER: an hour from now, and an hour ago, as the SQL of a column's value
-	local layout=$1 later=$2 earlier=$3
-
-	local gone
+common() { # LATER EARLIER: an hour from now, and an hour ago, as the SQL of a column's value
+	local later=$1 earlier=$2 gone number
 
 	finds "nothing ready and no relay is a warning" relay warn 'no relay is running'
 	run "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
@@ -59,19 +53,12 @@ common() { # LAYOUT LATER EARLIER: an hour from now, and an hour ago, as the SQL
 	of_message "it is said that it was given up" 2 bad 'given up after 5 attempts'
 	follow parked
 	mended parked
-	if [ "$layout" = native ]; then
-		run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
-			next_retry_at = $earlier WHERE id = 2"
-		finds "a claim that expired is found" claims warn ': 1, the first is 2'
-		of_message "and told of the message" 2 bad 'its claim expired'
-		run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL, next_retry_at = NULL WHERE id = 2"
-	fi
 	run "UPDATE outbox SET created_at = $earlier WHERE id = 2;
 		UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
 	# Two relays of this machine whose processes have ended.
-	for n in 1 2; do
+	for number in 1 2; do
 		run "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects, process)
-			VALUES ('outbox', 7$n, 'exclusive', 'gone', 1, $later, 1, 0, 1, 0, '$gone$n')"
+			VALUES ('outbox', 7$number, 'log', 'gone', 1, $later, 1, 0, 1, 0, '$gone$number')"
 	done
 	doctor
 	expect "the relay that leads is named, whatever others have ended" 0 \
@@ -86,30 +73,15 @@ common() { # LAYOUT LATER EARLIER: an hour from now, and an hour ago, as the SQL
 	w relay "$url" file:out.ndjson --until-empty --timeout 60s
 	of_message "a number that was not given out is told" 999 bad 'ids up to 4 have been given out'
 	of_message "and so is a message id that is nowhere" nobody bad "no message 'nobody'"
-	if [ "$layout" = native ]; then
-		w relay "$url" file:out.ndjson --until-empty --on-done archive
-		w purge "$url" --older-than 0s --to-archive
-		of_message "one in the archive is found there" 2 ok 'moved to the archive'
-		run 'DROP INDEX outbox_open; DROP INDEX outbox_due'
-		finds "a missing index is found" indexes bad 'outbox_open'
-		finds "and the other as well" indexes bad 'outbox_due'
-		follow indexes
-		mended indexes
-		run 'DROP TABLE outbox_archive'
-		finds "a missing table is found" tables bad 'outbox_archive'
-		follow tables
-		mended tables
-	else
-		run 'DROP TABLE outbox_exception'
-		finds "a missing table is found ($layout)" tables bad 'outbox_exception'
-		follow tables
-		mended tables
-	fi
+	run 'DROP TABLE outbox_exception'
+	finds "a missing table is found" tables bad 'outbox_exception'
+	follow tables
+	mended tables
 	run "CREATE TABLE clock AS SELECT ms FROM wherry_clock"
 	run "DROP VIEW wherry_clock; CREATE VIEW wherry_clock AS SELECT ms - 3600000 AS ms FROM clock"
 	finds "a clock that is an hour off is told" clock warn "1h"
 	run "DROP VIEW wherry_clock; DROP TABLE clock"
-	"$wherry" create "$url" --layout "$layout" --print --all >create.sql && run "$(cat create.sql)" >/dev/null 2>&1
+	"$wherry" create "$url" --print --all >create.sql && run "$(cat create.sql)" >/dev/null 2>&1
 	mended clock
 }
 
@@ -121,12 +93,9 @@ server_launch sound fsync=on full_page_writes=on autovacuum=on autovacuum_naptim
 
 url=sqlite:$tmp/shop.db
 shell=(sqlite3 -cmd '.timeout 5000' "$tmp/shop.db")
-for layout in log native; do
-	rm -f "$tmp"/shop.db*
-	w create "$url" --layout $layout
-	common $layout "(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) + 3600000" \
-		"(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) - 3600000"
-done
+w create "$url"
+common "(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) + 3600000" \
+	"(SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)) - 3600000"
 finds "a connection that syncs less is told" durability warn 'a power loss' \
 	--set db.synchronous=normal
 mended durability
@@ -156,7 +125,7 @@ wait "${pids[-1]}"
 follow journal
 mended journal
 run "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-	INSERT INTO outbox(topic, payload, status) SELECT 't', hex(zeroblob(1000)), 2 FROM n;
+	INSERT INTO outbox(topic, payload) SELECT 't', hex(zeroblob(1000)) FROM n;
 	DELETE FROM outbox"
 finds "a file that is mostly empty is told" bloat warn 'the file takes'
 follow bloat
@@ -166,7 +135,7 @@ json "as JSON it has the same" 'd["table"] == "outbox" and d["bad"] == 0 and d["
 	[f["level"] for f in d["findings"] if f["check"] == "relay"] == ["warn"]'
 w doctor "$url" --verbose
 expect "for people there is a line for each finding" 0 "out:warn  relay " "out:      to do " \
-	"out:ok    indexes "
+	"out:ok    tables "
 w doctor "sqlite:$tmp/nowhere.db"
 expect "a database that is not there is an error" 1 "err:nowhere.db" "is:"
 w doctor "$url" --older-than soon
@@ -215,10 +184,7 @@ w create "$url"
 doctor
 check "a server as it should be has nothing else than that no relay runs" \
 	is "$(grep -v '^ok' <<<"$out" | cut -c 1-25 | xargs)" 'warn relay to do'
-common log "now() + interval '1 h'" "now() - interval '1 h'"
-w drop "$url" --yes --force
-w create "$url" --layout native
-common native "now() + interval '1 h'" "now() - interval '1 h'"
+common "now() + interval '1 h'" "now() - interval '1 h'"
 
 # ---- sessions ----
 
@@ -249,17 +215,6 @@ follow locks
 mended locks
 exec 7>&-
 
-session holder "SELECT pg_advisory_lock((1667::bigint << 32) + 'outbox'::regclass::oid::bigint)"
-found_holder() {
-	doctor
-	is_found claim-locks bad
-}
-check "an advisory lock that keeps claims waiting is found" until_true 30 found_holder
-finds "with its role" claim-locks bad '(role wherry)'
-follow claim-locks
-mended claim-locks
-exec 7>&-
-
 run "BEGIN; INSERT INTO wherry_outbox(name) VALUES ('gone'); PREPARE TRANSACTION 'left'"
 of_message "a message that is not there may be in it" nobody bad "prepared transaction 'left'"
 finds "a prepared transaction is found" prepared bad "'left' of wherry" --older-than 0s
@@ -277,15 +232,20 @@ run 'DROP TRIGGER wherry_wake ON wherry_lease'
 finds "a trigger that is missing is found" trigger warn 'wherry_lease has no trigger'
 follow trigger
 mended trigger
-run "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_done'::regclass"
-finds "an index that is not valid is found" invalid bad 'outbox_done'
+run "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_tx'::regclass"
+finds "an index that is not valid is found" invalid bad 'outbox_tx'
 follow invalid
 mended invalid
+run 'DROP INDEX outbox_tx; DROP INDEX outbox_done'
+finds "a missing index is found" indexes bad 'outbox_tx'
+finds "and the other as well" indexes bad 'outbox_done'
+follow indexes
+mended indexes
 run 'ALTER TABLE outbox ALTER COLUMN id SET CACHE 20'
 finds "an identity with a cache is found" identity bad '20 ids at once'
 follow identity
 mended identity
-run "INSERT INTO outbox(id, topic, payload, status) VALUES (5000, 't', '{}', 2)"
+run "INSERT INTO outbox(id, topic, payload) VALUES (5000, 't', '{}')"
 finds "an identity behind its rows is found" identity bad 'producers will fail'
 follow identity
 mended identity
@@ -295,13 +255,10 @@ mended identity
 w create "$url" --partitions
 run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean,
 		win, suspects, mask)
-	SELECT 'outbox', 7 + i, 'exclusive', 'boat' || i, 1, now() + interval '1 hour', 0, 0, 1, 0,
+	SELECT 'outbox', 7 + i, 'log', 'boat' || i, 1, now() + interval '1 hour', 0, 0, 1, 0,
 		(ARRAY[4294967295, 65535::bigint << 32])[i] FROM generate_series(1, 2) AS i"
 finds "partitions that nobody has are found" partitions warn '16 of 64 partitions have no relay'
 expect "and who has the others is told" 0 "out:boat2 has 16 of 64 partitions"
-run "DROP INDEX outbox_partition"
-finds "relays that share without the index are found" partitions bad 'outbox_partition'
-follow partitions
 run "UPDATE wherry_lease SET mask = ~4294967295 WHERE owner = 'boat2'"
 mended partitions
 w status "$url"
@@ -344,8 +301,9 @@ finds "a database that is read only is found" writing bad 'target_session_attrs'
 run "SET default_transaction_read_only = off; ALTER ROLE wherry RESET default_transaction_read_only"
 mended writing
 
-run "INSERT INTO outbox(message_id, topic, payload, status)
-	SELECT i || repeat(md5(i::text), 15), 't', to_json(sha512(i::text::bytea)), 2
+w create "$url" --unique-ids
+run "INSERT INTO outbox(message_id, topic, payload)
+	SELECT i || repeat(md5(i::text), 15), 't', to_json(sha512(i::text::bytea))
 	FROM generate_series(1, 20000) AS i; ANALYZE outbox; DELETE FROM outbox"
 until_true 20 eval 'doctor; is_found vacuum warn'
 finds "dead rows that are many are told" vacuum warn 'it was never vacuumed'

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# `wherry doctor` where the engine stream is used: what keeps the log from being read, or
-# too much of it on the server's disk.
+# `wherry doctor` where a relay reads the WAL, on the table of Debezium's event router: what keeps the WAL
+# from being read, or too much of it on the server's disk.
 #
 # Writes TAP.
 
 # shellcheck source=tests/system/doctor.bash
 . "$(dirname "$0")/doctor.bash"
 
-server_launch poor max_replication_slots=1 max_wal_senders=1
 server_launch rich wal_level=logical min_wal_size=32MB
 
 # serve NAME: $url, $shell and $folder are those of this server.
@@ -21,9 +20,9 @@ serve() {
 		;;
 	*) result 1 "a server starts" "it does not" && finish ;;
 	esac
-	url="postgres://wherry@/postgres?host=$folder"
+	url="postgres://wherry@/postgres?host=$folder#events"
 	shell=(sql_on "$folder" wherry)
-	w create "$url" --layout native
+	w create "$url" --layout debezium
 }
 
 # configure SETTING VALUE
@@ -62,38 +61,27 @@ drop_slot() {
 	run "SELECT pg_drop_replication_slot('$slot')" >/dev/null
 }
 
-# ---- a server that is not made for it ----
-
-serve poor
-doctor
-expect "who does not stream hears nothing of it" 1 'no:slot-' 'no:wal' 'no:replication'
-run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-	suspects) VALUES ('outbox', 0, 'stream', 'boat', 1, now() - interval '1 h', 1, 0, 0, 0);
-	SELECT pg_create_physical_replication_slot('backup')" >/dev/null
-finds "a log that does not tell of rows is found" wal-level bad 'wal_level is replica'
-finds "slots that are used up are found" senders bad '1 of 1 replication slots'
-finds "a slot that is gone is found" slot bad 'its replication slot wherry_outbox_'
-run "SELECT pg_drop_replication_slot('backup')" >/dev/null
-mended senders
-run "CREATE ROLE reader LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader;
-	GRANT pg_read_all_stats TO reader"
-url="postgres://reader@/postgres?host=$folder"
-finds "a role that may not read the log is found" replication bad 'role reader'
-follow replication
-mended replication
-
 # ---- slots ----
 
 serve rich
 configure max_wal_size 32MB
-w create "$url" --layout native --stream
+w create "${url%#*}"
+w doctor "${url%#*}"
+expect "who reads no WAL hears nothing of it" 1 'no:slot-' 'no:wal' 'no:replication'
+w create "$url" --stream
 slot=$(run "SELECT slot_name FROM pg_replication_slots")
 publication=$(run "SELECT pubname FROM pg_publication")
 doctor
 check "the level of the log is well" is_well wal-level
+run "CREATE ROLE reader LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader;
+	GRANT pg_read_all_stats TO reader"
+owner=$url
+url="postgres://reader@/postgres?host=$folder#events"
+finds "a role that may not read the log is found" replication bad 'role reader'
+follow replication
+mended replication
+url=$owner
 finds "a slot that nobody reads is found" slot-unread warn "nobody reads the replication slot $slot"
-run "INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '{}', now() - interval '1 h')"
-finds "and for how long what it tells of waits" slot-unread warn ' s behind, keeps'
 finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
 run "DROP PUBLICATION $publication"
 finds "a publication that is missing is found" publication bad 'is not there'
@@ -101,9 +89,6 @@ follow publication
 mended publication
 read_slot "$slot"
 mended slot-unread
-finds "messages that wait though it is read are found" slot-lag warn 'behind, a lot of WAL or of time'
-run "DELETE FROM outbox"
-mended slot-lag
 PGAPPNAME=second pg_receivewal -h "$folder" -U wherry -D "$tmp" >receive.log 2>&1 &
 pids+=($!)
 until_true 20 eval 'doctor; is_found failover warn'
@@ -114,23 +99,22 @@ run "ALTER PUBLICATION $publication SET (publish = 'update')"
 finds "a publication without what is inserted is found" publication bad 'what is inserted'
 follow publication
 mended publication
-run "ALTER PUBLICATION $publication DROP TABLE outbox"
+run "ALTER PUBLICATION $publication DROP TABLE events"
 finds "a publication without the table is found" publication bad 'leaves out the table'
 follow publication
 mended publication
-run "ALTER PUBLICATION $publication SET TABLE outbox WHERE (id > 5)"
-finds "a publication that leaves out rows is found" publication bad 'leaves out rows: (id > 5)'
+run "ALTER PUBLICATION $publication SET TABLE events WHERE (type > 'd')"
+finds "a publication that leaves out rows is found" publication bad 'leaves out rows: '
 follow publication
 mended publication
-run "ALTER PUBLICATION $publication SET TABLE outbox (id, status, attempts, generation,
-	created_at, message_id, topic, aggregate_type, aggregate_id, partition_key, trace_id)"
+run "ALTER PUBLICATION $publication SET TABLE events (id, aggregatetype, aggregateid)"
 finds "a publication that leaves out columns is found" publication bad \
-	'leaves out columns: headers, payload'
+	'leaves out columns: type, payload'
 follow publication
 mended publication
 
 kill -STOP "$reader"
-run "INSERT INTO outbox(topic, payload) SELECT 't', to_json(repeat('ab', 2000))
+run "INSERT INTO events SELECT gen_random_uuid(), 'a', 'b', 'c', to_jsonb(repeat('ab', 2000))
 	FROM generate_series(1, 20000) AS i"
 write_log
 finds "a relay that is far behind is found" slot-lag warn 'behind, a lot of WAL or of time'

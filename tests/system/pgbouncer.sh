@@ -82,17 +82,6 @@ json "what lies behind the place is delivered again" 'len(l) == 1'
 w purge "$url" --older-than 0s --yes
 expect "purge works" 0 "out:1708"
 
-# ---- the layout native, and what only it has ----
-
-w create "$url#old" --layout native
-w enqueue "$url#old" '{"order":9}' --topic orders
-w relay "$url#old" stdout: --until-empty --timeout 60s --engine competing
-json "a competing relay works" 'd["body"] == {"order": 9}'
-w replay "$url#old" --since 1h --topic orders
-expect "replay works" 0
-w relay "$url#old" stdout: --until-empty --timeout 60s
-json "what was replayed is delivered" 'len(l) == 1'
-
 # ---- a log, whose relay keeps its position while sessions end ----
 
 w create "$url#logged"
@@ -156,20 +145,15 @@ sql "CREATE TABLE waits(what text);
 	RETURN NULL; END\$\$;
 	CREATE TRIGGER note AFTER INSERT OR UPDATE OF epoch ON wherry_lease
 	FOR EACH ROW EXECUTE FUNCTION note_wait();
-	CREATE TRIGGER note AFTER UPDATE OF status ON old
-	FOR EACH ROW EXECUTE FUNCTION note_wait();
 	CREATE TRIGGER note AFTER UPDATE OF high ON outbox_progress
 	FOR EACH ROW EXECUTE FUNCTION note_wait();
-	INSERT INTO outbox(topic, payload) VALUES ('waits', '{}'); INSERT INTO old(topic, payload) VALUES ('waits', '{}')"
-for box in "$url" "$url#old"; do
-	w relay "$box" null: --until-empty --timeout 60s --set db.synchronous=normal
-	expect "a relay whose commits need not wait works" 0
-done
+	INSERT INTO outbox(topic, payload) VALUES ('waits', '{}');"
+w relay "$url" null: --until-empty --timeout 60s --set db.synchronous=normal
+expect "a relay whose commits need not wait works" 0
 check "a lease waits for the disk" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'wherry_lease %'" \
 	"wherry_lease on"
-check "an acknowledgement does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'old %'" "old off"
-check "nor does a position" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox%'" "outbox_progress off"
-sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON old; DROP TRIGGER note ON outbox_progress; DROP TABLE waits; DROP FUNCTION note_wait()"
+check "a position does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox%'" "outbox_progress off"
+sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON outbox_progress; DROP TABLE waits; DROP FUNCTION note_wait()"
 w purge "$url" --older-than 0s --yes
 
 # ---- an application that lends its connection ----

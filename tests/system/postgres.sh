@@ -49,7 +49,7 @@ json "a call of wherry_enqueue() is a message" \
 # ---- names ----
 
 sql 'CREATE SCHEMA billing' >/dev/null
-w create "$url#billing.Odd Name" --layout native --json
+w create "$url#billing.Odd Name" --json
 json "an outbox may be in any schema" 'd["table"] == "billing.Odd Name"'
 w_in '{"n":1}' enqueue --lines "$url#billing.\"Odd Name\"" --topic t
 expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
@@ -64,9 +64,6 @@ sql 'ALTER TABLE billing."Odd Name" DISABLE TRIGGER ALL'
 w doctor "$url#billing.Odd Name"
 expect "its advice can be given to a shell" "$status" "out:#billing.Odd Name' --print"
 sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
-w_in '{"n":2}' enqueue --lines "$url#billing.Odd Name" --topic t --key /n
-w relay "$url#billing.Odd Name" stdout: --until-empty --timeout 60s
-json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
 w create "$url#billing.nothing.more"
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
@@ -93,8 +90,6 @@ w relay "$url#ferry.outbox" stdout: --until-empty --timeout 60s
 json "and relayed" '[m["body"]["order"] for m in l] == [7, 8] and d["aggregate_id"] == "7"'
 check "as that library marks what is done" test \
 	"$(sql 'SELECT count(*) FROM ferry.outbox WHERE status = 2 AND processed_at IS NOT NULL')" = 2
-w relay "$url#ferry.outbox" stdout: --engine exclusive
-expect "no relay can work alone there" 2 "err:leave --engine exclusive out" "err:relay.sole=on"
 sql 'DROP SCHEMA ferry CASCADE' 2>/dev/null
 
 # ---- what operators do ----

@@ -113,9 +113,6 @@ expect "enqueue counts it" 0 "is:1 enqueued, 1 duplicate"
 w create "$url#plain"
 check "other outboxes are as they were" is \
 	"$(sql "SELECT count(wherry_enqueue('t', '{}', message_id => 'a', outbox => 'plain')) FROM generate_series(1, 2)")" 2
-w create "$url#native" --layout native
-check "of each layout" is \
-	"$(sql "SELECT count(wherry_enqueue('t', '{}', message_id => 'a', outbox => 'native')) FROM generate_series(1, 2)")" 1
 w create sqlite:eb.db --layout event-bus --unique-ids
 expect "a table of another library refuses it" 2 "err:leave --unique-ids out"
 

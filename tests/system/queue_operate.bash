@@ -73,8 +73,6 @@ operate() {
 	expect "a queue has no keys" 2 "err:--key: a queue has no keys"
 	w list "$url" --before 3
 	expect "nor pages downwards" 2 "err:--before" "err:--after ID"
-	w list "$url" --archived
-	expect "nor an archive" 2 "err:--archived: a queue has no archive"
 
 	w show "$url" m1
 	expect "show says why a message is dead, and how to retry it" 0 "out:state:          dead" \
@@ -157,8 +155,6 @@ operate() {
 	json "a queue is resumed" 'd == {"paused": False}'
 	w status "$url" --json
 	json "and status says that, too" 'd["paused"] is False and d["relays"] == []'
-	w replay "$url" 1
-	expect "nor replayed" 2 "err:cannot be replayed"
 	w purge "$url" --older-than 1h --yes
 	expect "for purge the command for queues is named" 2 "err:messages that were handled are deleted at once"
 	w create --kind outbox "$url"
