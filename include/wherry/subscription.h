@@ -122,6 +122,21 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_subscription_consume(wherry_outbox *outbox, int64_t n, wherry_row_fn visit,
 			    void *ctx, int64_t *out_n, wherry_error *err);
 
+/**
+ * Change the topics.  They hold for the messages behind the position, whether a relay has read them or not.  Messages before it are
+ * not delivered again, whatever their topic; seek does that.  Messages that failed, died or wait stay so.  A relay that is
+ * at work delivers what it has in flight and then goes on from the position.
+ *
+ * @param outbox  An outbox, opened through the subscription.
+ * @param topics  Patterns, as in wherry_subscription_options; NULL: all topics.
+ * @return WHERRY_OK; WHERRY_INVALID (a bad pattern; another layout); WHERRY_NOTFOUND (the subscription was dropped); WHERRY_DENIED;
+ *         WHERRY_BUSY.
+ *
+ * Transaction: its own, or a savepoint in the caller's.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_subscription_set_topics(
+	wherry_outbox *outbox, const char *topics, wherry_error *err);
+
 /** Drop a subscription, with what it says of messages.  The messages stay.  A relay that is at
  *  work on it ends.  NOTFOUND: there is none.  Transaction: its own, or a savepoint in the
  *  caller's. */

@@ -62,6 +62,7 @@ static bool allows(const wh_args *args, unsigned kind)
 		{"stream", "only an outbox has it"},
 		{"topics", "only a subscription of an outbox has it"},
 		{"from", "only a subscription of an outbox has it"},
+		{"yes", "only a subscription of an outbox has it"},
 		{NULL, NULL},
 	};
 	static const wh_without of_messages[] = {
@@ -136,6 +137,9 @@ static const wh_option options[] = {
 	{"topics", "PATTERNS",
 	 "Of a subscription: the topics that it takes, with commas between them; * stands for any text. (default: "
 	 "all topics)",
+	 NULL, 0},
+	{"yes", NULL,
+	 "Of a subscription that exists with other topics: change them. They hold for the messages behind its position.",
 	 NULL, 0},
 	{"from", "PLACE",
 	 "Of a subscription: where it begins: start, now, the id of a message, or a time such as "

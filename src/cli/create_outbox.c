@@ -4,8 +4,6 @@
 #include "cli/create.h"
 #include "cli/target.h"
 
-#include <wherry/subscription.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,89 +234,12 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 	return code;
 }
 
-/* False: it printed that a kind has no rights on one subscription. */
-static bool are_consumers(const wh_args *args, const wh_grants *grants)
-{
-	for (size_t i = 0; i < grants->n; i++) {
-		const char *kind = strrchr(grants->all[i], '=');
-
-		if (!kind || strcmp(kind, "=consumer") != 0) {
-			(void)wh_usage(args->command,
-				       "--grant %s: on one subscription write "
-				       "ROLE=consumer; grant others on the outbox",
-				       grants->all[i]);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Give roles this subscription alone. */
-static wherry_code grant_subscription(wherry_db *db, const wh_args *args,
-				      const wh_grants *grants, wherry_error *err)
-{
-	wherry_outbox *outbox = NULL;
-	wherry_code code = wherry_subscription_open(db, args->table.table,
-						    args->table.queue, &outbox, err);
-
-	if (code == WHERRY_OK)
-		code = wh_store_grant_topic(&outbox->store, grants->all, grants->n, err);
-	wherry_outbox_close(outbox);
-	return code;
-}
-
-wh_exit wh_create_subscription(wh_args *args)
-{
-	static const wh_without of_outboxes[] = {
-		{"layout", "an outbox has it, and not a subscription"},
-		{"payload", "an outbox has it, and not a subscription"},
-		{"partitions", "an outbox has it, and not a subscription"},
-		{"unique-ids", "an outbox has it, and not a subscription"},
-		{"stream", "an outbox has it, and not a subscription"},
-		{"print", "a subscription is a row that the command writes"},
-		{NULL, NULL},
-	};
-	const wherry_subscription_options options =
-		WHERRY_SUBSCRIPTION_OPTIONS(.topics = wh_arg(args, "topics"),
-					    .from = wh_arg(args, "from"));
-	const char *name = args->table.queue;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_db *db = NULL;
-	wh_grants grants;
-	wherry_code code;
-
-	if (!wh_allows(args, of_outboxes) || !wh_arg_grants(args, &grants) ||
-	    !are_consumers(args, &grants))
-		return WH_EXIT_USAGE;
-	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
-	if (code == WHERRY_OK)
-		code = wh_store_grant_ready(db, &wh_outbox_model, NULL, grants.all,
-					    grants.n, &err);
-	if (code == WHERRY_OK)
-		code = wherry_subscription_create(db, args->table.table, name, &options,
-						  &err);
-	if (code == WHERRY_OK && grants.n)
-		code = grant_subscription(db, args, &grants, &err);
-	wherry_db_close(db);
-	if (code != WHERRY_OK)
-		return fail(args, &err);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"outbox\":\"%s\",\"subscription\":\"%s\"}\n",
-			     args->table.table, name);
-	else
-		(void)printf(
-			"subscription '%s' of outbox '%s' is ready: `wherry help relay` "
-			"shows how to deliver it\n",
-			name, args->table.table);
-	wh_audit(args, args->table.table, 0);
-	return WH_EXIT_DONE;
-}
-
 wh_exit wh_create_outbox(wh_args *args)
 {
 	static const wh_without of_subscriptions[] = {
 		{"topics", "name a subscription, as in sqlite:shop.db#outbox/audit"},
 		{"from", "name a subscription, as in sqlite:shop.db#outbox/audit"},
+		{"yes", "name a subscription, as in sqlite:shop.db#outbox/audit"},
 		{NULL, NULL},
 	};
 	const char *table = wh_outbox_name(args);

@@ -72,6 +72,7 @@
 	X(seek_begin, "seek-begin", "name") \
 	X(seek, "seek", "high seen?") \
 	X(seek_end, "seek-end", "") \
+	X(set_topics, "set-topics", "topics") \
 	X(first_since, "first-since", "at") \
 	X(first_and_last, "first-and-last", "") \
 	X(discard_here, "discard-here", "ident number")

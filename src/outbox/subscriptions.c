@@ -174,12 +174,10 @@ static wherry_code compare(const making *m, wherry_error *err)
 
 	if (code != WHERRY_OK || strcmp(topics, m->topics ? m->topics : "") == 0)
 		return code;
-	return wh_fail(
-		err, WHERRY_DUPLICATE,
-		"subscription '%s' of outbox '%s' exists, with %s%s: drop it, or take "
-		"another name",
-		m->outbox->subscription, m->outbox->store.name.ptr,
-		*topics ? "the topics " : "all topics", topics);
+	return wh_fail(err, WHERRY_DUPLICATE,
+		       "subscription '%s' of outbox '%s' exists, with %s%s",
+		       m->outbox->subscription, m->outbox->store.name.ptr,
+		       *topics ? "the topics " : "all topics", topics);
 }
 
 /* Open the outbox as if it had the subscription. */
@@ -283,6 +281,48 @@ wherry_code wherry_subscription_seek(wherry_outbox *outbox, const char *to,
 		return wh_store_cannot(&outbox->store, "which has no position to move",
 				       err);
 	return wh_db_transact(outbox->store.db, seek, &m, err);
+}
+
+typedef struct setting {
+	wherry_outbox *outbox;
+	const char *topics;
+} setting;
+
+/* The relay that leads may have passed over messages that match now: it begins again at the stored position. */
+static wherry_code set_topics(void *ctx, wherry_error *err)
+{
+	const setting *s = ctx;
+	wherry_db *db = s->outbox->store.db;
+	const wh_param name = wh_store_lease_name(&s->outbox->store);
+	const wh_param topics = WH_TEXT_PARAM("topics", wh_view_of(s->topics));
+	int64_t changed = 0;
+	wherry_code code = lock_shares(s->outbox, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, s->outbox->own.seek_begin, &name, 1, NULL, NULL,
+				 NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, s->outbox->own.set_topics, &topics, 1, NULL, NULL,
+				 &changed, err);
+	if (code == WHERRY_OK && !changed)
+		return wh_no_subscription(&s->outbox->store, err);
+	return code;
+}
+
+wherry_code wherry_subscription_set_topics(wherry_outbox *outbox, const char *topics,
+					   wherry_error *err)
+{
+	setting s = {outbox, topics};
+	wherry_code code = check_topics(topics, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_error_clear(err);
+	if (!outbox)
+		return wh_fail(err, WHERRY_INVALID, "no outbox");
+	if (!outbox->own.set_topics)
+		return wh_store_cannot(&outbox->store, "which has no subscriptions", err);
+	return wh_db_transact(outbox->store.db, set_topics, &s, err);
 }
 
 /* ---- dropping ---- */

@@ -38,6 +38,17 @@ static wherry_code subscription_seek(world *w, wherry_error *err)
 	return code;
 }
 
+static wherry_code subscription_set_topics(world *w, wherry_error *err)
+{
+	wherry_outbox *outbox = NULL;
+	wherry_code code = wherry_subscription_open(w->db, "log", "audit", &outbox, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_subscription_set_topics(outbox, "a.*", err);
+	wherry_outbox_close(outbox);
+	return code;
+}
+
 static wherry_code see(void *ctx, const wherry_subscription_state *s)
 {
 	world *w = ctx;
@@ -92,6 +103,7 @@ const operation subscription_operations[] = {
 	{"subscription_create of one that is there", subscription_create_again, NULL, NULL, NULL, 0},
 	{"subscription_open", subscription_open, NULL, drop_box, NULL, 0},
 	{"subscription_seek", subscription_seek, NULL, NULL, NULL, 0},
+	{"subscription_set_topics", subscription_set_topics, NULL, NULL, NULL, 0},
 	{"subscription_list", subscription_list, NULL, NULL, NULL, 0},
 	{"subscription_consume", subscription_consume, NULL, NULL, NULL, 0},
 	{"subscription_drop", subscription_drop, NULL, NULL, NULL, 0},

@@ -18,6 +18,7 @@ allowed=(
 	'config/settings.c "exclusive" the default of relay.engine, which the manual shows'
 	'cli/cmd_create.c "stream" the option --stream of wherry create, which only an outbox has'
 	'cli/create_outbox.c "stream" the option --stream of wherry create, which makes a slot and a publication'
+	'cli/create_subscription.c "stream" the same, which a subscription does not have'
 	'outbox/stream.c "stream" a .sql file, and a word in the head line of others'
 	'db/trace.c "stream" the name of a call to the database'
 	'relay/open.c stmt.sole_claims a property of the layout: other programs may use delivered rows'

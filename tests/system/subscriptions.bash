@@ -23,7 +23,9 @@ all() { # DATABASE NAME
 	w create "$box/audit" --topics 'orders.*,bill_ng'
 	expect "$name: or leaves it as it is" 0
 	w create "$box/audit"
-	expect "$name: one with other topics is refused" 1 "err:exists, with the topics orders.*,bill_ng: drop it"
+	expect "$name: other topics are not meant by leaving them out" 1 "err:exists, with the topics orders.*,bill_ng" "no:--yes"
+	w create "$box/audit" --topics x
+	expect "$name: one with other topics is refused" 1 "err:exists, with the topics orders.*,bill_ng: add --yes to change them"
 	put "$box" orders.new a b
 	put "$box" other c
 	put "$box" bill_ng d
@@ -116,12 +118,49 @@ all() { # DATABASE NAME
 	kill "$relay" 2>/dev/null
 	wait "$relay"
 
+	# Topics change at the position, whatever a relay has read ahead.
+	w create "$box/moving" --topics 'a.*' --from now
+	put "$box" a.x a1
+	put "$box" b.x b1
+	relay "$box/moving" "file:$name-moving"
+	put "$box" a.x a2
+	put "$box" b.x b2
+	w create "$box/moving" --topics 'b.*' --yes
+	expect "$name: topics can be changed" 0 "out:subscription 'moving' of outbox 'box' has other topics now"
+	relay "$box/moving" "file:$name-moving"
+	check "$name: for messages behind the position" is "$(ids "$name-moving")" "a1 b2 "
+	w create "$box/moving" --topics 'b.*' --yes
+	expect "$name: or stay as they are" 0 "out:subscription 'moving' of outbox 'box' is ready"
+	put "$box" b.x b3
+	relay "$box/moving" 'exec:exit 65'
+	expect "$name: a message dies" 3
+	w create "$box/moving" --topics 'c.*' --yes
+	w retry "$box/moving" --all
+	relay "$box/moving" "file:$name-moving"
+	check "$name: what died before can still be retried" is "$(ids "$name-moving")" "a1 b2 b3 "
+	"$wherry" relay "$box/moving" "exec:until [ -e $tmp/$name-go ]; do sleep 0.05; done; cat >>$name-held" --set relay.lease=5s 2>"$tmp/.moving" &
+	relay=$!
+	put "$box" c.x c1
+	attempted() { pgrep -P "$relay" >/dev/null; }
+	check "$name: a relay has a message in flight" until_true 20 attempted
+	put "$box" d.x d1
+	put "$box" c.x c2
+	w status "$box/moving" --json
+	w create "$box/moving" --topics 'd.*,c.*' --yes
+	expect "$name: topics change under a relay" 0 "out:has other topics now"
+	touch "$tmp/$name-go"
+	held() { grep -q d1 "$name-held" && grep -q c2 "$name-held"; }
+	check "$name: and it delivers what it had passed over" until_true 20 held
+	kill "$relay"
+	wait "$relay"
+	w seek "$box/moving" now
+
 	# Retention waits for each subscription.
 	relay "$box" null:
 	w relay "$box" null: --until-empty --set outbox.retention=1ms --set relay.purge_every=100ms
 	w list "$box" --all
 	expect "$name: messages stay until each subscription has passed them" 0 "out: 9  done"
-	for s in audit some new none; do
+	for s in audit some new none moving; do
 		relay "$box/$s" null:
 	done
 	w relay "$box" null: --until-empty --set outbox.retention=1ms --set relay.purge_every=100ms

@@ -635,6 +635,9 @@ DELETE x FROM (
 JOIN {table_exception} AS x {by_seek} ON {its_exception:x}
 {loop};
 
+-- name: set-topics
+UPDATE {table_progress} {by_seek} SET topics = :topics WHERE subscription = {subscription};
+
 -- name: first-since
 -- The first id of the messages that were made since then; 0: there is none.
 SELECT COALESCE(MIN(t.id), 0) FROM {table} AS t {unlocked}

@@ -433,6 +433,9 @@ DELETE FROM {table_exception} AS x
 WHERE x.subscription = {subscription} AND (x.state <> 4 OR EXISTS (
   SELECT 1 FROM {position} AS p, {table} AS t WHERE t.id = x.id AND {uncovered}));
 
+-- name: set-topics
+UPDATE {table_progress} SET topics = :topics::text WHERE subscription = {subscription};
+
 -- name: first-since
 -- The first id of the messages that were made since then; 0: there is none.
 SELECT coalesce(min(t.id), 0) FROM {table} AS t WHERE t.created_at >= '1970-01-01 00:00:00+00'::timestamptz

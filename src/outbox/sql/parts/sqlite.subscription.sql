@@ -332,6 +332,9 @@ UPDATE {table_progress} SET high = :high, moved_at = (SELECT ms FROM wherry_cloc
 -- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
 DELETE FROM {table_exception} WHERE subscription = {subscription} AND (state <> 4 OR id > {high});
 
+-- name: set-topics
+UPDATE {table_progress} SET topics = :topics WHERE subscription = {subscription};
+
 -- name: first-since
 -- The first id of the messages that were made since then; 0: there is none.
 SELECT coalesce(min(id), 0) FROM {table} WHERE created_at >= :at;
