@@ -58,7 +58,7 @@ static void put_layout(wh_buf *text, const wh_doctor *d)
 {
 	const char *name = d->store->layout.name;
 
-	if (d->session->outbox && strcmp(name, WH_OUTBOX_NEW_LAYOUT) != 0 &&
+	if (d->session->outbox && strcmp(name, d->store->model->layouts[0]) != 0 &&
 	    strcmp(name, "adopted") != 0)
 		wh_buf_printf(text, " --layout %s", name);
 }

@@ -25,7 +25,6 @@ static const home homes[WH_HOMES] = {
 	[WH_DELAYED_SQLITE] = {"delayed queue, SQLite", "delayed queue", NULL, "sqlite"},
 	[WH_DELAYED_POSTGRES] = {"delayed queue, PostgreSQL", "delayed queue", NULL,
 				 "postgres"},
-	[WH_NATIVE_MSSQL] = {"native, SQL Server", "outbox", "native", "mssql"},
 	[WH_EVENTFERRY_MSSQL] = {"eventferry, SQL Server", "outbox", "eventferry",
 				 "mssql"},
 	[WH_QUEUE_MSSQL] = {"queue, SQL Server", "queue", "native", "mssql"},
@@ -171,8 +170,6 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
 	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
 	 "PostgreSQL"},
-	{WH_ASK_ENGINE, AT(WH_NATIVE_MSSQL), STREAMING,
-	 "SQL Server has no log that Wherry streams from: leave --engine stream out"},
 	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
 	 "it cannot be streamed: leave --engine stream out"},
 	{WH_ASK_ENGINE, AT(WH_EVENTFERRY_SOLE), BY(WH_COMPETING) | BY(WH_PARTITIONED),
@@ -204,8 +201,6 @@ static const rule rules[] = {
 	 "nothing is added to its table: leave --unique-ids out"},
 	{WH_ASK_CREATE_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
-	{WH_ASK_CREATE_STREAM, AT(WH_NATIVE_MSSQL), ANY,
-	 "SQL Server has no log that Wherry streams from: leave --stream out"},
 	{WH_ASK_CREATE_STREAM, ON_EVENTFERRY, ANY,
 	 "it cannot be streamed: leave --stream out"},
 
@@ -222,7 +217,7 @@ static const rule rules[] = {
 	 "it to archive or delete"},
 	{WH_ASK_ARCHIVE, ON_EVENTFERRY, ANY,
 	 "it has no archive: leave relay.on_done=archive out"},
-	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY | AT(WH_NATIVE_MSSQL), ANY,
+	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
 	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
 	 "leave relay.on_done=keep out"},
 	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
@@ -241,8 +236,7 @@ static const rule rules[] = {
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
 	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
 	 "it is for relays that compete: relay.engine=competing"},
-	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES) | AT(WH_NATIVE_MSSQL),
-	 ANY,
+	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES), ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out, and use "
 	 "--engine exclusive, the default there"},
 	{WH_ASK_SOLE, AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY_MSSQL), ANY,

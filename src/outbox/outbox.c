@@ -10,9 +10,9 @@
 #include "log/subscription.h"
 #include "store/versions.h"
 
-/* Existing tables are matched against the layouts in this order.  "eventferry-sole" has
- * the same tables as "eventferry", so it is used only on request. */
-static const char *const layouts[] = {"native",    "log",        "adopted",
+/* A new outbox has the first layout.  Existing tables are matched against the layouts in this
+ * order.  "eventferry-sole" has the same tables as "eventferry", so it is used only on request. */
+static const char *const layouts[] = {"log",       "native",     "adopted",
 				      "event-bus", "eventferry", "eventferry-sole",
 				      "debezium",  NULL};
 
@@ -57,8 +57,6 @@ static void read_layout(wherry_outbox *outbox, const char *scheme)
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
-	if (!layout && outbox->store.model == &wh_outbox_model)
-		layout = WH_OUTBOX_NEW_LAYOUT;
 	wherry_code code =
 		wh_store_load(&outbox->store, scheme, layout, table, &outbox->own, err);
 

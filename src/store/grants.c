@@ -91,13 +91,14 @@ static wherry_code write_each(const wh_store *store, const char *text, const cha
 	return code;
 }
 
-/* The statements of a layout; of the first one if it is NULL.  NULL: it has none. */
+/* The statements of a layout; of that of new tables if it is NULL.  NULL: it has none. */
 static const char *text_of(const wh_model *model, const char *layout, const char *scheme)
 {
 	const char *known = wh_db_scheme(wh_view_of(scheme));
 	char name[40] = "grants";
 
-	if (layout && strcmp(layout, model->layouts[0]) != 0)
+	layout = layout ? layout : model->layouts[0];
+	if (strcmp(layout, "native") != 0)
 		(void)snprintf(name, sizeof(name), "grants-%.30s", layout);
 	return wh_sql_embedded(wh_store_folder(model), name, known ? known : scheme);
 }

@@ -221,10 +221,10 @@
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
-	X(ack_mark, "ack-mark", "name number epoch holder ids names width?") \
-	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width?") \
-	X(ack_delete, "ack-delete", "name number epoch holder ids names width?") \
-	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width?")
+	X(ack_mark, "ack-mark", "name number epoch holder ids names width") \
+	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width") \
+	X(ack_delete, "ack-delete", "name number epoch holder ids names width") \
+	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width")
 
 /* Rows may expire before they are delivered: they can be deleted, except those that another
  * token than the caller's works on. */

@@ -125,7 +125,7 @@ static wherry_code make(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? wh_store_migrate(store, &made, err) : code;
 }
 
-/* Load the requested layout; NULL: the layout of the existing table, or native. */
+/* Load the requested layout; NULL: the layout of the existing table, or the first. */
 static wherry_code load(wh_store *store, const wh_making *what, wherry_error *err)
 {
 	char found[sizeof(store->layout.name)] = "";

@@ -474,11 +474,11 @@ wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layou
 			      .payload = store->payload ? store->payload : "json",
 			      .topic = store->topic,
 			      .kind = store->kind};
-	const char *native = store->model->layouts[0], *text = NULL, *known;
+	const char *first = store->model->layouts[0], *text = NULL, *known;
 	wherry_code code;
 
-	layout = layout ? layout : native;
-	known = wh_store_text(store->model, native, scheme);
+	layout = layout ? layout : first;
+	known = wh_store_text(store->model, first, scheme);
 	code = name_it(store, table, known && wh_sql_says(known, "names=qualified"), err);
 	if (code == WHERRY_OK)
 		code = find_text(store, scheme, layout, &text, err);

@@ -16,7 +16,7 @@
 /* A model of messages: its .sql files and its own statements. */
 typedef struct wh_model {
 	const char *name;           /* Used in messages. */
-	const char *const *layouts; /* Native first; ends with NULL. */
+	const char *const *layouts; /* That of new tables first; ends with NULL. */
 	/* Ends with a NULL model; NULL: the files that the build embedded. */
 	const wh_sql_file *files;
 	const wh_group *groups;

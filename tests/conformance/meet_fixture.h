@@ -13,7 +13,7 @@
 enum { ROUNDS = 2000 };
 
 /* Tables of those before have a server here; of the others meet.c is asked. */
-static const wh_home tried_upto = WH_NATIVE_MSSQL;
+static const wh_home tried_upto = WH_EVENTFERRY_MSSQL;
 
 static const wh_engine engines[] = {WH_EXCLUSIVE, WH_PARTITIONED, WH_COMPETING, WH_STREAM,
 				    WH_STREAM_KEEP};

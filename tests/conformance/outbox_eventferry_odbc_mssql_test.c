@@ -204,8 +204,8 @@ static void create_adds_nothing_to_it(void **state)
 	WHERRY_PASS(
 		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
-	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
-						    "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make(p->db, &(wh_make){.layout = "log"}, "outbox", &err));
 	assert_string_equal(text(p, SCHEMA), before);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The outbox on PostgreSQL behind ODBC, through psqlODBC: what ODBC carries, it carries whole.
+ * The outbox as a log on PostgreSQL behind ODBC, through psqlODBC: what ODBC carries, it carries whole.
  */
-#include "outbox_suite.h"
+#include "relay_log.h"
 
 #include <pthread.h>
 
@@ -24,8 +24,11 @@ static void *again(const void *recipe)
 	return outbox_postgres_own.again(recipe);
 }
 
+/* The view is part of what other tests find again. */
 static void note(void *place, const void *recipe)
 {
+	assert_true(postgres_raw(((const postgres_place *)place)->url,
+				 relay_log_postgres_views, NULL, 0));
 	postgres_note(recipe, place);
 }
 
@@ -66,8 +69,13 @@ static bool disconnect(wherry_db *db)
 
 static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
 {
+	char native[8192];
+
 	(void)db;
-	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
+	if (strstr(sql, "CREATE "))
+		return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
+	relay_log_translate(sql, native, sizeof(native));
+	return postgres_raw(((postgres_place *)place)->url, native, out, cap);
 }
 
 static bool forbid_writing(wherry_db *db)
@@ -94,8 +102,10 @@ int main(void)
 {
 	static const outbox_backend backend = {
 		.name = "odbc",
+		.layout = "log",
 		.several = true,
-		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
+		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS |
+			 NEEDS_MARKS,
 		.make = make,
 		.again = again,
 		.note = note,

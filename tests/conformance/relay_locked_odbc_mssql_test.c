@@ -67,10 +67,9 @@ int main(void)
 	.tables = (tables_), .views = (views_), .translate = tsql_translate_native,      \
 	.keeps_ids = true
 	static const relay_target targets[] = {
-		{.name = "exclusive", PLACE, .translate = tsql_translate},
-		{.name = "competing",
+		{.name = "eventferry",
 		 PLACE,
-		 .engine = "competing",
+		 .layout = "eventferry",
 		 .translate = tsql_translate},
 		{.name = "queue",
 		 PLACE,

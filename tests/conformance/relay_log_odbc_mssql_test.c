@@ -64,6 +64,43 @@ static void an_open_producer_holds_up_what_comes_after_it(void **state)
 	relay_check_once(f, 2);
 }
 
+static void kill_others(relay_fixture *f)
+{
+	relay_sql(f, "DECLARE @sql NVARCHAR(MAX) = (SELECT STRING_AGG(CONCAT(N'KILL ', "
+		     "session_id), N'; ') FROM sys.dm_exec_sessions WHERE session_id <> "
+		     "@@SPID AND database_id = DB_ID()); EXEC (@sql)");
+}
+
+static void a_relay_whose_session_is_killed_connects_again(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "ab");
+	relay_start_by_url(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	kill_others(f);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(relay_stats(&f->a).delivered, 4);
+}
+
+/* By its own connection, which has the setting. */
+static void an_idle_relay_looks_as_rarely_as_db_look_says(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "db.poll_interval", "1h");
+	relay_put(f, "a");
+	relay_start_by_url(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 2 * WH_SECOND);
+	relay_put(f, "b");
+	for (int i = 0; i < 10; i++)
+		relay_turn(f, &f->a, relay_deadline(), "turns", __LINE__, __FILE__);
+	assert_int_equal(relay_stats(&f->a).delivered, 1);
+}
+
 static void enter(char *url, size_t cap)
 {
 	tsql_log_clear();
@@ -74,10 +111,13 @@ static const relay_test own[] = {
 	RELAY_TEST(a_message_that_its_owner_changes_is_delivered_again, 0),
 	RELAY_TEST(a_dead_message_that_its_owner_changes_stays_dead, 0),
 	RELAY_TEST(an_open_producer_holds_up_what_comes_after_it, 0),
+	RELAY_TEST(a_relay_whose_session_is_killed_connects_again, 0),
+	RELAY_TEST(an_idle_relay_looks_as_rarely_as_db_look_says, 0),
 	RELAY_TESTS_END,
 };
 
-/* Tests that do not run on a log, and those that do not run on SQL Server; see relay_odbc_mssql_test.c. */
+/* Tests that do not run on a log, and those that do not run on SQL Server: it has no infinite times, and one test adds a
+ * number to a time. */
 static const char *except[64] = {
 	"an_infinite_time_stops_nothing",
 	"the_destination_of_dead_letters_may_ask_for_patience",

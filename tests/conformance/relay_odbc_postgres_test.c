@@ -1,7 +1,7 @@
 /*
- * Relays on PostgreSQL behind ODBC, through psqlODBC.
+ * Relays of a log on PostgreSQL behind ODBC, through psqlODBC.
  */
-#include "relay_suite.h"
+#include "relay_log.h"
 
 #include "postgres/odbc.h"
 #include "postgres/server.h"
@@ -12,11 +12,8 @@ static void enter(char *url, size_t cap)
 	postgres_odbc_url(&postgres_here, url, cap);
 }
 
-static const char *const except[] = {
-	/* psqlODBC reads the time infinity as one in the year 9999. */
-	"a_row_with_a_number_out_of_range_dies_alone",
-	NULL,
-};
+/* The first: psqlODBC reads the time infinity as one in the year 9999. */
+static const char *except[64] = {"a_row_with_a_number_out_of_range_dies_alone"};
 
 int main(void)
 {
@@ -25,6 +22,11 @@ int main(void)
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 		.make = enter,
 		.drop = postgres_leave,
+		.layout = "log",
+		.leads = true,
+		.views = relay_log_postgres_views,
+		.translate = relay_log_translate,
+		.own = relay_log_tests,
 		.schedules = 20,
 		.polls = true,
 		.except = except,
@@ -32,5 +34,7 @@ int main(void)
 
 	if (!postgres_start())
 		return 0;
+	for (size_t i = 0; relay_log_except[i]; i++)
+		except[i + 1] = relay_log_except[i];
 	return relay_suite(&target, 1);
 }

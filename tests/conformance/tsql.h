@@ -34,8 +34,6 @@ int tsql_relays(const relay_target *target);
 
 /* Before its first step: where this relay's statements have the hint, they pass over rows whose ids are in the
  * table "locked", as SQL Server passes over rows that others have locked.  A TDS server at hand ignores it. */
-#define TSQL_BY_ENTRIES " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)"
-#define TSQL_BY_ROWS " WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, ROWLOCK)"
 #define TSQL_BY_LOCKS                                                                    \
 	" WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX(1), FORCESEEK"
 void tsql_pass_over_locked(wherry_relay *relay, const char *hint);

@@ -258,7 +258,8 @@ class SQLServer(rows.SQLServer):
         return f"CAST('{body}' AS VARBINARY(MAX))"
 
     def nth(self, table, where, share):
-        one = {"jobs.Delayed": "RowVersion", "seen": "message_id", "cron": "name", "wherry_outbox": "name"}.get(table, "id")
+        one = {"jobs.Delayed": "RowVersion", "seen": "message_id", "cron": "name", "wherry_outbox": "name",
+               "outbox_progress": "subscription"}.get(table, "id")
         if table == "jobs" and self.db.execute("SELECT COL_LENGTH(N'jobs', N'RowVersion')")[0][0]:
             one = "RowVersion"
         of = f'FROM "{table}" WHERE {where}'
@@ -412,16 +413,18 @@ class Log(Outbox):
     def make(self):
         made("create", self.db.url, "--layout", self.layout)
         self.grants("create", self.db.url)
-        due = "coalesce(next_retry_at, 0) <= 1700000000000" if self.sqlite else "coalesce(next_retry_at, now()) <= now()"
+        due = ("coalesce(next_retry_at, 0) <= 1700000000000" if self.sqlite
+               else f"coalesce(next_retry_at, {self.now}) <= {self.now}")  # fmt: skip
         self.open_now = ("SELECT x.id, state, attempts FROM outbox_exception AS x JOIN outbox AS t ON t.id = x.id "
                          f"WHERE subscription = 'relay' AND (state = 0 OR state IN (1, 3) AND {due})")  # fmt: skip
 
     def row(self, table, n):
         if table == "outbox_progress":
-            return {"subscription": f"'bad {n}'", "high": "0", "seen": "'1:1:'", "moved_at": "1000" if self.sqlite else "now()"}
+            return {"subscription": f"'bad {n}'", "high": "0", "seen": "'1:1:'", "moved_at": "1000" if self.sqlite else self.now}
         if table == "outbox_exception":
             bad = "FROM outbox WHERE topic LIKE 'bad%'"
-            one = f"(SELECT id {bad} ORDER BY id LIMIT 1 OFFSET {n} % (SELECT count(*) {bad}))"
+            nth = f"OFFSET {n} % (SELECT count(*) {bad})"
+            one = f"(SELECT id {bad} ORDER BY id {f'{nth} ROWS FETCH NEXT 1 ROWS ONLY' if self.tsql else f'LIMIT 1 {nth}'})"
             return {"subscription": "'relay'", "id": one, "state": str((0, 1, 3, 4)[n % 4])}
         return super().row(table, n)
 
@@ -779,7 +782,7 @@ def play(case, model, folder, seed):
 def cases(server):
     for kind in Outbox, Log, Queue, Delayed, Funfix, Inbox, Cron:
         yield f"SQLite {kind.__name__}", kind, SQLite
-    for kind in (Outbox, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron) if mssql.URL else ():
+    for kind in (Log, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron) if mssql.URL else ():
         yield f"SQL Server {kind.__name__}", kind, lambda folder: SQLServer()
     if server:
         for kind in Outbox, Log, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron:

@@ -16,14 +16,100 @@ EXISTS ({fresh}) OR EXISTS (
 -- part: that_wait
 N'all messages that were written since'
 
+-- include: mssql.doctor.sql
+
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+CHARINDEX(CONCAT(NCHAR(10), process, NCHAR(10)), :gone) > 0
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
+-- part: led
+EXISTS (SELECT 1 FROM {wherry_lease} WHERE {live})
+
+-- part: key_shown
+COALESCE(NULLIF(c.partition_key, N''), NULLIF(CONCAT(c.aggregate_type, N' ', c.aggregate_id), N' '), N'none')
+
+-- part: failed
+-- Reasons of failures that count no attempt, since the destination may have caused them.
+CASE WHEN c.attempts < 1 THEN N'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN N'failed once' ELSE CONCAT(N'failed ', c.attempts, N' times') END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
+     ELSE CONCAT(N' after ', c.attempts, N' attempts') END
+
 -- part: wanted
 -- The index that create makes, and that of --unique-ids if it is there.
-(SELECT N'rv' AS a, N'' AS b, 0 AS is_unique, 0 AS has_filter
+(SELECT N'rv' AS a, 0 AS is_unique
  UNION ALL
- SELECT N'message_hash', N'', 1, 0 FROM sys.columns AS m
+ SELECT N'message_hash', 1 FROM sys.columns AS m
  WHERE m.object_id = OBJECT_ID(N{'table}, N'U') AND m.name = N'message_hash') AS w
 
--- include: mssql.doctor.sql
+-- part: has_wanted
+-- Condition: the index i of the table begins with the column.
+i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_primary_key = 0 AND EXISTS (
+  SELECT 1 FROM sys.index_columns AS x
+  JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+  WHERE x.object_id = i.object_id AND x.index_id = i.index_id AND x.key_ordinal = 1 AND c.name = w.a)
+
+-- part: intact
+i.is_disabled = 0 AND (w.is_unique = 0 OR i.is_unique = 1)
+
+-- name: indexes
+SELECT 2, CONCAT(N'on ', w.a) FROM {wanted}
+WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted});
+
+-- name: altered-indexes
+SELECT 2, i.name,
+  CASE WHEN i.is_disabled = 1 THEN N'is disabled' ELSE N'is not unique: a message id may be there twice' END,
+  CASE WHEN i.is_disabled = 1 THEN CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' REBUILD')
+       ELSE CONCAT(N'DROP INDEX ', QUOTENAME(i.name), N' ON ', N{'table}) END
+FROM {wanted} JOIN sys.indexes AS i ON {has_wanted}
+WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted} AND {intact})
+UNION ALL
+SELECT 2, i.name, N'allows no locks of rows: relays wait for transactions that are open',
+  CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' SET (ALLOW_ROW_LOCKS = ON)')
+FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.allow_row_locks = 0;
+
+-- name: escalation
+-- Babelfish has no such locks.
+SELECT 1, t.lock_escalation_desc, N{'table} FROM sys.tables AS t
+WHERE t.object_id = OBJECT_ID(N{'table}, N'U') AND t.lock_escalation <> 1 AND @@VERSION NOT LIKE N'Babelfish%';
+
+-- name: paused
+SELECT 2, DATEDIFF_BIG(MILLISECOND, paused_at, {now}), CONCAT(CONVERT(NVARCHAR(19), paused_at, 120), N' UTC')
+FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: processes
+SELECT DISTINCT process FROM {wherry_lease}
+WHERE outbox = :name AND expires_at > {now} AND process <> N'';
+
+-- name: relay
+SELECT 0, owner, engine, CAST(epoch AS NVARCHAR(20)), CAST(DATEDIFF_BIG(MILLISECOND, {now}, expires_at) AS NVARCHAR(20))
+FROM {wherry_lease} WHERE {live}
+UNION ALL
+SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
+  COALESCE((SELECT TOP (1) CONCAT(N'the last was ', owner, CASE
+              WHEN {gone} THEN N', whose process has ended'
+              WHEN expires_at > '19700102' THEN CONCAT(N', whose lease expired at ',
+                CONVERT(NVARCHAR(19), expires_at, 120), N' UTC')
+              ELSE N', which ended in good order' END)
+            FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC),
+           N'none has been here so far'), N'', N'', N''
+WHERE NOT {led};
+
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at),
+  CONCAT(N'UPDATE ', N{'wherry_lease}, N' SET expires_at = SYSUTCDATETIME() WHERE outbox = ''', REPLACE(:name, N'''', N''''''), N''' AND number = ', number)
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > DATEADD(MINUTE, 61, {now}) AND NOT {gone};
+
+-- name: destination
+SELECT 2, CASE destination WHEN N'' THEN N'the destination' ELSE destination END, error,
+  DATEDIFF_BIG(MILLISECOND, state_since, {now})
+FROM {wherry_lease} WHERE {live} AND state = N'retrying';
 
 -- part: behind
 -- Number of messages that wait behind c, among the next ones that wait or were not read.

@@ -9,7 +9,7 @@
 -- waits for it; a claim that expired counts as an attempt, as in the library; and a payload is a JSON
 -- object or list, since the table's CHECK refuses others.
 --
--- Locks are those of native.mssql.sql (docs/internals/sqlserver.md): rows that others have locked are
+-- docs/internals/sqlserver.md says who holds which lock, and why each hint is there.  Rows that others have locked are
 -- passed over (READPAST), and earlier rows of an aggregate are looked for with NOLOCK, so that one that is
 -- not committed holds back those behind it and nobody waits for it.  The library's own claim passes over
 -- rows that this one has locked, and waits for the end of this one before it takes a row behind them.
@@ -46,7 +46,7 @@ WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
 :long >= 0
 
 -- part: texts
--- As in native.mssql.sql: what is longer than its limit is not sent.  A column may have SQL Server's own
+-- A text over its limit is not sent.  A column may have SQL Server's own
 -- type json.
 CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
      ELSE LEFT(message_id, CAST(:long AS INT) + 1) END,
@@ -109,7 +109,7 @@ IF NOT {has_index} N'processed_at,id')
   CREATE INDEX {IX_table_done_processed_at} ON {table}(processed_at, id) WHERE status = 2;
 
 -- name: schema-version
--- The columns identify this layout, if no native outbox has the table's name.
+-- The columns identify this layout.
 SELECT 1, 100
 WHERE 15 = (SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U')
               AND name IN (N'id', N'message_id', N'topic', N'aggregate_type', N'aggregate_id', N'key', N'payload',
@@ -137,7 +137,7 @@ BEGIN CATCH
 END CATCH;
 
 -- name: lock-key
--- Lock on the aggregate, which orders messages here; see native.mssql.sql.
+-- Lock on the aggregate, which orders messages here; see mssql.message.sql.
 DECLARE @k BINARY(32) = HASHBYTES('SHA2_256', CASE WHEN DATALENGTH(:aggregate_id) > 0 THEN :aggregate_id
   WHEN DATALENGTH(:key) > 0 THEN :key END);
 DECLARE @resource NVARCHAR(255) = CONCAT(N'wherry_key:', OBJECT_ID(N{'table}, N'U'), N':',
@@ -148,13 +148,26 @@ IF @k IS NOT NULL
 IF @locked < 0
   THROW 51222, N'the lock of the key was not granted in time', 1;
 
+-- part: claims_lock
+DECLARE @claims NVARCHAR(255) = CONCAT(N'wherry_claim:', OBJECT_ID(N{'table}, N'U')), @granted INT = 0
+
+-- part: claims_granted
+IF @granted < 0
+  THROW 51222, N'the lock of claims was not granted in time', 1
+
 -- name: claim-lock
 -- First statement of every claim of Wherry's, so that they run one after another.  Claims of the library do
 -- not take this lock.
-DECLARE @claims NVARCHAR(255) = CONCAT(N'wherry_claim:', OBJECT_ID(N{'table}, N'U')), @granted INT = 0;
+{claims_lock};
 EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
-IF @granted < 0
-  THROW 51222, N'the lock of claims was not granted in time', 1;
+{claims_granted};
+
+-- part: no_claims
+-- While a message dies or is discarded, no claim runs: it reads what is not committed, and would take later messages of the
+-- aggregate although the transaction is rolled back.
+{claims_lock};
+EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Shared', @LockOwner = 'Transaction';
+{claims_granted}
 
 -- part: first_open
 -- First open row of the aggregate of c, also if it is not committed.
@@ -196,8 +209,8 @@ TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
  OR @was = 1 AND t.status = 1 AND (t.claimed_at IS NULL OR t.claimed_at <= @expired))
 
 -- part: take
--- As in native.mssql.sql: lock them, leave out those behind an earlier open row that is not among them,
--- mark the rest.  By the two casts k is compared as the column is, whatever the collation of that.
+-- Lock the chosen rows; those that others have locked meanwhile are left out.  Leave out those behind an earlier open row
+-- that is not among them, committed or not, and mark the rest.  By the two casts k is compared as the column is, whatever the collation of that.
 DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k NVARCHAR(128));
 INSERT INTO @l(id, k)
 SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE {is_still}
@@ -358,7 +371,14 @@ DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
 
 -- name: fail
 -- unused: message_id
--- claimed_at stays, as in the library.  The table cannot store :error.
+-- claimed_at stays, as in the library.  The table cannot store :error.  A transaction that waits for the row of a message that dies does
+-- not hold the lock of claims yet.
+IF :dead <> 0
+BEGIN
+  DECLARE @row BIGINT;
+  SELECT @row = id FROM {table} WITH (UPDLOCK, ROWLOCK) WHERE id = :id;
+  {no_claims};
+END;
 UPDATE {table} SET
   status = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
@@ -385,7 +405,7 @@ UPDATE {table} SET
 WHERE id = :id AND status = 1 AND {mark} = :started;
 
 -- part: some
--- As in native.mssql.sql.
+-- Ids of rows that a statement changes, found by a read that waits for no transaction.
 DECLARE @some TABLE (id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
 INSERT INTO @some(id)
@@ -465,6 +485,7 @@ FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :s
 
 -- name: discard
 -- Delivered rows are not deleted.
+{no_claims};
 {some}
 {named};
 SET NOCOUNT OFF;
@@ -536,7 +557,7 @@ DATEDIFF_BIG(MILLISECOND, created_at, {now})
 SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0) FROM {table} AS c {unlocked} WHERE {c_due};
 
 -- name: oldest-pending
--- As in native.mssql.sql, among the first 10,000 rows.
+-- Among the first 10,000 rows.
 SELECT TOP (1) {age} FROM {table} AS c {unlocked}
 WHERE {c_pending} AND (NOT EXISTS (
     SELECT 1 FROM {table} AS b {unlocked}

@@ -1,32 +1,9 @@
 --
--- Checks of `wherry doctor` on SQL Server that the layouts of outboxes share; postgres.doctor.sql explains their form.  A
+-- Checks of `wherry doctor` on SQL Server of all tables; postgres.doctor.sql explains their form.  A
 -- check that needs a view that only Azure has, or that a login may not read, is a text that runs only if the view can be
 -- read.  The check "unseen" names the checks that were left out.
 --
--- The file that includes it has the parts "now", "unlocked", "ready", a condition that a message could be delivered now,
--- "that_wait", which messages wait for an open transaction, and "wanted", indexes that create makes.
-
--- part: gone
--- The process of the lease's holder ran on this machine and has ended.
-CHARINDEX(CONCAT(NCHAR(10), process, NCHAR(10)), :gone) > 0
-
--- part: live
-outbox = :name AND expires_at > {now} AND NOT {gone}
-
--- part: led
-EXISTS (SELECT 1 FROM {wherry_lease} WHERE {live})
-
--- part: key_shown
-COALESCE(NULLIF(c.partition_key, N''), NULLIF(CONCAT(c.aggregate_type, N' ', c.aggregate_id), N' '), N'none')
-
--- part: failed
--- Reasons of failures that count no attempt, since the destination may have caused them.
-CASE WHEN c.attempts < 1 THEN N'was refused, which counts as no attempt'
-     WHEN c.attempts = 1 THEN N'failed once' ELSE CONCAT(N'failed ', c.attempts, N' times') END
-
--- part: after
-CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
-     ELSE CONCAT(N' after ', c.attempts, N' attempts') END
+-- The file that includes it has the parts "unlocked" and "that_wait", which messages wait for an open transaction.
 
 -- part: sees_all
 -- Condition: this login may see the sessions of others.  On Azure SQL Database this is a right on the database.
@@ -168,49 +145,10 @@ IF OBJECT_ID(N'sys.dm_db_resource_stats') IS NOT NULL AND {sees_all}
       (N''the sessions'', r.max_session_percent)) AS u(what, used)
     WHERE u.used >= 90 GROUP BY u.what');
 
--- part: has_wanted
--- Condition: the index i of the table begins with the required columns.
-i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_primary_key = 0 AND EXISTS (
-  SELECT 1 FROM sys.index_columns AS x
-  JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
-  WHERE x.object_id = i.object_id AND x.index_id = i.index_id AND x.key_ordinal = 1 AND c.name = w.a)
-AND (w.b = N'' OR EXISTS (
-  SELECT 1 FROM sys.index_columns AS y
-  JOIN sys.columns AS d ON d.object_id = y.object_id AND d.column_id = y.column_id
-  WHERE y.object_id = i.object_id AND y.index_id = i.index_id AND y.key_ordinal = 2 AND d.name = w.b))
-
--- part: intact
--- Babelfish reports no filter for any index.
-i.is_disabled = 0 AND (w.is_unique = 0 OR i.is_unique = 1)
-AND (w.has_filter = 0 OR i.has_filter = 1 OR @@VERSION LIKE N'Babelfish%')
-
--- name: indexes
-SELECT 2, CONCAT(N'on ', w.a, CASE WHEN w.b = N'' THEN N'' ELSE N', ' END, w.b) FROM {wanted}
-WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted});
-
--- name: altered-indexes
-SELECT 2, i.name,
-  CASE WHEN i.is_disabled = 1 THEN N'is disabled'
-       WHEN w.is_unique = 1 AND i.is_unique = 0 THEN N'is not unique: a message id may be there twice'
-       ELSE N'has no filter: every delivered message stays in it' END,
-  CASE WHEN i.is_disabled = 1 THEN CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' REBUILD')
-       ELSE CONCAT(N'DROP INDEX ', QUOTENAME(i.name), N' ON ', N{'table}) END
-FROM {wanted} JOIN sys.indexes AS i ON {has_wanted}
-WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted} AND {intact})
-UNION ALL
-SELECT 2, i.name, N'allows no locks of rows: relays wait for transactions that are open',
-  CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' SET (ALLOW_ROW_LOCKS = ON)')
-FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.allow_row_locks = 0;
-
 -- name: columnstore
 -- A columnstore index locks groups of rows, which READPAST does not skip.
 SELECT 2, QUOTENAME(i.name), N{'table} FROM sys.indexes AS i
 WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.type IN (5, 6);
-
--- name: escalation
--- Babelfish has no such locks.
-SELECT 1, t.lock_escalation_desc, N{'table} FROM sys.tables AS t
-WHERE t.object_id = OBJECT_ID(N{'table}, N'U') AND t.lock_escalation <> 1 AND @@VERSION NOT LIKE N'Babelfish%';
 
 -- name: acknowledgements
 SELECT 1, CONCAT(N'trigger ', t.name) FROM sys.triggers AS t
@@ -227,39 +165,6 @@ WHERE i.given < i.last;
 SELECT 1, N'full durability', N'a crash can take back a transaction whose message has left',
   N'ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED'
 FROM sys.databases AS d WHERE d.database_id = DB_ID() AND d.delayed_durability = 2;
-
--- name: paused
-SELECT 2, DATEDIFF_BIG(MILLISECOND, paused_at, {now}), CONCAT(CONVERT(NVARCHAR(19), paused_at, 120), N' UTC')
-FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
-
--- name: processes
-SELECT DISTINCT process FROM {wherry_lease}
-WHERE outbox = :name AND expires_at > {now} AND process <> N'';
-
--- name: relay
-SELECT 0, owner, engine, CAST(epoch AS NVARCHAR(20)), CAST(DATEDIFF_BIG(MILLISECOND, {now}, expires_at) AS NVARCHAR(20))
-FROM {wherry_lease} WHERE {live}
-UNION ALL
-SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
-  COALESCE((SELECT TOP (1) CONCAT(N'the last was ', owner, CASE
-              WHEN {gone} THEN N', whose process has ended'
-              WHEN expires_at > '19700102' THEN CONCAT(N', whose lease expired at ',
-                CONVERT(NVARCHAR(19), expires_at, 120), N' UTC')
-              ELSE N', which ended in good order' END)
-            FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC),
-           N'none has been here so far'), N'', N'', N''
-WHERE NOT {led};
-
--- name: lease
--- No relay takes a lease for longer than an hour (relay.lease).
-SELECT 2, owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at),
-  CONCAT(N'UPDATE ', N{'wherry_lease}, N' SET expires_at = SYSUTCDATETIME() WHERE outbox = ''', REPLACE(:name, N'''', N''''''), N''' AND number = ', number)
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > DATEADD(MINUTE, 61, {now}) AND NOT {gone};
-
--- name: destination
-SELECT 2, CASE destination WHEN N'' THEN N'the destination' ELSE destination END, error,
-  DATEDIFF_BIG(MILLISECOND, state_since, {now})
-FROM {wherry_lease} WHERE {live} AND state = N'retrying';
 
 -- name: absent
 SELECT 2, CASE WHEN :number > i.given THEN CONCAT(N'ids up to ', i.given, N' have been given out so far') ELSE N'' END, N''

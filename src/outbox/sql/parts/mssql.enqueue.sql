@@ -1,6 +1,6 @@
 --
 -- Statements, and the procedure for any language, that add a message to an outbox on SQL Server.  All outboxes of a
--- schema share the procedures, of both layouts, so both layouts make all of them.
+-- schema share the procedures.
 
 -- part: insertion
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,

@@ -1,7 +1,6 @@
 --
--- Parts that the layouts of outboxes with the columns of a native table share on SQL Server: the columns of a row that
--- relays and operators read, within limits, conditions on messages, and statements that are the same on each of them.
--- Files include it behind mssql.report.sql.
+-- Messages of an outbox on SQL Server: the columns of a row that relays and operators read, within limits, and conditions
+-- on messages.  Files include it behind mssql.report.sql.
 
 -- include: mssql.rows.sql
 

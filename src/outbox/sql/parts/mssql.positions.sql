@@ -29,7 +29,7 @@ CONVERT(BINARY(8), CAST(CASE WHEN {.}seen = {log_identity} THEN {.}high ELSE 0 E
 SELECT t.id FROM {position} AS p JOIN {table} AS t {unlocked} ON t.rv > p.rv WHERE {its_topic:t}
 
 -- part: exception_columns
--- An exception with its message, in the columns of a native row.
+-- An exception with its message, in the columns that commands show.
 t.*, x.state AS status, x.attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
   CAST(NULL AS DATETIME2(3)) AS processed_at, x.last_error
 

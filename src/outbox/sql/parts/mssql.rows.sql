@@ -1,5 +1,5 @@
 --
--- Rows of an outbox with the columns of a native table on SQL Server.
+-- Rows of an outbox on SQL Server.
 
 -- part: unlocked
 -- Committed rows that no open transaction has changed.  READCOMMITTEDLOCK: READPAST needs locks, and a
