@@ -105,15 +105,14 @@ def what_cannot_be_done_is_refused(folder):
     told = json.loads(wherry("status", path, "--json").stdout)
     check("also in JSON", told["layout"] == "event-bus", told)
     for words, why in (
-        (["relay", path, "null:", "--engine", "exclusive"], "--engine competing"),
         (["relay", path, "null:", "--ordering", "key"], "no keys to order by"),
         (["enqueue", path, "--lines", "--topic", "t", "--header", "a=b"], "no column for headers"),
         (["enqueue", path, "--lines", "--topic", "t", "--key", "/k"], "no column for key"),
         (["pause", path], "stop its relays"),
         (["list", path, "--key", "k"], "have no keys"),
         (["retry", path, "--key", "k"], "have no keys"),
-        (["create", path, "--layout", "native"], "no column 'message_id'"),
-        (["create", path, "--layout", "other"], "or event-bus"),
+        (["create", path, "--layout", "log"], "no column 'message_id'"),
+        (["create", path, "--layout", "other"], "event-bus"),
     ):
         ran = wherry(*words, text='{"k": "1"}\n')
         shown = " ".join(word for word in words if word != path)
@@ -161,7 +160,7 @@ def failures_are_shared(folder):
     bus.publish("t", {}, "due")
     bus.backoff = 0.001
     bus.poll(throw)
-    ran = wherry("relay", path, "stdout:", "--until-empty", "--failed-only")
+    ran = wherry("relay", path, "stdout:", "--until-empty")
     check("wherry delivers what failed in the library once it is due",
           ran.returncode == 0 and json.loads(ran.stdout)["message_id"] == "due", ran.stderr)
     check("the archive says how often it was tried",
@@ -207,7 +206,7 @@ def each_recovers_what_the_other_left(folder):
           and number(bus, "SELECT count(*) FROM outbox_events") == 0)
 
 
-def moving_to_native_is_as_the_guide_says(folder):
+def moving_to_a_log_is_as_the_guide_says(folder):
     path = os.path.join(folder, "move.db")
     bus = Bus(path)
     for i in range(3):
@@ -219,7 +218,7 @@ def moving_to_native_is_as_the_guide_says(folder):
     ran = subprocess.run([WHERRY, "relay", f"sqlite:{path}", "stdout:", "--until-empty"],
                          capture_output=True, text=True, timeout=60, check=False)
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
-    check("what is moved to a native outbox leaves from there, in order",
+    check("what is moved to a log leaves from there, in order",
           [(line["message_id"], line["body"]) for line in lines]
           == [(f"move{i}", {"i": i}) for i in range(3)], ran.stdout, ran.stderr)
     check("and nothing stays behind", number(bus, "SELECT count(*) FROM outbox_events") == 0)
@@ -281,7 +280,7 @@ def main():
             what_cannot_be_done_is_refused(folder)
             failures_are_shared(folder)
             each_recovers_what_the_other_left(folder)
-            moving_to_native_is_as_the_guide_says(folder)
+            moving_to_a_log_is_as_the_guide_says(folder)
             both_at_once(folder)
     finally:
         for child in children:

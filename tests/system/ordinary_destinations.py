@@ -26,10 +26,8 @@ class Destination:
         return []
 
     def relay(self, place, url, to, more):
-        engine = place.engines.get(self.name)
-        words = ["--engine", engine] if engine else []
         source, *rest = place.relay(url)
-        done = call([tap.WHERRY, "relay", source, to, *rest, *words, *more, "--until-empty", "--timeout", "60s",
+        done = call([tap.WHERRY, "relay", source, to, *rest, *more, "--until-empty", "--timeout", "60s",
                      "--set", "retry.attempts=1"])  # fmt: skip
         return done.stderr.decode(errors="replace")
 

@@ -97,7 +97,6 @@ class Place:
     costly = ("the commands",)
     unique = ("message_id",)
     jsonb = False
-    engines = {}  # by destination
     wherry_layout = None
 
     def __init__(self, world, kind):
@@ -159,7 +158,7 @@ class Place:
 
 
 class Outbox(Place):
-    model, layout = "outbox", "native"
+    model, layout = "outbox", "log"
     fields = ("message_id", "topic", "aggregate_type", "aggregate_id", "key", "header", "trace_id", "text")
     key_column = "partition_key"
 
@@ -169,13 +168,9 @@ class Outbox(Place):
         self.ways = WAYS
         if kind == "sqlite":
             self.ways = ("plain SQL", "the library", "the commands")
-        self.engines = {"webhook": "competing"}
-        if kind == "postgres":
-            self.engines["queue"] = "stream"
 
     def make(self):
-        more = ["--partitions"] if self.layout == "native" and self.kind == "postgres" else []
-        self.wherry("create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, *more, sure=True)
+        self.wherry("create", f"{self.world.url(self)}#{self.table}", "--layout", self.layout, sure=True)
 
     def takes(self, field, value, way):
         if way != "plain SQL" and field in ("topic", "message_id") and value == "":
@@ -221,21 +216,9 @@ def is_number(text):
     return "400" not in text and re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", text) is not None
 
 
-class Log(Outbox):
-    layout = "log"
-
-    def __init__(self, world, kind):
-        super().__init__(world, kind)
-        self.engines = {}
-
-
 class EventBus(Outbox):
     layout = "event-bus"
     fields = ("message_id", "topic", "text")
-
-    def __init__(self, world, kind):
-        super().__init__(world, kind)
-        self.engines = {}
 
     def columns(self, row):
         return {"id": row.fields["message_id"], "type": row.fields["topic"], "payload": row.body,
@@ -251,7 +234,6 @@ class Eventferry(Outbox):
     def __init__(self, world, kind):
         super().__init__(world, kind)
         self.ways = ("plain SQL", "the library", "the commands")
-        self.engines = {}
 
     def takes(self, field, value, way):
         if field == "trace_id":
@@ -259,13 +241,6 @@ class Eventferry(Outbox):
         if field == "aggregate_id" and value == "" and way != "plain SQL":
             return False  # it is then filled in
         return super().takes(field, value, way)
-
-
-class EventferrySole(Eventferry):
-    layout = "eventferry-sole"
-
-    def relay(self, url):
-        return [*super().relay(url), "--set", "relay.sole=on"]
 
 
 class Debezium(Outbox):
@@ -276,7 +251,6 @@ class Debezium(Outbox):
     def __init__(self, world, kind):
         super().__init__(world, kind)
         self.ways = ("plain SQL", "the library", "the commands")
-        self.engines = {}
 
     def command(self, row):
         """It has no option for the type, which is then the topic."""
@@ -290,9 +264,6 @@ class Debezium(Outbox):
 
     def headers(self, row):
         return json.dumps({"type": row.fields["header"]})
-
-    def relay(self, url):
-        return [*super().relay(url), "--engine", "stream", "--set", "relay.on_done=keep"]
 
 
 class Queue(Place):
@@ -454,13 +425,12 @@ class Inbox(Place):
 def all_places(world):
     for kind in ("sqlite", "postgres") if world.server else ("sqlite",):
         yield Outbox(world, kind)
-        yield Log(world, kind)
         yield Queue(world, kind)
         yield Delayed(world, kind)
         yield Funfix(world, kind)
     yield EventBus(world, "sqlite")
     if world.server:
-        for one in (Eventferry, EventferrySole, Debezium, NServiceBus):
+        for one in (Eventferry, Debezium, NServiceBus):
             yield one(world, "postgres")
 
 

@@ -35,9 +35,9 @@ expect "a service file works" 0
 PGSERVICEFILE=$tmp/services w relay 'postgres://?service=shop' stdout: --until-empty
 expect "for a relay too" 0
 
-# ---- rights on an outbox of the layout native; postgres_log.sh has those on a log ----
+# ---- missing rights; postgres_log.sh tries what each role may and may not do ----
 
-w create "$url" --layout native
+w create "$url" --unique-ids
 sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN;
 	CREATE ROLE operator LOGIN; CREATE ROLE nobody LOGIN"
 as() { echo "postgres://$1@/postgres?host=$folder"; }
@@ -79,7 +79,7 @@ w doctor "$(as nobody)"
 expect "the doctor says once which checks it could not make" 1 \
 	"out:this role may not read what these checks need: paused, relay, " \
 	"out: --grant nobody=operator\`, as the owner; or give doctor the URL of the relay" "no:permission denied" \
-	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
+	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT DELETE"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
 w create --kind queue "$url#rights"
 w receive "$(as nobody)#rights"
@@ -123,43 +123,16 @@ for type in text bytea json jsonb; do
 done
 w_in '{"id":1}' enqueue --lines "$(as enqueuer)" --topic t --id /id
 expect "and is told of duplicates" 0 "out:1 duplicate"
-for how in mark delete archive; do
-	put producer
-	w relay "$(as relay)" stdout: --until-empty --timeout 60s --on-done "$how"
-	expect "nor a relay with --on-done $how" 0 "err: 0 retried, 0 dead"
-done
 put producer
-w relay "$(as relay)" stdout: --until-empty --timeout 60s --engine competing \
-	--set outbox.retention=1ms --set relay.purge_every=100ms
-expect "nor one that competes and purges" 0
+w relay "$(as relay)" stdout: --until-empty --timeout 60s --set outbox.retention=1ms --set relay.purge_every=100ms
+expect "nor a relay that purges" 0 "err: 0 retried, 0 dead"
 put producer
 w relay "$(as relay)" 'exec:exit 65' --until-empty --timeout 60s
 expect "nor one that buries" 3
 operator=$(as operator)
-w status "$operator"
-expect "an operator needs no more for status" 0
-w list "$operator" --state dead,done
-expect "list" 0
-w show "$operator" "$(sql "SELECT id FROM outbox WHERE status = 4")"
-expect "show" 0
-w retry "$operator" --all
-expect "retry" 0 "out:1 "
-w relay "$(as relay)" stdout: --until-empty --timeout 60s --on-done archive
-w replay "$operator" --since 1h
-expect "replay, of what is archived too" 0
-w pause "$operator"
-expect "pause" 0
-w resume "$operator"
-expect "resume" 0
-w relay "$(as relay)" stdout: --until-empty --timeout 60s
-w purge "$operator" --older-than 0s --yes
-expect "purge" 0
 
 # ---- and nothing else ----
 
-w create "$url" --stream # with the tables that a relay without marks needs
-[ "$status" -eq 0 ] || sql "CREATE TABLE IF NOT EXISTS wherry_dead(); CREATE TABLE IF NOT EXISTS
-	wherry_stream()"
 may producer=producer enqueuer=enqueuer relay=relay operator=operator
 denied() { # ROLE SQL
 	psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=sqlstate "$(as "$1")" -c "$2" 2>&1 |
@@ -170,16 +143,6 @@ no() { # ROLE WHAT SQL
 }
 put producer
 for role in producer enqueuer; do
-	no $role "say that a message was delivered" \
-		"INSERT INTO outbox(topic, payload, status) VALUES ('t', '{}', 2)"
-	no $role "count attempts" "INSERT INTO outbox(topic, payload, attempts) VALUES ('t', '{}', 9)"
-	no $role "choose an id" "INSERT INTO outbox(id, topic, payload) VALUES (1, 't', '{}')"
-	no $role "choose a time" \
-		"INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '{}', 'infinity')"
-	no $role "change a message" "UPDATE outbox SET status = 2"
-	no $role "change the text of one" "UPDATE outbox SET payload = '{}'"
-	no $role "delete one" "DELETE FROM outbox"
-	no $role "read one" "SELECT payload FROM outbox"
 	no $role "empty the outbox" "TRUNCATE outbox"
 	no $role "take the lease" "UPDATE wherry_lease SET expires_at = 'infinity'"
 	no $role "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
@@ -199,7 +162,6 @@ done
 no relay "write a message" "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
 no relay "change the text of one" "UPDATE outbox SET payload = '{}'"
 no relay "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
-no operator "take the lease" "UPDATE wherry_lease SET expires_at = 'infinity'"
 may relay=producer
 no relay "do what it might before its rights were changed" "SELECT payload FROM outbox"
 may relay=relay
@@ -252,8 +214,6 @@ w enqueue --lines "$(as odd)" --topic quakes --key /net --id /id --from "$quakes
 expect "a role's settings do not matter to enqueue" 0 "is:1707 enqueued, 0 duplicates"
 w relay "$(as odd)" file:odd --until-empty --timeout 60s
 expect "nor to a relay" 0 "err:1707 delivered, 0 retried, 0 dead"
-w relay "$(as odd)" file:odd --until-empty --timeout 60s --engine competing
-expect "nor to one that competes" 0
 
 # ---- what a database sets ----
 

@@ -31,8 +31,6 @@ COMMANDS = {
     "create": ["create", "URL"],
     "doctor": ["doctor", "URL"],
     "relay": ["relay", "URL", "null:", "--until-empty", "--timeout", "2s"],
-    "relay competing": ["relay", "URL", "null:", "--until-empty", "--timeout", "2s",
-                        "--engine", "competing"],
 }
 INPUT = {"enqueue": b'{"k":"a","id":"x"}\n{"k":"b","id":"y"}\n'}
 ENV = dict(os.environ, ASAN_OPTIONS="exitcode=99:detect_leaks=0",

@@ -27,26 +27,18 @@ value() { # KIND BYTES
 	printf "${expands[$1]}" "$2"
 }
 
-relayed() { # NAME SOURCE [OPTION...]
+relayed() { # NAME SOURCE
 	local name=$1 source=$2
-	shift 2
-	w relay "$source" "file:$tmp/$name" --until-empty --timeout 60s --set outbox.body_max=1MB "$@"
+	w relay "$source" "file:$tmp/$name" --until-empty --timeout 60s --set outbox.body_max=1MB
 	out=$(wc -l <"$tmp/$name")
 	[ "$out" = 2 ] && [[ $err == *'event=dead id=2 '*'why="payload is over its limit '* ]]
 	result $? "a relay delivers what is beside $name" "${why-}"
 }
 
 for kind in "${!expands[@]}"; do
-	table=o_$kind
-	w create "$url#$table" --layout native --payload "$(of_type "$kind")"
-	sql "INSERT INTO $table(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
-	for engine in exclusive competing; do
-		relayed "$table.$engine" "$url#$table" --engine "$engine"
-		sql "UPDATE $table SET status = 0, last_error = NULL, attempts = 0, processed_at = NULL"
-	done
-	w create "$url#l_$kind" --layout log --payload "$(of_type "$kind")"
-	sql "INSERT INTO l_$kind(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
-	relayed "l_$kind" "$url#l_$kind"
+	w create "$url#o_$kind" --payload "$(of_type "$kind")"
+	sql "INSERT INTO o_$kind(topic, payload) VALUES ('t', '1'), ('t', $(value "$kind" 3000000)), ('t', '2')"
+	relayed "o_$kind" "$url#o_$kind"
 
 	w create --kind queue "$url#q_$kind" --payload "$(of_type "$kind")"
 	sql "INSERT INTO q_$kind(body) VALUES ('1'), ($(value "$kind" 3000000)), ('2')"

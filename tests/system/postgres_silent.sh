@@ -17,8 +17,11 @@ exec 8>between/hold
 until_true 20 test -s between/ready
 
 put() { # N [TABLE]: so many messages
-	sql "INSERT INTO ${2-outbox}(topic, partition_key, payload)
-		SELECT 't', 'k' || i % 3, '{}' FROM generate_series(1, $1) AS i"
+	local key=partition_key more='' values=''
+
+	[ "${2-outbox}" = outbox ] || key='"key"' more=', aggregate_type, aggregate_id' values=", 'a', '1'"
+	sql "INSERT INTO ${2-outbox}(topic, payload, $key$more)
+		SELECT 't', '{}', 'k' || i % 3$values FROM generate_series(1, $1) AS i"
 }
 
 # ends SECONDS COMMAND...: it ends by itself.  Its messages are in the file err.
@@ -40,7 +43,7 @@ silent_at() { # N: after so many answers
 }
 
 w create "$url"
-w create "$url#old" --layout native
+w create "$url#ferry" --layout eventferry
 
 # ---- commands ----
 
@@ -83,35 +86,33 @@ kill "$mute"
 
 # ---- relays ----
 
-relays() { # TABLE ENGINE N...: each of these answers is the last one
-	local table=$1 engine=() n log
+relays() { # TABLE N...: each of these answers is the last one
+	local table=$1 n log
 
-	[ -z "$2" ] || engine=(--engine "$2")
-	shift 2
+	shift
 	for n; do
 		log=err.$table.$n
 		put 2 "$table"
 		ends 15 "$wherry" relay "$(silent_at "$n")#$table" null: --until-empty --timeout 2s \
-			--lease 2s --set relay.stop_timeout=1s "${engine[@]}" || {
+			--lease 2s --set relay.stop_timeout=1s || {
 			echo "# answer $n"
 			return 1
 		}
 	done
 }
 
-relays outbox "" 1 2 5 9 13 17 21 25 29 37 &
+relays outbox 1 2 5 9 13 17 21 25 29 37 &
 first=$!
-relays old competing 1 2 5 9 13 17 21 25 29 37 &
+relays ferry 1 2 5 9 13 17 21 25 29 37 &
 check "a relay keeps its time-out, whatever answer is the last" wait "$first"
 check "so does one that competes" wait $!
 check "the relay says what happened" grep -q 'the server sent nothing' err.outbox.21
-# The engine that held the last lease refuses the other one until that lease has expired.
 delivers_all() { # TABLE
 	ends 60 "$wherry" relay "$url#$1" null: --until-empty --timeout 40s && [ "$status" -eq 0 ]
 }
 
 check "another one then delivers what is left" until_true 10 delivers_all outbox
-check "and on an outbox whose relays competed" until_true 10 delivers_all old
+check "and on a table whose relays compete" until_true 10 delivers_all ferry
 
 # ---- a server process that hangs ----
 

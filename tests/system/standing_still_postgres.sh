@@ -55,34 +55,28 @@ silent_server
 
 # Before any transaction is left open: a replication slot begins when all that are open have ended.
 if [ -n "$has_http" ]; then
-	new kept --layout native --stream
-	run_to "$silent" 'engine: stream' 'on_done: keep' 'webhook: {timeout: 5m}' 'claim_timeout: 10m'
+	new kept --layout debezium --stream
+	run_to "$silent" 'webhook: {timeout: 5m}' 'claim_timeout: 10m'
 	one
 	check "the message is in flight" until_true 30 metric 'v("wherry_in_flight", relay="r") == 1'
 	kept_daemon=$daemon kept_port=$port
 fi
 
-# locked_row DATABASE [SETTING...]: its first message is locked, another one is delivered.
-locked_row() {
-	new "$1" --layout native
-	shift
-	one
-	psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; SELECT 1 FROM outbox FOR UPDATE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
-	pids+=($!)
-	until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock' AND relation = 'outbox'::regclass" 1
-	run_to null: "$@"
-	one
-	check "$base: the other message is delivered" until_true 30 \
-		answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
-}
-
-locked_row row
-row_daemon=$daemon row_port=$port
-locked_row claimed 'engine: competing'
+# A row is locked, another one is delivered.
+new claimed --layout eventferry
+one
+psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; SELECT 1 FROM outbox FOR UPDATE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+pids+=($!)
+until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock' AND relation = 'outbox'::regclass" 1
+run_to null:
+one
+check "the other message is delivered" until_true 30 answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
 claimed_daemon=$daemon claimed_port=$port
 
-new begun --layout native --stream
-run_to null: 'engine: stream' 'on_done: keep'
+new writing
+open_transaction "CREATE TABLE written()"
+new begun --layout debezium --stream
+run_to null:
 one
 begun_daemon=$daemon begun_port=$port
 
@@ -125,14 +119,14 @@ quit_daemon
 
 # ---- the WAL ----
 
-new published --layout native --stream
-run_to null: 'engine: stream'
+new published --layout debezium --stream
+run_to null:
 sql "ALTER PUBLICATION $(sql 'SELECT pubname FROM pg_publication') DROP TABLE outbox"
 stands "the publication leaves out the table" daemon
 quit_daemon
 
-new dead --layout native --stream
-run_to null: 'engine: stream' 'on_done: keep'
+new dead --layout debezium --stream
+run_to null:
 sql "INSERT INTO wherry_dead (outbox, message_id, topic, aggregate_type, aggregate_id, payload, attempts, created_at, died_at)
 	VALUES ('outbox', 'm', 't', '', '', '', 5, now(), now())"
 stands "a message is dead in wherry_dead" daemon
@@ -141,10 +135,8 @@ quit_daemon
 # ---- what shows after 15 s ----
 
 db="postgres://wherry@/begun?host=$folder" base=begun daemon=$begun_daemon port=$begun_port
-stands 'with `keep`, a new slot waits for another transaction' daemon
-quit_daemon
-db="postgres://wherry@/row?host=$folder" base=row daemon=$row_daemon port=$row_port
-stands "another session has locked a row" daemon
+stands 'a new slot waits for another transaction' daemon
+end_transaction
 quit_daemon
 db="postgres://wherry@/claimed?host=$folder" base=claimed daemon=$claimed_daemon port=$claimed_port
 stands "another session has locked a row, and relays compete" daemon
@@ -152,7 +144,7 @@ quit_daemon
 
 if [ -n "$has_http" ]; then
 	db="postgres://wherry@/kept?host=$folder" base=kept daemon=$kept_daemon port=$kept_port
-	stands 'with `keep`, the destination gives no answer' daemon
+	stands 'a relay that reads the WAL, and the destination gives no answer' daemon
 	quit_daemon
 else
 	skip "a web server that gives no answer" "built without WHERRY_HTTP"
