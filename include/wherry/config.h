@@ -19,7 +19,7 @@ typedef struct wherry_setting {
 	/* "duration", "size", "number", "choice", "text" or "switch". */
 	const char *type;
 	const char *standard; /* The default, written as wherry_config_set() takes it. */
-	/* Bounds or choices, such as "1s to 1h" or "mark, delete or archive"; "": any
+	/* Bounds or choices, such as "1s to 1h" or "skip or park"; "": any
 	 * value. */
 	const char *range;
 	const char *help; /* One or two sentences that explain it. */

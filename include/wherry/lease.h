@@ -14,8 +14,7 @@
 typedef enum wherry_on_done {
 	/* Set its state to done; a purge deletes it after the retention. */
 	WHERRY_MARK,
-	WHERRY_DELETE,  /* Delete it at once. */
-	WHERRY_ARCHIVE, /* Move it to the table NAME_archive. */
+	WHERRY_DELETE, /* Delete it at once. */
 	/* Leave the row unchanged; only for relays of the engine stream. */
 	WHERRY_KEEP
 } wherry_on_done;

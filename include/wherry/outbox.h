@@ -38,13 +38,12 @@ typedef struct wherry_filter {
 	const char *topic; /* The whole topic; NULL: any. */
 	/* Explicit key, or aggregate id of a row without one; NULL: any. */
 	const char *key;
-	/* Most time since creation (replay: since delivery), microseconds; 0: any. */
+	/* Most time since creation, microseconds; 0: any. */
 	int64_t since_us;
 	int64_t after_id; /* Only rows with a higher id, for paging. */
 	int64_t limit;    /* Most rows; 0: 100 for list, else all. */
 	/* Only wherry_outbox_list() reads the following members. */
-	bool archived; /* Visit rows of the archive instead, which are all done. */
-	bool newest;   /* Visit from the highest id down; ignored with archived. */
+	bool newest; /* Visit from the highest id down. */
 	/* With newest: only rows with a lower id, for paging; 0: any. */
 	int64_t before_id;
 	const char *topic_prefix; /* Beginning of the topic; NULL: any. */
@@ -93,13 +92,11 @@ typedef struct wherry_row {
 	/* From show only: lowest dead id with the same key, behind which
 	 * relay.on_dead=park holds this message; 0: none, or this message is not open. */
 	int64_t parked_by;
-	bool archived; /* The row is in the table NAME_archive, so it is done. */
 } wherry_row;
 
 /* Counts and state of an outbox.  Later versions add members at the end. */
 typedef struct wherry_status {
-	int64_t count[WHERRY_STATE_COUNT]; /* Rows by state, without the archive. */
-	int64_t archived;                  /* Rows of the archive. */
+	int64_t count[WHERRY_STATE_COUNT]; /* Rows by state. */
 	/* Age of the oldest message that could be delivered now, microseconds; 0: none.
 	 * Only the first 10,000 pending messages are examined. */
 	int64_t oldest_ready_us;
@@ -261,16 +258,14 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox 
 								  wherry_error *err);
 
 /** Visit the rows that match, in id order, or with filter->newest from the highest id down.
- *  Rows of every state match unless the filter names states.  Rows of the archive are visited
- *  with filter->archived, and then no others. */
+ *  Rows of every state match unless the filter names states. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
 							  const wherry_filter *filter,
 							  wherry_row_fn visit, void *ctx,
 							  wherry_error *err);
 
 /**
- * Visit one row, with the messages that hold it back.  The archive is searched if the outbox does
- * not have the row.
+ * Visit one row, with the messages that hold it back.
  *
  * @param ident  Message_id of the row, or its id in digits.
  * @return WHERRY_OK; WHERRY_NOTFOUND; any code of a failed read.
@@ -304,22 +299,6 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_discard(wherry_outbox *box,
 							     const char *ident,
 							     wherry_error *err);
 
-/**
- * Deliver done messages that match again, each with its generation increased by one.
- *
- * Messages of the archive that match move back into the outbox.  They keep their message_id, and
- * their id unless another row has it by now.  A message stays in the archive if a row of the
- * outbox has its message_id.
- *
- * @param out_n  Receives the number of messages; may be NULL.
- *
- * Transaction: the one that is open, else its own; all messages or none.
- */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
-							    const wherry_filter *filter,
-							    int64_t *out_n,
-							    wherry_error *err);
-
 /** Stop all deliveries until wherry_outbox_resume(). */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *box,
 							   wherry_error *err);
@@ -341,18 +320,6 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *box,
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 		    int64_t max_rows, int64_t *out_n, wherry_error *err);
-
-/** Move done messages to the table NAME_archive.  The parameters are those of
- *  wherry_outbox_purge(). */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
-		      int64_t max_rows, int64_t *out_n, wherry_error *err);
-
-/** Delete messages from the archive, in the order of their delivery.  The parameters are those
- *  of wherry_outbox_purge(). */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
-			    int64_t max_rows, int64_t *out_n, wherry_error *err);
 
 /*
  * ---- for relays ----

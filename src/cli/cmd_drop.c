@@ -83,14 +83,14 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 	wh_exit status;
 	int64_t open = open_messages(st);
 	int64_t lost = open + st->count[WHERRY_DEAD];
-	int64_t delivered = st->count[WHERRY_DONE] + st->archived;
+	int64_t delivered = st->count[WHERRY_DONE];
 
 	if (!wh_confirm(args, s->db, &status,
 			"delete outbox '%s' in %s with %" PRId64
 			" message%s to be delivered, %" PRId64 " dead and %" PRId64
 			" delivered",
 			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD],
-			st->count[WHERRY_DONE] + st->archived))
+			st->count[WHERRY_DONE]))
 		return status;
 	if ((!wh_is_dry(args) && drop_slot(s, args->config, &err) != WHERRY_OK) ||
 	    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)

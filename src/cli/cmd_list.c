@@ -49,24 +49,22 @@ static void say_more(const wh_args *args, const wherry_filter *filter, const lis
 	if (!l->to.n && !l->to.json)
 		(void)fprintf(
 			stderr, "no messages%s\n",
-			filter->states || filter->archived
+			filter->states
 				? ""
 				: " that are not delivered; --all shows the others");
 	if (!l->to.more)
 		return;
-	if (!filter->states && !filter->archived)
+	if (!filter->states)
 		wh_say_more(args, "limit", 10 * l->to.limit);
 	else
-		wh_say_more(args,
-			    filter->newest && !filter->archived ? "before" : "after",
-			    l->last);
+		wh_say_more(args, filter->newest ? "before" : "after", l->last);
 }
 
 static wh_exit list(const wh_args *args, wh_session *s, const wherry_filter *filter,
 		    listing *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = filter->states || filter->archived
+	wherry_code code = filter->states
 				   ? wherry_outbox_list(s->outbox, filter, visit, l, &err)
 				   : list_by_urgency(s, *filter, l, &err);
 
@@ -92,7 +90,7 @@ static void take_topic(const wh_args *args, wherry_filter *out, char *prefix, si
 	out->topic_prefix = prefix;
 }
 
-/* A page of explicit ids, or of named states, is in order of ids; so is the archive. */
+/* A page of explicit ids, or of named states, is in order of ids. */
 static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 {
 	const unsigned all = (1u << WHERRY_STATE_COUNT) - 1;
@@ -111,8 +109,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 			       "give one of them");
 		return false;
 	}
-	out->archived = wh_arg_on(args, "archived");
-	out->newest = !wh_arg(args, "after") && !out->archived;
+	out->newest = !wh_arg(args, "after");
 	if (!out->states &&
 	    (wh_arg_on(args, "all") || wh_arg(args, "after") || wh_arg(args, "before")))
 		out->states = all;
@@ -129,24 +126,17 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	if (!wh_listing_begin(&l.to, WH_OF_OUTBOX, args) ||
 	    !read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
-	if (filter.archived && !*s->store->layout.archive)
-		return wh_usage(args->command, "layout %s has no archive",
-				s->store->layout.name);
 	take_topic(args, &filter, prefix, sizeof(prefix));
 	return list(args, s, &filter, &l);
 }
 
 static const wh_without of_queue[] = {
 	{"key", "a queue has no keys: choose messages by --topic or --text"},
-	{"archived", "a queue has no archive: messages that were received are deleted"},
 	{"before", "a queue is listed in its order: page with --after ID"},
 	{NULL, NULL}};
 
 static const wh_without of_delayed[] = {
 	{"topic", "messages of a delayed queue have keys: --key KEY"},
-	{"archived",
-	 "a delayed queue has no archive: messages that were acknowledged are "
-	 "deleted"},
 	{"before", "a delayed queue is listed by key: page with --after KEY"},
 	{NULL, NULL}};
 
@@ -175,7 +165,6 @@ static const wh_option options[] = {
 	{"since", "AGE", "Only messages written at most this long ago, such as 1h.", NULL,
 	 0},
 	{"older-than", "AGE", "Only messages written at least this long ago.", NULL, 0},
-	{"archived", NULL, "Messages in the archive, the oldest first.", NULL, 0},
 	{"before", "ID", "Only ids below this one: the next page.", NULL, 0},
 	{"after", "ID",
 	 "Only ids above this one, the oldest first. Of a delayed queue a key, of its dead messages an "
@@ -192,7 +181,7 @@ const wh_command wh_cmd_list = {
 	.operands = "URL",
 	.synopsis =
 		"URL [--all] [--state STATES] [--topic TOPIC] [--key KEY] [--text TEXT] "
-		"[--since AGE] [--older-than AGE] [--archived] [--before ID] "
+		"[--since AGE] [--older-than AGE] [--before ID] "
 		"[--after ID] [--limit N] [--bodies] [--json]",
 	.brief = "List messages: problems first, then the newest",
 	.help = "Lists the messages of an outbox that are not delivered: dead and failed ones "

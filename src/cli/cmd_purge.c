@@ -5,35 +5,18 @@
 #include "cli/on_inbox.h"
 #include "outbox/outbox.h"
 
-/* A way to purge, and the name of its result. */
-typedef struct way {
-	wherry_code (*purge)(wherry_outbox *outbox, int64_t older_than_us, int64_t batch,
-			     int64_t max_rows, int64_t *out_n, wherry_error *err);
-	const char *did;
-} way;
-
-static way choose_way(const wh_args *args)
-{
-	if (wh_arg_on(args, "archived"))
-		return (way){wherry_outbox_purge_archive, "purged"};
-	if (wh_arg_on(args, "to-archive"))
-		return (way){wherry_outbox_archive, "archived"};
-	return (way){wherry_outbox_purge, "purged"};
-}
-
-/* Ask before messages are deleted.  Moving them to the archive deletes nothing. */
+/* Ask before messages are deleted. */
 static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 		    int64_t limit, int64_t *out_n, wh_exit *status)
 {
-	bool moves = wh_arg_on(args, "to-archive"), plan = wh_is_dry(args);
+	bool plan = wh_is_dry(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *age = age_us ? wh_arg(args, "older-than") : "";
 	int64_t n = 0;
 
-	if (!plan && (moves || wh_arg_on(args, "yes")))
+	if (!plan && wh_arg_on(args, "yes"))
 		return true;
-	if (wh_outbox_count_old(s->outbox, age_us, wh_arg_on(args, "archived"), &n,
-				&err) != WHERRY_OK) {
+	if (wh_outbox_count_old(s->outbox, age_us, &n, &err) != WHERRY_OK) {
 		*status = wh_report(&err);
 		return false;
 	}
@@ -41,16 +24,14 @@ static bool confirm(const wh_session *s, const wh_args *args, int64_t age_us,
 		n = limit;
 	*out_n = n;
 	return wh_confirm(args, s->db, status,
-			  "%s %" PRId64
+			  "delete %" PRId64
 			  " message%s of outbox '%s' that %s delivered%s%s%s",
-			  moves ? "archive" : "delete", n, wh_plural(n), s->table,
-			  n == 1 ? "was" : "were", *age ? " longer than " : "", age,
-			  *age ? " ago" : "");
+			  n, wh_plural(n), s->table, n == 1 ? "was" : "were",
+			  *age ? " longer than " : "", age, *age ? " ago" : "");
 }
 
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
-	way to = choose_way(args);
 	int64_t age_us = 0, batch = 1000, limit = 0, n = 0, counted = 0;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
@@ -60,36 +41,26 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	    !wh_arg_count(args, "batch", 1, 100000, &batch) ||
 	    !wh_arg_count(args, "limit", 1, INT64_MAX, &limit))
 		return WH_EXIT_USAGE;
-	if (wh_arg_on(args, "archived") && wh_arg_on(args, "to-archive"))
-		return wh_usage(args->command,
-				"--archived deletes from the archive, --to-archive moves "
-				"there: only one of them");
-	if (wh_arg_on(args, "archived") && !*s->store->layout.archive)
-		return wh_usage(args->command, "layout %s has no archive",
-				s->store->layout.name);
 	if (!confirm(s, args, age_us, limit, &counted, &status))
 		return status;
-	code = to.purge(s->outbox, age_us, batch, limit, &n, &err);
+	code = wherry_outbox_purge(s->outbox, age_us, batch, limit, &n, &err);
 	if (wh_is_dry(args))
 		n = code == WHERRY_OK ? counted : 0;
 	if (n)
 		wh_audit(args, s->table, n);
 	if (code != WHERRY_OK && n)
-		(void)fprintf(stderr, "%lld message%s had been %s when it failed\n",
-			      (long long)n, wh_plural(n), to.did);
+		(void)fprintf(stderr, "%lld message%s had been purged when it failed\n",
+			      (long long)n, wh_plural(n));
 	if (code != WHERRY_OK)
 		return wh_report(&err);
-	wh_print_deleted(args, (const wh_count[]){{to.did, n}, {NULL, 0}},
-			 "%" PRId64 " message%s %s", n, wh_plural(n), to.did);
+	wh_print_deleted(args, (const wh_count[]){{"purged", n}, {NULL, 0}},
+			 "%" PRId64 " message%s purged", n, wh_plural(n));
 	return WH_EXIT_DONE;
 }
 
 static const wh_option options[] = {
 	{"older-than", "AGE", "Delivered longer ago than this, such as 7d; 0 is all.",
 	 NULL, WH_REQUIRED},
-	{"archived", NULL, "Those in the archive instead.", NULL, 0},
-	{"to-archive", NULL, "Move them to the archive instead of deleting them.", NULL,
-	 0},
 	{"batch", "N", "Messages in one transaction. (1 to 100000; default 1000)", NULL,
 	 0},
 	{"limit", "N", "At most this many.", NULL, 0},
@@ -98,10 +69,7 @@ static const wh_option options[] = {
 	{0},
 };
 
-static const wh_without of_inbox[] = {{"archived", "an inbox has no archive"},
-				      {"to-archive", "an inbox has no archive"},
-				      {"limit", "all ids of that age go"},
-				      {NULL, NULL}};
+static const wh_without of_inbox[] = {{"limit", "all ids of that age go"}, {NULL, NULL}};
 
 static const wh_for_kind kinds[WH_KINDS] = {
 	[WH_OF_OUTBOX] = {.run = run_on_outbox},
@@ -115,12 +83,11 @@ static const wh_for_kind kinds[WH_KINDS] = {
 const wh_command wh_cmd_purge = {
 	.name = "purge",
 	.operands = "URL",
-	.synopsis =
-		"URL --older-than AGE [--archived|--to-archive] [--batch N] [--limit N] " WH_CONFIRM_USAGE
-		" [--json]",
+	.synopsis = "URL --older-than AGE [--batch N] [--limit N] " WH_CONFIRM_USAGE
+		    " [--json]",
 	.brief = "Delete messages that were delivered long ago, or old ids of an inbox",
-	.help = "A relay does this by itself, as outbox.retention, relay.on_expiry and "
-		"outbox.archive_retention say. Only done messages are ever purged; of a log they are as old as the time at which they were written. Small batches let producers write in "
+	.help = "A relay does this by itself, as outbox.retention says. "
+		"Only done messages are ever purged; of a log they are as old as the time at which they were written. Small batches let producers write in "
 		"between.\n"
 		"\n"
 		"Of an inbox it deletes ids that were accepted long ago. A message that is delivered "
@@ -129,7 +96,7 @@ const wh_command wh_cmd_purge = {
 		"\n"
 		"Examples:\n"
 		"  wherry purge sqlite:shop.db --older-than 30d --dry-run\n"
-		"  wherry purge sqlite:shop.db --older-than 365d --archived --yes\n"
+		"  wherry purge sqlite:shop.db --older-than 30d --yes\n"
 		"  wherry purge sqlite:shop.db#inbox --older-than 30d --yes\n",
 	.options = options,
 	.kinds = kinds,

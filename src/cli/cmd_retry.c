@@ -23,14 +23,46 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 	return true;
 }
 
+static wherry_code take_state(void *ctx, const wherry_row *row)
+{
+	*(wherry_state *)ctx = row->state;
+	return WHERRY_OK;
+}
+
+/* Print why the message that was named was not changed. */
+static wh_exit explain(wh_session *s, const char *ident)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_state state = WHERRY_PENDING;
+
+	if (wherry_outbox_show(s->outbox, ident, take_state, &state, &err) != WHERRY_OK)
+		return wh_report(&err);
+	return wh_complain(NULL, "message %s is %s, not dead or failed", ident,
+			   wherry_state_name(state));
+}
+
+static wh_exit retry(const wh_args *args, wh_session *s, const wherry_filter *filter)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+	int64_t n = 0;
+
+	if (wherry_outbox_retry(s->outbox, filter, &n, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (!n && filter->ident)
+		status = explain(s, filter->ident);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"retried\":%lld}\n", (long long)n);
+	else
+		(void)printf("%lld message%s %s pending again\n", (long long)n,
+			     wh_plural(n), n == 1 ? "is" : "are");
+	if (n)
+		wh_audit(args, s->table, n);
+	return status;
+}
+
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
-	static const wh_again retry = {
-		.change = wherry_outbox_retry,
-		.wanted = "dead or failed",
-		.did = "retried",
-		.says = "pending again",
-	};
 	wherry_filter filter;
 
 	if (!wh_again_filter(args, &filter))
@@ -38,7 +70,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	if (!read_states(args, &filter, &filter.states))
 		return wh_usage(args->command, "--state %s: write dead, failed or all",
 				wh_arg(args, "state"));
-	return wh_again_run(args, s, &retry, &filter);
+	return retry(args, s, &filter);
 }
 
 static const wh_option options[] = {

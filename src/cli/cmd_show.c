@@ -54,7 +54,7 @@ const wh_command wh_cmd_show = {
 	.synopsis = "URL ID [--json]",
 	.brief = "Show one message, and why it is where it is",
 	.help = "ID is a message id, or the number in the first column of `wherry "
-		"list`, of a delayed queue a key. A message that is not in the outbox is looked for in its archive. JSON is indented if it is short; of a long body and of one "
+		"list`, of a delayed queue a key. JSON is indented if it is short; of a long body and of one "
 		"that is not text the beginning is shown.\n"
 		"\n"
 		"Examples:\n"

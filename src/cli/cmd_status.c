@@ -71,7 +71,7 @@ const wh_command wh_cmd_status = {
 	.help = "The first lines say what is wrong, or that all is well. A message is pending "
 		"until it is delivered, processing while a relay tries it alone, and done "
 		"afterwards. It is failed until its next attempt is due, and dead when it "
-		"needs a person. Archived messages were moved to the archive. Ready messages "
+		"needs a person. Ready messages "
 		"could be delivered now. Schedules are those of the table cron, if the "
 		"database has one.\n"
 		"\n"

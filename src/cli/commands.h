@@ -32,7 +32,6 @@ extern const wh_command wh_cmd_seek;
 extern const wh_command wh_cmd_tables;
 extern const wh_command wh_cmd_retry;
 extern const wh_command wh_cmd_discard;
-extern const wh_command wh_cmd_replay;
 extern const wh_command wh_cmd_purge;
 extern const wh_command wh_cmd_pause;
 extern const wh_command wh_cmd_resume;

@@ -95,10 +95,8 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
 	wherry_code code = WHERRY_OK;
 
-	wh_buf_printf(&text, "there is no message '%.100s' in outbox '%s'%s", ident,
-		      d->session->table,
-		      d->session->outbox->own.show_archived ? ", nor in its archive"
-							    : "");
+	wh_buf_printf(&text, "there is no message '%.100s' in outbox '%s'", ident,
+		      d->session->table);
 	if (stmt && !*d->session->outbox->store.limits)
 		code = wh_doctor_run(d, stmt, ident, take_absence, &text, err);
 	if (code == WHERRY_OK)

@@ -66,7 +66,6 @@ static const field fields[] = {
 	{"next_retry_at", "next retry:", TIME, O, ALWAYS, AT(next_retry_at)},
 	{"processed_at", "delivered:", TIME, O, ALWAYS, AT(processed_at)},
 	{"last_error", "last error:", TEXT, ALL, ALWAYS, AT(last_error)},
-	{"archived", NULL, FLAG, O, ALWAYS, AT(archived)},
 	{"held_by", NULL, NUMBER, O, WHOLE, AT(held_by)},
 	{"parked_by", NULL, NUMBER, O, WHOLE, AT(parked_by)},
 	{"token", NULL, TEXT, Q | D, IF_SET, AT(token)},
@@ -116,7 +115,6 @@ wh_item wh_item_of_row(const wherry_row *row)
 		.next_retry_at = row->next_retry_at_us,
 		.processed_at = row->processed_at_us,
 		.last_error = row->last_error,
-		.archived = row->archived,
 		.held_by = row->held_by,
 		.parked_by = row->parked_by,
 	};

@@ -23,7 +23,6 @@ typedef struct wh_item {
 	int64_t created_at, at, available_at, expires_at;
 	int64_t claimed_at, next_retry_at, processed_at; /* Outbox. */
 	const char *last_error, *token;
-	bool archived;
 	int64_t held_by, parked_by; /* Outbox; see wherry_row. */
 } wh_item;
 

@@ -453,8 +453,6 @@ static void print_text(const facts *f, const warnings *w, holders *partitions)
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
-	if (st->archived)
-		(void)printf("archived    %" PRId64 "\n", st->archived);
 	(void)printf("ready       %" PRId64, st->ready);
 	if (st->ready)
 		(void)printf(", the oldest for %s",
@@ -527,10 +525,9 @@ static void print_json(const facts *f, const warnings *w, holders *partitions)
 		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
 			      wherry_state_name((wherry_state)i), st->count[i]);
 	wh_buf_printf(&buf,
-		      ",\"archived\":%" PRId64 ",\"ready\":%" PRId64
-		      ",\"oldest_ready_us\":%" PRId64 ",\"paused\":%s",
-		      st->archived, st->ready, st->oldest_ready_us,
-		      st->paused ? "true" : "false");
+		      ",\"ready\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
+		      ",\"paused\":%s",
+		      st->ready, st->oldest_ready_us, st->paused ? "true" : "false");
 	put_relay(&buf, st);
 	if (partitions->n)
 		wh_buf_printf(&buf, ",\"partitions\":[%s]",

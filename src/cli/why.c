@@ -147,8 +147,6 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 			why, "delivered %s ago, at %s",
 			wh_span_text(wh_since(s->now_us, row->processed_at_us), span),
 			at);
-		if (row->archived)
-			wh_buf_puts(why, ", and moved to the archive");
 		break;
 	case WHERRY_FAILED:
 		put_retry(why, s, row);

@@ -15,9 +15,6 @@ static const wh_setting_entry table[] = {
 		"How long the relay keeps delivered messages before it purges them; a log counts from the "
 		"time at which a message was written. 0: for ever, "
 		"which is also the default of the layouts event-bus and eventferry."},
-	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
-		"How long after their delivery messages stay in the archive before the relay deletes "
-		"them there. 0: for ever."},
 	[WH_OUTBOX_BODY_MAX] = {"outbox.body_max", SIZE, "16MB", "1KB", "512MB",
 		"The largest body. Enqueue refuses a larger one; a relay makes the message dead."},
 	[WH_DB_CREATE] = {"db.create", SWITCH, "off", NULL, NULL,
@@ -54,18 +51,15 @@ static const wh_setting_entry table[] = {
 		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
-	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
-		"The row of a delivered message, not in a log, whose rows stay until outbox.retention is over. mark: set it to done. delete: delete it. archive: "
-		"move it to the archive. keep, only with the engine stream: write nothing to it."},
+	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, keep", NULL,
+		"The row of a delivered message, not in a log, whose rows stay until outbox.retention is over. mark: set it to done. delete: delete it. "
+		"keep, only with the engine stream: write nothing to it."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies. skip: continue with its key. park: hold the key until the "
 		"message is retried."},
 	[WH_RELAY_DEAD_LETTERS] = {"relay.dead_letters", TEXT, "", NULL, NULL,
 		"A destination for dead letters, with headers wherry-dead-…. A message is dead when "
 		"this destination has taken it, and stays failed until then. Empty: none."},
-	[WH_RELAY_ON_EXPIRY] = {"relay.on_expiry", CHOICE, "delete", "delete, archive", NULL,
-		"Delivered messages older than outbox.retention, not in a log. delete: the relay deletes them. "
-		"archive: it moves them to the archive."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "1000", "1", "10000",
 		"The number of messages that are read, or acknowledged, at once."},
 	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "4000", "1", "100000",
@@ -490,7 +484,6 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 {
 	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
 	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
-	int64_t kept = wh_config_int(config, WH_OUTBOX_ARCHIVE_RETENTION);
 	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 	int64_t posting = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
 
@@ -500,13 +493,6 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 		return wh_fail(err, WHERRY_INVALID,
 			       "relay.failed_only is for relays that compete: "
 			       "relay.engine=competing");
-	if (kept && wh_config_choice(config, WH_RELAY_ON_EXPIRY) == 1 &&
-	    kept <= wh_config_int(config, WH_OUTBOX_RETENTION))
-		return wh_fail(err, WHERRY_INVALID,
-			       "outbox.archive_retention (%s) must be longer than "
-			       "outbox.retention (%s): both count from delivery",
-			       wh_config_text(config, WH_OUTBOX_ARCHIVE_RETENTION),
-			       wh_config_text(config, WH_OUTBOX_RETENTION));
 	if (delivery >= claim)
 		return wh_fail(
 			err, WHERRY_INVALID,

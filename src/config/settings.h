@@ -13,7 +13,6 @@
 /* In the order of the table in settings.c. */
 typedef enum wh_setting {
 	WH_OUTBOX_RETENTION,
-	WH_OUTBOX_ARCHIVE_RETENTION,
 	WH_OUTBOX_BODY_MAX,
 	WH_DB_CREATE,
 	WH_DB_BUSY_TIMEOUT,
@@ -29,7 +28,6 @@ typedef enum wh_setting {
 	WH_RELAY_ON_DONE,
 	WH_RELAY_ON_DEAD,
 	WH_RELAY_DEAD_LETTERS,
-	WH_RELAY_ON_EXPIRY,
 	WH_RELAY_BATCH,
 	WH_RELAY_WINDOW,
 	WH_RELAY_WINDOW_BYTES,

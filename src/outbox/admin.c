@@ -1,5 +1,5 @@
 /*
- * Functions for operators: count, status, list, show, retry, replay, discard, purge.
+ * Functions for operators: count, status, list, show, retry, discard, purge.
  */
 #include <wherry/subscription.h>
 
@@ -129,9 +129,6 @@ wherry_code wherry_outbox_status(wherry_outbox *outbox, wherry_status *out, size
 
 	code = wherry_outbox_count(outbox, status.count, err);
 	if (code == WHERRY_OK)
-		code = wh_store_ask(&outbox->store, outbox->store.stmt.count_archived,
-				    NULL, 0, &status.archived, err);
-	if (code == WHERRY_OK)
 		code = read_ready(outbox, &r, err);
 	if (code == WHERRY_OK)
 		code = count_held(outbox, &status, &held, err);
@@ -239,8 +236,6 @@ static const wh_stmt *list_of(const wherry_outbox *outbox, const wherry_filter *
 {
 	bool any = states >> WHERRY_DONE & 1;
 
-	if (filter->archived)
-		return outbox->own.list_archived;
 	if (filter->newest)
 		return any ? outbox->own.list_any_newest : outbox->own.list_newest;
 	return any ? outbox->own.list_any : outbox->own.list;
@@ -259,17 +254,12 @@ static wherry_code list_rows(wherry_outbox *outbox, const wherry_filter *filter,
 	unsigned states = filter->states ? filter->states : ALL_STATES;
 	listing l = {.outbox = outbox,
 		     .stmt = list_of(outbox, filter, states),
-		     .v = {.visit = visit,
-			   .ctx = ctx,
-			   .archived = filter->archived,
-			   .newest = filter->newest && !filter->archived}};
+		     .v = {.visit = visit, .ctx = ctx, .newest = filter->newest}};
 	const wh_pages pages = {list_page, &l, &l.v.n};
 	wherry_code code = check_filter(outbox, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	if (filter->archived && !outbox->own.list_archived)
-		return WHERRY_OK; /* Without an archive the list is empty. */
 	filter_params(filter, states, LIST_DEFAULT, l.params);
 	list_params(filter, &l.params[FILTER_PARAMS + 2]);
 	code = wh_read_pages(&outbox->store, &pages, l.params[FILTER_PARAMS - 1].number,
@@ -324,9 +314,6 @@ wherry_code wherry_outbox_show(wherry_outbox *outbox, const char *ident,
 	if (code != WHERRY_OK)
 		return code;
 	code = show_one(outbox, outbox->own.show, params, &v, err);
-	v.archived = !v.n;
-	if (code == WHERRY_OK && !v.n && outbox->own.show_archived)
-		code = show_one(outbox, outbox->own.show_archived, params, &v, err);
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,
@@ -357,43 +344,16 @@ typedef struct change {
 	const wh_stmt *stmt;
 	wh_param params[FILTER_PARAMS];
 	int64_t n;
-	bool archived; /* Change rows of the archive too. */
 } change;
-
-/* Make archived rows pending again, as many as the filter's limit (the last parameter,
- * -1: none) still allows. */
-static wherry_code bring_back(change *c, wherry_error *err)
-{
-	int64_t limit = c->params[FILTER_PARAMS - 1].number, n = 0;
-	wh_param params[FILTER_PARAMS];
-	wherry_code code;
-
-	limit -= limit >= 0 ? c->n : 0;
-	if (!limit)
-		return WHERRY_OK;
-	memcpy(params, c->params, sizeof(params));
-	params[FILTER_PARAMS - 1].number = limit;
-	code = wh_db_run(c->outbox->store.db, c->outbox->own.replay_archived, params,
-			 FILTER_PARAMS, NULL, NULL, &n, err);
-	if (code == WHERRY_OK && n)
-		code = wh_db_run(c->outbox->store.db, c->outbox->own.unarchive, NULL, 0,
-				 NULL, NULL, NULL, err);
-	c->n += n;
-	return code;
-}
 
 /* Change the rows, then raise the control version, so that relays read them again. */
 static wherry_code change_and_announce(void *ctx, wherry_error *err)
 {
 	change *c = ctx;
 	const wh_param name = WH_TEXT_PARAM("name", c->outbox->store.name);
-	wherry_code code = WHERRY_OK;
+	wherry_code code = wh_db_run(c->outbox->store.db, c->stmt, c->params,
+				     FILTER_PARAMS, NULL, NULL, &c->n, err);
 
-	if (c->stmt)
-		code = wh_db_run(c->outbox->store.db, c->stmt, c->params, FILTER_PARAMS,
-				 NULL, NULL, &c->n, err);
-	if (code == WHERRY_OK && c->archived && c->outbox->own.replay_archived)
-		code = bring_back(c, err);
 	if (code == WHERRY_OK && c->n && c->outbox->store.stmt.raise_control_version)
 		code = wh_db_run(c->outbox->store.db,
 				 c->outbox->store.stmt.raise_control_version, &name, 1,
@@ -402,11 +362,11 @@ static wherry_code change_and_announce(void *ctx, wherry_error *err)
 				err);
 }
 
-static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt, bool archived,
+static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt,
 			       const wherry_filter *given, unsigned states,
 			       int64_t *out_n, wherry_error *err)
 {
-	change c = {.outbox = outbox, .stmt = stmt, .archived = archived};
+	change c = {.outbox = outbox, .stmt = stmt};
 	wherry_filter filter;
 	wherry_code code = read_filter(given, &filter, err);
 
@@ -425,20 +385,8 @@ wherry_code wherry_outbox_retry(wherry_outbox *outbox, const wherry_filter *filt
 				int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
-	return change_rows(outbox, outbox->own.retry_dead, false, filter,
-			   1u << WHERRY_DEAD, out_n, err);
-}
-
-wherry_code wherry_outbox_replay(wherry_outbox *outbox, const wherry_filter *filter,
-				 int64_t *out_n, wherry_error *err)
-{
-	wh_error_clear(err);
-	if (!outbox->own.replay && !outbox->own.replay_archived)
-		return wh_store_cannot(&outbox->store,
-				       "whose messages cannot be replayed one by one; a "
-				       "subscription of a log can be moved back",
-				       err);
-	return change_rows(outbox, outbox->own.replay, true, filter, 0, out_n, err);
+	return change_rows(outbox, outbox->own.retry_dead, filter, 1u << WHERRY_DEAD,
+			   out_n, err);
 }
 
 static wherry_code count_subscription(void *ctx, const wherry_subscription_state *s)
@@ -454,7 +402,7 @@ static wherry_code discard_here(wherry_outbox *outbox, const wherry_filter *filt
 {
 	int64_t n = 0;
 	wherry_code code =
-		change_rows(outbox, outbox->own.discard_here, false, filter, 0, &n, err);
+		change_rows(outbox, outbox->own.discard_here, filter, 0, &n, err);
 
 	if (code != WHERRY_OK || n)
 		return code;
@@ -484,8 +432,7 @@ wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
 	if (code == WHERRY_OK && subscriptions > 1)
 		return discard_here(outbox, &filter, err);
 	if (code == WHERRY_OK)
-		code = change_rows(outbox, outbox->own.discard, false, &filter, 0, &n,
-				   err);
+		code = change_rows(outbox, outbox->own.discard, &filter, 0, &n, err);
 	if (code == WHERRY_OK && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s' that is not "
@@ -524,17 +471,15 @@ wherry_code wherry_outbox_reap(wherry_outbox *outbox, int64_t claim_timeout_us,
 	return code;
 }
 
-/* ---- purge and archive ---- */
+/* ---- purge ---- */
 
 wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
-				bool archived, int64_t *out_n, wherry_error *err)
+				int64_t *out_n, wherry_error *err)
 {
-	const wh_store_stmts *stmt = &outbox->store.stmt;
 	const wh_param age = WH_INT_PARAM("age", wh_ms(older_than_us));
 
-	return wh_store_ask(&outbox->store,
-			    archived ? stmt->purge_archive_count : stmt->purge_count,
-			    &age, 1, out_n, err);
+	return wh_store_ask(&outbox->store, outbox->store.stmt.purge_count, &age, 1,
+			    out_n, err);
 }
 
 wherry_code wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us,
@@ -542,32 +487,6 @@ wherry_code wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us,
 				wherry_error *err)
 {
 	wh_error_clear(err);
-	return wh_store_purge(&outbox->store, NULL, outbox->store.stmt.purge,
-			      older_than_us, batch, max_rows, out_n, err);
-}
-
-wherry_code wherry_outbox_archive(wherry_outbox *outbox, int64_t older_than_us,
-				  int64_t batch, int64_t max_rows, int64_t *out_n,
-				  wherry_error *err)
-{
-	wh_error_clear(err);
-	if (!outbox->store.stmt.archive)
-		return wh_store_cannot(&outbox->store,
-				       outbox->store.stmt.done_archive
-					       ? "where delivered rows are in the "
-						 "archive already"
-					       : "which has no archive",
-				       err);
-	return wh_store_purge(&outbox->store, outbox->store.stmt.archive,
-			      outbox->store.stmt.purge_archived, older_than_us, batch,
-			      max_rows, out_n, err);
-}
-
-wherry_code wherry_outbox_purge_archive(wherry_outbox *outbox, int64_t older_than_us,
-					int64_t batch, int64_t max_rows, int64_t *out_n,
-					wherry_error *err)
-{
-	wh_error_clear(err);
-	return wh_store_purge(&outbox->store, NULL, outbox->store.stmt.purge_archive,
-			      older_than_us, batch, max_rows, out_n, err);
+	return wh_store_purge(&outbox->store, outbox->store.stmt.purge, older_than_us,
+			      batch, max_rows, out_n, err);
 }

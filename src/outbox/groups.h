@@ -90,23 +90,13 @@
 	X(consume_end, "consume-end", "n limit last") \
 	X(consume_forget, "consume-forget", "ids")
 
-/* The next two groups are for delivered rows: those still in the table, then those in the
- * archive. */
-#define WH_OUTBOX_REPLAY(X) \
-	X(replay, "replay", "ident number topic key since after limit")
-#define WH_OUTBOX_ARCHIVED(X) \
-	X(replay_archived, "replay-archived", "ident number topic key since after limit") \
-	X(unarchive, "unarchive", "") \
-	X(list_archived, "list-archived", "states ident number topic key since after limit long? body? prefix older text") \
-	X(show_archived, "show-archived", "ident number long? body?")
-
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(states, WH_OUTBOX_STATES) \
-	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
-	G(archived, WH_OUTBOX_ARCHIVED) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
+	G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */

@@ -39,7 +39,7 @@ wherry_code wherry_outbox_done(wherry_outbox *outbox, const wherry_lease *lease,
 
 	if (on_done == WHERRY_KEEP)
 		return wh_fail(err, WHERRY_INVALID,
-			       "a delivered message is marked, deleted or archived");
+			       "a delivered message is marked or deleted");
 	return wh_store_settle_all(&outbox->store, lease, &s, out_n, err);
 }
 

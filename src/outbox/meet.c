@@ -45,9 +45,7 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_PARK] = "relay.on_dead=park",
 	[WH_ASK_MARK] = "relay.on_done=mark",
 	[WH_ASK_DELETE] = "relay.on_done=delete",
-	[WH_ASK_ARCHIVE] = "relay.on_done=archive",
 	[WH_ASK_KEEP] = "relay.on_done=keep",
-	[WH_ASK_EXPIRY_ARCHIVE] = "relay.on_expiry=archive",
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
 	[WH_ASK_SOLE] = "relay.sole",
 	[WH_ASK_HANDLERS] = "handlers",
@@ -107,11 +105,8 @@ static const rule rules[] = {
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
 	{WH_ASK_MARK, QUEUES, ANY,
 	 "delivered messages are deleted: leave relay.on_done out"},
-	{WH_ASK_ARCHIVE, QUEUES, ANY, "it has no archive: leave relay.on_done out"},
 	{WH_ASK_KEEP, QUEUES, ANY,
 	 "delivered messages are deleted: leave relay.on_done out"},
-	{WH_ASK_EXPIRY_ARCHIVE, QUEUES, ANY,
-	 "it has no archive: leave relay.on_expiry=archive out"},
 	{WH_ASK_SOLE, QUEUES, ANY,
 	 "its relays compete, as its receivers do: leave relay.sole out"},
 
@@ -129,28 +124,17 @@ static const rule rules[] = {
 	 "nothing is written to its rows: leave relay.on_done out"},
 	{WH_ASK_DELETE, ADOPTED, ANY,
 	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_ARCHIVE, ADOPTED, ANY,
-	 "nothing is written to its rows: leave relay.on_done out"},
 	{WH_ASK_KEEP, ADOPTED, ANY,
 	 "nothing is written to its rows anyway: leave relay.on_done out"},
-	{WH_ASK_EXPIRY_ARCHIVE, ADOPTED, ANY,
-	 "it has no archive: leave relay.on_expiry=archive out"},
 	{WH_ASK_MARK, ON_LOG, ANY,
 	 "delivered messages stay as they are until they are older than outbox.retention: "
 	 "leave relay.on_done out"},
 	{WH_ASK_DELETE, ON_LOG, ANY,
 	 "delivered messages stay until they are older than outbox.retention: leave "
 	 "relay.on_done out, and set outbox.retention"},
-	{WH_ASK_ARCHIVE, ON_LOG, ANY,
-	 "delivered messages stay in the table itself until they are older than "
-	 "outbox.retention: leave relay.on_done out, and set outbox.retention"},
 	{WH_ASK_KEEP, ON_LOG, ANY,
 	 "nothing is written to its rows anyway, and they stay until they are older than "
 	 "outbox.retention: leave relay.on_done out"},
-	{WH_ASK_EXPIRY_ARCHIVE, ON_LOG, ANY,
-	 "it has no archive, and delivered messages stay in the table itself until they are "
-	 "older than outbox.retention: leave relay.on_expiry=archive out, and set "
-	 "outbox.retention"},
 	{WH_ASK_FAILED_ONLY, ON_LOG, ANY,
 	 "it is for relays that compete, and relays of a log deliver failed messages themselves "
 	 "when they are due: leave relay.failed_only out"},
@@ -214,23 +198,13 @@ static const rule rules[] = {
 
 	{WH_ASK_MARK, AT(WH_EVENT_BUS), ANY,
 	 "delivered events move to the archive at once: leave relay.on_done out, or set "
-	 "it to archive or delete"},
-	{WH_ASK_ARCHIVE, ON_EVENTFERRY, ANY,
-	 "it has no archive: leave relay.on_done=archive out"},
+	 "it to delete"},
 	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
 	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
 	 "leave relay.on_done=keep out"},
 	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
 	 "it needs marks in the rows: relay with --engine stream, or leave "
 	 "relay.on_done=keep out"},
-	{WH_ASK_EXPIRY_ARCHIVE, ON_EVENTFERRY, ANY,
-	 "it has no archive: leave relay.on_expiry=archive out"},
-	{WH_ASK_EXPIRY_ARCHIVE, AT(WH_EVENT_BUS), ANY,
-	 "delivered events are in the archive already: leave relay.on_expiry=archive out, "
-	 "and set outbox.archive_retention"},
-	{WH_ASK_EXPIRY_ARCHIVE, ANYWHERE, BY(WH_STREAM_KEEP),
-	 "rows do not show what was delivered, so that none expires: leave "
-	 "relay.on_expiry=archive out"},
 
 	{WH_ASK_FAILED_ONLY, AT(WH_DEBEZIUM), ANY,
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
@@ -245,7 +219,7 @@ static const rule rules[] = {
 	 "one relay streams it under a lease: leave relay.sole out"},
 	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM_KEEP),
 	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
-	 "use mark, delete or archive"},
+	 "use mark or delete"},
 };
 
 static const rule *find(wh_home at, wh_engine by, wh_ask ask)

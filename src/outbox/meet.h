@@ -43,9 +43,7 @@ typedef enum wh_ask {
 	WH_ASK_PARK,
 	WH_ASK_MARK, /* relay.on_done=mark, if it was set explicitly. */
 	WH_ASK_DELETE,
-	WH_ASK_ARCHIVE,
 	WH_ASK_KEEP,
-	WH_ASK_EXPIRY_ARCHIVE,
 	WH_ASK_FAILED_ONLY,
 	WH_ASK_SOLE,
 	WH_ASK_HANDLERS,

@@ -213,9 +213,9 @@ wherry_code wh_outbox_ack_and_read(wherry_outbox *outbox, const wherry_lease *le
 /* Read one row, and fail if a column is missing: the error names it. */
 wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err);
 
-/* Count the delivered rows that a purge of this age would delete, of the table or of the archive. */
+/* Count the delivered rows that a purge of this age would delete. */
 wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
-				bool archived, int64_t *out_n, wherry_error *err);
+				int64_t *out_n, wherry_error *err);
 
 /* Copy the fields about the relay from its lease into a status. */
 void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out);

@@ -65,7 +65,6 @@ wherry_code wh_row_visit(void *ctx, const wh_row *row, wherry_error *err)
 		.last_error = text_at(v, row, LAST_ERROR),
 		.held_by = wh_row_int(row, HELD_BY),
 		.parked_by = wh_row_int(row, PARKED_BY),
-		.archived = v->archived,
 	};
 	wherry_code code = wh_row_check(row, err);
 

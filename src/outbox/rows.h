@@ -13,7 +13,7 @@ typedef struct wh_row_visitor {
 	void *ctx;
 	int64_t n;
 	int64_t last; /* Id of the last visited row. */
-	bool archived, newest;
+	bool newest;
 	bool whole;    /* Of long texts, too. */
 	bool textless; /* Read rows without texts, because the database cannot send them. */
 } wh_row_visitor;

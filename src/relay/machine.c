@@ -81,9 +81,8 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 static bool purges(const wherry_relay *r)
 {
 	return r->engine->writes_rows &&
-	       (r->set.retention_us || r->set.archive_retention_us ||
-		(r->store &&
-		 (r->store->stmt.expire_rows || r->store->layout.purges_soon)));
+	       (r->set.retention_us || (r->store && (r->store->stmt.expire_rows ||
+						     r->store->layout.purges_soon)));
 }
 
 /* Rows of one purge.  Rows that an owner waits for are found in an index in which entries of earlier ones may
@@ -105,31 +104,16 @@ static wherry_code expire(wherry_relay *r, int64_t *out_n, wherry_error *err)
 			 out_n, err);
 }
 
-/* Purge one batch of the table, and one of its archive.  *out_n: rows of the
- * larger batch. */
+/* Purge one batch of the table. */
 static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 {
-	const wh_relay_settings *s = &r->set;
-	const wh_store_stmts *stmt = &r->store->stmt;
-	int64_t done = 0, archived = 0;
-	wherry_code code = WHERRY_OK;
+	int64_t age_us = r->set.retention_us;
 
-	if (stmt->expire_rows)
+	if (r->store->stmt.expire_rows)
 		return expire(r, out_n, err);
-	if (s->retention_us && s->archive_expired)
-		code = wh_store_purge(r->store, stmt->archive, stmt->purge_archived,
-				      s->retention_us, purge_rows(r), purge_rows(r),
-				      &done, err);
-	else if (s->retention_us || r->store->layout.purges_soon)
-		code = wh_store_purge(r->store, NULL, stmt->purge,
-				      s->retention_us ? s->retention_us : for_ever_us,
-				      purge_rows(r), purge_rows(r), &done, err);
-	if (code == WHERRY_OK && s->archive_retention_us)
-		code = wh_store_purge(r->store, NULL, stmt->purge_archive,
-				      s->archive_retention_us, purge_rows(r),
-				      purge_rows(r), &archived, err);
-	*out_n = done > archived ? done : archived;
-	return code;
+	return wh_store_purge(r->store, r->store->stmt.purge,
+			      age_us ? age_us : for_ever_us, purge_rows(r), purge_rows(r),
+			      out_n, err);
 }
 
 /* The owner's table may have changed: messages are delivered all the same. */

@@ -71,8 +71,6 @@ static void read_settings(wherry_relay *r)
 	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
 	s->timeout_us = wh_config_int(c, WH_RELAY_TIMEOUT);
 	s->retention_us = wh_config_int(c, WH_OUTBOX_RETENTION);
-	s->archive_retention_us = wh_config_int(c, WH_OUTBOX_ARCHIVE_RETENTION);
-	s->archive_expired = wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
 	s->purge_every_us = wh_config_int(c, WH_RELAY_PURGE_EVERY);
 	s->down_after = wh_config_int(c, WH_RELAY_DOWN_AFTER);
 	s->attempts = (int32_t)wh_config_int(c, WH_RETRY_ATTEMPTS);
@@ -117,7 +115,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 {
 	static const wherry_on_done done[] = {[WH_ASK_MARK] = WHERRY_MARK,
 					      [WH_ASK_DELETE] = WHERRY_DELETE,
-					      [WH_ASK_ARCHIVE] = WHERRY_ARCHIVE,
 					      [WH_ASK_KEEP] = WHERRY_KEEP};
 	const wherry_config *c = r->config;
 
@@ -131,12 +128,9 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		return wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	case WH_ASK_MARK:
 	case WH_ASK_DELETE:
-	case WH_ASK_ARCHIVE:
 	case WH_ASK_KEEP:
 		return wh_config_is_set(c, WH_RELAY_ON_DONE) &&
 		       wh_config_choice(c, WH_RELAY_ON_DONE) == (int)done[ask];
-	case WH_ASK_EXPIRY_ARCHIVE:
-		return wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
 	case WH_ASK_FAILED_ONLY:
 		return wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	case WH_ASK_SOLE:

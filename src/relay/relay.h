@@ -92,8 +92,7 @@ typedef struct wh_relay_settings {
 	int64_t claim_us;
 	int64_t lasts_us; /* Time from a renewal until the lease or the claims expire. */
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
-	int64_t retention_us, archive_retention_us, purge_every_us;
-	bool archive_expired; /* Expired messages are archived, not deleted. */
+	int64_t retention_us, purge_every_us;
 	/* Different messages that must fail in a row until the destination is down. */
 	int64_t down_after;
 	int32_t attempts;

@@ -235,17 +235,9 @@
 	X(purge, "purge", "age limit") \
 	X(purge_count, "purge-count", "age")
 
-/* Delivered rows move to an archive when they are acknowledged. */
+/* Delivered rows move to an archive of the table's owner. */
 #define WH_STORE_ARCHIVE(X) \
-	X(done_archive, "done-archive", "ids token names? width?") \
-	X(purge_archive, "purge-archive", "age limit") \
-	X(purge_archive_count, "purge-archive-count", "age")
-
-/* Or later. */
-#define WH_STORE_EXPIRE(X) \
-	X(archive, "archive", "age limit") \
-	X(purge_archived, "purge-archived", "age limit") \
-	X(count_archived, "count-archived", "")
+	X(done_archive, "done-archive", "ids")
 
 /* Several relays share the keys. */
 #define WH_STORE_PARTITIONS(X) \
@@ -277,7 +269,7 @@
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) G(ack, WH_STORE_ACK) \
-	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
+	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_read, WH_STORE_PARTITIONS_READ) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 
 /* clang-format on */

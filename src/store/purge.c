@@ -2,8 +2,6 @@
 
 typedef struct purging {
 	wh_store *store;
-	/* Copies the rows to the archive; NULL: rows are not copied. */
-	const wh_stmt *before;
 	const wh_stmt *stmt;
 	wh_param params[2];
 	int64_t n;
@@ -20,25 +18,20 @@ static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code purge_batch(void *ctx, wherry_error *err)
 {
 	purging *p = ctx;
-	wherry_code code = WHERRY_OK;
 	int64_t returned = 0;
+	wherry_code code = wh_db_run(p->store->db, p->stmt, p->params, 2, count_row,
+				     &returned, &p->n, err);
 
-	if (p->before)
-		code = wh_db_run(p->store->db, p->before, p->params, 2, NULL, NULL, NULL,
-				 err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(p->store->db, p->stmt, p->params, 2, count_row,
-				 &returned, &p->n, err);
 	/* SQLite does not count rows that a trigger of a view changes. */
 	p->n = returned > p->n ? returned : p->n;
 	return wh_store_missing(p->store->model, p->store->name.ptr, code, err);
 }
 
-wherry_code wh_store_purge(wh_store *store, const wh_stmt *before, const wh_stmt *stmt,
-			   int64_t older_than_us, int64_t batch, int64_t max_rows,
-			   int64_t *out_n, wherry_error *err)
+wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_than_us,
+			   int64_t batch, int64_t max_rows, int64_t *out_n,
+			   wherry_error *err)
 {
-	purging p = {.store = store, .before = before, .stmt = stmt};
+	purging p = {.store = store, .stmt = stmt};
 	wherry_code code = WHERRY_OK;
 	int64_t sum = 0, size;
 

@@ -1,5 +1,5 @@
 /*
- * Deleting delivered rows in batches, or moving them to an archive.
+ * Deleting delivered rows in batches.
  */
 #ifndef WH_STORE_PURGE_H
 #define WH_STORE_PURGE_H
@@ -10,12 +10,11 @@
  * Run a statement that deletes delivered rows older than an age, each batch in a
  * transaction.
  *
- * @param before  Copies the rows, in the same transaction; NULL: rows are not copied.
  * @param stmt    Deletes the rows; NULL: the layout keeps no delivered rows.
  * @param out_n   Receives the number of deleted rows, also on failure; may be NULL.
  */
-wherry_code wh_store_purge(wh_store *store, const wh_stmt *before, const wh_stmt *stmt,
-			   int64_t older_than_us, int64_t batch, int64_t max_rows,
-			   int64_t *out_n, wherry_error *err);
+wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_than_us,
+			   int64_t batch, int64_t max_rows, int64_t *out_n,
+			   wherry_error *err);
 
 #endif

@@ -111,8 +111,6 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	bool mark = s->on_done == WHERRY_MARK && store->stmt.done_mark;
 	wherry_code code = WHERRY_OK;
 
-	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !store->stmt.done_archive)
-		return wh_store_cannot(store, "which has no archive", err);
 	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, store->stmt.done_archive, s->done, names_of(w),
 			      s->n_done, false, err);
@@ -322,7 +320,7 @@ bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
 		   wherry_on_done on_done)
 {
 	return find(store, on_done, false) && !*lease->token &&
-	       on_done != WHERRY_ARCHIVE && !wherry_db_in_transaction(store->db);
+	       !wherry_db_in_transaction(store->db);
 }
 
 bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,

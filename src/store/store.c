@@ -361,11 +361,9 @@ static wherry_code read_layout(wh_store *store, wherry_error *err)
 	};
 
 	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||
-	    !wh_sql_word(&store->sql, "columns", layout.columns,
-			 sizeof(layout.columns)) ||
-	    !wh_sql_word(&store->sql, "archive", layout.archive, sizeof(layout.archive)))
+	    !wh_sql_word(&store->sql, "columns", layout.columns, sizeof(layout.columns)))
 		return wh_fail(err, WHERRY_INVALID,
-			       "the head line has no name, columns or archive");
+			       "the head line has no name or columns");
 	store->layout = layout;
 	return WHERRY_OK;
 }

@@ -42,7 +42,6 @@ typedef struct wh_store_layout {
 	/* Columns by which tables of the layout are recognised: "id,topic"; a table with
 	 * a column !x does not match. */
 	char columns[200];
-	char archive[200]; /* Columns of the archive; "": the layout has no archive. */
 } wh_store_layout;
 
 /* One table of a model on one connection. */

@@ -67,9 +67,7 @@ static void set_ask(relay *r, wh_ask ask)
 		[WH_ASK_PARK] = {"relay.on_dead", "park"},
 		[WH_ASK_MARK] = {"relay.on_done", "mark"},
 		[WH_ASK_DELETE] = {"relay.on_done", "delete"},
-		[WH_ASK_ARCHIVE] = {"relay.on_done", "archive"},
 		[WH_ASK_KEEP] = {"relay.on_done", "keep"},
-		[WH_ASK_EXPIRY_ARCHIVE] = {"relay.on_expiry", "archive"},
 		[WH_ASK_FAILED_ONLY] = {"relay.failed_only", "on"},
 		[WH_ASK_SOLE] = {"relay.sole", "on"},
 	};

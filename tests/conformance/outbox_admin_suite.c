@@ -1,5 +1,5 @@
 /*
- * What operators do to rows: retry, replay, purge, archive.
+ * What operators do to rows: retry, purge.
  */
 #include "outbox_suite.h"
 
@@ -205,115 +205,7 @@ static void a_retry_by_hand_is_part_of_an_open_transaction(void **state)
 	assert_int_equal(control_version(f), before);
 }
 
-/* ---- replay ---- */
-
-static int64_t replay(outbox_fixture *f, wherry_filter filter)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = -7;
-
-	WHERRY_PASS(wherry_outbox_replay(f->outbox, &filter, &n, &err));
-	return n;
-}
-
-/* As four_dead(), but those four are done. */
-static void four_done(outbox_fixture *f)
-{
-	assert_int_equal(fixture_send_named(f, "a", "t", "k"), 1);
-	fixture_send_named(f, "b", "t", "l");
-	fixture_send_named(f, "c", "u", "k");
-	fixture_send_named(f, "d", "u", "l");
-	fixture_send_many(f, 4);
-	fixture_fail(f, 1, 0);
-	for (int64_t id = 1; id <= 4; id++)
-		fixture_done(f, id);
-	fixture_fail(f, 6, 60000000);
-	fixture_try(f, 7);
-	fixture_kill(f, 8);
-}
-
-static void done_messages_are_replayed_under_a_new_generation(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t before;
-
-	four_done(f);
-	before = control_version(f);
-	assert_int_equal(replay(f, WHERRY_FILTER()), 4);
-	assert_true(control_version(f) > before);
-	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
-	lists_state(f, WHERRY_FAILED, "6");
-	lists_state(f, WHERRY_PROCESSING, "7");
-	lists_state(f, WHERRY_DEAD, "8");
-	assert_int_equal(
-		fixture_int(
-			f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 1 "
-			   "AND attempts = 0 AND processed_at IS NULL AND next_retry_at "
-			   "IS NULL"),
-		4);
-	assert_int_equal(
-		fixture_int(f, "SELECT max(generation) FROM outbox WHERE id > 4"), 0);
-	fixture_done(f, 1);
-	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "a")), 1);
-	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 1"), 2);
-	before = control_version(f);
-	assert_int_equal(replay(f, WHERRY_FILTER()), 0);
-	assert_int_equal(control_version(f), before);
-}
-
-static void what_cannot_be_replayed_says_so(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	if (!f->outbox->own.replay)
-		WHERRY_FAILS(
-			WHERRY_UNSUPPORTED,
-			wherry_outbox_replay(f->outbox, &WHERRY_FILTER(), NULL, &err));
-}
-
-static void messages_are_replayed_by_what_the_filter_says(void **state)
-{
-	static const struct {
-		wherry_filter filter;
-		const char *done_then;
-	} rows[] = {
-		{{.ident = "2"}, "1 3 4"},   {{.ident = "c"}, "1 2 4"},
-		{{.topic = "t"}, "3 4"},     {{.key = "k"}, "2 4"},
-		{{.after_id = 3}, "1 2 3"},  {{.since_us = 60000000}, "1"},
-		{{.limit = 3}, "4"},         {{.limit = 1, .key = "l"}, "1 3 4"},
-		{{.ident = "5"}, "1 2 3 4"},
-	};
-	outbox_fixture *f = *state;
-
-	four_done(f);
-	fixture_raw(f, "UPDATE outbox SET created_at = 1"); /* delivery is what counts */
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		fixture_raw(f,
-			    "UPDATE outbox SET status = 2, processed_at = %lld - "
-			    "(CASE id WHEN 1 THEN 3600000 ELSE 0 END) WHERE id <= 4",
-			    (long long)(wh_now(&wh_env_system) / 1000));
-		(void)replay(f, sized(rows[i].filter));
-		lists_state(f, WHERRY_DONE, rows[i].done_then);
-	}
-}
-
-static void replaying_one_touches_no_other_whose_number_is_its_name(void **state)
-{
-	outbox_fixture *f = *state;
-
-	fixture_send_named(f, "2", "t", NULL);
-	fixture_send_named(f, "1", "t", NULL);
-	fixture_done(f, 1);
-	fixture_done(f, 2);
-	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "2")), 1);
-	lists_state(f, WHERRY_DONE, "2");
-}
-
-/* ---- purge and archive ---- */
-
-typedef wherry_code (*purge_fn)(wherry_outbox *, int64_t, int64_t, int64_t, int64_t *,
-				wherry_error *);
+/* ---- purge ---- */
 
 /* Twenty rows: 1 to 10 done long ago, 11 to 15 done now, 16 pending, 17 processing, 18
  * failed, 19 and 20 dead. */
@@ -332,57 +224,27 @@ static void twenty(outbox_fixture *f)
 		fixture_raw(f, "UPDATE outbox SET processed_at = 1 WHERE id > 15");
 }
 
-static int64_t purged(outbox_fixture *f, purge_fn purge, int64_t older_us, int64_t batch,
+static int64_t purged(outbox_fixture *f, int64_t older_us, int64_t batch,
 		      int64_t max_rows)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(purge(f->outbox, older_us, batch, max_rows, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge(f->outbox, older_us, batch, max_rows, &n, &err));
 	return n;
 }
-
-static const purge_fn purges[] = {wherry_outbox_purge, wherry_outbox_archive,
-				  wherry_outbox_purge_archive};
-
-enum { N_PURGES = sizeof(purges) / sizeof(*purges), N_OF_OUTBOX = 2 };
 
 static void only_what_was_done_long_ago_is_purged(void **state)
 {
 	outbox_fixture *f = *state;
 
 	twenty(f);
-	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 10);
+	assert_int_equal(purged(f, 3600000000, 3, 0), 10);
 	fixture_lists(f, &WHERRY_FILTER(), "11 12 13 14 15 16 17 18 19 20");
-	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 0);
-	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 5);
+	assert_int_equal(purged(f, 3600000000, 3, 0), 0);
+	assert_int_equal(purged(f, 0, 3, 0), 5);
 	fixture_lists(f, &WHERRY_FILTER(), "16 17 18 19 20");
-	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 0);
-	assert_int_equal(fixture_archived(f), 0);
-}
-
-static void exactly_what_was_done_long_ago_is_archived(void **state)
-{
-	outbox_fixture *f = *state;
-
-	twenty(f);
-	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox");
-	assert_int_equal(purged(f, wherry_outbox_archive, 3600000000, 3, 0), 10);
-	fixture_lists(f, &WHERRY_FILTER(), "11 12 13 14 15 16 17 18 19 20");
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 10);
-	assert_int_equal(
-		fixture_int(
-			f,
-			"SELECT count(*) FROM outbox_archive a JOIN before b ON a.id = "
-			"b.id AND a.message_id = b.message_id AND a.topic = b.topic AND "
-			"a.payload = b.payload AND a.headers = b.headers AND a.created_at "
-			"= b.created_at AND a.processed_at = b.processed_at AND "
-			"a.attempts = b.attempts WHERE b.id <= 10"),
-		10);
-	assert_int_equal(purged(f, wherry_outbox_archive, 0, 100, 0), 5);
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 15);
-	assert_int_equal(purged(f, wherry_outbox_archive, 0, 100, 0), 0);
-	assert_int_equal(fixture_count(f), 5);
+	assert_int_equal(purged(f, 0, 3, 0), 0);
 }
 
 static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
@@ -392,22 +254,15 @@ static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
 	} rows[] = {{1, 1, 1}, {4, 0, 10}, {4, 10, 10}, {4, 11, 10},    {4, 4, 4},
 		    {4, 5, 5}, {5, 0, 10}, {10, 0, 10}, {100000, 3, 3}, {3, 9, 9}};
 	outbox_fixture *f = *state;
-	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	int64_t first;
 
-	for (size_t k = 0; k < (marks ? N_OF_OUTBOX : 1); k++) {
-		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-			fixture_raw(f, "DELETE FROM outbox");
-			if (marks)
-				fixture_raw(f, "DELETE FROM outbox_archive");
-			first = fixture_send_many(f, 10);
-			fixture_were_done(f, first + 9, 10000);
-			assert_int_equal(purged(f, purges[k], 1000, rows[i].batch,
-						rows[i].max_rows),
-					 rows[i].gone);
-			assert_int_equal(fixture_count(f), 10 - rows[i].gone);
-			assert_int_equal(fixture_archived(f), k ? rows[i].gone : 0);
-		}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		fixture_raw(f, "DELETE FROM outbox");
+		first = fixture_send_many(f, 10);
+		fixture_were_done(f, first + 9, 10000);
+		assert_int_equal(purged(f, 1000, rows[i].batch, rows[i].max_rows),
+				 rows[i].gone);
+		assert_int_equal(fixture_count(f), 10 - rows[i].gone);
 	}
 }
 
@@ -415,14 +270,11 @@ static void the_oldest_are_purged_first(void **state)
 {
 	outbox_fixture *f = *state;
 
-	for (size_t k = 0; k < N_OF_OUTBOX; k++) {
-		int64_t first = fixture_send_many(f, 4);
+	int64_t first = fixture_send_many(f, 4);
 
-		fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 100 - id");
-		assert_int_equal(purged(f, purges[k], 0, 100, 2), 2);
-		assert_int_equal(fixture_int(f, "SELECT max(id) FROM outbox"), first + 1);
-		fixture_raw(f, "DELETE FROM outbox");
-	}
+	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 100 - id");
+	assert_int_equal(purged(f, 0, 100, 2), 2);
+	assert_int_equal(fixture_int(f, "SELECT max(id) FROM outbox"), first + 1);
 }
 
 static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
@@ -432,24 +284,19 @@ static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
 	int64_t n = -7;
 
 	twenty(f);
-	for (size_t k = 0; k < N_PURGES; k++) {
-		purge_fn purge = purges[k];
-
-		if (k && f->backend->lacks & NEEDS_MARKS)
-			break; /* It has no archive. */
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, -1, 10, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 0, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 100001, 0, &n, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 10, -1, &n, &err));
-		WHERRY_PASS(wherry_db_begin(f->db, &err));
-		WHERRY_FAILS(WHERRY_INVALID, purge(f->outbox, 0, 10, 0, &n, &err));
-		assert_non_null(strstr(err.message, "transaction"));
-		assert_true(wherry_db_in_transaction(f->db));
-		wherry_db_rollback(f->db);
-	}
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(f->outbox, -1, 10, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(f->outbox, 0, 0, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_purge(f->outbox, 0, 100001, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(f->outbox, 0, 10, -1, &n, &err));
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(f->outbox, 0, 10, 0, &n, &err));
+	assert_non_null(strstr(err.message, "transaction"));
+	assert_true(wherry_db_in_transaction(f->db));
+	wherry_db_rollback(f->db);
 	assert_int_equal(n, -7);
 	assert_int_equal(fixture_count(f), 20);
-	assert_int_equal(purged(f, wherry_outbox_purge, INT64_MAX, 10, 0), 0);
+	assert_int_equal(purged(f, INT64_MAX, 10, 0), 0);
 }
 
 /* An application may watch the table. */
@@ -476,8 +323,8 @@ static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
 	assert_int_equal(n, 1);
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	fixture_were_done(f, 10, 10000);
-	assert_int_equal(purged(f, wherry_outbox_purge, 1000, 2, 4), 4);
-	assert_int_equal(purged(f, wherry_outbox_purge, 1000, 2, 0), 6);
+	assert_int_equal(purged(f, 1000, 2, 4), 4);
+	assert_int_equal(purged(f, 1000, 2, 0), 6);
 	assert_int_equal(fixture_count(f), 0);
 }
 
@@ -489,13 +336,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(failed_messages_are_retried_when_asked_for),
 	CASE(retrying_one_touches_no_other_whose_number_is_its_name),
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),
-	CASE_THAT_NEEDS(done_messages_are_replayed_under_a_new_generation, NEEDS_MARKS),
-	CASE(what_cannot_be_replayed_says_so),
-	CASE_THAT_NEEDS(messages_are_replayed_by_what_the_filter_says, NEEDS_MARKS),
-	CASE_THAT_NEEDS(replaying_one_touches_no_other_whose_number_is_its_name,
-			NEEDS_MARKS),
 	CASE(only_what_was_done_long_ago_is_purged),
-	CASE_THAT_NEEDS(exactly_what_was_done_long_ago_is_archived, NEEDS_MARKS),
 	CASE(a_purge_goes_by_batches_and_stops_at_its_limit),
 	CASE_THAT_NEEDS(the_oldest_are_purged_first, NEEDS_MARKS),
 	CASE(a_purge_needs_sensible_numbers_and_no_open_transaction),

@@ -249,8 +249,6 @@ static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void *
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_purge(g->outbox, 0, 10, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_archive(g->outbox, 0, 10, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(g->db, "outbox", NATIVE, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	app(g, "COMMIT");

@@ -184,34 +184,6 @@ static void a_key_with_a_NUL_that_was_passed_over_is_not_overtaken(void **state)
 	pass_over(*state, 3, "'a' || char(0) || i");
 }
 
-static void a_replayed_message_comes_before_later_ones_of_its_key(void **state)
-{
-	outbox_fixture *f = *state;
-	far_claim c;
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0;
-
-	fixture_send(f, "t", "k"); /* delivered by a relay that was alone */
-	fixture_done(f, 1);
-	fixture_expire(f);
-	c = begin(f);
-	fill(f, 1, WHERRY_FAILED, "'hot'");
-	fill(f, 2500, WHERRY_PENDING, "'hot'");
-	claim_send(f, "k");
-	go_on(f, &c);
-	assert_true(c.more && c.place.after > 1);
-	WHERRY_PASS(
-		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.key = "k"), &n, &err));
-	assert_int_equal(n, 1);
-	go_on(f, &c);
-	assert_int_equal(c.n, 0);
-	end(&c);
-	go_on(f, &c);
-	assert_int_equal(c.n, 1);
-	assert_int_equal(c.ids[0], 1);
-	end(&c);
-}
-
 static void what_is_next_to_expire_and_to_be_due_is_known(void **state)
 {
 	outbox_fixture *f = *state;
@@ -247,8 +219,6 @@ const outbox_case outbox_claim_far_cases[] = {
 			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE_THAT_NEEDS(a_key_with_a_NUL_that_was_passed_over_is_not_overtaken,
 			NEEDS_KEYS | NEEDS_NUL),
-	CASE_THAT_NEEDS(a_replayed_message_comes_before_later_ones_of_its_key,
-			NEEDS_KEYS | NEEDS_LEASE),
 	CASE(what_is_next_to_expire_and_to_be_due_is_known),
 	{NULL, NULL, 0},
 };

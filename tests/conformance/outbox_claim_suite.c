@@ -51,7 +51,7 @@ static void a_settled_key_is_free_for_others(void **state)
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
-	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++) {
+	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++) {
 		int64_t id = fixture_send(f, "t", "k"), n = 0;
 		wherry_error err = WHERRY_ERROR_INIT;
 		char ids[24];

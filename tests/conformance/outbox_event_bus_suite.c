@@ -285,31 +285,6 @@ static void a_retry_is_as_the_library_retries_but_of_no_active_row(void **state)
 	assert_int_equal(retry(f, NULL), 0);
 }
 
-static void a_replay_puts_back_what_is_archived(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_lease a;
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = -7;
-
-	bus_publish(f, "one", "{\"n\":1}");
-	a = claim_join(f, "a");
-	claim_takes(f, &a, &claim_ten, "1");
-	claim_done(f, &a, 1);
-	WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.ident = "one"), &n,
-					 &err));
-	assert_int_equal(n, 1);
-	WHERRY_PASS(
-		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.topic = "t"), &n, &err));
-	assert_int_equal(n, 0); /* it is there */
-	assert_string_equal(bus_text(f, "SELECT payload || status FROM outbox"),
-			    "{\"n\":1}created");
-	claim_takes(f, &a, &claim_ten, "1");
-	claim_done(f, &a, 1);
-	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
-	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
-}
-
 static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 {
 	outbox_fixture *f = *state;
@@ -359,7 +334,6 @@ const outbox_case outbox_event_bus_cases[] = {
 	CASE(every_state_is_listed_and_counted),
 	CASE(a_message_is_shown_by_its_id_or_its_number),
 	CASE(a_retry_is_as_the_library_retries_but_of_no_active_row),
-	CASE(a_replay_puts_back_what_is_archived),
 	CASE(an_event_is_discarded_by_its_id_or_its_number),
 	CASE(reaping_frees_what_expired_and_nothing_else),
 	{NULL, NULL, 0},

@@ -241,13 +241,8 @@ static void what_it_has_no_place_for_is_refused(void **state)
 	assert_non_null(strstr(err.message, "JSON"));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->outbox, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_archive(p->outbox, 0, 10, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED,
 		     wherry_outbox_lease(p->outbox, "x", MINUTE_US, 1, &lease, &err));
 	WHERRY_PASS(wherry_outbox_join(p->outbox, "x", MINUTE_US, &lease, &err));
-	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_done(p->outbox, &lease, (int64_t[]){1}, 1,
-					WHERRY_ARCHIVE, NULL, &err));
 	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
 }
 

@@ -104,7 +104,7 @@ static wherry_code count_row(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-/* Delivered alone, archived, replayed, delivered by one of several, purged. */
+/* Delivered alone, delivered by one of several, purged. */
 static void live(wherry_outbox *outbox)
 {
 	wherry_claim_options options =
@@ -118,11 +118,12 @@ static void live(wherry_outbox *outbox)
 
 	lease = lease_of(outbox);
 	WHERRY_PASS(wherry_outbox_renew(outbox, &lease, &err));
-	WHERRY_PASS(wherry_outbox_done(outbox, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 1);
 	WHERRY_PASS(wherry_outbox_release(outbox, &lease, &err));
-	WHERRY_PASS(wherry_outbox_replay(outbox, &all, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge(outbox, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
+	id = put(outbox, "k");
 	lease = (wherry_lease){0};
 	WHERRY_PASS(wherry_outbox_join(outbox, "one of several", 60000000, &lease, &err));
 	WHERRY_PASS(
@@ -133,12 +134,10 @@ static void live(wherry_outbox *outbox)
 	WHERRY_PASS(wherry_outbox_release(outbox, &lease, &err));
 	WHERRY_PASS(wherry_outbox_list(outbox, &all, count_row, &rows, &err));
 	assert_int_equal(rows, 1);
-	WHERRY_PASS(wherry_outbox_show(outbox, "1", count_row, &rows, &err));
+	WHERRY_PASS(wherry_outbox_show(outbox, "2", count_row, &rows, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_DONE], 1);
-	WHERRY_PASS(wherry_outbox_archive(outbox, 0, 10, 0, &n, &err));
-	assert_int_equal(n, 1);
-	WHERRY_PASS(wherry_outbox_purge_archive(outbox, 0, 10, 0, &n, &err));
+	WHERRY_PASS(wherry_outbox_purge(outbox, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
 }
 

@@ -84,28 +84,18 @@ static wherry_code take_message(void *ctx, const wh_open_row *row, wherry_error 
 static void lives(fixture *f, const char *body, const char *kept)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = WHERRY_FILTER(.archived = true);
-	wherry_lease lease;
-	int64_t n = 0, id = 1;
 
 	WHERRY_PASS(put(f, body, strlen(body), &err));
-	for (int time = 0; time < 2; time++) {
+	for (int sweep = 0; sweep < 2; sweep++) {
 		WHERRY_PASS(
-			wh_outbox_read(f->outbox, time, 0, 10, take_message, f, &err));
+			wh_outbox_read(f->outbox, sweep, 0, 10, take_message, f, &err));
 		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_show(f->outbox, "1", take_body, f, &err));
-		assert_string_equal(f->text, kept);
-		WHERRY_PASS(
-			wherry_outbox_lease(f->outbox, "r", 60000000, 8, &lease, &err));
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_ARCHIVE,
-					       &n, &err));
-		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
-		*f->text = 0;
-		WHERRY_PASS(wherry_outbox_list(f->outbox, &all, take_body, f, &err));
-		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(), &n, &err));
-		assert_int_equal(n, 1);
 	}
+	WHERRY_PASS(wherry_outbox_show(f->outbox, "1", take_body, f, &err));
+	assert_string_equal(f->text, kept);
+	*f->text = 0;
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_FILTER(), take_body, f, &err));
+	assert_string_equal(f->text, kept);
 }
 
 static void bodies_are_delivered_as_the_text_of_the_column(void **state)

@@ -255,7 +255,6 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		NULL};
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	outbox_fixture *f = *state;
-	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; good[i]; i++) {
@@ -273,16 +272,9 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		fixture_done(f, 2);
 		fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
 		WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), NULL, &err));
-		if (marks)
-			WHERRY_PASS(wherry_outbox_replay(f->outbox, &WHERRY_FILTER(),
-							 NULL, &err));
 		fixture_done(f, 3);
-		if (marks)
-			WHERRY_PASS(
-				wherry_outbox_archive(f->outbox, 0, 10, 0, NULL, &err));
-		else
-			WHERRY_PASS(wherry_outbox_purge(f->outbox, 0, 10, 0, NULL, &err));
-		fixture_lists(f, &WHERRY_FILTER(), marks ? "1 2" : "1");
+		WHERRY_PASS(wherry_outbox_purge(f->outbox, 0, 10, 0, NULL, &err));
+		fixture_lists(f, &WHERRY_FILTER(), "1");
 	}
 }
 
@@ -310,7 +302,6 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_outbox *second = NULL, *first = f->outbox;
 	wherry_lease mine, other;
 	wherry_status status;
-	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	int64_t id = 0, n = 0, gone[] = {1, 2};
 
 	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
@@ -333,18 +324,13 @@ static void outboxes_of_one_database_are_independent(void **state)
 	assert_false(mine.paused);
 	assert_int_equal(mine.control_version, 0);
 
-	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2,
-				       marks ? WHERRY_ARCHIVE : WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
 	WHERRY_PASS(wherry_outbox_status(first, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	assert_false(status.paused);
 	assert_true(status.lease_left_us > 0);
-	assert_int_equal(fixture_archived(f), 0);
-	if (marks)
-		assert_int_equal(fixture_int(f, "SELECT count(*) FROM second_archive"),
-				 2);
 	WHERRY_PASS(wherry_outbox_status(second, &status, sizeof(wherry_status), &err));
 	assert_true(status.paused);
 	assert_int_equal(status.lease_left_us, 0);

@@ -76,42 +76,6 @@ static void done_deletes_a_message(void **state)
 		wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_DELETE, &n, &err));
 	assert_int_equal(n, 1);
 	fixture_lists(f, &WHERRY_FILTER(), "2 3");
-	assert_int_equal(fixture_archived(f), 0);
-}
-
-static void done_archives_a_message(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_message msg =
-		WHERRY_MESSAGE(.topic = "t", .message_id = "m", .aggregate_type = "order",
-			       .aggregate_id = "42", .key = "k",
-			       .headers = "{\"a\":\"b\"}", .trace_id = "x",
-			       .body = "body", .body_len = 4);
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_lease lease;
-	int64_t id, n = 0;
-
-	WHERRY_PASS(wherry_outbox_enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, &id,
-					  &err));
-	fixture_send(f, "t", NULL);
-	fixture_fail(f, id, 0);
-	lease = fixture_lease(f, "a");
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
-	assert_int_equal(n, 1);
-	assert_int_equal(fixture_count(f), 1);
-	assert_int_equal(
-		fixture_int(
-			f,
-			"SELECT count(*) FROM outbox_archive WHERE id = %lld AND "
-			"message_id = 'm' AND topic = 't' AND aggregate_type = 'order' "
-			"AND aggregate_id = '42' AND partition_key = 'k' AND headers = "
-			"'{\"a\":\"b\"}' AND trace_id = 'x' AND payload = 'body' AND "
-			"attempts = 1 AND generation = 0 AND last_error = 'no answer'",
-			(long long)id),
-		1);
-	is_now(fixture_int(f, "SELECT processed_at FROM outbox_archive") * 1000, 0);
-	is_now(fixture_int(f, "SELECT created_at FROM outbox_archive") * 1000, 0);
 }
 
 static void done_twice_changes_nothing_more(void **state)
@@ -121,12 +85,11 @@ static void done_twice_changes_nothing_more(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++) {
+	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++) {
 		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1,
 					       (wherry_on_done)how, &n, &err));
 		assert_int_equal(n, how == WHERRY_MARK);
 		assert_int_equal(fixture_count(f), 1);
-		assert_int_equal(fixture_archived(f), 0);
 	}
 }
 
@@ -219,7 +182,7 @@ static void an_empty_list_of_done_is_fine(void **state)
 	WHERRY_PASS(
 		wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_MARK, &n, &err));
 	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_ARCHIVE, NULL,
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_DELETE, NULL,
 				       &err));
 	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, NULL, 0, &err));
 	WHERRY_PASS(wherry_outbox_requeue(f->outbox, &lease, NULL, 0, &err));
@@ -532,7 +495,6 @@ static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
 const outbox_case outbox_settle_cases[] = {
 	CASE(done_marks_a_message),
 	CASE_THAT_NEEDS(done_deletes_a_message, NEEDS_MARKS),
-	CASE_THAT_NEEDS(done_archives_a_message, NEEDS_MARKS),
 	CASE_THAT_NEEDS(done_twice_changes_nothing_more, NEEDS_MARKS),
 	CASE(more_ids_than_a_statement_takes_change_nothing),
 	CASE(ids_in_any_order_and_with_gaps_are_done_alike),

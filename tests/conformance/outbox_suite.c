@@ -336,13 +336,6 @@ int64_t fixture_state(outbox_fixture *f, int64_t id)
 	return fixture_int(f, "SELECT status FROM outbox WHERE id = %lld", (long long)id);
 }
 
-int64_t fixture_archived(outbox_fixture *f)
-{
-	return f->backend->lacks & NEEDS_MARKS
-		       ? 0
-		       : fixture_int(f, "SELECT count(*) FROM outbox_archive");
-}
-
 int64_t fixture_count(outbox_fixture *f)
 {
 	return fixture_int(f, "SELECT count(*) FROM outbox");
@@ -485,7 +478,6 @@ static const struct {
 	{outbox_join_cases, NEEDS_LEASE | NEEDS_MARKS},
 	{outbox_list_cases, NEEDS_LEASE},
 	{outbox_admin_cases, NEEDS_LEASE},
-	{outbox_archive_cases, NEEDS_LEASE | NEEDS_MARKS},
 	{outbox_schema_cases, NEEDS_LEASE | NEEDS_OWNER},
 	{outbox_event_bus_cases, NEEDS_EVENT_BUS},
 	{outbox_event_bus_claim_cases, NEEDS_EVENT_BUS},

@@ -164,7 +164,6 @@ extern const outbox_case outbox_claim_far_cases[];
 extern const outbox_case outbox_join_cases[];
 extern const outbox_case outbox_list_cases[];
 extern const outbox_case outbox_admin_cases[];
-extern const outbox_case outbox_archive_cases[];
 extern const outbox_case outbox_schema_cases[];
 extern const outbox_case outbox_event_bus_cases[], outbox_event_bus_claim_cases[];
 
@@ -214,7 +213,6 @@ void fixture_were_done(outbox_fixture *f, int64_t upto, int64_t ago_ms);
 
 int64_t fixture_state(outbox_fixture *f, int64_t id); /* its status column */
 int64_t fixture_count(outbox_fixture *f);             /* all rows */
-int64_t fixture_archived(outbox_fixture *f);
 
 /* Does the whole table look the same?  Returns a text to compare. */
 const char *fixture_digest(outbox_fixture *f);

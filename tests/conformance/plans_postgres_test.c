@@ -31,15 +31,11 @@ static const struct {
 	const char *name;
 	int variant; /* in which they do; -1: in any; BACKLOG: in any, of pending rows */
 } unbounded[] = {
-	{"count", -1}, /* wherry status counts */
-	{"count-archived", -1},
-	{"purge-count", -1}, /* wherry purge --dry-run counts */
-	{"purge-archive-count", -1},
+	{"count", -1},        /* wherry status counts */
+	{"purge-count", -1},  /* wherry purge --dry-run counts */
 	{"held-pending", -1}, /* likewise, where messages have failed */
 	{"stream-first", -1}, /* the backlog, once, before the log is read */
-	{"replay", 0},        /* all that is done */
-	{"replay-archived", 0},
-	{"show", BACKLOG}, /* the keys of pending rows are in no index */
+	{"show", BACKLOG},    /* the keys of pending rows are in no index */
 };
 
 static bool is_unbounded(const char *name, int variant, bool backlog)
@@ -325,7 +321,6 @@ static void enter(plans *p, const char *world)
 	p->conn = ((postgres_db *)p->db)->conn;
 	run(p,
 	    "ALTER TABLE outbox SET (autovacuum_enabled = off); "
-	    "ALTER TABLE outbox_archive SET (autovacuum_enabled = off); "
 	    "SET statement_timeout = '10s'; SELECT setval(pg_get_serial_sequence('outbox', 'id'), 1000000); "
 	    "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
 	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'exclusive', 'me', 1, "
@@ -354,15 +349,11 @@ static void add_many(plans *p, const char *status)
 	run(p, sql);
 }
 
-/* As a drain does it.  Half of them are old enough to purge; most are in the archive. */
+/* As a drain does it.  Half of them are old enough to purge. */
 static void deliver_many(plans *p)
 {
-	run(p,
-	    "UPDATE outbox SET status = 2, processed_at = now() - "
-	    "CASE WHEN id > 10000 THEN interval '2 h' ELSE interval '30 min' END; "
-	    "INSERT INTO outbox_archive SELECT id, message_id, topic, aggregate_type, "
-	    "aggregate_id, partition_key, headers, trace_id, attempts, created_at, "
-	    "processed_at, generation, last_error, payload FROM outbox WHERE id > 5000");
+	run(p, "UPDATE outbox SET status = 2, processed_at = now() - "
+	       "CASE WHEN id > 10000 THEN interval '2 h' ELSE interval '30 min' END");
 }
 
 /* A few rows of each state that is not done, behind the many; claims and failures are due. */
@@ -392,7 +383,6 @@ static void statistics_of_an_empty_table_make_no_statement_read_what_is_done(voi
 	(void)state;
 	enter(&p, "statistics of an empty table");
 	run(&p, "VACUUM ANALYZE outbox");
-	run(&p, "VACUUM ANALYZE outbox_archive");
 	plan_all(&p);
 	add_many(&p, "0");
 	deliver_many(&p);
@@ -416,7 +406,6 @@ static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **s
 	try_cached(&p);
 	try_now(&p);
 	run(&p, "VACUUM ANALYZE outbox");
-	run(&p, "VACUUM ANALYZE outbox_archive");
 	p.world = "statistics that are right";
 	try_now(&p);
 	leave(&p);

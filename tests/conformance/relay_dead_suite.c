@@ -149,29 +149,6 @@ static void retried_messages_keep_their_order(void **state)
 	relay_check_order(f);
 }
 
-static void a_replayed_message_has_the_next_generation(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_filter filter = WHERRY_FILTER(.key = "a");
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0;
-
-	relay_set(f, "relay.sweep", "1h");
-	relay_set(f, "relay.idle_interval", "1h");
-	relay_set(f, "relay.lease", "1h");
-	relay_put(f, "aab");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	relay_quiet(f, &f->a);
-	WHERRY_PASS(wherry_outbox_replay(f->outbox, &filter, &n, &err));
-	assert_int_equal(n, 2);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	RELAY_DELIVERED(f, 1, 2, 3, 1, 2);
-	assert_int_equal(f->events[2].generation, 0);
-	assert_int_equal(f->events[3].generation, 1);
-	assert_int_equal(f->events[4].generation, 1);
-}
-
 /* What was in flight behind it comes back after the dead were read again. */
 static void a_key_stays_parked_while_others_of_it_come_back(void **state)
 {
@@ -297,7 +274,6 @@ const relay_test relay_dead_tests[] = {
 	RELAY_TEST(a_parked_key_is_parked_again_when_its_message_dies_again, 0),
 	RELAY_TEST(a_key_stays_parked_while_others_of_it_come_back, 0),
 	RELAY_TEST(retried_messages_keep_their_order, 0),
-	RELAY_TEST(a_replayed_message_has_the_next_generation, 0),
 	RELAY_TEST(text_with_a_nul_dies_alone, RELAY_NUL),
 	RELAY_TEST(text_with_a_nul_parks_only_what_comes_after_it, RELAY_NUL),
 	RELAY_TESTS_END,

@@ -310,8 +310,6 @@ const char *const handlers_engines[] = {"exclusive", "competing", "log", NULL};
 static bool runs_on(const char *engine, const char *test)
 {
 	static const char *const not_on_log[] = {
-		/* Nothing is written to the row of a delivered message. */
-		"delivered_messages_are_deleted_or_archived_as_set",
 		/* Message ids are unique there only with --unique-ids. */
 		"a_code_that_a_handler_returns_is_not_taken_for_a_verdict",
 		/* It looks into the table of another file. */

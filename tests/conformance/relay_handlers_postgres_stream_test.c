@@ -152,7 +152,7 @@ static void handlers_are_refused_where_nothing_is_written_to_rows(void **state)
 	assert_int_equal(
 		wherry_relay_open_on(f->relay_db, f->pub, f->config, &f->relay, &err),
 		WHERRY_INVALID);
-	assert_non_null(strstr(err.message, "use mark, delete or archive"));
+	assert_non_null(strstr(err.message, "use mark or delete"));
 }
 
 static const handlers_test own[] = {

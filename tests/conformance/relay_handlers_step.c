@@ -195,26 +195,6 @@ static void a_success_that_comes_too_late_is_rolled_back(void **state)
 	assert_true(f->n_calls >= 2);
 }
 
-static void delivered_messages_are_deleted_or_archived_as_set(void **state)
-{
-	handlers_fixture *f = *state;
-
-	handlers_set(f, "relay.on_done", "archive");
-	handlers_pool(f);
-	handlers_on(f, "orders", wait_then_write);
-	handlers_open_gate(f);
-	handlers_put(f, "orders", "ab");
-	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
-	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox"), 0);
-	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox_archive"), 2);
-	handlers_set(f, "relay.on_done", "delete");
-	handlers_put(f, "orders", "ab");
-	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
-	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox"), 0);
-	assert_int_equal(handlers_number(f, "SELECT count(*) FROM outbox_archive"), 2);
-	assert_int_equal(handlers_number(f, orders), 4);
-}
-
 /* ---- mistakes ---- */
 
 static void without_a_url_there_are_no_transactions(void **state)
@@ -348,7 +328,6 @@ const handlers_test handlers_step_tests[] = {
 	HANDLERS_TEST(a_lease_that_expires_meanwhile_rolls_all_back),
 	HANDLERS_TEST(a_handler_whose_lease_is_lost_writes_nothing),
 	HANDLERS_TEST(a_success_that_comes_too_late_is_rolled_back),
-	HANDLERS_TEST(delivered_messages_are_deleted_or_archived_as_set),
 	HANDLERS_TEST(without_a_url_there_are_no_transactions),
 	HANDLERS_TEST(a_handler_that_ends_the_transaction_itself_fails),
 	HANDLERS_TEST(what_follows_may_go_to_another_outbox),

@@ -202,18 +202,6 @@ static void a_delivered_message_is_deleted(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
 }
 
-static void a_delivered_message_is_archived(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "relay.on_done", "archive");
-	relay_put(f, "ab");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox_archive"), 2);
-}
-
 static void delivered_messages_are_purged_after_their_retention(void **state)
 {
 	relay_fixture *f = *state;
@@ -226,73 +214,6 @@ static void delivered_messages_are_purged_after_their_retention(void **state)
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM outbox") == 1);
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD); /* only what is done */
-}
-
-static int64_t archived(relay_fixture *f)
-{
-	return relay_number(f, "SELECT count(*) FROM outbox_archive");
-}
-
-static void what_is_past_its_retention_is_archived_when_so_set(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "outbox.retention", "1ms");
-	relay_set(f, "relay.on_expiry", "archive");
-	relay_set(f, "relay.purge_every", "100ms");
-	relay_put(f, "aab");
-	relay_answers(f, 3, WHERRY_REJECTED, 1);
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
-	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM outbox") == 1);
-	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
-	assert_int_equal(archived(f), 2);
-	for (int i = 0; i < 5; i++) {
-		f->offset_us += 200000;
-		relay_quiet(f, &f->a);
-	}
-	assert_int_equal(archived(f), 2); /* it is kept for ever */
-}
-
-/* Older than its retention: the younger one stays. */
-static void the_archive_is_purged_after_its_retention(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "outbox.retention", "0");
-	relay_set(f, "outbox.archive_retention", "1h");
-	relay_set(f, "relay.on_done", "archive");
-	relay_set(f, "relay.purge_every", "100ms");
-	relay_put(f, "ab");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, archived(f) == 2);
-	relay_sql(f, "UPDATE outbox_archive SET processed_at = processed_at - 3601000 "
-		     "WHERE id = 1");
-	relay_put(f, "c");
-	RELAY_UNTIL(f, &f->a,
-		    (f->offset_us += 10000,
-		     relay_number(f, "SELECT min(id) FROM outbox_archive") == 2));
-	RELAY_UNTIL(f, &f->a, archived(f) == 2);
-}
-
-static void what_is_replayed_from_the_archive_is_delivered_once_more(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0;
-
-	relay_set(f, "relay.on_done", "archive");
-	relay_put(f, "aba");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, archived(f) == 3);
-	WHERRY_PASS(
-		wherry_outbox_replay(f->outbox, &WHERRY_FILTER(.key = "a"), &n, &err));
-	assert_int_equal(n, 2);
-	assert_int_equal(archived(f), 1);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 5);
-	assert_int_equal(archived(f), 3);
-	assert_int_equal(relay_number(f, "SELECT sum(generation) FROM outbox_archive"),
-			 2);
 }
 
 static void messages_after_an_idle_time_are_purged_as_soon(void **state)
@@ -366,11 +287,7 @@ const relay_test relay_window_tests[] = {
 	RELAY_TEST(a_destination_that_has_room_again_is_not_kept_waiting, 0),
 	RELAY_TEST(a_delivered_message_is_marked, 0),
 	RELAY_TEST(a_delivered_message_is_deleted, 0),
-	RELAY_TEST(a_delivered_message_is_archived, 0),
 	RELAY_TEST(delivered_messages_are_purged_after_their_retention, 0),
-	RELAY_TEST(what_is_past_its_retention_is_archived_when_so_set, 0),
-	RELAY_TEST(the_archive_is_purged_after_its_retention, 0),
-	RELAY_TEST(what_is_replayed_from_the_archive_is_delivered_once_more, 0),
 	RELAY_TEST(messages_after_an_idle_time_are_purged_as_soon, 0),
 	RELAY_TEST(nothing_is_purged_without_a_retention, 0),
 	RELAY_TESTS_END,

@@ -158,11 +158,6 @@ static const struct {
 	{"x'ff00'", "N'ff00'"},
 	{"outbox INDEXED BY outbox_busy", "outbox"},
 	{"ordering_key = '=k'", "partition_key = 'k'"},
-	{"INSERT INTO outbox_archive SELECT * FROM was",
-	 "INSERT INTO outbox_archive(id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, "
-	 "trace_id, attempts, created_at, processed_at, generation, last_error, payload) SELECT id, message_id, "
-	 "topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, attempts, created_at, processed_at, "
-	 "generation, last_error, payload FROM was"},
 };
 
 static const char *const times[] = {"created_at", "processed_at", "next_retry_at", "claimed_at", "expires_at",

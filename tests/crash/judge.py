@@ -36,7 +36,7 @@ def read_commands(path):
 
 
 def rows_of(shop):
-    """Message ids in the outbox and its archive, and how many are in which state."""
+    """Message ids in the outbox, and how many are in which state."""
     db = shop.db
     if shop.layout == "log":
         states = dict(db.execute(
@@ -46,7 +46,6 @@ def rows_of(shop):
         return {i for (i,) in db.execute("SELECT message_id FROM outbox")}, states
     states = dict(db.execute("SELECT status, count(*) FROM outbox GROUP BY status"))
     rows = {i for (i,) in db.execute("SELECT message_id FROM outbox")}
-    rows |= {i for (i,) in db.execute("SELECT message_id FROM outbox_archive")}
     return rows, states
 
 

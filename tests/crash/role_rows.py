@@ -398,7 +398,6 @@ class Outbox(Model):
         yield ["list", url, "--state", "dead", "--json"], (0,)
         yield ["doctor", url], (0, 1)
         yield ["retry", url, "--all"], (0, 1)
-        yield ["replay", url, "--topic", "good"], (0, 1, 2)
         yield ["purge", url, "--older-than", "1h", "--yes"], (0,)
 
 
@@ -439,11 +438,6 @@ class Log(Outbox):
 
     def source(self, way):
         return self.db.url, []
-
-    def commands(self, case):
-        for words, codes in super().commands(case):
-            if words[0] != "replay":
-                yield words, codes
 
 
 class EventFerry(Outbox):

@@ -43,7 +43,7 @@ relays:
   - {{name: kafka, from: '{pg}', to: 'kafka://{broker}'}}
   - {{name: hook, from: '{pg}#hooks', to: 'http://127.0.0.1:{port}/hook'}}
   - {{name: web, from: 'sqlite:web.db', to: 'http://127.0.0.1:{port}/web'}}
-  - {{name: file, from: 'sqlite:file.db', to: 'file:file.out', on_done: archive}}
+  - {{name: file, from: 'sqlite:file.db', to: 'file:file.out'}}
 """
 
 

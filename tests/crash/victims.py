@@ -103,7 +103,7 @@ class Shop:
         self.pace_ms, self.fill = str(pace_ms), str(fill)
         self.names = iter(range(1000000))
         self.window = self.rng.choice([20, 100, 200, 500])
-        self.on_done = self.rng.choice(["mark", "mark", "delete", "archive"])
+        self.on_done = self.rng.choice(["mark", "delete"])
         self.settings, self.lease_s, self.layout = settings, lease_s, layout
         if layout == "log":
             self.on_done = "mark"  # as if: it is not written to

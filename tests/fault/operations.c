@@ -190,12 +190,6 @@ static wherry_code outbox_discard(world *w, wherry_error *err)
 	return wherry_outbox_discard(w->outbox, "m2", err);
 }
 
-static wherry_code outbox_replay(world *w, wherry_error *err)
-{
-	return wherry_outbox_replay(w->outbox, &WHERRY_FILTER(.topic = "t"),
-				    w->out.number, err);
-}
-
 static wherry_code outbox_pause(world *w, wherry_error *err)
 {
 	return wherry_outbox_pause(w->outbox, err);
@@ -209,34 +203,6 @@ static wherry_code outbox_resume(world *w, wherry_error *err)
 static wherry_code outbox_purge(world *w, wherry_error *err)
 {
 	return wherry_outbox_purge(w->outbox, 0, 1, 0, NULL, err);
-}
-
-static wherry_code outbox_archive(world *w, wherry_error *err)
-{
-	return wherry_outbox_archive(w->outbox, 0, 1, 0, NULL, err);
-}
-
-static wherry_code outbox_archive_at_once(world *w, wherry_error *err)
-{
-	return wherry_outbox_archive(w->outbox, 0, 100, 1, w->out.number, err);
-}
-
-static wherry_code outbox_purge_archive(world *w, wherry_error *err)
-{
-	return wherry_outbox_purge_archive(w->outbox, 0, 1, 0, NULL, err);
-}
-
-static wherry_code outbox_list_archived(world *w, wherry_error *err)
-{
-	w->rows_len = 0;
-	return wherry_outbox_list(w->outbox, &WHERRY_FILTER(.archived = true), see_row, w,
-				  err);
-}
-
-static wherry_code outbox_show_archived(world *w, wherry_error *err)
-{
-	w->rows_len = 0;
-	return wherry_outbox_show(w->outbox, "m8", see_row, w, err);
 }
 
 /* ---- relays ---- */
@@ -351,12 +317,6 @@ static const int64_t open_ids[] = {1, 2, 3};
 static wherry_code outbox_done(world *w, wherry_error *err)
 {
 	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, WHERRY_MARK,
-				  w->out.number, err);
-}
-
-static wherry_code outbox_done_archive(world *w, wherry_error *err)
-{
-	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, WHERRY_ARCHIVE,
 				  w->out.number, err);
 }
 
@@ -603,19 +563,12 @@ const operation operations[] = {
 	{"outbox_oldest_ready", outbox_oldest_ready, NULL, NULL, NULL, 0},
 	{"outbox_list", outbox_list, NULL, NULL, NULL, 0},
 	{"outbox_show", outbox_show, NULL, NULL, NULL, 0},
-	{"outbox_list of the archive", outbox_list_archived, NULL, NULL, NULL, 0},
-	{"outbox_show of the archive", outbox_show_archived, NULL, NULL, NULL, 0},
 	{"outbox_retry", outbox_retry, NULL, NULL, NULL, 0},
 	{"outbox_discard", outbox_discard, NULL, NULL, NULL, 0},
 	{"outbox_retry in a transaction", outbox_retry, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
-	{"outbox_replay", outbox_replay, NULL, NULL, NULL, 0},
-	{"outbox_replay in a transaction", outbox_replay, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_pause", outbox_pause, NULL, NULL, NULL, 0},
 	{"outbox_resume", outbox_resume, NULL, NULL, NULL, 0},
 	{"outbox_purge", outbox_purge, NULL, NULL, NULL, OPERATION_PARTLY},
-	{"outbox_archive", outbox_archive, NULL, NULL, NULL, OPERATION_PARTLY},
-	{"outbox_archive of one", outbox_archive_at_once, NULL, NULL, NULL, OPERATION_PARTLY},
-	{"outbox_purge_archive", outbox_purge_archive, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"A relay's read of an outbox", outbox_read, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
 	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
@@ -625,7 +578,6 @@ const operation operations[] = {
 	{"outbox_renew", outbox_renew, take_lease, NULL, NULL, 0},
 	{"outbox_release", outbox_release, take_lease, NULL, NULL, 0},
 	{"outbox_done", outbox_done, take_lease, NULL, NULL, 0},
-	{"outbox_done into the archive", outbox_done_archive, take_lease, NULL, NULL, 0},
 	{"outbox_fail", outbox_fail, take_lease, NULL, NULL, 0},
 	{"outbox_requeue", outbox_requeue, take_lease, NULL, NULL, 0},
 	{"outbox_try", outbox_try, take_lease, NULL, NULL, 0},

@@ -444,7 +444,7 @@ static void set_up(power_run *run)
 		{"retry.base", "50ms"},       {"retry.cap", "400ms"},
 		{"relay.down_after", "1000"}, {"relay.on_dead", "park"},
 	};
-	static const char *const ends[] = {"mark", "mark", "delete", "archive"};
+	static const char *const ends[] = {"mark", "delete"};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_config_new(&run->config, &err));
@@ -453,7 +453,7 @@ static void set_up(power_run *run)
 					      &err));
 	if (!run->plan->log)
 		WHERRY_PASS(wherry_config_set(run->config, "relay.on_done",
-					      ends[pick(run, 4)], &err));
+					      ends[pick(run, 2)], &err));
 	run->env = (wh_env){
 		.now_us = run_now,
 		.monotonic_us = run_now,

@@ -77,7 +77,7 @@ static void take(sim_connection *c, const wherry_message *msg, int index)
 {
 	sim_flight *f = &c->flights[c->n++];
 
-	*f = (sim_flight){.msg = msg, .index = index, .generation = msg->generation};
+	*f = (sim_flight){.msg = msg, .index = index};
 	f->epoch = c->world->messages[index].last_epoch;
 	f->by = c->process;
 	f->doomed = doomed(c, index);

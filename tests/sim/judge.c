@@ -158,8 +158,7 @@ static void judge_order(sim_world *w, int index)
 		sim_message *before = &w->messages[i];
 
 		if (before->key != m->key || before->place >= m->place ||
-		    !before->committed || before->deliveries || before->died ||
-		    before->replayed)
+		    !before->committed || before->deliveries || before->died)
 			continue;
 		state = w->plan.park ? -1 : state_of(w, i);
 		before->died = state == WHERRY_DEAD;
@@ -201,15 +200,13 @@ void sim_judge_delivery(sim_world *w, const sim_flight *f)
 	sim_message *m = &w->messages[f->index];
 
 	sim_say(w, "%d is delivered", f->index);
-	if (f->generation != m->generation)
-		return; /* from before it was replayed */
 	if (!m->deliveries)
 		m->delivered_us = w->now_us;
 	if (m->deliveries++) {
 		w->duplicates++;
 		return;
 	}
-	if (w->plan.ordered && m->key < SIM_KEYS && !m->died && !m->replayed)
+	if (w->plan.ordered && m->key < SIM_KEYS && !m->died)
 		judge_order(w, f->index);
 }
 
@@ -272,9 +269,8 @@ void sim_judge_waits(sim_world *w)
 		int64_t since =
 			m->committed_us > w->calm_us ? m->committed_us : w->calm_us;
 
-		if (m->deliveries && m->kind == SIM_PLAIN && !m->replayed &&
-		    !m->retried && !behind_refused(w, m) &&
-		    m->delivered_us - since > w->kept_us)
+		if (m->deliveries && m->kind == SIM_PLAIN && !m->retried &&
+		    !behind_refused(w, m) && m->delivered_us - since > w->kept_us)
 			w->kept_us = m->delivered_us - since;
 	}
 	if (w->kept_us > kept_most_us(w))
@@ -329,10 +325,6 @@ static void judge_message(sim_world *w, int index)
 	} else if (is_open(state)) {
 		if (!is_parked(w, index))
 			sim_wrong(w, "%d is left behind", index);
-	} else if (!m->deliveries && m->replayed && w->answers_lost) {
-		/* An acknowledgement that is written once more may be of what was replayed in
-		 * between: that replay is lost. */
-		return;
 	} else if (!m->deliveries) {
 		sim_wrong(w, "%d (%s) is lost: it is %s, but was never delivered", index,
 			  sim_kind_names[m->kind], state < 0 ? "gone" : "done");

@@ -236,10 +236,8 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 		p->world->orphans++;
 	if (!sim_moment(p))
 		return wh_fail(err, WHERRY_IO, "the process is gone");
-	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000)) {
-		p->world->answers_lost++; /* it was made, but nobody is told */
-		return fault(p, op, what, err);
-	}
+	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000))
+		return fault(p, op, what, err); /* it was made, but nobody is told */
 	return code;
 }
 

@@ -322,44 +322,32 @@ void sim_produce_filler(sim_world *w)
 
 /* ---- operators ---- */
 
-static void each_in_state(sim_world *w, int state, void (*fn)(sim_message *m, int64_t n))
+static void each_in_state(sim_world *w, int state, void (*fn)(sim_message *m))
 {
 	sqlite3_stmt *stmt = NULL;
 
-	(void)sqlite3_prepare_v2(
-		w->db, "SELECT message_id, generation FROM sim_rows WHERE status = ?", -1,
-		&stmt, NULL);
+	(void)sqlite3_prepare_v2(w->db,
+				 "SELECT message_id FROM sim_rows WHERE status = ?", -1,
+				 &stmt, NULL);
 	(void)sqlite3_bind_int(stmt, 1, state);
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
 		const char *id = (const char *)sqlite3_column_text(stmt, 0);
 		int index = id ? sim_index(id, strlen(id)) : -1;
 
 		if (index >= 0)
-			fn(&w->messages[index], sqlite3_column_int64(stmt, 1));
+			fn(&w->messages[index]);
 	}
 	sqlite3_finalize(stmt);
 }
 
-static void note_dead(sim_message *m, int64_t generation)
+static void note_dead(sim_message *m)
 {
-	(void)generation;
 	m->died = m->retried = true;
 }
 
-static void note_mended(sim_message *m, int64_t generation)
+static void note_mended(sim_message *m)
 {
-	(void)generation;
 	m->kind = SIM_PLAIN;
-}
-
-static void note_generation(sim_message *m, int64_t generation)
-{
-	if (generation == m->generation)
-		return;
-	m->generation = (int)generation;
-	m->deliveries = 0;
-	m->last = SIM_NEW;
-	m->replayed = true;
 }
 
 /* Nobody else can commit between these calls. */
@@ -386,24 +374,12 @@ static bool retry_dead(sim_world *w, bool mend)
 	return n > 0;
 }
 
-static void replay(sim_world *w)
-{
-	wherry_filter filter = WHERRY_FILTER(.limit = 1 + sim_below(w, 5));
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0;
-
-	if (wherry_outbox_replay(w->outbox, &filter, &n, &err) != WHERRY_OK)
-		return;
-	sim_say(w, "an operator replays %d", (int)n);
-	each_in_state(w, WHERRY_PENDING, note_generation);
-}
-
 void sim_operate(sim_world *w)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_FAILED);
 	wherry_code code = WHERRY_OK;
-	int what = sim_below(w, 6);
+	int what = sim_below(w, 5);
 	int64_t n = 0;
 
 	for (const sim_draft *d = w->drafts; d < w->drafts + SIM_DRAFTS; d++)
@@ -416,8 +392,6 @@ void sim_operate(sim_world *w)
 	else if (what == 2)
 		(void)retry_dead(w, false);
 	else if (what == 3)
-		replay(w);
-	else if (what == 4)
 		code = wherry_outbox_retry(w->outbox, &filter, &n, &err);
 	else
 		code = wherry_outbox_purge(w->outbox, 1000000, 20, 20, &n, &err);

@@ -238,7 +238,7 @@ void sim_server_prepare(sim_world *w)
 {
 	sim_sql(w,
 		w->plan.engine == SIM_LOG
-			? "CREATE VIEW sim_rows AS SELECT t.id, t.message_id, 0 AS generation, "
+			? "CREATE VIEW sim_rows AS SELECT t.id, t.message_id, "
 			  "coalesce(x.state, CASE WHEN t.id > p.high THEN 0 ELSE 2 END) AS status, "
 			  "coalesce(x.attempts, 0) AS attempts, x.changed_at AS claimed_at, "
 			  "x.next_retry_at FROM outbox_progress AS p CROSS JOIN outbox AS t "

@@ -75,11 +75,10 @@ typedef struct sim_message {
 	int refusals; /* still to come, of a flaky one */
 	int64_t id;   /* set by the producer where ids are taken early */
 	bool committed;
-	int charges;    /* attempts that may count against it */
-	int deliveries; /* of this generation */
-	int letters;    /* that said it is dead */
-	int generation; /* of its row */
-	bool died, retried, replayed;
+	int charges; /* attempts that may count against it */
+	int deliveries;
+	int letters; /* that said it is dead */
+	bool died, retried;
 	int again;           /* times that its relay had to read it once more */
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
@@ -93,13 +92,12 @@ typedef struct sim_message {
 typedef struct sim_flight {
 	const wherry_message *msg; /* the relay's; NULL once the relay is gone */
 	int index;                 /* of our own */
-	int generation;
-	int64_t epoch; /* of the relay that submitted it, */
-	int by;        /* which is this one */
-	bool doomed;   /* behind one of its key that was refused */
-	bool settled;  /* the broker decided: */
-	bool silent;   /* but the answer is lost on its way */
-	int64_t at_us; /* the receipt is there */
+	int64_t epoch;             /* of the relay that submitted it, */
+	int by;                    /* which is this one */
+	bool doomed;               /* behind one of its key that was refused */
+	bool settled;              /* the broker decided: */
+	bool silent;               /* but the answer is lost on its way */
+	int64_t at_us;             /* the receipt is there */
 	wherry_verdict verdict;
 } sim_flight;
 
@@ -248,7 +246,6 @@ typedef struct sim_world {
 	bool fixed;           /* what died was mended and retried */
 
 	/* What happened. */
-	int answers_lost;
 	int crashes, expires, duplicates, losses, redeliveries;
 	int orphans;     /* leases whose holder was seen to have ended */
 	char wrong[400]; /* the first broken promise, or empty */

@@ -1,4 +1,4 @@
--- layout: name=stream columns= archive=
+-- layout: name=stream columns=
 
 -- name: which
 SELECT 'sim', 'main', 'outbox';

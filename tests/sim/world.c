@@ -141,7 +141,7 @@ static void draw_plan(sim_world *w)
 
 static void draw_settings(sim_world *w)
 {
-	static const char *const on_done[] = {"mark", "delete", "archive"};
+	static const char *const on_done[] = {"mark", "delete"};
 	static const char *const relay_engines[] = {
 		[SIM_EXCLUSIVE] = "exclusive",   [SIM_COMPETING] = "competing",
 		[SIM_PARTITIONED] = "exclusive", [SIM_STREAM] = "stream",
@@ -171,10 +171,6 @@ static void draw_settings(sim_world *w)
 	set(w, "retry.cap", "5s");
 	set(w, "outbox.retention", "%ds", one_of(w, 0, 1, 3600));
 	set(w, "relay.purge_every", "1s");
-	set(w, "relay.on_expiry", "%s",
-	    sim_below(w, 2) && plan->engine != SIM_UNMARKED && plan->engine != SIM_LOG
-		    ? "archive"
-		    : "delete");
 }
 
 /* ---- mishaps ---- */

@@ -245,21 +245,6 @@ static void a_copy_has_the_same_values(void **state)
 	wherry_config_free(copy);
 }
 
-static void an_archive_is_kept_longer_than_the_outbox_that_feeds_it(void **state)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wherry_config_set(*state, "outbox.archive_retention", "7d", &err));
-	WHERRY_PASS(wh_config_check(*state, &err)); /* what is archived comes at once */
-	WHERRY_PASS(wherry_config_set(*state, "relay.on_expiry", "archive", &err));
-	WHERRY_FAILS(WHERRY_INVALID, wh_config_check(*state, &err));
-	assert_non_null(strstr(err.message, "outbox.retention (7d)"));
-	WHERRY_PASS(wherry_config_set(*state, "outbox.archive_retention", "8d", &err));
-	WHERRY_PASS(wh_config_check(*state, &err));
-	WHERRY_PASS(wherry_config_set(*state, "outbox.archive_retention", "0", &err));
-	WHERRY_PASS(wh_config_check(*state, &err));
-}
-
 static void *read_table(void *ctx)
 {
 	int *n = ctx;
@@ -302,7 +287,6 @@ int main(void)
 		TEST(a_claim_must_outlive_its_delivery),
 		TEST(a_claim_must_outlive_its_call),
 		TEST(a_copy_has_the_same_values),
-		TEST(an_archive_is_kept_longer_than_the_outbox_that_feeds_it),
 	};
 
 	return cmocka_run_group_tests_name("settings", tests, NULL, NULL);

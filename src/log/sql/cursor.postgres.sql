@@ -1,4 +1,4 @@
--- layout: name=cursor columns= archive=
+-- layout: name=cursor columns=
 --
 -- Reads an append-only table exactly; see postgres.log.sql.
 

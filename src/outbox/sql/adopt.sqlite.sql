@@ -1,4 +1,4 @@
--- layout: name=adopt columns= archive=
+-- layout: name=adopt columns=
 --
 -- Looks at a table of another program on SQLite for `wherry adopt`, and has the expressions that make a column of it a
 -- column of a log.  In these @c@ is the column.  An expression is called FIELD-TYPE, or FIELD-any if that type

@@ -318,12 +318,6 @@ DELETE FROM {table_archive} WHERE rowid IN (SELECT rowid FROM {old_rows} LIMIT :
 -- name: purge-count
 SELECT count(*) FROM {old_rows};
 
--- name: purge-archive
-DELETE FROM {table_archive} WHERE rowid IN (SELECT rowid FROM {old_rows} LIMIT :limit);
-
--- name: purge-archive-count
-SELECT count(*) FROM {old_rows};
-
 -- name: retry-dead
 -- Like retryEvents of the library, except that rows that a claim holds are left out.
 UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,
@@ -337,30 +331,6 @@ WHERE rowid IN (
 DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed'
   AND (id = :ident
        OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)));
-
--- name: replay-archived
--- A row stays in the archive while the outbox has its id.  started_on is copied, so that unarchive
--- finds the row and started_on continues to grow.
-INSERT INTO {table}(id, type, payload, occurred_at, status, created_on, started_on)
-SELECT id, type, payload, occurred_at, 'created', {now}, coalesce(started_on, {now})
-FROM {table_archive}
-WHERE id IS NOT NULL AND rowid + 1000000000000 > :after
-  AND (:since = 0 OR coalesce((julianday('now') - julianday(completed_on)) * 86400000.0, 0)
-                     <= :since)
-  AND (:ident IS NULL OR id = :ident
-       OR (rowid + 1000000000000 = :number
-           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident)))
-  AND (:topic IS NULL OR type = :topic)
-ORDER BY rowid LIMIT :limit
-ON CONFLICT DO NOTHING;
-
--- name: unarchive
--- Runs after replay-archived, in the same transaction: delete the rows that came back, but not rows of
--- an id that an application has published again.
-DELETE FROM {table_archive} WHERE rowid IN (
-  SELECT a.rowid FROM {table} AS e CROSS JOIN {table_archive} AS a
-  WHERE e.status = 'created' AND e.started_on IS NOT NULL AND a.id = e.id
-    AND a.occurred_at = e.occurred_at AND coalesce(a.started_on, e.started_on) = e.started_on);
 
 -- part: asked
 (:prefix IS NULL OR substr(type, 1, length(:prefix)) = :prefix)
@@ -390,20 +360,20 @@ SELECT {archived} FROM {table_archive}
 WHERE {wanted-archived} AND rowid + 1000000000000 < :before AND {asked}
 ORDER BY 1 DESC LIMIT :limit;
 
--- name: list-archived
-SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked} ORDER BY rowid LIMIT :limit;
-
 -- name: show
-SELECT {row} FROM {table}
-WHERE id = :ident
-   OR (rowid = :number AND id IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident))
-ORDER BY id = :ident DESC LIMIT 1;
-
--- name: show-archived
-SELECT {archived} FROM {table_archive}
-WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
-ORDER BY id = :ident DESC LIMIT 1;
+-- Rows of the archive have the higher numbers.
+SELECT * FROM (
+  SELECT {row} FROM {table}
+  WHERE id = :ident
+     OR (rowid = :number AND id IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident))
+  ORDER BY id = :ident DESC LIMIT 1)
+UNION ALL
+SELECT * FROM (
+  SELECT {archived} FROM {table_archive}
+  WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
+  ORDER BY id = :ident DESC LIMIT 1)
+ORDER BY 1 LIMIT 1;
 
 -- name: count
 -- The archive has all delivered rows.

@@ -1,4 +1,4 @@
--- layout: name=eventferry-sole ids=integer names=qualified ordered=yes order=aggregate fence=lease wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- layout: name=eventferry-sole ids=integer names=qualified ordered=yes order=aggregate fence=lease wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token
 -- unused: token
 --
 -- The table of eventferry for a relay that works alone (relay.sole).  The relay writes nothing to a

@@ -1,4 +1,4 @@
--- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token
 -- unused: error token
 --
 -- The table of the TypeScript library eventferry on SQL Server, as it publishes it: nothing is added,
@@ -490,17 +490,6 @@ FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :s
 {named};
 SET NOCOUNT OFF;
 DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
-{loop};
-
--- name: replay
--- The table cannot store a generation.
-{some}
-SELECT {any} id FROM {table} WITH (NOLOCK)
-WHERE status = 2 AND {wanted} AND (:since = 0 OR processed_at >= {since})
-ORDER BY id;
-SET NOCOUNT OFF;
-UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL, processed_at = NULL
-FROM {some_rows} WHERE t.status = 2
 {loop};
 
 -- part: shown

@@ -1,4 +1,4 @@
--- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token
 -- unused: error token
 --
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
@@ -336,17 +336,6 @@ DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id = ANY (ARRAY(
   UNION ALL
   SELECT id FROM {table} WHERE id = :number::bigint));
 
--- name: replay
--- The table cannot store a generation.
-UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
-  processed_at = NULL
-WHERE status = 2 AND id = ANY (ARRAY(
-  SELECT id FROM {table}
-  WHERE status = 2 AND {wanted}
-    AND (:since::bigint = 0 OR processed_at >= {now}
-         - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
-  ORDER BY id {limited}));
-
 -- part: shown
 -- next_retry_at is the time that the library wrote when the row failed.
 id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
@@ -397,4 +386,3 @@ SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next
 FROM {table} AS c
 WHERE c.message_id = {ident} OR c.id = :number::bigint
 ORDER BY c.id <> :number::bigint LIMIT 1;
-

@@ -646,31 +646,6 @@ DELETE FROM {table}
 WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held)
   AND {named_in_range};
 
--- part: archive_columns
-id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-  attempts, created_at, processed_at, generation, last_error, payload
-
--- part: archive_again
--- A row that was replayed and is delivered again replaces the one in the archive.
-ON CONFLICT (id) DO UPDATE SET message_id = excluded.message_id, topic = excluded.topic,
-  aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id,
-  partition_key = excluded.partition_key, headers = excluded.headers,
-  trace_id = excluded.trace_id, attempts = excluded.attempts,
-  created_at = excluded.created_at, processed_at = excluded.processed_at,
-  generation = excluded.generation, last_error = excluded.last_error,
-  payload = excluded.payload
-
--- name: done-archive
--- Runs before done-delete, in the same transaction; the rows stay locked until then.
-INSERT INTO {table_archive}({archive_columns})
-SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       attempts, created_at, {now}, generation, last_error, payload
-FROM {table} WHERE id = ANY ({ids}) AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text)
-  AND {named_in_list}
-FOR UPDATE
-{archive_again};
-
 -- name: fail
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
@@ -742,35 +717,6 @@ DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
 -- name: purge-count
 SELECT count(*) FROM {table} WHERE status = 2 AND {old_enough};
 
--- name: purge-archived
--- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
--- Each row is looked up in the archive: a join may begin there.
-DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
-  SELECT o.id FROM {table} AS o
-  WHERE o.status = 2 AND {old_enough}
-    AND (SELECT a.message_id = o.message_id AND a.generation = o.generation
-         FROM {table_archive} AS a WHERE a.id = o.id)
-  ORDER BY o.processed_at LIMIT :limit::bigint));
-
--- name: archive
--- Runs before purge-archived, in the same transaction.
-INSERT INTO {table_archive}({archive_columns})
-SELECT {archive_columns} FROM {table} WHERE status = 2 AND {old_enough}
-ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
-{archive_again};
-
--- name: purge-archive
-DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
-  SELECT id FROM {table_archive} WHERE {old_enough}
-  ORDER BY processed_at LIMIT :limit::bigint));
-
--- name: purge-archive-count
-SELECT count(*) FROM {table_archive} WHERE {old_enough};
-
--- part: since_processed
-(:since::bigint = 0
-  OR processed_at >= statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
-
 -- part: named
 -- Row with that message id, or else with that number, each found by its index.
 SELECT * FROM {table} WHERE message_id = :ident::text
@@ -795,73 +741,10 @@ WHERE status + 0 IN (3, 4) AND id = ANY (ARRAY(
     AND {topic_and_key} AND {since_created} AND id + 0 > :after::bigint
   ORDER BY id {limited}));
 
--- part: since
--- A time in a form that an index can use.
-statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond'
-
 -- name: discard
 -- Delivered rows are not deleted.  A relay that has the message in flight finds no row to acknowledge.
 DELETE FROM {table} WHERE status + 0 IN (0, 1, 3, 4) AND id = ANY (ARRAY(
   SELECT id FROM ({named}) AS t));
-
--- name: replay
--- The empty token marks the row, as in "retry-dead".
-UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
-  claimed_at = NULL, claim_token = '',
-  generation = least(generation, 999999999) + 1
-WHERE {is_done} AND id = ANY (ARRAY(
-  SELECT id FROM (
-    SELECT * FROM {table} WHERE status = 2 AND :since::bigint = 0 AND :ident::text IS NULL
-    UNION ALL
-    SELECT * FROM {table} WHERE status = 2 AND :since::bigint <> 0 AND :ident::text IS NULL
-      AND processed_at >= {since}
-    UNION ALL
-    {named}) AS t
-  WHERE {is_done} AND {since_processed}
-    AND (id <> :number::bigint OR message_id = :ident::text OR NOT EXISTS (
-         SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text))
-    AND {topic_and_key} AND id + 0 > :after::bigint
-  ORDER BY id {limited}));
-
--- name: replay-archived
--- Runs after replay, with the rest of its limit.  A message comes back with its id, unless another
--- message has it by now.  It stays in the archive while the outbox has a row with its message id.
-INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
-  headers, trace_id, claim_token, created_at, generation, last_error, payload)
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id
-            ELSE nextval(pg_get_serial_sequence({'table}, 'id')::regclass) END,
-       a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
-       a.trace_id, '', a.created_at, least(a.generation, 999999999) + 1, a.last_error,
-       a.payload
-FROM (
-  SELECT * FROM {table_archive} WHERE message_id = :ident::text
-  UNION ALL
-  SELECT * FROM {table_archive} WHERE :ident::text IS NOT NULL AND id = :number::bigint
-    AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
-    AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)
-  UNION ALL
-  SELECT * FROM {table_archive} WHERE :ident::text IS NULL AND :since::bigint = 0
-  UNION ALL
-  SELECT * FROM {table_archive} WHERE :ident::text IS NULL AND :since::bigint <> 0
-    AND processed_at >= {since}) AS a
-WHERE {topic_and_key} AND {since_processed} AND a.id + 0 > :after::bigint
-ORDER BY a.id {limited}
-ON CONFLICT (message_id) DO NOTHING;
-
--- name: unarchive
--- Runs after replay-archived, in the same transaction: delete the rows that came back.
-DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
-  SELECT a.id FROM {table} AS b CROSS JOIN LATERAL (
-    SELECT id FROM {table_archive}
-    WHERE message_id = b.message_id AND created_at = b.created_at
-      AND generation = b.generation - 1 OFFSET 0) AS a
-  WHERE {busy} AND b.status + 0 = 0));
-
--- part: shown_archived
-2::smallint, attempts, generation, created_at, NULL::timestamptz, NULL::timestamptz,
-       processed_at,
-       {texts},
-       {error_text}, 0::bigint, 0::bigint
 
 -- name: list
 -- Rows of states other than done, each state by its own index, so that dead letters are found at once in
@@ -938,22 +821,6 @@ FROM (
      AND {asked})) AS t
 ORDER BY id DESC {limited};
 
--- part: named_archived
-SELECT * FROM {table_archive} WHERE message_id = :ident::text
-  UNION ALL
-  SELECT * FROM {table_archive} WHERE :ident::text IS NOT NULL AND id = :number::bigint
-    AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)
-
--- name: list-archived
-SELECT id, {shown_archived}
-FROM (
-  (SELECT * FROM {table_archive}
-   WHERE id > :after::bigint AND :ident::text IS NULL AND {asked} ORDER BY id {limited})
-  UNION ALL
-  (SELECT * FROM ({named_archived}) AS n WHERE id > :after::bigint AND {asked})) AS t
-WHERE :states::bigint & 4::bigint <> 0
-ORDER BY id {limited};
-
 -- name: show
 -- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.  No
 -- index has the keys of pending rows, so the open rows before it are read.
@@ -972,24 +839,12 @@ FROM (
     AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)) AS c
 ORDER BY c.message_id = :ident::text DESC LIMIT 1;
 
--- name: show-archived
--- Rows of the archive, which "show" does not find.
-SELECT id, {shown_archived}
-FROM (
-  SELECT * FROM {table_archive} WHERE message_id = :ident::text
-  UNION ALL
-  SELECT * FROM {table_archive} WHERE id = :number::bigint) AS t
-ORDER BY message_id = :ident::text DESC, id DESC LIMIT 1;
-
 -- name: count
 SELECT (SELECT count(*) FROM {table} WHERE status = 0),
        (SELECT count(*) FROM {table} WHERE status = 1),
        (SELECT count(*) FROM {table} WHERE status = 2),
        (SELECT count(*) FROM {table} WHERE status = 3),
        (SELECT count(*) FROM {table} WHERE status = 4);
-
--- name: count-archived
-SELECT count(*) FROM {table_archive};
 
 -- name: ready
 -- Number of failed rows that are due, and the age of the oldest message that may be delivered now.

@@ -419,18 +419,6 @@ WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
--- name: done-archive
--- Runs before done-delete, in the same transaction.
-INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
-  partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
-  payload)
-SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       attempts, created_at, (SELECT ms FROM wherry_clock), generation, last_error, payload
-FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token)
-  AND {named};
-
 -- name: fail
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number
@@ -491,35 +479,11 @@ WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open} WHERE status = 1)
 -- part: old_rows
 {table} INDEXED BY {table_done} WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age
 
--- part: old_archived
-{table_archive} INDEXED BY {table_archive_done} WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age
-
 -- name: purge
 DELETE FROM {table} WHERE id IN (SELECT id FROM {old_rows} LIMIT :limit);
 
 -- name: purge-count
 SELECT count(*) FROM {old_rows};
-
--- name: purge-archived
--- Runs after archive: delete only rows that are in the archive, since the clock has advanced in between.
-DELETE FROM {table} WHERE id IN (SELECT id FROM {old_rows} LIMIT :limit)
-  AND EXISTS (SELECT 1 FROM {table_archive} AS a WHERE a.id = {table}.id
-    AND a.message_id = {table}.message_id AND a.generation = {table}.generation);
-
--- name: archive
--- Runs before purge-archived, in the same transaction.
-INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
-  partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
-  payload)
-SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       attempts, created_at, processed_at, generation, last_error, payload
-FROM {old_rows} LIMIT :limit;
-
--- name: purge-archive
-DELETE FROM {table_archive} WHERE id IN (SELECT id FROM {old_archived} ORDER BY processed_at LIMIT :limit);
-
--- name: purge-archive-count
-SELECT count(*) FROM {old_archived};
 
 -- name: retry-dead
 -- A token that no relay has makes claims of later rows of the key wait for this row.
@@ -545,56 +509,6 @@ DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
              UNION ALL
              SELECT id FROM {table} WHERE id = :number
                AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident));
-
--- name: replay
--- The empty token marks the row, as in "retry-dead".
-UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
-  claimed_at = NULL, claim_token = '', generation = min(generation, 999999999) + 1
-WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
-  SELECT id FROM {table} INDEXED BY {table_done}
-  WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18
-        ELSE (SELECT ms FROM wherry_clock) - :since END)
-  AND (:ident IS NULL OR message_id = :ident
-       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)
-           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)))
-  AND (:topic IS NULL OR topic = :topic)
-  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND id > :after
-  ORDER BY id LIMIT :limit);
-
--- name: replay-archived
--- Runs after replay, with the rest of its limit.  A message comes back with its id, unless another
--- message has it by now.  It stays in the archive while the outbox has a row with its message id.
-INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
-  headers, trace_id, claim_token, created_at, generation, last_error, payload)
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id END,
-       a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
-       a.trace_id, '', a.created_at, min(a.generation, 999999999) + 1, a.last_error, a.payload
-FROM {table_archive} AS a NOT INDEXED
-WHERE a.id IN (
-  SELECT id FROM {table_archive} INDEXED BY {table_archive_message_id}
-  WHERE message_id = :ident
-  UNION ALL
-  SELECT :number WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)
-    AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)
-  UNION ALL
-  SELECT id FROM {table_archive} INDEXED BY {table_archive_done}
-  WHERE :ident IS NULL AND processed_at >= CASE WHEN :since = 0 THEN -9e18
-        ELSE (SELECT ms FROM wherry_clock) - :since END)
-  AND (:topic IS NULL OR a.topic = :topic)
-  AND (:key IS NULL OR coalesce(nullif(a.partition_key, ''), a.aggregate_id) = :key)
-  AND (:since = 0 OR a.processed_at >= (SELECT ms FROM wherry_clock) - :since)
-  AND a.id > :after
-ORDER BY a.id LIMIT :limit
-ON CONFLICT (message_id) DO NOTHING;
-
--- name: unarchive
--- Runs after replay-archived, in the same transaction: delete the rows that came back.
-DELETE FROM {table_archive} WHERE id IN (
-  SELECT a.id FROM {table} AS b INDEXED BY {table_busy}
-  CROSS JOIN {table_archive} AS a INDEXED BY {table_archive_message_id}
-  WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
-    AND a.created_at = b.created_at AND a.generation = b.generation - 1);
 
 -- name: list
 -- Rows of states other than done, each state by its own index, so that dead letters are found at once in
@@ -653,18 +567,6 @@ WHERE id < :before AND (:states >> status & 1)
   AND {asked}
 ORDER BY id DESC LIMIT :limit;
 
--- name: list-archived
-SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0, 0
-FROM {table_archive} NOT INDEXED
-WHERE id > :after AND (:states & 4)
-  AND (:ident IS NULL OR message_id = :ident
-       OR (id = :number
-           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)))
-  AND {asked}
-ORDER BY id LIMIT :limit;
-
 -- name: show
 -- The row, with the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
@@ -688,15 +590,6 @@ WHERE m.message_id = :ident
        AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident))
 ORDER BY m.message_id = :ident DESC LIMIT 1;
 
--- name: show-archived
--- Rows of the archive, which "show" does not find.
-SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0, 0
-FROM {table_archive}
-WHERE message_id = :ident OR id = :number
-ORDER BY message_id = :ident DESC, id DESC LIMIT 1;
-
 -- name: count
 SELECT
   (SELECT count(*) FROM {table} INDEXED BY {table_open} WHERE status = 0),
@@ -704,9 +597,6 @@ SELECT
   (SELECT count(*) FROM {table} INDEXED BY {table_done} WHERE status = 2),
   (SELECT count(*) FROM {table} INDEXED BY {table_open} WHERE status = 3),
   (SELECT count(*) FROM {table} INDEXED BY {table_dead} WHERE status = 4);
-
--- name: count-archived
-SELECT count(*) FROM {table_archive};
 
 -- name: ready
 -- Number of failed rows that are due, and the age of the oldest message that may be delivered now.

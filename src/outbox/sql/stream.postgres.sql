@@ -1,4 +1,4 @@
--- layout: name=stream columns= archive=
+-- layout: name=stream columns=
 --
 -- Further statements of the stream engine, the same for every layout of the outbox.
 -- Positions of the log are numbers of bytes.
