@@ -36,6 +36,8 @@ typedef struct wherry_subscription_state {
 	const char *topics; /* ""; all. */
 	int64_t position;   /* The highest id that was read. */
 	int64_t moved_us;   /* Time since the position moved. */
+	/* Age of the first message behind the position, whatever its topic: it is not deleted.  Negative: there is none. */
+	int64_t kept_us;
 } wherry_subscription_state;
 
 /** Called for each subscription.  If it returns another code than WHERRY_OK, the listing ends and

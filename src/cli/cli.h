@@ -485,6 +485,8 @@ void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
 
 typedef struct wh_subscription_at {
 	char name[64], topics[1024]; /* Topics "": all. */
+	int64_t moved_us;            /* Time since its position moved. */
+	int64_t kept_us; /* Age of the first message behind it; negative: there is none. */
 	wherry_status status;
 } wh_subscription_at;
 

@@ -16,6 +16,14 @@ enum {
 
 const wh_check wh_checks[] = {
 	{
+		.name = "kept",
+		.flags = NATIVE | TABLE,
+		.none = "every subscription gets on, so old messages can be deleted",
+		.trouble = "subscription $1 has not moved for ~2, and $3: all messages "
+			   "behind its position are kept",
+		.advice = "relay or consume it; if nobody needs it, `wherry drop` it",
+	},
+	{
 		.name = "paused",
 		.flags = NATIVE,
 		.none = "the outbox is not paused",

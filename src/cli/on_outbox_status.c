@@ -25,6 +25,9 @@ enum {
 		16 * 1024 * 1024 /* Bytes of WAL that a relay is behind as a rule. */
 };
 
+/* A subscription stands still if its position has not moved for so long, and messages are behind it. */
+#define STILL_US (3600 * (int64_t)WH_SECOND)
+
 typedef struct warnings {
 	char text[WARNINGS_MAX][WARNING_MAX];
 	size_t n;
@@ -300,6 +303,39 @@ static void look(const facts *f, warnings *out)
 
 /* ---- the other subscriptions ---- */
 
+/* Messages that it has not passed are not deleted, of whatever topic, so this is said first. */
+static void look_at_still(const facts *f, const wh_subscription_at *at, warnings *out)
+{
+	const char *only = f->s->outbox->subscription;
+	char span[WH_SPAN_LEN];
+
+	if ((*only && strcmp(only, at->name) != 0) || at->kept_us < STILL_US ||
+	    at->moved_us < STILL_US)
+		return;
+	(void)wh_span_text(at->moved_us < at->kept_us ? at->moved_us : at->kept_us, span);
+	if (at->status.paused)
+		warn(out,
+		     "subscription '%s' is paused and has not moved for %s: all messages "
+		     "behind it are kept",
+		     at->name, span);
+	else if (at->status.lease_left_us > 0)
+		warn(out,
+		     "subscription '%s' has not moved for %s, and all messages behind it "
+		     "are kept: its relay does not get on",
+		     at->name, span);
+	else
+		warn(out,
+		     "nobody has read subscription '%s' for %s, and all messages behind it "
+		     "are kept: relay it, or `wherry drop` it",
+		     at->name, span);
+}
+
+static void look_at_all_still(const facts *f, warnings *out)
+{
+	for (int i = 0; i < f->subscriptions->n; i++)
+		look_at_still(f, &f->subscriptions->at[i], out);
+}
+
 /* Consumers may read it without a relay, but do not let messages wait for long. */
 static void look_at_other(facts *f, const wh_subscription_at *at, warnings *out)
 {
@@ -311,7 +347,9 @@ static void look_at_other(facts *f, const wh_subscription_at *at, warnings *out)
 		return;
 	f->others_open += st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 			  st->count[WHERRY_FAILED];
-	if (st->paused)
+	if (at->kept_us >= STILL_US && at->moved_us >= STILL_US)
+		; /* It is named already. */
+	else if (st->paused)
 		warn(out, "subscription '%s' is paused", at->name);
 	else if (st->ready && st->oldest_ready_us > STALL_US)
 		warn(out,
@@ -575,6 +613,7 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 			(void)wh_report(&err);
 		f.subscriptions = &subscriptions;
 		f.running |= partitions.n > 0;
+		look_at_all_still(&f, &w);
 		look(&f, &w);
 		look_at_others(&f, &w);
 		warn_still(&f, args->config, &w);

@@ -22,6 +22,8 @@ static wherry_code note(void *ctx, const wherry_subscription_state *s)
 		return WHERRY_OK;
 	(void)snprintf(at->name, sizeof(at->name), "%s", s->name);
 	(void)snprintf(at->topics, sizeof(at->topics), "%s", s->topics);
+	at->moved_us = s->moved_us;
+	at->kept_us = s->kept_us;
 	l->n++;
 	return WHERRY_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "daemon/daemon.h"
 #include "db/driver.h"
 #include "relay/engine/engine.h"
@@ -124,6 +125,61 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	return code;
 }
 
+/* Do two entries read the same outbox of the same database? */
+static bool are_same(const seen *a, const seen *b)
+{
+	char *one, *two;
+	bool same;
+
+	if (!a->source.outbox || !b->source.outbox ||
+	    !wh_same_outbox(a->source.outbox, b->source.outbox))
+		return false;
+	one = wh_url_database(a->from);
+	two = wh_url_database(b->from);
+	same = one && two && strcmp(one, two) == 0;
+	free(one);
+	free(two);
+	return same;
+}
+
+/* The entries with the same outbox as one of them. */
+typedef struct peers {
+	const wh_backlogs *b;
+	const seen *of;
+} peers;
+
+static bool is_served(void *ctx, const char *subscription)
+{
+	const peers *p = ctx;
+
+	for (size_t i = 0; i < p->b->n; i++)
+		if (are_same(&p->b->seen[i], p->of) &&
+		    strcmp(p->b->seen[i].source.outbox->store.topic, subscription) == 0)
+			return true;
+	return false;
+}
+
+/* Count the subscriptions that no entry reads, for the first entry of their outbox.  If that fails, keep the old numbers. */
+static void look_at_others(wh_backlogs *b, size_t at)
+{
+	seen *s = &b->seen[at];
+	wh_other others[WH_OTHERS_MOST];
+	peers p = {b, s};
+	int n = 0;
+
+	for (size_t i = 0; i < at; i++)
+		if (are_same(&b->seen[i], s))
+			goto out;
+	if (!s->source.outbox || wh_others_read(s->source.outbox, is_served, &p, others,
+						&n, NULL) != WHERRY_OK)
+		return;
+out:
+	(void)pthread_mutex_lock(&b->lock);
+	s->view.n_others = n;
+	memcpy(s->view.others, others, (size_t)n * sizeof(*others));
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
 /* Count again.  If that fails, keep the old numbers and their time. */
 static void look(wh_backlogs *b, seen *s)
 {
@@ -137,6 +193,8 @@ static void look(wh_backlogs *b, seen *s)
 		return;
 	}
 	view.seen_us = wh_monotonic(&wh_env_system);
+	view.n_others = s->view.n_others;
+	memcpy(view.others, s->view.others, sizeof(view.others));
 	(void)pthread_mutex_lock(&b->lock);
 	s->view = view;
 	(void)pthread_mutex_unlock(&b->lock);
@@ -233,6 +291,8 @@ static void *run(void *ctx)
 		match(b);
 		for (size_t i = 0; i < b->n; i++)
 			look(b, &b->seen[i]);
+		for (size_t i = 0; i < b->n; i++)
+			look_at_others(b, i);
 		(void)pthread_mutex_lock(&b->lock);
 		b->ask = false;
 		b->round_us = wh_monotonic(&wh_env_system);

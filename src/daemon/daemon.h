@@ -7,6 +7,7 @@
  *     ticker.c    runs one entry of cron on its thread; tick_writer.c writes its messages
  *     tickers.c   all entries of cron: start and stop them, their health and metrics
  *     backlog_watch.c  counts waiting messages when somebody reads the metrics
+ *     others.c    the same of subscriptions that no relay of this process reads
  *     metrics.c   writes the metrics in Prometheus' format, with metrics_text.c
  *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
  *     log_line.c  logs one event a line, as text or JSON
@@ -139,6 +140,17 @@ typedef struct wh_partition_lease {
 	int n; /* Partitions that it has. */
 } wh_partition_lease;
 
+/* A subscription that no relay of this process reads. */
+typedef struct wh_other {
+	char name[WH_SUBSCRIPTION_MOST + 1];
+	wh_backlog backlog;
+	int64_t kept_us; /* Age of the first message behind its position; negative: there is none. */
+	int64_t moved_us; /* Time since its position moved. */
+	bool led;         /* Another process relays it. */
+} wh_other;
+
+enum { WH_OTHERS_MOST = 50 };
+
 typedef struct wh_backlog_view {
 	wh_backlog backlog;
 	wh_holder holder;
@@ -147,6 +159,8 @@ typedef struct wh_backlog_view {
 	int n_partition_leases;
 	bool reads_log; /* The relay's engine takes new rows from the WAL. */
 	wh_wal_watched log;
+	wh_other others[WH_OTHERS_MOST]; /* Of the first relay of an outbox alone. */
+	int n_others;
 	int64_t seen_us; /* Monotonic: when it was read; 0: never. */
 } wh_backlog_view;
 
@@ -158,6 +172,16 @@ void wh_backlogs_stop(wh_backlogs *b);
 /* Read the numbers again if they are old.  Waits a moment for them. */
 void wh_backlogs_refresh(wh_backlogs *b);
 bool wh_backlogs_get(wh_backlogs *b, const char *name, wh_backlog_view *out);
+
+/* ---- others.c ---- */
+
+/* Whether two relays read the same outbox. */
+bool wh_same_outbox(const wherry_outbox *a, const wherry_outbox *b);
+
+/* Read the subscriptions of an outbox for which served() is false. */
+wherry_code wh_others_read(wherry_outbox *outbox,
+			   bool (*served)(void *ctx, const char *subscription), void *ctx,
+			   wh_other out[WH_OTHERS_MOST], int *out_n, wherry_error *err);
 
 /* ---- metrics_text.c ---- */
 

@@ -305,6 +305,75 @@ static void put_number(wh_buf *out, const sample *samples, size_t n, const wh_nu
 		}
 }
 
+/* ---- subscriptions that no relay of this process reads ---- */
+
+static double other_pending(const wh_other *o)
+{
+	return (double)o->backlog.pending;
+}
+
+static double other_dead(const wh_other *o)
+{
+	return (double)o->backlog.dead;
+}
+
+static double other_oldest(const wh_other *o)
+{
+	return seconds(o->backlog.oldest_ready_us);
+}
+
+static double other_kept(const wh_other *o)
+{
+	return o->kept_us < 0 ? 0 : seconds(o->kept_us);
+}
+
+static double other_moved(const wh_other *o)
+{
+	return seconds(o->moved_us);
+}
+
+static double other_led(const wh_other *o)
+{
+	return o->led;
+}
+
+static void put_others(wh_buf *out, const sample *samples, size_t n)
+{
+	static const struct {
+		const char *name, *help;
+		double (*value)(const wh_other *o);
+	} of[] = {
+		{"wherry_subscription_kept_seconds",
+		 "Age of the oldest message that is kept for a subscription which no relay of this "
+		 "process reads; 0: it has passed all.",
+		 other_kept},
+		{"wherry_subscription_pending",
+		 "Messages that were not tried yet in it, counted up to a million.",
+		 other_pending},
+		{"wherry_subscription_dead", "Messages that were given up in it.",
+		 other_dead},
+		{"wherry_subscription_oldest_ready_seconds",
+		 "Age of its oldest message that may be delivered now.", other_oldest},
+		{"wherry_subscription_moved_seconds", "Since its position moved.",
+		 other_moved},
+		{"wherry_subscription_led", "1 while another process relays it.",
+		 other_led},
+	};
+
+	for (size_t k = 0; k < sizeof(of) / sizeof(*of); k++) {
+		wh_metrics_head(out, of[k].name, "gauge", of[k].help);
+		for (size_t i = 0; i < n; i++)
+			for (int j = 0;
+			     samples[i].known && j < samples[i].outbox.n_others; j++)
+				wh_buf_printf(out,
+					      "%s{relay=\"%s\",subscription=\"%s\"} "
+					      "%.15g\n",
+					      of[k].name, samples[i].name,
+					      samples[i].outbox.others[j].name,
+					      of[k].value(&samples[i].outbox.others[j]));
+	}
+}
+
 /* Print the counters that destinations keep themselves. */
 static void put_numbers(wh_buf *out, const sample *samples, size_t n)
 {
@@ -463,6 +532,7 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 	(void)pthread_mutex_unlock(&d->lock);
 	if (!samples)
 		return;
+	put_others(out, samples, n);
 	put_families(out, samples, n);
 	put_states(out, samples, n);
 	put_leases(out, samples, n);

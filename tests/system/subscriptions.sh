@@ -5,6 +5,8 @@
 
 # shellcheck source=tests/system/postgres.bash
 . "$(dirname "$0")/postgres.bash"
+# shellcheck source=tests/system/daemon.bash
+. "$source_dir/tests/system/daemon.bash"
 # shellcheck source=tests/system/subscriptions.bash
 . "$source_dir/tests/system/subscriptions.bash"
 
@@ -59,6 +61,52 @@ waits() { # URL NAME
 	w status "$1#few"
 	expect "$2: and of the dead" 0 "out:1 message is dead in subscription 'mails'"
 }
+
+# ---- a subscription that stands still keeps messages, whether it waits for any or not ----
+
+run_sql() { # URL SQL
+	case $1 in sqlite:*) sqlite3 "${1#sqlite:}" "$2" ;; *) sql "$2" ;; esac
+}
+keeps() { # URL NAME AGO
+	w create "$1#kept" --layout log
+	w create "$1#kept/nothing" --topics 'none.*'
+	w enqueue "$1#kept" '{}' --topic t
+	w relay "$1#kept" null: --until-empty --timeout 60s
+	w status "$1#kept"
+	expect "$2: for an hour it is not named" 0 "no:warning"
+	run_sql "$1" "UPDATE kept SET created_at = created_at - $3; UPDATE kept_progress SET moved_at = moved_at - $3"
+	w status "$1#kept"
+	expect "$2: then status begins with it" 0 "out:warning     nobody has read subscription 'nothing' for 2h" "no:'relay'"
+	w status "$1#kept/nothing"
+	expect "$2: so does its own status" 0 "out:warning     nobody has read subscription 'nothing' for 2h"
+	w doctor "$1#kept"
+	expect "$2: the doctor names it" "$status" "out:warn  kept                subscription nothing has not moved for 2h" "out:nobody reads it" "no:subscription relay"
+	w relay "$1#kept/nothing" null: --until-empty --timeout 60s
+	w status "$1#kept"
+	expect "$2: until it is read" 0 "no:warning"
+	w doctor "$1#kept"
+	expect "$2: in the doctor, too" "$status" "no:kept"
+	w enqueue "$1#kept" '{}' --topic t
+	run_sql "$1" "UPDATE kept SET created_at = created_at - $3; UPDATE kept_progress SET moved_at = moved_at - $3"
+	w status "$1#kept"
+	expect "$2: also the one of relays that name none" 0 "out:warning     nobody has read subscription 'relay' for 2h"
+	# The daemon relays that one alone.
+	printf '%s\n' "http: {listen: '127.0.0.1:0'}" "relays:" "  - {name: a, from: '$1#kept', to: 'null:'}" >"$2-kept.yaml"
+	start_daemon "$2-kept.yaml"
+	metrics "$2: metrics of a daemon have the subscription that nobody reads" \
+		'v("wherry_subscription_kept_seconds", subscription="nothing") > 7000 and v("wherry_subscription_pending", subscription="nothing") == 0
+		 and v("wherry_subscription_moved_seconds", subscription="nothing") > 7000 and v("wherry_subscription_led", subscription="nothing") == 0'
+	metrics "$2: and no other" 'len(all_of("wherry_subscription_kept_seconds")) == 1'
+	"$wherry" relay "$1#kept/nothing" null: 2>/dev/null &
+	other=$!
+	pids+=("$other")
+	metrics "$2: until somebody does" \
+		'v("wherry_subscription_kept_seconds", subscription="nothing") == 0 and v("wherry_subscription_led", subscription="nothing") == 1'
+	kill "$daemon" "$other"
+	wait "$daemon" "$other"
+}
+keeps sqlite:kept.db sqlite 7200000
+keeps "$url" postgres "interval '2 hours'"
 waits sqlite:few.db sqlite
 waits "$url" postgres
 

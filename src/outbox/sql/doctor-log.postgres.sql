@@ -35,6 +35,18 @@ SELECT 2, t.name
 FROM unnest(ARRAY[{'table}, {'table_progress}, {'table_exception}, {'wherry_outbox}, {'wherry_lease}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
+-- name: kept
+-- Subscriptions that have stood still for an hour: no message behind their position is deleted.
+SELECT 1, s.subscription, s.moved::text, CASE WHEN EXISTS (
+    SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
+      AND l.outbox = CASE s.subscription WHEN 'relay' THEN {name} ELSE concat({name}, chr(92), s.subscription) END)
+  THEN 'its relay does not get on' ELSE 'nobody reads it' END
+FROM (SELECT p.subscription, min(p.high) AS high, floor(extract(epoch FROM {now} - max(p.moved_at)) * 1000)::bigint AS moved
+      FROM {table_progress} AS p GROUP BY p.subscription) AS s
+WHERE s.moved >= 3600000
+  AND (SELECT t.created_at FROM {table} AS t WHERE t.id > s.high ORDER BY t.id LIMIT 1) <= {now} - interval '1 hour'
+ORDER BY s.moved DESC LIMIT 10;
+
 -- name: rights
 SELECT 2, current_user::text, string_agg(l.privileges || ' on ' || l.name, '; ' ORDER BY l.name),
   string_agg(format('GRANT %s ON %s TO %I', l.privileges, l.name, current_user), '; ' ORDER BY l.name)

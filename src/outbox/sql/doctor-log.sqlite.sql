@@ -30,6 +30,17 @@ SELECT 2, name FROM (SELECT {name} || '_progress' AS name UNION ALL SELECT {name
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'table' AND s.name = t.name COLLATE NOCASE);
 
+-- name: kept
+-- Subscriptions that have stood still for an hour: no message behind their position is deleted.
+SELECT 1, p.subscription, {now} - p.moved_at, CASE WHEN EXISTS (
+    SELECT 1 FROM wherry_lease AS l WHERE l.expires_at > {now}
+      AND l.outbox = CASE p.subscription WHEN 'relay' THEN {name} ELSE {name} || char(92) || p.subscription END)
+  THEN 'its relay does not get on' ELSE 'nobody reads it' END
+FROM {table_progress} AS p
+WHERE p.moved_at <= {now} - 3600000
+  AND (SELECT t.created_at FROM {table} AS t WHERE t.id > p.high ORDER BY t.id LIMIT 1) <= {now} - 3600000
+ORDER BY p.moved_at LIMIT 10;
+
 -- name: trigger
 SELECT 1, {name}, 'has no trigger'
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s

@@ -426,10 +426,11 @@ SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) w.id FROM (
 SELECT p.high, COALESCE(p.topics, N'') FROM {table_progress} AS p WHERE p.subscription = {subscription};
 
 -- name: subscriptions
--- The position is shown as the id of the last message before it.
+-- The position is shown as the id of the last message before it; with the age of the first one behind it, which is kept.
 SELECT p.subscription, COALESCE(p.topics, N''),
   COALESCE((SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE t.rv <= {passed:p} ORDER BY t.rv DESC), 0),
-  DATEDIFF_BIG(MILLISECOND, p.moved_at, {now})
+  DATEDIFF_BIG(MILLISECOND, p.moved_at, {now}),
+  COALESCE((SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, t.created_at, {now}) FROM {table} AS t {unlocked} WHERE t.rv > {passed:p} ORDER BY t.rv), -1)
 FROM {table_progress} AS p ORDER BY p.subscription;
 
 -- name: unsubscribe

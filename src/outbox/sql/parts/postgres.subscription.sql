@@ -391,9 +391,13 @@ SELECT min(p.high), coalesce(min(p.topics), '') FROM {table_progress} AS p WHERE
 HAVING count(*) > 0;
 
 -- name: subscriptions
-SELECT p.subscription, coalesce(min(p.topics), ''), min(p.high),
-  (extract(epoch FROM {now} - max(p.moved_at)) * 1000)::bigint
-FROM {table_progress} AS p GROUP BY p.subscription ORDER BY p.subscription;
+-- With the age of the first message that the position has not passed, of whatever topic: it is kept.
+SELECT s.subscription, s.topics, s.high, (extract(epoch FROM {now} - s.moved_at) * 1000)::bigint,
+  coalesce((SELECT (extract(epoch FROM {now} - t.created_at) * 1000)::bigint FROM {table} AS t
+            WHERE t.id > s.high ORDER BY t.id LIMIT 1), -1)
+FROM (SELECT p.subscription, coalesce(min(p.topics), '') AS topics, min(p.high) AS high, max(p.moved_at) AS moved_at
+      FROM {table_progress} AS p GROUP BY p.subscription) AS s
+ORDER BY s.subscription;
 
 -- name: unsubscribe
 DELETE FROM {table_progress} WHERE subscription = {subscription};

@@ -306,8 +306,10 @@ SELECT (SELECT count(*) FROM (
 SELECT high, coalesce(topics, '') FROM {table_progress} WHERE subscription = {subscription};
 
 -- name: subscriptions
-SELECT subscription, coalesce(topics, ''), high, (SELECT ms FROM wherry_clock) - moved_at FROM {table_progress}
-ORDER BY subscription;
+-- With the age of the first message that the position has not passed, of whatever topic: it is kept.
+SELECT p.subscription, coalesce(p.topics, ''), p.high, c.ms - p.moved_at,
+  coalesce((SELECT c.ms - t.created_at FROM {table} AS t WHERE t.id > p.high ORDER BY t.id LIMIT 1), -1)
+FROM {table_progress} AS p, wherry_clock AS c ORDER BY p.subscription;
 
 -- name: unsubscribe
 DELETE FROM {table_progress} WHERE subscription = {subscription};
