@@ -88,7 +88,7 @@ int main(void)
 					       .body_len = WHERRY_TEXT)};
 	wherry_error e = {.code = WHERRY_FULL, .message = "of an earlier call"};
 	wherry_config *config;
-	wherry_outbox *box;
+	wherry_outbox *box, *events;
 	wherry_relay *relay;
 	wherry_lease lease;
 	wherry_db *db;
@@ -102,7 +102,7 @@ int main(void)
 	DO(wherry_config_new(&config, &e));
 	DO(wherry_config_set(config, "db.create", "on", &e));
 	DO(wherry_db_open("sqlite:older.db", config, &db, &e));
-	DO(wherry_outbox_create(db, "outbox", &WHERRY_OUTBOX_OPTIONS(.layout = "native"), &e));
+	DO(wherry_outbox_create(db, "outbox", &WHERRY_OUTBOX_OPTIONS(), &e));
 	DO(wherry_outbox_open(db, "outbox", &box, &e));
 	DO(wherry_headers_add(&headers, "tenant", "Zo\xc3\xab \"Zed\"", &e));
 	DO(wherry_headers_add(&headers, "trace", "1", &e));
@@ -110,11 +110,14 @@ int main(void)
 	DO(wherry_outbox_enqueue_many(box, two, 2, WHERRY_OWN_TRANSACTION, NULL, &e));
 	DO(wherry_outbox_list(box, &WHERRY_FILTER(.topic = "orders"), see, &n, &e));
 	DO(wherry_outbox_status(box, &status.it, sizeof(status.it), &e));
-	DO(wherry_outbox_join(box, "me", 60000000, &lease, &e));
-	DO(wherry_outbox_claim(box, &lease,
+	DO(wherry_outbox_create(db, "events", &WHERRY_OUTBOX_OPTIONS(.layout = "event-bus"), &e));
+	DO(wherry_outbox_open(db, "events", &events, &e));
+	DO(wherry_outbox_enqueue(events, &two[0], WHERRY_OWN_TRANSACTION, NULL, &e));
+	DO(wherry_outbox_join(events, "me", 60000000, &lease, &e));
+	DO(wherry_outbox_claim(events, &lease,
 			       &WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = 60000000), claimed,
 			       &id, NULL, &e));
-	DO(wherry_outbox_fail(box, &lease,
+	DO(wherry_outbox_fail(events, &lease,
 			      (wherry_failure[]){WHERRY_FAILURE(.id = id, .error = "late"),
 						 WHERRY_FAILURE(.id = 99, .error = "late")},
 			      2, &e) == WHERRY_STALE
@@ -128,6 +131,7 @@ int main(void)
 		if (status.guard[i] != 'x' || stats.guard[i] != 'x')
 			return 2;
 	wherry_relay_close(relay);
+	wherry_outbox_close(events);
 	wherry_outbox_close(box);
 	wherry_db_close(db);
 	wherry_config_free(config);

@@ -210,10 +210,6 @@ says "a subscription that is not there" "SELECT wherry_consume('none')" "outbox 
 says "no subscription" "SELECT wherry_consume(NULL)" "outbox 'outbox' has no subscription NULL"
 says "an outbox that is not there" "SELECT wherry_consume('relay', 1, 'none')" "there is no outbox 'none'"
 says "no messages" "SELECT wherry_consume('relay', 0)" "n is 0, and must be 1 or more"
-w create "$url#old" --layout native
-says "an outbox of another layout" "SELECT wherry_consume('relay', 1, 'old')" "outbox 'old' has the layout native, which has no subscriptions"
-w create "$url#old" --grant consumer=consumer
-expect "a table without subscriptions has no consumers" 2 "err:those of the layout log do"
 
 stop_server
 finish
