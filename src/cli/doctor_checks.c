@@ -172,10 +172,8 @@ const wh_check wh_checks[] = {
 	{
 		.name = "adopted",
 		.flags = NATIVE,
-		.none = "an adopted table has the index of transactions",
-		.trouble =
-			"the table $1 has no index that begins with its column wherry_tx: reading takes "
-			"long without it",
+		.none = "an adopted table has what adopt made",
+		.trouble = "the table $1 has no $2",
 		.advice =
 			"`wherry adopt` the table again, with the options of the first time",
 	},
@@ -202,8 +200,8 @@ const wh_check wh_checks[] = {
 		.trouble = "the $1 can ignore what a relay writes: if it ignores an "
 			   "acknowledgement, the message is delivered again and again",
 		.advice =
-			"let it leave UPDATE and DELETE of the table alone, or make it an "
-			"AFTER trigger",
+			"let it leave alone what Wherry writes there, or make it an AFTER "
+			"trigger",
 	},
 	{
 		.name = "search-path",
@@ -243,7 +241,7 @@ const wh_check wh_checks[] = {
 	{
 		.name = "rights",
 		.flags = NATIVE,
-		.none = "this role has the rights of a relay",
+		.none = "this role has the rights of a relay or of an operator",
 		.trouble = "role $1 lacks $2: a relay fails under it (a producer needs "
 			   "INSERT alone)",
 		.advice = "as the owner of the tables: `$3`",

@@ -81,8 +81,9 @@ END $$;
 -- name: indexes-missing
 -- Number of missing tables beside the view, indexes and triggers, and of functions that are missing or stale.
 SELECT count(*) + {functions_stale} + (
-  SELECT 2 - count(*) FROM (
-    SELECT 1 FROM pg_trigger WHERE tgrelid = {source}::regclass::oid AND tgname = ({name} || '_wake')::name
+  SELECT 3 - count(*) FROM (
+    SELECT 1 FROM pg_trigger WHERE tgrelid = {source}::regclass::oid AND tgenabled IN ('O', 'A')
+      AND tgname IN (({name} || '_wake')::name, ({name} || '_numbered')::name)
     UNION ALL
     (SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
      WHERE i.indrelid = {source}::regclass::oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'wherry_tx' LIMIT 1)) AS f)

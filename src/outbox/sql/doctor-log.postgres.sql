@@ -59,6 +59,9 @@ FROM (
                ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
   CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
   WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
+    -- A role of operators takes no lease, and makes no position.
+    AND NOT (has_table_privilege({'table}, 'INSERT') AND has_table_privilege({'wherry_outbox}, 'UPDATE')
+             AND (t.name, p.privilege) IN (({'table_progress}, 'INSERT'), ({'table_progress}, 'DELETE'), ({'wherry_lease}, 'INSERT')))
   GROUP BY t.name) AS l
 HAVING count(*) > 0;
 
@@ -68,10 +71,24 @@ SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}, {'table_done}]) A
 WHERE to_regclass(t.name) IS NULL AND (t.name <> {'table_tx} OR to_regclass({source}) = to_regclass({'table}));
 
 -- name: adopted
--- The index of an adopted table by which rows are found that were committed late.
-SELECT 2, {source} WHERE to_regclass({source}) <> to_regclass({'table}) AND NOT EXISTS (
-  SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-  WHERE i.indrelid = to_regclass({source})::oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'wherry_tx');
+-- Objects that `wherry adopt` adds to a table, except for the trigger that wakes relays.
+SELECT m.level, {source}, m.what FROM (
+  SELECT 2 AS level, 'index that begins with its column wherry_tx: reading takes long without it' AS what
+  WHERE NOT EXISTS (SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                    WHERE i.indrelid = to_regclass({source})::oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'wherry_tx')
+  UNION ALL
+  -- It is made if a column says that a row is delivered.
+  SELECT 1, concat('index ', {name}, '_undone: to find the rows that can be marked as delivered takes long without it')
+  FROM pg_proc AS f WHERE f.oid = to_regprocedure(concat({'table_delivered}, '(bigint[])'))::oid AND f.prosrc LIKE '%done AS (UPDATE %'
+    AND to_regclass({'table_undone}) IS NULL
+  UNION ALL
+  SELECT 2, concat('trigger ', {name}, '_numbered: a row that is copied with its wherry_tx can look as if it had been read')
+  WHERE NOT EXISTS (SELECT 1 FROM pg_trigger AS t WHERE t.tgrelid = to_regclass({source})::oid
+                    AND t.tgname = ({name} || '_numbered')::name AND t.tgenabled IN ('O', 'A'))
+  UNION ALL
+  SELECT 1, concat('function ', {name}, '_delivered: no row is marked as delivered, or deleted')
+  WHERE to_regprocedure(concat({'table_delivered}, '(bigint[])')) IS NULL) AS m
+WHERE to_regclass({source}) <> to_regclass({'table});
 
 -- name: partitions
 {shares};
@@ -113,3 +130,14 @@ ORDER BY coalesce(c.next_retry_at, '1970-01-01 00:00:00+00') LIMIT 5;
 SELECT 1, c.id::text, {key_shown}, {after},
   coalesce(left(c.last_error, 300), 'no reason given'), {behind}
 FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 5) AS c ORDER BY c.id;
+
+-- name: acknowledgements
+-- Triggers and rules on positions and exceptions.  A row trigger before INSERT, UPDATE or DELETE (bits 1, 2, 4, 8 and 16) may
+-- return NULL, and a rule may run another statement instead.
+SELECT 1, concat('trigger ', t.tgname, ' of ', b.name::regclass) FROM (VALUES ({'table_progress}), ({'table_exception})) AS b(name)
+JOIN pg_trigger AS t ON t.tgrelid = to_regclass(b.name)::oid
+WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 3 = 3 AND t.tgtype & 28 <> 0
+UNION ALL
+SELECT 1, concat('rule ', r.rulename, ' of ', b.name::regclass) FROM (VALUES ({'table_progress}), ({'table_exception})) AS b(name)
+JOIN pg_rewrite AS r ON r.ev_class = to_regclass(b.name)::oid
+WHERE r.is_instead AND r.ev_type IN ('2', '3', '4');

@@ -75,3 +75,23 @@ FROM ({exceptional} AND x.state = 3 ORDER BY x.id LIMIT 1000) AS c ORDER BY coal
 SELECT 1, c.id, {key_shown}, {after},
   coalesce(substr(c.last_error, 1, 300), 'no reason given'), {behind}
 FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 5) AS c ORDER BY c.id;
+
+-- part: is_missing
+NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = {name} || m.ending COLLATE NOCASE)
+
+-- name: adopted
+-- Objects that `wherry adopt` adds to a table, except for the trigger that the check "trigger" looks for.
+SELECT m.level, {name}, m.what || {name} || m.ending || m.why FROM (
+  SELECT 2 AS level, 'trigger ' AS what, '_gone' AS ending, ': a row that gets the id of a deleted one can be passed over' AS why
+  UNION ALL SELECT 1, 'trigger ', '_delivered', ': no row is marked as delivered, or deleted'
+  UNION ALL
+  -- It is made if a column says that a row is delivered.
+  SELECT 1, 'index ', '_undone', ': to find the rows that can be marked as delivered takes long without it'
+  FROM sqlite_schema AS d WHERE d.type = 'trigger' AND d.name = {name} || '_delivered' COLLATE NOCASE AND d.sql LIKE '%BEGIN%UPDATE %SET %') AS m
+WHERE {is_missing} AND EXISTS (SELECT 1 FROM sqlite_schema AS v WHERE v.type = 'view' AND v.name = {name} COLLATE NOCASE);
+
+-- name: acknowledgements
+-- Triggers on positions and exceptions.
+SELECT 1, 'trigger ' || s.name || ' of ' || s.tbl_name FROM sqlite_schema AS s
+WHERE s.type = 'trigger' AND s.tbl_name COLLATE NOCASE IN ({name} || '_progress', {name} || '_exception')
+  AND replace(replace(replace(upper(s.sql), ' ', ''), char(10), ''), char(9), '') LIKE '%RAISE(IGNORE)%';
