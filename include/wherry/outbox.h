@@ -58,8 +58,7 @@ typedef struct wherry_filter {
 /* Options for creating an outbox; start from WHERRY_OUTBOX_OPTIONS(...). */
 typedef struct wherry_outbox_options {
 	size_t size; /* Set it to sizeof(wherry_outbox_options). */
-	/* "log", "native", "event-bus", "eventferry", "eventferry-sole" (with the tables of a
-	 * lease, for relay.sole) or "debezium"; NULL: the layout of the table that
+	/* "log", "native", "event-bus", "eventferry" or "debezium"; NULL: the layout of the table that
 	 * exists, else log. */
 	const char *layout;
 	/* Type of the bodies of Wherry's own tables.  PostgreSQL: "json", "jsonb", "text" or

@@ -110,7 +110,7 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"layout", "LAYOUT",
 	 "native: a table whose rows say what became of each message. "
-	 "Or the tables of another program. Outboxes: event-bus, eventferry, debezium, or eventferry-sole: with a lease, for relay.sole. "
+	 "Or the tables of another program. Outboxes: event-bus, eventferry or debezium. "
 	 "Queues: nservicebus. Delayed queues: funfix, the table of the JVM library DelayedQueue, or funfix-old, that of its "
 	 "predecessor on SQL Server. (default: that of the table that is there; else of an outbox log, and of others native)",
 	 NULL, 0},

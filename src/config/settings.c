@@ -45,10 +45,6 @@ static const wh_setting_entry table[] = {
 	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
 		"With the engine competing: deliver only messages that failed before, or whose relay "
 		"is gone."},
-	[WH_RELAY_SOLE] = {"relay.sole", SWITCH, "off", NULL, NULL,
-		"On eventferry's table: state that nothing else delivers from it, neither the library "
-		"nor another relay. One relay then works under a lease, and is about three times as fast. "
-		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, keep", NULL,

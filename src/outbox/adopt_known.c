@@ -8,7 +8,7 @@
 /* Options for the table of a program.  NULL: guess. */
 typedef struct known_table {
 	const char *program;
-	const char *columns[9]; /* All of these; ended by NULL. */
+	const char *columns[10]; /* All of these; ended by NULL. */
 	const char *message_id, *topic, *key, *headers, *created_at, *body, *done;
 	const char *note;
 } known_table;
@@ -84,6 +84,20 @@ static const known_table tables[] = {
 		.body = "payload",
 		.done = "processed_at",
 		.note = "stop its listener first",
+	},
+	{
+		.program = "the table of eventferry",
+		.columns = {"id", "message_id", "topic", "aggregate_type", "aggregate_id",
+			    "key", "payload", "status", "claimed_at", NULL},
+		.message_id = "message_id",
+		.topic = "topic",
+		.key = "aggregate_id",
+		.headers = "headers",
+		.created_at = "created_at",
+		.body = "payload",
+		.done = "status = 2, processed_at = now()",
+		.note = "stop eventferry's relays first: beside them relay the table as it is, which Wherry does with its "
+			"name; a row that they gave up (status 4) counts as not delivered",
 	},
 };
 

@@ -15,8 +15,6 @@ static const home homes[WH_HOMES] = {
 	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "outbox", "native", "postgres"},
 	[WH_EVENT_BUS] = {"event-bus", "outbox", "event-bus", "sqlite"},
 	[WH_EVENTFERRY] = {"eventferry", "outbox", "eventferry", "postgres"},
-	[WH_EVENTFERRY_SOLE] = {"eventferry, relay.sole", "outbox", "eventferry-sole",
-				"postgres"},
 	[WH_DEBEZIUM] = {"debezium", "outbox", "debezium", "postgres"},
 	[WH_QUEUE_SQLITE] = {"queue, SQLite", "queue", "native", "sqlite"},
 	[WH_QUEUE_POSTGRES] = {"queue, PostgreSQL", "queue", "native", "postgres"},
@@ -47,7 +45,6 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_DELETE] = "relay.on_done=delete",
 	[WH_ASK_KEEP] = "relay.on_done=keep",
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
-	[WH_ASK_SOLE] = "relay.sole",
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
 	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
@@ -69,8 +66,7 @@ enum {
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
-	ON_EVENTFERRY =
-		AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE) | AT(WH_EVENTFERRY_MSSQL),
+	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES) | AT(WH_DELAYED_MSSQL),
 	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | AT(WH_QUEUE_MSSQL) |
 		 DELAYED,
@@ -107,8 +103,6 @@ static const rule rules[] = {
 	 "delivered messages are deleted: leave relay.on_done out"},
 	{WH_ASK_KEEP, QUEUES, ANY,
 	 "delivered messages are deleted: leave relay.on_done out"},
-	{WH_ASK_SOLE, QUEUES, ANY,
-	 "its relays compete, as its receivers do: leave relay.sole out"},
 
 	{WH_ASK_ENGINE, AT(WH_LOG_POSTGRES), STREAMING,
 	 "its relays read the table, and a commit wakes them: leave --engine stream out, or "
@@ -138,8 +132,6 @@ static const rule rules[] = {
 	{WH_ASK_FAILED_ONLY, ON_LOG, ANY,
 	 "it is for relays that compete, and relays of a log deliver failed messages themselves "
 	 "when they are due: leave relay.failed_only out"},
-	{WH_ASK_SOLE, ON_LOG, ANY,
-	 "a relay of it has a lease that keeps others out: leave relay.sole out"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
 	{WH_ASK_CREATE_PARTITIONS,
@@ -156,12 +148,9 @@ static const rule rules[] = {
 	 "PostgreSQL"},
 	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
 	 "it cannot be streamed: leave --engine stream out"},
-	{WH_ASK_ENGINE, AT(WH_EVENTFERRY_SOLE), BY(WH_COMPETING) | BY(WH_PARTITIONED),
-	 "relay.sole lets one relay work alone, under a lease: leave --engine out, or "
-	 "relay.sole"},
 	{WH_ASK_ENGINE, AT(WH_EVENTFERRY), LEADING,
-	 "its relays compete: leave --engine exclusive out, and set relay.sole=on if "
-	 "nothing else delivers from the table"},
+	 "its relays compete: leave --engine exclusive out, or adopt it "
+	 "if nothing else delivers from the table"},
 	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
 	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
 	 "there"},
@@ -176,9 +165,6 @@ static const rule rules[] = {
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,
 	 "nothing is added to its table, and several relays compete there anyway: leave "
 	 "--partitions out"},
-	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENTFERRY_SOLE), ANY,
-	 "nothing is added to its table: leave --partitions out, and relay.sole for several "
-	 "relays"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_DEBEZIUM), ANY,
 	 "one relay streams all of it: leave --partitions out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_CREATE_UNIQUE, AT(WH_EVENT_BUS) | ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
@@ -210,13 +196,6 @@ static const rule rules[] = {
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
 	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
 	 "it is for relays that compete: relay.engine=competing"},
-	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES), ANY,
-	 "a relay of it has a lease that keeps others out: leave relay.sole out, and use "
-	 "--engine exclusive, the default there"},
-	{WH_ASK_SOLE, AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY_MSSQL), ANY,
-	 "it has nowhere to keep a lease: leave relay.sole out"},
-	{WH_ASK_SOLE, AT(WH_DEBEZIUM), ANY,
-	 "one relay streams it under a lease: leave relay.sole out"},
 	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM_KEEP),
 	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
 	 "use mark or delete"},

@@ -17,7 +17,6 @@ typedef enum wh_home {
 	WH_NATIVE_POSTGRES,
 	WH_EVENT_BUS,
 	WH_EVENTFERRY,
-	WH_EVENTFERRY_SOLE, /* The tables of eventferry, with relay.sole=on. */
 	WH_DEBEZIUM,
 	WH_QUEUE_SQLITE,
 	WH_QUEUE_POSTGRES,
@@ -45,7 +44,6 @@ typedef enum wh_ask {
 	WH_ASK_DELETE,
 	WH_ASK_KEEP,
 	WH_ASK_FAILED_ONLY,
-	WH_ASK_SOLE,
 	WH_ASK_HANDLERS,
 	WH_ASK_CREATE_PARTITIONS,
 	WH_ASK_CREATE_UNIQUE,

@@ -11,10 +11,9 @@
 #include "store/versions.h"
 
 /* A new outbox has the first layout.  Existing tables are matched against the layouts in this
- * order.  "eventferry-sole" has the same tables as "eventferry", so it is used only on request. */
-static const char *const layouts[] = {"log",       "native",     "adopted",
-				      "event-bus", "eventferry", "eventferry-sole",
-				      "debezium",  NULL};
+ * order. */
+static const char *const layouts[] = {"log",        "native",   "adopted", "event-bus",
+				      "eventferry", "debezium", NULL};
 
 static const char *const roles[] = {"producer", "enqueuer", "relay",
 				    "consumer", "operator", NULL};
@@ -29,11 +28,8 @@ static const char *limits_of(const char *layout)
 		return "no keys and so no order, no headers, no pause; relays compete; "
 		       "what is delivered goes to the archive";
 	if (strcmp(layout, "eventferry") == 0)
-		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
+		return "order by aggregate_id alone, no pause, no errors kept; "
 		       "relays compete, and look for messages four times a second";
-	if (strcmp(layout, "eventferry-sole") == 0)
-		return "one relay alone, under a lease; order by aggregate_id alone, no "
-		       "archive, no errors kept; it looks for messages four times a second";
 	if (strcmp(layout, "debezium") == 0)
 		return "nothing is written to rows, which say nothing of what is delivered; "
 		       "it is streamed";
@@ -242,39 +238,6 @@ wherry_code wh_subscription_open_new(wherry_db *db, const char *table, const cha
 		.model = &wh_outbox_model, .subscription = name, .is_new = true};
 
 	return open_as(db, &how, table, out, err);
-}
-
-static wherry_code load_sole(wherry_outbox *outbox, wh_version *out, wherry_error *err)
-{
-	wherry_db *db = outbox->store.db;
-	wherry_code code;
-
-	wh_store_unload(&outbox->store);
-	code = wh_outbox_load(outbox, db->driver->scheme, "eventferry-sole",
-			      outbox->store.display_name, err);
-	return code == WHERRY_OK ? wh_store_version(&outbox->store, out, err) : code;
-}
-
-wherry_code wh_outbox_sole(wherry_outbox *outbox, wherry_error *err)
-{
-	const wh_make how = {.layout = "eventferry-sole"};
-	wh_version v = {.found = false};
-	wherry_code code;
-
-	if (outbox->layout.home != WH_EVENTFERRY)
-		return WHERRY_OK; /* The caller refuses other layouts. */
-	code = load_sole(outbox, &v, err);
-	if (code == WHERRY_OK && !v.version)
-		code = wh_outbox_make(outbox->store.db, &how, outbox->store.display_name,
-				      err);
-	if (code != WHERRY_OK)
-		return wh_store_remake(
-			&outbox->store,
-			wh_prefix(err, code,
-				  "relay.sole needs tables for a lease beside '%s'",
-				  outbox->store.name.ptr),
-			err);
-	return WHERRY_OK;
 }
 
 void wherry_outbox_close(wherry_outbox *outbox)

@@ -108,18 +108,6 @@ typedef struct wh_make {
 	void *ctx; /* Of also(). */
 } wh_make;
 
-/*
- * Switch an outbox of the layout eventferry to statements for one relay that works alone,
- * under a lease.  Creates the tables for the lease if they are missing.  Does nothing in
- * other layouts.
- *
- * @return WHERRY_OK; WHERRY_DENIED: the tables are missing, and the role may not create
- *         them.
- *
- * Transaction: its own.
- */
-wherry_code wh_outbox_sole(wherry_outbox *outbox, wherry_error *err);
-
 /* Like wherry_outbox_open(), of the table that wh_outbox_make() made: a table of that name that comes earlier in the
  * search path and belongs to somebody else is passed over. */
 wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,

@@ -61,12 +61,10 @@ int64_t wh_intake_place(wherry_relay *r, int64_t id)
 	return r->engine->place ? r->engine->place(r, id) : id;
 }
 
-/* Was the row tried alone, and did its relay end before it wrote the result?  With
- * relay.sole such a row is failed instead of processing. */
-static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
+/* Was the row tried alone, and did its relay end before it wrote the result? */
+static bool was_tried_alone(const wh_open_row *row)
 {
-	return row->state == WHERRY_PROCESSING ||
-	       (r->store->stmt.sole_begin && row->state == WHERRY_FAILED);
+	return row->state == WHERRY_PROCESSING;
 }
 
 wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row, wherry_error *err)
@@ -126,7 +124,7 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 	e->key = key;
 	if (key)
 		key->owned++;
-	if (!poison && was_tried_alone(r, row) && row->attempts >= r->set.attempts)
+	if (!poison && was_tried_alone(row) && row->attempts >= r->set.attempts)
 		poison = "its relay ended each time it was tried, also alone";
 	if (poison)
 		e->poison = wh_window_copy(&r->window, e, poison);

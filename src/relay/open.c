@@ -133,8 +133,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		       wh_config_choice(c, WH_RELAY_ON_DONE) == (int)done[ask];
 	case WH_ASK_FAILED_ONLY:
 		return wh_config_switch(c, WH_RELAY_FAILED_ONLY);
-	case WH_ASK_SOLE:
-		return wh_config_switch(c, WH_RELAY_SOLE);
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_CREATE_PARTITIONS:
@@ -175,8 +173,7 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 	if (store->stmt.done_delete && !store->stmt.done_mark &&
 	    !store->stmt.done_archive)
 		s->on_done = WHERRY_DELETE; /* The layout can do nothing else. */
-	if ((store->layout.by_claim || store->stmt.sole_claims) &&
-	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
+	if (store->layout.by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* Other programs may use delivered rows. */
 	return WHERRY_OK;
 }
@@ -260,9 +257,6 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 
 	choose_round_trip(r);
 	code = wh_source_open_set(r->db, r->config, &r->source, err);
-	if (code == WHERRY_OK && r->source.outbox &&
-	    wh_config_switch(r->config, WH_RELAY_SOLE))
-		code = wh_outbox_sole(r->source.outbox, err);
 	if (code == WHERRY_OK) {
 		r->store = r->source.store;
 		r->model = r->store->model->name;

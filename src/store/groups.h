@@ -119,17 +119,6 @@
 	X(claim_around, "claim-around", "token lasts unordered park limit after upto passed share many long body") \
 	X(claim_due_around, "claim-due-around", "token lasts unordered park limit after share long body")
 
-/* A relay that works alone on rows that other programs may claim by mistake. */
-#define WH_STORE_SOLE(X) \
-	X(sole_claims, "sole-claims", "timeout most") \
-	X(sole_begin, "sole-begin", "timeout")
-
-/* A table of another program, whose relays compete, and the lease of one that works alone on it.
- * The table of leases may be missing. */
-#define WH_STORE_ALONE(X) \
-	X(lease_table, "lease-table", "") \
-	X(lease_alone, "lease-alone", "name number")
-
 /* Ready rows behind the last one that was claimed, where deleted rows may stay before it. */
 #define WH_STORE_ANCHOR(X) \
 	X(claim_behind, "claim-behind", "token lasts limit after long body")
@@ -264,7 +253,7 @@
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
-	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \

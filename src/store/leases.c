@@ -258,23 +258,6 @@ wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err)
 	return stmt ? wh_db_script(store->db, stmt->text, err) : WHERRY_OK;
 }
 
-/* Join without writing anything, in layouts that have no lease for competing relays.
- * Fails if a relay works alone. */
-static wherry_code join_freely(wh_store *store, wherry_lease *lease, wherry_lease *inout,
-			       wherry_error *err)
-{
-	wh_holder holder = WH_HOLDER_NONE;
-	wherry_code code = wh_store_holder(store, &holder, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	if (holder.left_us > 0)
-		return wh_store_held(store, ": that relay works alone (relay.sole)", err);
-	lease->epoch = 1;
-	*inout = *lease;
-	return WHERRY_OK;
-}
-
 wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 			     int64_t lasts_us, wherry_lease *inout, wherry_error *err)
 {
@@ -308,8 +291,11 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 	};
 	if (!store->stmt.claim)
 		return wh_store_cannot(store, "whose rows are not claimed", err);
-	if (!store->stmt.join)
-		return join_freely(store, &lease, inout, err);
+	if (!store->stmt.join) { /* A layout without leases: nothing is written. */
+		lease.epoch = 1;
+		*inout = lease;
+		return WHERRY_OK;
+	}
 	if (inout->epoch)
 		code = wh_db_run(store->db, store->stmt.join, params,
 				 sizeof(params) / sizeof(*params), wh_store_take_lease,
@@ -386,16 +372,9 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 				   WH_INT_PARAM("number", number)};
 	wh_holder holder = WH_HOLDER_NONE;
 	const wh_stmt *look = store->stmt.lease_holder;
-	int64_t there = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (!look && store->stmt.lease_table) {
-		code = wh_db_run(store->db, store->stmt.lease_table, NULL, 0, wh_take_int,
-				 &there, NULL, err);
-		if (there)
-			look = store->stmt.lease_alone;
-	}
-	if (code == WHERRY_OK && look)
+	if (look)
 		code = wh_db_run(store->db, look, params, 2, take_holder, &holder, NULL,
 				 err);
 	if (code == WHERRY_OK)

@@ -27,7 +27,7 @@ static char urls[WH_HOMES][200];
 static inline const char *layout_of(wh_home home)
 {
 	static const char *const layouts[WH_HOMES] = {
-		"native",   "native", "event-bus", "eventferry", "eventferry-sole",
+		"native",   "native", "event-bus", "eventferry",
 		"debezium", "native", "native",    "nservicebus"};
 
 	return layouts[home];
@@ -37,7 +37,7 @@ static inline const char *layout_of(wh_home home)
 static inline const char *table_of(wh_home home)
 {
 	static const char *const tables[WH_HOMES] = {
-		"outbox", "outbox", "bus",      "ferry",   "sole",   "debezium",
+		"outbox", "outbox", "bus",      "ferry",   "debezium",
 		"jobs",   "jobs",   "endpoint", "delayed", "delayed"};
 
 	return tables[home];
@@ -95,7 +95,6 @@ static inline int set_up(void **state)
 	(void)state;
 	postgres_enter(urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_EVENTFERRY], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_EVENTFERRY_SOLE], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_DEBEZIUM], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_QUEUE_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
@@ -171,8 +170,6 @@ static inline wherry_code open_relay(relay *r, wh_home home, const char *table,
 	else
 		set(r, "relay.table", table);
 	set(r, "relay.idle_interval", "20ms");
-	if (home == WH_EVENTFERRY_SOLE)
-		set(r, "relay.sole", "on");
 	r->why = (wherry_error)WHERRY_ERROR_INIT;
 	r->db = open_db(urls[home]);
 	r->fake = relay_fake_open(caps);

@@ -69,7 +69,6 @@ static void set_ask(relay *r, wh_ask ask)
 		[WH_ASK_DELETE] = {"relay.on_done", "delete"},
 		[WH_ASK_KEEP] = {"relay.on_done", "keep"},
 		[WH_ASK_FAILED_ONLY] = {"relay.failed_only", "on"},
-		[WH_ASK_SOLE] = {"relay.sole", "on"},
 	};
 
 	if (settings[ask][0])
@@ -77,7 +76,7 @@ static void set_ask(relay *r, wh_ask ask)
 }
 
 /* What is done with delivered messages makes it another engine: the relay that keeps its rows
- * is asked to keep them.  relay.sole makes it another column. */
+ * is asked to keep them. */
 static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 {
 	bool done = ask >= WH_ASK_MARK && ask <= WH_ASK_KEEP;
@@ -87,8 +86,6 @@ static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 
 	if (done && (engine == WH_STREAM || engine == WH_STREAM_KEEP) &&
 	    (engine == WH_STREAM_KEEP) != (ask == WH_ASK_KEEP))
-		return "-";
-	if (ask == WH_ASK_SOLE && home == WH_EVENTFERRY)
 		return "-";
 	set_engine(&r, engine);
 	set_ask(&r, ask);
@@ -115,7 +112,6 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 		{WH_NATIVE_POSTGRES, WH_STREAM_KEEP, "stream, keep"},
 		{WH_EVENT_BUS, WH_COMPETING, "event-bus: competing"},
 		{WH_EVENTFERRY, WH_COMPETING, "eventferry: competing"},
-		{WH_EVENTFERRY_SOLE, WH_EXCLUSIVE, "eventferry, relay.sole: exclusive"},
 		{WH_DEBEZIUM, WH_STREAM_KEEP, "debezium: stream, keep"},
 		{WH_QUEUE_SQLITE, WH_COMPETING, "queue, SQLite: competing"},
 		{WH_QUEUE_POSTGRES, WH_COMPETING, "queue, PostgreSQL: competing"},

@@ -138,8 +138,7 @@ static wherry_outbox *made(wherry_db *db, const wh_make *how)
 
 static void no_statement_uses_what_another_role_made(void **state)
 {
-	/* The second is opened as eventferry, with a table of leases beside it. */
-	static const char *const layouts[] = {"native", "eventferry-sole", "debezium"};
+	static const char *const layouts[] = {"native", "eventferry", "debezium"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int unclean = 0;
 

@@ -260,18 +260,6 @@ static void drop(void)
 	postgres_leave_slots();
 }
 
-static void make_sole(char *url, size_t cap)
-{
-	const wh_make how = {.layout = "eventferry-sole"};
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_db *db = NULL;
-
-	postgres_enter(url, cap);
-	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
-	WHERRY_PASS(wh_outbox_make(db, &how, "outbox", &err));
-	wherry_db_close(db);
-}
-
 #define EVERY                                                                            \
 	RELAY_TEST(an_unread_row_that_is_locked_holds_up_no_other, 0),                   \
 		RELAY_TEST(a_delivered_row_that_is_locked_holds_up_no_other, 0),         \
@@ -323,16 +311,6 @@ int main(void)
 		 .engine = "competing"},
 		{.name = "eventferry",
 		 PLACE(claiming_keys, postgres_leave),
-		 OF_OTHERS(eventferry_tables, eventferry_views)},
-		{.name = "eventferry, sole",
-		 .own = leading,
-		 .own_only = true,
-		 .make = make_sole,
-		 .again = postgres_enter_again,
-		 .note = postgres_note_here,
-		 .drop = postgres_leave,
-		 .is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-		 .setting = "relay.sole",
 		 OF_OTHERS(eventferry_tables, eventferry_views)},
 		{.name = "queue",
 		 PLACE(claiming, postgres_leave),

@@ -128,7 +128,7 @@ def payload(rng, database, layout):
     return rng.choice(["''", "'\\x00ff'", "'{}'"])
 
 
-def bad_row(rng, database, layout, owner, sole=False):
+def bad_row(rng, database, layout, owner):
     """Columns and their SQL."""
     if layout == "event-bus":
         return bad_event(rng, database)
@@ -169,8 +169,6 @@ def bad_row(rng, database, layout, owner, sole=False):
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
     if rng.random() < 0.1 and owner and layout == "eventferry":
         row["id"] = rng.choice(["0", "-1", "-9223372036854775808", "9223372036854775807"])
-    if row.get("claimed_at") == "now()" and sole:
-        del row["claimed_at"]  # a claim that lives ends such a relay
     return row
 
 
@@ -405,7 +403,7 @@ def statements(rng, case, database, owner, start):
     mixed = [(i, sql) for i, sql in zip(order, out)]
     for _ in range(BAD // 2):
         at = rng.choice([-1, rng.randrange(len(out))])  # many in front of all
-        bad = bad_row(rng, database.kind, case.layout, owner, case.engine == "sole")
+        bad = bad_row(rng, database.kind, case.layout, owner)
         mixed.append((at, insert(bad, case.layout, database.kind, owner)))
     mixed.sort(key=lambda item: item[0])
     good = {f"k{key}": counts[key] for key in range(KEYS)}
@@ -469,8 +467,7 @@ def run(case, folder, seed, server):
     if case.flood:
         first.insert(0, flood(database, owner))
     refused = database.write(first[: len(first) // 2])
-    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"],
-                 "sole": ["--set", "relay.sole=on"]}
+    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"]}
     relays = [
         subprocess.Popen(
             [tap.WHERRY, "relay", database.url, f"file:{out}{i}", "--set", "relay.sweep=5s",
@@ -576,8 +573,6 @@ def cases(server):
                        postgres(f"{engine}_{encoding.lower()}", encoding, layout))  # fmt: skip
     yield Case("eventferry UTF8 competing", "competing", "eventferry", 1,
                postgres("ferry", "UTF8"))  # fmt: skip
-    yield Case("eventferry UTF8 sole", "sole", "eventferry", 1,
-               postgres("ferry_sole", "UTF8"))  # fmt: skip
 
 
 def start_server():

@@ -21,8 +21,6 @@ allowed=(
 	'cli/create_subscription.c "stream" the same, which a subscription does not have'
 	'outbox/stream.c "stream" a .sql file, and a word in the head line of others'
 	'db/trace.c "stream" the name of a call to the database'
-	'relay/open.c stmt.sole_claims a property of the layout: other programs may use delivered rows'
-	'relay/intake.c stmt.sole_begin a property of the layout: it shows otherwise that a row was tried alone'
 	'relay/stages.c ->in_memory a property that every hold has: hold/hold.h'
 	'relay/settle.c ->in_memory a property that every hold has: hold/hold.h'
 )
@@ -136,7 +134,6 @@ store/a.h	WH_STREAM_KEEP	x = WH_STREAM_KEEP;
 relay/a.c	relay/engine/reader.h	#include "relay/engine/reader.h"
 cli/a.c	relay/hold/noted.h	#include "relay/hold/noted.h"
 relay/a.c	wh_reader_of	wh_reader_of(r)->cursor = 0;
-relay/a.c	wh_sole_claims	if (wh_sole_claims(r))
 relay/a.c	wh_gaps_add	wh_gaps_add(&gaps, 1, 2);
 relay/a.c	wh_gaps	wh_gaps gaps;
 relay/a.c	wh_hold_memory	if (r->engine->hold != &wh_hold_memory)
@@ -144,11 +141,10 @@ relay/a.c	wh_hold_noted	x = &wh_hold_noted;
 relay/a.c	wh_hold_claimed	x = &wh_hold_claimed;
 relay/a.c	wh_partitions_take	wh_partitions_take(r);
 relay/a.c	->in_memory	return r->engine->hold->in_memory;
-relay/a.c	stmt.sole_begin	if (r->store->stmt.sole_begin)
 daemon/a.c	"competing"	if (strcmp(engine, "competing") == 0)
 relay/a.c	"stream-keep"	return "stream-keep";
 END
-plant src/relay/open.c 'r->store->stmt.sole_claims; wh_streaming_on(r);'
+plant src/relay/stages.c 'r->hold->in_memory; wh_streaming_on(r);'
 says 'another name in a file with a listed one is noticed' 'wh_streaming_on names' check "$scratch"
 plant src/relay/engine/a.c 'wh_streaming_on(r);'
 silent 'an engine may name itself' check "$scratch"

@@ -252,6 +252,15 @@ check "and then it was" answers "SELECT count(*) FROM published WHERE \"StatusNa
 sql "INSERT INTO published VALUES (5, 'v1', 'lower', '{}', 0, now(), NULL, 'Scheduled')"
 relay published_log
 check "an id that does not grow is read" got .topic lower
+w create "$url#ferry" --layout eventferry
+sql "INSERT INTO ferry(topic, aggregate_type, aggregate_id, key, payload, headers, status, processed_at) VALUES
+	('order.old', 'order', '1', 'k', '{}', '{}', 2, now()), ('order.made', 'order', '7', 'k', '{\"n\":1}', '{\"a\":\"b\"}', 0, NULL)"
+w adopt "$url#ferry"
+expect "eventferry's table is known" 0 "out:it looks like the table of eventferry" "out:stop eventferry's relays first"
+w adopt "$url#ferry" --yes
+relay ferry_log
+check "what its relays have not delivered is delivered" got '[.topic, .key, .headers.a, .body.n] | map(tostring) | join("/")' "order.made/7/b/1"
+check "and done as they say it" answers "SELECT count(*) FROM ferry WHERE status = 2 AND processed_at IS NOT NULL" 2
 known wolverine_outgoing_envelopes 'id uuid PRIMARY KEY, owner_id integer NOT NULL, destination varchar NOT NULL, deliver_by timestamptz,
 	body bytea NOT NULL, attempts integer DEFAULT 0, message_type varchar NOT NULL'
 known event_publication 'id uuid PRIMARY KEY, listener_id text NOT NULL, event_type text NOT NULL, serialized_event text NOT NULL,

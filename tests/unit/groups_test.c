@@ -7,8 +7,7 @@
 #include "queue/groups.h"
 
 static const char *const layouts[] = {
-	"native",          "log",      "event-bus",   "eventferry",
-	"eventferry-sole", "debezium", "nservicebus", "funfix"};
+	"native", "log", "event-bus", "eventferry", "debezium", "nservicebus", "funfix"};
 
 static void parse(const wh_sql_file *file, const char *text, wh_sql *out)
 {

@@ -6,7 +6,6 @@
 
 #include "relay/engine/engine.h"
 #include "relay/engine/reader.h"
-#include "relay/engine/sole.h"
 #include "relay/hold/noted.h"
 
 enum { LOOK_US = 100000, OPEN_LOOK_US = 5000000 };
@@ -220,10 +219,6 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (!may_read_on(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	}
-	if (wh_sole_stops(r, row)) {
-		w->full = true;
-		return wh_fail(err, WHERRY_INTERRUPTED, "another program claimed it");
 	}
 	w->rows++;
 	w->fresh += row->id > w->after;

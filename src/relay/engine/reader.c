@@ -3,7 +3,6 @@
  * deadlines.
  */
 #include "relay/engine/reader.h"
-#include "relay/engine/sole.h"
 
 #include <stdlib.h>
 
@@ -181,7 +180,7 @@ void wh_reader_left(wherry_relay *r, const wh_entry *e)
 
 void wh_reader_row_lost(wherry_relay *r)
 {
-	wh_reader_of(r)->replaced = wh_reader_of(r)->look_for_claims = true;
+	wh_reader_of(r)->replaced = true;
 }
 
 /* Plan when to read the table again, later and later, so that messages whose rows cannot
@@ -212,7 +211,6 @@ void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 	wh_reader *t = wh_reader_of(r);
 
 	plan_reread(t, &r->env, now);
-	t->look_for_claims = true;
 	t->missed = true;
 	if (!t->replaced)
 		wh_relay_say(
@@ -322,18 +320,26 @@ int64_t wh_reader_deadline(const wherry_relay *r, int64_t now)
 	return wh_sooner(look_deadline(r), read_deadline(r, now));
 }
 
+static wherry_code take(wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	return wh_store_lease_as(r->store, r->engine->id, s->redeliver, s->name,
+				 s->lease_us, s->window, &r->lease, err);
+}
+
 const wh_engine_driver wh_engine_exclusive = {
 	.id = WH_EXCLUSIVE,
 	WH_READER_FUNCTIONS,
 	.make = make,
 	.free = wh_reader_free,
 	.resume = wh_reader_resume,
-	.take = wh_sole_take,
+	.take = take,
 	.begin = wh_reader_begin,
-	.renewed = wh_sole_renewed,
+	.renewed = wh_reader_renewed,
 	.admitted = wh_reader_admitted,
 	.left = wh_reader_left,
-	.fetch = wh_sole_fetch,
+	.fetch = wh_reader_fetch,
 	.submits_while_reading = true,
 	.deadline = wh_reader_deadline,
 };

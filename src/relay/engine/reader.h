@@ -64,9 +64,6 @@ typedef struct wh_reader {
 	int n_ignored; /* Until empty: such acknowledgements in a row after which rows were open. */
 	int64_t reread_at_us; /* Earliest time to read the table again. */
 	int n_rereads;        /* Such reads in a row, each within a minute of the last. */
-	/* relay.sole: look for claims of other programs; see sole.h. */
-	bool look_for_claims;
-	bool stopped_at_claim; /* relay.sole: reading stopped before a claimed row. */
 
 	/* A share of the keys, beside other relays. */
 	uint64_t mask; /* This relay's partitions, a bit each; UINT64_MAX: all. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "relay/engine/sole.h"
+#include "relay/engine/reader.h"
 #include "relay/hold/noted.h"
 
 void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
@@ -84,8 +84,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	wherry_code code;
 	bool later;
 
-	if (!wh_noted_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING ||
-	    wh_sole_stops(r, row)) {
+	if (!wh_noted_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
