@@ -81,24 +81,20 @@ def relay(place, source, folder, name, *more):
 
 def outbox(place, folder):
     columns = ("message_id", "topic", "aggregate_type", "aggregate_id", "partition_key", "headers", "trace_id", "payload")
-    for engine in "exclusive", "competing", "log":
-        layout = ["--layout", "log" if engine == "log" else "native"]
-        wherry("create", f"{place.url}#{engine}", "--payload", "text", *layout)
-        good = lambda name: {"topic": "'t'", "message_id": f"'{engine} {name}'", "payload": f"'{name}'"}  # noqa: E731
-        n = fill(place, engine, columns, good, {})
-        box = ["--set", f"relay.table={engine}"]
-        names = [f"{engine} good {i}" for i in range(GOOD)]
-        works(place, f"list of {engine}", wherry("list", place.url, "--json", *box), names)
-        works(place, f"table of {engine}", wherry("list", place.url, *box), names)
-        works(place, f"status of {engine}", wherry("status", place.url, *box), [], (0, 1))
-        works(place, f"doctor of {engine}", wherry("doctor", place.url, *box), [], (0, 1))
-        for i in range(GOOD + 1, GOOD + n + 1):
-            works(place, f"show {engine} {columns[i - GOOD - 1]}", wherry("show", place.url, str(i), *box), [])
-        relay(place, place.url, folder, engine, *([] if engine == "log" else ["--engine", engine]), *box)
-        table, state = ("log_exception", "state") if engine == "log" else (engine, "status")
-        place.sql(f"UPDATE {table} SET last_error = {place.odd('why')} WHERE {state} = 4")
-        works(place, f"dead of {engine}", wherry("list", place.url, "--state", "dead", "--json", *box), [])
-        works(place, f"retry of {engine}", wherry("retry", place.url, "--all", *box), [])
+    wherry("create", place.url, "--payload", "text")
+    good = lambda name: {"topic": "'t'", "message_id": f"'outbox {name}'", "payload": f"'{name}'"}  # noqa: E731
+    n = fill(place, "outbox", columns, good, {})
+    names = [f"outbox good {i}" for i in range(GOOD)]
+    works(place, "list of an outbox", wherry("list", place.url, "--json"), names)
+    works(place, "table of an outbox", wherry("list", place.url), names)
+    works(place, "status of an outbox", wherry("status", place.url), [], (0, 1))
+    works(place, "doctor of an outbox", wherry("doctor", place.url), [], (0, 1))
+    for i in range(GOOD + 1, GOOD + n + 1):
+        works(place, f"show {columns[i - GOOD - 1]}", wherry("show", place.url, str(i)), [])
+    relay(place, place.url, folder, "outbox")
+    place.sql(f"UPDATE outbox_exception SET last_error = {place.odd('why')} WHERE state = 4")
+    works(place, "dead of an outbox", wherry("list", place.url, "--state", "dead", "--json"), [])
+    works(place, "retry of an outbox", wherry("retry", place.url, "--all"), [])
 
 
 def queue(place, folder):

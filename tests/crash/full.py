@@ -77,7 +77,7 @@ def judge_full(shop, those, full):
         *victims.last_words(those),
     )
     tap.check("the last relay finds an end", code == 0, f"exit status {code}")
-    judge.judge(shop, judge.read_file, (kills + lost) * shop.window, shop.on_done != "delete")
+    judge.judge(shop, judge.read_file, (kills + lost) * shop.window, True)
 
 
 def run(folder, seed, rounds, tell_round):
@@ -95,8 +95,7 @@ def run(folder, seed, rounds, tell_round):
 
 def fill(folder, small, seed, rounds, tell_round):
     out = os.path.join(folder if seed % 2 else small, "out")
-    layout = "log" if seed % 4 in (0, 1) else "native"
-    shop = victims.Shop(folder, seed, "file:" + out, path=os.path.join(small, "crash.db"), layout=layout)
+    shop = victims.Shop(folder, seed, "file:" + out, path=os.path.join(small, "crash.db"))
     shop.out = out
     those = shop.victims(["relay", "relay", "c", "c", "python"])
     try:

@@ -1,5 +1,5 @@
-"""Kills programs whose handlers write, two at a time, by the seed of one engine or another;
-then a last one ends the work, and rows are counted: each is there once.
+"""Kills programs whose handlers write, two at a time; then the last ones end the work, and rows are
+counted: each is there once.
 """
 
 import os
@@ -15,20 +15,16 @@ import tap
 MAIN = os.path.join(tap.BUILD, "tests", "crash_handlers_main")
 PER_ROUND = 60
 KEYS = 7
-OPEN = "SELECT count(*) FROM outbox WHERE status <> 2"
-OPEN_ON_LOG = """SELECT (SELECT count(*) FROM outbox, outbox_progress WHERE id > high)
+OPEN = """SELECT (SELECT count(*) FROM outbox, outbox_progress WHERE id > high)
   + (SELECT count(*) FROM outbox_exception)"""
 
 
 class Shop:
-    def __init__(self, folder, engine):
+    def __init__(self, folder):
         self.path = os.path.join(folder, "shop.db")
         self.log = os.path.join(folder, "log")
-        self.engine = engine
         self.orders = 0
-        self.open = OPEN_ON_LOG if engine == "log" else OPEN
-        layout = ["--layout", "log" if engine == "log" else "native"]
-        subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}", *layout], check=True,
+        subprocess.run([tap.WHERRY, "create", f"sqlite:{self.path}"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         # No key but their own order: a row that is written twice is there twice.
@@ -44,7 +40,7 @@ class Shop:
 
     def start(self):
         with open(self.log, "a", encoding="utf-8") as log:
-            return subprocess.Popen([MAIN, self.path, self.engine], stdout=log, stderr=log)
+            return subprocess.Popen([MAIN, self.path], stdout=log, stderr=log)
 
     def number(self, sql):
         return self.db.execute(sql).fetchone()[0]
@@ -79,8 +75,7 @@ def count(shop):
 
 def run(folder, seed, rounds, tell_round):
     rng = random.Random(seed)
-    engine = ("exclusive", "competing", "log")[seed % 3]
-    shop = Shop(folder, engine)
+    shop = Shop(folder)
     relays = [shop.start(), shop.start()]
     for _ in range(rounds):
         shop.put(PER_ROUND)
@@ -90,13 +85,13 @@ def run(folder, seed, rounds, tell_round):
         relays[i].wait()
         relays[i] = shop.start()
         tell_round()
-    ended = tap.wait_until(60, lambda: shop.number(shop.open) == 0)
-    tap.check(f"{engine}: all is done in the end", ended, f"{shop.number(shop.open)} are open")
+    ended = tap.wait_until(60, lambda: shop.number(OPEN) == 0)
+    tap.check("all is done in the end", ended, f"{shop.number(OPEN)} are open")
     for relay in relays:
         relay.kill()
         relay.wait()
     count(shop)
-    tap.tell_counts({"kills": rounds, "orders": shop.orders}, engine)
+    tap.tell_counts({"kills": rounds, "orders": shop.orders}, "")
     shop.db.close()
 
 

@@ -2,14 +2,13 @@
  * A relay whose handlers write: a row for each order, and a follow-up message whose handler
  * writes another.  Runs until it is killed.
  *
- *     crash_handlers_main DATABASE ENGINE
+ *     crash_handlers_main DATABASE
  */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <wherry/sqlite.h>
 #include <wherry/wherry.h>
@@ -60,17 +59,17 @@ static wherry_verdict mail(void *ctx, wherry_call *call)
 								     : WHERRY_RETRY;
 }
 
-static wherry_code set(wherry_config *config, const char *engine, wherry_error *err)
+static wherry_code set(wherry_config *config, wherry_error *err)
 {
 	const char *const settings[][2] = {
-		{"relay.engine", engine},      {"relay.lease", "500ms"},
-		{"relay.claim_timeout", "1s"}, {"retry.base", "1ms"},
-		{"retry.attempts", "1000"},    {"db.busy_timeout", "30s"},
+		{"relay.lease", "500ms"},
+		{"retry.base", "1ms"},
+		{"retry.attempts", "1000"},
+		{"db.busy_timeout", "30s"},
 	};
 	wherry_code code = WHERRY_OK;
 
-	/* A log has one engine. */
-	for (size_t i = strcmp(engine, "log") == 0; code == WHERRY_OK && i < 6; i++)
+	for (size_t i = 0; code == WHERRY_OK && i < 4; i++)
 		code = wherry_config_set(config, settings[i][0], settings[i][1], err);
 	return code;
 }
@@ -84,11 +83,11 @@ int main(int argc, char **argv)
 	wherry_db *db = NULL;
 	char url[512];
 
-	if (argc != 3)
+	if (argc != 2)
 		return 2;
 	(void)snprintf(url, sizeof(url), "sqlite:%s", argv[1]);
 	if (wherry_config_new(&config, &err) != WHERRY_OK ||
-	    set(config, argv[2], &err) != WHERRY_OK ||
+	    set(config, &err) != WHERRY_OK ||
 	    wherry_db_open(url, config, &db, &err) != WHERRY_OK ||
 	    wherry_handlers_open(url, config, &handlers, &err) != WHERRY_OK ||
 	    wherry_handlers_on(handlers, "orders", bill, NULL, &err) != WHERRY_OK ||

@@ -23,17 +23,16 @@ printf '%s\\t%s\\n' "$WHERRY_MESSAGE_ID" "$body" >>"$1"
 class Bout:
     """One shop, and what happens to it."""
 
-    DONE = 2  # the state of what was delivered
     BUSY_S = 30  # enough is written by then
     SOON_S = 0.08  # an operator's command works by then
 
     def __init__(self, shop, kinds):
         self.shop, self.rng = shop, shop.rng
         self.victims = shop.victims(kinds)
-        self.relays = [v for v in self.victims if v.kind in ("relay", "failed")]
+        self.relays = [v for v in self.victims if v.kind == "relay"]
         self.operators = self.commands = 0
         self.failed_operators = []
-        self.purged = shop.on_done == "delete"
+        self.purged = False
         self.extra = collections.Counter()  # what else was done
 
     def await_work(self):
@@ -176,25 +175,23 @@ def try_kill(pid):
         return False
 
 
-def make_shop(kind, folder, seed, settings=(), program=DELIVER, layout="native"):
+def make_shop(kind, folder, seed):
     out = os.path.join(folder, "out")
     if kind == "file":
-        return victims.Shop(folder, seed, "file:" + out, settings=settings, layout=layout), judge.read_file
+        return victims.Shop(folder, seed, "file:" + out), judge.read_file
     deliver = os.path.join(folder, "deliver.sh")
     with open(deliver, "w") as script:
-        script.write(program)
+        script.write(DELIVER)
     os.chmod(deliver, os.stat(deliver).st_mode | stat.S_IXUSR)
     open(out, "w").close()
     # A killed command is an attempt that failed; it must not be the last.
-    settings = ["retry.attempts=1000", "retry.cap=50ms", *settings]
-    shop = victims.Shop(folder, seed, f"exec:{deliver} {out}", 400, 0, settings, layout=layout)
+    settings = ["retry.attempts=1000", "retry.cap=50ms"]
+    shop = victims.Shop(folder, seed, f"exec:{deliver} {out}", 400, 0, settings)
     return shop, judge.read_commands
 
 
 def run(kind, folder, seed, rounds, tell_round):
-    layout = ["native", "log"][seed % 2]
-    tap.tell(f"layout {layout}")
-    shop, read = make_shop(kind, folder, seed, layout=layout)
+    shop, read = make_shop(kind, folder, seed)
     writers = ["c", "c", "python"] if kind == "file" else ["c", "python"]
     play(Bout(shop, ["relay", "relay", *writers]), read, rounds, tell_round)
 
@@ -208,7 +205,7 @@ def play(bout, read, rounds, tell_round):
     tap.check("the last relay finds an end", code == 0, f"exit status {code}")
     tap.check("nobody ended who was not killed", not words, *words)
     tap.check("operators' programs do not fail", not bout.failed_operators, bout.failed_operators)
-    judge.judge(shop, read, bound, not bout.purged, bout.DONE)
+    judge.judge(shop, read, bound, not bout.purged)
     shop.close()
 
 

@@ -24,7 +24,7 @@ class Shop(victims.Shop):
     LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > SYSUTCDATETIME() AND mask <> 0"
 
     def __init__(self, folder, seed):
-        super().__init__(folder, seed, f"file:{folder}/out", 100, lease_s=LEASE_S, layout="log")
+        super().__init__(folder, seed, f"file:{folder}/out", 100, lease_s=LEASE_S)
 
     def make(self, path):
         self.url = self.path = mssql.URL

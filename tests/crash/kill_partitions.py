@@ -1,5 +1,5 @@
 """As kill_postgres.py, with three relays that share the outbox by partitions, and come and go; by its
-seed a bout has a server that is killed, or only connections that end, and a native outbox or a log.
+seed a bout has a server that is killed, or only connections that end.
 """
 
 import sys
@@ -56,8 +56,7 @@ class Bout(kill_postgres.Bout):
 def run(folder, seed, rounds, tell_round):
     settings = [f"relay.sweep={['1s', '1h'][seed // 2 % 2]}", "relay.idle_interval=300ms"]
     try:
-        shop = Shop(folder, seed, f"file:{folder}/out", settings=settings,
-                    layout=["native", "log"][seed // 4 % 2])
+        shop = Shop(folder, seed, f"file:{folder}/out", settings=settings)
     except postgres.NoServer:
         tap.skip("relays that share lose nothing", "no PostgreSQL server is installed")
         return

@@ -1,6 +1,4 @@
-"""As kill.py, on a PostgreSQL server that is killed as well; by its seed a bout has relays that
-compete, or one that leads, on a native outbox or on a log.
-"""
+"""As kill.py, on a PostgreSQL server that is killed as well."""
 
 import sys
 
@@ -9,8 +7,6 @@ import kill
 import postgres
 import tap
 
-
-ENGINE = ["relay.engine=competing", "relay.claim_timeout=1s"]
 RELAYS = WRITERS = 2
 
 
@@ -27,7 +23,6 @@ class Bout(kill.Bout):
     """What may happen to a server, besides."""
 
     cuts = 0  # of connections
-    competing = False
 
     def kill_server(self):
         self.shop.server.kill()
@@ -70,28 +65,25 @@ class Bout(kill.Bout):
         return kinds + [self.operate] * 2
 
     def tell(self, last_s):
-        """What is acknowledged without waiting for the disk may be lost with the server: so it
-        is by a relay that leads, and by any where db.synchronous is normal."""
+        """A position is written without waiting for the disk, so it may be lost with the server."""
         self.extra["relays that found no server"] = sum(v.unlucky for v in self.relays)
-        bound = super().tell(last_s) + self.cuts * self.per_stop()
-        return bound if self.shop.sync and self.competing else float("inf")
+        super().tell(last_s)
+        return float("inf")
 
     def per_stop(self):
         return RELAYS * self.shop.window
 
 
 def run(folder, seed, rounds, tell_round):
-    competing, layout = seed % 3 == 1, "log" if seed % 3 == 2 else "native"
-    settings = [*(ENGINE if competing else []), f"relay.sweep={['1s', '1h'][seed // 3 % 2]}"]
+    settings = [f"relay.sweep={['1s', '1h'][seed % 2]}"]
     try:
-        shop = postgres.Shop(folder, seed, f"file:{folder}/out", settings=settings, layout=layout)
+        shop = postgres.Shop(folder, seed, f"file:{folder}/out", settings=settings)
     except postgres.NoServer:
         tap.skip("a server that is killed loses nothing", "no PostgreSQL server is installed")
         return
-    tap.tell(f"competing: {competing}, layout {layout}, db.synchronous=full: {shop.sync}")
+    tap.tell(f"db.synchronous=full: {shop.sync}")
     try:
         bout = Bout(shop, ["relay"] * RELAYS + ["writer"] * WRITERS)
-        bout.competing = competing
         kill.play(bout, judge.read_file, rounds, tell_round)
     finally:
         shop.server.close()

@@ -65,8 +65,7 @@ def judge_poison(shop, killers, code, kills):
     disorder = judge.find_disorder(first)
     rows = shop.db.execute(
         "SELECT o.message_id, x.attempts FROM outbox AS o JOIN outbox_exception AS x ON x.id = o.id WHERE x.state = 4"
-        if shop.layout == "log" else "SELECT message_id, attempts FROM outbox WHERE status = 4"
-    ).fetchall()  # fmt: skip
+    ).fetchall()
     dead, attempts = {i for i, _ in rows}, [a for _, a in rows]
     counts = {"messages that kill": len(killers), "others": len(ledger),
               "relays killed": kills, "duplicates": len(delivered) - len(first)}  # fmt: skip
@@ -94,13 +93,10 @@ def run(folder, seed, rounds, tell_round):
         script.write(DELIVER)
     os.chmod(deliver, os.stat(deliver).st_mode | stat.S_IXUSR)
     open(out, "w").close()
-    layout = ["native", "log"][seed % 2]
-    tap.tell(f"layout {layout}")
     shop = victims.Shop(
         folder, seed, f"exec:exec {deliver} {out}", lease_s=0.5,
-        settings=[f"retry.attempts={ATTEMPTS}"], layout=layout,
+        settings=[f"retry.attempts={ATTEMPTS}"],
     )  # fmt: skip
-    shop.on_done = "mark"
     killers = shop.rng.sample(range(100), shop.rng.randint(1, 3))
     write(shop, 100, killers)
     code, kills = relay_until_empty(shop, tell_round)

@@ -106,7 +106,7 @@ class Shop(victims.Shop):
         self.path = self.url = "postgres://wherry@/postgres?host=" + self.server.folder
         self.sync = self.rng.random() < 0.7
         self.db = Database(self.server, self.log)
-        self.wherry("create", self.url, "--layout", self.layout, check=True)
+        self.wherry("create", self.url, check=True)
         self.db.run(
             "CREATE TABLE ledger(id text PRIMARY KEY, k text NOT NULL, n bigint NOT NULL);"
             "CREATE TABLE counter(k text PRIMARY KEY, n bigint NOT NULL);"
@@ -127,7 +127,7 @@ class Shop(victims.Shop):
         return self.writer("w", WRITER)
 
     def victims(self, kinds):
-        commands = {"relay": self.relay, "failed": self.failed, "writer": self.in_postgres}
+        commands = {"relay": self.relay, "writer": self.in_postgres}
         return [Victim(self, kind, commands[kind], self.log) for kind in kinds]
 
     def wait_ready(self):

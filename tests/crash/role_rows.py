@@ -293,7 +293,7 @@ class Model:
 
     def base(self, table, n):
         if table == "wherry_lease":
-            return {"outbox": f"'{self.main}'", "number": str(n % 3), "engine": "'exclusive'", "epoch": "1"}
+            return {"outbox": f"'{self.main}'", "number": str(n % 3), "engine": "'log'", "epoch": "1"}
         if table == "wherry_outbox":
             return {"name": f"'{self.main}'"}
         if table == "wherry_subscription":
@@ -364,49 +364,12 @@ def write_bad(case, model, rng, counter):
 
 
 class Outbox(Model):
-    main, roles = "outbox", ("producer", "enqueuer", "relay", "operator")
-    tables = {"outbox", "outbox_archive", "wherry_lease", "wherry_outbox"}
-    ways = "exclusive", "competing"
-    bad, names = "topic <> 'good' OR topic IS NULL", ()
-    dead = "SELECT id FROM outbox WHERE status = 4 AND coalesce(last_error, '') = ''"
-
-    def make(self):
-        made("create", self.db.url, "--layout", "native")
-        self.grants("create", self.db.url)
-        now = self.now
-        self.open_now = ("SELECT id, status, attempts FROM outbox WHERE status = 0 OR status IN (1, 3) AND "
-                         + ("coalesce(next_retry_at, 0) <= 1700000000000" if self.sqlite else f"coalesce(next_retry_at, {now}) <= {now}"))
-
-    def row(self, table, n):
-        done = {"topic": f"'bad {n}'", "payload": "'{}'", "id": str(5000000 + n), "message_id": f"'bad {n}'"}
-        if table == "outbox":
-            del done["id"]
-        return done
-
-    def good(self, n):
-        return f"INSERT INTO outbox(topic, partition_key, payload) VALUES ('good', 'k{n % 3}', '{{\"good\":{n}}}')"
-
-    def source(self, way):
-        return self.db.url, ["--engine", way]
-
-    def commands(self, case):
-        url = self.db.url
-        yield ["status", url], (0, 1)
-        yield ["tables", url], (0,)
-        yield ["list", url, "--json"], (0,)
-        yield ["list", url], (0,)
-        yield ["list", url, "--state", "dead", "--json"], (0,)
-        yield ["doctor", url], (0, 1)
-        yield ["retry", url, "--all"], (0, 1)
-        yield ["purge", url, "--older-than", "1h", "--yes"], (0,)
-
-
-class Log(Outbox):
     """Who may write the position of a subscription may move it, so those of others are written; and exceptions of good
     messages would say that these are dead."""
 
-    layout, ways = "log", ("log",)
+    layout, main, roles, ways = "log", "outbox", ("producer", "enqueuer", "relay", "operator"), ("log",)
     tables = {"outbox", "outbox_progress", "outbox_exception", "wherry_lease", "wherry_outbox"}
+    bad, names, unfit = "topic <> 'good' OR topic IS NULL", (), ("id",)
     dead = "SELECT id FROM outbox_exception WHERE subscription = 'relay' AND state = 4 AND coalesce(last_error, '') = ''"
 
     def make(self):
@@ -425,7 +388,7 @@ class Log(Outbox):
             nth = f"OFFSET {n} % (SELECT count(*) {bad})"
             one = f"(SELECT id {bad} ORDER BY id {f'{nth} ROWS FETCH NEXT 1 ROWS ONLY' if self.tsql else f'LIMIT 1 {nth}'})"
             return {"subscription": "'relay'", "id": one, "state": str((0, 1, 3, 4)[n % 4])}
-        return super().row(table, n)
+        return {"topic": f"'bad {n}'", "payload": "'{}'", "message_id": f"'bad {n}'"}
 
     def bad_where(self, table):
         if table == "outbox_progress":
@@ -434,15 +397,27 @@ class Log(Outbox):
             return "id NOT IN (SELECT id FROM outbox WHERE topic = 'good')"
         return super().bad_where(table)
 
-    unfit = ("id",)
+    def good(self, n):
+        return f"INSERT INTO outbox(topic, partition_key, payload) VALUES ('good', 'k{n % 3}', '{{\"good\":{n}}}')"
 
     def source(self, way):
         return self.db.url, []
 
+    def commands(self, case):
+        url = self.db.url
+        yield ["status", url], (0, 1)
+        yield ["tables", url], (0,)
+        yield ["list", url, "--json"], (0,)
+        yield ["list", url], (0,)
+        yield ["list", url, "--state", "dead", "--json"], (0,)
+        yield ["doctor", url], (0, 1)
+        yield ["retry", url, "--all"], (0, 1)
+        yield ["purge", url, "--older-than", "1h", "--yes"], (0,)
+
 
 class EventFerry(Outbox):
     layout, roles, ways = "eventferry", ("library",), ("competing",)
-    tables = {"outbox"}
+    tables, unfit = {"outbox"}, ()
     dead = None
 
     def make(self):
@@ -721,7 +696,7 @@ def relay_all(case, model, way, folder, want, log):
 def judge(case, way, got, want, took):
     tap.check(f"{case}: every good message is delivered", set(got) >= want, sorted(want - set(got)))
     tap.check(f"{case}: none is delivered twice", len(got) == len(set(got)), got)
-    step = 3 if way in ("exclusive", "competing", "log") else 1
+    step = 3 if way in ("competing", "log") else 1
     if way != "relay" and way != "poll":
         keys = [[n for n in got if n % step == key] for key in range(step)]
         tap.check(f"{case}: in order", all(k == sorted(k) for k in keys), got)
@@ -774,12 +749,12 @@ def play(case, model, folder, seed):
 
 
 def cases(server):
-    for kind in Outbox, Log, Queue, Delayed, Funfix, Inbox, Cron:
+    for kind in Outbox, Queue, Delayed, Funfix, Inbox, Cron:
         yield f"SQLite {kind.__name__}", kind, SQLite
-    for kind in (Log, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron) if mssql.URL else ():
+    for kind in (Outbox, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron) if mssql.URL else ():
         yield f"SQL Server {kind.__name__}", kind, lambda folder: SQLServer()
     if server:
-        for kind in Outbox, Log, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron:
+        for kind in Outbox, EventFerry, Queue, NServiceBus, Delayed, Funfix, Inbox, Cron:
             yield (f"PostgreSQL {kind.__name__}", kind,
                    lambda folder: PostgreSQL(server, f"r_{os.path.basename(folder).split('.')[-1].lower()}"))  # fmt: skip
 

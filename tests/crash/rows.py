@@ -147,8 +147,6 @@ def bad_row(rng, database, layout, owner):
         row["headers"] = headers(rng, database)
     if rng.random() < 0.3:
         row["attempts"] = number(rng, database)
-    if rng.random() < 0.2 and layout == "native":
-        row["generation"] = number(rng, database)
     if database == "mssql" and "NCHAR(" in row.get("message_id", ""):
         row["message_id"] = f"N'bad {rng.random()}'"  # Babelfish leaves the escapes of JSON in a text
     if database == "mssql" and layout == "eventferry":
@@ -164,7 +162,7 @@ def bad_row(rng, database, layout, owner):
             if "9999" in row.get(column, ""):
                 row[column] = "'2020-01-01'"  # or it waits until then
         return row
-    if rng.random() < 0.1 and owner and layout in ("native", "log"):
+    if rng.random() < 0.1 and owner and layout == "log":
         row["id"] = rng.choice(["0", "-1", "-5", "-9223372036854775807"]) \
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
     if rng.random() < 0.1 and owner and layout == "eventferry":
@@ -199,11 +197,9 @@ def flood(database, owner):
     """So many rows that no relay can handle; a producer that may only INSERT sends headers of a
     wrong kind."""
     columns, values = "topic, payload, headers", "'bad', 'x', '[]'"
-    if owner and database.layout == "log":
+    if owner:
         never = {"sqlite": "-1", "mssql": "'19600101'"}.get(database.kind, "NULL")
         columns, values = "topic, payload, created_at", f"'', 'x', {never}"
-    elif owner:
-        columns, values = "topic, payload, attempts", "'', 'x', -1"
     if database.kind == "sqlite":
         numbers = f"WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {FLOOD})"
         return f"{numbers} INSERT INTO outbox({columns}) SELECT {values} FROM s"
@@ -240,7 +236,7 @@ def insert_into_log(row, database, owner):
     return f"WITH m AS ({plain} RETURNING id), x AS ({into} id, {values} FROM m) {tell}"
 
 
-# A log in the form of a native table.
+# A log in the form of a table whose rows say what became of them.
 UNCOVERED = {"sqlite": "t.id > p.high", "postgres": "t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)",
              "mssql": "CONVERT(BIGINT, t.rv) > p.high"}  # fmt: skip
 STATES_OF_LOG = """CREATE {temp} VIEW states AS
@@ -327,14 +323,6 @@ class PostgreSQL:
                 for line in out.decode(errors="replace").splitlines()]  # fmt: skip
 
     def close(self):
-        self.psql("postgres", f"""
-            SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots
-            WHERE active AND database = '{self.name}';
-            DO $$ BEGIN FOR i IN 1..50 LOOP
-              PERFORM 1 FROM pg_replication_slots WHERE active AND database = '{self.name}';
-              EXIT WHEN NOT FOUND; PERFORM pg_sleep(0.1); END LOOP; END $$;
-            SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots
-            WHERE database = '{self.name}'""")
         self.psql("postgres", f"DROP DATABASE {self.name} WITH (FORCE)")
 
 
@@ -457,9 +445,7 @@ def run(case, folder, seed, server):
     create = ["--layout", case.layout]
     if case.engine == "partitions":
         create += ["--partitions"]
-    if case.engine == "stream":
-        create += ["--stream"]
-    if case.layout in ("native", "log") and database.kind in ("postgres", "ascii"):
+    if case.layout == "log" and database.kind in ("postgres", "ascii"):
         create += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
     subprocess.run([tap.WHERRY, "create", database.url, *create], check=True, stdout=log, stderr=log)
     database.prepare()
@@ -467,12 +453,10 @@ def run(case, folder, seed, server):
     if case.flood:
         first.insert(0, flood(database, owner))
     refused = database.write(first[: len(first) // 2])
-    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"]}
     relays = [
         subprocess.Popen(
             [tap.WHERRY, "relay", database.url, f"file:{out}{i}", "--set", "relay.sweep=5s",
-             "--set", "relay.claim_timeout=10s", "--set", "relay.lease=10s",
-             *arguments.get(case.engine, [])],
+             "--set", "relay.claim_timeout=10s", "--set", "relay.lease=10s"],
             stdout=log, stderr=log,
         )
         for i in range(case.relays)
@@ -524,17 +508,13 @@ def check(case, database, out, good, relays, done, seed):
     tap.check(f"good rows are delivered in the order of their keys ({tried})", orders, got)
     tap.check(f"every other row is delivered or dead ({tried})", done or
               n_open(case, database) == 0, explain_open(case, database))  # fmt: skip
-    if case.layout in ("native", "log"):
+    if case.layout == "log":
         silent = database.rows(f"SELECT count(*) FROM {states_of(case)} WHERE status = 4 "
                                "AND coalesce(last_error, '') = ''")  # fmt: skip
         tap.check(f"every dead row says why ({tried})", silent[0][0] == 0)
 
 
 def sqlite(folder, _, owner):
-    return SQLite(folder, "native", owner)
-
-
-def sqlite_log(folder, _, owner):
     return SQLite(folder, "log", owner)
 
 
@@ -542,7 +522,7 @@ def event_bus(folder, _, owner):
     return SQLite(folder, "event-bus", owner)
 
 
-def postgres(name, encoding, layout="native"):
+def postgres(name, encoding, layout="log"):
     return lambda folder, server, owner: PostgreSQL(server, name, encoding, layout, owner)
 
 
@@ -551,33 +531,27 @@ def sql_server(layout):
 
 
 def cases(server):
-    yield Case("SQLite exclusive", "exclusive", "native", 1, sqlite)
-    yield Case("SQLite competing", "competing", "native", 2, sqlite)
-    yield Case("SQLite log", "log", "log", 1, sqlite_log)
+    yield Case("SQLite log", "log", "log", 1, sqlite)
     yield Case("SQLite event-bus", "competing", "event-bus", 2, event_bus)
-    yield Case("SQLite flood exclusive", "exclusive", "native", 1, sqlite, flood=True)
-    yield Case("SQLite flood competing", "competing", "native", 2, sqlite, flood=True)
+    yield Case("SQLite flood", "log", "log", 1, sqlite, flood=True)
     if mssql.URL:
         yield Case("SQL Server log", "log", "log", 1, sql_server("log"))
         yield Case("SQL Server eventferry", "competing", "eventferry", 1, sql_server("eventferry"))
         yield Case("SQL Server flood", "log", "log", 1, sql_server("log"), flood=True)
     if not server:
         return
-    yield Case("PostgreSQL flood exclusive", "exclusive", "native", 1,
-               postgres("flood", "UTF8"), flood=True)  # fmt: skip
-    engines = (("exclusive", 1), ("partitions", 2), ("log", 1), ("competing", 2), ("stream", 1))
-    for encoding, some in (("UTF8", engines), ("SQL_ASCII", engines), ("WIN1252", engines[2:])):
+    yield Case("PostgreSQL flood", "log", "log", 1, postgres("flood", "UTF8"), flood=True)
+    engines = (("log", 1), ("partitions", 2))
+    for encoding, some in (("UTF8", engines), ("SQL_ASCII", engines), ("WIN1252", engines[:1])):
         for engine, relays in some:
-            layout = "log" if engine == "log" else "native"
-            yield Case(f"PostgreSQL {encoding} {engine}", engine, layout, relays,
-                       postgres(f"{engine}_{encoding.lower()}", encoding, layout))  # fmt: skip
-    yield Case("eventferry UTF8 competing", "competing", "eventferry", 1,
-               postgres("ferry", "UTF8"))  # fmt: skip
+            yield Case(f"PostgreSQL {encoding} {engine}", engine, "log", relays,
+                       postgres(f"{engine}_{encoding.lower()}", encoding))  # fmt: skip
+    yield Case("eventferry UTF8", "competing", "eventferry", 1, postgres("ferry", "UTF8", "eventferry"))
 
 
 def start_server():
     script = os.path.join(tap.SOURCE, "tests", "postgres", "server.sh")
-    process = subprocess.Popen(["bash", script, "wal_level=logical"], stdin=subprocess.PIPE,
+    process = subprocess.Popen(["bash", script], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)  # fmt: skip
     return process, process.stdout.readline().strip()
 

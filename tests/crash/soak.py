@@ -1,5 +1,5 @@
 """Four pipelines in one daemon: PostgreSQL to Kafka and to a web server, SQLite to a web
-server and to a file, which is from an outbox of the layout native; the others are logs.  Writers commit all the time; what they wrote is in a ledger, in the same
+server and to a file.  Writers commit all the time; what they wrote is in a ledger, in the same
 transaction.  Meanwhile the broker and the web server go away, refuse and come back, PostgreSQL
 is killed, and the daemon is stopped for a while, killed, or told to read its file again.
 """
@@ -238,9 +238,8 @@ class Soak:
         self.paths = {name: os.path.join(folder, name) for name in ("web.db", "file.db")}
         self.urls = {"kafka": self.pg, "hook": f"{self.pg}#hooks", "web": "sqlite:" + self.paths["web.db"],
                      "file": "sqlite:" + self.paths["file.db"]}  # fmt: skip
-        for name, url in self.urls.items():
-            self.wherry("create", url, *["--unique-ids"] * (url.startswith("postgres")),
-                        *["--layout", "native"] * (name == "file"))  # fmt: skip
+        for url in self.urls.values():
+            self.wherry("create", url, *["--unique-ids"] * (url.startswith("postgres")))
         self.writers = {
             "kafka": PostgresWriter(self.server, "outbox", self.log, seed),
             "hook": PostgresWriter(self.server, "hooks", self.log, seed + 1),

@@ -90,12 +90,12 @@ class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
     DRAIN_S = 60
-    OF_POSITION = "true"  # rows of a log of whose partition p is the position
+    OF_POSITION = "true"  # rows of whose partition p is the position
     UNCOVERED = "o.id > p.high"  # rows that it does not cover
     LEADER = "SELECT owner FROM wherry_lease, wherry_clock WHERE expires_at > ms"
 
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
-                 lease_s=1.0, layout="native"):
+                 lease_s=1.0):
         self.rng = random.Random(seed)
         self.folder, self.to = folder, to
         self.out = os.path.join(folder, "out")
@@ -103,17 +103,14 @@ class Shop:
         self.pace_ms, self.fill = str(pace_ms), str(fill)
         self.names = iter(range(1000000))
         self.window = self.rng.choice([20, 100, 200, 500])
-        self.on_done = self.rng.choice(["mark", "delete"])
-        self.settings, self.lease_s, self.layout = settings, lease_s, layout
-        if layout == "log":
-            self.on_done = "mark"  # as if: it is not written to
+        self.settings, self.lease_s = settings, lease_s
         self.make(path)
 
     def make(self, path):
         """The database, its URL, and a connection for who counts."""
         self.path = path or os.path.join(self.folder, "crash.db")
         self.url = "sqlite:" + self.path
-        self.wherry("create", self.url, "--layout", self.layout, check=True)
+        self.wherry("create", self.url, check=True)
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute(
             "CREATE TABLE ledger(id TEXT PRIMARY KEY, k TEXT NOT NULL, n INTEGER NOT NULL)"
@@ -138,7 +135,6 @@ class Shop:
     def relay_arguments(self, sync):
         return [
             "relay", self.url, self.to, "--lease", f"{self.lease_s * 1000:.0f}ms",
-            *(["--on-done", self.on_done] if self.layout == "native" else []),
             *self.set([
                 f"relay.window={self.window}", "relay.purge_every=500ms", "relay.sweep=1s",
                 "db.synchronous=" + ("full" if sync else "normal"),
@@ -148,10 +144,6 @@ class Shop:
 
     def relay(self):
         return [tap.WHERRY, *self.relay_arguments(self.rng.random() < 0.5)]
-
-    def failed(self):
-        """A relay for what failed."""
-        return [*self.relay(), "--set", "relay.failed_only=on"]
 
     def writer(self, letter, *program):
         return [
@@ -167,9 +159,7 @@ class Shop:
         return self.writer("p", sys.executable, program)
 
     def victims(self, kinds):
-        commands = {
-            "relay": self.relay, "failed": self.failed, "c": self.in_c, "python": self.in_python,
-        }  # fmt: skip
+        commands = {"relay": self.relay, "c": self.in_c, "python": self.in_python}
         return [Victim(kind, commands[kind], self.log) for kind in kinds]
 
     def leader(self, victims):

@@ -133,7 +133,7 @@ static int make_shop(void **state)
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
 	WHERRY_PASS(wherry_db_open(s->url, config, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
 	return 0;

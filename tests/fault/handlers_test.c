@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <wherry/handlers.h>
+#include <wherry/queue.h>
 #include <wherry/wherry.h>
 
 #include "fault.h"
@@ -44,14 +45,14 @@ static void set(handling *h, const char *key, const char *value)
 	WHERRY_PASS(wherry_config_set(h->config, key, value, &err));
 }
 
+static const char *const ids[MESSAGES] = {"m1", "m2"};
+
 static void enqueue(handling *h)
 {
-	static const char *const ids[MESSAGES] = {"m1", "m2"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
-	WHERRY_PASS(wherry_outbox_create(h->db, "outbox", NATIVE, &err));
-	WHERRY_PASS(wherry_outbox_create(h->db, "events", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(h->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &outbox, &err));
 	for (int i = 0; i < MESSAGES; i++) {
 		const wherry_message msg =
@@ -64,7 +65,25 @@ static void enqueue(handling *h)
 	wherry_outbox_close(outbox);
 }
 
-static void begin(handling *h, const char *engine)
+/* Whose relays compete. */
+static void send(handling *h)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *queue = NULL;
+
+	WHERRY_PASS(wherry_queue_create(h->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_queue_open(h->db, "outbox", &queue, &err));
+	for (int i = 0; i < MESSAGES; i++) {
+		const wherry_queue_message msg =
+			WHERRY_QUEUE_MESSAGE(.message_id = ids[i], .topic = "t",
+					     .body = "", .body_len = 0);
+
+		WHERRY_PASS(wherry_queue_send(queue, &msg, NULL, &err));
+	}
+	wherry_queue_close(queue);
+}
+
+static void begin(handling *h, const char *model)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -74,10 +93,13 @@ static void begin(handling *h, const char *engine)
 	WHERRY_PASS(wherry_config_new(&h->config, &err));
 	set(h, "db.create", "on");
 	set(h, "handlers.threads", "2");
-	set(h, "relay.engine", engine);
 	set(h, "retry.attempts", "100");
 	WHERRY_PASS(wherry_db_open(h->url, h->config, &h->db, &err));
-	enqueue(h);
+	WHERRY_PASS(wherry_outbox_create(h->db, "events", NULL, &err));
+	if (strcmp(model, "queue") == 0)
+		send(h);
+	else
+		enqueue(h);
 	WHERRY_PASS(wherry_handlers_open(h->url, h->config, &h->pub, &err));
 	WHERRY_PASS(wherry_handlers_on(h->pub, "t", follow, NULL, &err));
 	WHERRY_PASS(wherry_relay_open_on(h->db, h->pub, h->config, &h->relay, &err));
@@ -136,31 +158,40 @@ static int64_t number(handling *h, const char *sql)
 	return n;
 }
 
-static void check(handling *h)
+static int64_t n_open(handling *h, const char *model)
 {
-	int64_t done = number(h, "SELECT count(*) FROM outbox WHERE status = 2");
+	if (strcmp(model, "queue") == 0)
+		return number(h, "SELECT count(*) FROM outbox");
+	return number(
+		h, "SELECT (SELECT count(*) FROM outbox, outbox_progress WHERE id > high)"
+		   " + (SELECT count(*) FROM outbox_exception WHERE state <> 2)");
+}
+
+static void check(handling *h, const char *model)
+{
+	int64_t left = n_open(h, model);
 	int64_t all = number(h, "SELECT count(*) FROM events");
 	int64_t each = number(h, "SELECT count(DISTINCT payload) FROM events");
 
-	if (done != MESSAGES || all != MESSAGES || each != MESSAGES)
-		fail_msg("failed %s, %d in a row: %d done, %d rows, of %d messages",
-			 fault_where(), h->plan.n, (int)done, (int)all, (int)each);
+	if (left || all != MESSAGES || each != MESSAGES)
+		fail_msg("failed %s, %d in a row: %d open, %d rows, of %d messages",
+			 fault_where(), h->plan.n, (int)left, (int)all, (int)each);
 }
 
 /* From the first call on to where none is left that could fail. */
-static void sweep(const char *engine, fault_kind kind, wherry_code with, int n)
+static void sweep(const char *model, fault_kind kind, wherry_code with, int n)
 {
 	handling h = {.plan = {.kind = kind, .with = with, .n = n}};
 	bool hit = true;
 
 	for (int at = 1; hit && at < TRIES; at++) {
 		h.plan.at = at;
-		begin(&h, engine);
+		begin(&h, model);
 		fault_arm(h.plan);
 		run(&h);
 		hit = fault_hit();
 		fault_disarm();
-		check(&h);
+		check(&h, model);
 		end(&h);
 	}
 	assert_false(hit);
@@ -179,7 +210,7 @@ static void whatever_answer_is_lost_each_is_handled_once(void **state)
 }
 
 /* Was a commit met of which none but the answer was lost, so that nothing was retried? */
-static bool one_is_uncounted(const char *engine)
+static bool one_is_uncounted(const char *model)
 {
 	handling h = {.plan = {.kind = FAULT_ANSWER, .with = WHERRY_INDOUBT, .n = 1}};
 	wherry_relay_stats stats;
@@ -187,7 +218,7 @@ static bool one_is_uncounted(const char *engine)
 
 	for (int at = 1; hit && at < TRIES; at++) {
 		h.plan.at = at;
-		begin(&h, engine);
+		begin(&h, model);
 		fault_arm_for(h.plan, "commit");
 		run(&h);
 		hit = fault_hit();
@@ -216,18 +247,18 @@ static void a_lost_answer_counts_no_attempt(void **state)
 
 int main(void)
 {
-	static char exclusive[] = "exclusive", competing[] = "competing";
+	static char outbox[] = "outbox", queue[] = "queue";
 	const struct CMUnitTest tests[] = {
-		{"exclusive: whatever_call_fails_each_is_handled_once",
-		 whatever_call_fails_each_is_handled_once, NULL, NULL, exclusive},
-		{"competing: whatever_call_fails_each_is_handled_once",
-		 whatever_call_fails_each_is_handled_once, NULL, NULL, competing},
-		{"exclusive: whatever_answer_is_lost_each_is_handled_once",
-		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, exclusive},
-		{"competing: whatever_answer_is_lost_each_is_handled_once",
-		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, competing},
-		{"exclusive: a_lost_answer_counts_no_attempt",
-		 a_lost_answer_counts_no_attempt, NULL, NULL, exclusive},
+		{"outbox: whatever_call_fails_each_is_handled_once",
+		 whatever_call_fails_each_is_handled_once, NULL, NULL, outbox},
+		{"queue: whatever_call_fails_each_is_handled_once",
+		 whatever_call_fails_each_is_handled_once, NULL, NULL, queue},
+		{"outbox: whatever_answer_is_lost_each_is_handled_once",
+		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, outbox},
+		{"queue: whatever_answer_is_lost_each_is_handled_once",
+		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, queue},
+		{"outbox: a_lost_answer_counts_no_attempt",
+		 a_lost_answer_counts_no_attempt, NULL, NULL, outbox},
 	};
 
 	fault_set_up();

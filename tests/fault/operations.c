@@ -91,7 +91,7 @@ static wherry_code headers_add(world *w, wherry_error *err)
 
 static wherry_code outbox_create(world *w, wherry_error *err)
 {
-	return wherry_outbox_create(w->db, "events", NATIVE, err);
+	return wherry_outbox_create(w->db, "events", NULL, err);
 }
 
 static wherry_code outbox_create_again(world *w, wherry_error *err)
@@ -101,7 +101,7 @@ static wherry_code outbox_create_again(world *w, wherry_error *err)
 
 static wherry_code outbox_create_sql(world *w, wherry_error *err)
 {
-	return wherry_outbox_create_sql("sqlite", "events", NATIVE, (char **)&w->out.made,
+	return wherry_outbox_create_sql("sqlite", "events", NULL, (char **)&w->out.made,
 					err);
 }
 
@@ -207,23 +207,6 @@ static wherry_code outbox_purge(world *w, wherry_error *err)
 
 /* ---- relays ---- */
 
-static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err)
-{
-	world *w = ctx;
-
-	(void)err;
-	w->out.number[0]++;
-	w->out.number[1] += row->id;
-	return WHERRY_OK;
-}
-
-static wherry_code outbox_read(world *w, wherry_error *err)
-{
-	wh_error_clear(err); /* As each public function does. */
-	memset(w->out.number, 0, sizeof(w->out.number));
-	return wh_outbox_read_late(w->outbox, 0, NULL, 0, 10, see_open, w, err);
-}
-
 static wherry_code outbox_lease(world *w, wherry_error *err)
 {
 	return wherry_outbox_lease(w->outbox, "me", 1000000, 8, &w->out.lease, err);
@@ -288,9 +271,13 @@ static void claim_some(world *w)
 
 	join_lease(w);
 	WHERRY_PASS(wherry_outbox_count(w->outbox, count, &err));
-	if (count[WHERRY_PENDING])
+	if (count[WHERRY_PENDING]) {
 		WHERRY_PASS(wherry_outbox_claim(w->outbox, &w->lease, &claim_options,
 						see_claimed, w, NULL, &err));
+		WHERRY_PASS(wherry_outbox_claim_expired(w->outbox, &w->lease,
+							&claim_options, see_claimed, w,
+							NULL, &err));
+	}
 	w->rows_len = 0;
 }
 
@@ -346,17 +333,6 @@ static wherry_code outbox_reap(world *w, wherry_error *err)
 }
 
 /* ---- a log ---- */
-
-static wherry_code outbox_create_log(world *w, wherry_error *err)
-{
-	return wherry_outbox_create(w->db, "events",
-				    &WHERRY_OUTBOX_OPTIONS(.layout = "log"), err);
-}
-
-static wherry_code outbox_create_log_again(world *w, wherry_error *err)
-{
-	return wherry_outbox_create(w->db, "log", NULL, err);
-}
 
 static wherry_code position_read(world *w, wherry_error *err)
 {
@@ -569,42 +545,23 @@ const operation operations[] = {
 	{"outbox_pause", outbox_pause, NULL, NULL, NULL, 0},
 	{"outbox_resume", outbox_resume, NULL, NULL, NULL, 0},
 	{"outbox_purge", outbox_purge, NULL, NULL, NULL, OPERATION_PARTLY},
-	{"A relay's read of an outbox", outbox_read, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
-	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
-	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, 0},
-	{"outbox_claim_expired", outbox_claim_expired, join_lease, NULL, NULL, 0},
-	{"outbox_extend", outbox_extend, claim_some, NULL, NULL, 0},
 	{"outbox_renew", outbox_renew, take_lease, NULL, NULL, 0},
 	{"outbox_release", outbox_release, take_lease, NULL, NULL, 0},
 	{"outbox_done", outbox_done, take_lease, NULL, NULL, 0},
 	{"outbox_fail", outbox_fail, take_lease, NULL, NULL, 0},
 	{"outbox_requeue", outbox_requeue, take_lease, NULL, NULL, 0},
 	{"outbox_try", outbox_try, take_lease, NULL, NULL, 0},
-	{"outbox_reap", outbox_reap, NULL, NULL, NULL, 0},
-	{"outbox_create of a log", outbox_create_log, NULL, NULL, NULL, 0},
-	{"outbox_create of a log that is there", outbox_create_log_again, NULL, NULL, NULL, 0},
-	{"outbox_enqueue of a log", outbox_enqueue, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_enqueue_many of a log", outbox_enqueue_many, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_status of a log", outbox_status, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_count of a log", outbox_count, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_oldest_ready of a log", outbox_oldest_ready, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_list of a log", outbox_list, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_show of a log", outbox_show, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_retry of a log", outbox_retry, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_discard of a log", outbox_discard, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_pause of a log", outbox_pause, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_resume of a log", outbox_resume, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_purge of a log", outbox_purge, NULL, NULL, NULL, OPERATION_LOG | OPERATION_PARTLY},
-	{"outbox_lease of a log", outbox_lease, NULL, NULL, NULL, OPERATION_LOG},
-	{"outbox_renew of a log", outbox_renew, take_lease, NULL, NULL, OPERATION_LOG},
-	{"outbox_release of a log", outbox_release, take_lease, NULL, NULL, OPERATION_LOG},
-	{"outbox_done of a log", outbox_done, take_lease, NULL, NULL, OPERATION_LOG},
-	{"outbox_fail of a log", outbox_fail, take_lease, NULL, NULL, OPERATION_LOG},
-	{"outbox_requeue of a log", outbox_requeue, take_lease, NULL, NULL, OPERATION_LOG},
-	{"outbox_try of a log", outbox_try, take_lease, NULL, NULL, OPERATION_LOG},
-	{"A relay's read of a position", position_read, NULL, NULL, NULL, OPERATION_LOG},
-	{"A relay's write of a position", position_write, take_lease, NULL, NULL, OPERATION_LOG},
+	{"outbox_join", outbox_join, no_lease, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_claim_expired", outbox_claim_expired, join_lease, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_extend", outbox_extend, claim_some, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_done of claims", outbox_done, claim_some, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_fail of claims", outbox_fail, claim_some, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_requeue of claims", outbox_requeue, claim_some, NULL, NULL, OPERATION_CLAIMS},
+	{"outbox_reap", outbox_reap, NULL, NULL, NULL, OPERATION_CLAIMS},
+	{"A relay's read of a position", position_read, NULL, NULL, NULL, 0},
+	{"A relay's write of a position", position_write, take_lease, NULL, NULL, 0},
 	{"publisher_register", publisher_register, NULL, NULL, NULL, 0},
 	{"publisher_open of stdout", publisher_open, NULL, drop_publisher, "stdout:", 0},
 	{"publisher_open of file", publisher_open, NULL, drop_publisher, "file:", 0},

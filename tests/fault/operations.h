@@ -40,7 +40,7 @@ enum {
 	OPERATION_PARTLY = 1,  /* several transactions: may be done in part */
 	OPERATION_JOINS = 2,   /* runs inside the application's transaction */
 	OPERATION_BORROWS = 4, /* on the application's own handle */
-	OPERATION_LOG = 8      /* on the outbox "log" */
+	OPERATION_CLAIMS = 8   /* on the table "bus", whose relays compete */
 };
 
 typedef struct operation {

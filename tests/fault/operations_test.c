@@ -12,9 +12,21 @@
 enum { DIGEST = 32 * 1024, DATABASE_MOST = 1024 * 1024, PATTERN = 0xa5 };
 
 static const char *const tables[] = {
-	"sqlite_schema", "wherry_schema", "wherry_outbox",       "wherry_lease", "outbox",
-	"log",           "log_progress",  "log_exception",       "jobs",         "inbox",
-	"later",         "later_dead",    "wherry_subscription", NULL,
+	"sqlite_schema",
+	"wherry_schema",
+	"wherry_outbox",
+	"wherry_lease",
+	"outbox",
+	"outbox_progress",
+	"outbox_exception",
+	"bus",
+	"bus_archive",
+	"jobs",
+	"inbox",
+	"later",
+	"later_dead",
+	"wherry_subscription",
+	NULL,
 };
 
 /* A database with rows in every state, as bytes to begin from. */
@@ -100,27 +112,22 @@ static void digest(const world *w, char *out)
 /* ---- the template ---- */
 
 static const char fill[] =
-	"INSERT INTO log(message_id, topic, partition_key, created_at, payload) VALUES"
+	"INSERT INTO outbox(message_id, topic, partition_key, created_at, payload) VALUES"
 	" ('m1', 't', 'k', 1700000000000, '{}'), ('m2', 't', 'k', 1700000000000, '{}'),"
 	" ('m3', 't', 'l', 1700000000000, '{}'), ('m4', 't', NULL, 1700000000000, '{}'),"
 	" ('m5', 't', 'l', 1700000000000, '{}'), ('m6', 'u', NULL, 1700000000000, '{}'),"
 	" ('m7', 't', 'l', 1700000000000, '{}');"
-	"UPDATE log_progress SET high = CASE subscription WHEN 'relay' THEN 4 ELSE 7 END;"
-	"INSERT INTO log_exception(subscription, id, state, attempts, next_retry_at,"
+	"UPDATE outbox_progress SET high = CASE subscription WHEN 'relay' THEN 4 ELSE 7 END;"
+	"INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at,"
 	"  changed_at, claim_token) VALUES ('relay', 1, 0, 0, NULL, 1700000000000, ''),"
 	" ('relay', 2, 1, 1, NULL, 1700000000000, 'epoch:0'),"
 	" ('relay', 3, 3, 1, 1700000000000, 1700000000000, ''),"
 	" ('relay', 6, 4, 5, NULL, 1700000000000, ''),"
 	" ('audit', 3, 2, 0, NULL, 1700000000000, '');"
-	"INSERT INTO outbox(message_id, topic, partition_key, headers, status, attempts,"
-	"  claimed_at, next_retry_at, processed_at, created_at, payload) VALUES"
-	" ('m1', 't', 'k', '{}', 0, 0, NULL, NULL, NULL, 1700000000000, '{}'),"
-	" ('m2', 't', NULL, '{\"h\":\"v\"}', 1, 1, 1700000000000, NULL, NULL,"
-	"  1700000000000, x'ff01'),"
-	" ('m3', 't', 'k', '{}', 3, 1, NULL, 1700000000000, NULL, 1700000000000, 'a'),"
-	" ('m4', 't', 'k', '{}', 2, 0, NULL, NULL, 1700000000000, 1700000000000, 'b'),"
-	" ('m5', 't', 'l', '{}', 2, 0, NULL, NULL, 1700000000000, 1700000000000, 'c'),"
-	" ('m6', 't', 'l', '{}', 4, 5, NULL, NULL, NULL, 1700000000000, 'd');"
+	"INSERT INTO bus(id, type, payload, occurred_at, status, keep_alive, next_retry_at) VALUES"
+	" ('m1', 't', '{}', '2026-01-01T00:00:00.000Z', 'created', NULL, NULL),"
+	" ('m2', 't', '{}', '2026-01-01T00:00:00.000Z', 'active', '2026-01-01T00:00:00.000Z', NULL),"
+	" ('m3', 't', '{}', '2026-01-01T00:00:00.000Z', 'failed', NULL, '2020-01-01T00:00:00.000Z');"
 	"UPDATE wherry_outbox SET paused_at = 1700000000000;"
 	"INSERT INTO jobs(id, message_id, headers, state, attempts, available_at,"
 	"  expires_at, lease_token, created_at, body) VALUES"
@@ -167,14 +174,14 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
 	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "later", NULL, &err));
 	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "log",
-					 &WHERRY_OUTBOX_OPTIONS(.layout = "log"), &err));
-	WHERRY_PASS(wherry_subscription_create(db, "log", "audit", NULL, &err));
+	WHERRY_PASS(wherry_outbox_create(
+		db, "bus", &WHERRY_OUTBOX_OPTIONS(.layout = "event-bus"), &err));
+	WHERRY_PASS(wherry_subscription_create(db, "outbox", "audit", NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -241,8 +248,9 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	else
 		open_own(w);
 	fault_trace(&w->db);
-	WHERRY_PASS(wherry_outbox_open(
-		w->db, op->flags & OPERATION_LOG ? "log" : "outbox", &w->outbox, &err));
+	WHERRY_PASS(wherry_outbox_open(w->db,
+				       op->flags & OPERATION_CLAIMS ? "bus" : "outbox",
+				       &w->outbox, &err));
 	if (is_of(op, "queue_") || is_of(op, "topics_"))
 		WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
 	if (is_of(op, "inbox_"))
@@ -453,9 +461,9 @@ static void check_connection(const operation *op, world *w)
 	wherry_code code = wherry_outbox_count(w->outbox, before, err);
 
 	CHECK(code == WHERRY_OK, "the connection does not work afterwards");
-	code = wherry_outbox_enqueue(w->outbox,
-				     &WHERRY_MESSAGE(.topic = "after", .body = ""),
-				     WHERRY_OWN_TRANSACTION, NULL, err);
+	code = wherry_outbox_enqueue(
+		w->outbox, &WHERRY_MESSAGE(.topic = "after", .body = "{}", .body_len = 2),
+		WHERRY_OWN_TRANSACTION, NULL, err);
 	CHECK(code == WHERRY_OK, "nothing can be added afterwards");
 	CHECK(!wherry_db_in_transaction(w->db), "a transaction is open afterwards");
 	code = wherry_outbox_count(w->outbox, after, err);

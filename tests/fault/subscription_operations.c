@@ -1,5 +1,5 @@
 /*
- * The public operations on subscriptions; the outbox "log" of the template has seven messages and the
+ * The public operations on subscriptions; the outbox "outbox" of the template has seven messages and the
  * subscription "audit".
  */
 #include "operations.h"
@@ -7,18 +7,18 @@
 static wherry_code subscription_create(world *w, wherry_error *err)
 {
 	return wherry_subscription_create(
-		w->db, "log", "more",
+		w->db, "outbox", "more",
 		&WHERRY_SUBSCRIPTION_OPTIONS(.topics = "orders.*", .from = "now"), err);
 }
 
 static wherry_code subscription_create_again(world *w, wherry_error *err)
 {
-	return wherry_subscription_create(w->db, "log", "audit", NULL, err);
+	return wherry_subscription_create(w->db, "outbox", "audit", NULL, err);
 }
 
 static wherry_code subscription_open(world *w, wherry_error *err)
 {
-	return wherry_subscription_open(w->db, "log", "audit",
+	return wherry_subscription_open(w->db, "outbox", "audit",
 					(wherry_outbox **)&w->out.made, err);
 }
 
@@ -30,7 +30,8 @@ static void drop_box(world *w)
 static wherry_code subscription_seek(world *w, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_code code = wherry_subscription_open(w->db, "log", "audit", &outbox, err);
+	wherry_code code =
+		wherry_subscription_open(w->db, "outbox", "audit", &outbox, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_subscription_seek(outbox, "3", err);
@@ -41,7 +42,8 @@ static wherry_code subscription_seek(world *w, wherry_error *err)
 static wherry_code subscription_set_topics(world *w, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_code code = wherry_subscription_open(w->db, "log", "audit", &outbox, err);
+	wherry_code code =
+		wherry_subscription_open(w->db, "outbox", "audit", &outbox, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_subscription_set_topics(outbox, "a.*", err);
@@ -61,7 +63,7 @@ static wherry_code see(void *ctx, const wherry_subscription_state *s)
 static wherry_code subscription_list(world *w, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_code code = wherry_outbox_open(w->db, "log", &outbox, err);
+	wherry_code code = wherry_outbox_open(w->db, "outbox", &outbox, err);
 
 	w->rows_len = 0;
 	if (code == WHERRY_OK)
@@ -83,7 +85,8 @@ static wherry_code take(void *ctx, const wherry_row *row)
 static wherry_code subscription_consume(world *w, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_code code = wherry_subscription_open(w->db, "log", "audit", &outbox, err);
+	wherry_code code =
+		wherry_subscription_open(w->db, "outbox", "audit", &outbox, err);
 
 	w->rows_len = 0;
 	if (code == WHERRY_OK)
@@ -94,7 +97,7 @@ static wherry_code subscription_consume(world *w, wherry_error *err)
 
 static wherry_code subscription_drop(world *w, wherry_error *err)
 {
-	return wherry_subscription_drop(w->db, "log", "audit", err);
+	return wherry_subscription_drop(w->db, "outbox", "audit", err);
 }
 
 /* clang-format off */
