@@ -85,8 +85,7 @@ typedef struct bench_job {
 	bool bare;       /* PostgreSQL: into a table with a primary key alone, */
 	bool asleep;     /* without the trigger, */
 	bool crowded;    /* while other transactions stay open */
-	bool stream;     /* the engine stream, */
-	bool keep;       /* which writes nothing to the rows */
+	bool stream;     /* the engine stream */
 
 	bench_queue queue;
 	bool delayed; /* a delayed queue */

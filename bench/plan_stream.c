@@ -26,55 +26,36 @@ static void plan_unmarked(bench *b, int64_t per_transaction)
 								  SINGLE_PART),
 			 .per_transaction = per_transaction,
 			 .full = true,
-			 .stream = true,
-			 .keep = true};
+			 .stream = true};
 	bench_group *g = add_group(b, (int)b->options.runs, true);
 	bench_side *theirs = bench_add_side(g, "pg_recvlogical", bench_receive, &job);
 	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
 	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
 
 	f->at_least = 0.8;
-	bench_name_figure(f, "stream, keep, %s",
+	bench_name_figure(f, "stream, %s",
 			  per_transaction > 1 ? "1000 per commit" : "one per commit");
 }
 
-static void plan_marked(bench *b)
-{
-	bench_job job = {
-		.messages = b->options.messages, .per_transaction = 1000, .full = true};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *theirs = bench_add_side(g, "exclusive", bench_stream_drain, &job),
-		   *ours;
-	bench_figure *f;
-
-	job.stream = true;
-	ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
-	f = bench_add_figure(b, ours, theirs, "messages/s", 0);
-	f->at_least = 1;
-	bench_name_figure(f, "stream, mark, 1000 per commit");
-}
-
-static void plan_latency(bench *b, bool keep)
+static void plan_latency(bench *b)
 {
 	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
 			 .rate = RATE,
 			 .full = true,
-			 .stream = true,
-			 .keep = keep};
+			 .stream = true};
 	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
 	bench_group *g = add_group(b, runs, false);
 	bench_side *theirs =
 		bench_add_side(g, "libpq, never resting", bench_libpq_latency, &job);
 	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_latency, &job);
 	bench_figure *f = bench_add_figure(b, ours, theirs, "ms", 3);
-	const char *done = keep ? "keep" : "mark";
 
 	f->at_most = 1;
-	bench_name_figure(f, "stream, %s, latency at %d/s, half of the time", done, RATE);
+	bench_name_figure(f, "stream, latency at %d/s, half of the time", RATE);
 	f = bench_add_figure(b, ours, theirs, "ms", 3);
 	f->value = 1;
 	f->at_most = 10;
-	bench_name_figure(f, "stream, %s, latency at %d/s, 99 of 100", done, RATE);
+	bench_name_figure(f, "stream, latency at %d/s, 99 of 100", RATE);
 }
 
 static void plan_memory(bench *b, bool at_once)
@@ -83,8 +64,7 @@ static void plan_memory(bench *b, bool at_once)
 			 .per_transaction =
 				 at_once ? b->options.messages * MEMORY_TIMES : 1000,
 			 .full = true,
-			 .stream = true,
-			 .keep = at_once};
+			 .stream = true};
 	bench_group *g = add_group(b, 1, false);
 	bench_side *theirs = bench_add_side(g, "pg_recvlogical", bench_receive, &job);
 	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
@@ -92,17 +72,15 @@ static void plan_memory(bench *b, bool at_once)
 
 	f->value = 1;
 	f->at_most = 20;
-	bench_name_figure(f, "stream, %s, memory, ten backlogs%s",
-			  at_once ? "keep" : "mark", at_once ? " in one commit" : "");
+	bench_name_figure(f, "stream, memory, ten backlogs%s",
+			  at_once ? " in one commit" : "");
 }
 
 void bench_plan_stream(bench *b)
 {
 	plan_unmarked(b, 1000);
 	plan_unmarked(b, 1);
-	plan_marked(b);
-	plan_latency(b, true);
-	plan_latency(b, false);
+	plan_latency(b);
 	plan_memory(b, true);
 	plan_memory(b, false);
 }

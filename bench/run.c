@@ -132,7 +132,7 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 	job.url = url;
 	job.messages = side->backlog;
 	job.per_transaction = 10000;
-	job.full = job.stream = job.keep = false;
+	job.full = job.stream = false;
 	return await(start(backlog_maker(r), &job, a), a, "making a backlog", err);
 }
 

@@ -73,8 +73,6 @@ static wherry_code relay_once(const bench_job *job, int64_t *out_delivered,
 
 	if (code == WHERRY_OK && job->stream)
 		code = wherry_config_set(config, "relay.engine", "stream", err);
-	if (code == WHERRY_OK && job->keep)
-		code = wherry_config_set(config, "relay.on_done", "keep", err);
 	if (code == WHERRY_OK)
 		code = wherry_relay_open(job->url, "null:", config, &relay, err);
 	if (code == WHERRY_OK)

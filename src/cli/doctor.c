@@ -347,7 +347,9 @@ static void look_for_stream(wh_doctor *d)
 	d->streamed = false;
 	if (!is_outbox(d)) /* A queue is not streamed. */
 		return;
-	stmt = wh_sql_find(&d->sql, is_native(d) ? "streamed" : "streamed-alone");
+	stmt = wh_sql_find(&d->sql, is_native(d) || d->store->stmt.lease
+					    ? "streamed"
+					    : "streamed-alone");
 	if (stmt &&
 	    wh_doctor_run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
 		d->streamed = false;

@@ -62,7 +62,7 @@ static const wh_setting_entry table[] = {
 		"The number of messages in memory: read, in flight or not yet acknowledged."},
 	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
 		"The relay stops reading ahead when the messages in memory have this size. Failed ones "
-		"may take as much again, and sixteen times as much with relay.on_done=keep."},
+		"may take as much again, and sixteen times as much with relay.engine=stream."},
 	[WH_RELAY_HELD_KEYS] = {"relay.held_keys", NUMBER, "10000", "1", "10000000",
 		"The number of keys that may wait behind a failed or parked message. At this number "
 		"the relay stops reading and logs it."},
@@ -95,19 +95,15 @@ static const wh_setting_entry table[] = {
 		"The publication; if empty, its name is made from that of the table. It must send all "
 		"rows and columns of the outbox."},
 	[WH_STREAM_FROM] = {"stream.from", CHOICE, "position", "position, table, now", NULL,
-		"With relay.on_done=keep: where a relay begins that has no position in the WAL. "
+		"With relay.engine=stream: where a relay begins that has no position in the WAL. "
 		"table: with the messages in the table. now: with the messages that are committed "
 		"from now on. position: like table if no relay ever ran, and an error if the "
-		"replication slot is lost. A relay that marks rows refuses an outbox that was relayed with "
-		"relay.on_done=keep, unless this is table."},
+		"replication slot is lost. A relay that marks rows refuses an outbox that was streamed, "
+		"unless this is table."},
 	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
 		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},
 	[WH_STREAM_LAG_WARN] = {"stream.lag_warn", SIZE, "1GB", "1MB", "1000GB",
 		"The relay warns when the server keeps this much WAL for the stream."},
-	[WH_STREAM_LAG_LIMIT] = {"stream.lag_limit", SIZE, "0", "0", "1000GB",
-		"When the server keeps this much WAL for the stream, the relay drops its replication "
-		"slot and reads the table, so that the server's disk stays free. 0: never. Not with "
-		"relay.on_done=keep."},
 	[WH_RETRY_ATTEMPTS] = {"retry.attempts", NUMBER, "5", "1", "1000",
 		"The number of failed attempts until a message is dead."},
 	[WH_RETRY_IMMEDIATE] = {"retry.immediate", NUMBER, "0", "0", "1000",

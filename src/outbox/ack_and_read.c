@@ -14,8 +14,6 @@ static wherry_code read_call(wherry_outbox *outbox, const wh_read_from *from,
 	out->n_params = 5;
 	wh_store_limits(&outbox->store, &params[3]);
 	out->stmt = late ? outbox->own.sweep : outbox->own.read;
-	if (from->touched && outbox->own.sweep_touched)
-		out->stmt = outbox->own.sweep_touched;
 	return wh_store_ranges(&outbox->store, from->gaps, from->n_gaps, &params[2], err);
 }
 

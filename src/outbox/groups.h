@@ -32,12 +32,9 @@
 	X(sweep, "sweep", "after limit gaps long? body?") \
 	X(horizon, "horizon", "statements? name number epoch holder")
 
-/* The next two groups read rows of the table for a relay that streams from the WAL. */
+/* Reads rows of the table for a relay that streams from the WAL. */
 #define WH_OUTBOX_STREAM(X) \
 	X(stream_first, "stream-first", "")
-#define WH_OUTBOX_STREAM_ROWS(X) \
-	X(sweep_touched, "sweep-touched", "after limit long body") \
-	X(read_in_order, "read-in-order", "ids long body")
 
 /* For layouts whose rows record their state. */
 #define WH_OUTBOX_STATES(X) \
@@ -93,7 +90,7 @@
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
-	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
+	G(stream, WH_OUTBOX_STREAM) \
 	G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
 	G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \

@@ -64,7 +64,7 @@ enum {
 	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL) | ADOPTED,
 	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
-	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
+	STREAMING = BY(WH_STREAM),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES) | AT(WH_DELAYED_MSSQL),
@@ -140,9 +140,8 @@ static const rule rules[] = {
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
 	 "its relays read the table, and a commit wakes them: leave --stream out"},
 
-	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM_KEEP),
-	 "nothing is written to its rows: relay it with --engine stream --on-done keep, the "
-	 "defaults there"},
+	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM),
+	 "nothing is written to its rows: relay it with --engine stream, the default there"},
 	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
 	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
 	 "PostgreSQL"},
@@ -178,7 +177,7 @@ static const rule rules[] = {
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
 	{WH_ASK_PARK, ON_EVENTFERRY, ANY,
 	 "nothing finds the dead messages of a key in time: leave relay.on_dead=park out"},
-	{WH_ASK_PARK, ANYWHERE, BY(WH_STREAM_KEEP),
+	{WH_ASK_PARK, ANYWHERE, BY(WH_STREAM),
 	 "rows do not show that a dead message may be tried again: leave "
 	 "relay.on_dead=park out"},
 
@@ -188,6 +187,10 @@ static const rule rules[] = {
 	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
 	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
 	 "leave relay.on_done=keep out"},
+	{WH_ASK_MARK, ANYWHERE, STREAMING,
+	 "nothing is written to rows that are streamed: leave relay.on_done out"},
+	{WH_ASK_DELETE, ANYWHERE, STREAMING,
+	 "nothing is written to rows that are streamed: leave relay.on_done out"},
 	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
 	 "it needs marks in the rows: relay with --engine stream, or leave "
 	 "relay.on_done=keep out"},
@@ -196,7 +199,7 @@ static const rule rules[] = {
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
 	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
 	 "it is for relays that compete: relay.engine=competing"},
-	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM_KEEP),
+	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM),
 	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
 	 "use mark or delete"},
 };

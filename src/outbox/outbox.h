@@ -143,10 +143,6 @@ wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
 				const wh_range *gaps, size_t n_gaps, int64_t limit,
 				wh_open_fn visit, void *ctx, wherry_error *err);
 
-/* Visit the rows with these ids that are still open, in the order of the list. */
-wherry_code wh_outbox_read_in_order(wherry_outbox *outbox, const int64_t *ids, size_t n,
-				    wh_open_fn visit, void *ctx, wherry_error *err);
-
 /* Set the parameters of "partitions-read".  They borrow outbox->store.ranges. */
 struct wh_read_from;
 wherry_code wh_partitions_read_params(wherry_outbox *outbox,
@@ -186,8 +182,6 @@ typedef struct wh_read_from {
 	bool all_open;
 	/* Read only the rows of these partitions; NULL: all rows. */
 	wh_partitions_read *partitions;
-	/* Read only open rows that were tried before, or made pending by an operator. */
-	bool touched;
 } wh_read_from;
 
 /* Like wh_outbox_read() or wh_outbox_read_late(), but in one round trip: first `ack`

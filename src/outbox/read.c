@@ -55,20 +55,6 @@ wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_in_order(wherry_outbox *outbox, const int64_t *ids, size_t n,
-				    wh_open_fn visit, void *ctx, wherry_error *err)
-{
-	const wh_stmt *stmt = outbox->own.read_in_order;
-	visitor v = {visit, ctx, 0, 0};
-	wh_param params[3];
-	wherry_code code = wh_store_ids(&outbox->store, ids, n, &params[0], err);
-
-	if (code != WHERRY_OK)
-		return code;
-	wh_store_limits(&outbox->store, &params[1]);
-	return wh_read_rows(&outbox->store, stmt, stmt, params, 3, &v, err);
-}
-
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
 {
 	visitor *v = ctx;

@@ -1,6 +1,5 @@
 #include "outbox/stream.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,25 +386,6 @@ static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err)
 {
 	return run(wal, "now", NULL, 0, take_now, out, err);
-}
-
-wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *out_n,
-			  wherry_error *err)
-{
-	wh_buf list = WH_BUF_INIT(4 * 1024 * 1024);
-	wh_param param;
-	wherry_code code;
-
-	wh_buf_putc(&list, '[');
-	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&list, i ? ",%" PRIu32 : "%" PRIu32, xids[i]);
-	wh_buf_putc(&list, ']');
-	code = wh_buf_check(&list, err);
-	param = WH_TEXT_PARAM("xids", ((wh_view){list.ptr, list.len}));
-	if (code == WHERRY_OK)
-		code = run(wal, "unseen", &param, 1, wh_take_int, out_n, err);
-	wh_buf_clear(&list);
-	return code;
 }
 
 /* ---- where nothing is marked ---- */

@@ -116,10 +116,6 @@ typedef struct wh_wal_now {
 
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err);
 
-/* Count how many of these committed transactions new snapshots do not see yet. */
-wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *out_n,
-			  wherry_error *err);
-
 /* How far the relay had delivered that last streamed without marking rows. */
 typedef struct wh_wal_stored {
 	bool known;

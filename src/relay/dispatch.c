@@ -502,20 +502,17 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 static void meanwhile(void *ctx, int fd, int64_t until_us)
 {
 	wherry_relay *r = ctx;
-	struct pollfd fds[3] = {{.fd = fd, .events = POLLIN}};
+	struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}};
 	int64_t now;
 
 	do {
 		int64_t wait_us;
-		bool more;
 
 		now = wh_monotonic(&r->env);
 		wh_collect_step(r, now);
-		fds[2] = (struct pollfd){.fd = -1};
-		more = r->engine->meanwhile && r->engine->meanwhile(r, now, &fds[2]);
 		dispatch_meanwhile(r, now);
-		wait_us = more ? 0 : wait_meanwhile(r, now, &fds[1]);
-		(void)ppoll(fds, 3,
+		wait_us = wait_meanwhile(r, now, &fds[1]);
+		(void)ppoll(fds, 2,
 			    &(struct timespec){wait_us / WH_SECOND,
 					       wait_us % WH_SECOND * 1000},
 			    NULL);

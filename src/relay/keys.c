@@ -101,10 +101,7 @@ void wh_keys_clear(wh_keys *keys)
 		}
 	}
 	free(keys->buckets);
-	if (keys->places)
-		wh_places_clear(keys->places);
-	*keys = (wh_keys){
-		.env = keys->env, .first_due = WH_NEVER, .places = keys->places};
+	*keys = (wh_keys){.env = keys->env, .first_due = WH_NEVER};
 }
 
 static void put_sum(wh_buf *out, wh_view text)
@@ -292,12 +289,8 @@ void wh_key_drain(wh_keys *keys, wh_key *key)
 
 static void forget_noted(wh_keys *keys, wh_key *key)
 {
-	for (size_t i = key->noted.first; keys->places && i < key->noted.end; i++)
-		wh_places_drop(keys->places, key->noted.ids[i]);
 	keys->n_noted -= wh_ids_count(&key->noted);
 	wh_ids_clear(&key->noted);
-	if (keys->places && !keys->n_noted)
-		wh_places_clear(keys->places);
 }
 
 void wh_key_free(wh_keys *keys, wh_key *key)
@@ -316,16 +309,13 @@ void wh_key_park(wh_keys *keys, wh_key *key)
 
 bool wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most)
 {
-	size_t before = wh_ids_count(&key->noted), cut;
+	size_t before = wh_ids_count(&key->noted);
 
 	if (key->overflow_from && id >= key->overflow_from)
 		return false;
 	if (keys->n_noted >= most || !wh_ids_add(&key->noted, id)) {
 		key->overflow_from = id;
-		cut = ids_place(&key->noted, id);
-		for (size_t i = cut; keys->places && i < key->noted.end; i++)
-			wh_places_drop(keys->places, key->noted.ids[i]);
-		key->noted.end = cut;
+		key->noted.end = ids_place(&key->noted, id);
 	}
 	keys->n_noted += wh_ids_count(&key->noted) - before;
 	return !key->overflow_from || id < key->overflow_from;

@@ -19,7 +19,6 @@
 #include "base/buf.h"
 #include "base/fsm.h"
 #include "store/open_row.h"
-#include "relay/places.h"
 
 enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };
 
@@ -75,8 +74,6 @@ typedef struct wh_keys {
 	size_t n_refused;  /* Of n_held: keys with wh_key.refused set. */
 	size_t n_noted;    /* Noted ids, over all keys. */
 	int64_t first_due; /* No HELD key is due earlier. */
-	/* If set, wh_key.noted has places of this map; NULL: it has ids. */
-	wh_places *places;
 	const wh_env *env;
 } wh_keys;
 

@@ -14,8 +14,6 @@ static const engine engines[WH_ENGINES + 1] = {
 			    false},
 	[WH_COMPETING] = {"competing", "competing", "--engine competing", false},
 	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
-	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
-			    "--engine stream --on-done keep", true},
 	[WH_POSITIONS] = {"log", "log", "no --engine", false},
 	[WH_POSITIONS_SHARED] = {"log, partitions", "log", "no --engine", false},
 	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry", false},
@@ -29,7 +27,6 @@ static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
 		{[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_WORKS_BESIDE},
 	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
 	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
-	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
 	[WH_POSITIONS] =
 		{[WH_POSITIONS] = WH_STANDS_BY, [WH_POSITIONS_SHARED] = WH_STANDS_BY},
 	[WH_POSITIONS_SHARED] =
@@ -45,7 +42,7 @@ wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
 
 bool wh_meet_after(wh_engine newcomer, wh_engine last)
 {
-	return last != WH_STREAM_KEEP || newcomer == WH_STREAM_KEEP;
+	return last != WH_STREAM || newcomer == WH_STREAM;
 }
 
 /* ---- names ---- */
@@ -87,7 +84,7 @@ bool wh_engine_claims(wh_engine which)
 
 bool wh_engine_marks(wh_engine which)
 {
-	return which != WH_STREAM_KEEP;
+	return which != WH_STREAM;
 }
 
 wh_engine wh_engine_of(const char *word)

@@ -12,10 +12,7 @@ typedef enum wh_engine {
 	/* Exclusive relays share the keys of a table made with create --partitions. */
 	WH_PARTITIONED,
 	WH_COMPETING,
-	/* Streams from the WAL, and marks, deletes or archives delivered rows. */
-	WH_STREAM,
-	/* Streams from the WAL, and writes nothing to rows: relay.on_done=keep. */
-	WH_STREAM_KEEP,
+	WH_STREAM, /* Streams from the WAL, and writes nothing to rows. */
 	/* Reads behind a position, and writes nothing to rows. */
 	WH_POSITIONS,
 	WH_POSITIONS_SHARED, /* The same where several relays share the partitions. */
@@ -37,7 +34,7 @@ bool wh_engine_may_share(wh_engine which);
 const char *wh_engine_word(wh_engine which);
 wh_engine wh_engine_of(const char *word);
 
-/* The options that start a relay of this engine: "--engine stream --on-done keep". */
+/* The options that start a relay of this engine: "--engine stream". */
 const char *wh_engine_options(wh_engine which);
 
 /* Does the engine take new rows from the database's log of commits? */
@@ -59,7 +56,7 @@ typedef enum wh_meeting {
 wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder);
 
 /* May a relay of this engine continue where the last one ended?  false: it would deliver
- * everything again, because rows that WH_STREAM_KEEP delivered do not show it. */
+ * everything again, because rows that WH_STREAM delivered do not show it. */
 bool wh_meet_after(wh_engine newcomer, wh_engine last);
 
 #endif

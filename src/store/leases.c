@@ -244,11 +244,11 @@ wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 				  wherry_error *err)
 {
 	return wh_fail(err, WHERRY_INVALID,
-		       "%s '%s' was relayed with relay.on_done=keep, which leaves "
+		       "%s '%s' was streamed, which leaves "
 		       "delivered rows pending: the engine %s would deliver them again; "
 		       "delete them and start once with --from table, or go on with %s",
 		       store->model->name, store->name.ptr, wh_engine_word(engine),
-		       wh_engine_options(WH_STREAM_KEEP));
+		       wh_engine_options(WH_STREAM));
 }
 
 wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err)

@@ -15,8 +15,8 @@ enum { ROUNDS = 2000 };
 /* Tables of those before have a server here; of the others meet.c is asked. */
 static const wh_home tried_upto = WH_EVENTFERRY_MSSQL;
 
-static const wh_engine engines[] = {WH_EXCLUSIVE, WH_PARTITIONED, WH_COMPETING, WH_STREAM,
-				    WH_STREAM_KEEP};
+static const wh_engine engines[] = {WH_EXCLUSIVE, WH_PARTITIONED, WH_COMPETING,
+				    WH_STREAM};
 enum { N_ENGINES = sizeof(engines) / sizeof(*engines) };
 
 static wherry_temp temp;
@@ -138,11 +138,9 @@ static inline void set(relay *r, const char *key, const char *value)
 static inline void set_engine(relay *r, wh_engine engine)
 {
 	static const char *const names[] = {"exclusive", "exclusive", "competing",
-					    "stream", "stream"};
+					    "stream"};
 
 	set(r, "relay.engine", names[engine]);
-	if (engine == WH_STREAM_KEEP)
-		set(r, "relay.on_done", "keep");
 }
 
 static inline wherry_verdict accept_all(void *ctx, const wherry_message *msg)

@@ -31,8 +31,6 @@ static const char *tried_engine(wh_home home, wh_engine engine)
 	}
 	make(home, table, extras);
 	set_engine(&r, engine);
-	if (engine == WH_STREAM)
-		set(&r, "relay.on_done", "mark"); /* keep is the default of debezium */
 	code = open_relay(&r, home, table, 0);
 	out = found(home, engine, WH_ASK_ENGINE, code, &r.why);
 	if (code == WHERRY_OK)
@@ -75,18 +73,12 @@ static void set_ask(relay *r, wh_ask ask)
 		set(r, settings[ask][0], settings[ask][1]);
 }
 
-/* What is done with delivered messages makes it another engine: the relay that keeps its rows
- * is asked to keep them. */
 static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 {
-	bool done = ask >= WH_ASK_MARK && ask <= WH_ASK_KEEP;
 	relay r = {.relay = NULL};
 	wherry_code code;
 	const char *out;
 
-	if (done && (engine == WH_STREAM || engine == WH_STREAM_KEEP) &&
-	    (engine == WH_STREAM_KEEP) != (ask == WH_ASK_KEEP))
-		return "-";
 	set_engine(&r, engine);
 	set_ask(&r, ask);
 	code = open_relay(&r, home, engine == WH_PARTITIONED ? "shared" : table_of(home),
@@ -109,10 +101,9 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 		{WH_NATIVE_POSTGRES, WH_PARTITIONED, "exclusive, partitions"},
 		{WH_NATIVE_POSTGRES, WH_COMPETING, "competing"},
 		{WH_NATIVE_POSTGRES, WH_STREAM, "stream"},
-		{WH_NATIVE_POSTGRES, WH_STREAM_KEEP, "stream, keep"},
 		{WH_EVENT_BUS, WH_COMPETING, "event-bus: competing"},
 		{WH_EVENTFERRY, WH_COMPETING, "eventferry: competing"},
-		{WH_DEBEZIUM, WH_STREAM_KEEP, "debezium: stream, keep"},
+		{WH_DEBEZIUM, WH_STREAM, "debezium: stream"},
 		{WH_QUEUE_SQLITE, WH_COMPETING, "queue, SQLite: competing"},
 		{WH_QUEUE_POSTGRES, WH_COMPETING, "queue, PostgreSQL: competing"},
 		{WH_DELAYED_SQLITE, WH_COMPETING, "delayed queue: competing"},

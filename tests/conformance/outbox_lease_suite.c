@@ -512,7 +512,7 @@ static void rows_that_look_pending_are_not_leased_to_others(void **state)
 	wherry_lease lease = fixture_lease(f, "a"), joined = {0};
 
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
-	fixture_raw(f, "UPDATE wherry_lease SET engine = 'stream-keep'");
+	fixture_raw(f, "UPDATE wherry_lease SET engine = 'stream'");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
 	assert_non_null(strstr(err.message, "deliver them again"));

@@ -29,10 +29,16 @@ bool relay_same_key(const wherry_message *a, const wherry_message *b)
 	       same(a->aggregate_id, b->aggregate_id);
 }
 
+static int64_t number_of(const relay_fake *fake, const wherry_message *msg)
+{
+	return fake->number ? fake->number(fake->ctx, msg) : msg->id;
+}
+
 static relay_flight *find(const relay_fake *fake, int64_t id)
 {
 	for (size_t i = 0; i < fake->n; i++)
-		if (fake->flights[i].msg->id == id && !fake->flights[i].answered)
+		if (number_of(fake, fake->flights[i].msg) == id &&
+		    !fake->flights[i].answered)
 			return (relay_flight *)(uintptr_t)&fake->flights[i];
 	return NULL;
 }

@@ -55,6 +55,8 @@ typedef struct relay_fake {
 	 * in which the destination sees it. */
 	wherry_verdict (*decide)(void *ctx, const wherry_message *msg);
 	void (*note)(void *ctx, const wherry_message *msg, wherry_verdict verdict);
+	/* The number by which the test knows a message; NULL: its id. */
+	int64_t (*number)(void *ctx, const wherry_message *msg);
 	void *ctx;
 } relay_fake;
 

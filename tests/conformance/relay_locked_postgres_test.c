@@ -255,11 +255,6 @@ static void a_suspect_that_is_locked_is_tried_alone_in_the_end(void **state)
 	relay_check_once(f, 12);
 }
 
-static void drop(void)
-{
-	postgres_leave_slots();
-}
-
 #define EVERY                                                                            \
 	RELAY_TEST(an_unread_row_that_is_locked_holds_up_no_other, 0),                   \
 		RELAY_TEST(a_delivered_row_that_is_locked_holds_up_no_other, 0),         \
@@ -305,7 +300,6 @@ int main(void)
 		{.name = "partitions",
 		 PLACE(leading, postgres_leave),
 		 .extras = WH_PARTITIONS_SHARED},
-		{.name = "stream", PLACE(leading, drop), .engine = "stream"},
 		{.name = "competing",
 		 PLACE(claiming_keys, postgres_leave),
 		 .engine = "competing"},
@@ -327,7 +321,7 @@ int main(void)
 		 OF_OTHERS(relay_funfix_postgres_tables, relay_funfix_postgres_views)},
 	};
 
-	if (!postgres_start_logical())
+	if (!postgres_start())
 		return 0;
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

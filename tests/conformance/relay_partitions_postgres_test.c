@@ -87,7 +87,6 @@ static void a_share_is_read_without_the_rows_of_others(void **state)
 }
 
 static const relay_test own[] = {
-	RELAY_TEST(no_schedule_of_transactions_reorders_a_key_of_a_share, 0),
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(a_share_is_read_without_the_rows_of_others, 0),
 	RELAY_TESTS_END,

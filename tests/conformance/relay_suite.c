@@ -56,11 +56,20 @@ void relay_answers(relay_fixture *f, int64_t id, wherry_verdict verdict, int tim
 }
 
 /* Rowids are used again where delivered rows leave the table. */
-static int64_t number_of(const relay_fixture *f, const wherry_message *msg)
+static int64_t number_of(void *ctx, const wherry_message *msg)
 {
-	return f->target->tables && !f->target->keeps_ids
+	const relay_fixture *f = ctx;
+
+	return f->target->numbers || (f->target->tables && !f->target->keeps_ids)
 		       ? strtoll(msg->message_id, NULL, 10)
 		       : msg->id;
+}
+
+static const char *key_of(const relay_fixture *f, const wherry_message *msg)
+{
+	const char *key = f->target->numbers ? msg->aggregate_id : msg->key;
+
+	return key ? key : "";
 }
 
 static wherry_verdict decide(void *ctx, const wherry_message *msg)
@@ -92,7 +101,7 @@ static void note(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 		.verdict = verdict,
 		.body_len = msg->body_len,
 	};
-	(void)snprintf(e->key, sizeof(e->key), "%.15s", msg->key ? msg->key : "");
+	(void)snprintf(e->key, sizeof(e->key), "%.15s", key_of(f, msg));
 	(void)snprintf(e->topic, sizeof(e->topic), "%.15s", msg->topic);
 	f->n_events++;
 }
@@ -172,6 +181,7 @@ relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps)
 	assert_non_null(fake);
 	fake->decide = decide;
 	fake->note = note;
+	fake->number = number_of;
 	fake->ctx = f;
 	side->fake = fake;
 	side->pub = &fake->base;

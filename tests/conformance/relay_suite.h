@@ -84,6 +84,9 @@ typedef struct relay_target {
 	/* Its ids stay, and its messages have keys, though the tables are another program's. */
 	bool keeps_ids;
 
+	/* Its rows have no ids: message ids are numbers, and the aggregate is the key. */
+	bool numbers;
+
 	/* Where the tables are not native: what makes another program's, and views through which
 	 * SQL about the native table works when it is translated. */
 	const char *tables, *views;

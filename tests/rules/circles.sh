@@ -24,7 +24,6 @@ allowed=(
 	'relay/engine/reader.c relay/engine/read_ahead.c the table of the engine exclusive, which reads ahead'
 	'relay/engine/streaming_connection.c relay/engine/streaming.c a new connection looks up the transactions in memory, which streaming.c keeps'
 	'relay/engine/streaming_intake.c relay/engine/streaming.c a row that arrives is counted to its transaction, which streaming.c keeps'
-	'relay/engine/streaming_missing.c relay/engine/streaming.c a row is missing only while the relay streams, and not while it sweeps'
 	'relay/engine/streaming_intake.c relay/engine/unmarked.c a row of the log is met as the engine does it'
 )
 

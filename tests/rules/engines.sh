@@ -13,7 +13,7 @@ allowed=(
 	'outbox/meet.c * the table of what each engine refuses on each layout'
 	'outbox/lease.c WH_EXCLUSIVE a program with a relay of its own works alone under its lease'
 	'store/leases.c WH_COMPETING "join" is the statement of relays that share one lease'
-	'store/leases.c WH_STREAM_KEEP the one engine after which another one must not go on'
+	'store/leases.c WH_STREAM the one engine after which another one must not go on'
 	'store/claims.h wh_claimed_fn rows that are claimed, by any engine or program'
 	'config/settings.c "exclusive" the default of relay.engine, which the manual shows'
 	'cli/cmd_create.c "stream" the option --stream of wherry create, which only an outbox has'
@@ -111,7 +111,7 @@ plant() { # FILE LINE
 	printf '%s\n' "$2" >"$scratch/$1"
 }
 
-[[ "|$engines|" == *'|competing|'* && "|$holds|" == *'|noted|'* && "|$constants|" == *'|WH_STREAM_KEEP|'* ]] &&
+[[ "|$engines|" == *'|competing|'* && "|$holds|" == *'|noted|'* && "|$constants|" == *'|WH_STREAM|'* ]] &&
 	result ok "engines and holds were found" || result 'not ok' "engines and holds were found"
 silent 'no engine is named outside engine/ and hold/' check "$source"
 silent 'each name that is listed is used' needless "$source"
@@ -130,7 +130,7 @@ relay/a.c	wh_engine_exclusive	x = &wh_engine_exclusive;
 relay/a.c	engine ==	if (r->engine == other)
 relay/a.c	engine->id ==	if (r->engine->id == other)
 daemon/a.c	WH_COMPETING	if (engine_of(plan) != WH_COMPETING)
-store/a.h	WH_STREAM_KEEP	x = WH_STREAM_KEEP;
+store/a.h	WH_STREAM	x = WH_STREAM;
 relay/a.c	relay/engine/reader.h	#include "relay/engine/reader.h"
 cli/a.c	relay/hold/noted.h	#include "relay/hold/noted.h"
 relay/a.c	wh_reader_of	wh_reader_of(r)->cursor = 0;
@@ -142,7 +142,7 @@ relay/a.c	wh_hold_claimed	x = &wh_hold_claimed;
 relay/a.c	wh_partitions_take	wh_partitions_take(r);
 relay/a.c	->in_memory	return r->engine->hold->in_memory;
 daemon/a.c	"competing"	if (strcmp(engine, "competing") == 0)
-relay/a.c	"stream-keep"	return "stream-keep";
+relay/a.c	"stream"	return "stream";
 END
 plant src/relay/stages.c 'r->hold->in_memory; wh_streaming_on(r);'
 says 'another name in a file with a listed one is noticed' 'wh_streaming_on names' check "$scratch"

@@ -364,8 +364,6 @@ void sim_judge_position(sim_world *w, int64_t position)
 		sim_wrong(w, "position %lld is behind the end of the log",
 			  (long long)position);
 	for (const sim_commit *c = w->log; c < w->log + w->n_log; c++) {
-		if (c->visible && w->plan.engine == SIM_STREAM)
-			continue; /* the table has it */
 		if (c->end > written && (c->end <= w->slot.made_at || c->end > position))
 			continue; /* it is in the slot's snapshot, or still to come */
 		for (int i = 0; i < c->n; i++) {

@@ -161,7 +161,7 @@ static void end(sim_world *w, sim_draft *d, bool commit)
 
 bool sim_streams(const sim_world *w)
 {
-	return w->plan.engine == SIM_STREAM || w->plan.engine == SIM_UNMARKED;
+	return w->plan.engine == SIM_UNMARKED;
 }
 
 /* Into the log, whose readers may see it before those of the table do. */

@@ -192,19 +192,6 @@ static void wal(sqlite3_context *ctx, int n, sqlite3_value **args)
 			sqlite3_result_int64(ctx, values[i].value);
 }
 
-static void visible(sqlite3_context *ctx, int n, sqlite3_value **args)
-{
-	const sim_world *w = sim_store_world();
-	int64_t xid = sqlite3_value_int64(args[0]);
-	int is_visible = 1;
-
-	(void)n;
-	for (int i = 0; i < w->n_log; i++)
-		if (w->log[i].xid == xid)
-			is_visible = w->log[i].visible;
-	sqlite3_result_int(ctx, is_visible);
-}
-
 static void end_reader(sqlite3_context *ctx, int n, sqlite3_value **args)
 {
 	(void)n, (void)args;
@@ -221,8 +208,6 @@ void sim_server_teach(sqlite3 *db)
 {
 	(void)sqlite3_create_function(db, "sim_wal", 1, SQLITE_UTF8, NULL, wal, NULL,
 				      NULL);
-	(void)sqlite3_create_function(db, "sim_visible", 1, SQLITE_UTF8, NULL, visible,
-				      NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_end_reader", 1, SQLITE_UTF8, NULL,
 				      end_reader, NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_drop_slot", 1, SQLITE_UTF8, NULL,

@@ -150,7 +150,6 @@ typedef enum sim_engine {
 	SIM_COMPETING,
 	SIM_LOG,
 	SIM_PARTITIONED,
-	SIM_STREAM,
 	SIM_UNMARKED, /* the stream engine that writes nothing to rows */
 	SIM_ENGINES
 } sim_engine;
@@ -307,7 +306,6 @@ int sim_slot_reader(const sim_world *w); /* process + 1; 0: none */
 bool sim_slot_end_reader(sim_world *w);
 bool sim_slot_drop(sim_world *w); /* false: it is read, or not there */
 void sim_server_crash(sim_world *w);
-void sim_server_lose_slot(sim_world *w);
 
 /* ---- process.c ---- */
 

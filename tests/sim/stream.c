@@ -381,16 +381,6 @@ void sim_server_crash(sim_world *w)
 			w->streams[i]->broken = true;
 }
 
-/* The server keeps no more of its log. */
-void sim_server_lose_slot(sim_world *w)
-{
-	if (!w->slot.there)
-		return;
-	sim_say(w, "the server gives the replication slot up");
-	(void)sim_slot_end_reader(w);
-	w->slot.lost = true;
-}
-
 /* When something comes that the relay waits for. */
 int64_t sim_stream_next(const sim_world *w, const sim_process *p)
 {

@@ -15,9 +15,6 @@ SELECT sim_wal('end'), sim_wal('end');
 -- name: republish
 SELECT 1;
 
--- name: unseen
-SELECT count(*) FROM json_each(:xids) WHERE NOT sim_visible(value);
-
 -- name: name-publication
 SELECT :publication;
 

@@ -88,16 +88,17 @@ static int one_of(sim_world *w, int a, int b, int c)
 }
 
 const char *const sim_engine_names[SIM_ENGINES] = {
-	[SIM_EXCLUSIVE] = "exclusive",     [SIM_COMPETING] = "competing",
-	[SIM_PARTITIONED] = "partitioned", [SIM_STREAM] = "stream",
-	[SIM_UNMARKED] = "unmarked",       [SIM_LOG] = "log",
+	[SIM_EXCLUSIVE] = "exclusive",
+	[SIM_COMPETING] = "competing",
+	[SIM_PARTITIONED] = "partitioned",
+	[SIM_UNMARKED] = "unmarked",
+	[SIM_LOG] = "log",
 };
 
 sim_engine sim_engine_of(uint64_t seed)
 {
 	static const sim_engine by_turns[] = {
-		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED,
-		SIM_STREAM,    SIM_UNMARKED,  SIM_LOG,
+		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED, SIM_UNMARKED, SIM_LOG,
 	};
 
 	/* other things follow from the seed's lowest digits */
@@ -143,8 +144,9 @@ static void draw_settings(sim_world *w)
 {
 	static const char *const on_done[] = {"mark", "delete"};
 	static const char *const relay_engines[] = {
-		[SIM_EXCLUSIVE] = "exclusive",   [SIM_COMPETING] = "competing",
-		[SIM_PARTITIONED] = "exclusive", [SIM_STREAM] = "stream",
+		[SIM_EXCLUSIVE] = "exclusive",
+		[SIM_COMPETING] = "competing",
+		[SIM_PARTITIONED] = "exclusive",
 		[SIM_UNMARKED] = "stream",
 	};
 	const sim_plan *plan = &w->plan;
@@ -218,9 +220,7 @@ static void jump(sim_world *w)
 
 static void trouble_server(sim_world *w)
 {
-	if (w->plan.engine == SIM_STREAM && sim_below(w, 8) == 0)
-		sim_server_lose_slot(w);
-	else if (sim_below(w, 2))
+	if (sim_below(w, 2))
 		sim_server_crash(w);
 	else
 		(void)sim_slot_end_reader(w);

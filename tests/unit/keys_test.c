@@ -348,39 +348,6 @@ static void notes_are_sorted_counted_and_bounded(void **state)
 	wh_keys_clear(&keys);
 }
 
-/* Only the place of a noted message is kept. */
-static void places_are_bounded_as_the_notes_are(void **state)
-{
-	wh_places places = {0};
-	int64_t id;
-	wh_keys keys;
-	wh_key *a;
-
-	(void)state;
-	wh_keys_init(&keys, env);
-	keys.places = &places;
-	a = wh_keys_get(&keys, view("=a"));
-	wh_key_hold(&keys, a, 1);
-	for (int64_t place = 10; place <= 30; place += 10) {
-		assert_true(wh_places_add(&places, place / 10, place));
-		assert_true(wh_key_note(&keys, a, place, 3));
-	}
-	assert_int_equal(places.n, 3);
-	assert_false(wh_key_note(&keys, a, 40, 3));
-	assert_int_equal(places.n, 3);
-	/* What is behind the first that is not noted is forgotten with its places. */
-	assert_false(wh_key_note(&keys, a, 15, 3));
-	assert_int_equal(places.n, 1);
-	assert_true(wh_places_at(&places, 10, &id));
-	assert_int_equal(id, 1);
-	assert_true(wh_key_note(&keys, a, 12, 3));
-	assert_false(wh_key_note(&keys, a, 20, 3));
-	wh_key_drain(&keys, a);
-	wh_key_free(&keys, a);
-	wh_keys_clear(&keys);
-	wh_places_clear(&places);
-}
-
 /* Or a lower id, of which only the beginning of the rest is remembered, would be read
  * after those. */
 static void nothing_is_noted_beyond_what_could_not_be(void **state)
@@ -415,7 +382,6 @@ int main(void)
 		cmocka_unit_test(a_key_of_which_something_is_known_is_not_dropped),
 		cmocka_unit_test(states_move_as_drawn_and_are_counted),
 		cmocka_unit_test(notes_are_sorted_counted_and_bounded),
-		cmocka_unit_test(places_are_bounded_as_the_notes_are),
 		cmocka_unit_test(nothing_is_noted_beyond_what_could_not_be),
 	};
 

@@ -108,7 +108,7 @@ FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name
-                  AND (state = 'retrying' OR engine = 'stream-keep'))
+                  AND (state = 'retrying' OR engine = 'stream'))
   AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b

@@ -505,24 +505,9 @@ FROM (
        AND id BETWEEN (gap->>0)::bigint AND (gap->>1)::bigint OFFSET 0) AS late)) AS merged
 ORDER BY id LIMIT :limit::bigint;
 
--- name: sweep-touched
--- Open rows that are not as their producer wrote them: they were tried before, or have the empty token
--- of an operator who wants them again.  The condition has sums, so that no index of ids fits, which
--- would have all delivered rows.
-SELECT {open_columns} FROM {table} AS b
-WHERE {busy} AND status <> 4 AND id + 0 > :after::bigint
-ORDER BY id + 0 LIMIT :limit::bigint;
-
 -- name: read-ids
 -- Rows that were left behind a failed message of their key, or gaps.
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
-
--- name: read-in-order
--- Like "read-ids", in the order of the list.
-SELECT {open_columns}
-FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth)
-CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = wanted OFFSET 0) AS t
-WHERE {is_open} ORDER BY nth;
 
 -- name: stream-first
 -- Rows that existed before the stream begins, for relays that mark no rows, in the form of the stream's

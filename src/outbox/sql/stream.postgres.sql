@@ -79,16 +79,6 @@ DO $$ BEGIN
   END IF;
 END $$;
 
--- name: unseen
--- Number of these committed transactions that are not visible to other sessions yet, since the server
--- writes the WAL first.  The WAL has 32 bits of their numbers.
-SELECT count(*) FROM json_array_elements_text(:xids::json) AS x(xid),
-  pg_current_snapshot() AS s
-WHERE NOT pg_visible_in_snapshot(
-  (pg_snapshot_xmax(s)::text::bigint
-   - ((pg_snapshot_xmax(s)::text::bigint - x.xid::bigint + 2147483648 + 4294967296)
-      % 4294967296 - 2147483648))::text::xid8, s);
-
 -- name: name-publication
 SELECT set_config('wherry.publication', :publication::text, false);
 

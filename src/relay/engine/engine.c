@@ -8,7 +8,6 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 	[WH_PARTITIONED] = &wh_engine_partitioned,
 	[WH_COMPETING] = &wh_engine_competing,
 	[WH_STREAM] = &wh_engine_stream,
-	[WH_STREAM_KEEP] = &wh_engine_unmarked,
 	[WH_POSITIONS] = &wh_engine_positions,
 	[WH_POSITIONS_SHARED] = &wh_engine_positions_shared,
 };
@@ -39,13 +38,6 @@ wh_engine wh_engine_for(const wh_store *store, const wherry_config *config)
 	if (is_only_streamed(store))
 		return WH_STREAM;
 	return store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;
-}
-
-static bool leaves_rows(const wherry_relay *r)
-{
-	return wh_config_choice(r->config, WH_RELAY_ON_DONE) == WHERRY_KEEP ||
-	       (is_only_streamed(r->store) &&
-		!wh_config_is_set(r->config, WH_RELAY_ON_DONE));
 }
 
 /* Change to an engine: make its state, then free the state of the old engine. */
@@ -83,10 +75,8 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 
 	if (r->engine && r->lease.epoch)
 		return WHERRY_OK; /* The engine of a lease does not change. */
-	if (to == WH_STREAM && leaves_rows(r)) {
-		to = WH_STREAM_KEEP;
+	if (to == WH_STREAM)
 		r->set.on_done = WHERRY_KEEP;
-	}
 	if (to == WH_EXCLUSIVE || to == WH_POSITIONS)
 		code = wh_store_partitioned(r->store, &ready, err);
 	if (code == WHERRY_OK && ready)

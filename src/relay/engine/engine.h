@@ -4,8 +4,7 @@
  *     exclusive    reads the table                           reader.c
  *     partitioned  reads a share of the keys of the table    shares.c
  *     competing    claims rows, beside other relays          competing.c
- *     stream       reads the WAL beside the table            streaming*.c, reader.c
- *     unmarked     reads the WAL alone, writes to no row     unmarked.c, streaming*.c
+ *     stream       reads the WAL alone, writes to no row     unmarked.c, streaming*.c
  *     log          reads behind a position, writes to no row positions*.c, shares.c, reader.c
  *
  * The rest of the relay does not know which engine it runs: it calls these functions and
@@ -19,7 +18,6 @@
 #include "outbox/outbox.h"
 #include "relay/hold/hold.h"
 
-struct pollfd;
 struct wherry_relay;
 
 /* A function marked "optional" may be NULL: nothing is done then, or the answer is false,
@@ -93,10 +91,6 @@ typedef struct wh_engine_driver {
 	/* Will the next fetch read from the table, so that an acknowledgement can be sent
 	 * in one round trip with the read?  Optional. */
 	bool (*reads_next)(const struct wherry_relay *r, int64_t now);
-	/* Called while the database works: take in rows that arrive without
-	 * asking it.  True: there may be more.  *out receives the descriptor to
-	 * wait for.  Optional. */
-	bool (*meanwhile)(struct wherry_relay *r, int64_t now, struct pollfd *out);
 	/* Is the engine giving up a part of the outbox, so that nothing new may be
 	 * submitted?  Optional. */
 	bool (*yields)(const struct wherry_relay *r);
@@ -166,7 +160,7 @@ typedef struct wh_engine_driver {
 } wh_engine_driver;
 
 extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
-	wh_engine_competing, wh_engine_stream, wh_engine_unmarked, wh_engine_positions,
+	wh_engine_competing, wh_engine_stream, wh_engine_positions,
 	wh_engine_positions_shared;
 
 /* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */

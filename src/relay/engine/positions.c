@@ -85,14 +85,6 @@ static void free_state(wherry_relay *r)
 	free(f);
 }
 
-static wherry_code swept(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	(void)now;
-	(void)err;
-	wh_reader_of(r)->knows_all = true;
-	return WHERRY_OK;
-}
-
 static wherry_code attach(wherry_relay *r, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
@@ -100,7 +92,6 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 
 	wh_cursor_close(f->cursor);
 	f->cursor = NULL;
-	f->reader.swept = swept;
 	f->reader.fed = true;
 	code = wh_cursor_open_layout(r->db, &r->store->sql, &f->cursor, err);
 	if (code != WHERRY_OK)
@@ -125,7 +116,7 @@ static void resume(wherry_relay *r, int64_t now)
 
 	f->reopened = f->begun;
 	f->reader.news = true;
-	wh_reader_sweep_all(r, now);
+	wh_reader_sweep(r, now);
 }
 
 /* ---- looks ---- */
@@ -352,7 +343,7 @@ static void note_renewal(wherry_relay *r, int64_t now, int64_t version)
 	if (r->lease.last_open) /* The notice of a commit may have been lost. */
 		wh_log_of(r)->reader.news = true;
 	if (r->lease.control_version != version)
-		wh_reader_sweep_all(r, now);
+		wh_reader_sweep(r, now);
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,

@@ -273,7 +273,7 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_progress_renumber(r->store, &r->lease, f->cursor, err);
 	if (code == WHERRY_OK) {
 		f->begun = false; /* The position and the exceptions are read again. */
-		wh_reader_sweep_all(r, now);
+		wh_reader_sweep(r, now);
 		wh_relay_say(r, WHERRY_LOG_WARN, "log-restored",
 			     wh_log_note("the outbox came from another server: its "
 					 "transactions got new numbers"));

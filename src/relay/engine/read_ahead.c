@@ -29,80 +29,12 @@ static void lone_key_text(wherry_relay *r, int64_t id)
 	wh_buf_printf(&r->key_text, "#%" PRId64, id);
 }
 
-/* A place behind which a row waits, and the id there; 0: before all. */
-typedef struct neighbour {
-	int64_t place, id;
-} neighbour;
-
-/* Has another message this place, or will it be noted there?  Visits all messages in
- * memory. */
-static bool is_place_taken(const wherry_relay *r, int64_t place)
-{
-	int64_t id;
-
-	if (wh_places_at(r->keys.places, place, &id))
-		return true;
-	for (size_t i = 0; i < r->window.n_buckets; i++)
-		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
-			if (e->order == place)
-				return true;
-	return false;
-}
-
-/* A place between two others that no message has: as far between them as the id is
- * between their ids, so that there is room for ids on both sides.  0: there is none. */
-static int64_t place_between(const wherry_relay *r, neighbour low, neighbour high,
-			     int64_t id)
-{
-	enum { TRIES = 1000 };
-	double share = low.id ? (double)(id - low.id) / (double)(high.id - low.id) : 0.5;
-	int64_t place = low.place + (int64_t)((double)(high.place - low.place) * share);
-	int step = 1;
-
-	if (place <= low.place)
-		place = low.place + 1;
-	for (int i = 0; i < TRIES; i++, place += step) {
-		if (place >= high.place) {
-			step = -1;
-			place = high.place - 1;
-		}
-		if (place <= low.place)
-			return 0;
-		if (!is_place_taken(r, place))
-			return place;
-	}
-	return 0;
-}
-
-/* The place of a row that waits behind its key.  A row that an operator retried comes
- * before noted rows with higher ids, as it did before. */
-static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
-{
-	neighbour low = {0, 0}, high = {0, 0};
-	int64_t order;
-
-	if (!r->keys.places || wh_places_of(r->keys.places, id, &order))
-		return wh_intake_place(r, id);
-	for (size_t i = key->noted.first; !wh_reader_of(r)->taking && i < key->noted.end;
-	     i++) {
-		neighbour at = {key->noted.ids[i], 0};
-
-		if (!wh_places_at(r->keys.places, at.place, &at.id) || at.id > id) {
-			high = at;
-			break;
-		}
-		low = at;
-	}
-	order = high.id > low.id ? place_between(r, low, high, id) : 0;
-	return order ? order : wh_intake_place(r, id);
-}
-
 /* If an operator retried the first noted message of a held key, the key is due now. */
 static void let_go(reading *w, wh_key *key, const wh_open_row *row)
 {
 	if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER &&
 	    row->state == WHERRY_PENDING && wh_ids_count(&key->noted) &&
-	    key->noted.ids[key->noted.first] == wh_intake_place(w->r, row->id))
+	    key->noted.ids[key->noted.first] == row->id)
 		wh_key_set_due(&w->r->keys, key, w->now);
 }
 
@@ -125,7 +57,7 @@ static bool held_back(reading *w, const wh_open_row *row)
 	if (!key || key->fsm.state == WH_KEY_FREE)
 		return false;
 	if (key->fsm.state != WH_KEY_PARKED)
-		wh_noted_add(r, key, row->id, place_behind(r, key, row->id));
+		wh_noted_add(r, key, row->id);
 	if (r->engine->noted)
 		r->engine->noted(r, row->id, t->taking);
 	let_go(w, key, row);
@@ -145,7 +77,7 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 		return wh_oom(err);
 	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
 		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
-	wh_noted_add(r, key, row->id, wh_intake_place(r, row->id));
+	wh_noted_add(r, key, row->id);
 	return WHERRY_OK;
 }
 
@@ -161,14 +93,6 @@ static bool rows_come_late(const wherry_relay *r)
 	return r->db->driver->late_commits && r->outbox->own.sweep;
 }
 
-/* Must ids that are passed over be remembered as gaps?  Not if the stream brings the rows. */
-static bool late_ids_matter(const wherry_relay *r)
-{
-	wh_reader *t = wh_reader_of(r);
-
-	return rows_come_late(r) && (!t->fed || (t->sweeping && !t->changed_only));
-}
-
 static void move_cursor(wherry_relay *r, int64_t id)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -176,9 +100,9 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	t->cursor = id;
 	if (id <= t->highest)
 		return;
-	if (late_ids_matter(r) && wh_reader_is_partial(r))
+	if (rows_come_late(r) && wh_reader_is_partial(r))
 		wh_gaps_pass(&t->gaps, t->highest + 1, id);
-	else if (late_ids_matter(r))
+	else if (rows_come_late(r))
 		wh_gaps_add(&t->gaps, t->highest + 1, id - 1);
 	t->highest = id;
 }
@@ -317,8 +241,7 @@ static wherry_code ack_and_read(reading *w, int64_t limit, wherry_error *err)
 			     .limit = limit,
 			     .gaps = t->gaps.ranges,
 			     .n_gaps = t->gaps.n,
-			     .all_open = t->sweeping,
-			     .touched = t->sweeping && t->changed_only};
+			     .all_open = t->sweeping};
 	wh_partitions_read partitions;
 	int64_t oldest = t->oldest;
 	bool asked = t->gaps.n > 0;
@@ -404,9 +327,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 		t->more = true;
 	}
 	if (!t->sweeping && t->fed) {
-		t->more = false; /* The stream brings new rows. */
-		wh_reader_forget_gaps(t);
-		return t->swept(r, now, err);
+		t->more = false; /* New rows come otherwise. */
 	}
 	return WHERRY_OK;
 }
@@ -521,7 +442,7 @@ static void sweep_if_due(wherry_relay *r, int64_t now)
 			t->sweep_at_us = wh_later(now, r->set.sweep_us);
 	}
 	if (t->replaced && !t->sweeping && now >= t->reread_at_us) {
-		t->replaced = t->knows_all = false;
+		t->replaced = false;
 		wh_reader_read_again(r, now);
 	}
 }

@@ -59,33 +59,15 @@ void wh_reader_forget(wherry_relay *r)
 
 /* ---- sweeps ---- */
 
-/* With a stream, gaps matter only within one sweep: rows that are committed in them
- * during the sweep must be taken in before the rows with higher ids. */
-void wh_reader_forget_gaps(wh_reader *t)
-{
-	if (!t->swept)
-		return;
-	t->highest = t->cursor;
-	t->gaps.n = 0;
-}
-
 void wh_reader_sweep(wherry_relay *r, int64_t now)
 {
 	wh_reader *t = wh_reader_of(r);
 
 	t->cursor = INT64_MIN;
 	t->sweeping = true;
-	t->changed_only = t->fed && t->knows_all && !r->keys.n_parked;
 	t->swept_clean = true;
 	t->more = true;
 	t->sweep_at_us = wh_later(now, r->set.sweep_us);
-	wh_reader_forget_gaps(t);
-}
-
-void wh_reader_sweep_all(wherry_relay *r, int64_t now)
-{
-	wh_reader_of(r)->knows_all = false;
-	wh_reader_sweep(r, now);
 }
 
 void wh_reader_read_again(wherry_relay *r, int64_t now)
@@ -155,7 +137,7 @@ wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 	if (lease->control_version != version)
 		wh_reader_sweep(r, now);
 	else if (missed)
-		wh_reader_sweep_all(r, now);
+		wh_reader_sweep(r, now);
 	return WHERRY_OK;
 }
 
@@ -262,7 +244,7 @@ void wh_reader_end_if_empty(wherry_relay *r, bool open, bool quiet, int64_t now)
 	else if (r->keys.n_parked && t->swept_clean)
 		wh_until_empty_finish(r, WHERRY_PARKED);
 	else if (!r->stats.paused)
-		wh_reader_sweep_all(r, now);
+		wh_reader_sweep(r, now);
 }
 
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err)

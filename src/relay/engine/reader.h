@@ -1,5 +1,5 @@
 /*
- * Reading the table: the common part of the engines exclusive, partitioned and stream.
+ * Reading the table: the common part of the engines exclusive, partitioned and log.
  *
  * Their states begin with a wh_reader.  Rows are read ahead of a cursor.  A sweep reads
  * all open rows from the beginning.
@@ -44,9 +44,6 @@ typedef struct wh_reader {
 
 	/* Sweeping. */
 	bool sweeping;
-	/* The sweep reads only rows that were tried before, or that an operator
-	 * changed. */
-	bool changed_only;
 	/* The last sweep met only rows in memory, or of held or parked keys. */
 	bool swept_clean;
 	int64_t sweep_at_us; /* When the next sweep is due. */
@@ -70,17 +67,12 @@ typedef struct wh_reader {
 	int64_t each;  /* Rows to read of each partition at once. */
 	wh_shares shares;
 
-	/* A stream that brings new rows. */
-	/* Called after a sweep; NULL: the engine has no stream. */
-	wherry_code (*swept)(wherry_relay *r, int64_t now, wherry_error *err);
+	/* New rows do not come by reading ahead. */
 	/* Is a row that a sweep meets taken in with the new ones, in the order of its key?  NULL: none is. */
 	bool (*comes_later)(const wherry_relay *r, const wh_open_row *row, int64_t now);
-	bool fed;  /* The stream is open, and brings new rows. */
-	bool news; /* Others have committed: there may be new rows. */
-	/* All open rows are in memory or noted, except those changed since the
-	 * last sweep. */
-	bool knows_all;
-	uint64_t taking; /* Transaction whose rows the stream brings; 0: rows are read. */
+	bool fed;        /* So it is. */
+	bool news;       /* Others have committed: there may be new rows. */
+	uint64_t taking; /* The look that brings new rows; 0: rows are read. */
 } wh_reader;
 
 /* The state of an engine that reads the table. */
@@ -114,13 +106,8 @@ int64_t wh_reader_deadline(const wherry_relay *r, int64_t now);
 
 /* Start to read all open rows from the beginning. */
 void wh_reader_sweep(wherry_relay *r, int64_t now);
-/* Start to read all open rows, also those that were not changed since the last sweep. */
-void wh_reader_sweep_all(wherry_relay *r, int64_t now);
 /* Forget the gaps, and read from the beginning. */
 void wh_reader_read_again(wherry_relay *r, int64_t now);
-/* Forget the gaps if there is a stream, which brings the rows that are
- * committed in them. */
-void wh_reader_forget_gaps(wh_reader *t);
 /* Is nothing in memory, no key held or parked, and no row known that could be read? */
 bool wh_reader_is_idle(const wherry_relay *r);
 /* Is there room for a large read?  Few large reads cost less than many small ones. */
@@ -151,8 +138,7 @@ wherry_code wh_shares_yield(wherry_relay *r, int64_t now, wherry_error *err);
 	.joins_leader = true, .take = wh_shares_take, .renew = wh_shares_renew,          \
 	.lost = wh_shares_lost, .control = wh_shares_control, .yields = wh_shares_yields
 
-/* Take in a row that the stream brought or that was read by its id, or note it
- * behind its key. */
+/* Take in a row that was not read ahead, or note it behind its key. */
 wherry_code wh_reader_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
 			   wherry_error *err);
 

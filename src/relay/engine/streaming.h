@@ -1,12 +1,12 @@
 /*
- * Inside the engines stream and unmarked: declarations that their files share.
+ * Inside the engine stream: declarations that its files share.
  */
 #ifndef WH_RELAY_ENGINE_STREAMING_H
 #define WH_RELAY_ENGINE_STREAMING_H
 
 #include "outbox/stream.h"
-#include "relay/engine/reader.h"
-#include "relay/places.h"
+#include "relay/engine/engine.h"
+#include "relay/relay.h"
 
 /* A committed transaction of the stream. */
 typedef struct wh_tx {
@@ -15,9 +15,7 @@ typedef struct wh_tx {
 	int64_t end;
 	int64_t committed_us;
 	int64_t rows; /* Rows that have come. */
-	/* Messages in memory, and rows to look up.  Messages that wait in the table, as
-	 * those of held keys do, are not counted. */
-	int64_t open;
+	int64_t open; /* Messages in memory. */
 	uint32_t xid;
 } wh_tx;
 
@@ -28,33 +26,22 @@ typedef struct wh_tx {
  *      │                   │ └── the table need not be read ──────────────────┘ │
  *      └───── the connection or the lease is lost ────┴─────────────────────────┘
  *
- *     OFF     there is no connection.  The engine stream reads the table meanwhile, as
- *             the engine exclusive does.
- *     MAKING  the server makes the replication slot, if there is none.  The engine
- *             stream goes on to read the table.
- *     TABLE   engine unmarked: reads the rows that were visible when the slot was made.
+ *     OFF     there is no connection.
+ *     MAKING  the server makes the replication slot, if there is none.
+ *     TABLE   reads the rows that were visible when the slot was made.
  *     ON      rows come by the stream.
  */
 enum { WH_STREAMING_OFF, WH_STREAMING_MAKING, WH_STREAMING_TABLE, WH_STREAMING_ON };
 
 typedef struct wh_streaming {
-	wh_reader reader; /* First: see wh_reader_of(). */
-	bool unmarked;    /* The engine is unmarked: it writes nothing to rows. */
-
 	wh_wal *wal;
 	wh_stream *stream; /* NULL: the state is OFF. */
 	wh_fsm fsm;
-	/* When to connect although the first sweep still runs; 0: not set yet. */
-	int64_t begin_by_us;
-	int64_t retry_us; /* When to connect again, or to drop the slot again. */
+	int64_t retry_us; /* When to connect again. */
 	int failures;
 	/* When to ask how much WAL the server keeps, and whether it sends all columns. */
 	int64_t look_us;
 	bool lag_logged;
-	/* The slot was given up because the server kept too much WAL.  Do not connect
-	 * again under this lease. */
-	bool given_up;
-	bool dropping; /* The slot must be dropped once nobody reads it. */
 
 	/* Transactions that are not settled, oldest first.  Number n is
 	 * txs[first + n - base]. */
@@ -65,43 +52,19 @@ typedef struct wh_streaming {
 	/* The connection was lost inside the last transaction: it comes again,
 	 * or never. */
 	bool cut;
-	/* Rows of the transaction that is coming must be looked up in the table. */
-	bool look;
 	/* Rows of that transaction to skip, because they came before the
 	 * connection was lost. */
 	int64_t skip;
 
-	/* WAL position at which the stream may start once all transactions below
-	 * ahead_next have ended. */
-	int64_t ahead;
-	int64_t ahead_next; /* 0: not asked yet. */
-	int64_t ahead_by_us, ahead_look_us;
+	uint64_t taking; /* Number of the transaction whose rows come; 0: none. */
 
 	/* WAL position: everything before it is in memory, or settled. */
 	int64_t received;
 	int64_t delivered; /* WAL position: everything before it is settled. */
-	/* WAL position: a sweep may have met rows that were committed before it. */
-	int64_t known;
-	/* Last delay before looking whether a transaction is visible; 0: none. */
-	int64_t unseen_us;
-	int64_t look_up_us; /* When to look again whether it is visible. */
-	bool placed;        /* `known` is valid; else the position must be asked for. */
-
-	/* A pending row that the stream has not brought; 0: none.  If it has not come
-	 * when the stream is at missing_at, it will not come. */
-	int64_t missing_id, missing_at;
-
-	/* Rows that a sweep may have met.  They are looked up in the table before they
-	 * are taken in. */
-	int64_t *ids;
-	uint64_t *id_txs;
-	size_t n_ids;
-
-	/* Engine unmarked. */
-	int64_t last_id;  /* Last id that was given to a row, in a table without ids. */
-	int64_t written;  /* The WAL position that is written in the database. */
-	int64_t write_us; /* When the position may be written again. */
-	bool fresh;       /* No position is in the database yet. */
+	int64_t last_id;   /* Last id that was given to a row, in a table without ids. */
+	int64_t written;   /* The WAL position that is written in the database. */
+	int64_t write_us;  /* When the position may be written again. */
+	bool fresh;        /* No position is in the database yet. */
 	/* Streaming has begun under this lease: all older rows are in memory or
 	 * settled. */
 	bool streamed;
@@ -115,16 +78,13 @@ typedef struct wh_streaming {
 	int64_t committed_us;
 	int64_t target_at; /* Until empty: the end of the WAL at the start. */
 
-	/* Engine stream: the places of noted messages, since the order is not
-	 * that of ids. */
-	wh_places places;
 	int64_t order; /* Place of the last message that was taken in. */
 } wh_streaming;
 
 wh_streaming *wh_streaming_of(const wherry_relay *r);
 
 /* streaming_connection.c */
-wherry_code wh_streaming_make(wherry_relay *r, bool unmarked, wherry_error *err);
+wherry_code wh_streaming_make(wherry_relay *r, wherry_error *err);
 void wh_streaming_free(wherry_relay *r);
 wherry_code wh_streaming_attach(wherry_relay *r, wherry_error *err);
 void wh_streaming_detach(wherry_relay *r, int64_t now);
@@ -136,22 +96,16 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err);
  * the relay cannot go on. */
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err);
-/* When it is time, ask how much WAL the server keeps: warn, or give up the
- * slot.  The engine unmarked asks while it is idle, too, because no pending row
- * shows that rows do not come. */
+/* When it is time, ask how much WAL the server keeps, and whether it sends all rows.  The relay
+ * asks while it is idle, too, because no pending row shows that rows do not come. */
 wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err);
 /* All rows of the table are taken in: start the stream. */
 wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *err);
-
-/* streaming_missing.c: after a renewal, check that the stream brings the first
- * pending row. */
-wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* streaming_intake.c */
 wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err);
 bool wh_streaming_has_room(const wherry_relay *r);
-bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
 
 /* unmarked.c: the stream brought a row at this WAL position. */
 wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
@@ -171,21 +125,11 @@ void wh_streaming_landed(wh_streaming *f, uint64_t number);
 void wh_streaming_admitted(wherry_relay *r, wh_entry *e);
 void wh_streaming_left(wherry_relay *r, const wh_entry *e);
 int64_t wh_streaming_place(wherry_relay *r, int64_t id);
-int64_t wh_streaming_unseen(wherry_relay *r);
 wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
 /* Confirm to the server the position up to which everything is delivered. */
 wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err);
 int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now);
 int wh_streaming_fd(const wherry_relay *r, short *out_events);
-
-/* Functions that both engines that stream share. */
-#define WH_STREAMING_FUNCTIONS                                                           \
-	.free = wh_streaming_free, .attach = wh_streaming_attach,                        \
-	.detach = wh_streaming_detach, .end = wh_streaming_end,                          \
-	.admitted = wh_streaming_admitted, .left = wh_streaming_left,                    \
-	.place = wh_streaming_place, .is_fed = wh_streaming_on,                          \
-	.meanwhile = wh_streaming_meanwhile, .keep_alive = wh_streaming_confirm,         \
-	.fd = wh_streaming_fd
 
 #endif

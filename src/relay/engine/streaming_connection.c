@@ -1,6 +1,6 @@
 /*
- * The connection of the engines stream and unmarked: opens it, and opens it again when it
- * was lost; makes, gives up and drops the replication slot.
+ * The connection of the engine stream: opens it, and opens it again when it was lost; makes
+ * the replication slot.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,7 @@ enum {
 	QUIET_LOOK_US = 60 * 1000000,
 	/* A topic and headers of texts within their limit, which JSON makes 6 times as long. */
 	ROUTED_MOST = 8 * WH_TEXT_MOST,
-	CONFIRM_US = 100000,     /* Engine stream: rows show what is delivered. */
-	CONFIRM_KEEP_US = 10000, /* Engine unmarked: only the position does. */
+	CONFIRM_US = 10000, /* Only the position shows what is delivered. */
 };
 
 static const wh_fsm_state states[] = {
@@ -36,7 +35,7 @@ wh_streaming *wh_streaming_of(const wherry_relay *r)
 	return r->state;
 }
 
-wherry_code wh_streaming_make(wherry_relay *r, bool unmarked, wherry_error *err)
+wherry_code wh_streaming_make(wherry_relay *r, wherry_error *err)
 {
 	wh_streaming *f = calloc(1, sizeof(*f));
 	size_t n = wh_relay_entries_most(r);
@@ -44,15 +43,11 @@ wherry_code wh_streaming_make(wherry_relay *r, bool unmarked, wherry_error *err)
 	if (!f)
 		return wh_oom(err);
 	r->state = f;
-	wh_reader_init(&f->reader);
-	f->unmarked = unmarked;
 	f->base = 1;
 	f->routed = (wh_buf)WH_BUF_INIT(ROUTED_MOST);
 	f->fsm = (wh_fsm){states, "relay.stream", WH_STREAMING_OFF};
-	f->ids = calloc((size_t)r->set.batch, sizeof(*f->ids));
-	f->id_txs = calloc((size_t)r->set.batch, sizeof(*f->id_txs));
 	f->dead = calloc(n, sizeof(*f->dead));
-	return f->ids && f->id_txs && f->dead ? WHERRY_OK : wh_oom(err);
+	return f->dead ? WHERRY_OK : wh_oom(err);
 }
 
 wherry_code wh_streaming_attach(wherry_relay *r, wherry_error *err)
@@ -78,27 +73,22 @@ static void turn_off(wherry_relay *r, const char *why)
 	f->stream = NULL;
 	if (f->fsm.state != WH_STREAMING_OFF)
 		wh_fsm_move(&f->fsm, WH_STREAMING_OFF, &r->env, why);
-	f->placed = f->reader.knows_all = f->reader.fed = false;
-	f->ahead_next = f->missing_id = 0;
 	f->cut = f->inside;
 	f->skip = 0;
-	f->reader.taking = 0;
+	f->taking = 0;
 }
 
-/* The database connection was lost: close the stream.  Messages in memory stay.  The
- * engine stream reads the table again. */
+/* The database connection was lost: close the stream.  Messages in memory stay. */
 void wh_streaming_detach(wherry_relay *r, int64_t now)
 {
 	wh_streaming *f = wh_streaming_of(r);
-	bool was_on = wh_streaming_on(r);
 
+	(void)now;
 	if (f->fsm.state == WH_STREAMING_TABLE) /* The snapshot is lost: begin again. */
 		wh_streaming_end(r);
 	turn_off(r, "the connection is lost");
 	wh_wal_close(f->wal);
 	f->wal = NULL;
-	if (was_on && !f->unmarked)
-		wh_reader_sweep(r, now);
 }
 
 void wh_streaming_end(wherry_relay *r)
@@ -107,10 +97,10 @@ void wh_streaming_end(wherry_relay *r)
 
 	turn_off(r, "ended");
 	f->base += f->n;
-	f->first = f->n = f->n_ids = 0;
-	f->inside = f->cut = f->given_up = f->streamed = false;
+	f->first = f->n = 0;
+	f->inside = f->cut = f->streamed = false;
 	f->received = f->delivered = f->written = 0;
-	f->retry_us = f->begin_by_us = 0;
+	f->retry_us = 0;
 }
 
 void wh_streaming_free(wherry_relay *r)
@@ -120,13 +110,8 @@ void wh_streaming_free(wherry_relay *r)
 	wh_streaming_end(r);
 	wh_wal_close(f->wal);
 	free(f->txs);
-	free(f->ids);
-	free(f->id_txs);
 	free(f->dead);
 	wh_buf_clear(&f->routed);
-	if (r->keys.places == &f->places)
-		r->keys.places = NULL;
-	wh_places_clear(&f->places);
 	free(f);
 }
 
@@ -136,16 +121,12 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false,
 					   0};
 	wh_streaming *f = wh_streaming_of(r);
-	bool was_on = wh_streaming_on(r);
 
 	if (f->fsm.state == WH_STREAMING_TABLE)
 		wh_streaming_end(r);
 	turn_off(r, "trouble");
-	if (code == WHERRY_INVALID && f->unmarked)
-		return code; /* Rows that the WAL does not have are nowhere else. */
 	if (code == WHERRY_INVALID)
-		wh_streaming_end(
-			r); /* The table has the rows that cannot be read: skip them here. */
+		return code; /* Rows that the WAL does not have are nowhere else. */
 	f->failures++;
 	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
 	if (f->failures == 1 || f->failures % 10 == 0)
@@ -153,8 +134,6 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 			     wh_log_text("code", wherry_code_name(code)),
 			     wh_log_int("failures", f->failures),
 			     wh_log_text("why", err ? err->message : ""));
-	if (was_on && !f->unmarked)
-		wh_reader_sweep(r, now);
 	return WHERRY_OK;
 }
 
@@ -193,9 +172,9 @@ static wherry_code refuse_slot(wherry_relay *r, const wh_wal_stored *position,
 	return code == WHERRY_OK ? wh_wal_gone(f->wal, at, err) : code;
 }
 
-/* Decide how the engine unmarked begins: only its position shows what is delivered. */
-static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
-			      wherry_error *err)
+/* Decide how to begin: only the position shows what is delivered. */
+static wherry_code decide(wherry_relay *r, const wh_wal_state *state, beginning *out,
+			  wherry_error *err)
 {
 	enum { POSITION, TABLE, NOW };
 	wh_streaming *f = wh_streaming_of(r);
@@ -236,21 +215,6 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 	return state->has_slot ? wh_wal_drop(f->wal, err) : WHERRY_OK;
 }
 
-static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
-				beginning *out, wherry_error *err)
-{
-	wh_streaming *f = wh_streaming_of(r);
-
-	out->create = !state->has_slot || state->lost;
-	out->from = state->confirmed;
-	if (!state->lost)
-		return WHERRY_OK;
-	wh_relay_say(r, WHERRY_LOG_WARN, "slot-lost", wh_log_text("slot", f->wal->slot),
-		     wh_log_note("the server removed the replication slot; the "
-				 "relay makes a new one and reads the table"));
-	return wh_wal_drop(f->wal, err);
-}
-
 /* Another process reads the slot: a relay that lost its lease, or another program. */
 static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_error *err)
 {
@@ -286,8 +250,7 @@ static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 		code = wh_wal_publish(f->wal, err);
 	if (code != WHERRY_OK || state->reader)
 		return code;
-	return f->unmarked ? begin_kept(r, state, out, err)
-			   : begin_marked(r, state, out, err);
+	return decide(r, state, out, err);
 }
 
 wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err)
@@ -297,8 +260,6 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 	beginning how = {0};
 	wherry_code code = look(r, &state, &how, err);
 
-	if (code == WHERRY_INVALID && !f->unmarked)
-		return wh_streaming_trouble(r, now, code, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (state.reader)
@@ -309,7 +270,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 		.schema = f->wal->schema,
 		.table = f->wal->table,
 		.columns = f->wal->columns,
-		.confirm_us = f->unmarked ? CONFIRM_KEEP_US : CONFIRM_US,
+		.confirm_us = CONFIRM_US,
 		.create = how.create,
 		.snapshot = how.table,
 	};
@@ -327,7 +288,6 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 	code = wh_stream_open(r->db, &options, &f->stream, err);
 	if (code != WHERRY_OK)
 		return wh_streaming_trouble(r, now, code, err);
-	f->begin_by_us = now;
 	wh_fsm_move(&f->fsm, WH_STREAMING_MAKING, &r->env, "connected");
 	return WHERRY_OK;
 }
@@ -349,58 +309,9 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_relay_say(r, WHERRY_LOG_INFO, "streaming", wh_log_text("slot", f->wal->slot),
 		     wh_log_text("position", position));
 	wh_fsm_move(&f->fsm, WH_STREAMING_ON, &r->env, "streaming");
-	f->reader.fed = true;
 	f->failures = 0;
-	f->streamed = true;
-	if (f->unmarked) { /* The server may have lost the last write. */
-		f->written = 0;
-		f->moved = true;
-		return WHERRY_OK;
-	}
-	f->reader.gaps.n = 0;
-	wh_reader_sweep(r, now);
-	return WHERRY_OK;
-}
-
-/*
- * Rows that are visible before the table is read need not come by the stream too.  So the
- * relay moves the start of the stream:
- *
- *     1. It asks for the WAL position, and then for the next transaction.
- *     2. It waits until all transactions have ended that had begun.  Transactions that
- *        begin later commit after that position.
- *     3. The stream starts at that position.  The sweep meets all earlier rows.
- *
- * If a transaction takes longer than 100 ms, the relay does not wait, and the stream
- * brings all rows again.
- */
-static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
-			      wherry_error *err)
-{
-	enum { MOST_US = 100000, AGAIN_US = 5000 };
-	wh_streaming *f = wh_streaming_of(r);
-	wh_wal_now at = {.flushed = f->ahead};
-	wh_horizon horizon;
-	wherry_code code = WHERRY_OK;
-
-	*out_wait = false;
-	if (f->unmarked || f->n)
-		return WHERRY_OK;
-	if (!f->ahead_next)
-		code = wh_wal_position(f->wal, &at, err);
-	if (code == WHERRY_OK)
-		code = wh_outbox_horizon(r->outbox, &r->lease, false, &horizon, err);
-	if (code != WHERRY_OK)
-		return code;
-	if (!f->ahead_next) {
-		f->ahead = at.flushed;
-		f->ahead_next = horizon.next;
-		f->ahead_by_us = wh_later(now, MOST_US);
-	}
-	f->ahead_look_us = wh_later(now, AGAIN_US);
-	*out_wait = horizon.oldest < f->ahead_next && now < f->ahead_by_us;
-	if (horizon.oldest >= f->ahead_next && f->ahead > f->received)
-		f->received = f->delivered = f->ahead;
+	f->streamed = f->moved = true;
+	f->written = 0; /* The server may have lost the last write. */
 	return WHERRY_OK;
 }
 
@@ -408,7 +319,7 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state;
-	bool ready = false, wait;
+	bool ready = false;
 	wherry_code code = f->stream->driver->ready(f->stream, &ready, err);
 
 	if (code != WHERRY_OK)
@@ -420,12 +331,7 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	if (state.confirmed > f->received)
 		f->received = f->delivered = state.confirmed;
-	code = look_ahead(r, now, &wait, err);
-	if (code != WHERRY_OK)
-		return code;
-	if (wait)
-		return WHERRY_OK;
-	if (f->unmarked && f->stream->driver->has_rows(f->stream)) {
+	if (f->stream->driver->has_rows(f->stream)) {
 		/* Nothing counts as delivered before the whole table is. */
 		f->delivered = 0;
 		if (!wh_tx_begin(f, 0))
@@ -449,38 +355,6 @@ wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *
 
 /* ---- how much WAL the server keeps ---- */
 
-static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
-{
-	wh_streaming *f = wh_streaming_of(r);
-
-	wh_relay_say(r, WHERRY_LOG_ERROR, "slot-given-up",
-		     wh_log_text("slot", f->wal->slot),
-		     wh_log_int("retained", state->retained),
-		     wh_log_note("over stream.lag_limit; the relay reads the "
-				 "table until it is restarted"));
-	turn_off(r, "over stream.lag_limit");
-	f->given_up = f->dropping = true;
-	f->retry_us = now;
-	wh_reader_sweep(r, now);
-}
-
-/* Drop the slot once the server has noticed that nobody reads it. */
-static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	enum { AGAIN_US = 50000 };
-	wh_streaming *f = wh_streaming_of(r);
-	wh_wal_state state;
-	wherry_code code = wh_wal_drop(f->wal, err);
-
-	if (code == WHERRY_OK)
-		code = wh_wal_look(f->wal, &state, err);
-	if (code != WHERRY_OK)
-		return code;
-	f->dropping = state.has_slot;
-	f->retry_us = wh_later(now, AGAIN_US);
-	return WHERRY_OK;
-}
-
 static bool is_quiet(const wherry_relay *r)
 {
 	return r->window.n == 0 && r->keys.n_held == 0;
@@ -490,13 +364,10 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	int64_t warn = wh_config_int(r->config, WH_STREAM_LAG_WARN);
-	int64_t limit = wh_config_int(r->config, WH_STREAM_LAG_LIMIT);
 	wh_wal_state state;
 	wherry_code code;
 
-	if (f->dropping && now >= f->retry_us && f->wal)
-		return drop_slot(r, now, err);
-	if (now < f->look_us || !f->stream || (is_quiet(r) && !f->unmarked))
+	if (now < f->look_us || !f->stream)
 		return WHERRY_OK;
 	f->look_us = wh_later(now, is_quiet(r) ? QUIET_LOOK_US : LOOK_US);
 	code = wh_wal_look(f->wal, &state, err);
@@ -512,7 +383,5 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 			     wh_log_note("the server keeps this much WAL for the relay, "
 					 "over stream.lag_warn"));
 	f->lag_logged = state.retained > warn;
-	if (limit && state.retained > limit && !f->unmarked)
-		give_up(r, now, &state);
 	return WHERRY_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * The engine unmarked: nothing is written to rows.  The WAL is the truth, and one
+ * The engine stream: nothing is written to rows.  The WAL is the truth, and one
  * position says how far it is delivered.
  *
  * A failed message waits in memory, and so do later messages of its key.  A dead message
@@ -82,7 +82,7 @@ static void rejoin(const wherry_relay *r, wh_entry *e)
 	wh_streaming *f = wh_streaming_of(r);
 
 	wh_streaming_landed(f, e->tx);
-	e->tx = f->reader.taking;
+	e->tx = f->taking;
 	wh_streaming_taken(f, e->tx);
 }
 
@@ -300,8 +300,16 @@ static bool no_suspects_left(const wherry_relay *r)
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 			   wherry_error *err)
 {
+	(void)r;
+	(void)now;
 	(void)version;
-	return wh_streaming_missing(r, now, err);
+	(void)err;
+	return WHERRY_OK;
+}
+
+static void forget(wherry_relay *r)
+{
+	(void)r;
 }
 
 /* ---- until empty ---- */
@@ -361,21 +369,25 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	return at;
 }
 
-static wherry_code make(wherry_relay *r, wherry_error *err)
-{
-	return wh_streaming_make(r, true, err);
-}
-
-const wh_engine_driver wh_engine_unmarked = {
-	.id = WH_STREAM_KEEP,
+const wh_engine_driver wh_engine_stream = {
+	.id = WH_STREAM,
 	.hold = &wh_hold_memory,
-	WH_STREAMING_FUNCTIONS,
-	.make = make,
+	.make = wh_streaming_make,
+	.free = wh_streaming_free,
+	.attach = wh_streaming_attach,
+	.detach = wh_streaming_detach,
+	.end = wh_streaming_end,
+	.admitted = wh_streaming_admitted,
+	.left = wh_streaming_left,
+	.place = wh_streaming_place,
+	.is_fed = wh_streaming_on,
+	.keep_alive = wh_streaming_confirm,
+	.fd = wh_streaming_fd,
 	.suspects = suspects,
 	.no_suspects_left = no_suspects_left,
 	.is_unsuspected = is_unsuspected,
 	.renewed = renewed,
-	.forget = wh_reader_forget,
+	.forget = forget,
 	.fetch = fetch,
 	.acknowledge = acknowledge,
 	.progress = progress,

@@ -9,14 +9,9 @@
 #include "relay/engine/reader.h"
 #include "relay/hold/noted.h"
 
-void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
+void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id)
 {
-	wh_reader *t = wh_reader_of(r);
-
-	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
-		t->sweep_at_us = 0; /* Out of memory: a sweep finds the row. */
-	else if (!wh_key_note(&r->keys, key, place, r->set.noted_most) && r->keys.places)
-		wh_places_drop(r->keys.places, place);
+	(void)wh_key_note(&r->keys, key, id, r->set.noted_most);
 }
 
 /* ---- keys whose wait is over ---- */
@@ -39,9 +34,9 @@ static void end_draining(wherry_relay *r, wh_key *key)
 
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
-	if (from && (r->keys.places || r->engine->noted)) {
+	if (from && r->engine->noted) {
 		/* The cursor does not show which ids were read: read all. */
-		wh_reader_sweep_all(r, wh_monotonic(&r->env));
+		wh_reader_sweep(r, wh_monotonic(&r->env));
 	} else if (from && from <= t->cursor) {
 		t->cursor = from - 1;
 		t->sweeping = t->more = true;
@@ -54,7 +49,7 @@ typedef struct redo {
 	wh_key *key;
 	/* Reading ended early: no room, the key is held again, or a claimed row. */
 	bool full;
-	int64_t last; /* Place of the last row met. */
+	int64_t last; /* Id of the last row met. */
 } redo;
 
 /* Does a row with this key text wait under this key?  A message without a key waits under
@@ -67,13 +62,6 @@ static bool is_of(const wherry_relay *r, const wh_key *key, const wh_buf *text)
 		return (key->bytes[0] == '#') == lone;
 	return wh_view_eq((wh_view){key->bytes, key->len},
 			  (wh_view){text->ptr, text->len});
-}
-
-static void set_last(redo *d, int64_t id)
-{
-	d->last = id;
-	if (d->r->keys.places)
-		(void)wh_places_of(d->r->keys.places, id, &d->last);
 }
 
 static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -94,7 +82,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 			return code;
 		if (!is_of(r, d->key,
 			   &r->key_text)) { /* Another message has this id now. */
-			set_last(d, row->id);
+			d->last = row->id;
 			return wh_reader_meet(r, d->now, row, err);
 		}
 		if (d->key->bytes[0] == '#')
@@ -105,34 +93,28 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		else if ((code = wh_intake_add(r, row, err)) != WHERRY_OK)
 			return code;
 	}
-	set_last(d, row->id);
+	d->last = row->id;
 	return WHERRY_OK;
 }
 
-/* Remove the places up to `last` from the list: their messages are in memory, or no
+/* Remove the ids up to `last` from the list: their messages are in memory, or no
  * longer open. */
 static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
 {
 	while (wh_ids_count(&key->noted) && key->noted.ids[key->noted.first] <= last) {
-		if (r->keys.places)
-			wh_places_drop(r->keys.places, key->noted.ids[key->noted.first]);
 		key->noted.first++;
 		r->keys.n_noted--;
 	}
 }
 
-/* Read the rows of the first n noted ids, in the order of their places. */
+/* Read the rows of the first n noted ids. */
 static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 {
 	wherry_relay *r = d->r;
-	const int64_t *places = d->key->noted.ids + d->key->noted.first;
 
-	memcpy(r->batch_ids, places, n * sizeof(*r->batch_ids));
-	if (!r->keys.places)
-		return wh_store_read_ids(r->store, r->batch_ids, n, meet_again, d, err);
-	for (size_t i = 0; i < n; i++)
-		(void)wh_places_at(r->keys.places, places[i], &r->batch_ids[i]);
-	return wh_outbox_read_in_order(r->outbox, r->batch_ids, n, meet_again, d, err);
+	memcpy(r->batch_ids, d->key->noted.ids + d->key->noted.first,
+	       n * sizeof(*r->batch_ids));
+	return wh_store_read_ids(r->store, r->batch_ids, n, meet_again, d, err);
 }
 
 /* Read a batch of the rows that wait behind a failed message of the key. */
@@ -278,7 +260,7 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 static void leave(wherry_relay *r, wh_entry *e)
 {
 	if (e->key->fsm.state != WH_KEY_PARKED)
-		wh_noted_add(r, e->key, e->msg.id, e->order);
+		wh_noted_add(r, e->key, e->msg.id);
 	if (r->engine->noted)
 		r->engine->noted(r, e->msg.id, e->tx);
 	wh_entry_gone(r, e);
@@ -310,7 +292,7 @@ static void failure_written(wherry_relay *r, wh_entry *e, int64_t now)
 		wh_key_hold(&r->keys, key, due);
 	}
 	wh_key_set_refused(&r->keys, key, e->not_counted);
-	wh_noted_add(r, key, e->msg.id, e->order);
+	wh_noted_add(r, key, e->msg.id);
 	wh_key_set_due(&r->keys, key, due);
 }
 

@@ -8,7 +8,7 @@
 bool wh_noted_has_room(const wherry_relay *r);
 
 /* Note an id behind its key.  place: its place in the order of delivery. */
-void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
+void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id);
 
 /* Release the keys that are due, and read the rows that wait behind them. */
 wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err);

@@ -61,7 +61,7 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, win = excluded.win, mask = -1, {taken},
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0
-                  ELSE least({in_flight:s} << CASE WHEN s.engine = 'stream-keep' THEN least({unclean_ends:s} - 1, 16) ELSE 0 END,
+                  ELSE least({in_flight:s} << CASE WHEN s.engine = 'stream' THEN least({unclean_ends:s} - 1, 16) ELSE 0 END,
                              1000000) END
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,

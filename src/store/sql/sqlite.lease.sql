@@ -26,7 +26,7 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE {unclean_ends} + 1 END,
   suspects = CASE WHEN clean OR {unclean_ends} = 0 THEN 0
-                  ELSE min({in_flight} << CASE WHEN engine = 'stream-keep' THEN min({unclean_ends} - 1, 16) ELSE 0 END,
+                  ELSE min({in_flight} << CASE WHEN engine = 'stream' THEN min({unclean_ends} - 1, 16) ELSE 0 END,
                            1000000) END
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,

@@ -1,13 +1,11 @@
 /*
- * Positions of relays that write nothing to rows: what is written and told, when, and what comes
+ * Positions of relays that stream: what is written and told, when, and what comes
  * again after a kill, a lost connection or a lost replication slot.
  */
 #include <unistd.h>
 
-#include "relay_postgres_keep.h"
+#include "relay_postgres_debezium.h"
 #include "relay_slow_stream.h"
-
-#include "postgres/server.h"
 
 /* A transaction of which not all is delivered comes again as a whole; what is before it does
  * not, once that is written. */
@@ -16,7 +14,7 @@ static void after_a_kill_only_what_was_open_comes_again(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
-	keep(f);
+	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	for (int i = 0; i < 20; i++)
 		relay_put(f, "ab");
@@ -78,7 +76,7 @@ static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
 	relay_fixture *f = *state;
 	int64_t position;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	f->frozen_us = relay_now(f) + WH_SECOND; /* by real time, a write may take long */
 	for (int i = 0; i < 3; i++) {
@@ -106,7 +104,7 @@ static void the_last_position_is_told_and_written_before_the_relay_sleeps(void *
 	relay_fixture *f = *state;
 	const wh_streaming *follow;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	follow = wh_streaming_of(f->a.relay);
 	for (size_t n = 1; n <= 5; n++) {
@@ -131,7 +129,7 @@ static void a_position_that_the_server_lost_is_written_again(void **state)
 	relay_fixture *f = *state;
 	int64_t position;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
@@ -168,7 +166,7 @@ static void where_a_write_takes_long_the_position_is_written_less_often(void **s
 	static const int64_t rests[] = {100000, 400000, 1000000};
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	slow_us = 0;
 	relay_wrap(f, &(wh_trace){.before = take_long, .ctx = f});
 	relay_stream(f, &f->a);
@@ -194,13 +192,12 @@ static void a_connection_that_is_cut_costs_no_message_and_repeats_none(void **st
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "relay.window", "20");
 	relay_set(f, "relay.batch", "10");
 	relay_stream(f, &f->a);
-	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) "
-		     "SELECT 't', 'k' || i % 3, convert_to(repeat('x', 5000), 'UTF8') "
-		     "FROM generate_series(1, 1500) AS i");
+	relay_sql(f, "INSERT INTO outbox(aggregateid, payload) SELECT 'k' || i % 3, "
+		     "repeat('x', 5000) FROM generate_series(1, 1500) AS i");
 	for (size_t n = 100; n <= 1500; n += 350) {
 		RELAY_UNTIL(f, &f->a, relay_delivered(f) >= n);
 		relay_sql(f, "SELECT pg_terminate_backend(active_pid) FROM "
@@ -222,7 +219,7 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 		wherry_code code = WHERRY_OK;
 
 		relay_fresh(f);
-		keep(f);
+		debezium_hourly(f);
 		relay_set(f, "stream.from", "position");
 		relay_stream(f, &f->a);
 		relay_put(f, "ab");
@@ -284,7 +281,7 @@ static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **st
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "stream.from", "position");
 	relay_stream(f, &f->a);
 	relay_put(f, "ab");
@@ -313,7 +310,7 @@ static void a_slot_made_again_while_no_relay_ran_is_noticed(void **state)
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "stream.from", "position");
 	relay_stream(f, &f->a);
 	relay_put(f, "ab");
@@ -335,7 +332,7 @@ static void a_slot_that_is_the_old_one_is_read_on(void **state)
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "stream.from", "position");
 	for (size_t n = 1; n <= 6; n++) {
 		relay_stream(f, &f->a);
@@ -358,7 +355,7 @@ static void until_empty_ends_at_the_end_of_the_log(void **state)
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_answers(f, 2, WHERRY_RETRY, 2);
 	relay_put(f, "ab");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
@@ -377,7 +374,7 @@ static void until_empty_waits_for_commits_that_are_not_flushed_yet(void **state)
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_sql(f, "ALTER SYSTEM SET wal_writer_delay = '1s'");
 	relay_sql(f, "SELECT pg_reload_conf()");
 	relay_sql(f, "SET synchronous_commit = off");
@@ -397,7 +394,7 @@ static void until_empty_asks_a_silent_server_for_its_position(void **state)
 {
 	relay_fixture *f = *state;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	relay_slow_down(&f->a);
 	relay_slow.only_if_asked = true;
@@ -416,7 +413,7 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int kills = 0;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "retry.attempts", "3");
 	relay_stream(f, &f->a);
 	relay_put(f, "abc");
@@ -439,8 +436,8 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 	fake->by_hand = false;
 	RELAY_UNTIL(f, &f->a, relay_told(f, 3, WHERRY_DELIVERED) > 0);
 	assert_in_range(kills, 3, 6);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
-					 "outbox AS o USING (message_id) WHERE o.id = 2"),
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead WHERE "
+					 "message_id = '2'"),
 			 1);
 }
 
@@ -453,7 +450,7 @@ static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **st
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int kills = 0;
 
-	keep(f);
+	debezium_hourly(f);
 	relay_set(f, "retry.attempts", "2");
 	relay_set(f, "relay.window", "1");
 	relay_set(f, "relay.batch", "1");
@@ -477,8 +474,8 @@ static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **st
 		relay_start(f, &f->a);
 	}
 	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
-					 "outbox AS o USING (message_id) WHERE o.id = 6"),
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead WHERE "
+					 "message_id = '6'"),
 			 1);
 	assert_true(f->a.relay->lease.suspects > 0);
 	fake->by_hand = false;
@@ -494,7 +491,7 @@ static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
-	keep(f);
+	debezium_hourly(f);
 	relay_put(f, "abc");
 	fake->by_hand = true;
 	relay_start(f, &f->a);
@@ -518,7 +515,7 @@ static void a_connection_cut_before_the_first_position_repeats_nothing(void **st
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
-	keep(f);
+	debezium_hourly(f);
 	relay_put(f, "abc");
 	fake->by_hand = true;
 	relay_start(f, &f->a);
@@ -561,15 +558,10 @@ static const relay_test own[] = {
 
 int main(void)
 {
-	static const relay_target target = {
-		.name = "keep",
-		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-		.make = postgres_enter,
-		.drop = postgres_leave_slots,
-		.engine = "stream",
-		.own = own,
-		.own_only = true,
-	};
+	static const relay_target target = {.name = "stream",
+					    DEBEZIUM_TARGET,
+					    .drop = postgres_leave_slots,
+					    .own = own};
 
 	return postgres_start_logical() ? relay_suite(&target, 1) : 0;
 }
