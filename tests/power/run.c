@@ -444,16 +444,12 @@ static void set_up(power_run *run)
 		{"retry.base", "50ms"},       {"retry.cap", "400ms"},
 		{"relay.down_after", "1000"}, {"relay.on_dead", "park"},
 	};
-	static const char *const ends[] = {"mark", "delete"};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_config_new(&run->config, &err));
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		WHERRY_PASS(wherry_config_set(run->config, settings[i][0], settings[i][1],
 					      &err));
-	if (!run->plan->log)
-		WHERRY_PASS(wherry_config_set(run->config, "relay.on_done",
-					      ends[pick(run, 2)], &err));
 	run->env = (wh_env){
 		.now_us = run_now,
 		.monotonic_us = run_now,
@@ -478,10 +474,7 @@ static void begin(power_run *run)
 		assert_int_equal(sqlite3_close(run->app), SQLITE_OK);
 	}
 	open_side(run, &run->own, run->plan->own);
-	WHERRY_PASS(wherry_outbox_create(
-		run->own.db, "outbox",
-		&WHERRY_OUTBOX_OPTIONS(.layout = run->plan->log ? "log" : "native"),
-		&err));
+	WHERRY_PASS(wherry_outbox_create(run->own.db, "outbox", NULL, &err));
 	WHERRY_PASS(wh_db_script(run->own.db,
 				 "CREATE TABLE ledger(id TEXT PRIMARY KEY, tx INTEGER, "
 				 "k INTEGER, n INTEGER)",

@@ -23,7 +23,6 @@ typedef struct power_plan {
 	const char *own,
 		*relay; /* db.synchronous of the producer that uses Wherry, and of
 				  * the relay */
-	bool log;       /* The outbox is a log, and not native. */
 } power_plan;
 
 enum { POWER_KEYS = 5 };

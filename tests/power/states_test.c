@@ -162,10 +162,8 @@ static void check_messages(ruin *s)
 		 "only what was delivered is purged", was_told);
 	for_each(
 		s,
-		s->run->plan->log
-			? "SELECT message_id FROM outbox WHERE id <= (SELECT high FROM outbox_progress) "
-			  "AND id NOT IN (SELECT id FROM outbox_exception)"
-			: "SELECT message_id FROM outbox WHERE status = 2",
+		"SELECT message_id FROM outbox WHERE id <= (SELECT high FROM outbox_progress) "
+		"AND id NOT IN (SELECT id FROM outbox_exception)",
 		"what is done was delivered", was_told);
 }
 
@@ -328,7 +326,7 @@ static void lose_power(const power_plan *plan)
 
 static void a_power_loss_takes_no_full_commit(void **state)
 {
-	static const power_plan plan = {"wal-full", true, "FULL", "full", "full", false};
+	static const power_plan plan = {"wal-full", true, "FULL", "full", "full"};
 
 	(void)state;
 	lose_power(&plan);
@@ -336,8 +334,7 @@ static void a_power_loss_takes_no_full_commit(void **state)
 
 static void a_power_loss_takes_only_the_last_normal_commits(void **state)
 {
-	static const power_plan plan = {"wal-normal", true,     "NORMAL",
-					"normal",     "normal", false};
+	static const power_plan plan = {"wal-normal", true, "NORMAL", "normal", "normal"};
 
 	(void)state;
 	lose_power(&plan);
@@ -345,8 +342,7 @@ static void a_power_loss_takes_only_the_last_normal_commits(void **state)
 
 static void a_full_commit_secures_the_normal_ones_before_it(void **state)
 {
-	static const power_plan plan = {"wal-mixed", true,   "NORMAL",
-					"normal",    "full", false};
+	static const power_plan plan = {"wal-mixed", true, "NORMAL", "normal", "full"};
 
 	(void)state;
 	lose_power(&plan);
@@ -354,15 +350,7 @@ static void a_full_commit_secures_the_normal_ones_before_it(void **state)
 
 static void a_power_loss_takes_no_commit_of_a_rollback_journal(void **state)
 {
-	static const power_plan plan = {"journal", false, "EXTRA", "full", "full", false};
-
-	(void)state;
-	lose_power(&plan);
-}
-
-static void a_power_loss_leaves_a_log_its_position(void **state)
-{
-	static const power_plan plan = {"log", true, "NORMAL", "normal", "full", true};
+	static const power_plan plan = {"journal", false, "EXTRA", "full", "full"};
 
 	(void)state;
 	lose_power(&plan);
@@ -377,7 +365,6 @@ int main(void)
 		POWER_TEST(a_power_loss_takes_only_the_last_normal_commits),
 		POWER_TEST(a_full_commit_secures_the_normal_ones_before_it),
 		POWER_TEST(a_power_loss_takes_no_commit_of_a_rollback_journal),
-		POWER_TEST(a_power_loss_leaves_a_log_its_position),
 	};
 
 	return cmocka_run_group_tests_name("power", tests, NULL, NULL);

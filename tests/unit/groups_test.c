@@ -103,10 +103,10 @@ static void every_layout_takes_the_longest_names(void **state)
 	}
 }
 
-/* A copy of the native file on SQLite with one text in place of another. */
-static char *changed(const char *old, const char *new)
+/* A copy of the file of a layout on SQLite with one text in place of another. */
+static char *changed(const char *layout, const char *old, const char *new)
 {
-	const char *text = wh_sql_embedded("outbox", "native", "sqlite");
+	const char *text = wh_sql_embedded("outbox", layout, "sqlite");
 	const char *at = strstr(text, old);
 	wh_buf out = WH_BUF_INIT(1 << 20);
 
@@ -117,10 +117,11 @@ static char *changed(const char *old, const char *new)
 	return wh_buf_take(&out);
 }
 
-static void is_refused(const char *old, const char *new, const char *says)
+static void is_refused(const char *layout, const char *old, const char *new,
+		       const char *says)
 {
-	const wh_sql_file file = {"outbox", "native", "sqlite", NULL};
-	char *text = changed(old, new);
+	const wh_sql_file file = {"outbox", layout, "sqlite", NULL};
+	char *text = changed(layout, old, new);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
 
@@ -135,18 +136,18 @@ static void is_refused(const char *old, const char *new, const char *says)
 static void a_difference_is_named_when_a_file_is_loaded(void **state)
 {
 	(void)state;
-	is_refused("-- name: renew\n", "-- part: renew\n",
+	is_refused("log", "-- name: renew\n", "-- part: renew\n",
 		   "the group 'lease' is there without its statement 'renew'");
-	is_refused("-- name: renew\n", "-- name: renewed\n",
+	is_refused("log", "-- name: renew\n", "-- name: renewed\n",
 		   "the statement 'renewed' is of no group");
-	is_refused("ORDER BY id LIMIT :scan", "ORDER BY id LIMIT :scam",
-		   "statement 'claim-end' uses :scam");
-	is_refused("  last_error = :error\n", "  last_error = 'x'\n",
+	is_refused("event-bus", "LIMIT :limit", "LIMIT :limes", "uses :limes");
+	is_refused("event-bus", "last_error = :error, expire", "last_error = 'x', expire",
 		   "statement 'fail' is given :error");
-	is_refused("-- name: claim-end\n", "-- name: claim-end\n-- unused: most\n",
+	is_refused("event-bus", "-- name: claim-end\n",
+		   "-- name: claim-end\n-- unused: most\n",
 		   "statement 'claim-end' lists :most as unused, which is optional");
-	is_refused("-- layout: ", "-- unused: token\n-- layout: ",
-		   "which its file lists as unused");
+	is_refused("event-bus", "-- unused: aggregate_id ",
+		   "-- unused: error aggregate_id ", "which its file lists as unused");
 }
 
 enum { MOST_FILES = 64 };

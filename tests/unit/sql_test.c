@@ -387,7 +387,7 @@ static void every_embedded_file_parses(void **state)
 {
 	static const wh_sql_names names = {
 		.table = "shop", .payload = "bytea", .role = "clerk"};
-	static const char parts_of_native[] =
+	static const char parts_of_layouts[] =
 		" doctor doctor-log stream grants grants-log grants-adopted adopt topics "
 		"cursor ";
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -406,7 +406,7 @@ static void every_embedded_file_parses(void **state)
 		assert_true(wh_sql_word(&sql, "name", word + 1, sizeof(word) - 2));
 		word[0] = ' ';
 		(void)strcat(word, " ");
-		if (!strstr(parts_of_native, word))
+		if (!strstr(parts_of_layouts, word))
 			assert_non_null(wh_sql_find(&sql, "migrate-1"));
 		for (size_t i = 0; i < sql.n; i++) {
 			/* A part is empty where a layout has nothing to say. */
@@ -417,9 +417,9 @@ static void every_embedded_file_parses(void **state)
 		wh_sql_clear(&sql);
 	}
 	assert_true(n > 0);
-	assert_null(wh_sql_embedded("outbox", "native", "nope"));
+	assert_null(wh_sql_embedded("outbox", "log", "nope"));
 	assert_null(wh_sql_embedded("outbox", "nope", "sqlite"));
-	assert_null(wh_sql_embedded("nope", "native", "sqlite"));
+	assert_null(wh_sql_embedded("nope", "log", "sqlite"));
 }
 
 int main(void)
