@@ -11,7 +11,6 @@
  *     window.c        the messages in memory
  *     stages.c        moves a message from stage to stage, and updates its key
  *     keys.c          ordering keys with messages in memory, and held or parked keys
- *     places.c        maps places to ids, if messages are not delivered in order of ids
  *     dispatch.c      submits ready messages, collects receipts
  *     probe.c         decides whether the destination is down, and chooses the probes
  *     refused.c       remembers which messages the destination refused, and when
@@ -63,10 +62,6 @@ enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 enum {
 	WH_DOWN_MOST = 1000,
 	WH_NOTED_MOST = 500000,
-	/* Most noted ids if each has a place, which takes memory too. */
-	WH_PLACES_MOST = 100000,
-	/* Distance between the places of two messages: room for others. */
-	WH_PLACE_STEP = 1 << 20,
 	WH_RECEIPTS = 256,
 	WH_FAILED_PROBES_MOST = 64,
 	WH_PROBES_MOST = 256, /* Messages that probe together. */

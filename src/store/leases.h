@@ -113,12 +113,12 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 /* Pause all deliveries, or resume them. */
 wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err);
 
-/* Always fails: the engine would deliver rows again that a relay with relay.on_done=keep
+/* Always fails: the engine would deliver rows again that a relay which streams
  * delivered. */
 wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 				  wherry_error *err);
 
-/* Delete the position of a relay with relay.on_done=keep.  It is wrong once another
+/* Delete the position of a relay that streams.  It is wrong once another
  * engine has worked. */
 wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * The relay that streams from the WAL: what is delivered is known by a position alone.  relay_postgres_keep_positions_test.c has the positions.
+ * The relay that streams from the WAL: what is delivered is known by a position alone.
  */
 #include "relay_postgres_debezium.h"
 #include "relay/engine/streaming.h"

@@ -3,7 +3,7 @@
 --
 -- The table that Debezium's outbox event router reads.  Programs insert rows, and often delete them at
 -- once in the same transaction, so only a reader of the WAL sees them.  The table has no ascending
--- ids, no states and no errors: relays stream it, with relay.on_done=keep, and write nothing to it.
+-- ids, no states and no errors: relays stream it, and write nothing to it.
 --
 -- Wherry's own tables beside it have the lease and the requests of operators.
 
