@@ -52,10 +52,8 @@ typedef struct wherry_claim_options {
 	/* Time until the claim expires unless it is extended, microseconds, at most 36500
 	 * days. */
 	int64_t lasts_us;
-	bool unordered; /* Ignore keys. */
-	bool park;      /* Claim no message behind a dead one of its key. */
-	/* Claim only messages that failed before and are due again. */
-	bool failed_only;
+	bool unordered;      /* Ignore keys. */
+	bool park;           /* Claim no message behind a dead one of its key. */
 	int64_t below_id;    /* Claim only pending messages with a lower id; 0: any. */
 	int64_t failed_most; /* Most failed messages to claim; 0: any number; -1: none. */
 } wherry_claim_options;

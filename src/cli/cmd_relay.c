@@ -374,7 +374,6 @@ static const wh_option options[] = {
 	 "End when what was there at the start is delivered or dead.", NULL, 0},
 	{"timeout", "D", NULL, "relay.timeout", 0},
 	{"engine", "E", NULL, "relay.engine", 0},
-	{"failed-only", NULL, NULL, "relay.failed_only", 0},
 	{"ordering", "O", NULL, "relay.ordering", 0},
 	{"on-done", "M", NULL, "relay.on_done", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
@@ -392,7 +391,7 @@ const wh_command wh_cmd_relay = {
 	.name = "relay",
 	.operands = "FROM TO",
 	.synopsis =
-		"FROM TO [--until-empty] [--timeout D] [--engine E] [--failed-only] "
+		"FROM TO [--until-empty] [--timeout D] [--engine E] "
 		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",

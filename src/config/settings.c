@@ -42,9 +42,6 @@ static const wh_setting_entry table[] = {
 		"PostgreSQL's WAL, in the order of commits. All relays of an outbox need the same "
 		"engine. In layouts without a lease the default is competing. A log is read behind a "
 		"position instead."},
-	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
-		"With the engine competing: deliver only messages that failed before, or whose relay "
-		"is gone."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, keep", NULL,
@@ -479,12 +476,6 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 	int64_t posting = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
 
-	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
-	    wh_config_is_set(config, WH_RELAY_ENGINE) &&
-	    wh_config_choice(config, WH_RELAY_ENGINE) != 1)
-		return wh_fail(err, WHERRY_INVALID,
-			       "relay.failed_only is for relays that compete: "
-			       "relay.engine=competing");
 	if (delivery >= claim)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -44,7 +44,6 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_MARK] = "relay.on_done=mark",
 	[WH_ASK_DELETE] = "relay.on_done=delete",
 	[WH_ASK_KEEP] = "relay.on_done=keep",
-	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
 	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
@@ -92,9 +91,6 @@ static const rule rules[] = {
 	 "a key has one message, so there is no order to keep: leave --ordering out"},
 	{WH_ASK_PARK, DELAYED, ANY,
 	 "a key has one message, so nothing waits behind it: leave relay.on_dead=park out"},
-	{WH_ASK_FAILED_ONLY, DELAYED, ANY,
-	 "due messages are taken in the order of their times, whether they failed or not: "
-	 "leave relay.failed_only out"},
 	{WH_ASK_KEY, QUEUES, ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox"},
 	{WH_ASK_PARK, QUEUES, ANY,
@@ -129,9 +125,6 @@ static const rule rules[] = {
 	{WH_ASK_KEEP, ON_LOG, ANY,
 	 "nothing is written to its rows anyway, and they stay until they are older than "
 	 "outbox.retention: leave relay.on_done out"},
-	{WH_ASK_FAILED_ONLY, ON_LOG, ANY,
-	 "it is for relays that compete, and relays of a log deliver failed messages themselves "
-	 "when they are due: leave relay.failed_only out"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
 	{WH_ASK_CREATE_PARTITIONS,
@@ -195,10 +188,6 @@ static const rule rules[] = {
 	 "it needs marks in the rows: relay with --engine stream, or leave "
 	 "relay.on_done=keep out"},
 
-	{WH_ASK_FAILED_ONLY, AT(WH_DEBEZIUM), ANY,
-	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
-	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
-	 "it is for relays that compete: relay.engine=competing"},
 	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM),
 	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
 	 "use mark or delete"},

@@ -43,7 +43,6 @@ typedef enum wh_ask {
 	WH_ASK_MARK, /* relay.on_done=mark, if it was set explicitly. */
 	WH_ASK_DELETE,
 	WH_ASK_KEEP,
-	WH_ASK_FAILED_ONLY,
 	WH_ASK_HANDLERS,
 	WH_ASK_CREATE_PARTITIONS,
 	WH_ASK_CREATE_UNIQUE,

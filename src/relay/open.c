@@ -47,7 +47,6 @@ static void read_settings(wherry_relay *r)
 	(void)snprintf(s->name, sizeof(s->name), "%s", wh_config_text(c, WH_RELAY_NAME));
 	if (!*s->name)
 		default_name(r);
-	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) == 0;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
@@ -131,8 +130,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	case WH_ASK_KEEP:
 		return wh_config_is_set(c, WH_RELAY_ON_DONE) &&
 		       wh_config_choice(c, WH_RELAY_ON_DONE) == (int)done[ask];
-	case WH_ASK_FAILED_ONLY:
-		return wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_CREATE_PARTITIONS:

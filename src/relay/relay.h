@@ -77,9 +77,8 @@ typedef struct wh_relay_settings {
 	/* Take over an outbox whose last relay wrote nothing to rows.  All rows of the
 	 * table are delivered again. */
 	bool redeliver;
-	bool failed_only; /* Claim only messages that failed. */
-	bool ordered;     /* Messages of one key are delivered in order. */
-	bool park;        /* A dead message parks its key. */
+	bool ordered; /* Messages of one key are delivered in order. */
+	bool park;    /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
 	int64_t round_trip; /* Most messages to read, or to acknowledge, in one round trip. */

@@ -487,7 +487,6 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 		.lost = r->scratch.lost,
 		.back = r->scratch.back_ids,
 		.back_names = r->scratch.back_names,
-		.back_failed = r->set.failed_only,
 		.on_done = r->set.on_done,
 	};
 }

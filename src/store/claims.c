@@ -253,7 +253,7 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 	w->last = last;
 	w->last_at = last_at;
 	w->more = w->n == w->options->limit;
-	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
+	if (code == WHERRY_OK && !w->more)
 		code = claim_pending(w, w->options->limit - w->n, err);
 	if (has_scan_start(w))
 		wh_scan_start_looked(&w->place->scan_start, w->store->db, before);
@@ -283,7 +283,7 @@ static wherry_code claim(void *ctx, wherry_error *err)
 	wherry_code code = take_turns(w, err);
 
 	w->n = w->last = w->last_at = 0;
-	w->full = !has_scan_start(w) || w->options->failed_only ||
+	w->full = !has_scan_start(w) ||
 		  wh_scan_start_is_due(&w->place->scan_start, w->store->db);
 	if (code == WHERRY_OK && !w->full) {
 		code = claim_behind(w, err);

@@ -149,7 +149,6 @@
 	X(done_delete, "done-delete", "ids token names? width?") \
 	X(fail, "fail", "id message_id started? dead? count nth delay error token") \
 	X(requeue, "requeue", "ids token names? width?") \
-	X(requeue_failed, "requeue-failed", "ids token names? width?") \
 	X(try, "try", "id message_id started? nth claimed? token")
 
 /* Dead rows move to another table, instead of being marked by "fail". */

@@ -247,10 +247,8 @@ static wherry_code settle(void *ctx, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < s->n_failed; i++)
 		code = settle_failure(w, &s->failed[i], err);
 	if (code == WHERRY_OK)
-		code = on_ids(w,
-			      s->back_failed ? w->store->stmt.requeue_failed
-					     : w->store->stmt.requeue,
-			      s->back, s->back_names, s->n_back, true, err);
+		code = on_ids(w, w->store->stmt.requeue, s->back, s->back_names,
+			      s->n_back, true, err);
 	if (code == WHERRY_OK && s->try_id)
 		code = settle_try(w, err);
 	if (code == WHERRY_OK && w->all && *w->lease->token &&

@@ -28,9 +28,6 @@ typedef struct wh_settlement {
 	/* Message ids of `back`; NULL: accept any row that has the id. */
 	const wh_view *back_names;
 	size_t n_back;
-	/* Make the rows of `back` failed and due instead, for relays that claim no
-	 * pending rows. */
-	bool back_failed;
 	/* Id of a suspect that is tried next: its attempt is recorded.  0: none. */
 	int64_t try_id;
 	const char *try_name; /* Message id of that suspect; NULL: unknown. */

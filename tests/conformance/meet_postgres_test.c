@@ -66,7 +66,6 @@ static void set_ask(relay *r, wh_ask ask)
 		[WH_ASK_MARK] = {"relay.on_done", "mark"},
 		[WH_ASK_DELETE] = {"relay.on_done", "delete"},
 		[WH_ASK_KEEP] = {"relay.on_done", "keep"},
-		[WH_ASK_FAILED_ONLY] = {"relay.failed_only", "on"},
 	};
 
 	if (settings[ask][0])

@@ -337,22 +337,6 @@ static void parked_failed_messages_wait_as_well(void **state)
 	claim_takes(f, &a, &claim_ten, "2");
 }
 
-static void failed_only_claims_nothing_pending(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_lease a = claim_join(f, "a");
-	wherry_claim_options failed = claim_ten;
-
-	failed.failed_only = true;
-	claim_send(f, "abc");
-	claim_takes(f, &a, &failed, "");
-	fixture_raw(f, "UPDATE outbox SET status = 3, next_retry_at = 1 WHERE id = 2");
-	fixture_raw(f, "UPDATE outbox SET status = 3, next_retry_at = 9e13 "
-		       "WHERE id = 3");
-	claim_takes(f, &a, &failed, "2");
-	claim_takes(f, &a, &failed, "");
-}
-
 /* ---- rows that come back ---- */
 
 static void a_requeued_message_comes_before_later_ones_of_its_key(void **state)
@@ -498,7 +482,6 @@ const outbox_case outbox_claim_cases[] = {
 	CASE_THAT_NEEDS(a_dead_message_parks_its_key_only_where_asked,
 			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE_THAT_NEEDS(parked_failed_messages_wait_as_well, NEEDS_KEYS | NEEDS_NATIVE),
-	CASE(failed_only_claims_nothing_pending),
 	CASE_THAT_NEEDS(a_requeued_message_comes_before_later_ones_of_its_key,
 			NEEDS_KEYS),
 	CASE_THAT_NEEDS(a_retry_by_handn_message_comes_before_later_ones_of_its_key,

@@ -411,51 +411,6 @@ static void competing_relays_pause_and_resume(void **state)
 	assert_int_equal(relay_delivered(f), 2);
 }
 
-static void failed_only_takes_failed_and_expired_messages_alone(void **state)
-{
-	relay_fixture *f = *state;
-
-	compete(f);
-	relay_set(f, "relay.failed_only", "on");
-	relay_put(f, "abcd");
-	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = 1, attempts = 1 "
-		     "WHERE id = 2");
-	relay_sql(f, "UPDATE outbox SET status = 1, next_retry_at = 1 WHERE id = 3");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
-	relay_quiet(f, &f->a);
-	assert_int_equal(relay_state(f, 2), WHERRY_DONE);
-	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
-	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
-}
-
-/* It is stopped while one message of a key is in flight and others wait behind it. */
-static void a_failed_only_relay_gives_back_messages_that_another_one_takes(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->a, 0);
-
-	compete(f);
-	relay_set(f, "relay.failed_only", "on");
-	relay_set(f, "relay.stop_timeout", "1h");
-	fake->by_hand = true;
-	fake->room = 1;
-	relay_put(f, "abcd");
-	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = 1, attempts = 1 "
-		     "WHERE id <= 3");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, fake->n == 1);
-	assert_int_equal(relay_count(f, WHERRY_PROCESSING), 3);
-	wherry_relay_stop(f->a.relay);
-	assert_true(relay_fake_answer(fake, fake->flights[0].msg->id, WHERRY_DELIVERED));
-	RELAY_UNTIL(f, &f->a, f->a.finished);
-	assert_int_equal(relay_count(f, WHERRY_FAILED), 2);
-	assert_int_equal(relay_number(f, "SELECT max(attempts) FROM outbox"), 1);
-	relay_start(f, &f->b);
-	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 3);
-	assert_int_equal(relay_count(f, WHERRY_PENDING), 1);
-}
-
 static void competing_relays_take_up_what_an_operator_retries(void **state)
 {
 	relay_fixture *f = *state;
@@ -664,9 +619,6 @@ const relay_test relay_competing_tests[] = {
 	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which,
 		   RELAY_OTHERS | RELAY_LEASE),
 	RELAY_TEST(competing_relays_pause_and_resume, RELAY_OTHERS | RELAY_LEASE),
-	RELAY_TEST(failed_only_takes_failed_and_expired_messages_alone, 0),
-	RELAY_TEST(a_failed_only_relay_gives_back_messages_that_another_one_takes,
-		   RELAY_OTHERS),
 	RELAY_TEST(competing_relays_take_up_what_an_operator_retries, RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_waits_for_retries_and_ends, 0),
 	RELAY_TEST(until_empty_competing_takes_up_expired_claims, 0),

@@ -94,10 +94,7 @@ const char *const relay_delayed_except[] = {
 	/* An operator retries dead messages, and not those that wait to be retried. */
 	"a_retry_by_an_operator_need_not_wait",
 
-	/* relay.failed_only is refused. */
-	"a_failed_only_relay_gives_back_messages_that_another_one_takes",
 	"a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it",
-	"failed_only_takes_failed_and_expired_messages_alone",
 	NULL,
 };
 

@@ -115,7 +115,7 @@ static void a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it(
 		     "(SELECT ms FROM wherry_clock) + 3600000 WHERE id = 2");
 	relay_quiet(f, &f->b);
 	assert_false(relay_fake_holds(of_b, 3));
-	relay_set(f, "relay.failed_only", "on");
+	relay_set(f, "relay.window", "1");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_fake_holds(f->a.fake, 1));
 	RELAY_UNTIL(f, &f->b, relay_fake_holds(of_b, 3));

@@ -108,9 +108,7 @@ const char relay_funfix_mssql_views[] =
 const char *const relay_funfix_except[] = {
 	/* As of native delayed queues. */
 	"a_retry_by_an_operator_need_not_wait",
-	"a_failed_only_relay_gives_back_messages_that_another_one_takes",
 	"a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it",
-	"failed_only_takes_failed_and_expired_messages_alone",
 
 	/* Nothing is written about relays. */
 	"a_paused_queue_is_not_relayed_until_it_is_resumed",

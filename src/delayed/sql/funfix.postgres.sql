@@ -505,11 +505,6 @@ DELETE FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL
 WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
--- name: requeue-failed
-UPDATE {table} SET "lockUuid" = NULL,
-  "scheduledAt" = CASE WHEN EXISTS (SELECT 1 {of_tries}) THEN {clock} ELSE "scheduledAtInitially" END
-WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
-
 -- name: try
 INSERT INTO {table_tries} AS o(id, version, attempts)
 SELECT id, "createdAt", CASE WHEN :nth::integer > 0 THEN greatest({tried_so_far}, :nth::integer)

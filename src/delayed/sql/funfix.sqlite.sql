@@ -326,11 +326,6 @@ DELETE FROM {table_tries} WHERE id IN {ids} AND id NOT IN (SELECT m.id FROM {tab
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
--- name: requeue-failed
-UPDATE {table} SET "lockUuid" = NULL,
-  "scheduledAt" = CASE WHEN EXISTS (SELECT 1 {of_tries}) THEN {now} ELSE "scheduledAtInitially" END
-WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
-
 -- name: try
 INSERT INTO {table_tries}(id, version, attempts)
 SELECT id, "createdAt", CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth)

@@ -365,11 +365,6 @@ DELETE FROM {table} WHERE {named};
 UPDATE t SET "scheduledAt" = COALESCE(t.due_at, t."scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
 {listed};
 
--- name: requeue-failed
-{given};
-UPDATE t SET "scheduledAt" = {clock}, "lockUuid" = NULL, due_at = NULL
-{listed};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth <= 0 THEN CASE WHEN attempts < 0 THEN 1 WHEN attempts < 999999999 THEN attempts + 1
                                                               ELSE 1000000000 END

@@ -847,10 +847,6 @@ DELETE FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
 UPDATE {table} SET "scheduledAt" = coalesce(due_at, "scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
 WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
--- name: requeue-failed
-UPDATE {table} SET "scheduledAt" = {clock}, "lockUuid" = NULL, due_at = NULL
-WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                                    ELSE least(greatest(attempts, 0), 999999999) + 1 END

@@ -287,10 +287,6 @@ FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 UPDATE {table} SET "scheduledAt" = coalesce(due_at, "scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
 WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
--- name: requeue-failed
-UPDATE {table} SET "scheduledAt" = {now}, "lockUuid" = NULL, due_at = NULL
-WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
                                    ELSE min(max(attempts, 0), 999999999) + 1 END

@@ -288,12 +288,6 @@ UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
--- name: requeue-failed
--- For relays that read no pending rows: make rows failed and due now, and count no attempt.
-UPDATE {table} SET status = 'failed', next_retry_at = {now}, keep_alive = NULL,
-  expire_in_seconds = {standard}
-WHERE rowid IN ({held});
-
 -- name: try
 UPDATE {table} SET
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth

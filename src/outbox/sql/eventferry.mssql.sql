@@ -391,12 +391,6 @@ WHERE id = :id AND status = 1 AND {mark} = :started;
 UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL FROM {held}
 {loop};
 
--- name: requeue-failed
--- For relays that read no pending rows: make rows failed and due now, and count no attempt.
-{listed};
-UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL FROM {held}
-{loop};
-
 -- name: try
 -- unused: message_id
 UPDATE {table} SET

@@ -412,10 +412,6 @@ WHERE id = :id AND status = 1 AND {mark} = :started::text;
 -- name: requeue
 UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHERE {held};
 
--- name: requeue-failed
--- For relays that read no pending rows: make rows failed and due now, and count no attempt.
-UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
-
 -- name: try
 -- unused: message_id
 UPDATE {table} SET

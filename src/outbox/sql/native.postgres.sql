@@ -652,13 +652,6 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text)
   AND {named_in_list};
 
--- name: requeue-failed
--- For relays that read no pending rows: make rows failed and due now, and count no attempt.
-UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = ''
-WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
-  AND (:token::text IS NULL OR claim_token = :token::text)
-  AND {named_in_list};
-
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts (a_message_that_kills_its_relay_ends_dead).

@@ -441,14 +441,6 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
--- name: requeue-failed
--- For relays that read no pending rows: make rows failed and due now, and count no attempt.
-UPDATE {table} NOT INDEXED SET status = 3, next_retry_at = (SELECT ms FROM wherry_clock),
-  claimed_at = NULL, claim_token = ''
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
-  AND (:token IS NULL OR claim_token = :token)
-  AND {named};
-
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts (a_message_that_kills_its_relay_ends_dead).

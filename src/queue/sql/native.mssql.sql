@@ -464,9 +464,6 @@ WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
 -- name: requeue
 UPDATE t SET state = 0, lease_token = NULL, available_at = NULL FROM {own};
 
--- name: requeue-failed
-UPDATE t SET state = 3, lease_token = NULL, available_at = {now} FROM {own};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth <= 0 THEN {again} WHEN attempts > :nth THEN attempts ELSE :nth END
 WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)

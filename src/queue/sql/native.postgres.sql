@@ -1121,9 +1121,6 @@ WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id =
 -- name: requeue
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
--- name: requeue-failed
-UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
                                    ELSE least(greatest(attempts, 0), 999999999) + 1 END

@@ -365,9 +365,6 @@ WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
 -- name: requeue
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
--- name: requeue-failed
-UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
-
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
                                    ELSE min(max(attempts, 0), 999999999) + 1 END

@@ -138,8 +138,7 @@ static wherry_claim_options options_of(const wherry_relay *r)
 
 	return WHERRY_CLAIM_OPTIONS(.limit = room < r->set.batch ? room : r->set.batch,
 				    .lasts_us = r->set.claim_us,
-				    .unordered = !r->set.ordered, .park = r->set.park,
-				    .failed_only = r->set.failed_only);
+				    .unordered = !r->set.ordered, .park = r->set.park);
 }
 
 typedef struct claiming {
@@ -367,7 +366,7 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (c->fresh_most && c->fresh_most < options.limit)
 		options.limit = c->fresh_most;
 	c->fresh_most = 0;
-	if (r->destination.down && !r->set.failed_only)
+	if (r->destination.down)
 		options.failed_most = failed_room(r);
 	code = claim(r, &options, false, &n, err);
 	if (code == WHERRY_OK && c->place.partial)
@@ -522,8 +521,6 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;
-	if (r->set.failed_only && quiet) /* Pending messages are for other relays. */
-		open = waits;
 	if (!open)
 		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
 	else if (r->fsm.state != WH_LEADING || !quiet)

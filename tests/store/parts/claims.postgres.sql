@@ -79,10 +79,6 @@ WHERE id = :id::bigint AND claimer = :token::text;
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 
--- name: requeue-failed
-UPDATE {table} SET state = 3, claimer = NULL, until = 0
-WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
-
 -- name: try
 -- unused: message_id nth
 UPDATE {table} SET attempts = attempts + 1 WHERE id = :id::bigint AND claimer = :token::text;

@@ -77,10 +77,6 @@ WHERE id = :id AND claimer = :token;
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
--- name: requeue-failed
-UPDATE {table} SET state = 3, claimer = NULL, until = 0
-WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
-
 -- name: try
 -- unused: message_id nth
 UPDATE {table} SET attempts = attempts + 1 WHERE id = :id AND claimer = :token;

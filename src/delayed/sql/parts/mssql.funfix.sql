@@ -430,13 +430,6 @@ END;
 UPDATE t SET "scheduledAt" = t."scheduledAtInitially", "lockUuid" = NULL
 {listed};
 
--- name: requeue-failed
-DECLARE @now BIGINT = {clock};
-{given};
-UPDATE t SET "lockUuid" = NULL,
-  "scheduledAt" = CASE WHEN {untried:t} THEN t."scheduledAtInitially" ELSE {at_now} END
-{listed};
-
 -- name: try
 {look_at_it}
 DECLARE @error NVARCHAR(500) = @was;

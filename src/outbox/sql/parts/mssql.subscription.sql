@@ -207,12 +207,6 @@ UPDATE x SET state = 0, next_retry_at = NULL, claim_token = N'', changed_at = {n
 FROM {these_exceptions} WHERE x.state IN (1, 3)
 {loop};
 
--- name: requeue-failed
--- unused: token
-UPDATE x SET state = 3, next_retry_at = {now}, claim_token = N'', changed_at = {now}
-FROM {these_exceptions} WHERE x.state IN (1, 3)
-{loop};
-
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.

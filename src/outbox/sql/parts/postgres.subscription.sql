@@ -196,11 +196,6 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
 UPDATE {table_exception} SET state = 0, next_retry_at = NULL, claim_token = '', changed_at = {now}
 WHERE subscription = {subscription} AND id = ANY ({ids}) AND state IN (1, 3);
 
--- name: requeue-failed
--- unused: token
-UPDATE {table_exception} SET state = 3, next_retry_at = {now}, claim_token = '', changed_at = {now}
-WHERE subscription = {subscription} AND id = ANY ({ids}) AND state IN (1, 3);
-
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.

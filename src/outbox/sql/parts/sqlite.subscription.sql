@@ -122,12 +122,6 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = excluded.state,
 UPDATE {table_exception} SET state = 0, next_retry_at = NULL, claim_token = '', changed_at = (SELECT ms FROM wherry_clock)
 WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
 
--- name: requeue-failed
--- unused: token
-UPDATE {table_exception} SET state = 3, next_retry_at = (SELECT ms FROM wherry_clock), claim_token = '',
-  changed_at = (SELECT ms FROM wherry_clock)
-WHERE subscription = {subscription} AND id IN (SELECT value FROM json_each(:ids)) AND state IN (1, 3);
-
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
 -- runs out of attempts.
