@@ -9,16 +9,15 @@
 #include "db/driver.h"
 #include "outbox/outbox.h"
 
-/* Make an outbox of this layout (NULL: native) as wherry_outbox_create() does, with extras
+/* Make an outbox of this layout (NULL: that of a new one) as wherry_outbox_create() does, with extras
  * (WH_STRICT, ...; 0: none). */
 static inline wherry_code make_any_body_as(wherry_db *db, const char *layout,
 					   unsigned extras, const char *name,
 					   wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "postgres") == 0;
-	wh_make how = {.layout = layout ? layout : "native",
-		       .extras = extras,
-		       .payload = chooses ? "bytea" : NULL};
+	wh_make how = {
+		.layout = layout, .extras = extras, .payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, name, err);
 }
@@ -26,7 +25,7 @@ static inline wherry_code make_any_body_as(wherry_db *db, const char *layout,
 static inline wherry_code make_any_body(wherry_db *db, unsigned extras, const char *name,
 					wherry_error *err)
 {
-	return make_any_body_as(db, "native", extras, name, err);
+	return make_any_body_as(db, NULL, extras, name, err);
 }
 
 #endif

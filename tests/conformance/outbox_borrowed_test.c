@@ -32,7 +32,7 @@ static int arrive_at(void **state, const char *before)
 				       NULL, 0) &&
 			       wherry_sqlite_borrow(g->handle, &g->db, NULL) ==
 				       WHERRY_OK &&
-			       wherry_outbox_create(g->db, "outbox", NATIVE, NULL) ==
+			       wherry_outbox_create(g->db, "outbox", NULL, NULL) ==
 				       WHERRY_OK &&
 			       wherry_outbox_open(g->db, "outbox", &g->outbox, NULL) ==
 				       WHERRY_OK
@@ -225,7 +225,7 @@ static void the_application_s_settings_stay_as_they_are(void **state)
 	wherry_outbox_close(g->outbox);
 	wherry_db_close(g->db);
 	WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
-	WHERRY_PASS(wherry_outbox_create(g->db, "second", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(g->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(g->db, "second", &g->outbox, &err));
 	WHERRY_PASS(
 		wherry_outbox_enqueue(g->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
@@ -249,7 +249,7 @@ static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void *
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_purge(g->outbox, 0, 10, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(g->db, "outbox", NATIVE, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(g->db, "outbox", NULL, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	app(g, "COMMIT");
 	assert_int_equal(app_int(g, "SELECT count(*) FROM business"), 1);
@@ -415,7 +415,7 @@ static void a_handle_for_reading_only_can_list(void **state)
 	WHERRY_FAILS(
 		WHERRY_READONLY,
 		wherry_outbox_enqueue(outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_create(db, "second", NATIVE, &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_create(db, "second", NULL, &err));
 	wherry_outbox_close(outbox);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(reader), SQLITE_OK);

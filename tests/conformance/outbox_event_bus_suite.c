@@ -66,17 +66,17 @@ static void a_table_that_only_resembles_them_is_none(void **state)
 	assert_null(outbox);
 }
 
-static void a_native_outbox_beside_them_stays_native(void **state)
+static void an_outbox_beside_them_stays_one(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &outbox, &err));
 	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
-	assert_string_equal(status.layout, "native");
+	assert_string_equal(status.layout, "log");
 	wherry_outbox_close(outbox);
 }
 
@@ -326,7 +326,7 @@ const outbox_case outbox_event_bus_cases[] = {
 	CASE(foreign_tables_are_known_and_left_as_they_are),
 	CASE(an_archive_that_is_missing_is_told_and_made),
 	CASE(a_table_that_only_resembles_them_is_none),
-	CASE(a_native_outbox_beside_them_stays_native),
+	CASE(an_outbox_beside_them_stays_one),
 	CASE(what_is_enqueued_is_as_the_library_publishes),
 	CASE(what_there_is_no_column_for_is_refused),
 	CASE(a_body_that_is_no_json_is_refused_with_the_way_out),

@@ -148,8 +148,8 @@ static void create_adds_nothing_to_it(void **state)
 	WHERRY_PASS(
 		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
-	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
-						    "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make(p->db, &(wh_make){.layout = "log"}, "outbox", &err));
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
@@ -169,19 +169,19 @@ static void create_makes_what_the_library_makes(void **state)
 	}
 }
 
-/* Beside it a native one, whose shared tables do not hide it. */
-static void a_native_outbox_may_be_beside_it(void **state)
+/* Beside it one of Wherry's, whose shared tables do not hide it. */
+static void an_outbox_may_be_beside_it(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox *native = NULL;
+	wherry_outbox *own = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NATIVE, &err));
-	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &native, &err));
-	WHERRY_PASS(wherry_outbox_status(native, &status, sizeof(wherry_status), &err));
-	assert_string_equal(status.layout, "native");
-	wherry_outbox_close(native);
+	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &own, &err));
+	WHERRY_PASS(wherry_outbox_status(own, &status, sizeof(wherry_status), &err));
+	assert_string_equal(status.layout, "log");
+	wherry_outbox_close(own);
 	wherry_outbox_close(p->outbox);
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
 	WHERRY_PASS(
@@ -323,7 +323,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(create_adds_nothing_to_it),
 		TEST(create_makes_what_the_library_makes),
-		TEST(a_native_outbox_may_be_beside_it),
+		TEST(an_outbox_may_be_beside_it),
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),
 		TEST(each_claim_that_was_extended_can_be_settled),

@@ -3,6 +3,7 @@
  */
 #include "wherry_test.h"
 
+#include <wherry/subscription.h>
 #include <wherry/wherry.h>
 
 #include "outbox/outbox.h"
@@ -49,8 +50,7 @@ static void begin(fixture *f, const char *type)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.layout = "native", .payload = type},
-				   "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.payload = type}, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 }
 
@@ -70,14 +70,15 @@ static wherry_code take_body(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-static wherry_code take_message(void *ctx, const wh_open_row *row, wherry_error *err)
+/* Consume one message. */
+static void consume(fixture *f)
 {
-	fixture *f = ctx;
-	wh_view body = wh_open_body(row);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
 
-	(void)err;
-	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)body.len, body.ptr);
-	return WHERRY_OK;
+	*f->text = 0;
+	WHERRY_PASS(wherry_subscription_consume(f->outbox, 1, take_body, f, &n, &err));
+	assert_int_equal(n, 1);
 }
 
 /* Through everything that moves or shows a body. */
@@ -86,12 +87,9 @@ static void lives(fixture *f, const char *body, const char *kept)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(put(f, body, strlen(body), &err));
-	for (int sweep = 0; sweep < 2; sweep++) {
-		WHERRY_PASS(
-			wh_outbox_read(f->outbox, sweep, 0, 10, take_message, f, &err));
-		assert_string_equal(f->text, kept);
-	}
 	WHERRY_PASS(wherry_outbox_show(f->outbox, "1", take_body, f, &err));
+	assert_string_equal(f->text, kept);
+	consume(f);
 	assert_string_equal(f->text, kept);
 	*f->text = 0;
 	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_FILTER(), take_body, f, &err));
@@ -121,9 +119,10 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 		lives(f, "{\"b\":1,  \"a\":\"\\u00e9\"}", rows[i].kept);
 		wherry_outbox_close(f->outbox);
 		f->outbox = NULL;
-		(void)ask(f,
-			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema; "
-			  "DELETE FROM wherry_lease");
+		(void)ask(
+			f,
+			"DROP TABLE outbox, outbox_progress, outbox_exception; DELETE FROM wherry_schema; "
+			"DELETE FROM wherry_lease");
 	}
 }
 
@@ -159,8 +158,9 @@ static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
 			"2");
 		wherry_outbox_close(f->outbox);
 		f->outbox = NULL;
-		(void)ask(f,
-			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema");
+		(void)ask(
+			f,
+			"DROP TABLE outbox, outbox_progress, outbox_exception; DELETE FROM wherry_schema");
 	}
 }
 
@@ -181,18 +181,17 @@ static void a_literal_with_escapes_is_delivered_as_it_was_written(void **state)
 {
 	static const char body[] = "{\"c\":\"Zo\\u00eb\",\"path\":\"C:\\\\101\"}";
 	fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[256];
 
 	begin(f, NULL);
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO outbox(topic, payload) VALUES ('t', '%s')", body);
 	(void)ask(f, sql);
-	WHERRY_PASS(wh_outbox_read(f->outbox, 0, 0, 10, take_message, f, &err));
+	consume(f);
 	assert_string_equal(f->text, body);
 	(void)ask(f, "INSERT INTO outbox(topic, payload) "
 		     "VALUES ('t', json_build_object('order', 7))");
-	WHERRY_PASS(wh_outbox_read(f->outbox, 1, 0, 10, take_message, f, &err));
+	consume(f);
 	assert_string_equal(f->text, "{\"order\" : 7}");
 }
 
@@ -203,7 +202,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 	char *sql = NULL;
 
 	begin(f, "jsonb");
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(
 		wh_outbox_make(f->db, &(wh_make){.payload = "jsonb"}, "outbox", &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, &(wh_make){.payload = "bytea"},
@@ -217,8 +216,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 		     wh_outbox_make_sql("sqlite", &(wh_make){.payload = "jsonb"},
 					"outbox", &sql, &err));
 	assert_null(sql);
-	WHERRY_PASS(wh_outbox_make_sql("postgres",
-				       &(wh_make){.layout = "native", .payload = "json"},
+	WHERRY_PASS(wh_outbox_make_sql("postgres", &(wh_make){.payload = "json"},
 				       "outbox", &sql, &err));
 	assert_non_null(strstr(sql, "payload        json NOT NULL"));
 	free(sql);
@@ -235,16 +233,16 @@ static void settings_made_by_hand_stay(void **state)
 	char before[sizeof(f->text)];
 
 	begin(f, NULL);
-	assert_non_null(strstr(ask(f, options), "autovacuum_vacuum_threshold="));
-	assert_non_null(strstr(f->text, "autovacuum_vacuum_scale_factor="));
+	assert_non_null(strstr(ask(f, options), "autovacuum_analyze_threshold="));
+	assert_non_null(strstr(f->text, "autovacuum_analyze_scale_factor="));
 	(void)ask(f, "ALTER TABLE outbox SET (fillfactor = 55), SET "
-		     "(autovacuum_vacuum_threshold = 77)");
-	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_vacuum_scale_factor)");
+		     "(autovacuum_analyze_threshold = 77)");
+	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_analyze_scale_factor)");
 	(void)snprintf(before, sizeof(before), "%s", ask(f, options));
 	assert_non_null(strstr(before, "fillfactor=55"));
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	(void)ask(f, "DELETE FROM wherry_schema"); /* as if a version were missing */
-	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	assert_string_equal(ask(f, options), before);
 }
 

@@ -58,19 +58,18 @@ static int make_outbox(void **state, bool lowered)
 	f->backend = *state;
 	*state = f;
 	outbox_does = f->backend->outbox ? *f->backend->outbox : library;
-	outbox_options =
-		WHERRY_OUTBOX_OPTIONS(.layout = f->backend->lacks & NEEDS_LEASE ? NULL
-						: f->backend->layout ? f->backend->layout
-								     : "native",
-				      .unique_ids = f->backend->layout != NULL);
 	lowered = lowered && f->backend->lower;
 	recipe = lowered ? (const void *)f->backend : &owned;
 	again = suite_enter(f->backend, recipe, &f->place);
 	f->db = fixture_connect(f);
+	outbox_options =
+		WHERRY_OUTBOX_OPTIONS(.layout = f->backend->lacks & NEEDS_LEASE
+							? NULL
+							: f->backend->layout,
+				      .unique_ids = !(f->backend->lacks & NEEDS_LEASE));
 	/* Where the tables are another program's, they are there. */
 	if (!again && !(f->backend->lacks & NEEDS_LEASE))
-		WHERRY_PASS(make_any_body_as(f->db, f->backend->layout,
-					     f->backend->layout ? WH_UNIQUE_IDS : 0,
+		WHERRY_PASS(make_any_body_as(f->db, f->backend->layout, WH_UNIQUE_IDS,
 					     "outbox", &err));
 	if (!again && lowered) {
 		f->backend->lower(f->place, &wh_outbox_model, "outbox");

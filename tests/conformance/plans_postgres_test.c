@@ -20,7 +20,7 @@
 #include "outbox/outbox.h"
 #include "postgres/server.h"
 
-enum { MANY = 20000, FEW = 20, BOUND = 1000, PLAN_MAX = 256 * 1024 };
+enum { MANY = 20000, FEW = 20, BOUND = 5000, PLAN_MAX = 256 * 1024 };
 
 enum { BACKLOG = -2 };
 
@@ -31,11 +31,19 @@ static const struct {
 	const char *name;
 	int variant; /* in which they do; -1: in any; BACKLOG: in any, of pending rows */
 } unbounded[] = {
-	{"count", -1},        /* wherry status counts */
-	{"purge-count", -1},  /* wherry purge --dry-run counts */
-	{"held-pending", -1}, /* likewise, where messages have failed */
-	{"stream-first", -1}, /* the backlog, once, before the log is read */
-	{"show", BACKLOG},    /* the keys of pending rows are in no index */
+	{"count", -1},       /* wherry status counts */
+	{"purge-count", -1}, /* wherry purge --dry-run counts */
+	{"purge", -1},       /* it looks for the first message that is too young */
+	{"late-page", -1},   /* many late rows, page by page */
+	{"renumber", -1},    /* all rows, once after a restore */
+	{"first-since", -1},
+	{"seek-end", -1},
+	{"show", -1},         /* keys and message ids may be in no index */
+	{"backlog", BACKLOG}, /* metrics count up to a million */
+	{"held-pending", BACKLOG},
+	{"oldest-pending", BACKLOG},
+	{"list", BACKLOG},
+	{"list-newest", BACKLOG},
 };
 
 static bool is_unbounded(const char *name, int variant, bool backlog)
@@ -48,10 +56,11 @@ static bool is_unbounded(const char *name, int variant, bool backlog)
 	return false;
 }
 
-/* What EXPLAIN does not take. */
+/* What EXPLAIN does not take, and a function, which no relay calls. */
 static bool is_script(const char *name)
 {
-	return strcmp(name, "migrate-1") == 0 || strcmp(name, "try-drop") == 0 ||
+	return strcmp(name, "migrate-1") == 0 || strncmp(name, "drop", 4) == 0 ||
+	       strcmp(name, "try-drop") == 0 || strcmp(name, "consume") == 0 ||
 	       strncmp(name, "add-", 4) == 0;
 }
 
@@ -69,6 +78,7 @@ static const struct {
 	{"prefix", {"NULL", "'t'", "NULL"}},
 	{"text", {"NULL"}},
 	{"age", {"3600000"}},
+	{"at", {"9000000000000", "1"}},
 	{"aggregate_id", {"''"}},
 	{"aggregate_type", {"''"}},
 	{"before", {"20010"}},
@@ -79,11 +89,12 @@ static const struct {
 	{"dead", {"0", "1"}},
 	{"delay", {"1000"}},
 	{"each", {"10"}},
-	{"engine", {"'exclusive'"}},
+	{"engine", {"'log'"}},
 	{"epoch", {"1"}},
 	{"error", {"'why'"}},
 	{"first", {"20001"}},
 	{"headers", {"'{}'"}},
+	{"high", {"20100", "20000"}},
 	{"holder", {"'token'"}},
 	{"gaps", {"'[]'", "'[[1,10],[20001,20010]]'"}},
 	{"id", {"20001"}},
@@ -97,8 +108,9 @@ static const struct {
 	{"limit", {"10"}},
 	{"long", {"1000", "-1"}},
 	{"many", {"0", "1"}},
-	{"mask", {"-1"}},
-	{"message_id", {"'new'", "'m-20005'"}},
+	{"mask", {"-1", "255"}},
+	{"mixed", {"0", "1"}},
+	{"message_id", {"'new'"}},
 	{"most", {"100"}},
 	{"name", {"'outbox'"}},
 	{"names", {"NULL", "convert_to('m-20001m-20003m-20005m-20007m-20009', 'UTF8')"}},
@@ -119,6 +131,7 @@ static const struct {
 	{"payload", {"'{}'"}},
 	{"scan", {"100"}},
 	{"schema", {"'public'"}},
+	{"seen", {"pg_current_snapshot()::text"}},
 	{"share", {"0", "1"}},
 	{"shared", {"0", "1"}},
 	{"since", {"0", "0", "60000"}},
@@ -130,9 +143,11 @@ static const struct {
 	{"timeout", {"60000"}},
 	{"token", {"'gone'"}},
 	{"topic", {"'t'"}},
+	{"topics", {"NULL"}},
 	{"trace_id", {"NULL"}},
 	{"unclean", {"0"}},
 	{"unordered", {"0", "0", "1"}},
+	{"until", {"pg_current_snapshot()::text"}},
 	{"upto", {"100"}}, /* as far as "claim-end" looks */
 	{"width", {"7"}},
 	{"window", {"1000"}},
@@ -311,7 +326,7 @@ static void try_now(plans *p)
 static void enter(plans *p, const char *world)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wh_make how = {.layout = "native", .extras = WH_PARTITIONS_SHARED};
+	const wh_make how = {.extras = WH_PARTITIONS_SHARED | WH_UNIQUE_IDS};
 
 	*p = (plans){.world = world};
 	postgres_make(&p->place);
@@ -321,9 +336,10 @@ static void enter(plans *p, const char *world)
 	p->conn = ((postgres_db *)p->db)->conn;
 	run(p,
 	    "ALTER TABLE outbox SET (autovacuum_enabled = off); "
+	    "ALTER TABLE outbox_exception SET (autovacuum_enabled = off); "
 	    "SET statement_timeout = '10s'; SELECT setval(pg_get_serial_sequence('outbox', 'id'), 1000000); "
 	    "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
-	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'exclusive', 'me', 1, "
+	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'log', 'me', 1, "
 	    "now() + interval '1 h', 0, 0, 1, 0)");
 }
 
@@ -335,42 +351,51 @@ static void leave(plans *p)
 	assert_int_equal(p->n_failed, 0);
 }
 
-/* Rows with ids up to MANY in one state. */
-static void add_many(plans *p, const char *status)
+/* Messages with ids up to MANY, of which half are old enough to purge. */
+static void add_many(plans *p)
 {
 	char sql[400];
 
 	(void)snprintf(
 		sql, sizeof(sql),
-		"INSERT INTO outbox(id, message_id, topic, partition_key, payload, "
-		"status) SELECT i, 'm-' || i, 't', 'k' || i %% 1000, '{}', %s "
-		"FROM generate_series(1, %d) AS i",
-		status, MANY);
+		"INSERT INTO outbox(id, message_id, topic, partition_key, payload, created_at) "
+		"SELECT i, 'm-' || i, 't', 'k' || i %% 1000, '{}', now() - CASE WHEN i > %d "
+		"THEN interval '30 min' ELSE interval '2 h' END FROM generate_series(1, %d) AS i",
+		MANY / 2, MANY);
 	run(p, sql);
 }
 
-/* As a drain does it.  Half of them are old enough to purge. */
 static void deliver_many(plans *p)
 {
-	run(p, "UPDATE outbox SET status = 2, processed_at = now() - "
-	       "CASE WHEN id > 10000 THEN interval '2 h' ELSE interval '30 min' END");
-}
-
-/* A few rows of each state that is not done, behind the many; claims and failures are due. */
-static void add_few(plans *p)
-{
-	char sql[500];
+	char sql[100];
 
 	(void)snprintf(
 		sql, sizeof(sql),
-		"INSERT INTO outbox(id, message_id, topic, partition_key, payload, status, "
-		"attempts, claimed_at, claim_token, next_retry_at) SELECT i, 'm-' || i, 't', "
-		"'k' || i %% 7, '{}', s, s, CASE s WHEN 1 THEN now() - interval '2 h' END, "
-		"CASE s WHEN 1 THEN 'gone' END, CASE WHEN s IN (1, 3) THEN now() - "
-		"interval '1 h' END FROM (SELECT i, (ARRAY[0, 1, 3, 4])[1 + (i - 1) / %d %% 4] "
-		"AS s FROM generate_series(1, %d) AS i) AS x(n, s), LATERAL "
-		"(SELECT %d + n) AS y(i)",
-		FEW, 4 * FEW, MANY);
+		"UPDATE outbox_progress SET high = %d, seen = pg_current_snapshot()",
+		MANY);
+	run(p, sql);
+}
+
+/* A few messages of each state that is not done, behind the many; failures are due. */
+static void add_few(plans *p)
+{
+	char sql[600];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox(id, message_id, topic, partition_key, payload) "
+		"SELECT %d + i, 'm-' || %d + i, 't', 'k' || i %% 7, '{}' "
+		"FROM generate_series(1, %d) AS i; "
+		"INSERT INTO outbox_exception(subscription, id, state, attempts, next_retry_at, claim_token) "
+		"SELECT 'relay', %d + i, s, s, now() - interval '1 h', 'gone' "
+		"FROM (SELECT i, (ARRAY[0, 1, 2, 3, 4])[1 + (i - 1) / %d] AS s FROM generate_series(1, %d) AS i) AS x",
+		MANY, MANY, 6 * FEW, MANY, FEW, 5 * FEW);
+	run(p, sql);
+	(void)snprintf(
+		sql, sizeof(sql),
+		"UPDATE outbox_progress SET high = %d, seen = pg_current_snapshot() "
+		"WHERE high = %d",
+		MANY + 5 * FEW, MANY);
 	run(p, sql);
 }
 
@@ -383,8 +408,9 @@ static void statistics_of_an_empty_table_make_no_statement_read_what_is_done(voi
 	(void)state;
 	enter(&p, "statistics of an empty table");
 	run(&p, "VACUUM ANALYZE outbox");
+	run(&p, "VACUUM ANALYZE outbox_exception");
 	plan_all(&p);
-	add_many(&p, "0");
+	add_many(&p);
 	deliver_many(&p);
 	add_few(&p);
 	try_cached(&p);
@@ -398,7 +424,7 @@ static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **s
 
 	(void)state;
 	enter(&p, "statistics of a backlog");
-	add_many(&p, "0");
+	add_many(&p);
 	run(&p, "VACUUM ANALYZE outbox");
 	plan_all(&p);
 	deliver_many(&p);
@@ -406,6 +432,7 @@ static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **s
 	try_cached(&p);
 	try_now(&p);
 	run(&p, "VACUUM ANALYZE outbox");
+	run(&p, "VACUUM ANALYZE outbox_exception");
 	p.world = "statistics that are right";
 	try_now(&p);
 	leave(&p);
@@ -419,11 +446,11 @@ static void statistics_of_a_drained_table_make_no_statement_read_a_backlog(void 
 	enter(&p, "a backlog, statistics of a drained table");
 	p.backlog = true;
 	add_few(&p);
-	run(&p, "UPDATE outbox SET status = 2, processed_at = now()");
 	run(&p, "VACUUM ANALYZE outbox");
 	run(&p, "DELETE FROM outbox");
+	run(&p, "DELETE FROM outbox_exception");
 	plan_all(&p);
-	add_many(&p, "0");
+	add_many(&p);
 	add_few(&p);
 	try_cached(&p);
 	try_now(&p);

@@ -5,7 +5,6 @@
  *
  *    1  a lower id that is committed late is in flight at once with a higher one of its key
  *    2  no fence: who lost its claim makes a delivered message fail
- *    3  no heartbeat, and a delivery may take longer than a claim
  *    4  keys are the aggregate's id without its type
  *    5  what is behind a dead message cannot be held back
  *   10  one bad message, or credentials that expired, make a batch dead
@@ -18,15 +17,16 @@
  *   17  a stop waits for ever
  *   24  a message id that is there ends the business transaction
  *
- * 6 to 9 are of its reader of the WAL, for which there is no engine here yet; 18 to 23, 30
+ * 3 is of claims, 6 to 9 are of its reader of the WAL, for which there is no engine here yet; 18 to 23, 30
  * and 31 are of other databases and of Kafka.
  */
-#include "relay_suite.h"
+#include "relay_log.h"
 
 #include <pthread.h>
 
 #include <wherry/postgres.h>
 
+#include "outbox/outbox.h"
 #include "postgres/server.h"
 
 static relay_fake *by_hand(relay_fixture *f, relay_side *side)
@@ -43,31 +43,25 @@ static relay_fake *by_hand(relay_fixture *f, relay_side *side)
 
 static void defect_1_of_one_key_one_message_is_in_flight(void **state)
 {
-	static const char *const engines[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	relay_fake *fake;
+	PGconn *first;
 
-	for (int i = 0; i < 2; i++) {
-		relay_fake *fake;
-		PGconn *first;
-
-		relay_fresh(f);
-		relay_set(f, "relay.engine", engines[i]);
-		fake = by_hand(f, &f->a);
-		first = postgres_begin(PUT_A);
-		relay_put(f, "a");
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 2));
-		postgres_end(first, "COMMIT");
-		relay_put(f, "b");
-		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 3));
-		assert_false(relay_fake_holds(fake, 1));
-		assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
-		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1));
-		fake->by_hand = false;
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-		assert_int_equal(fake->overlaps, 0);
-		relay_check_once(f, 3);
-	}
+	fake = by_hand(f, &f->a);
+	first = postgres_begin(PUT_A);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 2));
+	postgres_end(first, "COMMIT");
+	relay_put(f, "b");
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 3));
+	assert_false(relay_fake_holds(fake, 1));
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1));
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	assert_int_equal(fake->overlaps, 0);
+	relay_check_once(f, 3);
 }
 
 /* As where they update the same row of the business. */
@@ -95,83 +89,31 @@ static void defect_1_writers_that_wait_for_each_other_are_delivered_in_order(voi
 	RELAY_DELIVERED(f, 1, 2);
 }
 
-/* ---- 2 and 3 ---- */
+/* ---- 2 ---- */
 
 static void defect_2_who_lost_its_messages_cannot_make_them_fail(void **state)
 {
-	static const char *const engines[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	relay_fake *late, *fake;
 
-	for (int i = 0; i < 2; i++) {
-		relay_fake *late, *fake;
-
-		relay_fresh(f);
-		relay_set(f, "relay.engine", engines[i]);
-		late = by_hand(f, &f->a);
-		relay_put(f, "aa");
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, relay_fake_holds(late, 1));
-		relay_expire(f);
-		relay_sql(f, "UPDATE outbox SET next_retry_at = now() - interval '1 s' "
-			     "WHERE status = 1");
-		fake = by_hand(f, &f->b);
-		fake->by_hand = false;
-		relay_start(f, &f->b);
-		RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
-		assert_true(relay_fake_answer(late, 1, WHERRY_RETRY));
-		for (int n = 0; n < 10; n++)
-			relay_turn(f, &f->a, relay_deadline(), "the late one", __LINE__,
-				   __FILE__);
-		assert_int_equal(relay_count(f, WHERRY_DONE), 2);
-		assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 1);
-		RELAY_DELIVERED(f, 1, 2);
-	}
-}
-
-#define CLAIMED_UNTIL                                                                    \
-	"SELECT coalesce((SELECT floor(extract(epoch FROM next_retry_at) * 1000)"        \
-	"::bigint FROM outbox WHERE status = 1), 0)"
-
-static void defect_3_a_claim_is_extended_while_a_delivery_goes_on(void **state)
-{
-	relay_fixture *f = *state;
-	int64_t until = 0;
-	relay_fake *fake, *other;
-
-	relay_set(f, "relay.engine", "competing");
-	relay_set(f, "relay.claim_timeout", "1s");
-	fake = by_hand(f, &f->a);
-	relay_put(f, "a");
+	late = by_hand(f, &f->a);
+	relay_put(f, "aa");
 	relay_start(f, &f->a);
-	other = by_hand(f, &f->b);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(late, 1));
+	relay_expire(f);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = now() - interval '1 s' "
+		     "WHERE status = 1");
+	fake = by_hand(f, &f->b);
+	fake->by_hand = false;
 	relay_start(f, &f->b);
-	RELAY_UNTIL(f, &f->a, fake->n == 1);
-	for (int i = 0; i < 3; i++) {
-		RELAY_UNTIL(f, &f->a, relay_number(f, CLAIMED_UNTIL) > until);
-		until = relay_number(f, CLAIMED_UNTIL);
-		relay_quiet(f, &f->b);
-	}
-	assert_int_equal(other->n, 0);
-	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
-	assert_int_equal(relay_attempts(f, 1), 0);
-}
-
-static void defect_3_a_delivery_may_not_take_longer_than_a_claim(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_relay *relay = NULL;
-
-	relay_set(f, "relay.engine", "competing");
-	relay_set(f, "relay.claim_timeout", "60s");
-	relay_set(f, "relay.delivery_timeout", "120s");
-	relay_connect(f, &f->a);
-	(void)relay_use_fake(f, &f->a, 0);
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_relay_open_on(f->a.db, f->a.pub, f->config, &relay, &err));
-	assert_non_null(strstr(err.message, "relay.delivery_timeout"));
-	assert_null(relay);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(relay_fake_answer(late, 1, WHERRY_RETRY));
+	for (int n = 0; n < 10; n++)
+		relay_turn(f, &f->a, relay_deadline(), "the late one", __LINE__,
+			   __FILE__);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 2);
+	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 1);
+	RELAY_DELIVERED(f, 1, 2);
 }
 
 /* ---- 4 and 5 ---- */
@@ -196,24 +138,18 @@ static void defect_4_other_aggregates_do_not_wait(void **state)
 
 static void defect_5_what_is_behind_a_dead_message_waits_if_asked_to(void **state)
 {
-	static const char *const engines[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
-
-	for (int i = 0; i < 2; i++) {
-		relay_fresh(f);
-		relay_set(f, "relay.engine", engines[i]);
-		relay_set(f, "relay.on_dead", "park");
-		relay_answers(f, 1, WHERRY_REJECTED, 1);
-		relay_put(f, "aaba");
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
-		relay_quiet(f, &f->a);
-		RELAY_DELIVERED(f, 3);
-		assert_int_equal(relay_retry(f, 0), 1);
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-		RELAY_DELIVERED(f, 3, 1, 2, 4);
-	}
+	relay_set(f, "relay.on_dead", "park");
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_put(f, "aaba");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 3);
+	assert_int_equal(relay_retry(f, 0), 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	RELAY_DELIVERED(f, 3, 1, 2, 4);
 }
 
 /* ---- 10, 11 and 12 ---- */
@@ -273,42 +209,32 @@ static void defect_11_what_cannot_be_written_out_dies_alone(void **state)
 /* A relay that dies whenever 2 is in flight, and others that share what it had. */
 static void defect_12_a_message_that_kills_its_relay_ends_dead(void **state)
 {
-	static const char *const engines[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	int64_t by_us = relay_deadline();
+	relay_fake *fake;
+	int kills = 0;
 
-	for (int i = 0; i < 2; i++) {
-		int64_t by_us = relay_deadline();
-		relay_fake *fake;
-		int kills = 0;
-
-		relay_fresh(f);
-		relay_set(f, "relay.engine", engines[i]);
-		fake = by_hand(f, &f->a);
-		relay_put(f, "abc");
-		for (; relay_state(f, 2) != WHERRY_DEAD; kills++) {
-			relay_start(f, &f->a);
-			while (!relay_fake_holds(fake, 2) &&
-			       relay_state(f, 2) != WHERRY_DEAD) {
-				if (kills) {
-					(void)relay_fake_answer(fake, 1,
-								WHERRY_DELIVERED);
-					(void)relay_fake_answer(fake, 3,
-								WHERRY_DELIVERED);
-				}
-				relay_turn(f, &f->a, by_us, "2 in flight", __LINE__,
-					   __FILE__);
+	fake = by_hand(f, &f->a);
+	relay_put(f, "abc");
+	for (; relay_state(f, 2) != WHERRY_DEAD; kills++) {
+		relay_start(f, &f->a);
+		while (!relay_fake_holds(fake, 2) && relay_state(f, 2) != WHERRY_DEAD) {
+			if (kills) {
+				(void)relay_fake_answer(fake, 1, WHERRY_DELIVERED);
+				(void)relay_fake_answer(fake, 3, WHERRY_DELIVERED);
 			}
-			if (relay_state(f, 2) == WHERRY_DEAD)
-				break;
-			relay_kill(f, &f->a);
-			relay_sql(f, "UPDATE outbox SET next_retry_at = 1 "
-				     "WHERE status = 1");
+			relay_turn(f, &f->a, by_us, "2 in flight", __LINE__, __FILE__);
 		}
-		assert_in_range(kills, 5, 7); /* some in a batch, five alone */
-		assert_int_equal(relay_attempts(f, 2), 5);
-		fake->by_hand = false;
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+		if (relay_state(f, 2) == WHERRY_DEAD)
+			break;
+		relay_kill(f, &f->a);
+		relay_sql(f, "UPDATE outbox SET next_retry_at = 1 "
+			     "WHERE status = 1");
 	}
+	assert_in_range(kills, 5, 7); /* some in a batch, five alone */
+	assert_int_equal(relay_attempts(f, 2), 5);
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 }
 
 /* ---- 13 ---- */
@@ -511,24 +437,18 @@ static void defect_16_retries_are_due_by_the_clock_of_the_database(void **state)
 
 static void defect_17_a_stop_waits_no_longer_than_it_may(void **state)
 {
-	static const char *const engines[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	relay_fake *fake;
 
-	for (int i = 0; i < 2; i++) {
-		relay_fake *fake;
-
-		relay_fresh(f);
-		relay_set(f, "relay.engine", engines[i]);
-		relay_set(f, "relay.stop_timeout", "100ms");
-		fake = by_hand(f, &f->a);
-		relay_put(f, "ab");
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, fake->n == 2);
-		wherry_relay_stop(f->a.relay);
-		RELAY_UNTIL(f, &f->a, f->a.finished);
-		assert_true(relay_logged(f, "event=stop-timeout"));
-		relay_fake_drop(fake);
-	}
+	relay_set(f, "relay.stop_timeout", "100ms");
+	fake = by_hand(f, &f->a);
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	wherry_relay_stop(f->a.relay);
+	RELAY_UNTIL(f, &f->a, f->a.finished);
+	assert_true(relay_logged(f, "event=stop-timeout"));
+	relay_fake_drop(fake);
 }
 
 /* One that holds the table ends no stop either: statements wait for db.busy_timeout. */
@@ -581,8 +501,6 @@ static const relay_test own[] = {
 	RELAY_TEST(defect_1_of_one_key_one_message_is_in_flight, 0),
 	RELAY_TEST(defect_1_writers_that_wait_for_each_other_are_delivered_in_order, 0),
 	RELAY_TEST(defect_2_who_lost_its_messages_cannot_make_them_fail, 0),
-	RELAY_TEST(defect_3_a_claim_is_extended_while_a_delivery_goes_on, 0),
-	RELAY_TEST(defect_3_a_delivery_may_not_take_longer_than_a_claim, 0),
 	RELAY_TEST(defect_4_other_aggregates_do_not_wait, 0),
 	RELAY_TEST(defect_5_what_is_behind_a_dead_message_waits_if_asked_to, 0),
 	RELAY_TEST(defect_10_a_bad_message_takes_no_other_along, 0),
@@ -613,6 +531,10 @@ int main(void)
 		.drop = postgres_leave,
 		.own = own,
 		.own_only = true,
+		.extras = WH_UNIQUE_IDS,
+		.layout = "log",
+		.views = relay_log_postgres_views,
+		.translate = relay_log_translate,
 	};
 
 	return postgres_start() ? relay_suite(&target, 1) : 0;

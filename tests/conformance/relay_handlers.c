@@ -305,7 +305,7 @@ wherry_verdict handlers_deliver(void *ctx, wherry_call *call)
 
 /* ---- all of them ---- */
 
-const char *const handlers_engines[] = {"exclusive", "competing", "log", NULL};
+const char *const handlers_engines[] = {"log", NULL};
 
 static bool runs_on(const char *engine, const char *test)
 {

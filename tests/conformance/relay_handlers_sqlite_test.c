@@ -157,7 +157,30 @@ static void a_pool_notices_that_its_file_was_replaced(void **state)
 	assert_int_equal(rename(away, temp.path), 0);
 }
 
+/* Its relay claims rows. */
+static void the_rows_of_a_handler_of_a_queue_commit_with_its_acknowledgement(void **state)
+{
+	const wherry_queue_message msg =
+		WHERRY_QUEUE_MESSAGE(.topic = "orders", .body = "{}", .body_len = 2);
+	handlers_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *queue = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &queue, &err));
+	for (int i = 0; i < 3; i++)
+		WHERRY_PASS(wherry_queue_send_many(queue, &msg, 1, NULL, &err));
+	wherry_queue_close(queue);
+	handlers_set(f, "relay.table", "jobs");
+	handlers_pool(f);
+	handlers_on(f, "orders", write_it);
+	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
+	assert_int_equal(handlers_number(f, orders), 3);
+	assert_int_equal(handlers_number(f, "SELECT count(*) FROM jobs"), 0);
+}
+
 static const handlers_test own[] = {
+	HANDLERS_TEST(the_rows_of_a_handler_of_a_queue_commit_with_its_acknowledgement),
 	HANDLERS_TEST(a_pool_notices_that_its_file_was_replaced),
 	HANDLERS_TEST(without_a_column_for_claims_there_are_no_transactions),
 	HANDLERS_TEST(another_database_is_noticed),

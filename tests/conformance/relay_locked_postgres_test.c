@@ -1,6 +1,6 @@
 /*
  * A foreign transaction keeps one row locked: an administrator's tool, or a forgotten session.  On each table
- * that a relay works on, and with each engine that writes to rows, others go on, and the relay says so.
+ * whose rows relays write to, others go on, and the relay says so.
  */
 #include "relay_suite.h"
 
@@ -212,62 +212,12 @@ static void expired_rows_behind_a_locked_one_hold_up_no_other_claim(void **state
 	relay_check_order(f);
 }
 
-/* ---- of relays that lead ---- */
-
-/* Two relays were killed with all of them in flight. */
-static void a_suspect_that_is_locked_holds_up_no_other(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_killed_with(f, "abc");
-	PGconn *other = lock_row(f, 1);
-
-	fake->by_hand = false;
-	relay_put(f, "d");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=row-locked"));
-	postgres_end(other, "COMMIT");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-	relay_check_once(f, 4);
-}
-
-/* Messages behind the suspects are tried before the locked one: they do not end the suspicion. */
-static void a_suspect_that_is_locked_is_tried_alone_in_the_end(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake;
-	PGconn *other;
-
-	relay_set(f, "relay.window", "4");
-	fake = relay_killed_with(f, "abcd");
-	other = lock_row(f, 1);
-	relay_put(f, "efghijkl");
-	fake->by_hand = false;
-	fake->slow = true;
-	fake->most = 0;
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) >= 10);
-	assert_int_equal(fake->most, 1);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 11);
-	assert_false(relay_fake_holds(fake, 1));
-	postgres_end(other, "COMMIT");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 12);
-	relay_check_once(f, 12);
-}
-
 #define EVERY                                                                            \
 	RELAY_TEST(an_unread_row_that_is_locked_holds_up_no_other, 0),                   \
 		RELAY_TEST(a_delivered_row_that_is_locked_holds_up_no_other, 0),         \
 		RELAY_TEST(a_failed_row_that_is_locked_holds_up_no_other, 0),            \
 		RELAY_TEST(a_dead_row_that_is_locked_holds_up_no_other, 0),              \
 		RELAY_TEST(a_row_that_is_locked_keeps_no_relay_from_stopping, 0)
-
-static const relay_test leading[] = {
-	EVERY,
-	RELAY_TEST(a_suspect_that_is_locked_holds_up_no_other, 0),
-	RELAY_TEST(a_suspect_that_is_locked_is_tried_alone_in_the_end, 0),
-	RELAY_TESTS_END,
-};
 
 static const relay_test claiming[] = {
 	EVERY,
@@ -296,13 +246,6 @@ static const relay_test claiming_keys[] = {
 int main(void)
 {
 	static const relay_target targets[] = {
-		{.name = "exclusive", PLACE(leading, postgres_leave)},
-		{.name = "partitions",
-		 PLACE(leading, postgres_leave),
-		 .extras = WH_PARTITIONS_SHARED},
-		{.name = "competing",
-		 PLACE(claiming_keys, postgres_leave),
-		 .engine = "competing"},
 		{.name = "eventferry",
 		 PLACE(claiming_keys, postgres_leave),
 		 OF_OTHERS(eventferry_tables, eventferry_views)},

@@ -1,9 +1,241 @@
 /*
- * Several exclusive relays share an outbox on PostgreSQL.
+ * Several relays share a subscription on PostgreSQL.
  */
+#include "relay_log.h"
 #include "relay_partitions_postgres.h"
 
+#include <wherry/subscription.h>
+
 #include "outbox/outbox.h"
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+static void share(relay_fixture *f)
+{
+	const wh_make how = {.layout = "log", .extras = WH_PARTITIONS_SHARED};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_make(f->other, &how, "outbox", &err));
+}
+
+static int64_t positions(relay_fixture *f)
+{
+	return relay_number(
+		f, "SELECT count(DISTINCT (high, seen::text)) FROM outbox_progress");
+}
+
+static int64_t partitions_that_have_a_position(relay_fixture *f)
+{
+	return relay_number(f,
+			    "SELECT sum(length(replace(mask::bit(64)::text, '0', ''))) "
+			    "FROM outbox_progress");
+}
+
+static void stop(relay_fixture *f, int i)
+{
+	relay_side *side = shares_side(f, i);
+
+	wherry_relay_stop(side->relay);
+	SHARES_UNTIL(f, side->finished);
+	wherry_relay_close(side->relay);
+	side->relay = NULL;
+}
+
+/* From one relay to several: the position of the one is where they begin. */
+static void an_outbox_that_is_shared_later_goes_on_where_it_was(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_put(f, letters);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 52);
+	share(f);
+	relay_put(f, letters);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 104);
+	relay_stop(f, &f->a);
+	relay_put(f, letters);
+	shares_start_two(f);
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 208);
+	assert_true(relay_stats(&f->a).delivered > 0);
+	assert_true(relay_stats(&f->b).delivered > 0);
+	relay_check_once(f, 208);
+	relay_check_order(f);
+	assert_int_equal(partitions_that_have_a_position(f), 64);
+}
+
+/* From several to one, which is one that does not share: the positions differ, and it reads each partition from its own. */
+static void one_relay_takes_over_positions_that_differ(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->b, 0);
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	shares_start_two(f);
+	fake->by_hand = true;
+	for (int i = 0; i < 3; i++) {
+		relay_put(f, letters);
+		RELAY_UNTIL(f, &f->b, fake->n > 10);
+		SHARES_UNTIL(f,
+			     relay_number(f, "SELECT max(high) FROM outbox_progress") ==
+				     52 * (i + 1));
+	}
+	assert_int_equal(positions(f), 2);
+	stop(f, 0);
+	relay_vanish(&f->b);
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0; "
+		     "UPDATE outbox_progress SET shared = false");
+	relay_set(f, "relay.name", "alone");
+	relay_start(f, &f->c);
+	RELAY_UNTIL(f, &f->c, relay_count(f, WHERRY_DONE) == 156);
+	assert_int_equal(relay_delivered(f),
+			 156); /* The fake noted none of those that were in flight. */
+	relay_check_once(f, 156);
+	relay_check_order(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->c, relay_count(f, WHERRY_DONE) == 157);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox_progress"), 1);
+}
+
+/* From two to one: what the one that ended delivered is above the position of the other. */
+static void what_is_ahead_of_a_share_is_not_delivered_again(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->b, 0);
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	shares_start_two(f);
+	fake->by_hand = true;
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_stats(&f->a).delivered + (int64_t)fake->n == 52);
+	relay_put(f, letters);
+	SHARES_UNTIL(f,
+		     relay_stats(&f->a).delivered > 0 &&
+			     relay_number(f, "SELECT max(high) FROM outbox_progress") ==
+				     104);
+	stop(f, 0);
+	for (int id = 1; id <= 104; id++)
+		(void)relay_fake_answer(fake, id, WHERRY_DELIVERED);
+	fake->by_hand = false;
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);
+	relay_check_once(f, 104);
+	relay_check_order(f);
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 156);
+	assert_int_equal(positions(f), 1);
+	assert_int_equal(partitions_that_have_a_position(f), 64);
+}
+
+/* One share had read up to 5 of what it saw, and the other all.  A relay that has both is killed in the middle. */
+static void a_position_that_is_ahead_is_not_moved_back(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	relay_set(f, "relay.window", "4");
+	relay_set(f, "relay.batch", "2");
+	share(f);
+	relay_put(f, letters);
+	relay_sql(
+		f,
+		"UPDATE outbox_progress SET mask = 4294967295, high = 52, seen = pg_current_snapshot(); "
+		"INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		"VALUES ('relay', -4294967296, 5, pg_current_snapshot())");
+	fake->by_hand = true;
+	relay_set(f, "relay.name", "relay0");
+	relay_start(f, &f->a);
+	for (int id = 6; relay_number(f, "SELECT min(high) FROM outbox_progress") < 20;
+	     id++) {
+		if (shares_postgres_partition(f, letters[id - 1]) < 32)
+			continue;
+		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+		RELAY_UNTIL(f, &f->a, relay_told(f, id, WHERRY_DELIVERED) == 1);
+		relay_quiet(f, &f->a);
+	}
+	assert_int_equal(relay_number(f, "SELECT max(high) FROM outbox_progress"), 52);
+	relay_vanish(&f->a);
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0, clean = 0");
+	fake->by_hand = false;
+	shares_start_two(f);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++) {
+		bool ahead =
+			id <= 5 || shares_postgres_partition(f, letters[id - 1]) < 32;
+
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED) > 0, !ahead);
+	}
+}
+
+/* All ids are below both positions, and one had not seen their transactions. */
+static void what_is_late_for_one_share_alone_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	relay_put(f, letters);
+	relay_sql(
+		f,
+		"UPDATE outbox_progress SET mask = 4294967295, high = 52, seen = pg_current_snapshot(); "
+		"INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		"VALUES ('relay', -4294967296, 60, '1:1:')");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++) {
+		bool late = shares_postgres_partition(f, letters[id - 1]) >= 32;
+
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), late);
+	}
+}
+
+/* A seek moves all shares. */
+static void a_seek_moves_the_positions_of_all_shares(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	shares_start_two(f);
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
+	WHERRY_PASS(wherry_subscription_seek(f->outbox, "27", &err));
+	SHARES_UNTIL(f, relay_delivered(f) == 78 && relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++)
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), id < 27 ? 1 : 2);
+}
+
+/* A dump of another server, whose transactions had higher numbers: one share had read all, and the other none of the
+ * messages, whose ids are below its position. */
+static void what_one_share_had_not_read_is_delivered_after_a_restore(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	share(f);
+	relay_put(f, letters);
+	relay_sql(
+		f,
+		"UPDATE outbox SET tx = '5000000'; "
+		"UPDATE outbox_progress SET mask = 4294967295, high = 52, seen = '5000001:5000001:'; "
+		"INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		"VALUES ('relay', -4294967296, 60, '5000000:5000000:')");
+	shares_start_two(f);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
+	for (int id = 1; id <= 52; id++)
+		if (shares_postgres_partition(f, letters[id - 1]) >= 32)
+			/* Again if both give the rows new numbers at one time. */
+			assert_true(relay_told(f, id, WHERRY_DELIVERED) > 0);
+	relay_check_order(f);
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);
+	relay_check_order(f);
+}
 
 /* Each as a program would, that waits until it is woken. */
 static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
@@ -11,6 +243,7 @@ static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 	relay_fixture *f = *state;
 
 	relay_hourly(f);
+	share(f);
 	shares_start_two(f);
 	for (int i = 0; i < 10; i++) {
 		relay_side *side = shares_side(f, i % 2);
@@ -26,86 +259,35 @@ static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 	relay_check_once(f, 10);
 }
 
-static wherry_code take_pages(void *ctx, const wh_row *row, wherry_error *err)
-{
-	int64_t *pages = ctx;
-	const char *text = wh_row_text(row, 0), *at;
-
-	(void)err;
-	*pages = 0;
-	for (int i = 0; i < 2; i++) { /* the first of each is the sum */
-		at = strstr(text,
-			    i ? "\"Shared Read Blocks\": " : "\"Shared Hit Blocks\": ");
-		assert_non_null(at);
-		*pages += strtoll(strchr(at, ':') + 1, NULL, 10);
-	}
-	return WHERRY_OK;
-}
-
-/* Pages that reading a batch of these partitions touches. */
-static int64_t pages_of(relay_fixture *f, uint64_t partitions, int64_t after)
-{
-	static char text[16384], name[] = "explain";
-	wh_partitions_read share = {.mask = partitions, .each = 100, .late = after};
-	const wh_read_from from = {.after = after, .limit = 100, .partitions = &share};
-	wh_param params[WH_PARTITION_READ_PARAMS];
-	wh_stmt explain = {.name = name,
-			   .text = text,
-			   .params = f->outbox->store.stmt.partitions_read->params,
-			   .n_params = f->outbox->store.stmt.partitions_read->n_params};
-	wh_sql all = {.stmts = &explain, .n = 1};
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t pages = -1;
-
-	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
-		       f->outbox->store.stmt.partitions_read->text);
-	WHERRY_PASS(wh_partitions_read_params(f->outbox, &from, params, &err));
-	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_PARTITION_READ_PARAMS,
-			      take_pages, &pages, NULL, &err));
-	wh_db_forget(f->other, &all);
-	return pages;
-}
-
-/* 20,000 of one key, and one of another; nobody has counted them for the planner. */
-static void a_share_is_read_without_the_rows_of_others(void **state)
-{
-	relay_fixture *f = *state;
-	int64_t hot = relay_number(f, "SELECT hashtextextended('=hot', 0) & 63"),
-		cold = relay_number(f, "SELECT hashtextextended('=cold', 0) & 63");
-
-	assert_int_not_equal(hot, cold);
-	assert_in_range(pages_of(f, UINT64_C(1) << cold, 0), 1, 50);
-	relay_sql(f,
-		  "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', 'hot', "
-		  "'{}' FROM generate_series(1, 20000)");
-	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) "
-		     "VALUES ('t', 'cold', '{}')");
-	assert_in_range(pages_of(f, UINT64_C(1) << cold, 0), 1, 50);
-	assert_in_range(pages_of(f, UINT64_C(1) << cold, 10000), 1, 50);
-	assert_in_range(pages_of(f, UINT64_C(1) << hot, 10000), 100, 1000);
-	assert_in_range(pages_of(f, ~(UINT64_C(1) << hot), 0), 1, 500);
-}
-
 static const relay_test own[] = {
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
-	RELAY_TEST(a_share_is_read_without_the_rows_of_others, 0),
+	RELAY_TEST(what_one_share_had_not_read_is_delivered_after_a_restore, 0),
+	RELAY_TEST(an_outbox_that_is_shared_later_goes_on_where_it_was, 0),
+	RELAY_TEST(one_relay_takes_over_positions_that_differ, 0),
+	RELAY_TEST(what_is_ahead_of_a_share_is_not_delivered_again, 0),
+	RELAY_TEST(a_position_that_is_ahead_is_not_moved_back, 0),
+	RELAY_TEST(what_is_late_for_one_share_alone_is_delivered, 0),
+	RELAY_TEST(a_seek_moves_the_positions_of_all_shares, 0),
 	RELAY_TESTS_END,
 };
 
-#define TARGET(tests)                                                                    \
+#define TARGET(tests, extras_)                                                           \
 	{                                                                                \
-		.name = "postgres, partitions",                                          \
-		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,   \
-		.again = postgres_enter_again, .note = postgres_note_here,               \
-		.lower = postgres_lower_here, .drop = postgres_leave, .own = (tests),    \
-		.own_only = true, .extras = WH_PARTITIONS_SHARED,                        \
+		.name = "partitions", .is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,     \
+		.make = postgres_enter, .drop = postgres_leave, .own = (tests),          \
+		.own_only = true, .extras = (extras_), .layout = "log",                  \
+		.views = relay_log_postgres_views, .translate = relay_log_translate,     \
+		.except = except,                                                        \
 	}
 
 int main(void)
 {
+	static const char *const except[] = {
+		/* A log has no engine that could be another one. */
+		"a_whole_lease_and_shares_keep_each_other_out", NULL};
 	static const relay_target targets[] = {
-		TARGET(relay_partitions_tests),
-		TARGET(own),
+		TARGET(relay_partitions_tests, WH_PARTITIONS_SHARED),
+		TARGET(own, 0),
 	};
 
 	if (!postgres_start())

@@ -5,6 +5,9 @@
 #include "event_bus.h"
 #include "relay_suite.h"
 
+#include "base/error.h"
+#include "relay/relay.h"
+
 #include "postgres/eventferry.h"
 #include "postgres/server.h"
 
@@ -354,7 +357,34 @@ static void rows_with_the_lowest_and_the_highest_id_there_are_are_delivered(void
 	RELAY_DELIVERED(f, INT64_MIN, 1, INT64_MAX);
 }
 
+/* As of a row that the server cannot convert, unless only ids are asked for. */
+static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
+				wherry_error *err)
+{
+	const relay_fixture *f = ctx;
+
+	(void)op;
+	if (strcmp(what, "claim") != 0 || f->a.relay->store->texts_after_claim)
+		return WHERRY_OK;
+	(void)wh_fail(err, WHERRY_INVALID, "the test says that a row is bad");
+	(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "22021");
+	return WHERRY_INVALID;
+}
+
+static void a_claim_that_fails_because_of_a_row_is_made_carefully_at_once(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_wrap(f, &(wh_trace){.before = refuse_texts, .ctx = f});
+	relay_put(f, "aba");
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_claim_that_fails_because_of_a_row_is_made_carefully_at_once, 0),
 	RELAY_TEST(
 		beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order,
 		0),

@@ -2,26 +2,9 @@
  * The relay on PostgreSQL, and what only it has: transactions that take their ids in one
  * order and commit in another.
  */
-#include "relay_suite.h"
+#include "relay_log.h"
 
-#include "outbox/outbox.h"
-#include "relay/relay.h"
-
-#include "base/error.h"
 #include "postgres/server.h"
-
-/* What a test that failed left prepared would hold it up. */
-static void drop(void)
-{
-	char left[8] = "";
-
-	if (postgres_raw(postgres_here.url, "SELECT count(*) FROM pg_prepared_xacts",
-			 left, sizeof(left)) &&
-	    strcmp(left, "0") != 0)
-		(void)postgres_raw(postgres_here.url, "ROLLBACK PREPARED 'late'", NULL,
-				   0);
-	postgres_leave();
-}
 
 /* Transaction 1 takes the lower id and stays open, 2 commits a higher one of its key. */
 static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void **state)
@@ -202,10 +185,7 @@ static void a_relay_outlives_a_changed_column_type(void **state)
 {
 	relay_fixture *f = *state;
 
-	relay_start(f, &f->a);
-	alter(f);
-	relay_fresh(f);
-	relay_set(f, "relay.engine", "competing");
+	relay_sql(f, "DROP VIEW native");
 	relay_start(f, &f->a);
 	alter(f);
 }
@@ -213,91 +193,122 @@ static void a_relay_outlives_a_changed_column_type(void **state)
 /* Somebody holds the row of the lease for longer than db.busy_timeout. */
 static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
 {
-	static const char *const both[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	PGconn *other;
 
 	relay_set(f, "db.busy_timeout", "50ms");
 	relay_set(f, "relay.idle_interval", "100ms");
-	for (size_t i = 0; i < 2; i++) {
-		PGconn *other;
-
-		relay_set(f, "relay.engine", both[i]);
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
-		other = postgres_begin("SELECT 1 FROM wherry_lease FOR UPDATE");
-		f->log_len = 0;
-		f->log[0] = 0;
-		RELAY_UNTIL(f, &f->a, strstr(f->log, "db.busy_timeout"));
-		postgres_end(other, "COMMIT");
-		relay_put(f, "a");
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == (int64_t)i + 1);
-		assert_null(strstr(f->log, "lease-lost"));
-		relay_stop(f, &f->a);
-		wherry_relay_close(f->a.relay);
-		f->a.relay = NULL;
-	}
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	other = postgres_begin("SELECT 1 FROM wherry_lease FOR UPDATE");
+	f->log_len = 0;
+	f->log[0] = 0;
+	RELAY_UNTIL(f, &f->a, strstr(f->log, "db.busy_timeout"));
+	postgres_end(other, "COMMIT");
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	assert_null(strstr(f->log, "lease-lost"));
 }
 
-/* An administrator's tool holds a row, before it is delivered: what was delivered is not acknowledged
- * before what was delivered earlier of its key, but nothing else waits. */
+/* An administrator's tool holds the row of a message, which is only read, and that of an exception. */
 static void one_locked_row_holds_up_no_other(void **state)
 {
-	static const char *const both[] = {"exclusive", "competing"};
 	relay_fixture *f = *state;
+	PGconn *other;
 
 	relay_set(f, "db.busy_timeout", "50ms");
 	relay_set(f, "relay.idle_interval", "100ms");
-	for (int i = 0; i < 2; i++) {
-		int64_t before = 5 * i;
-		PGconn *other;
-
-		relay_set(f, "relay.engine", both[i]);
-		relay_put(f, "aabb");
-		other = postgres_begin("SELECT 1 FROM outbox WHERE id = (SELECT min(id) "
-				       "FROM outbox WHERE status = 0) FOR UPDATE");
-		relay_start(f, &f->a);
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 2);
-		relay_put(f, "c");
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 3);
-		postgres_end(other, "COMMIT");
-		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == before + 5);
-		assert_int_equal(relay_delivered(f), before + 5);
-		relay_check_order(f);
-		relay_stop(f, &f->a);
-		wherry_relay_close(f->a.relay);
-		f->a.relay = NULL;
-	}
+	relay_put(f, "aabb");
+	other = postgres_begin("SELECT 1 FROM outbox WHERE id = 1 FOR UPDATE");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	postgres_end(other, "COMMIT");
+	relay_answers(f, 5, WHERRY_RETRY, -1);
+	relay_put(f, "c");
+	RELAY_UNTIL(f, &f->a, relay_state(f, 5) == WHERRY_FAILED);
+	other = postgres_begin("SELECT 1 FROM outbox_exception WHERE id = 5 FOR UPDATE");
+	relay_answers(f, 5, WHERRY_DELIVERED, -1);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_told(f, 7, WHERRY_DELIVERED) == 1);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_told(f, 8, WHERRY_DELIVERED) == 1);
+	postgres_end(other, "COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	relay_check_order(f);
 }
 
-/* As of a row that the server cannot convert, unless only ids are asked for. */
-static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
-				wherry_error *err)
+/* ---- rows ---- */
+
+static void sql(const char *text)
 {
-	const relay_fixture *f = ctx;
-
-	(void)op;
-	if (strcmp(what, "claim") != 0 || f->a.relay->store->texts_after_claim)
-		return WHERRY_OK;
-	(void)wh_fail(err, WHERRY_INVALID, "the test says that a row is bad");
-	(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "22021");
-	return WHERRY_INVALID;
+	assert_true(postgres_raw(postgres_here.url, text, NULL, 0));
 }
 
-static void a_claim_that_fails_because_of_a_row_is_made_carefully_at_once(void **state)
+/* Values of a type whose function fails for one of them, as the text of jsonb does that is too long. */
+static void a_row_that_the_server_cannot_send_dies_alone(void **state)
+{
+	relay_fixture *f = *state;
+	char found[8];
+
+	relay_hourly(f);
+	sql("CREATE TYPE color AS ENUM ('red', 'gone'); "
+	    "DROP VIEW native; ALTER TABLE outbox ALTER payload TYPE color USING 'red'");
+	sql("INSERT INTO outbox(topic, partition_key, payload) SELECT 't', chr(97 + i % 3), "
+	    "CASE WHEN i IN (1, 7, 8, 9, 300) THEN 'gone' ELSE 'red' END::color FROM generate_series(1, 400) AS i");
+	sql("DELETE FROM pg_enum WHERE enumlabel = 'gone'");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 395);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 5);
+	assert_int_equal(relay_delivered(f), 395);
+	relay_check_order(f);
+	assert_true(postgres_raw(
+		postgres_here.url,
+		"SELECT count(*) FROM outbox_exception WHERE id IN (1, 7, 8, 9, 300) AND last_error LIKE "
+		"'the row cannot be read: %'",
+		found, sizeof(found)));
+	assert_string_equal(found, "5");
+}
+
+/* It is committed below the position, among others that can be sent. */
+static void a_late_row_that_the_server_cannot_send_dies_alone(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *late = PQconnectdb(postgres_here.url);
+
+	relay_hourly(f);
+	sql("CREATE TYPE color AS ENUM ('red', 'gone'); "
+	    "DROP VIEW native; ALTER TABLE outbox ALTER payload TYPE color USING 'red'");
+	assert_true(postgres_exec(
+		late,
+		"BEGIN; INSERT INTO outbox(topic, payload) SELECT 't', "
+		"CASE i WHEN 50 THEN 'gone' ELSE 'red' END::color FROM generate_series(1, 100) AS i",
+		NULL, 0));
+	sql("INSERT INTO outbox(topic, payload) VALUES ('t', 'red')");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	postgres_end(late, "COMMIT");
+	sql("DELETE FROM pg_enum WHERE enumlabel = 'gone'");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 100);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 50) == WHERRY_DEAD);
+	assert_int_equal(relay_delivered(f), 100);
+}
+
+/* As in a table from another server of which some rows look as if they were of this one. */
+static void a_row_of_a_transaction_to_come_stops_nobody(void **state)
 {
 	relay_fixture *f = *state;
 
 	relay_hourly(f);
-	relay_set(f, "relay.engine", "competing");
-	relay_wrap(f, &(wh_trace){.before = refuse_texts, .ctx = f});
-	relay_put(f, "aba");
+	sql("INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', ''), ('t', 'b', '')");
+	sql("INSERT INTO outbox(tx, topic, partition_key, payload) VALUES ('9000000000', 't', 'a', '')");
+	sql("INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'b', '')");
 	relay_start(f, &f->a);
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	RELAY_DELIVERED(f, 1, 2, 3);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
 }
 
 static const relay_test own[] = {
-	RELAY_TEST(a_claim_that_fails_because_of_a_row_is_made_carefully_at_once, 0),
 	RELAY_TEST(a_renewal_that_waits_for_a_lock_loses_no_lease, 0),
 	RELAY_TEST(one_locked_row_holds_up_no_other, 0),
 	RELAY_TEST(a_relay_outlives_a_changed_column_type, 0),
@@ -306,22 +317,34 @@ static const relay_test own[] = {
 	RELAY_TEST(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),
 	RELAY_TEST(late_ids_of_a_key_leave_before_higher_ones, 0),
+	RELAY_TEST(a_row_of_a_transaction_to_come_stops_nobody, 0),
+	RELAY_TEST(a_row_that_the_server_cannot_send_dies_alone, 0),
+	RELAY_TEST(a_late_row_that_the_server_cannot_send_dies_alone, 0),
 	RELAY_TESTS_END,
 };
+
+#define ON_POSTGRES                                                                      \
+	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,           \
+	.again = postgres_enter_again, .note = postgres_note_here,                       \
+	.drop = postgres_leave, .layout = "log", .leads = true,                          \
+	.views = relay_log_postgres_views, .translate = relay_log_translate
 
 int main(void)
 {
 	static const relay_target targets[] = {
 		{
 			.name = "postgres",
-			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-			.make = postgres_enter,
-			.again = postgres_enter_again,
-			.note = postgres_note_here,
+			ON_POSTGRES,
 			.lower = postgres_lower_here,
-			.drop = drop,
+			.own = relay_log_tests,
+			.except = relay_log_except,
 			.schedules = 20,
+		},
+		{
+			.name = "as the owner",
+			ON_POSTGRES,
 			.own = own,
+			.own_only = true,
 		},
 	};
 

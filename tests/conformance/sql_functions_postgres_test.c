@@ -22,7 +22,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(
 		db, "nsb", &WHERRY_QUEUE_OPTIONS(.layout = "nservicebus"), &err));
@@ -603,7 +603,7 @@ static void make_tables(const char *schema)
 	WHERRY_PASS(wherry_queue_create(db, queue, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, delayed, NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, inbox, &err));
-	WHERRY_PASS(wherry_outbox_create(db, outbox, NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, outbox, NULL, &err));
 	wherry_db_close(db);
 }
 

@@ -21,7 +21,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_create(db, "outbox", NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "delayed", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, "inbox", &err));
@@ -57,7 +57,7 @@ static void functions_put_no_statement_together_and_look_up_no_table(void **stat
 	     "WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'wherry_') "
 	     "AND prosrc ~ 'EXECUTE|to_regclass|pg_attribute|pg_class' AND proname NOT IN ("
 	     "'wherry_missing', 'wherry_delayed_kind', 'wherry_unreadable', 'wherry_publish', "
-	     "'wherry_listen', 'wherry_unlisten', 'wherry_own_row', 'wherry_wake_control')",
+	     "'wherry_listen', 'wherry_unlisten', 'wherry_consume', 'wherry_own_row', 'wherry_wake_control')",
 	     "");
 	PQfinish(conn);
 }

@@ -146,7 +146,7 @@ static void open_sleeper(waking *k, int i)
 
 	WHERRY_PASS(wherry_config_set(k->config, "relay.table", tables[i], &err));
 	WHERRY_PASS(wh_db_open(k->place.url, &options, &s->db, &err));
-	WHERRY_PASS(wherry_outbox_create(s->db, tables[i], NATIVE, &err));
+	WHERRY_PASS(wherry_outbox_create(s->db, tables[i], NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", k->config, &s->pub, &err));
 	WHERRY_PASS(wherry_relay_open_on(s->db, s->pub, k->config, &s->relay, &err));
 }
@@ -234,10 +234,9 @@ static int64_t fall_asleep(waking *k)
 static void set_up(waking *k)
 {
 	static const char *const settings[][2] = {
-		{"db.create", "on"},         {"db.synchronous", "normal"},
-		{"relay.lease", "1h"},       {"relay.idle_interval", "1h"},
-		{"relay.sweep", "1h"},       {"relay.on_done", "delete"},
-		{"relay.purge_every", "1h"},
+		{"db.create", "on"},   {"db.synchronous", "normal"},
+		{"relay.lease", "1h"}, {"relay.idle_interval", "1h"},
+		{"relay.sweep", "1h"}, {"relay.purge_every", "1h"},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 

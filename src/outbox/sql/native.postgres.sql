@@ -15,7 +15,7 @@
 -- part: pending
 -- Pending rows in id order, written so that only the index of open rows fits.  With status = 0 ORDER BY
 -- id the primary key would fit too, and a plan that was made while most rows were pending would read all
--- delivered rows (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
+-- delivered rows.
 status IN (0, 1, 3) AND status >= 0 AND status <= 0
 
 -- part: ends

@@ -3,8 +3,7 @@
 
 -- part: now
 -- A sum has no affinity.  The affinity of a column would keep SQLite from using more than the first term
--- of the index over an expression, and it would read all rows that are not due
--- (what_is_not_due_is_not_looked_at).
+-- of the index over an expression, and it would read all rows that are not due.
 ((SELECT ms FROM wherry_clock) + 0)
 
 -- part: due

@@ -25,7 +25,7 @@ CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'text'::regtype::oid
 -- JSON is at most 90 times as long as its compressed form, so only large values are decompressed.  With
 -- :long = -1 the only text is plain ASCII that identifies the row, and headers and payload are not
 -- converted: so a relay can find the row that cannot be converted to UTF-8, or is too long as text
--- (a_row_that_cannot_be_read_dies_alone_when_a_program_claims).
+-- (a_row_that_the_server_cannot_send_dies_alone).
 CASE WHEN octet_length(message_id) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
      THEN message_id ELSE left(message_id, :long::integer + 1) END,
