@@ -58,6 +58,16 @@ static void put_mapping(wh_buf *to, const wh_adoption *a)
 			"numbers as they lie, which is not the order in which they were written if they "
 			"were updated: let the old relay deliver them first\n",
 			a->size);
+	if (!a->numbered && wh_adopt_text(a, "add-tx"))
+		wh_buf_puts(
+			to,
+			"note: the table gets a column at its end: COPY into the table then needs a list of "
+			"columns, and SELECT * returns one more\n");
+	if (!a->set.len && !a->deletes && wh_adopt_find(a, "status", true))
+		wh_buf_puts(
+			to,
+			"note: the column status may say that a row is delivered: then add --done "
+			"\"status = '...'\" with that value\n");
 	if (a->published)
 		wh_buf_puts(
 			to,

@@ -174,8 +174,7 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE,
 		.none = "an adopted table has what adopt made",
 		.trouble = "the table $1 has no $2",
-		.advice =
-			"`wherry adopt` the table again, with the options of the first time",
+		.advice = "`wherry adopt` the table again, which remembers its options",
 	},
 	{
 		.name = "invalid",

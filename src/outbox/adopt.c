@@ -167,9 +167,10 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	       delivered = WH_BUF_INIT(1000),
 	       where = WH_BUF_INIT(64 * 1024), and = WH_BUF_INIT(64 * 1024),
 	       undone = WH_BUF_INIT(1000), view_undone = WH_BUF_INIT(1000),
-	       headers = WH_BUF_INIT(1000);
+	       headers = WH_BUF_INIT(1000), note = WH_BUF_INIT(512 * 1024),
+	       remembered = WH_BUF_INIT(512 * 1024);
 	wh_name unqualified;
-	const char *pairs[23];
+	const char *pairs[25];
 	const char *on_delivered = a->set.len   ? "on-delivered"
 				   : a->deletes ? "on-deleted"
 						: "on-nothing";
@@ -197,6 +198,12 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	unqualified = a->name;
 	*unqualified.schema = 0;
 	wh_adopt_put_name(a, &undone, &unqualified, "_undone");
+	wh_buf_printf(&note, "options: %s", wh_buf_into(&a->options, &note));
+	/* PostgreSQL keeps it as a comment, and SQLite in the text of the view. */
+	if (wh_adopt_text(a, "add-tx"))
+		wh_adopt_put_literal(&remembered, wh_buf_into(&note, &remembered));
+	else
+		wh_buf_puts(&remembered, wh_buf_into(&a->options, &remembered));
 	wh_adopt_put_where(a, &where, "\nWHERE ");
 	wh_adopt_put_where(a, &and, " AND ");
 	memcpy(pairs,
@@ -222,6 +229,8 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 				wh_buf_str(&view_undone),
 				"headers",
 				wh_buf_str(&headers),
+				"options",
+				wh_buf_str(&remembered),
 				NULL},
 	       sizeof(pairs));
 	for (size_t i = 0; code == WHERRY_OK && i < sizeof(steps) / sizeof(*steps); i++)
@@ -235,6 +244,8 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	wh_buf_clear(&undone);
 	wh_buf_clear(&view_undone);
 	wh_buf_clear(&headers);
+	wh_buf_clear(&note);
+	wh_buf_clear(&remembered);
 	return code;
 }
 
@@ -248,11 +259,11 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	wherry_code code;
 
 	*out = (wh_adoption){.db = db,
-			     .where = options->where,
 			     .view = WH_BUF_INIT(256 * 1024),
 			     .done = WH_BUF_INIT(64 * 1024),
 			     .done_shown = WH_BUF_INIT(64 * 1024),
-			     .set = WH_BUF_INIT(64 * 1024)};
+			     .set = WH_BUF_INIT(64 * 1024),
+			     .options = WH_BUF_INIT(512 * 1024)};
 	for (int i = 0; i < WH_ADOPT_FIELDS; i++)
 		out->shown[i] = (wh_buf)WH_BUF_INIT(64 * 1024);
 	if (!text)
@@ -266,12 +277,17 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 		code = wh_sql_parse_as(text, &names, &out->sql, err);
 	if (code == WHERRY_OK)
 		code = look(out, err);
+	if (code == WHERRY_OK)
+		code = wh_adopt_recall(out, &known, err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_adopt_know(out, &known);
+	out->where = known.where;
 	code = wh_adopt_find_done(out, known.done, err);
 	if (code == WHERRY_OK)
 		code = wh_adopt_map(out, &known, err);
+	if (code == WHERRY_OK)
+		code = wh_adopt_remember(out, &known, err);
 	if (code == WHERRY_OK)
 		code = wh_adopt_check(out, options->from, err);
 	return code == WHERRY_OK ? plan_steps(out, err) : code;
@@ -302,6 +318,8 @@ static wherry_code run_step(const wh_adoption *a, const struct wh_adopt_step *st
 	code = wh_db_script(a->db, wh_adopt_text(a, "be-patient"), err);
 	if (code == WHERRY_OK)
 		code = run_script(&s, err);
+	if (code == WHERRY_OK)
+		code = wh_db_script(a->db, wh_adopt_text(a, "be-usual"), err);
 	if (wherry_code_remedy(code) == WHERRY_REMEDY_RETRY)
 		return wh_prefix(
 			err, code,
@@ -400,13 +418,31 @@ static wherry_code run_alone(wh_adoption *a, bool *out_made, wherry_error *err)
 	return code;
 }
 
+/* A lock and a setting of the session must not be left to somebody else. */
+static wherry_code check_session(const wh_adoption *a, wherry_error *err)
+{
+	const wh_stmt *ask = wh_sql_find(&a->sql, "session");
+	const int64_t known = wh_db_session(a->db);
+	int64_t session = known;
+	wherry_code code = WHERRY_OK;
+
+	if (ask && known)
+		code = wh_db_run(a->db, ask, NULL, 0, wh_take_int, &session, NULL, err);
+	if (code == WHERRY_OK && session != known)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a connection pooler is between this program and the "
+			       "server, and `adopt` needs one session for all its steps: "
+			       "connect to the server itself");
+	return code;
+}
+
 wherry_code wh_adoption_run(wh_adoption *a, bool *out_made, wherry_error *err)
 {
 	const wh_stmt *lock = wh_sql_find(&a->sql, "alone");
 	int64_t alone = 1;
-	wherry_code code = WHERRY_OK;
+	wherry_code code = check_session(a, err);
 
-	if (lock)
+	if (code == WHERRY_OK && lock)
 		code = wh_db_run(a->db, lock, NULL, 0, wh_take_int, &alone, NULL, err);
 	if (code == WHERRY_OK && !alone)
 		code = wh_fail(err, WHERRY_BUSY, "somebody else adopts table '%s' now",
@@ -449,6 +485,9 @@ void wh_adoption_clear(wh_adoption *a)
 	wh_buf_clear(&a->done);
 	wh_buf_clear(&a->done_shown);
 	wh_buf_clear(&a->set);
+	wh_buf_clear(&a->options);
+	for (size_t i = 0; i < a->n_kept; i++)
+		free(a->kept[i]);
 	wh_db_forget(a->db, &a->sql);
 	wh_sql_clear(&a->sql);
 	*a = (wh_adoption){.n_steps = 0};

@@ -23,6 +23,7 @@ enum {
 	WH_ADOPT_FIELDS,
 	WH_ADOPT_COLUMNS_MOST = 200,
 	WH_ADOPT_STEPS_MOST = 12,
+	WH_ADOPT_KEPT_MOST = WH_ADOPT_FIELDS + 3, /* Fields, id, where and done. */
 };
 
 /* How to read a table.  NULL: guess. */
@@ -75,9 +76,14 @@ typedef struct wh_adoption {
 	wh_buf view;                   /* Columns of the view. */
 	wh_buf done;            /* Expression that is NULL until the row is done. */
 	wh_buf done_shown, set; /* "": nothing is set. */
+	char done_column[WH_NAME_MOST +
+			 1]; /* Column that is set; "": none, or an expression. */
 	bool deletes;
 	bool safe_headers; /* Headers are texts, which may be no JSON. */
 	char from[100];
+	wh_buf options; /* The mapping as a JSON object, which the view keeps for the next time. */
+	char *kept[WH_ADOPT_KEPT_MOST]; /* Options of the last time. */
+	size_t n_kept;
 	/* SQL in the order in which it runs; an owner may run it himself. */
 	struct wh_adopt_step {
 		char *sql;
@@ -115,6 +121,19 @@ const wh_adopt_column *wh_adopt_find(const wh_adoption *a, const char *name, boo
 
 /* The mapping of a table that a known program makes, in place of options that were not given. */
 void wh_adopt_know(wh_adoption *a, wh_adopt_options *options);
+
+/* Read the options of the last time, in place of those that were not given. */
+wherry_code wh_adopt_recall(wh_adoption *a, wh_adopt_options *options, wherry_error *err);
+
+/* Write the mapping as options for the next time. */
+wherry_code wh_adopt_remember(wh_adoption *a, const wh_adopt_options *options,
+			      wherry_error *err);
+
+/* Append the name of the outbox as the database takes it from a statement's value. */
+void wh_adopt_put_view(const wh_adoption *a, wh_buf *to);
+
+/* Append a text as a literal of SQL. */
+void wh_adopt_put_literal(wh_buf *to, const char *text);
 
 /* Find the columns, and write those of the view.  It is known how a row says that it is done. */
 wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,

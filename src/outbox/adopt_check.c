@@ -99,10 +99,7 @@ static wherry_code check_name(const wh_adoption *a, wherry_error *err)
 	wh_param view;
 	wherry_code code;
 
-	if (*a->name.schema)
-		wh_adopt_put_name(a, &name, &a->name, "");
-	else
-		wh_buf_puts(&name, a->name.table);
+	wh_adopt_put_view(a, &name);
 	view = WH_TEXT_PARAM("view", wh_view_of(wh_buf_str(&name)));
 	code = wh_db_run(a->db, wh_sql_find(&a->sql, "taken-name"), &view, 1, wh_take_int,
 			 &taken, NULL, err);

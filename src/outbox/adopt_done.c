@@ -7,13 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const done_times[] = {"published_at",   "processed_at",
-					 "sent_at",        "dispatched_at",
-					 "delivered_at",   "completed_at",
-					 "relayed_at",     "handled_at",
-					 "published_on",   "processed_on",
-					 "sent_on",        "completion_date",
-					 "processed_date", NULL};
+static const char *const done_times[] = {
+	"published_at",     "processed_at",     "sent_at",          "dispatched_at",
+	"delivered_at",     "completed_at",     "relayed_at",       "handled_at",
+	"published_on",     "processed_on",     "sent_on",          "completion_date",
+	"processed_date",   "processed_on_utc", "processed_at_utc", "published_on_utc",
+	"published_at_utc", "sent_on_utc",      "sent_at_utc",      NULL};
 static const char *const done_flags[] = {"published",    "processed", "sent",
 					 "dispatched",   "delivered", "is_published",
 					 "is_processed", "is_sent",   NULL};
@@ -41,7 +40,7 @@ static const wh_adopt_column *guess_done(const wh_adoption *a)
 /* "published_at", "sent_on", "completion_date": a time by its name. */
 static bool names_a_time(const char *name)
 {
-	static const char *const ends[] = {"at", "on", "date", "time", NULL};
+	static const char *const ends[] = {"at", "on", "date", "time", "utc", NULL};
 	const size_t len = strlen(name);
 
 	for (size_t i = 0; ends[i]; i++)
@@ -181,8 +180,10 @@ wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *
 	}
 	if (!given)
 		c = guess_done(a);
-	if (c)
+	if (c) {
+		(void)snprintf(a->done_column, sizeof(a->done_column), "%s", c->name);
 		return set_column(a, c, err);
+	}
 	wh_adopt_put(&a->done, wh_adopt_text(a, "done-never"), "");
 	wh_buf_puts(&a->done_shown, "nothing: rows stay as they are");
 	return WHERRY_OK;

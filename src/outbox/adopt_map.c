@@ -69,7 +69,9 @@ static const field fields[WH_ADOPT_FIELDS] = {
 				 .guesses = {"created_at", "created_on", "created",
 					     "occurred_at", "occurred_on", "inserted_at",
 					     "recorded_at", "enqueued_at", "enqueue_time",
-					     "timestamp", "event_time", "time"}},
+					     "timestamp", "event_time", "time",
+					     "created_at_utc", "created_on_utc",
+					     "occurred_at_utc", "occurred_on_utc"}},
 	[WH_ADOPT_BODY] = {.option = "body",
 			   .column = "payload",
 			   .kind = "payload",
@@ -89,7 +91,7 @@ const char *wh_adopt_option(int which)
 	return fields[which].option;
 }
 
-static void put_literal(wh_buf *to, const char *text)
+void wh_adopt_put_literal(wh_buf *to, const char *text)
 {
 	wh_buf_putc(to, '\'');
 	for (const char *p = text; *p; p++) {
@@ -178,7 +180,7 @@ static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf
 	const char *text;
 
 	if (*given == '=') {
-		put_literal(to, given + 1);
+		wh_adopt_put_literal(to, given + 1);
 		wh_buf_printf(&a->shown[i], "%s (in each message)", given + 1);
 		return strcmp(f->kind, "text") == 0
 			       ? WHERRY_OK

@@ -80,7 +80,7 @@ q "DROP TABLE events; CREATE TABLE events(id INTEGER PRIMARY KEY, type TEXT NOT 
 relay events_log
 expect "a relay does not begin on its successor" 2 "err:adopt the table again"
 w doctor "$url#events_log"
-expect "the doctor says it, too" 0 "out:has no trigger"
+expect "the doctor says it, too" 1 "out:bad   adopted" "out:has no trigger"
 w adopt "$url#events" --key customer --yes
 relay events_log
 check "it is read from its start" got .topic new

@@ -46,6 +46,13 @@ check "pgbouncer answers" through "SELECT 1"
 
 w create "$url" --unique-ids
 expect "create works through it" 0 "out:outbox 'outbox' is ready"
+psql -X -q "$direct" -c "CREATE TABLE theirs(id bigserial PRIMARY KEY, type text NOT NULL, data jsonb NOT NULL)"
+w adopt "$url#theirs" --yes
+expect "adopt needs the server itself" 2 "err:a connection pooler is between this program and the server"
+check "and leaves no lock behind" is "$(psql -X -q -A -t "$direct" -c "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1671")" 0
+w adopt "$direct#theirs" --yes
+expect "which it has then" 0
+w drop "$url#theirs_log" --yes
 w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes"
 expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
 w enqueue --lines "$url" --topic quakes --key /net --id /id --from "$quakes" --json

@@ -15,6 +15,10 @@ to_regclass({'table})::oid
 -- CONCURRENTLY waits for all statements.
 SELECT pg_try_advisory_lock({number})::integer;
 
+-- name: session
+-- Behind a pooler that gives each transaction another session, this is not the number that the client knows.
+SELECT pg_backend_pid();
+
 -- name: alone-end
 SELECT pg_advisory_unlock({number})::integer;
 
@@ -187,6 +191,9 @@ END $$;
 -- An index that is made beside others' work waits for the transactions that were there before.
 SET lock_timeout = '30s';
 
+-- name: be-usual
+RESET lock_timeout;
+
 -- name: index-id
 CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS {bare_wherry_id} ON {table}(wherry_id);
 
@@ -206,6 +213,14 @@ DROP INDEX IF EXISTS @view_undone@;
 CREATE OR REPLACE VIEW @view@ AS SELECT
 @columns@
 FROM {table} AS t@where@;
+COMMENT ON COLUMN @view@.at_once IS @options@;
+
+-- name: remembered
+-- The options of the last time, of which the view keeps a note.
+SELECT o.key, o.value FROM pg_attribute AS a
+CROSS JOIN LATERAL (SELECT col_description(a.attrelid, a.attnum) AS note) AS d
+CROSS JOIN LATERAL json_each_text(CASE WHEN d.note LIKE 'options: %' THEN substr(d.note, 10) ELSE '{}' END::json) AS o
+WHERE a.attrelid = to_regclass(:view::text)::oid AND a.attname = 'at_once';
 
 -- part: make_delivered
 -- Relays call it with the ids of rows that every subscription has.  It has the rights of the table's owner, so a relay needs

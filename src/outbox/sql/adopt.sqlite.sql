@@ -109,9 +109,16 @@ DROP INDEX IF EXISTS @view_undone@;
 
 -- name: view
 DROP VIEW IF EXISTS @view@;
-CREATE VIEW @view@ AS SELECT
+CREATE VIEW @view@ AS SELECT -- options: @options@
 @columns@
 FROM {table} AS t@where@;
+
+-- name: remembered
+-- The options of the last time, of which the view keeps a note.
+SELECT o.key, o.value FROM (
+  SELECT substr(s.sql, instr(s.sql, '-- options: ') + 12) AS note FROM sqlite_schema AS s
+  WHERE s.type = 'view' AND s.name = :view COLLATE NOCASE AND instr(s.sql, '-- options: ') > 0) AS n,
+json_each(substr(n.note, 1, instr(n.note, char(10)) - 1)) AS o;
 
 -- name: on-delivered
 -- Relays delete what every subscription has; this writes to the row in place of it.
