@@ -127,8 +127,8 @@ static const wh_option options[] = {
 	 NULL, WH_REPEAT},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, also to one that is there: "
-	 "on PostgreSQL a mark that they share, and in the layout native an index of what is open, by partition. "
-	 "Other databases and layouts refuse it.",
+	 "a mark that they share, and in the layout native an index of what is open, by partition. "
+	 "SQLite and the tables of other programs refuse it.",
 	 NULL, 0},
 	{"unique-ids", NULL,
 	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "

@@ -104,8 +104,8 @@ static const rule rules[] = {
 	 "its relays read the table, and a commit wakes them: leave --engine stream out, or "
 	 "use an outbox of the layout native"},
 	{WH_ASK_ENGINE, ON_LOG, BY(WH_COMPETING),
-	 "one relay reads a subscription behind its position, or on PostgreSQL several share its "
-	 "keys after create --partitions: leave --engine competing out"},
+	 "one relay reads a subscription behind its position, or several share its keys after create "
+	 "--partitions, except on SQLite: leave --engine competing out"},
 	{WH_ASK_ENGINE, ON_LOG, ANY & ~OF_LOG,
 	 "one relay reads a subscription behind its position anyway, and others stand by: leave "
 	 "--engine out"},
@@ -127,8 +127,7 @@ static const rule rules[] = {
 	 "outbox.retention: leave relay.on_done out"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
-	{WH_ASK_CREATE_PARTITIONS,
-	 AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL) | AT(WH_ADOPTED_SQLITE), ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE) | AT(WH_ADOPTED_SQLITE), ANY,
 	 "one relay reads all of it: leave --partitions out"},
 	{WH_ASK_CREATE_STREAM, ON_LOG, ANY,
 	 "its relays read the table, and a commit wakes them: leave --stream out"},

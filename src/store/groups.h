@@ -201,7 +201,7 @@
 
 /* A relay that begins waits for a consumer, which locks the position. */
 #define WH_STORE_TAKE(X) \
-	X(progress_take, "progress-take", "mask?")
+	X(progress_take, "progress-take", "mask")
 
 /* Where the fence is a lock. */
 #define WH_STORE_HELD(X) \

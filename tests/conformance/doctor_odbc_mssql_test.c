@@ -80,6 +80,18 @@ static const condition conditions[] = {
 		 "destination = N'https://shop', error = N'503'",
 	 .undo = "DELETE FROM wherry_lease; " NO_MESSAGES,
 	 .says = "destination refuses: 503, to https://shop"},
+	{.check = "partitions",
+	 .level = WH_WELL,
+	 .make = "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
+		 "clean, unclean, win, suspects, mask) VALUES (N'outbox', 0, N'log', "
+		 "N'boat', 3, DATEADD(HOUR, 1, SYSUTCDATETIME()), 0, 0, 1, 0, 65535), "
+		 "(N'outbox', 1, N'log', N'ship', 3, DATEADD(HOUR, 1, "
+		 "SYSUTCDATETIME()), 0, 0, 1, 0, -9223372036854775808)",
+	 .says = "boat has 16 of 64 partitions"},
+	{.check = "partitions",
+	 .level = WH_WARN,
+	 .undo = "DELETE FROM wherry_lease",
+	 .says = "47 of 64 partitions have no relay"},
 	{.check = "indexes",
 	 .level = WH_BAD,
 	 .make = "DROP INDEX outbox_rv ON outbox",

@@ -15,12 +15,21 @@ typedef struct relay_shares_words {
 	 * transaction, and close the connection. */
 	void *(*begin_put)(relay_fixture *f, char key);
 	void (*end)(void *transaction, bool commit);
+
+	/* Of a log: how many different positions its shares have, how many messages the highest one has passed, how many
+	 * bits their masks have, and: relays share it no more. */
+	const char *positions, *highest, *bits, *alone;
 } relay_shares_words;
 
 /* The first call; borrowed. */
 void shares_speak(const relay_shares_words *words);
 
 extern const relay_test relay_partitions_tests[];
+
+/* The same of a log; an outbox is shared when a test says so. */
+void shares_of_log_speak(const relay_shares_words *words);
+void shares_of_log(relay_fixture *f);
+extern const relay_test relay_log_shares_tests[];
 
 /* a, b or c. */
 relay_side *shares_side(relay_fixture *f, int i);

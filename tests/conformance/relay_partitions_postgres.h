@@ -32,6 +32,10 @@ static const relay_shares_words shares_postgres_words = {
 	.partition = shares_postgres_partition,
 	.begin_put = shares_postgres_begin,
 	.end = shares_postgres_end,
+	.positions = "SELECT count(DISTINCT (high, seen::text)) FROM outbox_progress",
+	.highest = "SELECT max(high) FROM outbox_progress",
+	.bits = "SELECT sum(length(replace(mask::bit(64)::text, '0', ''))) FROM outbox_progress",
+	.alone = "UPDATE outbox_progress SET shared = false",
 };
 
 #endif

@@ -4,130 +4,9 @@
 #include "relay_log.h"
 #include "relay_partitions_postgres.h"
 
-#include <wherry/subscription.h>
-
 #include "outbox/outbox.h"
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-static void share(relay_fixture *f)
-{
-	const wh_make how = {.layout = "log", .extras = WH_PARTITIONS_SHARED};
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wh_outbox_make(f->other, &how, "outbox", &err));
-}
-
-static int64_t positions(relay_fixture *f)
-{
-	return relay_number(
-		f, "SELECT count(DISTINCT (high, seen::text)) FROM outbox_progress");
-}
-
-static int64_t partitions_that_have_a_position(relay_fixture *f)
-{
-	return relay_number(f,
-			    "SELECT sum(length(replace(mask::bit(64)::text, '0', ''))) "
-			    "FROM outbox_progress");
-}
-
-static void stop(relay_fixture *f, int i)
-{
-	relay_side *side = shares_side(f, i);
-
-	wherry_relay_stop(side->relay);
-	SHARES_UNTIL(f, side->finished);
-	wherry_relay_close(side->relay);
-	side->relay = NULL;
-}
-
-/* From one relay to several: the position of the one is where they begin. */
-static void an_outbox_that_is_shared_later_goes_on_where_it_was(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_hourly(f);
-	relay_put(f, letters);
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 52);
-	share(f);
-	relay_put(f, letters);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 104);
-	relay_stop(f, &f->a);
-	relay_put(f, letters);
-	shares_start_two(f);
-	relay_put(f, letters);
-	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 208);
-	assert_true(relay_stats(&f->a).delivered > 0);
-	assert_true(relay_stats(&f->b).delivered > 0);
-	relay_check_once(f, 208);
-	relay_check_order(f);
-	assert_int_equal(partitions_that_have_a_position(f), 64);
-}
-
-/* From several to one, which is one that does not share: the positions differ, and it reads each partition from its own. */
-static void one_relay_takes_over_positions_that_differ(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->b, 0);
-
-	relay_set(f, "relay.idle_interval", "100ms");
-	share(f);
-	shares_start_two(f);
-	fake->by_hand = true;
-	for (int i = 0; i < 3; i++) {
-		relay_put(f, letters);
-		RELAY_UNTIL(f, &f->b, fake->n > 10);
-		SHARES_UNTIL(f,
-			     relay_number(f, "SELECT max(high) FROM outbox_progress") ==
-				     52 * (i + 1));
-	}
-	assert_int_equal(positions(f), 2);
-	stop(f, 0);
-	relay_vanish(&f->b);
-	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0; "
-		     "UPDATE outbox_progress SET shared = false");
-	relay_set(f, "relay.name", "alone");
-	relay_start(f, &f->c);
-	RELAY_UNTIL(f, &f->c, relay_count(f, WHERRY_DONE) == 156);
-	assert_int_equal(relay_delivered(f),
-			 156); /* The fake noted none of those that were in flight. */
-	relay_check_once(f, 156);
-	relay_check_order(f);
-	relay_put(f, "a");
-	RELAY_UNTIL(f, &f->c, relay_count(f, WHERRY_DONE) == 157);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox_progress"), 1);
-}
-
-/* From two to one: what the one that ended delivered is above the position of the other. */
-static void what_is_ahead_of_a_share_is_not_delivered_again(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->b, 0);
-
-	relay_set(f, "relay.idle_interval", "100ms");
-	share(f);
-	shares_start_two(f);
-	fake->by_hand = true;
-	relay_put(f, letters);
-	SHARES_UNTIL(f, relay_stats(&f->a).delivered + (int64_t)fake->n == 52);
-	relay_put(f, letters);
-	SHARES_UNTIL(f,
-		     relay_stats(&f->a).delivered > 0 &&
-			     relay_number(f, "SELECT max(high) FROM outbox_progress") ==
-				     104);
-	stop(f, 0);
-	for (int id = 1; id <= 104; id++)
-		(void)relay_fake_answer(fake, id, WHERRY_DELIVERED);
-	fake->by_hand = false;
-	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);
-	relay_check_once(f, 104);
-	relay_check_order(f);
-	relay_put(f, letters);
-	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 156);
-	assert_int_equal(positions(f), 1);
-	assert_int_equal(partitions_that_have_a_position(f), 64);
-}
 
 /* One share had read up to 5 of what it saw, and the other all.  A relay that has both is killed in the middle. */
 static void a_position_that_is_ahead_is_not_moved_back(void **state)
@@ -138,7 +17,7 @@ static void a_position_that_is_ahead_is_not_moved_back(void **state)
 	relay_set(f, "relay.idle_interval", "100ms");
 	relay_set(f, "relay.window", "4");
 	relay_set(f, "relay.batch", "2");
-	share(f);
+	shares_of_log(f);
 	relay_put(f, letters);
 	relay_sql(
 		f,
@@ -177,7 +56,7 @@ static void what_is_late_for_one_share_alone_is_delivered(void **state)
 	relay_fixture *f = *state;
 
 	relay_set(f, "relay.idle_interval", "100ms");
-	share(f);
+	shares_of_log(f);
 	relay_put(f, letters);
 	relay_sql(
 		f,
@@ -193,23 +72,6 @@ static void what_is_late_for_one_share_alone_is_delivered(void **state)
 	}
 }
 
-/* A seek moves all shares. */
-static void a_seek_moves_the_positions_of_all_shares(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	relay_set(f, "relay.idle_interval", "100ms");
-	share(f);
-	shares_start_two(f);
-	relay_put(f, letters);
-	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
-	WHERRY_PASS(wherry_subscription_seek(f->outbox, "27", &err));
-	SHARES_UNTIL(f, relay_delivered(f) == 78 && relay_count(f, WHERRY_DONE) == 52);
-	for (int id = 1; id <= 52; id++)
-		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), id < 27 ? 1 : 2);
-}
-
 /* A dump of another server, whose transactions had higher numbers: one share had read all, and the other none of the
  * messages, whose ids are below its position. */
 static void what_one_share_had_not_read_is_delivered_after_a_restore(void **state)
@@ -217,7 +79,7 @@ static void what_one_share_had_not_read_is_delivered_after_a_restore(void **stat
 	relay_fixture *f = *state;
 
 	relay_set(f, "relay.idle_interval", "100ms");
-	share(f);
+	shares_of_log(f);
 	relay_put(f, letters);
 	relay_sql(
 		f,
@@ -243,7 +105,7 @@ static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 	relay_fixture *f = *state;
 
 	relay_hourly(f);
-	share(f);
+	shares_of_log(f);
 	shares_start_two(f);
 	for (int i = 0; i < 10; i++) {
 		relay_side *side = shares_side(f, i % 2);
@@ -262,12 +124,8 @@ static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 static const relay_test own[] = {
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(what_one_share_had_not_read_is_delivered_after_a_restore, 0),
-	RELAY_TEST(an_outbox_that_is_shared_later_goes_on_where_it_was, 0),
-	RELAY_TEST(one_relay_takes_over_positions_that_differ, 0),
-	RELAY_TEST(what_is_ahead_of_a_share_is_not_delivered_again, 0),
 	RELAY_TEST(a_position_that_is_ahead_is_not_moved_back, 0),
 	RELAY_TEST(what_is_late_for_one_share_alone_is_delivered, 0),
-	RELAY_TEST(a_seek_moves_the_positions_of_all_shares, 0),
 	RELAY_TESTS_END,
 };
 
@@ -288,10 +146,11 @@ int main(void)
 	static const relay_target targets[] = {
 		TARGET(relay_partitions_tests, WH_PARTITIONS_SHARED),
 		TARGET(own, 0),
+		TARGET(relay_log_shares_tests, 0),
 	};
 
 	if (!postgres_start())
 		return 0;
-	shares_speak(&shares_postgres_words);
+	shares_of_log_speak(&shares_postgres_words);
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

@@ -62,8 +62,8 @@ check() { # ROOT
 	)
 }
 
-# Statements that no server runs: a block is empty, or a variable has no type anywhere.  A name before " =" may be that of a
-# parameter in EXEC.
+# Statements that no server runs: a block is empty, an aggregate is of a subquery (error 130), or a variable has no type
+# anywhere.  A name before " =" may be that of a parameter in EXEC.
 unsound() { # ROOT
 	(
 		cd "$1" || exit
@@ -76,6 +76,9 @@ unsound() { # ROOT
 		for (statements($layout)) {
 			my ($name, $file, $text) = @$_;
 			my %seen;
+			while ($text =~ /\b(?:MIN|MAX|SUM|AVG|COUNT|COUNT_BIG)(\((?:[^()]++|(?1))*+\))/g) {
+				print "$file: $name: an aggregate of a subquery\n" if $1 =~ /\(SELECT\b/;
+			}
 			print "$file: $name: an empty block\n" if $text =~ /\bBEGIN END\b/;
 			for my $v (grep { !$seen{$_}++ } $text =~ /(?<!@)@(\w+)/g) {
 				print "$file: $name: \@$v is not declared\n"
@@ -95,9 +98,11 @@ plant() { # STATEMENT
 }
 
 silent 'statements on SQL Server wait for no rows but their own' check "$source"
-silent 'and have no empty block and no variable that is not declared' unsound "$source"
+silent 'and have no empty block, no aggregate of a subquery and no variable that is not declared' unsound "$source"
 plant 'IF @@TRANCOUNT = 0 BEGIN END; DECLARE @a INT = 1; SELECT @a;'
 says 'noticed: an empty block' 'an empty block' unsound "$scratch"
+plant 'SELECT MIN(CASE WHEN 1 = 1 THEN (SELECT 2) END) FROM {table};'
+says 'noticed: an aggregate of a subquery' 'an aggregate of a subquery' unsound "$scratch"
 plant 'DECLARE @limit BIGINT = 1; SELECT TOP (@limit - @fresh) 1;'
 says 'noticed: a variable that is not declared' '@fresh is not declared' unsound "$scratch"
 

@@ -117,7 +117,7 @@ FROM {wherry_lease} WHERE {live} AND state = N'retrying';
    SELECT o.k FROM (SELECT TOP (10000) {key:e} AS k FROM ({exceptional} AND x.state = 0) AS e WHERE e.id > c.id ORDER BY e.id) AS o
    UNION ALL
    SELECT n.k FROM {position} AS p CROSS APPLY (
-     SELECT TOP (10000) {key:t} AS k FROM {table} AS t {unlocked} WHERE t.rv > p.rv AND t.id > c.id ORDER BY t.rv) AS n) AS b
+     SELECT TOP (10000) {key:t} AS k FROM {table} AS t {unlocked} WHERE t.rv > p.rv AND t.id > c.id AND {of_p:t} ORDER BY t.rv) AS n) AS b
  WHERE b.k = {key:c})
 
 -- name: tables
@@ -127,13 +127,32 @@ WHERE OBJECT_ID(t.name, N'U') IS NULL;
 
 -- name: rights
 SELECT 2, USER_NAME(), p.needed + N' on ' + t.name, N'GRANT ' + p.needed + N' ON ' + t.name + N' TO ' + QUOTENAME(USER_NAME())
-FROM (VALUES (N{'table}, N'SELECT'), (N{'table}, N'DELETE'), (N{'table_progress}, N'SELECT'), (N{'table_progress}, N'UPDATE'),
+FROM (VALUES (N{'table}, N'SELECT'), (N{'table}, N'DELETE'), (N{'table_progress}, N'SELECT'), (N{'table_progress}, N'INSERT'),
+             (N{'table_progress}, N'UPDATE'), (N{'table_progress}, N'DELETE'),
              (N{'table_exception}, N'SELECT'), (N{'table_exception}, N'INSERT'), (N{'table_exception}, N'UPDATE'),
              (N{'table_exception}, N'DELETE'), (N{'wherry_outbox}, N'SELECT'),
              (N{'wherry_lease}, N'SELECT'), (N{'wherry_lease}, N'INSERT'), (N{'wherry_lease}, N'UPDATE')) AS p(name, needed)
 JOIN (VALUES (N{'table}), (N{'table_progress}), (N{'table_exception}), (N{'wherry_outbox}), (N{'wherry_lease})) AS t(name)
   ON t.name = p.name
 WHERE OBJECT_ID(t.name, N'U') IS NOT NULL AND HAS_PERMS_BY_NAME(t.name, N'OBJECT', p.needed) = 0;
+
+-- include: mssql.bits.sql
+
+-- part: sharing
+FROM {wherry_lease} AS l WHERE {live} AND l.engine = N'log'
+
+-- part: partitions_taken
+-- Number of partitions that have a relay.
+(SELECT COUNT(*) FROM {bits} AS b WHERE EXISTS (SELECT 1 {sharing} AND l.mask & b.bit <> 0))
+
+-- name: partitions
+-- If one relay has them all, there is nothing to report.
+SELECT 0, l.owner, CAST((SELECT COUNT(*) FROM {bits} AS b WHERE l.mask & b.bit <> 0) AS NVARCHAR(20)),
+  CAST(DATEDIFF_BIG(MILLISECOND, {now}, l.expires_at) AS NVARCHAR(20))
+{sharing} AND EXISTS (SELECT 1 {sharing} AND l.mask <> -1)
+UNION ALL
+SELECT 1, CAST(64 - {partitions_taken} AS NVARCHAR(20)), N'', N''
+WHERE EXISTS (SELECT 1 {sharing}) AND {partitions_taken} < 64;
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
@@ -142,7 +161,7 @@ SELECT TOP (1) 1, c.id, DATEDIFF_BIG(MILLISECOND, c.created_at, {now}),
               SELECT TOP (1000) e.* FROM {table_exception} AS e WHERE e.subscription = {subscription} ORDER BY e.id) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC), N'')
 FROM {position} AS p CROSS APPLY (
-  SELECT TOP (100) t.* FROM {table} AS t {unlocked} WHERE t.rv > p.rv ORDER BY t.rv) AS c
+  SELECT TOP (100) t.* FROM {table} AS t {unlocked} WHERE t.rv > p.rv AND {of_p:t} ORDER BY t.rv) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = N'retrying')
   AND DATEDIFF_BIG(MILLISECOND, c.created_at, {now}) >= :older AND {its_topic:c}

@@ -11,7 +11,9 @@ REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE DELETE ON {table} FROM {role};
 REVOKE SELECT ON {table_progress} FROM {role};
+REVOKE INSERT ON {table_progress} FROM {role};
 REVOKE UPDATE ON {table_progress} FROM {role};
+REVOKE DELETE ON {table_progress} FROM {role};
 REVOKE SELECT ON {table_exception} FROM {role};
 REVOKE INSERT ON {table_exception} FROM {role};
 REVOKE UPDATE ON {table_exception} FROM {role};
@@ -25,7 +27,7 @@ END;
 
 -- name: relay
 GRANT SELECT, DELETE ON {table} TO {role};
-GRANT SELECT, UPDATE ON {table_progress} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 GRANT SELECT ON {wherry_outbox} TO {role};

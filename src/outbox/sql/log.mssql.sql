@@ -4,7 +4,7 @@
 -- table, so that a producer pays for two indexes alone.
 --
 --     table            one row for each message
---     table_progress   the position of a subscription: what is below it was taken over
+--     table_progress   the position of a subscription, or of its shares: what is below it was taken over
 --     table_exception  one row for each message below or above the position that waits, failed or died
 --
 -- A message is pending if the position does not cover it.  If an exception has its id, that says its state: 0 it
@@ -26,10 +26,18 @@
 
 -- part: ends
 -- An id that the position does not cover, if any.
-0, COALESCE((SELECT t.id FROM {position} AS p CROSS APPLY (
+0, COALESCE((SELECT MAX(t.id) FROM {position} AS p CROSS APPLY (
      SELECT TOP (1) e.id FROM {table} AS e {unlocked} WHERE e.rv > p.rv ORDER BY e.rv DESC) AS t), 0)
 
 -- include: mssql.lease.sql
+
+-- part: share_engine
+N'log'
+
+-- part: share_ends
+{ends}
+
+-- include: mssql.shares.sql
 
 -- part: sane
 -- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
@@ -73,11 +81,14 @@ IF NOT {has_versions}
   CREATE INDEX {bare_rv} ON {table}(rv);
 IF OBJECT_ID(N{'table_progress}, N'U') IS NULL
   CREATE TABLE {table_progress}(
-    subscription NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY,
+    subscription NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
+    mask     BIGINT NOT NULL DEFAULT -1,  -- a bit for each partition of the keys; together the rows of a subscription have all
     high     BIGINT NOT NULL,        -- the last row version that was read
     seen     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,  -- the table that it is of
     topics   NVARCHAR(1000) COLLATE Latin1_General_BIN2,  -- patterns, "orders.*,billing"; NULL: all topics
-    moved_at DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME()
+    shared   BIT NOT NULL DEFAULT 0,  -- relays that begin share the partitions
+    moved_at DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+    PRIMARY KEY (subscription, mask)
   );
 IF OBJECT_ID(N{'table_exception}, N'U') IS NULL
 BEGIN
@@ -168,14 +179,34 @@ SELECT CASE WHEN {is_unique} THEN 1 ELSE 0 END;
 -- part: is_dead
 EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = {.}id AND x.state = 4)
 
+-- part: mine
+-- Condition: the row is of the caller's partitions, and their positions do not cover it, which may differ (:mixed).
+CASE WHEN :mixed <> 0 THEN CASE WHEN EXISTS (
+       SELECT 1 FROM {position} AS p WHERE p.mask & ~:mask = 0 AND {of_p:.} AND {.}rv > p.rv) THEN 1 ELSE 0 END
+     WHEN :mask = -1 THEN 1 WHEN :mask & {bit:.} <> 0 THEN 1 ELSE 0 END = 1
+
+-- part: wanted_here
+-- Condition: the subscription has the topic.  A message that is dead stays so, although its owner changed it.
+{its_topic:t} AND NOT {is_dead:t}
+
 -- part: message
--- A message that is dead stays so, although its owner changed it.
-CASE WHEN {its_topic:t} AND NOT {is_dead:t} THEN t.id END, 0, 0, 0, created_at, 0, {texts}
+CASE WHEN {wanted_here} AND {mine:t} THEN t.id END, 0, 0, 0, created_at, 0, {texts}
 
 -- include: mssql.log.sql
 
 -- name: log-ids
 -- New messages, by their ids: of a look that met a row which the server cannot send.
-SELECT {message} FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) ORDER BY t.id;
+SELECT CASE WHEN {wanted_here} THEN t.id END, 0, 0, 0, created_at, 0, {texts}
+FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) ORDER BY t.id;
+
+-- name: add-partitions
+-- Relays that begin afterwards share the partitions of a subscription, also of one that is made later.
+UPDATE p SET shared = 1
+FROM (SELECT w.subscription, w.mask FROM {table_progress} AS w WHERE w.shared = 0) AS i
+JOIN {table_progress} AS p {by_seek} ON p.subscription = i.subscription AND p.mask = i.mask
+{loop};
+
+-- name: partitions-ready
+SELECT COUNT(*) FROM {table_progress} WHERE subscription = {subscription} AND shared = 1;
 
 -- include: mssql.subscription.sql

@@ -51,7 +51,7 @@ SELECT @columns FROM @given AS g JOIN {table} AS m ON m.id = g.id ORDER BY g.at,
 -- the subscription wait at its position.  XACT_ABORT: if a statement fails, no position that moved is left.
 SET NOCOUNT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox), @sql NVARCHAR(MAX), @found INT = 0, @why NVARCHAR(2000),
+DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox), @sql NVARCHAR(MAX), @found INT = 0, @shares INT = 0, @why NVARCHAR(2000),
   @progress NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_progress'),
   @exception NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_exception');
 -- A database may find a table by a name in other case, and leases do not.
@@ -71,9 +71,10 @@ BEGIN
   SET @why = CONCAT(N'there is no outbox ''', @outbox, N''' of the layout log, or no right to read it');
   THROW 51208, @why, 1;
 END;
-SET @sql = N'UPDATE ' + @progress + N' {by_seek} SET high = high WHERE subscription = @subscription; SET @found = @@ROWCOUNT;';
-EXEC sp_executesql @sql, N'@subscription NVARCHAR(4000), @found INT OUTPUT', @subscription = @subscription,
-  @found = @found OUTPUT;
+SET @sql = N'UPDATE ' + @progress + N' {by_seek} SET high = high WHERE subscription = @subscription; SET @found = @@ROWCOUNT; '
+  + N'SET @shares = (SELECT COUNT(*) FROM ' + @progress + N' WHERE subscription = @subscription AND mask <> -1);';
+EXEC sp_executesql @sql, N'@subscription NVARCHAR(4000), @found INT OUTPUT, @shares INT OUTPUT', @subscription = @subscription,
+  @found = @found OUTPUT, @shares = @shares OUTPUT;
 IF @found = 0
 BEGIN
   SET @why = CONCAT(N'outbox ''', @outbox, N''' has no subscription ''', @subscription, N''': create it with `wherry create`');
@@ -84,6 +85,12 @@ BEGIN
   SET @why = CONCAT(N'a relay reads subscription ''', @subscription, N''' of outbox ''', @outbox,
     N''': stop it, or consume another subscription');
   THROW 51223, @why, 1;
+END;
+IF @shares > 0
+BEGIN
+  SET @why = CONCAT(N'subscription ''', @subscription, N''' of outbox ''', @outbox,
+    N''' has several positions, which relays left that shared it: relay it with one relay first');
+  THROW 51000, @why, 1;
 END;
 IF EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = @called AND paused_at IS NOT NULL)
   SET @n = 0;

@@ -4,25 +4,55 @@
 
 -- ---- progress ----
 
+-- part: of_share
+-- Condition: the position is of the caller's partitions.
+subscription = {subscription} AND mask & ~:mask = 0
+
 -- name: progress
-SELECT high, seen, CAST(NULL AS NVARCHAR(1)), 0, 1, high FROM {table_progress} WHERE subscription = {subscription};
+-- The position of a share, or one that covers no more than any of its positions, the number of these, and the
+-- highest of them.
+SELECT CASE WHEN COUNT(*) = 1 THEN MIN(q.high) ELSE MIN(q.at) END, CASE WHEN COUNT(*) = 1 THEN MIN(q.seen) ELSE MIN(q.now) END,
+  CAST(NULL AS NVARCHAR(1)), 0, COUNT(*), MAX(q.at)
+FROM (SELECT p.high, p.seen, {passed_at:p} AS at, {log_identity} AS now FROM {table_progress} AS p WHERE {of_share}) AS q
+HAVING COUNT(*) > 0;
 
 -- name: progress-take
 -- A relay that begins waits for a consumer that reads the subscription, which has seen no lease.
-UPDATE {table_progress} {by_seek} SET high = high WHERE subscription = {subscription};
+UPDATE {table_progress} {by_seek} SET high = high WHERE {of_share};
+
+-- name: progress-divide
+-- Give a relay that begins to have these partitions, or has no others any more, separate rows.  Rows with the same
+-- position become one.  Masks of different partitions are added: they have no bit in common.
+SET NOCOUNT ON;
+DECLARE @old TABLE (mask BIGINT NOT NULL, high BIGINT NOT NULL, seen NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,
+                    topics NVARCHAR(1000) COLLATE Latin1_General_BIN2, shared BIT NOT NULL, moved_at DATETIME2(3) NOT NULL);
+DELETE FROM {table_progress} {by_seek}
+OUTPUT deleted.mask, deleted.high, deleted.seen, deleted.topics, deleted.shared, deleted.moved_at
+INTO @old(mask, high, seen, topics, shared, moved_at)
+WHERE subscription = {subscription} AND mask & :mask <> 0;
+SET NOCOUNT OFF;
+INSERT INTO {table_progress}(subscription, mask, high, seen, topics, shared, moved_at)
+SELECT {subscription}, SUM(w.part), w.high, w.seen, MIN(w.topics), MAX(CAST(w.shared AS INT)), MAX(w.moved_at)
+FROM (SELECT 1 AS mine, o.mask & :mask AS part, o.high, o.seen, o.topics, o.shared, o.moved_at FROM @old AS o
+      UNION ALL
+      SELECT 0, o.mask & ~:mask, o.high, o.seen, o.topics, o.shared, o.moved_at FROM @old AS o
+      WHERE o.mask & ~:mask <> 0) AS w
+GROUP BY w.mine, w.high, w.seen;
 
 -- name: move
 -- The fence is in the statement that writes.  The condition is evaluated first, so without the lease no row is locked.
 UPDATE p SET high = :high, seen = :seen, moved_at = {now}
 FROM (SELECT TOP (1) epoch FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK) WHERE {holds}) AS f
 CROSS JOIN {table_progress} AS p {by_seek}
-WHERE p.subscription = {subscription}
+WHERE p.subscription = {subscription} AND p.mask & ~:mask = 0
+  AND (:mixed = 0 OR CASE WHEN p.seen = :seen THEN p.high ELSE 0 END <= :high)
 {loop};
 
 -- name: subscribe
 -- A subscription that begins at a position.
-INSERT INTO {table_progress}(subscription, high, seen, topics)
-SELECT {subscription}, :high, :seen, :topics
+INSERT INTO {table_progress}(subscription, high, seen, topics, shared)
+SELECT {subscription}, :high, :seen, :topics,
+  CASE WHEN EXISTS (SELECT 1 FROM {table_progress} AS o WHERE o.shared = 1) THEN 1 ELSE 0 END
 WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WITH (UPDLOCK, HOLDLOCK) WHERE p.subscription = {subscription});
 
 -- name: subscribe-named
@@ -74,12 +104,14 @@ WHERE x.subscription = {subscription}
 
 -- name: known
 -- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
-SELECT x.id, x.state, x.attempts, {due_in} {of_relay} AND t.rv > (SELECT p.rv FROM {position} AS p);
+SELECT x.id, x.state, x.attempts, {due_in} {of_relay}
+  AND EXISTS (SELECT 1 FROM {position} AS p WHERE p.mask & ~:mask = 0 AND {of_p:t} AND t.rv > p.rv);
 
 -- name: read
 -- Messages that wait, failed or were tried, in the order of their ids.
 SELECT {open_columns} FROM (
-  SELECT TOP (:limit) {exception_columns} {of_relay} AND x.state IN (0, 1, 3) AND x.id > :after ORDER BY x.id) AS o
+  SELECT TOP (:limit) {exception_columns} {of_relay} AND x.state IN (0, 1, 3) AND x.id > :after
+    AND (:mask = -1 OR :mask & {bit:t} <> 0) ORDER BY x.id) AS o
 ORDER BY id;
 
 -- name: read-ids
@@ -92,6 +124,14 @@ ORDER BY id;
 -- Dead messages, for relays that park their keys.
 SELECT id, {key_texts} FROM (
   SELECT TOP (:limit) {exception_columns} {of_relay} AND x.state = 4 AND x.id > :after ORDER BY x.id) AS o
+ORDER BY id;
+
+-- name: partitions-dead-keys
+SELECT id, {key_texts} FROM (
+  SELECT TOP (:limit) {exception_columns} {of_relay} AND x.state = 4 AND x.id > :after
+    AND {partition:t} IN (SELECT CAST(value AS INT)
+                          FROM OPENJSON(REPLACE(REPLACE(:partitions, NCHAR(123), N'['), NCHAR(125), N']')))
+  ORDER BY x.id) AS o
 ORDER BY id;
 
 -- part: open_exception
@@ -131,7 +171,7 @@ BEGIN
     INSERT INTO {table_exception}(subscription, id, state)
     OUTPUT inserted.id INTO @new(id)
     SELECT {subscription}, t.id, 2 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id
-    WHERE t.rv > (SELECT p.rv FROM {position} AS p)
+    WHERE {uncovered:t}
       AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE {its_exception:x});
     IF EXISTS (SELECT 1 FROM {these_exceptions} WHERE x.state IN (0, 1, 3)) SET @again = 1;
   END TRY
@@ -146,7 +186,7 @@ SELECT id FROM @done UNION ALL SELECT id FROM @new;
 -- That a message is done need not be said once the position covers it.
 DELETE x FROM (
   SELECT e.id FROM {table_exception} AS e WHERE e.subscription = {subscription} AND e.state = 2 AND NOT EXISTS (
-    SELECT 1 FROM {table} AS t WHERE t.id = e.id AND t.rv > (SELECT p.rv FROM {position} AS p))) AS i
+    SELECT 1 FROM {table} AS t WHERE t.id = e.id AND {uncovered:t})) AS i
 JOIN {table_exception} AS x {by_seek} ON {its_exception:x}
 {loop};
 
@@ -164,7 +204,7 @@ IF @here = 0
 -- part: if_new
 -- A new exception, of a message that was not delivered or discarded.
 FROM {table} AS t WITH (NOLOCK)
-WHERE t.id = :id AND @here = 1 AND t.rv > (SELECT p.rv FROM {position} AS p)
+WHERE t.id = :id AND @here = 1 AND {uncovered:t}
   AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = :id AND x.subscription = {subscription})
 
 -- part: is_open_exception
@@ -239,7 +279,7 @@ WHERE id = :id AND subscription = {subscription} AND state = 1 AND claim_token =
 
 -- part: passed_by_all
 -- Last row version that every subscription has passed.
-(SELECT MIN({passed:p}) FROM {table_progress} AS p)
+CONVERT(BINARY(8), (SELECT MIN(w.at) FROM (SELECT {passed_at:p} AS at FROM {table_progress} AS p) AS w))
 
 -- part: old_rows
 -- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
@@ -269,7 +309,7 @@ SELECT COUNT_BIG(*) {old_rows};
 SELECT t.*, COALESCE(x.state, CASE WHEN t.rv > p.rv THEN 0 ELSE 2 END) AS status, COALESCE(x.attempts, 0) AS attempts,
   0 AS generation, x.next_retry_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
   CAST(NULL AS DATETIME2(3)) AS processed_at, x.last_error
-FROM {position} AS p CROSS JOIN {table} AS t {unlocked}
+FROM {position} AS p JOIN {table} AS t {unlocked} ON {of_p:t}
 LEFT JOIN {table_exception} AS x ON x.id = t.id AND x.subscription = {subscription}
 WHERE {its_topic:t}
 
@@ -282,7 +322,7 @@ WHERE {its_topic:t}
 -- Whether the message is not done yet.
 SELECT COUNT(*) FROM {table} AS t LEFT JOIN {table_exception} AS x ON x.id = t.id AND x.subscription = {subscription}
 WHERE t.id = :id AND {its_topic:t}
-  AND COALESCE(x.state, CASE WHEN t.rv > (SELECT p.rv FROM {position} AS p) THEN 0 ELSE 2 END) <> 2;
+  AND COALESCE(x.state, CASE WHEN {uncovered:t} THEN 0 ELSE 2 END) <> 2;
 
 -- part: is_called
 {.}message_id = :ident AND DATALENGTH({.}message_id) = DATALENGTH(:ident)
@@ -394,7 +434,7 @@ SELECT {age} FROM (SELECT MIN(u.created_at) AS created_at FROM (
   UNION ALL
   SELECT * FROM (SELECT TOP (1) t.created_at FROM {position} AS p CROSS APPLY (
     SELECT TOP (10000) n.id, n.rv, n.created_at, {key:n} AS k FROM {table} AS n {unlocked}
-    WHERE n.rv > p.rv AND {its_topic:n} ORDER BY n.rv) AS t
+    WHERE n.rv > p.rv AND {its_topic:n} AND {of_p:n} ORDER BY n.rv) AS t
     WHERE {unblocked} AND {unexcepted} ORDER BY t.rv) AS v) AS u) AS o
 WHERE o.created_at IS NOT NULL;
 
@@ -417,15 +457,20 @@ SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) w.id FROM (
 -- ---- subscriptions ----
 
 -- name: subscribed
-SELECT p.high, COALESCE(p.topics, N'') FROM {table_progress} AS p WHERE p.subscription = {subscription};
+SELECT MIN(p.high), COALESCE(MIN(p.topics), N'') FROM {table_progress} AS p WHERE p.subscription = {subscription}
+HAVING COUNT(*) > 0;
 
 -- name: subscriptions
 -- The position is shown as the id of the last message before it; with the age of the first one behind it, which is kept.
 SELECT p.subscription, COALESCE(p.topics, N''),
-  COALESCE((SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE t.rv <= {passed:p} ORDER BY t.rv DESC), 0),
+  COALESCE((SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE t.rv <= CONVERT(BINARY(8), p.at) ORDER BY t.rv DESC), 0),
   DATEDIFF_BIG(MILLISECOND, p.moved_at, {now}),
-  COALESCE((SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, t.created_at, {now}) FROM {table} AS t {unlocked} WHERE t.rv > {passed:p} ORDER BY t.rv), -1)
-FROM {table_progress} AS p ORDER BY p.subscription;
+  COALESCE((SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, t.created_at, {now}) FROM {table} AS t {unlocked}
+            WHERE t.rv > CONVERT(BINARY(8), p.at) ORDER BY t.rv), -1)
+FROM (SELECT w.subscription, MIN(w.topics) AS topics, MIN(w.at) AS at, MAX(w.moved_at) AS moved_at
+      FROM (SELECT q.subscription, q.topics, {passed_at:q} AS at, q.moved_at FROM {table_progress} AS q) AS w
+      GROUP BY w.subscription) AS p
+ORDER BY p.subscription;
 
 -- name: unsubscribe
 DELETE FROM {table_progress} {by_seek} WHERE subscription = {subscription};
@@ -450,7 +495,7 @@ UPDATE {table_progress} {by_seek} SET high = :high, seen = :seen, moved_at = {no
 -- Messages behind the position are delivered again, whatever they were; of those before it the dead ones stay.
 DELETE x FROM (
   SELECT e.id FROM {table_exception} AS e WHERE e.subscription = {subscription} AND (e.state <> 4 OR EXISTS (
-    SELECT 1 FROM {table} AS t WHERE t.id = e.id AND t.rv > (SELECT p.rv FROM {position} AS p)))) AS i
+    SELECT 1 FROM {table} AS t WHERE t.id = e.id AND {uncovered:t}))) AS i
 JOIN {table_exception} AS x {by_seek} ON {its_exception:x}
 {loop};
 
