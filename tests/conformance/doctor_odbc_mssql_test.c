@@ -71,6 +71,11 @@ static const condition conditions[] = {
 		 "payload, created_at) VALUES (N't', N'{}', DATEADD(HOUR, -1, "
 		 "SYSUTCDATETIME()))",
 	 .says = "has been ready for 1h"},
+	{.check = "backlog",
+	 .level = WH_WARN,
+	 .make = "INSERT INTO outbox_exception(subscription, id, state) SELECT N'relay', id, 0 FROM "
+		 "outbox", /* As of one that was retried. */
+	 .says = "has been ready for 1h"},
 	{.check = "relay",
 	 .level = WH_WELL,
 	 .says = "boat relays the outbox (log, epoch 3)"},

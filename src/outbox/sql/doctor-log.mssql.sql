@@ -154,20 +154,25 @@ UNION ALL
 SELECT 1, CAST(64 - {partitions_taken} AS NVARCHAR(20)), N'', N''
 WHERE EXISTS (SELECT 1 {sharing}) AND {partitions_taken} < 64;
 
+-- part: e_place
+e.id, e.created_at, e.topic, e.partition_key, e.aggregate_type, e.aggregate_id
+
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
 SELECT TOP (1) 1, c.id, DATEDIFF_BIG(MILLISECOND, c.created_at, {now}),
   COALESCE((SELECT TOP (1) N'; the last error is: ' + LEFT(x.last_error, 300) FROM (
               SELECT TOP (1000) e.* FROM {table_exception} AS e WHERE e.subscription = {subscription} ORDER BY e.id) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC), N'')
-FROM {position} AS p CROSS APPLY (
-  SELECT TOP (100) t.* FROM {table} AS t {unlocked} WHERE t.rv > p.rv AND {of_p:t} ORDER BY t.rv) AS c
+FROM (SELECT {e_place} FROM {position} AS p CROSS APPLY (
+        SELECT TOP (100) t.* FROM {table} AS t {unlocked} WHERE t.rv > p.rv AND {of_p:t} ORDER BY t.rv) AS e
+      UNION ALL
+      SELECT {e_place} FROM (SELECT TOP (100) w.* FROM ({exceptional} AND x.state = 0) AS w ORDER BY w.id) AS e) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = N'retrying')
   AND DATEDIFF_BIG(MILLISECOND, c.created_at, {now}) >= :older AND {its_topic:c}
-  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = c.id AND x.subscription = {subscription})
-  AND NOT EXISTS (SELECT 1 FROM ({exceptional}) AS b WHERE {key:b} = {key:c})
-ORDER BY c.rv;
+  AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = c.id AND x.subscription = {subscription} AND x.state <> 0)
+  AND NOT EXISTS (SELECT 1 FROM ({exceptional}) AS b WHERE {key:b} = {key:c} AND b.id < c.id)
+ORDER BY c.id;
 
 -- name: held
 SELECT TOP (5) 1, c.id, {key_shown}, {failed},
