@@ -253,7 +253,8 @@ wherry_code wh_line_pick(wh_view line, const char *pointer, wh_buf *out,
 	case '{':
 	case '[':
 		return wh_fail(err, WHERRY_INVALID,
-			       "%.60s is %s, not a string, number or boolean", pointer,
+			       "%.60s is %s, not a string, number or boolean",
+			       *pointer ? pointer : "the whole of it",
 			       *value.ptr == 'n'   ? "null"
 			       : *value.ptr == '{' ? "an object"
 						   : "an array");

@@ -108,6 +108,9 @@ keeps() { # URL NAME AGO
 keeps sqlite:kept.db sqlite 7200000
 keeps "$url" postgres "interval '2 hours'"
 waits sqlite:few.db sqlite
+check "sqlite: what handlers wrote is found among any number of dead messages" grep -q "(subscription=? AND state=? AND id<?)" <<<"$(sqlite3 few.db "
+	EXPLAIN QUERY PLAN $(sed -n '/^-- name: forget-done/,/;/p' "$source_dir/src/outbox/sql/parts/sqlite.subscription.sql" | grep -v '^--' |
+		sed "s/{table_exception}/few_exception/; s/{subscription}/'mails'/; s/{high}/7/")")"
 waits "$url" postgres
 
 # ---- relays that share the keys of two subscriptions ----

@@ -26,6 +26,8 @@ CREATE TABLE IF NOT EXISTS {table_exception}(
   last_error    TEXT,
   PRIMARY KEY (subscription, id)
 ) WITHOUT ROWID;
+-- By it relays find what handlers wrote, among any number of dead messages.
+CREATE INDEX IF NOT EXISTS {table_done} ON {table_exception}(subscription, state, id) WHERE state = 2;
 
 -- part: except_new
 -- A new row may be below a position, which does not cover it.  So the message becomes an exception, and the control version
