@@ -54,9 +54,6 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 					 BENCH_CONNECTIONS_TEXT, err);
 	if (code == WHERRY_OK && job->stream)
 		code = wherry_config_set(s->config, "relay.engine", "stream", err);
-	if (code == WHERRY_OK && !job->log && !job->stream)
-		code = wherry_config_set(s->config, "relay.on_done",
-					 job->remove ? "delete" : "mark", err);
 	return code;
 }
 

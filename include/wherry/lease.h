@@ -10,15 +10,6 @@
 
 #include <wherry/export.h>
 
-/* Says what a relay does with a delivered message. */
-typedef enum wherry_on_done {
-	/* Set its state to done; a purge deletes it after the retention. */
-	WHERRY_MARK,
-	WHERRY_DELETE, /* Delete it at once. */
-	/* Leave the row unchanged; only for relays of the engine stream. */
-	WHERRY_KEEP
-} wherry_on_done;
-
 /* The right to relay a table: its holder, and the epoch that fences it.  Plain data. */
 typedef struct wherry_lease {
 	/* Grows each time the lease is taken over; 0: there is no lease. */

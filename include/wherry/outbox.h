@@ -418,18 +418,20 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
 							     wherry_error *err);
 
 /**
- * Acknowledge deliveries.
+ * Acknowledge deliveries.  The layout decides what becomes of the rows: a log notes that they are
+ * delivered, eventferry's are marked, and those of outbox-event-bus move to its archive.
  *
  * @param ids         Ids of the messages.  Messages that are not open are skipped.  With a lease
  *                    of wherry_outbox_join(), it must have claimed all, or nothing changes.
  * @param n           Number of ids.
- * @param on_done     What to do with the rows.
  * @param out_n       Receives the number of rows changed; may be NULL.
  * @return WHERRY_OK; WHERRY_STALE (nothing changed); any code of a failed write.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
-		   size_t n, wherry_on_done on_done, int64_t *out_n, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_done(wherry_outbox *box,
+							  const wherry_lease *lease,
+							  const int64_t *ids, size_t n,
+							  int64_t *out_n,
+							  wherry_error *err);
 
 /** Record failures: increase attempts by one, write last_error, and set the time of the retry,
  *  or make the message dead. */

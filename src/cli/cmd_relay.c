@@ -375,7 +375,6 @@ static const wh_option options[] = {
 	{"timeout", "D", NULL, "relay.timeout", 0},
 	{"engine", "E", NULL, "relay.engine", 0},
 	{"ordering", "O", NULL, "relay.ordering", 0},
-	{"on-done", "M", NULL, "relay.on_done", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
 	{"dead-letters", "URL", NULL, "relay.dead_letters", 0},
 	{"from", "WHERE", NULL, "stream.from", 0},
@@ -392,7 +391,7 @@ const wh_command wh_cmd_relay = {
 	.operands = "FROM TO",
 	.synopsis =
 		"FROM TO [--until-empty] [--timeout D] [--engine E] "
-		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
+		"[--ordering O] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is the outbox of a database, such as sqlite:shop.db, or an outbox or queue "

@@ -103,8 +103,8 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 		wh_doctor_add(
 			d, "message", WH_BAD, wh_buf_take(&text),
 			strdup("it was never written here, or its transaction was rolled back "
-			       "or is not over yet; or it left and was deleted (--on-done "
-			       "delete, outbox.retention): did the producer commit, and to "
+			       "or is not over yet; or it left and was deleted ("
+			       "outbox.retention): did the producer commit, and to "
 			       "this database?"));
 	wh_buf_clear(&text);
 	return code;

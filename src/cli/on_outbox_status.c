@@ -122,8 +122,7 @@ typedef struct facts {
 	const wh_subscriptions *subscriptions;
 	bool known; /* The tables say which relay works. */
 	bool running; /* A relay holds the lease, and its process is not known to be gone. */
-	/* Rows do not say which messages are delivered, but how far the WAL was read does
-	 * (relay.on_done=keep). */
+	/* Rows do not say which messages are delivered, but how far the WAL was read does. */
 	bool keeps;
 	int64_t open; /* Messages that are neither done nor dead; if it keeps, 1 or 0. */
 	bool ready;   /* A message could be delivered now. */

@@ -44,9 +44,6 @@ static const wh_setting_entry table[] = {
 		"position instead."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
-	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, keep", NULL,
-		"The row of a delivered message, not in a log, whose rows stay until outbox.retention is over. mark: set it to done. delete: delete it. "
-		"keep, only with the engine stream: write nothing to it."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies. skip: continue with its key. park: hold the key until the "
 		"message is retried."},

@@ -5,7 +5,6 @@
  *       - name: orders
  *         from: postgres://shop@db/shop
  *         to: kafka://broker:9092
- *         on_done: delete
  *         retry: {attempts: 10}
  *         outbox: {table: billing.outbox}
  *     cron:

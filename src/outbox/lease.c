@@ -31,15 +31,12 @@ wherry_code wherry_outbox_join(wherry_outbox *outbox, const char *owner, int64_t
 }
 
 wherry_code wherry_outbox_done(wherry_outbox *outbox, const wherry_lease *lease,
-			       const int64_t *ids, size_t n, wherry_on_done on_done,
-			       int64_t *out_n, wherry_error *err)
+			       const int64_t *ids, size_t n, int64_t *out_n,
+			       wherry_error *err)
 {
 	wh_error_clear(err);
-	wh_settlement s = {.done = ids, .n_done = n, .on_done = on_done};
+	wh_settlement s = {.done = ids, .n_done = n};
 
-	if (on_done == WHERRY_KEEP)
-		return wh_fail(err, WHERRY_INVALID,
-			       "a delivered message is marked or deleted");
 	return wh_store_settle_all(&outbox->store, lease, &s, out_n, err);
 }
 

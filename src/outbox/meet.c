@@ -41,9 +41,6 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_ENGINE] = "relay.engine",
 	[WH_ASK_KEY] = "relay.ordering=key",
 	[WH_ASK_PARK] = "relay.on_dead=park",
-	[WH_ASK_MARK] = "relay.on_done=mark",
-	[WH_ASK_DELETE] = "relay.on_done=delete",
-	[WH_ASK_KEEP] = "relay.on_done=keep",
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
 	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
@@ -95,10 +92,6 @@ static const rule rules[] = {
 	 "it has no keys to order by: leave --ordering out, or use an outbox"},
 	{WH_ASK_PARK, QUEUES, ANY,
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
-	{WH_ASK_MARK, QUEUES, ANY,
-	 "delivered messages are deleted: leave relay.on_done out"},
-	{WH_ASK_KEEP, QUEUES, ANY,
-	 "delivered messages are deleted: leave relay.on_done out"},
 
 	{WH_ASK_ENGINE, AT(WH_LOG_POSTGRES), STREAMING,
 	 "its relays read the table, and a commit wakes them: leave --engine stream out, or "
@@ -110,21 +103,6 @@ static const rule rules[] = {
 	 "one relay reads a subscription behind its position anyway, and others stand by: leave "
 	 "--engine out"},
 	{WH_ASK_ENGINE, ANYWHERE & ~ON_LOG, OF_LOG, "only the layout log has a position"},
-	{WH_ASK_MARK, ADOPTED, ANY,
-	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_DELETE, ADOPTED, ANY,
-	 "nothing is written to its rows: leave relay.on_done out"},
-	{WH_ASK_KEEP, ADOPTED, ANY,
-	 "nothing is written to its rows anyway: leave relay.on_done out"},
-	{WH_ASK_MARK, ON_LOG, ANY,
-	 "delivered messages stay as they are until they are older than outbox.retention: "
-	 "leave relay.on_done out"},
-	{WH_ASK_DELETE, ON_LOG, ANY,
-	 "delivered messages stay until they are older than outbox.retention: leave "
-	 "relay.on_done out, and set outbox.retention"},
-	{WH_ASK_KEEP, ON_LOG, ANY,
-	 "nothing is written to its rows anyway, and they stay until they are older than "
-	 "outbox.retention: leave relay.on_done out"},
 	{WH_ASK_CREATE_UNIQUE, ADOPTED, ANY,
 	 "its owner decides which indexes the table has: leave --unique-ids out"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_LOG_SQLITE) | AT(WH_ADOPTED_SQLITE), ANY,
@@ -173,23 +151,9 @@ static const rule rules[] = {
 	 "rows do not show that a dead message may be tried again: leave "
 	 "relay.on_dead=park out"},
 
-	{WH_ASK_MARK, AT(WH_EVENT_BUS), ANY,
-	 "delivered events move to the archive at once: leave relay.on_done out, or set "
-	 "it to delete"},
-	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
-	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
-	 "leave relay.on_done=keep out"},
-	{WH_ASK_MARK, ANYWHERE, STREAMING,
-	 "nothing is written to rows that are streamed: leave relay.on_done out"},
-	{WH_ASK_DELETE, ANYWHERE, STREAMING,
-	 "nothing is written to rows that are streamed: leave relay.on_done out"},
-	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
-	 "it needs marks in the rows: relay with --engine stream, or leave "
-	 "relay.on_done=keep out"},
-
 	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM),
-	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
-	 "use mark or delete"},
+	 "handlers acknowledge in the row, and nothing is written to rows that are streamed: "
+	 "leave the handlers out"},
 };
 
 static const rule *find(wh_home at, wh_engine by, wh_ask ask)

@@ -40,9 +40,6 @@ typedef enum wh_ask {
 	WH_ASK_ENGINE, /* Work on the tables at all. */
 	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */
 	WH_ASK_PARK,
-	WH_ASK_MARK, /* relay.on_done=mark, if it was set explicitly. */
-	WH_ASK_DELETE,
-	WH_ASK_KEEP,
 	WH_ASK_HANDLERS,
 	WH_ASK_CREATE_PARTITIONS,
 	WH_ASK_CREATE_UNIQUE,

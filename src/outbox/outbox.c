@@ -43,7 +43,7 @@ static void read_layout(wherry_outbox *outbox, const char *scheme)
 
 	outbox->layout = (wh_layout){
 		.home = wh_home_of(store->model->name, store->layout.name, scheme),
-		.streams = !store->stmt.done_delete,
+		.streams = !store->stmt.fail,
 		.jsonb = wh_store_says(store, "body", "jsonb"),
 		.uuid = wh_store_says(store, "message_id", "uuid"),
 	};

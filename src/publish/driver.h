@@ -54,7 +54,6 @@ typedef struct wh_grant {
 	char holder[40]; /* Of a relay that works alone: see wherry_lease. */
 	int64_t epoch;
 	int32_t number;
-	int on_done;      /* A wherry_on_done. */
 	int32_t attempts; /* Attempts until a message is dead. */
 	bool ordered;
 } wh_grant;

@@ -36,7 +36,6 @@ void wh_handlers_grant(wherry_relay *r)
 	wh_grant grant = {
 		.epoch = r->lease.epoch,
 		.number = r->lease.number,
-		.on_done = (int)(r->engine->handlers_mark ? WHERRY_MARK : r->set.on_done),
 		.attempts = r->set.attempts,
 		.ordered = r->set.ordered,
 	};
@@ -256,7 +255,6 @@ static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_er
 		.done = &call->message.id,
 		.names = name.len ? &name : NULL,
 		.n_done = 1,
-		.on_done = (wherry_on_done)call->grant.on_done,
 	};
 	wh_store *store = NULL;
 	wh_settled settled = {0};

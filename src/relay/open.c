@@ -50,7 +50,6 @@ static void read_settings(wherry_relay *r)
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) == 0;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
-	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
 	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
 	s->redeliver = wh_config_choice(c, WH_STREAM_FROM) == 1;
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
@@ -112,9 +111,6 @@ static void apply_publisher(wherry_relay *r)
 /* Does the configuration ask for this option?  meet.c has the names of the options. */
 static bool asked(const wherry_relay *r, wh_ask ask)
 {
-	static const wherry_on_done done[] = {[WH_ASK_MARK] = WHERRY_MARK,
-					      [WH_ASK_DELETE] = WHERRY_DELETE,
-					      [WH_ASK_KEEP] = WHERRY_KEEP};
 	const wherry_config *c = r->config;
 
 	switch (ask) {
@@ -125,11 +121,6 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		       wh_config_choice(c, WH_RELAY_ORDERING) == 0;
 	case WH_ASK_PARK:
 		return wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
-	case WH_ASK_MARK:
-	case WH_ASK_DELETE:
-	case WH_ASK_KEEP:
-		return wh_config_is_set(c, WH_RELAY_ON_DONE) &&
-		       wh_config_choice(c, WH_RELAY_ON_DONE) == (int)done[ask];
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_CREATE_PARTITIONS:
@@ -167,9 +158,6 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (store->stmt.done_delete && !store->stmt.done_mark &&
-	    !store->stmt.done_archive)
-		s->on_done = WHERRY_DELETE; /* The layout can do nothing else. */
 	if (store->layout.by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* Other programs may use delivered rows. */
 	return WHERRY_OK;

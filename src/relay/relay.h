@@ -79,7 +79,6 @@ typedef struct wh_relay_settings {
 	bool redeliver;
 	bool ordered; /* Messages of one key are delivered in order. */
 	bool park;    /* A dead message parks its key. */
-	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
 	int64_t round_trip; /* Most messages to read, or to acknowledge, in one round trip. */
 	size_t noted_most; /* Most ids to note, over all held keys. */

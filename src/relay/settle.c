@@ -487,7 +487,7 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 		.lost = r->scratch.lost,
 		.back = r->scratch.back_ids,
 		.back_names = r->scratch.back_names,
-		.on_done = r->set.on_done,
+		.covered = r->engine->covers,
 	};
 }
 
@@ -499,7 +499,7 @@ bool wh_settle_with_read_due(const wherry_relay *r, int64_t now)
 		e = e->next;
 	return e && now >= r->flush_at_us && now >= r->locks_until_us &&
 	       r->engine->writes_rows && !r->window.n_undelivered &&
-	       wh_store_acks(r->store, &r->lease, r->set.on_done);
+	       wh_store_acks(r->store, &r->lease);
 }
 
 bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out)

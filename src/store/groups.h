@@ -146,7 +146,6 @@
 
 /* Results of rows. */
 #define WH_STORE_SETTLE(X) \
-	X(done_delete, "done-delete", "ids token names? width?") \
 	X(fail, "fail", "id message_id started? dead? count nth delay error token") \
 	X(requeue, "requeue", "ids token names? width?") \
 	X(try, "try", "id message_id started? nth claimed? token")
@@ -163,14 +162,17 @@
 	X(note_fail, "note-fail", "id message_id count nth error token") \
 	X(forget_gone, "forget-gone", "ids")
 
+/* Delivered rows are deleted; or what a log keeps about messages. */
+#define WH_STORE_DELETE(X) \
+	X(done_delete, "done-delete", "ids token names? width?")
+
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
 	X(done_mark, "done-mark", "ids token names? width?")
 
 /* Rows whose ids follow one another are settled by the first and the last id. */
 #define WH_STORE_RANGES(X) \
-	X(done_mark_range, "done-mark-range", "first last token names width?") \
-	X(done_delete_range, "done-delete-range", "first last token names width?")
+	X(done_mark_range, "done-mark-range", "first last token names width?")
 
 /* An attempt on record can be taken back. */
 #define WH_STORE_UNTRY(X) \
@@ -210,9 +212,7 @@
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
 	X(ack_mark, "ack-mark", "name number epoch holder ids names width") \
-	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width") \
-	X(ack_delete, "ack-delete", "name number epoch holder ids names width") \
-	X(ack_delete_range, "ack-delete-range", "name number epoch holder first last names width")
+	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width")
 
 /* Rows may expire before they are delivered: they can be deleted, except those that another
  * token than the caller's works on. */
@@ -256,7 +256,7 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) G(ack, WH_STORE_ACK) \
+	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_read, WH_STORE_PARTITIONS_READ) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 

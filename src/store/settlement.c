@@ -107,22 +107,20 @@ static wherry_code forget_gone(wh_store *store, const int64_t *ids, size_t n,
 static wherry_code settle_done(settling *w, wherry_error *err)
 {
 	const wh_settlement *s = w->s;
-	const wh_store *store = w->store;
-	bool mark = s->on_done == WHERRY_MARK && store->stmt.done_mark;
+	const wh_store_stmts *stmt = &w->store->stmt;
+	bool mark = stmt->done_mark && !s->covered;
 	wherry_code code = WHERRY_OK;
 
-	if (!mark && s->on_done != WHERRY_DELETE)
-		code = on_ids(w, store->stmt.done_archive, s->done, names_of(w),
-			      s->n_done, false, err);
-	if (code == WHERRY_OK && store->stmt.done_delete_range &&
+	if (!mark && stmt->done_archive)
+		code = on_ids(w, stmt->done_archive, s->done, names_of(w), s->n_done,
+			      false, err);
+	if (code == WHERRY_OK && mark && stmt->done_mark_range &&
 	    in_a_row(s->done, s->n_done))
-		return on_range(w,
-				mark ? store->stmt.done_mark_range
-				     : store->stmt.done_delete_range,
-				s->done[0], s->done[s->n_done - 1], err);
+		return on_range(w, stmt->done_mark_range, s->done[0],
+				s->done[s->n_done - 1], err);
 	if (code == WHERRY_OK)
-		code = on_ids(w, mark ? store->stmt.done_mark : store->stmt.done_delete,
-			      s->done, names_of(w), s->n_done, true, err);
+		code = on_ids(w, mark ? stmt->done_mark : stmt->done_delete, s->done,
+			      names_of(w), s->n_done, true, err);
 	return code == WHERRY_OK ? forget_gone(w->store, s->done, s->n_done, err) : code;
 }
 
@@ -236,7 +234,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 	const wh_settlement *s = w->s;
 	wherry_code code = WHERRY_OK;
 
-	if (!w->store->stmt.done_delete)
+	if (!w->store->stmt.fail)
 		code = wh_store_cannot(w->store, "whose rows are not acknowledged", err);
 	if (code == WHERRY_OK)
 		code = wh_store_fence(w->store, w->lease, err);
@@ -305,19 +303,9 @@ wherry_code wh_store_settle_all(wh_store *store, const wherry_lease *lease,
 
 /* ---- acknowledgements that are one statement ---- */
 
-static const wh_stmt *find(const wh_store *store, wherry_on_done on_done, bool range)
+bool wh_store_acks(const wh_store *store, const wherry_lease *lease)
 {
-	const wh_store_stmts *stmt = &store->stmt;
-
-	if (on_done == WHERRY_DELETE)
-		return range ? stmt->ack_delete_range : stmt->ack_delete;
-	return range ? stmt->ack_mark_range : stmt->ack_mark;
-}
-
-bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
-		   wherry_on_done on_done)
-{
-	return find(store, on_done, false) && !*lease->token &&
+	return store->stmt.ack_mark && !*lease->token &&
 	       !wherry_db_in_transaction(store->db);
 }
 
@@ -327,7 +315,7 @@ bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlemen
 	bool range = in_a_row(s->done, s->n_done);
 
 	if (!s->n_done || s->n_failed || s->n_back || s->try_id ||
-	    !wh_store_acks(store, lease, s->on_done))
+	    !wh_store_acks(store, lease))
 		return false;
 	*out = (wh_ack){.n = s->n_done};
 	out->params[0] = wh_store_lease_name(store);
@@ -336,7 +324,9 @@ bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlemen
 	out->params[3] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
 	out->params[4] = WH_INT_PARAM("first", s->done[0]);
 	out->params[5] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
-	out->call = (wh_call){.stmt = find(store, s->on_done, range), .n_params = 6};
+	out->call = (wh_call){.stmt = range ? store->stmt.ack_mark_range
+					    : store->stmt.ack_mark,
+			      .n_params = 6};
 	if (wh_store_names(store, s->names, s->n_done, &out->params[6], NULL) !=
 	    WHERRY_OK)
 		return false;

@@ -16,7 +16,9 @@ typedef struct wh_settlement {
 	/* wh_db_version() from before all of these rows were read; 0: unknown. */
 	int64_t version;
 	size_t n_done;
-	wherry_on_done on_done;
+	/* Of a log: the position says that `done` are delivered, so that nothing is kept about
+	 * them. */
+	bool covered;
 	const wherry_failure *failed;
 	size_t n_failed;
 	/* Receives for each of `failed` whether another relay claimed it by now; may be
@@ -42,8 +44,7 @@ typedef struct wh_ack {
 } wh_ack;
 
 /* Can a leader acknowledge rows of this layout with one statement? */
-bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
-		   wherry_on_done on_done);
+bool wh_store_acks(const wh_store *store, const wherry_lease *lease);
 
 /* Turn a settlement into one statement.  Returns false if it does more than acknowledge,
  * or if wh_store_acks() is false.  Borrows store->ids and store->message_ids. */

@@ -44,7 +44,7 @@ wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *e
 	if (!v->found)
 		return wh_store_missing(store->model, store->name.ptr, WHERRY_NOTFOUND,
 					err);
-	if (!v->version && !store->stmt.done_delete)
+	if (!v->version && !store->stmt.fail)
 		return wh_store_remake(
 			store,
 			wh_fail(err, WHERRY_INVALID,

@@ -529,7 +529,7 @@ static int work(wherry_db *db, int which)
 		}
 		if (code == WHERRY_OK && ids[0])
 			code = wherry_outbox_done(outbox, &lease, ids + 1, (size_t)ids[0],
-						  WHERRY_MARK, NULL, NULL);
+						  NULL, NULL);
 		if (code == WHERRY_OK)
 			code = wherry_outbox_count(outbox, count, NULL);
 	}

@@ -63,9 +63,6 @@ static void set_ask(relay *r, wh_ask ask)
 	static const char *const settings[WH_ASKS][2] = {
 		[WH_ASK_KEY] = {"relay.ordering", "key"},
 		[WH_ASK_PARK] = {"relay.on_dead", "park"},
-		[WH_ASK_MARK] = {"relay.on_done", "mark"},
-		[WH_ASK_DELETE] = {"relay.on_done", "delete"},
-		[WH_ASK_KEEP] = {"relay.on_done", "keep"},
 	};
 
 	if (settings[ask][0])

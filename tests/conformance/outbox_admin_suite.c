@@ -319,7 +319,7 @@ static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
 		   "audit VALUES (new.id); END");
 	fixture_send_many(f, 10);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, &n, &err));
 	assert_int_equal(n, 1);
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	fixture_were_done(f, 10, 10000);

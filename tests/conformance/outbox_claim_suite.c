@@ -51,7 +51,7 @@ static void a_settled_key_is_free_for_others(void **state)
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
-	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++) {
+	for (int i = 0; i < 2; i++) {
 		int64_t id = fixture_send(f, "t", "k"), n = 0;
 		wherry_error err = WHERRY_ERROR_INIT;
 		char ids[24];
@@ -61,8 +61,7 @@ static void a_settled_key_is_free_for_others(void **state)
 		(void)snprintf(ids, sizeof(ids), "%lld",
 			       (long long)fixture_send(f, "t", "k"));
 		claim_takes(f, &b, &claim_ten, "");
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &a, &id, 1, (wherry_on_done)how,
-					       &n, &err));
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &a, &id, 1, &n, &err));
 		assert_int_equal(n, 1);
 		claim_takes(f, &b, &claim_ten, ids);
 		claim_done(f, &b, id + 1);
@@ -429,7 +428,7 @@ static int claim_all(wherry_db *db, int which)
 		}
 		if (code == WHERRY_OK && ids[0])
 			code = wherry_outbox_done(outbox, &lease, ids + 1, (size_t)ids[0],
-						  WHERRY_MARK, NULL, &err);
+						  NULL, &err);
 		if (code == WHERRY_OK)
 			code = wherry_outbox_count(outbox, count, &err);
 	}

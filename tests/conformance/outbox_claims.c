@@ -83,8 +83,7 @@ void claim_done(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, lease, &id, 1, NULL, &err));
 }
 
 void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id)
@@ -150,10 +149,8 @@ void claim_all_refused(outbox_fixture *f, const wherry_lease *lease, const int64
 	int64_t n = -7;
 
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
-	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++)
-		WHERRY_FAILS(WHERRY_STALE,
-			     wherry_outbox_done(f->outbox, lease, ids, n_ids,
-						(wherry_on_done)how, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->outbox, lease, ids, n_ids, &n, &err));
 	assert_non_null(strstr(err.message, "nothing was changed"));
 	for (size_t i = 0; i < n_ids; i++)
 		failures[i] = WHERRY_FAILURE(.id = ids[i], .error = "late");

@@ -383,7 +383,7 @@ static void a_plain_insert_is_delivered_like_any_other(void **state)
 	id = fixture_int(f, "SELECT id FROM outbox");
 	lease = fixture_lease(f, "a");
 	assert_int_equal(lease.last_open, id);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, &n, &err));
 	assert_int_equal(n, 1);
 }
 

@@ -129,8 +129,7 @@ static int refused(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	return wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_MARK, NULL, &err) ==
-	       WHERRY_STALE;
+	return wherry_outbox_done(f->outbox, lease, &id, 1, NULL, &err) == WHERRY_STALE;
 }
 
 /* The library's retryEvents takes a row away even while it is being tried. */
@@ -191,7 +190,7 @@ static void an_acknowledgement_survives_vacuum(void **state)
 	assert_int_equal(bus_int(f, "SELECT rowid FROM outbox WHERE id = 'e'"), 3);
 	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, ids, 2, MINUTE_US, &n, &err));
 	claim_takes(f, &a, &two, "1152921504606846977 1152921504606846978"); /* e and f */
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, ids, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, ids, 2, &n, &err));
 	assert_int_equal(n, 2);
 	assert_string_equal(bus_text(f, "SELECT group_concat(id, '') FROM "
 					"(SELECT id FROM outbox_archive ORDER BY id)"),
@@ -236,7 +235,7 @@ static void any_text_is_an_id(void **state)
 	claim_takes(f, &a, &claim_ten, "1 2 3 4 5 6");
 	WHERRY_PASS(wherry_outbox_extend(f->outbox, &a, all, 6, MINUTE_US, &n, &err));
 	assert_int_equal(n, 6);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, all, 6, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &a, all, 6, &n, &err));
 	assert_int_equal(n, 6);
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 6);
 }

@@ -335,8 +335,7 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 			     NULL, 0));
 	claims_are(p, &lease, "3");
 	assert_string_equal(text(p, LIBRARY_CLAIM), "");
-	WHERRY_PASS(wherry_outbox_done(p->outbox, &lease, (int64_t[]){3}, 1, WHERRY_MARK,
-				       &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &lease, (int64_t[]){3}, 1, &n, &err));
 	assert_int_equal(n, 1);
 	/* What the library took over is no more Wherry's. */
 	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .aggregate_id = "c"), &err));
@@ -346,8 +345,8 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 			 "WHERE id = 5",
 			 NULL, 0));
 	assert_string_equal(text(p, LIBRARY_CLAIM), "5");
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(p->outbox, &lease, (int64_t[]){5},
-						      1, WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(p->outbox, &lease, (int64_t[]){5}, 1, &n, &err));
 	assert_string_equal(text(p, "SELECT status FROM outbox WHERE id = 5"), "1");
 }
 

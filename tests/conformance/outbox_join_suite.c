@@ -42,8 +42,7 @@ static void what_was_claimed_before_a_lease_of_another_kind_is_fenced(void **sta
 	fixture_expire(f);
 	alone = fixture_lease(f, "alone");
 	claim_all_refused(f, &a, &id, 1);
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, &alone, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &alone, &id, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &alone, &err));
 	claim_join(f, "b");
 	claim_all_refused(f, &a, &id, 1);

@@ -181,8 +181,7 @@ static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_int_equal(lease.first_open, marks ? first : 0);
 	assert_int_equal(lease.last_open, first + 4);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &first, 1, WHERRY_MARK, NULL,
-				       &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &first, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	lease = fixture_lease(f, "b");
 	assert_int_equal(lease.first_open, marks ? first + 1 : 0);
@@ -414,12 +413,10 @@ static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
-	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++)
-		WHERRY_FAILS(WHERRY_STALE,
-			     wherry_outbox_done(f->outbox, lease, ids, 4,
-						(wherry_on_done)how, &n, &err));
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(f->outbox, lease, NULL, 0,
-						      WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->outbox, lease, ids, 4, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->outbox, lease, NULL, 0, &n, &err));
 	assert_int_equal(n, -7);
 	WHERRY_FAILS(WHERRY_STALE,
 		     wherry_outbox_fail(f->outbox, lease, &failure, 1, &err));
@@ -481,8 +478,7 @@ static void two_relays_never_lead_under_one_epoch(void **state)
 		assert_true(horizon.held);
 	}
 	WHERRY_PASS(wherry_outbox_renew(f->outbox, &after, &err));
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &after, &first, 1, WHERRY_MARK, NULL,
-				       &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &after, &first, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &after, &err));
 }
 
@@ -497,8 +493,8 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 	fixture_raw(f, "CREATE TABLE business(id INTEGER)");
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");
-	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(f->outbox, &lease, &id, 1,
-						      WHERRY_MARK, NULL, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->outbox, &lease, &id, 1, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM business"), 1);
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);

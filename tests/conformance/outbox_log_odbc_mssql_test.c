@@ -164,8 +164,7 @@ static void what_a_handler_did_meets_a_message_that_is_made_an_exception(void **
 	const int64_t id = 1;
 
 	(void)state;
-	settle_meanwhile(
-		&(wh_settlement){.done = &id, .n_done = 1, .on_done = WHERRY_MARK}, "2");
+	settle_meanwhile(&(wh_settlement){.done = &id, .n_done = 1}, "2");
 }
 
 int main(void)

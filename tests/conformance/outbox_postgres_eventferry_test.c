@@ -261,7 +261,7 @@ static void each_claim_that_was_extended_can_be_settled(void **state)
 	WHERRY_PASS(wherry_outbox_claim(p->outbox, &a, &ten, take_none, NULL, &n, &err));
 	WHERRY_PASS(wherry_outbox_extend(p->outbox, &a, ids, 3, MINUTE_US, &n, &err));
 	assert_int_equal(n, 3);
-	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids, 3, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids, 3, &n, &err));
 	assert_int_equal(n, 3);
 }
 
@@ -286,10 +286,9 @@ static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **st
 		WHERRY_PASS(wherry_outbox_claim_expired(p->outbox, &b, &soon, take_none,
 							NULL, &taken, &err));
 	while (!taken); /* a millisecond must pass */
-	WHERRY_FAILS(WHERRY_STALE,
-		     wherry_outbox_done(p->outbox, &a, ids, 1, WHERRY_MARK, &n, &err));
-	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids + 1, 1, WHERRY_MARK, &n, &err));
-	WHERRY_PASS(wherry_outbox_done(p->outbox, &b, ids, 1, WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_done(p->outbox, &a, ids, 1, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &a, ids + 1, 1, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->outbox, &b, ids, 1, &n, &err));
 	assert_string_equal(text(p,
 				 "SELECT string_agg(status || ':' || attempts, ' ' ORDER "
 				 "BY id) FROM outbox WHERE processed_at IS NOT NULL"),

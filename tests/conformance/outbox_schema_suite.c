@@ -324,7 +324,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	assert_false(mine.paused);
 	assert_int_equal(mine.control_version, 0);
 
-	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
 	WHERRY_PASS(wherry_outbox_status(first, &status, sizeof(wherry_status), &err));
@@ -367,7 +367,7 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 	WHERRY_PASS(wherry_outbox_pause(again, &err));
 	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
 	assert_true(lease.paused);
-	WHERRY_PASS(wherry_outbox_done(again, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(again, &lease, &id, 1, &n, &err));
 	assert_int_equal(n, 1);
 	wherry_outbox_close(again);
 }

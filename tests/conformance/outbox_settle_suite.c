@@ -54,7 +54,7 @@ static void done_marks_a_message(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen_row row;
 
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, &n, &err));
 	assert_int_equal(n, 1);
 	row = look(f, id);
 	assert_int_equal(row.row.state, WHERRY_DONE);
@@ -65,19 +65,6 @@ static void done_marks_a_message(void **state)
 	assert_int_equal(fixture_count(f), 3);
 }
 
-static void done_deletes_a_message(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t id = fixture_send_many(f, 3), n = 0;
-	wherry_lease lease = fixture_lease(f, "a");
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_DELETE, &n, &err));
-	assert_int_equal(n, 1);
-	fixture_lists(f, &WHERRY_FILTER(), "2 3");
-}
-
 static void done_twice_changes_nothing_more(void **state)
 {
 	outbox_fixture *f = *state;
@@ -85,10 +72,9 @@ static void done_twice_changes_nothing_more(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	for (int how = WHERRY_MARK; how <= WHERRY_DELETE; how++) {
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1,
-					       (wherry_on_done)how, &n, &err));
-		assert_int_equal(n, how == WHERRY_MARK);
+	for (int i = 0; i < 2; i++) {
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, &n, &err));
+		assert_int_equal(n, !i);
 		assert_int_equal(fixture_count(f), 1);
 	}
 }
@@ -106,11 +92,11 @@ static void more_ids_than_a_statement_takes_change_nothing(void **state)
 	ids[0] = id;
 	for (int i = 1; i < MANY; i++)
 		ids[i] = INT64_MAX - i;
-	WHERRY_FAILS(WHERRY_TOOBIG, wherry_outbox_done(f->outbox, &lease, ids, MANY,
-						       WHERRY_MARK, &n, &err));
+	WHERRY_FAILS(WHERRY_TOOBIG,
+		     wherry_outbox_done(f->outbox, &lease, ids, MANY, &n, &err));
 	assert_int_equal(n, -7);
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 2, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 2, &n, &err));
 	assert_int_equal(n, 1);
 	free(ids);
 }
@@ -131,7 +117,6 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 		{{INT64_MAX, INT64_MIN, 9}, 1, "5"},
 	};
 	outbox_fixture *f = *state;
-	bool deletes = !(f->backend->lacks & NEEDS_MARKS);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -143,9 +128,8 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 
 		while (n_ids < 4 && table[i].ids[n_ids])
 			n_ids++;
-		WHERRY_PASS(wherry_outbox_done(
-			f->outbox, &lease, table[i].ids, n_ids,
-			deletes && i % 2 ? WHERRY_DELETE : WHERRY_MARK, &n, &err));
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, table[i].ids, n_ids, &n,
+					       &err));
 		assert_int_equal(n, table[i].n);
 		fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_PENDING),
 			      table[i].left);
@@ -164,7 +148,7 @@ static void done_passes_over_what_is_not_open(void **state)
 	fixture_fail(f, first + 2, 60000000);
 	fixture_try(f, first + 3);
 	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 7, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, 7, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(fixture_state(f, first), WHERRY_PENDING);
 	assert_int_equal(fixture_state(f, first + 1), WHERRY_DEAD);
@@ -179,11 +163,8 @@ static void an_empty_list_of_done_is_fine(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, NULL, 0, &n, &err));
 	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, NULL, 0, WHERRY_DELETE, NULL,
-				       &err));
 	WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, NULL, 0, &err));
 	WHERRY_PASS(wherry_outbox_requeue(f->outbox, &lease, NULL, 0, &err));
 }
@@ -202,8 +183,7 @@ static void ten_thousand_are_done_at_once(void **state)
 		"UNION ALL SELECT i + 1 FROM c WHERE i < 10000) SELECT 't', '' FROM c");
 	for (int i = 0; i < MANY; i++)
 		ids[i] = i + 1;
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, &lease, ids, MANY, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, MANY, &n, &err));
 	assert_int_equal(n, MANY);
 	free(ids);
 }
@@ -219,9 +199,8 @@ static void when_one_of_many_cannot_be_marked_none_is(void **state)
 	lease = fixture_lease(f, "a");
 	fixture_raw(f, "CREATE TRIGGER refuse BEFORE UPDATE ON outbox WHEN old.id = 3 "
 		       "BEGIN SELECT RAISE(FAIL, 'not this one'); END");
-	assert_int_not_equal(
-		wherry_outbox_done(f->outbox, &lease, ids, 3, WHERRY_MARK, &n, &err),
-		WHERRY_OK);
+	assert_int_not_equal(wherry_outbox_done(f->outbox, &lease, ids, 3, &n, &err),
+			     WHERRY_OK);
 	assert_int_equal(n, -7);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fixture_state(f, ids[i]), WHERRY_PENDING);
@@ -458,7 +437,7 @@ static void a_settlement_is_written_as_one(void **state)
 	wherry_failure failure = WHERRY_FAILURE(.id = id + 1, .error = "no answer");
 	wh_settlement all = {.done = done,
 			     .n_done = 2,
-			     .on_done = WHERRY_DELETE,
+			     .covered = true,
 			     .failed = &failure,
 			     .n_failed = 1,
 			     .try_id = id + 2};
@@ -494,7 +473,6 @@ static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
 
 const outbox_case outbox_settle_cases[] = {
 	CASE(done_marks_a_message),
-	CASE_THAT_NEEDS(done_deletes_a_message, NEEDS_MARKS),
 	CASE_THAT_NEEDS(done_twice_changes_nothing_more, NEEDS_MARKS),
 	CASE(more_ids_than_a_statement_takes_change_nothing),
 	CASE(ids_in_any_order_and_with_gaps_are_done_alike),

@@ -71,8 +71,7 @@ static void a_message_that_took_the_id_of_a_delivered_one_waits(void **state)
 {
 	const int64_t id = 1;
 	wh_view name = wh_view_of("old");
-	wh_settlement done = {
-		.done = &id, .n_done = 1, .names = &name, .on_done = WHERRY_DELETE};
+	wh_settlement done = {.done = &id, .n_done = 1, .names = &name, .covered = true};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = 0};
 	wherry_outbox *outbox = NULL;

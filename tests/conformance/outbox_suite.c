@@ -259,8 +259,9 @@ static void pass(outbox_fixture *f, const wherry_lease *lease, int64_t id, bool 
 	progress.n_held = held.n;
 	if (high < at.high)
 		WHERRY_PASS(wh_progress_write(store, lease, &share, &progress, &err));
-	WHERRY_PASS(
-		wherry_outbox_done(f->outbox, lease, &id, 1, WHERRY_DELETE, NULL, &err));
+	WHERRY_PASS(wh_store_settle_all(
+		store, lease, &(wh_settlement){.done = &id, .n_done = 1, .covered = true},
+		NULL, &err));
 	wh_cursor_close(cursor);
 	wh_position_clear(&at);
 	wh_position_clear(&stored);
@@ -299,8 +300,7 @@ static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
 	else if (f->backend->lacks & NEEDS_MARKS)
 		pass(f, &lease, id, true);
 	else
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, WHERRY_MARK,
-					       NULL, &err));
+		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 }
 

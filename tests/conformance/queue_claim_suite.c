@@ -67,7 +67,7 @@ static void a_queue_is_claimed_as_an_outbox_is(void **state)
 {
 	queue_fixture *f = *state;
 	wherry_lease a = join(f, "a"), b = join(f, "b");
-	wh_settlement s = {.on_done = WHERRY_DELETE, .n_done = 1, .n_failed = 1};
+	wh_settlement s = {.n_done = 1, .n_failed = 1};
 	wherry_failure failure = WHERRY_FAILURE(.error = "no", .delay_us = 50000000);
 	queue_got of_a;
 
@@ -95,7 +95,7 @@ static void claims_that_expired_are_taken_over(void **state)
 	queue_fixture *f = *state;
 	wherry_lease a = join(f, "a"), b = join(f, "b");
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_settlement s = {.on_done = WHERRY_DELETE, .n_done = 1};
+	wh_settlement s = {.n_done = 1};
 	int64_t due = 0, lapse = 0;
 	queue_got of_a;
 
@@ -110,7 +110,7 @@ static void claims_that_expired_are_taken_over(void **state)
 	(void)claim(f, &b, 1, true, "1");
 	s.done = of_a.ids;
 	assert_int_equal(settle(f, &a, &s), 0);
-	s = (wh_settlement){.on_done = WHERRY_DELETE, .back = of_a.ids, .n_back = 1};
+	s = (wh_settlement){.back = of_a.ids, .n_back = 1};
 	assert_int_equal(settle(f, &b, &s), 1);
 	(void)queue_lease(f->queue, 1, "1");
 }

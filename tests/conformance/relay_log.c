@@ -313,8 +313,6 @@ void relay_log_translate(const char *sql, char *out, size_t cap)
 }
 
 const char *const relay_log_except[] = {
-	/* A message that is delivered is not written to, so it is not deleted. */
-	"a_delivered_message_is_deleted",
 	/* There is no engine competing, which claims rows. */
 	"a_claimed_message_whose_acknowledgement_is_ignored_dies",
 	"after_a_claim_that_failed_a_key_keeps_its_order",

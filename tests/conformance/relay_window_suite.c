@@ -188,20 +188,6 @@ static void a_delivered_message_is_marked(void **state)
 	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
 }
 
-static void a_delivered_message_is_deleted(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "relay.on_done", "delete");
-	relay_put(f, "aab");
-	relay_answers(f, 1, WHERRY_RETRY, 1);
-	relay_answers(f, 3, WHERRY_REJECTED, 1);
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 1);
-	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
-}
-
 static void delivered_messages_are_purged_after_their_retention(void **state)
 {
 	relay_fixture *f = *state;
@@ -286,7 +272,6 @@ const relay_test relay_window_tests[] = {
 	RELAY_TEST(a_window_that_is_full_before_a_key_has_left_is_no_error, 0),
 	RELAY_TEST(a_destination_that_has_room_again_is_not_kept_waiting, 0),
 	RELAY_TEST(a_delivered_message_is_marked, 0),
-	RELAY_TEST(a_delivered_message_is_deleted, 0),
 	RELAY_TEST(delivered_messages_are_purged_after_their_retention, 0),
 	RELAY_TEST(messages_after_an_idle_time_are_purged_as_soon, 0),
 	RELAY_TEST(nothing_is_purged_without_a_retention, 0),

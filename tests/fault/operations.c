@@ -303,8 +303,7 @@ static const int64_t open_ids[] = {1, 2, 3};
 
 static wherry_code outbox_done(world *w, wherry_error *err)
 {
-	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, WHERRY_MARK,
-				  w->out.number, err);
+	return wherry_outbox_done(w->outbox, &w->lease, open_ids, 3, w->out.number, err);
 }
 
 static wherry_code outbox_fail(world *w, wherry_error *err)

@@ -187,7 +187,6 @@ typedef struct sim_plan {
 	bool busy;  /* the database takes its time, and relays do something meanwhile */
 	bool seen;  /* relays of one machine can tell that a process there has ended */
 	int window, attempts;
-	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
 	int lose, refuse;        /* per 10,000 messages */
 	int bad;                 /* per 1,000 messages */

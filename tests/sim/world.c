@@ -121,9 +121,6 @@ static void draw_plan(sim_world *w)
 		     (plan->engine == SIM_EXCLUSIVE && sim_below(w, 3) == 0);
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
-	plan->on_done = (wherry_on_done)sim_below(w, 3);
-	if (plan->engine == SIM_LOG)
-		plan->on_done = WHERRY_MARK;
 	plan->crash = one_of(w, 0, 5, 40);
 	plan->pause = one_of(w, 0, 20, 100);
 	plan->fault = one_of(w, 0, 0, 100);
@@ -142,7 +139,6 @@ static void draw_plan(sim_world *w)
 
 static void draw_settings(sim_world *w)
 {
-	static const char *const on_done[] = {"mark", "delete"};
 	static const char *const relay_engines[] = {
 		[SIM_EXCLUSIVE] = "exclusive",
 		[SIM_COMPETING] = "competing",
@@ -156,8 +152,6 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.batch", "%d", 1 + sim_below(w, plan->window));
 	set(w, "relay.ordering", "%s", plan->ordered ? "key" : "none");
 	set(w, "relay.on_dead", "%s", plan->park ? "park" : "skip");
-	set(w, "relay.on_done", "%s",
-	    plan->engine == SIM_UNMARKED ? "keep" : on_done[plan->on_done]);
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
 	if (relay_engines[plan->engine])
 		set(w, "relay.engine", "%s", relay_engines[plan->engine]);

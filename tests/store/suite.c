@@ -84,8 +84,7 @@ static void a_layout_may_be_on_several_databases(void **state)
 	WHERRY_PASS(
 		wherry_outbox_claim(outbox, &a, &two, take_message, &first, NULL, &err));
 	assert_string_equal(first.text, "one {}, two {}");
-	WHERRY_PASS(
-		wherry_outbox_done(outbox, &a, first.ids, 2, WHERRY_DELETE, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(outbox, &a, first.ids, 2, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(
 		wherry_outbox_claim(outbox, &a, &two, take_message, &rest, NULL, &err));
@@ -191,7 +190,7 @@ static void another_model_is_claimed_by_the_same_functions(void **state)
 	wh_store store;
 	wherry_lease a, b;
 	const wherry_failure failure = WHERRY_FAILURE(.id = 2, .error = "no spade");
-	wh_settlement s = {.on_done = WHERRY_DELETE};
+	wh_settlement s = {.n_done = 0};
 	list of_a, of_b;
 
 	open_tasks(*state, &store);
@@ -215,7 +214,7 @@ static void claims_that_expired_are_taken_over(void **state)
 	wh_store store;
 	wherry_lease a, b;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_settlement s = {.on_done = WHERRY_DELETE, .n_done = 1};
+	wh_settlement s = {.n_done = 1};
 	list of_a, of_b;
 	int64_t n = -7;
 

@@ -359,11 +359,6 @@ INDEX(1), FORCESEEK
 UPDATE t SET status = 2, processed_at = {now} FROM {held}
 {loop};
 
--- name: done-delete
-{listed};
-DELETE t FROM {held}
-{loop};
-
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
   CAST((CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END) / 86400000 AS INT),

@@ -395,9 +395,6 @@ SELECT t.id FROM {table} AS t WHERE t.id = ANY (translate(:ids::text, '[]', '{}'
 -- Change only rows that this claim holds.
 UPDATE {table} AS t SET status = 2, processed_at = {now} WHERE {held};
 
--- name: done-delete
-DELETE FROM {table} AS t WHERE {held};
-
 -- name: fail
 -- unused: message_id
 -- claimed_at stays, as in the library.  The table cannot store :error.

@@ -593,11 +593,6 @@ WHERE id BETWEEN :first AND :last AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text)
   AND {named_in_range};
 
--- name: done-delete-range
-DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text)
-  AND {named_in_range};
-
 -- part: acknowledger
 -- The fence in the statement that writes.  The server need not write such an acknowledgement to disk
 -- before it answers: if it is lost, its messages are delivered again, which may happen anyway.
@@ -616,18 +611,6 @@ WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held)
 -- name: ack-mark-range
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held)
-  AND {named_in_range};
-
--- name: ack-delete
-{acknowledger}
-DELETE FROM {table}
-WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held)
-  AND {named_in_list};
-
--- name: ack-delete-range
-{acknowledger}
-DELETE FROM {table}
 WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held)
   AND {named_in_range};
 

@@ -413,12 +413,6 @@ WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
--- name: done-delete-range
-DELETE FROM {table} NOT INDEXED
-WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token)
-  AND {named};
-
 -- name: fail
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
 -- lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator may have set the number

@@ -15,7 +15,7 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 /* Does the layout have no statement that writes to rows? */
 static bool is_only_streamed(const wh_store *store)
 {
-	return !store->stmt.done_delete;
+	return !store->stmt.fail;
 }
 
 wh_engine wh_engine_named(const wherry_config *config)
@@ -75,8 +75,6 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 
 	if (r->engine && r->lease.epoch)
 		return WHERRY_OK; /* The engine of a lease does not change. */
-	if (to == WH_STREAM)
-		r->set.on_done = WHERRY_KEEP;
 	if (to == WH_EXCLUSIVE || to == WH_POSITIONS)
 		code = wh_store_partitioned(r->store, &ready, err);
 	if (code == WHERRY_OK && ready)

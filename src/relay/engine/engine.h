@@ -34,8 +34,9 @@ typedef struct wh_engine_driver {
 	/* The attempt of a suspect is recorded in its row before the suspect is
 	 * submitted, and removed if it was not made. */
 	bool records_attempts;
-	/* A handler marks its message as done, though the engine marks none. */
-	bool handlers_mark;
+	/* A position says which messages are delivered, so that the relay marks none.  A handler
+	 * marks its message. */
+	bool covers;
 	/* A relay tries to take a lease although another relay has one: the attempt shows
 	 * whether both can work. */
 	bool joins_leader;
@@ -167,7 +168,7 @@ extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
 wh_engine wh_engine_named(const wherry_config *config);
 
 /* The engine that relay.engine names, or else the default of the table's layout.  The
- * partitions of a table and relay.on_done are not looked at. */
+ * partitions of a table are not looked at. */
 wh_engine wh_engine_for(const wh_store *store, const wherry_config *config);
 
 /* Choose the engine for the outbox as it is now.  It does not change while a

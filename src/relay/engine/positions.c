@@ -35,7 +35,6 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 	f->base = 1;
 	f->held_most = wh_relay_entries_most(r) + (size_t)r->set.round_trip;
 	f->held = calloc(f->held_most, sizeof(*f->held));
-	r->set.on_done = WHERRY_DELETE; /* Of an exception. */
 	return f->held ? WHERRY_OK : wh_oom(err);
 }
 
@@ -449,7 +448,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 /* clang-format off */
 #define FUNCTIONS                                                                        \
 	.hold = &wh_hold_noted, .writes_rows = true, .records_attempts = true,           \
-	.handlers_mark = true, .free = free_state, .attach = attach, .detach = detach,   \
+	.covers = true, .free = free_state, .attach = attach, .detach = detach,   \
 	.resume = resume, .suspects = wh_reader_suspects,                                \
 	.no_suspects_left = no_suspects_left,                                            \
 	.is_unsuspected = wh_reader_is_unsuspected, .forget = forget, .fetch = fetch,    \
