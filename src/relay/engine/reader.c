@@ -134,9 +134,7 @@ wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 	/* The cursor of a table that was empty is before all ids, also before "none". */
 	if (lease->first_open && lease->last_open > t->cursor && !t->fed)
 		t->more = true;
-	if (lease->control_version != version)
-		wh_reader_sweep(r, now);
-	else if (missed)
+	if (missed || lease->control_version != version)
 		wh_reader_sweep(r, now);
 	return WHERRY_OK;
 }
