@@ -35,30 +35,6 @@ static int64_t state_of(sim_world *w, int index)
 	return w->messages[index].deliveries ? WHERRY_DONE : WHERRY_PENDING;
 }
 
-/* No partition has two relays, and a relay submits of its own ones alone. */
-static void judge_parts(sim_world *w, const sim_process *p, int index)
-{
-	int64_t shared = sim_number(
-		w,
-		"SELECT count(*) FROM wherry_lease AS a JOIN wherry_lease AS b "
-		"ON a.number < b.number AND a.mask & b.mask "
-		"WHERE a.expires_at > (SELECT ms FROM wherry_clock) "
-		"AND b.expires_at > (SELECT ms FROM wherry_clock)",
-		0);
-	int64_t has = sim_number(
-		w,
-		"SELECT (SELECT mask FROM wherry_lease WHERE number = ?1 % 16) "
-		">> sim_partition(ordering_key, id) & 1 FROM outbox "
-		"WHERE message_id = 'm' || (?1 / 16)",
-		(int64_t)index * SIM_LEASES + p->relay->lease.number);
-
-	if (shared > 0)
-		sim_wrong(w, "two relays have the same partitions");
-	if (has == 0)
-		sim_wrong(w, "relay %d submits %d, whose partition it does not have",
-			  p->number, index);
-}
-
 /* A relay that has lost its lease submits nothing new. */
 void sim_judge_fence(sim_world *w, sim_process *p, int index)
 {
@@ -86,8 +62,6 @@ void sim_judge_fence(sim_world *w, sim_process *p, int index)
 				  "lease is of epoch %lld and lasts %lld ms",
 				  p->number, (long long)p->relay->lease.epoch,
 				  (long long)epoch, (long long)left);
-	if (w->plan.engine == SIM_PARTITIONED)
-		judge_parts(w, p, index);
 }
 
 static void judge_content(sim_world *w, const wherry_message *msg, int index)
@@ -122,11 +96,7 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		return; /* it stood still, and another has it by now, or nobody can tell */
 	known = m->last == SIM_NEW || m->last == SIM_REFUSED || m->last == SIM_LOST;
 	if (w->plan.engine == SIM_UNMARKED) /* of what it had not told, all comes again */
-		known |= m->last_epoch != epoch;
-	if (!known) {
-		known = m->again > 0;
-		m->again -= known;
-	}
+		known |= m->last_epoch != epoch || m->again;
 	if (!known && (competes(w) || (!w->expired[p->relay->lease.number][epoch] &&
 				       !w->expired[m->last_lease][m->last_epoch])))
 		sim_wrong(
@@ -379,10 +349,10 @@ void sim_judge_position(sim_world *w, int64_t position)
 	}
 }
 
-/* A relay's snapshot of the table is lost: the next one has all of it again.  What the relay has
- * in memory it may deliver before it meets it there, and then it does not know it any more. */
+/* A relay's snapshot of the table is lost: the next one has all of it again.  Rows have no numbers, so the relay
+ * may have a message twice in memory then, and try each of the two. */
 void sim_judge_anew(sim_world *w)
 {
 	for (sim_message *m = w->messages; m < w->messages + w->n_messages; m++)
-		m->again += m->committed;
+		m->again |= m->committed;
 }

@@ -74,21 +74,20 @@ static bool too_many(const sim_world *w, sim_kind kind)
 }
 
 /*
- * Two limits of relays that write nothing to rows.  A message that ends its connection stays in
- * the window: if the window holds nothing else, the destination seems to be down.  And until the
- * first position is written, a relay begins with all of the table again: it remembers the tries
- * of one message that ended its relay, not of two.
+ * Two limits.  A message that ends its connection stays in the window: if the window holds nothing else but what is
+ * refused, the destination seems to be down.  And a relay that writes nothing to rows begins with all of the table
+ * again until the first position is written: it remembers the tries of one message that ended its relay, not of two.
  */
 static bool blocks(const sim_world *w, sim_kind kind)
 {
 	enum { ROOM = 8 };
 	bool killed = false;
 
-	if (w->plan.engine != SIM_UNMARKED)
+	if (w->plan.engine == SIM_LOG)
 		return false;
 	for (int i = 0; i < w->n_messages; i++)
 		killed |= w->messages[i].kind == SIM_KILLS_RELAY;
-	return (kind == SIM_KILLS_RELAY && killed) ||
+	return (kind == SIM_KILLS_RELAY && killed && w->plan.engine == SIM_UNMARKED) ||
 	       (kind == SIM_KILLS_CONNECTION && w->plan.window < ROOM);
 }
 
@@ -379,7 +378,8 @@ void sim_operate(sim_world *w)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_FAILED);
 	wherry_code code = WHERRY_OK;
-	int what = sim_below(w, 5);
+	/* Rows that say nothing of what became of them leave pauses to do. */
+	int what = sim_below(w, w->plan.engine == SIM_UNMARKED ? 2 : 5);
 	int64_t n = 0;
 
 	for (const sim_draft *d = w->drafts; d < w->drafts + SIM_DRAFTS; d++)

@@ -1,7 +1,6 @@
 /*
- * What SQLite lacks that relays use on a server: partitions and a stream of commits.  Their
- * statements, of which the relay's own are on PostgreSQL, stand in .sql files beside this one, and
- * the functions that those call are here.
+ * What SQLite lacks that relays use on a server: tables of other libraries, and a WAL.  Their statements
+ * are in .sql files here, and the functions that those call are below.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "outbox/meet.h"
 #include "sim.h"
 
-static char *texts[SIM_ENGINES]; /* of the outbox's statements, with each engine */
+extern const wh_sql_file sim_sql_files[]; /* Layouts that SQLite has only here. */
 static char *stream_text;
 
 /* ---- statements ---- */
@@ -39,32 +38,6 @@ static const char *of_stream(void)
 		stream_text = wh_buf_take(&text);
 	}
 	return stream_text;
-}
-
-/* SQLite's statements and those that it has not, under one head line. */
-static const char *with(sim_engine engine, const char *sqlite)
-{
-	wh_buf text = WH_BUF_INIT(1 << 20);
-	static const char columns[] =
-		" stream=id,status,attempts,generation,created_at,,message_id,topic,"
-		"aggregate_type,aggregate_id,partition_key,headers,trace_id,payload";
-	static const char ours[] = "-- name: horizon\n"; /* that one is replaced */
-	const char *head_end = strchr(sqlite, '\n'), *cut = strstr(sqlite, ours);
-
-	if (texts[engine])
-		return texts[engine];
-	if (!head_end || !cut)
-		abort();
-	wh_buf_put(&text, sqlite, (size_t)(head_end - sqlite));
-	if (engine != SIM_PARTITIONED)
-		wh_buf_puts(&text, columns);
-	wh_buf_put(&text, head_end, (size_t)(cut - head_end));
-	wh_buf_puts(&text, strstr(cut + 1, "-- name: "));
-	put_file(&text, "follow");
-	if (engine == SIM_PARTITIONED)
-		put_file(&text, "partitions");
-	texts[engine] = wh_buf_take(&text);
-	return texts[engine];
 }
 
 const sim_break *sim_server_break;
@@ -100,14 +73,15 @@ const char *__wrap_wh_sql_embedded(const char *model, const char *layout,
 				   const char *dialect)
 {
 	const char *text = __real_wh_sql_embedded(model, layout, dialect);
-	sim_engine engine = sim_store_world()->plan.engine;
 
 	if (strcmp(layout, "stream") == 0)
 		return of_stream();
 	if (sim_server_break && strcmp(layout, "log") == 0)
 		return broken(text);
-	if (engine >= SIM_PARTITIONED && strcmp(layout, "native") == 0)
-		return with(engine, text);
+	for (const wh_sql_file *f = sim_sql_files; f->model; f++)
+		if (strcmp(f->model, model) == 0 && strcmp(f->layout, layout) == 0 &&
+		    strcmp(f->dialect, dialect) == 0)
+			return f->text;
 	return text;
 }
 
@@ -120,40 +94,6 @@ wherry_code __wrap_wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_er
 }
 
 /* ---- functions ---- */
-
-static int partition_of(const char *ordering_key, int64_t id)
-{
-	uint64_t hash = 14695981039346656037U;
-
-	if (!ordering_key)
-		return (int)(id & 63);
-	for (const char *c = ordering_key; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 1099511628211U;
-	return (int)(hash >> 58);
-}
-
-static void partition(sqlite3_context *ctx, int n, sqlite3_value **args)
-{
-	(void)n;
-	sqlite3_result_int(ctx, partition_of((const char *)sqlite3_value_text(args[0]),
-					     sqlite3_value_int64(args[1])));
-}
-
-static void or_step(sqlite3_context *ctx, int n, sqlite3_value **args)
-{
-	int64_t *sum = sqlite3_aggregate_context(ctx, sizeof(*sum));
-
-	(void)n;
-	if (sum)
-		*sum |= sqlite3_value_int64(args[0]);
-}
-
-static void or_end(sqlite3_context *ctx)
-{
-	const int64_t *sum = sqlite3_aggregate_context(ctx, 0);
-
-	sqlite3_result_int64(ctx, sum ? *sum : 0);
-}
 
 /* The oldest transaction that is not over, to those who look at the table. */
 static uint32_t oldest(const sim_world *w)
@@ -212,10 +152,6 @@ void sim_server_teach(sqlite3 *db)
 				      end_reader, NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_drop_slot", 1, SQLITE_UTF8, NULL,
 				      drop_slot, NULL, NULL);
-	(void)sqlite3_create_function(db, "sim_partition", 2, SQLITE_UTF8, NULL,
-				      partition, NULL, NULL);
-	(void)sqlite3_create_function(db, "sim_or", 1, SQLITE_UTF8, NULL, NULL, or_step,
-				      or_end);
 }
 
 /* Behind wherry_outbox_create(). */
@@ -228,8 +164,8 @@ void sim_server_prepare(sim_world *w)
 			  "coalesce(x.attempts, 0) AS attempts, x.changed_at AS claimed_at, "
 			  "x.next_retry_at FROM outbox_progress AS p CROSS JOIN outbox AS t "
 			  "LEFT JOIN outbox_exception AS x ON x.id = t.id"
-			: "CREATE VIEW sim_rows AS SELECT * FROM outbox");
-	if (w->plan.engine == SIM_PARTITIONED)
-		sim_sql(w,
-			"ALTER TABLE wherry_lease ADD COLUMN mask INTEGER NOT NULL DEFAULT 0");
+		: w->plan.engine == SIM_COMPETING
+			? "CREATE VIEW sim_rows AS SELECT * FROM outbox"
+			: "CREATE VIEW sim_rows AS SELECT id, message_id, 0 AS status, 0 AS attempts, "
+			  "0 AS claimed_at, NULL AS next_retry_at FROM outbox");
 }

@@ -7,7 +7,7 @@
  *
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
  *     store.c     the database, and its clock; the view sim_rows has each message with its state
- *     server.c    partitions and positions in a log, which SQLite does not have
+ *     server.c    tables of other libraries, which are not on SQLite: outbox/sql
  *     stream.c    the WAL, and connections that read it
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
@@ -79,7 +79,7 @@ typedef struct sim_message {
 	int deliveries;
 	int letters; /* that said it is dead */
 	bool died, retried;
-	int again;           /* times that its relay had to read it once more */
+	bool again;          /* its relay had to read it once more */
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
 	int last_lease; /* number and epoch of the lease under which it was */
@@ -146,11 +146,9 @@ typedef struct sim_draft {
 
 /* The engine of all relays; it follows from the seed. */
 typedef enum sim_engine {
-	SIM_EXCLUSIVE,
-	SIM_COMPETING,
 	SIM_LOG,
-	SIM_PARTITIONED,
-	SIM_UNMARKED, /* the stream engine that writes nothing to rows */
+	SIM_COMPETING, /* on a table like that of eventferry */
+	SIM_UNMARKED,  /* which reads the WAL: on a table like that of Debezium */
 	SIM_ENGINES
 } sim_engine;
 

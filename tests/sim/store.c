@@ -70,9 +70,13 @@ sqlite3 *sim_store_connect(sim_world *w)
 
 void sim_store_open(sim_world *w)
 {
+	static const char *const layouts[SIM_ENGINES] = {
+		[SIM_LOG] = "log",
+		[SIM_COMPETING] = "eventferry",
+		[SIM_UNMARKED] = "debezium",
+	};
 	const wherry_outbox_options options =
-		WHERRY_OUTBOX_OPTIONS(.layout = w->plan.engine == SIM_LOG ? "log"
-									  : "native");
+		WHERRY_OUTBOX_OPTIONS(.layout = layouts[w->plan.engine]);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	install_vfs();

@@ -88,21 +88,15 @@ static int one_of(sim_world *w, int a, int b, int c)
 }
 
 const char *const sim_engine_names[SIM_ENGINES] = {
-	[SIM_EXCLUSIVE] = "exclusive",
-	[SIM_COMPETING] = "competing",
-	[SIM_PARTITIONED] = "partitioned",
-	[SIM_UNMARKED] = "unmarked",
 	[SIM_LOG] = "log",
+	[SIM_COMPETING] = "competing",
+	[SIM_UNMARKED] = "unmarked",
 };
 
 sim_engine sim_engine_of(uint64_t seed)
 {
-	static const sim_engine by_turns[] = {
-		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED, SIM_UNMARKED, SIM_LOG,
-	};
-
-	/* other things follow from the seed's lowest digits */
-	return by_turns[seed / 6 % (sizeof(by_turns) / sizeof(*by_turns))];
+	return (sim_engine)(seed / 6 %
+			    SIM_ENGINES); /* its lowest digits say other things */
 }
 
 static void draw_plan(sim_world *w)
@@ -117,8 +111,7 @@ static void draw_plan(sim_world *w)
 	plan->ordered = sim_below(w, 8) > 0;
 	plan->park = sim_below(w, 3) == 0;
 	plan->engine = sim_engine_of(w->seed);
-	plan->late = plan->engine >= SIM_PARTITIONED ||
-		     (plan->engine == SIM_EXCLUSIVE && sim_below(w, 3) == 0);
+	plan->late = plan->engine == SIM_UNMARKED;
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
 	plan->crash = one_of(w, 0, 5, 40);
@@ -139,12 +132,6 @@ static void draw_plan(sim_world *w)
 
 static void draw_settings(sim_world *w)
 {
-	static const char *const relay_engines[] = {
-		[SIM_EXCLUSIVE] = "exclusive",
-		[SIM_COMPETING] = "competing",
-		[SIM_PARTITIONED] = "exclusive",
-		[SIM_UNMARKED] = "stream",
-	};
 	const sim_plan *plan = &w->plan;
 
 	set(w, "log.level", "%s", "debug");
@@ -152,9 +139,8 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.batch", "%d", 1 + sim_below(w, plan->window));
 	set(w, "relay.ordering", "%s", plan->ordered ? "key" : "none");
 	set(w, "relay.on_dead", "%s", plan->park ? "park" : "skip");
+	set(w, "stream.topic", "%s", "{}"); /* as it is */
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
-	if (relay_engines[plan->engine])
-		set(w, "relay.engine", "%s", relay_engines[plan->engine]);
 	set(w, "relay.claim_timeout", "%dms", one_of(w, 1000, 2000, 10000));
 	set(w, "relay.sweep", "%dms", one_of(w, 100, 5000, 60000));
 	set(w, "relay.ack_delay", "%dms", one_of(w, 0, 2, 100));
