@@ -41,7 +41,7 @@ SELECT 1, s.subscription, s.moved::text, CASE WHEN EXISTS (
     SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
       AND l.outbox = CASE s.subscription WHEN 'relay' THEN {name} ELSE concat({name}, chr(92), s.subscription) END)
   THEN 'its relay does not get on' ELSE 'nobody reads it' END
-FROM (SELECT p.subscription, min(p.high) AS high, floor(extract(epoch FROM {now} - max(p.moved_at)) * 1000)::bigint AS moved
+FROM (SELECT p.subscription, min(p.high) AS high, floor(extract(epoch FROM {now} - max(p.moved_at)) * 1000::numeric)::bigint AS moved
       FROM {table_progress} AS p GROUP BY p.subscription) AS s
 WHERE s.moved >= 3600000
   AND (SELECT t.created_at FROM {table} AS t WHERE t.id > s.high ORDER BY t.id LIMIT 1) <= {now} - interval '1 hour'
@@ -98,7 +98,7 @@ e.id, e.created_at, e.partition_key, e.aggregate_type, e.aggregate_id
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
-SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
+SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000::numeric)::bigint::text,
   coalesce((SELECT '; the last error is: ' || left(x.last_error, 300)
             FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
@@ -120,7 +120,7 @@ ORDER BY c.id LIMIT 1;
 -- name: held
 SELECT 1, c.id::text, {key_shown}, {failed},
   CASE WHEN c.next_retry_at > {now}
-       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000)::bigint
+       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000::numeric)::bigint
        ELSE 0 END::text,
   coalesce(left(c.last_error, 300), 'no reason given'), {behind}
 FROM ({exceptional} AND x.state = 3 ORDER BY x.id LIMIT 1000) AS c

@@ -100,7 +100,7 @@ WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_partiti
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
-SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
+SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000::numeric)::bigint::text,
   coalesce((SELECT '; the last error is: ' || left(last_error, 300) FROM {table}
             WHERE status = 3 AND last_error IS NOT NULL
             ORDER BY coalesce(next_retry_at, '1970-01-01 00:00:00+00') DESC LIMIT 1), '')
@@ -118,7 +118,7 @@ ORDER BY c.id LIMIT 1;
 
 -- name: claims
 SELECT 1, count(*)::text,
-  floor(extract(epoch FROM {now} - min(since)) * 1000)::bigint::text, min(id)::text
+  floor(extract(epoch FROM {now} - min(since)) * 1000::numeric)::bigint::text, min(id)::text
 FROM (SELECT id, coalesce(next_retry_at, claimed_at) AS since FROM {table}
       WHERE status = 1 AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now}
         AND (next_retry_at IS NOT NULL OR NOT {led})
@@ -128,7 +128,7 @@ HAVING count(*) > 0;
 -- name: held
 SELECT 1, c.id::text, {key_shown}, {failed},
   CASE WHEN c.next_retry_at > {now}
-       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000)::bigint
+       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000::numeric)::bigint
        ELSE 0 END::text,
   coalesce(left(c.last_error, 300), 'no reason given'), {behind}
 FROM {table} AS c WHERE c.status = 3

@@ -121,7 +121,7 @@ BEGIN
       WITH head AS MATERIALIZED (SELECT pg_current_snapshot() AS now),
       held AS (
         INSERT INTO @exception@(subscription, id)
-        SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high AND (p.mask = -1 OR p.mask >> {partition:t} & 1::bigint = 1)
+        SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high AND (p.mask = -1 OR p.mask >> {partition:t}::integer & 1::bigint = 1)
         WHERE NOT pg_visible_in_snapshot(t.tx, p.seen) AND t.tx <> own.mine
           AND coalesce(t.topic LIKE ANY (string_to_array(replace(replace(replace(p.topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')), true)
           AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until))

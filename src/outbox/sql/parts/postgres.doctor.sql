@@ -36,7 +36,7 @@ FROM {wherry_lease} WHERE {live} AND engine = {share_engine}
 -- part: shares
 -- If one relay has them all, there is nothing to report.
 SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
-  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text
+  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
 {sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
 UNION ALL
 SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
@@ -114,7 +114,7 @@ FROM (SELECT (SELECT sum(numbackends) FROM pg_stat_database) AS used,
 -- Transactions that hold back vacuum in this database, and transactions that have written in any.
 SELECT 1, pid::text, coalesce(nullif(application_name, ''), 'unnamed'),
   coalesce(usename, 'nobody'), coalesce(state, 'running'),
-  floor(extract(epoch FROM {now} - xact_start) * 1000)::bigint::text,
+  floor(extract(epoch FROM {now} - xact_start) * 1000::numeric)::bigint::text,
   to_char(xact_start {utc}),
   CASE WHEN backend_xid IS NULL THEN 'has written nothing' ELSE 'has written' END
 FROM pg_stat_activity AS a
@@ -126,7 +126,7 @@ ORDER BY xact_start LIMIT 5;
 
 -- name: prepared
 SELECT 2, quote_literal(gid), owner::text, database::text,
-  floor(extract(epoch FROM {now} - prepared) * 1000)::bigint::text, to_char(prepared {utc})
+  floor(extract(epoch FROM {now} - prepared) * 1000::numeric)::bigint::text, to_char(prepared {utc})
 FROM pg_prepared_xacts
 WHERE prepared <= {now} - :older::bigint::float8 * interval '1 millisecond'
 ORDER BY prepared LIMIT 5;
@@ -249,13 +249,13 @@ WHERE i.indrelid = {source}::regclass::oid AND c.relpages > 1000 AND c.reltuples
   AND c.relpages > c.reltuples;
 
 -- name: paused
-SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000)::bigint::text,
+SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000::numeric)::bigint::text,
   to_char(paused_at {utc})
 FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
 
 -- name: relay
 SELECT 0, owner, engine, epoch::text,
-  ceil(extract(epoch FROM least(max(expires_at), {now} + interval '100 years') - {now}) * 1000)::bigint::text
+  ceil(extract(epoch FROM least(max(expires_at), {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
 FROM {wherry_lease} WHERE {live}
 GROUP BY owner, engine, epoch
 UNION ALL
@@ -270,13 +270,13 @@ WHERE NOT {led};
 
 -- name: lease
 -- No relay takes a lease for longer than an hour (relay.lease).
-SELECT 2, owner, ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000)::bigint::text,
+SELECT 2, owner, ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text,
   format('UPDATE %s SET expires_at = now() WHERE outbox = %L AND number = %s', {'wherry_lease}, :name::text, number)
 FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} + interval '61 minutes' AND NOT {gone};
 
 -- name: destination
 SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
-  floor(extract(epoch FROM {now} - state_since) * 1000)::bigint::text
+  floor(extract(epoch FROM {now} - state_since) * 1000::numeric)::bigint::text
 FROM {wherry_lease} WHERE {live} AND state = 'retrying';
 
 -- name: absent

@@ -23,7 +23,7 @@ coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 
 -- part: of_p
 -- Condition: the position p is that of the row's partition.
-(p.mask = -1::bigint OR p.mask >> {partition:.} & 1::bigint = 1)
+(p.mask = -1::bigint OR p.mask >> {partition:.}::integer & 1::bigint = 1)
 
 -- part: key_columns
 -- Columns by which the conditions know a row.

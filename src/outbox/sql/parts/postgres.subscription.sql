@@ -8,7 +8,7 @@ CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
        SELECT 1 FROM {table_progress} AS p, (SELECT {.}id, {.}tx) AS t
        WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:.} AND {uncovered})
      WHEN :mask::bigint = -1 THEN true
-     ELSE :mask::bigint >> {partition:.} & 1::bigint = 1 END
+     ELSE :mask::bigint >> {partition:.}::integer & 1::bigint = 1 END
 
 -- part: row
 SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
@@ -109,7 +109,7 @@ WHERE x.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:
 -- Messages that wait, failed or were tried, in the order of their ids.
 SELECT {quick_columns} FROM (SELECT *, {fine} FROM (
   {exceptional} AND x.state IN (0, 1, 3) AND x.id > :after::bigint
-    AND (:mask::bigint = -1 OR :mask::bigint >> {partition:t} & 1::bigint = 1)
+    AND (:mask::bigint = -1 OR :mask::bigint >> {partition:t}::integer & 1::bigint = 1)
   ORDER BY x.id LIMIT :limit::bigint) AS o) AS t
 ORDER BY id;
 
@@ -387,8 +387,8 @@ HAVING count(*) > 0;
 
 -- name: subscriptions
 -- With the age of the first message that the position has not passed, of whatever topic: it is kept.
-SELECT s.subscription, s.topics, s.high, (extract(epoch FROM {now} - s.moved_at) * 1000)::bigint,
-  coalesce((SELECT (extract(epoch FROM {now} - t.created_at) * 1000)::bigint FROM {table} AS t
+SELECT s.subscription, s.topics, s.high, (extract(epoch FROM {now} - s.moved_at) * 1000::numeric)::bigint,
+  coalesce((SELECT (extract(epoch FROM {now} - t.created_at) * 1000::numeric)::bigint FROM {table} AS t
             WHERE t.id > s.high ORDER BY t.id LIMIT 1), -1)
 FROM (SELECT p.subscription, coalesce(min(p.topics), '') AS topics, min(p.high) AS high, max(p.moved_at) AS moved_at
       FROM {table_progress} AS p GROUP BY p.subscription) AS s
