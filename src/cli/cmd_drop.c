@@ -175,8 +175,8 @@ const wh_command wh_cmd_drop = {
 	.operands = "URL",
 	.synopsis = "URL " WH_CONFIRM_USAGE " [--force] [--json]",
 	.brief = "Remove a table and all its messages",
-	.help = "Says how many messages would be lost, and asks. Of an outbox it removes the table, "
-		"its archive and what a relay keeps for it; with the last outbox of the database "
+	.help = "Says how many messages would be lost, and asks. Of an outbox it removes the table "
+		"and what is kept beside it; with the last outbox of the database "
 		"everything else that `wherry create` made. A subscription of an outbox goes alone. A table of delayed queues goes with all its "
 		"queues. Without an inbox every message counts as new.\n"
 		"\n"

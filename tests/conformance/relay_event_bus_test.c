@@ -58,13 +58,13 @@ static void a_blob_and_a_text_of_the_same_bytes_are_two_events(void **state)
 	plain_sql(f, EVENT("'7'", "", "") EVENT("x'37'", "", ""));
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 2);
-	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 7, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a,
 		    plain_number(f, "SELECT count(*) FROM outbox_archive") == 1);
 	assert_int_equal(
 		plain_number(f, "SELECT count(*) FROM outbox WHERE status = 'active'"),
 		1);
-	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
+	assert_true(relay_fake_answer(fake, 7, WHERRY_REJECTED));
 	RELAY_UNTIL(f, &f->a,
 		    plain_number(f, "SELECT count(*) FROM outbox WHERE status = 'failed' "
 				    "AND next_retry_at IS NULL") == 1);

@@ -199,8 +199,7 @@ cat >bin/eventferry_sql <<-END
 		VALUES (gen_random_uuid(), 'order', '8', 'orders', '{\"order\": 8}')"
 	exec psql -X -q -v ON_ERROR_STOP=1 -h $folder -U wherry eventferry <<<"\$input"
 END
-printf '#!/bin/sh\ncat >/dev/null\n' >deliver.sh
-chmod +x bin/eventferry_sql deliver.sh
+chmod +x bin/eventferry_sql
 try eventferry eventferry_sql
 check "eventferry.md: the open event has moved" is "$(on_server eventferry \
 	"SELECT count(*) FROM outbox WHERE partition_key = '8'")" 1

@@ -15,7 +15,7 @@
 -- acknowledgement names the claimed_at that the claim wrote, so the acknowledgement of a lost
 -- claim changes nothing (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 --
--- The table cannot store a lease, a pause, an archive, a generation or the last error (meet.c),
+-- The table cannot store a lease, a pause or the last error (meet.c),
 -- and has no trigger that wakes relays (wakes=no), so relays poll it.
 --
 -- Its indexes: (id) and (aggregate_id, id) of open rows, those whose status is 0, 1 or 3.
