@@ -5,7 +5,7 @@
  *     plan.c     which sides there are, and which figures come of them
  *     plan_postgres.c  the same, on PostgreSQL
  *     plan_mssql.c     and on SQL Server
- *     plan_stream.c    and of the engine stream
+ *     plan_stream.c    and of a relay that reads the WAL
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
  *     place.c    where the databases are: a folder, or a private server
  *     load.c     messages made of real data
@@ -15,7 +15,7 @@
  *     raw.c      the other sides: sqlite3 alone
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
- *     stream.c   the engine stream, and pg_recvlogical
+ *     stream.c   a relay that reads the WAL, and pg_recvlogical
  *     plan_queues.c    and of queues and delayed queues
  *     queues.c   Wherry's sides of these
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
@@ -68,15 +68,12 @@ typedef struct bench_job {
 	const char *to;   /* where it is drained to; NULL: null: */
 	const char *data; /* the file that bodies are made of */
 	int64_t messages;
-	int relays;  /* that compete, 0: one that leads; PostgreSQL: that run beside */
-	int rate;    /* messages a second, for the latency */
-	int batch;   /* relay.batch, the window being four of them; 0: as they are */
-	int keys;    /* how many different ones; 0: none */
-	int body;    /* bytes, about */
-	bool log;    /* the outbox is a log, and not native */
-	bool full;   /* synchronous=FULL, else NORMAL */
-	bool remove; /* a delivered message is deleted, not marked */
-	bool set;    /* raw: one statement acknowledges a batch */
+	int relays; /* that run beside */
+	int rate;   /* messages a second, for the latency */
+	int batch;  /* relay.batch, the window being four of them; 0: as they are */
+	int keys;   /* how many different ones; 0: none */
+	int body;   /* bytes, about */
+	bool full;  /* synchronous=FULL, else NORMAL */
 	int64_t per_transaction;
 	int64_t seconds; /* to idle */
 	bool handle;     /* by threads, */
@@ -85,7 +82,7 @@ typedef struct bench_job {
 	bool bare;       /* PostgreSQL: into a table with a primary key alone, */
 	bool asleep;     /* without the trigger, */
 	bool crowded;    /* while other transactions stay open */
-	bool stream;     /* the engine stream */
+	bool stream;     /* the table of Debezium, and the WAL */
 
 	bench_queue queue;
 	bool delayed; /* a delayed queue */
@@ -171,9 +168,7 @@ bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
 			       const char *unit, int digits);
 void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
-void bench_plan_http(bench *b, bool full);              /* on either database */
-void bench_plan_log(bench *b);                          /* a log beside a native outbox */
-void bench_plan_compete(bench *b, int most, bool full); /* so many relays at most */
+void bench_plan_http(bench *b, bool full); /* on either database */
 
 /* plan_postgres.c, plan_mssql.c, plan_stream.c, plan_queues.c */
 void bench_plan_postgres(bench *b);
@@ -226,10 +221,8 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
 wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
-wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err);
 /* Make an outbox whose bodies are bytes, as those of the other side are. */
-wherry_code bench_init(wherry_db *db, const char *table, bool log, wherry_error *err);
+wherry_code bench_init(wherry_db *db, const char *table, bool stream, wherry_error *err);
 
 wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
@@ -268,8 +261,6 @@ wherry_code bench_kafka_alone(const bench_job *job, double out[BENCH_VALUES],
 /* stream.c */
 wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
-wherry_code bench_stream_latency(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err);
 wherry_code bench_receive(const bench_job *job, double out[BENCH_VALUES],
 			  wherry_error *err);
 

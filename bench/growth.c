@@ -174,14 +174,15 @@ static wherry_code hold(const bench_job *job, double out[BENCH_VALUES], wherry_e
 {
 	static const char behind[] = "INSERT INTO outbox(topic, partition_key, payload) "
 				     "SELECT topic, partition_key, payload FROM outbox";
-	char sql[400];
+	char sql[500];
 	wherry_db *db = NULL;
 	wherry_code code = wherry_db_open(job->url, NULL, &db, err);
 
 	(void)out;
 	(void)snprintf(sql, sizeof(sql),
-		       "UPDATE outbox SET partition_key = 'held-' || id, status = 3, "
-		       "attempts = 1, next_retry_at = %s; %s",
+		       "UPDATE outbox SET partition_key = 'held-' || id; "
+		       "INSERT INTO outbox_exception(subscription, id, state, attempts, "
+		       "next_retry_at) SELECT 'relay', id, 3, 1, %s FROM outbox; %s",
 		       strncmp(job->url, "postgres", 8) == 0
 			       ? "now() + interval '1 day'"
 			       : "(SELECT ms + 86400000 FROM wherry_clock)",

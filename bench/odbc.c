@@ -231,7 +231,7 @@ wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
 
 	(void)out;
 	if (code == WHERRY_OK)
-		code = bench_init(s->db, "outbox", true, err);
+		code = bench_init(s->db, "outbox", false, err);
 	if (code == WHERRY_OK)
 		code = prepare(
 			s,

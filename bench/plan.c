@@ -17,8 +17,7 @@ enum {
 	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
 	WORK_PART = 10,    /* a millisecond each: so few of --messages */
 	SINGLE_PART = 20,  /* one message per commit: so few of --messages */
-	IDLE_BACKLOG = 1000,
-	LOG_RATE = 500 /* a second, for the latency */
+	IDLE_BACKLOG = 1000
 };
 
 /* ---- helpers ---- */
@@ -77,8 +76,8 @@ int64_t bench_at_least_one(int64_t n)
 
 /* ---- the groups ---- */
 
-/* Three kinds of keys, two floors. */
-static void plan_drain(bench *b, int body, bool remove, bool full)
+/* Three kinds of keys. */
+static void plan_drain(bench *b, int body, bool full)
 {
 	static const struct {
 		int keys;
@@ -86,107 +85,27 @@ static void plan_drain(bench *b, int body, bool remove, bool full)
 	} kinds[] = {{KEYS, "Wherry", "1000 keys"},
 		     {1, "Wherry, one hot key", "one hot key"},
 		     {0, "Wherry, no key", "no key"}};
-	const char *done = remove ? "delete" : "mark";
 	bench_job job = {.messages = b->options.messages,
 			 .keys = KEYS,
 			 .body = body,
-			 .full = full,
-			 .remove = remove};
+			 .full = full};
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
-	bench_side *each = bench_add_side(g, "raw", bench_raw_drain, &job), *set,
-		   *ours[3];
+	bench_side *raw = bench_add_side(g, "raw", bench_raw_drain, &job), *ours[3];
 	bench_figure *f;
 
-	job.set = true;
-	set = bench_add_side(g, "raw, a batch at once", bench_raw_drain, &job);
 	for (int i = 0; i < 3; i++) {
 		job.keys = kinds[i].keys;
 		ours[i] = bench_add_side(g, kinds[i].name, bench_wherry_drain, &job);
-		f = bench_add_figure(b, ours[i], each, "messages/s", 0);
-		f->at_least = 0.8;
-		f->headline = body == SHORT || (!remove && i == 0);
-		bench_name_figure(f, "drain, %s, %s, %d B", done, kinds[i].text, body);
+		f = bench_add_figure(b, ours[i], raw, "messages/s", 0);
+		f->headline = body == SHORT || i == 0;
+		bench_name_figure(f, "drain, %s, %d B", kinds[i].text, body);
 	}
 	for (int i = 0; i < g->n; i++)
 		g->sides[i].backlog = job.messages;
-	f = bench_add_figure(b, ours[0], set, "messages/s", 0);
-	f->headline = body == SHORT;
-	bench_name_figure(f, "drain, %s, against batches, %d B", done, body);
 	f = bench_add_figure(b, ours[1], ours[0], "messages/s", 0);
 	f->at_least = 0.9;
 	f->against = "1000 keys";
-	bench_name_figure(f, "drain, %s, hot against many, %d B", done, body);
-}
-
-static void plan_log_of(bench *b, bench_fn run, int keys, const char *what, bool drains)
-{
-	bench_job job = {.messages = b->options.messages,
-			 .keys = keys,
-			 .body = SHORT,
-			 .full = true,
-			 .per_transaction = 100};
-	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
-	bench_side *native = bench_add_side(g, "native", run, &job), *log;
-	bench_figure *f;
-
-	job.log = true;
-	log = bench_add_side(g, "log", run, &job);
-	native->backlog = log->backlog = drains ? job.messages : 0;
-	f = bench_add_figure(b, log, native, "messages/s", 0);
-	bench_name_figure(f, "log, %s", what);
-}
-
-static void plan_log_latency(bench *b)
-{
-	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
-			 .body = SHORT,
-			 .rate = LOG_RATE,
-			 .full = true};
-	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
-	bench_group *g = bench_add_group(b, runs, false);
-	bench_side *native = bench_add_side(g, "native", bench_wherry_latency, &job),
-		   *log;
-	bench_figure *f;
-
-	job.log = true;
-	log = bench_add_side(g, "log", bench_wherry_latency, &job);
-	f = bench_add_figure(b, log, native, "ms", 3);
-	bench_name_figure(f, "log, latency at %d/s, half of the time", LOG_RATE);
-	f = bench_add_figure(b, log, native, "ms", 3);
-	f->value = 1;
-	bench_name_figure(f, "log, latency at %d/s, 99 of 100", LOG_RATE);
-}
-
-void bench_plan_log(bench *b)
-{
-	plan_log_latency(b);
-	plan_log_of(b, bench_wherry_enqueue, KEYS, "enqueue, 100 per commit", false);
-	plan_log_of(b, bench_wherry_drain, KEYS, "drain, 1000 keys", true);
-	plan_log_of(b, bench_wherry_drain, 1, "drain, one hot key", true);
-}
-
-/* Claims cost two writes more for each message: they are for deliveries that take long. */
-void bench_plan_compete(bench *b, int most, bool full)
-{
-	bench_job job = {.messages = b->options.messages,
-			 .keys = KEYS,
-			 .body = SHORT,
-			 .full = full};
-	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
-	bench_side *leads = bench_add_side(g, "one that leads", bench_wherry_drain, &job);
-
-	for (int n = 1; n <= most; n *= 2) {
-		bench_figure *f;
-
-		job.relays = n;
-		f = bench_add_figure(b,
-				     bench_add_side(g, "Wherry, competing",
-						    bench_wherry_compete, &job),
-				     leads, "messages/s", 0);
-		bench_name_figure(f, "drain, mark, %d competing, %d B", n, SHORT);
-	}
-	for (int i = 0; i < g->n; i++)
-		g->sides[i].backlog = job.messages;
+	bench_name_figure(f, "drain, hot against many, %d B", body);
 }
 
 /* A program's own pool handles a batch, then marks it; Wherry's handles on meanwhile. */
@@ -198,7 +117,6 @@ static void plan_handle(bench *b, int64_t work_us, bool full)
 		.keys = KEYS,
 		.body = SHORT,
 		.full = full,
-		.set = true,
 		.handle = true,
 		.work_us = work_us};
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
@@ -369,7 +287,7 @@ static void plan_peer(bench *b)
 	f->derived = 50.0 / (1000 / 1000.0);
 	f->against = "outbox-event-bus, derived";
 	f->headline = true;
-	bench_name_figure(f, "drain, mark, beside a peer's defaults");
+	bench_name_figure(f, "drain, beside a peer's defaults");
 }
 
 static bool asked_for(const bench *b, const bench_figure *f)
@@ -384,12 +302,10 @@ static bool asked_for(const bench *b, const bench_figure *f)
 
 static void plan_sqlite(bench *b)
 {
-	for (int i = 0; i < 8; i++)
-		plan_drain(b, i & 4 ? LONG : SHORT, i & 2, !(i & 1));
+	for (int i = 0; i < 4; i++)
+		plan_drain(b, i & 2 ? LONG : SHORT, !(i & 1));
 	for (int i = 0; i < 8; i++)
 		plan_enqueue(b, i & 4 ? LONG : SHORT, i & 2 ? 1 : 100, !(i & 1));
-	for (int i = 0; i < 2; i++)
-		bench_plan_compete(b, 4, !i);
 	for (int i = 0; i < 4; i++)
 		plan_handle(b, i & 2 ? 1000 : 0, !(i & 1));
 	for (int i = 0; i < 2; i++)
@@ -401,7 +317,6 @@ static void plan_sqlite(bench *b)
 	bench_plan_http(b, true);
 	plan_idle(b);
 	plan_peer(b);
-	bench_plan_log(b);
 }
 
 static void plan_mssql(bench *b)

@@ -11,8 +11,7 @@ void bench_plan_mssql(bench *b)
 			 .keys = KEYS,
 			 .body = BODY,
 			 .batch = BATCH,
-			 .full = true,
-			 .log = true};
+			 .full = true};
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
 	bench_side *raw =
 		bench_add_side(g, "ODBC, a batch at once", bench_odbc_drain, &job);

@@ -13,21 +13,19 @@ enum {
 };
 
 /* Two kinds of keys; what it costs the server. */
-static void plan_drain(bench *b, bool remove)
+static void plan_drain(bench *b)
 {
-	const char *done = remove ? "delete" : "mark";
 	bench_job job = {.messages = b->options.messages,
 			 .keys = KEYS,
 			 .body = BODY,
 			 .batch = BATCH,
-			 .full = true,
-			 .remove = remove};
+			 .full = true};
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
 	bench_side *raw, *many, *hot, *crowded;
 	bench_figure *f;
 
 	job.bare = true;
-	raw = bench_add_side(g, "libpq, a batch at once", bench_watch_drain, &job);
+	raw = bench_add_side(g, "libpq", bench_watch_drain, &job);
 	job.bare = false;
 	many = bench_add_side(g, "Wherry", bench_watch_drain, &job);
 	job.keys = 1;
@@ -38,22 +36,17 @@ static void plan_drain(bench *b, bool remove)
 	for (int i = 0; i < g->n; i++)
 		g->sides[i].backlog = job.messages;
 
-	f = bench_add_figure(b, many, raw, "messages/s", 0);
-	f->at_least = 0.9;
-	bench_name_figure(f, "drain, %s, 1000 keys, %d B", done, BODY);
-	f = bench_add_figure(b, hot, raw, "messages/s", 0);
-	f->at_least = 0.9;
-	bench_name_figure(f, "drain, %s, one hot key, %d B", done, BODY);
+	bench_name_figure(bench_add_figure(b, many, raw, "messages/s", 0),
+			  "drain, 1000 keys, %d B", BODY);
+	bench_name_figure(bench_add_figure(b, hot, raw, "messages/s", 0),
+			  "drain, one hot key, %d B", BODY);
 	f = bench_add_figure(b, crowded, many, "messages/s", 0);
 	f->at_least = 0.8;
 	f->against = "none open";
-	bench_name_figure(f, "drain, %s, while transactions stay open", done);
+	bench_name_figure(f, "drain, while transactions stay open");
 	f = bench_add_figure(b, many, raw, "bytes/message", 0);
 	f->value = 2;
-	bench_name_figure(f, "drain, %s, WAL", done);
-	f = bench_add_figure(b, many, raw, "rows/message", 2);
-	f->value = 3;
-	bench_name_figure(f, "drain, %s, dead rows", done);
+	bench_name_figure(f, "drain, WAL");
 }
 
 /* What the trigger costs whoever inserts, while a relay reads. */
@@ -197,8 +190,7 @@ static void plan_idle(bench *b)
 
 void bench_plan_postgres(bench *b)
 {
-	plan_drain(b, false);
-	plan_drain(b, true);
+	plan_drain(b);
 	plan_trigger(b, 1);
 	plan_trigger(b, 100);
 	plan_fill(b);
@@ -214,5 +206,4 @@ void bench_plan_postgres(bench *b)
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;
 	bench_plan_functions(b);
-	bench_plan_log(b);
 }

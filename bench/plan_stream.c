@@ -1,10 +1,9 @@
 /*
- * What is measured of the engine stream.
+ * What is measured of a relay that reads the WAL.
  */
 #include "bench.h"
 
 enum {
-	RATE = 500,        /* a second, for the latency */
 	MEMORY_TIMES = 10, /* the backlog of the memory figures, in --messages */
 	SINGLE_PART = 10   /* one message per commit: so few of --messages */
 };
@@ -33,29 +32,8 @@ static void plan_unmarked(bench *b, int64_t per_transaction)
 	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
 
 	f->at_least = 0.8;
-	bench_name_figure(f, "stream, %s",
+	bench_name_figure(f, "WAL, %s",
 			  per_transaction > 1 ? "1000 per commit" : "one per commit");
-}
-
-static void plan_latency(bench *b)
-{
-	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
-			 .rate = RATE,
-			 .full = true,
-			 .stream = true};
-	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
-	bench_group *g = add_group(b, runs, false);
-	bench_side *theirs =
-		bench_add_side(g, "libpq, never resting", bench_libpq_latency, &job);
-	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_latency, &job);
-	bench_figure *f = bench_add_figure(b, ours, theirs, "ms", 3);
-
-	f->at_most = 1;
-	bench_name_figure(f, "stream, latency at %d/s, half of the time", RATE);
-	f = bench_add_figure(b, ours, theirs, "ms", 3);
-	f->value = 1;
-	f->at_most = 10;
-	bench_name_figure(f, "stream, latency at %d/s, 99 of 100", RATE);
 }
 
 static void plan_memory(bench *b, bool at_once)
@@ -72,7 +50,7 @@ static void plan_memory(bench *b, bool at_once)
 
 	f->value = 1;
 	f->at_most = 20;
-	bench_name_figure(f, "stream, memory, ten backlogs%s",
+	bench_name_figure(f, "WAL, memory, ten backlogs%s",
 			  at_once ? " in one commit" : "");
 }
 
@@ -80,7 +58,6 @@ void bench_plan_stream(bench *b)
 {
 	plan_unmarked(b, 1000);
 	plan_unmarked(b, 1);
-	plan_latency(b);
 	plan_memory(b, true);
 	plan_memory(b, false);
 }

@@ -75,8 +75,7 @@ static wherry_code libpq_open(const bench_job *job, PGconn **out, wherry_error *
 typedef struct batch {
 	int64_t last;
 	int n;
-	char list[AT_ONCE * 21 + 3]; /* the ids as an array */
-	size_t bytes;                /* fetched */
+	size_t bytes; /* fetched */
 } batch;
 
 static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
@@ -85,10 +84,8 @@ static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
 	const char *values[] = {(const char *)&after};
 	static const int lengths[] = {8}, formats[] = {1};
 	PGresult *res = PQexecPrepared(conn, "read", 1, values, lengths, formats, 1);
-	char *to = b->list;
 
 	b->n = PQntuples(res);
-	*to++ = '{';
 	for (int i = 0; i < b->n; i++) {
 		uint64_t id;
 
@@ -96,17 +93,16 @@ static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
 		b->last = (int64_t)be64toh(id);
 		for (int j = 1; j < PQnfields(res); j++)
 			b->bytes += (size_t)PQgetlength(res, i, j);
-		to += snprintf(to, (size_t)(b->list + sizeof(b->list) - to),
-			       i ? ",%" PRId64 : "%" PRId64, b->last);
 	}
-	(void)snprintf(to, (size_t)(b->list + sizeof(b->list) - to), "}");
 	return bench_libpq_check(conn, res, err);
 }
 
 static wherry_code write_batch(PGconn *conn, const batch *b, wherry_error *err)
 {
-	const char *values[] = {b->list};
+	char last[24];
+	const char *values[] = {last};
 
+	(void)snprintf(last, sizeof(last), "%" PRId64, b->last);
 	return bench_libpq_check(
 		conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1), err);
 }
@@ -117,18 +113,15 @@ static wherry_code drain(PGconn *conn, const bench_job *job, wherry_error *err)
 	int64_t done = 0;
 	wherry_code code = prepare(
 		conn, "read",
-		"SELECT id, status, attempts, generation, created_at, next_retry_at, "
-		"message_id, topic, aggregate_type, aggregate_id, partition_key, headers, "
-		"trace_id, payload FROM outbox WHERE status = 0 AND id > $1 "
+		"SELECT id, created_at, message_id, topic, aggregate_type, aggregate_id, "
+		"partition_key, headers, trace_id, payload FROM outbox WHERE id > $1 "
 		"ORDER BY id LIMIT 1000",
 		err);
 
 	if (code == WHERRY_OK)
 		code = prepare(conn, "write",
-			       job->remove
-				       ? "DELETE FROM outbox WHERE id = ANY($1::bigint[])"
-				       : "UPDATE outbox SET status = 2, processed_at = "
-					 "now() WHERE id = ANY($1::bigint[])",
+			       "UPDATE outbox_progress SET high = $1::bigint "
+			       "WHERE subscription = 'relay'",
 			       err);
 	while (code == WHERRY_OK) {
 		code = read_batch(conn, &b, err);
@@ -194,15 +187,11 @@ wherry_code bench_watch_drain(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK && job->crowded)
 		code = crowd(job, others, err);
 	if (code == WHERRY_OK)
-		code = run(watch, "CREATE EXTENSION IF NOT EXISTS pgstattuple", err);
-	if (code == WHERRY_OK)
 		wal = number(watch, WAL);
 	if (code == WHERRY_OK)
 		code = job->bare ? bench_libpq_drain(job, out, err)
 				 : bench_wherry_drain(job, out, err);
 	out[2] = (number(watch, WAL) - wal) / (double)job->messages;
-	out[3] = number(watch, "SELECT dead_tuple_count FROM pgstattuple('outbox')") /
-		 (double)job->messages;
 	for (int i = 0; i < 2; i++)
 		PQfinish(others[i]);
 	PQfinish(watch);
@@ -338,7 +327,7 @@ static wherry_code spin(wh_bench *b, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = prepare(conn, "look",
 			       "SELECT id, convert_from(payload, 'UTF8') FROM outbox "
-			       "WHERE status = 0 AND id > $1 ORDER BY id LIMIT 100",
+			       "WHERE id > $1 ORDER BY id LIMIT 100",
 			       err);
 	atomic_store(&b->shared->ready, true);
 	while (code == WHERRY_OK && !all && !*b->shared->failure) {

@@ -35,16 +35,8 @@ static sqlite3_stmt *prepare(raw *r, const char *sql)
 	return stmt;
 }
 
-static const char *write_of(const bench_job *job)
-{
-	if (job->remove)
-		return job->set ? "DELETE FROM outbox WHERE id IN "
-				  "(SELECT value FROM json_each(?1))"
-				: "DELETE FROM outbox WHERE id = ?1";
-	return job->set ? "UPDATE OR FAIL outbox SET status = 2, processed_at = ?2 "
-			  "WHERE id IN (SELECT value FROM json_each(?1))"
-			: "UPDATE outbox SET status = 2, processed_at = ?2 WHERE id = ?1";
-}
+/* A relay of a log writes where it is, and nothing to rows. */
+#define WRITE "UPDATE outbox_progress SET high = ?1 WHERE subscription = 'relay'"
 
 static wherry_code raw_open(const bench_job *job, raw *r, wherry_error *err)
 {
@@ -60,12 +52,9 @@ static wherry_code raw_open(const bench_job *job, raw *r, wherry_error *err)
 		return raw_fail(r, err);
 	r->begin = prepare(r, "BEGIN IMMEDIATE");
 	r->commit = prepare(r, "COMMIT");
-	r->read = prepare(r, "SELECT id, status, attempts, generation, created_at, "
-			     "next_retry_at, message_id, topic, aggregate_type, "
+	r->read = prepare(r, "SELECT id, created_at, message_id, topic, aggregate_type, "
 			     "aggregate_id, partition_key, headers, trace_id, payload "
-			     "FROM outbox INDEXED BY outbox_open "
-			     "WHERE status = 0 AND id > ?1 "
-			     "ORDER BY id LIMIT ?2");
+			     "FROM outbox WHERE id > ?1 ORDER BY id LIMIT ?2");
 	return r->begin && r->commit && r->read ? WHERRY_OK : raw_fail(r, err);
 }
 
@@ -86,13 +75,12 @@ static bool run(sqlite3_stmt *stmt)
 
 /* ---- drain ---- */
 
-enum { FIRST_TEXT = 6, COLUMNS = 14 };
+enum { FIRST_TEXT = 2, COLUMNS = 10 };
 
 typedef struct batch {
 	int64_t ids[BENCH_BATCH];
 	int n;
-	char list[BENCH_BATCH * 21 + 3]; /* the ids as JSON */
-	size_t bytes;                    /* fetched, so that it is not optimised away */
+	size_t bytes; /* fetched, so that it is not optimised away */
 } batch;
 
 /* Every column of the next rows: what a destination would be handed. */
@@ -120,35 +108,10 @@ static bool read_batch(raw *r, batch *b)
 	return sqlite3_reset(r->read) == SQLITE_OK && rc == SQLITE_DONE;
 }
 
-static bool write_set(raw *r, batch *b)
+static bool write_place(raw *r, int64_t id)
 {
-	char *to = b->list;
-
-	for (int i = 0; i < b->n; i++)
-		to += snprintf(to, (size_t)(b->list + sizeof(b->list) - to), "%c%" PRId64,
-			       i ? ',' : '[', b->ids[i]);
-	*to++ = ']';
-	(void)sqlite3_bind_text(r->write, 1, b->list, (int)(to - b->list), SQLITE_STATIC);
+	(void)sqlite3_bind_int64(r->write, 1, id);
 	return run(r->write);
-}
-
-static bool write_each(raw *r, const batch *b)
-{
-	for (int i = 0; i < b->n; i++) {
-		(void)sqlite3_bind_int64(r->write, 1, b->ids[i]);
-		if (!run(r->write))
-			return false;
-	}
-	return true;
-}
-
-static bool write_batch(raw *r, const bench_job *job, batch *b)
-{
-	if (!run(r->begin))
-		return false;
-	if (!job->remove)
-		(void)sqlite3_bind_int64(r->write, 2, wh_now(&wh_env_system) / 1000);
-	return (job->set ? write_set(r, b) : write_each(r, b)) && run(r->commit);
 }
 
 wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
@@ -161,7 +124,7 @@ wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 	bool ok = true;
 	wherry_code code = raw_open(job, &r, err);
 
-	if (code == WHERRY_OK && !(r.write = prepare(&r, write_of(job))))
+	if (code == WHERRY_OK && !(r.write = prepare(&r, WRITE)))
 		code = raw_fail(&r, err);
 	if (code == WHERRY_OK && job->handle && !(pool = bench_pool_open(job->work_us)))
 		code = wh_oom(err);
@@ -171,7 +134,7 @@ wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 			break;
 		if (pool)
 			bench_pool_handle(pool, b.n);
-		ok = write_batch(&r, job, &b);
+		ok = write_place(&r, b.ids[b.n - 1]);
 		done += b.n;
 	}
 	out[0] = bench_rate(done, began);
@@ -190,11 +153,10 @@ wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 
 static bool step_batch(raw *r, sqlite3_stmt *insert, const batch *b)
 {
-	(void)sqlite3_bind_int64(r->write, 2, wh_now(&wh_env_system) / 1000);
 	for (int i = 0; i < b->n; i++) {
 		(void)sqlite3_bind_int64(insert, 1, b->ids[i]);
-		(void)sqlite3_bind_int64(r->write, 1, b->ids[i]);
-		if (!run(r->begin) || !run(insert) || !run(r->write) || !run(r->commit))
+		if (!run(r->begin) || !run(insert) || !write_place(r, b->ids[i]) ||
+		    !run(r->commit))
 			return false;
 	}
 	return true;
@@ -212,7 +174,7 @@ wherry_code bench_raw_step(const bench_job *job, double out[BENCH_VALUES],
 
 	if (code == WHERRY_OK &&
 	    (sqlite3_exec(r.db, BENCH_HANDLED, NULL, NULL, NULL) != SQLITE_OK ||
-	     !(r.write = prepare(&r, write_of(job))) ||
+	     !(r.write = prepare(&r, WRITE)) ||
 	     !(insert = prepare(&r, "INSERT INTO handled VALUES (?1)"))))
 		code = raw_fail(&r, err);
 	while (code == WHERRY_OK && ok) {

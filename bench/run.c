@@ -122,7 +122,7 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 
 	(void)snprintf(name, cap, "backlog_%" PRId64 "_%d_%d%s", side->backlog,
 		       side->backlog ? job.keys : 0, side->backlog ? job.body : 0,
-		       job.log ? "_log" : "");
+		       job.stream ? "_stream" : "");
 	if (bench_place_has(&r->place, name))
 		return WHERRY_OK;
 	code = bench_place_new(&r->place, name, err);
@@ -132,7 +132,7 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 	job.url = url;
 	job.messages = side->backlog;
 	job.per_transaction = 10000;
-	job.full = job.stream = false;
+	job.full = false;
 	return await(start(backlog_maker(r), &job, a), a, "making a backlog", err);
 }
 

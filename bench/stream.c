@@ -1,8 +1,8 @@
 /*
- * The engine stream, beside pg_recvlogical, which writes the same slot's output away, and
- * beside the engine exclusive.
+ * A relay that reads the WAL, on the table of Debezium's event router, beside pg_recvlogical, which writes the
+ * same slot's output away.
  *
- * Messages are written once there is a slot, so that they come by the log.
+ * Messages are written once there is a slot, so that they come by the WAL.
  */
 #include "bench.h"
 
@@ -19,8 +19,8 @@
 #include "base/env.h"
 
 #define FILL                                                                             \
-	"INSERT INTO outbox(topic, partition_key, payload) SELECT 'quakes', 'key-' || "  \
-	"i % 1000, convert_to(repeat('earth ', 33) || i, 'UTF8') "                       \
+	"INSERT INTO outbox SELECT gen_random_uuid(), 'quakes', 'key-' || i % 1000, "    \
+	"'quake', to_jsonb(repeat('earth ', 33) || i) "                                  \
 	"FROM generate_series($1::bigint, $2::bigint) AS i"
 
 static wherry_code fill_part(PGconn *conn, int64_t first, int64_t last, wherry_error *err)
@@ -71,8 +71,6 @@ static wherry_code relay_once(const bench_job *job, int64_t *out_delivered,
 	wherry_relay_stats stats = {.delivered = 0};
 	wherry_code code = wherry_config_new(&config, err);
 
-	if (code == WHERRY_OK && job->stream)
-		code = wherry_config_set(config, "relay.engine", "stream", err);
 	if (code == WHERRY_OK)
 		code = wherry_relay_open(job->url, "null:", config, &relay, err);
 	if (code == WHERRY_OK)
@@ -108,16 +106,6 @@ wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 			       "%" PRId64 " of %" PRId64 " were delivered", delivered,
 			       job->messages);
 	return code;
-}
-
-/* Making a slot is no part of the latency. */
-wherry_code bench_stream_latency(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err)
-{
-	int64_t delivered = 0;
-	wherry_code code = relay_once(job, &delivered, err);
-
-	return code == WHERRY_OK ? bench_wherry_latency(job, out, err) : code;
 }
 
 /* ---- pg_recvlogical ---- */

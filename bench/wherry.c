@@ -52,8 +52,6 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 	if (code == WHERRY_OK && job->to)
 		code = wherry_config_set(s->config, "webhook.connections",
 					 BENCH_CONNECTIONS_TEXT, err);
-	if (code == WHERRY_OK && job->stream)
-		code = wherry_config_set(s->config, "relay.engine", "stream", err);
 	return code;
 }
 
@@ -95,11 +93,11 @@ static wherry_code enqueue(wherry_outbox *outbox, const bench_load *load,
 	return code;
 }
 
-wherry_code bench_init(wherry_db *db, const char *table, bool log, wherry_error *err)
+wherry_code bench_init(wherry_db *db, const char *table, bool stream, wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "sqlite") != 0;
-	wh_make how = {.layout = log ? "log" : "native",
-		       .payload = chooses ? "bytea" : NULL};
+	wh_make how = {.layout = stream ? "debezium" : NULL,
+		       .payload = chooses && !stream ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, table, err);
 }
@@ -140,10 +138,10 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = wherry_db_open(s.url, s.config, &s.db, err);
 	if (code == WHERRY_OK)
-		code = bench_init(s.db, "outbox", job->log, err);
+		code = bench_init(s.db, "outbox", job->stream, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s.db, "outbox", &s.outbox, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && job->messages)
 		code = enqueue(s.outbox, load, job->messages, job->per_transaction, err);
 	close_session(&s); /* which leaves one file: the log is written back */
 	bench_load_close(load);
@@ -186,62 +184,7 @@ wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 	return code;
 }
 
-/* One of several, in a process of its own. */
-static void compete(const session *s)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_relay *relay = NULL;
-	wherry_code code = wherry_relay_open(s->url, "null:", s->config, &relay, &err);
-
-	if (code == WHERRY_OK)
-		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, &err);
-	wherry_relay_close(relay);
-	if (code != WHERRY_OK)
-		(void)fprintf(stderr, "%s\n", err.message);
-	_exit(code != WHERRY_OK);
-}
-
-wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err)
-{
-	int64_t began = wh_monotonic(&wh_env_system);
-	session s = {.config = NULL};
-	wherry_code code = set(job, &s, err);
-	int failed = 0, status;
-
-	if (code == WHERRY_OK)
-		code = wherry_config_set(s.config, "relay.engine", "competing", err);
-	for (int i = 0; code == WHERRY_OK && i < job->relays; i++) {
-		pid_t child = fork();
-
-		if (child == 0)
-			compete(&s);
-		failed += child < 0;
-	}
-	while (wait(&status) > 0)
-		failed += status != 0;
-	out[0] = bench_rate(job->messages, began);
-	close_session(&s);
-	if (code == WHERRY_OK && failed)
-		code = wh_fail(err, WHERRY_INVALID, "%d of %d relays failed", failed,
-			       job->relays);
-	return code;
-}
-
 /* ---- latency ---- */
-
-static wherry_code make_log(session *s, wherry_error *err)
-{
-	wherry_db *db = NULL;
-	wherry_code code = wherry_config_set(s->config, "db.create", "on", err);
-
-	if (code == WHERRY_OK)
-		code = wherry_db_open(s->url, s->config, &db, err);
-	if (code == WHERRY_OK)
-		code = bench_init(db, "outbox", true, err);
-	wherry_db_close(db);
-	return code;
-}
 
 wherry_code bench_latency(const bench_job *job,
 			  wherry_code (*raw_take)(wh_bench *b, wherry_error *err),
@@ -251,8 +194,6 @@ wherry_code bench_latency(const bench_job *job,
 	wh_bench b = {.consume = raw_take, .messages = job->messages, .rate = job->rate};
 	wherry_code code = set(job, &s, err);
 
-	if (code == WHERRY_OK && job->log)
-		code = make_log(&s, err);
 	b.url = s.url;
 	b.config = s.config;
 	b.probes = job->messages < PROBES_LEAST      ? PROBES_LEAST
