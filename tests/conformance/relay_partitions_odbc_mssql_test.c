@@ -4,6 +4,7 @@
 #include "relay_log.h"
 #include "relay_partitions.h"
 
+#include "mssql/backend.h"
 #include "outbox/outbox.h"
 #include "tsql.h"
 #include "tsql_log.h"
@@ -86,7 +87,6 @@ static void enter(char *url, size_t cap)
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, TSQL_RELAYS,              \
 		.own = (tests), .own_only = true, .extras = (extras_), .layout = "log",  \
 		.views = tsql_log_view, .translate = tsql_log_translate,                 \
-		.except = except,                                                        \
 	}
 
 int main(void)
@@ -106,6 +106,8 @@ int main(void)
 		.alone = "UPDATE outbox_progress SET shared = 0",
 	};
 	static const char *const except[] = {
+		/* 800 messages of one key, one after the other, take minutes on Babelfish. */
+		"a_hot_key_that_is_stuck_stops_nobody_else",
 		/* A log has no engine that could be another one. */
 		"a_whole_lease_and_shares_keep_each_other_out",
 		/* An open producer holds up what comes after it. */
@@ -123,6 +125,7 @@ int main(void)
 	shares_of_log_speak(&spoken);
 	for (size_t i = 0; i < sizeof(targets) / sizeof(*targets); i++) {
 		targets[i].make = enter;
+		targets[i].except = mssql_is_babelfish() ? except : except + 1;
 		targets[i].drop = tsql_log_clear;
 	}
 	failed = relay_suite(targets, sizeof(targets) / sizeof(*targets));
