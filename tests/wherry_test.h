@@ -20,9 +20,6 @@
 
 #include <wherry/error.h>
 
-/* Options of wherry_outbox_create(): the layout native. */
-#define NATIVE (&WHERRY_OUTBOX_OPTIONS(.layout = "native"))
-
 #define WHERRY_PASS(call) WHERRY_FAILS(WHERRY_OK, call)
 
 #define WHERRY_FAILS(wanted, call)                                                       \

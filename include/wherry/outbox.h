@@ -58,7 +58,7 @@ typedef struct wherry_filter {
 /* Options for creating an outbox; start from WHERRY_OUTBOX_OPTIONS(...). */
 typedef struct wherry_outbox_options {
 	size_t size; /* Set it to sizeof(wherry_outbox_options). */
-	/* "log", "native", "event-bus", "eventferry" or "debezium"; NULL: the layout of the table that
+	/* "log", "event-bus", "eventferry" or "debezium"; NULL: the layout of the table that
 	 * exists, else log. */
 	const char *layout;
 	/* Type of the bodies of Wherry's own tables.  PostgreSQL: "json", "jsonb", "text" or
@@ -67,8 +67,7 @@ typedef struct wherry_outbox_options {
 	const char *payload;
 	/* Create what several relays need to share the outbox. */
 	bool partitions;
-	/* Create what refuses a message id that the table has; tables of the layout native
-	 * always have it. */
+	/* Create what refuses a message id that the table has. */
 	bool unique_ids;
 } wherry_outbox_options;
 
@@ -112,7 +111,7 @@ typedef struct wherry_status {
 	/* Engine of that relay, such as "exclusive"; "": not known. */
 	char engine[16];
 	int schema_version; /* Schema version of the tables. */
-	char layout[24];    /* Layout of the table, such as "native" or "event-bus". */
+	char layout[24];    /* Layout of the table, such as "log" or "event-bus". */
 
 	/* Report of the relay that holds the lease, or held it last.  It writes the report every
 	 * few seconds, and at once when the destination fails or is up again.  Times are in

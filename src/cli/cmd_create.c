@@ -109,8 +109,7 @@ static const wh_option options[] = {
 	 "schedules). (default: the kind of the table that is there, else outbox)",
 	 NULL, 0},
 	{"layout", "LAYOUT",
-	 "native: a table whose rows say what became of each message. "
-	 "Or the tables of another program. Outboxes: event-bus, eventferry or debezium. "
+	 "That of the tables of another program. Outboxes: event-bus, eventferry or debezium. "
 	 "Queues: nservicebus. Delayed queues: funfix, the table of the JVM library DelayedQueue, or funfix-old, that of its "
 	 "predecessor on SQL Server. (default: that of the table that is there; else of an outbox log, and of others native)",
 	 NULL, 0},
@@ -127,12 +126,12 @@ static const wh_option options[] = {
 	 NULL, WH_REPEAT},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, also to one that is there: "
-	 "a mark that they share, and in the layout native an index of what is open, by partition. "
+	 "a mark that they share. "
 	 "SQLite and the tables of other programs refuse it.",
 	 NULL, 0},
 	{"unique-ids", NULL,
 	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "
-	 "which every INSERT pays for. An outbox of the layout native always has it.",
+	 "which every INSERT pays for.",
 	 NULL, 0},
 	{"topics", "PATTERNS",
 	 "Of a subscription: the topics that it takes, with commas between them; * stands for any text. (default: "
@@ -146,7 +145,7 @@ static const wh_option options[] = {
 	 "2026-11-25T10:00:00Z. (default: start)",
 	 NULL, 0},
 	{"stream", NULL,
-	 "For an outbox of the layout native: make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
+	 "For a table that is streamed: make what `wherry relay` reads, which a relay makes itself if its role "
 	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
 	 "a relay reads it.",
 	 NULL, 0},

@@ -16,6 +16,10 @@
 	X(unique_ids, "unique-ids", "") \
 	X(enqueue_once, "enqueue-once", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
 
+/* Is there a table of this name with the layout that earlier versions made? */
+#define WH_OUTBOX_OLD(X) \
+	X(old_kind, "old-kind", "")
+
 /* Locks a key, so that transactions that write messages of one key run one after the
  * other. */
 #define WH_OUTBOX_LOCK(X) \
@@ -93,7 +97,7 @@
 	G(stream, WH_OUTBOX_STREAM) \
 	G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
-	G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(old, WH_OUTBOX_OLD) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */

@@ -11,8 +11,6 @@ typedef struct home {
 } home;
 
 static const home homes[WH_HOMES] = {
-	[WH_NATIVE_SQLITE] = {"native, SQLite", "outbox", "native", "sqlite"},
-	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "outbox", "native", "postgres"},
 	[WH_EVENT_BUS] = {"event-bus", "outbox", "event-bus", "sqlite"},
 	[WH_EVENTFERRY] = {"eventferry", "outbox", "eventferry", "postgres"},
 	[WH_DEBEZIUM] = {"debezium", "outbox", "debezium", "postgres"},
@@ -55,7 +53,6 @@ static const char *const asks[WH_ASKS] = {
 enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
 	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for create. */
-	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
 	ADOPTED = AT(WH_ADOPTED_SQLITE) | AT(WH_ADOPTED_POSTGRES),
 	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL) | ADOPTED,
 	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
@@ -94,8 +91,7 @@ static const rule rules[] = {
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
 
 	{WH_ASK_ENGINE, AT(WH_LOG_POSTGRES), STREAMING,
-	 "its relays read the table, and a commit wakes them: leave --engine stream out, or "
-	 "use an outbox of the layout native"},
+	 "its relays read the table, and a commit wakes them: leave --engine stream out"},
 	{WH_ASK_ENGINE, ON_LOG, BY(WH_COMPETING),
 	 "one relay reads a subscription behind its position, or several share its keys after create "
 	 "--partitions, except on SQLite: leave --engine competing out"},
@@ -112,7 +108,7 @@ static const rule rules[] = {
 
 	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM),
 	 "nothing is written to its rows: relay it with --engine stream, the default there"},
-	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
+	{WH_ASK_ENGINE, AT(WH_EVENT_BUS), STREAMING,
 	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
 	 "PostgreSQL"},
 	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
@@ -123,12 +119,9 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
 	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
 	 "there"},
-	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE), BY(WH_PARTITIONED),
-	 "relays cannot share partitions of it: use --engine competing for several relays"},
-
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
-	{WH_ASK_CREATE_PARTITIONS, ON_SQLITE, ANY,
+	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENT_BUS), ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,
@@ -138,7 +131,7 @@ static const rule rules[] = {
 	 "one relay streams all of it: leave --partitions out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_CREATE_UNIQUE, AT(WH_EVENT_BUS) | ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --unique-ids out"},
-	{WH_ASK_CREATE_STREAM, ON_SQLITE, ANY,
+	{WH_ASK_CREATE_STREAM, AT(WH_EVENT_BUS), ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
 	{WH_ASK_CREATE_STREAM, ON_EVENTFERRY, ANY,
 	 "it cannot be streamed: leave --stream out"},

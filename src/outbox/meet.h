@@ -13,8 +13,6 @@
 
 /* A layout on a database. */
 typedef enum wh_home {
-	WH_NATIVE_SQLITE,
-	WH_NATIVE_POSTGRES,
 	WH_EVENT_BUS,
 	WH_EVENTFERRY,
 	WH_DEBEZIUM,

@@ -12,7 +12,7 @@
 
 /* A new outbox has the first layout.  Existing tables are matched against the layouts in this
  * order. */
-static const char *const layouts[] = {"log",        "native",   "adopted", "event-bus",
+static const char *const layouts[] = {"log",        "adopted",  "event-bus",
 				      "eventferry", "debezium", NULL};
 
 static const char *const roles[] = {"producer", "enqueuer", "relay",
@@ -81,6 +81,37 @@ wh_store wh_outbox_store(wherry_db *db, const wh_model *model)
 	return store;
 }
 
+wherry_code wh_outbox_check_old(const wherry_outbox *outbox, wherry_error *err)
+{
+	const wh_store *store = &outbox->store;
+	int64_t exists = 1, old = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (!outbox->own.old_kind)
+		return WHERRY_OK;
+	code = wh_store_ask(store, store->stmt.schema_exists, NULL, 0, &exists, err);
+	if (code == WHERRY_OK && exists)
+		code = wh_store_ask(store, outbox->own.old_kind, NULL, 0, &old, err);
+	if (code != WHERRY_OK || !old)
+		return code;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"outbox '%s' is from an earlier Wherry, with states in its rows: empty it "
+		"with that program, or INSERT INTO another outbox (topic, partition_key, "
+		"payload) SELECT ... FROM it WHERE status IN (0, 1, 3) ORDER BY id",
+		store->name.ptr);
+}
+
+/* No layout matches: is it a table of an earlier version? */
+static wherry_code refuse_old(wherry_outbox *outbox, const char *table, wherry_error *err)
+{
+	wherry_code code;
+
+	wh_store_unload(&outbox->store);
+	code = wh_outbox_load(outbox, outbox->store.db->driver->scheme, NULL, table, err);
+	return code == WHERRY_OK ? wh_outbox_check_old(outbox, err) : code;
+}
+
 static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 			       wherry_error *err)
 {
@@ -88,6 +119,8 @@ static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 	wherry_code code =
 		wh_store_recognize(&outbox->store, table, &outbox->own, &v, err);
 
+	if (code == WHERRY_OK && !v.found && outbox->store.model == &wh_outbox_model)
+		code = refuse_old(outbox, table, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check(&outbox->store, &v, err);
 	if (code == WHERRY_OK)

@@ -59,6 +59,9 @@ wherry_code wh_outbox_backlog(wherry_outbox *outbox, wh_backlog *out, wherry_err
  * would tell.  Other layouts: nothing. */
 wherry_code wh_adopted_check(wherry_outbox *outbox, wherry_error *err);
 
+/* Refuse a table of the layout that earlier versions made. */
+wherry_code wh_outbox_check_old(const wherry_outbox *outbox, wherry_error *err);
+
 /* Call wh_store_load() for an outbox, then set outbox->layout.  layout: NULL: that of a new
  * outbox. */
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,

@@ -31,36 +31,16 @@ static const struct {
 
 enum { PARTS = sizeof(parts) / sizeof(*parts) };
 
-/* Say that the layout native has this part, if a new outbox was to have another layout. */
-static wherry_code suggest_native(const wh_make *how, const char *scheme, wh_ask ask,
-				  wherry_code code, wherry_error *err)
-{
-	wh_home native = wh_home_of(wh_outbox_model.name, "native", scheme);
-	size_t len = err ? strlen(err->message) : 0;
-
-	if (how->layout || !err ||
-	    wh_meet_check(native, WH_ENGINES, ask, NULL) != WHERRY_OK)
-		return code;
-	(void)snprintf(err->message + len, sizeof(err->message) - len,
-		       ", or name the layout native");
-	(void)wh_repair(err, code, WHERRY_REPAIR_CREATE, WHERRY_KIND_OUTBOX, NULL);
-	(void)snprintf(err->layout, sizeof(err->layout), "native");
-	return code;
-}
-
 /* Refuse optional parts that the layout does not support. */
-static wherry_code check_extras(const wherry_outbox *outbox, const char *scheme,
-				const wh_make *how, bool is_new, wherry_error *err)
+static wherry_code check_extras(const wherry_outbox *outbox, const wh_make *how,
+				wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
-	for (int i = 0; code == WHERRY_OK && i < PARTS; i++) {
-		if (!(how->extras & parts[i].extra))
-			continue;
-		code = wh_meet_check(outbox->layout.home, WH_ENGINES, parts[i].ask, err);
-		if (code != WHERRY_OK && is_new)
-			code = suggest_native(how, scheme, parts[i].ask, code, err);
-	}
+	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
+		if (how->extras & parts[i].extra)
+			code = wh_meet_check(outbox->layout.home, WH_ENGINES,
+					     parts[i].ask, err);
 	return code;
 }
 
@@ -141,7 +121,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 
 /* Load the layout of the existing table; that of a new one if there is no table, or one of no
  * known layout. */
-static wherry_code find_layout(wherry_outbox *outbox, const char *table, bool *out_new,
+static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 			       wherry_error *err)
 {
 	const char *payload = outbox->store.payload;
@@ -155,7 +135,6 @@ static wherry_code find_layout(wherry_outbox *outbox, const char *table, bool *o
 	outbox->store.payload = payload;
 	if (code != WHERRY_OK)
 		return code;
-	*out_new = !v.found;
 	memcpy(layout, outbox->store.layout.name, sizeof(layout));
 	wh_store_unload(&outbox->store);
 	return wh_outbox_load(outbox, outbox->store.db->driver->scheme,
@@ -168,7 +147,6 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 	wherry_outbox outbox = {
 		.store = wh_outbox_store(db, how->model ? how->model : &wh_outbox_model)};
 	migration m = {.outbox = &outbox, .how = how, .extras = how->extras};
-	bool is_new = false;
 	wherry_code code;
 
 	if (!db)
@@ -183,11 +161,13 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = wh_outbox_load(&outbox, db->driver->scheme, how->layout, table,
 				      err);
 	else
-		code = find_layout(&outbox, table, &is_new, err);
+		code = find_layout(&outbox, table, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_check_old(&outbox, err);
 	if (code == WHERRY_OK)
 		code = wh_store_can_make(&outbox.store, table, err);
 	if (code == WHERRY_OK)
-		code = check_extras(&outbox, db->driver->scheme, how, is_new, err);
+		code = check_extras(&outbox, how, err);
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
 	if (code == WHERRY_OK && how->made)
@@ -280,7 +260,6 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	wherry_outbox outbox = {.store = wh_outbox_store(how->lacking, &wh_outbox_model)};
-	bool is_new = !how->layout;
 	const char *known;
 	wherry_code code;
 
@@ -290,12 +269,12 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 	outbox.store.making = how->lacking != NULL;
 	known = wh_db_scheme(wh_view_of(scheme));
 	if (how->lacking && !how->layout)
-		code = find_layout(&outbox, table, &is_new, err);
+		code = find_layout(&outbox, table, err);
 	else
 		code = wh_outbox_load(&outbox, known ? known : scheme, how->layout, table,
 				      err);
 	if (code == WHERRY_OK)
-		code = check_extras(&outbox, known ? known : scheme, how, is_new, err);
+		code = check_extras(&outbox, how, err);
 	if (code == WHERRY_OK)
 		code = put_sql(&outbox, known ? known : scheme, how, table, &text, err);
 	if (code == WHERRY_OK)

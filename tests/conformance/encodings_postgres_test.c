@@ -221,8 +221,7 @@ static void lists(place *p)
 	got g = {0};
 
 	WHERRY_PASS(wherry_outbox_create(
-		p->db, "outbox",
-		&WHERRY_OUTBOX_OPTIONS(.layout = "native", .payload = "text"), &err));
+		p->db, "outbox", &WHERRY_OUTBOX_OPTIONS(.payload = "text"), &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &box, &err));
 	fill(p, "outbox", "(message_id, topic, payload) VALUES (", ", 't', 'x')",
 	     columns);
@@ -230,8 +229,9 @@ static void lists(place *p)
 		wherry_outbox_list(box, &WHERRY_FILTER(.limit = 99), note_row, &g, &err));
 	assert_int_equal(g.good, GOOD);
 	wherry_outbox_close(box);
-	assert_true(postgres_raw(p->url, "DROP TABLE outbox, outbox_archive CASCADE",
-				 NULL, 0));
+	assert_true(postgres_raw(
+		p->url, "DROP TABLE outbox, outbox_progress, outbox_exception CASCADE",
+		NULL, 0));
 }
 
 /* ---- */

@@ -21,10 +21,10 @@ static const struct {
 	const char *kind;
 	const char *layout; /* NULL: native */
 } kinds[] = {
-	{&wh_outbox_model, "box_a", "producer", NULL},
-	{&wh_outbox_model, "box_b", "enqueuer", NULL},
-	{&wh_outbox_model, "box_c", "relay", NULL},
-	{&wh_outbox_model, "box_d", "operator", NULL},
+	{&wh_outbox_model, "box_a", "producer", "log"},
+	{&wh_outbox_model, "box_b", "enqueuer", "log"},
+	{&wh_outbox_model, "box_c", "relay", "log"},
+	{&wh_outbox_model, "box_d", "operator", "log"},
 	{&wh_queue_model, "queue_a", "sender", NULL},
 	{&wh_queue_model, "queue_b", "receiver", NULL},
 	{&wh_queue_model, "queue_c", "operator", NULL},
@@ -486,7 +486,13 @@ static void a_role_writes_no_row_of_another_table(void **state)
 	int changed = 0, may = 0;
 
 	(void)state;
-	WHERRY_PASS(wherry_outbox_open(db, "box_a", &outbox, &err));
+	WHERRY_PASS(wh_db_script(
+		db,
+		"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype text NOT NULL, "
+		"aggregateid text NOT NULL, type text NOT NULL, payload jsonb)",
+		&err));
+	WHERRY_PASS(wherry_outbox_create(db, "deb", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "deb", &outbox, &err));
 	WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 	WHERRY_PASS(wh_wal_tables(wal, &err));
 	fill_shared(conn);

@@ -15,8 +15,7 @@ enum { ROUNDS = 2000 };
 /* Tables of those before have a server here; of the others meet.c is asked. */
 static const wh_home tried_upto = WH_EVENTFERRY_MSSQL;
 
-static const wh_engine engines[] = {WH_EXCLUSIVE, WH_PARTITIONED, WH_COMPETING,
-				    WH_STREAM};
+static const wh_engine engines[] = {WH_COMPETING, WH_STREAM};
 enum { N_ENGINES = sizeof(engines) / sizeof(*engines) };
 
 static wherry_temp temp;
@@ -27,8 +26,7 @@ static char urls[WH_HOMES][200];
 static inline const char *layout_of(wh_home home)
 {
 	static const char *const layouts[WH_HOMES] = {
-		"native",   "native", "event-bus", "eventferry",
-		"debezium", "native", "native",    "nservicebus"};
+		"event-bus", "eventferry", "debezium", "native", "native", "nservicebus"};
 
 	return layouts[home];
 }
@@ -36,9 +34,9 @@ static inline const char *layout_of(wh_home home)
 /* A table for each. */
 static inline const char *table_of(wh_home home)
 {
-	static const char *const tables[WH_HOMES] = {
-		"outbox", "outbox", "bus",      "ferry",   "debezium",
-		"jobs",   "jobs",   "endpoint", "delayed", "delayed"};
+	static const char *const tables[WH_HOMES] = {"bus",     "ferry",  "debezium",
+						     "jobs",    "jobs",   "endpoint",
+						     "delayed", "delayed"};
 
 	return tables[home];
 }
@@ -93,16 +91,14 @@ static inline void make(wh_home home, const char *table, unsigned extras)
 static inline int set_up(void **state)
 {
 	(void)state;
-	postgres_enter(urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_EVENTFERRY], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_DEBEZIUM], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_QUEUE_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
-	memcpy(urls[WH_DELAYED_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
+	postgres_enter(urls[WH_EVENTFERRY], sizeof(*urls));
+	memcpy(urls[WH_DEBEZIUM], urls[WH_EVENTFERRY], sizeof(*urls));
+	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_EVENTFERRY], sizeof(*urls));
+	memcpy(urls[WH_QUEUE_POSTGRES], urls[WH_EVENTFERRY], sizeof(*urls));
+	memcpy(urls[WH_DELAYED_POSTGRES], urls[WH_EVENTFERRY], sizeof(*urls));
 	wherry_temp_make(&temp, "meet.db");
-	(void)snprintf(urls[WH_NATIVE_SQLITE], sizeof(*urls), "sqlite:%s", temp.path);
-	memcpy(urls[WH_QUEUE_SQLITE], urls[WH_NATIVE_SQLITE], sizeof(*urls));
-	memcpy(urls[WH_DELAYED_SQLITE], urls[WH_NATIVE_SQLITE], sizeof(*urls));
+	(void)snprintf(urls[WH_QUEUE_SQLITE], sizeof(*urls), "sqlite:%s", temp.path);
+	memcpy(urls[WH_DELAYED_SQLITE], urls[WH_QUEUE_SQLITE], sizeof(*urls));
 	(void)snprintf(urls[WH_EVENT_BUS], sizeof(*urls), "sqlite:%s-bus", temp.path);
 	return 0;
 }

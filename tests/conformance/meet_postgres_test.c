@@ -1,15 +1,12 @@
 /*
- * Which engines, layouts and options go together, as docs/internals/engines.md says; with
- * meet_relays_postgres_test.c.
+ * Which engines, layouts and options go together, as docs/internals/engines.md says.
  */
 #include "meet_fixture.h"
 
 /* ---- engines and layouts ---- */
 
-/* The partitions of an outbox are made by create. */
 static const char *tried_engine(wh_home home, wh_engine engine)
 {
-	const unsigned extras = engine == WH_PARTITIONED ? WH_PARTITIONS_SHARED : 0;
 	wherry_error why = WHERRY_ERROR_INIT;
 	char table[32];
 	relay r = {.relay = NULL};
@@ -17,19 +14,10 @@ static const char *tried_engine(wh_home home, wh_engine engine)
 	const char *out;
 
 	(void)snprintf(table, sizeof(table), "box_%d_%d", (int)home, (int)engine);
-	if (home >= tried_upto || /* or it has no partitions that could be made */
-	    (extras && (is_queue(home) || is_delayed(home))))
+	if (home >= tried_upto)
 		return found(home, engine, WH_ASK_ENGINE,
 			     wh_meet_check(home, engine, WH_ASK_ENGINE, &why), &why);
-	if (extras && !wh_meet_works(home, engine)) {
-		const wh_make how = {.layout = layout_of(home), .extras = extras};
-		wherry_db *db = open_db(urls[home]);
-
-		code = wh_outbox_make(db, &how, table, &why);
-		wherry_db_close(db);
-		return found(home, WH_ENGINES, WH_ASK_CREATE_PARTITIONS, code, &why);
-	}
-	make(home, table, extras);
+	make(home, table, 0);
 	set_engine(&r, engine);
 	code = open_relay(&r, home, table, 0);
 	out = found(home, engine, WH_ASK_ENGINE, code, &r.why);
@@ -77,7 +65,7 @@ static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 
 	set_engine(&r, engine);
 	set_ask(&r, ask);
-	code = open_relay(&r, home, engine == WH_PARTITIONED ? "shared" : table_of(home),
+	code = open_relay(&r, home, table_of(home),
 			  ask == WH_ASK_HANDLERS ? WH_PUB_ACKS : 0);
 	out = found(home, engine, ask, code, &r.why);
 	close_relay(&r);
@@ -91,12 +79,6 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 		wh_engine engine;
 		const char *name;
 	} columns[] = {
-		{WH_NATIVE_SQLITE, WH_EXCLUSIVE, "SQLite: exclusive"},
-		{WH_NATIVE_SQLITE, WH_COMPETING, "competing"},
-		{WH_NATIVE_POSTGRES, WH_EXCLUSIVE, "PostgreSQL: exclusive"},
-		{WH_NATIVE_POSTGRES, WH_PARTITIONED, "exclusive, partitions"},
-		{WH_NATIVE_POSTGRES, WH_COMPETING, "competing"},
-		{WH_NATIVE_POSTGRES, WH_STREAM, "stream"},
 		{WH_EVENT_BUS, WH_COMPETING, "event-bus: competing"},
 		{WH_EVENTFERRY, WH_COMPETING, "eventferry: competing"},
 		{WH_DEBEZIUM, WH_STREAM, "debezium: stream"},
@@ -110,7 +92,6 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 	(void)state;
 	for (int home = 0; home < (int)tried_upto; home++)
 		make((wh_home)home, table_of((wh_home)home), 0);
-	make(WH_NATIVE_POSTGRES, "shared", WH_PARTITIONS_SHARED);
 	begin(&m, "option");
 	for (int i = 0; i < COLUMNS; i++)
 		put(&m, columns[i].name);

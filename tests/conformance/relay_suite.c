@@ -287,12 +287,9 @@ static void make_tables(const relay_fixture *f)
 	else if (f->target->tables)
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 	else
-		WHERRY_PASS(make_any_body_as(f->other,
-					     f->target->delayed  ? NULL
-					     : f->target->layout ? f->target->layout
-					     : f->target->engine ? "native"
-								 : NULL,
-					     f->target->extras, "outbox", &err));
+		WHERRY_PASS(make_any_body_as(
+			f->other, f->target->delayed ? NULL : f->target->layout,
+			f->target->extras, "outbox", &err));
 	if (f->target->views)
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
 }

@@ -144,8 +144,8 @@ static void a_difference_is_named_when_a_file_is_loaded(void **state)
 	is_refused("event-bus", "last_error = :error, expire", "last_error = 'x', expire",
 		   "statement 'fail' is given :error");
 	is_refused("event-bus", "-- name: claim-end\n",
-		   "-- name: claim-end\n-- unused: most\n",
-		   "statement 'claim-end' lists :most as unused, which is optional");
+		   "-- name: claim-end\n-- unused: scan\n",
+		   "statement 'claim-end' lists :scan as unused, which is optional");
 	is_refused("event-bus", "-- unused: aggregate_id ",
 		   "-- unused: error aggregate_id ", "which its file lists as unused");
 }

@@ -3,7 +3,6 @@
 -- and requests of operators.  Files include it behind mssql.report.sql.
 
 -- name: join
--- unused: number epoch
 -- A relay takes its own row again, or that of a relay that has ended, or a new one.  If two relays find
 -- the same free row, the second takes a number made from its token, which no other has
 -- (each_relay_of_a_queue_is_shown).
@@ -31,7 +30,6 @@ SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.c
 FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox;
 
 -- name: leave
--- unused: number epoch
 UPDATE {wherry_lease} SET expires_at = {now}, members = N'', state = N'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND members = :token;
 

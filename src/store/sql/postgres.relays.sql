@@ -10,7 +10,6 @@ statement_timestamp()
 CASE WHEN {.}age >= 0 THEN {moment} - least({.}age, 3153600000000)::float8 * interval '1 millisecond' END
 
 -- name: join
--- unused: number epoch
 -- A relay takes its own row again, or that of a relay that has ended, or a new one.  If two relays find
 -- the same free row, the second takes a number made from its token, which no other has
 -- (each_relay_of_a_queue_is_shown).
@@ -37,7 +36,6 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
 
 -- name: leave
--- unused: number epoch
 UPDATE {wherry_lease} AS s SET expires_at = {moment}, members = '', state = 'stopped', state_since = {moment},
   delivered = :delivered::bigint, delivered_at = coalesce({ago:d}, s.delivered_at),
   error = CASE WHEN e.age < 0 THEN s.error ELSE :error::text END, error_at = coalesce({ago:e}, s.error_at)

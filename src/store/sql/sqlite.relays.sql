@@ -3,7 +3,6 @@
 -- requests of operators.
 
 -- name: join
--- unused: number epoch
 -- A relay takes its own row again, or that of a relay that has ended, or a new one.  SQLite has one
 -- writer at a time, so two relays never take the same row (each_relay_of_a_queue_is_shown).
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win, suspects,
@@ -28,7 +27,6 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM wherry_outbox WHERE name = :name), 0, 0;
 
 -- name: leave
--- unused: number epoch
 UPDATE wherry_lease SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND members = :token;
 

@@ -153,7 +153,6 @@ DELETE x FROM {these_exceptions}
 {loop};
 
 -- name: done-mark
--- unused: token
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
 -- changed, and none returned, if it is done before.
 DECLARE @done TABLE (id BIGINT NOT NULL);
@@ -272,7 +271,6 @@ BEGIN
 END;
 
 -- name: untry
--- unused: message_id
 -- The destination was down, so the attempt of the message does not count.
 UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NULL, changed_at = {now}, claim_token = N''
 WHERE id = :id AND subscription = {subscription} AND state = 1 AND claim_token = :token AND attempts = :nth;

@@ -103,6 +103,9 @@ ALTER TABLE {table_progress} ALTER shared SET DEFAULT true;
 -- name: partitions-ready
 SELECT count(*) FROM {table_progress} WHERE subscription = {subscription} AND shared;
 
+-- name: old-kind
+SELECT count(*) FROM {wherry_schema} WHERE model = 'outbox' AND name = {name};
+
 -- name: others-left
 {tables_left};
 

@@ -12,7 +12,7 @@ DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';
   key CONSTANT text := 'outbox';
   otherwise CONSTANT text := concat('IF EXISTS (SELECT 1 FROM ', schema, 'wherry_schema AS s WHERE s.model = ''outbox'' AND s.name = wherry_consume.outbox) THEN
-    RAISE ''outbox % has the layout native, which has no subscriptions'', quote_literal(outbox) USING ERRCODE = ''feature_not_supported'',
+    RAISE ''outbox % has no subscriptions'', quote_literal(outbox) USING ERRCODE = ''feature_not_supported'',
       HINT = ''Create one with wherry create --layout log.'';
   END IF;
   PERFORM ', schema, 'wherry_missing(''outbox'', outbox);');

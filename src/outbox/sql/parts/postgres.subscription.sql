@@ -158,7 +158,6 @@ DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (
 ({uncovered} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
 
 -- name: done-mark
--- unused: token
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
 -- changed if it is done before.
 INSERT INTO {table_exception} AS x (subscription, id, state)
@@ -210,7 +209,6 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.c
   WHERE x.state IN (0, 1, 3);
 
 -- name: untry
--- unused: message_id
 -- The destination was down, so the attempt of the message does not count.
 UPDATE {table_exception} SET state = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
   changed_at = {now}, claim_token = ''

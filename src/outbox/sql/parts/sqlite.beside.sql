@@ -59,6 +59,9 @@ DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
 -- part: is_view
 (SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'view' AND name = {name} COLLATE NOCASE)
 
+-- name: old-kind
+SELECT count(*) FROM wherry_schema WHERE model = 'outbox' AND name = {name} COLLATE NOCASE;
+
 -- name: others-left
 SELECT count(*) FROM wherry_schema;
 

@@ -89,7 +89,6 @@ DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (SEL
 (t.id > {high} OR EXISTS (SELECT 1 FROM {table_exception} AS o WHERE o.subscription = {subscription} AND o.id = t.id))
 
 -- name: done-mark
--- unused: token
 -- In the transaction of a handler: the message is done, whether the position covers it already or not.  No row is
 -- changed if it is done before.
 INSERT INTO {table_exception}(subscription, id, state, changed_at)
@@ -135,7 +134,6 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = 1, claim_token = excluded.c
   WHERE state IN (0, 1, 3);
 
 -- name: untry
--- unused: message_id
 -- The destination was down, so the attempt of the message does not count.
 UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NULL,
   changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
