@@ -54,7 +54,7 @@ static wherry_code open_one(one *o, const char *url, const char *table, int64_t 
 	if (code == WHERRY_OK)
 		code = wherry_db_open(url, o->config, &inner, err);
 	if (code == WHERRY_OK)
-		code = bench_init(inner, table, err);
+		code = bench_init(inner, table, false, err);
 	if (code == WHERRY_OK)
 		code = wh_db_trace(inner, &trace, &o->db, err);
 	if (code == WHERRY_OK)

@@ -36,12 +36,10 @@ static const wh_setting_entry table[] = {
 		"The outbox or queue whose messages are delivered, on PostgreSQL and SQL Server also "
 		"SCHEMA.TABLE; TABLE/QUEUE or TABLE/QUEUE/TYPE is a delayed queue. The name behind "
 		"the # of a URL sets it."},
-	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
-		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
-		"messages that it has claimed. stream: like exclusive, but rows come from "
-		"PostgreSQL's WAL, in the order of commits. All relays of an outbox need the same "
-		"engine. In layouts without a lease the default is competing. A log is read behind a "
-		"position instead."},
+	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "competing", "competing, stream", NULL,
+		"The layout decides how a relay reads; set this to be refused if it reads in another "
+		"way. competing: all relays work, each on the messages that it has claimed. stream: one "
+		"relay reads PostgreSQL's WAL. A log is read behind a position, which needs no word."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
@@ -92,8 +90,7 @@ static const wh_setting_entry table[] = {
 		"With relay.engine=stream: where a relay begins that has no position in the WAL. "
 		"table: with the messages in the table. now: with the messages that are committed "
 		"from now on. position: like table if no relay ever ran, and an error if the "
-		"replication slot is lost. A relay that marks rows refuses an outbox that was streamed, "
-		"unless this is table."},
+		"replication slot is lost."},
 	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
 		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},
 	[WH_STREAM_LAG_WARN] = {"stream.lag_warn", SIZE, "1GB", "1MB", "1000GB",

@@ -30,12 +30,6 @@
 	X(read, "read", "after limit long? body? mask?") \
 	X(dead_keys, "dead-keys", "after limit long?")
 
-/* The same where rows are pending until they are marked: ids below the last one that was read may
- * still be committed. */
-#define WH_OUTBOX_SWEEP(X) \
-	X(sweep, "sweep", "after limit gaps long? body?") \
-	X(horizon, "horizon", "statements? name number epoch holder")
-
 /* Reads rows of the table for a relay that streams from the WAL. */
 #define WH_OUTBOX_STREAM(X) \
 	X(stream_first, "stream-first", "")
@@ -93,9 +87,8 @@
 
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
-	G(read, WH_OUTBOX_READ) G(sweep, WH_OUTBOX_SWEEP) \
-	G(stream, WH_OUTBOX_STREAM) \
-	G(states, WH_OUTBOX_STATES) \
+	G(read, WH_OUTBOX_READ) \
+	G(stream, WH_OUTBOX_STREAM) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
 	G(old, WH_OUTBOX_OLD) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)

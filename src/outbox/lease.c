@@ -16,8 +16,9 @@ wherry_code wherry_outbox_lease(wherry_outbox *outbox, const char *owner,
 	if (!outbox || !owner || !out)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	return wh_store_lease_as(&outbox->store, WH_EXCLUSIVE, false, owner, lasts_us,
-				 window, out, err);
+	return wh_store_lease_as(&outbox->store,
+				 outbox->layout.streams ? WH_STREAM : WH_POSITIONS, false,
+				 owner, lasts_us, window, out, err);
 }
 
 wherry_code wherry_outbox_join(wherry_outbox *outbox, const char *owner, int64_t lasts_us,

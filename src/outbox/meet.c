@@ -56,9 +56,7 @@ enum {
 	ADOPTED = AT(WH_ADOPTED_SQLITE) | AT(WH_ADOPTED_POSTGRES),
 	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL) | ADOPTED,
 	OF_LOG = BY(WH_POSITIONS) | BY(WH_POSITIONS_SHARED),
-	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM),
-	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES) | AT(WH_DELAYED_MSSQL),
 	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | AT(WH_QUEUE_MSSQL) |
@@ -77,8 +75,6 @@ typedef struct rule {
 static const rule rules[] = {
 	{WH_ASK_ENGINE, NSERVICEBUS, ANY,
 	 "their rows have no place for claims: use receivers, or a queue of the layout native"},
-	{WH_ASK_ENGINE, QUEUES, LEADING,
-	 "its relays compete, as its receivers do: leave --engine exclusive out"},
 	{WH_ASK_ENGINE, QUEUES, STREAMING,
 	 "a queue cannot be streamed: leave --engine stream out"},
 	{WH_ASK_KEY, DELAYED, ANY,
@@ -113,12 +109,6 @@ static const rule rules[] = {
 	 "PostgreSQL"},
 	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
 	 "it cannot be streamed: leave --engine stream out"},
-	{WH_ASK_ENGINE, AT(WH_EVENTFERRY), LEADING,
-	 "its relays compete: leave --engine exclusive out, or adopt it "
-	 "if nothing else delivers from the table"},
-	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
-	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
-	 "there"},
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox of Wherry's own layout"},
 	{WH_ASK_CREATE_PARTITIONS, AT(WH_EVENT_BUS), ANY,

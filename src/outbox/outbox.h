@@ -130,70 +130,16 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 
 /* ---- for the relay ---- */
 
-/* Visit pending rows with ids above `after` in id order; with all_open also rows in the
- * states processing and failed. */
-wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
+/* Visit messages of a log that wait, failed or were tried, of these partitions (a bit each; UINT64_MAX:
+ * all), with ids above `after` in id order. */
+wherry_code wh_outbox_read(wherry_outbox *outbox, uint64_t partitions, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
-
-/* The same of some partitions, a bit each, on a log. */
-wherry_code wh_outbox_read_share(wherry_outbox *outbox, uint64_t partitions,
-				 bool all_open, int64_t after, int64_t limit,
-				 wh_open_fn visit, void *ctx, wherry_error *err);
-
-/* Visit all open rows with ids above `after`, and pending rows with ids in `gaps`, in id
- * order.  A gap is a range of ids up to `after` that were passed over. */
-wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
-				const wh_range *gaps, size_t n_gaps, int64_t limit,
-				wh_open_fn visit, void *ctx, wherry_error *err);
-
-/* Set the parameters of "partitions-read".  They borrow outbox->store.ranges. */
-struct wh_read_from;
-wherry_code wh_partitions_read_params(wherry_outbox *outbox,
-				      const struct wh_read_from *from,
-				      wh_param out[WH_PARTITION_READ_PARAMS],
-				      wherry_error *err);
 
 /* Visit dead rows of these partitions (UINT64_MAX: all) with ids above `after`.  A
  * visited row has only its id, state, key and aggregate set. */
 wherry_code wh_outbox_dead_keys(wherry_outbox *outbox, uint64_t partitions, int64_t after,
 				int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err);
-
-/* Which transactions are running.  See "horizon" in the .sql files. */
-typedef struct wh_horizon {
-	int64_t oldest; /* Number of the oldest running transaction. */
-	int64_t next;   /* Number that the next transaction will get. */
-	/* No running statement began when `next` was below this; 0: not queried. */
-	int64_t running;
-	bool held; /* The lease was still held after the read; false: unknown. */
-} wh_horizon;
-
-/* Set the parameters of "horizon"; and a wh_row_fn that fills the wh_horizon at ctx. */
-enum { WH_HORIZON_PARAMS = 5 };
-void wh_horizon_params(const wherry_outbox *outbox, const wherry_lease *lease,
-		       bool statements, wh_param out[WH_HORIZON_PARAMS]);
-wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);
-wherry_code wh_outbox_horizon(wherry_outbox *outbox, const wherry_lease *lease,
-			      bool statements, wh_horizon *out, wherry_error *err);
-
-/* Which rows to read. */
-typedef struct wh_read_from {
-	int64_t after, limit;
-	/* Gaps to read too, see wh_outbox_read_late().  Ignored with partitions. */
-	const wh_range *gaps;
-	size_t n_gaps;
-	bool all_open;
-	/* Read only the rows of these partitions; NULL: all rows. */
-	wh_partitions_read *partitions;
-} wh_read_from;
-
-/* Like wh_outbox_read() or wh_outbox_read_late(), but in one round trip: first `ack`
- * (NULL: none), then the read, then wh_outbox_horizon().  If visit() ends the read early,
- * *horizon stays unchanged. */
-wherry_code wh_outbox_ack_and_read(wherry_outbox *outbox, const wherry_lease *lease,
-				   wh_ack *ack, const wh_read_from *from,
-				   wh_open_fn visit, void *ctx, bool statements,
-				   wh_horizon *horizon, wherry_error *err);
 
 /* Read one row, and fail if a column is missing: the error names it. */
 wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err);

@@ -8,16 +8,8 @@
 
 typedef wh_open_reader visitor;
 
-wherry_code wh_outbox_read(wherry_outbox *outbox, bool all_open, int64_t after,
+wherry_code wh_outbox_read(wherry_outbox *outbox, uint64_t partitions, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)
-{
-	return wh_outbox_read_share(outbox, UINT64_MAX, all_open, after, limit, visit,
-				    ctx, err);
-}
-
-wherry_code wh_outbox_read_share(wherry_outbox *outbox, uint64_t partitions,
-				 bool all_open, int64_t after, int64_t limit,
-				 wh_open_fn visit, void *ctx, wherry_error *err)
 {
 	wh_param params[5] = {WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit)};
 	visitor v = {visit, ctx, 0, 0};
@@ -26,31 +18,10 @@ wherry_code wh_outbox_read_share(wherry_outbox *outbox, uint64_t partitions,
 	if (!outbox->own.read)
 		return wh_store_cannot(&outbox->store,
 				       "whose rows are only claimed or streamed", err);
-	if (all_open && outbox->own.sweep)
-		return wh_outbox_read_late(outbox, after, NULL, 0, limit, visit, ctx,
-					   err);
 	wh_store_limits(&outbox->store, &params[2]);
 	params[4] = WH_INT_PARAM("mask", (int64_t)partitions);
 	code = wh_read_rows(&outbox->store, outbox->own.read, outbox->store.stmt.read_ids,
 			    params, 5, &v, err);
-	outbox->store.rows_read += v.n;
-	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
-}
-
-wherry_code wh_outbox_read_late(wherry_outbox *outbox, int64_t after,
-				const wh_range *gaps, size_t n_gaps, int64_t limit,
-				wh_open_fn visit, void *ctx, wherry_error *err)
-{
-	wh_param params[5] = {WH_INT_PARAM("after", after),
-			      WH_INT_PARAM("limit", limit),
-			      {.name = "gaps"}};
-	visitor v = {visit, ctx, 0, 0};
-	wherry_code code = wh_store_ranges(&outbox->store, gaps, n_gaps, &params[2], err);
-
-	wh_store_limits(&outbox->store, &params[3]);
-	if (code == WHERRY_OK)
-		code = wh_read_rows(&outbox->store, outbox->own.sweep,
-				    outbox->store.stmt.read_ids, params, 5, &v, err);
 	outbox->store.rows_read += v.n;
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
@@ -119,41 +90,4 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *outbox, uint64_t partitions, int6
 		d.params[2] = wh_partitions_param(partitions, list);
 	}
 	return wh_read_pages(&outbox->store, &pages, limit, err);
-}
-
-wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(wh_horizon *)ctx = (wh_horizon){
-		.oldest = wh_row_int(row, 0),
-		.next = wh_row_int(row, 1),
-		.running = wh_row_int(row, 2),
-		.held = wh_row_int(row, 3) != 0,
-	};
-	return WHERRY_OK;
-}
-
-void wh_horizon_params(const wherry_outbox *outbox, const wherry_lease *lease,
-		       bool statements, wh_param out[WH_HORIZON_PARAMS])
-{
-	out[0] = WH_INT_PARAM("statements", statements);
-	out[1] = WH_TEXT_PARAM("name", outbox->store.name);
-	out[2] = WH_INT_PARAM("number", lease->number);
-	out[3] = WH_INT_PARAM("epoch", lease->epoch);
-	out[4] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
-}
-
-wherry_code wh_outbox_horizon(wherry_outbox *outbox, const wherry_lease *lease,
-			      bool statements, wh_horizon *out, wherry_error *err)
-{
-	wh_param params[WH_HORIZON_PARAMS];
-	wh_horizon horizon = {0};
-	wherry_code code;
-
-	wh_horizon_params(outbox, lease, statements, params);
-	code = wh_db_run(outbox->store.db, outbox->own.horizon, params, WH_HORIZON_PARAMS,
-			 wh_take_horizon, &horizon, NULL, err);
-	if (code == WHERRY_OK)
-		*out = horizon;
-	return code;
 }

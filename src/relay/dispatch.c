@@ -160,16 +160,9 @@ static bool settle_poisoned(wherry_relay *r, wh_entry *e, int64_t now)
 	return true;
 }
 
-/* Does the message come from the read that is in progress?  The lease is verified after
- * that read.  Until then another relay may have the message. */
-static bool is_new(const wherry_relay *r, const wh_entry *e)
+static bool may_submit(const wh_entry *e)
 {
-	return r->reading && e->batch == r->window.batch;
-}
-
-static bool may_submit(const wherry_relay *r, const wh_entry *e)
-{
-	return !e->poison && !is_suspect(e) && !is_new(r, e);
+	return !e->poison && !is_suspect(e);
 }
 
 /* How many messages may be submitted.  More than the window may be in flight: refused
@@ -193,7 +186,7 @@ static bool submit_untried(wherry_relay *r, int64_t now)
 		most = WH_PROBES_MOST;
 	n_all = wh_probe_choose(r, untried, most);
 	for (size_t i = 0; i < n_all; i++)
-		if (may_submit(r, untried[i])) {
+		if (may_submit(untried[i])) {
 			untried[i]->probe = false;
 			msgs[n++] = &untried[i]->msg;
 		}
@@ -208,14 +201,14 @@ static void submit_ready(wherry_relay *r, int64_t now)
 	while (r->destination.doubts)
 		if (!submit_untried(r, now))
 			return;
-	while (r->window.ready.n && !is_new(r, r->window.ready.head)) {
+	while (r->window.ready.n) {
 		const wherry_message *msgs[CHUNK];
 		size_t n = 0, taken, most = room_in_flight(r);
 
 		if (settle_poisoned(r, r->window.ready.head, now))
 			continue;
 		for (wh_entry *e = r->window.ready.head;
-		     e && may_submit(r, e) && n < CHUNK && n < most; e = e->next) {
+		     e && may_submit(e) && n < CHUNK && n < most; e = e->next) {
 			e->probe = false;
 			msgs[n++] = &e->msg;
 		}
@@ -462,7 +455,7 @@ bool wh_relay_yields(const wherry_relay *r)
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
-	       !wh_relay_yields(r) && (!r->lease_unverified || r->reading) && r->pub &&
+	       !wh_relay_yields(r) && !r->lease_unverified && r->pub &&
 	       !r->stats.paused && !wh_dispatch_alone(r);
 }
 

@@ -230,25 +230,12 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return code == WHERRY_OK ? wh_lease_give_back(r, now, err) : code;
 }
 
-static bool reads_next(const wherry_relay *r, int64_t now)
-{
-	return r->engine->reads_next && r->engine->reads_next(r, now);
-}
-
-/* Will the acknowledgement that is due be sent with the next read, in this step? */
-static bool acks_with_read(const wherry_relay *r, int64_t now)
-{
-	return r->db->driver->late_commits && reads_next(r, now) &&
-	       wh_settle_with_read_due(r, now);
-}
-
 /* Will the database get work in this step?  Then ready messages are submitted
  * while it works. */
 static bool submits_later(const wherry_relay *r, int64_t now)
 {
 	return r->window.ready.n && !r->engine->claims_rows && wh_meanwhile_submits(r) &&
-	       (now >= r->flush_at_us ||
-		(r->engine->submits_while_reading && reads_next(r, now)));
+	       now >= r->flush_at_us;
 }
 
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
@@ -270,7 +257,7 @@ static wherry_code deliver(wherry_relay *r, int64_t now, wherry_error *err)
 		if (code == WHERRY_OK)
 			wh_collect_step(r, now);
 	}
-	if (code == WHERRY_OK && now >= r->flush_at_us && !acks_with_read(r, now))
+	if (code == WHERRY_OK && now >= r->flush_at_us)
 		code = wh_settle_flush(r, now, NULL, err);
 	return code;
 }

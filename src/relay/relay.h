@@ -178,8 +178,6 @@ struct wherry_relay {
 	/* Rows were read since the lease was last verified: verify it before
 	 * the next submit. */
 	bool lease_unverified;
-	/* A read is in progress.  The lease was verified after all earlier reads. */
-	bool reading;
 	int64_t fenced_us; /* When the lease was last verified. */
 
 	/* Messages in memory. */
@@ -409,20 +407,6 @@ int64_t wh_purge_every_us(const wherry_relay *r);
  * is submitted alone next, or NULL. */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
-/* An acknowledgement that is sent in one round trip with a read. */
-typedef struct wh_read_ack {
-	wh_settlement s;
-	size_t n; /* Settled messages that it covers, from the first one. */
-	wh_ack ack;
-} wh_read_ack;
-
-/* Is an acknowledgement due that can be sent with a read? */
-bool wh_settle_with_read_due(const wherry_relay *r, int64_t now);
-/* Make that acknowledgement from the settled messages.  False: none can be sent so. */
-bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out);
-/* After the read: if the acknowledgement was written, its messages leave memory. */
-void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ack, int64_t now);
-
 /* If an earlier message of its key came back before it, take this one back too, and
  * count no attempt.  False: no earlier one came back. */
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);

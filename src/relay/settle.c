@@ -491,35 +491,6 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 	};
 }
 
-bool wh_settle_with_read_due(const wherry_relay *r, int64_t now)
-{
-	const wh_entry *e = r->window.settled.head;
-
-	while (e && e->written)
-		e = e->next;
-	return e && now >= r->flush_at_us && now >= r->locks_until_us &&
-	       r->engine->writes_rows && !r->window.n_undelivered &&
-	       wh_store_acks(r->store, &r->lease);
-}
-
-bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out)
-{
-	if (!wh_settle_with_read_due(r, now))
-		return false;
-	out->s = wh_settle_empty(r);
-	out->n = written_at_once(r);
-	wh_settle_gather(r, &out->s, out->n);
-	return wh_store_ack(r->store, &r->lease, &out->s, &out->ack);
-}
-
-void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ack, int64_t now)
-{
-	const wh_settled settled = {(int64_t)ack->s.n_done, (int64_t)ack->s.n_done};
-
-	if (wh_store_acked(&ack->ack))
-		wh_settle_after(r, &ack->s, &settled, ack->n, now);
-}
-
 wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled *out,
 			    wherry_error *err)
 {

@@ -314,17 +314,6 @@ int64_t wh_window_lowest(const wh_window *w)
 	return lowest;
 }
 
-size_t wh_window_ids(const wh_window *w, int64_t above, int64_t upto, int64_t *out)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; w->n && i < w->n_buckets; i++)
-		for (const wh_entry *e = w->buckets[i]; e; e = e->bucket_next)
-			if (e->msg.id > above && e->msg.id <= upto)
-				out[n++] = e->msg.id;
-	return n;
-}
-
 void wh_window_drop(wh_window *w, wh_entry *e)
 {
 	wh_entry **at = &w->buckets[bucket_of(w, e->msg.id)];

@@ -9,9 +9,6 @@ typedef struct engine {
 } engine;
 
 static const engine engines[WH_ENGINES + 1] = {
-	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive", false},
-	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive",
-			    false},
 	[WH_COMPETING] = {"competing", "competing", "--engine competing", false},
 	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
 	[WH_POSITIONS] = {"log", "log", "no --engine", false},
@@ -22,9 +19,6 @@ static const engine engines[WH_ENGINES + 1] = {
 /* ---- which relays work beside each other ---- */
 
 static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
-	[WH_EXCLUSIVE] = {[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_STANDS_BY},
-	[WH_PARTITIONED] =
-		{[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_WORKS_BESIDE},
 	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
 	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
 	[WH_POSITIONS] =
@@ -62,14 +56,9 @@ const char *wh_engine_options(wh_engine which)
 	return engines[which].options;
 }
 
-wh_engine wh_engine_sharing(bool on_log)
-{
-	return on_log ? WH_POSITIONS_SHARED : WH_PARTITIONED;
-}
-
 bool wh_engine_may_share(wh_engine which)
 {
-	return which == WH_EXCLUSIVE || which == WH_POSITIONS;
+	return which == WH_POSITIONS;
 }
 
 bool wh_engine_reads_log(wh_engine which)

@@ -8,11 +8,8 @@
 #include <stdbool.h>
 
 typedef enum wh_engine {
-	WH_EXCLUSIVE, /* One relay leads, under a lease on the whole table. */
-	/* Exclusive relays share the keys of a table made with create --partitions. */
-	WH_PARTITIONED,
-	WH_COMPETING,
-	WH_STREAM, /* Streams from the WAL, and writes nothing to rows. */
+	WH_COMPETING, /* Each relay claims rows, beside others. */
+	WH_STREAM,    /* Streams from the WAL, and writes nothing to rows. */
 	/* Reads behind a position, and writes nothing to rows. */
 	WH_POSITIONS,
 	WH_POSITIONS_SHARED, /* The same where several relays share the partitions. */
@@ -23,9 +20,6 @@ typedef enum wh_engine {
 
 /* The name in documents and messages: "competing". */
 const char *wh_engine_name(wh_engine which);
-
-/* The engine of relays that share partitions, on a log or on another table. */
-wh_engine wh_engine_sharing(bool on_log);
 
 /* Can a lease with the word of this engine be one of a share? */
 bool wh_engine_may_share(wh_engine which);

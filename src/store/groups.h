@@ -209,11 +209,6 @@
 #define WH_STORE_HELD(X) \
 	X(is_held, "is-held", "name number epoch holder shared")
 
-/* Acknowledgements with the fence in them. */
-#define WH_STORE_ACK(X) \
-	X(ack_mark, "ack-mark", "name number epoch holder ids names width") \
-	X(ack_mark_range, "ack-mark-range", "name number epoch holder first last names width")
-
 /* Rows may expire before they are delivered: they can be deleted, except those that another
  * token than the caller's works on. */
 #define WH_STORE_LIFETIME(X) \
@@ -238,10 +233,6 @@
 	X(partitions_control, "partitions-control", "name number") \
 	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")
 
-/* Rows of some partitions. */
-#define WH_STORE_PARTITIONS_READ(X) \
-	X(partitions_read, "partitions-read", "after limit each late open partitions known long body")
-
 /* Relays that sleep can be woken when partitions change hands.  Without this group, each relay asks for
  * changes when it looks for rows. */
 #define WH_STORE_PARTITIONS_TELL(X) \
@@ -256,9 +247,9 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) G(ack, WH_STORE_ACK) \
+	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) \
-	G(partitions, WH_STORE_PARTITIONS) G(partitions_read, WH_STORE_PARTITIONS_READ) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
+	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 
 /* clang-format on */
 

@@ -316,7 +316,7 @@ static wherry_code tell(const wh_store *store, wherry_error *err)
  * delivered rows unmarked. */
 static wherry_code meet(const sharing *w, wherry_error *err)
 {
-	const wh_engine engine = wh_engine_sharing(w->store->stmt.read_log != NULL);
+	const wh_engine engine = WH_POSITIONS_SHARED;
 	bool again = false;
 
 	for (int i = 0; i < w->n_holders; i++) {

@@ -11,11 +11,7 @@
 
 #include "store/store.h"
 
-enum {
-	WH_PARTITIONS = 64,
-	WH_PARTITION_LIST = WH_PARTITIONS * 3 + 3,
-	WH_PARTITION_READ_PARAMS = 9
-};
+enum { WH_PARTITIONS = 64, WH_PARTITION_LIST = WH_PARTITIONS * 3 + 3 };
 
 /* The shares of all relays at one time. */
 typedef struct wh_partitions {
@@ -86,17 +82,6 @@ wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, vo
 			       wherry_error *err);
 
 /* ---- reading a share ---- */
-
-typedef struct wh_partitions_read {
-	uint64_t mask;
-	int64_t each; /* Rows to read at most, of each partition and state. */
-	/* Rows up to this id were not committed late.  Rows from there to the cursor may have
-	 * been, except those in `known`. */
-	int64_t late;
-	const int64_t *known;
-	size_t n_known;
-	char list[WH_PARTITION_LIST]; /* Text of the parameter "partitions". */
-} wh_partitions_read;
 
 /* Set the parameter "partitions", whose text is kept in `list`. */
 wh_param wh_partitions_param(uint64_t mask, char list[WH_PARTITION_LIST]);

@@ -264,25 +264,10 @@ wherry_code wh_store_settle(wh_store *store, const wherry_lease *lease,
 			    const wh_settlement *s, wh_settled *out, wherry_error *err)
 {
 	settling w = {.store = store, .lease = lease, .s = s};
-	wherry_code code = WHERRY_OK;
-	int64_t before = 0;
-	wh_ack ack;
+	wherry_code code = wh_db_transact(store->db, settle, &w, err);
 
-	if (wh_store_ack(store, lease, s, &ack)) {
-		code = wh_db_run(store->db, ack.call.stmt, ack.params, ack.call.n_params,
-				 NULL, NULL, &ack.call.changed, err);
-		if (code != WHERRY_OK || wh_store_acked(&ack)) {
-			w.n = w.n_done = (int64_t)s->n_done;
-			goto out;
-		}
-		before = ack.call.changed;
-	}
-	code = wh_db_transact(store->db, settle, &w, err);
-	w.n += before;
-	w.n_done += before;
 	if (code == WHERRY_OK)
 		wh_store_claim_forget(store, lease, s);
-out:
 	if (code == WHERRY_OK && out)
 		*out = (wh_settled){w.n, w.n_done};
 	return code;
@@ -299,45 +284,4 @@ wherry_code wh_store_settle_all(wh_store *store, const wherry_lease *lease,
 	if (code == WHERRY_OK && out_n)
 		*out_n = w.n;
 	return code;
-}
-
-/* ---- acknowledgements that are one statement ---- */
-
-bool wh_store_acks(const wh_store *store, const wherry_lease *lease)
-{
-	return store->stmt.ack_mark && !*lease->token &&
-	       !wherry_db_in_transaction(store->db);
-}
-
-bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,
-		  wh_ack *out)
-{
-	bool range = in_a_row(s->done, s->n_done);
-
-	if (!s->n_done || s->n_failed || s->n_back || s->try_id ||
-	    !wh_store_acks(store, lease))
-		return false;
-	*out = (wh_ack){.n = s->n_done};
-	out->params[0] = wh_store_lease_name(store);
-	out->params[1] = WH_INT_PARAM("number", lease->number);
-	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
-	out->params[3] = WH_TEXT_PARAM("holder", wh_view_of(lease->holder));
-	out->params[4] = WH_INT_PARAM("first", s->done[0]);
-	out->params[5] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
-	out->call = (wh_call){.stmt = range ? store->stmt.ack_mark_range
-					    : store->stmt.ack_mark,
-			      .n_params = 6};
-	if (wh_store_names(store, s->names, s->n_done, &out->params[6], NULL) !=
-	    WHERRY_OK)
-		return false;
-	out->call.n_params = 6 + WH_NAME_PARAMS;
-	if (range)
-		return true;
-	return wh_store_ids(store, s->done, s->n_done, &out->params[5], NULL) ==
-	       WHERRY_OK;
-}
-
-bool wh_store_acked(const wh_ack *ack)
-{
-	return ack->call.changed == (int64_t)ack->n;
 }

@@ -36,25 +36,6 @@ typedef struct wh_settlement {
 	int32_t try_nth;      /* Number of that attempt, from 1; 0: unknown. */
 } wh_settlement;
 
-/* A settlement in the form of one statement. */
-typedef struct wh_ack {
-	size_t n; /* Number of rows that the statement must change. */
-	wh_param params[8];
-	wh_call call;
-} wh_ack;
-
-/* Can a leader acknowledge rows of this layout with one statement? */
-bool wh_store_acks(const wh_store *store, const wherry_lease *lease);
-
-/* Turn a settlement into one statement.  Returns false if it does more than acknowledge,
- * or if wh_store_acks() is false.  Borrows store->ids and store->message_ids. */
-bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,
-		  wh_ack *out);
-
-/* Did the statement change every row?  If not, the lease may have expired: call
- * wh_store_settle() to find out. */
-bool wh_store_acked(const wh_ack *ack);
-
 /* Remove the recorded attempt `nth` of a suspect, if this leader recorded it and the row
  * has not changed since. */
 wherry_code wh_store_untry(wh_store *store, const wherry_lease *lease, int64_t id,

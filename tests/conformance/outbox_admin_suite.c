@@ -220,8 +220,6 @@ static void twenty(outbox_fixture *f)
 	fixture_kill(f, 20);
 	/* an old dead letter, that was done once */
 	fixture_raw(f, "UPDATE outbox SET created_at = 1 WHERE id > 15");
-	if (!(f->backend->lacks & NEEDS_MARKS))
-		fixture_raw(f, "UPDATE outbox SET processed_at = 1 WHERE id > 15");
 }
 
 static int64_t purged(outbox_fixture *f, int64_t older_us, int64_t batch,
@@ -264,17 +262,6 @@ static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
 				 rows[i].gone);
 		assert_int_equal(fixture_count(f), 10 - rows[i].gone);
 	}
-}
-
-static void the_oldest_are_purged_first(void **state)
-{
-	outbox_fixture *f = *state;
-
-	int64_t first = fixture_send_many(f, 4);
-
-	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 100 - id");
-	assert_int_equal(purged(f, 0, 100, 2), 2);
-	assert_int_equal(fixture_int(f, "SELECT max(id) FROM outbox"), first + 1);
 }
 
 static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
@@ -338,7 +325,6 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),
 	CASE(only_what_was_done_long_ago_is_purged),
 	CASE(a_purge_goes_by_batches_and_stops_at_its_limit),
-	CASE_THAT_NEEDS(the_oldest_are_purged_first, NEEDS_MARKS),
 	CASE(a_purge_needs_sensible_numbers_and_no_open_transaction),
 	CASE(triggers_of_the_application_do_not_confuse_a_purge),
 	{NULL, NULL, 0},

@@ -365,8 +365,8 @@ static void bodies_come_back_from_a_database_in_UTF16(void **state)
 						  &id, &err));
 		(void)snprintf(ident, sizeof(ident), "%d", (int)id);
 		WHERRY_PASS(wherry_outbox_show(g->outbox, ident, same_body, &sent, &err));
-		WHERRY_PASS(wh_outbox_read(g->outbox, false, id - 1, 1, same_open, &sent,
-					   &err));
+		WHERRY_PASS(wh_outbox_read(g->outbox, UINT64_MAX, id - 1, 1, same_open,
+					   &sent, &err));
 	}
 }
 

@@ -170,7 +170,6 @@ static void a_long_owner_is_cut(void **state)
 static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 {
 	outbox_fixture *f = *state;
-	bool marks = !(f->backend->lacks & NEEDS_MARKS);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
 	int64_t first;
@@ -179,12 +178,12 @@ static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 	assert_int_equal(lease.last_open, 0);
 	first = fixture_send_many(f, 5);
 	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
-	assert_int_equal(lease.first_open, marks ? first : 0);
+	assert_int_equal(lease.first_open, 0);
 	assert_int_equal(lease.last_open, first + 4);
 	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &first, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	lease = fixture_lease(f, "b");
-	assert_int_equal(lease.first_open, marks ? first + 1 : 0);
+	assert_int_equal(lease.first_open, 0);
 	assert_int_equal(lease.last_open, first + 4);
 }
 
@@ -242,7 +241,7 @@ static void status_tells_who_relays(void **state)
 	assert_int_equal(status.epoch, 1);
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
-	assert_string_equal(status.engine, "exclusive");
+	assert_string_equal(status.engine, "log");
 	WHERRY_PASS(wh_store_holder(&f->outbox->store, &holder, &err));
 	assert_in_range((uint64_t)holder.left_us, 50000000, 60000000);
 	assert_string_equal(holder.owner, "host-1");
@@ -461,7 +460,6 @@ static void two_relays_never_lead_under_one_epoch(void **state)
 	int64_t first = fixture_send_many(f, 4);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease before, after;
-	wh_horizon horizon = {.held = true};
 
 	fixture_fail(f, first + 1, 0);
 	fixture_try(f, first + 2);
@@ -471,12 +469,6 @@ static void two_relays_never_lead_under_one_epoch(void **state)
 	after = fixture_lease(f, "a");
 	assert_int_equal(after.epoch, before.epoch);
 	everything_is_refused(f, &before);
-	if (f->outbox->own.horizon && f->outbox->store.db->driver->late_commits) {
-		WHERRY_PASS(wh_outbox_horizon(f->outbox, &before, false, &horizon, &err));
-		assert_false(horizon.held);
-		WHERRY_PASS(wh_outbox_horizon(f->outbox, &after, false, &horizon, &err));
-		assert_true(horizon.held);
-	}
 	WHERRY_PASS(wherry_outbox_renew(f->outbox, &after, &err));
 	WHERRY_PASS(wherry_outbox_done(f->outbox, &after, &first, 1, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &after, &err));
@@ -500,24 +492,6 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
 }
 
-/* A relay that left delivered rows pending was the last: only that engine may go on. */
-static void rows_that_look_pending_are_not_leased_to_others(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_lease lease = fixture_lease(f, "a"), joined = {0};
-
-	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
-	fixture_raw(f, "UPDATE wherry_lease SET engine = 'stream'");
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
-	assert_non_null(strstr(err.message, "deliver them again"));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_join(f->outbox, "b", 60000000, &joined, &err));
-	fixture_raw(f, "UPDATE wherry_lease SET engine = 'exclusive'");
-	WHERRY_PASS(wherry_outbox_lease(f->outbox, "b", 60000000, 8, &lease, &err));
-}
-
 /* A role that may write the row can leave anything in it. */
 static void no_value_in_a_lease_stops_the_next_relay(void **state)
 {
@@ -535,13 +509,12 @@ static void no_value_in_a_lease_stops_the_next_relay(void **state)
 		{"clean", {"2147483647", "-2147483648", "0", "1"}},
 	};
 	outbox_fixture *f = *state;
-	bool joins = !(f->backend->lacks & NEEDS_MARKS);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int bad = 0;
 
 	for (size_t c = 0; c < sizeof(hostile) / sizeof(*hostile); c++)
 		for (int v = 0; v < 4; v++) {
-			wherry_lease alone = fixture_lease(f, "a"), joined = {0};
+			wherry_lease alone = fixture_lease(f, "a");
 			wherry_code code;
 
 			(void)alone;
@@ -555,14 +528,6 @@ static void no_value_in_a_lease_stops_the_next_relay(void **state)
 				code = wherry_outbox_renew(f->outbox, &alone, &err);
 			if (code == WHERRY_OK && alone.suspects > 1000000)
 				code = wh_fail(&err, WHERRY_INVALID, "too many suspects");
-			fixture_expire(f);
-			fixture_raw(f, "UPDATE wherry_lease SET %s = %s",
-				    hostile[c].column, hostile[c].values[v]);
-			if (code == WHERRY_OK && joins)
-				code = wherry_outbox_join(f->outbox, "c", 60000000,
-							  &joined, &err);
-			if (code == WHERRY_OK && joins)
-				code = wherry_outbox_release(f->outbox, &joined, &err);
 			if (code != WHERRY_OK)
 				print_error("%s = %s: %s\n", hostile[c].column,
 					    hostile[c].values[v], err.message);
@@ -640,7 +605,6 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(suspects_are_never_more_than_the_window),
 	CASE(it_is_the_window_of_the_one_that_ended),
 	CASE(suspects_have_a_ceiling),
-	CASE_THAT_NEEDS(rows_that_look_pending_are_not_leased_to_others, NEEDS_MARKS),
 	CASE(a_renewal_without_suspects_ends_the_suspicion),
 	CASE(a_renewal_with_suspects_left_does_not),
 	CASE(a_stale_lease_changes_nothing_and_says_so),

@@ -538,46 +538,9 @@ static void reads(outbox_fixture *f, char what, int64_t after, int64_t limit,
 
 	WHERRY_PASS(what == 'd' ? wh_outbox_dead_keys(f->outbox, UINT64_MAX, after, limit,
 						      put_open, &out, &err)
-				: wh_outbox_read(f->outbox, what == 'o', after, limit,
+				: wh_outbox_read(f->outbox, UINT64_MAX, after, limit,
 						 put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
-	wh_buf_clear(&out);
-}
-
-static void a_relay_reads_ahead_what_is_pending(void **state)
-{
-	outbox_fixture *f = *state;
-
-	one_of_each(f);
-	reads(f, 'p', 0, 100, "1 6");
-	reads(f, 'p', 1, 100, "6");
-	reads(f, 'p', 0, 1, "1");
-	reads(f, 'p', 6, 100, "");
-}
-
-static void a_relay_sweeps_everything_open(void **state)
-{
-	outbox_fixture *f = *state;
-
-	one_of_each(f);
-	reads(f, 'o', 0, 100, "1 2 4 6");
-	reads(f, 'o', 2, 100, "4 6");
-	reads(f, 'o', 0, 3, "1 2 4");
-}
-
-static void a_relay_reads_again_what_it_left(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t ids[] = {6, 5, 4, 3, 2, 99, 4};
-	wh_buf out = WH_BUF_INIT(4096);
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	one_of_each(f);
-	WHERRY_PASS(wh_store_read_ids(&f->outbox->store, ids, 7, put_open, &out, &err));
-	assert_string_equal(wh_buf_str(&out), "2 4 6");
-	wh_buf_reset(&out);
-	WHERRY_PASS(wh_store_read_ids(&f->outbox->store, ids, 0, put_open, &out, &err));
-	assert_string_equal(wh_buf_str(&out), "");
 	wh_buf_clear(&out);
 }
 
@@ -615,45 +578,6 @@ static void a_relay_asks_whether_anything_is_open(void **state)
 	}
 }
 
-static wherry_code take_due(void *ctx, const wh_open_row *row, wherry_error *err)
-{
-	(void)err;
-	*(int64_t *)ctx = row->due_in_us;
-	return WHERRY_OK;
-}
-
-static void a_relay_is_told_how_long_a_failed_message_waits(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t due = -7;
-
-	fixture_send(f, "t", NULL);
-	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
-	assert_int_equal(due, 0);
-	fixture_fail(f, 1, 60000000);
-	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
-	assert_in_range((uint64_t)due, 30000000, 60000000);
-	fixture_raw(f, "UPDATE outbox SET next_retry_at = 1");
-	WHERRY_PASS(wh_outbox_read(f->outbox, true, 0, 1, take_due, &due, &err));
-	assert_int_equal(due, 0);
-}
-
-static void the_horizon_moves_on(void **state)
-{
-	outbox_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_horizon before = {0}, after = {0};
-	const wherry_lease none = {.epoch = 0};
-
-	WHERRY_PASS(wh_outbox_horizon(f->outbox, &none, false, &before, &err));
-	assert_true(before.oldest <= before.next);
-	fixture_send(f, "t", NULL);
-	WHERRY_PASS(wh_outbox_horizon(f->outbox, &none, true, &after, &err));
-	assert_true(after.oldest >= before.oldest && after.next >= before.next);
-	assert_true(after.running > 0 && after.running <= after.next);
-}
-
 const outbox_case outbox_list_cases[] = {
 	CASE(rows_are_listed_by_state),
 	CASE(rows_are_listed_by_the_beginning_of_a_topic),
@@ -678,12 +602,7 @@ const outbox_case outbox_list_cases[] = {
 	CASE_THAT_NEEDS(a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave,
 			NEEDS_KEYS),
 	CASE(messages_that_are_due_again_are_ready),
-	CASE_THAT_NEEDS(a_relay_reads_ahead_what_is_pending, NEEDS_MARKS),
-	CASE_THAT_NEEDS(a_relay_sweeps_everything_open, NEEDS_MARKS),
-	CASE_THAT_NEEDS(a_relay_reads_again_what_it_left, NEEDS_MARKS),
 	CASE(a_relay_reads_the_keys_of_the_dead),
 	CASE(a_relay_asks_whether_anything_is_open),
-	CASE_THAT_NEEDS(a_relay_is_told_how_long_a_failed_message_waits, NEEDS_MARKS),
-	CASE_THAT_NEEDS(the_horizon_moves_on, NEEDS_MARKS),
 	{NULL, NULL, 0},
 };

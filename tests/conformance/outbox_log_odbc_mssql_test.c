@@ -179,7 +179,7 @@ int main(void)
 		.layout = "log",
 		.several = true,
 		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS |
-			 NEEDS_REFUSAL | NEEDS_BYTES | NEEDS_MARKS,
+			 NEEDS_REFUSAL | NEEDS_BYTES,
 		.make = make,
 		.drop = drop,
 		.note = note,

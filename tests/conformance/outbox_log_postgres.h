@@ -32,7 +32,6 @@ static inline outbox_backend outbox_postgres_of(const outbox_backend *base)
 {
 	outbox_backend backend = *base;
 
-	backend.lacks |= NEEDS_MARKS;
 	backend.raw = outbox_postgres_translated;
 	backend.note = outbox_postgres_note;
 	return backend;

@@ -104,8 +104,7 @@ int main(void)
 		.name = "odbc",
 		.layout = "log",
 		.several = true,
-		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS |
-			 NEEDS_MARKS,
+		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 		.make = make,
 		.again = again,
 		.note = note,

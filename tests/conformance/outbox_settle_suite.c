@@ -58,25 +58,9 @@ static void done_marks_a_message(void **state)
 	assert_int_equal(n, 1);
 	row = look(f, id);
 	assert_int_equal(row.row.state, WHERRY_DONE);
-	if (!(f->backend->lacks & NEEDS_MARKS))
-		is_now(row.row.processed_at_us, 0);
 	assert_int_equal(row.row.message->attempts, 0);
 	assert_int_equal(fixture_state(f, id + 1), WHERRY_PENDING);
 	assert_int_equal(fixture_count(f), 3);
-}
-
-static void done_twice_changes_nothing_more(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t id = fixture_send(f, "t", NULL), n = -7;
-	wherry_lease lease = fixture_lease(f, "a");
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	for (int i = 0; i < 2; i++) {
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, &n, &err));
-		assert_int_equal(n, !i);
-		assert_int_equal(fixture_count(f), 1);
-	}
 }
 
 static void more_ids_than_a_statement_takes_change_nothing(void **state)
@@ -186,24 +170,6 @@ static void ten_thousand_are_done_at_once(void **state)
 	WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, ids, MANY, &n, &err));
 	assert_int_equal(n, MANY);
 	free(ids);
-}
-
-static void when_one_of_many_cannot_be_marked_none_is(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t ids[] = {1, 2, 3}, n = -7;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_lease lease;
-
-	fixture_send_many(f, 3);
-	lease = fixture_lease(f, "a");
-	fixture_raw(f, "CREATE TRIGGER refuse BEFORE UPDATE ON outbox WHEN old.id = 3 "
-		       "BEGIN SELECT RAISE(FAIL, 'not this one'); END");
-	assert_int_not_equal(wherry_outbox_done(f->outbox, &lease, ids, 3, &n, &err),
-			     WHERRY_OK);
-	assert_int_equal(n, -7);
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(fixture_state(f, ids[i]), WHERRY_PENDING);
 }
 
 /* ---- failures ---- */
@@ -387,68 +353,7 @@ static void requeueing_keeps_the_attempts(void **state)
 	assert_int_equal(look(f, ids[4]).row.state, WHERRY_DEAD);
 }
 
-static void only_old_claims_are_taken_back(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t old = fixture_send_many(f, 4), n = -7;
-	wherry_lease lease;
-	wherry_error err = WHERRY_ERROR_INIT;
-	seen_row row;
-
-	fixture_try(f, old);
-	fixture_raw(f, "UPDATE outbox SET claimed_at = claimed_at - 61000");
-	fixture_try(f, old + 1);
-	fixture_fail(f, old + 2, 0);
-	lease = fixture_lease(f, "a");
-	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
-	assert_int_equal(n, 1);
-	row = look(f, old);
-	assert_int_equal(row.row.state, WHERRY_PENDING);
-	assert_int_equal(row.row.message->attempts, 1);
-	assert_int_equal(row.row.claimed_at_us, 0);
-	assert_int_equal(fixture_state(f, old + 1), WHERRY_PROCESSING);
-	assert_int_equal(fixture_state(f, old + 2), WHERRY_FAILED);
-	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
-	assert_int_equal(lease.control_version, 1); /* so that the relay reads it */
-	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
-	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
-	assert_int_equal(lease.control_version, 1);
-}
-
-static void a_claim_without_a_time_is_an_old_one(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t id = fixture_send(f, "t", NULL), n = 0;
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	fixture_raw(f, "UPDATE outbox SET status = 1");
-	WHERRY_PASS(wherry_outbox_reap(f->outbox, 60000000, &n, &err));
-	assert_int_equal(n, 1);
-	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
-}
-
 /* ---- several at once ---- */
-
-static void a_settlement_is_written_as_one(void **state)
-{
-	outbox_fixture *f = *state;
-	int64_t id = fixture_send_many(f, 4), done[] = {id, id + 3};
-	wherry_failure failure = WHERRY_FAILURE(.id = id + 1, .error = "no answer");
-	wh_settlement all = {.done = done,
-			     .n_done = 2,
-			     .covered = true,
-			     .failed = &failure,
-			     .n_failed = 1,
-			     .try_id = id + 2};
-	wherry_lease lease = fixture_lease(f, "a");
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wh_store_settle(&f->outbox->store, &lease, &all, NULL, &err));
-	fixture_lists(f, &WHERRY_FILTER(), "2 3");
-	assert_int_equal(fixture_state(f, id + 1), WHERRY_FAILED);
-	assert_int_equal(fixture_state(f, id + 2), WHERRY_PROCESSING);
-}
 
 static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
 {
@@ -473,13 +378,11 @@ static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
 
 const outbox_case outbox_settle_cases[] = {
 	CASE(done_marks_a_message),
-	CASE_THAT_NEEDS(done_twice_changes_nothing_more, NEEDS_MARKS),
 	CASE(more_ids_than_a_statement_takes_change_nothing),
 	CASE(ids_in_any_order_and_with_gaps_are_done_alike),
 	CASE(done_passes_over_what_is_not_open),
 	CASE(an_empty_list_of_done_is_fine),
 	CASE(ten_thousand_are_done_at_once),
-	CASE_THAT_NEEDS(when_one_of_many_cannot_be_marked_none_is, NEEDS_MARKS),
 	CASE(a_failure_counts_and_waits),
 	CASE(a_failure_without_a_reason_is_recorded),
 	CASE(a_reason_is_cut_at_500_bytes_between_characters),
@@ -488,9 +391,6 @@ const outbox_case outbox_settle_cases[] = {
 	CASE(failures_pass_over_what_is_not_open),
 	CASE(an_attempt_on_a_suspect_is_on_record_before_it_is_made),
 	CASE(requeueing_keeps_the_attempts),
-	CASE_THAT_NEEDS(only_old_claims_are_taken_back, NEEDS_MARKS),
-	CASE_THAT_NEEDS(a_claim_without_a_time_is_an_old_one, NEEDS_MARKS),
-	CASE_THAT_NEEDS(a_settlement_is_written_as_one, NEEDS_MARKS),
 	CASE(a_message_that_took_the_id_of_another_is_not_tried),
 	{NULL, NULL, 0},
 };

@@ -140,9 +140,6 @@ int main(void)
 		cmocka_unit_test(a_message_that_took_the_id_of_a_delivered_one_waits),
 	};
 
-	file.lacks |= NEEDS_MARKS;
-	memory.lacks |= NEEDS_MARKS;
-	borrowed.lacks |= NEEDS_MARKS;
 	file.raw = borrowed.raw = raw_file;
 	memory.raw = raw_memory;
 	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends), tests,

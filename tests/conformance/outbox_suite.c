@@ -270,21 +270,14 @@ static void pass(outbox_fixture *f, const wherry_lease *lease, int64_t id, bool 
 void fixture_were_done(outbox_fixture *f, int64_t upto, int64_t ago_ms)
 {
 	long long then = (long long)(wh_now(&wh_env_system) / 1000 - ago_ms);
+	wherry_lease lease;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	if (f->backend->lacks & NEEDS_MARKS) {
-		wherry_lease lease = fixture_lease(f, "fixture");
-
-		pass(f, &lease, upto, false);
-		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
-		fixture_raw(f, "UPDATE outbox SET created_at = %lld WHERE id <= %lld",
-			    then, (long long)upto);
-	} else {
-		fixture_raw(f,
-			    "UPDATE outbox SET status = 2, processed_at = %lld WHERE id "
-			    "<= %lld",
-			    then, (long long)upto);
-	}
+	lease = fixture_lease(f, "fixture");
+	pass(f, &lease, upto, false);
+	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
+	fixture_raw(f, "UPDATE outbox SET created_at = %lld WHERE id <= %lld", then,
+		    (long long)upto);
 }
 
 static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
@@ -297,10 +290,8 @@ static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
 		WHERRY_PASS(wherry_outbox_fail(f->outbox, &lease, failure, 1, &err));
 	else if (try_it)
 		WHERRY_PASS(wherry_outbox_try(f->outbox, &lease, id, &err));
-	else if (f->backend->lacks & NEEDS_MARKS)
-		pass(f, &lease, id, true);
 	else
-		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, &id, 1, NULL, &err));
+		pass(f, &lease, id, true);
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 }
 
@@ -471,10 +462,6 @@ static const struct {
 	{outbox_field_cases, NEEDS_KEYS | NEEDS_NATIVE},
 	{outbox_lease_cases, NEEDS_LEASE},
 	{outbox_settle_cases, NEEDS_LEASE},
-	{outbox_claim_cases, NEEDS_MARKS},
-	{outbox_claim_life_cases, NEEDS_MARKS},
-	{outbox_claim_far_cases, NEEDS_MARKS},
-	{outbox_join_cases, NEEDS_LEASE | NEEDS_MARKS},
 	{outbox_list_cases, NEEDS_LEASE},
 	{outbox_admin_cases, NEEDS_LEASE},
 	{outbox_schema_cases, NEEDS_LEASE | NEEDS_OWNER},

@@ -115,10 +115,7 @@ enum {
 	NEEDS_ESCAPES = 1024, /* a server that reads escapes in JSON */
 	NEEDS_REFUSAL = 2048, /* a database that can be made to refuse every write */
 	NEEDS_OWNER = 8192,   /* of the tables: it makes or changes some */
-	NEEDS_MARKS =
-		16384, /* rows that say of themselves that they were claimed or delivered, as those of a log
-				 do not */
-	NEEDS_BYTES = 4096 /* any bytes as a body, in the tables that create makes */
+	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that create makes */
 };
 
 typedef struct outbox_case {
@@ -158,10 +155,6 @@ extern const outbox_case outbox_enqueue_cases[];
 extern const outbox_case outbox_field_cases[];
 extern const outbox_case outbox_lease_cases[];
 extern const outbox_case outbox_settle_cases[];
-extern const outbox_case outbox_claim_cases[];
-extern const outbox_case outbox_claim_life_cases[];
-extern const outbox_case outbox_claim_far_cases[];
-extern const outbox_case outbox_join_cases[];
 extern const outbox_case outbox_list_cases[];
 extern const outbox_case outbox_admin_cases[];
 extern const outbox_case outbox_schema_cases[];

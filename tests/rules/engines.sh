@@ -11,11 +11,13 @@ allowed=(
 	'store/engines.h * the list of engines, and what others may ask of them'
 	'store/engines.c * their words, and which of them work beside each other'
 	'outbox/meet.c * the table of what each engine refuses on each layout'
-	'outbox/lease.c WH_EXCLUSIVE a program with a relay of its own works alone under its lease'
+	'outbox/lease.c WH_POSITIONS a program with a relay of its own works alone under its lease'
+	'outbox/lease.c WH_STREAM the same, on a table that is only streamed'
+	'store/partitions.c WH_POSITIONS_SHARED the one engine whose relays share keys'
 	'store/leases.c WH_COMPETING "join" is the statement of relays that share one lease'
 	'store/leases.c WH_STREAM the one engine after which another one must not go on'
 	'store/claims.h wh_claimed_fn rows that are claimed, by any engine or program'
-	'config/settings.c "exclusive" the default of relay.engine, which the manual shows'
+	'config/settings.c "competing" the default of relay.engine, which the manual shows'
 	'cli/cmd_create.c "stream" the option --stream of wherry create, which only an outbox has'
 	'cli/create_outbox.c "stream" the option --stream of wherry create, which makes a slot and a publication'
 	'cli/create_subscription.c "stream" the same, which a subscription does not have'
@@ -37,7 +39,7 @@ constants=$(sed -n '/^typedef enum wh_engine/,/^} wh_engine;/p' "$source/src/sto
 words=$(tr '[:upper:]_' '[:lower:]-' <<<"${constants//WH_/}")
 
 # Words of other folders, which the relay uses for engines alone.
-in_relay='exclusive|partitions|stream|memory'
+in_relay='partitions|stream|memory'
 
 names() { # ROOT: "FILE:LINE:NAME: CODE"
 	(

@@ -244,7 +244,7 @@ static void errors_name_the_model(void **state)
 
 	open_tasks(*state, &store);
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wh_store_lease_as(&store, WH_EXCLUSIVE, false, "a", MINUTE_US, 1,
+		     wh_store_lease_as(&store, WH_POSITIONS, false, "a", MINUTE_US, 1,
 				       &lease, &err));
 	assert_non_null(strstr(err.message, "tasks 'task' has the layout native"));
 	wh_store_unload(&store);

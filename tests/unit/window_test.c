@@ -3,7 +3,6 @@
  */
 #include "wherry_test.h"
 
-#include "relay/engine/gaps.h"
 #include "relay/window.h"
 
 /* ---- the window ---- */
@@ -249,103 +248,6 @@ static void entries_are_in_lists(void **state)
 	is_list(&list, e, "2");
 }
 
-/* ---- gaps ---- */
-
-/* They are these ranges, first and last in turn. */
-static void has_gaps(const wh_gaps *set, const int64_t *ends, size_t n)
-{
-	assert_int_equal(set->n, n / 2);
-	for (size_t i = 0; i < set->n; i++) {
-		assert_int_equal(set->ranges[i].first, ends[2 * i]);
-		assert_int_equal(set->ranges[i].last, ends[2 * i + 1]);
-	}
-}
-
-#define HAS_HOLES(set, ...)                                                              \
-	has_gaps((set), (int64_t[]){__VA_ARGS__},                                        \
-		 sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-
-static void holes_are_noted_and_filled(void **state)
-{
-	wh_gaps set = {.n = 0};
-
-	(void)state;
-	wh_gaps_fill(&set, 1);
-	assert_int_equal(set.n, 0);
-	wh_gaps_add(&set, 3, 6);
-	wh_gaps_add(&set, 8, 8);
-	wh_gaps_add(&set, 10, 9); /* no gap */
-	HAS_HOLES(&set, 3, 6, 8, 8);
-	wh_gaps_fill(&set, 4); /* in the middle */
-	wh_gaps_fill(&set, 4);
-	wh_gaps_fill(&set, 7);
-	wh_gaps_fill(&set, 99);
-	HAS_HOLES(&set, 3, 3, 5, 6, 8, 8);
-	wh_gaps_fill(&set, 5); /* its first */
-	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8);
-	wh_gaps_add(&set, 20, 22);
-	wh_gaps_fill(&set, 22); /* its last */
-	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8, 20, 21);
-	wh_gaps_fill(&set, 6);
-	wh_gaps_fill(&set, 3);
-	HAS_HOLES(&set, 8, 8, 20, 21);
-}
-
-static void holes_are_forgotten_once_nobody_can_fill_them(void **state)
-{
-	wh_gaps set = {.n = 0};
-
-	(void)state;
-	wh_gaps_add(&set, 1, 2);
-	wh_gaps_expire(&set, 1000000); /* not told yet who runs */
-	HAS_HOLES(&set, 1, 2);
-	wh_gaps_date(&set, 0, 100); /* statements run, of transactions without numbers */
-	wh_gaps_expire(&set, 1000000);
-	wh_gaps_date(&set, 99, 100);
-	wh_gaps_expire(&set, 1000000);
-	HAS_HOLES(&set, 1, 2);
-	wh_gaps_date(&set, 100, 100); /* transactions up to 99 */
-	wh_gaps_add(&set, 5, 5);
-	wh_gaps_add(&set, 7, 7);
-	wh_gaps_date(&set, 100, 105);
-	wh_gaps_date(&set, 105, 105);
-	wh_gaps_expire(&set, 99);
-	HAS_HOLES(&set, 1, 2, 5, 5, 7, 7);
-	wh_gaps_expire(&set, 100);
-	HAS_HOLES(&set, 5, 5, 7, 7);
-	wh_gaps_expire(&set, 104);
-	HAS_HOLES(&set, 5, 5, 7, 7);
-	wh_gaps_expire(&set, 105);
-	assert_int_equal(set.n, 0);
-}
-
-/* What is asked for grows; what is forgotten, and when, is safe. */
-static void too_many_holes_are_merged(void **state)
-{
-	wh_gaps set = {.n = 0};
-
-	(void)state;
-	for (int64_t i = 0; i < WH_GAPS_MOST; i++) {
-		wh_gaps_add(&set, 10 * i, 10 * i + 1);
-		wh_gaps_date(&set, 0, 100 + i);
-		wh_gaps_date(&set, 100 + i, 100 + i);
-	}
-	assert_int_equal(set.n, WH_GAPS_MOST);
-	wh_gaps_add(&set, 10LL * WH_GAPS_MOST, 10LL * WH_GAPS_MOST);
-	assert_int_equal(set.n, WH_GAPS_MOST / 2 + 1);
-	assert_int_equal(set.ranges[0].first, 0);
-	assert_int_equal(set.ranges[0].last, 11);
-	assert_int_equal(set.seen[0], 101); /* the later of both */
-	assert_int_equal(set.ranges[1].first, 20);
-	assert_int_equal(set.ranges[set.n - 1].first, 10LL * WH_GAPS_MOST);
-	while (set.n < WH_GAPS_MOST) /* no room to split one */
-		wh_gaps_add(&set, 1000000 + 10 * (int64_t)set.n,
-			    1000002 + 10 * (int64_t)set.n);
-	wh_gaps_fill(&set, 5);
-	assert_int_equal(set.ranges[0].first, 0);
-	assert_int_equal(set.ranges[0].last, 11);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -356,9 +258,6 @@ int main(void)
 		cmocka_unit_test(versions_are_forgotten_with_their_connection),
 		cmocka_unit_test(the_lowest_id_is_found_wherever_it_is),
 		cmocka_unit_test(entries_are_in_lists),
-		cmocka_unit_test(holes_are_noted_and_filled),
-		cmocka_unit_test(holes_are_forgotten_once_nobody_can_fill_them),
-		cmocka_unit_test(too_many_holes_are_merged),
 	};
 
 	return cmocka_run_group_tests_name("window", tests, NULL, NULL);

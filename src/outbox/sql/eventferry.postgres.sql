@@ -79,7 +79,7 @@ VALUES (:message_id::uuid, :topic, :aggregate_type,
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
--- The lock of wherry_enqueue() on the aggregate, which orders messages here: see native.postgres.sql.
+-- The lock of wherry_enqueue() on the aggregate, which orders messages here: see postgres.enqueue.sql.
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
 FROM (SELECT '=' OPERATOR(pg_catalog.||)
@@ -102,7 +102,7 @@ WHERE k IS NOT NULL;
                    OR c.next_retry_at >= {year_10000}))
 
 -- part: texts
--- As in native.postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
+-- What is longer than its limit is not sent, with :long = -1 no text is.
 -- Numbers of few bytes may be long texts in JSON: it is converted to learn its length, but not what in
 -- binary form, of which an array holds it all, is over four times the limit.
 message_id::text,
@@ -163,7 +163,7 @@ SELECT count(*), coalesce(max({age}), 0)
 FROM {table} AS c WHERE c.status IN (0, 1, 3) AND {due};
 
 -- name: oldest-pending
--- As in native.postgres.sql, among the first 10,000 rows.
+-- Among the first 10,000 rows.
 SELECT {age}
 FROM {table} AS c
 WHERE c.status IN (0, 1, 3) AND c.status = 0 AND (NOT EXISTS (

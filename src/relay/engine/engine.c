@@ -4,8 +4,6 @@
 #include "relay/relay.h"
 
 static const wh_engine_driver *const engines[WH_ENGINES] = {
-	[WH_EXCLUSIVE] = &wh_engine_exclusive,
-	[WH_PARTITIONED] = &wh_engine_partitioned,
 	[WH_COMPETING] = &wh_engine_competing,
 	[WH_STREAM] = &wh_engine_stream,
 	[WH_POSITIONS] = &wh_engine_positions,
@@ -20,7 +18,7 @@ static bool is_only_streamed(const wh_store *store)
 
 wh_engine wh_engine_named(const wherry_config *config)
 {
-	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};
+	static const wh_engine set[] = {WH_COMPETING, WH_STREAM};
 
 	if (!wh_config_is_set(config, WH_RELAY_ENGINE))
 		return WH_ENGINES;
@@ -35,9 +33,7 @@ wh_engine wh_engine_for(const wh_store *store, const wherry_config *config)
 		return named;
 	if (store->stmt.read_log)
 		return WH_POSITIONS;
-	if (is_only_streamed(store))
-		return WH_STREAM;
-	return store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;
+	return is_only_streamed(store) ? WH_STREAM : WH_COMPETING;
 }
 
 /* Change to an engine: make its state, then free the state of the old engine. */
@@ -75,9 +71,9 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 
 	if (r->engine && r->lease.epoch)
 		return WHERRY_OK; /* The engine of a lease does not change. */
-	if (to == WH_EXCLUSIVE || to == WH_POSITIONS)
+	if (to == WH_POSITIONS)
 		code = wh_store_partitioned(r->store, &ready, err);
 	if (code == WHERRY_OK && ready)
-		to = to == WH_POSITIONS ? WH_POSITIONS_SHARED : WH_PARTITIONED;
+		to = WH_POSITIONS_SHARED;
 	return code == WHERRY_OK ? change(r, to, err) : code;
 }

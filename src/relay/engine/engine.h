@@ -1,11 +1,9 @@
 /*
  * An engine: how rows come in, and how their results are written.
  *
- *     exclusive    reads the table                           reader.c
- *     partitioned  reads a share of the keys of the table    shares.c
  *     competing    claims rows, beside other relays          competing.c
  *     stream       reads the WAL alone, writes to no row     unmarked.c, streaming*.c
- *     log          reads behind a position, writes to no row positions*.c, shares.c, reader.c
+ *     log          reads behind a position, writes to no row positions*.c, reader.c, shares.c
  *
  * The rest of the relay does not know which engine it runs: it calls these functions and
  * reads these properties.  Each engine keeps its state in its own structure, r->state.
@@ -40,8 +38,6 @@ typedef struct wh_engine_driver {
 	/* A relay tries to take a lease although another relay has one: the attempt shows
 	 * whether both can work. */
 	bool joins_leader;
-	/* The next read leaves time to submit ready messages while the database works. */
-	bool submits_while_reading;
 
 	/* ---- the state ---- */
 
@@ -89,9 +85,6 @@ typedef struct wh_engine_driver {
 
 	/* Read or claim as many rows as there is room for. */
 	wherry_code (*fetch)(struct wherry_relay *r, int64_t now, wherry_error *err);
-	/* Will the next fetch read from the table, so that an acknowledgement can be sent
-	 * in one round trip with the read?  Optional. */
-	bool (*reads_next)(const struct wherry_relay *r, int64_t now);
 	/* Is the engine giving up a part of the outbox, so that nothing new may be
 	 * submitted?  Optional. */
 	bool (*yields)(const struct wherry_relay *r);
@@ -160,8 +153,7 @@ typedef struct wh_engine_driver {
 	int (*fd)(const struct wherry_relay *r, short *out_events); /* Optional. */
 } wh_engine_driver;
 
-extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
-	wh_engine_competing, wh_engine_stream, wh_engine_positions,
+extern const wh_engine_driver wh_engine_competing, wh_engine_stream, wh_engine_positions,
 	wh_engine_positions_shared;
 
 /* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */

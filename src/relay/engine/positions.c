@@ -1,8 +1,7 @@
 /*
  * The engine log: a position says which messages were read, and nothing is written to rows.
  *
- * It is the engine exclusive with another source of new rows.  The cursor (log/cursor.c) brings
- * them.  The table of exceptions has the messages that the position has passed before they were
+ * The cursor (log/cursor.c) brings new rows.  The table of exceptions has the messages that the position has passed before they were
  * delivered: those that failed, wait behind a failed one of their key, or are dead.  The
  * sweeps of the reader read that table.
  *
@@ -91,7 +90,6 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 
 	wh_cursor_close(f->cursor);
 	f->cursor = NULL;
-	f->reader.fed = true;
 	code = wh_cursor_open_layout(r->db, &r->store->sql, &f->cursor, err);
 	if (code != WHERRY_OK)
 		return code;

@@ -1,5 +1,5 @@
 /*
- * A share of the outbox, beside other relays, for the engines exclusive and log.
+ * A share of the outbox, beside other relays, of a log.
  *
  * The lease's row in the database says which partitions this relay has.  No relay takes
  * one of them while the lease lives.  The relay takes partitions that no relay has, up to
@@ -12,7 +12,6 @@
  * A relay that reads behind a position (`quiet`) does the same to take more.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
@@ -21,18 +20,6 @@
 static wh_shares *shares_of(const wherry_relay *r)
 {
 	return &wh_reader_of(r)->shares;
-}
-
-static wherry_code make(wherry_relay *r, wherry_error *err)
-{
-	wh_reader *t = malloc(sizeof(*t));
-
-	if (!t)
-		return wh_oom(err);
-	wh_reader_init(t);
-	t->mask = 0;
-	r->state = t;
-	return WHERRY_OK;
 }
 
 static void log_share(wherry_relay *r)
@@ -156,7 +143,7 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	if (r->fsm.state != WH_LEADING)
 		return code;
 	p->yielding = missing(s) < 0 || (p->quiet && can_take(s));
-	if (s->mine & ~before) /* The gaps lack ids of the new partitions. */
+	if (s->mine & ~before)
 		wh_reader_read_again(r, now);
 	log_share(r);
 	return code;
@@ -165,14 +152,6 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 wherry_code wh_shares_renewed(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	return adopt(r, now, &shares_of(r)->heard, err);
-}
-
-static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
-			   wherry_error *err)
-{
-	wherry_code code = wh_reader_renewed(r, now, version, err);
-
-	return code == WHERRY_OK ? wh_shares_renewed(r, now, err) : code;
 }
 
 void wh_shares_lost(wherry_relay *r)
@@ -233,12 +212,6 @@ wherry_code wh_shares_yield(wherry_relay *r, int64_t now, wherry_error *err)
 	return change(r, now, err);
 }
 
-static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	return wh_shares_yields(r) ? wh_shares_yield(r, now, err)
-				   : wh_reader_fetch(r, now, err);
-}
-
 bool wh_shares_yields(const wherry_relay *r)
 {
 	return shares_of(r)->yielding;
@@ -258,19 +231,3 @@ wherry_code wh_shares_control(wherry_relay *r, bool *out_paused, int64_t *out_ve
 		r->renew_at_us = wh_monotonic(&r->env);
 	return code;
 }
-
-const wh_engine_driver wh_engine_partitioned = {
-	.id = WH_PARTITIONED,
-	WH_READER_FUNCTIONS,
-	WH_SHARES_FUNCTIONS,
-	.make = make,
-	.free = wh_reader_free,
-	.resume = wh_reader_resume,
-	.begin = wh_shares_begin,
-	.renewed = renewed,
-	.admitted = wh_reader_admitted,
-	.left = wh_reader_left,
-	.fetch = fetch,
-	.submits_while_reading = true,
-	.deadline = wh_reader_deadline,
-};
