@@ -12,6 +12,8 @@
 
 /* A new outbox has the first layout.  Existing tables are matched against the layouts in this
  * order. */
+_Static_assert(WHERRY_STATE_COUNT == WHERRY_DEAD + 1, "each state is counted");
+
 static const char *const layouts[] = {"log",        "adopted",  "event-bus",
 				      "eventferry", "debezium", NULL};
 

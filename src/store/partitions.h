@@ -1,7 +1,7 @@
 /*
  * Partitions: several relays share a table.  The keys are divided into 64 partitions;
- * each relay has a lease and a share of the partitions.  See postgres.partitions.sql and
- * mssql.partitions.sql.
+ * each relay has a lease and a share of the partitions.  See postgres.shares.sql and
+ * mssql.shares.sql.
  */
 #ifndef WH_STORE_PARTITIONS_H
 #define WH_STORE_PARTITIONS_H

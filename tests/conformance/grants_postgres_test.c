@@ -396,7 +396,7 @@ static void fill_shared(PGconn *conn)
 	static const char sql[] =
 		"INSERT INTO wherry_outbox (name) SELECT name FROM wherry_schema ON CONFLICT DO NOTHING; "
 		"INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, "
-		"suspects) SELECT name, 0, 'exclusive', 'relay', 5, now() + interval '30 s', 0, 0, 1, 0 FROM wherry_schema; "
+		"suspects) SELECT name, 0, 'log', 'relay', 5, now() + interval '30 s', 0, 0, 1, 0 FROM wherry_schema; "
 		"INSERT INTO wherry_stream (outbox, slot, position, epoch, written_at) SELECT name, 's', 5, 5, now() "
 		"FROM wherry_schema; INSERT INTO wherry_dead (outbox, message_id, topic, aggregate_type, aggregate_id, "
 		"headers, payload, attempts, created_at, died_at) SELECT name, 'm', 't', '', '', '{}', '', 1, now(), now() FROM "

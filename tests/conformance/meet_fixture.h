@@ -133,8 +133,7 @@ static inline void set(relay *r, const char *key, const char *value)
 
 static inline void set_engine(relay *r, wh_engine engine)
 {
-	static const char *const names[] = {"exclusive", "exclusive", "competing",
-					    "stream"};
+	static const char *const names[] = {"competing", "stream"};
 
 	set(r, "relay.engine", names[engine]);
 }

@@ -68,7 +68,7 @@ static const struct {
 	{":count", {"1"}},
 	{":dead", {"0", "1"}},
 	{":delay", {"1000"}},
-	{":engine", {"exclusive"}},
+	{":engine", {"log"}},
 	{":epoch", {"1"}},
 	{":error", {"why"}},
 	{":first", {"20001"}},

@@ -349,39 +349,7 @@ static void a_lease_far_longer_than_its_claims_delivers_all_the_same(void **stat
 	relay_check_once(f, 2);
 }
 
-/* ---- engines, pausing, failed messages alone ---- */
-
-static void refused(relay_fixture *f, relay_side *side, const char *engine)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	relay_start(f, side);
-	WHERRY_FAILS(WHERRY_INVALID, wherry_relay_step(side->relay, &side->wake_us,
-						       &side->finished, &err));
-	assert_non_null(strstr(err.message, engine));
-	assert_non_null(strstr(err.message, "--engine"));
-	wherry_relay_close(side->relay);
-	side->relay = NULL;
-}
-
-static void a_relay_of_another_engine_is_refused_and_told_which(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
-	compete(f);
-	refused(f, &f->b, "'exclusive'");
-	relay_stop(f, &f->a);
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
-	relay_set(f, "relay.engine", "exclusive");
-	refused(f, &f->b, "'competing'");
-	relay_stop(f, &f->a);
-	relay_put(f, "a");
-	relay_start(f, &f->b); /* the last one has left */
-	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 1);
-}
+/* ---- pausing, failed messages alone ---- */
 
 static void competing_relays_pause_and_resume(void **state)
 {
@@ -616,8 +584,6 @@ const relay_test relay_competing_tests[] = {
 	RELAY_TEST(claims_are_extended_while_a_destination_is_slow, RELAY_KEYS),
 	RELAY_TEST(a_claim_whose_row_is_gone_costs_no_other, RELAY_KEYS),
 	RELAY_TEST(a_lease_far_longer_than_its_claims_delivers_all_the_same, 0),
-	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which,
-		   RELAY_OTHERS | RELAY_LEASE),
 	RELAY_TEST(competing_relays_pause_and_resume, RELAY_OTHERS | RELAY_LEASE),
 	RELAY_TEST(competing_relays_take_up_what_an_operator_retries, RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_waits_for_retries_and_ends, 0),

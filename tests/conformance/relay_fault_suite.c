@@ -79,7 +79,7 @@ static void leave_an_unclean_end(relay_fixture *f)
 {
 	relay_sql(f, "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, "
 		     "expires_at, clean, unclean, win, suspects) "
-		     "VALUES ('outbox', 0, 'exclusive', 'gone', 7, 0, 0, 1, 4, 0)");
+		     "VALUES ('outbox', 0, 'log', 'gone', 7, 0, 0, 1, 4, 0)");
 }
 
 static bool unclean_run(relay_fixture *f, plan *p)

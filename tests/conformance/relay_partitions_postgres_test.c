@@ -135,14 +135,10 @@ static const relay_test own[] = {
 		.make = postgres_enter, .drop = postgres_leave, .own = (tests),          \
 		.own_only = true, .extras = (extras_), .layout = "log",                  \
 		.views = relay_log_postgres_views, .translate = relay_log_translate,     \
-		.except = except,                                                        \
 	}
 
 int main(void)
 {
-	static const char *const except[] = {
-		/* A log has no engine that could be another one. */
-		"a_whole_lease_and_shares_keep_each_other_out", NULL};
 	static const relay_target targets[] = {
 		TARGET(relay_partitions_tests, WH_PARTITIONS_SHARED),
 		TARGET(own, 0),

@@ -432,22 +432,11 @@ static void a_whole_lease_and_shares_keep_each_other_out(void **state)
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
-	wherry_relay *relay = NULL;
-	int64_t wake_us;
-	bool finished;
 
 	shares_start_two(f);
 	assert_int_equal(
 		wherry_outbox_lease(f->outbox, "other", WH_SECOND, 1, &lease, &err),
 		WHERRY_BUSY);
-	assert_int_equal(wherry_outbox_join(f->outbox, "other", WH_SECOND, &lease, &err),
-			 WHERRY_BUSY);
-	relay_set(f, "relay.engine", "competing");
-	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &relay, &err));
-	assert_int_equal(wherry_relay_step(relay, &wake_us, &finished, &err),
-			 WHERRY_INVALID);
-	assert_non_null(strstr(err.message, "--engine exclusive"));
-	wherry_relay_close(relay);
 	stop(f, 0);
 	assert_int_equal(
 		wherry_outbox_lease(f->outbox, "other", WH_SECOND, 1, &lease, &err),
@@ -455,7 +444,6 @@ static void a_whole_lease_and_shares_keep_each_other_out(void **state)
 	stop(f, 1);
 	WHERRY_PASS(wherry_outbox_lease(f->outbox, "other", 3600 * WH_SECOND, 1, &lease,
 					&err));
-	relay_set(f, "relay.engine", "exclusive");
 	start(f, 0);
 	SHARES_UNTIL(f, relay_stats(&f->a).epoch > 0);
 	assert_true(shares(f, 0, 0, 0));

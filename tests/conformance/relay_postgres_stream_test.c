@@ -212,7 +212,7 @@ static void a_window_full_of_what_failed_stops_the_stream(void **state)
 static void what_makes_no_sense_with_it_is_refused(void **state)
 {
 	static const char *const settings[][3] = {
-		{"relay.engine", "exclusive", "--engine stream"},
+		{"relay.engine", "competing", "--engine stream"},
 		{"relay.on_dead", "park", "relay.on_dead=park"},
 	};
 	(void)state;

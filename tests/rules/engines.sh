@@ -128,7 +128,6 @@ relay/a.c	set.competing	if (r->set.competing)
 relay/a.c	wh_streaming_on	wh_streaming_on(r);
 daemon/a.c	wh_streaming_on	wh_streaming_on(r);
 relay/a.c	wh_engine_stream	x = &wh_engine_stream;
-relay/a.c	wh_engine_exclusive	x = &wh_engine_exclusive;
 relay/a.c	engine ==	if (r->engine == other)
 relay/a.c	engine->id ==	if (r->engine->id == other)
 daemon/a.c	WH_COMPETING	if (engine_of(plan) != WH_COMPETING)
@@ -136,8 +135,6 @@ store/a.h	WH_STREAM	x = WH_STREAM;
 relay/a.c	relay/engine/reader.h	#include "relay/engine/reader.h"
 cli/a.c	relay/hold/noted.h	#include "relay/hold/noted.h"
 relay/a.c	wh_reader_of	wh_reader_of(r)->cursor = 0;
-relay/a.c	wh_gaps_add	wh_gaps_add(&gaps, 1, 2);
-relay/a.c	wh_gaps	wh_gaps gaps;
 relay/a.c	wh_hold_memory	if (r->engine->hold != &wh_hold_memory)
 relay/a.c	wh_hold_noted	x = &wh_hold_noted;
 relay/a.c	wh_hold_claimed	x = &wh_hold_claimed;

@@ -145,17 +145,8 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's WAL"},
 		{"relays: [{name: a, from: 'sqlite:a', to: 'exec: '}]\n",
 		 ":1:42:", "needs a command"},
-		{RELAY
-		 ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
-		 ":1:103:", "relay 'a' delivers from the same table"},
 		{RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
 		 ":1:84:", "relay 'a' delivers from the same table"},
-		{RELAY
-		 "}, {name: b, from: 'sqlite:a', to: 'file:b', engine: exclusive}]\n",
-		 ":1:84:", "relay 'a' delivers from the same table"},
-		{RELAY ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b', "
-		       "engine: competing}]\n",
-		 ":1:103:", "relay 'a' delivers from the same table"},
 		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
 		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
 		 ":2:16:", "names are not looked up"},

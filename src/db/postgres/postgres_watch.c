@@ -30,7 +30,7 @@
 enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
 
 /* The key of an outbox's sleepers' lock is this plus the number of its table.
- * native.postgres.sql has the same number. */
+ * postgres.message.sql has the same number. */
 #define SLEEPERS (1669LL << 32)
 
 static bool add(const postgres_watch *w, int fd)

@@ -11,7 +11,7 @@
 0::bigint, 0::bigint
 
 -- name: wake-key
--- See native.postgres.sql.
+-- See postgres.beside.sql.
 SELECT {'table}::regclass::oid::bigint;
 
 -- include: postgres.own.sql

@@ -1,6 +1,6 @@
 -- layout: name=doctor
 --
--- Checks of `wherry doctor` on PostgreSQL, of a native outbox and of what all tables need.
+-- Checks of `wherry doctor` on PostgreSQL, of what all tables need.
 
 -- part: ready
 EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
@@ -11,7 +11,7 @@ EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
 ({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24)
 
 -- part: share_engine
-'exclusive'
+'log'
 
 -- include: postgres.source.sql
 

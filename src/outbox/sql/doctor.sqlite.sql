@@ -1,6 +1,6 @@
 -- layout: name=doctor
 --
--- Checks of `wherry doctor` on SQLite, of a native outbox and of what all tables need.
+-- Checks of `wherry doctor` on SQLite, of what all tables need.
 
 -- part: ready
 EXISTS (SELECT 1 FROM {table} WHERE status = 0)

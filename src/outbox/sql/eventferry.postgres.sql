@@ -102,7 +102,7 @@ WHERE k IS NOT NULL;
                    OR c.next_retry_at >= {year_10000}))
 
 -- part: texts
--- What is longer than its limit is not sent, with :long = -1 no text is.
+-- A text that is longer than its limit is not sent, with :long = -1 no text is.
 -- Numbers of few bytes may be long texts in JSON: it is converted to learn its length, but not what in
 -- binary form, of which an array holds it all, is over four times the limit.
 message_id::text,

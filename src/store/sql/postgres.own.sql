@@ -86,7 +86,7 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
   win        bigint NOT NULL,     -- messages the holder may have in flight
   suspects   bigint NOT NULL,     -- messages to try one at a time
   members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
-  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.partitions.sql
+  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.shares.sql
   process    text NOT NULL DEFAULT '',  -- the holder's, for others on its machine
   state      text NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
   state_since timestamptz,
