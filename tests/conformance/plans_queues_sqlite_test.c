@@ -105,7 +105,7 @@ static void a_queue_finds_rows_by_their_ids(void **state)
 	(void)state;
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_open(db, "jobs", &queue, &err));
-	check_plans(db, &queue->store.sql, "jobs", 8);
+	check_plans(db, &queue->store.sql, "jobs", 7);
 	wherry_queue_close(queue);
 	wherry_db_close(db);
 }

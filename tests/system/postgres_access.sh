@@ -77,7 +77,7 @@ w purge "$(as nobody)" --older-than 0s --yes
 expect "so does a purge" 1 "err:(role nobody)"
 w doctor "$(as nobody)"
 expect "the doctor says once which checks it could not make" 1 \
-	"out:this role may not read what these checks need: paused, relay, " \
+	"out:this role may not read what these checks need: kept, paused, relay, " \
 	"out: --grant nobody=operator\`, as the owner; or give doctor the URL of the relay" "no:permission denied" \
 	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT DELETE"
 check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
