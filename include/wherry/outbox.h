@@ -108,7 +108,7 @@ typedef struct wherry_status {
 	int64_t lease_left_us;
 	/* Name of the relay that holds the lease, or held it last. */
 	char owner[96];
-	/* Engine of that relay, such as "exclusive"; "": not known. */
+	/* Engine of that relay, such as "log"; "": not known. */
 	char engine[16];
 	int schema_version; /* Schema version of the tables. */
 	char layout[24];    /* Layout of the table, such as "log" or "event-bus". */

@@ -248,7 +248,7 @@ void wh_report_on(const wh_args *args);
 /* Set the kinds of the tables that the command opens, WHERRY_KIND_*; 0: they are not known. */
 void wh_report_kinds(unsigned kinds);
 
-/* Set the layout of the table that the command has opened: --grant is for native ones. */
+/* Set the layout of the table that the command has opened: --grant is for Wherry's own. */
 void wh_report_layout(const char *layout);
 
 /* Print "wherry: ..." and, unless hint is NULL, "  try: ...".  Returns WH_EXIT_FAILED. */

@@ -20,10 +20,10 @@ typedef struct wh_finding {
 
 /* Flags of a check. */
 enum {
-	WH_CHECK_NATIVE = 1,    /* Only for the native layout. */
+	WH_CHECK_NATIVE = 1,    /* Only for Wherry's own tables. */
 	WH_CHECK_TABLE = 2,     /* The check waits if somebody keeps the table locked. */
 	WH_CHECK_STREAM = 4,    /* Only if the engine stream is or was in use. */
-	WH_CHECK_QUEUE = 8,     /* A check of the native layout that queues have, too. */
+	WH_CHECK_QUEUE = 8,     /* One of outboxes that queues have, too. */
 	WH_CHECK_OF_TABLE = 16, /* The check needs the table. */
 	/* If it finds something bad, no message can be committed, or none is delivered; if
 	 * something else, some are not: `wherry status` makes it, too. */

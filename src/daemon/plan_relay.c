@@ -123,8 +123,8 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 }
 
 /* Does only one of two relays of one outbox work at a time?  If neither has the setting
- * relay.engine, the layout decides, which cannot be known without a connection.  A native
- * one is assumed; where relays compete by default, as on tables of event-bus and
+ * relay.engine, the layout decides, which cannot be known without a connection.  A log
+ * is assumed; where relays compete by default, as on tables of event-bus and
  * eventferry, a person sets engine: competing. */
 static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
 {

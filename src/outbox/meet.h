@@ -45,7 +45,7 @@ typedef enum wh_ask {
 	WH_ASKS
 } wh_ask;
 
-/* Names for documents and messages: "competing", "native, SQLite", "relay.on_dead=park". */
+/* Names for documents and messages: "competing", "log, SQLite", "relay.on_dead=park". */
 const char *wh_home_name(wh_home which);
 const char *wh_ask_name(wh_ask which);
 

@@ -80,7 +80,7 @@ wh_store wh_outbox_store(wherry_db *db, const wh_model *model);
 /* Optional parts of an outbox, as a bit mask.  A part that this database does not need
  * creates nothing; a part that the layout does not support is an error. */
 enum {
-	/* For several exclusive relays that share the partitions. */
+	/* For several relays that share the partitions. */
 	WH_PARTITIONS_SHARED = 2,
 	/* For relays that stream.  Only checked: the caller creates publication and
 	 * slot. */

@@ -37,7 +37,7 @@ wherry_code wh_store_check_payload(wh_store *store, wherry_error *err);
 /* Options for creating a table. */
 typedef struct wh_making {
 	const wh_model *model;
-	const char *layout; /* NULL: the layout of the existing table, or native. */
+	const char *layout; /* NULL: the layout of the existing table, or of a new one. */
 	const char *name;   /* Name of the table. */
 	/* Type of bodies; NULL: json, in layouts that have a choice. */
 	const char *payload;

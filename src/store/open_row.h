@@ -11,7 +11,7 @@
 #include "store/store.h"
 
 /* Limits of a row that a relay handles; row_problem.c has their error messages.
- * Constraints in the native schemas enforce the same limits. */
+ * Constraints in Wherry's own schemas enforce the same limits. */
 enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };
 #define WH_TIME_MOST_US 253402300800000000LL /* The year 10000. */
 

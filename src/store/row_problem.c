@@ -89,7 +89,7 @@ static bool body_flaw(const wh_store *store, const wh_open_row *row, wh_buf *why
 	return true;
 }
 
-/* The column of a field: native tables call the key's column partition_key. */
+/* The column of a field: Wherry's own tables call the key's column partition_key. */
 static const char *column_of(const wh_store *store, const char *field)
 {
 	bool native = strcmp(store->layout.name, "native") == 0 ||

@@ -119,8 +119,8 @@ typedef struct wh_version {
 } wh_version;
 
 /*
- * Find and load the layout of an existing table.  Native tables are listed in
- * wherry_schema, others are recognised by their columns.  If the table matches no layout,
+ * Find and load the layout of an existing table.  Wherry's own tables are
+ * listed in wherry_schema, others are recognised by their columns.  If the table matches no layout,
  * out->found is false and the last layout stays loaded.
  */
 wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS {table}(
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: schema-version
--- The columns identify this layout, if no native outbox has the table's name.
+-- The columns identify this layout, if no outbox of Wherry has the table's name.
 SELECT CASE WHEN to_regclass({'wherry_lease}) IS NULL
               OR to_regclass({'wherry_outbox}) IS NULL THEN 0 ELSE 1 END, 100
 WHERE 5 = (SELECT count(*) FROM pg_attribute

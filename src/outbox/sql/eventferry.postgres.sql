@@ -52,7 +52,7 @@ CREATE INDEX IF NOT EXISTS {idx_table_agg_order} ON {table}(aggregate_id, id)
   WHERE status IN (0, 1, 3);
 
 -- name: schema-version
--- The columns identify this layout, if no native outbox, which has them too, has the table's name.
+-- The columns identify this layout, if no outbox of Wherry has the table's name.
 SELECT 1, 100 WHERE 15 = (SELECT count(*) FROM pg_attribute
             WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
               AND attname IN ('id', 'message_id', 'topic', 'aggregate_type', 'aggregate_id',

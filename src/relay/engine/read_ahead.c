@@ -1,5 +1,5 @@
 /*
- * Reads the table: ahead of the cursor, or from the beginning (a sweep).
+ * Reads the exceptions of a log from the beginning: a sweep.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 --
--- Parts that the layouts of outboxes with the columns of a native table share: the columns of a row that relays and
+-- Parts that the layouts log and adopted share: the columns of a row that relays and
 -- operators read, within limits, conditions on messages, and statements that are the same on each of them.
 
 -- include: postgres.partition.sql

@@ -219,7 +219,7 @@ WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token =
 statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: judged
--- All messages with their states, in the columns of a native row.
+-- All messages with their states.
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
        coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at,
        CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,

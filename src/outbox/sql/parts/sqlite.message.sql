@@ -1,5 +1,5 @@
 --
--- Parts that the layouts of outboxes with the columns of a native table share: the columns that operators read, and
+-- Parts that the layouts log and adopted share: the columns that operators read, and
 -- conditions on messages.
 
 -- part: listed

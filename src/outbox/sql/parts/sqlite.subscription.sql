@@ -140,7 +140,7 @@ UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NUL
 WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
 
 -- part: judged
--- All messages with their states, in the columns of a native row.
+-- All messages with their states.
 SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
        0 AS generation, t.created_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.next_retry_at, NULL AS processed_at,
        t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
