@@ -39,7 +39,7 @@ static wherry_code check_body(const wherry_outbox *outbox, wh_view body,
 	return wh_fail(err, WHERRY_INVALID,
 		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
 		       "this body is not (%.80s): send it as a JSON string, or use "
-		       "a native outbox",
+		       "an outbox of Wherry's own layout",
 		       outbox->store.name.ptr, outbox->store.layout.name, why.message);
 }
 
@@ -70,21 +70,22 @@ static wherry_code check_layout(const wherry_outbox *outbox, const wherry_messag
 				return wh_fail(
 					err, WHERRY_INVALID,
 					"outbox '%s' has the layout %s, which has no "
-					"column for %s: put it into the body, or use a "
-					"native outbox",
+					"column for %s: put it into the body, or use an "
+					"outbox of Wherry's own layout",
 					outbox->store.name.ptr, outbox->store.layout.name,
 					fields[i].name);
 	if (!outbox->store.layout.ordered && headers)
-		return wh_fail(err, WHERRY_INVALID,
-			       "outbox '%s' has the layout %s, which has no column for "
-			       "headers: put them into the body, or use a native outbox",
-			       outbox->store.name.ptr, outbox->store.layout.name);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' has the layout %s, which has no column for "
+			"headers: put them into the body, or use an outbox of Wherry's own layout",
+			outbox->store.name.ptr, outbox->store.layout.name);
 	if (outbox->layout.uuid && msg->message_id && *msg->message_id &&
 	    !is_uuid(msg->message_id))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
-			"and '%.40s' is none: leave it out, or use a native outbox",
+			"and '%.40s' is none: leave it out, or use an outbox of Wherry's own layout",
 			outbox->store.name.ptr, outbox->store.layout.name,
 			msg->message_id);
 	return check_body(outbox, body_of(msg), err);

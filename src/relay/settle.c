@@ -345,8 +345,6 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 
 	r->stats.delivered +=
 		r->engine->claims_rows ? settled->n_done : (int64_t)s->n_done;
-	if (settled->n_done < (int64_t)s->n_done && r->engine->missed)
-		r->engine->missed(r, (int64_t)s->n_done - settled->n_done, now);
 	while (n--) {
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;

@@ -223,26 +223,6 @@ wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 
-wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
-			    wh_param *out, wherry_error *err)
-{
-	wherry_code code;
-
-	wh_buf_reset(&store->ranges);
-	wh_buf_putc(&store->ranges, '[');
-	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&store->ranges,
-			      i ? ",[%" PRId64 ",%" PRId64 "]"
-				: "[%" PRId64 ",%" PRId64 "]",
-			      ranges[i].first, ranges[i].last);
-	wh_buf_putc(&store->ranges, ']');
-	code = wh_buf_check(&store->ranges, err);
-	if (code == WHERRY_OK)
-		*out = WH_TEXT_PARAM("gaps",
-				     ((wh_view){store->ranges.ptr, store->ranges.len}));
-	return code;
-}
-
 wh_store wh_store_init(wherry_db *db, const wh_model *model)
 {
 	return (wh_store){
@@ -252,7 +232,6 @@ wh_store wh_store_init(wherry_db *db, const wh_model *model)
 		.limits = "",
 		.body_max = WH_BODY_MAX,
 		.ids = WH_BUF_INIT(IDS_MAX),
-		.ranges = WH_BUF_INIT(IDS_MAX),
 		.message_ids = WH_BUF_INIT(NAMES_MAX),
 	};
 }
@@ -264,7 +243,6 @@ void wh_store_clear(wh_store *store)
 	free(store->lease_name);
 	store->display_name = store->lease_name = NULL;
 	wh_buf_clear(&store->ids);
-	wh_buf_clear(&store->ranges);
 	wh_buf_clear(&store->message_ids);
 	wh_marks_clear(&store->marks);
 }

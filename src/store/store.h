@@ -77,7 +77,6 @@ typedef struct wh_store {
 	const struct wh_relay_report *report;
 	wh_marks marks;     /* Marks of claims, in layouts that have them. */
 	wh_buf ids;         /* Buffer of the parameter "ids". */
-	wh_buf ranges;      /* Buffer of lists of ranges. */
 	wh_buf message_ids; /* Buffer of the parameter "names". */
 } wh_store;
 
@@ -198,13 +197,5 @@ wherry_code wh_store_remake(const wh_store *store, wherry_code code, wherry_erro
  * has to be created.  Returns code. */
 wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
 			     wherry_error *err);
-
-typedef struct wh_range {
-	int64_t first, last;
-} wh_range;
-
-/* Set the parameter "gaps".  Borrowed until the next call. */
-wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
-			    wh_param *out, wherry_error *err);
 
 #endif

@@ -125,7 +125,7 @@ static void what_there_is_no_column_for_is_refused(void **state)
 			     wherry_outbox_enqueue(f->outbox, &bad[i],
 						   WHERRY_OWN_TRANSACTION, NULL, &err));
 		assert_non_null(strstr(err.message, names[i]));
-		assert_non_null(strstr(err.message, "native outbox"));
+		assert_non_null(strstr(err.message, "an outbox of Wherry's own layout"));
 	}
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
 }

@@ -121,9 +121,6 @@ typedef struct wh_engine_driver {
 	/* The row of a failed message was not found when its failure was
 	 * written.  Optional. */
 	void (*row_lost)(struct wherry_relay *r);
-	/* n rows of delivered messages were not found when they were
-	 * acknowledged.  Optional. */
-	void (*missed)(struct wherry_relay *r, int64_t n, int64_t now);
 	/* Results were written.  Optional. */
 	void (*written)(struct wherry_relay *r);
 	/* Called at the end of a step that wrote the results that were due.  Optional. */
