@@ -102,12 +102,12 @@
  * of claims, [[message id, mark, id], …]. */
 #define WH_STORE_CLAIM(X) \
 	X(claim_end, "claim-end", "after? scan?") \
-	X(claim, "claim", "token lasts unordered? limit after? upto? long? body?") \
-	X(claim_due, "claim-due", "token lasts unordered? limit long? body?") \
-	X(expired, "expired", "lasts? unordered? share?") \
-	X(claim_share, "claim-share", "token lasts unordered? limit share? of long? body?") \
-	X(claim_expired, "claim-expired", "token lasts unordered? share? long? body?") \
-	X(claim_next, "claim-next", "lasts?") \
+	X(claim, "claim", "token lasts unordered? park? limit after? upto? passed? share? many? long? body?") \
+	X(claim_due, "claim-due", "token lasts unordered? park? limit after? share? long? body?") \
+	X(expired, "expired", "lasts? unordered? park? after? share?") \
+	X(claim_share, "claim-share", "token lasts unordered? park? limit after? share? of long? body?") \
+	X(claim_expired, "claim-expired", "token lasts unordered? park? after? share? long? body?") \
+	X(claim_next, "claim-next", "park? lasts?") \
 	X(extend, "extend", "ids token lasts names? width?") \
 	X(reap, "reap", "timeout")
 
@@ -148,7 +148,7 @@
 #define WH_STORE_SETTLE(X) \
 	X(fail, "fail", "id message_id started? dead? count nth delay error token") \
 	X(requeue, "requeue", "ids token names? width?") \
-	X(try, "try", "id message_id started? nth token")
+	X(try, "try", "id message_id started? nth claimed? token")
 
 /* Dead rows move to another table, instead of being marked by "fail". */
 #define WH_STORE_DEAD(X) \
@@ -168,7 +168,7 @@
 
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
-	X(done_mark, "done-mark", "ids")
+	X(done_mark, "done-mark", "ids token? names? width?")
 
 /* Rows whose ids follow one another are settled by the first and the last id. */
 #define WH_STORE_RANGES(X) \

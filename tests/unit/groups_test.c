@@ -203,6 +203,28 @@ static void count_uses(const layout_files *all, const wh_group *groups,
 	}
 }
 
+/* Values that the table of tests/sim uses alone, whose rows have tokens and keys. */
+static bool is_of_simulator(const char *statement, const char *value)
+{
+	static const char *const values[][2] = {
+		{"claim", "park"},          {"claim", "passed"},
+		{"claim", "share"},         {"claim", "many"},
+		{"claim-due", "park"},      {"claim-due", "after"},
+		{"claim-due", "share"},     {"expired", "park"},
+		{"expired", "after"},       {"claim-share", "park"},
+		{"claim-share", "after"},   {"claim-expired", "park"},
+		{"claim-expired", "after"}, {"claim-next", "park"},
+		{"done-mark", "token"},     {"done-mark", "names"},
+		{"done-mark", "width"},     {"try", "claimed"},
+	};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (strcmp(values[i][0], statement) == 0 &&
+		    strcmp(values[i][1], value) == 0)
+			return true;
+	return false;
+}
+
 static void check_uses(const layout_files *all, const wh_group *groups,
 		       const wh_stmt_spec *spec)
 {
@@ -217,7 +239,7 @@ static void check_uses(const layout_files *all, const wh_group *groups,
 		if (optional)
 			w[strlen(w) - 1] = '\0';
 		count_uses(all, groups, spec->name, w, uses);
-		if (uses[0] && !uses[1])
+		if (uses[0] && !uses[1] && !is_of_simulator(spec->name, w))
 			fail_msg("'%s' is given :%s, which no layout uses", spec->name,
 				 w);
 		if (all->whole && optional && uses[1] && !uses[0])
