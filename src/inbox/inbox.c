@@ -298,7 +298,7 @@ wherry_code wherry_inbox_purge(wherry_inbox *inbox, int64_t older_than_us, int64
 	if (!inbox)
 		return wh_fail(err, WHERRY_INVALID, "no inbox to purge");
 	return wh_store_purge(&inbox->store, inbox->own.purge_accepted, older_than_us,
-			      batch, max_rows, out_n, err);
+			      batch, max_rows, NULL, out_n, err);
 }
 
 wherry_code wh_inbox_count_old(wherry_inbox *inbox, int64_t older_than_us, int64_t *out_n,

@@ -476,9 +476,10 @@ wherry_code wherry_outbox_reap(wherry_outbox *outbox, int64_t claim_timeout_us,
 wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
 				int64_t *out_n, wherry_error *err)
 {
-	const wh_param age = WH_INT_PARAM("age", wh_ms(older_than_us));
+	const wh_param params[] = {WH_INT_PARAM("age", wh_ms(older_than_us)),
+				   WH_INT_PARAM("after", INT64_MIN)};
 
-	return wh_store_ask(&outbox->store, outbox->store.stmt.purge_count, &age, 1,
+	return wh_store_ask(&outbox->store, outbox->store.stmt.purge_count, params, 2,
 			    out_n, err);
 }
 
@@ -488,5 +489,5 @@ wherry_code wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us,
 {
 	wh_error_clear(err);
 	return wh_store_purge(&outbox->store, outbox->store.stmt.purge, older_than_us,
-			      batch, max_rows, out_n, err);
+			      batch, max_rows, NULL, out_n, err);
 }

@@ -113,7 +113,7 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 		return expire(r, out_n, err);
 	return wh_store_purge(r->store, r->store->stmt.purge,
 			      age_us ? age_us : for_ever_us, purge_rows(r), purge_rows(r),
-			      out_n, err);
+			      &r->purge_after, out_n, err);
 }
 
 /* The owner's table may have changed: messages are delivered all the same. */

@@ -225,6 +225,7 @@ struct wherry_relay {
 	/* Descriptor of the old database file's log, for wh_db_options; 0 or -1: none. */
 	int old_log;
 	int64_t purge_at_us;
+	int64_t purge_after; /* The last purge was full and ended at this id; 0: it was not. */
 	/* The last purge removed nothing, and nothing was written since. */
 	bool purge_idle;
 

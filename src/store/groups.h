@@ -215,8 +215,8 @@
 	X(expire_rows, "expire", "token limit")
 
 #define WH_STORE_PURGE(X) \
-	X(purge, "purge", "age limit") \
-	X(purge_count, "purge-count", "age")
+	X(purge, "purge", "age limit after?") \
+	X(purge_count, "purge-count", "age after?")
 
 /* Delivered rows move to an archive of the table's owner. */
 #define WH_STORE_ARCHIVE(X) \

@@ -3,35 +3,38 @@
 typedef struct purging {
 	wh_store *store;
 	const wh_stmt *stmt;
-	wh_param params[2];
-	int64_t n;
+	wh_param params[3];
+	int64_t n, returned, last;
 } purging;
 
 static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 {
-	(void)row;
+	purging *p = ctx;
+	int64_t id = wh_row_int(row, 0);
+
 	(void)err;
-	++*(int64_t *)ctx;
+	p->returned++;
+	p->last = id > p->last ? id : p->last;
 	return WHERRY_OK;
 }
 
 static wherry_code purge_batch(void *ctx, wherry_error *err)
 {
 	purging *p = ctx;
-	int64_t returned = 0;
-	wherry_code code = wh_db_run(p->store->db, p->stmt, p->params, 2, count_row,
-				     &returned, &p->n, err);
+	wherry_code code;
 
+	p->n = p->returned = 0;
+	code = wh_db_run(p->store->db, p->stmt, p->params, 3, count_row, p, &p->n, err);
 	/* SQLite does not count rows that a trigger of a view changes. */
-	p->n = returned > p->n ? returned : p->n;
+	p->n = p->returned > p->n ? p->returned : p->n;
 	return wh_store_missing(p->store->model, p->store->name.ptr, code, err);
 }
 
 wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_than_us,
-			   int64_t batch, int64_t max_rows, int64_t *out_n,
-			   wherry_error *err)
+			   int64_t batch, int64_t max_rows, int64_t *after,
+			   int64_t *out_n, wherry_error *err)
 {
-	purging p = {.store = store, .stmt = stmt};
+	purging p = {.store = store, .stmt = stmt, .last = after ? *after : 0};
 	wherry_code code = WHERRY_OK;
 	int64_t sum = 0, size;
 
@@ -54,11 +57,13 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
 		p.params[1] = WH_INT_PARAM("limit", size);
-		p.n = 0;
+		p.params[2] = WH_INT_PARAM("after", p.last ? p.last : INT64_MIN);
 		code = wh_db_transact_quietly(store->db, purge_batch, &p, err);
 		if (code == WHERRY_OK)
 			sum += p.n;
 	} while (code == WHERRY_OK && p.n == size && sum != max_rows);
+	if (after)
+		*after = code == WHERRY_OK && p.n == size ? p.last : 0;
 	if (out_n)
 		*out_n = sum;
 	return code;

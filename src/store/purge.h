@@ -11,10 +11,12 @@
  * transaction.
  *
  * @param stmt    Deletes the rows; NULL: the layout keeps no delivered rows.
+ * @param after   Id behind which this purge goes on; 0: at the lowest one.  Receives where
+ *                the next one does, so that it does not read again what stays.  May be NULL.
  * @param out_n   Receives the number of deleted rows, also on failure; may be NULL.
  */
 wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_than_us,
-			   int64_t batch, int64_t max_rows, int64_t *out_n,
-			   wherry_error *err);
+			   int64_t batch, int64_t max_rows, int64_t *after,
+			   int64_t *out_n, wherry_error *err);
 
 #endif

@@ -264,6 +264,21 @@ static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
 	}
 }
 
+/* Each batch goes on behind the one before. */
+static void a_purge_goes_on_behind_what_stays(void **state)
+{
+	outbox_fixture *f = *state;
+
+	fixture_send_many(f, 12);
+	fixture_kill(f, 1);
+	fixture_kill(f, 2);
+	fixture_kill(f, 5);
+	fixture_were_done(f, 12, 10000);
+	assert_int_equal(purged(f, 1000, 2, 4), 4);
+	assert_int_equal(purged(f, 1000, 2, 0), 5);
+	fixture_lists(f, &WHERRY_FILTER(), "1 2 5");
+}
+
 static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
 {
 	outbox_fixture *f = *state;
@@ -325,6 +340,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),
 	CASE(only_what_was_done_long_ago_is_purged),
 	CASE(a_purge_goes_by_batches_and_stops_at_its_limit),
+	CASE(a_purge_goes_on_behind_what_stays),
 	CASE(a_purge_needs_sensible_numbers_and_no_open_transaction),
 	CASE(triggers_of_the_application_do_not_confuse_a_purge),
 	{NULL, NULL, 0},

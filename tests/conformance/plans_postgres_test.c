@@ -33,7 +33,6 @@ static const struct {
 } unbounded[] = {
 	{"count", -1},       /* wherry status counts */
 	{"purge-count", -1}, /* wherry purge --dry-run counts */
-	{"purge", -1},       /* it looks for the first message that is too young */
 	{"late-page", -1},   /* many late rows, page by page */
 	{"renumber", -1},    /* all rows, once after a restore */
 	{"first-since", -1},

@@ -23,10 +23,9 @@ typedef struct exception {
 	int variant; /* of the values; ANY, or BACKLOG: any, where the rows are pending */
 } exception;
 
-/* A relay runs none of these but purge, which looks for the first message that is too young. */
+/* A relay runs none of these. */
 static const exception unbounded[] = {
 	{"count", ANY},
-	{"purge", ANY},
 	{"purge-count", ANY},
 	{"first-since", 1},
 	{"oldest-pending", BACKLOG},

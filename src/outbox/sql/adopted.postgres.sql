@@ -124,27 +124,24 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 
 -- include: postgres.subscription.sql
 
--- part: old_rows
--- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.  If
--- rows are deleted, only those that are older than the age.  Rows above the position of one subscription are not looked at,
--- since it may stand still.
-SELECT t.id FROM (
-  SELECT {key_columns:e} FROM {table} AS e
-  WHERE e.done_at IS NULL
-    AND e.id <= (SELECT min(m.high) FROM (SELECT max(p.high) AS high FROM {table_progress} AS p GROUP BY p.subscription) AS m)
-    AND (e.at_once OR e.id < coalesce(
-    (SELECT y.id FROM {table} AS y WHERE NOT y.at_once AND y.created_at > {since} ORDER BY y.id LIMIT 1), 9223372036854775807))
-  ORDER BY e.id OFFSET 0) AS t
-WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN LATERAL (
-    SELECT 1 FROM {table_exception} AS x WHERE x.subscription = p.subscription AND x.id = t.id AND x.state <> 2 OFFSET 0) AS x)
+-- part: passed
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
+SELECT t.id, t.is_young FROM (
+  SELECT {key_columns:e}, NOT e.at_once AND e.created_at > {since} AS is_young FROM {table} AS e
+  WHERE e.done_at IS NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
+WHERE {unneeded}
 
 -- name: purge
--- A function of the owner does with the rows what `adopt --done` said.  It returns how many there were.
-SELECT 1 FROM generate_series(1, {table_delivered}(ARRAY({old_rows} LIMIT :limit::bigint)));
+-- If rows are deleted, only those that are older than the age, up to the first one that is younger.  A function of the owner
+-- does with the rows what `adopt --done` said.  It returns how many there were.
+SELECT 1 FROM generate_series(1, {table_delivered}(ARRAY(
+  SELECT w.id FROM (
+    SELECT c.id, min(c.id) FILTER (WHERE c.is_young) OVER () AS young FROM ({passed} LIMIT :limit::bigint) AS c) AS w
+  WHERE coalesce(w.id < w.young, true))));
 
 -- name: purge-count
-SELECT count(*) FROM ({old_rows}) AS t;
+SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(
+  (SELECT y.id FROM ({passed}) AS y WHERE y.is_young LIMIT 1), 9223372036854775807);
 
 -- name: discard
 -- The row stays.  The message is marked as done, as a handler does, until the position covers it.

@@ -92,23 +92,23 @@ DROP INDEX IF EXISTS {table_undone};
 
 -- include: sqlite.subscription.sql
 
--- part: old_rows
--- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.  If
--- rows are deleted, only those that are older than the age.
-SELECT t.id FROM {table} AS t
-WHERE t.done_at IS NULL AND t.id <= (SELECT min(p.high) FROM {table_progress} AS p)
-  AND (t.at_once OR t.id < coalesce((SELECT y.id FROM {table} AS y
-                       WHERE NOT y.at_once AND y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
-                      9223372036854775807))
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
-                  ON x.subscription = p.subscription AND x.id = t.id AND x.state <> 2)
+-- part: passed
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
+SELECT t.id, NOT t.at_once AND t.created_at > (SELECT ms FROM wherry_clock) - :age AS is_young FROM {table} AS t
+WHERE t.done_at IS NULL AND t.id <= {passed_by_all} AND {unneeded}
 
 -- name: purge
--- A trigger of the view writes to the rows.
-DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit) RETURNING 1;
+-- If rows are deleted, only those that are older than the age, up to the first one that is younger.  A trigger of the view
+-- writes to the rows.
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM (
+    SELECT id, min(CASE WHEN is_young THEN id END) OVER () AS young FROM ({passed} ORDER BY t.id LIMIT :limit))
+  WHERE coalesce(id < young, true))
+RETURNING 1;
 
 -- name: purge-count
-SELECT count(*) FROM ({old_rows});
+SELECT count(*) FROM ({passed}) WHERE id < coalesce(
+  (SELECT id FROM ({passed}) WHERE is_young ORDER BY id LIMIT 1), 9223372036854775807);
 
 -- name: discard
 -- The row stays.  A message that was not read yet is marked as done, as a handler does, until the position covers it.

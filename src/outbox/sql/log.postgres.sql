@@ -120,23 +120,29 @@ SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid)
 
 -- include: postgres.subscription.sql
 
--- part: old_rows
--- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
--- on, up to the first one that is younger.
-SELECT t.id FROM (
-  SELECT {key_columns:e} FROM {table} AS e
-  WHERE e.id < coalesce((SELECT y.id FROM {table} AS y WHERE y.created_at > {since} ORDER BY y.id LIMIT 1),
-                        9223372036854775807)
+-- part: passed
+-- Messages that every subscription has passed and that are not exceptions, in the order of their ids.  If the first row is
+-- too young, none is read.
+SELECT t.id, t.created_at FROM (
+  SELECT {key_columns:e}, e.created_at FROM {table} AS e
+  WHERE e.id > :after::bigint AND e.id <= {passed_by_all}
+    AND (SELECT y.created_at <= {since} FROM {table} AS y WHERE y.id > :after::bigint ORDER BY y.id LIMIT 1)
   ORDER BY e.id OFFSET 0) AS t
-WHERE NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN LATERAL (
-    SELECT 1 FROM {table_exception} AS x WHERE x.subscription = p.subscription AND x.id = t.id AND x.state <> 2 OFFSET 0) AS x)
+WHERE {unneeded}
 
 -- name: purge
-DELETE FROM {table} WHERE id = ANY (ARRAY({old_rows} LIMIT :limit::bigint));
+-- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
+-- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).
+DELETE FROM {table} WHERE id = ANY (ARRAY(
+  SELECT w.id FROM (
+    SELECT c.id, min(c.id) FILTER (WHERE c.created_at > {since}) OVER () AS young
+    FROM ({passed} LIMIT :limit::bigint) AS c) AS w
+  WHERE coalesce(w.id < w.young, true)))
+RETURNING id;
 
 -- name: purge-count
-SELECT count(*) FROM ({old_rows}) AS t;
+SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(
+  (SELECT y.id FROM ({passed}) AS y WHERE y.created_at > {since} LIMIT 1), 9223372036854775807);
 
 -- ---- operators ----
 

@@ -96,22 +96,26 @@ WHERE i."unique" AND NOT i.partial AND (SELECT count(*) FROM pragma_index_info(i
 
 -- include: sqlite.subscription.sql
 
--- part: old_rows
--- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
--- on, up to the first one that is younger.
-SELECT t.id FROM {table} AS t
-WHERE t.id <= (SELECT min(p.high) FROM {table_progress} AS p)
-  AND t.id < coalesce((SELECT y.id FROM {table} AS y
-                       WHERE y.created_at > (SELECT ms FROM wherry_clock) - :age ORDER BY y.id LIMIT 1),
-                      9223372036854775807)
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
-                  ON x.subscription = p.subscription AND x.id = t.id AND x.state <> 2)
+-- part: passed
+-- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
+SELECT t.id, t.created_at > (SELECT ms FROM wherry_clock) - :age AS is_young FROM {table} AS t
+WHERE t.id > :after AND t.id <= {passed_by_all}
+  AND (SELECT y.created_at <= (SELECT ms FROM wherry_clock) - :age FROM {table} AS y WHERE y.id > :after ORDER BY y.id LIMIT 1)
+  AND {unneeded}
 
 -- name: purge
-DELETE FROM {table} WHERE id IN ({old_rows} ORDER BY t.id LIMIT :limit);
+-- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
+-- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM (
+    SELECT id, min(CASE WHEN is_young THEN id END) OVER () AS young
+    FROM ({passed} ORDER BY t.id LIMIT :limit))
+  WHERE coalesce(id < young, true))
+RETURNING id;
 
 -- name: purge-count
-SELECT count(*) FROM ({old_rows});
+SELECT count(*) FROM ({passed}) WHERE id < coalesce(
+  (SELECT id FROM ({passed}) WHERE is_young ORDER BY id LIMIT 1), 9223372036854775807);
 
 -- name: discard
 -- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it; what is left of

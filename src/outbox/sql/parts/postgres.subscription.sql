@@ -218,6 +218,17 @@ WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token =
 -- part: since
 statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
+-- part: passed_by_all
+-- Rows above this id are above the position of a subscription, which may stand still.
+coalesce((SELECT min(m.high) FROM (SELECT max(p.high) AS high FROM {table_progress} AS p GROUP BY p.subscription) AS m),
+         9223372036854775807)
+
+-- part: unneeded
+-- Condition: every subscription has passed the message, and has no exception of it.
+NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN LATERAL (
+    SELECT 1 FROM {table_exception} AS x WHERE x.subscription = p.subscription AND x.id = t.id AND x.state <> 2 OFFSET 0) AS x)
+
 -- part: judged
 -- All messages with their states.
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,

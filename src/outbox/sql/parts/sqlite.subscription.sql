@@ -139,6 +139,14 @@ UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NUL
   changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
 WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
 
+-- part: passed_by_all
+(SELECT min(p.high) FROM {table_progress} AS p)
+
+-- part: unneeded
+-- Condition: no subscription has an exception of the message.
+NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS x
+            ON x.subscription = p.subscription AND x.id = t.id AND x.state <> 2)
+
 -- part: judged
 -- All messages with their states.
 SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
