@@ -129,8 +129,9 @@ wherry_code wh_adopt_recall(wh_adoption *a, wh_adopt_options *options, wherry_er
 wherry_code wh_adopt_remember(wh_adoption *a, const wh_adopt_options *options,
 			      wherry_error *err);
 
-/* Append the name of the outbox as the database takes it from a statement's value. */
-void wh_adopt_put_view(const wh_adoption *a, wh_buf *to);
+/* Run a statement of adopt.DIALECT.sql that is given the name of the outbox as :view. */
+wherry_code wh_adopt_ask_view(const wh_adoption *a, const char *statement,
+			      wh_row_fn visit, void *ctx, wherry_error *err);
 
 /* Append a text as a literal of SQL. */
 void wh_adopt_put_literal(wh_buf *to, const char *text);

@@ -6,12 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-void wh_adopt_put_view(const wh_adoption *a, wh_buf *to)
+static void put_view(const wh_adoption *a, wh_buf *to)
 {
 	if (*a->name.schema)
 		wh_adopt_put_name(a, to, &a->name, "");
 	else
 		wh_buf_puts(to, a->name.table);
+}
+
+wherry_code wh_adopt_ask_view(const wh_adoption *a, const char *statement,
+			      wh_row_fn visit, void *ctx, wherry_error *err)
+{
+	wh_buf name = WH_BUF_INIT(1000);
+	wh_param view;
+	wherry_code code;
+
+	put_view(a, &name);
+	view = WH_TEXT_PARAM("view", wh_view_of(wh_buf_str(&name)));
+	code = wh_db_run(a->db, wh_sql_find(&a->sql, statement), &view, 1, visit, ctx,
+			 NULL, err);
+	wh_buf_clear(&name);
+	return code;
 }
 
 /* ---- writing ---- */
@@ -85,14 +100,6 @@ static wherry_code take_option(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_adopt_recall(wh_adoption *a, wh_adopt_options *options, wherry_error *err)
 {
 	recalling r = {a, options};
-	wh_buf name = WH_BUF_INIT(1000);
-	wh_param view;
-	wherry_code code;
 
-	wh_adopt_put_view(a, &name);
-	view = WH_TEXT_PARAM("view", wh_view_of(wh_buf_str(&name)));
-	code = wh_db_run(a->db, wh_sql_find(&a->sql, "remembered"), &view, 1, take_option,
-			 &r, NULL, err);
-	wh_buf_clear(&name);
-	return code;
+	return wh_adopt_ask_view(a, "remembered", take_option, &r, err);
 }

@@ -94,16 +94,9 @@ static void put_without(wh_buf *to, const char *text, const char *name, const ch
 /* Refuse the name of another table. */
 static wherry_code check_name(const wh_adoption *a, wherry_error *err)
 {
-	wh_buf name = WH_BUF_INIT(1000);
 	int64_t taken = 0;
-	wh_param view;
-	wherry_code code;
+	wherry_code code = wh_adopt_ask_view(a, "taken-name", wh_take_int, &taken, err);
 
-	wh_adopt_put_view(a, &name);
-	view = WH_TEXT_PARAM("view", wh_view_of(wh_buf_str(&name)));
-	code = wh_db_run(a->db, wh_sql_find(&a->sql, "taken-name"), &view, 1, wh_take_int,
-			 &taken, NULL, err);
-	wh_buf_clear(&name);
 	if (code == WHERRY_OK && taken)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -178,11 +178,6 @@ static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 	return code;
 }
 
-static bool goes_around(const claiming *w)
-{
-	return w->store->rows_locked && w->store->stmt.claim_around;
-}
-
 static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 {
 	wh_param params[CLAIM_PARAMS];
@@ -210,10 +205,8 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 		code = wh_buf_check(&passed, err);
 	}
 	if (code == WHERRY_OK && w->scanned)
-		code = wh_db_run(w->store->db,
-				 goes_around(w) ? w->store->stmt.claim_around
-						: w->store->stmt.claim,
-				 params, CLAIM_PARAMS, take_claimed, w, NULL, err);
+		code = wh_db_run(w->store->db, w->store->stmt.claim, params, CLAIM_PARAMS,
+				 take_claimed, w, NULL, err);
 	if (w->place)
 		w->place->n_claimed += w->n - before;
 	w->more = w->n - before == limit;
@@ -246,10 +239,8 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 		due = most;
 	fill_params(w, params, due);
 	if (due > 0)
-		code = wh_db_run(w->store->db,
-				 goes_around(w) ? w->store->stmt.claim_due_around
-						: w->store->stmt.claim_due,
-				 params, CLAIM_PARAMS, take_claimed, w, NULL, err);
+		code = wh_db_run(w->store->db, w->store->stmt.claim_due, params,
+				 CLAIM_PARAMS, take_claimed, w, NULL, err);
 	w->last = last;
 	w->last_at = last_at;
 	w->more = w->n == w->options->limit;

@@ -111,13 +111,9 @@
 	X(extend, "extend", "ids token lasts names? width?") \
 	X(reap, "reap", "timeout")
 
-/* Foreign transactions may have locked rows: which of these ids are locked; and claims that pass over
- * locked rows and later ones of their keys. */
+/* Foreign transactions may have locked rows: which of these ids are locked. */
 #define WH_STORE_LOCKED(X) \
 	X(locked, "locked", "ids")
-#define WH_STORE_CLAIM_AROUND(X) \
-	X(claim_around, "claim-around", "token lasts unordered park limit after upto passed share many long body") \
-	X(claim_due_around, "claim-due-around", "token lasts unordered park limit after share long body")
 
 /* Ready rows behind the last one that was claimed, where deleted rows may stay before it. */
 #define WH_STORE_ANCHOR(X) \
@@ -243,7 +239,7 @@
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
-	G(locked, WH_STORE_LOCKED) G(claim_around, WH_STORE_CLAIM_AROUND) G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(locked, WH_STORE_LOCKED) G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \

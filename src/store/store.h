@@ -70,8 +70,6 @@ typedef struct wh_store {
 	/* Topic and mark of the rows that are relayed; borrowed; NULL: all rows. */
 	const char *topic, *kind;
 	int64_t body_max; /* Limit of a body, in bytes. */
-	/* Others have locked rows: claims pass over them.  Set by the relay. */
-	bool rows_locked;
 	bool texts_after_claim; /* Claim rows without texts and read the texts after the claim. */
 	/* Report of the relay that uses the store; NULL: none. */
 	const struct wh_relay_report *report;

@@ -54,4 +54,15 @@ static inline void debezium_start(relay_fixture *f, relay_side *side)
 	.adopt = debezium_make, .put = debezium_put, .numbers = true,                    \
 	.engine = "stream", .own_only = true
 
+/* A whole program: these tests on Debezium's table. */
+static inline int debezium_run(const relay_test *own)
+{
+	const relay_target target = {.name = "stream",
+				     DEBEZIUM_TARGET,
+				     .drop = postgres_leave_slots,
+				     .own = own};
+
+	return postgres_start_logical() ? relay_suite(&target, 1) : 0;
+}
+
 #endif

@@ -272,10 +272,5 @@ static const relay_test own[] = {
 
 int main(void)
 {
-	static const relay_target target = {.name = "stream",
-					    DEBEZIUM_TARGET,
-					    .drop = postgres_leave_slots,
-					    .own = own};
-
-	return postgres_start_logical() ? relay_suite(&target, 1) : 0;
+	return debezium_run(own);
 }

@@ -237,7 +237,6 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	batch = r->window.batch;
-	r->store->rows_locked = wh_monotonic(&r->env) < r->locks_until_us;
 	if (!expired && c->place.after == INT64_MIN)
 		c->freed = false;
 	if (expired)

@@ -173,15 +173,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	if (code != WHERRY_OK)
 		return code;
 	note_fit(r, &w);
-	t->more = w.full || w.rows == limit;
-	if (!t->more && t->sweeping) {
-		t->sweeping = false;
-		/* Rows may have come after the ranges of open states that a
-		 * sweep merges. */
-		t->more = true;
-	}
-	if (!t->sweeping)
-		t->more = false; /* New rows come otherwise. */
+	t->more = t->sweeping = t->sweeping && (w.full || w.rows == limit);
 	return WHERRY_OK;
 }
 
