@@ -57,7 +57,6 @@ typedef struct wherry_message {
 	int64_t id;            /* Number of the message in the outbox. */
 	int64_t created_at_us; /* When it was enqueued, Unix time, microseconds. */
 	int32_t attempts;      /* Attempts that have failed so far. */
-	int32_t generation;    /* Number of times the message was replayed. */
 } wherry_message;
 
 /* In C: WHERRY_MESSAGE(.topic = "orders", .body = "{}", .body_len = WHERRY_TEXT). */

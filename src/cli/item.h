@@ -18,7 +18,7 @@ typedef struct wh_item {
 	const void *body;
 	size_t body_len;
 	const char *state, *why;
-	int64_t attempts, generation;
+	int64_t attempts;
 	bool redelivery; /* Delayed queue. */
 	int64_t created_at, at, available_at, expires_at;
 	int64_t claimed_at, next_retry_at, processed_at; /* Outbox. */

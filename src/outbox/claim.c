@@ -1,7 +1,6 @@
 /*
  * Claiming messages, for programs that have their own relay.
  */
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +127,6 @@ static wherry_code show_whole(showing *s, const wh_open_row *row, wherry_error *
 		.body = body.ptr,
 		.body_len = body.len,
 		.attempts = row->attempts,
-		.generation = row->generation,
 		.created_at_us = row->created_at_us,
 	};
 	wherry_code code = wh_row_check(row->row, err);

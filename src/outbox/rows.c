@@ -8,7 +8,6 @@ enum {
 	ID,
 	STATUS,
 	ATTEMPTS,
-	GENERATION,
 	CREATED_AT,
 	CLAIMED_AT,
 	NEXT_RETRY_AT,
@@ -54,7 +53,6 @@ wherry_code wh_row_visit(void *ctx, const wh_row *row, wherry_error *err)
 		.id = wh_row_int(row, ID),
 		.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
 		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
-		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
 	};
 	const wherry_row out = {
 		.message = &message,

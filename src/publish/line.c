@@ -72,8 +72,6 @@ static void put_fields(wh_buf *buf, const wherry_message *msg)
 	/* A message of another program may not say when it was sent. */
 	put_text(buf, "created_at", msg->created_at_us ? created : NULL);
 	wh_buf_printf(buf, ",\"attempts\":%" PRId32, msg->attempts);
-	if (msg->generation > 0)
-		wh_buf_printf(buf, ",\"generation\":%" PRId32, msg->generation);
 	wh_buf_puts(buf, "}\n");
 }
 

@@ -207,7 +207,6 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 		e->msg.id = row->id;
 		e->msg.created_at_us = row->created_at_us;
 		e->msg.attempts = row->attempts;
-		e->msg.generation = row->generation;
 	}
 	count_bytes(w, batch, before);
 	if (failed)

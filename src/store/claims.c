@@ -72,7 +72,7 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 
 /* The columns that the functions below read: id, message id, and in the last column the
  * claim's mark or the time by which rows are ordered. */
-enum { ID = 0, MESSAGE_ID = 6, MARK = 14, AT = 14, MARK_MOST = 48 };
+enum { ID = 0, MESSAGE_ID = 5, MARK = 13, AT = 13, MARK_MOST = 48 };
 
 /* Remember the highest row: a claim may return rows in any order. */
 static void note_last(claiming *w, int64_t id, const wh_row *row)

@@ -5,7 +5,6 @@ enum {
 	ID,
 	STATUS,
 	ATTEMPTS,
-	GENERATION,
 	CREATED_AT,
 	DUE_IN,
 	MESSAGE_ID,
@@ -24,7 +23,6 @@ static const char *odd_column(const wh_row *row, int first)
 {
 	static const char *const names[] = {[STATUS] = "status",
 					    [ATTEMPTS] = "attempts",
-					    [GENERATION] = "generation",
 					    [CREATED_AT] = "created_at"};
 
 	for (int i = STATUS; i <= CREATED_AT; i++)
@@ -40,7 +38,6 @@ static wherry_code take(wh_open_reader *v, int64_t id, const wh_row *row, int fi
 		.id = id,
 		.state = (wherry_state)wh_row_int(row, first + STATUS),
 		.attempts = wh_clamp32(wh_row_int(row, first + ATTEMPTS)),
-		.generation = wh_clamp32(wh_row_int(row, first + GENERATION)),
 		.created_at_us = wh_us(wh_row_int(row, first + CREATED_AT)),
 		.due_in_us = wh_us(wh_row_int(row, first + DUE_IN)),
 		.message_id = wh_row_bytes(row, first + MESSAGE_ID),

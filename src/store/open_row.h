@@ -1,6 +1,6 @@
 /*
  * Rows that are not delivered yet, as the statements of every model return them to a
- * relay, with these columns: id, state, attempts, generation, created_at, due_in,
+ * relay, with these columns: id, state, attempts, created_at, due_in,
  * message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id, body.
  */
 #ifndef WH_STORE_OPEN_ROW_H
@@ -20,7 +20,6 @@ typedef struct wh_open_row {
 	int64_t id;
 	wherry_state state;
 	int32_t attempts;
-	int32_t generation;
 	int64_t created_at_us;
 	int64_t due_in_us; /* Time until it may be tried again; 0: now. */
 	wh_view message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id;

@@ -51,9 +51,6 @@ static bool number_flaw(const wh_store *store, const wh_open_row *row, bool own_
 	else if (row->attempts < 0 || row->attempts > WH_COUNT_MOST)
 		wh_buf_printf(why, "attempts is %" PRId32 ", the limit is %d",
 			      row->attempts, WH_COUNT_MOST);
-	else if (row->generation < 0 || row->generation > WH_COUNT_MOST)
-		wh_buf_printf(why, "generation is %" PRId32 ", the limit is %d",
-			      row->generation, WH_COUNT_MOST);
 	else if (row->created_at_us < 0 || row->created_at_us >= WH_TIME_MOST_US)
 		wh_buf_puts(why, "created_at is not between the years 1970 and 9999");
 	else

@@ -31,7 +31,6 @@ static wherry_code take_bare(void *ctx, const wh_open_row *row, wherry_error *er
 		.id = row->id,
 		.state = row->state,
 		.attempts = row->attempts,
-		.generation = row->generation,
 		.created_at_us = row->created_at_us,
 		.due_in_us = row->due_in_us,
 		.odd = row->odd,

@@ -10,7 +10,6 @@
  * headers.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,8 +152,7 @@ static wherry_queue_message message_of(const item *i)
 				    .body = m->body, .body_len = m->body_len);
 }
 
-/* Set the id of a message in the inbox.  A replayed message gets a new id, since it is
- * meant to be delivered again. */
+/* Set the id of a message in the inbox. */
 static wherry_code name_it(item *i, wherry_error *err)
 {
 	const wherry_message *m = i->flight.message;
@@ -163,11 +161,7 @@ static wherry_code name_it(item *i, wherry_error *err)
 	if (!m->message_id || !*m->message_id)
 		return wh_fail(err, WHERRY_INVALID,
 			       "it has no message id, by which the inbox knows it");
-	if (m->generation)
-		n = snprintf(i->id, sizeof(i->id), "%s#%" PRId32, m->message_id,
-			     m->generation);
-	else
-		n = snprintf(i->id, sizeof(i->id), "%s", m->message_id);
+	n = snprintf(i->id, sizeof(i->id), "%s", m->message_id);
 	return n >= ID_LEN ? wh_fail(err, WHERRY_TOOBIG, "its message id is too long")
 			   : WHERRY_OK;
 }

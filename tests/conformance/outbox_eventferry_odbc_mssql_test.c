@@ -37,7 +37,7 @@ static const char *const views[] = {
 	"[key] AS partition_key, headers, trace_id, status, attempts, claimed_at, "
 	"CONVERT(NVARCHAR(30), claimed_at, 121) AS claim_token, CASE WHEN status = 1 THEN "
 	"DATEADD(MINUTE, 1, claimed_at) ELSE next_retry_at END AS next_retry_at, created_at, "
-	"processed_at, 0 AS generation, CAST(NULL AS NVARCHAR(100)) AS last_error, payload "
+	"processed_at, CAST(NULL AS NVARCHAR(100)) AS last_error, payload "
 	"FROM outbox",
 	"CREATE VIEW outbox_archive AS SELECT * FROM native WHERE 1 = 0",
 	"CREATE TRIGGER native_update ON native INSTEAD OF UPDATE AS BEGIN SET NOCOUNT ON; "

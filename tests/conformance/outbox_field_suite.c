@@ -35,7 +35,6 @@ static wherry_code compare_row(void *ctx, const wherry_row *row)
 	if (sent->body_len)
 		assert_memory_equal(read->body, sent->body, sent->body_len);
 	assert_int_equal(read->attempts, 0);
-	assert_int_equal(read->generation, 0);
 	assert_true(read->created_at_us > 1600000000000000);
 	assert_int_equal(row->state, WHERRY_PENDING);
 	assert_int_equal(row->claimed_at_us, 0);

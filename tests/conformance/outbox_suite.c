@@ -335,9 +335,8 @@ static wherry_code put_row(void *ctx, const wherry_row *row)
 {
 	wh_buf *out = ctx;
 
-	wh_buf_printf(out, "%lld %d %d %d %lld %lld %lld %s|",
-		      (long long)row->message->id, row->state, row->message->attempts,
-		      row->message->generation, (long long)row->claimed_at_us,
+	wh_buf_printf(out, "%lld %d %d %lld %lld %lld %s|", (long long)row->message->id,
+		      row->state, row->message->attempts, (long long)row->claimed_at_us,
 		      (long long)row->next_retry_at_us, (long long)row->processed_at_us,
 		      row->last_error ? row->last_error : "-");
 	return WHERRY_OK;

@@ -297,9 +297,8 @@ const char relay_log_postgres_views[] = RELAY_LOG_POSTGRES_VIEWS("outbox");
 
 void relay_log_translate(const char *sql, char *out, size_t cap)
 {
-	static const char *const columns[] = {"status",        "attempts",   "generation",
-					      "next_retry_at", "last_error", "claimed_at",
-					      "claim_token"};
+	static const char *const columns[] = {"status",     "attempts",   "next_retry_at",
+					      "last_error", "claimed_at", "claim_token"};
 	bool is_state = false;
 
 	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)

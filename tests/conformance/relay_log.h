@@ -15,7 +15,7 @@ void relay_log_translate(const char *sql, char *out, size_t cap);
 /* clang-format off */
 #define RELAY_LOG_COLUMNS                                                                                       \
 	"t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, "   \
-	"t.created_at, t.payload, 0 AS generation, NULL AS processed_at, coalesce(x.attempts, 0) AS attempts, x.next_retry_at, " \
+	"t.created_at, t.payload, NULL AS processed_at, coalesce(x.attempts, 0) AS attempts, x.next_retry_at, " \
 	"CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.claim_token, x.last_error, "                 \
 	"coalesce(x.state, CASE WHEN "
 #define RELAY_LOG_TABLES(join)                                                                                  \

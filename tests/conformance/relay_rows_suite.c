@@ -206,13 +206,8 @@ static void out_of_range(relay_fixture *f)
 	relay_put(f, "a");
 	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload, attempts) VALUES "
 		     "('t', 'b', '{}', 2147483647)");
-	relay_sql(
-		f,
-		relay_is_log(f)
-			? "INSERT INTO outbox(topic, partition_key, payload, attempts) VALUES "
-			  "('t', 'b', '{}', -1)"
-			: "INSERT INTO outbox(topic, partition_key, payload, generation) "
-			  "VALUES ('t', 'b', '{}', -1)");
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload, attempts) VALUES "
+		     "('t', 'b', '{}', -1)");
 	run_on(f,
 	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
 	       "('t', 'b', '{}', 'yesterday')",
@@ -226,8 +221,7 @@ static void out_of_range(relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	RELAY_DELIVERED(f, 1, 5);
 	assert_true(died_because(f, 2, "attempts is 2147483647"));
-	assert_true(died_because(
-		f, 3, relay_is_log(f) ? "attempts is -1" : "generation is -1"));
+	assert_true(died_because(f, 3, "attempts is -1"));
 	assert_true(died_because(f, 4, "created_at is not "));
 }
 
@@ -444,7 +438,6 @@ static void the_schema_refuses_what_it_can(void **state)
 {
 	static const char *const bad[] = {
 		"attempts) VALUES ('t', '{}', -1)",
-		"generation) VALUES ('t', '{}', 1000000001)",
 		"id) VALUES ('t', '{}', 0)",
 		/* where reading begins: a row of this id would never be read */
 		"id) VALUES ('t', '{}', -9223372036854775808)",

@@ -97,7 +97,6 @@ static void note(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 		.id = number_of(f, msg),
 		.at_us = relay_now(f),
 		.attempts = msg->attempts,
-		.generation = msg->generation,
 		.verdict = verdict,
 		.body_len = msg->body_len,
 	};

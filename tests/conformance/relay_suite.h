@@ -103,7 +103,7 @@ typedef struct relay_target {
 typedef struct relay_event {
 	int64_t id;
 	int64_t at_us; /* by the fixture's clock */
-	int32_t attempts, generation;
+	int32_t attempts;
 	wherry_verdict verdict;
 	size_t body_len;
 	char key[16];

@@ -14,7 +14,7 @@
 /* An update that changes nothing of a message gives it no new row version. */
 const char tsql_log_view[] =
 	"EXEC(N'CREATE VIEW native AS SELECT t.id, t.message_id, t.topic, t.aggregate_type, "
-	"t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.created_at, t.payload, 0 AS generation, "
+	"t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.created_at, t.payload, "
 	"CAST(NULL AS DATETIME2(3)) AS processed_at, "
 	"COALESCE(x.state, CASE WHEN CONVERT(BIGINT, t.rv) > p.high THEN 0 ELSE 2 END) AS status, "
 	"COALESCE(x.attempts, 0) AS attempts, x.next_retry_at, "

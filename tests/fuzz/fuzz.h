@@ -82,7 +82,6 @@ static inline void fuzz_message_read(fuzz_message *f, const uint8_t *data, size_
 		f->message.id = f->message.id << 7 | (data[i] & 0x7f);
 	f->message.created_at_us = f->message.id;
 	f->message.attempts = (int32_t)(len % 5);
-	f->message.generation = (int32_t)(len % 3);
 }
 
 static inline void fuzz_message_clear(fuzz_message *f)

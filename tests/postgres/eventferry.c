@@ -25,7 +25,7 @@ const char eventferry_views[] =
 	"aggregate_type, aggregate_id, key AS partition_key, headers, trace_id, status, "
 	"attempts, claimed_at, claimed_at::text AS claim_token, CASE WHEN status = 1 THEN "
 	"claimed_at + interval '1 min' ELSE next_retry_at END AS next_retry_at, "
-	"created_at, processed_at, 0 AS generation, NULL::text AS last_error, "
+	"created_at, processed_at, NULL::text AS last_error, "
 	"payload::text AS payload "
 	"FROM outbox;"
 	"CREATE VIEW outbox_archive AS SELECT * FROM native WHERE false;"

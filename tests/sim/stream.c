@@ -11,7 +11,7 @@
 #include "db/stream.h"
 #include "sim.h"
 
-enum { COLUMNS = 14, EVENT_BYTES = 60, ALIVE_US = 1000000, TELL_US = 400000 };
+enum { COLUMNS = 13, EVENT_BYTES = 60, ALIVE_US = 1000000, TELL_US = 400000 };
 
 typedef struct sim_stream {
 	wh_stream base;
@@ -60,13 +60,13 @@ static wherry_code moment(sim_stream *s, wherry_error *err)
 static wh_view text_of(const sim_row *row, int column)
 {
 	const char *const texts[COLUMNS] = {
-		[6] = row->message_id,
-		[7] = "sim",
-		[8] = row->aggregate_type,
-		[9] = row->aggregate_id,
-		[10] = row->has_key ? row->key : NULL,
-		[11] = "{}",
-		[13] = row->payload,
+		[5] = row->message_id,
+		[6] = "sim",
+		[7] = row->aggregate_type,
+		[8] = row->aggregate_id,
+		[9] = row->has_key ? row->key : NULL,
+		[10] = "{}",
+		[12] = row->payload,
 	};
 
 	return wh_view_of(texts[column]);
@@ -76,7 +76,7 @@ static int64_t row_int(const wh_row *row, int column)
 {
 	const sim_row *r = row->handle;
 
-	return column == 0 ? r->id : column == 4 ? r->created_ms : 0;
+	return column == 0 ? r->id : column == 3 ? r->created_ms : 0;
 }
 
 static wh_view row_bytes(const wh_row *row, int column)

@@ -35,7 +35,7 @@ cp -R "$source_dir/include" older
 shorter() { # HEADER PATTERN: without the members that match
 	perl -0pi -e "s/$2//s" "older/wherry/$1"
 }
-shorter message.h '\tint32_t generation;[^\n]*\n'
+shorter message.h '\tint32_t attempts;[^\n]*\n'
 shorter outbox.h '\tint64_t older_us;[^\n]*\n'
 shorter outbox.h '\tchar layout\[24\];[^\n]*\n'
 shorter outbox.h '\tbool partitions;[^\n]*\n'

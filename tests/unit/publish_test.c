@@ -70,15 +70,13 @@ static void a_line_has_all_fields_in_order(void **state)
 	m.headers = "{\"h\": \"v\",\n\"n\":null}";
 	m.created_at_us = 1700000000123456;
 	m.attempts = 2;
-	m.generation = 1;
 	assert_line(&m, "{\"id\":7,\"message_id\":\"m\",\"topic\":\"t\",\"key\":\"42\","
 			"\"aggregate_type\":\"order\",\"aggregate_id\":\"42\","
 			"\"trace_id\":\"tr\",\"headers\":{\"h\": \"v\", \"n\":null},"
 			"\"body\":{\"a\":1},\"created_at\":\"2023-11-14T22:13:20.123Z\","
-			"\"attempts\":2,\"generation\":1}\n");
+			"\"attempts\":2}\n");
 	m.key = "k\"\n";
 	m.aggregate_type = m.aggregate_id = m.trace_id = m.headers = "";
-	m.generation = 0;
 	m.created_at_us = -1;
 	assert_line(&m,
 		    "{\"id\":7,\"message_id\":\"m\",\"topic\":\"t\",\"key\":\"k\\\"\\n\","

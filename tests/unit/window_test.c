@@ -25,7 +25,6 @@ static wh_open_row row_of(int64_t id)
 	return (wh_open_row){
 		.id = id,
 		.attempts = 2,
-		.generation = 1,
 		.created_at_us = 77,
 		.message_id = {"m", 1},
 		.topic = {"topic", 5},
@@ -81,7 +80,6 @@ static void a_row_is_copied_into_the_window(void **state)
 	assert_memory_equal(e->msg.body, "a\0b", 3);
 	assert_int_equal(e->msg.id, 5);
 	assert_int_equal(e->msg.attempts, 2);
-	assert_int_equal(e->msg.generation, 1);
 	assert_int_equal(e->msg.created_at_us, 77);
 	assert_int_equal(e->stage, WH_UNLISTED);
 	assert_null(e->key);

@@ -448,13 +448,13 @@ tried AS (
   RETURNING attempts),
 taken AS (
   UPDATE {table} AS m SET {claims} FROM due AS d WHERE m.id = d.id RETURNING m.*, 0::bigint AS due_at)
-SELECT id, 1::bigint, (SELECT attempts FROM tried) - 1, 0::bigint, "createdAt", 0::bigint,
+SELECT id, 1::bigint, (SELECT attempts FROM tried) - 1, "createdAt", 0::bigint,
   {texts}, due_at
 FROM taken;
 
 -- name: read-ids
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, {tried_so_far},
-  0::bigint, "createdAt", 0::bigint,
+  "createdAt", 0::bigint,
   {texts}
 FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 

@@ -286,7 +286,7 @@ ON CONFLICT (id) DO UPDATE SET {kept},
 
 -- name: claim-expired
 UPDATE {table} NOT INDEXED SET {claims} WHERE id = {first_expired}
-RETURNING id, 1, {tried_so_far} - 1, 0, {relayed};
+RETURNING id, 1, {tried_so_far} - 1, {relayed};
 
 -- name: reap
 UPDATE {table} SET "lockUuid" = NULL,

@@ -292,7 +292,7 @@ WHERE {relayed:t} AND t."scheduledAt" <= @now
 
 -- part: claimed
 -- Return the rows that were claimed, in the order in which they can be polled.
-SELECT t.id, 0, t.attempts, 0, t."createdAt", 0,
+SELECT t.id, 0, t.attempts, t."createdAt", 0,
   {texts}
 FROM @got AS g JOIN {table} AS t ON t.id = g.id ORDER BY t.due_at, t.id
 
@@ -310,7 +310,7 @@ INDEX(1), FORCESEEK
 OUTPUT inserted.id INTO @got
 FROM ({first_expired} {picked} AND t."lockUuid" IS NOT NULL
 {loop};
-SELECT t.id, 1, t.attempts - 1, 0, t."createdAt", 0,
+SELECT t.id, 1, t.attempts - 1, t."createdAt", 0,
   {texts}
 FROM @got AS g JOIN {table} AS t ON t.id = g.id;
 

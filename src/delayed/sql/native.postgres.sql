@@ -801,13 +801,13 @@ WITH taken AS (
                 AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
               ORDER BY "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
-SELECT id, 1::bigint, attempts - 1, 0::bigint, "createdAt", 0::bigint,
+SELECT id, 1::bigint, attempts - 1, "createdAt", 0::bigint,
   {texts}, due_at
 FROM taken;
 
 -- name: read-ids
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, attempts,
-  0::bigint, "createdAt", 0::bigint,
+  "createdAt", 0::bigint,
   {texts}
 FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 

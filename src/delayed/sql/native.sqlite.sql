@@ -260,7 +260,7 @@ WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
 -- name: claim-expired
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
 WHERE id = (SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
-RETURNING id, 1, attempts - 1, 0, {relayed};
+RETURNING id, 1, attempts - 1, {relayed};
 
 -- name: reap
 UPDATE {table} SET "lockUuid" = NULL, due_at = NULL

@@ -1,4 +1,4 @@
--- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status
+-- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status
 -- unused: trace_id
 --
 -- The table that Debezium's outbox event router reads.  Programs insert rows, and often delete them at
@@ -46,7 +46,7 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND at
 
 -- name: stream-first
 -- Rows in the table's physical order, which is mostly the order in which they were inserted.
-SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, id,
+SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, id,
   aggregatetype, aggregatetype, aggregateid, NULL::text, type, NULL::text, payload
 FROM {table};
 

@@ -131,7 +131,7 @@ WHERE json_extract(c.value, '$[1]') LIKE '% blob'
 
 -- part: row
 -- An open row to list or show.
-rowid, {state}, retry_count, 0, {happened},
+rowid, {state}, retry_count, {happened},
   CASE status WHEN 'active' THEN
     CAST((julianday(started_on) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) END,
   CASE status
@@ -143,7 +143,7 @@ rowid, {state}, retry_count, 0, {happened},
   NULL, id, type, '', '', NULL, '{}', NULL, payload, last_error, 0, 0
 
 -- part: archived
-rowid + 1000000000000, 2, retry_count, 0, {happened}, NULL, NULL,
+rowid + 1000000000000, 2, retry_count, {happened}, NULL, NULL,
   CAST((julianday(completed_on) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER),
   id, type, '', '', NULL, '{}', NULL, payload, last_error, 0, 0
 
@@ -179,7 +179,7 @@ UPDATE {table} SET {mark}
 WHERE rowid IN (
   SELECT rowid FROM {table} WHERE status = 'created' AND id IS NOT NULL
   ORDER BY next_retry_at, rowid LIMIT :limit)
-RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+RETURNING rowid, 0, retry_count, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
 -- name: claim-due
@@ -194,7 +194,7 @@ WHERE rowid IN (
     UNION ALL
     SELECT rowid FROM {table} WHERE {never})
   LIMIT :limit)
-RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+RETURNING rowid, 0, retry_count, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
 -- name: expired
@@ -215,7 +215,7 @@ WHERE rowid IN (
   SELECT rowid FROM {table}
   WHERE status = 'active' AND id IS NOT NULL AND started_on = :of AND {left} <= 0.0001
   ORDER BY rowid LIMIT :limit)
-RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+RETURNING rowid, 0, retry_count, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
 -- name: claim-expired
@@ -226,7 +226,7 @@ WHERE rowid = (
   SELECT rowid FROM {table}
   WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
   ORDER BY {left}, rowid LIMIT 1)
-RETURNING rowid, 1, retry_count - 1, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+RETURNING rowid, 1, retry_count - 1, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
 -- name: claim-next

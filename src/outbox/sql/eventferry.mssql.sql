@@ -232,7 +232,7 @@ OUTPUT inserted.id INTO @t(id)
 FROM @l AS l JOIN {table} AS t {by_seek} ON t.id = l.id
 WHERE {is_still}
 {loop};
-SELECT id, @add, attempts - @add, 0, created_at, 0,
+SELECT id, @add, attempts - @add, created_at, 0,
   {texts}, {mark}
 FROM {table} WITH (FORCESEEK) WHERE id IN (SELECT id FROM @t) ORDER BY id
 
@@ -340,7 +340,7 @@ FROM {held} WHERE t.claimed_at > @expired
 SELECT id, {mark} FROM @t;
 
 -- name: read-ids
-SELECT id, status, attempts, 0, created_at, 0,
+SELECT id, status, attempts, created_at, 0,
   {texts}
 FROM {table}
 WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0, 1, 3) ORDER BY id;
@@ -483,7 +483,7 @@ DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
 
 -- part: shown
 -- next_retry_at is the time that the library wrote when the row failed.
-id, status, attempts, 0, created_at, claimed_at, next_retry_at, processed_at,
+id, status, attempts, created_at, claimed_at, next_retry_at, processed_at,
   {texts},
   NULL, 0, 0
 
@@ -510,7 +510,7 @@ SELECT {any} {shown} FROM {table} {unlocked} WHERE {asked} AND id < :before ORDE
 
 -- name: show
 -- The row, with the lowest open row of the same aggregate before it.
-SELECT TOP (1) c.id, c.status, c.attempts, 0, c.created_at, c.claimed_at, c.next_retry_at, c.processed_at,
+SELECT TOP (1) c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at, c.processed_at,
   {texts},
   NULL,
   (SELECT MIN(b.id) FROM {table} AS b {unlocked}

@@ -252,7 +252,7 @@ t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:ids::json
 
 -- part: taken
 -- Columns that a claim returns.
-id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
+id, 0::bigint, attempts, created_at, 0::bigint,
   {texts}, {mark}
 
 -- name: claim-end
@@ -356,7 +356,7 @@ WITH chosen AS MATERIALIZED (
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 UPDATE {table} AS t SET claimed_at = {now}, attempts = least(t.attempts, 2147483646) + 1
 FROM chosen WHERE t.id = chosen.id
-RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
+RETURNING t.id, 1::bigint, attempts - 1, created_at, 0::bigint,
   {texts}, {mark};
 
 -- name: claim-next
@@ -377,7 +377,7 @@ RETURNING t.id, {mark};
 
 -- name: read-ids
 -- Rows that were claimed without their texts.
-SELECT id, status, attempts, 0::bigint, created_at, 0::bigint,
+SELECT id, status, attempts, created_at, 0::bigint,
   {texts}
 FROM {table}
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1, 3)
@@ -460,7 +460,7 @@ DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id = ANY (ARRAY(
 
 -- part: shown
 -- next_retry_at is the time that the library wrote when the row failed.
-id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
+id, status, attempts, created_at, claimed_at, next_retry_at, processed_at,
   {texts},
   NULL::text, 0::bigint, 0::bigint
 
@@ -498,7 +498,7 @@ ORDER BY id DESC {limited};
 
 -- name: show
 -- The row, with the lowest open row of the same aggregate before it.
-SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next_retry_at,
+SELECT c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at,
   c.processed_at,
   {texts},
   NULL::text,

@@ -190,13 +190,13 @@ CASE WHEN :mixed <> 0 THEN CASE WHEN EXISTS (
 {its_topic:t} AND NOT {is_dead:t}
 
 -- part: message
-CASE WHEN {wanted_here} AND {mine:t} THEN t.id END, 0, 0, 0, created_at, 0, {texts}
+CASE WHEN {wanted_here} AND {mine:t} THEN t.id END, 0, 0, created_at, 0, {texts}
 
 -- include: mssql.log.sql
 
 -- name: log-ids
 -- New messages, by their ids: of a look that met a row which the server cannot send.
-SELECT CASE WHEN {wanted_here} THEN t.id END, 0, 0, 0, created_at, 0, {texts}
+SELECT CASE WHEN {wanted_here} THEN t.id END, 0, 0, created_at, 0, {texts}
 FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) ORDER BY t.id;
 
 -- name: add-partitions

@@ -11,7 +11,7 @@ static const char *const names[] = {
 	"WHERRY_ID",         "WHERRY_MESSAGE_ID",     "WHERRY_TOPIC",
 	"WHERRY_KEY",        "WHERRY_AGGREGATE_TYPE", "WHERRY_AGGREGATE_ID",
 	"WHERRY_TRACE_ID",   "WHERRY_HEADERS",        "WHERRY_ATTEMPTS",
-	"WHERRY_GENERATION", "WHERRY_CREATED_AT",
+	"WHERRY_CREATED_AT",
 };
 
 enum { NAME_COUNT = sizeof(names) / sizeof(*names) };
@@ -86,7 +86,6 @@ static void put_message(wh_buf *text, const wherry_message *msg)
 	put_text(text, "WHERRY_TRACE_ID", msg->trace_id);
 	put_text(text, "WHERRY_HEADERS", wh_message_headers(msg));
 	put_number(text, "WHERRY_ATTEMPTS", msg->attempts);
-	put_number(text, "WHERRY_GENERATION", msg->generation);
 	put_text(text, "WHERRY_CREATED_AT", created);
 }
 

@@ -69,15 +69,9 @@ static bool put_trace(rd_kafka_headers_t *headers, const wherry_message *msg)
 
 static bool put_fields(rd_kafka_headers_t *headers, const wherry_message *msg)
 {
-	char generation[16];
-
-	(void)snprintf(generation, sizeof(generation), "%d",
-		       msg->generation > 0 ? msg->generation : 0);
 	if (!put(headers, "message-id", msg->message_id) ||
 	    !put(headers, "aggregate-type", msg->aggregate_type) ||
 	    !put(headers, "aggregate-id", msg->aggregate_id) || !put_trace(headers, msg))
-		return false;
-	if (msg->generation > 0 && !put(headers, "generation", generation))
 		return false;
 	if (has(headers, "content-type") || !msg->body_len ||
 	    !wh_json_valid(msg->body, msg->body_len))

@@ -6,7 +6,6 @@
  */
 #include "publish/webhook/webhook.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,7 +239,7 @@ static void put_plain(wh_buf *out, const wherry_message *msg)
 	put_line(out, "wherry-created-at", created);
 }
 
-enum { ID_LEN_MAX = 255, ID_MAX = ID_LEN_MAX + 25 };
+enum { ID_LEN_MAX = 255, ID_MAX = ID_LEN_MAX + 1 };
 
 static const char hashed[] = "sha256-";
 
@@ -270,28 +269,11 @@ static bool encode_id(const char *id, char out[ID_MAX])
 	return wh_sha256(wh_view_of(id), out + sizeof(hashed) - 1);
 }
 
-/* Write the id of the request.  A replayed message gets a different id, since it is not a
- * duplicate. */
-static wherry_code write_id(const wherry_message *msg, char out[ID_MAX],
-			    wherry_error *err)
-{
-	size_t len;
-
-	if (!encode_id(msg->message_id ? msg->message_id : "", out))
-		return wh_oom(err);
-	len = strlen(out);
-	if (msg->generation > 0)
-		(void)snprintf(out + len, ID_MAX - len, ".%" PRId32, msg->generation);
-	return WHERRY_OK;
-}
-
 static void put_ids(wh_buf *out, const wherry_message *msg, const char *id)
 {
 	put_line(out, "idempotency-key", id);
 	put_number(out, "wherry-id", msg->id);
 	put_number(out, "wherry-attempt", (int64_t)msg->attempts + 1);
-	if (msg->generation > 0)
-		put_number(out, "wherry-generation", msg->generation);
 }
 
 /* Sign the id as it stands in the header line. */
@@ -336,7 +318,9 @@ static wherry_code write_all(wh_webhook_request *request,
 	wh_cloudevent event = {msg, settings->source, type_of(msg, own.content_type),
 			       own.traceparent};
 	char id[ID_MAX];
-	wherry_code code = write_id(msg, id, err);
+	wherry_code code = encode_id(msg->message_id ? msg->message_id : "", id)
+				   ? WHERRY_OK
+				   : wh_oom(err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -351,7 +351,7 @@ state = 1, lease_token = :token, available_at = {until}
 DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
 
 -- part: claimed
-SELECT t.id, 0, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id
+SELECT t.id, 0, t.attempts, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id
 
 -- name: claim-end
 -- Rows have no keys, so a claim skips none and begins with the first row.
@@ -399,7 +399,7 @@ FROM (
   WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d JOIN {table} AS t {by_seek} ON t.id = d.id
 WHERE t.state = 1 AND t.available_at <= {now}
 {loop};
-SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
+SELECT t.id, 1, t.attempts - 1, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
 
 -- part: first_of
 -- Milliseconds until the first row of a state can be claimed; NULL: there is none.
@@ -410,7 +410,7 @@ SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g 
 SELECT {first_of} 1 ORDER BY available_at), {first_of} 3 ORDER BY available_at);
 
 -- name: read-ids
-SELECT t.id, t.state, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN {ids} AS j ON j.id = t.id
+SELECT t.id, t.state, t.attempts, {relayed:t} FROM {table} AS t JOIN {ids} AS j ON j.id = t.id
 WHERE t.state <> 4 ORDER BY t.id;
 
 -- name: last-open

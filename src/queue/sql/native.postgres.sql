@@ -998,7 +998,7 @@ CASE WHEN :long::bigint < 0 THEN NULL
 
 -- part: claimed
 -- Return the rows that were claimed, in the order of their ids.
-SELECT id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
+SELECT id, 0::bigint, attempts, created_at, 0::bigint,
   {texts}
 FROM taken ORDER BY id
 
@@ -1060,7 +1060,7 @@ WITH taken AS (
   WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
               ORDER BY available_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
-SELECT id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
+SELECT id, 1::bigint, attempts - 1, created_at, 0::bigint,
   {texts}
 FROM taken;
 
@@ -1071,7 +1071,7 @@ SELECT (SELECT (extract(epoch FROM {due_at} - {now}) * 1000.0)::bigint FROM {tab
         WHERE {timed} AND state + 0 = 3 AND {lives} ORDER BY available_at LIMIT 1);
 
 -- name: read-ids
-SELECT id, state::bigint, attempts, 0::bigint, created_at, 0::bigint,
+SELECT id, state::bigint, attempts, created_at, 0::bigint,
   {texts}
 FROM {table} WHERE id = ANY ({ids}) AND state <> 4 ORDER BY id;
 

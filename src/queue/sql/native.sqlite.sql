@@ -294,13 +294,13 @@ SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_ready} WHERE st
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_ready}
              WHERE state = 0 AND {lives} ORDER BY id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
+RETURNING id, 0, attempts, {relayed};
 
 -- name: claim-due
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
              WHERE {is_due} AND state = 3 AND {lives} ORDER BY available_at LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
+RETURNING id, 0, attempts, {relayed};
 
 -- name: expired
 SELECT lease_token, count(*) FROM {table} INDEXED BY {table_timed}
@@ -311,13 +311,13 @@ GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
              WHERE {is_due} AND state = 1 AND lease_token = :of AND {lives} ORDER BY id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
+RETURNING id, 0, attempts, {relayed};
 
 -- name: claim-expired
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
 WHERE id = (SELECT id FROM {table} INDEXED BY {table_timed}
             WHERE {is_due} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1)
-RETURNING id, 1, attempts - 1, 0, {relayed};
+RETURNING id, 1, attempts - 1, {relayed};
 
 -- name: claim-next
 SELECT (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
@@ -326,7 +326,7 @@ SELECT (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
         WHERE {timed} AND state = 3 AND {lives} ORDER BY available_at LIMIT 1);
 
 -- name: read-ids
-SELECT id, state, attempts, 0, {relayed} FROM {table} WHERE id IN {ids} AND state <> 4 ORDER BY id;
+SELECT id, state, attempts, {relayed} FROM {table} WHERE id IN {ids} AND state <> 4 ORDER BY id;
 
 -- name: last-open
 SELECT max(

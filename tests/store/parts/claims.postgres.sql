@@ -34,12 +34,12 @@ SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) 
 -- name: claim
 UPDATE {table} SET state = 1, claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE state = 0 ORDER BY id LIMIT :limit::bigint)
-RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
+RETURNING id, 0::bigint, attempts, {texts};
 
 -- name: claim-due
 UPDATE {table} SET state = 1, claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit::bigint)
-RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
+RETURNING id, 0::bigint, attempts, {texts};
 
 -- name: expired
 SELECT claimer, count(*) FROM {table} WHERE {overdue}
@@ -48,12 +48,12 @@ GROUP BY claimer ORDER BY min(until) LIMIT 1;
 -- name: claim-share
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint
 WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of::text LIMIT :limit::bigint)
-RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
+RETURNING id, 0::bigint, attempts, {texts};
 
 -- name: claim-expired
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint, attempts = attempts + 1
 WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
-RETURNING id, 1::bigint, attempts - 1, 0::bigint, {texts};
+RETURNING id, 1::bigint, attempts - 1, {texts};
 
 -- name: claim-next
 SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),

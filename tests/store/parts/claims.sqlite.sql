@@ -32,12 +32,12 @@ SELECT 0, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1);
 -- name: claim
 UPDATE {table} SET state = 1, claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE state = 0 ORDER BY id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {texts};
+RETURNING id, 0, attempts, {texts};
 
 -- name: claim-due
 UPDATE {table} SET state = 1, claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit)
-RETURNING id, 0, attempts, 0, {texts};
+RETURNING id, 0, attempts, {texts};
 
 -- name: expired
 SELECT claimer, count(*) FROM {table} WHERE {overdue}
@@ -46,12 +46,12 @@ GROUP BY claimer ORDER BY min(until) LIMIT 1;
 -- name: claim-share
 UPDATE {table} SET claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of LIMIT :limit)
-RETURNING id, 0, attempts, 0, {texts};
+RETURNING id, 0, attempts, {texts};
 
 -- name: claim-expired
 UPDATE {table} SET claimer = :token, until = {now} + :lasts, attempts = attempts + 1
 WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
-RETURNING id, 1, attempts - 1, 0, {texts};
+RETURNING id, 1, attempts - 1, {texts};
 
 -- name: claim-next
 SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),

@@ -72,7 +72,7 @@ FROM (SELECT TOP (300) m."lockUuid", m."scheduledAt" FROM {table} AS m WITH (REA
 
 -- name: read-ids
 SELECT t.id, CASE WHEN t."lockUuid" IS NOT NULL THEN 1 WHEN {is_new:t} THEN 0 ELSE 3 END, {tried_so_far:t},
-  0, {version_ms:t}, 0,
+  {version_ms:t}, 0,
   {texts}
 FROM {ids} AS i JOIN {table} AS t ON t.id = i.id WHERE {relayed:t} ORDER BY t.id;
 

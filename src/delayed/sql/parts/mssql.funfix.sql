@@ -319,7 +319,7 @@ WHERE {relayed:t} AND {scheduled_ms:t} = d.due AND {version_ms:t} = d.version
 
 -- part: claimed
 -- Return the rows that were claimed, in the order in which they can be polled.
-SELECT t.id, 0, {tried_so_far:t}, 0, {version_ms:t}, 0,
+SELECT t.id, 0, {tried_so_far:t}, {version_ms:t}, 0,
   {texts}
 FROM @got AS g JOIN @picked AS d ON d.id = g.id JOIN {table} AS t ON t.id = g.id ORDER BY d.due, t.id
 
@@ -346,7 +346,7 @@ IF @id IS NOT NULL
 BEGIN
   {noted}
 END;
-SELECT t.id, 1, @tried - 1, 0, {version_ms:t}, 0,
+SELECT t.id, 1, @tried - 1, {version_ms:t}, 0,
   {texts}
 FROM @got AS g JOIN {table} AS t ON t.id = g.id;
 

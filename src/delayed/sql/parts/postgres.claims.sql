@@ -3,7 +3,7 @@
 
 -- part: claimed
 -- Return the rows that were claimed, in the order in which they can be polled.
-SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
+SELECT id, 0::bigint, attempts, "createdAt", 0::bigint,
   {texts}, due_at
 FROM taken ORDER BY due_at, id
 

@@ -9,12 +9,12 @@ SELECT 0, count(*) FROM (SELECT 1 FROM {in_time} WHERE {due_now} AND {is_new} LI
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {in_time}
              WHERE {due_now} AND {is_new} ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, {tried_so_far}, 0, {relayed};
+RETURNING id, 0, {tried_so_far}, {relayed};
 
 -- name: claim-due
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM ({head}) WHERE failed ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, {tried_so_far}, 0, {relayed};
+RETURNING id, 0, {tried_so_far}, {relayed};
 
 -- name: expired
 -- A token may be a BLOB, which for SQLite never equals a text.
@@ -24,7 +24,7 @@ GROUP BY CAST("lockUuid" AS TEXT) ORDER BY min("scheduledAt") LIMIT 1;
 -- name: claim-share
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM ({head}) WHERE CAST("lockUuid" AS TEXT) = :of ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, {tried_so_far}, 0, {relayed};
+RETURNING id, 0, {tried_so_far}, {relayed};
 
 -- name: claim-next
 -- Time until the first claim expires, and until the first message is due, among the first rows.  The
@@ -35,7 +35,7 @@ FROM (SELECT {at} - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
       WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
 
 -- name: read-ids
-SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, {tried_so_far}, 0, {relayed}
+SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, {tried_so_far}, {relayed}
 FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
 
 -- part: is_open

@@ -48,7 +48,7 @@ LOWER(STUFF(RIGHT(CAST(CAST(CAST(DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDAT
 CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry_at) ELSE 0 END
 
 -- part: open_columns
-id, status, attempts, generation, created_at,
+id, status, attempts, created_at,
        {due_in},
        {texts}
 
@@ -95,7 +95,7 @@ DATEADD(MILLISECOND, -CAST(:since % 86400000 AS INT), DATEADD(DAY,
 (:since = 0 OR created_at >= {since})
 
 -- part: shown
-status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+status, attempts, created_at, claimed_at, next_retry_at, processed_at,
        {texts},
        {error_text}, 0, 0
 

@@ -51,7 +51,7 @@ SELECT t.id FROM {position} AS p JOIN {table} AS t {unlocked} ON t.rv > p.rv AND
 
 -- part: exception_columns
 -- An exception with its message, in the columns that commands show.
-t.*, x.state AS status, x.attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
+t.*, x.state AS status, x.attempts, x.next_retry_at, x.changed_at AS claimed_at,
   CAST(NULL AS DATETIME2(3)) AS processed_at, x.last_error
 
 -- part: exceptional

@@ -305,7 +305,7 @@ SELECT COUNT_BIG(*) {old_rows};
 -- part: judged
 -- All messages with their states, in the columns that commands show.
 SELECT t.*, COALESCE(x.state, CASE WHEN t.rv > p.rv THEN 0 ELSE 2 END) AS status, COALESCE(x.attempts, 0) AS attempts,
-  0 AS generation, x.next_retry_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
+  x.next_retry_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
   CAST(NULL AS DATETIME2(3)) AS processed_at, x.last_error
 FROM {position} AS p JOIN {table} AS t {unlocked} ON {of_p:t}
 LEFT JOIN {table_exception} AS x ON x.id = t.id AND x.subscription = {subscription}
@@ -333,7 +333,7 @@ SELECT n.id FROM {table} AS n {unlocked} WHERE {is_called:n}
     AND NOT EXISTS (SELECT 1 FROM {table} AS o {unlocked} WHERE {is_called:o})
 
 -- part: consumed_columns
-m.id, 0, 0, 0, m.created_at, NULL, NULL, NULL, m.message_id, m.topic, m.aggregate_type, m.aggregate_id, m.partition_key, m.headers,
+m.id, 0, 0, m.created_at, NULL, NULL, NULL, m.message_id, m.topic, m.aggregate_type, m.aggregate_id, m.partition_key, m.headers,
   m.trace_id, m.payload, NULL, 0, 0
 
 -- name: consume
@@ -360,7 +360,7 @@ SELECT {any} id, {shown} FROM ({judged}) AS j WHERE id < :before AND {wanted} OR
 
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
-SELECT TOP (1) c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
+SELECT TOP (1) c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
        {error_text},

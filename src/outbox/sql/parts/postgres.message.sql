@@ -119,12 +119,12 @@ CASE WHEN next_retry_at > statement_timestamp()
 translate(:ids::text, '[]', '{}')::bigint[]
 
 -- part: open_columns
-id, status, attempts, generation, created_at,
+id, status, attempts, created_at,
        {due_in},
        {texts}
 
 -- part: quick_columns
-id, status, attempts, generation, created_at,
+id, status, attempts, created_at,
        {due_in},
        {quick_texts}, {quick_payload}
 
@@ -152,7 +152,7 @@ LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
        OR payload::text ~ (E'^\\\\x(..)*' || encode(pg_catalog.convert_to(:text::text, 'UTF8'), 'hex')))
 
 -- part: shown
-status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+status, attempts, created_at, claimed_at, next_retry_at, processed_at,
        {texts},
        {error_text}, 0::bigint, 0::bigint
 

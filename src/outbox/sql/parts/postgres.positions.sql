@@ -71,7 +71,7 @@ SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
 
 -- part: exceptional
 -- Exceptions with their messages.
-SELECT t.*, x.state AS status, x.attempts, 0 AS generation, x.next_retry_at, x.changed_at AS claimed_at,
+SELECT t.*, x.state AS status, x.attempts, x.next_retry_at, x.changed_at AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
 FROM {table_exception} AS x CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
 WHERE x.subscription = {subscription}

@@ -14,7 +14,7 @@ CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
 SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
 
 -- part: message
-CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, 0::bigint AS generation, created_at, 0::bigint AS due_in, {quick_texts},
+CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, created_at, 0::bigint AS due_in, {quick_texts},
   CASE WHEN its_topic THEN {quick_payload} END
 
 -- include: postgres.log.sql
@@ -232,7 +232,7 @@ NOT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE {of_p:t} AND {uncovered})
 -- part: judged
 -- All messages with their states.
 SELECT t.*, coalesce(x.state, CASE WHEN {uncovered} THEN 0 ELSE 2 END)::smallint AS status,
-       coalesce(x.attempts, 0) AS attempts, 0 AS generation, x.next_retry_at,
+       coalesce(x.attempts, 0) AS attempts, x.next_retry_at,
        CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
 FROM {position} AS p JOIN {table} AS t ON {its_topic:t} AND {of_p:t}
@@ -259,7 +259,7 @@ SELECT * FROM ({judged} WHERE t.id = :number::bigint) AS m
 WHERE :ident::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
 
 -- name: consume
-SELECT c.id, 0::smallint, 0, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
+SELECT c.id, 0::smallint, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
        c.message_id, c.topic, c.aggregate_type, c.aggregate_id, c.key, c.headers, c.trace_id,
        coalesce(c.bytes, pg_catalog.convert_to(c.payload, 'UTF8')), NULL::text, 0::bigint, 0::bigint
 FROM {wherry_consume}({subscription}, :limit::integer, {name}) AS c ORDER BY c.id;
@@ -301,7 +301,7 @@ ORDER BY id DESC {limited};
 
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
-SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
+SELECT c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
        {error_text},

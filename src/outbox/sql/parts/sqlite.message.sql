@@ -3,7 +3,7 @@
 -- conditions on messages.
 
 -- part: listed
-SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+SELECT id, status, attempts, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
 

@@ -3,10 +3,10 @@
 -- program that is read as one.
 
 -- part: message
-CASE WHEN {its_topic} THEN id END, 0, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+CASE WHEN {its_topic} THEN id END, 0, 0, created_at, 0, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
 
 -- part: no_message
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- include: sqlite.log.sql
 
@@ -40,7 +40,7 @@ ON CONFLICT DO NOTHING;
 SELECT x.id, x.state, x.attempts, max(0, {due} - (SELECT ms FROM wherry_clock)) FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id > {high};
 
 -- part: open_columns
-id, status, attempts, generation, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),
+id, status, attempts, created_at, max(0, {due} - (SELECT ms FROM wherry_clock)),
   message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
 
 -- name: read
@@ -150,7 +150,7 @@ NOT EXISTS (SELECT 1 FROM {table_progress} AS p CROSS JOIN {table_exception} AS 
 -- part: judged
 -- All messages with their states.
 SELECT t.id, coalesce(x.state, CASE WHEN t.id > {high} THEN 0 ELSE 2 END) AS status, coalesce(x.attempts, 0) AS attempts,
-       0 AS generation, t.created_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.next_retry_at, NULL AS processed_at,
+       t.created_at, CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at, x.next_retry_at, NULL AS processed_at,
        t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id, t.payload,
        x.last_error
 FROM (SELECT * FROM {table} AS w WHERE {its_topic:w}) AS t
@@ -224,7 +224,7 @@ coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
 
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
-SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
+SELECT m.id, m.status, m.attempts, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
        m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
        (SELECT min(e.id) FROM ({judged} WHERE t.id IN ({open_ids})) AS e

@@ -32,7 +32,6 @@ CREATE TABLE IF NOT EXISTS {table}(
                    (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER))
                  CHECK (created_at BETWEEN 0 AND 253402300799999),
   processed_at   INTEGER CHECK (processed_at BETWEEN 0 AND 253402300799999),
-  generation     INTEGER NOT NULL DEFAULT 0 CHECK (generation BETWEEN 0 AND 1000000000),
   last_error     TEXT,
   payload        TEXT NOT NULL,
   ordering_key   TEXT AS (CASE
@@ -120,7 +119,7 @@ WHERE id IN (
            WHERE p.status = 0 AND p.id <= :after AND p.ordering_key IS NOT NULL))
     AND {free}
   ORDER BY c.id LIMIT :limit)
-RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+RETURNING id, 0, attempts, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-passed
@@ -140,7 +139,7 @@ WHERE id IN (
   WHERE c.status = 3 AND {due:c} <= {now}
     AND {free}
   ORDER BY {due:c} LIMIT :limit)
-RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+RETURNING id, 0, attempts, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: expired
@@ -167,7 +166,7 @@ WHERE id IN (
   WHERE c.status = 1 AND {due:c} <= {now}
     AND c.claim_token = :of AND {free}
   ORDER BY c.id LIMIT :limit)
-RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+RETURNING id, 0, attempts, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-expired
@@ -183,7 +182,7 @@ WHERE id = (
   WHERE c.status = 1 AND {due:c} <= {now}
     AND {free}
   ORDER BY {due:c} LIMIT 1)
-RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
+RETURNING id, 1, attempts - 1, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-next
@@ -214,7 +213,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token =
 
 -- name: read-ids
 -- Rows that were left behind a failed message of their key, or gaps.
-SELECT id, status, attempts, generation, created_at,
+SELECT id, status, attempts, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
@@ -366,7 +365,7 @@ WHERE c.status = 0
 ORDER BY c.id LIMIT 1;
 
 -- part: listed
-SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+SELECT id, status, attempts, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
 
