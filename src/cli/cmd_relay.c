@@ -373,7 +373,6 @@ static const wh_option options[] = {
 	{"until-empty", NULL,
 	 "End when what was there at the start is delivered or dead.", NULL, 0},
 	{"timeout", "D", NULL, "relay.timeout", 0},
-	{"engine", "E", NULL, "relay.engine", 0},
 	{"ordering", "O", NULL, "relay.ordering", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
 	{"dead-letters", "URL", NULL, "relay.dead_letters", 0},
@@ -390,7 +389,7 @@ const wh_command wh_cmd_relay = {
 	.name = "relay",
 	.operands = "FROM TO",
 	.synopsis =
-		"FROM TO [--until-empty] [--timeout D] [--engine E] "
+		"FROM TO [--until-empty] [--timeout D] "
 		"[--ordering O] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
@@ -414,8 +413,7 @@ const wh_command wh_cmd_relay = {
 		"    --set webhook.secret=env:HOOK_SECRET\n"
 		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n"
-		"  wherry relay sqlite:shop.db#outbox/audit file:audit.ndjson\n"
-		"  wherry relay postgres://shop@db/shop#old stdout: --engine stream\n",
+		"  wherry relay sqlite:shop.db#outbox/audit file:audit.ndjson\n",
 	.options = options,
 	.run = run,
 };

@@ -499,9 +499,8 @@ const wh_check wh_checks[] = {
 			"nobody reads the replication slot $1$2: it is $5 behind, keeps "
 			"$3 of WAL, and $4",
 		.advice =
-			"start a relay with --engine stream: " WH_HOW_TO_RELAY
-			"; or, if no relay of this "
-			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",
+			"start a relay: " WH_HOW_TO_RELAY
+			"; or, if none is to come back, `SELECT pg_drop_replication_slot('$1')`",
 	},
 	{
 		.name = "slot-lag",

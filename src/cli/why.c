@@ -109,8 +109,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(
 			why,
 			"it was claimed %s ago, by a relay that is gone: its claim expired "
-			"%s ago, and the next relay with --engine competing takes it "
-			"up; " WH_HOW_TO_RELAY,
+			"%s ago, and the next relay takes it up; " WH_HOW_TO_RELAY,
 			span, wh_span_text(-left_us, left));
 	else if (row->next_retry_at_us)
 		wh_buf_printf(why,

@@ -36,10 +36,6 @@ static const wh_setting_entry table[] = {
 		"The outbox or queue whose messages are delivered, on PostgreSQL and SQL Server also "
 		"SCHEMA.TABLE; TABLE/QUEUE or TABLE/QUEUE/TYPE is a delayed queue. The name behind "
 		"the # of a URL sets it."},
-	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "competing", "competing, stream", NULL,
-		"The layout decides how a relay reads; set this to be refused if it reads in another "
-		"way. competing: all relays work, each on the messages that it has claimed. stream: one "
-		"relay reads PostgreSQL's WAL. A log is read behind a position, which needs no word."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
@@ -54,7 +50,7 @@ static const wh_setting_entry table[] = {
 		"The number of messages in memory: read, in flight or not yet acknowledged."},
 	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
 		"The relay stops reading ahead when the messages in memory have this size. Failed ones "
-		"may take as much again, and sixteen times as much with relay.engine=stream."},
+		"may take as much again, and sixteen times as much in the layout debezium."},
 	[WH_RELAY_HELD_KEYS] = {"relay.held_keys", NUMBER, "10000", "1", "10000000",
 		"The number of keys that may wait behind a failed or parked message. At this number "
 		"the relay stops reading and logs it."},
@@ -87,7 +83,7 @@ static const wh_setting_entry table[] = {
 		"The publication; if empty, its name is made from that of the table. It must send all "
 		"rows and columns of the outbox."},
 	[WH_STREAM_FROM] = {"stream.from", CHOICE, "position", "position, table, now", NULL,
-		"With relay.engine=stream: where a relay begins that has no position in the WAL. "
+		"In the layout debezium: where a relay begins that has no position in the WAL. "
 		"table: with the messages in the table. now: with the messages that are committed "
 		"from now on. position: like table if no relay ever ran, and an error if the "
 		"replication slot is lost."},

@@ -120,8 +120,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
 	if (code == WHERRY_OK)
-		view->reads_log =
-			wh_engine_reads_log(wh_engine_for(s->source.store, s->config));
+		view->reads_log = wh_engine_reads_log(wh_engine_for(s->source.store));
 	return code;
 }
 

@@ -8,7 +8,6 @@
 #include "daemon/plan_read.h"
 #include "db/driver.h"
 #include "publish/driver.h"
-#include "relay/engine/engine.h"
 #include "relay/source.h"
 
 /* ---- a relay ---- */
@@ -122,39 +121,30 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 				err.message);
 }
 
-/* Does only one of two relays of one outbox work at a time?  If neither has the setting
- * relay.engine, the layout decides, which cannot be known without a connection.  A log
- * is assumed; where relays compete by default, as on tables of event-bus and
- * eventferry, a person sets engine: competing. */
-static bool take_turns(const wh_plan_relay *a, const wh_plan_relay *b)
+/* Is it certain that the table of the relay is an outbox?  A table that is named may be a queue, which
+ * cannot be known without a connection. */
+static bool is_outbox(const wh_plan_relay *relay)
 {
-	wh_engine one = wh_engine_named(a->config), other = wh_engine_named(b->config);
-
-	if (one == WH_ENGINES)
-		one = other;
-	if (other == WH_ENGINES)
-		other = one;
-	return one == WH_ENGINES || wh_meet_now(one, other) != WH_WORKS_BESIDE;
+	return !strchr(relay->from.value, '#');
 }
 
-/* Report another relay of the same table with another destination.  Unless the relays
- * compete, each message goes to only one of them.  Whether the table is a queue, on which
- * relays always compete, cannot be known without a connection. */
+/* Report another relay of the same outbox with another destination: each message goes to
+ * only one of them.  Relays that share a queue may have several.  If a table that is named is an outbox, the relay that
+ * stands by says so when it runs. */
 static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 {
 	for (size_t i = 0; i < r->plan->n_relays; i++) {
 		const wh_plan_relay *other = &r->plan->relays[i];
 
 		if (other->name && other->from.value && other->to.value &&
-		    take_turns(relay, other) &&
+		    is_outbox(relay) && is_outbox(other) &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
 		    strcmp(other->to.value, relay->to.value) != 0)
 			wh_plan_problem(r, r->to_at,
-					"relay '%s' delivers from the same table to "
+					"relay '%s' delivers from the same outbox to "
 					"another destination, and each message is "
-					"delivered once: give this one an outbox of its "
-					"own, with from: URL#NAME; relays that share "
-					"a queue need the setting 'engine'",
+					"delivered once: give this one a subscription, "
+					"with from: URL#outbox/NAME",
 					other->name);
 	}
 }
@@ -182,11 +172,6 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",
 				  r->setting_at[WH_RELAY_DEAD_LETTERS]);
-	if (wh_engine_reads_log(wh_engine_named(relay->config)) &&
-	    !wh_db_streams(relay->from.value))
-		wh_plan_problem(r, r->setting_at[WH_RELAY_ENGINE],
-				"engine: stream reads PostgreSQL's WAL: leave it out for "
-				"this database");
 	check_neighbours(r, relay);
 }
 

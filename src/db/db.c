@@ -173,16 +173,6 @@ wherry_code wh_db_known(const char *url, wherry_error *err)
 	return code;
 }
 
-bool wh_db_streams(const char *url)
-{
-	wh_url parts;
-	const wh_db_driver *driver = NULL;
-
-	if (wh_url_parse(url, &parts, NULL) == WHERRY_OK)
-		driver = find_driver(parts.scheme);
-	return driver && driver->stream;
-}
-
 /* In a plain file name %23 stands for #, which would begin the name of a table. */
 static void decode_hashes(char *path)
 {
@@ -528,10 +518,9 @@ wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,
 			   wh_stream **out, wherry_error *err)
 {
 	if (!db->driver->stream)
-		return wh_fail(
-			err, WHERRY_UNSUPPORTED,
-			"'%s:' has no log to stream from: leave --engine stream out",
-			db->driver->scheme);
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "'%s:' has no log to stream from: use postgres:",
+			       db->driver->scheme);
 	return db->driver->stream(db, options, out, err);
 }
 

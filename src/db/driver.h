@@ -309,8 +309,6 @@ wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err);
 /* Return INVALID if no driver has the scheme of this URL, or if the URL has another form
  * than the driver expects. */
 wherry_code wh_db_known(const char *url, wherry_error *err);
-/* Can the database of this URL be streamed from? */
-bool wh_db_streams(const char *url);
 
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);

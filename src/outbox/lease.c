@@ -17,8 +17,8 @@ wherry_code wherry_outbox_lease(wherry_outbox *outbox, const char *owner,
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
 	return wh_store_lease_as(&outbox->store,
-				 outbox->layout.streams ? WH_STREAM : WH_POSITIONS, false,
-				 owner, lasts_us, window, out, err);
+				 outbox->layout.streams ? WH_STREAM : WH_POSITIONS, owner,
+				 lasts_us, window, out, err);
 }
 
 wherry_code wherry_outbox_join(wherry_outbox *outbox, const char *owner, int64_t lasts_us,
@@ -28,7 +28,7 @@ wherry_code wherry_outbox_join(wherry_outbox *outbox, const char *owner, int64_t
 	if (!outbox || !owner || !inout)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	return wh_store_join_as(&outbox->store, false, owner, lasts_us, inout, err);
+	return wh_store_join_as(&outbox->store, owner, lasts_us, inout, err);
 }
 
 wherry_code wherry_outbox_done(wherry_outbox *outbox, const wherry_lease *lease,

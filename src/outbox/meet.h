@@ -1,15 +1,11 @@
 /*
- * Which combinations of engine, layout and option are accepted on one relayed table.
- * docs/internals/engines.md shows them as a table.
+ * Which options are accepted on a relayed table of each layout.  docs/internals/engines.md shows
+ * them as tables.
  */
 #ifndef WH_OUTBOX_MEET_H
 #define WH_OUTBOX_MEET_H
 
-#include <stdbool.h>
-
 #include <wherry/error.h>
-
-#include "store/engines.h"
 
 /* A layout on a database. */
 typedef enum wh_home {
@@ -35,8 +31,8 @@ typedef enum wh_home {
 
 /* Features that a relay or `wherry create` can be asked for. */
 typedef enum wh_ask {
-	WH_ASK_ENGINE, /* Work on the tables at all. */
-	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */
+	WH_ASK_RELAY, /* Work on the tables at all. */
+	WH_ASK_KEY,   /* relay.ordering=key, if it was set explicitly. */
 	WH_ASK_PARK,
 	WH_ASK_HANDLERS,
 	WH_ASK_CREATE_PARTITIONS,
@@ -45,7 +41,7 @@ typedef enum wh_ask {
 	WH_ASKS
 } wh_ask;
 
-/* Names for documents and messages: "competing", "log, SQLite", "relay.on_dead=park". */
+/* Names for documents and messages: "log, SQLite", "relay.on_dead=park". */
 const char *wh_home_name(wh_home which);
 const char *wh_ask_name(wh_ask which);
 
@@ -53,11 +49,7 @@ const char *wh_ask_name(wh_ask which);
  * not exist. */
 wh_home wh_home_of(const char *model, const char *layout, const char *scheme);
 
-/* Can this engine work on these tables at all? */
-bool wh_meet_works(wh_home at, wh_engine by);
-
-/* Refuse an option that this engine does not support on these tables.  The error says
- * what to do instead.  For an option of create pass WH_ENGINES as `by`. */
-wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
+/* Refuse an option that does not work on these tables.  The error says what to do instead. */
+wherry_code wh_meet_check(wh_home at, wh_ask ask, wherry_error *err);
 
 #endif

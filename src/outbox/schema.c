@@ -39,8 +39,7 @@ static wherry_code check_extras(const wherry_outbox *outbox, const wh_make *how,
 
 	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
 		if (how->extras & parts[i].extra)
-			code = wh_meet_check(outbox->layout.home, WH_ENGINES,
-					     parts[i].ask, err);
+			code = wh_meet_check(outbox->layout.home, parts[i].ask, err);
 	return code;
 }
 

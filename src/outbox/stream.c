@@ -101,8 +101,7 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 
 	if (!outbox->store.db->driver->stream || !text)
 		return wh_fail(err, WHERRY_INVALID,
-			       "'%s:' has no log to stream from: leave --engine stream "
-			       "out, or relay from PostgreSQL",
+			       "'%s:' has no log to stream from: use postgres:",
 			       outbox->store.db->driver->scheme);
 	wal = calloc(1, sizeof(*wal));
 	if (!wal)
@@ -111,8 +110,7 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 	if (!wh_sql_word(&outbox->store.sql, "stream", wal->columns,
 			 sizeof(wal->columns))) {
 		code = wh_fail(err, WHERRY_INVALID,
-			       "the outbox has the layout %s, which cannot be streamed: "
-			       "leave --engine stream out",
+			       "the outbox has the layout %s, which cannot be streamed",
 			       outbox->store.layout.name);
 		goto out;
 	}
@@ -332,15 +330,13 @@ static wherry_code check_publication(const wh_wal *wal, const wh_wal_state *stat
 wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_error *err)
 {
 	if (!state->logical)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the server writes no WAL that can be streamed: set "
-			"wal_level = logical in postgresql.conf and restart it, or "
-			"leave --engine stream out");
+		return wh_fail(err, WHERRY_INVALID,
+			       "the server writes no WAL that can be streamed: set "
+			       "wal_level = logical in postgresql.conf and restart it");
 	if (!state->may)
 		return wh_fail(err, WHERRY_DENIED,
 			       "this role may not read the WAL: have it ALTER ROLE … "
-			       "REPLICATION, or leave --engine stream out");
+			       "REPLICATION");
 	if (state->has_slot && !state->ours)
 		return wh_fail(err, WHERRY_INVALID,
 			       "replication slot '%s' is another's: it is of '%s', or of "

@@ -96,9 +96,8 @@ static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
 {
 	return wh_fail(err, WHERRY_INVALID,
 		       "the outbox is relayed by %.60s with the engine '%s' for %" PRId64
-		       " ms at least: start this one with %s, or stop that one first",
-		       holder->owner, holder->engine, holder->left_us / 1000,
-		       wh_engine_options(wh_engine_of(holder->engine)));
+		       " ms at least: stop that one first",
+		       holder->owner, holder->engine, holder->left_us / 1000);
 }
 
 static wherry_code take(wherry_relay *r, wherry_error *err)
@@ -109,8 +108,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 
 	if (r->engine->take)
 		return r->engine->take(r, err);
-	return wh_store_lease_as(r->store, r->engine->id, s->redeliver, s->name,
-				 s->lease_us, s->window, &r->lease, err);
+	return wh_store_lease_as(r->store, r->engine->id, s->name, s->lease_us, s->window,
+				 &r->lease, err);
 }
 
 /* Take the lease, and check again whether settings and outbox match: the outbox may have

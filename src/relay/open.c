@@ -51,7 +51,6 @@ static void read_settings(wherry_relay *r)
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) == 0;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
-	s->redeliver = wh_config_choice(c, WH_STREAM_FROM) == 1;
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
 	s->batch = wh_config_int(c, WH_RELAY_BATCH);
 	if (s->batch > s->window)
@@ -114,7 +113,7 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	const wherry_config *c = r->config;
 
 	switch (ask) {
-	case WH_ASK_ENGINE:
+	case WH_ASK_RELAY:
 		return true;
 	case WH_ASK_KEY:
 		return wh_config_is_set(c, WH_RELAY_ORDERING) &&
@@ -140,7 +139,7 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 
 	for (int ask = 0; code == WHERRY_OK && ask < WH_ASKS; ask++)
 		if (asked(r, (wh_ask)ask))
-			code = wh_meet_check(home, r->engine->id, (wh_ask)ask, err);
+			code = wh_meet_check(home, (wh_ask)ask, err);
 	return code == WHERRY_OK && r->outbox ? wh_adopted_check(r->outbox, err) : code;
 }
 

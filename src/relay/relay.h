@@ -74,9 +74,6 @@ struct pollfd;
 /* The settings a relay works by, read once.  See src/config/settings.c. */
 typedef struct wh_relay_settings {
 	char name[96];
-	/* Take over an outbox whose last relay wrote nothing to rows.  All rows of the
-	 * table are delivered again. */
-	bool redeliver;
 	bool ordered; /* Messages of one key are delivered in order. */
 	bool park;    /* A dead message parks its key. */
 	int64_t batch, window, window_bytes, held_keys;

@@ -4,16 +4,16 @@
 #include <string.h>
 
 typedef struct engine {
-	const char *name, *word, *options;
+	const char *name, *word;
 	bool reads_log;
 } engine;
 
 static const engine engines[WH_ENGINES + 1] = {
-	[WH_COMPETING] = {"competing", "competing", "--engine competing", false},
-	[WH_STREAM] = {"stream", "stream", "--engine stream", true},
-	[WH_POSITIONS] = {"log", "log", "no --engine", false},
-	[WH_POSITIONS_SHARED] = {"log, partitions", "log", "no --engine", false},
-	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry", false},
+	[WH_COMPETING] = {"competing", "competing", false},
+	[WH_STREAM] = {"stream", "stream", true},
+	[WH_POSITIONS] = {"log", "log", false},
+	[WH_POSITIONS_SHARED] = {"log, partitions", "log", false},
+	[WH_ENGINES] = {"unknown", "unknown", false},
 };
 
 /* ---- which relays work beside each other ---- */
@@ -34,11 +34,6 @@ wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
 	return meetings[newcomer][holder];
 }
 
-bool wh_meet_after(wh_engine newcomer, wh_engine last)
-{
-	return last != WH_STREAM || newcomer == WH_STREAM;
-}
-
 /* ---- names ---- */
 
 const char *wh_engine_name(wh_engine which)
@@ -49,11 +44,6 @@ const char *wh_engine_name(wh_engine which)
 const char *wh_engine_word(wh_engine which)
 {
 	return engines[which].word;
-}
-
-const char *wh_engine_options(wh_engine which)
-{
-	return engines[which].options;
 }
 
 bool wh_engine_may_share(wh_engine which)

@@ -1,6 +1,5 @@
 /*
- * The engines of relays, and which of them may work on one table at the same time or one
- * after the other.  docs/internals/engines.md shows this as a table.
+ * The engines of relays, and which of them may work on one table at the same time.
  */
 #ifndef WH_STORE_ENGINES_H
 #define WH_STORE_ENGINES_H
@@ -28,9 +27,6 @@ bool wh_engine_may_share(wh_engine which);
 const char *wh_engine_word(wh_engine which);
 wh_engine wh_engine_of(const char *word);
 
-/* The options that start a relay of this engine: "--engine stream". */
-const char *wh_engine_options(wh_engine which);
-
 /* Does the engine take new rows from the database's log of commits? */
 bool wh_engine_reads_log(wh_engine which);
 
@@ -48,9 +44,5 @@ typedef enum wh_meeting {
 } wh_meeting;
 
 wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder);
-
-/* May a relay of this engine continue where the last one ended?  false: it would deliver
- * everything again, because rows that WH_STREAM delivered do not show it. */
-bool wh_meet_after(wh_engine newcomer, wh_engine last);
 
 #endif

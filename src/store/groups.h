@@ -90,10 +90,6 @@
 #define WH_STORE_RELAYS(X) \
 	X(relays, "relays", "name")
 
-/* Relays that write nothing to rows have a position, which ends with them. */
-#define WH_STORE_POSITION(X) \
-	X(forget_position, "forget-position", "")
-
 /* Writers wake relays. */
 #define WH_STORE_WAKE(X) \
 	X(wake_key, "wake-key", "")
@@ -239,7 +235,7 @@
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
-	G(locked, WH_STORE_LOCKED) G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(locked, WH_STORE_LOCKED) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \

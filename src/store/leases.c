@@ -46,7 +46,6 @@ wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err
 typedef struct guarded {
 	wh_store *store;
 	wh_engine engine;
-	bool again;
 	const wh_stmt *stmt;
 	const wh_param *params;
 	size_t n_params;
@@ -71,36 +70,30 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
 		/* No epoch: the caller returns BUSY and names the holder. */
 		return WHERRY_OK;
-	if (!wh_meet_after(g->engine, who) && !g->again)
-		return wh_store_refuse_again(g->store, g->engine, err);
-	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
+	return wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
 			 wh_store_take_lease, g->out, NULL, err);
-	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
-		code = wh_store_forget_position(g->store, err);
-	return code;
 }
 
 /* Run a statement that takes the whole table for an engine ("lease" or "join"), while no
  * relay takes a partition.  Leaves the epoch 0 if the engine may not work beside the
- * holder's (see engines.c).  Fails if it may not continue after the last engine, unless
- * `again` is set. */
-static wherry_code guard(wh_store *store, wh_engine engine, bool again,
-			 const wh_stmt *stmt, const wh_param *params, size_t n_params,
-			 wherry_lease *out, wherry_error *err)
+ * holder's (see engines.c). */
+static wherry_code guard(wh_store *store, wh_engine engine, const wh_stmt *stmt,
+			 const wh_param *params, size_t n_params, wherry_lease *out,
+			 wherry_error *err)
 {
-	guarded g = {store, engine, again, stmt, params, n_params, out};
+	guarded g = {store, engine, stmt, params, n_params, out};
 	bool partitioned = false;
 	wherry_code code = wh_store_partitioned(store, &partitioned, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	return partitioned || again ? wh_db_transact(store->db, run_guarded, &g, err)
-				    : run_guarded(&g, err);
+	return partitioned ? wh_db_transact(store->db, run_guarded, &g, err)
+			   : run_guarded(&g, err);
 }
 
-wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
-			      const char *owner, int64_t lasts_us, int64_t window,
-			      wherry_lease *out, wherry_error *err)
+wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, const char *owner,
+			      int64_t lasts_us, int64_t window, wherry_lease *out,
+			      wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
 	char process[WH_PROCESS_LEN];
@@ -131,7 +124,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 		WH_TEXT_PARAM("process", wh_view_of(process)),
 		WH_TEXT_PARAM("destination", wh_report_now(store).destination),
 	};
-	code = guard(store, engine, again, store->stmt.lease, params,
+	code = guard(store, engine, store->stmt.lease, params,
 		     sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
@@ -240,26 +233,8 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 	return holds ? WHERRY_OK : wh_store_stale(store, err);
 }
 
-wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
-				  wherry_error *err)
-{
-	return wh_fail(err, WHERRY_INVALID,
-		       "%s '%s' was streamed, which leaves "
-		       "delivered rows pending: the engine %s would deliver them again; "
-		       "delete them and start once with --from table, or go on with %s",
-		       store->model->name, store->name.ptr, wh_engine_word(engine),
-		       wh_engine_options(WH_STREAM));
-}
-
-wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err)
-{
-	const wh_stmt *stmt = store->stmt.forget_position;
-
-	return stmt ? wh_db_script(store->db, stmt->text, err) : WHERRY_OK;
-}
-
-wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
-			     int64_t lasts_us, wherry_lease *inout, wherry_error *err)
+wherry_code wh_store_join_as(wh_store *store, const char *owner, int64_t lasts_us,
+			     wherry_lease *inout, wherry_error *err)
 {
 	wh_report_values said = wh_report_now(store);
 	char process[WH_PROCESS_LEN];
@@ -301,7 +276,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 				 sizeof(params) / sizeof(*params), wh_store_take_lease,
 				 &lease, NULL, err);
 	else
-		code = guard(store, WH_COMPETING, again, store->stmt.join, params,
+		code = guard(store, WH_COMPETING, store->stmt.join, params,
 			     sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
@@ -309,9 +284,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		*inout = lease;
 		return WHERRY_OK;
 	}
-	return wh_store_held(
-		store, ": that relay works alone; run all of a table with one engine",
-		err);
+	return wh_store_held(store, ": that relay works alone; stop it first", err);
 }
 
 /* An age in microseconds; -1: NULL. */

@@ -75,17 +75,14 @@ wherry_code wh_store_stale(const wh_store *store, wherry_error *err);
 /*
  * Take the lease of the whole table for a relay of this engine.  BUSY: another relay
  * holds it; the error names that relay.
- *
- * @param again  Continue after a relay that wrote nothing to rows, although every row in
- *               the table is then delivered again.
  */
-wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
-			      const char *owner, int64_t lasts_us, int64_t window,
-			      wherry_lease *out, wherry_error *err);
+wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, const char *owner,
+			      int64_t lasts_us, int64_t window, wherry_lease *out,
+			      wherry_error *err);
 
 /* Join the lease that competing relays share, or renew it. */
-wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
-			     int64_t lasts_us, wherry_lease *inout, wherry_error *err);
+wherry_code wh_store_join_as(wh_store *store, const char *owner, int64_t lasts_us,
+			     wherry_lease *inout, wherry_error *err);
 
 /* Always fails: returns WHERRY_BUSY and names the holder, or why the holder could not be
  * read. */
@@ -112,14 +109,5 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 
 /* Pause all deliveries, or resume them. */
 wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err);
-
-/* Always fails: the engine would deliver rows again that a relay which streams
- * delivered. */
-wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
-				  wherry_error *err);
-
-/* Delete the position of a relay that streams.  It is wrong once another
- * engine has worked. */
-wherry_code wh_store_forget_position(const wh_store *store, wherry_error *err);
 
 #endif

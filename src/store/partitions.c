@@ -131,7 +131,6 @@ typedef struct sharing {
 	int n_holders;
 	uint64_t gained;
 	int64_t suspects, unclean;
-	bool again; /* See wh_store_lease_as(). */
 } sharing;
 
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
@@ -312,29 +311,16 @@ static wherry_code tell(const wh_store *store, wherry_error *err)
 		    : WHERRY_OK;
 }
 
-/* Refuse to join if a working relay has another engine, or if the last engine left
- * delivered rows unmarked. */
+/* Refuse to join if a working relay has another engine. */
 static wherry_code meet(const sharing *w, wherry_error *err)
 {
-	const wh_engine engine = WH_POSITIONS_SHARED;
-	bool again = false;
-
-	for (int i = 0; i < w->n_holders; i++) {
-		const holder *h = &w->holders[i];
-
-		if (h->lives && wh_meet_now(engine, h->engine) == WH_REFUSED)
+	for (int i = 0; i < w->n_holders; i++)
+		if (w->holders[i].lives &&
+		    wh_meet_now(WH_POSITIONS_SHARED, w->holders[i].engine) == WH_REFUSED)
 			return wh_store_held(
-				w->store,
-				" and which has another engine: run all relays of a "
-				"table with one engine",
+				w->store, " and which has another engine: stop it first",
 				err);
-		if (wh_meet_after(engine, h->engine))
-			continue;
-		if (!w->again)
-			return wh_store_refuse_again(w->store, engine, err);
-		again = true;
-	}
-	return again ? wh_store_forget_position(w->store, err) : WHERRY_OK;
+	return WHERRY_OK;
 }
 
 static wherry_code join(void *ctx, wherry_error *err)
@@ -363,12 +349,12 @@ static wherry_code join(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
-wherry_code wh_partitions_join(wh_store *store, bool again, const char *owner,
-			       int64_t lasts_us, int64_t window, wherry_lease *out,
+wherry_code wh_partitions_join(wh_store *store, const char *owner, int64_t lasts_us,
+			       int64_t window, wherry_lease *out,
 			       wh_partitions *out_partitions, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
-	sharing w = {.store = store, .lease = &lease, .window = window, .again = again};
+	sharing w = {.store = store, .lease = &lease, .window = window};
 	wherry_code code;
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);

@@ -39,8 +39,8 @@ uint64_t wh_partitions_first(uint64_t mask, int most);
  * @return WHERRY_OK; WHERRY_BUSY: relays of another engine work on the table, or another
  *         relay was faster (then without native error); any error of a write.
  */
-wherry_code wh_partitions_join(wh_store *store, bool again, const char *owner,
-			       int64_t lasts_us, int64_t window, wherry_lease *out,
+wherry_code wh_partitions_join(wh_store *store, const char *owner, int64_t lasts_us,
+			       int64_t window, wherry_lease *out,
 			       wh_partitions *out_partitions, wherry_error *err);
 
 /* Like wh_store_renew(), and read the shares. */

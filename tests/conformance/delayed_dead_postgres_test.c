@@ -48,8 +48,7 @@ static void claim(giving_up *g)
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool more;
 
-	WHERRY_PASS(wh_store_join_as(&g->queue->store, false, "a", SECOND_US, &g->lease,
-				     &err));
+	WHERRY_PASS(wh_store_join_as(&g->queue->store, "a", SECOND_US, &g->lease, &err));
 	WHERRY_PASS(wh_store_claim(&g->queue->store, &ask, &more, &err));
 	assert_true(g->id > 0);
 }

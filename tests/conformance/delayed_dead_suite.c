@@ -279,8 +279,7 @@ static void claim_and_give_up(delayed_fixture *f)
 	wh_settled settled = {0};
 	bool more;
 
-	WHERRY_PASS(
-		wh_store_join_as(&f->queue->store, false, "a", SECOND_US, &lease, &err));
+	WHERRY_PASS(wh_store_join_as(&f->queue->store, "a", SECOND_US, &lease, &err));
 	WHERRY_PASS(wh_store_claim(&f->queue->store, &ask, &more, &err));
 	leave_dead(f);
 	WHERRY_PASS(wh_store_settle(&f->queue->store, &lease, &s, &settled, &err));

@@ -49,8 +49,7 @@ static wherry_lease join(queue_fixture *f, const char *owner)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = 0};
 
-	WHERRY_PASS(wh_store_join_as(&f->queue->store, false, owner, MINUTE_US, &lease,
-				     &err));
+	WHERRY_PASS(wh_store_join_as(&f->queue->store, owner, MINUTE_US, &lease, &err));
 	return lease;
 }
 
@@ -102,8 +101,7 @@ static void claims_that_expired_are_taken_over(void **state)
 	(void)queue_send(f, 1);
 	of_a = claim(f, &a, 1, false, "1");
 	(void)claim(f, &b, 1, true, "");
-	WHERRY_PASS(wh_store_claim_next(&f->queue->store, false, MINUTE_US, &lapse, &due,
-					&err));
+	WHERRY_PASS(wh_store_claim_next(&f->queue->store, MINUTE_US, &lapse, &due, &err));
 	assert_in_range((uint64_t)lapse, 1, MINUTE_US);
 	assert_true(due == WH_NEVER);
 	queue_minute(f);

@@ -3,11 +3,6 @@
  */
 #include "relay_suite.h"
 
-static void compete(relay_fixture *f)
-{
-	relay_set(f, "relay.engine", "competing");
-}
-
 /* As if the claims' time had passed. */
 static void expire(relay_fixture *f)
 {
@@ -52,7 +47,6 @@ static void competing_relays_deliver_at_once(void **state)
 	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
 
-	compete(f);
 	relay_put(f, "a");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, of_a->n == 1);
@@ -73,11 +67,9 @@ static void large_refused_messages_keep_no_small_ones_from_competing(void **stat
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_refuses_large(f, true);
 	relay_vanish(&f->a);
 	relay_fresh(f);
-	compete(f);
 	relay_refuses_large(f, false);
 }
 
@@ -85,7 +77,6 @@ static void of_competing_relays_each_message_has_one_and_keys_their_order(void *
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_set(f, "relay.batch", "4");
 	relay_use_fake(f, &f->a, 0)->slow = true;
 	relay_use_fake(f, &f->b, 0)->slow = true;
@@ -111,7 +102,6 @@ static void a_failed_message_is_retried_by_whoever_comes_first(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -137,7 +127,6 @@ static void what_waits_behind_a_retried_message_leaves_at_once(void **state)
 	relay_fixture *f = *state;
 	int64_t began_us;
 
-	compete(f);
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
@@ -156,7 +145,6 @@ static void what_another_relay_frees_is_taken_at_once(void **state)
 	relay_fake *fake = by_hand(f, &f->a);
 	int64_t began_us;
 
-	compete(f);
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
@@ -188,7 +176,6 @@ static void what_a_killed_relay_held_is_tried_alone_by_another(void **state)
 	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = relay_use_fake(f, &f->b, 0);
 
-	compete(f);
 	relay_put(f, "aabc");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, of_a->n == 3);
@@ -215,7 +202,6 @@ static void a_message_that_kills_competing_relays_ends_dead(void **state)
 	int64_t by_us = relay_deadline();
 	int kills = 1;
 
-	compete(f);
 	relay_put(f, "abc");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 3);
@@ -246,7 +232,6 @@ static void a_stop_gives_back_what_was_not_tried(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
-	compete(f);
 	relay_put(f, "aaa");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 1);
@@ -268,7 +253,6 @@ static void an_acknowledgement_of_what_another_took_over_changes_nothing(void **
 	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
 
-	compete(f);
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, of_a->n == 2);
@@ -293,7 +277,6 @@ static void a_claim_whose_row_is_gone_costs_no_other(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
-	compete(f);
 	relay_put(f, "abcad");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 4);
@@ -316,7 +299,6 @@ static void claims_are_extended_while_a_destination_is_slow(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
-	compete(f);
 	relay_set(f, "relay.lease", "60s");
 	relay_put(f, "aab");
 	relay_start(f, &f->a);
@@ -340,7 +322,6 @@ static void a_lease_far_longer_than_its_claims_delivers_all_the_same(void **stat
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.claim_timeout", "60s");
 	relay_put(f, "ab");
@@ -356,7 +337,6 @@ static void competing_relays_pause_and_resume(void **state)
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	compete(f);
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.idle_interval", "1h");
 	relay_set(f, "relay.claim_timeout", "2h");
@@ -383,7 +363,6 @@ static void competing_relays_take_up_what_an_operator_retries(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_set(f, "relay.on_dead", "park");
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "aab");
@@ -403,7 +382,6 @@ static void until_empty_competing_waits_for_retries_and_ends(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
 	wherry_relay_close(f->a.relay);
 	f->a.relay = NULL;
@@ -418,7 +396,6 @@ static void until_empty_competing_takes_up_expired_claims(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_put(f, "aab");
 	relay_sql(f, "UPDATE outbox SET status = 1, claim_token = 'x', next_retry_at = "
 		     "(SELECT ms FROM wherry_clock) + 200");
@@ -430,7 +407,6 @@ static void until_empty_competing_tells_of_deaths_and_parked_keys(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
 	relay_put(f, "aab");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
@@ -451,7 +427,6 @@ static void until_empty_competing_ends_with_parked_claims_and_failures(void **st
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_set(f, "relay.on_dead", "park");
 	relay_put(f, "aabb");
 	relay_sql(f, "UPDATE outbox SET status = 4 WHERE id IN (1, 3)");
@@ -470,7 +445,6 @@ static void until_empty_competing_waits_for_what_others_hold(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
-	compete(f);
 	relay_put(f, "aa");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 1);
@@ -537,7 +511,6 @@ static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **sta
 	relay_fake *fake = by_hand(f, &f->b);
 	char keys[AT_ONCE + 1];
 
-	compete(f);
 	relay_set(f, "relay.batch", "10");
 	relay_set(f, "relay.window", "10");
 	memset(keys, 'a', AT_ONCE);
@@ -560,7 +533,6 @@ static void a_competing_relay_of_an_empty_table_claims_nothing(void **state)
 {
 	relay_fixture *f = *state;
 
-	compete(f);
 	relay_only_renews(f);
 }
 

@@ -450,13 +450,6 @@ static void more_that_are_denied_than_fit_in_the_window_keep_no_others(void **st
 	check_that_the_refused_die(*state, 70);
 }
 
-/* The same where relays claim rows. */
-static void messages_that_are_denied_keep_no_others_from_being_claimed(void **state)
-{
-	relay_set(*state, "relay.engine", "competing");
-	more_that_are_denied_than_fit_in_the_window_keep_no_others(state);
-}
-
 /* A rejection may be the same for every message: the destination has not taken one yet. */
 static relay_fake *begin_rejecting(relay_fixture *f)
 {
@@ -594,7 +587,6 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(seventy_that_fail_keep_no_others, 0),
 	RELAY_TEST(thousands_that_are_denied_keep_no_others, RELAY_ALONE),
 	RELAY_TEST(more_that_are_denied_than_fit_in_the_window_keep_no_others, 0),
-	RELAY_TEST(messages_that_are_denied_keep_no_others_from_being_claimed, 0),
 	RELAY_TEST(a_destination_that_rejects_all_from_the_start_ends_no_message, 0),
 	RELAY_TEST(a_destination_that_begins_to_reject_all_ends_few, 0),
 	RELAY_TEST(a_message_rejected_alone_ends_once_another_is_taken, 0),

@@ -14,7 +14,6 @@ static void end_with(relay_fixture *f, int n)
 	fake->by_hand = true;
 	for (int i = 0; i < n; i++)
 		relay_put(f, "-");
-	relay_set(f, "relay.engine", "competing");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == (size_t)n);
 	wherry_relay_close(f->a.relay);
@@ -169,7 +168,6 @@ static void what_another_took_over_is_not_counted(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
-	relay_set(f, "relay.engine", "competing");
 	relay_put(f, "abcde");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 5);

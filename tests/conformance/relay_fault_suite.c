@@ -212,7 +212,6 @@ static void after_a_claim_that_failed_a_key_keeps_its_order(void **state)
 	static plan p; /* outlives the connection */
 
 	p = (plan){.armed = true, .with = WHERRY_BUSY};
-	relay_set(f, "relay.engine", "competing");
 	relay_wrap(f, &(wh_trace){.before = fail_claim, .ctx = &p});
 	relay_put(f, "a");
 	relay_start(f, &f->a);

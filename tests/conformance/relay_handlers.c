@@ -17,11 +17,6 @@ void handlers_set(handlers_fixture *f, const char *key, const char *value)
 	WHERRY_PASS(wherry_config_set(f->config, key, value, &err));
 }
 
-bool handlers_on_log(const handlers_fixture *f)
-{
-	return strcmp(f->engine, "log") == 0;
-}
-
 int handlers_set_up(void **state)
 {
 	static const char *const settings[][2] = {
@@ -35,20 +30,15 @@ int handlers_set_up(void **state)
 
 	memset(f, 0, sizeof(*f));
 	f->base = base;
-	f->engine = *state;
 	(void)pthread_mutex_init(&f->lock, NULL);
 	(void)pthread_cond_init(&f->changed, NULL);
 	WHERRY_PASS(wherry_config_new(&f->config, &err));
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		handlers_set(f, settings[i][0], settings[i][1]);
-	if (!handlers_on_log(f))
-		handlers_set(f, "relay.engine", f->engine);
 	base->make(f->url, sizeof(f->url));
 	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->db, &err));
-	WHERRY_PASS(make_any_body_as(f->db, handlers_on_log(f) ? "log" : NULL, 0,
-				     "outbox", &err));
-	if (handlers_on_log(f))
-		WHERRY_PASS(wh_db_script(f->db, base->log_views, &err));
+	WHERRY_PASS(make_any_body_as(f->db, "log", 0, "outbox", &err));
+	WHERRY_PASS(wh_db_script(f->db, base->log_views, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 	handlers_sql(f, "CREATE TABLE orders(id bigint, topic text)");
 	*state = f;
@@ -125,11 +115,8 @@ void handlers_text(handlers_fixture *f, const char *sql, char *out, size_t cap)
 {
 	char translated[1000];
 
-	if (handlers_on_log(f)) {
-		relay_log_translate(sql, translated, sizeof(translated));
-		sql = translated;
-	}
-	if (f->base->sql(f->db, sql, out, cap))
+	relay_log_translate(sql, translated, sizeof(translated));
+	if (f->base->sql(f->db, translated, out, cap))
 		return;
 	print_error("%s: %s\n", sql, out);
 	fail();
@@ -305,28 +292,12 @@ wherry_verdict handlers_deliver(void *ctx, wherry_call *call)
 
 /* ---- all of them ---- */
 
-const char *const handlers_engines[] = {"log", NULL};
-
-static bool runs_on(const char *engine, const char *test)
+static bool runs(const char *test)
 {
-	static const char *const not_on_log[] = {
-		/* Message ids are unique there only with --unique-ids. */
-		"a_code_that_a_handler_returns_is_not_taken_for_a_verdict",
-		/* It looks into the table of another file. */
-		"another_database_is_noticed",
-		/* Its table has another layout. */
-		"without_a_column_for_claims_there_are_no_transactions",
-	};
-	bool on_log = strcmp(engine, "log") == 0, runs = true;
-
-	if (strcmp(test, "what_a_handler_did_is_not_done_again_after_a_crash") == 0)
-		return on_log; /* It looks at the position. */
 	for (size_t i = 0; base->except && base->except[i]; i++)
 		if (strcmp(base->except[i], test) == 0)
 			return false;
-	for (size_t i = 0; i < sizeof(not_on_log) / sizeof(*not_on_log); i++)
-		runs = runs && strcmp(not_on_log[i], test) != 0;
-	return runs || !on_log;
+	return true;
 }
 
 int handlers_suite(const handlers_base *on, const handlers_test *own)
@@ -339,21 +310,15 @@ int handlers_suite(const handlers_base *on, const handlers_test *own)
 	size_t n = 0;
 
 	base = on;
-	for (size_t e = 0; on->engines[e]; e++) {
-		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++) {
-			for (const handlers_test *t = parts[p]; t && t->name; t++) {
-				if ((only && !strstr(t->name, only)) ||
-				    !runs_on(on->engines[e], t->name))
-					continue;
-				(void)snprintf(names[n], sizeof(names[n]),
-					       "%s: %s: %.80s", base->name,
-					       on->engines[e], t->name);
-				all[n] = (struct CMUnitTest){
-					names[n], t->run, handlers_set_up,
-					handlers_tear_down,
-					(void *)(uintptr_t)on->engines[e]};
-				n++;
-			}
+	for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++) {
+		for (const handlers_test *t = parts[p]; t && t->name; t++) {
+			if ((only && !strstr(t->name, only)) || !runs(t->name))
+				continue;
+			(void)snprintf(names[n], sizeof(names[n]), "%s: %.80s",
+				       base->name, t->name);
+			all[n] = (struct CMUnitTest){names[n], t->run, handlers_set_up,
+						     handlers_tear_down, NULL};
+			n++;
 		}
 	}
 	return _cmocka_run_group_tests("handlers", all, n, NULL, NULL);

@@ -27,7 +27,6 @@ typedef struct handlers_call {
 /* A database; tests that are in its own terms are only run there. */
 typedef struct handlers_base {
 	const char *name;
-	const char *const *engines; /* of its relays; ends with NULL */
 	void (*make)(char *url, size_t cap);
 	void (*drop)(void);
 
@@ -41,7 +40,6 @@ typedef struct handlers_base {
 
 typedef struct handlers_fixture {
 	const handlers_base *base;
-	const char *engine;
 	char url[160];
 	wherry_config *config;
 	wherry_db *db; /* the test's own */
@@ -63,7 +61,6 @@ typedef struct handlers_fixture {
 	char why[256];     /* what a handler's own call said when it failed */
 } handlers_fixture;
 
-/* Tests run once for each engine. */
 typedef struct handlers_test {
 	const char *name;
 	void (*run)(void **state);
@@ -78,9 +75,6 @@ typedef struct handlers_test {
 		NULL, NULL                                                               \
 	}
 
-/* That every database has; "log" stands for an outbox of that layout. */
-extern const char *const handlers_engines[];
-bool handlers_on_log(const handlers_fixture *f);
 extern const handlers_test handlers_call_tests[], handlers_step_tests[],
 	handlers_hook_tests[];
 

@@ -31,11 +31,10 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 
 int main(void)
 {
-	static const char *const engines[] = {"log", NULL};
 	/* A COMMIT in a text of SQL is not seen by ODBC drivers. */
 	static const char *const except[] = {
 		"a_handler_that_ends_the_transaction_itself_fails", NULL};
-	static const handlers_base base = {"mssql", engines,       make,  tsql_log_clear,
+	static const handlers_base base = {"mssql", make,          tsql_log_clear,
 					   sql,     tsql_log_view, except};
 	int failed;
 

@@ -16,13 +16,9 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 
 int main(void)
 {
-	static const handlers_base base = {"postgres",
-					   handlers_engines,
-					   postgres_enter,
-					   postgres_leave,
-					   sql,
-					   relay_log_postgres_views,
-					   NULL};
+	static const handlers_base base = {
+		"postgres", postgres_enter,           postgres_leave,
+		sql,        relay_log_postgres_views, NULL};
 
 	return postgres_start() ? handlers_suite(&base, NULL) : 0;
 }

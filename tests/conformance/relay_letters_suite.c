@@ -88,16 +88,6 @@ static int64_t with_error(relay_fixture *f, const char *like)
 	return relay_number(f, sql);
 }
 
-static void each_engine(relay_fixture *f, void (*run)(relay_fixture *f))
-{
-	run(f);
-	if (relay_is_log(f)) /* It has one engine. */
-		return;
-	relay_fresh(f);
-	relay_set(f, "relay.engine", "competing");
-	run(f);
-}
-
 /* ---- taken ---- */
 
 static void hand_over(relay_fixture *f)
@@ -132,7 +122,7 @@ static void hand_over(relay_fixture *f)
 
 static void a_dead_message_leaves_a_letter_that_says_why(void **state)
 {
-	each_engine(*state, hand_over);
+	hand_over(*state);
 }
 
 static void use_up(relay_fixture *f)
@@ -153,7 +143,7 @@ static void use_up(relay_fixture *f)
 
 static void a_letter_is_written_once_attempts_are_used_up(void **state)
 {
-	each_engine(*state, use_up);
+	use_up(*state);
 }
 
 static void wait_for_it(relay_fixture *f)
@@ -182,7 +172,7 @@ static void wait_for_it(relay_fixture *f)
 
 static void a_message_is_not_dead_before_its_letter_is_taken(void **state)
 {
-	each_engine(*state, wait_for_it);
+	wait_for_it(*state);
 }
 
 static void a_key_is_parked_once_the_letter_is_taken(void **state)
@@ -483,7 +473,7 @@ static void refuse_for_now(relay_fixture *f)
 
 static void without_its_letter_a_message_stays_failed(void **state)
 {
-	each_engine(*state, refuse_for_now);
+	refuse_for_now(*state);
 }
 
 static void refuse_for_good(relay_fixture *f)
@@ -495,7 +485,7 @@ static void refuse_for_good(relay_fixture *f)
 
 static void a_letter_that_is_rejected_buries_nothing(void **state)
 {
-	each_engine(*state, refuse_for_good);
+	refuse_for_good(*state);
 }
 
 static void break_down(relay_fixture *f)
@@ -506,7 +496,7 @@ static void break_down(relay_fixture *f)
 
 static void letters_that_cannot_be_sent_at_all_make_nothing_dead(void **state)
 {
-	each_engine(*state, break_down);
+	break_down(*state);
 }
 
 /* Its row as its relay left it, which it has ended each time. */
@@ -566,7 +556,7 @@ static void all_that_died_meanwhile_leave_their_letters(void **state)
 	relay_fixture *f = *state;
 
 	relay_set(f, "exec.jobs", "16");
-	each_engine(f, a_hundred_wait_for_one_letter_box);
+	a_hundred_wait_for_one_letter_box(f);
 }
 
 /* ---- ends ---- */
@@ -597,7 +587,7 @@ static void wait_to_stop(relay_fixture *f)
 
 static void a_relay_that_stops_waits_for_its_letters(void **state)
 {
-	each_engine(*state, wait_to_stop);
+	wait_to_stop(*state);
 }
 
 static void a_letter_that_hangs_does_not_keep_a_relay_from_stopping(void **state)

@@ -312,10 +312,8 @@ void relay_log_translate(const char *sql, char *out, size_t cap)
 }
 
 const char *const relay_log_except[] = {
-	/* There is no engine competing, which claims rows. */
-	"a_claimed_message_whose_acknowledgement_is_ignored_dies",
+	/* Rows are not claimed. */
 	"after_a_claim_that_failed_a_key_keeps_its_order",
-	"messages_that_are_denied_keep_no_others_from_being_claimed",
 	"what_took_the_id_of_a_claimed_message_is_delivered",
 	/* Nothing is written to rows, so no trigger of the table refuses or ignores an acknowledgement. */
 	"a_failure_beside_a_row_that_cannot_be_written_is_recorded",

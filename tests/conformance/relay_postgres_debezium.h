@@ -51,8 +51,7 @@ static inline void debezium_start(relay_fixture *f, relay_side *side)
 
 #define DEBEZIUM_TARGET                                                                  \
 	.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,           \
-	.adopt = debezium_make, .put = debezium_put, .numbers = true,                    \
-	.engine = "stream", .own_only = true
+	.adopt = debezium_make, .put = debezium_put, .numbers = true, .own_only = true
 
 /* A whole program: these tests on Debezium's table. */
 static inline int debezium_run(const relay_test *own)

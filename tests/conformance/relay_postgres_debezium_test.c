@@ -38,7 +38,6 @@ static void debezium(relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	relay_set(f, "relay.engine", "stream");
 	relay_set(f, "relay.table", "deb");
 	relay_sql(f, DEBEZIUM);
 	WHERRY_PASS(wherry_outbox_create(f->other, "deb", NULL, &err));
@@ -283,7 +282,6 @@ int main(void)
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 		.make = postgres_enter,
 		.drop = postgres_leave_slots,
-		.engine = "stream",
 		.own = own,
 		.own_only = true,
 	};

@@ -211,26 +211,18 @@ static void a_window_full_of_what_failed_stops_the_stream(void **state)
 
 static void what_makes_no_sense_with_it_is_refused(void **state)
 {
-	static const char *const settings[][3] = {
-		{"relay.engine", "competing", "--engine stream"},
-		{"relay.on_dead", "park", "relay.on_dead=park"},
-	};
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		wherry_error err = WHERRY_ERROR_INIT;
-		wherry_config *config = NULL;
-		wherry_relay *relay = NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_relay *relay = NULL;
 
-		WHERRY_PASS(wherry_config_new(&config, &err));
-		WHERRY_PASS(wherry_config_set(config, "relay.engine", "stream", &err));
-		WHERRY_PASS(
-			wherry_config_set(config, settings[i][0], settings[i][1], &err));
-		assert_int_equal(wherry_relay_open(postgres_here.url, "null:", config,
-						   &relay, &err),
-				 WHERRY_INVALID);
-		assert_non_null(strstr(err.message, settings[i][2]));
-		wherry_config_free(config);
-	}
+	(void)state;
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "relay.on_dead", "park", &err));
+	assert_int_equal(
+		wherry_relay_open(postgres_here.url, "null:", config, &relay, &err),
+		WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "relay.on_dead=park"));
+	wherry_config_free(config);
 }
 
 /* Such a destination takes several messages of a key at once, unless one of them failed. */

@@ -23,8 +23,7 @@ static void answer_all(relay_fake *fake, wherry_verdict verdict)
 
 /* Whether the relay meets the other rows before it has the answers or not, and whether they
  * have the same keys or others. */
-static void replaced_in_flight(relay_fixture *f, const char *engine,
-			       wherry_verdict verdict)
+static void replaced_in_flight(relay_fixture *f, wherry_verdict verdict)
 {
 	for (int i = 0; i < 4; i++) {
 		bool seen = i % 2 == 1, same_keys = i < 2;
@@ -32,8 +31,6 @@ static void replaced_in_flight(relay_fixture *f, const char *engine,
 
 		relay_fresh(f);
 		relay_hourly(f);
-		if (engine)
-			relay_set(f, "relay.engine", engine);
 		fake = relay_use_fake(f, &f->a, 0);
 		fake->by_hand = true;
 		relay_put(f, "ab");
@@ -51,22 +48,22 @@ static void replaced_in_flight(relay_fixture *f, const char *engine,
 
 static void what_took_the_id_of_a_message_in_flight_is_delivered(void **state)
 {
-	replaced_in_flight(*state, NULL, WHERRY_DELIVERED);
+	replaced_in_flight(*state, WHERRY_DELIVERED);
 }
 
 static void what_took_the_id_of_a_message_that_fails_has_not_failed(void **state)
 {
-	replaced_in_flight(*state, NULL, WHERRY_RETRY);
+	replaced_in_flight(*state, WHERRY_RETRY);
 }
 
 static void what_took_the_id_of_a_message_that_dies_does_not_die(void **state)
 {
-	replaced_in_flight(*state, NULL, WHERRY_REJECTED);
+	replaced_in_flight(*state, WHERRY_REJECTED);
 }
 
 static void what_took_the_id_of_a_claimed_message_is_delivered(void **state)
 {
-	replaced_in_flight(*state, "competing", WHERRY_DELIVERED);
+	replaced_in_flight(*state, WHERRY_DELIVERED);
 }
 
 /* The first is in flight, the others wait behind it and are not delivered any more. */

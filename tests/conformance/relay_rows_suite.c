@@ -42,17 +42,6 @@ static bool died_because(relay_fixture *f, int64_t id, const char *why)
 	return relay_number(f, sql) == 1;
 }
 
-static void each_engine(relay_fixture *f, void (*test)(relay_fixture *f))
-{
-	test(f);
-	if (relay_is_log(f)) /* It has one engine. */
-		return;
-	relay_stop(f, &f->a);
-	relay_fresh(f);
-	relay_set(f, "relay.engine", "competing");
-	test(f);
-}
-
 /* Where a column of SQL Server has a length, it refuses what is too long for it. */
 static const struct {
 	const char *columns, *sqlite, *postgres, *mssql, *why;
@@ -101,7 +90,7 @@ static void too_long(relay_fixture *f)
 
 static void a_row_that_is_too_long_dies_alone(void **state)
 {
-	each_engine(*state, too_long);
+	too_long(*state);
 }
 
 /* Texts that look like something to a database, to JSON or to Wherry. */
@@ -197,7 +186,7 @@ static void ordinary(relay_fixture *f)
 
 static void ordinary_texts_are_delivered_as_they_are(void **state)
 {
-	each_engine(*state, ordinary);
+	ordinary(*state);
 }
 
 static void out_of_range(relay_fixture *f)
@@ -227,7 +216,7 @@ static void out_of_range(relay_fixture *f)
 
 static void a_row_with_a_number_out_of_range_dies_alone(void **state)
 {
-	each_engine(*state, out_of_range);
+	out_of_range(*state);
 }
 
 /* SQL Server has no infinite times. */
@@ -258,7 +247,7 @@ static void infinite_times(relay_fixture *f)
 
 static void an_infinite_time_stops_nothing(void **state)
 {
-	each_engine(*state, infinite_times);
+	infinite_times(*state);
 }
 
 static void low_ids(relay_fixture *f)
@@ -278,7 +267,7 @@ static void a_row_whose_id_is_not_above_zero_dies_alone(void **state)
 {
 	relay_fixture *f = *state;
 
-	each_engine(f, low_ids);
+	low_ids(f);
 }
 
 /* Its id is far above the others: those that follow are below what was read. */
@@ -329,7 +318,7 @@ static void long_key(relay_fixture *f)
 
 static void a_long_key_that_does_not_compress_is_delivered_in_order(void **state)
 {
-	each_engine(*state, long_key);
+	long_key(*state);
 }
 
 /* lz4, which not every PostgreSQL has, makes a text a 255th as long, so that it fits into the index
@@ -357,7 +346,7 @@ static void long_message_id(relay_fixture *f)
 
 static void a_long_message_id_is_acknowledged_with_the_others(void **state)
 {
-	each_engine(*state, long_message_id);
+	long_message_id(*state);
 }
 
 /* No change of the row with id 3 is written. */
@@ -485,7 +474,7 @@ static void behind_a_failed_one(relay_fixture *f)
 
 static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)
 {
-	each_engine(*state, behind_a_failed_one);
+	behind_a_failed_one(*state);
 }
 
 /* Each message that is acknowledged makes the next, up to the sixth. */
@@ -515,7 +504,7 @@ static void chain(relay_fixture *f)
 
 static void messages_that_an_acknowledgement_makes_are_delivered_at_once(void **state)
 {
-	each_engine(*state, chain);
+	chain(*state);
 }
 
 static void ignore_acknowledgements(relay_fixture *f)
@@ -589,34 +578,11 @@ static void until_empty_is_an_error_if_acknowledgements_are_ignored(void **state
 	stop_ignoring(f);
 }
 
-static void a_claimed_message_whose_acknowledgement_is_ignored_dies(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "relay.engine", "competing");
-	relay_set(f, "retry.attempts", "3");
-	ignore_acknowledgements(f);
-	relay_put(f, "a");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=claims-lost n=1 "));
-	for (int i = 0; i < 100 && relay_state(f, 1) != WHERRY_DEAD; i++) {
-		run_on(f, "UPDATE outbox SET next_retry_at = 0",
-		       "UPDATE outbox SET next_retry_at = '1970-01-02'",
-		       "UPDATE outbox SET next_retry_at = '19700102'");
-		relay_quiet(f, &f->a);
-		f->offset_us += WH_SECOND;
-	}
-	assert_int_equal(relay_state(f, 1), WHERRY_DEAD);
-	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 2, 5);
-	stop_ignoring(f);
-}
-
 const relay_test relay_rows_tests[] = {
 	RELAY_TEST(messages_that_an_acknowledgement_makes_are_delivered_at_once,
 		   RELAY_LEASE),
 	RELAY_TEST(an_ignored_acknowledgement_is_repeated_ever_more_rarely, RELAY_LEASE),
 	RELAY_TEST(until_empty_is_an_error_if_acknowledgements_are_ignored, RELAY_LEASE),
-	RELAY_TEST(a_claimed_message_whose_acknowledgement_is_ignored_dies, RELAY_LEASE),
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
 	RELAY_TEST(ordinary_texts_are_delivered_as_they_are, RELAY_LEASE),
 	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),

@@ -404,8 +404,6 @@ static int set_up(void **state)
 		relay_set(f, "relay.table", "jobs");
 	if (f->target->delayed)
 		relay_set(f, "relay.table", "later/jobs");
-	if (f->target->engine)
-		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);
 	*state = f;
 	return 0;

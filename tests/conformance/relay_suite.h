@@ -53,7 +53,6 @@ typedef struct relay_target {
 	void (*note)(const void *recipe);
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
-	const char *engine;           /* of its relays; NULL: the default */
 	const char *setting;          /* that is on for its relays; NULL: none */
 	const struct relay_test *own; /* of it alone; NULL: none */
 	bool own_only;                /* and no others */

@@ -73,7 +73,7 @@ void claim_costs_check(claim_costs *c)
 
 	wh_claim_rewind(&c->place);
 	c->lease = (wherry_lease){.epoch = 0};
-	WHERRY_PASS(wh_store_join_as(c->store, false, "a", WH_SECOND, &c->lease, &err));
+	WHERRY_PASS(wh_store_join_as(c->store, "a", WH_SECOND, &c->lease, &err));
 	run(c, c->fill);
 	before = cost(c, true);
 	(void)snprintf(sql, sizeof(sql),

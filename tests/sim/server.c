@@ -85,11 +85,11 @@ const char *__wrap_wh_sql_embedded(const char *model, const char *layout,
 	return text;
 }
 
-/* Linked in place of wh_meet_check(): any engine works here. */
-wherry_code __wrap_wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
-wherry_code __wrap_wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err)
+/* Linked in place of wh_meet_check(): any option works here. */
+wherry_code __wrap_wh_meet_check(wh_home at, wh_ask ask, wherry_error *err);
+wherry_code __wrap_wh_meet_check(wh_home at, wh_ask ask, wherry_error *err)
 {
-	(void)at, (void)by, (void)ask, (void)err;
+	(void)at, (void)ask, (void)err;
 	return WHERRY_OK;
 }
 

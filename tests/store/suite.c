@@ -172,7 +172,7 @@ static wherry_lease join(wh_store *store, const char *owner)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = 0};
 
-	WHERRY_PASS(wh_store_join_as(store, false, owner, MINUTE_US, &lease, &err));
+	WHERRY_PASS(wh_store_join_as(store, owner, MINUTE_US, &lease, &err));
 	return lease;
 }
 
@@ -243,9 +243,8 @@ static void errors_name_the_model(void **state)
 	wherry_lease lease;
 
 	open_tasks(*state, &store);
-	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wh_store_lease_as(&store, WH_POSITIONS, false, "a", MINUTE_US, 1,
-				       &lease, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wh_store_lease_as(&store, WH_POSITIONS, "a",
+							   MINUTE_US, 1, &lease, &err));
 	assert_non_null(strstr(err.message, "tasks 'task' has the layout native"));
 	wh_store_unload(&store);
 	WHERRY_FAILS(WHERRY_INVALID, wh_store_load(&store, store.db->driver->scheme,

@@ -323,8 +323,6 @@ w create sqlite:printed.db#billing --print --all
 expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
 w create sqlite:printed.db#billing --layout event-bus
 expect "an outbox keeps its layout" 2 "err:billing"
-w relay sqlite:printed.db#billing null: --until-empty --set relay.engine=competing
-expect "relays of a log do not compete, and say what they do instead" 2 "err:the layout log, SQLite: " "err: leave "
 
 # ---- signals ----
 

@@ -114,7 +114,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{"relays: []\n", ":1:9:", "has none"},
 		{"''\n", ":1:1:", "no relays"},
 		{"relais: []\n", ":1:1:", "did you mean 'relays'?"},
-		{RELAY ", engin: x}]\n", ":1:51:", "did you mean 'engine'?"},
+		{RELAY ", batc: 9}]\n", ":1:51:", "did you mean 'batch'?"},
 		{RELAY ", retry: {attempt: 3}}]\n", ":1:59:", "did you mean 'attempts'?"},
 		{RELAY ", retri: {}}]\n", ":1:51:", "did you mean 'retry'?"},
 		{RELAY ", lease: 3}]\n", ":1:58:", "relay.lease"},
@@ -142,11 +142,10 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":1:66:", "file:/dev/null is empty"},
 		{RELAY ", stream: {slot: '${file:/no/such}'}}]\n",
 		 ":1:66:", "cannot read the file '/no/such'"},
-		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's WAL"},
 		{"relays: [{name: a, from: 'sqlite:a', to: 'exec: '}]\n",
 		 ":1:42:", "needs a command"},
 		{RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
-		 ":1:84:", "relay 'a' delivers from the same table"},
+		 ":1:84:", "relay 'a' delivers from the same outbox"},
 		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
 		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
 		 ":2:16:", "names are not looked up"},
@@ -188,18 +187,14 @@ static void what_can_work_is_not_refused(void **state)
 	what_is_fine("defaults:\n" RELAY "}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'null:'}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a#other', to: 'file:b'}]\n");
-	what_is_fine(RELAY ", engine: competing}, {name: b, from: 'sqlite:a', to: "
-			   "'file:b', engine: competing}]\n");
 	what_is_fine(RELAY ", dead_letters: 'file:dead'}]\n");
 }
 
-static void relays_that_compete_are_not_refused(void **state)
+static void relays_that_may_share_a_queue_are_not_refused(void **state)
 {
 	(void)state;
-	what_is_fine(RELAY ", engine: competing}, {name: b, from: 'sqlite:a', to: "
-			   "'file:b'}]\n");
-	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b', engine: "
-			   "competing}]\n");
+	what_is_fine("relays: [{name: a, from: 'sqlite:a#jobs', to: 'null:'}, "
+		     "{name: b, from: 'sqlite:a#jobs', to: 'file:b'}]\n");
 }
 
 static void all_that_is_wrong_is_told_at_once(void **state)
@@ -613,7 +608,7 @@ int main(void)
 		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
 		cmocka_unit_test(what_is_wrong_is_told_with_its_place),
 		cmocka_unit_test(what_can_work_is_not_refused),
-		cmocka_unit_test(relays_that_compete_are_not_refused),
+		cmocka_unit_test(relays_that_may_share_a_queue_are_not_refused),
 		cmocka_unit_test(all_that_is_wrong_is_told_at_once),
 		cmocka_unit_test(a_secret_is_found_where_the_file_says),
 		cmocka_unit_test(no_secret_is_printed),

@@ -116,8 +116,7 @@ static void resume(wherry_relay *r, int64_t now)
 
 static wherry_code take_lease(wherry_relay *r, wherry_error *err)
 {
-	return wh_store_join_as(r->store, r->set.redeliver, r->set.name, r->set.lease_us,
-				&r->lease, err);
+	return wh_store_join_as(r->store, r->set.name, r->set.lease_us, &r->lease, err);
 }
 
 static void begin(wherry_relay *r, int64_t now)
@@ -451,8 +450,8 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wh_store_join_as(r->store, false, r->set.name, r->set.lease_us,
-					    inout, &why);
+	wherry_code code =
+		wh_store_join_as(r->store, r->set.name, r->set.lease_us, inout, &why);
 
 	if (code == WHERRY_OK && inout->epoch == r->lease.epoch)
 		return wh_claims_extend(r, err);

@@ -1,6 +1,5 @@
 #include "relay/engine/engine.h"
 
-#include "config/settings.h"
 #include "relay/relay.h"
 
 static const wh_engine_driver *const engines[WH_ENGINES] = {
@@ -16,21 +15,8 @@ static bool is_only_streamed(const wh_store *store)
 	return !store->stmt.fail;
 }
 
-wh_engine wh_engine_named(const wherry_config *config)
+wh_engine wh_engine_for(const wh_store *store)
 {
-	static const wh_engine set[] = {WH_COMPETING, WH_STREAM};
-
-	if (!wh_config_is_set(config, WH_RELAY_ENGINE))
-		return WH_ENGINES;
-	return set[wh_config_choice(config, WH_RELAY_ENGINE)];
-}
-
-wh_engine wh_engine_for(const wh_store *store, const wherry_config *config)
-{
-	wh_engine named = wh_engine_named(config);
-
-	if (named != WH_ENGINES)
-		return named;
 	if (store->stmt.read_log)
 		return WH_POSITIONS;
 	return is_only_streamed(store) ? WH_STREAM : WH_COMPETING;
@@ -65,7 +51,7 @@ static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 
 wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 {
-	wh_engine to = wh_engine_for(r->store, r->config);
+	wh_engine to = wh_engine_for(r->store);
 	bool ready = false;
 	wherry_code code = WHERRY_OK;
 

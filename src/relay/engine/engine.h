@@ -11,8 +11,6 @@
 #ifndef WH_RELAY_ENGINE_ENGINE_H
 #define WH_RELAY_ENGINE_ENGINE_H
 
-#include <wherry/config.h>
-
 #include "outbox/outbox.h"
 #include "relay/hold/hold.h"
 
@@ -153,12 +151,8 @@ typedef struct wh_engine_driver {
 extern const wh_engine_driver wh_engine_competing, wh_engine_stream, wh_engine_positions,
 	wh_engine_positions_shared;
 
-/* The engine that relay.engine names; WH_ENGINES: it is not set, and the layout decides. */
-wh_engine wh_engine_named(const wherry_config *config);
-
-/* The engine that relay.engine names, or else the default of the table's layout.  The
- * partitions of a table are not looked at. */
-wh_engine wh_engine_for(const wh_store *store, const wherry_config *config);
+/* The engine of the table's layout.  The partitions of a table are not looked at. */
+wh_engine wh_engine_for(const wh_store *store);
 
 /* Choose the engine for the outbox as it is now.  It does not change while a
  * lease is held. */

@@ -69,15 +69,6 @@ RETURNING epoch, suspects,
   (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
   {ends};
 
--- name: forget-position
--- If a relay of another engine follows one that marked no rows, the position of the latter becomes
--- invalid.
-DO $$ BEGIN
-  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
-    DELETE FROM {wherry_stream} WHERE outbox = {name};
-  END IF;
-END $$;
-
 -- name: lease-holder
 {holder};
 
