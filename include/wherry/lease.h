@@ -44,8 +44,6 @@ typedef struct wherry_claim_options {
 	 * days. */
 	int64_t lasts_us;
 	bool unordered;      /* Ignore keys. */
-	bool park;           /* Claim no message behind a dead one of its key. */
-	int64_t below_id;    /* Claim only pending messages with a lower id; 0: any. */
 	int64_t failed_most; /* Most failed messages to claim; 0: any number; -1: none. */
 } wherry_claim_options;
 

@@ -51,25 +51,6 @@ static const wh_stmt *extra_sql(const wherry_outbox *outbox, unsigned extras, in
 		       : NULL;
 }
 
-/* Add the constraint that tables made by an earlier version lack. */
-static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_error *err)
-{
-	const wh_stmt *look = m->outbox->store.stmt.constraint_missing;
-	int64_t before = 0, after = 0;
-	wherry_code code = WHERRY_OK;
-
-	if (look)
-		code = wh_db_run(m->outbox->store.db, look, NULL, 0, wh_take_int, &before,
-				 NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_db_script(m->outbox->store.db, repair->text, err);
-	if (code == WHERRY_OK && look)
-		code = wh_db_run(m->outbox->store.db, look, NULL, 0, wh_take_int, &after,
-				 NULL, err);
-	m->made.repaired = m->made.repaired || before > after;
-	return code;
-}
-
 static wherry_code add_extra(migration *m, int i, wherry_error *err)
 {
 	const wh_stmt *stmt = extra_sql(m->outbox, m->extras, i);
@@ -89,11 +70,7 @@ static wherry_code add_extra(migration *m, int i, wherry_error *err)
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
-	const wh_stmt *repair = m->outbox->store.stmt.repair;
 	wherry_code code = WHERRY_OK;
-
-	if (repair)
-		code = add_constraint(m, repair, err);
 
 	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
 		code = add_extra(m, i, err);
@@ -201,21 +178,14 @@ wherry_code wherry_outbox_create(wherry_db *db, const char *table,
 	return code == WHERRY_OK ? wh_outbox_make(db, &how, table, err) : code;
 }
 
-/* Read which version the tables have, and whether the table lacks its constraint. */
-static wherry_code look(wherry_outbox *outbox, int *out_version, bool *out_repair,
-			wherry_error *err)
+/* Read which version the tables have. */
+static wherry_code look(wherry_outbox *outbox, int *out_version, wherry_error *err)
 {
-	const wh_stmt *missing = outbox->store.stmt.constraint_missing;
-	int64_t n = 0;
 	wherry_code code = wh_store_migrated(&outbox->store, out_version, err);
 
-	if (code == WHERRY_OK && *out_version)
-		code = wh_store_check_payload(&outbox->store, err);
-	if (code == WHERRY_OK && *out_version && missing)
-		code = wh_db_run(outbox->store.db, missing, NULL, 0, wh_take_int, &n,
-				 NULL, err);
-	*out_repair = n > 0;
-	return code;
+	return code == WHERRY_OK && *out_version
+		       ? wh_store_check_payload(&outbox->store, err)
+		       : code;
 }
 
 static void put_script(wh_buf *to, const wh_stmt *stmt, const char *table)
@@ -230,16 +200,13 @@ static wherry_code put_sql(wherry_outbox *outbox, const char *scheme, const wh_m
 			   const char *table, wh_buf *text, wherry_error *err)
 {
 	int version = 0;
-	bool repair = false;
 	wherry_code code = WHERRY_OK;
 
 	if (how->lacking)
-		code = look(outbox, &version, &repair, err);
+		code = look(outbox, &version, err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_store_later_sql(&outbox->store, table, version, text);
-	if (repair)
-		put_script(text, outbox->store.stmt.repair, table);
 	for (int i = 0; i < PARTS; i++)
 		put_script(text, extra_sql(outbox, how->extras, i), table);
 	if (how->n_grants) {

@@ -13,7 +13,7 @@
 #include "store/fields.h"
 #include "store/settlement.h"
 
-enum { SCAN_LEAST = 2000, SCAN_MOST = 50000, SHARES = 8 };
+enum { SCAN_LEAST = 2000, SHARES = 8 };
 
 /* ---- claiming ---- */
 
@@ -35,13 +35,11 @@ typedef struct claiming {
 	int64_t last_at; /* Time of that row, if rows are ordered by time. */
 } claiming;
 
-enum { CLAIM_PARAMS = 15, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 11 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
-	wh_buf_clear(&place->passed);
-	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST),
-				  .after = INT64_MIN};
+	*place = (wh_claim_place){.after = INT64_MIN};
 }
 
 static bool has_scan_start(const claiming *w)
@@ -55,19 +53,14 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[0] = WH_TEXT_PARAM("token", wh_view_of(w->lease->token));
 	p[1] = WH_INT_PARAM("lasts", wh_ms(w->options->lasts_us));
 	p[2] = WH_INT_PARAM("unordered", w->options->unordered);
-	p[3] = WH_INT_PARAM("park", w->options->park);
-	p[4] = WH_INT_PARAM("limit", limit);
-	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : INT64_MIN);
-	p[6] = WH_INT_PARAM("upto", w->upto);
-	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
-	p[8] = WH_INT_PARAM("share", *w->of != 0);
-	p[9] = WH_TEXT_PARAM("of", wh_view_of(w->of));
-	p[10] = WH_INT_PARAM("many", w->place && w->place->many);
-	p[11] = WH_INT_PARAM("most",
-			     w->options->below_id ? w->options->below_id - 1 : INT64_MAX);
-	p[12] = WH_INT_PARAM("long", w->ask->text_most);
-	p[13] = WH_INT_PARAM("body", w->ask->body_most);
-	p[14] = WH_INT_PARAM("after_at", w->place ? w->place->last_at : 0);
+	p[3] = WH_INT_PARAM("limit", limit);
+	p[4] = WH_INT_PARAM("after", w->place ? w->place->after : INT64_MIN);
+	p[5] = WH_INT_PARAM("upto", w->upto);
+	p[6] = WH_INT_PARAM("share", *w->of != 0);
+	p[7] = WH_TEXT_PARAM("of", wh_view_of(w->of));
+	p[8] = WH_INT_PARAM("long", w->ask->text_most);
+	p[9] = WH_INT_PARAM("body", w->ask->body_most);
+	p[10] = WH_INT_PARAM("after_at", w->place ? w->place->last_at : 0);
 }
 
 /* The columns that the functions below read: id, message id, and in the last column the
@@ -110,109 +103,42 @@ static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Number of pending rows to look at.  The database finds the keys that were passed over
- * by reading those rows again, so look at as many more. */
-static int64_t scan_of(const claiming *w)
+/* Set where the next claim begins, after one that left rows it could not claim: it looks further on. */
+static void move_on(claiming *w)
 {
-	int64_t most = SCAN_LEAST;
-
-	if (w->options->limit > most / 2)
-		most = 2 * w->options->limit;
-	if (w->place->many && w->place->n_rows > most)
-		most = w->place->n_rows < SCAN_MOST ? w->place->n_rows : SCAN_MOST;
-	return most;
-}
-
-static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wh_claim_place *place = ctx;
-	wh_view key = wh_row_bytes(row, 0);
-
-	if (place->n_passed++)
-		wh_buf_putc(&place->passed, ',');
-	wh_buf_put(&place->passed, key.ptr, key.len);
-	(void)err;
-	return WHERRY_OK; /* If `passed` has no room left, move_on() handles it. */
-}
-
-/* Set where the next claim begins, after one that left rows it could not claim.  The next
- * claim looks further on, and takes no rows of their keys.  After WH_PASSED_MOST keys it
- * starts from the beginning, since other relays free keys meanwhile.  If it claimed
- * nothing on the way, it then looks past that many keys once.  If the keys do not fit the
- * list, the database finds them. */
-static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
-{
-	wh_claim_place *place = w->place;
-	wherry_code code = WHERRY_OK;
-	bool deep;
-
 	if (w->scanned < w->scan) {
-		wh_claim_rewind(place);
-		return WHERRY_OK;
+		wh_claim_rewind(w->place);
+		return;
 	}
-	if (place->n_passed >= WH_PASSED_MOST && !place->deep) {
-		deep = !place->n_claimed;
-		wh_claim_rewind(place);
-		place->deep = w->more = deep;
-		return WHERRY_OK;
-	}
-	if (!w->options->unordered && !place->many && w->store->stmt.claim_passed) {
-		/* No limit: all of these rows. */
-		params[4] = WH_INT_PARAM("limit", w->scanned);
-		code = wh_db_run(w->store->db, w->store->stmt.claim_passed, params,
-				 CLAIM_PARAMS, take_passed, place, NULL, err);
-	}
-	if (code != WHERRY_OK) {
-		wh_claim_rewind(place);
-		return code;
-	}
-	if (place->passed.failed || place->n_passed > WH_PASSED_MOST) {
-		wh_buf_clear(&place->passed);
-		place->passed = (wh_buf)WH_BUF_INIT(PASSED_BYTES_MOST);
-		place->n_passed = 0;
-		place->many = true;
-	}
-	place->n_rows += w->scanned;
-	place->after = w->upto;
+	w->place->after = w->upto;
 	w->more = true;
-	return code;
 }
 
 static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 {
+	bool in_parts = w->place && !has_scan_start(w);
 	wh_param params[CLAIM_PARAMS];
-	wh_buf passed = WH_BUF_INIT(PASSED_BYTES_MOST + 3);
 	int64_t before = w->n;
 	wherry_code code = WHERRY_OK;
 
 	fill_params(w, params, limit);
-	if (w->place && !has_scan_start(w)) {
-		w->scan = scan_of(w);
-		params[6] = WH_INT_PARAM("scan", w->scan);
+	if (in_parts) {
+		w->scan = w->options->limit > SCAN_LEAST / 2 ? 2 * w->options->limit
+							     : SCAN_LEAST;
+		params[5] = WH_INT_PARAM("scan", w->scan);
 		code = wh_db_run(w->store->db, w->store->stmt.claim_end, params,
 				 CLAIM_PARAMS, take_end, w, NULL, err);
 	} else { /* Look at all pending rows. */
-		w->upto = w->options->below_id ? w->options->below_id - 1 : INT64_MAX;
-		w->scanned = INT64_MAX;
+		w->upto = w->scanned = INT64_MAX;
 	}
 	if (code == WHERRY_OK && w->scanned) {
 		fill_params(w, params, limit);
-		if (w->place && w->place->n_passed) {
-			wh_buf_printf(&passed, "[%s]", w->place->passed.ptr);
-			params[7] = WH_TEXT_PARAM("passed",
-						  ((wh_view){passed.ptr, passed.len}));
-		}
-		code = wh_buf_check(&passed, err);
-	}
-	if (code == WHERRY_OK && w->scanned)
 		code = wh_db_run(w->store->db, w->store->stmt.claim, params, CLAIM_PARAMS,
 				 take_claimed, w, NULL, err);
-	if (w->place)
-		w->place->n_claimed += w->n - before;
+	}
 	w->more = w->n - before == limit;
-	if (code == WHERRY_OK && !w->more && w->place && !has_scan_start(w))
-		code = move_on(w, params, err);
-	wh_buf_clear(&passed);
+	if (code == WHERRY_OK && !w->more && in_parts)
+		move_on(w);
 	return code;
 }
 
@@ -259,7 +185,7 @@ static wherry_code claim_behind(claiming *w, wherry_error *err)
 	wherry_code code;
 
 	fill_params(w, params, w->options->limit);
-	params[5] = WH_INT_PARAM("after", w->place->last);
+	params[4] = WH_INT_PARAM("after", w->place->last);
 	code = wh_db_run(w->store->db,
 			 stmt->claim_behind_time ? stmt->claim_behind_time
 						 : stmt->claim_behind,
@@ -488,14 +414,12 @@ static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
-				int64_t *out_expiry_us, int64_t *out_due_us,
-				wherry_error *err)
+wherry_code wh_store_claim_next(wh_store *store, int64_t lasts_us, int64_t *out_expiry_us,
+				int64_t *out_due_us, wherry_error *err)
 {
-	const wh_param params[] = {WH_INT_PARAM("park", park),
-				   WH_INT_PARAM("lasts", wh_ms(lasts_us))};
+	const wh_param lasts = WH_INT_PARAM("lasts", wh_ms(lasts_us));
 	int64_t next[2] = {WH_NEVER, WH_NEVER};
-	wherry_code code = wh_db_run(store->db, store->stmt.claim_next, params, 2,
+	wherry_code code = wh_db_run(store->db, store->stmt.claim_next, &lasts, 1,
 				     take_next, next, NULL, err);
 
 	if (code != WHERRY_OK)

@@ -9,20 +9,9 @@
 #include "store/open_row.h"
 #include "store/store.h"
 
-/* Where the next claim begins, after claims that passed over rows they could not take.
- * Initialise with wh_claim_rewind(). */
+/* Where the next claim begins.  Initialise with wh_claim_rewind(). */
 typedef struct wh_claim_place {
 	int64_t after; /* Id of the last row that was looked at. */
-	/* Keys of the rows passed over, in hexadecimal: JSON strings with commas between
-	 * them. */
-	wh_buf passed;
-	size_t n_passed;
-	int64_t n_rows;    /* Number of rows passed over. */
-	int64_t n_claimed; /* Number of rows claimed since the rewind. */
-	/* The last pass claimed nothing, so this one may pass over more than
-	 * WH_PASSED_MOST keys. */
-	bool deep;
-	bool many; /* The keys do not fit `passed`: the database finds them. */
 
 	/* In layouts with the group "scan_start" or "time_anchor", most claims take ready
 	 * rows behind the last one.  Rows before it, and rows that became due, need a
@@ -32,8 +21,6 @@ typedef struct wh_claim_place {
 	wh_scan_start scan_start; /* When to look at all rows again. */
 	bool partial;             /* The last claim looked only at rows behind `last`. */
 } wh_claim_place;
-
-enum { WH_PASSED_MOST = 1000 };
 
 void wh_claim_rewind(wh_claim_place *place);
 
@@ -101,11 +88,10 @@ wherry_code wh_store_claim_expired_rows(wh_store *store, const wherry_lease *lea
 					wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* Find out how long until the first claim expires and until the first failed row is due;
- * WH_NEVER: none.  With `park`, ignores rows that are parked behind a dead one.
+ * WH_NEVER: none.
  * lasts_us: duration of a claim, for layouts whose rows do not record its expiry. */
-wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
-				int64_t *out_expiry_us, int64_t *out_due_us,
-				wherry_error *err);
+wherry_code wh_store_claim_next(wh_store *store, int64_t lasts_us, int64_t *out_expiry_us,
+				int64_t *out_due_us, wherry_error *err);
 
 /*
  * Extend claims: they last lasts_us from now on.

@@ -40,10 +40,6 @@
 	X(migrate_lock, "migrate-lock", "") \
 	X(owners, "owners", "schema?")
 
-#define WH_STORE_REPAIR(X) \
-	X(repair, "repair", "") \
-	X(constraint_missing, "constraint-missing", "")
-
 /* The tables, and what they share with others, can be removed. */
 #define WH_STORE_DROP(X) \
 	X(drop, "drop", "") \
@@ -98,12 +94,12 @@
  * of claims, [[message id, mark, id], …]. */
 #define WH_STORE_CLAIM(X) \
 	X(claim_end, "claim-end", "after? scan?") \
-	X(claim, "claim", "token lasts unordered? park? limit after? upto? passed? share? many? long? body?") \
-	X(claim_due, "claim-due", "token lasts unordered? park? limit after? share? long? body?") \
-	X(expired, "expired", "lasts? unordered? park? after? share?") \
-	X(claim_share, "claim-share", "token lasts unordered? park? limit after? share? of long? body?") \
-	X(claim_expired, "claim-expired", "token lasts unordered? park? after? share? long? body?") \
-	X(claim_next, "claim-next", "park? lasts?") \
+	X(claim, "claim", "token lasts unordered? limit after? upto? long? body?") \
+	X(claim_due, "claim-due", "token lasts unordered? limit long? body?") \
+	X(expired, "expired", "lasts? unordered? share?") \
+	X(claim_share, "claim-share", "token lasts unordered? limit share? of long? body?") \
+	X(claim_expired, "claim-expired", "token lasts unordered? share? long? body?") \
+	X(claim_next, "claim-next", "lasts?") \
 	X(extend, "extend", "ids token lasts names? width?") \
 	X(reap, "reap", "timeout")
 
@@ -118,10 +114,6 @@
 /* The same where rows are ordered by a time, and then by their ids. */
 #define WH_STORE_TIME_ANCHOR(X) \
 	X(claim_behind_time, "claim-behind-time", "token lasts limit after after_at long body")
-
-/* Keys that a claim passed over are listed. */
-#define WH_STORE_PASSED(X) \
-	X(claim_passed, "claim-passed", "after upto passed limit")
 
 /* Claims are made one after the other by a lock. */
 #define WH_STORE_TURNS(X) \
@@ -140,7 +132,7 @@
 #define WH_STORE_SETTLE(X) \
 	X(fail, "fail", "id message_id started? dead? count nth delay error token") \
 	X(requeue, "requeue", "ids token names? width?") \
-	X(try, "try", "id message_id started? nth claimed? token")
+	X(try, "try", "id message_id started? nth token")
 
 /* Dead rows move to another table, instead of being marked by "fail". */
 #define WH_STORE_DEAD(X) \
@@ -160,11 +152,7 @@
 
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
-	X(done_mark, "done-mark", "ids token? names? width?")
-
-/* Rows whose ids follow one another are settled by the first and the last id. */
-#define WH_STORE_RANGES(X) \
-	X(done_mark_range, "done-mark-range", "first last token names width?")
+	X(done_mark, "done-mark", "ids token?")
 
 /* An attempt on record can be taken back. */
 #define WH_STORE_UNTRY(X) \
@@ -233,13 +221,13 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
-	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
+	G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
-	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
+	G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) \
+	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(take, WH_STORE_TAKE) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 

@@ -61,34 +61,6 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids,
 	return code;
 }
 
-/* Are the ids consecutive? */
-static bool in_a_row(const int64_t *ids, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (ids[i - 1] == INT64_MAX || ids[i] != ids[i - 1] + 1)
-			return false;
-	return n > 0;
-}
-
-static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int64_t last,
-			    wherry_error *err)
-{
-	wh_param params[3 + WH_NAME_PARAMS] = {
-		WH_INT_PARAM("first", first),
-		WH_INT_PARAM("last", last),
-		token_param(w->lease),
-	};
-	int64_t changed = 0;
-	wherry_code code =
-		wh_store_names(w->store, names_of(w), w->s->n_done, &params[3], err);
-
-	if (code == WHERRY_OK)
-		code = wh_db_run(w->store->db, stmt, params, 3 + WH_NAME_PARAMS, NULL,
-				 NULL, &changed, err);
-	w->n += changed;
-	return code;
-}
-
 /* Delete what the layout keeps beside the table about rows that are gone. */
 static wherry_code forget_gone(wh_store *store, const int64_t *ids, size_t n,
 			       wherry_error *err)
@@ -114,10 +86,6 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	if (!mark && stmt->done_archive)
 		code = on_ids(w, stmt->done_archive, s->done, names_of(w), s->n_done,
 			      false, err);
-	if (code == WHERRY_OK && mark && stmt->done_mark_range &&
-	    in_a_row(s->done, s->n_done))
-		return on_range(w, stmt->done_mark_range, s->done[0],
-				s->done[s->n_done - 1], err);
 	if (code == WHERRY_OK)
 		code = on_ids(w, mark ? stmt->done_mark : stmt->done_delete, s->done,
 			      names_of(w), s->n_done, true, err);
@@ -206,7 +174,7 @@ static wherry_code settle_try(settling *w, wherry_error *err)
 {
 	bool claimed = *w->lease->token;
 	char token[TOKEN_LEN];
-	wh_param params[6];
+	wh_param params[5];
 	int64_t changed = 0;
 	wherry_code code;
 
@@ -214,11 +182,10 @@ static wherry_code settle_try(settling *w, wherry_error *err)
 	params[1] = claimed ? token_param(w->lease)
 			    : WH_TEXT_PARAM("token", leader_token(w->lease, token));
 	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
-	params[3] = WH_INT_PARAM("claimed", claimed);
-	wh_store_claim_params(w->store, w->lease, w->s->try_id, &params[4]);
+	wh_store_claim_params(w->store, w->lease, w->s->try_id, &params[3]);
 	if (!w->store->layout.by_claim)
-		params[4] = name_param(w->s->try_name);
-	code = wh_db_run(w->store->db, w->store->stmt.try, params, 6, NULL, NULL,
+		params[3] = name_param(w->s->try_name);
+	code = wh_db_run(w->store->db, w->store->stmt.try, params, 5, NULL, NULL,
 			 &changed, err);
 	if (code == WHERRY_OK && w->all && claimed && !changed)
 		code = wh_fail(err, WHERRY_STALE,

@@ -19,9 +19,6 @@ static const char *const except[] = {
 	"followers_wait_for_their_failed_message_when_the_connection_is_lost", /* a lease */
 	"what_another_relay_frees_is_taken_at_once", /* sleeping until it is woken */
 	"claims_are_extended_while_a_destination_is_slow", /* until when is in no row: below */
-	"competing_relays_take_up_what_an_operator_retries",          /* parked */
-	"until_empty_competing_tells_of_deaths_and_parked_keys",      /* parked */
-	"until_empty_competing_ends_with_parked_claims_and_failures", /* parked */
 	"a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it",
 	"what_another_took_over_is_not_counted", /* by its token: below */
 	/* they take long, and run on native tables */

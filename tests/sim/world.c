@@ -124,7 +124,7 @@ static void draw_plan(sim_world *w)
 	plan->picky = w->seed / 30 % 4 == 1;
 	if (plan->picky) /* a window full of what is refused may keep others */
 		plan->window += 8;
-	if (plan->engine == SIM_UNMARKED)
+	if (plan->engine != SIM_LOG)
 		plan->park = false;
 	plan->busy = w->seed % 2;
 	plan->seen = w->seed / 120 % 2;

@@ -203,26 +203,10 @@ static void count_uses(const layout_files *all, const wh_group *groups,
 	}
 }
 
-/* Values that the table of tests/sim uses alone, whose rows have tokens and keys. */
+/* A value that the table of tests/sim uses alone, whose rows have tokens. */
 static bool is_of_simulator(const char *statement, const char *value)
 {
-	static const char *const values[][2] = {
-		{"claim", "park"},          {"claim", "passed"},
-		{"claim", "share"},         {"claim", "many"},
-		{"claim-due", "park"},      {"claim-due", "after"},
-		{"claim-due", "share"},     {"expired", "park"},
-		{"expired", "after"},       {"claim-share", "park"},
-		{"claim-share", "after"},   {"claim-expired", "park"},
-		{"claim-expired", "after"}, {"claim-next", "park"},
-		{"done-mark", "token"},     {"done-mark", "names"},
-		{"done-mark", "width"},     {"try", "claimed"},
-	};
-
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
-		if (strcmp(values[i][0], statement) == 0 &&
-		    strcmp(values[i][1], value) == 0)
-			return true;
-	return false;
+	return strcmp(statement, "done-mark") == 0 && strcmp(value, "token") == 0;
 }
 
 static void check_uses(const layout_files *all, const wh_group *groups,

@@ -137,7 +137,7 @@ static wherry_claim_options options_of(const wherry_relay *r)
 
 	return WHERRY_CLAIM_OPTIONS(.limit = room < r->set.batch ? room : r->set.batch,
 				    .lasts_us = r->set.claim_us,
-				    .unordered = !r->set.ordered, .park = r->set.park);
+				    .unordered = !r->set.ordered);
 }
 
 typedef struct claiming {
@@ -259,8 +259,8 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	int64_t expiry_us, due_us;
-	wherry_code code = wh_store_claim_next(r->store, r->set.park && r->set.ordered,
-					       r->set.claim_us, &expiry_us, &due_us, err);
+	wherry_code code =
+		wh_store_claim_next(r->store, r->set.claim_us, &expiry_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -503,7 +503,7 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	bool quiet = !c->more && !r->window.n && !r->keys.n_held;
-	bool waits, open = true;
+	bool open = true;
 	int64_t before;
 	wherry_code code;
 
@@ -518,13 +518,10 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	r->empty_check_us += WH_FULL_SHARE * (wh_monotonic(&r->env) - before);
 	if (code != WHERRY_OK)
 		return code;
-	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;
 	if (!open)
 		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
 	else if (r->fsm.state != WH_LEADING || !quiet)
 		return WHERRY_OK;
-	else if (r->set.park && !waits)
-		wh_until_empty_finish(r, WHERRY_PARKED);
 	else
 		c->more = true;
 	return WHERRY_OK;

@@ -50,7 +50,7 @@ CREATE INDEX IF NOT EXISTS {table_open} ON {table}(status)
 CREATE INDEX IF NOT EXISTS {table_done} ON {table}(processed_at, status) WHERE status = 2;
 CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE status = 4;
 CREATE INDEX IF NOT EXISTS {table_busy} ON {table}(ordering_key, id)
-  WHERE status = 1 OR status = 3 OR status = 4 OR claim_token IS NOT NULL AND status = 0;
+  WHERE status = 1 OR status = 3 OR claim_token IS NOT NULL AND status = 0;
 CREATE INDEX IF NOT EXISTS {table_due} ON {table}(status,
   {due})
   WHERE status = 1 OR status = 3;
@@ -74,25 +74,23 @@ ON CONFLICT (message_id) DO NOTHING;
 
 -- part: busy
 -- Condition of the index of rows that may hold others back.
-(b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
+(b.status = 1 OR b.status = 3 OR b.claim_token IS NOT NULL AND b.status = 0)
+
+-- part: held_back
+-- A row of its key holds c back: it is under a live claim, or it is before c and has failed, or was retried or
+-- requeued while c is not pending.
+SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
+  AND (b.status = 1 AND {due:b} > (SELECT ms FROM wherry_clock)
+       OR b.id < c.id AND (b.status = 3 OR b.status = 0 AND c.status <> 0 OR
 
 -- part: free
--- Condition: no row of its key holds c back.  No row is under a live claim, and no row before c is
--- claimed, has failed, was retried or requeued, or is dead and parks the key.  Pending rows that the
--- same claim reads, and with :share rows that expired with c, are claimed together with it.
-(:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
-  SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-  WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
-    AND (b.status = 1 AND {due:b} > (SELECT ms FROM wherry_clock)
-         OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park
-                             OR b.status = 1
-                                AND (NOT :share OR b.claim_token IS NOT c.claim_token)
-                             OR b.status = 0 AND (c.status <> 0 OR b.id <= :after)))))
+(:unordered OR c.ordering_key IS NULL OR NOT EXISTS ({held_back} b.status = 1)))
 
--- part: unparked
-(NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
-  SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-  WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+-- part: free_expired
+-- With :share rows that expired with c are claimed with it.
+(:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
+  {held_back} b.status = 1 AND (NOT :share OR b.claim_token IS NOT c.claim_token))))
 
 -- name: claim-end
 -- Range of one claim: the last of the first pending rows, and their number.
@@ -103,8 +101,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 -- name: claim
 -- Claim pending rows between two ids, those of one key together.  A key is left out if one of its rows
 -- is being tried, or if an earlier one failed, was retried or was skipped by a claim before this one
--- (two_claims_never_hold_messages_of_one_key).  The skipped keys are listed, or with :many looked up,
--- which takes longer.
+-- (two_claims_never_hold_messages_of_one_key).
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -112,8 +109,6 @@ WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_open}
   WHERE c.status = 0 AND c.id > :after AND c.id <= :upto
     AND (:unordered OR c.ordering_key IS NULL
-         OR hex(c.ordering_key) NOT IN (SELECT value FROM json_each(:passed)))
-    AND (:unordered OR NOT :many OR c.ordering_key IS NULL
          OR c.ordering_key NOT IN (
            SELECT p.ordering_key FROM {table} AS p INDEXED BY {table_open}
            WHERE p.status = 0 AND p.id <= :after AND p.ordering_key IS NOT NULL))
@@ -121,13 +116,6 @@ WHERE id IN (
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
-
--- name: claim-passed
--- Keys of pending rows that a claim skipped; later rows of these keys wait for them.  The keys are in
--- hexadecimal, since a JSON text cannot contain NUL.
-SELECT DISTINCT json_quote(hex(ordering_key)) FROM {table} INDEXED BY {table_open}
-WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL
-  AND hex(ordering_key) NOT IN (SELECT value FROM json_each(:passed)) LIMIT :limit;
 
 -- name: claim-due
 -- Claim failed rows that are due, each the first of its key.
@@ -152,7 +140,7 @@ SELECT claim_token, (
 FROM (
   SELECT c.claim_token FROM {table} AS c INDEXED BY {table_due}
   WHERE c.status = 1 AND {due:c} <= {now}
-    AND {free}
+    AND {free_expired}
   ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
@@ -164,7 +152,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
   WHERE c.status = 1 AND {due:c} <= {now}
-    AND c.claim_token = :of AND {free}
+    AND c.claim_token = :of AND {free_expired}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
@@ -180,36 +168,25 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
 WHERE id = (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
   WHERE c.status = 1 AND {due:c} <= {now}
-    AND {free}
+    AND {free_expired}
   ORDER BY {due:c} LIMIT 1)
 RETURNING id, 1, attempts - 1, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-next
--- Milliseconds until the first claim expires, and until the first failed row is due.  Rows that are
--- parked behind a dead row do not count
--- (until_empty_competing_ends_with_parked_claims_and_failures).
+-- Milliseconds until the first claim expires, and until the first failed row is due.
 SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
-          AND {unparked}
         ORDER BY {due:c} LIMIT 1),
        (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 3
-          AND {unparked}
         ORDER BY {due:c} LIMIT 1);
-
--- part: named
--- A row may have been deleted, and another may have its id now, so an acknowledgement names the message
--- id too.  :names is NULL if no other connection has committed since the rows were read
--- (what_took_the_id_of_a_message_in_flight_is_delivered).
-(:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
 
 -- name: extend
 -- An expired claim is not extended.
 UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
-  AND next_retry_at > (SELECT ms FROM wherry_clock)
-  AND {named};
+  AND next_retry_at > (SELECT ms FROM wherry_clock);
 
 -- name: read-ids
 -- Rows that were left behind a failed message of their key, or gaps.
@@ -252,8 +229,7 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
 -- (when_one_of_many_cannot_be_marked_none_is).
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token)
-  AND {named};
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: fail
 -- If the number of the attempt is known, it is set and not increased: a transaction whose answer was
@@ -274,8 +250,7 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
-  AND (:token IS NULL OR claim_token = :token)
-  AND {named};
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: try
 -- The attempt of a suspect is recorded before it is delivered, so that a message that crashes its relay
@@ -286,7 +261,7 @@ UPDATE {table} NOT INDEXED SET status = 1,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
 WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
-  AND (NOT :claimed OR claim_token = :token);
+  AND claim_token = :token;
 
 -- name: reap
 -- Live claims that were extended are left out (reaping_leaves_claims_that_live).
