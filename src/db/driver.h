@@ -100,9 +100,6 @@ typedef struct wh_watch {
 	 * writers do not notify. */
 	int64_t key;
 	bool unheard; /* Writers of new rows do not notify. */
-	/* Updates and deletes of this session make no work for other relays, so do not
-	 * notify them. */
-	bool sole;
 } wh_watch;
 
 /* State of a caller that looks for commits. */

@@ -255,7 +255,7 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->engine->attach)
 		code = r->engine->attach(r, err);
 	if (code == WHERRY_OK)
-		code = wh_store_watch(r->store, !r->engine->claims_rows, err);
+		code = wh_store_watch(r->store, err);
 	return code;
 }
 

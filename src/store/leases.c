@@ -471,9 +471,9 @@ wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 
-wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err)
+wherry_code wh_store_watch(wh_store *store, wherry_error *err)
 {
-	wh_watch whose = {.unheard = store->layout.unheard, .sole = sole};
+	wh_watch whose = {.unheard = store->layout.unheard};
 	wherry_code code =
 		wh_store_ask(store, store->stmt.wake_key, NULL, 0, &whose.key, err);
 

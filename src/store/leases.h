@@ -88,9 +88,8 @@ wherry_code wh_store_join_as(wh_store *store, const char *owner, int64_t lasts_u
  * read. */
 wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err);
 
-/* Start to watch for commits, and have writers to this table wake the caller.  sole: the
- * caller's own updates make no work for another relay and wake none. */
-wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err);
+/* Start to watch for commits, and have writers to this table wake the caller. */
+wherry_code wh_store_watch(wh_store *store, wherry_error *err);
 
 wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_version,
 			     wherry_error *err);

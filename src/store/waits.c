@@ -48,7 +48,7 @@ wherry_code wh_store_wait(wh_store *store, wh_due_fn due, void *ctx, int bell,
 			       "a transaction is open: wait before it begins, since it "
 			       "sees nothing new and keeps others from cleaning up");
 	end_us = wh_later(wh_monotonic(store->db->env), timeout_us);
-	code = wh_store_watch(store, false, err);
+	code = wh_store_watch(store, err);
 	while (code == WHERRY_OK && awake) {
 		int64_t due_us = -1, now_us;
 

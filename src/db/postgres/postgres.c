@@ -98,7 +98,7 @@ static wherry_code postgres_begin(wherry_db *db, bool quiet, wherry_error *err)
 	    (is_on(s, "in_hot_standby") || is_on(s, "default_transaction_read_only")))
 		return wh_postgres_fail_as(s, "25006", err);
 	code = inside ? wh_postgres_exec(s, "SAVEPOINT wherry", err)
-		      : wh_postgres_begin(s, quiet, err);
+		      : wh_postgres_begin(s, err);
 	if (code == WHERRY_OK)
 		s->savepoints = inside ? s->savepoints + 1 : 0;
 	if (code == WHERRY_OK && !inside)

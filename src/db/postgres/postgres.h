@@ -177,7 +177,7 @@ bool wh_postgres_text_begin(postgres_db *s);
 void wh_postgres_text_end(postgres_db *s, bool begun);
 
 /* Begin a transaction, not a savepoint; wh_postgres_end() commits it. */
-wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err);
+wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err);
 
 /* Begin a transaction whose commit waits for fsync whatever the settings say. */
 wherry_code wh_postgres_begin_synced(postgres_db *s, wherry_error *err);

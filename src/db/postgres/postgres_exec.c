@@ -88,28 +88,26 @@ bool wh_postgres_is_open(const postgres_db *s)
 }
 
 /* If a setting of the transaction fails, roll it back. */
-static wherry_code begin_with(postgres_db *s, const char *sync, const char *quiet,
-			      wherry_error *err)
+static wherry_code begin_with(postgres_db *s, const char *sync, wherry_error *err)
 {
 	char sql[sizeof(s->begin) + 128];
 	wherry_code code;
 
-	(void)snprintf(sql, sizeof(sql), "%s%s%s", s->begin, sync, quiet);
+	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, sync);
 	code = wh_postgres_exec(s, sql, err);
 	if (code != WHERRY_OK && wh_postgres_is_open(s))
 		PQclear(wh_postgres_query(s, "ROLLBACK"));
 	return code;
 }
 
-wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err)
+wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err)
 {
-	return begin_with(s, s->no_sync, quietly ? "; SET LOCAL wherry.quiet = 'on'" : "",
-			  err);
+	return begin_with(s, s->no_sync, err);
 }
 
 wherry_code wh_postgres_begin_synced(postgres_db *s, wherry_error *err)
 {
-	return begin_with(s, "", "", err);
+	return begin_with(s, "", err);
 }
 
 /* After a failed statement the server answers COMMIT with ROLLBACK.  Without an answer it

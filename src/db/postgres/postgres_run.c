@@ -155,7 +155,7 @@ static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 		return WHERRY_OK;
 	if (!unnamed || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return plan(s, c, err);
-	code = wh_postgres_begin(s, false, err);
+	code = wh_postgres_begin(s, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = plan(s, c, err);

@@ -54,13 +54,10 @@ static void name_channels(postgres_db *s)
 
 static wherry_code listen_to(postgres_db *s, wherry_error *err)
 {
-	char sql[200], quiet[80] = "";
+	char sql[200];
 
-	if (s->watch.whose.sole)
-		(void)snprintf(quiet, sizeof(quiet), "; SET wherry.quiet = '%lld'",
-			       (long long)s->watch.whose.key);
-	(void)snprintf(sql, sizeof(sql), "LISTEN %s; LISTEN %s%s", s->watch.rows_channel,
-		       s->watch.control_channel, quiet);
+	(void)snprintf(sql, sizeof(sql), "LISTEN %s; LISTEN %s", s->watch.rows_channel,
+		       s->watch.control_channel);
 	return s->watch.whose.key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
 }
 

@@ -26,21 +26,15 @@ bool wh_noted_has_room(const wherry_relay *r)
 }
 
 /* All noted rows of the key are read: free the key.  If not all of its ids could be
- * noted, read the table again from the first one that was not, with all open states. */
+ * noted, read all exceptions again. */
 static void end_draining(wherry_relay *r, wh_key *key)
 {
-	wh_reader *t = wh_reader_of(r);
-	int64_t from = key->overflow_from;
+	bool overflowed = key->overflow_from != 0;
 
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
-	if (from && r->engine->noted) {
-		/* The cursor does not show which ids were read: read all. */
+	if (overflowed) /* The cursor does not show which ids were read: read all. */
 		wh_reader_sweep(r, wh_monotonic(&r->env));
-	} else if (from && from <= t->cursor) {
-		t->cursor = from - 1;
-		t->sweeping = t->more = true;
-	}
 }
 
 typedef struct redo {
