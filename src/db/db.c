@@ -375,21 +375,6 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 					 out_changed, err);
 }
 
-wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
-{
-	wherry_code code = WHERRY_OK;
-
-	assert(n <= WH_DB_CALLS_MOST);
-	for (size_t i = 0; i < n; i++)
-		assert(all_given(calls[i].stmt, calls[i].params, calls[i].n_params));
-	if (db->driver->statement.run_all)
-		return db->driver->statement.run_all(db, calls, n, err);
-	for (size_t i = 0; code == WHERRY_OK && i < n; i++)
-		code = wh_db_run(db, calls[i].stmt, calls[i].params, calls[i].n_params,
-				 calls[i].visit, calls[i].ctx, &calls[i].changed, err);
-	return code;
-}
-
 int64_t wh_db_last_id(wherry_db *db)
 {
 	return db->driver->statement.last_id(db);

@@ -82,18 +82,6 @@ typedef struct wh_db_options {
 	bool app_sql;
 } wh_db_options;
 
-/* A statement of wh_db_run_all(). */
-typedef struct wh_call {
-	const wh_stmt *stmt;
-	const wh_param *params;
-	size_t n_params;
-	wh_row_fn visit; /* NULL: no rows, or ignore them. */
-	void *ctx;
-	int64_t changed; /* Receives the number of changed rows. */
-} wh_call;
-
-enum { WH_DB_CALLS_MOST = 4 };
-
 /* Names the table to watch for commits. */
 typedef struct wh_watch {
 	/* Number of the table, whose writers notify on channels of this number; 0:
@@ -199,11 +187,6 @@ typedef struct wh_db_driver {
 				   const wh_param *params, size_t n_params,
 				   wh_row_fn visit, void *ctx, int64_t *out_changed,
 				   wherry_error *err);
-
-		/* Run several statements in one round trip, see wh_db_run_all().  May be
-		 * NULL: they are run one by one. */
-		wherry_code (*run_all)(wherry_db *db, wh_call *calls, size_t n,
-				       wherry_error *err);
 
 		/* Run several statements without parameters, such as a migration. */
 		wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
@@ -332,14 +315,6 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
 		      wherry_error *err);
 
-/*
- * Run up to WH_DB_CALLS_MOST statements, one after the other, and end at the first that
- * fails.  If no transaction is open, each is a separate transaction.
- *
- * If all are sent in one round trip, the statements after a failed one may have run too.
- * So pass only statements that may run twice.
- */
-wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err);
 int64_t wh_db_last_id(wherry_db *db); /* The id that the last INSERT took. */
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err);
 

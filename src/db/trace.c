@@ -202,8 +202,8 @@ static void trace_interrupt(wherry_db *db)
 	wherry_db_interrupt(((traced *)db)->inner);
 }
 
-/* It has no run_all(), so that each statement is traced.  Nobody opens a connection with it or
- * converts errors, so it has no open(), code_of() and old_log(). */
+/* Nobody opens a connection with it or converts errors, so it has no open(), code_of() and
+ * old_log(). */
 static const wh_db_driver trace_template = {
 	.connection = {.close = trace_close,
 		       .interrupt = trace_interrupt,

@@ -56,7 +56,8 @@ bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later)
 	return true;
 }
 
-int64_t wh_intake_place(wherry_relay *r, int64_t id)
+/* The row's place in the order of delivery. */
+static int64_t place_of(wherry_relay *r, int64_t id)
 {
 	return r->engine->place ? r->engine->place(r, id) : id;
 }
@@ -117,7 +118,7 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 			wh_keys_drop(&r->keys, key);
 		return wh_oom(err);
 	}
-	e->order = wh_intake_place(r, row->id);
+	e->order = place_of(r, row->id);
 	e->version = r->version;
 	if (r->engine->admitted)
 		r->engine->admitted(r, e);

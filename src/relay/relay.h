@@ -297,8 +297,6 @@ void wh_intake_drop(wherry_relay *r, wh_entry *e);
 /* Take a row into memory.  wh_row_key() must have written its ordering key to
  * r->key_text. */
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err);
-/* The row's place in the order of delivery. */
-int64_t wh_intake_place(wherry_relay *r, int64_t id);
 bool wh_intake_has_room(const wherry_relay *r);
 bool wh_intake_has_room_again(const wherry_relay *r); /* For rows that are read again. */
 size_t wh_bytes_again(const wherry_relay *r);         /* See wh_window.bytes_again. */

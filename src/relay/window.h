@@ -131,10 +131,6 @@ void wh_window_forget_versions(wh_window *w);
 /* The lowest id in memory; INT64_MAX: none.  Visits all messages. */
 int64_t wh_window_lowest(const wh_window *w);
 
-/* Write the ids in memory that are above `above` and at most `upto` to out, which has
- * room for all of the window.  Returns how many.  Visits all messages. */
-size_t wh_window_ids(const wh_window *w, int64_t above, int64_t upto, int64_t *out);
-
 /* Forget an entry that is on no list. */
 void wh_window_drop(wh_window *w, wh_entry *e);
 

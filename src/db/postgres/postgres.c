@@ -203,7 +203,6 @@ const wh_db_driver wh_db_postgres = {
 			.rollback = postgres_rollback,
 			.is_open = postgres_in_transaction},
 	.statement = {.run = wh_postgres_run,
-		      .run_all = wh_postgres_run_all,
 		      .script = postgres_script,
 		      .last_id = postgres_last_id,
 		      .forget = wh_postgres_forget,

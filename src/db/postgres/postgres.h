@@ -188,8 +188,6 @@ wherry_code wh_postgres_check_free(const postgres_db *s, wherry_error *err);
 wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			    size_t n_params, wh_row_fn visit, void *ctx,
 			    int64_t *out_changed, wherry_error *err);
-wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
-				wherry_error *err);
 void wh_postgres_forget(wherry_db *db, const wh_sql *sql);
 void wh_postgres_clear(postgres_db *s); /* Free all statements. */
 
