@@ -44,7 +44,7 @@ typedef struct wh_stmt {
 } wh_stmt;
 
 typedef struct wh_sql {
-	char *layout; /* the head line's words: "name=native ids=integer …" */
+	char *layout; /* the head line's words: "name=native ordered=yes …" */
 	char *unused; /* Names of values that no statement uses; NULL: none. */
 	wh_stmt *stmts;
 	size_t n;
@@ -111,7 +111,7 @@ wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
 wherry_code wh_stmt_marks(const wh_stmt *stmt, wh_buf *text, int *order, size_t most,
 			  size_t *out_n, wherry_error *err);
 
-/* Copy a word of the head line: value of "ids" in "ids=integer"; false if absent. */
+/* Copy a word of the head line: value of "ordered" in "ordered=yes"; false if absent. */
 bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap);
 
 /* A .sql file that the build embedded: src/MODEL/sql/LAYOUT.DIALECT.sql. */

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified columns=target,name,hash,until_ms,active
+-- layout: name=native names=qualified columns=target,name,hash,until_ms,active
 --
 -- The records of schedules on SQL Server.  Times are Unix milliseconds.
 --

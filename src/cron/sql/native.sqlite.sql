@@ -1,4 +1,4 @@
--- layout: name=native ids=integer columns=target,name,hash,until_ms,active
+-- layout: name=native columns=target,name,hash,until_ms,active
 --
 -- The records of schedules on SQLite.  Times are Unix milliseconds.
 

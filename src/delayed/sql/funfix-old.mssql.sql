@@ -1,4 +1,4 @@
--- layout: name=funfix-old ids=integer names=qualified wakes=no message_ids=json body=text columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
+-- layout: name=funfix-old names=qualified wakes=no message_ids=json body=text columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
 --
 -- The table that the predecessor of the JVM library DelayedQueue had on SQL Server: times are points in time, bodies
 -- are text, and the key is the primary key.  Wherry adds nothing to it, and programs of that library may work on it

@@ -1,4 +1,4 @@
--- layout: name=funfix ids=integer names=qualified wakes=no message_ids=json columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
+-- layout: name=funfix names=qualified wakes=no message_ids=json columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
 --
 -- The table of the JVM library DelayedQueue (Funfix) on SQL Server, as the library makes it.  Wherry adds nothing
 -- to it, and the library may work on it at the same time.  parts/mssql.funfix.sql has the statements.

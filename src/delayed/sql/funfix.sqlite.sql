@@ -1,4 +1,4 @@
--- layout: name=funfix ids=integer columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
+-- layout: name=funfix columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts
 --
 -- The table of the JVM library DelayedQueue (Funfix) on SQLite, as the library makes it.  Wherry adds
 -- nothing to it, and the library may work on it at the same time.  See funfix.postgres.sql: TABLE_tries

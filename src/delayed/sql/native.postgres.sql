@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,attempts,updates
+-- layout: name=native names=qualified columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,attempts,updates
 --
 -- Delayed queues on PostgreSQL.  Times are Unix milliseconds: of the database's clock, or of the
 -- caller's, in :now.

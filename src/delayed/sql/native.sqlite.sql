@@ -1,4 +1,4 @@
--- layout: name=native ids=integer columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,attempts,updates
+-- layout: name=native columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,attempts,updates
 --
 -- Delayed queues on SQLite.  Times are Unix milliseconds: of the database's clock, or of the
 -- caller's, in :now.

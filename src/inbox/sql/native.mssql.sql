@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified columns=consumer,message_id,accepted_at
+-- layout: name=native names=qualified columns=consumer,message_id,accepted_at
 --
 -- The inbox on SQL Server.  Times are DATETIME2, UTC, which the driver reads as Unix milliseconds.
 --

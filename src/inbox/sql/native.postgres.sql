@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified columns=consumer,message_id,accepted_at
+-- layout: name=native names=qualified columns=consumer,message_id,accepted_at
 --
 -- The inbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix milliseconds.
 --

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer columns=consumer,message_id,accepted_at
+-- layout: name=native columns=consumer,message_id,accepted_at
 --
 -- The inbox on SQLite.  Times are Unix milliseconds.
 --

@@ -1,4 +1,4 @@
--- layout: name=adopted ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease purges=soon columns=id,message_id,tx,topic,payload,done_at progress=subscription,high,seen exception=subscription,id,state
+-- layout: name=adopted names=qualified payloads=json,jsonb,text,bytea ordered=yes purges=soon columns=id,message_id,tx,topic,payload,done_at progress=subscription,high,seen exception=subscription,id,state
 --
 -- A table of another program that is read as a log on PostgreSQL.  `wherry adopt` makes a view that has the columns of a
 -- log.  Everything else is beside it, as in log.postgres.sql:

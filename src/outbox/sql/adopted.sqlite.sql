@@ -1,4 +1,4 @@
--- layout: name=adopted ids=integer ordered=yes fence=lease purges=soon columns=id,message_id,topic,payload,done_at progress=subscription,high,topics exception=subscription,id,state
+-- layout: name=adopted ordered=yes purges=soon columns=id,message_id,topic,payload,done_at progress=subscription,high,topics exception=subscription,id,state
 --
 -- A table of another program that is read as a log on SQLite.  `wherry adopt` makes a view that has the columns of a log.
 -- Everything else is beside it, as in log.sqlite.sql:

@@ -1,4 +1,4 @@
--- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status
+-- layout: name=debezium names=qualified ordered=yes stream=,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status
 -- unused: trace_id
 --
 -- The table that Debezium's outbox event router reads.  Programs insert rows, and often delete them at

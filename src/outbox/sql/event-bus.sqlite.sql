@@ -1,4 +1,4 @@
--- layout: name=event-bus ids=rowid ordered=no fence=claim done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
+-- layout: name=event-bus ordered=no fence=claim body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
 -- unused: aggregate_id aggregate_type headers id key token trace_id
 --
 -- The tables of the TypeScript library outbox-event-bus on SQLite.  Wherry adds nothing to

@@ -1,4 +1,4 @@
--- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token
+-- layout: name=eventferry names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token
 -- unused: error token
 --
 -- The table of the TypeScript library eventferry on SQL Server, as it publishes it: nothing is added,

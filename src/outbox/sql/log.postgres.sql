@@ -1,4 +1,4 @@
--- layout: name=log ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease columns=id,message_id,tx,topic,payload,!status progress=subscription,high,seen exception=subscription,id,state
+-- layout: name=log names=qualified payloads=json,jsonb,text,bytea ordered=yes columns=id,message_id,tx,topic,payload,!status progress=subscription,high,seen exception=subscription,id,state
 --
 -- The outbox as a log on PostgreSQL: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for two indexes alone.

@@ -1,4 +1,4 @@
--- layout: name=log ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,!status,!key progress=subscription,high,topics exception=subscription,id,state
+-- layout: name=log ordered=yes columns=id,message_id,topic,payload,!status,!key progress=subscription,high,topics exception=subscription,id,state
 --
 -- The outbox as a log on SQLite: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for no index.

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified payloads=text,bytea columns=id,message_id,body,state,available_at,lease_token
+-- layout: name=native names=qualified payloads=text,bytea columns=id,message_id,body,state,available_at,lease_token
 --
 -- The native queue on SQL Server.  Times are DATETIME2, UTC, which the driver reads as Unix
 -- milliseconds, and always the database's clock.

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified payloads=json,jsonb,text,bytea columns=id,message_id,body,state,available_at,lease_token
+-- layout: name=native names=qualified payloads=json,jsonb,text,bytea columns=id,message_id,body,state,available_at,lease_token
 --
 -- The native queue on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's clock.

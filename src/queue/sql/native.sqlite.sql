@@ -1,4 +1,4 @@
--- layout: name=native ids=integer columns=id,message_id,body,state,available_at,lease_token
+-- layout: name=native columns=id,message_id,body,state,available_at,lease_token
 --
 -- The native queue on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a time: ids
 -- appear in commit order, and nothing is ever locked by another receiver.

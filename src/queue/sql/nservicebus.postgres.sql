@@ -1,4 +1,4 @@
--- layout: name=nservicebus ids=integer names=qualified payloads=bytea fields=headers wakes=no columns=id,expires,headers,body,seq,!state
+-- layout: name=nservicebus names=qualified payloads=bytea fields=headers wakes=no columns=id,expires,headers,body,seq,!state
 -- unused: correlation_id reply_to topic
 --
 -- The queues of NServiceBus on PostgreSQL, as its transport creates them: "NAME" with the messages

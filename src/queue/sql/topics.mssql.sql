@@ -1,4 +1,4 @@
--- layout: name=topics addresses=at
+-- layout: name=topics
 --
 -- Topics: the queues that have subscribed to them.  A subscription is one row, and no statement locks
 -- the table.  Topics are compared by their hash, byte for byte.

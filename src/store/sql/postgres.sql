@@ -17,10 +17,3 @@
     WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
     THEN length({.}aggregate_type)::text || ':' || {.}aggregate_type || {.}aggregate_id
   END) COLLATE "C"
-
--- part: due
--- Time of a row, as an expression of the index of rows that wait for a time.  A time before 1970 or
--- after 9999, such as infinity, does not count: the row is due.
-(CASE WHEN {.}next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
-           AND {.}next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN {.}next_retry_at
-      ELSE '1970-01-01 00:00:00+00'::timestamptz END)

@@ -118,11 +118,6 @@ CASE WHEN next_retry_at > statement_timestamp()
 -- A list "[1,2]" as an array.
 translate(:ids::text, '[]', '{}')::bigint[]
 
--- part: open_columns
-id, status, attempts, created_at,
-       {due_in},
-       {texts}
-
 -- part: quick_columns
 id, status, attempts, created_at,
        {due_in},

@@ -1,4 +1,4 @@
--- layout: name=debezium ids=none ordered=yes fence=lease stream=,,,,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,!status
+-- layout: name=debezium ordered=yes stream=,,,,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,!status
 --
 -- A table like that of Debezium's event router, on SQLite: rows say nothing of what became of them, and a relay reads
 -- the WAL, which is stream.c.

@@ -1,4 +1,4 @@
--- layout: name=eventferry ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,status,claim_token
+-- layout: name=eventferry ordered=yes columns=id,message_id,topic,payload,status,claim_token
 --
 -- A table like that of eventferry, on SQLite: its rows say what became of each message, and relays compete.  A
 -- claim is a token in the row, and its end is in next_retry_at.
@@ -85,12 +85,12 @@ WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
        OR b.id < c.id AND (b.status = 3 OR b.status = 0 AND c.status <> 0 OR
 
 -- part: free
-(:unordered OR c.ordering_key IS NULL OR NOT EXISTS ({held_back} b.status = 1)))
+(:unordered OR c.ordering_key IS NULL OR NOT EXISTS ({held_back} b.status = 1))))
 
 -- part: free_expired
 -- With :share rows that expired with c are claimed with it.
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
-  {held_back} b.status = 1 AND (NOT :share OR b.claim_token IS NOT c.claim_token))))
+  {held_back} b.status = 1 AND (NOT :share OR b.claim_token IS NOT c.claim_token)))))
 
 -- name: claim-end
 -- Range of one claim: the last of the first pending rows, and their number.

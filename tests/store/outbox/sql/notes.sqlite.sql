@@ -1,4 +1,4 @@
--- layout: name=notes ids=integer ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until
+-- layout: name=notes ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until
 --
 -- A layout of an outbox that exists on two databases.
 

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until
+-- layout: name=native names=qualified ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until
 --
 -- A model whose rows are only claimed.
 
