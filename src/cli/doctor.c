@@ -342,15 +342,10 @@ static void look_for_gone(wh_doctor *d)
  * report it. */
 static void look_for_stream(wh_doctor *d)
 {
-	const wh_stmt *stmt;
+	const wh_stmt *stmt = wh_sql_find(&d->sql, "streamed");
 
 	d->streamed = false;
-	if (!is_outbox(d)) /* A queue is not streamed. */
-		return;
-	stmt = wh_sql_find(&d->sql, is_native(d) || d->store->stmt.lease
-					    ? "streamed"
-					    : "streamed-alone");
-	if (stmt &&
+	if (stmt && is_outbox(d) && d->store->stmt.lease &&
 	    wh_doctor_run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
 		d->streamed = false;
 }

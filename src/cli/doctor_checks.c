@@ -84,16 +84,6 @@ const wh_check wh_checks[] = {
 		.advice = "remove the cause, then `wherry retry$u $1`",
 	},
 	{
-		.name = "claims",
-		.flags = NATIVE | TABLE,
-		.none = "no claim has expired",
-		.trouble =
-			"messages are claimed by a relay that is gone, for ~2: $1, the first "
-			"is $3",
-		.advice = "the next relay with the engine that claimed them takes them "
-			  "up; " WH_HOW_TO_RELAY,
-	},
-	{
 		.name = "locks",
 		.flags = NATIVE | QUEUE | STILL,
 		.none = "nobody keeps the table locked",
@@ -108,16 +98,6 @@ const wh_check wh_checks[] = {
 			   "is open for ~3: messages of these rows wait for its end, and "
 			   "on an outbox later ones of their keys",
 		.advice = "let it end, or `$4`",
-	},
-	{
-		.name = "claim-locks",
-		.flags = NATIVE | STILL,
-		.none = "nobody keeps claims waiting with an advisory lock",
-		.trouble =
-			"$1 ($2) has held the advisory lock of this outbox's claims for "
-			"~3, which takes milliseconds; relays that wait: $4",
-		.advice = "`$5`; any role that may connect to the database can take this "
-			  "lock",
 	},
 	{
 		.name = "long-transactions",
@@ -147,12 +127,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"$1 of 64 partitions have no relay: one has died, and others take "
 			"them when its lease has expired",
-		.worse =
-			"relays share the outbox, and the index $1 is missing: each reads "
-			"what the others are to deliver",
-		.advice =
-			"`wherry create$u --partitions` makes what is missing; one relay more "
-			"helps those that are there: " WH_HOW_TO_RELAY,
+		.advice = "one relay more helps those that are there: " WH_HOW_TO_RELAY,
 	},
 	{
 		.name = "tables",

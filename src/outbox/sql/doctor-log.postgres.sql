@@ -21,6 +21,42 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 
 -- include: postgres.doctor.sql
 
+-- part: key_shown
+coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
+         'none')
+
+-- part: failed
+-- Reasons of failures that count no attempt, since the destination may have caused them.
+CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
+     ELSE ' after ' || c.attempts || ' attempts' END
+
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+(strpos(:gone::text, chr(10) || process || chr(10)) > 0)
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
+-- part: sharing
+FROM {wherry_lease} WHERE {live} AND engine = {share_engine}
+
+-- part: shares
+-- If one relay has them all, there is nothing to report.
+SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
+  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
+{sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
+UNION ALL
+SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
+{sharing}
+HAVING count(*) > 0 AND bit_or(mask) <> -1
+
+-- part: led
+(SELECT count(*) > 0 FROM {wherry_lease} WHERE {live})
+
 -- part: behind
 -- Number of messages that wait behind c, among the next ones that wait or were not read.
 (SELECT count(*) FROM (
@@ -141,3 +177,65 @@ UNION ALL
 SELECT 1, concat('rule ', r.rulename, ' of ', b.name::regclass) FROM (VALUES ({'table_progress}), ({'table_exception})) AS b(name)
 JOIN pg_rewrite AS r ON r.ev_class = to_regclass(b.name)::oid
 WHERE r.is_instead AND r.ev_type IN ('2', '3', '4');
+
+-- name: processes
+SELECT DISTINCT process FROM {wherry_lease}
+WHERE outbox = :name AND expires_at > {now} AND process <> '';
+
+-- name: functions
+-- Functions that were made before their schema was renamed (postgres.home.sql).
+SELECT 2, count(*)::text,
+  coalesce(min(substring(prosrc FROM 'and its schema has another name now'', ''([^'']+)''')), 'of another name')
+FROM pg_proc
+WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'table}::regclass::oid)
+  AND prosrc LIKE '%this function was made for a schema named%'
+  AND position(quote_literal(pronamespace::regnamespace::text) IN prosrc) = 0
+HAVING count(*) > 0;
+
+-- name: trigger
+SELECT 1, to_regclass(t.name)::text,
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
+FROM (VALUES {wake_triggers},
+             ({'wherry_outbox}, 'wherry_wake_control', 16),
+             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
+LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
+  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
+  AND g.tgtype & t.events::smallint = t.events::smallint
+WHERE to_regclass(t.name) IS NOT NULL
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
+
+-- name: paused
+SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000::numeric)::bigint::text,
+  to_char(paused_at {utc})
+FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: relay
+SELECT 0, owner, engine, epoch::text,
+  ceil(extract(epoch FROM least(max(expires_at), {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
+FROM {wherry_lease} WHERE {live}
+GROUP BY owner, engine, epoch
+UNION ALL
+SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
+  coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN {gone} THEN ', whose process has ended'
+              WHEN expires_at > '1970-01-02' THEN ', whose lease expired at '
+                || to_char(expires_at {utc}) ELSE ', which ended in good order' END
+            FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+           'none has been here so far'), '', '', ''
+WHERE NOT {led};
+
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text,
+  format('UPDATE %s SET expires_at = now() WHERE outbox = %L AND number = %s', {'wherry_lease}, :name::text, number)
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} + interval '61 minutes' AND NOT {gone};
+
+-- name: destination
+SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
+  floor(extract(epoch FROM {now} - state_since) * 1000::numeric)::bigint::text
+FROM {wherry_lease} WHERE {live} AND state = 'retrying';
+
+-- name: constraints
+-- An outbox of an earlier version has no such constraints, or had rows that they refuse.
+SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SELECT 1 FROM pg_constraint
+  WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');

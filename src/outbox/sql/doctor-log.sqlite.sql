@@ -10,6 +10,29 @@ EXISTS (SELECT 1 FROM {table} WHERE id > {high}) OR EXISTS (
 
 -- include: sqlite.doctor.sql
 
+-- part: key_shown
+coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
+         'none')
+
+-- part: failed
+-- Reasons of failures that count no attempt, since the destination may have caused them.
+CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
+     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
+
+-- part: after
+CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
+     ELSE ' after ' || c.attempts || ' attempts' END
+
+-- part: gone
+-- The process of the lease's holder ran on this machine and has ended.
+instr(:gone, char(10) || process || char(10)) > 0
+
+-- part: live
+outbox = :name AND expires_at > {now} AND NOT {gone}
+
+-- part: led
+(SELECT count(*) > 0 FROM wherry_lease WHERE {live})
+
 -- part: ordering
 CASE WHEN {.}partition_key <> '' THEN '=' || {.}partition_key
      WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
@@ -95,3 +118,36 @@ WHERE {is_missing} AND EXISTS (SELECT 1 FROM sqlite_schema AS v WHERE v.type = '
 SELECT 1, 'trigger ' || s.name || ' of ' || s.tbl_name FROM sqlite_schema AS s
 WHERE s.type = 'trigger' AND s.tbl_name COLLATE NOCASE IN ({name} || '_progress', {name} || '_exception')
   AND replace(replace(replace(upper(s.sql), ' ', ''), char(10), ''), char(9), '') LIKE '%RAISE(IGNORE)%';
+
+-- name: processes
+SELECT DISTINCT process FROM wherry_lease
+WHERE outbox = :name AND expires_at > {now} AND process <> '';
+
+-- name: paused
+SELECT 2, {now} - paused_at, strftime('%Y-%m-%d %H:%M:%S UTC', paused_at / 1000, 'unixepoch')
+FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: relay
+SELECT 0, owner, engine, epoch, expires_at - {now}
+FROM wherry_lease WHERE {live}
+UNION ALL
+SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
+  coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN {gone} THEN ', whose process has ended'
+              WHEN expires_at > 86400000 THEN ', whose lease expired at '
+                || strftime('%Y-%m-%d %H:%M:%S UTC', expires_at / 1000, 'unixepoch')
+              ELSE ', which ended in good order' END
+            FROM wherry_lease WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+           'none has been here so far'), '', '', ''
+WHERE NOT {led};
+
+-- name: lease
+-- No relay takes a lease for longer than an hour (relay.lease).
+SELECT 2, owner, min(expires_at - {now}, 3153600000000),
+  'UPDATE wherry_lease SET expires_at = 0 WHERE outbox = ' || quote(:name) || ' AND number = ' || number
+FROM wherry_lease WHERE outbox = :name AND expires_at > {now} + 3660000 AND NOT {gone};
+
+-- name: destination
+SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
+  {now} - state_since
+FROM wherry_lease WHERE {live} AND state = 'retrying';

@@ -2,56 +2,15 @@
 -- Checks of `wherry doctor` on PostgreSQL that the layouts of outboxes share; src/cli/doctor.c explains the
 -- results.  Each statement is one check.  A row is a finding: its severity (0 well, 1 a warning, 2 bad),
 -- then texts and durations in milliseconds.  No row: no finding.  Each statement reads a bounded number of
--- rows of the outbox.  The file that includes it has the parts "ready", a condition that a message could be
--- delivered now, and "wake_triggers".
+-- rows of the outbox.
 
 -- part: now
 statement_timestamp()
 
 -- include: postgres.sql
 
--- part: key_shown
-coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
-         'none')
-
--- part: failed
--- Reasons of failures that count no attempt, since the destination may have caused them.
-CASE WHEN c.attempts < 1 THEN 'was refused, which counts as no attempt'
-     WHEN c.attempts = 1 THEN 'failed once' ELSE 'failed ' || c.attempts || ' times' END
-
--- part: after
-CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
-     ELSE ' after ' || c.attempts || ' attempts' END
-
--- part: gone
--- The process of the lease's holder ran on this machine and has ended.
-(strpos(:gone::text, chr(10) || process || chr(10)) > 0)
-
--- part: live
-outbox = :name AND expires_at > {now} AND NOT {gone}
-
--- part: sharing
-FROM {wherry_lease} WHERE {live} AND engine = {share_engine}
-
--- part: shares
--- If one relay has them all, there is nothing to report.
-SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
-  ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
-{sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
-UNION ALL
-SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
-{sharing}
-HAVING count(*) > 0 AND bit_or(mask) <> -1
-
--- part: led
-(SELECT count(*) > 0 FROM {wherry_lease} WHERE {live})
-
 -- part: utc
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
-
--- name: processes
-SELECT DISTINCT process FROM {wherry_lease}
-WHERE outbox = :name AND expires_at > {now} AND process <> '';
 
 -- name: others
 -- Wherry's other tables in the database.
@@ -159,22 +118,12 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.
   AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
 ORDER BY a.xact_start LIMIT 5;
 
--- name: functions
--- Functions that were made before their schema was renamed (postgres.home.sql).
-SELECT 2, count(*)::text,
-  coalesce(min(substring(prosrc FROM 'and its schema has another name now'', ''([^'']+)''')), 'of another name')
-FROM pg_proc
-WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'table}::regclass::oid)
-  AND prosrc LIKE '%this function was made for a schema named%'
-  AND position(quote_literal(pronamespace::regnamespace::text) IN prosrc) = 0
-HAVING count(*) > 0;
-
 -- name: row-security
 -- The finding is bad if the setting applies to this role.
 SELECT CASE WHEN row_security_active(c.oid) THEN 2 ELSE 1 END, c.oid::regclass::text
 FROM pg_class AS c
 WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
-  AND (c.oid IN (to_regclass({source}), to_regclass({'table_archive}), to_regclass({'table_dead}), to_regclass({'table_progress}),
+  AND (c.oid IN (to_regclass({source}), to_regclass({'table_dead}), to_regclass({'table_progress}),
                  to_regclass({'table_exception}))
        OR c.relname IN ('wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_stream', 'wherry_dead',
                         'wherry_subscription'));
@@ -182,18 +131,6 @@ WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class W
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
 WHERE indrelid = {source}::regclass::oid AND NOT (indisvalid AND indisready);
-
--- name: trigger
-SELECT 1, to_regclass(t.name)::text,
-  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
-FROM (VALUES {wake_triggers},
-             ({'wherry_outbox}, 'wherry_wake_control', 16),
-             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
-LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
-  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
-  AND g.tgtype & t.events::smallint = t.events::smallint
-WHERE to_regclass(t.name) IS NOT NULL
-  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- name: identity
 -- The sequence must give ids in one order to all sessions, above all ids in the table.
@@ -248,37 +185,6 @@ FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = {source}::regclass::oid AND c.relpages > 1000 AND c.reltuples >= 0
   AND c.relpages > c.reltuples;
 
--- name: paused
-SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000::numeric)::bigint::text,
-  to_char(paused_at {utc})
-FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
-
--- name: relay
-SELECT 0, owner, engine, epoch::text,
-  ceil(extract(epoch FROM least(max(expires_at), {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text
-FROM {wherry_lease} WHERE {live}
-GROUP BY owner, engine, epoch
-UNION ALL
-SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
-  coalesce((SELECT 'the last was ' || owner || CASE
-              WHEN {gone} THEN ', whose process has ended'
-              WHEN expires_at > '1970-01-02' THEN ', whose lease expired at '
-                || to_char(expires_at {utc}) ELSE ', which ended in good order' END
-            FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
-           'none has been here so far'), '', '', ''
-WHERE NOT {led};
-
--- name: lease
--- No relay takes a lease for longer than an hour (relay.lease).
-SELECT 2, owner, ceil(extract(epoch FROM least(expires_at, {now} + interval '100 years') - {now}) * 1000::numeric)::bigint::text,
-  format('UPDATE %s SET expires_at = now() WHERE outbox = %L AND number = %s', {'wherry_lease}, :name::text, number)
-FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} + interval '61 minutes' AND NOT {gone};
-
--- name: destination
-SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
-  floor(extract(epoch FROM {now} - state_since) * 1000::numeric)::bigint::text
-FROM {wherry_lease} WHERE {live} AND state = 'retrying';
-
 -- name: absent
 -- Facts about a message that is not in the outbox: whether its number was given out, and which
 -- transaction may still commit it.
@@ -299,11 +205,6 @@ SELECT 2,
             ORDER BY prepared LIMIT 1), '')
 FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass) AS last)
   AS s;
-
--- name: constraints
--- An outbox of an earlier version has no such constraints, or had rows that they refuse.
-SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SELECT 1 FROM pg_constraint
-  WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');
 
 -- name: any-table
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
