@@ -41,6 +41,15 @@ wh_exit wh_print_settled(const wh_args *args, const char *did, int64_t n,
 	return superseded || lost ? WH_EXIT_FAILED : WH_EXIT_DONE;
 }
 
+void wh_print_retried(const wh_args *args, int64_t n, const char *state)
+{
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"retried\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s %s %s again\n", n, wh_plural(n),
+			     n == 1 ? "is" : "are", state);
+}
+
 void wh_print_discarded(const wh_args *args, int64_t n)
 {
 	wh_print_deleted(args, (const wh_count[]){{"discarded", n}, {NULL, 0}},

@@ -10,6 +10,9 @@
  * is wrong. */
 bool wh_again_filter(const wh_args *args, wherry_filter *out);
 
+/* Print how many messages of a table were retried, and their state now. */
+void wh_print_retried(const wh_args *args, int64_t n, const char *state);
+
 /* Print how many messages of a table were discarded. */
 void wh_print_discarded(const wh_args *args, int64_t n);
 

@@ -276,6 +276,9 @@ void wh_put_repair(wh_buf *text, const char *repair);
 /* Print a failure of the library.  Returns WH_EXIT_FAILED. */
 wh_exit wh_report(const wherry_error *err);
 
+/* Print why a call failed.  Returns WH_EXIT_USAGE for INVALID, else WH_EXIT_FAILED. */
+wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
+
 /* Print what is wrong with the command line.  Returns WH_EXIT_USAGE. */
 wh_exit wh_usage(const wh_command *of, const char *fmt, ...) WH_PRINTF(2, 3);
 
@@ -293,22 +296,6 @@ void wh_print_buf(const wh_buf *buf, const char *end);
 /* True if all that was printed so far was written whole.  Flushes standard output.  Ask
  * before a message is acknowledged that was printed. */
 bool wh_printed_all(void);
-
-/* ---- place.c: the database and the table of the first operand ---- */
-
-typedef struct wh_place {
-	wherry_db *db;
-	const char *name;   /* Of the table; "": the URL names none.  Borrowed. */
-	const char *target; /* wh_args.target; borrowed. */
-} wh_place;
-
-/* Open the database.  If the status is not WH_EXIT_DONE, it printed why, and nothing is
- * open. */
-wh_exit wh_place_open(wh_place *place, const wh_args *args);
-void wh_place_close(wh_place *place);
-
-/* Print why a call failed.  Returns WH_EXIT_USAGE for INVALID, else WH_EXIT_FAILED. */
-wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
 
 /* ---- body.c ---- */
 

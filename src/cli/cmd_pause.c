@@ -33,7 +33,7 @@ static wh_exit change(const wh_args *args, const wh_session *s, bool paused)
 			     models[s->kind], name);
 	else
 		(void)printf("%s '%s' is resumed\n", models[s->kind], name);
-	wh_audit(args, name, 0);
+	wh_audit(args, s->delayed ? s->table : name, 0);
 	return WH_EXIT_DONE;
 }
 

@@ -51,11 +51,8 @@ static wh_exit retry(const wh_args *args, wh_session *s, const wherry_filter *fi
 		status = wh_report(&err);
 	else if (!n && filter->ident)
 		status = explain(s, filter->ident);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"retried\":%lld}\n", (long long)n);
 	else
-		(void)printf("%lld message%s %s pending again\n", (long long)n,
-			     wh_plural(n), n == 1 ? "is" : "are");
+		wh_print_retried(args, n, "pending");
 	if (n)
 		wh_audit(args, s->table, n);
 	return status;

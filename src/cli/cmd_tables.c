@@ -253,9 +253,9 @@ static wh_exit run(wh_args *args)
 	wh_names others = {.n = 0}, queues = {.n = 0};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status, more;
-	wh_place at;
+	wh_session at;
 
-	status = wh_place_open(&at, args);
+	status = wh_session_connect(&at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	wh_table_begin(&l.to, columns, COLUMNS);
@@ -274,7 +274,7 @@ static wh_exit run(wh_args *args)
 			      args->target);
 	wh_names_clear(&others);
 	wh_names_clear(&queues);
-	wh_place_close(&at);
+	wh_session_close(&at);
 	return status;
 }
 

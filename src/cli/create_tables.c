@@ -219,7 +219,7 @@ wh_exit wh_create_table(wh_args *args, unsigned kind)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	wh_exit status;
-	wh_place at;
+	wh_session at;
 
 	if (!*m.name && m.kind->standard)
 		m.name = m.kind->standard;
@@ -227,7 +227,7 @@ wh_exit wh_create_table(wh_args *args, unsigned kind)
 		return WH_EXIT_USAGE;
 	if (wh_arg_on(args, "print"))
 		return print_sql(&m);
-	status = wh_place_open(&at, args);
+	status = wh_session_connect(&at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = create(&m, at.db, &err);
@@ -237,6 +237,6 @@ wh_exit wh_create_table(wh_args *args, unsigned kind)
 		print_done(&m, kind);
 		wh_audit(args, m.name, 0);
 	}
-	wh_place_close(&at);
+	wh_session_close(&at);
 	return status;
 }

@@ -12,7 +12,7 @@
 
 /* A table of schedules, and a delayed queue. */
 typedef struct cron_session {
-	wh_place at;
+	wh_session at;
 	wherry_cron *cron;
 	wherry_delayed *queue;
 	wherry_schedule *schedule;
@@ -26,7 +26,7 @@ static void leave(cron_session *s)
 	wherry_schedule_free(s->schedule);
 	wherry_delayed_close(s->queue);
 	wherry_cron_close(s->cron);
-	wh_place_close(&s->at);
+	wh_session_close(&s->at);
 }
 
 /* The name of the table of schedules.  Where the URL names a delayed queue, --cron names
@@ -48,7 +48,7 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 	*s = (cron_session){.prefix = wh_operand(args, 1)};
 	if (wh_arg_known(args, "cron"))
 		wh_report_kinds(WHERRY_KIND_CRON | WHERRY_KIND_DELAYED);
-	status = wh_place_open(&s->at, args);
+	status = wh_session_connect(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	if (what & OPENS_QUEUE)

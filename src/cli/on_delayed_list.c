@@ -232,11 +232,7 @@ wh_exit wh_on_delayed_retry(const wh_args *args, wh_session *s)
 		return wh_report(&err);
 	if (n)
 		wh_audit(args, wh_url_table(wh_operand(args, 0)), n);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"retried\":%" PRId64 "}\n", n);
-	else
-		(void)printf("%" PRId64 " message%s %s ready again\n", n, wh_plural(n),
-			     n == 1 ? "is" : "are");
+	wh_print_retried(args, n, "ready");
 	return WH_EXIT_DONE;
 }
 

@@ -2,6 +2,7 @@
  * status, purge and drop on an inbox.
  */
 #include "cli/on_inbox.h"
+#include "cli/status.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -20,20 +21,16 @@ wh_exit wh_on_inbox_status(const wh_args *args, wh_session *s)
 	if (wherry_inbox_count(s->inbox, &n, &oldest_us, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json")) {
-		wh_buf_puts(&buf, "{\"table\":");
-		wh_buf_json(&buf, s->table, strlen(s->table));
-		wh_buf_printf(&buf,
-			      ",\"kind\":\"inbox\",\"layout\":\"native\",\"ids\":%" PRId64
-			      ",\"oldest_us\":%" PRId64
-			      ",\"schema_version\":%d,\"warnings\":[]}",
-			      n, oldest_us, wh_inbox_version(s->inbox));
-	} else {
-		wh_buf_printf(&buf, "table       %s in %s\nids         %" PRId64 "%s%s",
-			      s->table, s->url, n, n ? ", the oldest for " : "",
-			      n ? wh_span_text(oldest_us, age) : "");
+		wh_put_place(&buf, s, "native");
+		wh_put_number_field(&buf, "ids", n);
+		wh_put_number_field(&buf, "oldest_us", oldest_us);
+		wh_print_status_json(&buf, wh_inbox_version(s->inbox),
+				     &(wh_warned){.n = 0});
+		return WH_EXIT_DONE;
 	}
-	wh_print_buf(&buf, "\n");
-	wh_buf_clear(&buf);
+	wh_print_place(s, NULL, false);
+	wh_print_line("ids", "%" PRId64 "%s%s", n, n ? ", the oldest for " : "",
+		      n ? wh_span_text(oldest_us, age) : "");
 	return WH_EXIT_DONE;
 }
 

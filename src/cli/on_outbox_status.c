@@ -2,7 +2,6 @@
  * status on an outbox.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +14,6 @@
 #include "store/relay_report.h"
 
 enum {
-	WARNINGS_MAX = 8,
-	WARNING_MAX = 600,
 	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
 	/* A relay renews its lease, and reports, every 10 s or more often. */
 	STALL_US = 15 * WH_SECOND,
@@ -27,23 +24,6 @@ enum {
 
 /* A subscription stands still if its position has not moved for so long, and messages are behind it. */
 #define STILL_US (3600 * (int64_t)WH_SECOND)
-
-typedef struct warnings {
-	char text[WARNINGS_MAX][WARNING_MAX];
-	size_t n;
-} warnings;
-
-WH_PRINTF(2, 3)
-static void warn(warnings *w, const char *fmt, ...)
-{
-	va_list args;
-
-	if (w->n == WARNINGS_MAX)
-		return;
-	va_start(args, fmt);
-	(void)vsnprintf(w->text[w->n++], sizeof(w->text[0]), fmt, args);
-	va_end(args);
-}
 
 /* Look at the replication slot.  A failure is ignored, since the outbox may not be
  * streamed. */
@@ -160,76 +140,73 @@ static facts facts_of(const wh_session *s, const wherry_status *st,
 }
 
 /* Warn that the destination refuses all open messages. */
-static void warn_refused(const facts *f, warnings *out)
+static void warn_refused(const facts *f, wh_warned *out)
 {
-	wh_buf text = WH_BUF_INIT(WARNING_MAX);
+	wh_buf text = WH_BUF_INIT(WH_WARNING_MAX);
 
 	wh_report_put_refusal(&text, f->st->destination, f->st->error, f->st->state_us);
 	if (f->keeps)
-		warn(out, "%s", wh_buf_str(&text));
+		wh_warn(out, "%s", wh_buf_str(&text));
 	else
-		warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
-		     f->open == 1 ? " waits" : "s wait");
+		wh_warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), f->open,
+			f->open == 1 ? " waits" : "s wait");
 	wh_buf_clear(&text);
 }
 
 /* Warn that ready messages wait, though a relay has the lease. */
-static void warn_stalled(const facts *f, warnings *out)
+static void warn_stalled(const facts *f, wh_warned *out)
 {
 	char span[WH_SPAN_LEN], last[WH_SPAN_LEN];
 
 	(void)wh_span_text(f->waits_us, span);
 	if (f->failing)
-		warn(out,
-		     "the oldest message has been ready for %s, and deliveries fail: %s",
-		     span, f->st->error);
+		wh_warn(out,
+			"the oldest message has been ready for %s, and deliveries fail: %s",
+			span, f->st->error);
 	else if (f->delivers || !f->known || f->st->delivered_us < 0)
-		warn(out,
-		     "the oldest message has been ready for %s: the relay or its "
-		     "destination is too slow, or it waits for a transaction: "
-		     "`wherry doctor%s`",
-		     span, f->s->target);
+		wh_warn(out,
+			"the oldest message has been ready for %s: the relay or its "
+			"destination is too slow, or it waits for a transaction: "
+			"`wherry doctor%s`",
+			span, f->s->target);
 	else
-		warn(out,
-		     "the oldest message has been ready for %s, and the relay delivered "
-		     "its last one %s ago: it waits for its destination or for a "
-		     "transaction: `wherry doctor%s`",
-		     span, wh_span_text(f->st->delivered_us, last), f->s->target);
+		wh_warn(out,
+			"the oldest message has been ready for %s, and the relay delivered "
+			"its last one %s ago: it waits for its destination or for a "
+			"transaction: `wherry doctor%s`",
+			span, wh_span_text(f->st->delivered_us, last), f->s->target);
 }
 
 /* Warn about messages that failed and wait for their next attempt. */
-static void warn_failed(const facts *f, warnings *out)
+static void warn_failed(const facts *f, wh_warned *out)
 {
 	int64_t n = f->st->count[WHERRY_FAILED];
 
 	if (*f->st->error)
-		warn(out,
-		     "%" PRId64
-		     " message%s failed and %s tried again; the last error: %s",
-		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->st->error);
+		wh_warn(out,
+			"%" PRId64
+			" message%s failed and %s tried again; the last error: %s",
+			n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are",
+			f->st->error);
 	else
-		warn(out,
-		     "%" PRId64
-		     " message%s failed and %s tried again: `wherry list%s --state failed`",
-		     n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are", f->s->target);
+		wh_warn(out,
+			"%" PRId64
+			" message%s failed and %s tried again: `wherry list%s --state failed`",
+			n, n == 1 ? " has" : "s have", n == 1 ? "is" : "are",
+			f->s->target);
 }
 
 /* Warn about dead messages.  Some layouts cannot list or retry them. */
-static void warn_dead(const facts *f, warnings *out)
+static void warn_dead(const facts *f, wh_warned *out)
 {
-	int64_t n = f->st->count[WHERRY_DEAD], apart = f->stream->dead;
+	int64_t apart = f->stream->dead;
 
-	if (n)
-		warn(out,
-		     "%" PRId64
-		     " message%s dead: `wherry list%s --state dead` shows why; remove "
-		     "the cause, then `wherry retry%s --all`",
-		     n, n == 1 ? " is" : "s are", f->s->target, f->s->target);
+	wh_warn_dead(out, f->st->count[WHERRY_DEAD], f->s->target);
 	if (apart)
-		warn(out,
-		     "%" PRId64 " message%s dead, in the table wherry_dead, with the "
-		     "reason of each",
-		     apart, apart == 1 ? " is" : "s are");
+		wh_warn(out,
+			"%" PRId64 " message%s dead, in the table wherry_dead, with the "
+			"reason of each",
+			apart, apart == 1 ? " is" : "s are");
 }
 
 /* Has the oldest ready message waited for longer than its relay needs? */
@@ -249,7 +226,7 @@ static bool stands_still(const facts *f, const wh_finding *found)
 }
 
 /* Warn of what doctor finds that lets no message be committed, or some not be delivered. */
-static void warn_still(const facts *f, const wherry_config *config, warnings *out)
+static void warn_still(const facts *f, const wherry_config *config, wh_warned *out)
 {
 	wh_doctor d = {
 		.session = f->s,
@@ -264,35 +241,35 @@ static void warn_still(const facts *f, const wherry_config *config, warnings *ou
 	wh_doctor_check_still(&d, wh_engine_reads_log(wh_engine_of(f->st->engine)));
 	for (size_t i = 0; i < d.n; i++)
 		if (stands_still(f, &d.findings[i]))
-			warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
+			wh_warn(out, "%s: %s", d.findings[i].what, d.findings[i].advice);
 	wh_doctor_clear(&d);
 }
 
 /* Collect the warnings, which are printed first. */
-static void look(const facts *f, warnings *out)
+static void look(const facts *f, wh_warned *out)
 {
 	const wherry_status *st = f->st;
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
-		warn(out,
-		     "the outbox is paused: nothing is delivered until `wherry resume%s`",
-		     f->s->target);
+		wh_warn(out,
+			"the outbox is paused: nothing is delivered until `wherry resume%s`",
+			f->s->target);
 	else if (st->lease_left_us > WH_LEASE_MOST_US)
-		warn(out,
-		     "the lease of %s ends in %s, later than any relay's: if that relay "
-		     "is gone, no other leads until then; `wherry doctor%s` says what "
-		     "to do",
-		     st->owner, wh_span_text(st->lease_left_us, span), f->s->target);
+		wh_warn(out,
+			"the lease of %s ends in %s, later than any relay's: if that relay "
+			"is gone, no other leads until then; `wherry doctor%s` says what "
+			"to do",
+			st->owner, wh_span_text(st->lease_left_us, span), f->s->target);
 	else if (wh_is_refused(st))
 		warn_refused(f, out);
 	else if (f->stream->state.lost)
-		warn(out,
-		     "the server gave up the WAL of the replication slot %s: "
-		     "no relay of the engine stream can go on",
-		     f->stream->slot);
+		wh_warn(out,
+			"the server gave up the WAL of the replication slot %s: "
+			"no relay of the engine stream can go on",
+			f->stream->slot);
 	else if (f->open && !f->running && f->known)
-		warn(out, "no relay is running: " WH_HOW_TO_RELAY);
+		wh_warn(out, "no relay is running: " WH_HOW_TO_RELAY);
 	else if (is_late(f))
 		warn_stalled(f, out);
 	else if (st->count[WHERRY_FAILED])
@@ -303,7 +280,7 @@ static void look(const facts *f, warnings *out)
 /* ---- the other subscriptions ---- */
 
 /* Messages that it has not passed are not deleted, of whatever topic, so this is said first. */
-static void look_at_still(const facts *f, const wh_subscription_at *at, warnings *out)
+static void look_at_still(const facts *f, const wh_subscription_at *at, wh_warned *out)
 {
 	const char *only = f->s->outbox->subscription;
 	char span[WH_SPAN_LEN];
@@ -313,30 +290,30 @@ static void look_at_still(const facts *f, const wh_subscription_at *at, warnings
 		return;
 	(void)wh_span_text(at->moved_us < at->kept_us ? at->moved_us : at->kept_us, span);
 	if (at->status.paused)
-		warn(out,
-		     "subscription '%s' is paused and has not moved for %s: all messages "
-		     "behind it are kept",
-		     at->name, span);
+		wh_warn(out,
+			"subscription '%s' is paused and has not moved for %s: all messages "
+			"behind it are kept",
+			at->name, span);
 	else if (at->status.lease_left_us > 0)
-		warn(out,
-		     "subscription '%s' has not moved for %s, and all messages behind it "
-		     "are kept: its relay does not get on",
-		     at->name, span);
+		wh_warn(out,
+			"subscription '%s' has not moved for %s, and all messages behind it "
+			"are kept: its relay does not get on",
+			at->name, span);
 	else
-		warn(out,
-		     "nobody has read subscription '%s' for %s, and all messages behind it "
-		     "are kept: relay it, or `wherry drop` it",
-		     at->name, span);
+		wh_warn(out,
+			"nobody has read subscription '%s' for %s, and all messages behind it "
+			"are kept: relay it, or `wherry drop` it",
+			at->name, span);
 }
 
-static void look_at_all_still(const facts *f, warnings *out)
+static void look_at_all_still(const facts *f, wh_warned *out)
 {
 	for (int i = 0; i < f->subscriptions->n; i++)
 		look_at_still(f, &f->subscriptions->at[i], out);
 }
 
 /* Consumers may read it without a relay, but do not let messages wait for long. */
-static void look_at_other(facts *f, const wh_subscription_at *at, warnings *out)
+static void look_at_other(facts *f, const wh_subscription_at *at, wh_warned *out)
 {
 	const wherry_status *st = &at->status;
 	int64_t dead = st->count[WHERRY_DEAD];
@@ -349,22 +326,22 @@ static void look_at_other(facts *f, const wh_subscription_at *at, warnings *out)
 	if (at->kept_us >= STILL_US && at->moved_us >= STILL_US)
 		; /* It is named already. */
 	else if (st->paused)
-		warn(out, "subscription '%s' is paused", at->name);
+		wh_warn(out, "subscription '%s' is paused", at->name);
 	else if (st->ready && st->oldest_ready_us > STALL_US)
-		warn(out,
-		     "the oldest message of subscription '%s' has been ready for %s, and "
-		     "%s: `wherry status%s/%s`",
-		     at->name, wh_span_text(st->oldest_ready_us, span),
-		     st->lease_left_us > 0 ? "its relay is too slow, or waits"
-					   : "no relay reads it",
-		     f->s->target, at->name);
+		wh_warn(out,
+			"the oldest message of subscription '%s' has been ready for %s, and "
+			"%s: `wherry status%s/%s`",
+			at->name, wh_span_text(st->oldest_ready_us, span),
+			st->lease_left_us > 0 ? "its relay is too slow, or waits"
+					      : "no relay reads it",
+			f->s->target, at->name);
 	if (dead)
-		warn(out, "%" PRId64 " message%s dead in subscription '%s'", dead,
-		     dead == 1 ? " is" : "s are", at->name);
+		wh_warn(out, "%" PRId64 " message%s dead in subscription '%s'", dead,
+			dead == 1 ? " is" : "s are", at->name);
 }
 
 /* Of an outbox, and not of one subscription of it. */
-static void look_at_others(facts *f, warnings *out)
+static void look_at_others(facts *f, wh_warned *out)
 {
 	if (!*f->s->outbox->subscription)
 		for (int i = 0; i < f->subscriptions->n; i++)
@@ -401,15 +378,14 @@ static void put_holder(void *ctx, const wh_partition_holder *who)
 
 /* Print the warnings, or that all is well.  All is well only if a message that is
  * committed now will be delivered (tests/system/standing_still.sh). */
-static void print_health(const facts *f, const warnings *w)
+static void print_health(const facts *f, const wh_warned *w)
 {
 	const char *all = f->open || f->others_open || f->stream->behind > STREAM_NEAR
 				  ? "no message has waited for long"
 				  : "every message is delivered";
 	char span[WH_SPAN_LEN];
 
-	for (size_t i = 0; i < w->n; i++)
-		wh_print_warning(w->text[i]);
+	wh_print_warned(w);
 	if (w->n)
 		return;
 	if (!f->known && !f->running && !f->stream->state.reader)
@@ -423,27 +399,7 @@ static void print_health(const facts *f, const warnings *w)
 			"not yet reported its delivery\n",
 			wh_span_text(f->waits_us, span));
 	else
-		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
-			     wh_painted(WH_PLAIN),
-			     f->open ? "messages are being delivered" : all);
-}
-
-/* Print a line of a name and texts from the database or a server. */
-WH_PRINTF(2, 3)
-static void print_line(const char *name, const char *fmt, ...)
-{
-	wh_buf safe = WH_BUF_INIT(64 * 1024);
-	char *text = NULL;
-	va_list args;
-
-	va_start(args, fmt);
-	if (vasprintf(&text, fmt, args) < 0)
-		text = NULL;
-	va_end(args);
-	wh_put_cell(&safe, text ? text : "", 0);
-	(void)printf("%-11s %s\n", name, wh_buf_str(&safe));
-	free(text);
-	wh_buf_clear(&safe);
+		wh_print_well(f->open ? "messages are being delivered" : all);
 }
 
 /* Print the relay's report in the row of its lease. */
@@ -452,18 +408,18 @@ static void print_report(const wherry_status *st)
 	char span[WH_SPAN_LEN];
 
 	if (*st->state && st->lease_left_us > 0)
-		print_line("state", "%s for %s", st->state,
-			   wh_span_text(st->state_us, span));
+		wh_print_line("state", "%s for %s", st->state,
+			      wh_span_text(st->state_us, span));
 	else if (*st->state && strcmp(st->state, WH_STATE_STOPPED) != 0)
-		print_line("state", "it ended without releasing its lease");
+		wh_print_line("state", "it ended without releasing its lease");
 	if (*st->destination)
-		print_line("destination", "%s", st->destination);
+		wh_print_line("destination", "%s", st->destination);
 	if (st->delivered_us >= 0)
-		print_line("delivered", "%" PRId64 " by this relay, the last %s ago",
-			   st->delivered, wh_span_text(st->delivered_us, span));
+		wh_print_line("delivered", "%" PRId64 " by this relay, the last %s ago",
+			      st->delivered, wh_span_text(st->delivered_us, span));
 	if (st->error_us >= 0)
-		print_line("last error", "%s ago: %s", wh_span_text(st->error_us, span),
-			   st->error);
+		wh_print_line("last error", "%s ago: %s",
+			      wh_span_text(st->error_us, span), st->error);
 }
 
 static void print_others(const facts *f)
@@ -476,120 +432,92 @@ static void print_others(const facts *f)
 	wh_buf_clear(&text);
 }
 
-static void print_text(const facts *f, const warnings *w, holders *partitions)
+static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 {
 	const wh_session *s = f->s;
 	const wherry_status *st = f->st;
 	char span[WH_SPAN_LEN];
 
 	print_health(f, w);
-	print_line("table", "%s in %s%s", s->table, s->url,
-		   st->paused ? " (paused)" : "");
+	wh_print_place(s, NULL, st->paused);
 	if (!f->known)
-		print_line("layout", "%s: %s", st->layout, s->outbox->store.limits);
+		wh_print_line("layout", "%s: %s", st->layout, s->outbox->store.limits);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
-	(void)printf("ready       %" PRId64, st->ready);
-	if (st->ready)
-		(void)printf(", the oldest for %s",
-			     wh_span_text(st->oldest_ready_us, span));
-	(void)putchar('\n');
+	wh_print_ready(st->ready, st->oldest_ready_us);
 	if (partitions->n)
 		wh_print_buf(&partitions->text, "");
 	else if (f->running)
-		print_line("relay", "%s, epoch %" PRId64 ", lease for %s more", st->owner,
-			   st->epoch, wh_span_text(st->lease_left_us, span));
+		wh_print_line("relay", "%s, epoch %" PRId64 ", lease for %s more",
+			      st->owner, st->epoch,
+			      wh_span_text(st->lease_left_us, span));
 	else if (st->epoch)
-		print_line("relay", "none; the last was %s, epoch %" PRId64, st->owner,
-			   st->epoch);
+		wh_print_line("relay", "none; the last was %s, epoch %" PRId64, st->owner,
+			      st->epoch);
 	else
-		print_line("relay", f->known ? "none so far"
-					     : "not known: these tables do not say");
+		wh_print_line("relay", f->known ? "none so far"
+						: "not known: these tables do not say");
 	print_report(st);
 	print_stream(f->stream);
 	print_others(f);
 }
 
-static void put_text(wh_buf *buf, const char *text)
+/* Append the relays: those that share the outbox, or the one that leads or led last. */
+static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 {
-	wh_buf_json(buf, text, strlen(text));
-}
+	const wherry_status *st = f->st;
+	wh_holder relay = WH_HOLDER_NONE;
+	const wh_relays relays = {
+		.all = &relay, .n = st->epoch > 0, .n_running = st->lease_left_us > 0};
 
-/* Append the relay's state, or that of the last relay if none runs. */
-static void put_report(wh_buf *buf, const wherry_status *st)
-{
-	bool gone = st->lease_left_us <= 0 && *st->state &&
-		    strcmp(st->state, WH_STATE_STOPPED) != 0;
-
-	wh_buf_puts(buf, ",\"state\":");
-	put_text(buf, gone ? "gone" : st->state);
-	wh_put_age_field(buf, "state_us", st->state_us);
-	wh_buf_puts(buf, ",\"destination\":");
-	put_text(buf, st->destination);
-	wh_buf_printf(buf, ",\"delivered\":%" PRId64, st->delivered);
-	wh_put_age_field(buf, "last_delivery_us", st->delivered_us);
-	wh_buf_puts(buf, ",\"last_error\":");
-	put_text(buf, st->error);
-	wh_put_age_field(buf, "last_error_us", st->error_us);
-}
-
-static void put_relay(wh_buf *buf, const wherry_status *st)
-{
-	put_report(buf, st);
-	if (st->lease_left_us <= 0) {
-		wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":null", st->epoch);
+	if (partitions->n) {
+		wh_buf_printf(buf, ",\"relays\":[%s],\"last_relay\":null",
+			      wh_buf_into(&partitions->text, buf));
 		return;
 	}
-	wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":{\"owner\":", st->epoch);
-	put_text(buf, st->owner);
-	wh_buf_puts(buf, ",\"engine\":");
-	put_text(buf, st->engine);
-	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
+	(void)snprintf(relay.owner, sizeof(relay.owner), "%s", st->owner);
+	(void)snprintf(relay.state, sizeof(relay.state), "%s", st->state);
+	(void)snprintf(relay.destination, sizeof(relay.destination), "%s",
+		       st->destination);
+	(void)snprintf(relay.error, sizeof(relay.error), "%s", st->error);
+	relay.left_us = st->lease_left_us;
+	relay.state_us = st->state_us;
+	relay.delivered = st->delivered;
+	relay.delivered_us = st->delivered_us;
+	relay.error_us = st->error_us;
+	wh_put_relays_field(buf, &relays);
 }
 
-static void print_json(const facts *f, const warnings *w, holders *partitions)
+static void print_json(const facts *f, const wh_warned *w, holders *partitions)
 {
 	const wh_session *s = f->s;
 	const wherry_status *st = f->st;
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
-	wh_buf_puts(&buf, "{\"table\":");
-	put_text(&buf, s->table);
-	wh_buf_puts(&buf, ",\"kind\":\"outbox\",\"layout\":");
-	put_text(&buf, st->layout);
+	wh_put_place(&buf, s, st->layout);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
-		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
-			      wherry_state_name((wherry_state)i), st->count[i]);
-	wh_buf_printf(&buf,
-		      ",\"ready\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
-		      ",\"paused\":%s",
-		      st->ready, st->oldest_ready_us, st->paused ? "true" : "false");
-	put_relay(&buf, st);
-	if (partitions->n)
-		wh_buf_printf(&buf, ",\"partitions\":[%s]",
-			      wh_buf_into(&partitions->text, &buf));
+		wh_put_number_field(&buf, wherry_state_name((wherry_state)i),
+				    st->count[i]);
+	wh_put_number_field(&buf, "ready", st->ready);
+	wh_put_number_field(&buf, "oldest_ready_us", st->oldest_ready_us);
+	wh_buf_printf(&buf, ",\"paused\":%s", st->paused ? "true" : "false");
+	wh_put_number_field(&buf, "epoch", st->epoch);
+	put_relays(&buf, f, partitions);
 	put_stream(&buf, f->stream);
 	wh_buf_puts(&buf, ",\"subscriptions\":[");
 	wh_put_subscriptions(&buf, f->subscriptions, true);
 	wh_buf_puts(&buf, "],\"schedules\":[");
 	wh_put_schedules(&buf, s->db, true);
 	wh_buf_puts(&buf, "]");
-	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
-	for (size_t i = 0; i < w->n; i++) {
-		wh_buf_puts(&buf, i ? "," : "");
-		put_text(&buf, w->text[i]);
-	}
-	wh_buf_puts(&buf, "]}");
-	wh_print_buf(&buf, "\n");
-	wh_buf_clear(&buf);
+	wh_print_status_json(&buf, st->schema_version, w);
 }
 
 wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
-	warnings w = {.n = 0};
+	wh_warned w = {.n = 0};
 	holders partitions = {.json = wh_arg_on(args, "json"),
 			      .text = WH_BUF_INIT(WH_OUTPUT_MOST)};
 	wh_subscriptions subscriptions = {0};

@@ -107,11 +107,7 @@ static wh_exit retry(const wh_args *args, const wh_session *s,
 	if (filter->ident && !n)
 		return wh_complain(NULL, "message %s is %s, not dead", filter->ident,
 				   wh_queue_state_name(one.state));
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"retried\":%" PRId64 "}\n", n);
-	else
-		(void)printf("%" PRId64 " message%s %s ready again\n", n, wh_plural(n),
-			     n == 1 ? "is" : "are");
+	wh_print_retried(args, n, "ready");
 	return WH_EXIT_DONE;
 }
 

@@ -66,8 +66,8 @@ static wh_exit with_topics(const wh_args *args, work run)
 	wherry_error err = WHERRY_ERROR_INIT;
 	place topics = {.topics = NULL};
 	wherry_code code;
-	wh_place at;
-	wh_exit status = wh_place_open(&at, args);
+	wh_session at;
+	wh_exit status = wh_session_connect(&at, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -76,7 +76,7 @@ static wh_exit with_topics(const wh_args *args, work run)
 	status =
 		code == WHERRY_OK ? run(args, &topics) : wh_call_failed(args, code, &err);
 	wherry_topics_close(topics.topics);
-	wh_place_close(&at);
+	wh_session_close(&at);
 	return status;
 }
 

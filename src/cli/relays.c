@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "store/relay_report.h"
 
-/* As for an outbox, see cmd_status.c: how long a message may be ready where somebody takes messages, and
+/* As for an outbox, see on_outbox_status.c: how long a message may be ready where somebody takes messages, and
  * where nobody is seen to. */
 enum { STALL_US = 15 * WH_SECOND, LATE_US = 60 * WH_SECOND };
 
@@ -115,33 +115,41 @@ void wh_put_relays(wh_buf *text, const wh_relays *relays, const char *others)
 	wh_buf_putc(text, '\n');
 }
 
+static void put_relay(wh_buf *json, const wh_holder *relay)
+{
+	const bool ended = relay->left_us <= 0;
+
+	wh_buf_puts(json, "{\"owner\":");
+	wh_buf_json(json, relay->owner, strlen(relay->owner));
+	wh_put_text_field(json, "state",
+			  ended && strcmp(relay->state, WH_STATE_STOPPED) != 0
+				  ? "gone"
+				  : relay->state);
+	wh_put_age_field(json, "state_us", relay->state_us);
+	wh_put_text_field(json, "destination", relay->destination);
+	wh_put_number_field(json, "delivered", relay->delivered);
+	wh_put_age_field(json, "last_delivery_us", relay->delivered_us);
+	wh_put_text_field(json, "last_error", relay->error);
+	wh_put_age_field(json, "last_error_us", relay->error_us);
+	wh_put_number_field(json, "lease_left_us", ended ? 0 : relay->left_us);
+	wh_buf_putc(json, '}');
+}
+
 void wh_put_relays_field(wh_buf *json, const wh_relays *relays)
 {
 	wh_buf_puts(json, ",\"relays\":[");
 	for (size_t i = 0; i < relays->n_running; i++) {
-		const wh_holder *relay = &relays->all[i];
-
-		wh_buf_puts(json, i ? ",{\"owner\":" : "{\"owner\":");
-		wh_buf_json(json, relay->owner, strlen(relay->owner));
-		wh_put_text_field(json, "state", relay->state);
-		wh_put_age_field(json, "state_us", relay->state_us);
-		wh_put_text_field(json, "destination", relay->destination);
-		wh_buf_printf(json, ",\"delivered\":%" PRId64, relay->delivered);
-		wh_put_age_field(json, "last_delivery_us", relay->delivered_us);
-		wh_put_text_field(json, "last_error", relay->error);
-		wh_put_age_field(json, "last_error_us", relay->error_us);
-		wh_put_age_field(json, "lease_left_us", relay->left_us);
-		wh_buf_putc(json, '}');
+		wh_buf_puts(json, i ? "," : "");
+		put_relay(json, &relays->all[i]);
 	}
-	wh_buf_putc(json, ']');
+	wh_buf_puts(json, "],\"last_relay\":");
+	if (relays->n && !relays->n_running)
+		put_relay(json, relays->all);
+	else
+		wh_buf_puts(json, "null");
 }
 
 /* ---- whether all is well ---- */
-
-static char *next_warning(wh_warned *out)
-{
-	return out->text[out->n++];
-}
 
 /* Messages that the destination of a relay does not take: all that are open. */
 static void warn_refused(wh_warned *out, const wh_facts *facts, const wh_holder *relay)
@@ -149,9 +157,8 @@ static void warn_refused(wh_warned *out, const wh_facts *facts, const wh_holder 
 	wh_buf text = WH_BUF_INIT(WH_WARNING_MAX);
 
 	wh_report_put_refusal(&text, relay->destination, relay->error, relay->state_us);
-	(void)snprintf(next_warning(out), WH_WARNING_MAX, "%s; %" PRId64 " message%s",
-		       wh_buf_str(&text), facts->open,
-		       facts->open == 1 ? " waits" : "s wait");
+	wh_warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), facts->open,
+		facts->open == 1 ? " waits" : "s wait");
 	wh_buf_clear(&text);
 }
 
@@ -175,52 +182,16 @@ void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
 	int64_t late_us = facts->leased || delivers(relays) ? LATE_US : STALL_US;
 	char span[WH_SPAN_LEN];
 
-	out->n = 0;
 	if (facts->paused)
-		(void)snprintf(next_warning(out), WH_WARNING_MAX,
-			       "the %s is paused: relays deliver nothing until "
-			       "`wherry resume%s`",
-			       facts->what, facts->target);
+		wh_warn(out,
+			"the %s is paused: relays deliver nothing until `wherry resume%s`",
+			facts->what, facts->target);
 	else if (refused)
 		warn_refused(out, facts, refused);
 	else if (facts->ready && facts->oldest_us > late_us)
-		(void)snprintf(
-			next_warning(out), WH_WARNING_MAX,
-			"the oldest message has been %s for %s: %s, or they are too "
-			"slow; " WH_HOW_TO_RELAY,
+		wh_warn(out,
+			"the oldest message has been %s for %s: %s, or they are too slow; " WH_HOW_TO_RELAY,
 			facts->state, wh_span_text(facts->oldest_us, span),
 			facts->nobody);
-	if (facts->dead)
-		(void)snprintf(next_warning(out), WH_WARNING_MAX,
-			       "%" PRId64 " message%s dead: %s", facts->dead,
-			       facts->dead == 1 ? " is" : "s are", facts->dead_advice);
-}
-
-void wh_print_warning(const char *text)
-{
-	wh_buf safe = WH_BUF_INIT(WH_WARNING_MAX * 2);
-
-	wh_put_cell(&safe, text, 0);
-	(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE), wh_painted(WH_PLAIN),
-		     wh_buf_str(&safe));
-	wh_buf_clear(&safe);
-}
-
-void wh_print_warned(const wh_warned *warned, const char *well)
-{
-	for (size_t i = 0; i < warned->n; i++)
-		wh_print_warning(warned->text[i]);
-	if (!warned->n)
-		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
-			     wh_painted(WH_PLAIN), well);
-}
-
-void wh_put_warned(wh_buf *json, const wh_warned *warned)
-{
-	wh_buf_putc(json, '[');
-	for (size_t i = 0; i < warned->n; i++) {
-		wh_buf_puts(json, i ? "," : "");
-		wh_buf_json(json, warned->text[i], strlen(warned->text[i]));
-	}
-	wh_buf_putc(json, ']');
+	wh_warn_dead(out, facts->dead, facts->target);
 }

@@ -4,7 +4,7 @@
 #ifndef WH_CLI_RELAYS_H
 #define WH_CLI_RELAYS_H
 
-#include "cli/cli.h"
+#include "cli/status.h"
 #include "store/leases.h"
 
 typedef struct wh_relays {
@@ -26,18 +26,18 @@ const wh_holder *wh_relays_refused(const wh_relays *relays);
  * others: the workers that share the table with relays. */
 void wh_put_relays(wh_buf *text, const wh_relays *relays, const char *others);
 
-/* Append the running relays as the field "relays" of a JSON object. */
+/* Append the running relays as the member "relays" of a JSON object, and the one that ended last,
+ * if none runs, as "last_relay". */
 void wh_put_relays_field(wh_buf *json, const wh_relays *relays);
 
 /* ---- whether all is well ---- */
 
 /* Facts from which the warnings are made. */
 typedef struct wh_facts {
-	const char *what;        /* "queue" */
-	const char *target;      /* Names the table behind "wherry COMMAND". */
-	const char *state;       /* State of messages that could be taken now: "ready". */
-	const char *nobody;      /* "no worker or relay receives" */
-	const char *dead_advice; /* Advice about dead messages. */
+	const char *what;   /* "queue" */
+	const char *target; /* Names the table behind "wherry COMMAND". */
+	const char *state;  /* State of messages that could be taken now: "ready". */
+	const char *nobody; /* "no worker or relay receives" */
 	bool paused;
 	/* Number of messages that could be taken now; age of the oldest, microseconds. */
 	int64_t ready, oldest_us;
@@ -46,22 +46,7 @@ typedef struct wh_facts {
 	int64_t dead;
 } wh_facts;
 
-enum { WH_WARNING_MAX = 800, WH_WARNINGS = 2 };
-
-typedef struct wh_warned {
-	char text[WH_WARNINGS][WH_WARNING_MAX];
-	size_t n;
-} wh_warned;
-
+/* Add what is wrong. */
 void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays);
-
-/* Print a line that begins with "warning". */
-void wh_print_warning(const char *text);
-
-/* Print the warnings, or that all is well. */
-void wh_print_warned(const wh_warned *warned, const char *well);
-
-/* Append the warnings as a JSON list. */
-void wh_put_warned(wh_buf *json, const wh_warned *warned);
 
 #endif

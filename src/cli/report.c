@@ -261,6 +261,18 @@ wh_exit wh_report(const wherry_error *err)
 	return WH_EXIT_FAILED;
 }
 
+wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+
+	if (code != WHERRY_INVALID)
+		return wh_report(err);
+	wh_put_message(&text, err);
+	(void)wh_usage(args->command, "%s", wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return WH_EXIT_USAGE;
+}
+
 /* The first failure of a buffer that was to be printed. */
 static wherry_code unprinted;
 

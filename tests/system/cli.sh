@@ -31,7 +31,7 @@ expect "status counts them, and warns that no relay is running" 0 \
 	"out:pending     1707" "out:ready       1707" "out:no relay is running"
 w status sqlite:shop.db --json
 json "status answers in JSON" \
-	'd["pending"] == 1707 and d["relay"] is None and len(d["warnings"]) == 1'
+	'd["pending"] == 1707 and d["relays"] == [] and d["last_relay"] is None and len(d["warnings"]) == 1'
 
 w relay sqlite:shop.db file:out.ndjson --until-empty
 expect "a relay until empty delivers all and says how many" 0 \

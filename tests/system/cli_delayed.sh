@@ -80,7 +80,7 @@ json "messages are listed by their keys" '[m["key"] for m in l] == ["order-7", "
 w list $url#delayed/mail --key 'order-8*'
 expect "by a prefix, as a table" 0 "out:AVAILABLE" "out:order-8" "no:order-7"
 w status $url#delayed/mail
-expect "they are counted" 0 "out:ready       1, the first for" "out:waiting     1" "out:dead        0"
+expect "they are counted" 0 "out:ready       1, the oldest for" "out:waiting     1" "out:dead        0"
 w status $url#delayed/mail --json
 json "and in JSON" '(d["ready"], d["leased"], d["waiting"], d["dead"], d["next_us"]) == (1, 0, 1, 0, 0)'
 w status $url#delayed/mail/java.lang.String --json

@@ -42,7 +42,7 @@ json "without an answer nothing is removed" 'len(l) == 2'
 "$wherry" relay sqlite:shop.db#billing null: --quiet &
 pids+=($!)
 has_relay() {
-	"$wherry" status sqlite:shop.db#billing --json | grep -q '"relay":{'
+	"$wherry" status sqlite:shop.db#billing --json | grep -q '"relays":\[{'
 }
 check "a relay takes the lease" until_true 20 has_relay
 w drop sqlite:shop.db#billing --yes

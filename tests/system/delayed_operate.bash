@@ -52,7 +52,7 @@ operate() {
 
 	w pause "$url"
 	expect "a delayed queue is paused" 0 "out:delayed queue 'mail' is paused" "err:action=pause" \
-		"err:table=mail"
+		"err:table=delayed/mail"
 	w status "$url"
 	expect "which status says" 0 \
 		"out:the delayed queue is paused: relays deliver nothing until \`wherry resume $quoted\`" \

@@ -264,7 +264,7 @@ mended partitions
 w status "$url"
 expect "status tells who has how many" 0 "out:partitions  32 of 64: boat2, epoch 1"
 w status "$url" --json
-expect "as JSON, too" 0 'out:"partitions":[{"owner":"boat1","partitions":32,'
+expect "as JSON, too" 0 'out:"relays":[{"owner":"boat1","partitions":32,'
 run "DELETE FROM wherry_lease"
 
 # ---- the server ----

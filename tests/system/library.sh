@@ -215,7 +215,7 @@ for signal in TERM INT; do
 	status=$? out=$(cat service.out) err=$(cat service.err)
 	expect "SIG$signal ends it" 0 "out:1 delivered" "err:event=leading"
 	w status sqlite:service.db --json
-	json "and it gave its lease back" 'd["pending"] == 0 and d["relay"] is None'
+	json "and it gave its lease back" 'd["pending"] == 0 and d["relays"] == [] and d["last_relay"]["state"] == "stopped"'
 done
 "$build_dir/examples/service" sqlite:nothing.db "file:nothing.out" >nothing.out 2>nothing.err &
 service=$!
