@@ -34,7 +34,7 @@ def main():
         ).fetchall():
             for number, message_id, body, token in messages:
                 new = handle(mails, message_id, body)
-                jobs.execute("SELECT wherry_ack(%s, %s::bigint, %s)", (queue, number, token))
+                jobs.execute("SELECT wherry_ack(%s, %s, %s)", (queue, number, token))
                 print("done" if new else "seen before", flush=True)
 
 

@@ -55,7 +55,7 @@ func handleAndAck(ctx context.Context, db *sql.DB, queue string, m message) erro
 		return err
 	}
 	var held bool
-	err = tx.QueryRowContext(ctx, "SELECT wherry_ack($1, $2::bigint, $3)",
+	err = tx.QueryRowContext(ctx, "SELECT wherry_ack($1, $2, $3)",
 		queue, m.id, m.token).Scan(&held)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ async function work(client, queue, { id, body, attempts, token }) {
     await client.query("BEGIN");
     await handle(client, JSON.parse(body));
     const { rows } = await client.query(
-      "SELECT wherry_ack($1, $2::bigint, $3) AS held",
+      "SELECT wherry_ack($1, $2, $3) AS held",
       [queue, id, token],
     );
     if (!rows[0].held) throw new LeaseLost();

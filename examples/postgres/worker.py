@@ -30,7 +30,7 @@ def work(db, queue, message):
         with db.transaction():
             handle(db, json.loads(body))
             (held,) = db.execute(
-                "SELECT wherry_ack(%s, %s::bigint, %s)", (queue, number, token)
+                "SELECT wherry_ack(%s, %s, %s)", (queue, number, token)
             ).fetchone()
             if not held:
                 raise LeaseLost

@@ -341,6 +341,7 @@ static void functions_tell_an_ordinary_role_what_is_missing(void **state)
 		"SELECT * FROM wherry_receive('nowhere')",
 		"SELECT wherry_ack('nowhere', 1, 'x')",
 		"SELECT wherry_nack('nowhere', 1, 'x')",
+		"SELECT wherry_ack_many('nowhere', '{1}', 'x')",
 		"SELECT wherry_extend('nowhere', 1, 'x', '1 s')",
 		"SELECT wherry_dead_letter('nowhere', 1, 'x', 'y')",
 		"SELECT wherry_cancel('nowhere', 1)",

@@ -91,11 +91,11 @@ static void a_receive_after_an_id_reads_no_ended_lease(void **state)
 	(void)state;
 	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 5001)");
 	report = take_snapshot(f);
-	assert_true(
-		postgres_exec(conn,
-			      "SELECT wherry_ack('jobs', array_agg(id), max(token)) FROM "
-			      "wherry_receive('jobs', 5000, '1 ms')",
-			      got, sizeof(got)));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_ack_many('jobs', array_agg(id), max(token)) FROM "
+		"wherry_receive('jobs', 5000, '1 ms')",
+		got, sizeof(got)));
 	assert_string_equal(got, "5000");
 	before = postgres_entries_read(f->queue->store.db, "jobs");
 	assert_true(postgres_exec(conn,

@@ -205,7 +205,7 @@ static wherry_code ack(wherry_queue *queue, const char *token, const int64_t *id
 {
 	return settle(queue,
 		      n == 1 ? "SELECT wherry_ack($1, ($2::bigint[])[1], $3)::integer"
-			     : "SELECT wherry_ack($1, $2::bigint[], $3)",
+			     : "SELECT wherry_ack_many($1, $2, $3)",
 		      token, ids, n, NULL, NULL, NULL, out_n, err);
 }
 
@@ -219,8 +219,8 @@ static wherry_code nack(wherry_queue *queue, const char *token, const int64_t *i
 	how = how ? how : &at_once;
 	return settle(
 		queue,
-		"SELECT count(*) FILTER (WHERE wherry_nack($1, i.id, $3, $4::interval, $5, $6::boolean)) "
-		"FROM unnest($2::bigint[]) AS i(id)",
+		n == 1 ? "SELECT wherry_nack($1, ($2::bigint[])[1], $3, $4, $5, $6)::integer"
+		       : "SELECT wherry_nack_many($1, $2, $3, $4, $5, $6)",
 		token, ids, n, functions_span(how->delay_us, delay), how->error,
 		how->not_counted ? "true" : "false", out_n, err);
 }
@@ -232,8 +232,8 @@ static wherry_code extend(wherry_queue *queue, const char *token, const int64_t 
 
 	return settle(
 		queue,
-		"SELECT count(*) FILTER (WHERE wherry_extend($1, i.id, $3, $4::interval)) "
-		"FROM unnest($2::bigint[]) AS i(id)",
+		n == 1 ? "SELECT wherry_extend($1, ($2::bigint[])[1], $3, $4)::integer"
+		       : "SELECT wherry_extend_many($1, $2, $3, $4)",
 		token, ids, n, functions_span(lease_us, lease), NULL, NULL, out_n, err);
 }
 
@@ -243,8 +243,8 @@ static wherry_code dead_letter(wherry_queue *queue, const char *token, const int
 {
 	return settle(
 		queue,
-		"SELECT count(*) FILTER (WHERE wherry_dead_letter($1, i.id, $3, $4)) "
-		"FROM unnest($2::bigint[]) AS i(id)",
+		n == 1 ? "SELECT wherry_dead_letter($1, ($2::bigint[])[1], $3, $4)::integer"
+		       : "SELECT wherry_dead_letter_many($1, $2, $3, $4)",
 		token, ids, n, reason, NULL, NULL, out_n, err);
 }
 

@@ -108,7 +108,7 @@ FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 -- part: own_functions
 -- Functions that all queues of a schema share.
 ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'wherry_ack', 'wherry_nack', 'wherry_extend',
-      'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
+      'wherry_dead_letter', 'wherry_ack_many', 'wherry_nack_many', 'wherry_extend_many', 'wherry_dead_letter_many', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
 -- part: function_models
@@ -183,6 +183,7 @@ DECLARE
   key CONSTANT text := 'queue';
   otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''queue'', queue);');
   kind text;
+  whole text;
   made text;
   {branch_variables}
 BEGIN
@@ -283,7 +284,8 @@ END $body$ $f$] LOOP
       EXECUTE made;
     END LOOP;
   END LOOP;
-  FOREACH made IN ARRAY ARRAY[
+  -- Functions that settle messages are made twice: for one id, and for an array of ids.
+  FOREACH whole IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_unreadable(box text, id bigint)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- Returns why the server cannot send a message to this client; NULL: it can.
@@ -410,31 +412,23 @@ BEGIN
   END LOOP;
   @end@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
-RETURNS bigint @plans@ AS $body$
+$f$CREATE OR REPLACE FUNCTION @.wherry_ack@many@(queue text, @ids@, token text)
+@settled@ AS $body$
 <<own>>
-DECLARE n bigint; -- Returns the number of messages deleted; the others are not leased under this token.
+DECLARE n bigint; -- Deletes leased messages.
 BEGIN
   @each@
-  DELETE FROM @table@ AS m WHERE m.id = ANY (wherry_ack.ids) AND m.lease_token = wherry_ack.token AND m.state + 0 = 1;
+  DELETE FROM @table@ AS m WHERE @held(wherry_ack)@;
   @end@
-  GET DIAGNOSTICS n = ROW_COUNT;
-  RETURN n;
+  @result@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, id bigint, token text)
-RETURNS boolean @one@ AS $body$
-BEGIN
-  @each@
-  DELETE FROM @table@ AS m WHERE m.id = wherry_ack.id AND m.lease_token = wherry_ack.token AND m.state + 0 = 1;
-  @end@
-  RETURN FOUND;
-END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
+$f$CREATE OR REPLACE FUNCTION @.wherry_nack@many@(queue text, @ids@, token text,
   delay interval DEFAULT NULL, error text DEFAULT NULL, not_counted boolean DEFAULT false)
-RETURNS boolean @one@ AS $body$
+@settled@ AS $body$
 <<own>>
-DECLARE -- Gives a message back.  It is due at once or after the delay, or dead after its last attempt; with not_counted and
-  -- no delay it is ready in its old place.  Returns false if the lease is lost.
+DECLARE -- Gives messages back.  They are due at once or after the delay, or dead after their last attempt; with not_counted
+  -- and no delay they are ready in their old place.
+  n bigint;
   back CONSTANT integer := CASE WHEN not_counted THEN 1 ELSE 0 END;
   due timestamptz;  -- Due time; NULL: ready.
 BEGIN
@@ -447,17 +441,18 @@ BEGIN
     state = CASE WHEN @spent@ THEN 4 WHEN own.due IS NULL THEN 0 ELSE 3 END,
     available_at = CASE WHEN NOT @spent@ THEN own.due END,
     attempts = greatest(m.attempts - own.back, 0), lease_token = NULL,
-    last_error = coalesce(left(wherry_nack.error, 500), m.last_error,
+    last_error = coalesce(left(wherry_nack@many@.error, 500), m.last_error,
       CASE WHEN @spent@ THEN 'it was given back after its last attempt' END)
-  WHERE m.id = wherry_nack.id AND m.lease_token = wherry_nack.token AND m.state + 0 = 1;
+  WHERE @held(wherry_nack)@;
   @end@
-  RETURN FOUND;
+  @result@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_extend(queue text, id bigint, token text,
+$f$CREATE OR REPLACE FUNCTION @.wherry_extend@many@(queue text, @ids@, token text,
   lease interval DEFAULT '30 seconds')
-RETURNS boolean @one@ AS $body$
+@settled@ AS $body$
 <<own>>
-DECLARE
+DECLARE -- Lets leases end that long from now.
+  n bigint;
   until timestamptz;
 BEGIN
   IF coalesce(lease, '0') <= '0' THEN
@@ -467,20 +462,21 @@ BEGIN
   @most(lease)@
   until := clock_timestamp() + @seconds(lease)@ * interval '1 second';
   @each@
-  UPDATE @table@ AS m SET available_at = own.until
-  WHERE m.id = wherry_extend.id AND m.lease_token = wherry_extend.token AND m.state + 0 = 1;
+  UPDATE @table@ AS m SET available_at = own.until WHERE @held(wherry_extend)@;
   @end@
-  RETURN FOUND;
+  @result@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter(queue text, id bigint, token text, reason text)
-RETURNS boolean @one@ AS $body$
+$f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter@many@(queue text, @ids@, token text, reason text)
+@settled@ AS $body$
+<<own>>
+DECLARE n bigint; -- Makes leased messages dead.
 BEGIN
   @each@
   UPDATE @table@ AS m SET state = 4, lease_token = NULL, available_at = NULL,
-    last_error = left(wherry_dead_letter.reason, 500)
-  WHERE m.id = wherry_dead_letter.id AND m.lease_token = wherry_dead_letter.token AND m.state + 0 = 1;
+    last_error = left(wherry_dead_letter@many@.reason, 500)
+  WHERE @held(wherry_dead_letter)@;
   @end@
-  RETURN FOUND;
+  @result@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_cancel(queue text, id bigint)
 RETURNS boolean @one@ AS $body$
@@ -554,6 +550,14 @@ BEGIN
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
+  FOR many IN 0..CASE WHEN position('@many@' IN whole) > 0 THEN 1 ELSE 0 END LOOP
+    made := regexp_replace(whole, '@held[(]([a-z_]+)[)]@',
+      concat('m.id = ', (ARRAY['\1.id', 'ANY (\1_many.ids)'])[many + 1], ' AND m.lease_token = \1@many@.token AND m.state + 0 = 1'));
+    made := replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[many + 1]),
+      '@ids@', (ARRAY['id bigint', 'ids bigint[]'])[many + 1]),
+      '@settled@', (ARRAY['RETURNS boolean @one@', 'RETURNS bigint @plans@'])[many + 1]),
+      '@result@', (ARRAY['RETURN FOUND;  -- False: the lease is lost.',
+        'GET DIAGNOSTICS n = ROW_COUNT;' || chr(10) || '  RETURN n;  -- The others are not leased under this token.'])[many + 1]);
     made := replace(replace({with_checks},
       '@due@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
           FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= own.called
@@ -571,6 +575,7 @@ END $body$ $f$] LOOP
     made := replace(replace(replace(made, '@readable@', quote_literal(readable)), '@box@', quote_literal(schema)), '@.', schema);
     {branch}
     EXECUTE made;
+  END LOOP;
   END LOOP;
 END $do$;
 

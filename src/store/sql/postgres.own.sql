@@ -5,7 +5,8 @@
 -- Names of all functions that Wherry makes.
 ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_consume', 'wherry_accept',
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
-      'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
+      'wherry_dead_letter', 'wherry_ack_many', 'wherry_nack_many', 'wherry_extend_many', 'wherry_dead_letter_many',
+      'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done',
       'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
       'wherry_listen', 'wherry_unlisten', 'wherry_missing', 'wherry_unreadable']::name[]
