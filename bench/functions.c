@@ -30,10 +30,14 @@ typedef struct sql_case {
 	"ANY (" TAKEN ") RETURNING id, message_id, headers, body, attempts, "            \
 	"lease_token, created_at"
 #define READY "INSERT INTO jobs(body) SELECT '{}' FROM generate_series(1, $1::bigint)"
-#define LEASED                                                                           \
+#define LEASED_OF(n)                                                                     \
 	"INSERT INTO jobs(id, body, state, attempts, lease_token, available_at) "        \
-	"SELECT i, '{}', 1, 1, 't', now() + interval '1 h' FROM generate_series(1, "     \
-	"$1::bigint) AS i"
+	"SELECT i, '{}', 1, 1, 't', now() + interval '1 h' FROM generate_series(1, " n   \
+	" * $1::bigint) AS i"
+#define LEASED LEASED_OF("1")
+#define LEASED_TEN LEASED_OF("10")
+#define TEN "ARRAY(SELECT generate_series(10 * $1::bigint - 9, 10 * $1::bigint))"
+#define OWN_TEN "WHERE id = ANY (" TEN ") AND lease_token = 't' AND state + 0 = 1"
 #define OWN "WHERE id = $1::bigint AND lease_token = 't' AND state + 0 = 1"
 #define KIND "md5('bench|bytes')"
 #define POLL                                                                             \
@@ -80,15 +84,36 @@ static const sql_case cases[] = {
 	 "SELECT wherry_dead_letter('jobs', $1::bigint, 't', 'it failed')",
 	 "UPDATE jobs SET state = 4, available_at = NULL, lease_token = NULL, "
 	 "last_error = 'it failed' " OWN},
+	{"wherry_ack_many, 10", LEASED_TEN,
+	 "SELECT wherry_ack_many('jobs', " TEN ", 't')", "DELETE FROM jobs " OWN_TEN},
+	{"wherry_nack_many, 10", LEASED_TEN,
+	 "SELECT wherry_nack_many('jobs', " TEN ", 't')",
+	 "UPDATE jobs SET state = 3, available_at = now(), lease_token = NULL " OWN_TEN},
+	{"wherry_extend_many, 10", LEASED_TEN,
+	 "SELECT wherry_extend_many('jobs', " TEN ", 't')",
+	 "UPDATE jobs SET available_at = now() + interval '30 s' " OWN_TEN},
+	{"wherry_dead_letter_many, 10", LEASED_TEN,
+	 "SELECT wherry_dead_letter_many('jobs', " TEN ", 't', 'it failed')",
+	 "UPDATE jobs SET state = 4, available_at = NULL, lease_token = NULL, "
+	 "last_error = 'it failed' " OWN_TEN},
 	{"wherry_cancel", READY, "SELECT wherry_cancel('jobs', $1::bigint)",
 	 "DELETE FROM jobs WHERE id = $1::bigint AND state IN (0, 3)"},
 	{"wherry_queue_length", NULL, "SELECT wherry_queue_length('jobs')",
 	 "SELECT count(*) FROM jobs WHERE state = 0"},
 	{"wherry_enqueue", NULL,
-	 "SELECT wherry_enqueue('bench', convert_to($1::bigint::text, 'UTF8'), 'key')",
+	 "SELECT wherry_enqueue('bench', $1::bigint::text::json, 'key')",
 	 "INSERT INTO outbox(topic, payload, partition_key) VALUES ('bench', "
-	 "convert_to($1::bigint::text, 'UTF8'), 'key') ON CONFLICT (message_id) DO "
-	 "NOTHING RETURNING id"},
+	 "$1::bigint::text::json, 'key') RETURNING id"},
+	{"wherry_consume, by 10",
+	 "INSERT INTO outbox(topic, payload) SELECT 'bench', '{}' FROM generate_series(1, "
+	 "10 * $1::bigint)",
+	 "SELECT * FROM wherry_consume('bench', 10) WHERE $1::bigint > 0",
+	 "WITH at AS (SELECT high FROM outbox_progress WHERE subscription = 'bench' FOR "
+	 "UPDATE), got AS (SELECT o.id, o.message_id, o.topic, o.partition_key, o.headers, "
+	 "o.payload, o.created_at FROM at, outbox AS o WHERE o.id > at.high AND $1::bigint > "
+	 "0 ORDER BY o.id LIMIT 10), moved AS (UPDATE outbox_progress SET high = "
+	 "greatest(high, (SELECT max(id) FROM got)) WHERE subscription = 'bench') SELECT * "
+	 "FROM got ORDER BY id"},
 	{"wherry_accept", NULL, "SELECT wherry_accept($1::bigint::text)",
 	 "INSERT INTO inbox(message_id) VALUES ($1::bigint::text) ON CONFLICT DO NOTHING"},
 	{"wherry_offer", NULL,
@@ -147,6 +172,8 @@ static wherry_code make_tables(const bench_job *job, wherry_error *err)
 		code = wherry_db_open(job->url, config, &db, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_create(db, "outbox", NULL, err);
+	if (code == WHERRY_OK)
+		code = wherry_subscription_create(db, "outbox", "bench", NULL, err);
 	if (code == WHERRY_OK)
 		code = wherry_queue_create(db, "jobs", NULL, err);
 	if (code == WHERRY_OK)
