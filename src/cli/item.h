@@ -21,7 +21,7 @@ typedef struct wh_item {
 	int64_t attempts;
 	bool redelivery; /* Delayed queue. */
 	int64_t created_at, at, available_at, expires_at;
-	int64_t claimed_at, next_retry_at, processed_at; /* Outbox. */
+	int64_t claimed_at, processed_at; /* Outbox. */
 	const char *last_error, *token;
 	int64_t held_by, parked_by; /* Outbox; see wherry_row. */
 } wh_item;
