@@ -29,9 +29,9 @@ enum {
 	WHERRY_LOCK_KEY = 2
 };
 
-/* Selects the rows that meet all conditions; start from WHERRY_FILTER(...). */
-typedef struct wherry_filter {
-	size_t size; /* Set it to sizeof(wherry_filter). */
+/* Selects the rows that meet all conditions; start from WHERRY_OUTBOX_FILTER(...). */
+typedef struct wherry_outbox_filter {
+	size_t size; /* Set it to sizeof(wherry_outbox_filter). */
 	/* Bits 1 << wherry_state; 0: the states that the function names. */
 	unsigned states;
 	const char *ident; /* The row's message_id, or its id in digits; NULL: any. */
@@ -50,10 +50,10 @@ typedef struct wherry_filter {
 	/* Part of topic, key, message id, last error or body; NULL: any. */
 	const char *text;
 	int64_t older_us; /* Least time since creation, microseconds; 0: any. */
-} wherry_filter;
+} wherry_outbox_filter;
 
-/* In C: WHERRY_FILTER(.topic = "orders").  WHERRY_FILTER() matches every row. */
-#define WHERRY_FILTER(...) WHERRY_SIZED(wherry_filter, __VA_ARGS__)
+/* In C: WHERRY_OUTBOX_FILTER(.topic = "orders").  WHERRY_OUTBOX_FILTER() matches every row. */
+#define WHERRY_OUTBOX_FILTER(...) WHERRY_SIZED(wherry_outbox_filter, __VA_ARGS__)
 
 /* Options for creating an outbox; start from WHERRY_OUTBOX_OPTIONS(...). */
 typedef struct wherry_outbox_options {
@@ -93,7 +93,7 @@ typedef struct wherry_row {
 } wherry_row;
 
 /* Counts and state of an outbox.  Later versions add members at the end. */
-typedef struct wherry_status {
+typedef struct wherry_outbox_status {
 	int64_t count[WHERRY_STATE_COUNT]; /* Rows by state. */
 	/* Age of the oldest message that could be delivered now, microseconds; 0: none.
 	 * Only the first 10,000 pending messages are examined. */
@@ -124,7 +124,7 @@ typedef struct wherry_status {
 	int64_t delivered_us;  /* Time since the last delivery. */
 	char error[200];       /* Why the last failed delivery failed; "": none failed. */
 	int64_t error_us;      /* Time since that failure. */
-} wherry_status;
+} wherry_outbox_status;
 
 /**
  * Called for each row, in id order; the row and what it points to are borrowed for the call.
@@ -240,10 +240,10 @@ wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_
  *
  * @param size  sizeof(*out): the members that a program was compiled with are written.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_status(wherry_outbox *box,
-							    wherry_status *out,
-							    size_t size,
-							    wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_get_status(wherry_outbox *box,
+								wherry_outbox_status *out,
+								size_t size,
+								wherry_error *err);
 
 /** Count the rows of each state; out_count[WHERRY_DEAD] is the number of dead messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
@@ -257,10 +257,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox 
 
 /** Visit the rows that match, in id order, or with filter->newest from the highest id down.
  *  Rows of every state match unless the filter names states. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
-							  const wherry_filter *filter,
-							  wherry_row_fn visit, void *ctx,
-							  wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_list(wherry_outbox *box, const wherry_outbox_filter *filter,
+		   wherry_row_fn visit, void *ctx, wherry_error *err);
 
 /**
  * Visit one row, with the messages that hold it back.
@@ -276,10 +275,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
 /** Make dead messages that match pending again, and set their attempts to 0.  If
  *  filter->states has the bit of WHERRY_FAILED, failed messages become pending too and need not
  *  wait for their retry.  out_n receives the number of messages; may be NULL. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_retry(wherry_outbox *box,
-							   const wherry_filter *filter,
-							   int64_t *out_n,
-							   wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_retry(wherry_outbox *box, const wherry_outbox_filter *filter,
+		    int64_t *out_n, wherry_error *err);
 
 /**
  * Delete one message that was not delivered: pending, in flight, failed or dead.

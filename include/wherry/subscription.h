@@ -67,7 +67,7 @@ wherry_subscription_create(wherry_db *db, const char *table, const char *name,
 			   const wherry_subscription_options *options, wherry_error *err);
 
 /**
- * Open an outbox through a subscription: what wherry_outbox_list(), wherry_outbox_status() and other
+ * Open an outbox through a subscription: what wherry_outbox_list(), wherry_outbox_get_status() and other
  * functions say of its messages is what became of them there.
  *
  * @param table  Name of the outbox; copied.

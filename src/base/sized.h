@@ -16,7 +16,7 @@
  * @param own    Size of *out.
  * @param least  Bytes that the struct has had since its first version.
  * @param name   Name of the struct, for the error: "filter".
- * @param macro  What sets the size, for the error: "WHERRY_FILTER".
+ * @param macro  What sets the size, for the error: "WHERRY_OUTBOX_FILTER".
  * @return WHERRY_OK; WHERRY_INVALID: the size is below `least`; WHERRY_UNSUPPORTED: a
  *         member that this library does not know is set.
  */

@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool wh_again_filter(const wh_args *args, wherry_filter *out)
+bool wh_again_filter(const wh_args *args, wherry_outbox_filter *out)
 {
-	wherry_filter f =
-		WHERRY_FILTER(.ident = wh_operand(args, 1),
-			      .topic = wh_arg(args, "topic"), .key = wh_arg(args, "key"));
+	wherry_outbox_filter f = WHERRY_OUTBOX_FILTER(.ident = wh_operand(args, 1),
+						      .topic = wh_arg(args, "topic"),
+						      .key = wh_arg(args, "key"));
 	bool conditions = f.topic || f.key;
 	int ways;
 

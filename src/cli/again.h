@@ -8,7 +8,7 @@
 
 /* Read which messages are chosen: by an ID, --all or conditions.  False: it printed what
  * is wrong. */
-bool wh_again_filter(const wh_args *args, wherry_filter *out);
+bool wh_again_filter(const wh_args *args, wherry_outbox_filter *out);
 
 /* Print how many messages of a table were retried, and their state now. */
 void wh_print_retried(const wh_args *args, int64_t n, const char *state);

@@ -381,12 +381,12 @@ bool wh_allows(const wh_args *args, const wh_without *refused);
 
 typedef struct wh_why {
 	const wh_session *session;
-	wherry_status status;
+	wherry_outbox_status status;
 	int64_t now_us; /* Unix time. */
 } wh_why;
 
 /* Does the destination of the running relay refuse all messages? */
-bool wh_is_refused(const wherry_status *st);
+bool wh_is_refused(const wherry_outbox_status *st);
 
 /* Append why the message is in its state, in words. */
 void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
@@ -474,7 +474,7 @@ typedef struct wh_subscription_at {
 	char name[64], topics[1024]; /* Topics "": all. */
 	int64_t moved_us;            /* Time since its position moved. */
 	int64_t kept_us; /* Age of the first message behind it; negative: there is none. */
-	wherry_status status;
+	wherry_outbox_status status;
 } wh_subscription_at;
 
 typedef struct wh_subscriptions {

@@ -93,9 +93,9 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 	while (code == WHERRY_OK && p.n == most && !(wh_is_dry(args) && p.last)) {
 		p.n = 0;
 		code = wherry_outbox_list(s->outbox,
-					  &WHERRY_FILTER(.states = states,
-							 .after_id = p.last,
-							 .limit = most),
+					  &WHERRY_OUTBOX_FILTER(.states = states,
+								.after_id = p.last,
+								.limit = most),
 					  take_ident, &p, &err);
 		for (int64_t i = 0; i < p.n; i++) {
 			if (code == WHERRY_OK && p.idents[i])
@@ -112,10 +112,10 @@ static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
 			   int64_t *out_n, wh_exit *status)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 	int64_t n = 0;
 
-	if (wherry_outbox_status(s->outbox, &st, sizeof(st), &err) != WHERRY_OK) {
+	if (wherry_outbox_get_status(s->outbox, &st, sizeof(st), &err) != WHERRY_OK) {
 		*status = wh_report(&err);
 		return false;
 	}

@@ -11,7 +11,7 @@
 
 /* Refuse while a relay holds the lease: it would go on delivering messages that it has
  * read. */
-static bool relay_is_gone(const wh_session *s, const wherry_status *st)
+static bool relay_is_gone(const wh_session *s, const wherry_outbox_status *st)
 {
 	char span[WH_SPAN_LEN];
 
@@ -44,14 +44,15 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 	return code;
 }
 
-static int64_t open_messages(const wherry_status *st)
+static int64_t open_messages(const wherry_outbox_status *st)
 {
 	return st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
 	       st->count[WHERRY_FAILED];
 }
 
 /* The table of another program stays. */
-static wh_exit drop_adopted(const wh_args *args, wh_session *s, const wherry_status *st)
+static wh_exit drop_adopted(const wh_args *args, wh_session *s,
+			    const wherry_outbox_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
@@ -77,7 +78,7 @@ static wh_exit drop_adopted(const wh_args *args, wh_session *s, const wherry_sta
 	return WH_EXIT_DONE;
 }
 
-static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
+static wh_exit drop(const wh_args *args, wh_session *s, const wherry_outbox_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
@@ -109,7 +110,7 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 
 /* Drop a subscription.  The messages stay. */
 static wh_exit drop_subscription(const wh_args *args, wh_session *s,
-				 const wherry_status *st)
+				 const wherry_outbox_status *st)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
@@ -138,10 +139,10 @@ static wh_exit drop_subscription(const wh_args *args, wh_session *s,
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 
-	if (wherry_outbox_status(s->outbox, &st, sizeof(wherry_status), &err) !=
-		    WHERRY_OK ||
+	if (wherry_outbox_get_status(s->outbox, &st, sizeof(wherry_outbox_status),
+				     &err) != WHERRY_OK ||
 	    wh_store_can_drop(s->store, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (!wh_arg_on(args, "force") && !relay_is_gone(s, &st))

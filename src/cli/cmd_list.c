@@ -31,7 +31,7 @@ static const unsigned by_urgency[] = {
 	1u << WHERRY_PROCESSING | 1u << WHERRY_PENDING,
 };
 
-static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing *l,
+static wherry_code list_by_urgency(wh_session *s, wherry_outbox_filter filter, listing *l,
 				   wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -44,7 +44,8 @@ static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing 
 	return code;
 }
 
-static void say_more(const wh_args *args, const wherry_filter *filter, const listing *l)
+static void say_more(const wh_args *args, const wherry_outbox_filter *filter,
+		     const listing *l)
 {
 	if (!l->to.n && !l->to.json)
 		(void)fprintf(
@@ -60,8 +61,8 @@ static void say_more(const wh_args *args, const wherry_filter *filter, const lis
 		wh_say_more(args, filter->newest ? "before" : "after", l->last);
 }
 
-static wh_exit list(const wh_args *args, wh_session *s, const wherry_filter *filter,
-		    listing *l)
+static wh_exit list(const wh_args *args, wh_session *s,
+		    const wherry_outbox_filter *filter, listing *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = filter->states
@@ -76,7 +77,8 @@ static wh_exit list(const wh_args *args, wh_session *s, const wherry_filter *fil
 }
 
 /* "orders*" names all topics that begin with "orders". */
-static void take_topic(const wh_args *args, wherry_filter *out, char *prefix, size_t cap)
+static void take_topic(const wh_args *args, wherry_outbox_filter *out, char *prefix,
+		       size_t cap)
 {
 	const char *topic = wh_arg(args, "topic");
 	size_t len = topic ? strlen(topic) : 0;
@@ -91,7 +93,7 @@ static void take_topic(const wh_args *args, wherry_filter *out, char *prefix, si
 }
 
 /* A page of explicit ids, or of named states, is in order of ids. */
-static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
+static bool read_filter(const wh_args *args, wherry_outbox_filter *out, listing *l)
 {
 	const unsigned all = (1u << WHERRY_STATE_COUNT) - 1;
 
@@ -119,7 +121,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
-	wherry_filter filter = WHERRY_FILTER(.topic = NULL);
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.topic = NULL);
 	char prefix[256];
 	listing l = {.last = 0};
 

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static bool read_states(const wh_args *args, const wherry_filter *filter, unsigned *out)
+static bool read_states(const wh_args *args, const wherry_outbox_filter *filter,
+			unsigned *out)
 {
 	const unsigned dead = 1u << WHERRY_DEAD, failed = 1u << WHERRY_FAILED;
 	const char *state = wh_arg(args, "state");
@@ -41,7 +42,8 @@ static wh_exit explain(wh_session *s, const char *ident)
 			   wherry_state_name(state));
 }
 
-static wh_exit retry(const wh_args *args, wh_session *s, const wherry_filter *filter)
+static wh_exit retry(const wh_args *args, wh_session *s,
+		     const wherry_outbox_filter *filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = WH_EXIT_DONE;
@@ -60,7 +62,7 @@ static wh_exit retry(const wh_args *args, wh_session *s, const wherry_filter *fi
 
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
-	wherry_filter filter;
+	wherry_outbox_filter filter;
 
 	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;

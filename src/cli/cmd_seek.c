@@ -9,12 +9,12 @@
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 	wherry_code code = wherry_subscription_seek(s->outbox, wh_operand(args, 1), &err);
 	int64_t open;
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_status(s->outbox, &st, sizeof(st), &err);
+		code = wherry_outbox_get_status(s->outbox, &st, sizeof(st), &err);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	open = st.count[WHERRY_PENDING];

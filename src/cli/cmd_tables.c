@@ -103,12 +103,12 @@ static void print_table(listing *l, const table *t)
 static wherry_code read_outbox(wherry_db *db, table *t, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_status st;
+	wherry_outbox_status st;
 	wherry_code code = wherry_outbox_open(db, t->name, &outbox, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	code = wherry_outbox_status(outbox, &st, sizeof(st), err);
+	code = wherry_outbox_get_status(outbox, &st, sizeof(st), err);
 	if (code == WHERRY_OK) {
 		const char *relay =
 			!*outbox->store.limits && st.lease_left_us > 0 ? st.owner : "";

@@ -111,7 +111,8 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 }
 
 /* Read the parts of the status that do not need to count messages. */
-static wherry_code ask_relay(wherry_outbox *outbox, wherry_status *out, wherry_error *err)
+static wherry_code ask_relay(wherry_outbox *outbox, wherry_outbox_status *out,
+			     wherry_error *err)
 {
 	wh_holder holder = WH_HOLDER_NONE;
 	int64_t control_version;

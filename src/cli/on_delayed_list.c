@@ -210,7 +210,7 @@ wh_exit wh_on_delayed_retry(const wh_args *args, wh_session *s)
 {
 	const char *state = wh_arg(args, "state");
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter;
+	wherry_outbox_filter filter;
 	int64_t id = 0, n = 0;
 	wherry_code code;
 

@@ -97,7 +97,7 @@ static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 /* Facts about the outbox, for the first lines. */
 typedef struct facts {
 	const wh_session *s;
-	const wherry_status *st;
+	const wherry_outbox_status *st;
 	const wh_wal_watched *stream;
 	const wh_subscriptions *subscriptions;
 	bool known; /* The tables say which relay works. */
@@ -112,7 +112,7 @@ typedef struct facts {
 	int64_t others_open; /* Messages that are open in other subscriptions. */
 } facts;
 
-static facts facts_of(const wh_session *s, const wherry_status *st,
+static facts facts_of(const wh_session *s, const wherry_outbox_status *st,
 		      const wh_wal_watched *stream)
 {
 	bool failing = st->error_us >= 0 &&
@@ -248,7 +248,7 @@ static void warn_still(const facts *f, const wherry_config *config, wh_warned *o
 /* Collect the warnings, which are printed first. */
 static void look(const facts *f, wh_warned *out)
 {
-	const wherry_status *st = f->st;
+	const wherry_outbox_status *st = f->st;
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
@@ -315,7 +315,7 @@ static void look_at_all_still(const facts *f, wh_warned *out)
 /* Consumers may read it without a relay, but do not let messages wait for long. */
 static void look_at_other(facts *f, const wh_subscription_at *at, wh_warned *out)
 {
-	const wherry_status *st = &at->status;
+	const wherry_outbox_status *st = &at->status;
 	int64_t dead = st->count[WHERRY_DEAD];
 	char span[WH_SPAN_LEN];
 
@@ -403,7 +403,7 @@ static void print_health(const facts *f, const wh_warned *w)
 }
 
 /* Print the relay's report in the row of its lease. */
-static void print_report(const wherry_status *st)
+static void print_report(const wherry_outbox_status *st)
 {
 	char span[WH_SPAN_LEN];
 
@@ -435,7 +435,7 @@ static void print_others(const facts *f)
 static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 {
 	const wh_session *s = f->s;
-	const wherry_status *st = f->st;
+	const wherry_outbox_status *st = f->st;
 	char span[WH_SPAN_LEN];
 
 	print_health(f, w);
@@ -466,7 +466,7 @@ static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 /* Append the relays: those that share the outbox, or the one that leads or led last. */
 static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 {
-	const wherry_status *st = f->st;
+	const wherry_outbox_status *st = f->st;
 	wh_holder relay = WH_HOLDER_NONE;
 	const wh_relays relays = {
 		.all = &relay, .n = st->epoch > 0, .n_running = st->lease_left_us > 0};
@@ -492,7 +492,7 @@ static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 static void print_json(const facts *f, const wh_warned *w, holders *partitions)
 {
 	const wh_session *s = f->s;
-	const wherry_status *st = f->st;
+	const wherry_outbox_status *st = f->st;
 	wh_buf buf = WH_BUF_INIT(WH_OUTPUT_MOST);
 
 	wh_put_place(&buf, s, st->layout);
@@ -516,7 +516,7 @@ static void print_json(const facts *f, const wh_warned *w, holders *partitions)
 wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 	wh_warned w = {.n = 0};
 	holders partitions = {.json = wh_arg_on(args, "json"),
 			      .text = WH_BUF_INIT(WH_OUTPUT_MOST)};
@@ -524,8 +524,8 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 
-	if (wherry_outbox_status(s->outbox, &st, sizeof(wherry_status), &err) !=
-		    WHERRY_OK ||
+	if (wherry_outbox_get_status(s->outbox, &st, sizeof(wherry_outbox_status),
+				     &err) != WHERRY_OK ||
 	    wh_partitions_list(&s->outbox->store, put_holder, &partitions, &err) !=
 		    WHERRY_OK ||
 	    wh_outbox_probe(s->outbox, &err) != WHERRY_OK) {

@@ -87,7 +87,7 @@ static wherry_code retry_one(const wh_session *s, const char *ident, chosen *out
 }
 
 static wh_exit retry(const wh_args *args, const wh_session *s,
-		     const wherry_filter *filter)
+		     const wherry_outbox_filter *filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	chosen one = {.n = 0};
@@ -114,7 +114,7 @@ static wh_exit retry(const wh_args *args, const wh_session *s,
 wh_exit wh_on_queue_retry(const wh_args *args, wh_session *s)
 {
 	const char *state = wh_arg(args, "state");
-	wherry_filter filter;
+	wherry_outbox_filter filter;
 
 	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;

@@ -36,7 +36,8 @@ static wherry_code look_at(const wh_session *s, wh_subscription_at *at, wherry_e
 		wherry_subscription_open(s->db, s->table, at->name, &outbox, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_status(outbox, &at->status, sizeof(at->status), err);
+		code = wherry_outbox_get_status(outbox, &at->status, sizeof(at->status),
+						err);
 	wherry_outbox_close(outbox);
 	return code;
 }
@@ -69,7 +70,7 @@ void wh_free_subscriptions(wh_subscriptions *s)
 
 static void put_json(wh_buf *out, const wh_subscription_at *at)
 {
-	const wherry_status *st = &at->status;
+	const wherry_outbox_status *st = &at->status;
 
 	wh_buf_puts(out, "{\"name\":");
 	wh_buf_json(out, at->name, strlen(at->name));
@@ -89,7 +90,7 @@ static void put_json(wh_buf *out, const wh_subscription_at *at)
 
 static void put_text(wh_buf *out, const wh_subscription_at *at)
 {
-	const wherry_status *st = &at->status;
+	const wherry_outbox_status *st = &at->status;
 	char span[WH_SPAN_LEN];
 
 	wh_buf_printf(out, "subscription  %s%s%s: %" PRId64 " pending", at->name,

@@ -7,12 +7,12 @@
 #include "publish/parts.h"
 #include "store/relay_report.h"
 
-bool wh_is_refused(const wherry_status *st)
+bool wh_is_refused(const wherry_outbox_status *st)
 {
 	return st->lease_left_us > 0 && strcmp(st->state, WH_STATE_RETRYING) == 0;
 }
 
-static void put_refusal(wh_buf *why, const wherry_status *st)
+static void put_refusal(wh_buf *why, const wherry_outbox_status *st)
 {
 	wh_report_put_refusal(why, st->destination, st->error, st->state_us);
 	wh_buf_printf(why, "; %s tries it again and again", st->owner);
@@ -20,7 +20,7 @@ static void put_refusal(wh_buf *why, const wherry_status *st)
 
 static void put_relay(wh_buf *why, const wh_why *s)
 {
-	const wherry_status *st = &s->status;
+	const wherry_outbox_status *st = &s->status;
 
 	if (st->paused)
 		wh_buf_printf(why, "the outbox is paused: `wherry resume%s`",

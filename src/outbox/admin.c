@@ -78,7 +78,7 @@ static wherry_code read_ready(wherry_outbox *outbox, ready *out, wherry_error *e
 
 /* Count pending messages that are held by a failed one.  Skip the query if no message has
  * failed. */
-static wherry_code count_held(wherry_outbox *outbox, const wherry_status *status,
+static wherry_code count_held(wherry_outbox *outbox, const wherry_outbox_status *status,
 			      int64_t *out_n, wherry_error *err)
 {
 	const wh_stmt *held = outbox->own.held_pending;
@@ -101,7 +101,8 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *outbox, int64_t *out_age_u
 	return code;
 }
 
-void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out)
+void wh_outbox_relay_status(const wh_store *store, wh_holder *holder,
+			    wherry_outbox_status *out)
 {
 	wh_holder_look(store, holder);
 	out->epoch = holder->epoch;
@@ -117,11 +118,11 @@ void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_sta
 	out->error_us = holder->error_us;
 }
 
-wherry_code wherry_outbox_status(wherry_outbox *outbox, wherry_status *out, size_t size,
-				 wherry_error *err)
+wherry_code wherry_outbox_get_status(wherry_outbox *outbox, wherry_outbox_status *out,
+				     size_t size, wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_status status = {.schema_version = outbox->store.version};
+	wherry_outbox_status status = {.schema_version = outbox->store.version};
 	wh_holder holder = WH_HOLDER_NONE;
 	ready r = {0};
 	int64_t control_version, held = 0;
@@ -163,7 +164,7 @@ static int64_t number_of(const char *ident)
 
 enum { FILTER_PARAMS = 8 };
 
-static void filter_params(const wherry_filter *f, unsigned states, int64_t limit,
+static void filter_params(const wherry_outbox_filter *f, unsigned states, int64_t limit,
 			  wh_param out[FILTER_PARAMS])
 {
 	int64_t most = f->limit > 0 ? f->limit : limit;
@@ -178,8 +179,8 @@ static void filter_params(const wherry_filter *f, unsigned states, int64_t limit
 	out[7] = WH_INT_PARAM("limit", most);
 }
 
-static wherry_code check_filter(const wherry_outbox *outbox, const wherry_filter *f,
-				wherry_error *err)
+static wherry_code check_filter(const wherry_outbox *outbox,
+				const wherry_outbox_filter *f, wherry_error *err)
 {
 	if (!outbox->own.list)
 		return wh_store_cannot(&outbox->store,
@@ -194,7 +195,7 @@ enum { LIST_PARAMS = FILTER_PARAMS + 6 };
 
 /* Set the parameters that only list statements have.  They follow the filter's parameters
  * and two limits. */
-static void list_params(const wherry_filter *f, wh_param out[4])
+static void list_params(const wherry_outbox_filter *f, wh_param out[4])
 {
 	out[0] = WH_INT_PARAM("before", f->before_id ? f->before_id : INT64_MAX);
 	out[1] = WH_TEXT_PARAM("prefix", wh_view_of(f->topic_prefix));
@@ -231,8 +232,8 @@ static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_err
 			 wh_row_visit, &l->v, NULL, err);
 }
 
-static const wh_stmt *list_of(const wherry_outbox *outbox, const wherry_filter *filter,
-			      unsigned states)
+static const wh_stmt *list_of(const wherry_outbox *outbox,
+			      const wherry_outbox_filter *filter, unsigned states)
 {
 	bool any = states >> WHERRY_DONE & 1;
 
@@ -241,14 +242,15 @@ static const wh_stmt *list_of(const wherry_outbox *outbox, const wherry_filter *
 	return any ? outbox->own.list_any : outbox->own.list;
 }
 
-static wherry_code read_filter(const wherry_filter *given, wherry_filter *out,
-			       wherry_error *err)
+static wherry_code read_filter(const wherry_outbox_filter *given,
+			       wherry_outbox_filter *out, wherry_error *err)
 {
-	return wh_sized_read(out, sizeof(*out), given, offsetof(wherry_filter, ident),
-			     "filter", "WHERRY_FILTER", err);
+	return wh_sized_read(out, sizeof(*out), given,
+			     offsetof(wherry_outbox_filter, ident), "filter",
+			     "WHERRY_OUTBOX_FILTER", err);
 }
 
-static wherry_code list_rows(wherry_outbox *outbox, const wherry_filter *filter,
+static wherry_code list_rows(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 			     wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
@@ -267,11 +269,11 @@ static wherry_code list_rows(wherry_outbox *outbox, const wherry_filter *filter,
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
-wherry_code wherry_outbox_list(wherry_outbox *outbox, const wherry_filter *filter,
+wherry_code wherry_outbox_list(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_filter own;
+	wherry_outbox_filter own;
 	wherry_code code = read_filter(filter, &own, err);
 
 	return code == WHERRY_OK ? list_rows(outbox, &own, visit, ctx, err) : code;
@@ -310,7 +312,7 @@ wherry_code wherry_outbox_show(wherry_outbox *outbox, const char *ident,
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = check_filter(outbox, &WHERRY_FILTER(.ident = ident), err);
+	code = check_filter(outbox, &WHERRY_OUTBOX_FILTER(.ident = ident), err);
 	if (code != WHERRY_OK)
 		return code;
 	code = show_one(outbox, outbox->own.show, params, &v, err);
@@ -330,7 +332,7 @@ static wherry_code pass_over(void *ctx, const wherry_row *row)
 
 wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err)
 {
-	const wherry_filter one = WHERRY_FILTER(.limit = 1);
+	const wherry_outbox_filter one = WHERRY_OUTBOX_FILTER(.limit = 1);
 
 	return *outbox->store.limits
 		       ? WHERRY_OK
@@ -363,11 +365,11 @@ static wherry_code change_and_announce(void *ctx, wherry_error *err)
 }
 
 static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt,
-			       const wherry_filter *given, unsigned states,
+			       const wherry_outbox_filter *given, unsigned states,
 			       int64_t *out_n, wherry_error *err)
 {
 	change c = {.outbox = outbox, .stmt = stmt};
-	wherry_filter filter;
+	wherry_outbox_filter filter;
 	wherry_code code = read_filter(given, &filter, err);
 
 	if (code == WHERRY_OK)
@@ -381,7 +383,7 @@ static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt,
 	return code;
 }
 
-wherry_code wherry_outbox_retry(wherry_outbox *outbox, const wherry_filter *filter,
+wherry_code wherry_outbox_retry(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 				int64_t *out_n, wherry_error *err)
 {
 	wh_error_clear(err);
@@ -397,7 +399,7 @@ static wherry_code count_subscription(void *ctx, const wherry_subscription_state
 }
 
 /* Of a log with several subscriptions the message stays, for the others. */
-static wherry_code discard_here(wherry_outbox *outbox, const wherry_filter *filter,
+static wherry_code discard_here(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 				wherry_error *err)
 {
 	int64_t n = 0;
@@ -417,7 +419,7 @@ wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
 				  wherry_error *err)
 {
 	wh_error_clear(err);
-	const wherry_filter filter = WHERRY_FILTER(.ident = ident);
+	const wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.ident = ident);
 	int64_t n = 0;
 	int subscriptions = 0;
 	wherry_code code;

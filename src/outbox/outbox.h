@@ -149,6 +149,7 @@ wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
 				int64_t *out_n, wherry_error *err);
 
 /* Copy the fields about the relay from its lease into a status. */
-void wh_outbox_relay_status(const wh_store *store, wh_holder *holder, wherry_status *out);
+void wh_outbox_relay_status(const wh_store *store, wh_holder *holder,
+			    wherry_outbox_status *out);
 
 #endif

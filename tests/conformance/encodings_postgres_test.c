@@ -225,8 +225,8 @@ static void lists(place *p)
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &box, &err));
 	fill(p, "outbox", "(message_id, topic, payload) VALUES (", ", 't', 'x')",
 	     columns);
-	WHERRY_PASS(
-		wherry_outbox_list(box, &WHERRY_FILTER(.limit = 99), note_row, &g, &err));
+	WHERRY_PASS(wherry_outbox_list(box, &WHERRY_OUTBOX_FILTER(.limit = 99), note_row,
+				       &g, &err));
 	assert_int_equal(g.good, GOOD);
 	wherry_outbox_close(box);
 	assert_true(postgres_raw(

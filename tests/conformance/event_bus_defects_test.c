@@ -477,9 +477,10 @@ static void defect_13_the_failed_list_has_pages(void **state)
 	bus_raw(&b->f, "UPDATE outbox SET status = 'failed', next_retry_at = "
 		       "CASE WHEN rowid %% 2 THEN '2999-01-01T00:00:00.000Z' END");
 	for (int64_t after = 0; after < 250; after += 100) {
-		wherry_filter page =
-			WHERRY_FILTER(.states = 1u << WHERRY_FAILED | 1u << WHERRY_DEAD,
-				      .after_id = after);
+		wherry_outbox_filter page =
+			WHERRY_OUTBOX_FILTER(.states = 1u << WHERRY_FAILED |
+						       1u << WHERRY_DEAD,
+					     .after_id = after);
 
 		*ids = 0;
 		len = 0;

@@ -5,7 +5,7 @@
 
 #include "outbox/outbox.h"
 
-static wherry_filter sized(wherry_filter filter)
+static wherry_outbox_filter sized(wherry_outbox_filter filter)
 {
 	filter.size = sizeof(filter);
 	return filter;
@@ -25,12 +25,12 @@ static int64_t control_version(outbox_fixture *f)
 
 static void lists_state(outbox_fixture *f, wherry_state state, const char *ids)
 {
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(state)), ids);
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(state)), ids);
 }
 
 /* ---- retry ---- */
 
-static int64_t retry_dead(outbox_fixture *f, wherry_filter filter)
+static int64_t retry_dead(outbox_fixture *f, wherry_outbox_filter filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
@@ -62,7 +62,7 @@ static void dead_messages_are_retried_and_no_others(void **state)
 
 	four_dead(f);
 	before = control_version(f);
-	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 4);
+	assert_int_equal(retry_dead(f, WHERRY_OUTBOX_FILTER()), 4);
 	assert_true(control_version(f) > before);
 	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
 	lists_state(f, WHERRY_FAILED, "6");
@@ -77,7 +77,7 @@ static void dead_messages_are_retried_and_no_others(void **state)
 			"AND claimed_at IS NULL"),
 		4);
 	before = control_version(f);
-	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 0);
+	assert_int_equal(retry_dead(f, WHERRY_OUTBOX_FILTER()), 0);
 	assert_int_equal(control_version(f),
 			 before); /* nothing changed: nobody is woken */
 }
@@ -85,7 +85,7 @@ static void dead_messages_are_retried_and_no_others(void **state)
 static void messages_are_retried_by_what_the_filter_says(void **state)
 {
 	static const struct {
-		wherry_filter filter;
+		wherry_outbox_filter filter;
 		const char *dead_then;
 	} rows[] = {
 		{{.ident = "2"}, "1 3 4"},
@@ -120,7 +120,7 @@ static void old_ones_can_be_left_alone(void **state)
 	four_dead(f);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id < 3");
-	assert_int_equal(retry_dead(f, WHERRY_FILTER(.since_us = 60000000)), 2);
+	assert_int_equal(retry_dead(f, WHERRY_OUTBOX_FILTER(.since_us = 60000000)), 2);
 	lists_state(f, WHERRY_DEAD, "1 2");
 }
 
@@ -163,17 +163,19 @@ static void failed_messages_are_retried_when_asked_for(void **state)
 	unsigned both = BIT(WHERRY_FAILED) | BIT(WHERRY_DEAD);
 
 	four_dead(f);
-	assert_int_equal(retry_dead(f, WHERRY_FILTER(.states = both, .after_id = 3)), 2);
+	assert_int_equal(
+		retry_dead(f, WHERRY_OUTBOX_FILTER(.states = both, .after_id = 3)), 2);
 	lists_state(f, WHERRY_PENDING, "4 5 6");
 	lists_state(f, WHERRY_DEAD, "1 2 3");
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE id = 6 AND "
 					"next_retry_at IS NULL AND attempts = 0"),
 			 1);
 	/* states that cannot be retried change nothing */
-	assert_int_equal(retry_dead(f, WHERRY_FILTER(.states = BIT(WHERRY_DONE) |
-							       BIT(WHERRY_PROCESSING) |
-							       BIT(WHERRY_PENDING))),
-			 0);
+	assert_int_equal(
+		retry_dead(f, WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_DONE) |
+							     BIT(WHERRY_PROCESSING) |
+							     BIT(WHERRY_PENDING))),
+		0);
 	lists_state(f, WHERRY_DONE, "8");
 	lists_state(f, WHERRY_PROCESSING, "7");
 }
@@ -186,7 +188,7 @@ static void retrying_one_touches_no_other_whose_number_is_its_name(void **state)
 	fixture_send_named(f, "1", "t", NULL);
 	fixture_kill(f, 1);
 	fixture_kill(f, 2);
-	assert_int_equal(retry_dead(f, WHERRY_FILTER(.ident = "2")), 1);
+	assert_int_equal(retry_dead(f, WHERRY_OUTBOX_FILTER(.ident = "2")), 1);
 	lists_state(f, WHERRY_DEAD, "2");
 }
 
@@ -199,7 +201,7 @@ static void a_retry_by_hand_is_part_of_an_open_transaction(void **state)
 	four_dead(f);
 	before = control_version(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 4);
+	assert_int_equal(retry_dead(f, WHERRY_OUTBOX_FILTER()), 4);
 	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	wherry_db_rollback(f->db);
 	lists_state(f, WHERRY_DEAD, "1 2 3 4");
@@ -239,10 +241,10 @@ static void only_what_was_done_long_ago_is_purged(void **state)
 
 	twenty(f);
 	assert_int_equal(purged(f, 3600000000, 3, 0), 10);
-	fixture_lists(f, &WHERRY_FILTER(), "11 12 13 14 15 16 17 18 19 20");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "11 12 13 14 15 16 17 18 19 20");
 	assert_int_equal(purged(f, 3600000000, 3, 0), 0);
 	assert_int_equal(purged(f, 0, 3, 0), 5);
-	fixture_lists(f, &WHERRY_FILTER(), "16 17 18 19 20");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "16 17 18 19 20");
 	assert_int_equal(purged(f, 0, 3, 0), 0);
 }
 
@@ -277,7 +279,7 @@ static void a_purge_goes_on_behind_what_stays(void **state)
 	fixture_were_done(f, 12, 10000);
 	assert_int_equal(purged(f, 1000, 2, 4), 4);
 	assert_int_equal(purged(f, 1000, 2, 0), 5);
-	fixture_lists(f, &WHERRY_FILTER(), "1 2 5");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 5");
 }
 
 static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)

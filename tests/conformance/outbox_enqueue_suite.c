@@ -453,7 +453,7 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);
-	fixture_lists(f, &WHERRY_FILTER(), "1");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1");
 }
 
 /* Enqueue until it fails; returns with what. */

@@ -16,11 +16,11 @@ static void foreign_tables_are_known_and_left_as_they_are(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(f->text)];
-	wherry_status status;
+	wherry_outbox_status status;
 
 	(void)snprintf(before, sizeof(before), "%s", bus_text(f, SCHEMA));
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.layout, "event-bus");
 	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", NULL, &err));
@@ -71,11 +71,12 @@ static void an_outbox_beside_them_stays_one(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
-	wherry_status status;
+	wherry_outbox_status status;
 
 	WHERRY_PASS(wherry_outbox_create(f->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &outbox, &err));
-	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.layout, "log");
 	wherry_outbox_close(outbox);
 }
@@ -213,7 +214,7 @@ static void every_state_is_listed_and_counted(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t count[WHERRY_STATE_COUNT];
-	wherry_filter filter = WHERRY_FILTER();
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER();
 	seen s = {""};
 
 	fill(f);
@@ -227,11 +228,12 @@ static void every_state_is_listed_and_counted(void **state)
 	filter.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED;
 	WHERRY_PASS(wherry_outbox_list(f->outbox, &filter, see, &s, &err));
 	assert_string_equal(s.text, "f:failed:2:no d:dead:5:no ");
-	fixture_lists(f, &WHERRY_FILTER(.after_id = 3), "4 1000000000001");
-	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_DONE), "1000000000001");
-	WHERRY_FAILS(
-		WHERRY_UNSUPPORTED,
-		wherry_outbox_list(f->outbox, &WHERRY_FILTER(.key = "k"), see, &s, &err));
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.after_id = 3), "4 1000000000001");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = 1u << WHERRY_DONE),
+		      "1000000000001");
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_list(f->outbox, &WHERRY_OUTBOX_FILTER(.key = "k"), see,
+					&s, &err));
 }
 
 static void a_message_is_shown_by_its_id_or_its_number(void **state)
@@ -256,9 +258,9 @@ static void a_message_is_shown_by_its_id_or_its_number(void **state)
 
 static int64_t retry(outbox_fixture *f, const char *ident)
 {
-	wherry_filter filter =
-		WHERRY_FILTER(.ident = ident,
-			      .states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED);
+	wherry_outbox_filter filter =
+		WHERRY_OUTBOX_FILTER(.ident = ident,
+				     .states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 

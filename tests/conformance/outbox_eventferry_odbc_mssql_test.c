@@ -194,15 +194,15 @@ static void create_adds_nothing_to_it(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 	char before[sizeof(p->text)];
 
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
 	assert_true(strlen(before) > 500);
 	WHERRY_PASS(wherry_outbox_create(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
-	WHERRY_PASS(
-		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(p->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wh_outbox_make(p->db, &(wh_make){.layout = "log"}, "outbox", &err));

@@ -8,10 +8,10 @@
 static int64_t left_us(outbox_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	return status.lease_left_us;
 }
 
@@ -153,15 +153,15 @@ static void a_long_owner_is_cut(void **state)
 	outbox_fixture *f = *state;
 	char owner[300];
 	wherry_lease lease;
-	wherry_status status;
+	wherry_outbox_status status;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	memset(owner, 'o', sizeof(owner));
 	owner[299] = 0;
 	lease = fixture_lease(f, owner);
 	assert_int_equal(strlen(lease.owner), sizeof(lease.owner) - 1);
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.owner, lease.owner);
 }
 
@@ -193,7 +193,7 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
 	int64_t control_version = lease.control_version, seen;
-	wherry_status status;
+	wherry_outbox_status status;
 	bool paused;
 
 	for (int on = 1; on >= 0; on--) {
@@ -207,8 +207,8 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 		WHERRY_PASS(wh_store_control(&f->outbox->store, &paused, &seen, &err));
 		assert_int_equal(paused, on);
 		assert_int_equal(seen, control_version);
-		WHERRY_PASS(wherry_outbox_status(f->outbox, &status,
-						 sizeof(wherry_status), &err));
+		WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+						     sizeof(wherry_outbox_status), &err));
 		assert_int_equal(status.paused, on);
 		WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 		lease = fixture_lease(f, "b");
@@ -221,11 +221,11 @@ static void status_tells_who_relays(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 	wh_holder holder = {.left_us = -7, .owner = "nobody"};
 
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.epoch, 0);
 	assert_int_equal(status.lease_left_us, 0);
 	assert_string_equal(status.owner, "");
@@ -236,8 +236,8 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(holder.owner, "");
 
 	fixture_lease(f, "host-1");
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.epoch, 1);
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
@@ -247,8 +247,8 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(holder.owner, "host-1");
 
 	fixture_expire(f);
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.lease_left_us, 0);
 	assert_int_equal(status.epoch, 1);
 	assert_string_equal(status.owner, "host-1");
@@ -388,13 +388,13 @@ static int try_lease(wherry_db *db, int which)
 static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_status status;
+	wherry_outbox_status status;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_threads(f, 8, try_lease);
 	fixture_reopen(f);
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.epoch, 1); /* a second one would have raised it */
 	assert_true(status.lease_left_us > 0);
 }

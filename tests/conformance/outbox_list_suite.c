@@ -50,22 +50,25 @@ static void rows_are_listed_by_state(void **state)
 	outbox_fixture *f = *state;
 
 	one_of_each(f);
-	fixture_lists(f, &WHERRY_FILTER(), "1 2 3 4 5 6");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_PENDING)), "1 6");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_PROCESSING)), "2");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DONE)), "3");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_FAILED)), "4");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD)), "5");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_PENDING)),
-		      "1 5 6");
-	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_DONE)),
-		      "3 5");
-	fixture_lists(f, &WHERRY_FILTER(.states = 31), "1 2 3 4 5 6");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 3 4 5 6");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_PENDING)), "1 6");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_PROCESSING)), "2");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_DONE)), "3");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_FAILED)), "4");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_DEAD)), "5");
+	fixture_lists(
+		f,
+		&WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_PENDING)),
+		"1 5 6");
+	fixture_lists(
+		f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_DONE)),
+		"3 5");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = 31), "1 2 3 4 5 6");
 }
 
 /* Every filter works with the states that are done and with those that are not, which a
  * database may read in different ways. */
-static void lists_both(outbox_fixture *f, wherry_filter filter, const char *ids)
+static void lists_both(outbox_fixture *f, wherry_outbox_filter filter, const char *ids)
 {
 	fixture_lists(f, &filter, ids);
 	filter.states = 31u & ~BIT(WHERRY_DONE);
@@ -80,9 +83,9 @@ static void rows_are_listed_by_topic(void **state)
 	fixture_send(f, "b", NULL);
 	fixture_send(f, "a", NULL);
 	fixture_send(f, "A", NULL);
-	lists_both(f, WHERRY_FILTER(.topic = "a"), "1 3");
-	lists_both(f, WHERRY_FILTER(.topic = "%"), "");
-	lists_both(f, WHERRY_FILTER(.topic = ""), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "a"), "1 3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "%"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = ""), "");
 }
 
 static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
@@ -93,9 +96,9 @@ static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
 	fixture_send(f, "orders", NULL);
 	fixture_send(f, "invoices", NULL);
 	fixture_send(f, "Orders", NULL);
-	lists_both(f, WHERRY_FILTER(.topic_prefix = "orders"), "1 2");
-	lists_both(f, WHERRY_FILTER(.topic_prefix = "orders."), "1");
-	lists_both(f, WHERRY_FILTER(.topic_prefix = "%"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic_prefix = "orders"), "1 2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic_prefix = "orders."), "1");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic_prefix = "%"), "");
 }
 
 static void rows_are_listed_from_the_newest_down(void **state)
@@ -103,10 +106,11 @@ static void rows_are_listed_from_the_newest_down(void **state)
 	outbox_fixture *f = *state;
 
 	fixture_send_many(f, 5);
-	lists_both(f, WHERRY_FILTER(.newest = true), "5 4 3 2 1");
-	lists_both(f, WHERRY_FILTER(.newest = true, .limit = 2), "5 4");
-	lists_both(f, WHERRY_FILTER(.newest = true, .limit = 2, .before_id = 4), "3 2");
-	lists_both(f, WHERRY_FILTER(.newest = true, .topic_prefix = "none"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true), "5 4 3 2 1");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true, .limit = 2), "5 4");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true, .limit = 2, .before_id = 4),
+		   "3 2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true, .topic_prefix = "none"), "");
 }
 
 static void add_text(outbox_fixture *f, const char *topic, const char *body)
@@ -126,11 +130,11 @@ static void rows_are_listed_by_a_text_in_them(void **state)
 	add_text(f, "orders", "{\"who\":\"Zo\u00eb\"}");
 	add_text(f, "invoices", "{\"for\":\"orders\"}");
 	add_text(f, "other", "{\"n\":17}");
-	lists_both(f, WHERRY_FILTER(.text = "orders"), "1 2");
-	lists_both(f, WHERRY_FILTER(.text = "Zo\u00eb"), "1");
-	lists_both(f, WHERRY_FILTER(.text = "17", .newest = true), "3");
-	lists_both(f, WHERRY_FILTER(.text = "%"), "");
-	lists_both(f, WHERRY_FILTER(.text = "orders", .topic = "invoices"), "2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "orders"), "1 2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "Zo\u00eb"), "1");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "17", .newest = true), "3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "%"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "orders", .topic = "invoices"), "2");
 }
 
 static void rows_are_listed_by_the_key_a_broker_sees(void **state)
@@ -142,10 +146,10 @@ static void rows_are_listed_by_the_key_a_broker_sees(void **state)
 	add(f, "order", "42", "k");
 	add(f, "order", "7", "42");
 	add(f, NULL, NULL, NULL);
-	lists_both(f, WHERRY_FILTER(.key = "42"), "1 2 4");
-	lists_both(f, WHERRY_FILTER(.key = "k"), "3");
-	lists_both(f, WHERRY_FILTER(.key = "order"), "");
-	lists_both(f, WHERRY_FILTER(.key = "7"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.key = "42"), "1 2 4");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.key = "k"), "3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.key = "order"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.key = "7"), "");
 }
 
 static void rows_are_listed_by_age(void **state)
@@ -155,10 +159,10 @@ static void rows_are_listed_by_age(void **state)
 	fixture_send_many(f, 3);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id = 2");
-	lists_both(f, WHERRY_FILTER(.since_us = 60000000), "1 3");
-	lists_both(f, WHERRY_FILTER(.since_us = 3700000000), "1 2 3");
-	lists_both(f, WHERRY_FILTER(.older_us = 60000000), "2");
-	lists_both(f, WHERRY_FILTER(.older_us = 3700000000), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.since_us = 60000000), "1 3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.since_us = 3700000000), "1 2 3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.older_us = 60000000), "2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.older_us = 3700000000), "");
 }
 
 static void rows_are_listed_by_ident(void **state)
@@ -167,12 +171,12 @@ static void rows_are_listed_by_ident(void **state)
 
 	add_named(f, "a");
 	add_named(f, "b");
-	lists_both(f, WHERRY_FILTER(.ident = "b"), "2");
-	lists_both(f, WHERRY_FILTER(.ident = "1"), "1");
-	lists_both(f, WHERRY_FILTER(.ident = "A"), "");
-	lists_both(f, WHERRY_FILTER(.ident = "1x"), "");
-	lists_both(f, WHERRY_FILTER(.ident = ""), "");
-	lists_both(f, WHERRY_FILTER(.ident = "99999999999999999999"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "b"), "2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "1"), "1");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "A"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "1x"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = ""), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "99999999999999999999"), "");
 }
 
 static void a_message_id_wins_over_a_number(void **state)
@@ -182,9 +186,9 @@ static void a_message_id_wins_over_a_number(void **state)
 	add_named(f, "2");
 	add_named(f, "1");
 	add_named(f, "x");
-	lists_both(f, WHERRY_FILTER(.ident = "2"), "1");
-	lists_both(f, WHERRY_FILTER(.ident = "1"), "2");
-	lists_both(f, WHERRY_FILTER(.ident = "3"), "3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "2"), "1");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "1"), "2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "3"), "3");
 }
 
 static void conditions_are_joined_by_and(void **state)
@@ -195,9 +199,9 @@ static void conditions_are_joined_by_and(void **state)
 	fixture_send(f, "a", "l");
 	fixture_send(f, "b", "k");
 	fixture_send(f, "a", "k");
-	lists_both(f, WHERRY_FILTER(.topic = "a", .key = "k"), "1 4");
-	lists_both(f, WHERRY_FILTER(.topic = "a", .key = "k", .after_id = 1), "4");
-	lists_both(f, WHERRY_FILTER(.topic = "b", .ident = "1"), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "a", .key = "k"), "1 4");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "a", .key = "k", .after_id = 1), "4");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "b", .ident = "1"), "");
 }
 
 static void a_list_is_read_page_by_page(void **state)
@@ -205,10 +209,10 @@ static void a_list_is_read_page_by_page(void **state)
 	outbox_fixture *f = *state;
 
 	fixture_send_many(f, 5);
-	lists_both(f, WHERRY_FILTER(.limit = 2), "1 2");
-	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 2), "3 4");
-	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 4), "5");
-	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 5), "");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2), "1 2");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2, .after_id = 2), "3 4");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2, .after_id = 4), "5");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2, .after_id = 5), "");
 }
 
 static void rows_are_listed_in_id_order_whatever_their_state(void **state)
@@ -220,8 +224,8 @@ static void rows_are_listed_in_id_order_whatever_their_state(void **state)
 	fixture_fail(f, 2, 0);
 	fixture_try(f, 4);
 	fixture_kill(f, 6);
-	lists_both(f, WHERRY_FILTER(), "1 2 3 4 5 6");
-	lists_both(f, WHERRY_FILTER(.limit = 3), "1 2 3");
+	lists_both(f, WHERRY_OUTBOX_FILTER(), "1 2 3 4 5 6");
+	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 3), "1 2 3");
 }
 
 static wherry_code count_rows(void *ctx, const wherry_row *row)
@@ -235,7 +239,7 @@ static void without_a_limit_a_hundred_are_listed(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = WHERRY_FILTER();
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER();
 	int n = 0;
 
 	for (int i = 0; i < 5; i++)
@@ -268,13 +272,14 @@ static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
 	int n = 0;
 
 	fixture_send_many(f, 3);
-	WHERRY_FAILS(WHERRY_TIMEOUT, wherry_outbox_list(f->outbox, &WHERRY_FILTER(),
-							stop_at_two, &n, &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT,
+		     wherry_outbox_list(f->outbox, &WHERRY_OUTBOX_FILTER(), stop_at_two,
+					&n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(err.code, WHERRY_TIMEOUT);
 	/* and leaves nothing locked */
 	fixture_send(f, "t", NULL);
-	fixture_lists(f, &WHERRY_FILTER(), "1 2 3 4");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 3 4");
 	n = 1;
 	WHERRY_FAILS(WHERRY_TIMEOUT,
 		     wherry_outbox_show(f->outbox, "1", stop_at_two, &n, &err));
@@ -424,7 +429,7 @@ static void rows_are_counted_by_state(void **state)
 	static const int64_t wanted[] = {2, 1, 1, 1, 1};
 	int64_t count[WHERRY_STATE_COUNT];
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 	wh_backlog backlog;
 
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
@@ -433,8 +438,8 @@ static void rows_are_counted_by_state(void **state)
 	one_of_each(f);
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	assert_memory_equal(count, wanted, sizeof(wanted));
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_memory_equal(status.count, wanted, sizeof(wanted));
 	assert_int_equal(status.ready, 2);
 	WHERRY_PASS(wh_outbox_backlog(f->outbox, &backlog, &err));
@@ -448,12 +453,12 @@ static void rows_are_counted_by_state(void **state)
 static int64_t oldest(outbox_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 	int64_t age = -7;
 
 	WHERRY_PASS(wherry_outbox_oldest_ready(f->outbox, &age, &err));
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_in_range((uint64_t)(status.oldest_ready_us - age + 1000000), 1000000,
 			30000000);
 	return age / 60000000; /* minutes */
@@ -486,7 +491,7 @@ static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void *
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 
 	for (int i = 0; i < 101; i++)
 		fixture_send(f, "t", "held");
@@ -497,7 +502,7 @@ static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void *
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 600000 WHERE id = 102");
 	assert_int_equal(oldest(f), 10);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &status, sizeof(status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status, sizeof(status), &err));
 	assert_int_equal(status.ready, 1);
 }
 
@@ -505,16 +510,16 @@ static void messages_that_are_due_again_are_ready(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 
 	fixture_send_many(f, 3);
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.ready, 3);
 	fixture_fail(f, 1, 0);
 	fixture_fail(f, 2, 60000000);
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.ready, 2);
 }
 

@@ -139,14 +139,14 @@ static void create_adds_nothing_to_it(void **state)
 {
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 	char before[sizeof(p->text)];
 
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
 	WHERRY_PASS(wherry_outbox_create(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
-	WHERRY_PASS(
-		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(p->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wh_outbox_make(p->db, &(wh_make){.layout = "log"}, "outbox", &err));
@@ -175,17 +175,18 @@ static void an_outbox_may_be_beside_it(void **state)
 	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *own = NULL;
-	wherry_status status;
+	wherry_outbox_status status;
 
 	WHERRY_PASS(wherry_outbox_create(p->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &own, &err));
-	WHERRY_PASS(wherry_outbox_status(own, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(own, &status, sizeof(wherry_outbox_status),
+					     &err));
 	assert_string_equal(status.layout, "log");
 	wherry_outbox_close(own);
 	wherry_outbox_close(p->outbox);
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->outbox, &err));
-	WHERRY_PASS(
-		wherry_outbox_status(p->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(p->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 }
 

@@ -103,8 +103,8 @@ static wherry_code count_row(void *ctx, const wherry_row *row)
 static void live(wherry_outbox *outbox)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = WHERRY_FILTER();
-	wherry_status status;
+	wherry_outbox_filter all = WHERRY_OUTBOX_FILTER();
+	wherry_outbox_status status;
 	wherry_lease lease;
 	int64_t id = put(outbox, "k"), n = 0;
 	wherry_failure dead = WHERRY_FAILURE(.id = id, .dead = true, .error = "refused");
@@ -121,7 +121,8 @@ static void live(wherry_outbox *outbox)
 	WHERRY_PASS(wherry_outbox_list(outbox, &all, count_row, &rows, &err));
 	WHERRY_PASS(wherry_outbox_show(outbox, "1", count_row, &rows, &err));
 	assert_int_equal(rows, 3);
-	WHERRY_PASS(wherry_outbox_status(outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_int_equal(status.count[WHERRY_DONE], 1);
 	WHERRY_PASS(wherry_outbox_purge(outbox, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
@@ -270,7 +271,7 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease[2];
 	wherry_outbox *outbox[2];
-	wherry_status status;
+	wherry_outbox_status status;
 	char schema[32], name[64];
 	int64_t n = 0;
 	int rows = 0;
@@ -286,8 +287,8 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	assert_int_equal(put(outbox[0], "k"), 1);
 	assert_int_equal(put(outbox[1], "k"), 1);
 	WHERRY_PASS(wherry_outbox_pause(outbox[0], &err));
-	WHERRY_PASS(
-		wherry_outbox_status(outbox[1], &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(outbox[1], &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_false(status.paused);
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	WHERRY_PASS(wherry_outbox_release(outbox[0], &lease[0], &err));

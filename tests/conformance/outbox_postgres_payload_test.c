@@ -92,7 +92,8 @@ static void lives(fixture *f, const char *body, const char *kept)
 	consume(f);
 	assert_string_equal(f->text, kept);
 	*f->text = 0;
-	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_FILTER(), take_body, f, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_OUTBOX_FILTER(), take_body, f,
+				       &err));
 	assert_string_equal(f->text, kept);
 }
 

@@ -17,7 +17,7 @@ static void create_twice_is_fine_and_keeps_the_messages(void **state)
 	WHERRY_PASS(wherry_outbox_pause(f->outbox, &err));
 	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
 	WHERRY_PASS(wherry_outbox_create(f->db, "outbox", &outbox_options, &err));
-	fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 3");
 	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	assert_int_equal(
@@ -152,7 +152,7 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 	f->outbox = NULL;
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->outbox, &err));
 	fixture_send_many(f, 2);
-	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_PENDING), "1 2");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = 1u << WHERRY_PENDING), "1 2");
 }
 
 /* ---- names ---- */
@@ -231,11 +231,12 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 				f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 		fixture_kill(f, 1);
 		fixture_done(f, 2);
-		fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
-		WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), NULL, &err));
+		fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 3");
+		WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_OUTBOX_FILTER(), NULL,
+						&err));
 		fixture_done(f, 3);
 		WHERRY_PASS(wherry_outbox_purge(f->outbox, 0, 10, 0, NULL, &err));
-		fixture_lists(f, &WHERRY_FILTER(), "1");
+		fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1");
 	}
 }
 
@@ -262,7 +263,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *second = NULL, *first = f->outbox;
 	wherry_lease mine, other;
-	wherry_status status;
+	wherry_outbox_status status;
 	int64_t id = 0, n = 0, gone[] = {1, 2};
 
 	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
@@ -288,11 +289,13 @@ static void outboxes_of_one_database_are_independent(void **state)
 	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
-	WHERRY_PASS(wherry_outbox_status(first, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(first, &status, sizeof(wherry_outbox_status),
+					     &err));
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	assert_false(status.paused);
 	assert_true(status.lease_left_us > 0);
-	WHERRY_PASS(wherry_outbox_status(second, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(second, &status,
+					     sizeof(wherry_outbox_status), &err));
 	assert_true(status.paused);
 	assert_int_equal(status.lease_left_us, 0);
 	wherry_outbox_close(second);
@@ -401,7 +404,7 @@ static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
 	fixture_send_many(f, 2);
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
-	fixture_lists(f, &WHERRY_FILTER(), "1 2");
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2");
 	free(sql);
 }
 

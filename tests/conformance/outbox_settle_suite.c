@@ -115,7 +115,7 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 		WHERRY_PASS(wherry_outbox_done(f->outbox, &lease, table[i].ids, n_ids, &n,
 					       &err));
 		assert_int_equal(n, table[i].n);
-		fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_PENDING),
+		fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = 1u << WHERRY_PENDING),
 			      table[i].left);
 	}
 }

@@ -347,7 +347,8 @@ const char *fixture_digest(outbox_fixture *f)
 	wh_buf out = WH_BUF_INIT(sizeof(f->text) - 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_FILTER(), put_row, &out, &err));
+	WHERRY_PASS(wherry_outbox_list(f->outbox, &WHERRY_OUTBOX_FILTER(), put_row, &out,
+				       &err));
 	WHERRY_PASS(wh_buf_check(&out, &err));
 	(void)snprintf(f->text, sizeof(f->text), "%s", wh_buf_str(&out));
 	wh_buf_clear(&out);
@@ -362,7 +363,7 @@ static wherry_code put_id(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-void fixture_lists(outbox_fixture *f, const wherry_filter *filter, const char *ids)
+void fixture_lists(outbox_fixture *f, const wherry_outbox_filter *filter, const char *ids)
 {
 	wh_buf out = WH_BUF_INIT(4096);
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -217,6 +217,7 @@ void fixture_processes(outbox_fixture *f, int n, fixture_work work);
 void fixture_threads(outbox_fixture *f, int n, fixture_work work);
 
 /* The ids listed, in their order: "1 3 4". */
-void fixture_lists(outbox_fixture *f, const wherry_filter *filter, const char *ids);
+void fixture_lists(outbox_fixture *f, const wherry_outbox_filter *filter,
+		   const char *ids);
 
 #endif

@@ -496,14 +496,14 @@ static void the_lease_says_what_its_relay_does(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 
 	relay_set(f, "relay.idle_interval", "1h"); /* what changes is written at once */
 	f->why = "connection refused";
 	relay_put(f, "abcdefgh");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.state, "leading");
 	assert_string_equal(st.destination, "memory:");
 	assert_int_equal(st.error_us, -1);
@@ -515,7 +515,7 @@ static void the_lease_says_what_its_relay_does(void **state)
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM wherry_lease "
 				    "WHERE state = 'retrying'") == 1);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.error, "connection refused");
 	assert_true(st.error_us >= 0 && st.state_us >= 0);
 	assert_int_equal(st.delivered, 8);
@@ -527,12 +527,12 @@ static void the_lease_says_what_its_relay_does(void **state)
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM wherry_lease "
 				    "WHERE state = 'leading'") == 1);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.error, "connection refused"); /* the last one */
 	relay_put(f, "i"); /* after the last renewal: giving the lease back writes it */
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 17);
 	relay_stop(f, &f->a);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &st, sizeof(st), &err));
 	assert_string_equal(st.state, "stopped");
 	assert_int_equal(st.delivered, 17);
 }
@@ -541,7 +541,7 @@ static void the_status_counts_from_when_the_lease_was_taken(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status st;
+	wherry_outbox_status st;
 
 	relay_put(f, "abc");
 	relay_start(f, &f->a);
@@ -553,7 +553,7 @@ static void the_status_counts_from_when_the_lease_was_taken(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
 	f->a.relay->renew_at_us = 0; /* it is written when the lease is renewed */
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT delivered FROM wherry_lease") == 2);
-	WHERRY_PASS(wherry_outbox_status(f->outbox, &st, sizeof(st), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &st, sizeof(st), &err));
 	assert_int_equal(st.delivered, 2);
 }
 

@@ -269,7 +269,7 @@ static void a_consumer_takes_what_a_relay_left_and_no_dead_message(void **state)
 	relay_sql(f, "DELETE FROM wherry_lease");
 	check_consumed(f, 5, "2 3");
 	check_consumed(f, 5, "");
-	WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_FILTER(), &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->outbox, &WHERRY_OUTBOX_FILTER(), &n, &err));
 	assert_int_equal(n, 1);
 	check_consumed(f, 5, "1");
 	check_consumed(f, 5, "");

@@ -222,7 +222,7 @@ static void a_row_with_a_number_out_of_range_dies_alone(void **state)
 /* SQL Server has no infinite times. */
 static void infinite_times(relay_fixture *f)
 {
-	wherry_status status;
+	wherry_outbox_status status;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	drop_constraints(f);
@@ -237,9 +237,9 @@ static void infinite_times(relay_fixture *f)
 	       "UPDATE outbox SET next_retry_at = '-infinity', claimed_at = 'infinity' "
 	       "WHERE id = 2",
 	       NULL);
-	assert_int_equal(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err),
-		WHERRY_OK);
+	assert_int_equal(wherry_outbox_get_status(f->outbox, &status,
+						  sizeof(wherry_outbox_status), &err),
+			 WHERRY_OK);
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);

@@ -19,12 +19,12 @@ static relay_fake *in_flight(relay_fixture *f, const char *keys)
 static int64_t lease_left(relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_status status;
+	wherry_outbox_status status;
 
 	if (!f->outbox)
 		return 0; /* it has none */
-	WHERRY_PASS(
-		wherry_outbox_status(f->outbox, &status, sizeof(wherry_status), &err));
+	WHERRY_PASS(wherry_outbox_get_status(f->outbox, &status,
+					     sizeof(wherry_outbox_status), &err));
 	return status.lease_left_us;
 }
 

@@ -593,7 +593,7 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 int64_t relay_retry(relay_fixture *f, unsigned states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = WHERRY_FILTER(.states = states);
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.states = states);
 	int64_t n = 0;
 
 	if (f->queue)

@@ -243,7 +243,7 @@ static void an_operator_operates_and_no_more(void)
 	int64_t n = 0;
 
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
-	WHERRY_PASS(wherry_outbox_retry(outbox, &WHERRY_FILTER(), &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(outbox, &WHERRY_OUTBOX_FILTER(), &n, &err));
 	assert_int_equal(n, 1);
 	WHERRY_PASS(wherry_outbox_pause(outbox, &err));
 	WHERRY_PASS(wherry_outbox_resume(outbox, &err));

@@ -170,7 +170,7 @@ static wherry_code enqueue_more(life *l, wherry_error *err)
 
 static wherry_code retry_dead(life *l, wherry_error *err)
 {
-	return wherry_outbox_retry(l->outbox, &WHERRY_FILTER(), NULL, err);
+	return wherry_outbox_retry(l->outbox, &WHERRY_OUTBOX_FILTER(), NULL, err);
 }
 
 static void insist(life *l, action act)
@@ -406,8 +406,8 @@ static void check_life(life *l)
 	WHERRY_PASS(wherry_outbox_count(l->outbox, count, &err));
 	if (count[WHERRY_DONE] != MESSAGES)
 		BROKEN(l, "%d are done", (int)count[WHERRY_DONE]);
-	WHERRY_PASS(
-		wherry_outbox_list(l->outbox, &WHERRY_FILTER(), take_attempts, l, &err));
+	WHERRY_PASS(wherry_outbox_list(l->outbox, &WHERRY_OUTBOX_FILTER(), take_attempts,
+				       l, &err));
 	check_order(l);
 	check_deliveries(l, l->plan.kind == FAULT_RECEIPT || unclean_ends(l));
 	close_db(l);

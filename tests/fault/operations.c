@@ -154,8 +154,8 @@ static wherry_code see_row(void *ctx, const wherry_row *row)
 
 static wherry_code outbox_status(world *w, wherry_error *err)
 {
-	return wherry_outbox_status(w->outbox, &w->out.status, sizeof(wherry_status),
-				    err);
+	return wherry_outbox_get_status(w->outbox, &w->out.status,
+					sizeof(wherry_outbox_status), err);
 }
 
 static wherry_code outbox_count(world *w, wherry_error *err)
@@ -171,7 +171,7 @@ static wherry_code outbox_oldest_ready(world *w, wherry_error *err)
 static wherry_code outbox_list(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_list(w->outbox, &WHERRY_FILTER(), see_row, w, err);
+	return wherry_outbox_list(w->outbox, &WHERRY_OUTBOX_FILTER(), see_row, w, err);
 }
 
 static wherry_code outbox_show(world *w, wherry_error *err)
@@ -182,7 +182,8 @@ static wherry_code outbox_show(world *w, wherry_error *err)
 
 static wherry_code outbox_retry(world *w, wherry_error *err)
 {
-	return wherry_outbox_retry(w->outbox, &WHERRY_FILTER(), w->out.number, err);
+	return wherry_outbox_retry(w->outbox, &WHERRY_OUTBOX_FILTER(), w->out.number,
+				   err);
 }
 
 static wherry_code outbox_discard(world *w, wherry_error *err)
@@ -533,7 +534,7 @@ const operation operations[] = {
 	{"outbox_enqueue_many", outbox_enqueue_many, NULL, NULL, NULL, 0},
 	{"outbox_enqueue_many in a transaction", outbox_enqueue_many, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_enqueue_many in a borrowed one", outbox_enqueue_many, begin_and_enqueue, NULL, NULL, OPERATION_JOINS | OPERATION_BORROWS},
-	{"outbox_status", outbox_status, NULL, NULL, NULL, 0},
+	{"outbox_get_status", outbox_status, NULL, NULL, NULL, 0},
 	{"outbox_count", outbox_count, NULL, NULL, NULL, 0},
 	{"outbox_oldest_ready", outbox_oldest_ready, NULL, NULL, NULL, 0},
 	{"outbox_list", outbox_list, NULL, NULL, NULL, 0},

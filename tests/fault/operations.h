@@ -14,7 +14,7 @@
 typedef struct outcome {
 	int64_t number[16];
 	wherry_lease lease;
-	wherry_status status;
+	wherry_outbox_status status;
 	void *made; /* what it gave */
 } outcome;
 

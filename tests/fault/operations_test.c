@@ -318,7 +318,7 @@ static bool same_lease(const wherry_lease *a, const wherry_lease *b)
 	       a->first_open == b->first_open && a->last_open == b->last_open;
 }
 
-static bool same_status(const wherry_status *a, const wherry_status *b)
+static bool same_status(const wherry_outbox_status *a, const wherry_outbox_status *b)
 {
 	return memcmp(a->count, b->count, sizeof(a->count)) == 0 &&
 	       a->oldest_ready_us == b->oldest_ready_us && a->ready == b->ready &&

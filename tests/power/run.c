@@ -357,7 +357,7 @@ static void step_relay(power_run *run)
 static void operate(power_run *run)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = WHERRY_FILTER();
+	wherry_outbox_filter all = WHERRY_OUTBOX_FILTER();
 
 	switch (pick(run, 6)) {
 	case 0:

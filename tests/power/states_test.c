@@ -190,7 +190,7 @@ static wherry_verdict take(void *ctx, const wherry_message *msg, char *reason, s
 static void relay_the_rest(ruin *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter dead = WHERRY_FILTER();
+	wherry_outbox_filter dead = WHERRY_OUTBOX_FILTER();
 	wherry_outcome outcome;
 	wherry_publisher *pub;
 	wherry_relay *relay;

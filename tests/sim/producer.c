@@ -352,7 +352,7 @@ static void note_mended(sim_message *m)
 /* Nobody else can commit between these calls. */
 static bool retry_dead(sim_world *w, bool mend)
 {
-	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_DEAD);
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.states = 1U << WHERRY_DEAD);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -376,7 +376,7 @@ static bool retry_dead(sim_world *w, bool mend)
 void sim_operate(sim_world *w)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_FAILED);
+	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.states = 1U << WHERRY_FAILED);
 	wherry_code code = WHERRY_OK;
 	/* Rows that say nothing of what became of them leave pauses to do. */
 	int what = sim_below(w, w->plan.engine == SIM_UNMARKED ? 2 : 5);

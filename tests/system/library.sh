@@ -75,7 +75,7 @@ static wherry_code claimed(void *ctx, const wherry_message *msg)
 int main(void)
 {
 	struct {
-		wherry_status it;
+		wherry_outbox_status it;
 		char guard[64];
 	} status;
 	struct {
@@ -108,8 +108,8 @@ int main(void)
 	DO(wherry_headers_add(&headers, "trace", "1", &e));
 	two[1].headers = headers;
 	DO(wherry_outbox_enqueue_many(box, two, 2, WHERRY_OWN_TRANSACTION, NULL, &e));
-	DO(wherry_outbox_list(box, &WHERRY_FILTER(.topic = "orders"), see, &n, &e));
-	DO(wherry_outbox_status(box, &status.it, sizeof(status.it), &e));
+	DO(wherry_outbox_list(box, &WHERRY_OUTBOX_FILTER(.topic = "orders"), see, &n, &e));
+	DO(wherry_outbox_get_status(box, &status.it, sizeof(status.it), &e));
 	DO(wherry_outbox_create(db, "events", &WHERRY_OUTBOX_OPTIONS(.layout = "event-bus"), &e));
 	DO(wherry_outbox_open(db, "events", &events, &e));
 	DO(wherry_outbox_enqueue(events, &two[0], WHERRY_OWN_TRANSACTION, NULL, &e));
@@ -172,7 +172,7 @@ int main()
 	     wherry_outbox_create(db, "outbox", &options, &err) == WHERRY_OK &&
 	     wherry_outbox_open(db, "outbox", &box, &err) == WHERRY_OK &&
 	     wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, nullptr, &err) == WHERRY_OK;
-	wherry_filter filter = {};
+	wherry_outbox_filter filter = {};
 	filter.size = sizeof(filter);
 	ok = ok && wherry_outbox_retry(box, &filter, nullptr, &err) == WHERRY_OK;
 	std::printf("%s\n", ok ? "enqueued" : err.message);
