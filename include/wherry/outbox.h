@@ -67,7 +67,7 @@ typedef struct wherry_outbox_options {
 	const char *payload;
 	/* Create what several relays need to share the outbox. */
 	bool partitions;
-	/* Create what refuses a message id that the table has. */
+	/* Create an index that refuses a second message with the same message_id. */
 	bool unique_ids;
 } wherry_outbox_options;
 
@@ -82,7 +82,8 @@ typedef struct wherry_row {
 	int64_t claimed_at_us;
 	/* When it is to be retried, Unix time, microseconds; 0: no retry. */
 	int64_t next_retry_at_us;
-	/* When it was delivered, Unix time, microseconds; 0: it was not. */
+	/* When it was delivered, Unix time, microseconds; 0: it was not, or the layout, such as
+	 * log, does not keep the time. */
 	int64_t processed_at_us;
 	const char *last_error; /* Why the last attempt failed; NULL: none failed. */
 	/* From show only: lowest open id before this one with the same key; 0: none. */
@@ -94,7 +95,8 @@ typedef struct wherry_row {
 
 /* Counts and state of an outbox.  Later versions add members at the end. */
 typedef struct wherry_outbox_status {
-	int64_t count[WHERRY_STATE_COUNT]; /* Rows by state. */
+	/* Rows by state; of a log, as the subscription has them. */
+	int64_t count[WHERRY_STATE_COUNT];
 	/* Age of the oldest message that could be delivered now, microseconds; 0: none.
 	 * Only the first 10,000 pending messages are examined. */
 	int64_t oldest_ready_us;
@@ -187,7 +189,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_open(wherry_db *db,
 							  wherry_error *err);
 
 /** Close an outbox; its connection stays open.  NULL is allowed. */
-WHERRY_API void wherry_outbox_close(wherry_outbox *box);
+WHERRY_API void wherry_outbox_close(wherry_outbox *outbox);
 
 /* ---- for producers ---- */
 
@@ -196,15 +198,15 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  *
  * It is delivered after that transaction commits, and never if it rolls back.
  *
- * @param box     The outbox.
+ * @param outbox  The outbox.
  * @param msg     Message to add; borrowed for the call.
  * @param flags   0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
  * @param out_id  Receives the message's id; may be NULL.
  * @param err     Details on failure; may be NULL.
  *
  * @return WHERRY_OK;
- *         WHERRY_DUPLICATE a message with this message_id exists: nothing was added, and
- *                          the transaction is intact;
+ *         WHERRY_DUPLICATE the outbox was created with unique_ids, and has a message with this
+ *                          message_id: nothing was added, and the transaction is intact;
  *         WHERRY_INVALID   no transaction is open, the message has no topic, its headers are
  *                          not a JSON object, or a text is not UTF-8;
  *         WHERRY_TOOBIG    a field is over its limit, or the body over 16 MiB;
@@ -212,7 +214,7 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  *
  * Transaction: required unless WHERRY_OWN_TRANSACTION is set; a failure leaves it intact.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *outbox,
 							     const wherry_message *msg,
 							     unsigned flags,
 							     int64_t *out_id,
@@ -221,7 +223,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
 /**
  * Add many messages, all or none, in the order of the array.
  *
- * @param box      The outbox.
+ * @param outbox   The outbox.
  * @param msgs     Messages to add; borrowed for the call.
  * @param n        Number of messages.
  * @param flags    0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
@@ -230,7 +232,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
  * @return The codes of wherry_outbox_enqueue(), except WHERRY_DUPLICATE.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_t n,
+wherry_outbox_enqueue_many(wherry_outbox *outbox, const wherry_message *msgs, size_t n,
 			   unsigned flags, int64_t *out_ids, wherry_error *err);
 
 /* ---- for operators ---- */
@@ -240,25 +242,25 @@ wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_
  *
  * @param size  sizeof(*out): the members that a program was compiled with are written.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_get_status(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_get_status(wherry_outbox *outbox,
 								wherry_outbox_status *out,
 								size_t size,
 								wherry_error *err);
 
 /** Count the rows of each state; out_count[WHERRY_DEAD] is the number of dead messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
-	wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
+	wherry_outbox *outbox, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
 
 /** Read the age, in microseconds, of the oldest message that may be delivered now; 0: there is
  *  none.  Messages that wait for a retry do not count. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox *outbox,
 								  int64_t *out_age_us,
 								  wherry_error *err);
 
 /** Visit the rows that match, in id order, or with filter->newest from the highest id down.
  *  Rows of every state match unless the filter names states. */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_list(wherry_outbox *box, const wherry_outbox_filter *filter,
+wherry_outbox_list(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 		   wherry_row_fn visit, void *ctx, wherry_error *err);
 
 /**
@@ -267,7 +269,7 @@ wherry_outbox_list(wherry_outbox *box, const wherry_outbox_filter *filter,
  * @param ident  Message_id of the row, or its id in digits.
  * @return WHERRY_OK; WHERRY_NOTFOUND; any code of a failed read.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *outbox,
 							  const char *ident,
 							  wherry_row_fn visit, void *ctx,
 							  wherry_error *err);
@@ -276,7 +278,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
  *  filter->states has the bit of WHERRY_FAILED, failed messages become pending too and need not
  *  wait for their retry.  out_n receives the number of messages; may be NULL. */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_retry(wherry_outbox *box, const wherry_outbox_filter *filter,
+wherry_outbox_retry(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 		    int64_t *out_n, wherry_error *err);
 
 /**
@@ -286,21 +288,22 @@ wherry_outbox_retry(wherry_outbox *box, const wherry_outbox_filter *filter,
  * nothing.  The relay goes on with later messages of the key.
  *
  * @param ident  Message_id of the message, or its id in digits.
- * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such message, or it was delivered;
+ * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such message, or it was delivered, or a log has
+ *         other subscriptions and it neither failed nor died in this one;
  *         WHERRY_UNSUPPORTED: the outbox can only be streamed.
  *
  * Transaction: the one that is open, else its own.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_discard(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_discard(wherry_outbox *outbox,
 							     const char *ident,
 							     wherry_error *err);
 
 /** Stop all deliveries until wherry_outbox_resume(). */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *outbox,
 							   wherry_error *err);
 
 /** End the pause that wherry_outbox_pause() began. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *outbox,
 							    wherry_error *err);
 
 /**
@@ -314,7 +317,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *box,
  * Transaction: its own, one per batch; none may be open.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+wherry_outbox_purge(wherry_outbox *outbox, int64_t older_than_us, int64_t batch,
 		    int64_t max_rows, int64_t *out_n, wherry_error *err);
 
 /*
@@ -336,7 +339,7 @@ wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
  *         failed write.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
+wherry_outbox_lease(wherry_outbox *outbox, const char *owner, int64_t lasts_us,
 		    int64_t window, wherry_lease *out, wherry_error *err);
 
 /**
@@ -353,7 +356,7 @@ wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
  * @return WHERRY_OK; WHERRY_BUSY (a relay of another engine holds the lease: err names it); any
  *         code of a failed write.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_join(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_join(wherry_outbox *outbox,
 							  const char *owner,
 							  int64_t lasts_us,
 							  wherry_lease *inout,
@@ -380,7 +383,7 @@ typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
  * Transaction: the one that is open, else its own.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+wherry_outbox_claim(wherry_outbox *outbox, const wherry_lease *lease,
 		    const wherry_claim_options *options, wherry_claim_fn visit, void *ctx,
 		    int64_t *out_n, wherry_error *err);
 
@@ -394,23 +397,23 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
  * This takes back the attempt that was not made.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+wherry_outbox_claim_expired(wherry_outbox *outbox, const wherry_lease *lease,
 			    const wherry_claim_options *options, wherry_claim_fn visit,
 			    void *ctx, int64_t *out_n, wherry_error *err);
 
 /** Extend claims: they expire lasts_us microseconds from now, at most 36500 days.  out_n receives
  *  the number of claims extended; may be NULL.  WHERRY_STALE: the lease no longer has some of the claims. */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
+wherry_outbox_extend(wherry_outbox *outbox, const wherry_lease *lease, const int64_t *ids,
 		     size_t n, int64_t lasts_us, int64_t *out_n, wherry_error *err);
 
 /** Renew a lease, and read its other fields again; WHERRY_STALE: it has expired or was taken. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *outbox,
 							   wherry_lease *lease,
 							   wherry_error *err);
 
 /** Give a lease back after all messages in flight were settled; WHERRY_STALE: it was lost. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *outbox,
 							     const wherry_lease *lease,
 							     wherry_error *err);
 
@@ -424,7 +427,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
  * @param out_n       Receives the number of rows changed; may be NULL.
  * @return WHERRY_OK; WHERRY_STALE (nothing changed); any code of a failed write.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_done(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_done(wherry_outbox *outbox,
 							  const wherry_lease *lease,
 							  const int64_t *ids, size_t n,
 							  int64_t *out_n,
@@ -432,26 +435,26 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_done(wherry_outbox *box,
 
 /** Record failures: increase attempts by one, write last_error, and set the time of the retry,
  *  or make the message dead. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_fail(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_fail(wherry_outbox *outbox,
 							  const wherry_lease *lease,
 							  const wherry_failure *failures,
 							  size_t n, wherry_error *err);
 
 /** Make messages pending again without counting an attempt. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_requeue(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_requeue(wherry_outbox *outbox,
 							     const wherry_lease *lease,
 							     const int64_t *ids, size_t n,
 							     wherry_error *err);
 
 /** Record that the relay is about to try a suspect alone: set its state to processing and
  *  increase its attempts by one. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *outbox,
 							 const wherry_lease *lease,
 							 int64_t id, wherry_error *err);
 
 /** Make messages pending if their claim has expired and began more than claim_timeout_us
  *  microseconds ago.  out_n receives their number; may be NULL. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *box,
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *outbox,
 							  int64_t claim_timeout_us,
 							  int64_t *out_n,
 							  wherry_error *err);

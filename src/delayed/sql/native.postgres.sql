@@ -763,7 +763,7 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-behind-time
--- The scan begins at :anchor, so it does not read deleted rows that an old snapshot keeps
+-- The scan begins at :after, so it does not read deleted rows that an old snapshot keeps
 -- (an_old_snapshot_does_not_slow_claims_of_a_delayed_queue).
 WITH taken AS (
   UPDATE {table} SET {claims}

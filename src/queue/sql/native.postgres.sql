@@ -1027,7 +1027,7 @@ WITH taken AS (
 {claimed};
 
 -- name: claim-behind
--- The scan begins at :anchor, so it does not read deleted rows that an old snapshot keeps
+-- The scan begins at :after, so it does not read deleted rows that an old snapshot keeps
 -- (an_open_snapshot_does_not_slow_claims).
 WITH taken AS (
   UPDATE {table} SET {claims}
