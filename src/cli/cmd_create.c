@@ -121,7 +121,7 @@ static const wh_option options[] = {
 	{"grant", "ROLE=KIND",
 	 "Give a role of the database exactly the rights that it needs on the table, and "
 	 "revoke its other rights on it. KIND is operator; or for an outbox producer (plain "
-	 "INSERTs), enqueuer (wherry_enqueue() and `wherry enqueue`), relay, or on a log consumer (wherry_consume(); also of one subscription on PostgreSQL); for a queue and "
+	 "INSERTs), enqueuer (wherry_enqueue() and `wherry enqueue`), relay, or on a log consumer (wherry_consume(); also of one subscription); for a queue and "
 	 "delayed queues sender or receiver; for an inbox consumer. On PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
 	{"partitions", NULL,

@@ -8,6 +8,7 @@
 #include <wherry/inbox.h>
 #include <wherry/queue.h>
 #include <wherry/relay.h>
+#include <wherry/subscription.h>
 
 #include "base/buf.h"
 #include "cron/cron.h"
@@ -328,6 +329,171 @@ static void a_consumer_of_a_log_consumes_and_no_more(void **state)
 	is_denied(db, "UPDATE outbox SET topic = N'u'");
 	is_denied(db, "UPDATE wherry_lease SET epoch = 9");
 	wherry_db_close(db);
+	wherry_outbox_close(outbox);
+	leave(owner);
+}
+
+/* Consume once in a transaction.  On Babelfish HAS_PERMS_BY_NAME speaks of the owner in a session that has called a procedure with
+ * his rights, so each call has a connection of its own. */
+static void consumes(const char *user, const char *sql, const char *wanted)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = become(user);
+
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	says(db, sql, wanted);
+	WHERRY_PASS(wherry_db_commit(db, &err));
+	wherry_db_close(db);
+}
+
+static void may_not(const char *user, const char *sql)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = become(user);
+
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	is_refused(db, sql);
+	wherry_db_close(db);
+}
+
+/* Give a user the subscription of the outbox, which is made if it is not there. */
+static void give(wherry_db *owner, const char *name, const char *grant)
+{
+	const wherry_subscription_options options =
+		WHERRY_SUBSCRIPTION_OPTIONS(.topics = name);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	wherry_code code;
+
+	code = wherry_subscription_create(owner, "outbox", name, &options, &err);
+	assert_true(code == WHERRY_OK || code == WHERRY_DUPLICATE);
+	WHERRY_PASS(wherry_subscription_open(owner, "outbox", name, &outbox, &err));
+	WHERRY_PASS(wh_store_grant_topic(&outbox->store, &grant, 1, &err));
+	wherry_outbox_close(outbox);
+	assert_true(mssql_as_owner());
+}
+
+/* The procedure of the consumers of a subscription. */
+static void procedure_of(const char *subscription, char *out, size_t cap)
+{
+	char sql[400];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SELECT CONCAT(N'[consume_', CAST(CAST(SUBSTRING(HASHBYTES('SHA2_256', "
+		"N'outbox/%s'), 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)), N']')",
+		subscription);
+	assert_true(mssql_raw(NULL, NULL, sql, out, cap));
+}
+
+/* What it tries on other subscriptions, and on what all share, is refused and changes nothing. */
+static void attacks_in_vain(const char *user)
+{
+	static const char *const tries[] = {
+		"EXEC wherry_consume N'mails'",
+		"EXEC wherry_consume N'relay'",
+		"EXEC wherry_consume N'mails', 1, N'outbox'",
+		"EXEC wherry_consume N'orders'' OR 1 = 1 --'",
+		"EXEC % 1",
+		"SELECT high FROM outbox_progress",
+		"SELECT * FROM outbox_exception",
+		"SELECT payload FROM outbox",
+		"SELECT * FROM wherry_lease",
+		"SELECT * FROM wherry_outbox",
+		"UPDATE outbox_progress SET high = 0 WHERE subscription = N'mails'",
+		"UPDATE outbox_progress SET subscription = N'mails'",
+		"INSERT INTO outbox_progress(subscription, high, seen) VALUES (N'mine', 0, N'')",
+		"DELETE FROM outbox_progress",
+		"INSERT INTO outbox_exception(subscription, id, state) VALUES (N'mails', 1, 4)",
+		"DELETE FROM outbox_exception",
+		"DELETE FROM outbox",
+		"UPDATE wherry_lease SET expires_at = SYSUTCDATETIME()",
+		"INSERT INTO wherry_outbox(name, paused_at) VALUES (N'outbox\\mails', SYSUTCDATETIME())",
+		"DROP PROCEDURE %",
+		"EXEC (N'ALTER PROCEDURE % AS RETURN')",
+		"CREATE TABLE outbox_progress(subscription NVARCHAR(9), high BIGINT)",
+	};
+	static const char all[] =
+		"SELECT CONCAT((SELECT STRING_AGG(CONCAT(subscription, high, seen, topics, mask), N',') FROM "
+		"outbox_progress WHERE subscription <> N'orders'), N';', (SELECT COUNT(*) FROM outbox_exception), N';', "
+		"(SELECT COUNT(*) FROM outbox), N';', (SELECT STRING_AGG(CONCAT(name, paused_at), N',') FROM "
+		"wherry_outbox), N';', (SELECT COUNT(*) FROM sys.procedures))";
+	char before[600], after[600], other[100];
+
+	procedure_of("mails", other, sizeof(other));
+	assert_true(mssql_raw(NULL, NULL, all, before, sizeof(before)));
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		wh_buf sql = WH_BUF_INIT(1000);
+
+		for (const char *p = tries[i]; *p; p++)
+			if (*p == '%')
+				wh_buf_puts(&sql, other);
+			else
+				wh_buf_putc(&sql, *p);
+		may_not(user, wh_buf_str(&sql));
+		wh_buf_clear(&sql);
+	}
+	assert_true(mssql_raw(NULL, NULL, all, after, sizeof(after)));
+	assert_string_equal(after, before);
+}
+
+static void a_role_of_one_subscription_consumes_that_and_no_more(void **state)
+{
+	static const char mine[] = "EXEC wherry_consume N'orders', 1",
+			  all[] = "EXEC wherry_consume N'relay', 1",
+			  put[] = "INSERT INTO outbox(topic, payload) VALUES (N'orders', "
+				  "N'{}'), (N'mails', N'{}'), (N'orders', N'{}')";
+	static const char *const consumer[] = {"wherry_t_one=consumer"},
+				 *const enqueuer[] = {"wherry_t_two=enqueuer"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	wherry_db *owner, *db;
+
+	(void)state;
+	if (!mssql_as_owner())
+		skip();
+	owner = enter();
+	WHERRY_PASS(wherry_outbox_create(owner, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
+	give(owner, "mails", "wherry_t_two=consumer");
+	give(owner, "orders", "wherry_t_one=consumer");
+	give(owner, "orders", "wherry_t_one=consumer");
+	give(owner, "orders", "wherry_t_two=consumer");
+	does(owner, put);
+	consumes(users[0], mine, "1");
+	attacks_in_vain(users[0]);
+	db = become(users[0]);
+	is_refused(db, mine); /* without a transaction */
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	says(db, mine, "3");
+	wherry_db_close(db); /* It rolls back. */
+	consumes(users[0], mine, "3");
+	consumes(users[0], mine, "");
+	does(owner, put);
+	consumes(users[1], "EXEC wherry_consume N'mails', 1", "2");
+	consumes(users[1], mine, "4");
+
+	/* Rights on the outbox take the place of those on one, and the other way round. */
+	WHERRY_PASS(wh_store_grant(&outbox->store, consumer, 1, &err));
+	consumes(users[0], all, "1");
+	give(owner, "orders", "wherry_t_one=consumer");
+	consumes(users[0], mine, "6");
+	may_not(users[0], all);
+	WHERRY_PASS(wh_store_grant(&outbox->store, enqueuer, 1, &err));
+	may_not(users[1], mine);
+	give(owner, "orders", "wherry_t_two=consumer");
+	db = become(users[1]);
+	does(db, "EXEC wherry_enqueue @topic = N'orders', @payload = N'{}'");
+	wherry_db_close(db);
+	consumes(users[1], mine, "7");
+
+	/* The rights go with the subscription. */
+	WHERRY_PASS(wherry_subscription_drop(owner, "outbox", "orders", &err));
+	WHERRY_PASS(wherry_subscription_create(owner, "outbox", "orders", NULL, &err));
+	may_not(users[0], mine);
+	WHERRY_PASS(wh_store_drop(&outbox->store, &err));
+	says(owner, "SELECT COUNT(*) FROM sys.procedures WHERE name LIKE N'consume[_]%'",
+	     "0");
 	wherry_outbox_close(outbox);
 	leave(owner);
 }
@@ -687,6 +853,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(roles_of_an_outbox_may_do_what_they_need),
 		cmocka_unit_test(a_consumer_of_a_log_consumes_and_no_more),
+		cmocka_unit_test(a_role_of_one_subscription_consumes_that_and_no_more),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(roles_of_a_delayed_queue_may_do_what_they_need),
 		cmocka_unit_test(a_role_of_a_cron_may_do_what_it_needs),

@@ -60,6 +60,26 @@ bool mssql_is_babelfish(void)
 	return strncmp(version, "Babelfish", 9) == 0;
 }
 
+bool mssql_as_owner(void)
+{
+	static const char sql[] =
+		"DO $$ DECLARE p regprocedure; BEGIN FOR p IN SELECT oid FROM pg_proc "
+		"WHERE prokind = 'p' AND NOT prosecdef AND (proname LIKE 'consume\\_%' OR proname LIKE '%\\_delivered') LOOP "
+		"EXECUTE format('ALTER PROCEDURE %s SECURITY DEFINER', p); END LOOP; END $$";
+	const char *at = getenv("WHERRY_TEST_BABELFISH");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	if (!mssql_is_babelfish())
+		return true;
+	if (!at || !*at)
+		return false;
+	WHERRY_PASS(wherry_db_open(at, NULL, &db, &err));
+	WHERRY_PASS(wh_db_script(db, sql, &err));
+	wherry_db_close(db);
+	return true;
+}
+
 wherry_db *mssql_connect(void *place)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -25,6 +25,10 @@ bool mssql_make_functions(void);
 /* Its URL, once started. */
 const char *mssql_url(void);
 
+/* Procedures that are made for roles without rights have the rights of their owner.  Babelfish does not know EXECUTE AS OWNER:
+ * WHERRY_TEST_BABELFISH names the same server as PostgreSQL, where they get them.  False: it names none. */
+bool mssql_as_owner(void);
+
 /* Babelfish, which leaves the escapes \" and \\ in what OPENJSON returns, and ignores lock hints. */
 bool mssql_is_babelfish(void);
 

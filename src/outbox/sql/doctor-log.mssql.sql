@@ -125,6 +125,19 @@ SELECT 2, t.name
 FROM (VALUES (N{'table_progress}), (N{'table_exception}), (N{'wherry_outbox}), (N{'wherry_lease})) AS t(name)
 WHERE OBJECT_ID(t.name, N'U') IS NULL;
 
+-- name: kept
+-- Subscriptions that have stood still for an hour: no message behind their position is deleted.
+SELECT TOP (10) 1, s.subscription, s.moved, CASE WHEN EXISTS (
+    SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
+      AND l.outbox = CASE s.subscription WHEN N'relay' THEN N{name} ELSE CONCAT(N{name}, N'\', s.subscription) END)
+  THEN N'its relay does not get on' ELSE N'nobody reads it' END
+FROM (SELECT w.subscription, CONVERT(BINARY(8), MIN(w.at)) AS rv, DATEDIFF_BIG(MILLISECOND, MAX(w.moved_at), {now}) AS moved
+      FROM (SELECT p.subscription, CAST({passed_at:p} AS BIGINT) AS at, p.moved_at FROM {table_progress} AS p) AS w
+      GROUP BY w.subscription) AS s
+WHERE s.moved >= 3600000
+  AND (SELECT TOP (1) t.created_at FROM {table} AS t {unlocked} WHERE t.rv > s.rv ORDER BY t.rv) <= DATEADD(HOUR, -1, {now})
+ORDER BY s.moved DESC;
+
 -- name: rights
 SELECT 2, USER_NAME(), p.needed + N' on ' + t.name, N'GRANT ' + p.needed + N' ON ' + t.name + N' TO ' + QUOTENAME(USER_NAME())
 FROM (VALUES (N{'table}, N'SELECT'), (N{'table}, N'DELETE'), (N{'table_progress}, N'SELECT'), (N{'table_progress}, N'INSERT'),

@@ -6,9 +6,11 @@
 
 -- include: mssql.roles.sql
 
--- name: clear
+-- include: mssql.consumer.sql
+
+-- part: clear_reading
+-- Revoke the rights on messages and positions that the role was granted before.
 REVOKE SELECT ON {table} FROM {role};
-REVOKE INSERT ON {table} FROM {role};
 REVOKE DELETE ON {table} FROM {role};
 REVOKE SELECT ON {table_progress} FROM {role};
 REVOKE INSERT ON {table_progress} FROM {role};
@@ -18,6 +20,12 @@ REVOKE SELECT ON {table_exception} FROM {role};
 REVOKE INSERT ON {table_exception} FROM {role};
 REVOKE UPDATE ON {table_exception} FROM {role};
 REVOKE DELETE ON {table_exception} FROM {role};
+
+-- name: clear
+-- Revoke the rights on the tables of the outbox that the role was granted before.
+{clear_reading}
+REVOKE INSERT ON {table} FROM {role};
+{clear_consumers}
 IF NOT {has_others}
 BEGIN
   {revoke_shared}
@@ -52,3 +60,5 @@ GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
 GRANT SELECT, UPDATE ON {wherry_lease} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 GRANT SELECT ON {wherry_clock} TO {role};
+
+-- include: mssql.consumer-grants.sql

@@ -128,7 +128,18 @@ SELECT CASE WHEN {has_versions} THEN 0 ELSE 1 END
      WHERE OBJECT_ID(w.name, N'U') IS NULL)
   + {procedures_stale};
 
+-- part: drop_consumers
+DECLARE @of NVARCHAR(600) = (SELECT MIN(f.called) FROM {consume_procedures} AS f), @sql NVARCHAR(2000);
+WHILE @of IS NOT NULL
+BEGIN
+  SET @sql = N'DROP PROCEDURE ' + @of;
+  EXEC (@sql);
+  SET @of = (SELECT MIN(f.called) FROM {consume_procedures} AS f);
+END
+
 -- name: drop
+IF OBJECT_ID(N{'table_progress}, N'U') IS NOT NULL
+  EXEC (N{'drop_consumers});
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_progress};
 DROP TABLE IF EXISTS {table_exception};

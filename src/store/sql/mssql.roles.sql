@@ -13,9 +13,8 @@ EXISTS (
   WHERE p.class = 1 AND p.major_id <> OBJECT_ID(N{'table}, N'U')
     AND p.grantee_principal_id = DATABASE_PRINCIPAL_ID(PARSENAME(N{'role}, 1)))
 
--- part: revoke_shared
--- Rights on Wherry's own tables that outboxes, queues and delayed queues share.
-REVOKE SELECT ON {wherry_schema} FROM {role};
+-- part: revoke_reading
+-- Rights on Wherry's own tables that outboxes, queues and delayed queues share, except for those of a role that adds messages.
 REVOKE SELECT ON {wherry_clock} FROM {role};
 REVOKE SELECT ON {wherry_outbox} FROM {role};
 REVOKE INSERT ON {wherry_outbox} FROM {role};
@@ -23,3 +22,7 @@ REVOKE UPDATE ON {wherry_outbox} FROM {role};
 REVOKE SELECT ON {wherry_lease} FROM {role};
 REVOKE INSERT ON {wherry_lease} FROM {role};
 REVOKE UPDATE ON {wherry_lease} FROM {role};
+
+-- part: revoke_shared
+REVOKE SELECT ON {wherry_schema} FROM {role};
+{revoke_reading}

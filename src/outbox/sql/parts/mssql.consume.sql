@@ -5,6 +5,8 @@
 -- That transaction may have written messages itself.  They are at or above the horizon, as all that it delays, and are
 -- left for the next transaction.
 
+-- include: mssql.consumer-name.sql
+
 -- part: fits
 -- Condition: the subscription has the topic of the row.
 (@patterns IS NULL OR EXISTS (
@@ -106,6 +108,16 @@ EXEC sp_executesql @sql, N'@subscription NVARCHAR(4000), @n BIGINT, @seen NVARCH
 ALTER PROCEDURE {wherry_consume} @subscription NVARCHAR(4000), @n INT = 100, @outbox NVARCHAR(4000) = N'outbox'
 AS
 BEGIN
+  -- A role of one subscription has rights on its procedure alone.
+  DECLARE @own NVARCHAR(600) = (SELECT {consume_procedure:r} FROM (SELECT @outbox AS outbox, @subscription AS subscription) AS r),
+    @sql_own NVARCHAR(700);
+  IF COALESCE(HAS_PERMS_BY_NAME(N{'schema.} + QUOTENAME(@outbox + N'_progress'), N'OBJECT', N'UPDATE'), 0) = 0
+     AND HAS_PERMS_BY_NAME(@own, N'OBJECT', N'EXECUTE') = 1
+  BEGIN
+    SET @sql_own = N'EXEC ' + @own + N' @n = @n';
+    EXEC sp_executesql @sql_own, N'@n INT', @n = @n;
+    RETURN;
+  END;
   DECLARE @columns NVARCHAR(MAX) = N'm.id, m.message_id, m.topic, m.partition_key AS "key", m.headers, '
     + CASE WHEN EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@outbox), N'U')
                           AND name = N'payload' AND TYPE_NAME(system_type_id) = N'varbinary')

@@ -479,6 +479,19 @@ DELETE FROM {table_exception} {by_seek} WHERE subscription = {subscription};
 -- name: unsubscribe-named
 DELETE FROM {wherry_outbox} WHERE name = :name AND name <> N{name};
 
+-- part: drop_consumer
+DECLARE @called NVARCHAR(600) = (SELECT {consume_procedure:r} FROM (SELECT N{name} AS outbox, {subscription} AS subscription) AS r),
+  @sql NVARCHAR(2000);
+IF HAS_PERMS_BY_NAME(@called, N'OBJECT', N'CONTROL') = 1 AND OBJECT_ID(@called, N'P') IS NOT NULL
+BEGIN
+  SET @sql = N'DROP PROCEDURE ' + @called;
+  EXEC (@sql);
+END
+
+-- name: unsubscribe-function
+-- That of roles that may consume this subscription.  Only the owner may drop it: for others it stays.
+{drop_consumer};
+
 -- name: unsubscribe-lease
 DELETE FROM {wherry_lease} WHERE outbox = :name;
 
