@@ -251,6 +251,30 @@ static void weakness_9_and_10_one_bad_message_takes_no_other_along(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
 }
 
+/* The library orders by the id of the aggregate alone. */
+static void no_key_and_no_type_changes_the_order_of_an_aggregate(void **state)
+{
+	enum { N = 60, AGGREGATES = 3 };
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	plain_sql(
+		"INSERT INTO outbox (topic, aggregate_type, aggregate_id, \"key\", payload) "
+		"SELECT 't' || i % 2, 'o' || i % 5, 'a' || i % 3, "
+		"(ARRAY['x', NULL, '', 'k' || i])[1 + i % 4], '{}' "
+		"FROM generate_series(1, 60) AS i");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n > 0);
+	relay_quiet(f, &f->a);
+	assert_int_equal(fake->n, AGGREGATES);
+	fake->by_hand = false;
+	for (int64_t id = 1; id <= AGGREGATES; id++)
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == N);
+	check_aggregates(f, N, AGGREGATES);
+}
+
 /* It costs the library a look at each row of it for each row it delivers. */
 static void weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs(void **state)
 {
@@ -389,6 +413,7 @@ static const relay_test own[] = {
 	RELAY_TEST(what_the_library_took_over_is_left_to_it, 0),
 	RELAY_TEST(weakness_1_a_row_committed_late_waits_for_what_is_in_flight, 0),
 	RELAY_TEST(weakness_9_and_10_one_bad_message_takes_no_other_along, 0),
+	RELAY_TEST(no_key_and_no_type_changes_the_order_of_an_aggregate, 0),
 	RELAY_TEST(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, 0),
 	RELAY_TEST(nothing_is_claimed_behind_a_row_that_another_claimer_has_locked, 0),
 	RELAY_TEST(a_time_that_never_comes_holds_nothing_back, 0),
