@@ -208,6 +208,51 @@ class Receivers(Destination):
         return out
 
 
+class Consumers(Destination):
+    """Consumers of a subscription, in C."""
+
+    name = "consumers"
+    names = ("message_id", "topic", "aggregate_type", "aggregate_id", "headers", "body", "key", "trace_id")
+
+    def serves(self, place):
+        return place.layout in ("log", "adopted")
+
+    def deliver(self, place, url, folder):
+        call([tap.WHERRY, "create", f"{url}#{place.table}/consumers"], sure=True)
+        done = self.consume(place, url)
+        return self.messages(place, done.stdout), done.stderr.decode(errors="replace")
+
+    def consume(self, place, url):
+        return call([HELPER, "subscription", url, place.table, "take"])
+
+    def messages(self, place, out):
+        texts = out.split(b"\0")[:-1]
+        for i in range(0, len(texts), len(self.names)):
+            one = dict(zip(self.names, (text.decode() for text in texts[i : i + len(self.names)])))
+            yield {**one, "header": header_of(place, json.loads(one["headers"]))}
+
+    def expect(self, place, row):
+        return {**super().expect(place, row), "key": row.fields["key"]}
+
+
+class ConsumersInSQL(Consumers):
+    name = "consumers_in_sql"
+
+    def serves(self, place):
+        return super().serves(place) and place.kind == "postgres"
+
+    def consume(self, place, url):
+        return place.world.psql(
+            "SELECT json_build_object('message_id', message_id, 'topic', topic, 'aggregate_type', aggregate_type, "
+            "'aggregate_id', aggregate_id, 'key', coalesce(key, ''), 'trace_id', trace_id, 'headers', headers, 'body', payload) "
+            f"FROM wherry_consume('consumers', 100000, '{place.table}')", self.name)  # fmt: skip
+
+    def messages(self, place, out):
+        for line in out.decode().splitlines():
+            one = json.loads(line)
+            yield {**one, "header": header_of(place, one["headers"])}
+
+
 # A process for each message: it gets those of plain SQL only.
 COSTLY = [Exec()]
-CHEAP = [File(), Webhook(), Queue(), Receivers()]
+CHEAP = [File(), Webhook(), Queue(), Receivers(), Consumers(), ConsumersInSQL()]

@@ -7,8 +7,8 @@
  * queue takes the name of the queue from the topic.  An inbox takes the message id, and must answer
  * "new" and then "seen".
  *
- * ordinary_main MODEL URL TABLE take receives the messages of a queue or a delayed queue and prints
- * their fields.
+ * ordinary_main MODEL URL TABLE take receives the messages of a queue or a delayed queue, or consumes those of
+ * the subscription "consumers" of an outbox (MODEL is subscription), and prints their fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +83,9 @@ static wherry_code open_place(place *p, const char *url, wherry_error *err)
 
 	if (code == WHERRY_OK && strcmp(p->model, "outbox") == 0)
 		code = wherry_outbox_open(p->db, p->table, &p->outbox, err);
+	if (code == WHERRY_OK && strcmp(p->model, "subscription") == 0)
+		code = wherry_subscription_open(p->db, p->table, "consumers", &p->outbox,
+						err);
 	if (code == WHERRY_OK && strcmp(p->model, "queue") == 0)
 		code = wherry_queue_open(p->db, p->table, &p->queue, err);
 	if (code == WHERRY_OK && strcmp(p->model, "inbox") == 0)
@@ -124,8 +127,24 @@ static wherry_code put_polled(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
+static wherry_code put_consumed(void *ctx, const wherry_row *row)
+{
+	const wherry_message *msg = row->message;
+
+	(void)ctx;
+	put_text(msg->message_id);
+	put_text(msg->topic);
+	put_text(msg->aggregate_type);
+	put_text(msg->aggregate_id);
+	put_text(msg->headers);
+	put(msg->body, msg->body_len);
+	put_text(msg->key);
+	put_text(msg->trace_id);
+	return WHERRY_OK;
+}
+
 /* Receive all messages and print their fields: message id, topic, correlation id, reply-to,
- * headers, body, key. */
+ * headers, body, key; of an outbox its aggregate and the trace id, too. */
 static wherry_code take(const place *p, wherry_error *err)
 {
 	wherry_receive_options receive =
@@ -134,6 +153,9 @@ static wherry_code take(const place *p, wherry_error *err)
 	wherry_delayed *delayed = NULL;
 	wherry_code code;
 
+	if (p->outbox)
+		return wherry_subscription_consume(p->outbox, 100000, put_consumed, NULL,
+						   NULL, err);
 	if (p->queue)
 		return wherry_queue_receive(p->queue, &receive, put_received, NULL, NULL,
 					    err);

@@ -132,16 +132,17 @@ class Place:
     def errors(self, done):
         return done.stderr.decode(errors="replace").splitlines()
 
-    def write_sql(self, rows):
+    def write_sql(self, rows, table=None):
+        table = table or self.table
         if self.kind == "postgres":
             return self.errors(self.world.psql("".join(
-                f'INSERT INTO {self.table}({", ".join(row)}) VALUES ({", ".join(map(literal, row.values()))});\n'
+                f'INSERT INTO {table}({", ".join(row)}) VALUES ({", ".join(map(literal, row.values()))});\n'
                 for row in rows)))  # fmt: skip
         refused = []
         with open_sqlite(os.path.join(self.world.folder, "source.db")) as db:
             for row in rows:
                 try:
-                    db.execute(f'INSERT INTO {self.table}({", ".join(row)}) VALUES ({", ".join("?" * len(row))})',
+                    db.execute(f'INSERT INTO {table}({", ".join(row)}) VALUES ({", ".join("?" * len(row))})',
                                [numeric(v) if isinstance(v, str) else v for v in row.values()])  # fmt: skip
                 except sqlite3.Error as error:
                     refused.append(f"{row}: {error}")
@@ -223,6 +224,37 @@ class EventBus(Outbox):
     def columns(self, row):
         return {"id": row.fields["message_id"], "type": row.fields["topic"], "payload": row.body,
                 "occurred_at": "2026-11-26T01:02:03.000Z"}  # fmt: skip
+
+
+class Adopted(Outbox):
+    """The table of another program, which alone writes it."""
+
+    layout = "adopted"
+
+    def __init__(self, world, kind):
+        super().__init__(world, kind)
+        self.ways, self.theirs = ("plain SQL",), "events_of_theirs"
+
+    def make(self):
+        number = "integer PRIMARY KEY" if self.kind == "sqlite" else "bigserial PRIMARY KEY"
+        columns = ", ".join(f"{c} text" for c in ("message_id", "topic", "aggregate_type", "aggregate_id",
+                                                  "partition_key", "headers", "trace_id", "payload"))  # fmt: skip
+        self.execute(f"CREATE TABLE {self.theirs}(number {number}, {columns})")
+        self.wherry("adopt", f"{self.world.url(self)}#{self.theirs}", "--as", self.table, "--yes", sure=True)
+
+    def takes(self, field, value, way):
+        """Without a message id it is the number of the row."""
+        return field != "message_id" or value != ""
+
+    def execute(self, sql):
+        if self.kind == "postgres":
+            self.world.psql(sql)
+        else:
+            with open_sqlite(os.path.join(self.world.folder, "source.db")) as db:
+                db.execute(sql)
+
+    def write_sql(self, rows):
+        return super().write_sql(rows, self.theirs)
 
 
 class Eventferry(Outbox):
@@ -425,6 +457,7 @@ class Inbox(Place):
 def all_places(world):
     for kind in ("sqlite", "postgres") if world.server else ("sqlite",):
         yield Outbox(world, kind)
+        yield Adopted(world, kind)
         yield Queue(world, kind)
         yield Delayed(world, kind)
         yield Funfix(world, kind)
