@@ -262,3 +262,26 @@ daemon_cron_reload() {
 	expect "and removed ones have ended" 0 "err:event=ended cron=added" "no:Sanitizer"
 	every_once "no tick was lost, and none written twice" 50 message_id outbox stays
 }
+
+# next_tick ENTRY: in seconds from now.
+next_tick() {
+	curl -s -m 20 "http://127.0.0.1:$port/metrics" | sed -n "s/^wherry_cron_next_tick_seconds{.*cron=\"$1\".*} //p"
+}
+
+hour_earlier() { # ENTRY BEFORE: its next tick, or the one of a day before
+	python3 -c 'import sys; sys.exit(not 3540 < (float(sys.argv[1]) - float(sys.argv[2] or "nan")) % 86400 < 3660)' "$2" "$(next_tick "$1")"
+}
+
+daemon_cron_zone() {
+	local before
+	mkdir -p zones/Here
+	cp /usr/share/zoneinfo/Etc/GMT-2 zones/Here/There
+	file zone "name: dawn, at: '0 6 * * *', zone: Here/There, outbox: {topic: t}"
+	TZDIR=$PWD/zones run_daemon zone
+	until_true 20 health 200
+	before=$(next_tick dawn)
+	cp /usr/share/zoneinfo/Etc/GMT-3 zones/Here/There
+	kill -HUP "$daemon"
+	check "a reload takes the new rules of a zone" until_true 20 hour_earlier dawn "$before"
+	end_daemon "$daemon"
+}

@@ -19,6 +19,7 @@ daemon_cron_again
 daemon_cron_schedules
 daemon_cron_takeover
 daemon_cron_reload
+daemon_cron_zone
 
 # ---- the file is replaced ----
 
