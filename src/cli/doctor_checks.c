@@ -100,6 +100,17 @@ const wh_check wh_checks[] = {
 		.advice = "let it end, or `$4`",
 	},
 	{
+		.name = "share-locks",
+		.flags = NATIVE | STILL,
+		.none = "nobody keeps relays from sharing the keys with an advisory lock",
+		.trouble =
+			"$1 ($2) has held the advisory lock under which relays share the "
+			"keys of this outbox for ~3, which takes milliseconds; relays that "
+			"wait: $4",
+		.advice = "`$5`; any role that may connect to the database can take this "
+			  "lock",
+	},
+	{
 		.name = "long-transactions",
 		.none = "no transaction has been open for long",
 		.trouble =
@@ -455,6 +466,15 @@ const wh_check wh_checks[] = {
 		.advice =
 			"name one with stream.slot, or, if nobody needs that one, `SELECT "
 			"pg_drop_replication_slot('$1')`",
+	},
+	{
+		.name = "slot-waits",
+		.flags = STREAM | STILL,
+		.none = "the replication slot waits for no transaction",
+		.trouble =
+			"the new replication slot $1 begins when the transactions have ended that are open now, and "
+			"nothing is delivered until then; the oldest is $2",
+		.advice = "let it end, or `$3`",
 	},
 	{
 		.name = "slot-lost",

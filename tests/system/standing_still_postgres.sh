@@ -117,6 +117,27 @@ stands "the schema was renamed, under the old name" daemon
 table=
 quit_daemon
 
+new shared --partitions
+psql -X -q -h "$folder" -U wherry "$base" -c "SELECT pg_advisory_lock((1668::bigint << 32) + 'outbox'::regclass::oid::bigint), pg_sleep(600)" \
+	>/dev/null 2>&1 &
+pids+=($!)
+until_true 20 answers "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1668 AND granted" 1
+run_to null:
+one
+stands "another session holds the lock under which relays share keys" daemon
+quit_daemon
+
+new secured
+sql 'CREATE ROLE secured LOGIN'
+w create "$db" --grant secured=relay
+db="postgres://secured@/$base?host=$folder"
+run_to null:
+sql "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
+stands "row-level security hides messages from the role of the relay" daemon
+sql "ALTER TABLE outbox DISABLE ROW LEVEL SECURITY"
+check "and without it the relay delivers again" until_true 30 all_done 1
+quit_daemon
+
 # ---- the WAL ----
 
 new published --layout debezium --stream
@@ -149,5 +170,37 @@ if [ -n "$has_http" ]; then
 else
 	skip "a web server that gives no answer" "built without WHERRY_HTTP"
 fi
+
+# ---- settings of the server, with which it cannot go on for others ----
+
+new synchronous
+run_to null:
+sql "ALTER SYSTEM SET synchronous_standby_names = 'nobody'"
+sql 'SELECT pg_reload_conf()' >/dev/null
+until_true 20 answers 'SHOW synchronous_standby_names' nobody
+sql "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')" &
+pids+=($!)
+stands "commits wait for a synchronous standby that is away" daemon
+sql 'ALTER SYSTEM RESET synchronous_standby_names'
+sql 'SELECT pg_reload_conf()' >/dev/null
+check "and when nothing waits for it, the message is delivered" until_true 20 all_done 1
+quit_daemon
+
+# How much WAL slots may keep, and enough of it that the slot of the case is lost.
+lost() {
+	sql "SELECT pg_logical_emit_message(false, 'much', repeat('x', 1000000)) FROM generate_series(1, 20)" >/dev/null
+	sql 'SELECT pg_switch_wal()' >/dev/null
+	sql CHECKPOINT
+	answers "SELECT count(*) FROM pg_replication_slots WHERE database = 'lost' AND wal_status = 'lost'" 1
+}
+
+new lost --layout debezium --stream
+sql "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'"
+sql 'SELECT pg_reload_conf()' >/dev/null
+until_true 60 lost
+run_to null:
+one
+stands "the WAL of the replication slot is lost" daemon
+quit_daemon
 
 finish

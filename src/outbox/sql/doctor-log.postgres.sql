@@ -66,6 +66,24 @@ HAVING count(*) > 0 AND bit_or(mask) <> -1
       SELECT * FROM {table} AS e WHERE e.id > greatest(p.high, c.id) AND {of_p:e} ORDER BY e.id LIMIT 10000) AS b)) AS next
  WHERE next.key = {key:c})::text
 
+-- name: share-locks
+-- The advisory lock under which relays share the keys, for milliseconds; any role that may connect can take
+-- it.  A role that may not see the activity of others still sees since when relays wait.
+SELECT 2, 'pid ' || l.pid, 'role ' || coalesce(a.usename::text, 'unknown'),
+  floor(extract(epoch FROM {now} - least(a.state_change, w.since)) * 1000.0)::bigint::text,
+  w.n::text, {ends_it}
+FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n, min((to_jsonb(k) ->> 'waitstart')::timestamptz) AS since
+  FROM pg_locks AS k
+  WHERE k.locktype = 'advisory' AND NOT k.granted AND k.database = l.database
+    AND k.classid = l.classid AND k.objid = l.objid AND k.objsubid = l.objsubid) AS w
+WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid = 1668 AND l.objid = {'table}::regclass::oid AND l.objsubid = 1
+  AND least(a.state_change, w.since) <= {now} - interval '2 seconds'
+LIMIT 5;
+
 -- name: tables
 SELECT 2, t.name
 FROM unnest(ARRAY[{'table}, {'table_progress}, {'table_exception}, {'wherry_outbox}, {'wherry_lease}]) AS t(name)

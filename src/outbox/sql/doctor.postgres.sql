@@ -64,6 +64,23 @@ SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE
 SELECT 2, slot_name::text, coalesce(plugin, 'none')::text, coalesce(database, 'none')::text
 FROM {its_slot} AS s WHERE coalesce(plugin NOT IN ('pgoutput', ''), true) OR database <> current_database();
 
+-- name: slot-waits
+-- A new slot begins when the transactions that are open have ended, of every database of the server.
+SELECT 2, s.slot_name::text, coalesce(w.who, 'a transaction that this role does not see'),
+  coalesce(w.ends, 'GRANT pg_read_all_stats TO ' || quote_ident(current_user))
+FROM {its_slot} AS s JOIN pg_stat_activity AS r ON r.pid = s.active_pid
+LEFT JOIN LATERAL (
+  SELECT * FROM (
+    SELECT xact_start AS since, 'pid ' || pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') || ', database '
+        || coalesce(datname::text, 'none') || ')' AS who, 'SELECT pg_terminate_backend(' || pid || ')' AS ends
+    FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> r.pid
+    UNION ALL
+    SELECT prepared, 'the prepared transaction ' || quote_literal(gid) || ' of database ' || database::text,
+      'ROLLBACK PREPARED ' || quote_literal(gid)
+    FROM pg_prepared_xacts) AS t
+  ORDER BY since LIMIT 1) AS w ON true
+WHERE s.confirmed_flush_lsn IS NULL AND coalesce(r.query_start, r.backend_start) <= {now} - interval '2 seconds';
+
 -- name: slot-lost
 SELECT 2, slot_name::text, most, '' FROM {its_slot} AS s WHERE wal_status = 'lost'
 UNION ALL
