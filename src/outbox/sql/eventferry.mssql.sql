@@ -193,7 +193,7 @@ NOT EXISTS (SELECT 1 FROM {table} AS b WITH (NOLOCK)
 CASE WHEN :after > -9223372036854775808 AND :after < 9223372036854775807 THEN :after + 1 ELSE :after END
 
 -- part: times
-DECLARE @now DATETIME2(3) = {now}, @expired DATETIME2(3) = {lasted}, @from BIGINT = {from}
+DECLARE @now DATETIME2(3) = {now}, @expired DATETIME2(3) = {lasted}
 
 -- part: chosen
 DECLARE @c TABLE (id BIGINT NOT NULL PRIMARY KEY, k NVARCHAR(128))
@@ -245,7 +245,7 @@ SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
 -- name: claim
 -- Claim the first open rows of their aggregates, each with the run of pending rows behind it
 -- (two_claims_never_hold_messages_of_one_key).
-DECLARE @was TINYINT = 0, @add INT = 0;
+DECLARE @was TINYINT = 0, @add INT = 0, @from BIGINT = {from};
 {times};
 {chosen};
 INSERT INTO @c(id, k)
@@ -266,7 +266,7 @@ DECLARE @was TINYINT = 3, @add INT = 0;
 {chosen};
 INSERT INTO @c(id, k)
 SELECT {most} c.id, c.aggregate_id FROM {table} AS c {unlocked}
-WHERE {c_due} AND c.id >= @from AND (:unordered <> 0 OR {unclaimed} AND c.id = {first_open})
+WHERE {c_due} AND (:unordered <> 0 OR {unclaimed} AND c.id = {first_open})
 ORDER BY c.next_retry_at, c.id;
 {take};
 
@@ -289,7 +289,7 @@ DECLARE @was TINYINT = 1, @add INT = 0;
 {chosen};
 INSERT INTO @c(id, k)
 SELECT {most} c.id, c.aggregate_id FROM {table} AS c {unlocked}
-WHERE {c_expired} AND c.id >= @from AND COALESCE({mark:c}, N'') = :of AND {first_expired}
+WHERE {c_expired} AND COALESCE({mark:c}, N'') = :of AND {first_expired}
 ORDER BY c.id;
 {take};
 
@@ -300,7 +300,7 @@ DECLARE @was TINYINT = 1, @add INT = 1;
 {chosen};
 INSERT INTO @c(id, k)
 SELECT TOP (1) c.id, c.aggregate_id FROM {table} AS c {unlocked}
-WHERE {c_expired} AND c.id >= @from AND {first_expired}
+WHERE {c_expired} AND {first_expired}
 ORDER BY c.claimed_at, c.id;
 {take};
 
