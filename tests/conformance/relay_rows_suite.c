@@ -423,35 +423,35 @@ static void a_suspect_beside_a_row_that_cannot_be_written_lives(void **state)
 	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
 }
 
+/* On PostgreSQL a key that is too long is written, and its message dies (a_row_that_is_too_long_dies_alone). */
 static void the_schema_refuses_what_it_can(void **state)
 {
-	static const char *const bad[] = {
-		"attempts) VALUES ('t', '{}', -1)",
-		"id) VALUES ('t', '{}', 0)",
-		/* where reading begins: a row of this id would never be read */
-		"id) VALUES ('t', '{}', -9223372036854775808)",
-		"id) VALUES ('t', '{}', 9223372036854775807)",
-		"next_retry_at) VALUES ('t', '{}', %s)",
-		"partition_key) VALUES ('t', '{}', %s)",
-	};
+	static const char *const ids[] = {"0", "-9223372036854775808",
+					  "9223372036854775807", "4611686018427387904"};
 	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		char sql[300], value[200];
-		const char *text = strstr(bad[i], "next_retry_at")
-					   ? (on_sqlite(f) ? "9e999" : "'infinity'")
-				   : on_sqlite(f) ? "printf('%.*c', 1048577, 'k')"
-				   : on_mssql(f)  ? "REPLICATE(N'k', 1025)"
-						  : "repeat('k', 1048577)";
-		wherry_error err = WHERRY_ERROR_INIT;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+		char sql[200];
 
-		(void)snprintf(value, sizeof(value), "%.*s%s%s",
-			       (int)strcspn(bad[i], "%"), bad[i],
-			       strchr(bad[i], '%') ? text : "",
-			       strchr(bad[i], '%') ? ")" : "");
-		(void)snprintf(sql, sizeof(sql), "INSERT INTO outbox(topic, payload, %s",
-			       value);
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT INTO outbox(id, topic, payload) "
+			       "VALUES (%s, 't', '{}')",
+			       ids[i]);
 		assert_int_not_equal(wh_db_script(f->other, sql, &err), WHERRY_OK);
+		assert_non_null(strstr(err.message, "onstraint"));
+	}
+	if (on_sqlite(f) || on_mssql(f)) {
+		assert_int_not_equal(
+			wh_db_script(
+				f->other,
+				on_sqlite(f)
+					? "INSERT INTO outbox(topic, payload, partition_key) "
+					  "VALUES ('t', '{}', printf('%.*c', 1048577, 'k'))"
+					: "INSERT INTO outbox(topic, payload, partition_key) "
+					  "VALUES ('t', '{}', REPLICATE(N'k', 1025))",
+				&err),
+			WHERRY_OK);
 	}
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 }

@@ -45,10 +45,6 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
   AND "createdAt" BETWEEN 0 AND 253402300799999
   AND attempts BETWEEN 0 AND 1000000000 AND updates BETWEEN 0 AND 1000000000
 
--- part: wake_lock
--- Advisory lock that sleeping consumers of this table hold; postgres_watch.c has the same number.
-(1669::bigint << 32) + {'table}::pg_catalog.regclass::pg_catalog.oid::bigint
-
 -- name: wake-key
 -- Number of the table, for the lock that a sleeping consumer holds and for the names of the channels
 -- that wake it.
@@ -106,13 +102,11 @@ CREATE INDEX IF NOT EXISTS {bare_dead_kind} ON {table_dead}("pKind", id);
 -- leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
-  FOR EACH STATEMENT
-  WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
-  EXECUTE FUNCTION {wherry_wake}();
+  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake}();
 DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
 CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   FOR EACH ROW
-  WHEN (NEW."lockUuid" IS NULL AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
+  WHEN (NEW."lockUuid" IS NULL)
   EXECUTE FUNCTION {wherry_wake}();
 {given_ids}
 SELECT set_config('wherry.schema', relnamespace::pg_catalog.regnamespace::pg_catalog.text, true)

@@ -230,10 +230,14 @@ WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
 
 -- part: wake_function
--- Trigger function that wakes relays, receivers and consumers that sleep on the table.
+-- Trigger function that wakes relays, receivers and consumers that sleep on the table: they hold this lock, of the number
+-- 1669 and the table (postgres_watch.c).  The lock is asked for here, since PostgreSQL reads the text of a trigger's
+-- condition again for each statement.
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
+  IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(7168300417024::bigint OPERATOR(pg_catalog.+) TG_RELID::bigint) THEN
+    PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
+  END IF;
   RETURN NULL;
 END $$;
 

@@ -158,10 +158,6 @@ statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval 
 -- Condition: the row is this message, and not another that has its id now.
 (:message_id::text IS NULL OR message_id = :message_id::text)
 
--- part: wake_lock
--- Advisory lock that sleeping relays of this outbox hold; postgres_watch.c has the same number.
-(1669::bigint << 32) + {'table}::regclass::oid::bigint
-
 -- name: wake-key
 -- Number of the table, for the lock that a sleeping relay holds and for the names of the channels that
 -- wake it.
