@@ -11,7 +11,7 @@ enum { MINUTE_US = 60000000 };
 
 static wherry_code take(void *ctx, int64_t id, const wh_row *row, wherry_error *err)
 {
-	enum { TOPIC = 7, PAYLOAD = 13 };
+	enum { TOPIC = 6, PAYLOAD = 12 };
 	wh_view body = wh_row_bytes(row, PAYLOAD);
 	const wherry_queue_message msg = {
 		.id = id, .body = body.ptr, .body_len = body.len};

@@ -138,7 +138,7 @@ static void open_tasks(wherry_db *db, wh_store *out)
 
 static wherry_code take_task(void *ctx, int64_t id, const wh_row *row, wherry_error *err)
 {
-	enum { TOPIC = 7, PAYLOAD = 13 };
+	enum { TOPIC = 6, PAYLOAD = 12 };
 
 	(void)err;
 	add(ctx, id, wh_row_text(row, TOPIC), wh_row_bytes(row, PAYLOAD));
