@@ -223,7 +223,9 @@ static void check_uses(const layout_files *all, const wh_group *groups,
 		if (optional)
 			w[strlen(w) - 1] = '\0';
 		count_uses(all, groups, spec->name, w, uses);
-		if (uses[0] && !uses[1] && !is_of_simulator(spec->name, w))
+		/* A layout of SQL Server may use it. */
+		if (uses[0] && !uses[1] && (all->whole || !optional) &&
+		    !is_of_simulator(spec->name, w))
 			fail_msg("'%s' is given :%s, which no layout uses", spec->name,
 				 w);
 		if (all->whole && optional && uses[1] && !uses[0])
