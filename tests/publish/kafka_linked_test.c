@@ -493,8 +493,9 @@ static void a_condition_of_a_topic_counts_against_no_message(void **state)
 		}
 		kafka_mock_tell(mock, "%s", conditions[i].command);
 		assert_fate(conditions[i].name, pub, &bad, true, conditions[i].reason);
-		/* The next one is not even sent. */
+		/* The next one is not even sent, and says why. */
 		assert_fate(conditions[i].name, pub, &next, true, "is held");
+		assert_fate(conditions[i].name, pub, &next, true, conditions[i].reason);
 		delivers(pub, &good);
 		wherry_publisher_close(pub);
 	}

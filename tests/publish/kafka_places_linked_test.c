@@ -12,7 +12,7 @@ static void a_message_that_tries_a_held_topic_may_be_submitted_again(void **stat
 	wh_kafka_places all = {.n = 0};
 
 	(void)state;
-	assert_true(wh_kafka_place_failed(&all, "t", 1, 1000));
+	assert_true(wh_kafka_place_failed(&all, "t", 1, "no right", 1000));
 	assert_in_range(wh_kafka_place_rest_us(&all, "t", 1, 2000, MINUTE_US), 1,
 			MINUTE_US);
 	assert_int_equal(wh_kafka_place_rest_us(&all, "t", 5, MINUTE_US, MINUTE_US), 0);
@@ -36,7 +36,7 @@ static void any_number_of_topics_needs_no_more_memory(void **state)
 	for (int i = 0; i < 3 * WH_KAFKA_PLACES_MOST; i++) {
 		(void)snprintf(topic, sizeof(topic), "t%d", i);
 		if (i % 3 == 0)
-			(void)wh_kafka_place_failed(&all, topic, i + 1, 1000);
+			(void)wh_kafka_place_failed(&all, topic, i + 1, "no right", 1000);
 		else if (i % 3 == 1)
 			(void)wh_kafka_place_took(&all, topic, i % 7, 1000);
 		else

@@ -177,7 +177,7 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
  * the relay decides when to try. */
 static bool refuse_held(wh_kafka *p, wh_kafka_job *job)
 {
-	char buf[TOPIC_LEN], text[TOPIC_LEN + 100];
+	char buf[TOPIC_LEN], text[240];
 	const char *topic =
 		wh_kafka_topic_of(&p->set, job->flight.message, buf, sizeof(buf));
 	int64_t rest_us = wh_kafka_takes_others(p)
@@ -188,9 +188,8 @@ static bool refuse_held(wh_kafka *p, wh_kafka_job *job)
 
 	if (!rest_us)
 		return false;
-	(void)snprintf(text, sizeof(text),
-		       "topic %.80s is held: a message for it failed a moment ago",
-		       topic);
+	(void)snprintf(text, sizeof(text), "%s; the topic is held",
+		       wh_kafka_place_why(&p->places, topic));
 	job->flight.held = true;
 	job->flight.retry_after_us = rest_us;
 	wh_kafka_answer(p, job, WHERRY_RETRY, text);

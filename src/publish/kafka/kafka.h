@@ -268,6 +268,7 @@ typedef struct wh_kafka_place {
 	int rejected;          /* Messages rejected in a row. */
 	int64_t held_until_us; /* When a message may try the topic again. */
 	int64_t probe;         /* Id of the message that tries it now; 0: none. */
+	char why[200];         /* The condition that it met last; cut. */
 } wh_kafka_place;
 
 enum { WH_KAFKA_PLACES = 512, WH_KAFKA_PLACES_MOST = 16384 };
@@ -286,10 +287,13 @@ bool wh_kafka_place_took(wh_kafka_places *all, const char *topic, int32_t partit
 bool wh_kafka_place_took_since(wh_kafka_places *all, const char *topic, int32_t partition,
 			       int64_t since_us);
 
-/* A message met a condition of the topic: hold the topic.  True: it was not held
+/* A message met a condition of the topic, which why describes: hold the topic.  True: it was not held
  * before. */
 bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
-			   int64_t now);
+			   const char *why, int64_t now);
+
+/* Why the topic is held. */
+const char *wh_kafka_place_why(wh_kafka_places *all, const char *topic);
 
 /* How long a message for this topic must wait; 0: it may try the topic, and others wait
  * for limit_us at most, until it has an answer. */

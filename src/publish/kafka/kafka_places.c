@@ -8,6 +8,7 @@
  */
 #include "publish/kafka/kafka.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -85,7 +86,7 @@ bool wh_kafka_place_took_since(wh_kafka_places *all, const char *topic, int32_t 
 }
 
 bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
-			   int64_t now)
+			   const char *why, int64_t now)
 {
 	wh_kafka_place *place;
 	int64_t wait_us = TRY_US;
@@ -94,6 +95,7 @@ bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
 	place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
 	if (!place)
 		return false;
+	(void)snprintf(place->why, sizeof(place->why), "%s", why);
 	if (place->failures && place->probe != id && now < place->held_until_us)
 		return false;
 	for (int i = 0; i < place->failures && i < DOUBLINGS; i++)
@@ -102,6 +104,13 @@ bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
 	place->held_until_us =
 		wh_later(now, wait_us < TRY_MOST_US ? wait_us : TRY_MOST_US);
 	return !place->failures++;
+}
+
+const char *wh_kafka_place_why(wh_kafka_places *all, const char *topic)
+{
+	const wh_kafka_place *place = find(all, topic, RD_KAFKA_PARTITION_UA, false);
+
+	return place ? place->why : "";
 }
 
 int64_t wh_kafka_place_rest_us(wh_kafka_places *all, const char *topic, int64_t id,

@@ -138,7 +138,7 @@ void wh_kafka_hold(wh_kafka *p, wh_kafka_job *job, const char *topic, const char
 		wh_kafka_place_untried(&p->places, topic, id);
 		return;
 	}
-	if (wh_kafka_place_failed(&p->places, topic, id, now))
+	if (wh_kafka_place_failed(&p->places, topic, id, why, now))
 		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "topic-held",
 		       wh_log_text("topic", topic), wh_log_text("why", why),
 		       wh_log_note("messages for this topic wait until it takes one; "
