@@ -343,6 +343,20 @@ static wherry_code put(value *v, const char *text, int64_t number, wherry_error 
 	return WHERRY_OK;
 }
 
+/* The first setting that has this name behind its group, such as outbox.retention for retention; NULL: none. */
+static const char *in_a_group(const wherry_config *config, const char *name)
+{
+	const char *key;
+
+	for (size_t i = 0; (key = key_at(config, i)); i++) {
+		const char *dot = strrchr(key, '.');
+
+		if (dot && strcmp(dot + 1, name) == 0)
+			return key;
+	}
+	return NULL;
+}
+
 wherry_code wherry_config_set(wherry_config *config, const char *key, const char *text,
 			      wherry_error *err)
 {
@@ -360,7 +374,8 @@ wherry_code wherry_config_set(wherry_config *config, const char *key, const char
 		return code == WHERRY_OK ? put(&more->value, text, number, err) : code;
 	}
 	if (which < 0) {
-		const char *near = wh_nearest(key, key_at, config);
+		const char *grouped = in_a_group(config, key);
+		const char *near = grouped ? grouped : wh_nearest(key, key_at, config);
 
 		return wh_fail(err, WHERRY_INVALID, "unknown setting '%.60s'%s%s%s", key,
 			       near ? "; did you mean '" : "", near ? near : "",

@@ -187,6 +187,8 @@ static void an_unknown_key_is_answered_with_the_nearest(void **state)
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_config_set(*state, "relay.leese", "30s", &err));
 	assert_non_null(strstr(err.message, "did you mean 'relay.lease'?"));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_config_set(*state, "retention", "7d", &err));
+	assert_non_null(strstr(err.message, "did you mean 'outbox.retention'?"));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_config_set(*state, "zzzzzzzzzzzz", "1", &err));
 	assert_null(strstr(err.message, "did you mean"));
