@@ -9,8 +9,7 @@ enum {
 	STREAM = WH_CHECK_STREAM,
 	QUEUE = WH_CHECK_QUEUE,
 	OF_TABLE = WH_CHECK_OF_TABLE,
-	STILL = WH_CHECK_STILL,
-	ADOPT = WH_CHECK_ADOPT
+	STILL = WH_CHECK_STILL
 };
 
 #define RESTORE "see docs/internals/restore.md"
@@ -101,6 +100,15 @@ const wh_check wh_checks[] = {
 		.advice = "let it end, or `$4`",
 	},
 	{
+		.name = "lease-locks",
+		.flags = NATIVE | QUEUE | STILL,
+		.none = "nobody keeps leases and positions locked",
+		.trouble =
+			"$1 ($2) has locked rows of $5 in a transaction that is open for "
+			"~3: $6",
+		.advice = "let it end, or `$4`",
+	},
+	{
 		.name = "share-locks",
 		.flags = NATIVE | STILL,
 		.none = "nobody keeps relays from sharing the keys with an advisory lock",
@@ -143,14 +151,14 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "tables",
-		.flags = NATIVE | STILL | ADOPT,
+		.flags = NATIVE | STILL,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
 		.advice = "`wherry create$u --print --all$l | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
-		.flags = NATIVE | ADOPT,
+		.flags = NATIVE,
 		.none = "the indexes are there",
 		.trouble = "the index $1 is missing: reading takes long without it, or a "
 			   "message id may be there twice",
@@ -158,7 +166,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "adopted",
-		.flags = NATIVE | ADOPT,
+		.flags = NATIVE,
 		.none = "an adopted table has what adopt made",
 		.trouble = "the table $1 has no $2",
 		.advice = "`wherry adopt` the table again, which remembers its options",
@@ -176,7 +184,7 @@ const wh_check wh_checks[] = {
 		.none = "the table refuses rows that no relay can handle",
 		.trouble =
 			"the table does not have the constraint that refuses rows that no "
-			"relay can handle",
+			"relay can handle: an older version made it",
 		.advice = "`wherry create$u` adds it, unless there are such rows already",
 	},
 	{
@@ -203,7 +211,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "trigger",
-		.flags = NATIVE | ADOPT,
+		.flags = NATIVE,
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.idle_interval)",

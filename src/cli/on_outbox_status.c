@@ -541,9 +541,9 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 		f.subscriptions = &subscriptions;
 		f.running |= partitions.n > 0;
 		look_at_all_still(&f, &w);
+		warn_still(&f, args->config, &w);
 		look(&f, &w);
 		look_at_others(&f, &w);
-		warn_still(&f, args->config, &w);
 		if (partitions.json)
 			print_json(&f, &w, &partitions);
 		else

@@ -103,15 +103,10 @@ static wherry_code open_table(wherry_db *db, const char *table, wh_source *out,
 			      wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wh_source_open(db, wh_outbox_model.name, table, out, &why);
+	wherry_code code = wh_source_open(db, wh_outbox_model.name, table, out, err);
 
-	if (code != WHERRY_NOTFOUND || why.repair == WHERRY_REPAIR_DOCTOR) {
-		if (code != WHERRY_OK && err)
-			*err = why;
+	if (code != WHERRY_NOTFOUND)
 		return code;
-	}
-	if (err) /* Reported for the default table if it is not a queue either. */
-		*err = why;
 	code = wh_source_open(db, wh_queue_model.name, table, out, &why);
 	if (code == WHERRY_NOTFOUND)
 		return explain_missing(db, table, err);

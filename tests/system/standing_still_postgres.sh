@@ -73,6 +73,19 @@ one
 check "the other message is delivered" until_true 30 answers 'SELECT count(*) FROM outbox WHERE status = 2' 1
 claimed_daemon=$daemon claimed_port=$port
 
+new leased
+run_to null:
+psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; SELECT 1 FROM wherry_lease FOR UPDATE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+pids+=($!)
+until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock' AND relation = 'wherry_lease'::regclass" 1
+one
+leased_daemon=$daemon leased_port=$port
+
+# A row of a log is written by nobody, so a lock on it is no warning.
+new unread
+psql -X -q -h "$folder" -U wherry "$base" -c 'BEGIN; SELECT 1 FROM outbox FOR UPDATE; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+pids+=($!)
+
 new writing
 open_transaction "CREATE TABLE written()"
 new begun --layout debezium --stream
@@ -162,6 +175,11 @@ quit_daemon
 db="postgres://wherry@/claimed?host=$folder" base=claimed daemon=$claimed_daemon port=$claimed_port
 stands "another session has locked a row, and relays compete" daemon
 quit_daemon
+db="postgres://wherry@/leased?host=$folder" base=leased daemon=$leased_daemon port=$leased_port
+stands "another session has locked the lease" daemon
+quit_daemon
+w doctor "postgres://wherry@/unread?host=$folder" "${patient[@]}"
+expect "a locked row of a log is no finding" "$status" no:-locks
 
 if [ -n "$has_http" ]; then
 	db="postgres://wherry@/kept?host=$folder" base=kept daemon=$kept_daemon port=$kept_port

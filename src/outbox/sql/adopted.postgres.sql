@@ -58,10 +58,6 @@ BEGIN
 END $$;
 {register}
 
--- name: add-exceptions
--- The view reads marks of rows in it.
-{exception_table}
-
 -- name: add-undone
 -- The first subscription begins behind all rows; those that the owner does not count as delivered wait.
 WITH head AS MATERIALIZED (
@@ -82,31 +78,6 @@ DO $$ BEGIN
   END IF;
 END $$;
 
--- ---- rows for which an expression of the view fails ----
-
--- Such a row is marked by an exception without a subscription.  Then the view has NULL in place of its message id and of what
--- may fail, so that statements that read other rows, too, do not fail.  A relay takes it for a dead message.
-
--- name: failing-range
--- Fails if an expression fails for one of these rows: of a row as a value all columns are needed.
-SELECT count(e) FROM {table} AS e WHERE e.id > :after::bigint AND e.id <= :upto::bigint;
-
--- name: failing-ids
-SELECT count(e) FROM {table} AS e WHERE e.id = ANY ({ids});
-
--- name: failing-open
-SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state <> 2 AND x.id > :after::bigint
-ORDER BY x.id LIMIT :limit::bigint;
-
--- name: failing-mark
-INSERT INTO {table_exception}(subscription, id, state, last_error) VALUES ('', :id::bigint, 4, :error::text)
-ON CONFLICT (subscription, id) DO NOTHING;
-
--- name: failing-forget
--- Messages that are tried again are read again.
-DELETE FROM {table_exception} AS m WHERE m.subscription = '' AND EXISTS (
-  SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = m.id AND x.state <> 4);
-
 -- name: indexes-missing
 -- Number of missing tables beside the view, indexes and triggers, and of functions that are missing or stale.
 SELECT count(*) + {functions_stale} + (
@@ -119,38 +90,25 @@ SELECT count(*) + {functions_stale} + (
 FROM unnest(ARRAY[{'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
--- name: left-over
--- Whether the outbox was made, and its table was dropped by hand; 2: that of another program.
-SELECT CASE WHEN to_regprocedure({'table_numbered} || '()') IS NULL THEN 1 ELSE 2 END
-FROM {wherry_schema} WHERE model = 'log' AND name = {name} AND to_regclass({'table}) IS NULL;
-
 -- name: drop
--- The table stays, without what was added to it.  The view may have been dropped by hand, with the table or alone.
+-- The table stays, without what was added to it.
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid;
+FROM pg_class WHERE oid = {'table}::regclass::oid;
 DO $$
 DECLARE
-  -- Triggers know the table if the view is gone.
-  sources CONSTANT regclass[] := ARRAY(
-    SELECT t.tgrelid::regclass FROM pg_trigger AS t
-    WHERE t.tgfoid IN (to_regprocedure({'table_numbered} || '()')::oid, to_regprocedure({'table_wakes} || '()')::oid)
-    UNION SELECT to_regclass({source}));
-  source regclass;
+  source CONSTANT regclass := {source}::regclass;
   added name;
 BEGIN
-  FOREACH source IN ARRAY sources LOOP
-    CONTINUE WHEN source IS NULL OR source = to_regclass({'table});
-    EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
-    EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
-  END LOOP;
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
+  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
   DROP FUNCTION IF EXISTS {table_numbered}();
   DROP FUNCTION IF EXISTS {table_wakes}();
-  DROP VIEW IF EXISTS {table};
+  DROP VIEW {table};
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   DROP FUNCTION IF EXISTS {table_headers}(text);
   DROP INDEX IF EXISTS {table_undone};
-  FOR source, added IN SELECT attrelid::regclass, attname FROM pg_attribute
-    WHERE attrelid = ANY (sources) AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
+  FOR added IN SELECT attname FROM pg_attribute
+    WHERE attrelid = source AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
   LOOP
     BEGIN
       EXECUTE format('ALTER TABLE %s DROP COLUMN %I', source, added);
@@ -167,11 +125,10 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 -- include: postgres.subscription.sql
 
 -- part: passed
--- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered;
--- no marked ones, for which his condition may fail.
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
 SELECT t.id, t.is_young FROM (
   SELECT {key_columns:e}, NOT e.at_once AND e.created_at > {since} AS is_young FROM {table} AS e
-  WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
+  WHERE e.done_at IS NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
 -- name: purge

@@ -12,6 +12,10 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 
 -- include: postgres.source.sql
 
+-- part: locked
+-- Table to whose rows relays write what became of messages.
+{'table_exception}
+
 -- part: wake_triggers
 -- Triggers of the table that wake relays, and their events.
 ({source}, CASE WHEN to_regclass({source}) = to_regclass({'table}) THEN 'wherry_wake' ELSE concat({name}, '_wakes') END, 4)
@@ -123,10 +127,6 @@ HAVING count(*) > 0;
 -- Indexes that create makes.
 SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL AND (t.name <> {'table_tx} OR to_regclass({source}) = to_regclass({'table}));
-
--- name: source-table
-SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE concat(c.relnamespace::regnamespace::text, '.') END || c.relname
-FROM pg_class AS c WHERE c.oid = to_regclass({source})::oid AND c.oid <> to_regclass({'table})::oid;
 
 -- name: adopted
 -- Objects that `wherry adopt` adds to a table, except for the trigger that wakes relays.
@@ -258,6 +258,6 @@ SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, 
 FROM {wherry_lease} WHERE {live} AND state = 'retrying';
 
 -- name: constraints
--- It may have been dropped.
+-- An outbox of an earlier version has no such constraints, or had rows that they refuse.
 SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SELECT 1 FROM pg_constraint
   WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');

@@ -4,6 +4,10 @@
 
 -- include: postgres.source.sql
 
+-- part: locked
+-- Table to whose rows relays and workers write what became of messages.
+{source}
+
 -- include: postgres.doctor.sql
 
 -- part: lsn

@@ -114,9 +114,25 @@ SELECT 1, 'pid ' || l.pid,
 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.mode = 'RowShareLock'
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.relation = {source}::regclass::oid
+  AND l.relation = {locked}::regclass::oid
   AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
 ORDER BY a.xact_start LIMIT 5;
+
+-- name: lease-locks
+-- Other programs that have locked rows of leases, or of positions, which consumers lock as long as their transactions last.
+SELECT CASE WHEN t.oid = to_regclass({'wherry_lease})::oid THEN 2 ELSE 1 END, 'pid ' || l.pid,
+  coalesce(nullif(a.application_name, ''), 'unnamed') || ', user ' || coalesce(a.usename::text, 'nobody'),
+  floor(extract(epoch FROM {now} - a.xact_start) * 1000.0)::bigint::text, {ends_it}, t.oid::regclass::text,
+  CASE WHEN t.oid = to_regclass({'wherry_lease})::oid THEN 'no relay can take or renew its lease'
+       ELSE 'no position is written, and what was delivered since then comes again after a crash' END
+FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+JOIN pg_class AS t ON t.oid = l.relation
+WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.mode = 'RowShareLock'
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND t.oid IN (to_regclass({'wherry_lease})::oid, to_regclass({'table_progress})::oid)
+  AND a.application_name NOT LIKE 'wherry%'
+  AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
+ORDER BY 1 DESC, a.xact_start LIMIT 5;
 
 -- name: row-security
 -- The finding is bad if the setting applies to this role.
