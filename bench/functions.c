@@ -101,9 +101,9 @@ static const sql_case cases[] = {
 	{"wherry_queue_length", NULL, "SELECT wherry_queue_length('jobs')",
 	 "SELECT count(*) FROM jobs WHERE state = 0"},
 	{"wherry_enqueue", NULL,
-	 "SELECT wherry_enqueue('bench', $1::bigint::text::json, 'key')",
+	 "SELECT wherry_enqueue('bench', convert_to($1::bigint::text, 'UTF8'), 'key')",
 	 "INSERT INTO outbox(topic, payload, partition_key) VALUES ('bench', "
-	 "$1::bigint::text::json, 'key') RETURNING id"},
+	 "convert_to($1::bigint::text, 'UTF8'), 'key') RETURNING id"},
 	{"wherry_consume, by 10",
 	 "INSERT INTO outbox(topic, payload) SELECT 'bench', '{}' FROM generate_series(1, "
 	 "10 * $1::bigint)",
