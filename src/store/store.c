@@ -437,8 +437,8 @@ static wherry_code find_text(const wh_store *store, const char *scheme,
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"no payloads of type '%.40s' here: json, jsonb, text and bytea are "
-			"possible in native tables on PostgreSQL, text and bytea in "
-			"native tables on SQL Server",
+			"possible in Wherry's own tables on PostgreSQL, text and bytea in "
+			"those on SQL Server",
 			store->payload);
 	return WHERRY_OK;
 }
