@@ -24,7 +24,7 @@ static bool relay_is_gone(const wh_session *s, const wherry_outbox_status *st)
 }
 
 /* Drop the publication and the replication slot, for which the server would keep its WAL
- * forever. */
+ * forever.  Relays of a log have temporary slots. */
 static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 			     wherry_error *err)
 {
@@ -32,7 +32,9 @@ static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 	wh_wal *wal = NULL;
 	wherry_code code = WHERRY_OK;
 
-	if (wh_wal_open(s->outbox, wherry_config_get(config, "stream.slot"),
+	if (wh_wal_open_log(s->outbox, wherry_config_get(config, "stream.publication"),
+			    &wal, NULL) != WHERRY_OK &&
+	    wh_wal_open(s->outbox, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return WHERRY_OK;

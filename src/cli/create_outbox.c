@@ -153,6 +153,26 @@ static wherry_code make_slot(wh_wal *wal, wherry_error *err)
 	return code == WHERRY_OK ? wh_wal_make(wal, err) : code;
 }
 
+/* Create the publication of a log, whose relays make their own slots. */
+static wherry_code publish(const wh_args *args, wherry_outbox *outbox, wh_made *made,
+			   wherry_error *err)
+{
+	wh_wal_state state = {0};
+	wh_wal *wal = NULL;
+	wherry_code code = wh_wal_open_log(
+		outbox, wherry_config_get(args->config, "stream.publication"), &wal, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_publish_again(wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_look(wal, &state, err);
+	if (code == WHERRY_OK && !state.published)
+		code = wh_wal_publish(wal, err);
+	made->repaired = made->repaired || !state.published;
+	wh_wal_close(wal);
+	return code;
+}
+
 /* Create the publication, the replication slot, and the tables that a relay without marks
  * needs. */
 static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
@@ -163,6 +183,11 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 	wh_wal *wal = NULL;
 	wherry_code code = wh_outbox_open_made(db, table, &outbox, err);
 
+	if (code == WHERRY_OK && outbox->store.stmt.read_log) {
+		code = publish(args, outbox, made, err);
+		wherry_outbox_close(outbox);
+		return code;
+	}
 	if (code == WHERRY_OK)
 		code = wh_wal_open(outbox, wherry_config_get(args->config, "stream.slot"),
 				   wherry_config_get(args->config, "stream.publication"),

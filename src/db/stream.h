@@ -25,6 +25,9 @@ typedef struct wh_stream_options {
 	/* Shortest time between two confirmations of a moving position. */
 	int64_t confirm_us;
 	bool create; /* Create the slot; the stream begins there. */
+	/* With `create`: the slot ends with the connection.  The number of the server's process is added to its name,
+	 * which wh_stream_driver.slot returns. */
+	bool temporary;
 	/* With `create`: let rows() read the rows that were visible when the slot was
 	 * created. */
 	bool snapshot;
@@ -58,6 +61,8 @@ typedef struct wh_stream_driver {
 	/* Has the server created the slot that was requested?  It first waits until
 	 * running transactions have ended. */
 	wherry_code (*ready)(wh_stream *s, bool *out_ready, wherry_error *err);
+
+	const char *(*slot)(const wh_stream *s); /* Name of the slot. */
 
 	bool (*has_rows)(const wh_stream *s); /* Can rows() read more rows? */
 	/* Visit up to `limit` rows of this SELECT, which has the columns of the options.

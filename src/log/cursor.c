@@ -41,6 +41,50 @@ wherry_code wh_position_copy(wh_position *out, const wh_position *from, wherry_e
 	return wh_oom(err);
 }
 
+/* Read digits, and skip the character behind them. */
+static uint64_t take_number(const char **at)
+{
+	uint64_t n = 0;
+
+	for (; **at >= '0' && **at <= '9'; ++*at)
+		n = n * 10 + (uint64_t)(**at - '0');
+	if (**at)
+		++*at;
+	return n;
+}
+
+uint64_t wh_snapshot_xmin(const char *snapshot)
+{
+	return take_number(&snapshot);
+}
+
+uint64_t wh_snapshot_xmax(const char *snapshot)
+{
+	(void)take_number(&snapshot);
+	return take_number(&snapshot);
+}
+
+bool wh_snapshot_sees(const char *snapshot, uint64_t tx)
+{
+	uint64_t xmin = take_number(&snapshot), xmax = take_number(&snapshot);
+
+	if (tx < xmin || tx >= xmax)
+		return tx < xmin;
+	while (*snapshot)
+		if (take_number(&snapshot) == tx)
+			return false;
+	return true;
+}
+
+bool wh_position_covers(const wh_position *at, int64_t id, uint64_t tx)
+{
+	if (id > at->high)
+		return false;
+	if (wh_snapshot_sees(at->seen ? at->seen : NOTHING_SEEN, tx))
+		return true;
+	return at->until && id <= at->late && wh_snapshot_sees(at->until, tx);
+}
+
 static void replace(wh_position *at, wh_position *by)
 {
 	wh_position_clear(at);

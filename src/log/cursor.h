@@ -45,6 +45,16 @@ void wh_position_clear(wh_position *at);
 wherry_code wh_position_copy(wh_position *out, const wh_position *from,
 			     wherry_error *err);
 
+/* Had this transaction ended when the snapshot was taken?  snapshot: a text of PostgreSQL, "xmin:xmax:open,open". */
+bool wh_snapshot_sees(const char *snapshot, uint64_t tx);
+
+/* All transactions below this one had ended when the snapshot was taken; and the first one that had not begun. */
+uint64_t wh_snapshot_xmin(const char *snapshot);
+uint64_t wh_snapshot_xmax(const char *snapshot);
+
+/* Was this committed row read?  On PostgreSQL alone. */
+bool wh_position_covers(const wh_position *at, int64_t id, uint64_t tx);
+
 /* A row of the log; borrowed for the visit.  The columns of its message begin at
  * WH_LOG_MESSAGE. */
 enum { WH_LOG_MESSAGE = 6 };

@@ -105,7 +105,7 @@ static const rule rules[] = {
 	{WH_ASK_CREATE_UNIQUE, EVENT_BUS | EVENTFERRY | DEBEZIUM,
 	 "nothing is added to its table: leave --unique-ids out"},
 
-	{WH_ASK_CREATE_STREAM, ON_LOG,
+	{WH_ASK_CREATE_STREAM, ON_LOG & ~AT(WH_LOG_POSTGRES),
 	 "its relays read the table, and a commit wakes them: leave --stream out"},
 	{WH_ASK_CREATE_STREAM, EVENT_BUS,
 	 "SQLite has no log to stream from: leave --stream out"},

@@ -67,6 +67,9 @@ wherry_code wh_outbox_check_old(const wherry_outbox *outbox, wherry_error *err);
 wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
 
+/* Patterns of the topics that the outbox's subscription has, with commas in between; "": all.  Owned by the caller. */
+wherry_code wh_subscription_topics(wherry_outbox *outbox, char **out, wherry_error *err);
+
 /* INVALID: not the name of a subscription. */
 wherry_code wh_subscription_check(const char *name, wherry_error *err);
 

@@ -1,5 +1,6 @@
 #include "outbox/stream.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,9 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 	return WHERRY_OK;
 }
 
-wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *publication,
-			wh_wal **out, wherry_error *err)
+/* word: that of the head line with the columns of the stream's rows. */
+static wherry_code open_wal(wherry_outbox *outbox, const char *word, const char *slot,
+			    const char *publication, wh_wal **out, wherry_error *err)
 {
 	const char *text =
 		wh_sql_embedded("outbox", "stream", outbox->store.db->driver->scheme);
@@ -95,6 +97,7 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 		.schema = *outbox->store.names.schema ? outbox->store.names.schema : NULL,
 		.table = outbox->store.names.table,
 		.payload = "bytea",
+		.topic = outbox->store.topic,
 	};
 	wh_wal *wal;
 	wherry_code code;
@@ -107,8 +110,7 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 	if (!wal)
 		return wh_oom(err);
 	wal->outbox = outbox;
-	if (!wh_sql_word(&outbox->store.sql, "stream", wal->columns,
-			 sizeof(wal->columns))) {
+	if (!wh_sql_word(&outbox->store.sql, word, wal->columns, sizeof(wal->columns))) {
 		code = wh_fail(err, WHERRY_INVALID,
 			       "the outbox has the layout %s, which cannot be streamed",
 			       outbox->store.layout.name);
@@ -125,6 +127,18 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 out:
 	wh_wal_close(wal);
 	return code;
+}
+
+wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *publication,
+			wh_wal **out, wherry_error *err)
+{
+	return open_wal(outbox, "stream", slot, publication, out, err);
+}
+
+wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_wal **out,
+			    wherry_error *err)
+{
+	return open_wal(outbox, "wal", "", publication, out, err);
 }
 
 void wh_wal_close(wh_wal *wal)
@@ -382,6 +396,57 @@ static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err)
 {
 	return run(wal, "now", NULL, 0, take_now, out, err);
+}
+
+/* ---- a log ---- */
+
+static wherry_code take_text(void *ctx, const wh_row *row, wherry_error *err)
+{
+	char **out = ctx;
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	*out = strdup(wh_row_text(row, 0));
+	return *out ? WHERRY_OK : wh_oom(err);
+}
+
+wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err)
+{
+	return run(wal, "snapshot", NULL, 0, take_text, out, err);
+}
+
+typedef struct leaving {
+	wh_wal *wal;
+	const wherry_lease *lease;
+	wh_buf ids;
+} leaving;
+
+static wherry_code leave_done(void *ctx, wherry_error *err)
+{
+	leaving *w = ctx;
+	const wh_param ids = WH_TEXT_PARAM("delivered", wh_view_of(wh_buf_str(&w->ids)));
+	wherry_code code = wh_store_fence(&w->wal->outbox->store, w->lease, err);
+
+	return code == WHERRY_OK ? run(w->wal, "leave-done", &ids, 1, NULL, NULL, err)
+				 : code;
+}
+
+wherry_code wh_wal_leave_done(wh_wal *wal, const wherry_lease *lease, const int64_t *ids,
+			      size_t n, wherry_error *err)
+{
+	enum { DIGITS = 21 };
+	leaving w = {.wal = wal, .lease = lease, .ids = WH_BUF_INIT(DIGITS * n + 2)};
+	wherry_code code;
+
+	for (size_t i = 0; i < n; i++)
+		wh_buf_printf(&w.ids, "%c%" PRId64, i ? ',' : '{', ids[i]);
+	wh_buf_putc(&w.ids, '}');
+	code = wh_buf_check(&w.ids, err);
+	if (code == WHERRY_OK && n)
+		code = wh_db_transact(wal->outbox->store.db, leave_done, &w, err);
+	wh_buf_clear(&w.ids);
+	return code;
 }
 
 /* ---- where nothing is marked ---- */

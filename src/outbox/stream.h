@@ -1,7 +1,6 @@
 /*
- * How the stream engine uses PostgreSQL's WAL for one outbox: names of slot and
- * publication, whether the WAL can be read, the position up to which messages are
- * delivered, and dead messages.
+ * How relays use PostgreSQL's WAL for one outbox: names of slot and publication, and whether the WAL can be
+ * read.  For the stream engine also the position up to which messages are delivered, and dead messages.
  */
 #ifndef WH_OUTBOX_STREAM_H
 #define WH_OUTBOX_STREAM_H
@@ -33,6 +32,12 @@ typedef struct wh_wal {
 wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err);
 void wh_wal_close(wh_wal *wal);
+
+/* The same of a log, whose relays may read new rows from the WAL; each has a slot of its own, which ends with
+ * its connection.  The last column of its rows, WH_WAL_TX, is the transaction. */
+wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_wal **out,
+			    wherry_error *err);
+enum { WH_WAL_TX = 14 };
 
 typedef struct wh_wal_state {
 	bool logical;  /* The server has wal_level=logical. */
@@ -115,6 +120,19 @@ typedef struct wh_wal_now {
 } wh_wal_now;
 
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err);
+
+/* The current snapshot as text, for wh_snapshot_sees(); owned by the caller. */
+wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err);
+
+/*
+ * Write that messages of a log are delivered which the position does not cover.
+ *
+ * @return WHERRY_OK; WHERRY_STALE: another relay has the lease; what a write can fail with.
+ *
+ * Transaction: its own.
+ */
+wherry_code wh_wal_leave_done(wh_wal *wal, const wherry_lease *lease, const int64_t *ids,
+			      size_t n, wherry_error *err);
 
 /* How far the relay had delivered that last streamed without marking rows. */
 typedef struct wh_wal_stored {

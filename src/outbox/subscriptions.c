@@ -165,6 +165,18 @@ static wherry_code take_topics(void *ctx, const wh_row *row, wherry_error *err)
 	return wh_row_check(row, err);
 }
 
+wherry_code wh_subscription_topics(wherry_outbox *outbox, char **out, wherry_error *err)
+{
+	char topics[TOPICS_MAX + 1] = "";
+	wherry_code code = wh_db_run(outbox->store.db, outbox->own.subscribed, NULL, 0,
+				     take_topics, topics, NULL, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	*out = strdup(topics);
+	return *out ? WHERRY_OK : wh_oom(err);
+}
+
 /* One that exists must have the same topics. */
 static wherry_code compare(const making *m, wherry_error *err)
 {

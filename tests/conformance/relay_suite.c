@@ -400,6 +400,8 @@ static int set_up(void **state)
 		relay_set(f, settings[i][0], settings[i][1]);
 	if (f->target->setting)
 		relay_set(f, f->target->setting, "on");
+	if (f->target->source)
+		relay_set(f, "relay.source", f->target->source);
 	if (f->target->queue)
 		relay_set(f, "relay.table", "jobs");
 	if (f->target->delayed)

@@ -54,6 +54,7 @@ typedef struct relay_target {
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
 	const char *setting;          /* that is on for its relays; NULL: none */
+	const char *source;           /* relay.source; NULL: the default */
 	const struct relay_test *own; /* of it alone; NULL: none */
 	bool own_only;                /* and no others */
 	unsigned extras;              /* that native tables are made with */

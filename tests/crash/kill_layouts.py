@@ -28,6 +28,10 @@ class Outbox:
         """The command that makes the table."""
         return ["create", f"{self.url}#{self.table}", "--layout", self.layout, *self.extras]
 
+    def started(self, rng):
+        """Options of a relay that is started."""
+        return []
+
     def published(self):
         """Messages that the table says were delivered."""
         return []
@@ -174,6 +178,30 @@ class Log(Eventferry):
     def close(self):
         self.late.kill()
         super().close()
+
+
+class WalLog(Log):
+    """A relay takes new messages from the WAL or from the table, whichever it was started with.  The connection that
+    they come by is ended at times."""
+
+    SERVER = ["wal_level=logical", "wal_sender_timeout=10s"]
+
+    def started(self, rng):
+        return ["--set", f"relay.source={rng.choice(['wal', 'wal', 'table'])}"]
+
+    def put(self, messages):
+        super().put(messages)
+        if sum(n for _, n in messages) % 3 == 0:
+            self.db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+
+    def open(self):
+        """A relay that ended has marked what it delivered and its position does not cover."""
+        return self.db.execute(
+            "SELECT (SELECT count(*) FROM outbox_exception WHERE state <> 2) + count(*) "
+            "FROM outbox AS o, outbox_progress AS p "
+            "WHERE (o.id > p.high OR NOT pg_visible_in_snapshot(o.tx, p.seen)) "
+            "AND NOT EXISTS (SELECT 1 FROM outbox_exception AS x WHERE x.id = o.id AND x.state = 2)"
+        ).fetchone()[0]
 
 
 class SharedLog(Log):
@@ -368,7 +396,7 @@ def run_on(outbox, folder, log, rng, rounds, tell_round):
     relay = [tap.WHERRY, "relay", f"{outbox.url}#{outbox.table}", "file:" + out, *settings]
     producer = Producer(outbox, rng)
     assert victims.start([tap.WHERRY, *outbox.make(producer)], log).wait() == 0
-    relays = [victims.Victim("relay", lambda: relay, log) for _ in range(RELAYS)]
+    relays = [victims.Victim("relay", lambda: relay + outbox.started(rng), log) for _ in range(RELAYS)]
     chunk, early = (5000 if tap.rounds(0) > 20 else 1000) // rounds, []
     for _ in range(rounds):
         producer.put(chunk)
@@ -389,7 +417,7 @@ def run(folder, seed, rounds, tell_round):
     rng = victims.random.Random(seed)
     with open(os.path.join(folder, "log"), "ab") as log:
         try:
-            kinds = [Eventferry, EventBus, Debezium, Log, LogInFile, SharedLog, Adopted, AdoptedInFile]
+            kinds = [Eventferry, EventBus, Debezium, Log, LogInFile, SharedLog, Adopted, AdoptedInFile, WalLog]
             outbox = kinds[seed % len(kinds)](folder, log)
         except postgres.NoServer:
             tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")

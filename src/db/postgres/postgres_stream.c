@@ -372,6 +372,11 @@ static int stream_fd(const wh_stream *base, short *out_events)
 	return PQsocket(s->link.conn);
 }
 
+static const char *stream_slot(const wh_stream *base)
+{
+	return ((const postgres_stream *)base)->slot;
+}
+
 static bool stream_waiting(const wh_stream *base)
 {
 	return ((const postgres_stream *)base)->waiting;
@@ -380,6 +385,7 @@ static bool stream_waiting(const wh_stream *base)
 const wh_stream_driver wh_postgres_stream_driver = {
 	.close = wh_postgres_stream_close,
 	.ready = wh_postgres_stream_ready,
+	.slot = stream_slot,
 	.has_rows = wh_postgres_stream_has_rows,
 	.rows = wh_postgres_stream_rows,
 	.start = stream_start,

@@ -75,17 +75,27 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 
 /* Ask for the slot.  From version 17 on, standbys can keep a copy of it (FAILOVER), so that
  * the relay continues on a standby that became the primary. */
-static wherry_code begin_slot(postgres_stream *s, bool snapshot, wherry_error *err)
+static wherry_code begin_slot(postgres_stream *s, const wh_stream_options *options,
+			      wherry_error *err)
 {
-	enum { HAS_FAILOVER = 170000 };
-	char *name = PQescapeIdentifier(s->link.conn, s->slot, strlen(s->slot));
+	enum { HAS_FAILOVER = 170000, PREFIX = WH_PG_NAME - 12 };
+	bool snapshot = options->snapshot;
 	bool follows = PQserverVersion(s->link.conn) >= HAS_FAILOVER;
-	char sql[200];
+	char *name, sql[200];
 	int sent;
 
+	if (options->temporary)
+		(void)snprintf(s->slot, sizeof(s->slot), "%.*s_%d", PREFIX, options->slot,
+			       PQbackendPID(s->link.conn));
+	name = PQescapeIdentifier(s->link.conn, s->slot, strlen(s->slot));
 	if (!name)
 		return wh_oom(err);
-	if (follows)
+	if (options->temporary)
+		(void)snprintf(sql, sizeof(sql),
+			       "CREATE_REPLICATION_SLOT %s TEMPORARY LOGICAL pgoutput "
+			       "NOEXPORT_SNAPSHOT",
+			       name);
+	else if (follows)
 		(void)snprintf(sql, sizeof(sql),
 			       "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput "
 			       "(SNAPSHOT '%s', FAILOVER)",
@@ -133,7 +143,7 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 	if (code == WHERRY_OK)
 		code = set_up(s, err);
 	if (code == WHERRY_OK && options->create)
-		code = begin_slot(s, options->snapshot, err);
+		code = begin_slot(s, options, err);
 	if (code != WHERRY_OK) {
 		wh_postgres_stream_close(&s->base);
 		return code;

@@ -65,6 +65,15 @@ SELECT CASE WHEN at.written % at.page IN (24, 40) THEN at.written - at.written %
 FROM (SELECT (pg_current_wal_insert_lsn() {at},
              current_setting('wal_block_size')::bigint) AS at(written, page);
 
+-- name: snapshot
+SELECT pg_current_snapshot()::text;
+
+-- name: leave-done
+-- Messages that came by the WAL and were delivered, and that the position of a log does not cover yet.  Those that failed
+-- or wait are exceptions already.
+INSERT INTO {table_exception}(subscription, id, state)
+SELECT {topic}, id, 2 FROM unnest(:delivered::text::bigint[]) AS d(id) ON CONFLICT DO NOTHING;
+
 -- name: republish
 -- Add a table to the publication that was dropped and made again under its name, since the publication
 -- had the table before.

@@ -1,5 +1,6 @@
 #include "relay/engine/engine.h"
 
+#include "config/settings.h"
 #include "relay/relay.h"
 
 static const wh_engine_driver *const engines[WH_ENGINES] = {
@@ -49,6 +50,21 @@ static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* relay.source=wal says how one relay of a log finds new messages. */
+static wherry_code check_source(const wherry_relay *r, wh_engine to, wherry_error *err)
+{
+	if (wh_config_choice(r->config, WH_RELAY_SOURCE) == 0 || to == WH_POSITIONS)
+		return WHERRY_OK;
+	if (to == WH_POSITIONS_SHARED)
+		return wh_fail(err, WHERRY_INVALID,
+			       "relays that share the keys of an outbox read the table: "
+			       "set relay.source=table");
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"only a relay of an outbox of Wherry's own layout on PostgreSQL can "
+		"find new messages in the WAL: set relay.source=table");
+}
+
 wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 {
 	wh_engine to = wh_engine_for(r->store);
@@ -61,5 +77,7 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 		code = wh_store_partitioned(r->store, &ready, err);
 	if (code == WHERRY_OK && ready)
 		to = WH_POSITIONS_SHARED;
+	if (code == WHERRY_OK)
+		code = check_source(r, to, err);
 	return code == WHERRY_OK ? change(r, to, err) : code;
 }

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "relay/engine/positions.h"
+#include "relay/engine/feed.h"
 #include "relay/hold/noted.h"
 
 enum { PASS_US = 1000000, CHECK_US = 200000 };
@@ -34,7 +34,7 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 	f->base = 1;
 	f->held_most = wh_relay_entries_most(r) + (size_t)r->set.round_trip;
 	f->held = calloc(f->held_most, sizeof(*f->held));
-	return f->held ? WHERRY_OK : wh_oom(err);
+	return f->held ? wh_feed_make(r, err) : wh_oom(err);
 }
 
 static wherry_code make_share(wherry_relay *r, wherry_error *err)
@@ -68,6 +68,7 @@ static void forget(wherry_relay *r)
 	f->begun = f->moved = f->waits = false;
 	f->since = 0;
 	f->n_held = f->n_known = 0;
+	wh_feed_forget(r);
 	wh_reader_forget(r);
 }
 
@@ -76,6 +77,7 @@ static void free_state(wherry_relay *r)
 	wh_log *f = wh_log_of(r);
 
 	forget(r);
+	wh_feed_free(r);
 	wh_cursor_close(f->cursor);
 	free(f->looks);
 	free(f->held);
@@ -97,12 +99,13 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 	f->cursor->limits[2] = WH_INT_PARAM("mask", -1);
 	f->cursor->limits[3] = WH_INT_PARAM("mixed", 0);
 	f->cursor->n_limits = WH_LOG_LIMITS;
-	return WHERRY_OK;
+	return wh_feed_attach(r, err);
 }
 
 static void detach(wherry_relay *r, int64_t now)
 {
 	(void)now;
+	wh_feed_detach(r);
 	wh_cursor_close(wh_log_of(r)->cursor);
 	wh_log_of(r)->cursor = NULL;
 }
@@ -130,7 +133,7 @@ static void admitted(wherry_relay *r, wh_entry *e)
 	wh_log *f = wh_log_of(r);
 	wh_log_part *of_row = look_of(f, f->reader.taking);
 
-	r->lease_unverified = true;
+	r->lease_unverified |= !f->feeding || wh_feed_verifies(r);
 	e->tx = f->reader.taking;
 	if (of_row)
 		of_row->open++;
@@ -164,6 +167,8 @@ static void noted(wherry_relay *r, int64_t id, uint64_t tx)
 {
 	wh_log *f = wh_log_of(r);
 
+	if (tx)
+		wh_feed_noted(r, id);
 	if (tx && f->n_held < f->held_most)
 		f->held[f->n_held++] = id;
 	else if (tx)
@@ -178,14 +183,16 @@ static void advance(wh_log *f)
 	while (f->n && !f->looks[f->first].open) {
 		wh_log_part *l = &f->looks[f->first];
 
-		wh_position_clear(&f->done);
-		f->done = l->to;
-		l->to = WH_POSITION_START;
+		if (!l->loose) {
+			wh_position_clear(&f->done);
+			f->done = l->to;
+			l->to = WH_POSITION_START;
+			f->moved = true;
+		}
 		f->since -= l->rows;
 		f->first++;
 		f->base++;
 		f->n--;
-		f->moved = true;
 	}
 	if (!f->n)
 		f->first = 0;
@@ -231,6 +238,7 @@ static wherry_code write_now(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	f->n_held = 0;
 	f->marked = f->marked && f->n;
+	wh_feed_verified(r, now);
 	if (!f->moved)
 		return WHERRY_OK;
 	wh_position_clear(&f->written);
@@ -270,15 +278,18 @@ static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
 	return is_to_write(f) ? write_now(r, now, err) : WHERRY_OK;
 }
 
-/* The last look of which a message has left memory. */
+/* Looks up to the last one of which a message has left memory, or up to the one whose position is behind
+ * what came by the WAL. */
 static size_t begun_looks(const wh_log *f)
 {
-	size_t n = 0;
+	size_t n = 0, to;
 
 	for (size_t i = 0; i < f->n; i++)
 		if (f->looks[f->first + i].open < f->looks[f->first + i].rows)
 			n = i + 1;
-	return n;
+	for (to = n; to && to < f->n && f->looks[f->first + to - 1].loose;)
+		to++;
+	return to && f->looks[f->first + to - 1].loose ? n : to;
 }
 
 /* Messages that were taken in and not submitted become exceptions, unless all of their look
@@ -297,10 +308,24 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 		if (code == WHERRY_OK && pass_first(r))
 			advance(f);
 	}
-	return code == WHERRY_OK && is_to_write(f) ? write_now(r, now, err) : code;
+	if (code == WHERRY_OK && is_to_write(f))
+		code = write_now(r, now, err);
+	return code == WHERRY_OK ? wh_feed_finish(r, err) : code;
 }
 
 /* ---- reading ---- */
+
+/* Take in what came by the WAL. */
+static wherry_code feed(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	wherry_code code;
+
+	f->feeding = true;
+	code = wh_feed_step(r, now, err);
+	f->feeding = false;
+	return code == WHERRY_OK && f->n_held ? write_now(r, now, err) : code;
+}
 
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -319,7 +344,10 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		code = write_now(r, now, err);
 	if (code == WHERRY_OK)
 		code = wh_reader_fetch(r, now, err);
-	return code == WHERRY_OK && wh_log_may_look(r) ? wh_log_look(r, now, err) : code;
+	if (code == WHERRY_OK && f->begun)
+		code = feed(r, now, err);
+	return code == WHERRY_OK && wh_log_may_look(r, now) ? wh_log_look(r, now, err)
+							    : code;
 }
 
 /* ---- the lease ---- */
@@ -372,7 +400,9 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	wherry_code code = WHERRY_OK;
 	wh_entry *tried;
 
-	(void)out_later_us;
+	code = wh_feed_await(r, try_next, out_later_us, err);
+	if (code != WHERRY_OK || *out_later_us)
+		return code;
 	if (f->n_held) /* Or one of them could be delivered before it is written. */
 		code = wh_progress_write(
 			r->store, &r->lease, &f->share,
@@ -437,10 +467,10 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 
 	if (wh_shares_yields(r))
 		return at;
-	if (is_to_write(f) || (!f->begun && f->reader.mask) || wh_log_may_look(r) ||
+	if (is_to_write(f) || (!f->begun && f->reader.mask) || wh_log_may_look(r, now) ||
 	    (f->n && !f->looks[f->first].open))
 		return now;
-	return wh_sooner(at, pass_at(r));
+	return wh_sooner(wh_sooner(at, pass_at(r)), wh_feed_deadline(r, now));
 }
 
 /* clang-format off */
@@ -462,6 +492,8 @@ const wh_engine_driver wh_engine_positions = {
 	.make = make,
 	.begin = wh_reader_begin,
 	.renewed = renewed,
+	.is_fed = wh_feed_is_on,
+	.fd = wh_feed_fd,
 };
 
 const wh_engine_driver wh_engine_positions_shared = {

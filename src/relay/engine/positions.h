@@ -1,6 +1,6 @@
 /*
- * Shared by the two files of the engine log: positions.c moves and writes the position, positions_read.c
- * takes messages in.
+ * Shared by the files of the engine log: positions.c moves and writes the position, positions_read.c
+ * takes messages in, and feed.c has those that come by the WAL.
  */
 #ifndef WH_RELAY_ENGINE_POSITIONS_H
 #define WH_RELAY_ENGINE_POSITIONS_H
@@ -8,10 +8,12 @@
 #include "log/subscription.h"
 #include "relay/engine/engine.h"
 #include "relay/engine/reader.h"
+#include "relay/engine/taken.h"
 
-/* The rows of one look. */
+/* The rows of one look, or that came by the WAL in one step. */
 typedef struct wh_log_part {
 	wh_position to; /* The position behind them; owned. */
+	bool loose; /* Its rows came by the WAL: a later look moves the position behind them. */
 	int64_t rows;
 	int64_t open;    /* Messages of it in memory. */
 	int64_t left_us; /* When the first of them was settled; 0: none was. */
@@ -54,6 +56,11 @@ typedef struct wh_log {
 	size_t n_known, known_cap;
 	bool short_of_memory;
 
+	/* New rows from the WAL; NULL: relay.source=table.  And what came that `read` does not cover. */
+	struct wh_feed *feed;
+	wh_taken taken;
+	bool feeding; /* Rows of the WAL are taken in. */
+
 	/* Handlers may have marked messages as done that the database need not know any more once the
 	 * position covers them. */
 	bool marked;
@@ -72,7 +79,17 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err);
 wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* May there be rows to read, and room for them? */
-bool wh_log_may_look(const wherry_relay *r);
+bool wh_log_may_look(const wherry_relay *r, int64_t now);
+
+/* Rows that are taken in are of a new part, until it ends.  to: the position behind them; NULL: none.  The part is
+ * forgotten if it has neither rows nor a position. */
+wherry_code wh_log_add_part(wherry_relay *r, wherry_error *err);
+wherry_code wh_log_end_part(wherry_relay *r, int64_t rows, const wh_position *to,
+			    wherry_error *err);
+
+/* Take in a row that came by the WAL.  INTERRUPTED: a message in flight has its id. */
+wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,
+			wherry_error *err);
 
 /* Read what the position does not cover, and take it in. */
 wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err);

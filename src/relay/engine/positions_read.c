@@ -1,7 +1,7 @@
 /*
  * The engine log: reading what the position does not cover.
  */
-#include "relay/engine/positions.h"
+#include "relay/engine/feed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +82,8 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 		code = wh_progress_forget_done(r->store, err);
 	if (code == WHERRY_OK)
 		code = wh_progress_known(r->store, &f->share, note_known, r, err);
+	if (code == WHERRY_OK)
+		code = wh_feed_load(r, err);
 	if (code == WHERRY_OK && f->short_of_memory)
 		code = wh_oom(err);
 	f->short_of_memory = false;
@@ -184,18 +186,41 @@ static bool is_news(const looking *w, const wh_log_row *row)
 	       !is_passed(wh_log_of(w->r), row->id);
 }
 
+/* Did the row come by the WAL? */
+static bool has_come(const looking *w, const wh_log_row *row)
+{
+	enum { MESSAGE_ID = WH_LOG_MESSAGE + 6 };
+
+	return wh_log_of(w->r)->taken.n &&
+	       wh_feed_met(w->r, row->id, wh_row_bytes(row->row, MESSAGE_ID));
+}
+
 static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 {
 	looking *w = ctx;
 	wh_open_reader v = {meet, w, 0, 0};
 	wherry_code code = WHERRY_OK;
 
+	if (has_come(w, row)) {
+		w->rows++;
+		return WHERRY_OK;
+	}
 	if (!wh_intake_has_room(w->r) || !wh_intake_keys_left(w->r))
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	if (is_news(w, row))
 		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
 	w->rows += code != WHERRY_INTERRUPTED;
 	return code;
+}
+
+wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,
+			wherry_error *err)
+{
+	looking w = {.r = r, .now = now};
+	wh_open_reader v = {meet, &w, 0, 0};
+
+	return is_passed(wh_log_of(r), wh_row_int(row, 0)) ? WHERRY_OK
+							   : wh_take_open(&v, row, err);
 }
 
 /* Take one row. */
@@ -207,8 +232,9 @@ static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err
 	if (w->rows)
 		return wh_fail(err, WHERRY_INTERRUPTED, "one row is enough");
 	w->rows++;
-	return is_news(w, row) ? wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err)
-			       : WHERRY_OK;
+	return is_news(w, row) && !has_come(w, row)
+		       ? wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err)
+		       : WHERRY_OK;
 }
 
 /* Read the next row without its texts, and then by its id: it may be the one that the database
@@ -286,20 +312,11 @@ static wherry_code renumber(wherry_relay *r, int64_t now, wherry_error *err)
 static wherry_code end_look(wherry_relay *r, wherry_code code, int64_t rows, bool moves,
 			    wherry_error *err)
 {
-	wh_log *f = wh_log_of(r);
-	wh_log_part *l = &f->looks[f->first + f->n - 1];
-
-	f->reader.taking = 0;
 	r->store->rows_read += rows;
 	if (code == WHERRY_OK && (rows || moves))
-		code = wh_position_copy(&l->to, &f->read, err);
-	if (code != WHERRY_OK || !(rows || moves)) {
-		f->n--;
-		return code;
-	}
-	l->rows = rows;
-	f->since += rows;
-	return WHERRY_OK;
+		return wh_log_end_part(r, rows, &wh_log_of(r)->read, err);
+	(void)wh_log_end_part(r, 0, NULL, NULL);
+	return code;
 }
 
 /* If positions differ and a look has brought all rows that are committed, none is left below the highest of
@@ -313,9 +330,28 @@ static bool pass_highest(wh_log *f, const wh_log_found *found)
 	return true;
 }
 
-/* Room for one more look, and its number. */
-static wherry_code add_look(wh_log *f, wherry_error *err)
+wherry_code wh_log_end_part(wherry_relay *r, int64_t rows, const wh_position *to,
+			    wherry_error *err)
 {
+	wh_log *f = wh_log_of(r);
+	wh_log_part *l = &f->looks[f->first + f->n - 1];
+	wherry_code code = to ? wh_position_copy(&l->to, to, err) : WHERRY_OK;
+
+	f->reader.taking = 0;
+	if (code != WHERRY_OK || !(rows || to)) {
+		f->n--;
+		return code;
+	}
+	l->loose = !to;
+	l->rows = rows;
+	f->since += rows;
+	return WHERRY_OK;
+}
+
+wherry_code wh_log_add_part(wherry_relay *r, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+
 	if (f->first && f->first + f->n == f->cap) {
 		memmove(f->looks, f->looks + f->first, f->n * sizeof(*f->looks));
 		f->first = 0;
@@ -341,19 +377,21 @@ wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
 	looking w = {.r = r, .now = now};
 	wh_log_found found = {.event = WH_LOG_SAME};
 	bool moves = f->read.until != NULL;
-	wherry_code code = add_look(f, err);
+	wherry_code code = wh_log_add_part(r, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_window_begin(&r->window, err);
 	if (code == WHERRY_OK) {
-		code = read_rows(&w, limit < room ? limit : room, &found, err);
+		code = read_rows(&w, limit < room || f->taken.n ? limit : room, &found,
+				 err);
 		wh_window_end(&r->window);
 	}
 	moves = moves && found.event == WH_LOG_SAME;
 	if (code == WHERRY_OK)
 		moves |= pass_highest(f, &found);
 	code = end_look(r, code, w.rows, moves, err);
+	wh_feed_looked(r, now, code == WHERRY_OK ? &found : NULL);
 	if (code != WHERRY_OK && w.rows)
 		wh_lease_lost(r, now, "a read failed after it had brought messages");
 	if (code != WHERRY_OK)
@@ -366,10 +404,11 @@ wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
 	return found.event == WH_LOG_RESTORED ? renumber(r, now, err) : code;
 }
 
-bool wh_log_may_look(const wherry_relay *r)
+bool wh_log_may_look(const wherry_relay *r, int64_t now)
 {
 	const wh_log *f = wh_log_of(r);
 
-	return f->begun && f->reader.news && !f->waits && !f->reader.sweeping &&
-	       !r->stats.paused && wh_reader_is_worth_it(r);
+	if (!f->begun || f->waits || f->reader.sweeping || r->stats.paused)
+		return false;
+	return (f->reader.news && wh_reader_is_worth_it(r)) || wh_feed_is_due(r, now);
 }

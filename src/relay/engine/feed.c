@@ -1,0 +1,664 @@
+#include "relay/engine/feed.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/settings.h"
+#include "outbox/stream.h"
+
+enum {
+	/* At least between two looks that cover what came, and most age of a verified lease. */
+	CHECK_US = 250000,
+	/* While transactions are open that are older than the slot. */
+	LOOK_US = 100000,
+	/* The server keeps its WAL for the slot.  So not for longer than this. */
+	PATIENCE_US = 60 * 1000000,
+	/* The WAL is behind for so long: the table is faster. */
+	BEHIND_US = 5 * 1000000,
+	CONFIRM_US = 1000000,
+	UNSEEN_US = 1000,
+	UNSEEN_MOST_US = 100000,
+};
+
+enum { OFF, MAKING, READY, ON };
+
+static const wh_fsm_state states[] = {
+	[OFF] = {"off", WH_BIT(MAKING)},
+	[MAKING] = {"making", WH_BIT(OFF) | WH_BIT(READY)},
+	[READY] = {"ready", WH_BIT(OFF) | WH_BIT(ON)},
+	[ON] = {"on", WH_BIT(OFF)},
+};
+
+typedef struct wh_feed {
+	wh_wal *wal;       /* NULL: the database is not open. */
+	wh_stream *stream; /* NULL: OFF. */
+	wh_fsm fsm;
+	int64_t retry_us; /* OFF: when to connect. */
+	int failures;
+	char why[200];    /* Last reason that was logged why the WAL cannot be read. */
+	bool caught_up;   /* The last look brought all rows. */
+	int64_t since_us; /* MAKING, READY: since when the slot exists or is made. */
+	/* READY: when to look again, and the first transaction that comes by the WAL for certain. */
+	int64_t look_us;
+	uint64_t first_tx;
+
+	int64_t received; /* WAL position up to which all has come. */
+	int64_t behind_us; /* ON: when to go back to the table, unless all has come; WH_NEVER: all has. */
+	int64_t check_us;    /* When the next look is due. */
+	int64_t verified_us; /* When the lease was verified, or is about to be. */
+	int64_t unseen_us;   /* Last wait for a row to become visible. */
+	char *topics;        /* Patterns of the subscription; "": all. */
+} wh_feed;
+
+/* ---- the state ---- */
+
+static wh_feed *feed_of(const wherry_relay *r)
+{
+	return wh_log_of(r)->feed;
+}
+
+bool wh_feed_is_on(const wherry_relay *r)
+{
+	return feed_of(r) && feed_of(r)->fsm.state == ON;
+}
+
+wherry_code wh_feed_make(wherry_relay *r, wherry_error *err)
+{
+	enum { TABLE, WAL };
+	wh_feed *d;
+
+	if (wh_config_choice(r->config, WH_RELAY_SOURCE) != WAL)
+		return WHERRY_OK;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return wh_oom(err);
+	d->fsm = (wh_fsm){states, "relay.wal", OFF};
+	d->behind_us = WH_NEVER;
+	wh_log_of(r)->feed = d;
+	return WHERRY_OK;
+}
+
+static void turn_off(wherry_relay *r, const char *why)
+{
+	wh_feed *d = feed_of(r);
+
+	wh_stream_close(d->stream);
+	d->stream = NULL;
+	d->caught_up = false;
+	d->behind_us = WH_NEVER;
+	if (d->fsm.state == OFF)
+		return;
+	/* Commits woke nobody meanwhile. */
+	wh_reader_of(r)->news = true;
+	wh_fsm_move(&d->fsm, OFF, &r->env, why);
+}
+
+void wh_feed_free(wherry_relay *r)
+{
+	wh_feed *d = feed_of(r);
+
+	wh_taken_clear(&wh_log_of(r)->taken);
+	if (!d)
+		return;
+	wh_stream_close(d->stream);
+	wh_wal_close(d->wal);
+	free(d->topics);
+	free(d);
+	wh_log_of(r)->feed = NULL;
+}
+
+wherry_code wh_feed_attach(wherry_relay *r, wherry_error *err)
+{
+	wh_feed *d = feed_of(r);
+
+	if (!d)
+		return WHERRY_OK;
+	wh_feed_detach(r);
+	return wh_wal_open_log(r->outbox,
+			       wh_config_text(r->config, WH_STREAM_PUBLICATION), &d->wal,
+			       err);
+}
+
+void wh_feed_detach(wherry_relay *r)
+{
+	wh_feed *d = feed_of(r);
+
+	if (!d)
+		return;
+	turn_off(r, "the database is closed");
+	wh_wal_close(d->wal);
+	d->wal = NULL;
+}
+
+wherry_code wh_feed_load(wherry_relay *r, wherry_error *err)
+{
+	wh_feed *d = feed_of(r);
+
+	if (!d)
+		return WHERRY_OK;
+	free(d->topics);
+	d->topics = NULL;
+	return wh_subscription_topics(r->outbox, &d->topics, err);
+}
+
+void wh_feed_forget(wherry_relay *r)
+{
+	wh_taken_clear(&wh_log_of(r)->taken);
+	if (!feed_of(r))
+		return;
+	turn_off(r, "the lease is lost");
+	feed_of(r)->retry_us = 0;
+}
+
+/* ---- connecting ---- */
+
+/* The WAL cannot be read: read the table, and try again later. */
+static void give_up(wherry_relay *r, int64_t now, const char *why)
+{
+	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
+					   false, 0};
+	wh_feed *d = feed_of(r);
+
+	turn_off(r, "trouble");
+	d->failures++;
+	d->retry_us = wh_later(now, wh_backoff_delay(&backoff, d->failures, &r->env));
+	if (strcmp(why, d->why) == 0)
+		return;
+	(void)snprintf(d->why, sizeof(d->why), "%s", why);
+	wh_relay_say(
+		r, WHERRY_LOG_WARN, "reads-table", wh_log_text("why", why),
+		wh_log_note("the WAL cannot be read, so the relay reads the table; it "
+			    "tries again later"));
+}
+
+/* Read the table for a while, since that is better now. */
+static void leave(wherry_relay *r, int64_t now, int64_t pause_us, const char *why)
+{
+	wh_feed *d = feed_of(r);
+
+	if (d->fsm.state == OFF)
+		return;
+	turn_off(r, why);
+	d->retry_us = wh_later(now, pause_us);
+	wh_relay_say(r, WHERRY_LOG_INFO, "reads-table", wh_log_text("why", why));
+}
+
+static wherry_code prepare(const wh_feed *d, wherry_error *err)
+{
+	wh_wal_state state;
+	wherry_code code = wh_wal_look(d->wal, &state, err);
+
+	if (code == WHERRY_OK && state.published && !state.has_table) {
+		code = wh_wal_publish_again(d->wal, err);
+		if (code == WHERRY_OK)
+			code = wh_wal_look(d->wal, &state, err);
+	}
+	if (code == WHERRY_OK)
+		code = wh_wal_check(d->wal, &state, err);
+	if (code == WHERRY_OK && !state.published)
+		code = wh_wal_publish(d->wal, err);
+	return code;
+}
+
+static wherry_code connect(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wh_feed *d = feed_of(r);
+	wherry_code code = prepare(d, &why);
+
+	if (code != WHERRY_OK && wherry_code_remedy(code) != WHERRY_REMEDY_FIX) {
+		if (err)
+			*err = why;
+		return code;
+	}
+	if (code == WHERRY_OK)
+		code = wh_stream_open(r->db,
+				      &(wh_stream_options){
+					      .slot = d->wal->slot,
+					      .publication = d->wal->publication,
+					      .schema = d->wal->schema,
+					      .table = d->wal->table,
+					      .columns = d->wal->columns,
+					      .confirm_us = CONFIRM_US,
+					      .create = true,
+					      .temporary = true,
+				      },
+				      &d->stream, &why);
+	if (code != WHERRY_OK) {
+		give_up(r, now, why.message);
+		return WHERRY_OK;
+	}
+	d->since_us = now;
+	wh_fsm_move(&d->fsm, MAKING, &r->env, "connected");
+	return WHERRY_OK;
+}
+
+/* Transactions below first_tx may have committed before the slot's first position, so that they do not come, and
+ * be invisible still.  So the table is read until they all have ended. */
+static wherry_code make_slot(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wh_feed *d = feed_of(r);
+	char *snapshot = NULL;
+	bool ready = false;
+	wherry_code code = d->stream->driver->ready(d->stream, &ready, &why);
+
+	if (code != WHERRY_OK)
+		give_up(r, now, why.message);
+	if (code != WHERRY_OK || !ready)
+		return WHERRY_OK;
+	code = wh_wal_snapshot(d->wal, &snapshot, err);
+	if (code != WHERRY_OK)
+		return code;
+	d->first_tx = wh_snapshot_xmax(snapshot);
+	free(snapshot);
+	d->caught_up = false;
+	d->look_us = now;
+	wh_fsm_move(&d->fsm, READY, &r->env, "the slot is made");
+	return WHERRY_OK;
+}
+
+static void start(wherry_relay *r, int64_t now)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wh_feed *d = feed_of(r);
+
+	if (d->stream->driver->start(d->stream, 0, &why) != WHERRY_OK) {
+		give_up(r, now, why.message);
+		return;
+	}
+	d->received = 0;
+	d->failures = 0;
+	d->why[0] = 0;
+	d->behind_us = WH_NEVER;
+	wh_fsm_move(&d->fsm, ON, &r->env, "the table is read");
+	wh_relay_say(r, WHERRY_LOG_INFO, "streaming",
+		     wh_log_text("slot", d->stream->driver->slot(d->stream)));
+}
+
+/* ---- rows ---- */
+
+typedef struct pulling {
+	wherry_relay *r;
+	int64_t now;
+	int64_t rows, n_events;
+	size_t bytes;
+} pulling;
+
+/* Does the topic match the pattern, in which "*" stands for any text? */
+static bool matches(wh_view pattern, wh_view topic)
+{
+	size_t p = 0, t = 0, star = SIZE_MAX, from = 0; /* Of the last "*". */
+
+	while (t < topic.len) {
+		if (p < pattern.len && pattern.ptr[p] == '*') {
+			star = p++;
+			from = t;
+		} else if (p < pattern.len && pattern.ptr[p] == topic.ptr[t]) {
+			p++;
+			t++;
+		} else if (star != SIZE_MAX) {
+			p = star + 1;
+			t = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.len && pattern.ptr[p] == '*')
+		p++;
+	return p == pattern.len;
+}
+
+/* Does the subscription have this topic? */
+static bool is_its_topic(const wh_feed *d, wh_view topic)
+{
+	const char *at = d->topics;
+
+	while (*at) {
+		size_t n = strcspn(at, ",");
+
+		if (matches((wh_view){at, n}, topic))
+			return true;
+		at += n + (at[n] == ',');
+	}
+	return !*d->topics;
+}
+
+static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
+{
+	enum { ID = 0, NAME = 6, TOPIC = 7 };
+	wh_log *f = wh_log_of(w->r);
+	int64_t id = wh_row_int(row, ID);
+	uint64_t tx = (uint64_t)wh_row_int(row, WH_WAL_TX);
+	wh_view name = wh_row_bytes(row, NAME);
+	wh_taken_one *same = wh_taken_find(&f->taken, id);
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK || wh_position_covers(&f->read, id, tx) ||
+	    (same && wh_taken_is(same, name)) ||
+	    !is_its_topic(f->feed, wh_row_bytes(row, TOPIC)))
+		return code;
+	if (!f->taken.n && f->feed->check_us < w->now)
+		f->feed->check_us = wh_later(w->now, CHECK_US);
+	if (!wh_taken_add(&f->taken, id, tx, name))
+		return wh_oom(err);
+	w->rows++;
+	code = wh_log_take(w->r, w->now, row, err);
+	if (code == WHERRY_OK)
+		return code;
+	wh_taken_remove(&f->taken, id); /* A look brings it. */
+	return code;
+}
+
+static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
+{
+	wh_feed *d = feed_of(w->r);
+
+	if (event->kind == WH_STREAM_ROW)
+		return take_row(w, &event->row, err);
+	if ((event->kind == WH_STREAM_END || event->kind == WH_STREAM_POSITION) &&
+	    event->at > d->received)
+		d->received = event->at;
+	return WHERRY_OK;
+}
+
+/* New messages wait while earlier ones of their keys are read again. */
+static bool has_room(const wherry_relay *r)
+{
+	const wh_log *f = wh_log_of(r);
+
+	return !f->reader.sweeping && wh_intake_has_room(r) && wh_intake_keys_left(r) &&
+	       f->taken.n < 2 * (size_t)r->set.window;
+}
+
+/* Was enough read in this step?  Gigabytes of other tables may pass. */
+static bool is_enough(const pulling *w)
+{
+	enum { EVENTS_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
+
+	return w->rows >= w->r->set.round_trip ||
+	       w->n_events - 3 * w->rows >= EVENTS_MOST || w->bytes >= BYTES_MOST;
+}
+
+/* Take in what has come.  *out_all: nothing is left. */
+static wherry_code take_all(pulling *w, bool *out_all, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_stream *stream = feed_of(r)->stream;
+	wh_stream_event event = {.kind = WH_STREAM_OTHERS};
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
+	       has_room(r)) {
+		code = stream->driver->next(stream, &event, err);
+		w->n_events++;
+		w->bytes += event.len;
+		if (code == WHERRY_OK)
+			code = take(w, &event, err);
+	}
+	*out_all = event.kind == WH_STREAM_NOTHING;
+	return code;
+}
+
+static wherry_code pull(wherry_relay *r, int64_t now, bool *out_all, wherry_error *err)
+{
+	pulling w = {.r = r, .now = now};
+	wherry_code code = wh_log_add_part(r, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_window_begin(&r->window, err);
+	if (code == WHERRY_OK) {
+		code = take_all(&w, out_all, err);
+		wh_window_end(&r->window);
+	}
+	(void)wh_log_end_part(r, w.rows, NULL, NULL);
+	return code;
+}
+
+static void receive(wherry_relay *r, int64_t now)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wh_feed *d = feed_of(r);
+	bool all = false;
+	wherry_code code = pull(r, now, &all, &why);
+
+	if (code == WHERRY_OK)
+		code = d->stream->driver->confirm(d->stream, now, d->received, false,
+						  &why);
+	if (code != WHERRY_OK) {
+		give_up(r, now, why.message);
+		return;
+	}
+	if (all)
+		d->behind_us = WH_NEVER;
+	else if (d->behind_us == WH_NEVER)
+		d->behind_us = wh_later(now, BEHIND_US);
+	if (now >= d->behind_us)
+		leave(r, now, 2 * BEHIND_US, "the WAL is behind");
+}
+
+/* ---- the step ---- */
+
+/* A handler acknowledges its message in its transaction, which must see the row. */
+static bool is_useless(wherry_relay *r)
+{
+	static const char why[] = "handlers write to the rows of their messages";
+	wh_feed *d = feed_of(r);
+
+	if (!(r->caps & WH_PUB_ACKS))
+		return false;
+	if (strcmp(d->why, why) != 0)
+		give_up(r, wh_monotonic(&r->env), why);
+	return true;
+}
+
+wherry_code wh_feed_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_feed *d = feed_of(r);
+	wherry_code code = WHERRY_OK;
+
+	if (!d || is_useless(r))
+		return WHERRY_OK;
+	if (r->stats.paused || r->target & WHERRY_UNTIL_EMPTY) {
+		leave(r, now, 0, r->stats.paused ? "paused" : "until empty");
+		return WHERRY_OK;
+	}
+	if (d->fsm.state == OFF && d->caught_up && now >= d->retry_us)
+		code = connect(r, now, err);
+	if (code == WHERRY_OK && d->fsm.state == MAKING)
+		code = make_slot(r, now, err);
+	if (d->fsm.state == ON) {
+		receive(r, now);
+		return code;
+	}
+	if (d->fsm.state != OFF && now >= wh_later(d->since_us, PATIENCE_US))
+		leave(r, now, PATIENCE_US, "transactions stay open");
+	if (d->fsm.state == READY && now >= d->look_us) {
+		wh_reader_of(r)->news = true;
+		d->look_us = wh_later(now, LOOK_US);
+	}
+	return code;
+}
+
+/* ---- looks ---- */
+
+bool wh_feed_is_due(const wherry_relay *r, int64_t now)
+{
+	const wh_log *f = wh_log_of(r);
+
+	return f->feed && f->taken.n && now >= f->feed->check_us;
+}
+
+bool wh_feed_met(wherry_relay *r, int64_t id, wh_view message_id)
+{
+	wh_taken_one *one = wh_taken_find(&wh_log_of(r)->taken, id);
+
+	if (!one)
+		return false;
+	one->met = true;
+	return wh_taken_is(one, message_id);
+}
+
+void wh_feed_looked(wherry_relay *r, int64_t now, const wh_log_found *found)
+{
+	wh_log *f = wh_log_of(r);
+	wh_feed *d = f->feed;
+	bool all = found && !found->more;
+	size_t before = f->taken.n;
+
+	if (!d)
+		return;
+	if (wh_taken_looked(&f->taken, found != NULL, all))
+		wh_reader_sweep(r, now);
+	d->check_us = all || f->taken.n == before ? wh_later(now, CHECK_US) : now;
+	if (!found)
+		return;
+	if (found->event != WH_LOG_SAME)
+		leave(r, now, 0, "the table is another one");
+	d->caught_up = all && !f->read.until;
+	if (d->fsm.state == READY && d->caught_up &&
+	    wh_snapshot_xmin(f->read.seen) >= d->first_tx)
+		start(r, now);
+}
+
+/* When its key is free again, it is read from the table, where it may not be visible yet. */
+void wh_feed_noted(wherry_relay *r, int64_t id)
+{
+	wh_taken_one *one = wh_taken_find(&wh_log_of(r)->taken, id);
+
+	if (one)
+		one->held = true;
+}
+
+/* ---- the lease ---- */
+
+bool wh_feed_verifies(wherry_relay *r)
+{
+	int64_t now = wh_monotonic(&r->env);
+	wh_feed *d = feed_of(r);
+
+	if (now < wh_later(d->verified_us, CHECK_US))
+		return false;
+	d->verified_us = now;
+	return true;
+}
+
+void wh_feed_verified(wherry_relay *r, int64_t now)
+{
+	if (feed_of(r))
+		feed_of(r)->verified_us = now;
+}
+
+/* ---- results ---- */
+
+static bool is_visible(const wh_taken *t, const wh_entry *e, const char *snapshot)
+{
+	const wh_taken_one *one = wh_taken_find(t, e->msg.id);
+
+	return !one || (snapshot && wh_snapshot_sees(snapshot, one->tx));
+}
+
+static bool are_visible(const wherry_relay *r, const wh_entry *try_next,
+			const char *snapshot)
+{
+	const wh_taken *t = &wh_log_of(r)->taken;
+
+	if (try_next && !is_visible(t, try_next, snapshot))
+		return false;
+	for (const wh_entry *e = r->window.n_undelivered ? r->window.settled.head : NULL;
+	     e; e = e->next)
+		if (e->fate != WH_FATE_DONE && !is_visible(t, e, snapshot))
+			return false;
+	return true;
+}
+
+wherry_code wh_feed_await(wherry_relay *r, const wh_entry *try_next,
+			  int64_t *out_later_us, wherry_error *err)
+{
+	wh_feed *d = feed_of(r);
+	char *snapshot = NULL;
+	wherry_code code;
+
+	if (!d || are_visible(r, try_next, NULL))
+		return WHERRY_OK;
+	code = wh_wal_snapshot(d->wal, &snapshot, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (are_visible(r, try_next, snapshot)) {
+		d->unseen_us = 0;
+	} else {
+		d->unseen_us = d->unseen_us ? 2 * d->unseen_us : UNSEEN_US;
+		if (d->unseen_us > UNSEEN_MOST_US)
+			d->unseen_us = UNSEEN_MOST_US;
+		*out_later_us = d->unseen_us;
+	}
+	free(snapshot);
+	return WHERRY_OK;
+}
+
+wherry_code wh_feed_finish(wherry_relay *r, wherry_error *err)
+{
+	wh_log *f = wh_log_of(r);
+	wherry_code code = WHERRY_OK;
+	int64_t *ids;
+	size_t n = 0;
+
+	if (!f->feed)
+		return WHERRY_OK;
+	turn_off(r, "the relay ends");
+	if (!f->taken.n)
+		return WHERRY_OK;
+	ids = calloc(f->taken.n, sizeof(*ids));
+	if (!ids)
+		return wh_oom(err);
+	for (size_t i = 0; i < f->taken.n; i++)
+		if (!wh_window_find(&r->window, f->taken.all[i].id))
+			ids[n++] = f->taken.all[i].id;
+	code = wh_wal_leave_done(f->feed->wal, &r->lease, ids, n, err);
+	free(ids);
+	return code;
+}
+
+/* ---- when to step, and for what to wait ---- */
+
+int64_t wh_feed_deadline(const wherry_relay *r, int64_t now)
+{
+	const wh_log *f = wh_log_of(r);
+	const wh_feed *d = f->feed;
+	int64_t at = WH_NEVER;
+
+	if (!d || r->stats.paused || r->target & WHERRY_UNTIL_EMPTY ||
+	    r->caps & WH_PUB_ACKS)
+		return at;
+	if (f->taken.n && !f->waits && !f->reader.sweeping)
+		at = d->check_us;
+	if (d->fsm.state == OFF)
+		return d->caught_up ? wh_sooner(at, d->retry_us) : at;
+	if (d->fsm.state == READY)
+		at = wh_sooner(at, d->look_us);
+	if (d->fsm.state != ON)
+		return wh_sooner(at, wh_later(d->since_us, PATIENCE_US));
+	if (has_room(r) && d->stream->driver->waiting(d->stream))
+		return now;
+	at = wh_sooner(at, d->behind_us);
+	return wh_sooner(at, d->stream->driver->deadline(d->stream));
+}
+
+int wh_feed_fd(const wherry_relay *r, short *out_events)
+{
+	const wh_feed *d = feed_of(r);
+	int fd;
+
+	*out_events = 0;
+	if (!d || r->fsm.state != WH_LEADING || r->stats.paused ||
+	    (d->fsm.state != MAKING && d->fsm.state != ON))
+		return -1;
+	fd = d->stream->driver->fd(d->stream, out_events);
+	/* Rows that come stay in the socket. */
+	if (d->fsm.state == ON && !has_room(r))
+		*out_events = (short)(*out_events & ~POLLIN);
+	return *out_events ? fd : -1;
+}
