@@ -33,7 +33,7 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 			wh_wal **out, wherry_error *err);
 void wh_wal_close(wh_wal *wal);
 
-/* The same of a log, whose relays may read new rows from the WAL; each has a slot of its own, which ends with
+/* The same of a log, whose relays may read new rows from the WAL; each has a temporary slot, which ends with
  * its connection.  The last column of its rows, WH_WAL_TX, is the transaction. */
 wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_wal **out,
 			    wherry_error *err);

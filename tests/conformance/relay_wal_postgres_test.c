@@ -319,26 +319,80 @@ static PGconn *fresh_unseen(relay_fixture *f)
 	return postgres_unseen();
 }
 
-/* It is in the WAL before the slot, so it does not come; and the table does not have it yet. */
+/* Wait until making the slot waits for this transaction. */
+static void await_slot_behind(const char *key)
+{
+	char sql[300], n[8] = "0";
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SELECT count(*) FROM pg_stat_activity AS s, pg_stat_activity AS b WHERE "
+		"s.backend_type = 'walsender' AND b.pid = ANY (pg_blocking_pids(s.pid)) AND "
+		"b.query LIKE '%%''%s''%%'",
+		key);
+	while (strcmp(n, "1") != 0)
+		assert_true(postgres_raw(postgres_here.url, sql, n, sizeof(n)));
+}
+
+/* The slot waits for those that were open when it was asked for, and then for those that were open when these had
+ * ended.  One that begins after that, and commits before the slot is made, does not come. */
 static void a_commit_that_nobody_saw_when_the_slot_was_made_is_delivered(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *conn = fresh_unseen(f);
+	PGconn *conn = fresh_unseen(f), *first, *second;
 
+	first = postgres_begin_put("READ COMMITTED", "b");
+	forget_log(f);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "to=making"));
+	await_slot_behind("b");
+	second = postgres_begin_put("READ COMMITTED", "c");
+	postgres_end(first, "COMMIT");
+	await_slot_behind("c");
 	postgres_hold_commits();
 	postgres_put_unseen(conn, ONE("a"));
-	relay_start(f, &f->a);
-	relay_put(f, "b");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	postgres_end(second, "COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "to=ready"));
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	for (int i = 0; i < 50; i++)
 		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
-	assert_int_equal(relay_delivered(f), 1);
+	assert_int_equal(relay_delivered(f), 2);
 	postgres_let_be_seen(conn);
 	relay_put(f, "a");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	relay_check_once(f, 3);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
 	relay_check_order(f);
 	postgres_forget_unseen();
+}
+
+static wherry_code put_once(void *ctx, const char *op, const char *what,
+			    wherry_error *err)
+{
+	relay_fixture **f = ctx;
+
+	(void)op;
+	(void)err;
+	if (*f && strcmp(what, "snapshot") == 0) {
+		relay_put(*f, "a");
+		*f = NULL;
+	}
+	return WHERRY_OK;
+}
+
+/* It is committed when the slot is there, and the relay looks before it takes in what comes. */
+static void what_a_look_brought_does_not_come_again(void **state)
+{
+	relay_fixture *f = *state;
+	static relay_fixture *putting; /* Outlives the connection. */
+
+	putting = f;
+	relay_hourly(f);
+	relay_wrap(f, &(wh_trace){.before = put_once, .ctx = &putting});
+	stream(f);
+	assert_null(putting);
+	relay_put(f, "b");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_check_once(f, 2);
 }
 
 /* It comes by the WAL at once, and the position covers it when its commit is visible. */
@@ -467,6 +521,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_relay_that_is_paused_or_stands_still_has_no_slot, 0),
 	RELAY_TEST(an_open_transaction_delays_the_wal_and_no_message, 0),
 	RELAY_TEST(a_commit_that_nobody_saw_when_the_slot_was_made_is_delivered, 0),
+	RELAY_TEST(what_a_look_brought_does_not_come_again, 0),
 	RELAY_TEST(a_commit_that_nobody_sees_yet_is_delivered_once, 0),
 	RELAY_TEST(a_failure_is_written_when_the_commit_is_seen, 0),
 	RELAY_TEST(only_messages_of_its_topics_come_by_the_wal, 0),

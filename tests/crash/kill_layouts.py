@@ -182,15 +182,21 @@ class Log(Eventferry):
 
 class WalLog(Log):
     """A relay takes new messages from the WAL or from the table, whichever it was started with.  The connection that
-    they come by is ended at times."""
+    they come by is ended at times, and half of the time no transaction stays open, which a slot would wait for."""
 
-    SERVER = ["wal_level=logical", "wal_sender_timeout=10s"]
+    SERVER, turn = ["wal_level=logical", "wal_sender_timeout=10s"], 0
 
     def started(self, rng):
         return ["--set", f"relay.source={rng.choice(['wal', 'wal', 'table'])}"]
 
     def put(self, messages):
         super().put(messages)
+        self.turn += 1
+        if self.turn % 2:
+            self.late.stdin.write("COMMIT; BEGIN;\n")
+            self.late.stdin.flush()
+            streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+            tap.wait_until(1, lambda: self.db.execute(streams).fetchone()[0])
         if sum(n for _, n in messages) % 3 == 0:
             self.db.run("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
 

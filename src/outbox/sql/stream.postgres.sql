@@ -69,8 +69,8 @@ FROM (SELECT (pg_current_wal_insert_lsn() {at},
 SELECT pg_current_snapshot()::text;
 
 -- name: leave-done
--- Messages that came by the WAL and were delivered, and that the position of a log does not cover yet.  Those that failed
--- or wait are exceptions already.
+-- Messages that came by the WAL and were delivered, and that the position of a log does not cover yet.  Messages that
+-- failed or wait are exceptions already.
 INSERT INTO {table_exception}(subscription, id, state)
 SELECT {topic}, id, 2 FROM unnest(:delivered::text::bigint[]) AS d(id) ON CONFLICT DO NOTHING;
 

@@ -1,6 +1,6 @@
 /*
  * Shared by the files of the engine log: positions.c moves and writes the position, positions_read.c
- * takes messages in, and feed.c has those that come by the WAL.
+ * looks at the table, feed.c reads the WAL, and positions_take.c takes in what they bring.
  */
 #ifndef WH_RELAY_ENGINE_POSITIONS_H
 #define WH_RELAY_ENGINE_POSITIONS_H
@@ -81,17 +81,34 @@ wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err);
 /* May there be rows to read, and room for them? */
 bool wh_log_may_look(const wherry_relay *r, int64_t now);
 
+/* Read what the position does not cover, and take it in. */
+wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* ---- positions_take.c ---- */
+
+/* Read the exceptions that the position does not cover. */
+wherry_code wh_log_load_known(wherry_relay *r, wherry_error *err);
+
 /* Rows that are taken in are of a new part, until it ends.  to: the position behind them; NULL: none.  The part is
  * forgotten if it has neither rows nor a position. */
 wherry_code wh_log_add_part(wherry_relay *r, wherry_error *err);
 wherry_code wh_log_end_part(wherry_relay *r, int64_t rows, const wh_position *to,
 			    wherry_error *err);
 
-/* Take in a row that came by the WAL.  INTERRUPTED: a message in flight has its id. */
+/* A wh_open_fn that takes a row in.  ctx begins with a wh_log_taker.  INTERRUPTED: another message in flight has its
+ * id. */
+typedef struct wh_log_taker {
+	wherry_relay *r;
+	int64_t now;
+} wh_log_taker;
+
+wherry_code wh_log_meet(void *ctx, const wh_open_row *row, wherry_error *err);
+
+/* Is it dead, or did its handler say that it is done? */
+bool wh_log_passed(const wherry_relay *r, int64_t id);
+
+/* Take in a row that came by the WAL, unless wh_log_passed(). */
 wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,
 			wherry_error *err);
-
-/* Read what the position does not cover, and take it in. */
-wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err);
 
 #endif

@@ -8,61 +8,6 @@
 
 #include "store/unreadable.h"
 
-/* ---- exceptions that the position does not cover ---- */
-
-static void note_known(void *ctx, const wh_exception *what)
-{
-	wherry_relay *r = ctx;
-	wh_log *f = wh_log_of(r);
-
-	if (f->n_known == f->known_cap) {
-		size_t cap = f->known_cap ? 2 * f->known_cap : 64;
-		wh_known *grown = realloc(f->known, cap * sizeof(*grown));
-
-		if (!grown) {
-			f->short_of_memory = true;
-			return;
-		}
-		f->known = grown;
-		f->known_cap = cap;
-	}
-	f->marked |= what->state == WHERRY_DONE;
-	f->known[f->n_known++] = (wh_known){
-		.what = *what,
-		.due_us = wh_later(wh_monotonic(&r->env), what->due_in_us),
-	};
-}
-
-static int by_id(const void *a, const void *b)
-{
-	int64_t x = ((const wh_known *)a)->what.id, y = ((const wh_known *)b)->what.id;
-
-	return (x > y) - (x < y);
-}
-
-/* NULL: it is not. */
-static wh_known *find_known(const wh_log *f, int64_t id)
-{
-	const wh_known key = {.what.id = id};
-
-	return f->n_known ? bsearch(&key, f->known, f->n_known, sizeof(*f->known), by_id)
-			  : NULL;
-}
-
-/* An operator may have changed it since. */
-static bool comes_later(const wherry_relay *r, const wh_open_row *row, int64_t now)
-{
-	wh_known *known = find_known(wh_log_of(r), row->id);
-
-	if (!known || known->met)
-		return false;
-	known->met = known->what.state == WHERRY_DEAD;
-	known->what.state = row->state;
-	known->what.attempts = row->attempts;
-	known->due_us = wh_later(now, row->due_in_us);
-	return !known->met;
-}
-
 wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
@@ -72,27 +17,16 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 	code = wh_progress_take(r->store, &f->share, err);
 	if (code == WHERRY_OK)
 		code = wh_progress_read(r->store, &f->share, &f->read, err);
-	f->n_known = 0;
-	f->marked = false;
-	f->reader.comes_later = comes_later;
 	wh_position_clear(&f->written);
 	if (code == WHERRY_OK)
 		code = wh_position_copy(&f->written, &f->read, err);
 	if (code == WHERRY_OK)
-		code = wh_progress_forget_done(r->store, err);
-	if (code == WHERRY_OK)
-		code = wh_progress_known(r->store, &f->share, note_known, r, err);
+		code = wh_log_load_known(r, err);
 	if (code == WHERRY_OK)
 		code = wh_feed_load(r, err);
-	if (code == WHERRY_OK && f->short_of_memory)
-		code = wh_oom(err);
-	f->short_of_memory = false;
-	if (code != WHERRY_OK)
-		return code;
-	if (f->n_known)
-		qsort(f->known, f->n_known, sizeof(*f->known), by_id);
-	f->begun = f->reader.news = true;
-	return WHERRY_OK;
+	if (code == WHERRY_OK)
+		f->begun = f->reader.news = true;
+	return code;
 }
 
 /* ---- a position that is not the one in memory ---- */
@@ -129,61 +63,17 @@ wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 /* ---- looks ---- */
 
 typedef struct looking {
-	wherry_relay *r;
-	int64_t now;
+	wh_log_taker to; /* First; see wh_log_meet(). */
 	int64_t rows;
 	wh_textless_rows bare;
 } looking;
-
-/* Take in an exception that the position does not cover. */
-static wherry_code meet_known(looking *w, wh_known *known, const wh_open_row *row,
-			      wherry_error *err)
-{
-	wh_log *f = wh_log_of(w->r);
-	uint64_t taking = f->reader.taking;
-	wh_open_row open = *row;
-	wherry_code code;
-
-	open.state = known->what.state;
-	open.attempts = known->what.attempts;
-	open.due_in_us = known->due_us > w->now ? known->due_us - w->now : 0;
-	f->reader.taking = 0;
-	code = wh_reader_meet(w->r, w->now, &open, err);
-	f->reader.taking = taking;
-	known->met = code == WHERRY_OK;
-	return code;
-}
-
-static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
-{
-	looking *w = ctx;
-	wh_known *known = find_known(wh_log_of(w->r), row->id);
-	bool is_known = known && !known->met; /* Otherwise another row has its id now. */
-	wherry_code code = is_known ? meet_known(w, known, row, err)
-				    : wh_reader_meet(w->r, w->now, row, err);
-	const wh_entry *e = wh_window_find(&w->r->window, row->id);
-
-	if (code != WHERRY_OK || !e || !e->replaced)
-		return code;
-	wh_log_of(w->r)->waits = true;
-	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
-}
-
-/* Is it dead, or did its handler say that it is done? */
-static bool is_passed(const wh_log *f, int64_t id)
-{
-	const wh_known *known = find_known(f, id);
-
-	return known &&
-	       (known->what.state == WHERRY_DEAD || known->what.state == WHERRY_DONE);
-}
 
 /* Is it to be delivered?  Its id among the columns of the message is NULL if the subscription does not
  * have its topic. */
 static bool is_news(const looking *w, const wh_log_row *row)
 {
 	return wh_row_int(row->row, WH_LOG_MESSAGE) == row->id &&
-	       !is_passed(wh_log_of(w->r), row->id);
+	       !wh_log_passed(w->to.r, row->id);
 }
 
 /* Did the row come by the WAL? */
@@ -191,36 +81,26 @@ static bool has_come(const looking *w, const wh_log_row *row)
 {
 	enum { MESSAGE_ID = WH_LOG_MESSAGE + 6 };
 
-	return wh_log_of(w->r)->taken.n &&
-	       wh_feed_met(w->r, row->id, wh_row_bytes(row->row, MESSAGE_ID));
+	return wh_log_of(w->to.r)->taken.n &&
+	       wh_feed_met(w->to.r, row->id, wh_row_bytes(row->row, MESSAGE_ID));
 }
 
 static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 {
 	looking *w = ctx;
-	wh_open_reader v = {meet, w, 0, 0};
+	wh_open_reader v = {wh_log_meet, w, 0, 0};
 	wherry_code code = WHERRY_OK;
 
 	if (has_come(w, row)) {
 		w->rows++;
 		return WHERRY_OK;
 	}
-	if (!wh_intake_has_room(w->r) || !wh_intake_keys_left(w->r))
+	if (!wh_intake_has_room(w->to.r) || !wh_intake_keys_left(w->to.r))
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	if (is_news(w, row))
 		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
 	w->rows += code != WHERRY_INTERRUPTED;
 	return code;
-}
-
-wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,
-			wherry_error *err)
-{
-	looking w = {.r = r, .now = now};
-	wh_open_reader v = {meet, &w, 0, 0};
-
-	return is_passed(wh_log_of(r), wh_row_int(row, 0)) ? WHERRY_OK
-							   : wh_take_open(&v, row, err);
 }
 
 /* Take one row. */
@@ -241,9 +121,9 @@ static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err
  * cannot send. */
 static wherry_code read_bare(looking *w, wh_log_found *found, wherry_error *err)
 {
-	wh_log *f = wh_log_of(w->r);
-	wh_store *store = w->r->store;
-	wh_open_reader to = {meet, w, 0, 0};
+	wh_log *f = wh_log_of(w->to.r);
+	wh_store *store = w->to.r->store;
+	wh_open_reader to = {wh_log_meet, w, 0, 0};
 	wherry_code code;
 
 	f->cursor->limits[0].number = -1;
@@ -261,7 +141,7 @@ static wherry_code read_bare(looking *w, wh_log_found *found, wherry_error *err)
 static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 			     wherry_error *err)
 {
-	wh_log *f = wh_log_of(w->r);
+	wh_log *f = wh_log_of(w->to.r);
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code;
 
@@ -271,8 +151,8 @@ static wherry_code read_rows(looking *w, int64_t limit, wh_log_found *found,
 	f->cursor->limits[3] = WH_INT_PARAM("mixed", f->share.rows > 1);
 	code = wh_cursor_read(f->cursor, &f->read, limit, take_row, w, found, &why);
 	if (code == WHERRY_OK) {
-		f->careful = f->careful < w->r->set.round_trip ? 2 * f->careful : 0;
-	} else if (wh_db_about_row(w->r->db, code, &why)) {
+		f->careful = f->careful < w->to.r->set.round_trip ? 2 * f->careful : 0;
+	} else if (wh_db_about_row(w->to.r->db, code, &why)) {
 		f->careful = 1;
 		found->more = true;
 		return limit > 1 ? WHERRY_OK : read_bare(w, found, err);
@@ -330,51 +210,11 @@ static bool pass_highest(wh_log *f, const wh_log_found *found)
 	return true;
 }
 
-wherry_code wh_log_end_part(wherry_relay *r, int64_t rows, const wh_position *to,
-			    wherry_error *err)
-{
-	wh_log *f = wh_log_of(r);
-	wh_log_part *l = &f->looks[f->first + f->n - 1];
-	wherry_code code = to ? wh_position_copy(&l->to, to, err) : WHERRY_OK;
-
-	f->reader.taking = 0;
-	if (code != WHERRY_OK || !(rows || to)) {
-		f->n--;
-		return code;
-	}
-	l->loose = !to;
-	l->rows = rows;
-	f->since += rows;
-	return WHERRY_OK;
-}
-
-wherry_code wh_log_add_part(wherry_relay *r, wherry_error *err)
-{
-	wh_log *f = wh_log_of(r);
-
-	if (f->first && f->first + f->n == f->cap) {
-		memmove(f->looks, f->looks + f->first, f->n * sizeof(*f->looks));
-		f->first = 0;
-	}
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 16;
-		wh_log_part *grown = realloc(f->looks, cap * sizeof(*grown));
-
-		if (!grown)
-			return wh_oom(err);
-		f->looks = grown;
-		f->cap = cap;
-	}
-	f->looks[f->first + f->n] = (wh_log_part){.rows = 0};
-	f->reader.taking = f->base + f->n++;
-	return WHERRY_OK;
-}
-
 wherry_code wh_log_look(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
 	int64_t room = wh_intake_room(r), limit = r->set.round_trip;
-	looking w = {.r = r, .now = now};
+	looking w = {.to = {r, now}};
 	wh_log_found found = {.event = WH_LOG_SAME};
 	bool moves = f->read.until != NULL;
 	wherry_code code = wh_log_add_part(r, err);
