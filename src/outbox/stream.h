@@ -7,6 +7,7 @@
 
 #include "db/stream.h"
 #include "outbox/outbox.h"
+#include "store/open_row.h"
 
 enum { WH_WAL_NAME = 64 };
 
@@ -37,7 +38,7 @@ void wh_wal_close(wh_wal *wal);
  * its connection.  The last column of its rows, WH_WAL_TX, is the transaction. */
 wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_wal **out,
 			    wherry_error *err);
-enum { WH_WAL_TX = 14 };
+enum { WH_WAL_TX = WH_OPEN_COLUMNS };
 
 typedef struct wh_wal_state {
 	bool logical;  /* The server has wal_level=logical. */

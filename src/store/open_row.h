@@ -10,6 +10,24 @@
 
 #include "store/store.h"
 
+/* Their columns, in order. */
+enum {
+	WH_OPEN_ID,
+	WH_OPEN_STATUS,
+	WH_OPEN_ATTEMPTS,
+	WH_OPEN_CREATED_AT,
+	WH_OPEN_DUE_IN,
+	WH_OPEN_MESSAGE_ID,
+	WH_OPEN_TOPIC,
+	WH_OPEN_AGGREGATE_TYPE,
+	WH_OPEN_AGGREGATE_ID,
+	WH_OPEN_KEY,
+	WH_OPEN_HEADERS,
+	WH_OPEN_TRACE_ID,
+	WH_OPEN_PAYLOAD,
+	WH_OPEN_COLUMNS
+};
+
 /* Limits of a row that a relay handles; row_problem.c has their error messages.
  * Constraints in Wherry's own schemas enforce the same limits. */
 enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };

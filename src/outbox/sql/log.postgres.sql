@@ -1,4 +1,4 @@
--- layout: name=log names=qualified payloads=json,jsonb,text,bytea ordered=yes wal=id,,,,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload,tx columns=id,message_id,tx,topic,payload,!status progress=subscription,high,seen exception=subscription,id,state
+-- layout: name=log names=qualified payloads=json,jsonb,text,bytea ordered=yes wal=id,,,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload,tx columns=id,message_id,tx,topic,payload,!status progress=subscription,high,seen exception=subscription,id,state
 --
 -- The outbox as a log on PostgreSQL: a message is written once and never changed.  Its result is beside the
 -- table, so that a producer pays for two indexes alone.

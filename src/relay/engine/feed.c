@@ -328,17 +328,16 @@ static bool is_its_topic(const wh_feed *d, wh_view topic)
 
 static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
 {
-	enum { ID = 0, NAME = 6, TOPIC = 7 };
 	wh_log *f = wh_log_of(w->r);
-	int64_t id = wh_row_int(row, ID);
+	int64_t id = wh_row_int(row, WH_OPEN_ID);
 	uint64_t tx = (uint64_t)wh_row_int(row, WH_WAL_TX);
-	wh_view name = wh_row_bytes(row, NAME);
+	wh_view name = wh_row_bytes(row, WH_OPEN_MESSAGE_ID);
 	wh_taken_one *same = wh_taken_find(&f->taken, id);
 	wherry_code code = wh_row_check(row, err);
 
 	if (code != WHERRY_OK || wh_position_covers(&f->read, id, tx) ||
 	    (same && wh_taken_is(same, name)) ||
-	    !is_its_topic(f->feed, wh_row_bytes(row, TOPIC)))
+	    !is_its_topic(f->feed, wh_row_bytes(row, WH_OPEN_TOPIC)))
 		return code;
 	if (!f->taken.n && f->feed->check_us < w->now)
 		f->feed->check_us = wh_later(w->now, CHECK_US);

@@ -79,7 +79,7 @@ static bool is_news(const looking *w, const wh_log_row *row)
 /* Did the row come by the WAL? */
 static bool has_come(const looking *w, const wh_log_row *row)
 {
-	enum { MESSAGE_ID = WH_LOG_MESSAGE + 6 };
+	enum { MESSAGE_ID = WH_LOG_MESSAGE + WH_OPEN_MESSAGE_ID };
 
 	return wh_log_of(w->to.r)->taken.n &&
 	       wh_feed_met(w->to.r, row->id, wh_row_bytes(row->row, MESSAGE_ID));

@@ -131,8 +131,8 @@ wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,
 	wh_log_taker to = {r, now};
 	wh_open_reader v = {wh_log_meet, &to, 0, 0};
 
-	return wh_log_passed(r, wh_row_int(row, 0)) ? WHERRY_OK
-						    : wh_take_open(&v, row, err);
+	return wh_log_passed(r, wh_row_int(row, WH_OPEN_ID)) ? WHERRY_OK
+							     : wh_take_open(&v, row, err);
 }
 
 /* ---- parts ---- */
