@@ -95,10 +95,10 @@
 #define WH_STORE_CLAIM(X) \
 	X(claim_end, "claim-end", "after? scan?") \
 	X(claim, "claim", "token lasts unordered? limit after? upto? long? body?") \
-	X(claim_due, "claim-due", "token lasts unordered? limit after? long? body?") \
+	X(claim_due, "claim-due", "token lasts unordered? limit long? body?") \
 	X(expired, "expired", "lasts? unordered? share?") \
-	X(claim_share, "claim-share", "token lasts unordered? limit after? share? of long? body?") \
-	X(claim_expired, "claim-expired", "token lasts unordered? after? share? long? body?") \
+	X(claim_share, "claim-share", "token lasts unordered? limit share? of long? body?") \
+	X(claim_expired, "claim-expired", "token lasts unordered? share? long? body?") \
 	X(claim_next, "claim-next", "lasts?") \
 	X(extend, "extend", "ids token lasts names? width?") \
 	X(reap, "reap", "timeout")
