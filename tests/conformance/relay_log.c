@@ -315,12 +315,6 @@ const char *const relay_log_except[] = {
 	/* Rows are not claimed. */
 	"after_a_claim_that_failed_a_key_keeps_its_order",
 	"what_took_the_id_of_a_claimed_message_is_delivered",
-	/* Nothing is written to rows, so no trigger of the table refuses or ignores an acknowledgement. */
+	/* Nothing is written to rows, so no trigger of the table refuses an acknowledgement. */
 	"a_failure_beside_a_row_that_cannot_be_written_is_recorded",
-	"a_row_that_cannot_be_written_holds_up_no_other",
-	"a_suspect_beside_a_row_that_cannot_be_written_lives",
-	"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
-	"messages_that_an_acknowledgement_makes_are_delivered_at_once",
-	"until_empty_is_an_error_if_acknowledgements_are_ignored",
-	/* A relay counts what it delivered before it notices that its lease was taken over. */
-	"a_receipt_that_comes_twice_counts_once", NULL};
+	"a_row_that_cannot_be_written_holds_up_no_other", NULL};

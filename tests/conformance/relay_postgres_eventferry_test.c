@@ -17,7 +17,6 @@ static const char *const except[] = {
 	"keys_are_the_explicit_one_or_the_aggregate",
 	"followers_in_flight_stay_behind_a_parked_message",
 	"followers_wait_for_their_failed_message_when_the_connection_is_lost", /* a lease */
-	"what_another_relay_frees_is_taken_at_once", /* sleeping until it is woken */
 	"claims_are_extended_while_a_destination_is_slow", /* until when is in no row: below */
 	"a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it",
 	"what_another_took_over_is_not_counted", /* by its token: below */

@@ -349,18 +349,18 @@ static void a_long_message_id_is_acknowledged_with_the_others(void **state)
 	long_message_id(*state);
 }
 
-/* No change of the row with id 3 is written. */
+/* No result of the row with id 3 is written. */
 static void refuse_the_third(relay_fixture *f)
 {
 	run_on(f,
-	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 "
-	       "BEGIN SELECT RAISE(ABORT, 'no'); END",
+	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 AND "
+	       "new.status <> 1 BEGIN SELECT RAISE(ABORT, 'no'); END",
 	       "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
 	       "RAISE 'no' USING ERRCODE = 'data_exception'; END$$; "
-	       "CREATE TRIGGER no BEFORE UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (old.id = 3) EXECUTE FUNCTION no()",
+	       "CREATE TRIGGER no BEFORE UPDATE ON OUTBOX FOR EACH ROW "
+	       "WHEN (old.id = 3 AND new.status <> 1) EXECUTE FUNCTION no()",
 	       "CREATE TRIGGER no ON outbox AFTER UPDATE AS "
-	       "IF EXISTS (SELECT 1 FROM deleted WHERE id = 3) THROW 50000, 'no', 1");
+	       "IF EXISTS (SELECT 1 FROM inserted WHERE id = 3 AND status <> 1) THROW 50000, 'no', 1");
 }
 
 static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
@@ -372,10 +372,10 @@ static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
 	refuse_the_third(f);
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-	relay_put(f, "abcde");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 9);
-	assert_int_equal(relay_state(f, 3), WHERRY_PENDING);
-	assert_int_equal(relay_delivered(f), 10);
+	relay_put(f, "abde");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	assert_int_equal(relay_state(f, 3), WHERRY_PROCESSING);
+	assert_int_equal(relay_delivered(f), 9);
 	assert_true(relay_logged(f, "event=write-refused id=3 "));
 	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
 }
@@ -395,31 +395,6 @@ static void a_failure_beside_a_row_that_cannot_be_written_is_recorded(void **sta
 	RELAY_UNTIL(f, &f->a, relay_state(f, 4) == WHERRY_FAILED);
 	assert_int_equal(relay_attempts(f, 4), 1);
 	assert_int_equal(f->n_events, 5); /* each was tried once */
-	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
-}
-
-/* What is written together with the delivery of 3 is the attempt of 4. */
-static void a_suspect_beside_a_row_that_cannot_be_written_lives(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_killed_with(f, "abcde");
-
-	relay_hourly(f);
-	run_on(f,
-	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 AND "
-	       "new.status = 2 BEGIN SELECT RAISE(ABORT, 'no'); END",
-	       "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
-	       "RAISE 'no' USING ERRCODE = 'data_exception'; END$$; "
-	       "CREATE TRIGGER no BEFORE UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (old.id = 3 AND new.status = 2) EXECUTE FUNCTION no()",
-	       "CREATE TRIGGER no ON outbox AFTER UPDATE AS IF EXISTS "
-	       "(SELECT 1 FROM inserted WHERE id = 3 AND status = 2) THROW 50000, 'no', 1");
-	fake->by_hand = false;
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-	assert_int_equal(relay_state(f, 3), WHERRY_PROCESSING);
-	assert_true(relay_logged(f, "event=write-refused id=3 "));
-	assert_int_equal(relay_told(f, 4, WHERRY_DELIVERED), 1);
 	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
 }
 
@@ -477,112 +452,7 @@ static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)
 	behind_a_failed_one(*state);
 }
 
-/* Each message that is acknowledged makes the next, up to the sixth. */
-static void chain(relay_fixture *f)
-{
-	relay_hourly(f);
-	run_on(f,
-	       "CREATE TRIGGER chain AFTER UPDATE ON outbox "
-	       "WHEN new.status = 2 AND new.id < 6 BEGIN "
-	       "INSERT INTO outbox(topic, payload) VALUES ('t', '{}'); END",
-	       "CREATE FUNCTION chain() RETURNS trigger LANGUAGE plpgsql "
-	       "SET search_path FROM CURRENT AS $$BEGIN "
-	       "INSERT INTO outbox(topic, payload) VALUES ('t', '{}'); RETURN new; END$$; "
-	       "CREATE TRIGGER chain AFTER UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (new.status = 2 AND new.id < 6) EXECUTE FUNCTION chain()",
-	       "CREATE TRIGGER chain ON outbox AFTER UPDATE AS "
-	       "INSERT INTO outbox(topic, payload) SELECT 't', '{}' FROM inserted AS n "
-	       "WHERE n.status = 2 AND n.id < 6");
-	relay_start(f, &f->a);
-	relay_quiet(f, &f->a);
-	relay_put(f, "-");
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
-	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
-	run_on(f, "DROP TRIGGER chain", "DROP FUNCTION chain() CASCADE",
-	       "DROP TRIGGER chain");
-}
-
-static void messages_that_an_acknowledgement_makes_are_delivered_at_once(void **state)
-{
-	chain(*state);
-}
-
-static void ignore_acknowledgements(relay_fixture *f)
-{
-	run_on(f,
-	       "CREATE TRIGGER ignore BEFORE UPDATE ON outbox "
-	       "WHEN new.status = 2 AND new.topic <> 'u' "
-	       "BEGIN SELECT RAISE(IGNORE); END",
-	       "CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS "
-	       "$$BEGIN RETURN NULL; END$$; "
-	       "CREATE TRIGGER ignore BEFORE UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (new.status = 2 AND new.topic <> 'u') EXECUTE FUNCTION ignore()",
-	       "CREATE TRIGGER ignore ON outbox AFTER UPDATE AS "
-	       "UPDATE o SET status = d.status, processed_at = NULL FROM outbox AS o "
-	       "JOIN inserted AS n ON n.id = o.id JOIN deleted AS d ON d.id = o.id "
-	       "WHERE n.status = 2 AND n.topic <> 'u'");
-}
-
-static void stop_ignoring(relay_fixture *f)
-{
-	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE",
-	       "DROP TRIGGER ignore");
-}
-
-/* Three times at once, as after a short trouble; then ever later.  Others are put meanwhile, and
- * the clock goes on by twenty minutes. */
-static void an_ignored_acknowledgement_is_repeated_ever_more_rarely(void **state)
-{
-	relay_fixture *f = *state;
-	int64_t end;
-
-	ignore_acknowledgements(f);
-	relay_put(f, "a");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=rows-missing n=1 "));
-	f->frozen_us = relay_now(f);
-	end = f->frozen_us + WH_SECOND / 2;
-	while (f->a.wake_us < end)
-		relay_skip(f, &f->a);
-	assert_int_equal(relay_told(f, 1, WHERRY_DELIVERED), 4);
-	end += 1200 * WH_SECOND;
-	for (int64_t next = f->frozen_us; f->frozen_us < end;) {
-		if (f->frozen_us >= next) {
-			relay_sql(f, "INSERT INTO outbox(topic, payload) "
-				     "VALUES ('u', '{}')");
-			next = f->frozen_us + 10 * WH_SECOND;
-		}
-		if (f->a.wake_us > f->frozen_us + WH_SECOND)
-			f->a.wake_us = f->frozen_us + WH_SECOND;
-		relay_skip(f, &f->a);
-	}
-	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 10, 40);
-	f->frozen_us = 0;
-	stop_ignoring(f);
-}
-
-static void until_empty_is_an_error_if_acknowledgements_are_ignored(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outcome outcome;
-
-	ignore_acknowledgements(f);
-	relay_set(f, "relay.timeout", "2m");
-	relay_put(f, "ab");
-	relay_start(f, &f->a);
-	assert_int_equal(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err),
-			 WHERRY_INVALID);
-	assert_non_null(strstr(err.message, "ignores acknowledgements"));
-	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 3, 8);
-	stop_ignoring(f);
-}
-
 const relay_test relay_rows_tests[] = {
-	RELAY_TEST(messages_that_an_acknowledgement_makes_are_delivered_at_once,
-		   RELAY_LEASE),
-	RELAY_TEST(an_ignored_acknowledgement_is_repeated_ever_more_rarely, RELAY_LEASE),
-	RELAY_TEST(until_empty_is_an_error_if_acknowledgements_are_ignored, RELAY_LEASE),
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
 	RELAY_TEST(ordinary_texts_are_delivered_as_they_are, RELAY_LEASE),
 	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),
@@ -591,10 +461,8 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(a_row_inserted_below_the_cursor_is_delivered, RELAY_LEASE),
 	RELAY_TEST(a_long_message_id_is_acknowledged_with_the_others, RELAY_LEASE),
 	RELAY_TEST(a_long_key_that_does_not_compress_is_delivered_in_order, RELAY_LEASE),
-	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_LEASE),
-	RELAY_TEST(a_failure_beside_a_row_that_cannot_be_written_is_recorded,
-		   RELAY_LEASE),
-	RELAY_TEST(a_suspect_beside_a_row_that_cannot_be_written_lives, RELAY_LEASE),
+	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_KEYS),
+	RELAY_TEST(a_failure_beside_a_row_that_cannot_be_written_is_recorded, RELAY_KEYS),
 	RELAY_TEST(the_schema_refuses_what_it_can, RELAY_LEASE),
 	RELAY_TEST(a_key_goes_on_when_what_it_waits_for_is_discarded, RELAY_LEASE),
 	RELAY_TESTS_END,
