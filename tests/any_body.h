@@ -16,8 +16,10 @@ static inline wherry_code make_any_body_as(wherry_db *db, const char *layout,
 					   wherry_error *err)
 {
 	bool chooses = strcmp(db->driver->scheme, "postgres") == 0;
-	wh_make how = {
-		.layout = layout, .extras = extras, .payload = chooses ? "bytea" : NULL};
+	wh_make how = {.layout = layout,
+		       .extras = extras,
+		       .segments = extras & WH_SEGMENTS ? WH_SEGMENT_LEAST : 0,
+		       .payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, name, err);
 }

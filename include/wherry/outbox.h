@@ -69,6 +69,10 @@ typedef struct wherry_outbox_options {
 	bool partitions;
 	/* Create an index that refuses a second message with the same message_id. */
 	bool unique_ids;
+	/* PostgreSQL: divide the table into segments of this many ids, 10 or more, and
+	 * delete old messages by whole segments.  Only for an outbox that does not exist
+	 * yet, and not with unique_ids.  0: no segments. */
+	int64_t segments;
 } wherry_outbox_options;
 
 /* In C: WHERRY_OUTBOX_OPTIONS(.payload = "bytea"). */

@@ -59,6 +59,7 @@ static bool allows(const wh_args *args, unsigned kind)
 	static const wh_without of_outbox[] = {
 		{"partitions", "only an outbox has it"},
 		{"unique-ids", "only an outbox has it"},
+		{"segments", "only an outbox has it"},
 		{"stream", "only an outbox has it"},
 		{"topics", "only a subscription of an outbox has it"},
 		{"from", "only a subscription of an outbox has it"},
@@ -133,6 +134,10 @@ static const wh_option options[] = {
 	 "Add what refuses a message id that the outbox has, also to an outbox that is there: a unique index, "
 	 "which every INSERT pays for.",
 	 NULL, 0},
+	{"segments", "N",
+	 "On PostgreSQL: divide a new outbox into segments of N ids, and delete old messages by whole segments. Take as many "
+	 "as you write in ten minutes or more, such as 1000000. Not with --unique-ids.",
+	 NULL, 0},
 	{"topics", "PATTERNS",
 	 "Of a subscription: the topics that it takes, with commas between them; * stands for any text. (default: "
 	 "all topics)",
@@ -166,7 +171,7 @@ const wh_command wh_cmd_create = {
 	.operands = "URL[#TABLE]",
 	.synopsis =
 		"URL[#TABLE] [--kind KIND] [--layout LAYOUT] [--payload TYPE] "
-		"[--grant ROLE=KIND]... [--partitions] [--unique-ids] [--stream] [--print [--all]] "
+		"[--grant ROLE=KIND]... [--partitions] [--unique-ids] [--segments N] [--stream] [--print [--all]] "
 		"[--json]",
 	.brief = "Create an outbox, a queue or another table, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "

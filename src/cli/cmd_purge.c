@@ -63,7 +63,7 @@ static const wh_option options[] = {
 	 NULL, WH_REQUIRED},
 	{"batch", "N", "Messages in one transaction. (1 to 100000; default 1000)", NULL,
 	 0},
-	{"limit", "N", "At most this many.", NULL, 0},
+	{"limit", "N", "At most this many; the last segment goes whole.", NULL, 0},
 	WH_CONFIRM_OPTIONS,
 	WH_JSON_OPTION,
 	{0},

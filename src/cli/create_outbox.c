@@ -43,15 +43,17 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return status;
 }
 
-static wh_make making(const wh_args *args, const wh_grants *grants)
+static wh_make making(const wh_args *args, const wh_grants *grants, int64_t segments)
 {
 	return (wh_make){
 		.grants = grants->all,
 		.n_grants = grants->n,
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
+		.segments = segments,
 		.extras = (wh_arg_on(args, "partitions") ? WH_PARTITIONS_SHARED : 0) |
 			  (wh_arg_on(args, "unique-ids") ? WH_UNIQUE_IDS : 0) |
+			  (segments ? WH_SEGMENTS : 0) |
 			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
 }
@@ -269,6 +271,7 @@ wh_exit wh_create_outbox(wh_args *args)
 	};
 	const char *table = wh_outbox_name(args);
 	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t segments = 0;
 	wherry_db *db = NULL;
 	wherry_code code;
 	wh_grants grants;
@@ -277,7 +280,9 @@ wh_exit wh_create_outbox(wh_args *args)
 
 	if (!wh_allows(args, of_subscriptions) || !wh_arg_grants(args, &grants))
 		return WH_EXIT_USAGE;
-	how = making(args, &grants);
+	if (!wh_arg_count(args, "segments", WH_SEGMENT_LEAST, WH_SEGMENT_MOST, &segments))
+		return WH_EXIT_USAGE;
+	how = making(args, &grants, segments);
 	if (how.layout && strcmp(how.layout, "adopted") == 0)
 		return wh_usage(
 			args->command,

@@ -117,6 +117,7 @@ wh_exit wh_create_subscription(wh_args *args)
 		{"payload", "an outbox has it, and not a subscription"},
 		{"partitions", "an outbox has it, and not a subscription"},
 		{"unique-ids", "an outbox has it, and not a subscription"},
+		{"segments", "an outbox has it, and not a subscription"},
 		{"stream", "an outbox has it, and not a subscription"},
 		{"print", "a subscription is a row that the command writes"},
 		{NULL, NULL},

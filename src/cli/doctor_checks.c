@@ -165,6 +165,19 @@ const wh_check wh_checks[] = {
 		.advice = "`wherry create$u` makes what is missing",
 	},
 	{
+		.name = "segments",
+		.flags = NATIVE,
+		.none = "segments are made ahead, if the outbox has any",
+		.trouble =
+			"no segment is there for the next ids: messages go to the table "
+			"$1 ($2), from which they are deleted one by one; a relay makes "
+			"segments while it is small, and the statement below does while "
+			"producers wait",
+		.worse =
+			"the function $1 is missing: no segment is made, and none dropped",
+		.advice = "run `$3`",
+	},
+	{
 		.name = "adopted",
 		.flags = NATIVE,
 		.none = "an adopted table has what adopt made",

@@ -16,6 +16,12 @@
 	X(unique_ids, "unique-ids", "") \
 	X(enqueue_once, "enqueue-once", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
 
+/* The table may be divided into segments: is it, and a purge that deletes them whole. */
+#define WH_OUTBOX_SEGMENTS(X) \
+	X(segmented, "segmented", "") \
+	X(purge_segments, "purge-segments", "age limit") \
+	X(count_segments, "purge-segments-count", "age")
+
 /* Is there a table of this name with the layout that earlier versions made? */
 #define WH_OUTBOX_OLD(X) \
 	X(old_kind, "old-kind", "")
@@ -90,7 +96,7 @@
 	G(read, WH_OUTBOX_READ) \
 	G(stream, WH_OUTBOX_STREAM) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
-	G(old, WH_OUTBOX_OLD) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(segments, WH_OUTBOX_SEGMENTS) G(old, WH_OUTBOX_OLD) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */

@@ -43,6 +43,7 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_CREATE_PARTITIONS] = "create --partitions",
 	[WH_ASK_CREATE_UNIQUE] = "create --unique-ids",
 	[WH_ASK_CREATE_STREAM] = "create --stream",
+	[WH_ASK_CREATE_SEGMENTS] = "create --segments",
 };
 
 /* ---- what works where ---- */
@@ -110,6 +111,11 @@ static const rule rules[] = {
 	{WH_ASK_CREATE_STREAM, EVENT_BUS,
 	 "SQLite has no log to stream from: leave --stream out"},
 	{WH_ASK_CREATE_STREAM, EVENTFERRY, "it cannot be streamed: leave --stream out"},
+
+	{WH_ASK_CREATE_SEGMENTS, AT(WH_LOG_SQLITE) | AT(WH_LOG_MSSQL),
+	 "old messages are deleted one by one there: leave --segments out"},
+	{WH_ASK_CREATE_SEGMENTS, ADOPTED | EVENT_BUS | EVENTFERRY | DEBEZIUM,
+	 "its owner decides how the table is stored: leave --segments out"},
 };
 
 static const rule *find(wh_home at, wh_ask ask)

@@ -75,6 +75,24 @@ static wherry_code find_unique(wherry_outbox *outbox, wherry_error *err)
 	return code;
 }
 
+/* A table with segments is purged by them. */
+static wherry_code find_segments(wherry_outbox *outbox, wherry_error *err)
+{
+	wh_store *store = &outbox->store;
+	int64_t segmented = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (outbox->own.segmented)
+		code = wh_store_ask(store, outbox->own.segmented, NULL, 0, &segmented,
+				    err);
+	store->segmented = segmented > 0;
+	if (segmented) {
+		store->stmt.purge = outbox->own.purge_segments;
+		store->stmt.purge_count = outbox->own.count_segments;
+	}
+	return code;
+}
+
 wh_store wh_outbox_store(wherry_db *db, const wh_model *model)
 {
 	wh_store store = wh_store_init(db, model);
@@ -131,6 +149,8 @@ static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 		code = wh_store_read_payload(&outbox->store, err);
 	if (code == WHERRY_OK)
 		code = find_unique(outbox, err);
+	if (code == WHERRY_OK)
+		code = find_segments(outbox, err);
 	return wh_store_missing(outbox->store.model, table, code, err);
 }
 

@@ -89,8 +89,13 @@ enum {
 	 * slot. */
 	WH_STREAMED = 4,
 	/* Message ids of a log are unique; those of other layouts always are. */
-	WH_UNIQUE_IDS = 8
+	WH_UNIQUE_IDS = 8,
+	/* The table is divided into segments of wh_make.segments ids. */
+	WH_SEGMENTS = 16
 };
+
+enum { WH_SEGMENT_LEAST = 10 };
+#define WH_SEGMENT_MOST INT64_C(1000000000000)
 
 /* Options of wh_outbox_make() and wh_outbox_make_sql(). */
 typedef struct wh_make {
@@ -98,7 +103,8 @@ typedef struct wh_make {
 	/* Type of bodies, in layouts that have a choice; NULL: the type of the existing
 	 * table, or json. */
 	const char *payload;
-	unsigned extras; /* Of the mask above. */
+	unsigned extras;  /* Of the mask above. */
+	int64_t segments; /* Ids of a segment. */
 	/* NULL: wh_outbox_model.  Tests pass others, to wh_outbox_make() only. */
 	const wh_model *model;
 	/* Each is "ROLE=KIND".  Only wh_outbox_make_sql() uses them. */

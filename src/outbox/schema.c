@@ -1,6 +1,7 @@
 /*
  * Creating and migrating an outbox.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ static const struct {
 	wh_ask ask;
 	const char *add, *ready;
 } parts[] = {
+	/* First, since it makes the table again. */
+	{WH_SEGMENTS, WH_ASK_CREATE_SEGMENTS, "add-segments", "segmented"},
 	{WH_PARTITIONS_SHARED, WH_ASK_CREATE_PARTITIONS, "add-partitions",
 	 "partitions-ready"},
 	{WH_UNIQUE_IDS, WH_ASK_CREATE_UNIQUE, "add-unique", "unique-ids"},
@@ -35,8 +38,18 @@ enum { PARTS = sizeof(parts) / sizeof(*parts) };
 static wherry_code check_extras(const wherry_outbox *outbox, const wh_make *how,
 				wherry_error *err)
 {
+	const unsigned both = WH_SEGMENTS | WH_UNIQUE_IDS;
 	wherry_code code = WHERRY_OK;
 
+	if ((how->extras & both) == both)
+		return wh_fail(err, WHERRY_INVALID,
+			       "message ids cannot be unique in segments: leave "
+			       "--unique-ids or --segments out");
+	if (how->extras & WH_SEGMENTS &&
+	    (how->segments < WH_SEGMENT_LEAST || how->segments > WH_SEGMENT_MOST))
+		return wh_fail(err, WHERRY_INVALID,
+			       "write how many ids a segment has: %d to %" PRId64,
+			       WH_SEGMENT_LEAST, WH_SEGMENT_MOST);
 	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
 		if (how->extras & parts[i].extra)
 			code = wh_meet_check(outbox->layout.home, parts[i].ask, err);
@@ -49,6 +62,18 @@ static const wh_stmt *extra_sql(const wherry_outbox *outbox, unsigned extras, in
 	return extras & parts[i].extra && parts[i].add
 		       ? wh_sql_find(&outbox->store.sql, parts[i].add)
 		       : NULL;
+}
+
+/* Set what the script reads. */
+static wherry_code set_segments(migration *m, wherry_error *err)
+{
+	char sql[80];
+
+	if (!(m->extras & WH_SEGMENTS))
+		return WHERRY_OK;
+	(void)snprintf(sql, sizeof(sql), "SET LOCAL wherry.segments = '%" PRId64 "';",
+		       m->how->segments);
+	return wh_db_script(m->outbox->store.db, sql, err);
 }
 
 static wherry_code add_extra(migration *m, int i, wherry_error *err)
@@ -70,7 +95,7 @@ static wherry_code add_extra(migration *m, int i, wherry_error *err)
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
-	wherry_code code = WHERRY_OK;
+	wherry_code code = set_segments(m, err);
 
 	for (int i = 0; code == WHERRY_OK && i < PARTS; i++)
 		code = add_extra(m, i, err);
@@ -163,8 +188,10 @@ static wherry_code read_how(const wherry_outbox_options *given, wh_make *out,
 
 	*out = (wh_make){.layout = own.layout,
 			 .payload = own.payload,
+			 .segments = own.segments,
 			 .extras = (own.partitions ? WH_PARTITIONS_SHARED : 0u) |
-				   (own.unique_ids ? WH_UNIQUE_IDS : 0u)};
+				   (own.unique_ids ? WH_UNIQUE_IDS : 0u) |
+				   (own.segments ? WH_SEGMENTS : 0u)};
 	return code;
 }
 
@@ -207,6 +234,9 @@ static wherry_code put_sql(wherry_outbox *outbox, const char *scheme, const wh_m
 	if (code != WHERRY_OK)
 		return code;
 	wh_store_later_sql(&outbox->store, table, version, text);
+	if (how->extras & WH_SEGMENTS)
+		wh_buf_printf(text, "SET wherry.segments = '%" PRId64 "';\n",
+			      how->segments);
 	for (int i = 0; i < PARTS; i++)
 		put_script(text, extra_sql(outbox, how->extras, i), table);
 	if (how->n_grants) {

@@ -81,8 +81,9 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 static bool purges(const wherry_relay *r)
 {
 	return r->engine->writes_rows &&
-	       (r->set.retention_us || (r->store && (r->store->stmt.expire_rows ||
-						     r->store->layout.purges_soon)));
+	       (r->set.retention_us ||
+		(r->store && (r->store->stmt.expire_rows || r->store->segmented ||
+			      r->store->layout.purges_soon)));
 }
 
 /* Rows of one purge.  Rows that an owner waits for are found in an index in which entries of earlier ones may
@@ -120,14 +121,22 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 static bool is_owners_fault(wherry_relay *r, int64_t now, wherry_code code,
 			    const wherry_error *err)
 {
-	if (code == WHERRY_OK || !r->store->layout.purges_soon ||
-	    wherry_code_remedy(code) != WHERRY_REMEDY_FIX)
+	if (code == WHERRY_OK || wherry_code_remedy(code) != WHERRY_REMEDY_FIX ||
+	    (!r->store->layout.purges_soon && !r->store->segmented))
 		return false;
-	wh_relay_say(
-		r, WHERRY_LOG_ERROR, "not-marked",
-		wh_log_note("delivered rows of the table are not marked as done: adopt "
-			    "the table again"),
-		wh_log_text("why", err->message));
+	if (r->store->segmented)
+		wh_relay_say(
+			r, WHERRY_LOG_ERROR, "not-purged",
+			wh_log_note(
+				"old messages are not deleted, and no segments are made: "
+				"ask the doctor"),
+			wh_log_text("why", err->message));
+	else
+		wh_relay_say(
+			r, WHERRY_LOG_ERROR, "not-marked",
+			wh_log_note("delivered rows of the table are not marked as done: "
+				    "adopt the table again"),
+			wh_log_text("why", err->message));
 	r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	return true;
 }
@@ -144,7 +153,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (code != WHERRY_OK)
 		return code;
-	if (n == purge_rows(r))
+	if (n >= purge_rows(r))
 		r->purge_at_us = wh_later(now, 5000);
 	else if (n || !r->purge_idle || r->store->stmt.expire_rows)
 		r->purge_at_us = wh_later(now, wh_purge_every_us(r));

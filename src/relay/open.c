@@ -125,6 +125,7 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	case WH_ASK_CREATE_PARTITIONS:
 	case WH_ASK_CREATE_UNIQUE:
 	case WH_ASK_CREATE_STREAM:
+	case WH_ASK_CREATE_SEGMENTS:
 	case WH_ASKS:
 		break;
 	}

@@ -13,7 +13,7 @@ static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 	int64_t id = wh_row_int(row, 0);
 
 	(void)err;
-	p->returned++;
+	p->returned += p->store->segmented ? id : 1;
 	p->last = id > p->last ? id : p->last;
 	return WHERRY_OK;
 }
@@ -26,7 +26,8 @@ static wherry_code purge_batch(void *ctx, wherry_error *err)
 	p->n = p->returned = 0;
 	code = wh_db_run(p->store->db, p->stmt, p->params, 3, count_row, p, &p->n, err);
 	/* SQLite does not count rows that a trigger of a view changes. */
-	p->n = p->returned > p->n ? p->returned : p->n;
+	if (p->store->segmented || p->returned > p->n)
+		p->n = p->returned;
 	return wh_store_missing(p->store->model, p->store->name.ptr, code, err);
 }
 
@@ -36,6 +37,7 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 {
 	purging p = {.store = store, .stmt = stmt, .last = after ? *after : 0};
 	wherry_code code = WHERRY_OK;
+	const bool segmented_dry = store->segmented && store->db->rehearses;
 	int64_t sum = 0, size;
 
 	if (older_than_us < 0 || batch < 1 || batch > 100000 || max_rows < 0)
@@ -56,14 +58,14 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 	do {
 		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
-		p.params[1] = WH_INT_PARAM("limit", size);
+		p.params[1] = WH_INT_PARAM("limit", segmented_dry ? 0 : size);
 		p.params[2] = WH_INT_PARAM("after", p.last ? p.last : INT64_MIN);
 		code = wh_db_transact_quietly(store->db, purge_batch, &p, err);
 		if (code == WHERRY_OK)
 			sum += p.n;
-	} while (code == WHERRY_OK && p.n == size && sum != max_rows);
+	} while (code == WHERRY_OK && p.n >= size && (!max_rows || sum < max_rows));
 	if (after)
-		*after = code == WHERRY_OK && p.n == size ? p.last : 0;
+		*after = code == WHERRY_OK && p.n >= size ? p.last : 0;
 	if (out_n)
 		*out_n = sum;
 	return code;

@@ -63,6 +63,8 @@ typedef struct wh_store {
 	char payload_type[16];
 	/* 1: the table was made with partitions; 0: it was not; -1: unknown. */
 	int partitioned;
+	/* A purge deletes parts of the table whole, and returns how many ids went. */
+	bool segmented;
 	int64_t rows_read;  /* Number of rows that were read for delivery. */
 	char *display_name; /* Name as the caller gave it, maybe with a schema; owned. */
 	char *lease_name;   /* Its name in the table of leases; owned; NULL: `name`. */

@@ -96,7 +96,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
 {
 	static const unsigned extras[] = {WH_PARTITIONS_SHARED, WH_UNIQUE_IDS,
-					  WH_STREAMED};
+					  WH_STREAMED, WH_SEGMENTS};
 	enum { N = sizeof(extras) / sizeof(*extras), N_OUTBOXES = 5 };
 	matrix m;
 
@@ -111,7 +111,8 @@ static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state
 		row(&m, wh_home_name(home));
 		for (int i = 0; i < N; i++) {
 			const wh_make how = {.layout = layout_of(home),
-					     .extras = extras[i]};
+					     .extras = extras[i],
+					     .segments = WH_SEGMENT_LEAST};
 			wherry_error why = WHERRY_ERROR_INIT, same = WHERRY_ERROR_INIT;
 			wherry_db *db = open_db(urls[home]);
 			char *sql = NULL, table[32];

@@ -59,6 +59,7 @@ static bool is_unbounded(const char *name, int variant, bool backlog)
 static bool is_script(const char *name)
 {
 	return strcmp(name, "migrate-1") == 0 || strncmp(name, "drop", 4) == 0 ||
+	       strncmp(name, "purge-segments", 14) == 0 ||
 	       strcmp(name, "try-drop") == 0 || strcmp(name, "consume") == 0 ||
 	       strncmp(name, "add-", 4) == 0;
 }

@@ -52,7 +52,7 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 	t->statements += strcmp(op, "run") == 0;
 	t->begins += strcmp(op, "begin") == 0;
 	t->commits += strcmp(op, "commit") == 0;
-	t->purges += strcmp(what, "purge") == 0;
+	t->purges += strncmp(what, "purge", 5) == 0;
 	t->sweeps += strncmp(what, "sweep", 5) == 0;
 	return WHERRY_OK;
 }

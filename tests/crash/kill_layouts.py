@@ -216,6 +216,21 @@ class SharedLog(Log):
     extras = ["--partitions"]
 
 
+class SegmentedLog(Log):
+    """Old segments are dropped while messages are written and relays read them."""
+
+    extras = ["--segments", "50"]
+
+    def settings(self, rng):
+        return [*lead(rng), "outbox.retention=300ms", "relay.purge_every=100ms"]
+
+    def put(self, messages):
+        super().put(messages)
+        if len(messages) % 3:  # nothing has the table now and then
+            self.late.stdin.write("COMMIT; BEGIN;\n")
+            self.late.stdin.flush()
+
+
 class LogInFile(EventBus):
     ordered, layout, table = True, "log", "outbox"
 
@@ -423,7 +438,8 @@ def run(folder, seed, rounds, tell_round):
     rng = victims.random.Random(seed)
     with open(os.path.join(folder, "log"), "ab") as log:
         try:
-            kinds = [Eventferry, EventBus, Debezium, Log, LogInFile, SharedLog, Adopted, AdoptedInFile, WalLog]
+            kinds = [Eventferry, EventBus, Debezium, Log, LogInFile, SharedLog, Adopted, AdoptedInFile, WalLog,
+                     SegmentedLog]  # fmt: skip
             outbox = kinds[seed % len(kinds)](folder, log)
         except postgres.NoServer:
             tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")
@@ -435,4 +451,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-layouts", 48, 10 if tap.rounds(48) > 48 else 6, run))
+    sys.exit(tap.bouts("kill-layouts", 60, 10 if tap.rounds(60) > 60 else 6, run))

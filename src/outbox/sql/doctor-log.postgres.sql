@@ -148,6 +148,23 @@ SELECT m.level, {source}, m.what FROM (
   WHERE to_regprocedure(concat({'table_delivered}, '(bigint[])')) IS NULL) AS m
 WHERE to_regclass({source}) <> to_regclass({'table});
 
+-- name: segments
+-- The next ids go to the default partition, or nothing makes segments and drops them.
+SELECT 1, c.name, pg_size_pretty(pg_total_relation_size(to_regclass({'table_rest}))), c.call
+FROM (SELECT {'table_rest} AS name, concat('SELECT ', {'table_segments}, '(9223372036854775807, 1, true)') AS call) AS c
+WHERE to_regprocedure(concat({'table_segments}, '(bigint, bigint, boolean)')) IS NOT NULL
+  AND (SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass({'table})::oid)
+  AND NOT EXISTS (
+    SELECT 1 FROM pg_inherits AS i JOIN pg_class AS s ON s.oid = i.inhrelid
+    WHERE i.inhparent = to_regclass({'table})::oid
+      AND substring(pg_get_expr(s.relpartbound, s.oid) FROM 'TO \(''?(-?\d+)')::bigint
+          > CASE WHEN has_sequence_privilege(pg_get_serial_sequence({'table}, 'id'), 'SELECT')
+                 THEN coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0) ELSE 0 END + 1)
+UNION ALL
+SELECT 2, {'table_segments}, '', concat('wherry create --segments N @', {name})
+WHERE (SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass({'table})::oid)
+  AND to_regprocedure(concat({'table_segments}, '(bigint, bigint, boolean)')) IS NULL;
+
 -- name: partitions
 {shares};
 

@@ -28,6 +28,15 @@
 -- inserts, which cost more than the insert.  A row that is wrong otherwise kills its message alone.
 id > 0 AND id < 4611686018427387904
 
+-- part: storage
+-- Autovacuum goes by inserted rows alone, so that reads of the index on tx need not look at the table.
+autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
+autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
+
+-- part: wake_trigger
+CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
+  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake}();
+
 -- name: migrate-1
 {own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
@@ -48,9 +57,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   payload        {payload_type} NOT NULL,
   CONSTRAINT {bare_sane} CHECK ({sane})
 ) WITH (
-  -- Autovacuum goes by inserted rows alone, so that reads of the index on tx need not look at the table.
-  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
-  autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
+  {storage}
 );
 CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
 {progress_table}
@@ -58,8 +65,7 @@ CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
 {begin_subscriptions}
 {wake_function}
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
-CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
-  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake}();
+{wake_trigger}
 {register}
 
 -- name: indexes-missing
@@ -67,10 +73,14 @@ CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
 SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
+-- part: segments_signature
+(bigint, bigint, boolean)
+
 -- name: drop
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
+DROP FUNCTION IF EXISTS {table_segments}{segments_signature};
 {unregister}
 
 -- name: schema-version
@@ -99,6 +109,10 @@ DO $$
 DECLARE
   which text;
 BEGIN
+  IF (SELECT relkind = 'p' FROM pg_class WHERE oid = {'table}::regclass::oid) THEN
+    RAISE 'outbox % has segments, in which message ids cannot be unique', {name} USING ERRCODE = 'feature_not_supported',
+      HINT = 'Leave --unique-ids out, or make an outbox without segments.';
+  END IF;
   CREATE UNIQUE INDEX IF NOT EXISTS {bare_message_id} ON {table}(message_id);
 EXCEPTION WHEN unique_violation THEN
   GET STACKED DIAGNOSTICS which = PG_EXCEPTION_DETAIL;
@@ -112,6 +126,8 @@ END $$;
 SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid) AS u;
 
 -- include: postgres.subscription.sql
+
+-- include: postgres.segments.sql
 
 -- part: passed
 -- Messages that every subscription has passed and that are not exceptions, in the order of their ids.  If the first row is
