@@ -13,6 +13,9 @@ typedef struct known_table {
 	const char *note;
 } known_table;
 
+#define WH_ADOPT_LISTENERS                                                               \
+	"there is a row for each listener: choose yours with --where \"listener_id = '...'\""
+
 static const known_table tables[] = {
 	{
 		.program = "MassTransit's OutboxMessage",
@@ -50,6 +53,18 @@ static const known_table tables[] = {
 		.note = "the body is Wolverine's envelope in its own binary form; Wolverine must not send the rows itself",
 	},
 	{
+		.program = "Spring Modulith's event_publication, of version 2",
+		.columns = {"id", "listener_id", "event_type", "serialized_event",
+			    "publication_date", "completion_date", "status",
+			    "completion_attempts", NULL},
+		.message_id = "id",
+		.topic = "event_type",
+		.created_at = "publication_date",
+		.body = "serialized_event",
+		.done = "completion_date = now(), status = 'COMPLETED'",
+		.note = WH_ADOPT_LISTENERS,
+	},
+	{
 		.program = "Spring Modulith's event_publication",
 		.columns = {"id", "listener_id", "event_type", "serialized_event",
 			    "publication_date", "completion_date", NULL},
@@ -58,7 +73,7 @@ static const known_table tables[] = {
 		.created_at = "publication_date",
 		.body = "serialized_event",
 		.done = "completion_date",
-		.note = "there is a row for each listener: choose yours with --where \"listener_id = '...'\"",
+		.note = WH_ADOPT_LISTENERS,
 	},
 	{
 		.program = "the table of Debezium's outbox event router",

@@ -270,11 +270,37 @@ w adopt "$url#event_publication" --where "listener_id = 'kafka'" --yes
 relay event_publication_log
 check "one listener's" got .topic shop.Made
 check "are completed" answers "SELECT listener_id FROM event_publication WHERE completion_date IS NOT NULL" kafka
+w drop "$url#event_publication_log" --yes
+sql "DROP TABLE event_publication"
+known event_publication 'id uuid NOT NULL, listener_id text NOT NULL, event_type text NOT NULL, serialized_event text NOT NULL,
+	publication_date timestamptz NOT NULL, completion_date timestamptz, status text, completion_attempts int,
+	last_resubmission_date timestamptz, PRIMARY KEY (id)'
+sql "INSERT INTO event_publication VALUES (gen_random_uuid(), 'kafka', 'shop.Made', '{}', now(), NULL, 'PUBLISHED', 1), (gen_random_uuid(), 'mail', 'shop.Made', '{}', now(), NULL, 'PUBLISHED', 1)"
+w adopt "$url#event_publication" --where "listener_id = 'kafka'" --yes
+relay event_publication_log
+check "those of version 2 have a status, too" answers "SELECT string_agg(concat(listener_id, status, completion_date IS NOT NULL), ' ' ORDER BY listener_id) FROM event_publication" \
+	"kafkaCOMPLETEDt mailPUBLISHEDf"
 known outboxevent 'id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb'
 known transactional 'id uuid PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL, message_type text NOT NULL, segment text,
 	concurrency text NOT NULL DEFAULT $$sequential$$, payload jsonb NOT NULL, metadata jsonb, locked_until timestamptz NOT NULL DEFAULT to_timestamp(0),
 	created_at timestamptz NOT NULL DEFAULT clock_timestamp(), processed_at timestamptz, abandoned_at timestamptz,
 	started_attempts smallint NOT NULL DEFAULT 0, finished_attempts smallint NOT NULL DEFAULT 0'
+
+# Tables as the migrations of libraries make them, which are not known by name: watermill-sql's, and django-outbox-pattern's.
+sql "CREATE TABLE watermill_orders(\"offset\" bigserial, uuid varchar(36) NOT NULL, created_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
+	payload json DEFAULT NULL, metadata json DEFAULT NULL, transaction_id xid8 NOT NULL, PRIMARY KEY (transaction_id, \"offset\"))"
+w adopt "$url#watermill_orders" --topic =orders --key "(metadata->>'key')" --yes
+sql "INSERT INTO watermill_orders(uuid, payload, metadata, transaction_id) VALUES ('u1', '{\"n\": 1}', '{\"key\": \"k\"}', pg_current_xact_id()), ('u2', NULL, NULL, pg_current_xact_id())"
+relay watermill_orders_log
+check "watermill's table is relayed" got '[.message_id, .topic, .key, .headers.key, (.body | tostring)] | map(tostring) | join("/")' \
+	'u1/orders/k/k/{"n":1} u2/orders/null/null/null'
+sql "CREATE TABLE outbox_published(id uuid PRIMARY KEY, version varchar(100), destination varchar(255) NOT NULL, body jsonb NOT NULL,
+	added timestamptz NOT NULL, expires_at timestamptz NOT NULL, retry integer NOT NULL CHECK (retry >= 0), status integer NOT NULL, headers jsonb NOT NULL)"
+w adopt "$url#outbox_published" --created-at added --done "status = 2" --yes
+sql "INSERT INTO outbox_published VALUES (gen_random_uuid(), NULL, '/topic/a', '{\"n\": 1}', now(), now(), 0, 1, '{\"h\": \"x\"}')"
+relay outbox_published_log
+check "so is that of django-outbox-pattern" got '[.topic, .body.n, .headers.h] | map(tostring) | join("/")' "/topic/a/1/x"
+check "and its status set" answers "SELECT status FROM outbox_published" 2
 
 # ---- a table that is not the same any more ----
 
