@@ -59,8 +59,7 @@ BEGIN
     END IF;
   END IF;
   -- Consumers of a subscription take turns: the next one waits here for the end of this transaction.
-  SELECT p.high, p.seen, p.until, p.late,
-    string_to_array(replace(replace(replace(p.topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')
+  SELECT p.high, p.seen, p.until, p.late, {patterns:p}
   INTO own.high, own.seen, own.until, own.late, own.patterns
   FROM @progress@ AS p WHERE p.subscription = wherry_consume.subscription FOR UPDATE;
   IF high IS NULL THEN
@@ -123,7 +122,7 @@ BEGIN
         INSERT INTO @exception@(subscription, id)
         SELECT p.subscription, t.id FROM @progress@ AS p JOIN @table@ AS t ON t.id <= p.high AND (p.mask = -1 OR p.mask >> {partition:t}::integer & 1::bigint = 1)
         WHERE NOT pg_visible_in_snapshot(t.tx, p.seen) AND t.tx <> own.mine
-          AND coalesce(t.topic LIKE ANY (string_to_array(replace(replace(replace(p.topics, '%', chr(92) || '%'), '_', chr(92) || '_'), '*', '%'), ',')), true)
+          AND coalesce(t.topic LIKE ANY ({patterns:p}), true)
           AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until))
         ON CONFLICT DO NOTHING),
       changed AS (
