@@ -152,7 +152,7 @@ static const wh_option options[] = {
 	{"stream", NULL,
 	 "For a table that is streamed: make what `wherry relay` reads, which a relay makes itself if its role "
 	 "may: a publication and a replication slot. The server keeps its WAL from now on, until "
-	 "a relay reads it.",
+	 "a relay reads it. Of a log: the publication alone, for relay.source=wal.",
 	 NULL, 0},
 	{"print", NULL,
 	 "Write the SQL that it would run to standard output and change nothing: of an outbox what "
