@@ -270,6 +270,12 @@ void wh_put_message(wh_buf *text, const wherry_error *err);
 /* Append the command that creates the table, of this kind, that the URL names. */
 void wh_put_create(wh_buf *text, unsigned kind);
 
+/* Append the command that drops the outbox that the URL names. */
+void wh_put_drop(wh_buf *text);
+
+/* Append the command that adopts a table of the same database. */
+void wh_put_adopt(wh_buf *text, const char *table);
+
 /* Append a repair of wherry_queue_inspect(): SQL, or the command that creates the queue. */
 void wh_put_repair(wh_buf *text, const char *repair);
 

@@ -193,22 +193,38 @@ static wh_exit run(const wh_args *args, wh_session *s)
 	return wh_arg_on(args, "repairs") ? wh_on_queue_repairs(s) : examine(args, &d);
 }
 
+/* The table of another program was dropped. */
+static wh_exit examine_left(const wh_args *args, const wh_session *s,
+			    const wherry_error *why)
+{
+	wh_buf advice = WH_BUF_INIT(WH_SENTENCE_MAX);
+	wh_doctor d;
+
+	if (!begin(&d, args, s))
+		return WH_EXIT_USAGE;
+	wh_buf_puts(
+		&advice,
+		"adopt the new table of that name, which begins from its start; or `");
+	wh_put_drop(&advice);
+	wh_buf_puts(&advice, "` removes what is left");
+	wh_doctor_add(&d, "outbox", WH_BAD, strdup(why->message), wh_buf_take(&advice));
+	return examine(args, &d);
+}
+
 /* Without a name, a database need not have an outbox. */
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	wh_exit status = WH_EXIT_DONE;
+	wherry_code code;
 	wh_doctor d;
 
-	if (*args->table.table)
-		status = wh_session_table(s, args, WH_OF_OUTBOX);
-	else
-		code = wh_session_try(s, args, WH_OF_OUTBOX, &err);
-	if (status != WH_EXIT_DONE)
-		return status;
+	code = wh_session_try(s, args, WH_OF_OUTBOX, &err);
 	if (code == WHERRY_OK)
 		return run(args, s);
+	if (code == WHERRY_NOTFOUND && err.repair == WHERRY_REPAIR_DOCTOR)
+		return examine_left(args, s, &err);
+	if (*args->table.table)
+		return wh_session_table(s, args, WH_OF_OUTBOX);
 	if (code != WHERRY_NOTFOUND)
 		return wh_call_failed(args, code, &err);
 	return begin(&d, args, s) ? examine_others(args, &d, &err) : WH_EXIT_USAGE;

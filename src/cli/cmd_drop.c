@@ -138,10 +138,59 @@ static wh_exit drop_subscription(const wh_args *args, wh_session *s,
 	return WH_EXIT_DONE;
 }
 
+/* The table was dropped by hand: drop what was beside it. */
+static wh_exit drop_left(const wh_args *args, wh_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status;
+
+	if (!wh_confirm(
+		    args, s->db, &status,
+		    "drop what is left of outbox '%s' in %s, whose table is gone: the "
+		    "positions of its subscriptions, and which messages failed",
+		    s->table, s->url))
+		return status;
+	if (!wh_is_dry(args) && wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args, s->table, 0);
+	wh_print_deleted(
+		args,
+		(const wh_count[]){
+			{"undelivered", 0}, {"dead", 0}, {"delivered", 0}, {NULL, 0}},
+		"what was left of outbox '%s' is gone", s->table);
+	return WH_EXIT_DONE;
+}
+
+/* Open the outbox.  *out_left: its table is gone. */
+static wh_exit open(const wh_args *args, wh_session *s, bool *out_left)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *left = NULL;
+	wherry_outbox_status st;
+	bool adopted;
+	wherry_code code = wh_session_try(s, args, WH_OF_OUTBOX, &err);
+
+	if (code == WHERRY_OK) /* A view may be there without its table. */
+		code = wherry_outbox_get_status(s->outbox, &st, sizeof(st), &err);
+	*out_left =
+		code == WHERRY_NOTFOUND && !*args->table.queue &&
+		wh_outbox_open_left(s->db, s->table, &left, &adopted, NULL) == WHERRY_OK;
+	if (s->outbox && !*out_left)
+		return WH_EXIT_DONE;
+	wherry_outbox_close(s->outbox);
+	s->outbox = left;
+	return left ? WH_EXIT_DONE : wh_session_table(s, args, WH_OF_OUTBOX);
+}
+
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status st;
+	bool left = false;
+	wh_exit opened = open(args, s, &left);
+
+	if (opened != WH_EXIT_DONE || left)
+		return opened == WH_EXIT_DONE ? drop_left(args, s) : opened;
 
 	if (wherry_outbox_get_status(s->outbox, &st, sizeof(wherry_outbox_status),
 				     &err) != WHERRY_OK ||
@@ -166,7 +215,7 @@ static const wh_without no_force[] = {
 	{"force", "it is for outboxes, whose relay may hold a lease"}, {NULL, NULL}};
 
 static const wh_for_kind kinds[WH_KINDS] = {
-	[WH_OF_OUTBOX] = {.run = run_on_outbox},
+	[WH_OF_OUTBOX] = {.run = run_on_outbox, .opens = true},
 	[WH_OF_QUEUE] = {.run = wh_on_queue_drop, .without = no_force},
 	[WH_OF_DELAYED] = {.use = "discard| --all"},
 	[WH_OF_DELAYED_TABLE] = {.run = wh_on_delayed_drop, .without = no_force},

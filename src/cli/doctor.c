@@ -199,6 +199,28 @@ typedef struct visit {
 	bool any;
 } visit;
 
+/* The command that adopts the table again. */
+static char *put_again(const wh_doctor *d)
+{
+	wh_buf text = WH_BUF_INIT(WH_SENTENCE_MAX);
+	char *advice;
+	const char *dot = strrchr(d->source, '.');
+	const char *name = dot ? dot + 1 : d->source;
+	const size_t len = strlen(name);
+
+	wh_buf_putc(&text, '`');
+	wh_put_adopt(&text, d->source);
+	if (strncmp(d->session->table, name, len) != 0 ||
+	    strcmp(d->session->table + len, "_log") != 0) {
+		wh_buf_puts(&text, " --as ");
+		wh_put_word(&text, d->session->table);
+	}
+	wh_buf_puts(&text, " --yes` makes it again, and remembers its options");
+	advice = wh_buf_take(&text);
+	wh_buf_clear(&text);
+	return advice;
+}
+
 static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 {
 	visit *v = ctx;
@@ -220,7 +242,9 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 			       v->c->name);
 	wh_doctor_add(v->d, v->c->name, level > WH_WARN ? WH_BAD : (wh_level)level,
 		      fill(v->d, what, row),
-		      fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
+		      v->c->flags & WH_CHECK_ADOPT && *v->d->source
+			      ? put_again(v->d)
+			      : fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
 	return WHERRY_OK;
 }
 
@@ -534,6 +558,15 @@ static void name_stream(wh_doctor *d)
 	wh_wal_close(wal);
 }
 
+static wherry_code take_source(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_doctor *d = ctx;
+	const char *name = wh_row_text(row, 0);
+
+	(void)snprintf(d->source, sizeof(d->source), "%s", name ? name : "");
+	return wh_row_check(row, err);
+}
+
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
 	const char *scheme = d->session->db->driver->scheme;
@@ -543,6 +576,8 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 	wh_sql_names names = {.dialect = scheme,
 			      .payload = "",
 			      .topic = d->store ? d->store->topic : NULL};
+	const wh_stmt *source;
+	wherry_code code;
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
@@ -553,9 +588,15 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 			       d->session->table);
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
+
 	if (is_outbox(d) && !log)
 		name_stream(d);
-	return wh_sql_parse_as(text, &names, &d->sql, err);
+	code = wh_sql_parse_as(text, &names, &d->sql, err);
+	source = code == WHERRY_OK ? wh_sql_find(&d->sql, "source-table") : NULL;
+	if (source) /* Advice without it is less exact. */
+		(void)wh_db_run(d->session->db, source, NULL, 0, take_source, d, NULL,
+				NULL);
+	return code;
 }
 
 void wh_doctor_clear(wh_doctor *d)

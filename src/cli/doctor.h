@@ -27,7 +27,9 @@ enum {
 	WH_CHECK_OF_TABLE = 16, /* The check needs the table. */
 	/* If it finds something bad, no message can be committed, or none is delivered; if
 	 * something else, some are not: `wherry status` makes it, too. */
-	WH_CHECK_STILL = 32
+	WH_CHECK_STILL = 32,
+	WH_CHECK_ADOPT =
+		64 /* `wherry adopt` repairs what it finds of an adopted table. */
 };
 
 /*
@@ -77,6 +79,7 @@ typedef struct wh_doctor {
 	/* How long messages of the stream have waited, microseconds. */
 	int64_t behind_us;
 	int64_t dead_apart; /* Messages in wherry_dead. */
+	char source[140]; /* The table of another program; "": the outbox has its own. */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;

@@ -9,7 +9,8 @@ enum {
 	STREAM = WH_CHECK_STREAM,
 	QUEUE = WH_CHECK_QUEUE,
 	OF_TABLE = WH_CHECK_OF_TABLE,
-	STILL = WH_CHECK_STILL
+	STILL = WH_CHECK_STILL,
+	ADOPT = WH_CHECK_ADOPT
 };
 
 #define RESTORE "see docs/internals/restore.md"
@@ -151,14 +152,14 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "tables",
-		.flags = NATIVE | STILL,
+		.flags = NATIVE | STILL | ADOPT,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
 		.advice = "`wherry create$u --print --all$l | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
-		.flags = NATIVE,
+		.flags = NATIVE | ADOPT,
 		.none = "the indexes are there",
 		.trouble = "the index $1 is missing: reading takes long without it, or a "
 			   "message id may be there twice",
@@ -179,7 +180,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "adopted",
-		.flags = NATIVE,
+		.flags = NATIVE | ADOPT,
 		.none = "an adopted table has what adopt made",
 		.trouble = "the table $1 has no $2",
 		.advice = "`wherry adopt` the table again, which remembers its options",
@@ -190,15 +191,6 @@ const wh_check wh_checks[] = {
 		.none = "the indexes are valid",
 		.trouble = "the index $1 is not valid: it is kept up and not used",
 		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
-	},
-	{
-		.name = "constraints",
-		.flags = NATIVE | TABLE,
-		.none = "the table refuses rows that no relay can handle",
-		.trouble =
-			"the table does not have the constraint that refuses rows that no "
-			"relay can handle: an older version made it",
-		.advice = "`wherry create$u` adds it, unless there are such rows already",
 	},
 	{
 		.name = "acknowledgements",
@@ -224,7 +216,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "trigger",
-		.flags = NATIVE,
+		.flags = NATIVE | ADOPT,
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.idle_interval)",

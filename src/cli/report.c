@@ -159,6 +159,18 @@ void wh_put_create(wh_buf *text, unsigned kind)
 	put_words(text, NULL, kind, "");
 }
 
+void wh_put_drop(wh_buf *text)
+{
+	wh_buf_puts(text, "wherry drop");
+	put_words(text, NULL, WHERRY_KIND_OUTBOX, "");
+}
+
+void wh_put_adopt(wh_buf *text, const char *table)
+{
+	wh_buf_puts(text, "wherry adopt");
+	put_words(text, NULL, WHERRY_KIND_OUTBOX, table);
+}
+
 void wh_put_repair(wh_buf *text, const char *repair)
 {
 	if (*repair)

@@ -107,7 +107,9 @@ static wh_exit missing(wh_session *s, const wh_args *args, wherry_error *err)
 {
 	wh_exit status;
 
-	if (s->kind == WH_OF_OUTBOX && *args->table.queue) /* There is an outbox. */
+	if (s->kind == WH_OF_OUTBOX &&
+	    (*args->table.queue || err->repair == WHERRY_REPAIR_DOCTOR))
+		/* There is an outbox, or was. */
 		return wh_call_failed(args, WHERRY_NOTFOUND, err);
 	if (wh_tell_other(s->db, args, table_of(args, s->kind), &status))
 		return status;

@@ -26,6 +26,10 @@
 #define WH_OUTBOX_OLD(X) \
 	X(old_kind, "old-kind", "")
 
+/* The table was dropped by hand: is something left of the outbox? */
+#define WH_OUTBOX_LEFT(X) \
+	X(left_over, "left-over", "")
+
 /* Locks a key, so that transactions that write messages of one key run one after the
  * other. */
 #define WH_OUTBOX_LOCK(X) \
@@ -96,7 +100,7 @@
 	G(read, WH_OUTBOX_READ) \
 	G(stream, WH_OUTBOX_STREAM) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
-	G(segments, WH_OUTBOX_SEGMENTS) G(old, WH_OUTBOX_OLD) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(segments, WH_OUTBOX_SEGMENTS) G(old, WH_OUTBOX_OLD) G(left, WH_OUTBOX_LEFT) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */

@@ -132,6 +132,74 @@ static wherry_code refuse_old(wherry_outbox *outbox, const char *table, wherry_e
 	return code == WHERRY_OK ? wh_outbox_check_old(outbox, err) : code;
 }
 
+/* Layouts have the same names for what is beside the table, and a table of another program has all of them. */
+static const char all_names[] = "adopted";
+
+wherry_code wh_outbox_open_left(wherry_db *db, const char *table, wherry_outbox **out,
+				bool *out_adopted, wherry_error *err)
+{
+	wherry_outbox *outbox = calloc(1, sizeof(*outbox));
+	int64_t left = 0;
+	wherry_code code;
+
+	if (!outbox)
+		return wh_oom(err);
+	outbox->store = wh_outbox_store(db, &wh_outbox_model);
+	/* Its schema is that of a table that is not there. */
+	outbox->store.making = true;
+	code = wh_outbox_load(outbox, db->driver->scheme, all_names, table, err);
+	if (code == WHERRY_OK)
+		code = wh_store_ask(&outbox->store, outbox->own.left_over, NULL, 0, &left,
+				    err);
+	if (code == WHERRY_OK && !left)
+		code = wh_fail(err, WHERRY_NOTFOUND, "nothing is left of outbox '%s'",
+			       table);
+	*out_adopted = left > 1;
+	if (code == WHERRY_OK)
+		*out = outbox;
+	else
+		wherry_outbox_close(outbox);
+	return code;
+}
+
+/* The table of another program was dropped by hand: creating one would not make it again. */
+static wherry_code refuse_left(wherry_db *db, const char *table, wherry_code code,
+			       wherry_error *err)
+{
+	wherry_outbox *left = NULL;
+	bool adopted = false;
+
+	if (wherry_db_in_transaction(db)) /* A missing table would end it. */
+		return code;
+	if (wh_outbox_open_left(db, table, &left, &adopted, NULL) == WHERRY_OK &&
+	    adopted) {
+		code = wh_fail(err, WHERRY_NOTFOUND,
+			       "the table of outbox '%s' was dropped", table);
+		(void)wh_repair(err, code, WHERRY_REPAIR_DOCTOR, WHERRY_KIND_OUTBOX,
+				table);
+	}
+	wherry_outbox_close(left);
+	return code;
+}
+
+/* On SQLite the view of a table that was dropped is still there. */
+static wherry_code check_view(const wherry_outbox *outbox, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	int64_t first = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (outbox->own.left_over && outbox->store.layout.purges_soon &&
+	    !outbox->store.db->driver->connection.schema_of)
+		code = wh_store_ask(&outbox->store, outbox->own.first_and_last, NULL, 0,
+				    &first, &why);
+	if (code != WHERRY_NOTFOUND || why.repair != WHERRY_REPAIR_CREATE)
+		return WHERRY_OK; /* What reads rows says what is wrong with them. */
+	if (err)
+		*err = why;
+	return code;
+}
+
 static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 			       wherry_error *err)
 {
@@ -151,7 +219,13 @@ static wherry_code find_layout(wherry_outbox *outbox, const char *table,
 		code = find_unique(outbox, err);
 	if (code == WHERRY_OK)
 		code = find_segments(outbox, err);
-	return wh_store_missing(outbox->store.model, table, code, err);
+	if (code == WHERRY_OK)
+		code = check_view(outbox, err);
+	code = wh_store_missing(outbox->store.model, table, code, err);
+	return code == WHERRY_NOTFOUND && (!err || err->repair == WHERRY_REPAIR_CREATE) &&
+			       outbox->store.model == &wh_outbox_model
+		       ? refuse_left(outbox->store.db, table, code, err)
+		       : code;
 }
 
 wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox **out,

@@ -120,6 +120,11 @@ typedef struct wh_make {
 	void *ctx; /* Of also(). */
 } wh_make;
 
+/* Open what is left of an outbox whose table was dropped by hand, to drop it: nothing else works.  NOTFOUND: nothing is
+ * left, or the table is there.  *out_adopted: it was one of another program. */
+wherry_code wh_outbox_open_left(wherry_db *db, const char *table, wherry_outbox **out,
+				bool *out_adopted, wherry_error *err);
+
 /* Like wherry_outbox_open(), of the table that wh_outbox_make() made: a table of that name that comes earlier in the
  * search path and belongs to somebody else is passed over. */
 wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,

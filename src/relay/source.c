@@ -103,10 +103,15 @@ static wherry_code open_table(wherry_db *db, const char *table, wh_source *out,
 			      wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wh_source_open(db, wh_outbox_model.name, table, out, err);
+	wherry_code code = wh_source_open(db, wh_outbox_model.name, table, out, &why);
 
-	if (code != WHERRY_NOTFOUND)
+	if (code != WHERRY_NOTFOUND || why.repair == WHERRY_REPAIR_DOCTOR) {
+		if (code != WHERRY_OK && err)
+			*err = why;
 		return code;
+	}
+	if (err) /* What it says of the default table is said if there is no queue either. */
+		*err = why;
 	code = wh_source_open(db, wh_queue_model.name, table, out, &why);
 	if (code == WHERRY_NOTFOUND)
 		return explain_missing(db, table, err);

@@ -52,7 +52,7 @@ finds "a relay needs what an operator does not" "postgres://porter@/postgres?hos
 
 gone() { # NAME SQL TEXT: it is gone, and adopt makes it again
 	run_sql "$events" "$2"
-	finds "$1 is missed" "$events#events_log" "out:  adopted " "out:$3" "out:\`wherry adopt\` the table again"
+	finds "$1 is missed" "$events#events_log" "out:  adopted " "out:$3" "out:events" "out: --yes\` makes it again"
 	w adopt "$events#events" --yes
 	finds "$1 is there again" "$events#events_log" "out:an adopted table has what"
 }

@@ -90,25 +90,38 @@ SELECT count(*) + {functions_stale} + (
 FROM unnest(ARRAY[{'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
+-- name: left-over
+-- Whether the outbox was made, and its table was dropped by hand; 2: that of another program.
+SELECT CASE WHEN to_regprocedure({'table_numbered} || '()') IS NULL THEN 1 ELSE 2 END
+FROM {wherry_schema} WHERE model = 'log' AND name = {name} AND to_regclass({'table}) IS NULL;
+
 -- name: drop
--- The table stays, without what was added to it.
+-- The table stays, without what was added to it.  The view may have been dropped by hand, with the table or alone.
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = {'table}::regclass::oid;
+FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid;
 DO $$
 DECLARE
-  source CONSTANT regclass := {source}::regclass;
+  -- Triggers know the table if the view is gone.
+  sources CONSTANT regclass[] := ARRAY(
+    SELECT t.tgrelid::regclass FROM pg_trigger AS t
+    WHERE t.tgfoid IN (to_regprocedure({'table_numbered} || '()')::oid, to_regprocedure({'table_wakes} || '()')::oid)
+    UNION SELECT to_regclass({source}));
+  source regclass;
   added name;
 BEGIN
-  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
-  EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
+  FOREACH source IN ARRAY sources LOOP
+    CONTINUE WHEN source IS NULL OR source = to_regclass({'table});
+    EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_wake}, source);
+    EXECUTE format('DROP TRIGGER IF EXISTS %s ON %s', {'bare_numbered}, source);
+  END LOOP;
   DROP FUNCTION IF EXISTS {table_numbered}();
   DROP FUNCTION IF EXISTS {table_wakes}();
-  DROP VIEW {table};
+  DROP VIEW IF EXISTS {table};
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   DROP FUNCTION IF EXISTS {table_headers}(text);
   DROP INDEX IF EXISTS {table_undone};
-  FOR added IN SELECT attname FROM pg_attribute
-    WHERE attrelid = source AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
+  FOR source, added IN SELECT attrelid::regclass, attname FROM pg_attribute
+    WHERE attrelid = ANY (sources) AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
   LOOP
     BEGIN
       EXECUTE format('ALTER TABLE %s DROP COLUMN %I', source, added);

@@ -82,11 +82,17 @@ FROM (SELECT {name} || s.column1 AS name FROM (VALUES ('_progress'), ('_exceptio
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type IN ('table', 'trigger') AND s.name = t.name COLLATE NOCASE);
 
+-- name: left-over
+-- Whether the outbox was made, and its table was dropped by hand; 2: that of another program, of which the view stays.
+SELECT 1 + EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.type = 'view' AND s.name = {name} COLLATE NOCASE)
+FROM wherry_schema WHERE model = 'log' AND name = {name}
+  AND NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.type = 'table' AND s.name = {name} COLLATE NOCASE);
+
 -- name: drop
--- The table stays.
+-- The table stays, if it is there.
 DROP TRIGGER IF EXISTS {table_by_hand};
 DROP TRIGGER IF EXISTS {table_gone};
-DROP VIEW {table};
+DROP VIEW IF EXISTS {table};
 DROP INDEX IF EXISTS {table_undone};
 {unregister}
 

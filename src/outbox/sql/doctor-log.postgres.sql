@@ -128,6 +128,10 @@ HAVING count(*) > 0;
 SELECT 2, t.name FROM unnest(ARRAY[{'table_tx}, {'table_dead}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL AND (t.name <> {'table_tx} OR to_regclass({source}) = to_regclass({'table}));
 
+-- name: source-table
+SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE concat(c.relnamespace::regnamespace::text, '.') END || c.relname
+FROM pg_class AS c WHERE c.oid = to_regclass({source})::oid AND c.oid <> to_regclass({'table})::oid;
+
 -- name: adopted
 -- Objects that `wherry adopt` adds to a table, except for the trigger that wakes relays.
 SELECT m.level, {source}, m.what FROM (

@@ -102,6 +102,10 @@ FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 5) AS c ORDER BY c.id;
 -- part: is_missing
 NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = {name} || m.ending COLLATE NOCASE)
 
+-- name: source-table
+SELECT t.tbl_name FROM sqlite_schema AS t JOIN sqlite_schema AS v ON v.type = 'view' AND v.name = {name} COLLATE NOCASE
+WHERE t.type = 'trigger' AND t.name COLLATE NOCASE IN ({name} || '_by_hand', {name} || '_gone') LIMIT 1;
+
 -- name: adopted
 -- Objects that `wherry adopt` adds to a table, except for the trigger that the check "trigger" looks for.
 SELECT m.level, {name}, m.what || {name} || m.ending || m.why FROM (
