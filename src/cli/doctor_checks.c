@@ -193,6 +193,15 @@ const wh_check wh_checks[] = {
 		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
 	},
 	{
+		.name = "constraints",
+		.flags = NATIVE | TABLE,
+		.none = "the table refuses rows that no relay can handle",
+		.trouble =
+			"the table does not have the constraint that refuses rows that no "
+			"relay can handle",
+		.advice = "`wherry create$u` adds it, unless there are such rows already",
+	},
+	{
 		.name = "acknowledgements",
 		.flags = TABLE,
 		.none = "no trigger can ignore an acknowledgement",

@@ -9,6 +9,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "log/failing.h"
 #include "outbox/outbox.h"
 #include "outbox/rows.h"
 #include "store/purge.h"
@@ -217,6 +218,25 @@ typedef struct listing {
 	wh_row_visitor v;
 } listing;
 
+/* Run a statement that shows rows.  If an expression of an adopted table fails for one of them, it is run again. */
+static wherry_code run_shown(wherry_outbox *outbox, const wh_stmt *stmt, wh_param *params,
+			     size_t n_params, wh_row_visitor *v, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	int64_t found = 0, before = v->n;
+	wherry_code code = wh_db_run(outbox->store.db, stmt, params, n_params,
+				     wh_row_visit, v, NULL, &why);
+
+	if (v->textless && v->n == before &&
+	    wh_db_about_row(outbox->store.db, code, &why) &&
+	    wh_failing_find(&outbox->store, &found, NULL) == WHERRY_OK && found)
+		code = wh_db_run(outbox->store.db, stmt, params, n_params, wh_row_visit,
+				 v, NULL, &why);
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_error *err)
 {
 	listing *l = ctx;
@@ -228,8 +248,7 @@ static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_err
 	l->params[7] = WH_INT_PARAM("limit", limit);
 	shown_limits(textless, &l->params[FILTER_PARAMS]);
 	l->v.textless = textless;
-	return wh_db_run(l->outbox->store.db, l->stmt, l->params, LIST_PARAMS,
-			 wh_row_visit, &l->v, NULL, err);
+	return run_shown(l->outbox, l->stmt, l->params, LIST_PARAMS, &l->v, err);
 }
 
 static const wh_stmt *list_of(const wherry_outbox *outbox,
@@ -291,8 +310,7 @@ static wherry_code show_one(wherry_outbox *outbox, const wh_stmt *stmt, wh_param
 	if (wh_db_about_row(outbox->store.db, code, &why)) {
 		v->textless = true;
 		shown_limits(true, &params[2]);
-		code = wh_db_run(outbox->store.db, stmt, params, 4, wh_row_visit, v, NULL,
-				 &why);
+		code = run_shown(outbox, stmt, params, 4, v, &why);
 	}
 	if (code != WHERRY_OK && err)
 		*err = why;
@@ -356,6 +374,11 @@ static wherry_code change_and_announce(void *ctx, wherry_error *err)
 	wherry_code code = wh_db_run(c->outbox->store.db, c->stmt, c->params,
 				     FILTER_PARAMS, NULL, NULL, &c->n, err);
 
+	if (code == WHERRY_OK && c->n && c->stmt == c->outbox->own.retry_dead &&
+	    c->outbox->store.stmt.failing_forget)
+		code = wh_db_run(c->outbox->store.db,
+				 c->outbox->store.stmt.failing_forget, NULL, 0, NULL,
+				 NULL, NULL, err);
 	if (code == WHERRY_OK && c->n && c->outbox->store.stmt.raise_control_version)
 		code = wh_db_run(c->outbox->store.db,
 				 c->outbox->store.stmt.raise_control_version, &name, 1,

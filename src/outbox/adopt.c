@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "log/failing.h"
 
 /* ---- looking at the table ---- */
 
@@ -161,6 +162,27 @@ static wherry_code add_step(wh_adoption *a, const char *first, const char *secon
 	return WHERRY_OK;
 }
 
+/* Add a step that makes the table of exceptions, which the view reads if it has guards. */
+static wherry_code add_exceptions(wh_adoption *a, wherry_error *err)
+{
+	wherry_outbox outbox = {.store = wh_outbox_store(a->db, &wh_outbox_model)};
+	wherry_code code =
+		wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
+	const wh_stmt *stmt = code == WHERRY_OK
+				      ? wh_sql_find(&outbox.store.sql, "add-exceptions")
+				      : NULL;
+
+	if (stmt) {
+		a->steps[a->n_steps].sql = strdup(stmt->text);
+		if (!a->steps[a->n_steps].sql)
+			code = wh_oom(err);
+		else
+			a->n_steps++;
+	}
+	wh_store_clear(&outbox.store);
+	return code;
+}
+
 static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 {
 	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
@@ -204,7 +226,7 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 		wh_adopt_put_literal(&remembered, wh_buf_into(&note, &remembered));
 	else
 		wh_buf_puts(&remembered, wh_buf_into(&a->options, &remembered));
-	wh_adopt_put_where(a, &where, "\nWHERE ");
+	wh_adopt_put_guarded_where(a, &where, "\nWHERE ");
 	wh_adopt_put_where(a, &and, " AND ");
 	memcpy(pairs,
 	       (const char *[]){"id",
@@ -233,6 +255,8 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 				wh_buf_str(&remembered),
 				NULL},
 	       sizeof(pairs));
+	if (a->guards)
+		code = add_exceptions(a, err);
 	for (size_t i = 0; code == WHERRY_OK && i < sizeof(steps) / sizeof(*steps); i++)
 		if (steps[i].wanted)
 			code = add_step(a, steps[i].first, steps[i].second, pairs, err);
@@ -259,7 +283,8 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 	wherry_code code;
 
 	*out = (wh_adoption){.db = db,
-			     .view = WH_BUF_INIT(256 * 1024),
+			     .view = WH_BUF_INIT(512 * 1024),
+			     .plain = WH_BUF_INIT(256 * 1024),
 			     .done = WH_BUF_INIT(64 * 1024),
 			     .done_shown = WH_BUF_INIT(64 * 1024),
 			     .set = WH_BUF_INIT(64 * 1024),
@@ -397,6 +422,35 @@ static wherry_code finish(void *ctx, wherry_outbox *outbox, bool is_new,
 	return code == WHERRY_OK && is_new ? begin(a, outbox, err) : code;
 }
 
+/* Rows for which an expression fails are exceptions from the beginning. */
+static wherry_code mark_failing(const wh_adoption *a, int64_t *out_n, wherry_error *err)
+{
+	wherry_outbox outbox = {.store = wh_outbox_store(a->db, &wh_outbox_model)};
+	wherry_code code =
+		wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
+
+	*out_n = 0;
+	if (code == WHERRY_OK)
+		code = wh_failing_find(&outbox.store, out_n, err);
+	wh_store_clear(&outbox.store);
+	return code;
+}
+
+static wherry_code make_outbox(const wh_adoption *a, const wh_make *how,
+			       wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = wh_outbox_make(a->db, how, a->title, &why);
+	int64_t n = 1;
+
+	while (wh_db_about_row(a->db, code, &why) &&
+	       mark_failing(a, &n, NULL) == WHERRY_OK && n)
+		code = wh_outbox_make(a->db, how, a->title, &why);
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 static wherry_code run_alone(wh_adoption *a, bool *out_made, wherry_error *err)
 {
 	wh_made made = {.from = 0};
@@ -413,7 +467,7 @@ static wherry_code run_alone(wh_adoption *a, bool *out_made, wherry_error *err)
 			"adopt the table again, with --from if rows do not say that they are done",
 			a->title);
 	if (code == WHERRY_OK)
-		code = wh_outbox_make(a->db, &how, a->title, err);
+		code = make_outbox(a, &how, err);
 	*out_made = !made.from;
 	return code;
 }
@@ -482,6 +536,7 @@ void wh_adoption_clear(wh_adoption *a)
 	for (int i = 0; i < WH_ADOPT_FIELDS; i++)
 		wh_buf_clear(&a->shown[i]);
 	wh_buf_clear(&a->view);
+	wh_buf_clear(&a->plain);
 	wh_buf_clear(&a->done);
 	wh_buf_clear(&a->done_shown);
 	wh_buf_clear(&a->set);

@@ -22,7 +22,7 @@ enum {
 	WH_ADOPT_BODY,
 	WH_ADOPT_FIELDS,
 	WH_ADOPT_COLUMNS_MOST = 200,
-	WH_ADOPT_STEPS_MOST = 12,
+	WH_ADOPT_STEPS_MOST = 13,
 	WH_ADOPT_KEPT_MOST = WH_ADOPT_FIELDS + 3, /* Fields, id, where and done. */
 };
 
@@ -74,6 +74,10 @@ typedef struct wh_adoption {
 	bool adds_id;
 	wh_buf shown[WH_ADOPT_FIELDS]; /* For people. */
 	wh_buf view;                   /* Columns of the view. */
+	wh_buf plain; /* The same without guards, before there is a table of exceptions. */
+	/* An expression may fail for a row: then the view has NULL for it, if the row is marked; see
+	 * log/failing.h. */
+	bool guards, may_fail[WH_ADOPT_FIELDS];
 	wh_buf done;            /* Expression that is NULL until the row is done. */
 	wh_buf done_shown, set; /* "": nothing is set. */
 	char done_column[WH_NAME_MOST +
@@ -171,6 +175,13 @@ void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
 
 /* Append the condition of --where behind a word; nothing if there is none. */
 void wh_adopt_put_where(const wh_adoption *a, wh_buf *to, const char *word);
+
+/* The same for the view: a marked row is one of the outbox. */
+void wh_adopt_put_guarded_where(const wh_adoption *a, wh_buf *to, const char *word);
+
+/* Append an expression in "guard", "guard-reason" or "guard-where" of adopt.DIALECT.sql. */
+void wh_adopt_put_guard(const wh_adoption *a, wh_buf *to, const char *guard,
+			const char *text);
 
 /* Append a quoted name. */
 void wh_adopt_quote(const wh_adoption *a, wh_buf *to, const char *name);

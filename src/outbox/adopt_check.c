@@ -32,6 +32,7 @@ static wherry_code run_filled(const wh_adoption *a, const char *what,
 static wherry_code check_lowest(const wh_adoption *a, wherry_error *err)
 {
 	wh_buf id = WH_BUF_INIT(1000), all = WH_BUF_INIT(64 * 1024);
+	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 	int64_t lowest = 1;
 
@@ -41,11 +42,16 @@ static wherry_code check_lowest(const wh_adoption *a, wherry_error *err)
 		code = run_filled(a, "lowest",
 				  (const char *const[]){"id", wh_buf_str(&id), "where",
 							wh_buf_str(&all), NULL},
-				  wh_take_int, &lowest, err);
+				  wh_take_int, &lowest, &why);
 	wh_buf_clear(&id);
 	wh_buf_clear(&all);
-	if (code != WHERRY_OK)
+	if (wh_db_about_row(a->db, code, &why)) /* A row dies for which it fails. */
+		return WHERRY_OK;
+	if (code != WHERRY_OK) {
+		if (err)
+			*err = why;
 		return wh_prefix(err, code, "--where");
+	}
 	return lowest > 0
 		       ? WHERRY_OK
 		       : wh_fail(err, WHERRY_INVALID,
@@ -123,15 +129,15 @@ static wherry_code try_view(const wh_adoption *a, wherry_error *err)
 	       condition = WH_BUF_INIT(64 * 1024), headers = WH_BUF_INIT(1000);
 	wherry_code code;
 
-	put_without(&columns, wh_buf_into(&a->view, &columns), "wherry_tx AS tx",
+	put_without(&columns, wh_buf_into(&a->plain, &columns), "wherry_tx AS tx",
 		    "NULL AS tx");
 	put_without(&known, wh_buf_into(&columns, &known),
 		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
-	/* The function is made with the view. */
+	/* The function is made with the view; another one has the same type. */
 	wh_adopt_put_name(a, &headers, &a->name, "_headers");
 	wh_buf_reset(&columns);
 	put_without(&columns, wh_buf_into(&known, &columns),
-		    wh_buf_into(&headers, &columns), "");
+		    wh_buf_into(&headers, &columns), "to_json");
 	wh_adopt_put_where(a, &condition, "\nWHERE ");
 	code = wh_buf_check(&columns, err);
 	if (code == WHERRY_OK)

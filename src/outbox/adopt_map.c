@@ -80,6 +80,9 @@ static const field fields[WH_ADOPT_FIELDS] = {
 				       "serialized_event", "json", "message", "event"}},
 };
 
+/* Begins an expression that fails for some values of its column. */
+static const char may_fail[] = "/* may fail */";
+
 static const char *const ids[] = {
 	"wherry_id", "id",       "seq",    "sequence", "sequence_number",
 	"event_no",  "position", "offset", NULL};
@@ -140,6 +143,8 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 	const char *text = wh_adopt_expression(a, f->kind, c->type, ""), *null = NULL;
 	wh_buf name = WH_BUF_INIT(1000), inner = WH_BUF_INIT(4000);
 
+	if (strstr(text ? text : "", may_fail))
+		a->guards = a->may_fail[f - fields] = true;
 	if (!text)
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -171,13 +176,31 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 	return WHERRY_OK;
 }
 
+/* An expression of the user: it may be NULL where a column of a log is not, and it may fail. */
+static void put_expression(wh_adoption *a, const field *f, const char *given, wh_buf *to)
+{
+	const char *text = strcmp(f->kind, "payload") == 0
+				   ? NULL
+				   : wh_adopt_expression(a, f->kind, "expression", "");
+
+	a->guards = a->may_fail[f - fields] = true;
+	if (f == &fields[WH_ADOPT_MESSAGE_ID]) {
+		put_message_id(a, to, given);
+		return;
+	}
+	if (!f->may_be_null && strcmp(f->kind, "text") == 0)
+		text = wh_adopt_text(a, "text-null");
+	else if (!text && strcmp(f->kind, "time") == 0)
+		text = wh_adopt_text(a, "time-null");
+	wh_adopt_put(to, text ? text : "@c@", given);
+}
+
 /* The text that the user wrote: "=TEXT", "(EXPRESSION)" or the name of a column. */
 static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf *to,
 			     wherry_error *err)
 {
 	const field *f = &fields[i];
 	const wh_adopt_column *c;
-	const char *text;
 
 	if (*given == '=') {
 		wh_adopt_put_literal(to, given + 1);
@@ -190,13 +213,7 @@ static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf
 	}
 	wh_buf_puts(&a->shown[i], given);
 	if (*given == '(') {
-		text = strcmp(f->kind, "payload") == 0
-			       ? NULL
-			       : wh_adopt_expression(a, f->kind, "expression", "");
-		if (text)
-			wh_adopt_put(to, text, given);
-		else
-			wh_buf_puts(to, given);
+		put_expression(a, f, given, to);
 		return WHERRY_OK;
 	}
 	c = wh_adopt_find(a, given, false);
@@ -331,33 +348,66 @@ static void put_as(wh_buf *to, const char *column, bool last)
 	wh_buf_printf(to, " AS %s%s", column, last ? "" : ",\n");
 }
 
-wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
-			 wherry_error *err)
+/* If the row is marked, the view has NULL for its message id and for what may fail, and the reason as its trace id. */
+static void put_guarded(const wh_adoption *a, size_t i, const char *text, wh_buf *to)
 {
-	wherry_code code = find_id(a, options->id, err);
+	const bool reason = i == WH_ADOPT_TRACE_ID;
 
-	if (code != WHERRY_OK)
-		return code;
-	wh_buf_puts(&a->view, "  ");
-	wh_adopt_quote(a, &a->view, a->id);
-	put_as(&a->view, "id", false);
+	if (i == WH_ADOPT_MESSAGE_ID || reason || a->may_fail[i])
+		wh_adopt_put_guard(a, to, reason ? "guard-reason" : "guard", text);
+	else
+		wh_buf_puts(to, text);
+}
+
+static void put_view(const wh_adoption *a, const wh_buf *of, bool guarded, wh_buf *to)
+{
+	wh_buf_puts(to, "  ");
+	wh_adopt_quote(a, to, a->id);
+	put_as(to, "id", false);
 	if (wh_adopt_text(a, "add-tx"))
-		wh_buf_puts(&a->view, "  wherry_tx AS tx,\n");
-	for (size_t i = 0; code == WHERRY_OK && i < WH_ADOPT_FIELDS; i++) {
-		wh_buf_puts(&a->view, "  ");
-		code = map_field(a, options, i, &a->view, err);
-		put_as(&a->view, fields[i].column, false);
+		wh_buf_puts(to, "  wherry_tx AS tx,\n");
+	for (size_t i = 0; i < WH_ADOPT_FIELDS; i++) {
+		const char *text = wh_buf_into(&of[i], to);
+
+		wh_buf_puts(to, "  ");
+		if (guarded)
+			put_guarded(a, i, text, to);
+		else
+			wh_buf_puts(to, text);
+		put_as(to, fields[i].column, false);
 	}
-	wh_buf_printf(&a->view, "  %s", wh_buf_into(&a->done, &a->view));
-	put_as(&a->view, "done_at", false);
-	wh_buf_puts(&a->view, "  ");
+	wh_buf_printf(to, "  %s", wh_buf_into(&a->done, to));
+	put_as(to, "done_at", false);
+	wh_buf_puts(to, "  ");
 	/* Rows that do not say when they were written are deleted as soon as they may. */
-	wh_adopt_put(&a->view,
+	wh_adopt_put(to,
 		     wh_adopt_text(a, a->set.len || (a->deletes &&
 						     !a->shown[WH_ADOPT_CREATED_AT].len)
 					      ? "is-true"
 					      : "is-false"),
 		     "");
-	put_as(&a->view, "at_once", true);
-	return code == WHERRY_OK ? wh_buf_check(&a->view, err) : code;
+	put_as(to, "at_once", true);
+}
+
+wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
+			 wherry_error *err)
+{
+	wh_buf of[WH_ADOPT_FIELDS];
+	wherry_code code = find_id(a, options->id, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	a->guards = a->where != NULL;
+	for (size_t i = 0; i < WH_ADOPT_FIELDS; i++)
+		of[i] = (wh_buf)WH_BUF_INIT(256 * 1024);
+	for (size_t i = 0; code == WHERRY_OK && i < WH_ADOPT_FIELDS; i++)
+		code = map_field(a, options, i, &of[i], err);
+	if (code == WHERRY_OK) {
+		put_view(a, of, false, &a->plain);
+		put_view(a, of, a->guards, &a->view);
+		code = wh_buf_check(&a->view, err);
+	}
+	for (size_t i = 0; i < WH_ADOPT_FIELDS; i++)
+		wh_buf_clear(&of[i]);
+	return code;
 }

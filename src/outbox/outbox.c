@@ -194,7 +194,7 @@ static wherry_code check_view(const wherry_outbox *outbox, wherry_error *err)
 		code = wh_store_ask(&outbox->store, outbox->own.first_and_last, NULL, 0,
 				    &first, &why);
 	if (code != WHERRY_NOTFOUND || why.repair != WHERRY_REPAIR_CREATE)
-		return WHERRY_OK; /* What reads rows says what is wrong with them. */
+		return WHERRY_OK; /* Statements that read rows report other failures. */
 	if (err)
 		*err = why;
 	return code;

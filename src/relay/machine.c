@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "base/sized.h"
+#include "log/failing.h"
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 #include "store/purge.h"
@@ -53,6 +54,15 @@ typedef enum wh_outcome {
 	WH_FATAL       /* A person must remove the cause: the step returns the error. */
 } wh_outcome;
 
+/* An expression of the owner of the table fails for a row.  The next step passes over it. */
+static bool passes_over(wherry_relay *r, wherry_code code, const wherry_error *why)
+{
+	int64_t n = 0;
+
+	return r->store && wh_db_about_row(r->db, code, why) &&
+	       wh_failing_find(r->store, &n, NULL) == WHERRY_OK && n > 0;
+}
+
 static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 			     wherry_error *why)
 {
@@ -66,6 +76,10 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 	/* A session that became read only: the URL may name another server that is not. */
 	if (code == WHERRY_READONLY && r->from)
 		code = WHERRY_CLOSED;
+	if (passes_over(r, code, why)) {
+		r->db_retry_at_us = now;
+		return WH_WAIT;
+	}
 	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX) {
 		why->code = code;
 		return WH_FATAL;

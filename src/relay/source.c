@@ -110,7 +110,7 @@ static wherry_code open_table(wherry_db *db, const char *table, wh_source *out,
 			*err = why;
 		return code;
 	}
-	if (err) /* What it says of the default table is said if there is no queue either. */
+	if (err) /* Reported for the default table if it is not a queue either. */
 		*err = why;
 	code = wh_source_open(db, wh_queue_model.name, table, out, &why);
 	if (code == WHERRY_NOTFOUND)

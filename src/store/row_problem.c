@@ -39,11 +39,19 @@ static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
 	return true;
 }
 
+static bool is_adopted(const wh_store *store)
+{
+	return strcmp(store->layout.name, "adopted") == 0;
+}
+
 static bool number_flaw(const wh_store *store, const wh_open_row *row, bool own_id,
 			wh_buf *why)
 {
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
+	else if (is_adopted(store) && !row->message_id.ptr) /* See log/failing.h. */
+		wh_buf_printf(why, "the row cannot be read: %.*s", (int)row->trace_id.len,
+			      row->trace_id.ptr ? row->trace_id.ptr : "");
 	else if (row->id <= 0 && own_id && !store->layout.by_claim)
 		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
 	else if (row->odd)
@@ -90,8 +98,7 @@ static bool body_flaw(const wh_store *store, const wh_open_row *row, wh_buf *why
 static const char *column_of(const wh_store *store, const char *field)
 {
 	bool native = strcmp(store->layout.name, "native") == 0 ||
-		      strcmp(store->layout.name, "log") == 0 ||
-		      strcmp(store->layout.name, "adopted") == 0;
+		      strcmp(store->layout.name, "log") == 0 || is_adopted(store);
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }

@@ -40,6 +40,15 @@ mends() { # NAME SQL TEXT
 
 base=$url target=$url
 w create "$url"
+mends "the constraint" "ALTER TABLE outbox DROP CONSTRAINT outbox_sane" "does not have the constraint"
+check "and refuses what it did" is \
+	"$(sql "INSERT INTO outbox(id, topic, payload) VALUES (-5, 't', '{}')" 2>&1 | grep -c outbox_sane)" 1
+sql "ALTER TABLE outbox DROP CONSTRAINT outbox_sane; INSERT INTO outbox(id, topic, payload) VALUES (-5, 't', '{}')"
+w create "$url"
+expect "it is not added while there are rows that it refuses" 0
+w doctor "$url"
+expect "which doctor says" "$status" "out:unless there are such rows"
+sql "DELETE FROM outbox"
 mends "the trigger" "DROP TRIGGER outbox_wake ON outbox" "has no trigger"
 mends "the index" "DROP INDEX outbox_tx" "outbox_tx"
 mends "the index of dead messages" "DROP INDEX outbox_dead" "outbox_dead"

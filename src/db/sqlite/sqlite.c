@@ -488,7 +488,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 			code = wh_oom(err);
 	}
 	if (code == WHERRY_OK && rc != SQLITE_DONE)
-		code = wh_sqlite_fail(s, rc, "", err);
+		code = wh_sqlite_fail_row(s, rc, err);
 	(void)sqlite3_reset(seen.stmt);
 	wh_arena_clear(&seen.blobs);
 	/* sqlite3_changes64() keeps its value if a statement changes nothing, the total
@@ -511,8 +511,13 @@ static wherry_code sqlite_script(wherry_db *db, const char *sql, wherry_error *e
 {
 	sqlite_db *s = (sqlite_db *)db;
 	wherry_code code = settle_old(s, err);
+	int rc;
 
-	return code == WHERRY_OK ? exec(s, sql, "", err) : code;
+	if (code != WHERRY_OK)
+		return code;
+	begin_call(s);
+	rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail_row(s, rc, err);
 }
 
 static int64_t sqlite_row_int(const wh_row *row, int column)

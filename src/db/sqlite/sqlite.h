@@ -72,6 +72,8 @@ typedef struct sqlite_db {
 /* sqlite_error.c: convert SQLite's error to a code and message.  No other file of the
  * driver knows SQLite's error numbers. */
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err);
+/* The same for a statement that was prepared, and failed when it ran. */
+wherry_code wh_sqlite_fail_row(sqlite_db *s, int rc, wherry_error *err);
 bool wh_sqlite_about_row(const wherry_error *err);
 wherry_code wh_sqlite_code_of(int native, const char *state);
 

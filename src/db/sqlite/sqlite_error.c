@@ -75,10 +75,28 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	return wh_fail_native(err, code, rc, "%s%s: %s", s->path, doing, text);
 }
 
+/* SQLite has no number for an expression that fails for a row, such as one over a text that is not JSON: it is
+ * SQLITE_ERROR, which a statement that cannot be prepared gets, too.  So such an error has a state. */
+#define DATA_EXCEPTION "22000"
+
+wherry_code wh_sqlite_fail_row(sqlite_db *s, int rc, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = wh_sqlite_fail(s, rc, "", &why);
+
+	if (code == WHERRY_INVALID && (rc & 0xff) == SQLITE_ERROR &&
+	    !strstr(why.message, "no such"))
+		memcpy(why.sqlstate, DATA_EXCEPTION, sizeof(DATA_EXCEPTION));
+	if (err)
+		*err = why;
+	return code;
+}
+
 bool wh_sqlite_about_row(const wherry_error *err)
 {
 	int primary = err->native & 0xff;
 
-	return primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG ||
+	return strcmp(err->sqlstate, DATA_EXCEPTION) == 0 ||
+	       primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG ||
 	       primary == SQLITE_MISMATCH;
 }

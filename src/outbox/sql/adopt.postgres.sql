@@ -59,7 +59,7 @@ coalesce(nullif(@c@::text, ''), @id@::text)
 coalesce(@c@::text, '')
 
 -- name: headers-json
-CASE json_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
+/* may fail */ CASE json_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM json_each_text(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
 
 -- name: headers-jsonb
 CASE jsonb_typeof(@c@) WHEN 'object' THEN (SELECT coalesce(json_object_agg(h.key, h.value), '{}') FROM jsonb_each_text(@c@) AS h WHERE h.value IS NOT NULL) ELSE '{}'::json END
@@ -113,11 +113,11 @@ coalesce(@c@::text, '')
 @c@ AT TIME ZONE 'UTC'
 
 -- name: time-date
-@c@::timestamp AT TIME ZONE 'UTC'
+/* may fail */ @c@::timestamp AT TIME ZONE 'UTC'
 
 -- name: time-integer
 -- Seconds, or milliseconds.
-to_timestamp(CASE WHEN @c@ > 100000000000 THEN @c@ / 1000.0 ELSE @c@ END)
+/* may fail */ to_timestamp(CASE WHEN @c@ > 100000000000 THEN @c@ / 1000.0 ELSE @c@ END)
 
 -- name: time-null
 coalesce(@c@, '1970-01-01 00:00:00+00'::timestamptz)
@@ -209,6 +209,19 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS @undone@ ON {table}(@id@) WHERE (@done@)
 SET LOCAL lock_timeout = '5s';
 DROP INDEX IF EXISTS @view_undone@;
 
+-- name: is-marked
+-- Whether an expression failed for the row: see adopted.postgres.sql.
+@id@ = ANY (ARRAY(SELECT x.id FROM @exceptions@ AS x WHERE x.subscription = '' AND x.state = 4))
+
+-- name: guard
+CASE WHEN @marked@ THEN NULL ELSE @c@ END
+
+-- name: guard-reason
+CASE WHEN @marked@ THEN (SELECT x.last_error FROM @exceptions@ AS x WHERE x.subscription = '' AND x.id = t.@id@) ELSE @c@ END
+
+-- name: guard-where
+CASE WHEN @marked@ THEN true ELSE (@c@) END
+
 -- name: view
 CREATE OR REPLACE VIEW @view@ AS SELECT
 @columns@
@@ -281,7 +294,7 @@ WHERE seqrelid = pg_get_serial_sequence({'table}, :id::text)::regclass::oid;
 
 -- name: try
 -- Fails where adopting would: an expression that the table does not have.
-SELECT * FROM (SELECT
+SELECT v.*, v.created_at > now(), CASE WHEN true THEN v.headers ELSE '{}'::json END FROM (SELECT
 @columns@
 FROM {table} AS t@where@) AS v LIMIT 0;
 

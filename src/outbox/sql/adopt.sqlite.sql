@@ -107,6 +107,19 @@ CREATE INDEX IF NOT EXISTS @view_undone@ ON {table}(@id@) WHERE (@done@) IS NULL
 -- It may be of another column.
 DROP INDEX IF EXISTS @view_undone@;
 
+-- name: is-marked
+-- Whether an expression failed for the row: see adopted.sqlite.sql.
+@id@ IN (SELECT x.id FROM @exceptions@ AS x WHERE x.subscription = '' AND x.state = 4)
+
+-- name: guard
+CASE WHEN @marked@ THEN NULL ELSE @c@ END
+
+-- name: guard-reason
+CASE WHEN @marked@ THEN (SELECT x.last_error FROM @exceptions@ AS x WHERE x.subscription = '' AND x.id = t.@id@) ELSE @c@ END
+
+-- name: guard-where
+CASE WHEN @marked@ THEN 1 ELSE (@c@) END
+
 -- name: view
 DROP VIEW IF EXISTS @view@;
 CREATE VIEW @view@ AS SELECT -- options: @options@

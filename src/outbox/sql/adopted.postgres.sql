@@ -58,6 +58,10 @@ BEGIN
 END $$;
 {register}
 
+-- name: add-exceptions
+-- The view reads marks of rows in it.
+{exception_table}
+
 -- name: add-undone
 -- The first subscription begins behind all rows; those that the owner does not count as delivered wait.
 WITH head AS MATERIALIZED (
@@ -77,6 +81,31 @@ DO $$ BEGIN
     DELETE FROM {wherry_schema} WHERE model = 'log' AND name = {name};
   END IF;
 END $$;
+
+-- ---- rows for which an expression of the view fails ----
+
+-- Such a row is marked by an exception without a subscription.  Then the view has NULL in place of its message id and of what
+-- may fail, so that statements that read other rows, too, do not fail.  A relay takes it for a dead message.
+
+-- name: failing-range
+-- Fails if an expression fails for one of these rows: of a row as a value all columns are needed.
+SELECT count(e) FROM {table} AS e WHERE e.id > :after::bigint AND e.id <= :upto::bigint;
+
+-- name: failing-ids
+SELECT count(e) FROM {table} AS e WHERE e.id = ANY ({ids});
+
+-- name: failing-open
+SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state <> 2 AND x.id > :after::bigint
+ORDER BY x.id LIMIT :limit::bigint;
+
+-- name: failing-mark
+INSERT INTO {table_exception}(subscription, id, state, last_error) VALUES ('', :id::bigint, 4, :error::text)
+ON CONFLICT (subscription, id) DO NOTHING;
+
+-- name: failing-forget
+-- Messages that are tried again are read again.
+DELETE FROM {table_exception} AS m WHERE m.subscription = '' AND EXISTS (
+  SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = m.id AND x.state <> 4);
 
 -- name: indexes-missing
 -- Number of missing tables beside the view, indexes and triggers, and of functions that are missing or stale.
@@ -138,10 +167,11 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 -- include: postgres.subscription.sql
 
 -- part: passed
--- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered;
+-- no marked ones, for which his condition may fail.
 SELECT t.id, t.is_young FROM (
   SELECT {key_columns:e}, NOT e.at_once AND e.created_at > {since} AS is_young FROM {table} AS e
-  WHERE e.done_at IS NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
+  WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
 -- name: purge

@@ -32,7 +32,7 @@
 
 -- part: gone
 -- The highest id of a row that was deleted above the positions.  It is an exception of no subscription.
-coalesce((SELECT max(x.id) FROM {table_exception} AS x WHERE x.subscription = ''), 0)
+coalesce((SELECT max(x.id) FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 2), 0)
 
 -- name: add-watch
 -- An id that is not above the position of a subscription was written by hand, or was that of a deleted row, which a relay
@@ -42,6 +42,7 @@ DROP TRIGGER IF EXISTS {table_by_hand};
 CREATE TRIGGER {table_by_hand} AFTER INSERT ON @table@
 WHEN new.@id@ <= max((SELECT max(p.high) FROM {table_progress} AS p), {gone})
 BEGIN
+  DELETE FROM {table_exception} WHERE subscription = '' AND state = 4 AND id = new.@id@;
   INSERT INTO {table_exception}(subscription, id, changed_at)
     SELECT p.subscription, v.id, (SELECT ms FROM wherry_clock) FROM {table_progress} AS p, {table} AS v
     WHERE v.id = new.@id@
@@ -55,9 +56,12 @@ DROP TRIGGER IF EXISTS {table_gone};
 CREATE TRIGGER {table_gone} AFTER DELETE ON @table@
 WHEN old.@id@ > max((SELECT min(p.high) FROM {table_progress} AS p), {gone})
 BEGIN
-  DELETE FROM {table_exception} WHERE subscription = '';
+  DELETE FROM {table_exception} WHERE subscription = '' AND (state = 2 OR id = old.@id@);
   INSERT INTO {table_exception}(subscription, id, state) VALUES ('', old.@id@, 2);
 END;
+
+-- name: add-exceptions
+{beside}
 
 -- name: add-undone
 -- The first subscription begins behind all rows; those that the owner does not count as delivered wait.
@@ -74,6 +78,31 @@ DELETE FROM wherry_schema WHERE model = 'log' AND name = {name};
 
 -- name: schema-version
 SELECT version, min_program FROM wherry_schema WHERE model = 'log' AND name = :name AND {is_view};
+
+-- ---- rows for which an expression of the view fails ----
+
+-- Such a row is marked by an exception without a subscription.  Then the view has NULL in place of its message id and of what
+-- may fail, so that statements that read other rows, too, do not fail.  A relay takes it for a dead message.
+
+-- name: failing-range
+-- Fails if an expression fails for one of these rows.
+SELECT * FROM {table} WHERE id > :after AND id <= :upto;
+
+-- name: failing-ids
+SELECT * FROM {table} WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: failing-open
+SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2 AND id > :after
+ORDER BY id LIMIT :limit;
+
+-- name: failing-mark
+INSERT INTO {table_exception}(subscription, id, state, last_error) VALUES ('', :id, 4, :error)
+ON CONFLICT (subscription, id) DO NOTHING;
+
+-- name: failing-forget
+-- Messages that are tried again are read again.
+DELETE FROM {table_exception} WHERE subscription = '' AND state = 4 AND id IN (
+  SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state <> 4);
 
 -- name: indexes-missing
 -- Number of missing tables and triggers.

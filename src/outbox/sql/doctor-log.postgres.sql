@@ -279,6 +279,6 @@ SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, 
 FROM {wherry_lease} WHERE {live} AND state = 'retrying';
 
 -- name: constraints
--- An outbox of an earlier version has no such constraints, or had rows that they refuse.
+-- It may have been dropped.
 SELECT 1 WHERE to_regclass({source}) = to_regclass({'table}) AND NOT EXISTS (SELECT 1 FROM pg_constraint
   WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');

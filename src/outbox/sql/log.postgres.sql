@@ -37,6 +37,9 @@ autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
 CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake}();
 
+-- part: lacks_sane
+NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane')
+
 -- name: migrate-1
 {own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
@@ -60,6 +63,13 @@ CREATE TABLE IF NOT EXISTS {table}(
   {storage}
 );
 CREATE INDEX IF NOT EXISTS {bare_tx} ON {table}(tx, id);
+-- The table may have lost its constraint.  If it has rows that it refuses, it does not get it, since a restored table is
+-- changed.
+DO $$ BEGIN
+  IF {lacks_sane} AND NOT EXISTS (SELECT 1 FROM {table} WHERE NOT ({sane})) THEN
+    ALTER TABLE {table} ADD CONSTRAINT {bare_sane} CHECK ({sane}) NOT VALID;
+  END IF;
+END $$;
 {progress_table}
 {exception_table}
 {begin_subscriptions}
@@ -69,8 +79,9 @@ DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 {register}
 
 -- name: indexes-missing
--- Number of missing indexes of the outbox, of missing tables beside it, and of functions that are missing or stale.
-SELECT count(*) + {functions_stale} FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
+-- Number of missing indexes and constraints of the outbox, of missing tables beside it, and of functions that are missing or
+-- stale.
+SELECT count(*) + {functions_stale} + ({lacks_sane})::integer FROM unnest(ARRAY[{'table_tx}, {'table_progress}, {'table_exception}, {'table_dead}, {'table_open}, {'table_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- part: segments_signature

@@ -43,6 +43,7 @@ DECLARE -- Returns the next messages of a subscription and moves its position in
   given bigint[] := ARRAY[]::bigint[];
   one bigint;
   long boolean;
+  reason text;        -- An expression fails for the row.
   moved boolean := false;
   granted regprocedure;  -- The function of a role that may consume this subscription alone.
 BEGIN
@@ -193,12 +194,16 @@ BEGIN
     AND (@doubt@ OR pg_client_encoding() <> current_setting('server_encoding'))
   LOOP
     BEGIN
-      SELECT @long@ INTO own.long FROM @table@ AS m WHERE m.id = own.one;
+      SELECT @long@, CASE WHEN m.message_id IS NULL THEN concat('the row cannot be read: ', m.trace_id) END
+      INTO own.long, own.reason FROM @table@ AS m WHERE m.id = own.one;
       IF long THEN
         RAISE program_limit_exceeded USING MESSAGE = 'the payload is over its limit of 67108864 bytes';
       END IF;
+      IF reason IS NOT NULL THEN
+        RAISE data_exception USING MESSAGE = reason;
+      END IF;
       PERFORM convert_to(concat(m.message_id, m.topic, m.partition_key, m.headers, m.aggregate_type, m.aggregate_id,
-        m.trace_id, @text@), pg_client_encoding())
+        m.trace_id, m.created_at, @text@), pg_client_encoding())
       FROM @table@ AS m WHERE m.id = own.one;
     EXCEPTION WHEN data_exception OR program_limit_exceeded OR internal_error OR out_of_memory THEN
       INSERT INTO @exception@(subscription, id, state, last_error) VALUES (wherry_consume.subscription, own.one, 4,

@@ -9,8 +9,8 @@
 ('["' || replace(replace(replace({.}topics, '[', '[[]'), '?', '[?]'), ',', '","') || '"]')
 
 -- part: its_topic
--- Condition: the subscription has the topic of the row.
-((SELECT w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL
+-- Condition: the subscription has the topic of the row.  NULL: it cannot be read, and the message dies.
+({.}topic IS NULL OR (SELECT w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL
  OR EXISTS (SELECT 1 FROM json_each((SELECT {globs:w} FROM {table_progress} AS w
                                      WHERE w.subscription = {subscription})) AS g
             WHERE {.}topic GLOB g.value))

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# A row for which an expression of an adopted table fails dies alone, on PostgreSQL and SQLite: the others are delivered.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server
+
+run_sql() { # SQL
+	case $url in sqlite:*) sqlite3 "${url#sqlite:}" "$1" ;; *) sql "$1" ;; esac
+}
+relay() { # [SUBSCRIPTION]: delivers what is there
+	rm -f got.ndjson
+	w relay "$url#events_log${1-}" file:got.ndjson --until-empty --timeout 60s
+}
+got() { # JQ: of each message that the last relay delivered
+	[ ! -e got.ndjson ] || jq -r "$1" got.ndjson | paste -sd' '
+}
+dead() { # [SUBSCRIPTION]: id and reason of each dead message
+	"$wherry" list "$url#events_log${1-}" --state dead --json | jq -r '"\(.id) \(.last_error)"'
+}
+undone() {
+	run_sql "SELECT id FROM events WHERE published_at IS NULL ORDER BY id" | paste -sd' '
+}
+
+# dies NAME VALUE REASON OPTION...: the expression of the options fails for the second and the fifth row, of which `v` is the
+# value; the others have $good.
+dies() {
+	local name="$kind: $1" value=$2 reason=$3
+	shift 3
+	run_sql "CREATE TABLE events($columns)"
+	w adopt "$url#events" "$@" --yes
+	[ "$status" = 0 ] || echo "# $err"
+	run_sql "INSERT INTO events(type, key, data, v) VALUES ('a', 'x', '1', $good), ('a', 'x', '2', $value), ('a', 'y', '3', $good),
+		('a', 'x', '4', $good), ('a', 'y', '5', $value), ('a', 'y', '6', $good)"
+	w create "$url#events_log/audit" --topics 'a,b'
+	relay
+	check "$name: the other rows are delivered" is "$(got .id)" "1 3 4 6"
+	check "$name: these are dead, with the reason" is "$(dead | grep "$reason" | cut -d' ' -f1 | sort -n | paste -sd' ')" "2 5"
+	relay /audit
+	check "$name: another subscription has the same" is "$(got .id), $(dead /audit | grep -c "$reason")" "1 3 4 6, 2"
+	relay
+	check "$name: the owner knows what is done" is "$(undone)" "2 5"
+	w status "$url#events_log"
+	expect "$name: the commands work" 0 "out:dead        2"
+	run_sql "UPDATE events SET v = $good WHERE id = 2"
+	w retry "$url#events_log" --all
+	relay
+	check "$name: what its owner repaired is delivered by a retry" is "$(got .id)" 2
+	check "$name: and the other one dies again" is "$(dead | cut -d' ' -f1)" 5
+	w discard "$url#events_log" 5 --yes
+	check "$name: it can be discarded" is "$(dead)" ""
+	w drop "$url#events_log" --yes
+	run_sql "DROP TABLE events"
+}
+
+# waits NAME VALUE OPTION...: the row is one of those that were not delivered before the table was adopted.
+waits() {
+	local name="$kind: $1" value=$2
+	shift 2
+	run_sql "CREATE TABLE events($columns);
+		INSERT INTO events(type, key, data, v) VALUES ('a', 'x', '1', $good), ('a', 'x', '2', $value), ('a', 'x', '3', $good)"
+	w adopt "$url#events" "$@" --yes
+	run_sql "INSERT INTO events(type, key, data, v) VALUES ('a', 'x', '4', $good)"
+	relay
+	check "$name: a row that was there before dies alone, too" is "$(got .id), $(dead | cut -d' ' -f1)" "1 3 4, 2"
+	w drop "$url#events_log" --yes
+	run_sql "DROP TABLE events"
+}
+
+# ---- PostgreSQL ----
+
+kind=postgres
+columns="id bigserial PRIMARY KEY, type text NOT NULL, key text, data text NOT NULL, v text, published_at timestamptz"
+good="'7'"
+dies "a division in the body" "'0'" "division by zero" --body "(concat(data, 6 / v::integer))"
+dies "a cast in the key" "'seven'" "invalid input syntax for type integer" --key "((v::integer)::text)"
+dies "a cast in the topic" "'x'" "invalid input syntax for type integer" --topic "('a' || left(v::integer::text, 0))"
+dies "a number that is too large" "'99999999999'" "out of range for type integer" --message-id "(id || '-' || v::integer)"
+dies "a text that is no time" "'soon'" "invalid input syntax for type timestamp" \
+	--created-at "(CASE WHEN v = '7' THEN now() ELSE v::timestamptz END)"
+dies "a condition" "'no'" "invalid input syntax for type integer" --where "v::integer > 0"
+good="'{\"x\": 1}'"
+dies "a text that is not JSON in the body" "'{no'" "invalid input syntax for type json" --body "(v::jsonb)"
+dies "and in the key" "'{no'" "invalid input syntax for type json" --key "(v::jsonb->>'x')"
+dies "and in the headers" "'{no'" "invalid input syntax for type json" --headers "(json_build_object('x', v::json->>'x'))"
+dies "a body that is NULL" "NULL" "payload is .* or NULL" --body "(v)"
+good="'\x61'"
+columns=${columns/v text/v bytea}
+dies "bytes that are no text" "'\xff'" "invalid byte sequence" --topic "('a' || left(convert_from(v, 'UTF8'), 0))"
+columns=${columns/v bytea/v bigint}
+good=1767225600
+dies "a number that is no time" 9000000000000000000 "timestamp out of range" --created-at v
+columns=${columns/v bigint/v json}
+good="'{\"x\": 1}'"
+dies "headers with a NUL" "'{\"x\": \"\\u0000\"}'" "unsupported Unicode escape sequence" --headers v
+columns=${columns/v json/v text}
+good="'7'"
+waits "a cast in the key" "'seven'" --key "((v::integer)::text)"
+waits "a cast in the body" "'seven'" --body "((v::integer)::text)"
+waits "a condition" "'seven'" --where "v::integer > 0"
+
+# A row that is committed late.
+sql "CREATE TABLE events($columns)"
+w adopt "$url#events" --key "((v::integer)::text)" --yes
+exec 5> >(exec psql -X -q "$url" >/dev/null)
+echo "BEGIN; INSERT INTO events(type, data, v) VALUES ('late', '{}', 'x'), ('late', '{}', '1');" >&5
+until_true 20 answers "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'" 1
+sql "INSERT INTO events(type, data, v) VALUES ('a', '{}', '1')"
+relay
+echo "COMMIT; SELECT 1;" >&5
+exec 5>&-
+until_true 20 answers "SELECT count(*) FROM events WHERE type = 'late'" 2
+relay
+check "postgres: one that is committed late dies, too" is "$(got .id), $(dead | cut -d' ' -f1)" "2, 1"
+
+# Consumers.
+w create "$url#events_log/consumed"
+sql "INSERT INTO events(type, data, v) VALUES ('a', '{}', '3'), ('a', '{}', 'y'), ('a', '{}', '4')"
+check "postgres: a consumer gets the others" is "$(sql "SELECT key FROM wherry_consume('consumed', 10, 'events_log')" | paste -sd' ')" "1 1 3 4"
+check "postgres: and these die" is "$(dead /consumed | cut -d' ' -f1 | sort -n | paste -sd' ')" "1 5"
+relay
+w drop "$url#events_log/consumed" --yes
+
+# Many of them, and relays that share the keys.
+w create "$url#events_log" --partitions
+sql "INSERT INTO events(type, data, v) SELECT 'a', '{}', CASE WHEN n % 10 = 0 THEN 'x' ELSE n % 7 || '' END FROM generate_series(1, 3000) AS n"
+relay
+check "postgres: many die, and all others are delivered" is "$(wc -l <got.ndjson), $(sql "SELECT count(*) FROM events_log_exception WHERE subscription = 'relay' AND state = 4")" "2700, 302"
+check "postgres: in the order of each key" is \
+	"$(jq -r '[.key, .id] | @tsv' got.ndjson | awk '$2 <= last[$1] { bad++ } { last[$1] = $2 } END { print bad + 0 }')" 0
+w drop "$url#events_log" --yes
+sql "DROP TABLE events"
+
+# ---- SQLite ----
+
+kind=sqlite
+url=sqlite:shop.db
+columns="id INTEGER PRIMARY KEY, type TEXT NOT NULL, key TEXT, data TEXT NOT NULL, v, published_at TEXT"
+good="'{\"x\": 1}'"
+dies "a text that is not JSON in the body" "'{no'" "malformed JSON" --body "(json(v))"
+dies "and in the key" "'{no'" "malformed JSON" --key "(json_extract(v, '\$.x'))"
+dies "and in the topic" "'{no'" "malformed JSON" --topic "('a' || substr(json_extract(v, '\$.x'), 1, 0))"
+dies "and in the condition" "'{no'" "malformed JSON" --where "json_extract(v, '\$.x') > 0"
+good=1
+dies "a number that is too large" "-9223372036854775807 - 1" "integer overflow" --body "(abs(v))"
+dies "a key that is no text" "x'ff'" "partition_key is not UTF-8" --key "(CASE WHEN v = 1 THEN 'x' ELSE CAST(v AS TEXT) END)"
+good="'{\"x\": 1}'"
+waits "a text that is not JSON in the key" "'{no'" --key "(json_extract(v, '\$.x'))"
+waits "and in the condition" "'{no'" --where "json_extract(v, '\$.x') > 0"
+
+stop_server
+finish
