@@ -233,7 +233,7 @@ static void the_table_is_read_when_the_publication_is_gone(void **state)
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	relay_sql(
 		f,
-		"DO $$ BEGIN EXECUTE (SELECT format('DROP PUBLICATION %I', pubname) FROM pg_publication); END $$");
+		"DO $$ BEGIN EXECUTE (SELECT format('DROP PUBLICATION %I', pubname) FROM pg_publication_tables WHERE format('%I.%I', schemaname, tablename)::regclass = 'outbox'::regclass); END $$");
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
 	wait_for_wal(f);
@@ -251,7 +251,7 @@ static void the_table_is_read_when_the_publication_lacks_it(void **state)
 	stream(f);
 	relay_sql(
 		f,
-		"DO $$ BEGIN EXECUTE (SELECT format('ALTER PUBLICATION %I DROP TABLE outbox', pubname) FROM pg_publication); END $$");
+		"DO $$ BEGIN EXECUTE (SELECT format('ALTER PUBLICATION %I DROP TABLE outbox', pubname) FROM pg_publication_tables WHERE format('%I.%I', schemaname, tablename)::regclass = 'outbox'::regclass); END $$");
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	relay_check_once(f, 2);
