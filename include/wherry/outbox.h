@@ -105,7 +105,7 @@ typedef struct wherry_outbox_status {
 	 * Only the first 10,000 pending messages are examined. */
 	int64_t oldest_ready_us;
 	/* Messages that could be delivered now: no earlier message of their key waits for
-	 * a retry. */
+	 * a retry.  Of a log the first 25,000 pending messages are compared with failed ones. */
 	int64_t ready;
 	/* wherry_outbox_pause() was called, and wherry_outbox_resume() was not. */
 	bool paused;
@@ -130,6 +130,11 @@ typedef struct wherry_outbox_status {
 	int64_t delivered_us;  /* Time since the last delivery. */
 	char error[200];       /* Why the last failed delivery failed; "": none failed. */
 	int64_t error_us;      /* Time since that failure. */
+
+	/* Bits of states of which there may be more messages than count[] says, as in
+	 * wherry_outbox_filter.states.  Of a log at most 5,000,000 messages are counted behind the
+	 * position and 1,000,000 before it; of a subscription of some topics a tenth. */
+	unsigned at_least;
 } wherry_outbox_status;
 
 /**
@@ -242,7 +247,7 @@ wherry_outbox_enqueue_many(wherry_outbox *outbox, const wherry_message *msgs, si
 /* ---- for operators ---- */
 
 /**
- * Read counts, ages and the lease.  Counting costs an index scan.
+ * Read counts, ages and the lease.  Of a log with many messages not all are counted.
  *
  * @param size  sizeof(*out): the members that a program was compiled with are written.
  */
@@ -251,7 +256,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_get_status(wherry_outbox *o
 								size_t size,
 								wherry_error *err);
 
-/** Count the rows of each state; out_count[WHERRY_DEAD] is the number of dead messages. */
+/** Count the rows of each state, however many; out_count[WHERRY_DEAD] is the number of dead messages. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
 	wherry_outbox *outbox, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
 

@@ -488,11 +488,17 @@ typedef struct wh_subscriptions {
 	int n;
 } wh_subscriptions;
 
-/* Read the subscriptions of the session's outbox; none in layouts that have none.  On failure *out has those that
- * were read.  The caller frees it with wh_free_subscriptions(). */
-wherry_code wh_read_subscriptions(const wh_session *s, wh_subscriptions *out,
-				  wherry_error *err);
+/* Read the subscriptions of the session's outbox; none in layouts that have none.  of_session: the status of the one that
+ * the session has open.  On failure *out has those that were read.  The caller frees it with wh_free_subscriptions(). */
+wherry_code wh_read_subscriptions(const wh_session *s,
+				  const wherry_outbox_status *of_session,
+				  wh_subscriptions *out, wherry_error *err);
 void wh_free_subscriptions(wh_subscriptions *s);
+
+/* " or more" if the count of a state is a lower bound, else "". */
+const char *wh_or_more(const wherry_outbox_status *st, wherry_state state);
+/* Append ,"at_least":["pending"], the states whose counts are lower bounds. */
+void wh_put_at_least(wh_buf *out, const wherry_outbox_status *st);
 
 /* Append them: as objects with commas between them, or as lines. */
 void wh_put_subscriptions(wh_buf *out, const wh_subscriptions *s, bool json);

@@ -123,7 +123,9 @@ static bool confirm_states(const wh_args *args, wh_session *s, unsigned states,
 		n += states & 1u << i ? st.count[i] : 0;
 	*out_n = n;
 	return wh_confirm(args, s->db, status,
-			  "delete %" PRId64 " message%s of outbox '%s' for good", n,
+			  "delete %" PRId64 "%s message%s of outbox '%s' for good", n,
+			  states >> WHERRY_PENDING & 1 ? wh_or_more(&st, WHERRY_PENDING)
+						       : "",
 			  wh_plural(n), s->table);
 }
 

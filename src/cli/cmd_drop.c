@@ -63,9 +63,10 @@ static wh_exit drop_adopted(const wh_args *args, wh_session *s,
 	if (!wh_confirm(
 		    args, s->db, &status,
 		    "forget outbox '%s' in %s with %" PRId64
-		    " message%s to be delivered and %" PRId64
+		    "%s message%s to be delivered and %" PRId64
 		    " dead, and the positions of its subscriptions; the table that it reads stays",
-		    s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD]))
+		    s->table, s->url, open, wh_or_more(st, WHERRY_PENDING),
+		    wh_plural(open), st->count[WHERRY_DEAD]))
 		return status;
 	if (wh_store_drop(s->store, &err) != WHERRY_OK)
 		return wh_report(&err);
@@ -90,10 +91,11 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_outbox_stat
 
 	if (!wh_confirm(args, s->db, &status,
 			"delete outbox '%s' in %s with %" PRId64
-			" message%s to be delivered, %" PRId64 " dead and %" PRId64
-			" delivered",
-			s->table, s->url, open, wh_plural(open), st->count[WHERRY_DEAD],
-			st->count[WHERRY_DONE]))
+			"%s message%s to be delivered, %" PRId64 " dead and %" PRId64
+			"%s delivered",
+			s->table, s->url, open, wh_or_more(st, WHERRY_PENDING),
+			wh_plural(open), st->count[WHERRY_DEAD], st->count[WHERRY_DONE],
+			wh_or_more(st, WHERRY_DONE)))
 		return status;
 	if ((!wh_is_dry(args) && drop_slot(s, args->config, &err) != WHERRY_OK) ||
 	    wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
@@ -105,8 +107,9 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_outbox_stat
 					    {"delivered", delivered},
 					    {NULL, 0}},
 			 "outbox '%s' is gone, with %" PRId64
-			 " message%s that %s not delivered",
-			 s->table, lost, wh_plural(lost), lost == 1 ? "was" : "were");
+			 "%s message%s that %s not delivered",
+			 s->table, lost, wh_or_more(st, WHERRY_PENDING), wh_plural(lost),
+			 lost == 1 ? "was" : "were");
 	return WH_EXIT_DONE;
 }
 
@@ -120,8 +123,9 @@ static wh_exit drop_subscription(const wh_args *args, wh_session *s,
 
 	if (!wh_confirm(args, s->db, &status,
 			"drop subscription '%s' of outbox '%s' in %s, which has %" PRId64
-			" message%s to be delivered and %" PRId64 " dead",
-			args->table.queue, s->table, s->url, open, wh_plural(open),
+			"%s message%s to be delivered and %" PRId64 " dead",
+			args->table.queue, s->table, s->url, open,
+			wh_or_more(st, WHERRY_PENDING), wh_plural(open),
 			st->count[WHERRY_DEAD]))
 		return status;
 	if (wherry_subscription_drop(s->db, s->table, args->table.queue, &err) !=

@@ -11,6 +11,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status st;
 	wherry_code code = wherry_subscription_seek(s->outbox, wh_operand(args, 1), &err);
+	wh_buf json = WH_BUF_INIT(WH_OUTPUT_MOST);
 	int64_t open;
 
 	if (code == WHERRY_OK)
@@ -19,14 +20,20 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 		return wh_call_failed(args, code, &err);
 	open = st.count[WHERRY_PENDING];
 	wh_audit(args, s->table, open);
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"subscription\":\"%s\",\"pending\":%" PRId64 "}\n",
-			     s->store->topic, open);
-	else
-		(void)printf(
-			"%" PRId64 " message%s pending in subscription '%s' of outbox "
-			"'%s'\n",
-			open, open == 1 ? " is" : "s are", s->store->topic, s->table);
+	if (wh_arg_on(args, "json")) {
+		wh_buf_printf(&json, "{\"subscription\":\"%s\",\"pending\":%" PRId64,
+			      s->store->topic, open);
+		wh_put_at_least(&json, &st);
+		wh_buf_puts(&json, "}");
+		wh_print_buf(&json, "\n");
+		wh_buf_clear(&json);
+	} else {
+		(void)printf("%" PRId64
+			     "%s message%s pending in subscription '%s' of outbox "
+			     "'%s'\n",
+			     open, wh_or_more(&st, WHERRY_PENDING),
+			     open == 1 ? " is" : "s are", s->store->topic, s->table);
+	}
 	return WH_EXIT_DONE;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/item.h"
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
+#include "outbox/outbox.h"
 
 typedef struct show {
 	wh_why why;
@@ -28,8 +29,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *session)
 	show s = {.why = {.session = session, .now_us = wh_now(&wh_env_system)},
 		  .json = wh_arg_on(args, "json")};
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_get_status(session->outbox, &s.why.status,
-						    sizeof(wherry_outbox_status), &err);
+	wherry_code code = wh_outbox_look(session->outbox, &s.why.status, &err);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_show(session->outbox, wh_operand(args, 1), visit, &s,

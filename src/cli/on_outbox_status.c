@@ -443,8 +443,8 @@ static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 	if (!f->known)
 		wh_print_line("layout", "%s: %s", st->layout, s->outbox->store.limits);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
-		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
-			     st->count[i]);
+		(void)printf("%-10s  %" PRId64 "%s\n", wherry_state_name((wherry_state)i),
+			     st->count[i], wh_or_more(st, (wherry_state)i));
 	wh_print_ready(st->ready, st->oldest_ready_us);
 	if (partitions->n)
 		wh_print_buf(&partitions->text, "");
@@ -503,6 +503,7 @@ static void print_json(const facts *f, const wh_warned *w, holders *partitions)
 	wh_put_number_field(&buf, "oldest_ready_us", st->oldest_ready_us);
 	wh_buf_printf(&buf, ",\"paused\":%s", st->paused ? "true" : "false");
 	wh_put_number_field(&buf, "epoch", st->epoch);
+	wh_put_at_least(&buf, st);
 	put_relays(&buf, f, partitions);
 	put_stream(&buf, f->stream);
 	wh_buf_puts(&buf, ",\"subscriptions\":[");
@@ -535,7 +536,7 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 
 		look_at_log(s, args->config, &stream);
 		f = facts_of(s, &st, &stream);
-		if (wh_read_subscriptions(s, &subscriptions, &err) != WHERRY_OK &&
+		if (wh_read_subscriptions(s, &st, &subscriptions, &err) != WHERRY_OK &&
 		    !partitions.json)
 			(void)wh_report(&err);
 		f.subscriptions = &subscriptions;

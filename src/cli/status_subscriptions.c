@@ -28,13 +28,18 @@ static wherry_code note(void *ctx, const wherry_subscription_state *s)
 	return WHERRY_OK;
 }
 
-/* NOTFOUND: it was dropped meanwhile. */
-static wherry_code look_at(const wh_session *s, wh_subscription_at *at, wherry_error *err)
+/* Counting takes long, so the subscription of the session is not read again.  NOTFOUND: it was dropped meanwhile. */
+static wherry_code look_at(const wh_session *s, const wherry_outbox_status *of_session,
+			   wh_subscription_at *at, wherry_error *err)
 {
 	wherry_outbox *outbox = NULL;
-	wherry_code code =
-		wherry_subscription_open(s->db, s->table, at->name, &outbox, err);
+	wherry_code code;
 
+	if (strcmp(at->name, s->store->topic) == 0) {
+		at->status = *of_session;
+		return WHERRY_OK;
+	}
+	code = wherry_subscription_open(s->db, s->table, at->name, &outbox, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_get_status(outbox, &at->status, sizeof(at->status),
 						err);
@@ -42,8 +47,9 @@ static wherry_code look_at(const wh_session *s, wh_subscription_at *at, wherry_e
 	return code;
 }
 
-wherry_code wh_read_subscriptions(const wh_session *s, wh_subscriptions *out,
-				  wherry_error *err)
+wherry_code wh_read_subscriptions(const wh_session *s,
+				  const wherry_outbox_status *of_session,
+				  wh_subscriptions *out, wherry_error *err)
 {
 	wherry_code code;
 	int n = 0;
@@ -53,7 +59,7 @@ wherry_code wh_read_subscriptions(const wh_session *s, wh_subscriptions *out,
 		return wh_oom(err);
 	code = wherry_subscription_list(s->outbox, note, out, err);
 	for (int i = 0; code == WHERRY_OK && i < out->n; i++) {
-		code = look_at(s, &out->at[i], err);
+		code = look_at(s, of_session, &out->at[i], err);
 		if (code == WHERRY_OK && n++ != i)
 			out->at[n - 1] = out->at[i];
 		code = code == WHERRY_NOTFOUND ? WHERRY_OK : code;
@@ -66,6 +72,25 @@ void wh_free_subscriptions(wh_subscriptions *s)
 {
 	free(s->at);
 	*s = (wh_subscriptions){0};
+}
+
+const char *wh_or_more(const wherry_outbox_status *st, wherry_state state)
+{
+	return st->at_least >> state & 1 ? " or more" : "";
+}
+
+void wh_put_at_least(wh_buf *out, const wherry_outbox_status *st)
+{
+	const char *comma = "";
+
+	wh_buf_puts(out, ",\"at_least\":[");
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		if (st->at_least >> i & 1) {
+			wh_buf_printf(out, "%s\"%s\"", comma,
+				      wherry_state_name((wherry_state)i));
+			comma = ",";
+		}
+	wh_buf_putc(out, ']');
 }
 
 static void put_json(wh_buf *out, const wh_subscription_at *at)
@@ -85,6 +110,7 @@ static void put_json(wh_buf *out, const wh_subscription_at *at)
 		wh_buf_json(out, st->owner, strlen(st->owner));
 	else
 		wh_buf_puts(out, "null");
+	wh_put_at_least(out, st);
 	wh_buf_putc(out, '}');
 }
 
@@ -93,9 +119,10 @@ static void put_text(wh_buf *out, const wh_subscription_at *at)
 	const wherry_outbox_status *st = &at->status;
 	char span[WH_SPAN_LEN];
 
-	wh_buf_printf(out, "subscription  %s%s%s: %" PRId64 " pending", at->name,
+	wh_buf_printf(out, "subscription  %s%s%s: %" PRId64 "%s pending", at->name,
 		      *at->topics ? ", topics " : "", at->topics,
-		      st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING]);
+		      st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING],
+		      wh_or_more(st, WHERRY_PENDING));
 	if (st->ready)
 		wh_buf_printf(out, " (the oldest for %s)",
 			      wh_span_text(st->oldest_ready_us, span));

@@ -18,27 +18,42 @@ enum { ALL_STATES = (1 << WHERRY_STATE_COUNT) - 1, LIST_DEFAULT = 100 };
 
 static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 {
-	int64_t *count = ctx;
+	wh_counts *counts = ctx;
 
 	(void)err;
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
-		count[i] = wh_row_int(row, i);
+		counts->n[i] = wh_row_int(row, i);
+	counts->at_least = (unsigned)wh_row_int(row, WHERRY_STATE_COUNT);
 	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_count_some(wherry_outbox *outbox, int64_t most, int64_t done,
+				 wh_counts *out, wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("most", most),
+				   WH_INT_PARAM("done", done)};
+	wh_counts counts = {0};
+	wherry_code code = WHERRY_OK;
+
+	if (outbox->own.count)
+		code = wh_db_run(outbox->store.db, outbox->own.count, params, 2,
+				 take_counts, &counts, NULL, err);
+	if (code == WHERRY_OK)
+		*out = counts;
+	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 wherry_code wherry_outbox_count(wherry_outbox *outbox,
 				int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err)
 {
 	wh_error_clear(err);
-	int64_t count[WHERRY_STATE_COUNT] = {0};
-	wherry_code code = WHERRY_OK;
+	wh_counts counts;
+	wherry_code code =
+		wh_outbox_count_some(outbox, INT64_MAX, INT64_MAX, &counts, err);
 
-	if (outbox->own.count)
-		code = wh_db_run(outbox->store.db, outbox->own.count, NULL, 0,
-				 take_counts, count, NULL, err);
 	if (code == WHERRY_OK)
-		memcpy(out_count, count, sizeof(count));
-	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
+		memcpy(out_count, counts.n, sizeof(counts.n));
+	return code;
 }
 
 typedef struct ready {
@@ -62,9 +77,13 @@ static wherry_code take_age(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Pending messages of a log that are compared with failed ones of their key. */
+enum { AGED_MOST = 10000, HELD_MOST = 25000 };
+
 /* Count failed rows that are due.  Find the age of the oldest due or pending row. */
 static wherry_code read_ready(wherry_outbox *outbox, ready *out, wherry_error *err)
 {
+	const wh_param most = WH_INT_PARAM("most", AGED_MOST);
 	wherry_code code;
 
 	if (!outbox->own.ready)
@@ -72,22 +91,23 @@ static wherry_code read_ready(wherry_outbox *outbox, ready *out, wherry_error *e
 	code = wh_db_run(outbox->store.db, outbox->own.ready, NULL, 0, take_ready, out,
 			 NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(outbox->store.db, outbox->own.oldest_pending, NULL, 0,
+		code = wh_db_run(outbox->store.db, outbox->own.oldest_pending, &most, 1,
 				 take_age, &out->age_ms, NULL, err);
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
 /* Count pending messages that are held by a failed one.  Skip the query if no message has
  * failed. */
-static wherry_code count_held(wherry_outbox *outbox, const wherry_outbox_status *status,
+static wherry_code count_held(wherry_outbox *outbox, const wh_counts *counts,
 			      int64_t *out_n, wherry_error *err)
 {
 	const wh_stmt *held = outbox->own.held_pending;
+	const wh_param most = WH_INT_PARAM("most", HELD_MOST);
 
 	*out_n = 0;
-	if (!status->count[WHERRY_FAILED])
+	if (!counts->n[WHERRY_FAILED])
 		return WHERRY_OK;
-	return wh_store_ask(&outbox->store, held, NULL, 0, out_n, err);
+	return wh_store_ask(&outbox->store, held, &most, 1, out_n, err);
 }
 
 wherry_code wherry_outbox_oldest_ready(wherry_outbox *outbox, int64_t *out_age_us,
@@ -119,35 +139,51 @@ void wh_outbox_relay_status(const wh_store *store, wh_holder *holder,
 	out->error_us = holder->error_us;
 }
 
-wherry_code wherry_outbox_get_status(wherry_outbox *outbox, wherry_outbox_status *out,
-				     size_t size, wherry_error *err)
+wherry_code wh_outbox_look(wherry_outbox *outbox, wherry_outbox_status *out,
+			   wherry_error *err)
 {
-	wh_error_clear(err);
 	wherry_outbox_status status = {.schema_version = outbox->store.version};
 	wh_holder holder = WH_HOLDER_NONE;
-	ready r = {0};
-	int64_t control_version, held = 0;
-	wherry_code code;
+	int64_t control_version;
+	wherry_code code =
+		wh_store_control(&outbox->store, &status.paused, &control_version, err);
 
-	code = wherry_outbox_count(outbox, status.count, err);
-	if (code == WHERRY_OK)
-		code = read_ready(outbox, &r, err);
-	if (code == WHERRY_OK)
-		code = count_held(outbox, &status, &held, err);
-	if (code == WHERRY_OK)
-		code = wh_store_control(&outbox->store, &status.paused, &control_version,
-					err);
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&outbox->store, &holder, err);
 	if (code != WHERRY_OK)
 		return code;
+	wh_outbox_relay_status(&outbox->store, &holder, &status);
+	(void)snprintf(status.layout, sizeof(status.layout), "%s",
+		       outbox->store.layout.name);
+	*out = status;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_outbox_get_status(wherry_outbox *outbox, wherry_outbox_status *out,
+				     size_t size, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_outbox_status status;
+	wh_counts counts;
+	ready r = {0};
+	int64_t held = 0;
+	wherry_code code = wh_outbox_count_some(outbox, WH_STATUS_MOST, WH_STATUS_DONE,
+						&counts, err);
+
+	if (code == WHERRY_OK)
+		code = read_ready(outbox, &r, err);
+	if (code == WHERRY_OK)
+		code = count_held(outbox, &counts, &held, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_look(outbox, &status, err);
+	if (code != WHERRY_OK)
+		return code;
+	memcpy(status.count, counts.n, sizeof(status.count));
+	status.at_least = counts.at_least;
 	if (__builtin_add_overflow(status.count[WHERRY_PENDING], r.n, &status.ready))
 		status.ready = INT64_MAX;
 	status.ready = status.ready > held ? status.ready - held : 0;
 	status.oldest_ready_us = wh_us(r.age_ms);
-	wh_outbox_relay_status(&outbox->store, &holder, &status);
-	(void)snprintf(status.layout, sizeof(status.layout), "%s",
-		       outbox->store.layout.name);
 	wh_sized_write(out, size, &status, sizeof(status));
 	return WHERRY_OK;
 }

@@ -17,14 +17,14 @@ static wherry_code take_backlog(void *ctx, const wh_row *row, wherry_error *err)
 
 static wherry_code count_all(wherry_outbox *outbox, wh_backlog *out, wherry_error *err)
 {
-	int64_t count[WHERRY_STATE_COUNT] = {0};
-	wherry_code code = wherry_outbox_count(outbox, count, err);
+	wh_counts counts = {0};
+	wherry_code code = wh_outbox_count_some(outbox, WH_BACKLOG_MOST, 0, &counts, err);
 
 	*out = (wh_backlog){
-		.pending = count[WHERRY_PENDING],
-		.processing = count[WHERRY_PROCESSING],
-		.failed = count[WHERRY_FAILED],
-		.dead = count[WHERRY_DEAD],
+		.pending = counts.n[WHERRY_PENDING],
+		.processing = counts.n[WHERRY_PROCESSING],
+		.failed = counts.n[WHERRY_FAILED],
+		.dead = counts.n[WHERRY_DEAD],
 	};
 	return code;
 }

@@ -46,13 +46,16 @@
 
 /* For layouts whose rows record their state. */
 #define WH_OUTBOX_STATES(X) \
-	X(count, "count", "") \
+	X(count, "count", "most? done?") \
 	X(ready, "ready", "") \
-	X(oldest_pending, "oldest-pending", "")
+	X(oldest_pending, "oldest-pending", "most?")
 
+/* Where "count" counts all rows whatever it is given. */
 #define WH_OUTBOX_BACKLOG(X) \
-	X(backlog, "backlog", "most") \
-	X(held_pending, "held-pending", "")
+	X(backlog, "backlog", "most")
+
+#define WH_OUTBOX_HELD(X) \
+	X(held_pending, "held-pending", "most?")
 
 /* Used by the commands of operators. */
 #define WH_OUTBOX_ADMIN(X) \
@@ -99,7 +102,7 @@
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(unique, WH_OUTBOX_UNIQUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) \
 	G(stream, WH_OUTBOX_STREAM) G(states, WH_OUTBOX_STATES) \
-	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) \
+	G(backlog, WH_OUTBOX_BACKLOG) G(held, WH_OUTBOX_HELD) G(admin, WH_OUTBOX_ADMIN) \
 	G(segments, WH_OUTBOX_SEGMENTS) G(old, WH_OUTBOX_OLD) G(left, WH_OUTBOX_LEFT) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 

@@ -43,8 +43,29 @@ struct wherry_outbox {
 /* The layouts of outboxes, and the statements of each layout. */
 extern const wh_model wh_outbox_model;
 
-/* Numbers of rows by state.  Layouts with the statement "backlog" stop counting at
- * WH_BACKLOG_MOST. */
+/* Numbers of rows by state. */
+typedef struct wh_counts {
+	int64_t n[WHERRY_STATE_COUNT];
+	unsigned
+		at_least; /* Bits of the states that may have more rows, 1u << WHERRY_DONE. */
+} wh_counts;
+
+enum {
+	WH_STATUS_MOST =
+		5000000, /* Rows that `wherry status` counts behind a position. */
+	WH_STATUS_DONE = 1000000, /* Rows that it counts before one. */
+};
+
+/* Count the rows of a log, up to `most` behind the position of its subscription and up to `done` before it.  Other
+ * layouts count all rows. */
+wherry_code wh_outbox_count_some(wherry_outbox *outbox, int64_t most, int64_t done,
+				 wh_counts *out, wherry_error *err);
+
+/* Read the status of an outbox without its counts and ages. */
+wherry_code wh_outbox_look(wherry_outbox *outbox, wherry_outbox_status *out,
+			   wherry_error *err);
+
+/* Numbers of rows that wait, by state.  Rows of a log are counted up to about WH_BACKLOG_MOST. */
 typedef struct wh_backlog {
 	int64_t pending, processing, failed, dead;
 	/* Age of the oldest message that could be delivered now; 0: none. */

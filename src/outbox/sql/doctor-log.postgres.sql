@@ -184,7 +184,7 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000::num
 FROM ((SELECT {e_place} FROM {position} AS p CROSS JOIN LATERAL (
          SELECT * FROM {table} AS t WHERE t.id > p.high AND {of_p:t} ORDER BY t.id LIMIT 100) AS e)
       UNION ALL
-      SELECT {e_place} FROM ({late_rows} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id
+      SELECT {e_place} FROM ({some_late} LIMIT 100) AS l JOIN {table} AS e ON e.id = l.id
       UNION ALL
       SELECT {e_place} FROM ({exceptional} AND x.state = 0 ORDER BY x.id LIMIT 100) AS e) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}

@@ -379,7 +379,7 @@ SELECT
   (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
                                   AND id IS NOT NULL),
   (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NULL
-                                  AND id IS NOT NULL);
+                                  AND id IS NOT NULL), 0;
 
 -- name: ready
 SELECT count(*),

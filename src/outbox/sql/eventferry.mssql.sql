@@ -525,7 +525,7 @@ SELECT (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AN
        (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AND status = 1),
        (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 2),
        (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status IN (0, 1, 3) AND status = 3),
-       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 4);
+       (SELECT COUNT_BIG(*) FROM {table} {unlocked} WHERE status = 4), 0;
 
 -- part: age
 -- Milliseconds since a row was made.

@@ -155,7 +155,7 @@ SELECT count(*) FROM {table} WHERE status = 2 AND {old_enough};
 -- name: count
 SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 1),
   count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
-  count(*) FILTER (WHERE status = 4)
+  count(*) FILTER (WHERE status = 4), 0
 FROM {table};
 
 -- name: ready

@@ -19,7 +19,9 @@ string_to_array(replace(replace(replace({.}topics, '%', chr(92) || '%'), '_', ch
 coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 
 -- part: position
-(SELECT p.high, p.seen, p.until, p.late, p.mask FROM {table_progress} AS p WHERE p.subscription = {subscription})
+-- Every row is of a position that is whole: of all topics and all partitions.
+(SELECT p.high, p.seen, p.until, p.late, p.mask, p.mask = -1::bigint AND p.topics IS NULL AS whole
+ FROM {table_progress} AS p WHERE p.subscription = {subscription})
 
 -- part: of_p
 -- Condition: the position p is that of the row's partition.
@@ -34,30 +36,34 @@ coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 (t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)
    AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until)))
 
+-- part: of_whole
+-- Condition: the row of this id is of the position p and of the subscription.  If the position is whole, no row is read.
+(p.whole OR EXISTS (SELECT 1 FROM {table} AS e WHERE e.id = t.id AND {its_topic:e} AND {of_p:e} OFFSET 0))
+
 -- part: late_rows
--- Ids of messages below the position that it does not cover, found by the index on tx.
+-- Ids of messages below the position that it does not cover, found by the index on tx alone: the position may stand
+-- still, and then the index has all rows behind it.
 SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
-  SELECT e.id, e.tx FROM {table} AS e
-  WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high AND {its_topic:e} AND {of_p:e}
+  SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high
   UNION ALL
   SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
   CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
-                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high AND {its_topic:o} AND {of_p:o}
-                      OFFSET 0) AS e) AS t
-WHERE {uncovered}
+                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high OFFSET 0) AS e) AS t
+WHERE {uncovered} AND {of_whole}
 
 -- part: some_late
--- The same among the first 10,000 rows that may be late: of a position that stands still these are all rows behind it.
+-- The same among the first 10,000 rows that may be late: of a position that stands still these are all rows behind it.  A
+-- late row whose id came from the sequence is among the first, since its transaction began about when the position was read.
 SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
-  SELECT {key_columns:e} FROM (
-    (SELECT o.id FROM {table} AS o WHERE o.tx >= pg_snapshot_xmax(p.seen) ORDER BY o.tx LIMIT 10000)
+  SELECT i.id, i.tx FROM (
+    (SELECT o.id, o.tx FROM {table} AS o WHERE o.tx >= pg_snapshot_xmax(p.seen) ORDER BY o.tx LIMIT 10000)
     UNION ALL
-    (SELECT o.id FROM pg_snapshot_xip(p.seen) AS open(tx) CROSS JOIN LATERAL (
-       SELECT n.id FROM {table} AS n WHERE n.tx BETWEEN open.tx AND open.tx ORDER BY n.tx LIMIT 10000) AS o)) AS i
-  CROSS JOIN LATERAL (SELECT * FROM {table} AS n WHERE n.id = i.id AND i.id <= p.high AND {its_topic:n} OFFSET 0) AS e) AS t
-WHERE {of_p:t} AND {uncovered}
+    (SELECT n.id, n.tx FROM pg_snapshot_xip(p.seen) AS open(tx) CROSS JOIN LATERAL (
+       SELECT o.id, o.tx FROM {table} AS o WHERE o.tx BETWEEN open.tx AND open.tx ORDER BY o.tx LIMIT 10000) AS n)) AS i
+  WHERE i.id <= p.high OFFSET 0) AS t
+WHERE {uncovered} AND {of_whole}
 
 -- part: fresh
 -- Ids of messages above the position.
@@ -71,7 +77,8 @@ SELECT t.id FROM {position} AS p CROSS JOIN LATERAL (
 
 -- part: exceptional
 -- Exceptions with their messages.
-SELECT t.*, x.state AS status, x.attempts, x.next_retry_at, x.changed_at AS claimed_at,
+SELECT t.*, x.state AS status, x.attempts, x.next_retry_at,
+       CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
        NULL::timestamptz AS processed_at, x.last_error
 FROM {table_exception} AS x CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
 WHERE x.subscription = {subscription}

@@ -243,20 +243,22 @@ LEFT JOIN LATERAL (SELECT * FROM {table_exception} AS e
 -- Whether the message is not done yet.
 SELECT count(*) FROM ({judged} WHERE t.id = :id) AS j WHERE j.status <> 2;
 
--- part: open_rows
--- The same of messages that are not delivered.
-SELECT j.* FROM (
-  SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
-  UNION SELECT id FROM ({fresh}) AS f
-  UNION SELECT id FROM ({late_rows}) AS l) AS o
-CROSS JOIN LATERAL ({judged} WHERE t.id = o.id OFFSET 0) AS j WHERE j.status <> 2
+-- part: unexcepted
+-- Condition: the message has no exception.  It is looked for by its id, however few exceptions the planner expects.
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id OFFSET 0)
+
+-- part: unread
+-- Messages without an exception, as rows that commands show.
+SELECT t.*, 0::smallint AS status, 0 AS attempts, NULL::timestamptz AS next_retry_at,
+       NULL::timestamptz AS claimed_at, NULL::timestamptz AS processed_at, NULL::text AS last_error FROM {table} AS t
 
 -- part: named
--- Messages with that message id, or else with that number.
-SELECT * FROM ({judged} WHERE t.message_id = :ident::text) AS m
+-- Messages with that message id, or else with that number.  Message ids may be in no index, so they are looked for once.
+WITH m AS MATERIALIZED (
+  SELECT e.id FROM {table} AS e WHERE :ident::text IS NOT NULL AND e.message_id = :ident::text)
+SELECT j.* FROM m CROSS JOIN LATERAL ({judged} WHERE t.id = m.id OFFSET 0) AS j
 UNION ALL
-SELECT * FROM ({judged} WHERE t.id = :number::bigint) AS m
-WHERE :ident::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
+SELECT * FROM ({judged} WHERE :ident::text IS NOT NULL AND t.id = :number::bigint) AS j WHERE NOT EXISTS (SELECT 1 FROM m)
 
 -- name: consume
 SELECT c.id, 0::smallint, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
@@ -267,18 +269,41 @@ FROM {wherry_consume}({subscription}, :limit::integer, {name}) AS c ORDER BY c.i
 -- part: listed
 {asked} AND (:states::integer >> status::integer) & 1 = 1
 
+-- part: asked_exception
+-- Conditions of lists.  Rows that are named are read elsewhere.
+:ident::text IS NULL AND (:states::integer >> x.state::integer) & 1 = 1 AND {its_topic:t} AND {asked}
+
+-- part: asked_unread
+:ident::text IS NULL AND :states::integer & 1 = 1
+
 -- name: list
 SELECT id, {shown} FROM (
-  (SELECT * FROM ({open_rows}) AS o
-   WHERE id > :after::bigint AND :ident::text IS NULL AND {listed} ORDER BY id {limited})
+  ({exceptional} AND x.state IN (0, 1, 3) AND x.id > :after::bigint AND {asked_exception} ORDER BY x.id {limited})
+  UNION ALL
+  ({exceptional} AND x.state = 4 AND x.id > :after::bigint AND {asked_exception} ORDER BY x.id {limited})
+  UNION ALL
+  (SELECT n.* FROM {position} AS p CROSS JOIN LATERAL (
+     SELECT * FROM ({unread} WHERE {asked_unread} AND t.id > p.high AND t.id > :after::bigint AND {its_topic:t} AND {of_p:t}
+                    AND {unexcepted} ORDER BY t.id) AS j WHERE {asked} ORDER BY id {limited}) AS n)
+  UNION ALL
+  (SELECT n.* FROM (SELECT l.id FROM ({some_late}) AS l WHERE {asked_unread} AND l.id > :after::bigint ORDER BY l.id OFFSET 0) AS l
+   CROSS JOIN LATERAL ({unread} WHERE t.id = l.id AND {unexcepted} OFFSET 0) AS n WHERE {asked} ORDER BY l.id {limited})
   UNION ALL
   (SELECT * FROM ({named}) AS n WHERE id > :after::bigint AND status <> 2 AND {listed})) AS t
 ORDER BY id {limited};
 
 -- name: list-newest
 SELECT id, {shown} FROM (
-  (SELECT * FROM ({open_rows}) AS o
-   WHERE id < :before::bigint AND :ident::text IS NULL AND {listed} ORDER BY id DESC {limited})
+  ({exceptional} AND x.state IN (0, 1, 3) AND x.id < :before::bigint AND {asked_exception} ORDER BY x.id DESC {limited})
+  UNION ALL
+  ({exceptional} AND x.state = 4 AND x.id < :before::bigint AND {asked_exception} ORDER BY x.id DESC {limited})
+  UNION ALL
+  (SELECT n.* FROM {position} AS p CROSS JOIN LATERAL (
+     SELECT * FROM ({unread} WHERE {asked_unread} AND t.id > p.high AND t.id < :before::bigint AND {its_topic:t} AND {of_p:t}
+                    AND {unexcepted} ORDER BY t.id DESC) AS j WHERE {asked} ORDER BY id DESC {limited}) AS n)
+  UNION ALL
+  (SELECT n.* FROM (SELECT l.id FROM ({some_late}) AS l WHERE {asked_unread} AND l.id < :before::bigint ORDER BY l.id DESC OFFSET 0) AS l
+   CROSS JOIN LATERAL ({unread} WHERE t.id = l.id AND {unexcepted} OFFSET 0) AS n WHERE {asked} ORDER BY l.id DESC {limited})
   UNION ALL
   (SELECT * FROM ({named}) AS n WHERE id < :before::bigint AND status <> 2 AND {listed})) AS t
 ORDER BY id DESC {limited};
@@ -299,18 +324,26 @@ SELECT id, {shown} FROM (
   (SELECT * FROM ({named}) AS n WHERE id < :before::bigint AND {listed})) AS t
 ORDER BY id DESC {limited};
 
+-- part: before_it
+-- Open messages before c, among the first 1,000 of each kind, with the columns of their keys.
+({exceptional} AND x.state IN (0, 1, 3) AND x.id < c.id AND {its_topic:t} ORDER BY x.id LIMIT 1000)
+UNION ALL
+(SELECT n.* FROM {position} AS p CROSS JOIN LATERAL (
+   {unread} WHERE t.id > p.high AND t.id < c.id AND {its_topic:t} AND {of_p:t} AND {unexcepted} ORDER BY t.id LIMIT 1000) AS n)
+UNION ALL
+(SELECT n.* FROM (SELECT l.id FROM ({some_late}) AS l WHERE l.id < c.id ORDER BY l.id LIMIT 1000) AS l
+ CROSS JOIN LATERAL ({unread} WHERE t.id = l.id AND {unexcepted} OFFSET 0) AS n)
+
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
 SELECT c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
        {error_text},
-       (SELECT min(b.id) FROM ({open_rows}) AS b
-        WHERE b.status <> 4 AND b.id < c.id AND {key:b} = {key:c}),
-       (SELECT min(b.id) FROM ({exceptional} AND x.state = 4) AS b
+       (SELECT min(b.id) FROM ({before_it}) AS b WHERE {key:b} = {key:c}),
+       (SELECT min(b.id) FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 1000) AS b
         WHERE c.status IN (0, 1, 3) AND {key:b} = {key:c})
-FROM ({judged} WHERE t.message_id = :ident::text OR t.id = :number::bigint) AS c
-ORDER BY c.message_id = :ident::text DESC, c.id DESC LIMIT 1;
+FROM (SELECT * FROM ({named}) AS n ORDER BY id DESC LIMIT 1) AS c;
 
 -- name: retry-dead
 UPDATE {table_exception} SET state = 0, attempts = 0, next_retry_at = NULL, changed_at = {now}, claim_token = ''
@@ -324,11 +357,47 @@ WHERE subscription = {subscription} AND state IN (3, 4) AND id = ANY (ARRAY(
   ORDER BY id {limited}));
 
 -- name: count
-WITH x AS MATERIALIZED (
-  SELECT o.id, o.status FROM ({open_rows}) AS o)
-SELECT (SELECT count(*) FROM x WHERE status = 0), (SELECT count(*) FROM x WHERE status = 1),
-  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - (SELECT count(*) FROM x),
-  (SELECT count(*) FROM x WHERE status = 3), (SELECT count(*) FROM x WHERE status = 4);
+-- Each row is counted once: rows above all positions of the subscription, up to :most of them, rows below them, up to
+-- :done, and those between.  If it has all topics, rows above and below are counted in the primary key; otherwise they are
+-- read, and so a tenth of these numbers.  The last number has the bit of a state, if there may be more messages of it.
+WITH ends AS MATERIALIZED (
+  SELECT min(p.high) AS low, max(p.high) AS high, {topics} IS NULL AS all_topics FROM {position} AS p),
+x AS MATERIALIZED (
+  SELECT t.state, {uncovered} AS is_open FROM (
+    SELECT x.state, t.* FROM {table_exception} AS x
+    CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id AND {its_topic:e} OFFSET 0) AS t
+    WHERE x.subscription = {subscription} OFFSET 0) AS t
+  JOIN {position} AS p ON {of_p:t}),
+excepted AS MATERIALIZED (
+  SELECT count(*) FILTER (WHERE state = 0) AS pending, count(*) FILTER (WHERE state = 1) AS processing,
+    count(*) FILTER (WHERE state = 3) AS failed, count(*) FILTER (WHERE state = 4) AS dead,
+    count(*) FILTER (WHERE is_open) AS is_open,
+    count(*) FILTER (WHERE is_open AND state = 2) - count(*) FILTER (WHERE NOT is_open AND state <> 2) AS done FROM x),
+above AS MATERIALIZED (
+  SELECT i.n + f.n AS n, i.n + f.looked * 10 AS looked FROM ends
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
+    SELECT e.id FROM {table} AS e WHERE ends.all_topics AND e.id > ends.high ORDER BY e.id LIMIT :most::bigint) AS e) AS i
+  CROSS JOIN LATERAL (SELECT count(*) AS looked, count(*) FILTER (WHERE {its_topic:e}) AS n FROM (
+    SELECT e.topic FROM {table} AS e WHERE NOT ends.all_topics AND e.id > ends.high ORDER BY e.id LIMIT :most::bigint / 10) AS e) AS f),
+below AS MATERIALIZED (
+  SELECT i.n + f.n AS n, i.n + f.looked * 10 AS looked FROM ends
+  CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
+    SELECT e.id FROM {table} AS e WHERE ends.all_topics AND e.id <= ends.low ORDER BY e.id DESC LIMIT :done::bigint) AS e) AS i
+  CROSS JOIN LATERAL (SELECT count(*) AS looked, count(*) FILTER (WHERE {its_topic:e}) AS n FROM (
+    SELECT e.topic FROM {table} AS e WHERE NOT ends.all_topics AND e.id <= ends.low ORDER BY e.id DESC LIMIT :done::bigint / 10) AS e) AS f),
+between_them AS MATERIALIZED (
+  SELECT count(*) * 10 AS looked, count(*) FILTER (WHERE {its_topic:t} AND t.id > p.high) AS above,
+    count(*) FILTER (WHERE {its_topic:t} AND t.id <= p.high) AS below
+  FROM (SELECT {key_columns:e}, e.topic FROM ends CROSS JOIN LATERAL (
+          SELECT * FROM {table} AS e WHERE e.id > ends.low AND e.id <= ends.high ORDER BY e.id LIMIT :most::bigint / 10) AS e) AS t
+  JOIN {position} AS p ON {of_p:t}),
+late AS MATERIALIZED (
+  SELECT count(*) AS n FROM ({some_late}) AS l)
+SELECT greatest(above.n + between_them.above + late.n - excepted.is_open, 0) + excepted.pending, excepted.processing,
+  greatest(below.n + between_them.below - late.n + excepted.done, 0), excepted.failed, excepted.dead,
+  CASE WHEN above.looked >= :most::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 1 ELSE 0 END
+  + CASE WHEN below.looked >= :done::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 4 ELSE 0 END
+FROM excepted, above, below, between_them, late;
 
 -- name: ready
 -- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
@@ -345,48 +414,33 @@ CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
 -- The first failed message of each key that is not due yet: later ones wait behind it.
 SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND x.next_retry_at > {now}) AS f GROUP BY 1
 
--- part: unexcepted
-NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
-
--- part: unblocked
-NOT EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
-
--- part: first_ready
--- The first of these messages that nothing blocks.
-CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = i.id OFFSET 0) AS t
-WHERE {unblocked}
+-- part: compared
+-- Pending messages, up to :most of each kind, each with the first failed one of its key.  A full join is not made as a loop
+-- in a loop, of which all messages of all failed keys would be compared.
+SELECT t.id, t.created_at, b.id AS blocked_by FROM (
+  SELECT t.id, t.created_at, {key_of:t} AS key FROM (
+    SELECT x.id FROM {table_exception} AS x
+    WHERE x.subscription = {subscription} AND x.state = 0 AND x.state IN (0, 1, 3) ORDER BY x.id LIMIT :most::bigint) AS i
+  CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = i.id AND {its_topic:e} OFFSET 0) AS t
+  UNION ALL
+  SELECT t.id, t.created_at, {key_of:t} FROM {position} AS p CROSS JOIN LATERAL (
+    SELECT * FROM (SELECT * FROM {table} AS e WHERE e.id > p.high ORDER BY e.id LIMIT 1000000) AS e
+    WHERE {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT :most::bigint) AS t
+  WHERE {unexcepted}
+  UNION ALL
+  SELECT t.id, t.created_at, {key_of:t} FROM (SELECT l.id FROM ({some_late}) AS l LIMIT :most::bigint) AS i
+  CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = i.id OFFSET 0) AS t WHERE {unexcepted}) AS t
+FULL JOIN ({blocking}) AS b ON b.key = t.key OFFSET 0
 
 -- name: oldest-pending
--- Among the first 10,000.
-WITH b AS MATERIALIZED ({blocking})
-SELECT {age} FROM (SELECT min(t.created_at) AS created_at FROM (
-  (SELECT t.created_at FROM (SELECT x.id FROM {table_exception} AS x
-     WHERE x.subscription = {subscription} AND x.state = 0 ORDER BY x.id LIMIT 10000) AS i {first_ready} LIMIT 1)
-  UNION ALL
-  (SELECT t.created_at FROM {position} AS p CROSS JOIN LATERAL (
-     SELECT t.created_at FROM (
-       SELECT * FROM {table} AS e WHERE e.id > p.high AND {its_topic:e} AND {of_p:e} ORDER BY e.id LIMIT 10000) AS t
-     WHERE {unblocked} AND {unexcepted} ORDER BY t.id LIMIT 1) AS t)
-  UNION ALL
-  (SELECT t.created_at FROM ({some_late}) AS i {first_ready} AND {unexcepted} LIMIT 1)) AS t) AS o
+SELECT {age} FROM (
+  SELECT min(j.created_at) AS created_at FROM ({compared}) AS j
+  WHERE j.id IS NOT NULL AND (j.blocked_by IS NULL OR j.blocked_by >= j.id)) AS o
 WHERE o.created_at IS NOT NULL;
-
--- name: backlog
--- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM ((SELECT t.id FROM ({fresh}) AS t WHERE {unexcepted} LIMIT :most::bigint) UNION ALL ({some_late} AND {unexcepted} LIMIT :most::bigint)
-          UNION ALL (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0
-                     LIMIT :most::bigint)) AS a),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1
-                              LIMIT :most::bigint) AS b),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3
-                              LIMIT :most::bigint) AS c),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4
-                              LIMIT :most::bigint) AS d);
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
-SELECT count(*) FROM ({open_rows}) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t} AND b.id < t.id
-WHERE t.status = 0;
+SELECT count(*) FROM ({compared}) AS j WHERE j.blocked_by < j.id;
 
 -- ---- subscriptions ----
 

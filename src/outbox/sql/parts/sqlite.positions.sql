@@ -20,7 +20,8 @@
 
 -- part: exceptional
 -- Exceptions with their messages.
-SELECT t.id, x.state AS status, x.attempts, t.created_at, x.changed_at AS claimed_at,
+SELECT t.id, x.state AS status, x.attempts, t.created_at,
+       CASE WHEN x.state <> 0 THEN x.changed_at END AS claimed_at,
        x.next_retry_at, NULL AS processed_at, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key,
        t.headers, t.trace_id, t.payload, x.last_error
 FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id

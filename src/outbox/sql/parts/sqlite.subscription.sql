@@ -160,10 +160,15 @@ LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t
 -- Whether the message is not done yet.
 SELECT count(*) FROM ({judged} WHERE t.id = :id) WHERE status <> 2;
 
--- part: open_ids
-SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state <> 2
-UNION SELECT id FROM {table} WHERE id > {high}
-  AND id NOT IN (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 2)
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
+
+-- part: unread
+-- Messages without an exception that the position has not passed.
+SELECT t.id, 0 AS status, 0 AS attempts, t.created_at, NULL AS claimed_at, NULL AS next_retry_at,
+       NULL AS processed_at, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers, t.trace_id,
+       t.payload, NULL AS last_error
+FROM {table} AS t WHERE {unexcepted} AND {its_topic:t}
 
 -- name: consume-begin
 -- Consumers of a subscription take turns: this waits for the transaction of the one before.
@@ -197,8 +202,10 @@ DELETE FROM {table_exception} WHERE subscription = {subscription}
 {asked} AND (:states >> status & 1) AND {identified}
 
 -- name: list
-{listed}
-FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id > :after AND {wanted}
+{listed} FROM (
+  SELECT * FROM (SELECT * FROM ({exceptional} AND {its_topic:t} AND x.state <> 2 AND x.id > :after ORDER BY x.id) WHERE {wanted} LIMIT :limit)
+  UNION ALL
+  SELECT * FROM (SELECT * FROM ({unread} AND t.id > max({high}, :after)) WHERE {wanted} ORDER BY id LIMIT :limit))
 ORDER BY id LIMIT :limit;
 
 -- name: list-any
@@ -207,8 +214,10 @@ FROM ({judged}) WHERE id > :after AND {wanted}
 ORDER BY id LIMIT :limit;
 
 -- name: list-newest
-{listed}
-FROM ({judged} WHERE t.id IN ({open_ids})) WHERE id < :before AND {wanted}
+{listed} FROM (
+  SELECT * FROM (SELECT * FROM ({exceptional} AND {its_topic:t} AND x.state <> 2 AND x.id < :before ORDER BY x.id DESC) WHERE {wanted} LIMIT :limit)
+  UNION ALL
+  SELECT * FROM (SELECT * FROM ({unread} AND t.id > {high} AND t.id < :before) WHERE {wanted} ORDER BY id DESC LIMIT :limit))
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-any-newest
@@ -222,14 +231,20 @@ coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
        OR (e.aggregate_type = m.aggregate_type AND e.aggregate_id = m.aggregate_id
            AND m.aggregate_type || m.aggregate_id <> ''))
 
+-- part: before_it
+-- Open messages before m, among the first 1,000 of each kind.
+SELECT * FROM ({exceptional} AND {its_topic:t} AND (x.state = 0 OR x.state = 1 OR x.state = 3) AND x.id < m.id
+               ORDER BY x.id LIMIT 1000)
+UNION ALL
+SELECT * FROM ({unread} AND t.id > {high} AND t.id < m.id ORDER BY t.id LIMIT 1000)
+
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
        m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
-       (SELECT min(e.id) FROM ({judged} WHERE t.id IN ({open_ids})) AS e
-        WHERE e.status <> 4 AND e.id < m.id AND {same_key}),
-       (SELECT min(e.id) FROM ({exceptional} AND x.state = 4) AS e
+       (SELECT min(e.id) FROM ({before_it}) AS e WHERE {same_key}),
+       (SELECT min(e.id) FROM ({exceptional} AND x.state = 4 ORDER BY x.id LIMIT 1000) AS e
         WHERE m.status IN (0, 1, 3) AND {same_key})
 FROM ({judged}) AS m
 WHERE m.message_id = :ident OR m.id = :number
@@ -247,10 +262,31 @@ WHERE subscription = {subscription} AND id IN (
     AND id > :after
   ORDER BY id LIMIT :limit);
 
+-- part: all_topics
+(SELECT w.topics IS NULL FROM {table_progress} AS w WHERE w.subscription = {subscription})
+
 -- name: count
-SELECT sum(status = 0), sum(status = 1),
-  (SELECT count(*) FROM {table} AS t WHERE {its_topic:t}) - count(*), sum(status = 3), sum(status = 4)
-FROM (SELECT status FROM ({judged} WHERE t.id IN ({open_ids})));
+-- Each row is counted once, up to :most behind the position and up to :done before it.  If the subscription does not have
+-- all topics, each row is compared with them, and so a tenth of these numbers.  The last number has the bit of a state, if
+-- there may be more messages of it.
+WITH m AS MATERIALIZED (
+  SELECT iif({all_topics}, :most, :most / 10) AS most, iif({all_topics}, :done, :done / 10) AS done),
+n AS MATERIALIZED (
+  SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} AS t WHERE t.id > {high} ORDER BY t.id LIMIT (SELECT most FROM m))) AS above,
+    (SELECT count(*) FROM (SELECT 1 FROM {table} AS t WHERE t.id <= {high} ORDER BY t.id DESC LIMIT (SELECT done FROM m))) AS below),
+x AS MATERIALIZED (
+  SELECT count(*) FILTER (WHERE state = 0) AS pending, count(*) FILTER (WHERE state = 1) AS processing,
+    count(*) FILTER (WHERE state = 3) AS failed, count(*) FILTER (WHERE state = 4) AS dead, count(*) FILTER (WHERE is_open) AS is_open,
+    count(*) FILTER (WHERE is_open AND state = 2) - count(*) FILTER (WHERE NOT is_open AND state <> 2) AS done
+  FROM (SELECT x.state, x.id > {high} AS is_open FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+        WHERE x.subscription = {subscription} AND {its_topic:t}))
+SELECT max(iif({all_topics}, n.above, (SELECT count(*) FROM (
+         SELECT t.topic FROM {table} AS t WHERE t.id > {high} ORDER BY t.id LIMIT (SELECT most FROM m)) AS t WHERE {its_topic:t}))
+       - x.is_open, 0) + x.pending, x.processing,
+  max(iif({all_topics}, n.below, (SELECT count(*) FROM (
+        SELECT t.topic FROM {table} AS t WHERE t.id <= {high} ORDER BY t.id DESC LIMIT (SELECT done FROM m)) AS t WHERE {its_topic:t}))
+      + x.done, 0), x.failed, x.dead, iif(n.above >= m.most, 1, 0) + iif(n.below >= m.done, 4, 0)
+FROM m, n, x;
 
 -- name: ready
 -- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
@@ -266,41 +302,23 @@ CASE WHEN {.}partition_key <> '' THEN 'k' || {.}partition_key
 -- The first failed message of each key that is not due yet: later ones wait behind it.
 SELECT {key_of:f} AS key, min(f.id) AS id FROM ({exceptional} AND x.state = 3 AND {due:x} > {now}) AS f GROUP BY 1
 
--- part: is_blocked
-EXISTS (SELECT 1 FROM b WHERE b.key = {key_of:t} AND b.id < t.id)
-
--- part: unexcepted
-NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
-
--- part: first_ready
--- Among the first 10,000.
-ORDER BY t.id LIMIT 10000) AS t WHERE NOT {is_blocked} ORDER BY t.id LIMIT 1
+-- part: compared
+-- Pending messages, up to :most of each kind, each with the first failed one of its key.
+SELECT t.id, t.created_at, b.id AS blocked_by FROM (
+  SELECT * FROM (SELECT t.id, t.created_at, {key_of:t} AS key FROM {table_exception} AS x CROSS JOIN {table} AS t ON t.id = x.id
+                 WHERE x.subscription = {subscription} AND x.state = 0 AND {its_topic:t} ORDER BY x.id LIMIT :most)
+  UNION ALL
+  SELECT * FROM (SELECT t.id, t.created_at, {key_of:t} FROM (
+    SELECT t.id, t.created_at, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key FROM {table} AS t
+    WHERE t.id > {high} ORDER BY t.id LIMIT 1000000) AS t WHERE {its_topic:t} AND {unexcepted} LIMIT :most)) AS t
+LEFT JOIN ({blocking}) AS b ON b.key = t.key
 
 -- name: oldest-pending
-WITH b AS MATERIALIZED ({blocking})
-SELECT {now} - min(created_at) FROM (
-  SELECT * FROM (SELECT t.created_at FROM (
-    {exceptional} AND x.state = 0 {first_ready})
-  UNION ALL
-  SELECT * FROM (SELECT t.created_at FROM (
-    SELECT t.* FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted}
-    {first_ready}));
+SELECT {now} - min(created_at) FROM ({compared}) WHERE blocked_by IS NULL OR blocked_by >= id;
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
-SELECT count(*) FROM ({judged} WHERE t.id IN ({open_ids})) AS t JOIN ({blocking}) AS b ON b.key = {key_of:t}
-WHERE t.status = 0 AND b.id < t.id;
-
--- name: backlog
--- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
-SELECT (SELECT count(*) FROM (
-          SELECT * FROM (SELECT t.id FROM {table} AS t WHERE t.id > {high} AND {its_topic:t} AND {unexcepted} LIMIT :most)
-          UNION ALL
-          SELECT * FROM (SELECT id FROM {table_exception} WHERE subscription = {subscription} AND state = 0 LIMIT :most)
-          LIMIT :most)),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 1 LIMIT :most)),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 3 LIMIT :most)),
-       (SELECT count(*) FROM (SELECT 1 FROM {table_exception} WHERE subscription = {subscription} AND state = 4 LIMIT :most));
+SELECT count(*) FROM ({compared}) WHERE blocked_by < id;
 
 -- name: subscribed
 SELECT high, coalesce(topics, '') FROM {table_progress} WHERE subscription = {subscription};
