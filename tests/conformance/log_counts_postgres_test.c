@@ -1,0 +1,149 @@
+/*
+ * Counts and lists of a log on PostgreSQL, in random states: rows that the position covers or not, late rows, rounds of
+ * late rows, topics, several positions, and exceptions with and without a row.
+ *
+ *     log_counts_postgres_test [FIRST LAST]   these seeds alone
+ */
+#include "log_counts.h"
+
+#include "wherry_test.h"
+
+#include <inttypes.h>
+
+#include <wherry/postgres.h>
+#include <wherry/subscription.h>
+#include <wherry/wherry.h>
+
+#include "base/buf.h"
+#include "postgres/server.h"
+
+enum { FIRST_TX = 100, TXS = 40 };
+
+static uint64_t first_seed = 1, last_seed = 150;
+
+static void put_snapshot(wh_buf *out, uint64_t *seed, int from, int to)
+{
+	int xmax = from + log_counts_random(seed, to - from + 1);
+	const char *comma = "";
+	wh_buf open = WH_BUF_INIT(1000);
+	int lowest = xmax;
+
+	for (int tx = from; tx < xmax; tx++)
+		if (log_counts_random(seed, 6) == 0) {
+			lowest = tx < lowest ? tx : lowest;
+			wh_buf_printf(&open, "%s%d", comma, tx);
+			comma = ",";
+		}
+	wh_buf_printf(out, "'%d:%d:%s'", lowest, xmax, open.len ? open.ptr : "");
+	wh_buf_clear(&open);
+}
+
+static void put_rows(wh_buf *sql, uint64_t *seed)
+{
+	static const char *const topics[] = {"a", "b.one", "b.two", "c"};
+
+	for (int id = 1; id <= LOG_COUNTS_ROWS; id++)
+		if (log_counts_random(seed, 8))
+			wh_buf_printf(
+				sql,
+				"INSERT INTO outbox(id, tx, topic, partition_key, payload) "
+				"VALUES (%d, '%d', '%s', 'k%d', '{}'); ",
+				id, FIRST_TX + log_counts_random(seed, TXS),
+				topics[log_counts_random(seed, 4)],
+				log_counts_random(seed, 20));
+}
+
+/* One position, or several that have all partitions together. */
+static void put_positions(wh_buf *sql, uint64_t *seed)
+{
+	static const char *const masks[][3] = {
+		{"-1"},
+		{"4294967295", "-4294967296"},
+		{"6148914691236517205", "2", "-6148914691236517208"}};
+	static const char *const topics[] = {"NULL", "'b.*'", "'a,c'"};
+	int which = log_counts_random(seed, 3);
+	const char *of = topics[log_counts_random(seed, 3)];
+
+	for (int i = 0; i <= which; i++) {
+		bool round = log_counts_random(seed, 3) == 0;
+
+		wh_buf_printf(
+			sql,
+			"INSERT INTO outbox_progress(subscription, mask, high, seen, topics, late, until) "
+			"VALUES ('some', %s, %d, ",
+			masks[which][i], log_counts_random(seed, LOG_COUNTS_ROWS + 2));
+		put_snapshot(sql, seed, FIRST_TX, FIRST_TX + TXS / 2);
+		wh_buf_printf(sql, ", %s, %d, ", of,
+			      round ? log_counts_random(seed, LOG_COUNTS_ROWS) : 0);
+		if (round)
+			put_snapshot(sql, seed, FIRST_TX + TXS / 2, FIRST_TX + TXS);
+		else
+			wh_buf_puts(sql, "NULL");
+		wh_buf_puts(sql, "); ");
+	}
+}
+
+static void put_exceptions(wh_buf *sql, uint64_t *seed)
+{
+	int each = 1 + log_counts_random(seed, 8);
+
+	for (int id = 1; id <= LOG_COUNTS_ROWS; id++)
+		if (log_counts_random(seed, each) == 0)
+			wh_buf_printf(
+				sql,
+				"INSERT INTO outbox_exception(subscription, id, state) "
+				"VALUES ('some', %d, %d); ",
+				id, log_counts_random(seed, 5));
+}
+
+static void play(wherry_db *db, wherry_outbox *outbox, uint64_t number)
+{
+	uint64_t seed = number * 2654435761U;
+	wh_buf sql = WH_BUF_INIT(64 * 1024);
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "seed %" PRIu64, number);
+	wh_buf_puts(&sql, "TRUNCATE outbox, outbox_progress, outbox_exception; ");
+	put_rows(&sql, &seed);
+	put_positions(&sql, &seed);
+	put_exceptions(&sql, &seed);
+	assert_true(postgres_exec(wherry_postgres_handle(db), sql.ptr, NULL, 0));
+	log_counts_check(outbox, &seed, name);
+	wh_buf_clear(&sql);
+}
+
+static void counts_and_lists_agree_in_random_states(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wherry_subscription_options options = WHERRY_SUBSCRIPTION_OPTIONS();
+	wherry_outbox *outbox = NULL;
+	wherry_db *db = NULL;
+	char url[200];
+
+	(void)state;
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_subscription_create(db, "outbox", "some", &options, &err));
+	WHERRY_PASS(wherry_subscription_open(db, "outbox", "some", &outbox, &err));
+	for (uint64_t i = first_seed; i <= last_seed; i++)
+		play(db, outbox, i);
+	wherry_outbox_close(outbox);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_and_lists_agree_in_random_states),
+	};
+
+	if (argc == 3) {
+		first_seed = strtoull(argv[1], NULL, 10);
+		last_seed = strtoull(argv[2], NULL, 10);
+	}
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests_name("log counts", tests, NULL, NULL);
+}
