@@ -204,21 +204,4 @@ sql 'SELECT pg_reload_conf()' >/dev/null
 check "and when nothing waits for it, the message is delivered" until_true 20 all_done 1
 quit_daemon
 
-# How much WAL slots may keep, and enough of it that the slot of the case is lost.
-lost() {
-	sql "SELECT pg_logical_emit_message(false, 'much', repeat('x', 1000000)) FROM generate_series(1, 20)" >/dev/null
-	sql 'SELECT pg_switch_wal()' >/dev/null
-	sql CHECKPOINT
-	answers "SELECT count(*) FROM pg_replication_slots WHERE database = 'lost' AND wal_status = 'lost'" 1
-}
-
-new lost --layout debezium --stream
-sql "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'"
-sql 'SELECT pg_reload_conf()' >/dev/null
-until_true 60 lost
-run_to null:
-one
-stands "the WAL of the replication slot is lost" daemon
-quit_daemon
-
 finish
