@@ -166,7 +166,7 @@ static wh_exit drop_left(const wh_args *args, wh_session *s)
 }
 
 /* Open the outbox.  *out_left: its table is gone. */
-static wh_exit open(const wh_args *args, wh_session *s, bool *out_left)
+static wh_exit open_or_left(const wh_args *args, wh_session *s, bool *out_left)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *left = NULL;
@@ -191,7 +191,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status st;
 	bool left = false;
-	wh_exit opened = open(args, s, &left);
+	wh_exit opened = open_or_left(args, s, &left);
 
 	if (opened != WH_EXIT_DONE || left)
 		return opened == WH_EXIT_DONE ? drop_left(args, s) : opened;

@@ -463,6 +463,14 @@ static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 	print_others(f);
 }
 
+static void set_text(char *to, size_t size, const char *text)
+{
+	size_t n = strnlen(text, size - 1);
+
+	memcpy(to, text, n);
+	to[n] = '\0';
+}
+
 /* Append the relays: those that share the outbox, or the one that leads or led last. */
 static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 {
@@ -476,11 +484,10 @@ static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 			      wh_buf_into(&partitions->text, buf));
 		return;
 	}
-	(void)snprintf(relay.owner, sizeof(relay.owner), "%s", st->owner);
-	(void)snprintf(relay.state, sizeof(relay.state), "%s", st->state);
-	(void)snprintf(relay.destination, sizeof(relay.destination), "%s",
-		       st->destination);
-	(void)snprintf(relay.error, sizeof(relay.error), "%s", st->error);
+	set_text(relay.owner, sizeof(relay.owner), st->owner);
+	set_text(relay.state, sizeof(relay.state), st->state);
+	set_text(relay.destination, sizeof(relay.destination), st->destination);
+	set_text(relay.error, sizeof(relay.error), st->error);
 	relay.left_us = st->lease_left_us;
 	relay.state_us = st->state_us;
 	relay.delivered = st->delivered;

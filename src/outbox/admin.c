@@ -164,7 +164,7 @@ wherry_code wherry_outbox_get_status(wherry_outbox *outbox, wherry_outbox_status
 {
 	wh_error_clear(err);
 	wherry_outbox_status status;
-	wh_counts counts;
+	wh_counts counts = {0};
 	ready r = {0};
 	int64_t held = 0;
 	wherry_code code = wh_outbox_count_some(outbox, WH_STATUS_MOST, WH_STATUS_DONE,
