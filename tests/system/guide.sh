@@ -395,10 +395,9 @@ others() {
 	done
 }
 out=$(others)
-check "every other block is run, but the installation of the service, segments and the WAL" is "$out" \
+check "every other block is run, but the installation of the service and the WAL" is "$out" \
 	"openssl rand -hex 32 | sudo install -m 600 /dev/stdin /etc/wherry/secrets/http-token
 sudo systemctl enable --now wherry
-wherry create @outbox --segments 1000000
 wherry relay postgres://shop@db.example.org/shop https://example.org/hook --set relay.source=wal"
 untried() {
 	local name
