@@ -282,6 +282,22 @@ static void a_purge_goes_on_behind_what_stays(void **state)
 	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 5");
 }
 
+/* Nor may such a message keep the others if it is dead.  A clock may be ahead a little. */
+static void a_time_in_the_future_says_nothing_about_age(void **state)
+{
+	outbox_fixture *f = *state;
+	const long long now = (long long)(wh_now(&wh_env_system) / 1000);
+
+	fixture_send_many(f, 12);
+	fixture_kill(f, 1);
+	fixture_were_done(f, 12, 10000);
+	fixture_raw(f, "UPDATE outbox SET created_at = %lld WHERE id IN (1, 2, 6)",
+		    now + 50LL * 365 * 86400000);
+	fixture_raw(f, "UPDATE outbox SET created_at = %lld WHERE id = 9", now + 3600000);
+	assert_int_equal(purged(f, 1000, 3, 0), 7);
+	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 9 10 11 12");
+}
+
 static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
 {
 	outbox_fixture *f = *state;
@@ -344,6 +360,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(only_what_was_done_long_ago_is_purged),
 	CASE(a_purge_goes_by_batches_and_stops_at_its_limit),
 	CASE(a_purge_goes_on_behind_what_stays),
+	CASE(a_time_in_the_future_says_nothing_about_age),
 	CASE(a_purge_needs_sensible_numbers_and_no_open_transaction),
 	CASE(triggers_of_the_application_do_not_confuse_a_purge),
 	{NULL, NULL, 0},

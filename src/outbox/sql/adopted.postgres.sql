@@ -170,7 +170,7 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 -- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered;
 -- no marked ones, for which his condition may fail.
 SELECT t.id, t.is_young FROM (
-  SELECT {key_columns:e}, NOT e.at_once AND e.created_at > {since} AS is_young FROM {table} AS e
+  SELECT {key_columns:e}, NOT e.at_once AND {is_young:e} AS is_young FROM {table} AS e
   WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 

@@ -129,7 +129,7 @@ DROP INDEX IF EXISTS {table_undone};
 
 -- part: passed
 -- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
-SELECT t.id, NOT t.at_once AND t.created_at > (SELECT ms FROM wherry_clock) - :age AS is_young FROM {table} AS t
+SELECT t.id, NOT t.at_once AND {is_young:t} AS is_young FROM {table} AS t
 WHERE t.done_at IS NULL AND t.id <= {passed_by_all} AND {unneeded}
 
 -- name: purge

@@ -146,7 +146,7 @@ SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid)
 SELECT t.id, t.created_at FROM (
   SELECT {key_columns:e}, e.created_at FROM {table} AS e
   WHERE e.id > :after::bigint AND e.id <= {passed_by_all}
-    AND (SELECT y.created_at <= {since} FROM {table} AS y WHERE y.id > :after::bigint ORDER BY y.id LIMIT 1)
+    AND (SELECT NOT ({is_young:y}) FROM {table} AS y WHERE y.id > :after::bigint ORDER BY y.id LIMIT 1)
   ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
@@ -155,14 +155,14 @@ WHERE {unneeded}
 -- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT w.id FROM (
-    SELECT c.id, min(c.id) FILTER (WHERE c.created_at > {since}) OVER () AS young
+    SELECT c.id, min(c.id) FILTER (WHERE {is_young:c}) OVER () AS young
     FROM ({passed} LIMIT :limit::bigint) AS c) AS w
   WHERE coalesce(w.id < w.young, true)))
 RETURNING id;
 
 -- name: purge-count
 SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(
-  (SELECT y.id FROM ({passed}) AS y WHERE y.created_at > {since} LIMIT 1), 9223372036854775807);
+  (SELECT y.id FROM ({passed}) AS y WHERE {is_young:y} LIMIT 1), 9223372036854775807);
 
 -- ---- operators ----
 

@@ -98,9 +98,9 @@ WHERE i."unique" AND NOT i.partial AND (SELECT count(*) FROM pragma_index_info(i
 
 -- part: passed
 -- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
-SELECT t.id, t.created_at > (SELECT ms FROM wherry_clock) - :age AS is_young FROM {table} AS t
+SELECT t.id, {is_young:t} AS is_young FROM {table} AS t
 WHERE t.id > :after AND t.id <= {passed_by_all}
-  AND (SELECT y.created_at <= (SELECT ms FROM wherry_clock) - :age FROM {table} AS y WHERE y.id > :after ORDER BY y.id LIMIT 1)
+  AND (SELECT NOT ({is_young:y}) FROM {table} AS y WHERE y.id > :after ORDER BY y.id LIMIT 1)
   AND {unneeded}
 
 -- name: purge

@@ -281,10 +281,12 @@ CONVERT(BINARY(8), (SELECT MIN(w.at) FROM (SELECT {passed_at:p} AS at FROM {tabl
 
 -- part: old_rows
 -- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
--- on, up to the first one that is younger.
+-- on, up to the first one that is younger.  A time of more than a day ahead says nothing about that, or one row with such a
+-- time, which may be dead, would keep all rows after it.
 FROM {table} AS t {unlocked}
 WHERE t.rv <= {passed_by_all}
-  AND t.id < COALESCE((SELECT TOP (1) y.id FROM {table} AS y {unlocked} WHERE y.created_at > {old} ORDER BY y.id),
+  AND t.id < COALESCE((SELECT TOP (1) y.id FROM {table} AS y {unlocked}
+                       WHERE y.created_at > {old} AND y.created_at <= DATEADD(DAY, 1, SYSUTCDATETIME()) ORDER BY y.id),
                       9223372036854775807)
   AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x
                     ON x.id = t.id AND x.subscription = p.subscription WHERE x.state <> 2)

@@ -218,6 +218,11 @@ WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token =
 -- part: since
 statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
+-- part: is_young
+-- Condition: the row is younger than the age.  A time of more than a day ahead says nothing about that, or one row with
+-- such a time, which may be dead, would keep all rows after it.
+{.}created_at > {since} AND {.}created_at <= statement_timestamp() + interval '1 day'
+
 -- part: passed_by_all
 -- Rows above this id are above the position of a subscription, which may stand still.
 coalesce((SELECT min(m.high) FROM (SELECT max(p.high) AS high FROM {table_progress} AS p GROUP BY p.subscription) AS m),

@@ -139,6 +139,11 @@ UPDATE {table_exception} SET state = 0, attempts = :nth - 1, next_retry_at = NUL
   changed_at = (SELECT ms FROM wherry_clock), claim_token = ''
 WHERE subscription = {subscription} AND id = :id AND state = 1 AND claim_token = :token AND attempts = :nth;
 
+-- part: is_young
+-- Condition: the row is younger than the age.  A time of more than a day ahead says nothing about that, or one row with
+-- such a time, which may be dead, would keep all rows after it.
+{.}created_at > (SELECT ms FROM wherry_clock) - :age AND {.}created_at <= (SELECT ms FROM wherry_clock) + 86400000
+
 -- part: passed_by_all
 (SELECT min(p.high) FROM {table_progress} AS p)
 
