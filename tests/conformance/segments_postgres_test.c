@@ -207,23 +207,71 @@ static void a_segment_with_a_row_that_is_not_committed_stays(void **state)
 	assert_int_equal(purge(f), 20);
 }
 
-/* The lock is for the next purge, and is not waited for. */
+/* A lock is for the next purge, and is waited for 100 ms: one to make segments, one to drop one. */
 static void a_purge_waits_for_no_long_transaction(void **state)
 {
 	fixture *f = *state;
 	PGconn *reader;
-	int64_t began;
+	int64_t began, took, least = INT64_MAX;
 
 	put(f, 30, OLD);
 	assert_int_equal(consume(f, "relay"), 30);
 	reader = postgres_begin("SELECT count(*) FROM outbox");
-	began = wh_env_system.monotonic_us(wh_env_system.ctx);
-	assert_int_equal(purge(f), 0);
-	put(f, 1, OLD);
-	assert_true(wh_env_system.monotonic_us(wh_env_system.ctx) - began <
-		    5 * WH_SECOND);
+	for (int i = 0; i < 5; i++) { /* The machine may be busy. */
+		began = wh_env_system.monotonic_us(wh_env_system.ctx);
+		assert_int_equal(purge(f), 0);
+		put(f, 1, OLD);
+		took = wh_env_system.monotonic_us(wh_env_system.ctx) - began;
+		least = took < least ? took : least;
+	}
+	assert_true(least >= WH_SECOND / 10);
+	assert_true(least < WH_SECOND / 2);
 	postgres_end(reader, "COMMIT");
 	assert_int_equal(purge(f), 30);
+}
+
+/* They wait from the lock on the table to the end of the transaction. */
+static void producers_do_not_wait_while_rows_are_deleted(void **state)
+{
+	fixture *f = *state;
+
+	run(f,
+	    "CREATE FUNCTION not_locked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+	    "IF EXISTS (SELECT 1 FROM pg_locks AS l JOIN pg_inherits AS i ON l.relation = i.inhparent "
+	    "WHERE i.inhrelid = TG_RELID AND l.granted AND l.mode = 'AccessExclusiveLock') THEN "
+	    "RAISE 'producers wait'; END IF; RETURN OLD; END $$");
+	run(f,
+	    "CREATE TRIGGER not_locked BEFORE DELETE ON outbox_rest FOR EACH ROW EXECUTE FUNCTION not_locked()");
+	put(f, 35, OLD);
+	assert_int_equal(in_rest(f), 5);
+	assert_int_equal(consume(f, "relay"), 35);
+	assert_int_equal(purge(f), 35);
+}
+
+/* Message 1 is dead.  A segment has such times alone. */
+static void a_time_in_the_future_says_nothing_about_age(void **state)
+{
+	fixture *f = *state;
+
+	put(f, 1, "now() + interval '100 y'");
+	put(f, 10, OLD);
+	put(f, 1, "'infinity'");
+	put(f, 8, OLD);
+	put(f, 10, "now() + interval '100 y'");
+	put(f, 1, "now() + interval '100 y'"); /* This and the next have no segment. */
+	put(f, 4, OLD);
+	assert_int_equal(consume(f, "relay"), 35);
+	run(f,
+	    "INSERT INTO outbox_exception(subscription, id, state) VALUES ('relay', 1, 4)");
+	assert_int_equal(number(f, "SELECT outbox_segments(9223372036854775807, 1000)"),
+			 0);
+	assert_int_equal(number(f, "SELECT outbox_segments(3600000, 0)"), 34);
+	assert_int_equal(purge(f), 34);
+	assert_int_equal(number(f, "SELECT max(id) FROM outbox"), 1);
+	/* A clock may be ahead a little. */
+	put(f, 40, "now() + interval '1 h'");
+	assert_int_equal(consume(f, "relay"), 40);
+	assert_int_equal(purge(f), 0);
 }
 
 static void a_dry_purge_counts_what_a_purge_deletes(void **state)
@@ -277,6 +325,73 @@ static void segments_go_with_no_other_kind_of_outbox(void **state)
 					  &WHERRY_OUTBOX_OPTIONS(.segments = 10), &err));
 	assert_non_null(strstr(err.message, "leave --segments out"));
 	wherry_db_close(lite);
+}
+
+static void refuses_segments(const fixture *f, const char *sql)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_create(f->db, "plain", NULL, &err));
+	run(f, sql);
+	assert_int_not_equal(wherry_outbox_create(f->db, "plain",
+						  &WHERRY_OUTBOX_OPTIONS(.segments = 10),
+						  &err),
+			     WHERRY_OK);
+	assert_non_null(strstr(err.message, "has no segments"));
+	run(f, "DROP TABLE plain");
+	run(f, "DELETE FROM wherry_schema WHERE name = 'plain'");
+	run(f, "DROP TABLE plain_progress, plain_exception");
+}
+
+/* What an owner gave an empty table stays.  Rights that each table of the schema gets are no reason to refuse. */
+static void segments_are_made_unless_the_owner_changed_the_table(void **state)
+{
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	run(f,
+	    "DO $$ BEGIN EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA %I GRANT SELECT ON TABLES TO PUBLIC', "
+	    "current_schema()); END $$");
+	WHERRY_PASS(wherry_outbox_create(f->db, "other",
+					 &WHERRY_OUTBOX_OPTIONS(.segments = 10), &err));
+	assert_int_equal(
+		number(f,
+		       "SELECT count(*) FROM pg_inherits WHERE inhparent = 'other'::regclass"),
+		4);
+	refuses_segments(f, "GRANT DELETE ON plain TO PUBLIC");
+	refuses_segments(f, "CREATE INDEX ON plain(topic)");
+	refuses_segments(f, "CREATE TRIGGER own BEFORE UPDATE ON plain EXECUTE FUNCTION "
+			    "suppress_redundant_updates_trigger()");
+	run(f, "CREATE PUBLICATION own_of_the_test");
+	refuses_segments(f, "ALTER PUBLICATION own_of_the_test ADD TABLE plain");
+	run(f, "DROP PUBLICATION own_of_the_test");
+}
+
+/* Who may delete rows may drop segments, also after it was dropped and made again. */
+static void the_function_that_is_made_again_has_its_rights(void **state)
+{
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	run(f, "DROP ROLE IF EXISTS segments_relay");
+	run(f, "DROP ROLE IF EXISTS segments_producer");
+	run(f, "CREATE ROLE segments_relay");
+	run(f, "CREATE ROLE segments_producer");
+	run(f, "GRANT SELECT, DELETE ON outbox TO segments_relay");
+	run(f, "GRANT INSERT ON outbox TO segments_producer");
+	run(f, "DROP FUNCTION outbox_segments");
+	WHERRY_PASS(wherry_outbox_create(
+		f->db, "outbox", &WHERRY_OUTBOX_OPTIONS(.segments = WIDTH), &err));
+	assert_int_equal(
+		number(f,
+		       "SELECT has_function_privilege('segments_relay', 'outbox_segments'::regproc, 'EXECUTE')::int"),
+		1);
+	assert_int_equal(
+		number(f,
+		       "SELECT has_function_privilege('segments_producer', 'outbox_segments'::regproc, 'EXECUTE')::int"),
+		0);
+	run(f, "DROP OWNED BY segments_relay, segments_producer");
+	run(f, "DROP ROLE segments_relay, segments_producer");
 }
 
 static void the_sql_of_create_makes_segments_twice(void **state)
@@ -393,8 +508,12 @@ int main(void)
 		CASE(a_dead_message_keeps_its_own_row_alone),
 		CASE(a_segment_with_a_row_that_is_not_committed_stays),
 		CASE(a_purge_waits_for_no_long_transaction),
+		CASE(producers_do_not_wait_while_rows_are_deleted),
+		CASE(a_time_in_the_future_says_nothing_about_age),
 		CASE(a_dry_purge_counts_what_a_purge_deletes),
 		CASE(segments_go_with_no_other_kind_of_outbox),
+		CASE(segments_are_made_unless_the_owner_changed_the_table),
+		CASE(the_function_that_is_made_again_has_its_rights),
 		CASE(the_sql_of_create_makes_segments_twice),
 		CASE(a_look_walks_few_of_a_hundred_segments),
 	};
