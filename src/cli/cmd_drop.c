@@ -154,7 +154,8 @@ static wh_exit drop_left(const wh_args *args, wh_session *s)
 		    "positions of its subscriptions, and which messages failed",
 		    s->table, s->url))
 		return status;
-	if (!wh_is_dry(args) && wh_store_drop(&s->outbox->store, &err) != WHERRY_OK)
+	if (!wh_is_dry(args) && (wh_wal_unpublish_left(s->outbox, &err) != WHERRY_OK ||
+				 wh_store_drop(&s->outbox->store, &err) != WHERRY_OK))
 		return wh_report(&err);
 	wh_audit(args, s->table, 0);
 	wh_print_deleted(

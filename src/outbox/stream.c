@@ -64,11 +64,11 @@ static wherry_code run(wh_wal *wal, const char *name, const wh_param *params, si
 	return wh_db_run(wal->outbox->store.db, stmt, params, n, visit, ctx, NULL, err);
 }
 
-static wherry_code name_all(wh_wal *wal, const char *slot, const char *publication,
-			    wherry_error *err)
+static wherry_code name_all(wh_wal *wal, const char *which, const char *slot,
+			    const char *publication, wherry_error *err)
 {
 	naming w = {.wal = wal};
-	wherry_code code = run(wal, "which", NULL, 0, take_which, &w, err);
+	wherry_code code = run(wal, which, NULL, 0, take_which, &w, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -86,7 +86,7 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 	return WHERRY_OK;
 }
 
-/* word: that of the head line with the columns of the stream's rows. */
+/* word: that of the head line with the columns of the stream's rows; NULL: the table is gone. */
 static wherry_code open_wal(wherry_outbox *outbox, const char *word, const char *slot,
 			    const char *publication, wh_wal **out, wherry_error *err)
 {
@@ -110,7 +110,8 @@ static wherry_code open_wal(wherry_outbox *outbox, const char *word, const char 
 	if (!wal)
 		return wh_oom(err);
 	wal->outbox = outbox;
-	if (!wh_sql_word(&outbox->store.sql, word, wal->columns, sizeof(wal->columns))) {
+	if (word &&
+	    !wh_sql_word(&outbox->store.sql, word, wal->columns, sizeof(wal->columns))) {
 		code = wh_fail(err, WHERRY_INVALID,
 			       "the outbox has the layout %s, which cannot be streamed",
 			       outbox->store.layout.name);
@@ -119,7 +120,8 @@ static wherry_code open_wal(wherry_outbox *outbox, const char *word, const char 
 	wal->keeps_ids = *wal->columns != ',';
 	code = wh_sql_parse_as(text, &names, &wal->sql, err);
 	if (code == WHERRY_OK)
-		code = name_all(wal, slot, publication, err);
+		code = name_all(wal, word ? "which" : "which-left", slot, publication,
+				err);
 	if (code != WHERRY_OK)
 		goto out;
 	*out = wal;
@@ -139,6 +141,20 @@ wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_w
 			    wherry_error *err)
 {
 	return open_wal(outbox, "wal", "", publication, out, err);
+}
+
+wherry_code wh_wal_unpublish_left(wherry_outbox *outbox, wherry_error *err)
+{
+	wh_wal *wal = NULL;
+	wherry_code code;
+
+	if (!outbox->store.db->driver->stream)
+		return WHERRY_OK;
+	code = open_wal(outbox, NULL, "", "", &wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_unpublish(wal, err);
+	wh_wal_close(wal);
+	return code;
 }
 
 void wh_wal_close(wh_wal *wal)

@@ -110,6 +110,9 @@ wherry_code wh_wal_drop(wh_wal *wal, wherry_error *err);
 
 /* Drop the publication. */
 wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err);
+
+/* The same of an outbox whose table is gone: that of the name that Wherry derives, if it is there. */
+wherry_code wh_wal_unpublish_left(wherry_outbox *outbox, wherry_error *err);
 /* Create the slot, from the current end of the WAL on.  Waits until all running
  * transactions have ended. */
 wherry_code wh_wal_make(wh_wal *wal, wherry_error *err);

@@ -14,7 +14,7 @@ run_sql() { # URL SQL
 left() { # URL: names of what Wherry made
 	case $1 in
 	sqlite:*) sqlite3 "${1#sqlite:}" "SELECT name FROM sqlite_schema WHERE name LIKE 'wherry%' OR name LIKE 'events%' OR name LIKE 'outbox%'" ;;
-	*) sql "SELECT relname FROM pg_class WHERE relname ~ '^(wherry|events|outbox)' UNION ALL SELECT proname FROM pg_proc WHERE proname ~ '^(wherry|events|outbox|consume_)'" ;;
+	*) sql "SELECT relname FROM pg_class WHERE relname ~ '^(wherry|events|outbox)' UNION ALL SELECT proname FROM pg_proc WHERE proname ~ '^(wherry|events|outbox|consume_)' UNION ALL SELECT pubname FROM pg_publication" ;;
 	esac
 }
 # The commands that doctor prints for a finding, each on a line.
@@ -49,6 +49,17 @@ expect "it is not added while there are rows that it refuses" 0
 w doctor "$url"
 expect "which doctor says" "$status" "out:unless there are such rows"
 sql "DELETE FROM outbox"
+sql "CREATE ROLE clerk LOGIN"
+w create "$url#divided" --segments 1000 --grant clerk=relay
+sql "DROP FUNCTION divided_segments"
+w doctor "$url#divided"
+expect "doctor misses the function of segments" 1 "out:no segment is made, and none dropped"
+w create "$url#divided" --segments 1000
+check "who was granted it may call it when it is made again" answers "SELECT has_function_privilege('clerk', 'divided_segments'::regproc, 'EXECUTE')" t
+target="postgres://clerk@/postgres?host=$folder#divided"
+mends "the right to it" "REVOKE EXECUTE ON FUNCTION divided_segments FROM clerk" "EXECUTE on FUNCTION"
+target=$url
+w drop "$url#divided" --yes
 mends "the trigger" "DROP TRIGGER outbox_wake ON outbox" "has no trigger"
 mends "the index" "DROP INDEX outbox_tx" "outbox_tx"
 mends "the index of dead messages" "DROP INDEX outbox_dead" "outbox_dead"
@@ -92,7 +103,6 @@ follow() { # SENTENCE
 	result $? "$1" "$command: $(cat "$tmp/.said")"
 }
 
-sql "CREATE ROLE clerk LOGIN"
 base=$url target=$url#events
 adopted "id bigserial PRIMARY KEY, type text NOT NULL, data jsonb NOT NULL, meta text, published_at timestamptz"
 w create "$target/audit" --grant clerk=consumer
@@ -123,7 +133,8 @@ check "with its rows" answers "SELECT count(*) FROM events" 1
 sql "DROP TABLE events"
 check "nothing else is left" is "$(left "$url")" ""
 
-w create "$url"
+w create "$url" --segments 1000 --stream
+check "a publication is made" answers "SELECT count(*) FROM pg_publication" 1
 w create "$url#outbox/audit" --grant clerk=consumer
 sql "DROP TABLE outbox CASCADE"
 w drop "$url" --yes

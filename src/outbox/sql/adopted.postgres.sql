@@ -149,6 +149,8 @@ BEGIN
   DROP FUNCTION IF EXISTS {table_delivered}(bigint[]);
   DROP FUNCTION IF EXISTS {table_headers}(text);
   DROP INDEX IF EXISTS {table_undone};
+  -- An outbox of Wherry's own whose table is gone is dropped here, too.
+  DROP FUNCTION IF EXISTS {table_segments}(bigint, bigint, boolean);
   FOR source, added IN SELECT attrelid::regclass, attname FROM pg_attribute
     WHERE attrelid = ANY (sources) AND attname IN ('wherry_tx', 'wherry_id') AND NOT attisdropped
   LOOP

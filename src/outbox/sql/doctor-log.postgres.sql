@@ -120,7 +120,10 @@ FROM (
     -- A role of operators takes no lease, and makes no position.
     AND NOT (has_table_privilege({'table}, 'INSERT') AND has_table_privilege({'wherry_outbox}, 'UPDATE')
              AND (t.name, p.privilege) IN (({'table_progress}, 'INSERT'), ({'table_progress}, 'DELETE'), ({'wherry_lease}, 'INSERT')))
-  GROUP BY t.name) AS l
+  GROUP BY t.name
+  UNION ALL
+  SELECT concat('FUNCTION ', f.oid::regprocedure::text), 'EXECUTE' FROM pg_proc AS f
+  WHERE f.oid = to_regprocedure(concat({'table_segments}, '(bigint, bigint, boolean)'))::oid AND NOT has_function_privilege(f.oid, 'EXECUTE')) AS l
 HAVING count(*) > 0;
 
 -- name: indexes

@@ -12,6 +12,12 @@ SELECT current_database()::text, n.nspname::text, c.relname::text
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass({'table})::oid;
 
+-- name: which-left
+-- The same of a table that was dropped by hand.
+SELECT current_database()::text, n.nspname::text, {name}
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.oid = to_regclass({'wherry_schema})::oid AND to_regclass({'table}) IS NULL;
+
 -- name: state
 -- Conditions for reading the WAL, in one row.  While a slot is being made its plugin is empty for a
 -- moment: it is not taken for another's, and has a reader, so that the relay tries again.
