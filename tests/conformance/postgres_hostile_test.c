@@ -98,7 +98,7 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		"refobjid, 0), '; '), '') FROM pg_depend WHERE objid = "
 		"(SELECT oid FROM pg_proc WHERE proname = 'probe') AND refclassid IN "
 		"('pg_operator'::regclass, 'pg_proc'::regclass) AND refobjid NOT IN "
-		"(SELECT oid FROM pg_proc WHERE proname IN ('wherry_unreadable', 'wherry_consume') AND pronamespace = "
+		"(SELECT oid FROM pg_proc WHERE proname IN ('wherry_unreadable', 'wherry_consume', 'outbox_segments') AND pronamespace = "
 		"current_schema()::regnamespace)",
 		found, sizeof(found)));
 	assert_true(postgres_exec(conn, "DROP FUNCTION probe", NULL, 0));
@@ -109,8 +109,10 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 
 static int count_unclean(PGconn *conn, const wh_sql *sql)
 {
-	static const char *const scripts[] = {"migrate-", "add-", "publish",
-					      "tables",   "drop", "try-drop"};
+	/* The last is of logs alone. */
+	static const char *const scripts[] = {"migrate-",  "add-", "publish",
+					      "tables",    "drop", "try-drop",
+					      "leave-done"};
 	int unclean = 0;
 
 	for (size_t i = 0; i < sql->n; i++) {
@@ -145,7 +147,9 @@ static void no_statement_uses_what_another_role_made(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		const wh_make how = {.layout = layouts[i],
-				     .extras = i ? 0 : WH_PARTITIONS_SHARED};
+				     .segments = 10,
+				     .extras =
+					     i ? 0u : WH_PARTITIONS_SHARED | WH_SEGMENTS};
 		wherry_outbox *outbox;
 		wh_wal *wal = NULL;
 		wherry_db *db;
@@ -156,6 +160,11 @@ static void no_statement_uses_what_another_role_made(void **state)
 		conn = arrive(schema, &db);
 		outbox = made(db, &how);
 		unclean += count_unclean(conn, &outbox->store.sql);
+		if (i == 0) {
+			WHERRY_PASS(wh_wal_open_log(outbox, "", &wal, &err));
+			unclean += !is_clean(conn, wh_sql_find(&wal->sql, "leave-done"));
+			wh_wal_close(wal);
+		}
 		if (i == 2) {
 			WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));
 			WHERRY_PASS(wh_wal_tables(wal, &err));
