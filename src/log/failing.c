@@ -28,19 +28,29 @@ static wherry_code try(search *s, const wh_stmt *stmt, const wh_param *params, s
 	return code;
 }
 
-/* The row that failed alone. */
+/* The row that failed alone.  It was found if the mark helps. */
 static wherry_code mark(search *s, int64_t id, wherry_error *err)
 {
 	const wh_param params[] = {
 		WH_INT_PARAM("id", id),
 		WH_TEXT_PARAM("error", wh_view_of(s->why.message)),
 	};
-	int64_t marked = 0;
+	bool fails = true;
+	wh_param list;
 	wherry_code code = wh_db_run(s->store->db, s->store->stmt.failing_mark, params, 2,
-				     NULL, NULL, &marked, err);
+				     NULL, NULL, NULL, err);
 
-	s->found += code == WHERRY_OK ? marked : 0;
-	return code;
+	if (code == WHERRY_OK)
+		code = wh_store_ids(s->store, &id, 1, &list, err);
+	if (code == WHERRY_OK)
+		code = try(s, s->store->stmt.failing_ids, &list, 1, &fails, err);
+	if (code != WHERRY_OK || fails)
+		return code;
+	s->found++;
+	return s->store->stmt.failing_row
+		       ? wh_db_run(s->store->db, s->store->stmt.failing_row, params, 1,
+				   NULL, NULL, NULL, err)
+		       : WHERRY_OK;
 }
 
 /* Rows with after < id <= upto, by halves. */

@@ -15,8 +15,8 @@
  *
  * Transaction: none.
  *
- * @param out_n  Receives the number of rows that were not marked before; at most about 100.  0: the layout has no
- *               expressions of an owner, or none of them failed.
+ * @param out_n  Receives the number of rows that failed, and do not now that they are marked; at most about 100.  0: the
+ *               layout has no expressions of an owner, or none of them failed.
  * @return WHERRY_OK; what reads and writes can fail with.
  */
 wherry_code wh_failing_find(wh_store *store, int64_t *out_n, wherry_error *err);

@@ -134,6 +134,43 @@ check "postgres: in the order of each key" is \
 w drop "$url#events_log" --yes
 sql "DROP TABLE events"
 
+# Marks: they cost little, however many there are, and belong to a row.
+marks() {
+	sql "SELECT count(*) FROM events_log_exception WHERE subscription = ''"
+}
+sql "CREATE TABLE events($columns)"
+w adopt "$url#events" --key "((v::integer)::text)" --body "(concat(data, 6 / v::integer))" --where "v::integer > 0" --yes
+sql "INSERT INTO events(type, data, v) SELECT 'a', '1', '7' FROM generate_series(1, 2000);
+	INSERT INTO events_log_exception(subscription, id, state, last_error) SELECT '', 2 * n, 4, 'none' FROM generate_series(1, 10000) AS n;
+	ANALYZE events, events_log_exception"
+check "postgres: a row is looked for among the marks by an index" is "$(sql "EXPLAIN (ANALYZE, FORMAT JSON)
+	SELECT * FROM events_log WHERE id > 0 ORDER BY id LIMIT 1000" | jq '[.. | objects | select(."Relation Name"? == "events_log_exception") |
+	."Actual Rows" * ."Actual Loops"] | add < 10000')" true
+for left in 5 4 3 2 1; do
+	before=$(marks)
+	w purge "$url#events_log" --older-than 0 --yes
+	gone=$((before - $(marks)))
+	[ "$gone" -ge 1000 ] && [ "$gone" -le 2000 ] || break
+done
+check "postgres: marks of rows that are not there go by and by" is "$left, $((gone <= 2000))" "1, 1"
+sql "DELETE FROM events_log_exception WHERE subscription = ''; INSERT INTO events(type, data, v) VALUES ('a', '2', 'x'), ('a', '3', 'x'), ('a', '4', 'x')"
+relay
+check "postgres: three die" is "$(dead | cut -d' ' -f1 | sort -n | paste -sd' '), $(marks)" "2001 2002 2003, 3"
+w discard "$url#events_log" 2001 2002 --yes
+sql "DELETE FROM events WHERE id = 2001"
+relay
+check "postgres: the mark of a row that its owner deleted goes" is "$(got .id), $(marks)" ", 2"
+sql "BEGIN; DELETE FROM events WHERE id = 2002; INSERT INTO events(id, type, data, v) VALUES (2002, 'a', '5', '3'); COMMIT"
+relay
+check "postgres: what its owner writes again under the same number is not marked" is "$(got '"\(.id) \(.body)"'), $(dead | cut -d' ' -f1)" "2002 52, 2003"
+sql "BEGIN; DELETE FROM events WHERE id = 2002; INSERT INTO events(id, type, data, v) VALUES (2002, 'a', '5', 'y'); COMMIT"
+relay
+check "postgres: but it dies if it fails again" is "$(got .id), $(dead | grep -c '"y"'), $(marks)" ", 1, 2"
+sql "UPDATE events SET wherry_tx = '0'"
+check "postgres: rows whose numbers a restored dump took away are marked still" is "$(sql "SELECT count(e) - count(e.message_id) FROM events_log AS e")" 2
+w drop "$url#events_log" --yes
+sql "DROP TABLE events"
+
 # ---- SQLite ----
 
 kind=sqlite

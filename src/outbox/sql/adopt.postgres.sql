@@ -210,8 +210,11 @@ SET LOCAL lock_timeout = '5s';
 DROP INDEX IF EXISTS @view_undone@;
 
 -- name: is-marked
--- Whether an expression failed for the row: see adopted.postgres.sql.
-@id@ = ANY (ARRAY(SELECT x.id FROM @exceptions@ AS x WHERE x.subscription = '' AND x.state = 4))
+-- Whether an expression failed for the row: see adopted.postgres.sql.  Each column that may fail asks this of each row: rows
+-- above the last mark, as new ones are, cost nothing, and others a look in the index, however many marks there are.
+coalesce(t.@id@ <= (SELECT max(x.id) FROM @exceptions@ AS x WHERE x.subscription = '' AND x.state = 4), false) AND EXISTS (
+  SELECT 1 FROM @exceptions@ AS x WHERE x.subscription = '' AND x.state = 4 AND x.id = t.@id@
+    AND (coalesce(t.wherry_tx, '0') = '0' OR coalesce(x.claim_token = t.wherry_tx::text, true)) OFFSET 0)
 
 -- name: guard
 CASE WHEN @marked@ THEN NULL ELSE @c@ END

@@ -85,7 +85,9 @@ END $$;
 -- ---- rows for which an expression of the view fails ----
 
 -- Such a row is marked by an exception without a subscription.  Then the view has NULL in place of its message id and of what
--- may fail, so that statements that read other rows, too, do not fail.  A relay takes it for a dead message.
+-- may fail, so that statements that read other rows, too, do not fail.  A relay takes it for a dead message.  The mark has the
+-- number of the row's transaction as its claim token: another row that takes the id later is not marked.  A row that has
+-- no number, or lost it when a dump was restored, is whatever the token.
 
 -- name: failing-range
 -- Fails if an expression fails for one of these rows: of a row as a value all columns are needed.
@@ -99,8 +101,13 @@ SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AN
 ORDER BY x.id LIMIT :limit::bigint;
 
 -- name: failing-mark
+-- It holds for any row of this id until "failing-row": the row cannot be read before it is marked.
 INSERT INTO {table_exception}(subscription, id, state, last_error) VALUES ('', :id::bigint, 4, :error::text)
-ON CONFLICT (subscription, id) DO NOTHING;
+ON CONFLICT (subscription, id) DO UPDATE SET claim_token = NULL, last_error = excluded.last_error;
+
+-- name: failing-row
+UPDATE {table_exception} AS x SET claim_token = coalesce(t.tx::text, '0') FROM {table} AS t
+WHERE x.subscription = '' AND x.id = :id::bigint AND x.state = 4 AND t.id = x.id;
 
 -- name: failing-forget
 -- Messages that are tried again are read again.
@@ -176,9 +183,25 @@ SELECT t.id, t.is_young FROM (
   WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
+-- part: unmarked
+-- Forgets marks of rows that the owner deleted, of at most 2,000: the next ones in a circle from any of them.
+start AS MATERIALIZED (
+  SELECT (min(x.id)::numeric + floor(random()::numeric * (max(x.id)::numeric - min(x.id)::numeric)))::bigint AS id
+  FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4),
+unmarked AS (
+  DELETE FROM {table_exception} WHERE subscription = '' AND state = 4 AND id = ANY (ARRAY(
+    SELECT m.id FROM (
+      (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id >= (SELECT id FROM start)
+       ORDER BY x.id LIMIT 1000)
+      UNION ALL
+      (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id < (SELECT id FROM start)
+       ORDER BY x.id LIMIT 1000)) AS m
+    WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = m.id OFFSET 0))))
+
 -- name: purge
 -- If rows are deleted, only those that are older than the age, up to the first one that is younger.  A function of the owner
 -- does with the rows what `adopt --done` said.  It returns how many there were.
+WITH {unmarked}
 SELECT 1 FROM generate_series(1, {table_delivered}(ARRAY(
   SELECT w.id FROM (
     SELECT c.id, min(c.id) FILTER (WHERE c.is_young) OVER () AS young FROM ({passed} LIMIT :limit::bigint) AS c) AS w
