@@ -56,6 +56,8 @@ check "a dead one is not called published" is "$(q "SELECT count(*) FROM events 
 w retry "$url#events_log" --all
 relay events_log
 check "it is tried again" got .topic bad
+relay events_log --set relay.source=wal
+expect "it has no WAL to read from, and the setting is named" 2 "err:only a relay of an outbox of Wherry's own layout on PostgreSQL" "err:set relay.source=table"
 w enqueue "$url#events_log" --topic x '{}'
 expect "its owner writes it" 1 "err:which alone writes its messages"
 w create "$url#events_log/audit" --topics 'audit.*'

@@ -53,7 +53,11 @@ static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 /* relay.source=wal says how one relay of a log finds new messages. */
 static wherry_code check_source(const wherry_relay *r, wh_engine to, wherry_error *err)
 {
-	if (wh_config_choice(r->config, WH_RELAY_SOURCE) == 0 || to == WH_POSITIONS)
+	char columns[256];
+
+	if (wh_config_choice(r->config, WH_RELAY_SOURCE) == 0 ||
+	    (to == WH_POSITIONS &&
+	     wh_sql_word(&r->store->sql, "wal", columns, sizeof(columns))))
 		return WHERRY_OK;
 	if (to == WH_POSITIONS_SHARED)
 		return wh_fail(err, WHERRY_INVALID,
