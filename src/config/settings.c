@@ -38,7 +38,7 @@ static const wh_setting_entry table[] = {
 		"the # of a URL sets it."},
 	[WH_RELAY_SOURCE] = {"relay.source", CHOICE, "table", "table, wal", NULL,
 		"Where one relay of a log on PostgreSQL finds new messages. wal: in the WAL, which is faster; "
-		"it reads the table where it cannot."},
+		"it reads the table where it cannot, or where commits wait for a standby."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, none", NULL,
 		"key: messages of one key are delivered in order. none: no order, fastest."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,

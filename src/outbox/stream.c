@@ -432,6 +432,16 @@ wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err)
 	return run(wal, "snapshot", NULL, 0, take_text, out, err);
 }
 
+wherry_code wh_wal_waits_for_standbys(wh_wal *wal, bool *out, wherry_error *err)
+{
+	int64_t waits = 0;
+	wherry_code code =
+		run(wal, "waits-for-standbys", NULL, 0, wh_take_int, &waits, err);
+
+	*out = waits != 0;
+	return code;
+}
+
 typedef struct leaving {
 	wh_wal *wal;
 	const wherry_lease *lease;

@@ -128,6 +128,9 @@ wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err);
 /* The current snapshot as text, for wh_snapshot_sees(); owned by the caller. */
 wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err);
 
+/* Do commits wait for a standby, which gets them after the readers of the WAL? */
+wherry_code wh_wal_waits_for_standbys(wh_wal *wal, bool *out, wherry_error *err);
+
 /*
  * Write that messages of a log are delivered which the position does not cover.
  *

@@ -307,6 +307,9 @@ int64_t wh_intake_room(const wherry_relay *r);        /* Messages that still fit
 wherry_code wh_row_key(wherry_relay *r, const wh_open_row *row,
 		       wherry_error *err) WHERRY_MUST_USE;
 
+/* When to ask again whether rows are visible that were not: see wh_engine_driver.unseen. */
+enum { WH_UNSEEN_US = 10000 };
+
 /* A statement waited too long for a lock: see wh_settle_pass_locked(). */
 void wh_settle_locked_out(wherry_relay *r, int64_t now);
 

@@ -503,10 +503,12 @@ wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled 
 }
 
 static size_t settled_after(wherry_relay *r, wh_entry *tried, int64_t now,
-			    wherry_code *out_code, wherry_error *err)
+			    bool *out_unseen, wherry_code *out_code, wherry_error *err)
 {
 	wh_settle_retry_refused(r, now);
-	*out_code = wh_settle_pass_locked(r, tried, now, err);
+	*out_code = wh_settle_pass_unseen(r, tried, now, out_unseen, err);
+	if (*out_code == WHERRY_OK)
+		*out_code = wh_settle_pass_locked(r, tried, now, err);
 	return *out_code == WHERRY_OK ? written_at_once(r) : 0;
 }
 
@@ -539,15 +541,24 @@ static wherry_code flush_without(wherry_relay *r, int64_t now, wherry_code locke
 	return code == WHERRY_OK ? flush_failed(r, now, locked, why, err) : code;
 }
 
+/* The message that was to be tried is not visible yet: write the results of the others. */
+static wherry_code flush_seen(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_settle_flush(r, now, NULL, err);
+
+	r->flush_at_us = wh_sooner(r->flush_at_us, wh_later(now, WH_UNSEEN_US));
+	return code;
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
 	wh_settlement s = wh_settle_empty(r);
 	wh_settled settled = {0};
 	wherry_error why = WHERRY_ERROR_INIT;
-	int64_t later_us = 0;
+	bool unseen;
 	wherry_code code;
-	size_t n = settled_after(r, try_next, now, &code, &why);
+	size_t n = settled_after(r, try_next, now, &unseen, &code, &why);
 
 	if (code != WHERRY_OK && try_next && try_next->locked)
 		code = flush_without(r, now, code, &why, err);
@@ -555,6 +566,8 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		*err = why;
 	if (code != WHERRY_OK)
 		return code;
+	if (unseen)
+		return flush_seen(r, now, err);
 	if (!n && !try_next) {
 		r->flush_at_us = wh_settle_next(r, now);
 		return WHERRY_OK;
@@ -566,17 +579,13 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	wh_settle_gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
-	code = r->engine->acknowledge ? r->engine->acknowledge(r, try_next, &s, &settled,
-							       &later_us, &why)
-				      : wh_settle_write(r, &s, &settled, &why);
+	code = r->engine->acknowledge
+		       ? r->engine->acknowledge(r, try_next, &s, &settled, &why)
+		       : wh_settle_write(r, &s, &settled, &why);
 	if (wh_db_about_row(r->db, code, &why))
 		return not_written(r, now, try_next, n, why.message, err);
 	if (code != WHERRY_OK)
 		return flush_failed(r, now, code, &why, err);
-	if (later_us) {
-		r->flush_at_us = wh_later(now, later_us);
-		return WHERRY_OK;
-	}
 	if (try_next)
 		try_next->tried = true;
 	wh_settle_lost(r, &s, settled.n);

@@ -42,6 +42,15 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 				  wherry_error *err);
 
+/*
+ * The same of rows that no statement sees yet (wh_engine_driver.unseen): they wait alone
+ * (an_unseen_failure_holds_up_no_other).
+ *
+ * @param out_tried  The attempt of `tried` cannot be recorded yet.
+ */
+wherry_code wh_settle_pass_unseen(wherry_relay *r, const wh_entry *tried, int64_t now,
+				  bool *out_tried, wherry_error *err);
+
 /* Is this a time in which the relay asks which rows are locked? */
 bool wh_settle_asks_for_locks(const wherry_relay *r, int64_t now);
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "relay/engine/engine.h"
+
 enum { REFUSED_US = 30000000, LOCKED_US = 1000000, LOOKED_FOR_US = 30000000 };
 
 /* Replace characters in the error that a database may not be able to store. */
@@ -85,15 +87,14 @@ void wh_settle_unpass(wh_entry *e)
 	e->passed = false;
 }
 
-/* Its result waits: its row is locked, or that of an earlier message of its key. */
-static void pass_over(wherry_relay *r, wh_entry *e, int64_t now)
+/* Its result waits: its row cannot be written to, or that of an earlier message of its key. */
+static void pass_over(wherry_relay *r, wh_entry *e, int64_t at)
 {
 	if (e->key)
 		e->key->passed++;
 	e->passed = true;
 	wh_entry_move(r, e, WH_UNWRITABLE);
-	r->unwritable_at_us = wh_later(now, LOCKED_US);
-	wh_settle_locked_out(r, now);
+	r->unwritable_at_us = at;
 }
 
 /* Log a locked row once, and let the status name it. */
@@ -187,8 +188,10 @@ wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 		next = e->next;
 		if (e->locked && !first)
 			first = e;
-		if (e->locked || (e->key && e->key->passed))
-			pass_over(r, e, now);
+		if (!e->locked && !(e->key && e->key->passed))
+			continue;
+		pass_over(r, e, wh_later(now, LOCKED_US));
+		wh_settle_locked_out(r, now);
 	}
 	if (code == WHERRY_OK && tried && tried->locked) {
 		tell(r, tried, now);
@@ -200,6 +203,42 @@ wherry_code wh_settle_pass_locked(wherry_relay *r, wh_entry *tried, int64_t now,
 	if (first)
 		tell(r, first, now);
 	return code;
+}
+
+/* ---- rows that no statement sees yet ---- */
+
+wherry_code wh_settle_pass_unseen(wherry_relay *r, const wh_entry *tried, int64_t now,
+				  bool *out_tried, wherry_error *err)
+{
+	int64_t *ids = r->scratch.done_ids, at = wh_later(now, WH_UNSEEN_US);
+	size_t n = 0;
+	wherry_code code;
+
+	*out_tried = false;
+	if (!r->engine->unseen || !(tried || r->window.n_undelivered))
+		return WHERRY_OK;
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
+		if (e->fate != WH_FATE_DONE)
+			ids[n++] = e->msg.id;
+	if (tried)
+		ids[n++] = tried->msg.id;
+	code = r->engine->unseen(r, ids, &n, err);
+	if (code != WHERRY_OK || !n)
+		return code;
+	for (size_t i = 0; i < n; i++) {
+		wh_entry *e = wh_window_find(&r->window, ids[i]);
+
+		if (e && e == tried)
+			*out_tried = true;
+		else if (e)
+			pass_over(r, e, at);
+	}
+	for (wh_entry *e = r->window.settled.head, *next; e; e = next) {
+		next = e->next;
+		if (e->key && e->key->passed)
+			pass_over(r, e, at);
+	}
+	return WHERRY_OK;
 }
 
 wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err)

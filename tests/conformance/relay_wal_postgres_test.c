@@ -438,6 +438,92 @@ static void a_failure_is_written_when_the_commit_is_seen(void **state)
 	postgres_forget_unseen();
 }
 
+/* What others waited for is written meanwhile. */
+static void an_unseen_failure_holds_up_no_other(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *conn = fresh_unseen(f);
+
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_answers(f, 2, WHERRY_RETRY, 2);
+	relay_answers(f, 3, WHERRY_REJECTED, 1);
+	stream(f);
+	postgres_hold_commits();
+	postgres_put_unseen(conn, ONE("a"));
+	RELAY_UNTIL(f, &f->a, relay_told(f, 1, WHERRY_RETRY) == 1);
+	relay_put(f, "bc");
+	RELAY_UNTIL(f, &f->a, relay_told(f, 2, WHERRY_DELIVERED) == 1);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 3) == WHERRY_DEAD);
+	assert_int_equal(relay_told(f, 1, WHERRY_RETRY), 1);
+	postgres_let_be_seen(conn);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	postgres_forget_unseen();
+}
+
+/* The key stays held until all that waits behind it can be read. */
+static void a_message_that_nobody_sees_yet_is_passed_by_none_of_its_key(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *conn = fresh_unseen(f);
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "retry.base", "1ms");
+	stream(f);
+	fake->by_hand = true;
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	postgres_hold_commits();
+	postgres_put_unseen(conn, ONE("a"));
+	relay_put(f, "b"); /* It comes behind the unseen one. */
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 1, WHERRY_RETRY));
+	RELAY_UNTIL(f, &f->a, exceptions(f) == 2);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	fake->by_hand = false;
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, exceptions(f) == 1);
+	for (int i = 0; i < 50; i++)
+		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
+	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 0);
+	postgres_let_be_seen(conn);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+	postgres_forget_unseen();
+}
+
+/* A standby that takes over has all that was delivered. */
+static void with_synchronous_standbys_the_table_is_read(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *conn = fresh_unseen(f);
+	size_t n = 0;
+
+	postgres_name_standby(true);
+	forget_log(f);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "synchronous_standby_names is set"));
+	postgres_name_standby(false);
+	wait_for_wal(f);
+	postgres_name_standby(true);
+	while (!relay_logged(f, "synchronous_standby_names is set")) {
+		relay_put(f, "b");
+		n++;
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == n);
+	}
+	postgres_put_unseen(conn, ONE("a"));
+	for (int i = 0; i < 50; i++)
+		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
+	assert_int_equal(relay_delivered(f), n);
+	postgres_name_standby(false);
+	postgres_let_be_seen(conn);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == (int64_t)n + 1);
+	relay_check_once(f, (int64_t)n + 1);
+	postgres_forget_unseen();
+}
+
 /* ---- subscriptions ---- */
 
 static void only_messages_of_its_topics_come_by_the_wal(void **state)
@@ -524,6 +610,9 @@ static const relay_test own[] = {
 	RELAY_TEST(what_a_look_brought_does_not_come_again, 0),
 	RELAY_TEST(a_commit_that_nobody_sees_yet_is_delivered_once, 0),
 	RELAY_TEST(a_failure_is_written_when_the_commit_is_seen, 0),
+	RELAY_TEST(an_unseen_failure_holds_up_no_other, 0),
+	RELAY_TEST(a_message_that_nobody_sees_yet_is_passed_by_none_of_its_key, 0),
+	RELAY_TEST(with_synchronous_standbys_the_table_is_read, 0),
 	RELAY_TEST(only_messages_of_its_topics_come_by_the_wal, 0),
 	RELAY_TEST(a_relay_begins_again_where_seek_put_it, 0),
 	RELAY_TESTS_END,

@@ -9,20 +9,44 @@ static void run(const char *sql)
 	assert_true(postgres_raw(postgres_here.url, sql, NULL, 0));
 }
 
-static void stand_by(const char *name)
+static void name_standby(const char *name)
 {
-	char sql[120], same[8] = "0";
+	char sql[120];
 
 	(void)snprintf(sql, sizeof(sql), "ALTER SYSTEM %s synchronous_standby_names%s",
 		       *name ? "SET" : "RESET", name);
 	run(sql);
-	(void)snprintf(sql, sizeof(sql),
-		       "SELECT (setting <> '')::int FROM pg_settings WHERE name = "
-		       "'synchronous_standby_names'");
+}
+
+/* The process that tells the others to wait reads the setting. */
+static void await_waiting(void)
+{
+	/* The first one may have begun before it was told. */
+	run("CHECKPOINT");
+	run("CHECKPOINT");
+}
+
+/* No other process reads the setting: so nobody knows why commits wait. */
+static void stand_by(const char *name)
+{
+	name_standby(name);
+	run("DO $$ BEGIN EXECUTE (SELECT format('COPY (SELECT 1) TO PROGRAM %L', 'cat >/dev/null; kill -HUP ' || pid) "
+	    "FROM pg_stat_activity WHERE backend_type = 'checkpointer'); END $$");
+	await_waiting();
+}
+
+/* All read it. */
+static void stand_by_known(const char *name)
+{
+	static const char sql[] = "SELECT (setting <> '')::int FROM pg_settings WHERE "
+				  "name = 'synchronous_standby_names'";
+	char same[8] = "";
+
+	name_standby(name);
 	run("SELECT pg_reload_conf()");
 	while (strcmp(same, *name ? "1" : "0") != 0)
 		assert_true(postgres_raw(postgres_here.url, sql, same, sizeof(same)));
-	run("CHECKPOINT"); /* by the process that tells the others to wait */
+	await_waiting();
 }
 
 PGconn *postgres_unseen(void)
@@ -38,6 +62,11 @@ PGconn *postgres_unseen(void)
 void postgres_hold_commits(void)
 {
 	stand_by(" = 'nobody'");
+}
+
+void postgres_name_standby(bool named)
+{
+	stand_by_known(named ? " = 'nobody'" : "");
 }
 
 void postgres_put_unseen(PGconn *conn, const char *sql)
@@ -64,6 +93,6 @@ void postgres_let_be_seen(PGconn *conn)
 
 void postgres_forget_unseen(void)
 {
-	stand_by("");
+	stand_by_known("");
 	run("ALTER ROLE wherry RESET synchronous_commit");
 }

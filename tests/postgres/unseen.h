@@ -1,9 +1,11 @@
 /*
  * Commits that are in the server's log and that nobody sees yet: they wait for a standby that
- * never comes.
+ * never comes, while synchronous_standby_names looks empty to all who ask.
  */
 #ifndef WHERRY_TEST_POSTGRES_UNSEEN_H
 #define WHERRY_TEST_POSTGRES_UNSEEN_H
+
+#include <stdbool.h>
 
 #include <libpq-fe.h>
 
@@ -12,6 +14,9 @@
  * synchronous_commit = local. */
 PGconn *postgres_unseen(void);
 void postgres_hold_commits(void);
+
+/* The same, with a setting that all can read; and without it. */
+void postgres_name_standby(bool named);
 
 /* Begin a statement on it, and leave it there; then let it end, and close it. */
 void postgres_put_unseen(PGconn *conn, const char *sql);

@@ -74,6 +74,9 @@ FROM (SELECT (pg_current_wal_insert_lsn() {at},
 -- name: snapshot
 SELECT pg_current_snapshot()::text;
 
+-- name: waits-for-standbys
+SELECT (current_setting('synchronous_standby_names') <> '')::integer;
+
 -- name: leave-done
 -- Messages that came by the WAL and were delivered, and that the position of a log does not cover yet.  Messages that
 -- failed or wait are exceptions already.

@@ -97,6 +97,10 @@ typedef struct wh_engine_driver {
 	void (*left)(struct wherry_relay *r, const struct wh_entry *e);
 	/* A row waits behind its key, and is not in memory (any more).  tx: as wh_entry.tx.  Optional. */
 	void (*noted)(struct wherry_relay *r, int64_t id, uint64_t tx);
+	/* Leave in the list the ids of rows that no statement sees yet, although they have come.  Optional; default:
+	 * none. */
+	wherry_code (*unseen)(struct wherry_relay *r, int64_t *ids, size_t *inout_n,
+			      wherry_error *err);
 	/* Ask whether the outbox is paused, and for its control version.  Optional;
 	 * default: wh_store_control(). */
 	wherry_code (*control)(struct wherry_relay *r, bool *out_paused,
@@ -109,13 +113,10 @@ typedef struct wh_engine_driver {
 	/*
 	 * Write the results of settled messages, and the attempt of try_next (or NULL),
 	 * which is submitted next.  Optional; default: wh_settle_write().
-	 *
-	 * @param out_later_us  Receives, if > 0, how long to wait: nothing was written yet.
 	 */
 	wherry_code (*acknowledge)(struct wherry_relay *r,
 				   const struct wh_entry *try_next, wh_settlement *s,
-				   wh_settled *out, int64_t *out_later_us,
-				   wherry_error *err);
+				   wh_settled *out, wherry_error *err);
 	/* The row of a failed message was not found when its failure was
 	 * written.  Optional. */
 	void (*row_lost)(struct wherry_relay *r);

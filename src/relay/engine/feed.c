@@ -18,8 +18,8 @@ enum {
 	/* The WAL is behind for so long: the table is faster. */
 	BEHIND_US = 5 * 1000000,
 	CONFIRM_US = 1000000,
-	UNSEEN_US = 1000,
-	UNSEEN_MOST_US = 100000,
+	/* While rows come: whether commits wait for a standby. */
+	ASK_US = 1000000,
 };
 
 enum { OFF, MAKING, READY, ON };
@@ -48,8 +48,8 @@ typedef struct wh_feed {
 	int64_t behind_us; /* ON: when to go back to the table, unless all has come; WH_NEVER: all has. */
 	int64_t check_us;    /* When the next look is due. */
 	int64_t verified_us; /* When the lease was verified, or is about to be. */
-	int64_t unseen_us;   /* Last wait for a row to become visible. */
-	char *topics;        /* Patterns of the subscription; "": all. */
+	int64_t asked_us; /* When the relay last asked whether commits wait for a standby. */
+	char *topics;     /* Patterns of the subscription; "": all. */
 } wh_feed;
 
 /* ---- the state ---- */
@@ -167,10 +167,9 @@ static void give_up(wherry_relay *r, int64_t now, const char *why)
 	if (strcmp(why, d->why) == 0)
 		return;
 	(void)snprintf(d->why, sizeof(d->why), "%s", why);
-	wh_relay_say(
-		r, WHERRY_LOG_WARN, "reads-table", wh_log_text("why", why),
-		wh_log_note("the WAL cannot be read, so the relay reads the table; it "
-			    "tries again later"));
+	wh_relay_say(r, WHERRY_LOG_WARN, "reads-table", wh_log_text("why", why),
+		     wh_log_note("the relay reads the table instead of the WAL; it tries "
+				 "again later"));
 }
 
 /* Read the table for a while, since that is better now. */
@@ -185,7 +184,23 @@ static void leave(wherry_relay *r, int64_t now, int64_t pause_us, const char *wh
 	wh_relay_say(r, WHERRY_LOG_INFO, "reads-table", wh_log_text("why", why));
 }
 
-static wherry_code prepare(const wh_feed *d, wherry_error *err)
+/* The server sends a commit before a synchronous standby has it: it would be delivered, and lost if that standby
+ * took over. */
+static wherry_code check_standbys(wh_feed *d, int64_t now, wherry_error *err)
+{
+	bool waits = false;
+	wherry_code code = wh_wal_waits_for_standbys(d->wal, &waits, err);
+
+	d->asked_us = now;
+	if (code != WHERRY_OK || !waits)
+		return code;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"synchronous_standby_names is set, and the WAL has a commit before "
+		"the standby does");
+}
+
+static wherry_code prepare(wh_feed *d, int64_t now, wherry_error *err)
 {
 	wh_wal_state state;
 	wherry_code code = wh_wal_look(d->wal, &state, err);
@@ -197,6 +212,8 @@ static wherry_code prepare(const wh_feed *d, wherry_error *err)
 	}
 	if (code == WHERRY_OK)
 		code = wh_wal_check(d->wal, &state, err);
+	if (code == WHERRY_OK)
+		code = check_standbys(d, now, err);
 	if (code == WHERRY_OK && !state.published)
 		code = wh_wal_publish(d->wal, err);
 	return code;
@@ -206,7 +223,7 @@ static wherry_code connect(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	wh_feed *d = feed_of(r);
-	wherry_code code = prepare(d, &why);
+	wherry_code code = prepare(d, now, &why);
 
 	if (code != WHERRY_OK && wherry_code_remedy(code) != WHERRY_REMEDY_FIX) {
 		if (err)
@@ -338,6 +355,10 @@ static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
 	if (code != WHERRY_OK || wh_position_covers(&f->read, id, tx) ||
 	    (same && wh_taken_is(same, name)) ||
 	    !is_its_topic(f->feed, wh_row_bytes(row, WH_OPEN_TOPIC)))
+		return code;
+	if (w->now >= wh_later(f->feed->asked_us, ASK_US))
+		code = check_standbys(f->feed, w->now, err);
+	if (code != WHERRY_OK)
 		return code;
 	if (!f->taken.n && f->feed->check_us < w->now)
 		f->feed->check_us = wh_later(w->now, CHECK_US);
@@ -551,51 +572,58 @@ void wh_feed_verified(wherry_relay *r, int64_t now)
 		feed_of(r)->verified_us = now;
 }
 
-/* ---- results ---- */
+/* ---- rows that are not visible yet ---- */
 
-static bool is_visible(const wh_taken *t, const wh_entry *e, const char *snapshot)
+static bool is_unseen(const wh_taken_one *one, const char *snapshot)
 {
-	const wh_taken_one *one = wh_taken_find(t, e->msg.id);
-
-	return !one || (snapshot && wh_snapshot_sees(snapshot, one->tx));
+	return one && !wh_snapshot_sees(snapshot, one->tx);
 }
 
-static bool are_visible(const wherry_relay *r, const wh_entry *try_next,
-			const char *snapshot)
+wherry_code wh_feed_unseen(wherry_relay *r, int64_t *ids, size_t *inout_n,
+			   wherry_error *err)
 {
 	const wh_taken *t = &wh_log_of(r)->taken;
-
-	if (try_next && !is_visible(t, try_next, snapshot))
-		return false;
-	for (const wh_entry *e = r->window.n_undelivered ? r->window.settled.head : NULL;
-	     e; e = e->next)
-		if (e->fate != WH_FATE_DONE && !is_visible(t, e, snapshot))
-			return false;
-	return true;
-}
-
-wherry_code wh_feed_await(wherry_relay *r, const wh_entry *try_next,
-			  int64_t *out_later_us, wherry_error *err)
-{
-	wh_feed *d = feed_of(r);
+	size_t n = *inout_n, came = 0;
 	char *snapshot = NULL;
 	wherry_code code;
 
-	if (!d || are_visible(r, try_next, NULL))
+	*inout_n = 0;
+	if (!feed_of(r) || !t->n)
 		return WHERRY_OK;
-	code = wh_wal_snapshot(d->wal, &snapshot, err);
+	for (size_t i = 0; i < n; i++)
+		if (wh_taken_find(t, ids[i]))
+			ids[came++] = ids[i];
+	if (!came)
+		return WHERRY_OK;
+	code = wh_wal_snapshot(feed_of(r)->wal, &snapshot, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (are_visible(r, try_next, snapshot)) {
-		d->unseen_us = 0;
-	} else {
-		d->unseen_us = d->unseen_us ? 2 * d->unseen_us : UNSEEN_US;
-		if (d->unseen_us > UNSEEN_MOST_US)
-			d->unseen_us = UNSEEN_MOST_US;
-		*out_later_us = d->unseen_us;
-	}
+	for (size_t i = 0; i < came; i++)
+		if (is_unseen(wh_taken_find(t, ids[i]), snapshot))
+			ids[(*inout_n)++] = ids[i];
 	free(snapshot);
 	return WHERRY_OK;
+}
+
+wherry_code wh_feed_swept(wherry_relay *r, wherry_error *err)
+{
+	wh_taken *t = &wh_log_of(r)->taken;
+	char *snapshot = NULL;
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; i < t->n && feed_of(r); i++) {
+		wh_taken_one *one = &t->all[i];
+
+		if (!one->held || one->missed)
+			continue;
+		if (!snapshot)
+			code = wh_wal_snapshot(feed_of(r)->wal, &snapshot, err);
+		if (code != WHERRY_OK)
+			break;
+		one->missed = is_unseen(one, snapshot);
+	}
+	free(snapshot);
+	return code;
 }
 
 wherry_code wh_feed_finish(wherry_relay *r, wherry_error *err)

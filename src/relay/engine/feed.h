@@ -47,10 +47,12 @@ bool wh_feed_verifies(wherry_relay *r);
 /* The lease was verified. */
 void wh_feed_verified(wherry_relay *r, int64_t now);
 
-/* A failure, or an attempt, is written about a row that is visible.  Sets *out_later_us > 0 if one of them is
- * not yet: its commit waits for a standby, say. */
-wherry_code wh_feed_await(wherry_relay *r, const wh_entry *try_next,
-			  int64_t *out_later_us, wherry_error *err);
+/* Leave in the list the ids of rows that came and that no statement sees yet: a commit is in the WAL before it is
+ * visible. */
+wherry_code wh_feed_unseen(wherry_relay *r, int64_t *ids, size_t *inout_n,
+			   wherry_error *err);
+/* A sweep begins.  It does not see all messages that wait: another one follows when they are visible. */
+wherry_code wh_feed_swept(wherry_relay *r, wherry_error *err);
 
 /* The relay ends: write which messages are delivered that the position does not cover. */
 wherry_code wh_feed_finish(wherry_relay *r, wherry_error *err);

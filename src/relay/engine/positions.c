@@ -167,8 +167,7 @@ static void noted(wherry_relay *r, int64_t id, uint64_t tx)
 {
 	wh_log *f = wh_log_of(r);
 
-	if (tx)
-		wh_feed_noted(r, id);
+	wh_feed_noted(r, id);
 	if (tx && f->n_held < f->held_most)
 		f->held[f->n_held++] = id;
 	else if (tx)
@@ -342,6 +341,8 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (code == WHERRY_OK && f->n_held)
 		code = write_now(r, now, err);
+	if (code == WHERRY_OK && f->reader.sweeping && f->reader.cursor == INT64_MIN)
+		code = wh_feed_swept(r, err);
 	if (code == WHERRY_OK)
 		code = wh_reader_fetch(r, now, err);
 	if (code == WHERRY_OK && f->begun)
@@ -390,8 +391,7 @@ static wherry_code renewed_share(wherry_relay *r, int64_t now, int64_t version,
 
 /* Only exceptions are written to: of the other messages the position says that they are done. */
 static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
-			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
-			       wherry_error *err)
+			       wh_settlement *s, wh_settled *out, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
 	wh_settlement mine = *s;
@@ -400,9 +400,6 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	wherry_code code = WHERRY_OK;
 	wh_entry *tried;
 
-	code = wh_feed_await(r, try_next, out_later_us, err);
-	if (code != WHERRY_OK || *out_later_us)
-		return code;
 	if (f->n_held) /* Or one of them could be delivered before it is written. */
 		code = wh_progress_write(
 			r->store, &r->lease, &f->share,
@@ -481,7 +478,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	.no_suspects_left = no_suspects_left,                                            \
 	.is_unsuspected = wh_reader_is_unsuspected, .forget = forget, .fetch = fetch,    \
 	.is_partial = wh_reader_is_partial, .admitted = admitted, .left = left,          \
-	.noted = noted, .changed = wh_reader_changed, .row_lost = wh_reader_row_lost,    \
+	.noted = noted, .unseen = wh_feed_unseen, .changed = wh_reader_changed, .row_lost = wh_reader_row_lost,    \
 	.acknowledge = acknowledge, .progress = progress, .finish = finish,              \
 	.give_up = finish, .until_empty = until_empty, .deadline = deadline
 /* clang-format on */

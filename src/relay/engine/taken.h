@@ -14,7 +14,7 @@ typedef struct wh_taken_one {
 	uint64_t tx;   /* Its transaction, which may not be visible yet. */
 	uint64_t name; /* Hash of its message id: another message may get the id. */
 	bool met;      /* The look in progress met it. */
-	bool missed;   /* A look that brought all rows did not meet it. */
+	bool missed;   /* A look that brought all rows, or a sweep, did not meet it. */
 	bool held;     /* It waits behind another one of its key. */
 } wh_taken_one;
 
@@ -36,7 +36,7 @@ wh_taken_one *wh_taken_find(const wh_taken *t, int64_t id);
 bool wh_taken_is(const wh_taken_one *one, wh_view message_id);
 
 /* A look ended.  covered: the position is behind what it met.  all: it has met all rows that are visible.
- * True: one was met that an earlier look missed, and it is held. */
+ * True: one was met that was missed before, and it is held. */
 bool wh_taken_looked(wh_taken *t, bool covered, bool all);
 
 #endif

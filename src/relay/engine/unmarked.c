@@ -195,12 +195,10 @@ static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, bool end
 /* Write dead messages, and the message that is tried next; the position is
  * written later. */
 static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
-			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
-			       wherry_error *err)
+			       wh_settlement *s, wh_settled *out, wherry_error *err)
 {
 	(void)s;
 	(void)out;
-	(void)out_later_us;
 	return try_next || gather_dead(r) ? write_all(r, try_next, false, err)
 					  : WHERRY_OK;
 }

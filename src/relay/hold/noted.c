@@ -101,6 +101,27 @@ static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
 	}
 }
 
+/* How many of the first n noted ids may be read: not those from the first one on that no statement sees yet, or
+ * later messages of the key would be delivered before it. */
+static wherry_code count_seen(wherry_relay *r, const wh_key *key, size_t *inout_n,
+			      wherry_error *err)
+{
+	const int64_t *ids = key->noted.ids + key->noted.first;
+	size_t n_unseen = *inout_n, n = 0;
+	wherry_code code;
+
+	if (!r->engine->unseen)
+		return WHERRY_OK;
+	memcpy(r->batch_ids, ids, n_unseen * sizeof(*ids));
+	code = r->engine->unseen(r, r->batch_ids, &n_unseen, err);
+	if (code != WHERRY_OK || !n_unseen)
+		return code;
+	while (ids[n] != r->batch_ids[0])
+		n++;
+	*inout_n = n;
+	return WHERRY_OK;
+}
+
 /* Read the rows of the first n noted ids. */
 static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 {
@@ -111,8 +132,9 @@ static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 	return wh_store_read_ids(r->store, r->batch_ids, n, meet_again, d, err);
 }
 
-/* Read a batch of the rows that wait behind a failed message of the key. */
-static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_error *err)
+/* Read a batch of the rows that wait behind a failed message of the key.  out_at: when to read on. */
+static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, int64_t *out_at,
+			     wherry_error *err)
 {
 	redo d = {.r = r, .now = now, .key = key};
 	size_t n = wh_ids_count(&key->noted), most = (size_t)r->set.batch;
@@ -121,6 +143,12 @@ static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_e
 
 	if (n > most)
 		n = most;
+	code = count_seen(r, key, &n, err);
+	if (code != WHERRY_OK)
+		return code;
+	*out_at = n ? now : wh_later(now, WH_UNSEEN_US);
+	if (!n)
+		return WHERRY_OK;
 	upto = key->noted.ids[key->noted.first + n - 1];
 	code = wh_window_begin_again(&r->window, err);
 	if (code != WHERRY_OK)
@@ -149,6 +177,8 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 
 	r->keys.first_due = WH_NEVER; /* Rows that are met may hold keys, too. */
 	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
+		int64_t at = now;
+
 		next = key->held_next;
 		if (key->fsm.state == WH_KEY_HELD && key->due_us <= now && !key->active) {
 			key->broken = false;
@@ -161,14 +191,14 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 				continue;
 			}
 			drained = true;
-			code = drain_key(r, now, key, err);
+			code = drain_key(r, now, key, &at, err);
 		}
 		if (key->fsm.state == WH_KEY_HELD && key->active)
 			continue; /* Wait until nothing of the key is in flight. */
 		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
 			first_due = key->due_us;
 		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
-			first_due = now;
+			first_due = wh_sooner(first_due, at);
 		else if (key->fsm.state == WH_KEY_DRAINING)
 			end_draining(r, key);
 	}
