@@ -99,8 +99,9 @@ SELECT 1, s.subscription, s.moved::text, CASE WHEN EXISTS (
     SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
       AND l.outbox = CASE s.subscription WHEN 'relay' THEN {name} ELSE concat({name}, chr(92), s.subscription) END)
   THEN 'its relay does not get on' ELSE 'nobody reads it' END
-FROM (SELECT p.subscription, min(p.high) AS high, floor(extract(epoch FROM {now} - max(p.moved_at)) * 1000::numeric)::bigint AS moved
-      FROM {table_progress} AS p GROUP BY p.subscription) AS s
+FROM (SELECT m.subscription, m.high, {age:m} AS moved
+      FROM (SELECT p.subscription, min(p.high) AS high, max(p.moved_at) AS at
+            FROM {table_progress} AS p GROUP BY p.subscription) AS m) AS s
 WHERE s.moved >= 3600000
   AND (SELECT t.created_at FROM {table} AS t WHERE t.id > s.high ORDER BY t.id LIMIT 1) <= {now} - interval '1 hour'
 ORDER BY s.moved DESC LIMIT 10;
@@ -176,11 +177,11 @@ WHERE (SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass({'table})::oid
 {shares};
 
 -- part: e_place
-e.id, e.created_at, e.partition_key, e.aggregate_type, e.aggregate_id
+e.id, e.created_at AS at, e.partition_key, e.aggregate_type, e.aggregate_id
 
 -- name: backlog
 -- Messages that have been ready for long although a relay leads and nothing holds them back.
-SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000::numeric)::bigint::text,
+SELECT 1, c.id::text, ({age:c})::text,
   coalesce((SELECT '; the last error is: ' || left(x.last_error, 300)
             FROM (SELECT * FROM {table_exception} AS e WHERE e.subscription = {subscription} LIMIT 1000) AS x
             WHERE x.state = 3 AND x.last_error IS NOT NULL ORDER BY x.next_retry_at DESC LIMIT 1), '')
@@ -193,7 +194,7 @@ FROM ((SELECT {e_place} FROM {position} AS p CROSS JOIN LATERAL (
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = 'retrying')
-  AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
+  AND c.at <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = c.id AND x.state <> 0)
   AND NOT EXISTS (
     SELECT 1 FROM ({exceptional} ORDER BY x.id LIMIT 1000) AS b WHERE {key:b} = {key:c} AND b.id < c.id)
@@ -201,7 +202,7 @@ ORDER BY c.id LIMIT 1;
 
 -- name: held
 SELECT 1, c.id::text, {key_shown}, {failed},
-  CASE WHEN c.next_retry_at > {now}
+  CASE WHEN c.next_retry_at > {now} AND c.next_retry_at < '10000-01-01 00:00:00+00'::timestamptz
        THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000::numeric)::bigint
        ELSE 0 END::text,
   coalesce(left(c.last_error, 300), 'no reason given'), {behind}
@@ -251,9 +252,8 @@ WHERE to_regclass(t.name) IS NOT NULL
   AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
 -- name: paused
-SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000::numeric)::bigint::text,
-  to_char(paused_at {utc})
-FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
+SELECT 2, ({age:o})::text, to_char(o.at {utc})
+FROM (SELECT paused_at AS at FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL) AS o;
 
 -- name: relay
 SELECT 0, owner, engine, epoch::text,
@@ -278,8 +278,8 @@ FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} + interval '61 m
 
 -- name: destination
 SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
-  floor(extract(epoch FROM {now} - state_since) * 1000::numeric)::bigint::text
-FROM {wherry_lease} WHERE {live} AND state = 'retrying';
+  ({age:l})::text
+FROM (SELECT destination, error, state_since AS at FROM {wherry_lease} WHERE {live} AND state = 'retrying') AS l;
 
 -- name: constraints
 -- It may have been dropped.

@@ -102,11 +102,6 @@ CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
 CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
      ELSE left(partition_key, :long::integer + 1) END
 
--- part: age
--- Milliseconds since a row was made; NULL if its time is infinite.
-(extract(epoch FROM statement_timestamp()
-         - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
-
 -- part: due_in
 -- Milliseconds until the row may be tried again.
 CASE WHEN next_retry_at > statement_timestamp()

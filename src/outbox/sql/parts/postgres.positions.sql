@@ -4,6 +4,12 @@
 -- A subscription has one row of table_progress, for all 64 partitions of the keys.  If relays share them, it has
 -- several, for separate partitions each.  A live relay has whole rows: they are divided when its share changes.
 
+-- part: age
+-- Milliseconds since a time.  A program may have written any, and PostgreSQL cannot subtract infinite ones, so it is cut to the
+-- years that Wherry writes (tests/system/postgres_odd_times.sh).
+floor(extract(epoch FROM statement_timestamp() - greatest(least({.}at, '10000-01-01 00:00:00+00'::timestamptz),
+  '1970-01-01 00:00:00+00'::timestamptz)) * 1000.0)::bigint
+
 -- part: subscription
 {topic}
 

@@ -406,8 +406,8 @@ FROM excepted, above, below, between_them, late;
 
 -- name: ready
 -- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
-SELECT count(*), coalesce(max({age}), 0)
-FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= {now}) AS t;
+SELECT count(*), coalesce(max({age:m}), 0)
+FROM ({exceptional} AND x.state = 3 AND x.next_retry_at <= {now}) AS t CROSS JOIN LATERAL (SELECT t.created_at) AS m(at);
 
 -- part: key_of
 -- A text that is equal for all messages of a key; NULL: the message has no key.
@@ -438,10 +438,10 @@ SELECT t.id, t.created_at, b.id AS blocked_by FROM (
 FULL JOIN ({blocking}) AS b ON b.key = t.key OFFSET 0
 
 -- name: oldest-pending
-SELECT {age} FROM (
-  SELECT min(j.created_at) AS created_at FROM ({compared}) AS j
+SELECT {age:o} FROM (
+  SELECT min(j.created_at) AS at FROM ({compared}) AS j
   WHERE j.id IS NOT NULL AND (j.blocked_by IS NULL OR j.blocked_by >= j.id)) AS o
-WHERE o.created_at IS NOT NULL;
+WHERE o.at IS NOT NULL;
 
 -- name: held-pending
 -- Number of messages that wait behind a failed one of their key.
@@ -455,10 +455,10 @@ HAVING count(*) > 0;
 
 -- name: subscriptions
 -- With the age of the first message that the position has not passed, of whatever topic: it is kept.
-SELECT s.subscription, s.topics, s.high, (extract(epoch FROM {now} - s.moved_at) * 1000::numeric)::bigint,
-  coalesce((SELECT (extract(epoch FROM {now} - t.created_at) * 1000::numeric)::bigint FROM {table} AS t
-            WHERE t.id > s.high ORDER BY t.id LIMIT 1), -1)
-FROM (SELECT p.subscription, coalesce(min(p.topics), '') AS topics, min(p.high) AS high, max(p.moved_at) AS moved_at
+SELECT s.subscription, s.topics, s.high, {age:s},
+  coalesce((SELECT greatest({age:f}, 0) FROM (
+              SELECT t.created_at AS at FROM {table} AS t WHERE t.id > s.high ORDER BY t.id LIMIT 1) AS f), -1)
+FROM (SELECT p.subscription, coalesce(min(p.topics), '') AS topics, min(p.high) AS high, max(p.moved_at) AS at
       FROM {table_progress} AS p GROUP BY p.subscription) AS s
 ORDER BY s.subscription;
 
