@@ -1,6 +1,6 @@
 /*
  * Counts and lists of a log on PostgreSQL, in random states: rows that the position covers or not, late rows, rounds of
- * late rows, topics, several positions, and exceptions with and without a row.
+ * late rows, topics, several positions, and exceptions with and without a row; and more late rows than a look reads.
  *
  *     log_counts_postgres_test [FIRST LAST]   these seeds alone
  */
@@ -133,10 +133,85 @@ static void counts_and_lists_agree_in_random_states(void **state)
 	postgres_leave();
 }
 
+/* ---- more late rows than a look reads ---- */
+
+enum { LATE = 12000, DELIVERED = 3000 };
+
+static wherry_code count_row(void *ctx, const wherry_row *row)
+{
+	(void)row;
+	++*(int64_t *)ctx;
+	return WHERRY_OK;
+}
+
+static int64_t listed(wherry_outbox *outbox, bool newest)
+{
+	const wherry_outbox_filter filter =
+		WHERRY_OUTBOX_FILTER(.states = 1u << WHERRY_PENDING, .limit = 3 * LATE,
+				     .newest = newest);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	WHERRY_PASS(wherry_outbox_list(outbox, &filter, count_row, &n, &err));
+	return n;
+}
+
+/* The position has passed the rows of a transaction that it does not cover. */
+static void late_rows(wherry_outbox *outbox, wherry_db *db, const char *tx)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t count[WHERRY_STATE_COUNT];
+	wherry_outbox_status status;
+	wh_counts some;
+	char sql[800];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"TRUNCATE outbox, outbox_exception; "
+		"INSERT INTO outbox(id, tx, topic, payload) SELECT i, '100', 't', '{}' FROM generate_series(1, %d) AS i; "
+		"INSERT INTO outbox(id, tx, topic, payload) SELECT %d + i, '%s', 't', '{}' FROM generate_series(1, %d) AS i; "
+		"UPDATE outbox_progress SET high = %d, seen = '150:200:150' WHERE subscription = 'relay'",
+		DELIVERED, DELIVERED, tx, LATE, DELIVERED + LATE + 1);
+	assert_true(postgres_exec(wherry_postgres_handle(db), sql, NULL, 0));
+	WHERRY_PASS(wherry_outbox_count(outbox, count, &err));
+	assert_int_equal(count[WHERRY_PENDING], LATE);
+	assert_int_equal(count[WHERRY_DONE], DELIVERED);
+	WHERRY_PASS(wherry_outbox_get_status(outbox, &status, sizeof(status), &err));
+	assert_memory_equal(status.count, count, sizeof(count));
+	assert_int_equal(status.at_least, 0);
+	assert_int_equal(listed(outbox, false), LATE);
+	assert_int_equal(listed(outbox, true), LATE);
+	/* With a limit that is lower nothing is done that was not delivered. */
+	WHERRY_PASS(wh_outbox_count_some(outbox, LATE / 2, INT64_MAX, &some, &err));
+	assert_true(some.n[WHERRY_PENDING] == LATE ||
+		    some.at_least >> WHERRY_PENDING & 1);
+	assert_int_equal(some.n[WHERRY_DONE], DELIVERED);
+}
+
+static void many_late_rows_are_pending(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	wherry_db *db = NULL;
+	char url[200];
+
+	(void)state;
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	late_rows(outbox, db, "150"); /* It was open when the position was read. */
+	late_rows(outbox, db, "250"); /* It began later, with ids that it had before. */
+	wherry_outbox_close(outbox);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_and_lists_agree_in_random_states),
+		cmocka_unit_test(many_late_rows_are_pending),
 	};
 
 	if (argc == 3) {

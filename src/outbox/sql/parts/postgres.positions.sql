@@ -46,6 +46,12 @@ coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 -- Condition: the row of this id is of the position p and of the subscription.  If the position is whole, no row is read.
 (p.whole OR EXISTS (SELECT 1 FROM {table} AS e WHERE e.id = t.id AND {its_topic:e} AND {of_p:e} OFFSET 0))
 
+-- part: late_of_open
+-- Rows below the position of transactions that were open when it was read.
+SELECT o.id, o.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
+CROSS JOIN LATERAL (SELECT e.id, e.tx FROM {table} AS e
+                    WHERE e.tx BETWEEN open.tx AND open.tx AND e.id + 0 <= p.high OFFSET 0) AS o
+
 -- part: late_rows
 -- Ids of messages below the position that it does not cover, found by the index on tx alone: the position may stand
 -- still, and then the index has all rows behind it.
@@ -53,22 +59,18 @@ SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
   SELECT e.id, e.tx FROM {table} AS e WHERE e.tx >= pg_snapshot_xmax(p.seen) AND e.id + 0 <= p.high
   UNION ALL
-  SELECT e.id, e.tx FROM pg_snapshot_xip(p.seen) AS open(tx)
-  CROSS JOIN LATERAL (SELECT o.id, o.tx FROM {table} AS o
-                      WHERE o.tx BETWEEN open.tx AND open.tx AND o.id + 0 <= p.high OFFSET 0) AS e) AS t
+  {late_of_open}) AS t
 WHERE {uncovered} AND {of_whole}
 
 -- part: some_late
--- The same among the first 10,000 rows that may be late: of a position that stands still these are all rows behind it.  A
--- late row whose id came from the sequence is among the first, since its transaction began about when the position was read.
+-- The same, among the first 10,000 rows of later transactions: of a position that stands still these wrote all rows behind it.
 SELECT t.id FROM {position} AS p
 CROSS JOIN LATERAL (
   SELECT i.id, i.tx FROM (
-    (SELECT o.id, o.tx FROM {table} AS o WHERE o.tx >= pg_snapshot_xmax(p.seen) ORDER BY o.tx LIMIT 10000)
-    UNION ALL
-    (SELECT n.id, n.tx FROM pg_snapshot_xip(p.seen) AS open(tx) CROSS JOIN LATERAL (
-       SELECT o.id, o.tx FROM {table} AS o WHERE o.tx BETWEEN open.tx AND open.tx ORDER BY o.tx LIMIT 10000) AS n)) AS i
-  WHERE i.id <= p.high OFFSET 0) AS t
+    SELECT o.id, o.tx FROM {table} AS o WHERE o.tx >= pg_snapshot_xmax(p.seen) ORDER BY o.tx LIMIT 10000) AS i
+  WHERE i.id <= p.high
+  UNION ALL
+  {late_of_open}) AS t
 WHERE {uncovered} AND {of_whole}
 
 -- part: fresh

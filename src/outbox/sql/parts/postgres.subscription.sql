@@ -291,7 +291,7 @@ SELECT id, {shown} FROM (
      SELECT * FROM ({unread} WHERE {asked_unread} AND t.id > p.high AND t.id > :after::bigint AND {its_topic:t} AND {of_p:t}
                     AND {unexcepted} ORDER BY t.id) AS j WHERE {asked} ORDER BY id {limited}) AS n)
   UNION ALL
-  (SELECT n.* FROM (SELECT l.id FROM ({some_late}) AS l WHERE {asked_unread} AND l.id > :after::bigint ORDER BY l.id OFFSET 0) AS l
+  (SELECT n.* FROM (SELECT l.id FROM ({late_rows}) AS l WHERE {asked_unread} AND l.id + 0 > :after::bigint ORDER BY l.id OFFSET 0) AS l
    CROSS JOIN LATERAL ({unread} WHERE t.id = l.id AND {unexcepted} OFFSET 0) AS n WHERE {asked} ORDER BY l.id {limited})
   UNION ALL
   (SELECT * FROM ({named}) AS n WHERE id > :after::bigint AND status <> 2 AND {listed})) AS t
@@ -307,7 +307,7 @@ SELECT id, {shown} FROM (
      SELECT * FROM ({unread} WHERE {asked_unread} AND t.id > p.high AND t.id < :before::bigint AND {its_topic:t} AND {of_p:t}
                     AND {unexcepted} ORDER BY t.id DESC) AS j WHERE {asked} ORDER BY id DESC {limited}) AS n)
   UNION ALL
-  (SELECT n.* FROM (SELECT l.id FROM ({some_late}) AS l WHERE {asked_unread} AND l.id < :before::bigint ORDER BY l.id DESC OFFSET 0) AS l
+  (SELECT n.* FROM (SELECT l.id FROM ({late_rows}) AS l WHERE {asked_unread} AND l.id + 0 < :before::bigint ORDER BY l.id DESC OFFSET 0) AS l
    CROSS JOIN LATERAL ({unread} WHERE t.id = l.id AND {unexcepted} OFFSET 0) AS n WHERE {asked} ORDER BY l.id DESC {limited})
   UNION ALL
   (SELECT * FROM ({named}) AS n WHERE id < :before::bigint AND status <> 2 AND {listed})) AS t
@@ -364,7 +364,9 @@ WHERE subscription = {subscription} AND state IN (3, 4) AND id = ANY (ARRAY(
 -- name: count
 -- Each row is counted once: rows above all positions of the subscription, up to :most of them, rows below them, up to
 -- :done, and those between.  If it has all topics, rows above and below are counted in the primary key; otherwise they are
--- read, and so a tenth of these numbers.  The last number has the bit of a state, if there may be more messages of it.
+-- read, and so a tenth of these numbers.  Late rows are looked for among the first :most of later transactions.  If there are
+-- more, only what is known to be done is counted as done.  The last number has the bit of a state, if there may be more
+-- messages of it.
 WITH ends AS MATERIALIZED (
   SELECT min(p.high) AS low, max(p.high) AS high, {topics} IS NULL AS all_topics FROM {position} AS p),
 x AS MATERIALIZED (
@@ -397,12 +399,23 @@ between_them AS MATERIALIZED (
           SELECT * FROM {table} AS e WHERE e.id > ends.low AND e.id <= ends.high ORDER BY e.id LIMIT :most::bigint / 10) AS e) AS t
   JOIN {position} AS p ON {of_p:t}),
 late AS MATERIALIZED (
-  SELECT count(*) AS n FROM ({some_late}) AS l)
+  SELECT coalesce(sum(l.n), 0)::bigint AS n, coalesce(max(l.looked) >= :most::bigint, false) AS cut
+  FROM {position} AS p CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE t.id <= p.high AND {uncovered} AND {of_whole}) AS n, count(*) FILTER (WHERE t.is_later) AS looked
+    FROM ((SELECT e.id, e.tx, true AS is_later FROM {table} AS e
+           WHERE e.tx >= pg_snapshot_xmax(p.seen) ORDER BY e.tx LIMIT :most::bigint)
+          UNION ALL
+          SELECT o.id, o.tx, false FROM ({late_of_open}) AS o) AS t) AS l),
+known AS MATERIALIZED (
+  SELECT count(*) AS n FROM late CROSS JOIN {position} AS p CROSS JOIN LATERAL (
+    SELECT e.id, e.tx FROM {table} AS e WHERE e.tx < pg_snapshot_xmax(p.seen) ORDER BY e.tx DESC LIMIT :done::bigint) AS t
+  WHERE late.cut AND p.whole AND NOT {uncovered})
 SELECT greatest(above.n + between_them.above + late.n - excepted.is_open, 0) + excepted.pending, excepted.processing,
-  greatest(below.n + between_them.below - late.n + excepted.done, 0), excepted.failed, excepted.dead,
-  CASE WHEN above.looked >= :most::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 1 ELSE 0 END
-  + CASE WHEN below.looked >= :done::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 4 ELSE 0 END
-FROM excepted, above, below, between_them, late;
+  greatest(CASE WHEN late.cut THEN known.n ELSE below.n + between_them.below - late.n END + excepted.done, 0),
+  excepted.failed, excepted.dead,
+  CASE WHEN late.cut OR above.looked >= :most::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 1 ELSE 0 END
+  + CASE WHEN late.cut OR below.looked >= :done::bigint / 10 * 10 OR between_them.looked >= :most::bigint / 10 * 10 THEN 4 ELSE 0 END
+FROM excepted, above, below, between_them, late, known;
 
 -- name: ready
 -- Number of failed messages that are due, and the age of the oldest message that may be delivered now.
