@@ -195,9 +195,9 @@ const wh_check wh_checks[] = {
 	{
 		.name = "constraints",
 		.flags = NATIVE | TABLE,
-		.none = "the table refuses rows that no relay can handle",
+		.none = "the table refuses ids that no relay can handle",
 		.trouble =
-			"the table does not have the constraint that refuses rows that no "
+			"the table does not have the constraint that refuses ids that no "
 			"relay can handle",
 		.advice = "`wherry create$u` adds it, unless there are such rows already",
 	},
@@ -453,8 +453,7 @@ const wh_check wh_checks[] = {
 		.name = "replication",
 		.flags = STREAM,
 		.none = "this role may read the WAL",
-		.trouble =
-			"role $1 may not read the WAL: the engine stream fails under it",
+		.trouble = "role $1 may not read the WAL: a relay fails under it",
 		.advice =
 			"`ALTER ROLE $2 REPLICATION`; of RDS: `GRANT rds_replication TO "
 			"$2`",
@@ -465,7 +464,7 @@ const wh_check wh_checks[] = {
 		.well = "$1 of $2 replication slots and $3 of $4 WAL senders are in use",
 		.trouble =
 			"$1 of $2 replication slots and $3 of $4 WAL senders are in use: "
-			"a relay of the engine stream finds no room",
+			"a relay that reads the WAL finds no room",
 		.advice = "drop replication slots that nobody reads, or raise "
 			  "max_replication_slots and max_wal_senders and restart the "
 			  "server",
@@ -475,7 +474,7 @@ const wh_check wh_checks[] = {
 		.flags = STREAM,
 		.none = "the replication slot of this outbox is there",
 		.trouble =
-			"a relay of the engine stream has been here, and its replication "
+			"a relay that reads the WAL has been here, and its replication "
 			"slot $1 is gone",
 		.advice = RESTORE,
 	},
@@ -544,7 +543,7 @@ const wh_check wh_checks[] = {
 		.name = "publication",
 		.flags = STREAM | STILL,
 		.none = "the publication has the table, and what is inserted",
-		.trouble = "the publication $1 $2: the engine stream does not see it",
+		.trouble = "the publication $1 $2: a relay does not see it",
 		.advice = "`$3`",
 	},
 	{

@@ -266,7 +266,7 @@ static void look(const facts *f, wh_warned *out)
 	else if (f->stream->state.lost)
 		wh_warn(out,
 			"the server gave up the WAL of the replication slot %s: "
-			"no relay of the engine stream can go on",
+			"no relay that reads the WAL can go on",
 			f->stream->slot);
 	else if (f->open && !f->running && f->known)
 		wh_warn(out, "no relay is running: " WH_HOW_TO_RELAY);

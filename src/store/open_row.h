@@ -28,8 +28,8 @@ enum {
 	WH_OPEN_COLUMNS
 };
 
-/* Limits of a row that a relay handles; row_problem.c has their error messages.
- * Constraints in Wherry's own schemas enforce the same limits. */
+/* Limits of a row that a relay handles; row_problem.c has their error messages.  The tables on SQLite and SQL Server
+ * refuse most rows beyond them, those on PostgreSQL ids alone. */
 enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };
 #define WH_TIME_MOST_US 253402300800000000LL /* The year 10000. */
 
