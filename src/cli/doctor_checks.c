@@ -19,7 +19,7 @@ const wh_check wh_checks[] = {
 	{
 		.name = "kept",
 		.flags = NATIVE | TABLE,
-		.none = "every subscription gets on, so old messages can be deleted",
+		.none = "every subscription makes progress, so old messages can be deleted",
 		.trouble = "subscription $1 has not moved for ~2, and $3: all messages "
 			   "behind its position are kept",
 		.advice = "relay or consume it; if nobody needs it, `wherry drop` it",

@@ -297,7 +297,7 @@ static void look_at_still(const facts *f, const wh_subscription_at *at, wh_warne
 	else if (at->status.lease_left_us > 0)
 		wh_warn(out,
 			"subscription '%s' has not moved for %s, and all messages behind it "
-			"are kept: its relay does not get on",
+			"are kept: its relay makes no progress",
 			at->name, span);
 	else
 		wh_warn(out,

@@ -53,7 +53,7 @@ static const condition conditions[] = {
 	 .make = "INSERT INTO outbox(topic, payload, created_at) VALUES (N't', N'{}', "
 		 "DATEADD(HOUR, -2, SYSUTCDATETIME())); INSERT INTO outbox_progress(subscription, "
 		 "high, seen, moved_at) VALUES (N'audit', 0, N'', DATEADD(HOUR, -3, SYSUTCDATETIME()))",
-	 .says = "subscription audit has not moved for 3h 0m, and nobody reads it"},
+	 .says = "subscription audit has not moved for 3h 0m, and no relay or consumer reads it"},
 	{.check = "kept",
 	 .level = WH_WARN,
 	 .make = "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
@@ -61,7 +61,7 @@ static const condition conditions[] = {
 		 "DATEADD(HOUR, 1, SYSUTCDATETIME()), 0, 0, 1, 0)",
 	 .undo = "DELETE FROM wherry_lease; DELETE FROM outbox_progress WHERE subscription = "
 		 "N'audit'; " NO_MESSAGES,
-	 .says = "subscription audit has not moved for 3h 0m, and its relay does not get on"},
+	 .says = "subscription audit has not moved for 3h 0m, and its relay makes no progress"},
 	{.check = "paused",
 	 .level = WH_BAD,
 	 .make = "UPDATE wherry_outbox SET paused_at = DATEADD(HOUR, -2, SYSUTCDATETIME())",

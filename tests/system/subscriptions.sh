@@ -80,7 +80,7 @@ keeps() { # URL NAME AGO
 	w status "$1#kept/nothing"
 	expect "$2: so does its own status" 0 "out:warning     nobody has read subscription 'nothing' for 2h"
 	w doctor "$1#kept"
-	expect "$2: the doctor names it" "$status" "out:warn  kept                subscription nothing has not moved for 2h" "out:nobody reads it" "no:subscription relay"
+	expect "$2: the doctor names it" "$status" "out:warn  kept                subscription nothing has not moved for 2h" "out:no relay or consumer reads it" "no:subscription relay"
 	w relay "$1#kept/nothing" null: --until-empty --timeout 60s
 	w status "$1#kept"
 	expect "$2: until it is read" 0 "no:warning"

@@ -130,7 +130,7 @@ WHERE OBJECT_ID(t.name, N'U') IS NULL;
 SELECT TOP (10) 1, s.subscription, s.moved, CASE WHEN EXISTS (
     SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
       AND l.outbox = CASE s.subscription WHEN N'relay' THEN N{name} ELSE CONCAT(N{name}, N'\', s.subscription) END)
-  THEN N'its relay does not get on' ELSE N'nobody reads it' END
+  THEN N'its relay makes no progress' ELSE N'no relay or consumer reads it' END
 FROM (SELECT w.subscription, CONVERT(BINARY(8), MIN(w.at)) AS rv, DATEDIFF_BIG(MILLISECOND, MAX(w.moved_at), {now}) AS moved
       FROM (SELECT p.subscription, CAST({passed_at:p} AS BIGINT) AS at, p.moved_at FROM {table_progress} AS p) AS w
       GROUP BY w.subscription) AS s

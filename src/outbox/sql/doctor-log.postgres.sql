@@ -98,7 +98,7 @@ WHERE to_regclass(t.name) IS NULL;
 SELECT 1, s.subscription, s.moved::text, CASE WHEN EXISTS (
     SELECT 1 FROM {wherry_lease} AS l WHERE l.expires_at > {now}
       AND l.outbox = CASE s.subscription WHEN 'relay' THEN {name} ELSE concat({name}, chr(92), s.subscription) END)
-  THEN 'its relay does not get on' ELSE 'nobody reads it' END
+  THEN 'its relay makes no progress' ELSE 'no relay or consumer reads it' END
 FROM (SELECT m.subscription, m.high, {age:m} AS moved
       FROM (SELECT p.subscription, min(p.high) AS high, max(p.moved_at) AS at
             FROM {table_progress} AS p GROUP BY p.subscription) AS m) AS s

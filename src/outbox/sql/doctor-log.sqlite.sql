@@ -58,7 +58,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 SELECT 1, p.subscription, {now} - p.moved_at, CASE WHEN EXISTS (
     SELECT 1 FROM wherry_lease AS l WHERE l.expires_at > {now}
       AND l.outbox = CASE p.subscription WHEN 'relay' THEN {name} ELSE {name} || char(92) || p.subscription END)
-  THEN 'its relay does not get on' ELSE 'nobody reads it' END
+  THEN 'its relay makes no progress' ELSE 'no relay or consumer reads it' END
 FROM {table_progress} AS p
 WHERE p.moved_at <= {now} - 3600000
   AND (SELECT t.created_at FROM {table} AS t WHERE t.id > p.high ORDER BY t.id LIMIT 1) <= {now} - 3600000
