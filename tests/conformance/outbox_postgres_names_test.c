@@ -367,7 +367,8 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	wherry_db *db = connect();
 	PGconn *conn = ((postgres_db *)db)->conn;
 	char schema[32], name[64];
-	wherry_outbox *outbox;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
 	size_t n = 0;
 
 	(void)state;
@@ -375,7 +376,9 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	(void)snprintf(name, sizeof(name), "%s.Out.box", schema);
 	refuse(db, name, "SCHEMA.TABLE");
 	(void)snprintf(name, sizeof(name), "%s.\"Out.outbox\"", schema);
-	outbox = make(db, name);
+	WHERRY_PASS(wherry_outbox_create(db, name, &WHERRY_OUTBOX_OPTIONS(.segments = 10),
+					 &err));
+	WHERRY_PASS(wherry_outbox_open(db, name, &outbox, &err));
 	for (size_t i = 0; i < outbox->store.sql.n; i++) {
 		const wh_stmt *stmt = &outbox->store.sql.stmts[i];
 		PGresult *res;
