@@ -31,6 +31,17 @@ static inline bool wh_is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* FNV-1a: a hash of short texts.  It begins with WH_HASH_START, or goes on from the hash of an earlier text. */
+#define WH_HASH_START 0xcbf29ce484222325u
+#define WH_HASH_PRIME 0x100000001b3u
+
+static inline uint64_t wh_hash(uint64_t hash, const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (unsigned char)text[i]) * WH_HASH_PRIME;
+	return hash;
+}
+
 /* Write each byte as two lower-case hexadecimal digits, without a NUL. */
 void wh_hex(const void *bytes, size_t n, char *out);
 

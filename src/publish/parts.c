@@ -79,18 +79,15 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	size_t len = text ? strlen(text) : 0;
 
-	/* FNV-1a.  The length goes in too, so that ("a", "bc") and ("ab", "c") differ. */
-	hash = (hash ^ len) * 0x100000001b3u;
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-	return hash;
+	/* The length goes in too, so that ("a", "bc") and ("ab", "c") differ. */
+	return wh_hash((hash ^ len) * WH_HASH_PRIME, text, len);
 }
 
 uint64_t wh_message_key_hash(const wherry_message *msg)
 {
 	bool pair = (msg->aggregate_type && *msg->aggregate_type) ||
 		    (msg->aggregate_id && *msg->aggregate_id);
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = WH_HASH_START;
 
 	if (msg->key && *msg->key)
 		hash = hash_text(hash, msg->key);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/text.h"
 #include "relay/window.h"
 
 /* Longest text, in bytes, that an ordering key contains itself. */
@@ -145,13 +146,10 @@ void wh_key_write(wh_buf *out, const wh_open_row *row, bool by_aggregate)
 	}
 }
 
-/* FNV-1a; keys are short. */
 static uint64_t hash_of(wh_view bytes)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = wh_hash(WH_HASH_START, bytes.ptr, bytes.len);
 
-	for (size_t i = 0; i < bytes.len; i++)
-		hash = (hash ^ (unsigned char)bytes.ptr[i]) * 0x100000001b3u;
 	return hash ^ hash >> 32;
 }
 

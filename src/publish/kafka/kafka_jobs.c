@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "publish/parts.h"
 
 #define PROOF_US (3600 * WH_SECOND)
@@ -15,15 +16,15 @@ static uint64_t place_of(const wherry_message *msg, const wh_kafka_settings *set
 {
 	const char *texts[] = {set->topic ? "" : msg->topic, wh_message_headers(msg),
 			       wh_message_key(msg)};
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = WH_HASH_START;
 
 	if (!texts[2])
 		hash ^= (uint64_t)msg->id;
 	if (!strstr(texts[1], "wherry-partition"))
 		texts[1] = "";
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		for (const char *at = texts[i] ? texts[i] : ""; *at; at++)
-			hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+		if (texts[i])
+			hash = wh_hash(hash, texts[i], strlen(texts[i]));
 	return hash;
 }
 

@@ -10,6 +10,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
 
 enum {
 	TRY_US = 1000000,       /* First pause of a topic; it doubles each time. */
@@ -21,10 +24,8 @@ enum {
 
 static uint64_t hash_of(const char *topic, int32_t partition)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = wh_hash(WH_HASH_START, topic, strlen(topic));
 
-	for (; *topic; topic++)
-		hash = (hash ^ (unsigned char)*topic) * 0x100000001b3u;
 	return hash ^ (uint64_t)(partition + 1) * 0x9e3779b97f4a7c15u;
 }
 

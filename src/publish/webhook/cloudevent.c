@@ -100,7 +100,7 @@ bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN])
 {
 	const char *trace = msg->trace_id ? msg->trace_id : "";
 	const char *id = msg->message_id ? msg->message_id : "";
-	uint64_t parent = 0xcbf29ce484222325u;
+	uint64_t parent;
 
 	if (is_traceparent(trace)) {
 		memcpy(out, trace, WH_TRACEPARENT_LEN);
@@ -108,8 +108,7 @@ bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN])
 	}
 	if (strlen(trace) != 32 || !is_hex(trace, 32))
 		return false;
-	for (; *id; id++)
-		parent = (parent ^ (unsigned char)*id) * 0x100000001b3u;
+	parent = wh_hash(WH_HASH_START, id, strlen(id));
 	(void)snprintf(out, WH_TRACEPARENT_LEN, "00-%s-%016" PRIx64 "-01", trace,
 		       parent ? parent : 1);
 	return true;

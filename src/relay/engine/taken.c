@@ -3,20 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void wh_taken_clear(wh_taken *t)
 {
 	free(t->all);
 	*t = (wh_taken){0};
 }
 
-/* FNV-1a of 64 bits. */
 static uint64_t hash_of(wh_view text)
 {
-	uint64_t hash = 14695981039346656037u;
-
-	for (size_t i = 0; i < text.len; i++)
-		hash = (hash ^ (unsigned char)text.ptr[i]) * 1099511628211u;
-	return hash;
+	return wh_hash(WH_HASH_START, text.ptr, text.len);
 }
 
 /* Index of the first one with this id or a higher one.  New ids are mostly the highest. */
