@@ -91,6 +91,9 @@ wherry_code wh_outbox_load(wherry_outbox *outbox, const char *scheme, const char
 /* Patterns of the topics that the outbox's subscription has, with commas in between; "": all.  Owned by the caller. */
 wherry_code wh_subscription_topics(wherry_outbox *outbox, char **out, wherry_error *err);
 
+/* Is the topic one of these? */
+bool wh_subscription_has(const char *topics, wh_view topic);
+
 /* INVALID: not the name of a subscription. */
 wherry_code wh_subscription_check(const char *name, wherry_error *err);
 

@@ -51,6 +51,42 @@ static wherry_code check_topics(const char *topics, wherry_error *err)
 	}
 }
 
+/* Does the topic match the pattern, in which "*" stands for any text? */
+static bool matches(wh_view pattern, wh_view topic)
+{
+	size_t p = 0, t = 0, star = SIZE_MAX, from = 0; /* Of the last "*". */
+
+	while (t < topic.len) {
+		if (p < pattern.len && pattern.ptr[p] == '*') {
+			star = p++;
+			from = t;
+		} else if (p < pattern.len && pattern.ptr[p] == topic.ptr[t]) {
+			p++;
+			t++;
+		} else if (star != SIZE_MAX) {
+			p = star + 1;
+			t = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.len && pattern.ptr[p] == '*')
+		p++;
+	return p == pattern.len;
+}
+
+bool wh_subscription_has(const char *topics, wh_view topic)
+{
+	for (const char *at = topics; *at;) {
+		size_t n = strcspn(at, ",");
+
+		if (matches((wh_view){at, n}, topic))
+			return true;
+		at += n + (at[n] == ',');
+	}
+	return !*topics;
+}
+
 /* ---- positions ---- */
 
 typedef struct ends {

@@ -304,45 +304,6 @@ typedef struct pulling {
 	size_t bytes;
 } pulling;
 
-/* Does the topic match the pattern, in which "*" stands for any text? */
-static bool matches(wh_view pattern, wh_view topic)
-{
-	size_t p = 0, t = 0, star = SIZE_MAX, from = 0; /* Of the last "*". */
-
-	while (t < topic.len) {
-		if (p < pattern.len && pattern.ptr[p] == '*') {
-			star = p++;
-			from = t;
-		} else if (p < pattern.len && pattern.ptr[p] == topic.ptr[t]) {
-			p++;
-			t++;
-		} else if (star != SIZE_MAX) {
-			p = star + 1;
-			t = ++from;
-		} else {
-			return false;
-		}
-	}
-	while (p < pattern.len && pattern.ptr[p] == '*')
-		p++;
-	return p == pattern.len;
-}
-
-/* Does the subscription have this topic? */
-static bool is_its_topic(const wh_feed *d, wh_view topic)
-{
-	const char *at = d->topics;
-
-	while (*at) {
-		size_t n = strcspn(at, ",");
-
-		if (matches((wh_view){at, n}, topic))
-			return true;
-		at += n + (at[n] == ',');
-	}
-	return !*d->topics;
-}
-
 static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
 {
 	wh_log *f = wh_log_of(w->r);
@@ -354,7 +315,7 @@ static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
 
 	if (code != WHERRY_OK || wh_position_covers(&f->read, id, tx) ||
 	    (same && wh_taken_is(same, name)) ||
-	    !is_its_topic(f->feed, wh_row_bytes(row, WH_OPEN_TOPIC)))
+	    !wh_subscription_has(f->feed->topics, wh_row_bytes(row, WH_OPEN_TOPIC)))
 		return code;
 	if (w->now >= wh_later(f->feed->asked_us, ASK_US))
 		code = check_standbys(f->feed, w->now, err);
