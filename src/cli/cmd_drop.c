@@ -166,25 +166,28 @@ static wh_exit drop_left(const wh_args *args, wh_session *s)
 	return WH_EXIT_DONE;
 }
 
-/* Open the outbox.  *out_left: its table is gone. */
-static wh_exit open_or_left(const wh_args *args, wh_session *s, bool *out_left)
+/* Open the outbox and read its status.  *out_left: its table is gone, and there is no status. */
+static wh_exit open_or_left(const wh_args *args, wh_session *s, wherry_outbox_status *out,
+			    bool *out_left)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *left = NULL;
-	wherry_outbox_status st;
 	bool adopted;
 	wherry_code code = wh_session_try(s, args, WH_OF_OUTBOX, &err);
 
 	if (code == WHERRY_OK) /* A view may be there without its table. */
-		code = wherry_outbox_get_status(s->outbox, &st, sizeof(st), &err);
+		code = wherry_outbox_get_status(s->outbox, out, sizeof(*out), &err);
 	*out_left =
 		code == WHERRY_NOTFOUND && !*args->table.queue &&
 		wh_outbox_open_left(s->db, s->table, &left, &adopted, NULL) == WHERRY_OK;
-	if (s->outbox && !*out_left)
+	if (*out_left) {
+		wherry_outbox_close(s->outbox);
+		s->outbox = left;
 		return WH_EXIT_DONE;
-	wherry_outbox_close(s->outbox);
-	s->outbox = left;
-	return left ? WH_EXIT_DONE : wh_session_table(s, args, WH_OF_OUTBOX);
+	}
+	if (!s->outbox)
+		return wh_session_table(s, args, WH_OF_OUTBOX);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
@@ -192,14 +195,13 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status st;
 	bool left = false;
-	wh_exit opened = open_or_left(args, s, &left);
+	wh_exit opened = open_or_left(args, s, &st, &left);
 
-	if (opened != WH_EXIT_DONE || left)
-		return opened == WH_EXIT_DONE ? drop_left(args, s) : opened;
-
-	if (wherry_outbox_get_status(s->outbox, &st, sizeof(wherry_outbox_status),
-				     &err) != WHERRY_OK ||
-	    wh_store_can_drop(s->store, &err) != WHERRY_OK)
+	if (opened != WH_EXIT_DONE)
+		return opened;
+	if (left)
+		return drop_left(args, s);
+	if (wh_store_can_drop(s->store, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (!wh_arg_on(args, "force") && !relay_is_gone(s, &st))
 		return WH_EXIT_FAILED;
