@@ -343,7 +343,7 @@ static void refuses_segments(const fixture *f, const char *sql)
 	run(f, "DROP TABLE plain_progress, plain_exception");
 }
 
-/* What an owner gave an empty table stays.  Rights that each table of the schema gets are no reason to refuse. */
+/* An empty table with additions of its owner is kept and refused.  Rights that each table of the schema gets are no additions. */
 static void segments_are_made_unless_the_owner_changed_the_table(void **state)
 {
 	fixture *f = *state;
