@@ -193,7 +193,7 @@ static wh_exit open_or_left(const wh_args *args, wh_session *s, wherry_outbox_st
 static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_outbox_status st;
+	wherry_outbox_status st = {0};
 	bool left = false;
 	wh_exit opened = open_or_left(args, s, &st, &left);
 
