@@ -68,7 +68,7 @@ typedef struct bench_job {
 	const char *to;   /* where it is drained to; NULL: null: */
 	const char *data; /* the file that bodies are made of */
 	int64_t messages;
-	int relays; /* that run beside */
+	int relays; /* that run beside, each on a subscription of its own */
 	int rate;   /* messages a second, for the latency */
 	int batch;  /* relay.batch, the window being four of them; 0: as they are */
 	int keys;   /* how many different ones; 0: none */
@@ -83,6 +83,7 @@ typedef struct bench_job {
 	bool asleep;     /* without the trigger, */
 	bool crowded;    /* while other transactions stay open */
 	bool stream;     /* the table of Debezium, and the WAL */
+	bool wal;        /* our table, and the WAL */
 
 	bench_queue queue;
 	bool delayed; /* a delayed queue */

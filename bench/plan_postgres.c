@@ -74,6 +74,28 @@ static void plan_trigger(bench *b, int64_t per_transaction)
 			  per_transaction > 1 ? "100 per commit" : "one per commit");
 }
 
+/* What more subscriptions cost whoever inserts, each with a relay that is awake. */
+static void plan_subscriptions(bench *b)
+{
+	bench_job job = {.messages =
+				 bench_at_least_one(b->options.messages / SINGLE_PART),
+			 .keys = KEYS,
+			 .body = BODY,
+			 .full = true,
+			 .relays = 10,
+			 .per_transaction = 1};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *ten = bench_add_side(g, "Wherry", bench_libpq_enqueue, &job), *one;
+	bench_figure *f;
+
+	job.relays = 1;
+	one = bench_add_side(g, "one", bench_libpq_enqueue, &job);
+	f = bench_add_figure(b, ten, one, "messages/s", 0);
+	f->at_least = 0.97;
+	f->against = "one";
+	bench_name_figure(f, "insert beside ten subscriptions");
+}
+
 static void plan_fill(bench *b)
 {
 	bench_job job = {.messages = b->options.messages, .full = true};
@@ -193,6 +215,7 @@ void bench_plan_postgres(bench *b)
 	plan_drain(b);
 	plan_trigger(b, 1);
 	plan_trigger(b, 100);
+	plan_subscriptions(b);
 	plan_fill(b);
 	plan_latency(b);
 	plan_memory(b);

@@ -5,7 +5,8 @@
 
 enum {
 	MEMORY_TIMES = 10, /* the backlog of the memory figures, in --messages */
-	SINGLE_PART = 10   /* one message per commit: so few of --messages */
+	SINGLE_PART = 10,  /* one message per commit: so few of --messages */
+	RATE = 500         /* a second, for the latency */
 };
 
 static bench_group *add_group(bench *b, int runs, bool warm_up)
@@ -54,10 +55,32 @@ static void plan_memory(bench *b, bool at_once)
 			  at_once ? " in one commit" : "");
 }
 
+/* How soon a message is handed over, read from the WAL and by looks at the table. */
+static void plan_latency(bench *b)
+{
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
+			 .rate = RATE,
+			 .full = true};
+	bench_group *g = add_group(b, (int)b->options.runs, false);
+	bench_side *looks = bench_add_side(g, "by looks", bench_wherry_latency, &job),
+		   *ours;
+	bench_figure *f;
+
+	job.wal = true;
+	ours = bench_add_side(g, "Wherry", bench_wherry_latency, &job);
+	for (int i = 0; i < 2; i++) {
+		f = bench_add_figure(b, ours, looks, "ms", 3);
+		f->value = i;
+		bench_name_figure(f, "WAL, latency at %d/s, %s", RATE,
+				  i ? "99 of 100" : "half of the time");
+	}
+}
+
 void bench_plan_stream(bench *b)
 {
 	plan_unmarked(b, 1000);
 	plan_unmarked(b, 1);
 	plan_memory(b, true);
 	plan_memory(b, false);
+	plan_latency(b);
 }

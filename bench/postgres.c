@@ -233,34 +233,74 @@ static wherry_code insert_all(PGconn *conn, const bench_job *job, const bench_lo
 	return code == WHERRY_OK && several ? run(conn, "COMMIT", err) : code;
 }
 
-static pid_t start_relay(const bench_job *job)
+enum { RELAYS_MOST = 10 };
+
+/* The i-th relay beside.  The first is the outbox's own; each other has a new subscription. */
+static pid_t start_relay(const bench_job *job, int i)
 {
 	pid_t pid = fork();
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = NULL;
 	wherry_relay *relay = NULL;
+	wherry_db *db = NULL;
+	char name[24], url[400];
 
 	if (pid != 0)
 		return pid;
+	(void)snprintf(name, sizeof(name), "other-%d", i);
+	(void)snprintf(url, sizeof(url), i ? "%s#outbox/%s" : "%s", job->url, name);
 	/* The first purge comes soon, so that none is counted later. */
-	if (wherry_config_new(&config, &err) != WHERRY_OK ||
+	if ((i &&
+	     (wherry_db_open(job->url, NULL, &db, &err) != WHERRY_OK ||
+	      wherry_subscription_create(db, "outbox", name, NULL, &err) != WHERRY_OK)) ||
+	    wherry_config_new(&config, &err) != WHERRY_OK ||
 	    wherry_config_set(config, "relay.purge_every", "500ms", &err) != WHERRY_OK ||
-	    wherry_relay_open(job->url, "null:", config, &relay, &err) != WHERRY_OK ||
+	    wherry_relay_open(url, "null:", config, &relay, &err) != WHERRY_OK ||
 	    wherry_relay_run(relay, 0, NULL, &err) != WHERRY_OK)
 		(void)fprintf(stderr, "%s\n", err.message);
 	_exit(1);
 }
 
-/* A relay of its own reads meanwhile; it is awake when the clock starts. */
+static void stop_relays(const pid_t *relays, int n)
+{
+	for (int i = 0; i < n; i++) {
+		(void)kill(relays[i], SIGKILL);
+		(void)waitpid(relays[i], NULL, 0);
+	}
+}
+
+/* Write one message at a time until each relay has one of them behind it. */
+static wherry_code wake_all(PGconn *conn, const bench_job *job, const bench_load *load,
+			    wherry_error *err)
+{
+	int64_t give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
+	wherry_code code = WHERRY_OK;
+
+	for (int i = 0; code == WHERRY_OK && job->relays; i++) {
+		wherry_message msg = bench_load_get(load, i % job->messages);
+
+		code = insert_one(conn, &msg, err);
+		if (i >= 200 && number(conn, "SELECT count(*) FROM outbox_progress "
+					     "WHERE high > 0") >= job->relays)
+			break;
+		if (wh_monotonic(&wh_env_system) > give_up)
+			return wh_fail(err, WHERRY_IO, "a relay did not begin in time");
+	}
+	return code;
+}
+
+/* Relays read meanwhile; they are awake when the clock starts. */
 wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				wherry_error *err)
 {
-	pid_t relay = job->relays ? start_relay(job) : -1;
+	pid_t relays[RELAYS_MOST];
 	bench_load *load = NULL;
 	int64_t began;
 	PGconn *conn;
 	wherry_code code = libpq_open(job, &conn, err);
 
+	for (int i = 0; i < job->relays; i++)
+		relays[i] = start_relay(job, i);
 	if (code == WHERRY_OK)
 		code = bench_load_open(job, &load, err);
 	if (code == WHERRY_OK && job->asleep)
@@ -268,19 +308,13 @@ wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = prepare(conn, "insert",
 			       "INSERT INTO outbox" COLUMNS " VALUES ($1, $2, $3)", err);
-	for (int i = 0; code == WHERRY_OK && relay > 0 && i < 200; i++) {
-		wherry_message msg = bench_load_get(load, i);
-
-		code = insert_one(conn, &msg, err);
-	}
+	if (code == WHERRY_OK)
+		code = wake_all(conn, job, load, err);
 	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)
 		code = insert_all(conn, job, load, err);
 	out[0] = bench_rate(job->messages, began);
-	if (relay > 0) {
-		(void)kill(relay, SIGKILL);
-		(void)waitpid(relay, NULL, 0);
-	}
+	stop_relays(relays, job->relays);
 	PQfinish(conn);
 	bench_load_close(load);
 	return code;
@@ -364,7 +398,7 @@ wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err)
 {
 	enum { SETTLE_US = 25000000 }; /* what it did at first is counted late */
-	pid_t relay = start_relay(job);
+	pid_t relay = start_relay(job, 0);
 	double before = 0, after = 0;
 	PGconn *watch;
 	wherry_code code = libpq_open(job, &watch, err);
@@ -377,8 +411,7 @@ wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
 		after = number(watch, TRANSACTIONS);
 	/* One of these is the first question's own. */
 	out[0] = (after - before - 1) * 60 / (double)job->seconds;
-	(void)kill(relay, SIGKILL);
-	(void)waitpid(relay, NULL, 0);
+	stop_relays(&relay, 1);
 	PQfinish(watch);
 	return code;
 }

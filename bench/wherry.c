@@ -47,6 +47,8 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "db.synchronous",
 					 job->full ? "full" : "normal", err);
+	if (code == WHERRY_OK && job->wal)
+		code = wherry_config_set(s->config, "relay.source", "wal", err);
 	if (code == WHERRY_OK && job->batch)
 		code = set_batch(job, s, err);
 	if (code == WHERRY_OK && job->to)
