@@ -53,7 +53,7 @@ static wherry_code take_which(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code run(wh_wal *wal, const char *name, const wh_param *params, size_t n,
+wherry_code wh_wal_run(wh_wal *wal, const char *name, const wh_param *params, size_t n,
 		       wh_row_fn visit, void *ctx, wherry_error *err)
 {
 	const wh_stmt *stmt = wh_sql_find(&wal->sql, name);
@@ -68,7 +68,7 @@ static wherry_code name_all(wh_wal *wal, const char *which, const char *slot,
 			    const char *publication, wherry_error *err)
 {
 	naming w = {.wal = wal};
-	wherry_code code = run(wal, which, NULL, 0, take_which, &w, err);
+	wherry_code code = wh_wal_run(wal, which, NULL, 0, take_which, &w, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -167,6 +167,22 @@ void wh_wal_close(wh_wal *wal)
 	free(wal);
 }
 
+wherry_code wh_wal_meets(const wh_store *store, bool shared, wherry_error *err)
+{
+	char columns[256];
+
+	if (store->stmt.read_log && shared)
+		return wh_fail(err, WHERRY_INVALID,
+			       "relays that share the keys of an outbox read the table: "
+			       "set relay.source=table");
+	if (wh_sql_word(&store->sql, "wal", columns, sizeof(columns)))
+		return WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"only a relay of an outbox of Wherry's own layout on PostgreSQL can "
+		"find new messages in the WAL: set relay.source=table");
+}
+
 /* ---- the server's side ---- */
 
 static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
@@ -196,6 +212,7 @@ static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 	(void)snprintf(out->left_out, sizeof(out->left_out), "%s",
 		       left_out ? left_out : "");
 	(void)snprintf(out->filter, sizeof(out->filter), "%s", filter ? filter : "");
+	(void)snprintf(out->role, sizeof(out->role), "%s", wh_row_text(row, 17));
 	return WHERRY_OK;
 }
 
@@ -207,52 +224,20 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 		WH_TEXT_PARAM("columns", wh_view_of(wal->columns)),
 	};
 	wh_wal_state state = {0};
-	wherry_code code = run(wal, "state", params, 3, take_state, &state, err);
+	wherry_code code = wh_wal_run(wal, "state", params, 3, take_state, &state, err);
 
 	if (code == WHERRY_OK)
 		*out = state;
 	return code;
 }
 
-/* Count the dead messages in wherry_dead. */
-static wherry_code count_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
-{
-	const wh_param name = WH_TEXT_PARAM("name", wal->outbox->store.name);
-	int64_t n = 0;
-	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
-
-	if (code != WHERRY_OK || n != 2) {
-		*out_n = 0;
-		return code;
-	}
-	return run(wal, "dead", &name, 1, wh_take_int, out_n, err);
-}
-
-wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err)
-{
-	wh_wal_watched view = {.any = false};
-	wherry_code code = wh_wal_look(wal, &view.state, err);
-
-	if (code == WHERRY_OK)
-		code = count_dead(wal, &view.dead, err);
-	if (code == WHERRY_OK)
-		code = wh_wal_behind(wal, &view.state, &view.lag, err);
-	if (code != WHERRY_OK)
-		return code;
-	view.any = view.state.has_slot || view.dead;
-	if (view.state.has_slot && view.state.flushed > view.state.confirmed)
-		view.behind = view.state.flushed - view.state.confirmed;
-	memcpy(view.slot, wal->slot, sizeof(view.slot));
-	*out = view;
-	return WHERRY_OK;
-}
-
 static wherry_code publish_by(wh_wal *wal, const char *statement, wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("publication", wh_view_of(wal->publication));
-	wherry_code code = run(wal, "name-publication", &name, 1, NULL, NULL, err);
+	wherry_code code = wh_wal_run(wal, "name-publication", &name, 1, NULL, NULL, err);
 
-	return code == WHERRY_OK ? run(wal, statement, NULL, 0, NULL, NULL, err) : code;
+	return code == WHERRY_OK ? wh_wal_run(wal, statement, NULL, 0, NULL, NULL, err)
+				 : code;
 }
 
 static wherry_code publish(void *ctx, wherry_error *err)
@@ -364,9 +349,10 @@ wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_er
 			       "the server writes no WAL that can be streamed: set "
 			       "wal_level = logical in postgresql.conf and restart it");
 	if (!state->may)
-		return wh_fail(err, WHERRY_DENIED,
-			       "this role may not read the WAL: have it ALTER ROLE … "
-			       "REPLICATION");
+		return wh_fail(
+			err, WHERRY_DENIED,
+			"this role may not read the WAL: ALTER ROLE %s REPLICATION",
+			state->role);
 	if (state->has_slot && !state->ours)
 		return wh_fail(err, WHERRY_INVALID,
 			       "replication slot '%s' is another's: it is of '%s', or of "
@@ -379,7 +365,7 @@ wherry_code wh_wal_take_over(wh_wal *wal, bool *out_ended, wherry_error *err)
 {
 	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
 	int64_t n = 0;
-	wherry_code code = run(wal, "end-reader", &slot, 1, wh_take_int, &n, err);
+	wherry_code code = wh_wal_run(wal, "end-reader", &slot, 1, wh_take_int, &n, err);
 
 	if (code == WHERRY_OK)
 		*out_ended = n > 0;
@@ -390,16 +376,17 @@ wherry_code wh_wal_drop(wh_wal *wal, wherry_error *err)
 {
 	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
 
-	return run(wal, "drop-slot", &slot, 1, NULL, NULL, err);
+	return wh_wal_run(wal, "drop-slot", &slot, 1, NULL, NULL, err);
 }
 
 wherry_code wh_wal_make(wh_wal *wal, wherry_error *err)
 {
 	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
 
-	wherry_code code = run(wal, "name-slot", &slot, 1, NULL, NULL, err);
+	wherry_code code = wh_wal_run(wal, "name-slot", &slot, 1, NULL, NULL, err);
 
-	return code == WHERRY_OK ? run(wal, "make-slot", NULL, 0, NULL, NULL, err) : code;
+	return code == WHERRY_OK ? wh_wal_run(wal, "make-slot", NULL, 0, NULL, NULL, err)
+				 : code;
 }
 
 static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)
@@ -411,7 +398,7 @@ static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err)
 {
-	return run(wal, "now", NULL, 0, take_now, out, err);
+	return wh_wal_run(wal, "now", NULL, 0, take_now, out, err);
 }
 
 /* ---- a log ---- */
@@ -429,14 +416,14 @@ static wherry_code take_text(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err)
 {
-	return run(wal, "snapshot", NULL, 0, take_text, out, err);
+	return wh_wal_run(wal, "snapshot", NULL, 0, take_text, out, err);
 }
 
 wherry_code wh_wal_waits_for_standbys(wh_wal *wal, bool *out, wherry_error *err)
 {
 	int64_t waits = 0;
 	wherry_code code =
-		run(wal, "waits-for-standbys", NULL, 0, wh_take_int, &waits, err);
+		wh_wal_run(wal, "waits-for-standbys", NULL, 0, wh_take_int, &waits, err);
 
 	*out = waits != 0;
 	return code;
@@ -454,8 +441,9 @@ static wherry_code leave_done(void *ctx, wherry_error *err)
 	const wh_param ids = WH_TEXT_PARAM("delivered", wh_view_of(wh_buf_str(&w->ids)));
 	wherry_code code = wh_store_fence(&w->wal->outbox->store, w->lease, err);
 
-	return code == WHERRY_OK ? run(w->wal, "leave-done", &ids, 1, NULL, NULL, err)
-				 : code;
+	return code == WHERRY_OK
+		       ? wh_wal_run(w->wal, "leave-done", &ids, 1, NULL, NULL, err)
+		       : code;
 }
 
 wherry_code wh_wal_leave_done(wh_wal *wal, const wherry_lease *lease, const int64_t *ids,
@@ -472,197 +460,5 @@ wherry_code wh_wal_leave_done(wh_wal *wal, const wherry_lease *lease, const int6
 	if (code == WHERRY_OK && n)
 		code = wh_db_transact(wal->outbox->store.db, leave_done, &w, err);
 	wh_buf_clear(&w.ids);
-	return code;
-}
-
-/* ---- where nothing is marked ---- */
-
-wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
-{
-	const wh_stmt *stmt = wh_sql_find(&wal->sql, "tables");
-	int64_t n = 0;
-	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
-
-	if (code != WHERRY_OK || n == 2)
-		return code;
-	code = wh_db_script(wal->outbox->store.db, stmt->text, err);
-	if (code == WHERRY_DENIED)
-		return wh_repair(
-			err,
-			wh_prefix(err, code,
-				  "the tables wherry_stream and wherry_dead have "
-				  "to be made by the outbox's owner"),
-			WHERRY_REPAIR_STREAM, WHERRY_KIND_OUTBOX,
-			wal->outbox->store.name.ptr);
-	return code;
-}
-
-static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wh_wal_stored *out = ctx;
-
-	(void)err;
-	*out = (wh_wal_stored){.known = wh_row_int(row, 0) > 0,
-			       .at = wh_row_int(row, 0),
-			       .tries = (int32_t)wh_row_int(row, 2),
-			       .ended = wh_row_int(row, 4) != 0};
-	(void)snprintf(out->slot, sizeof(out->slot), "%s", wh_row_text(row, 1));
-	(void)snprintf(out->suspect, sizeof(out->suspect), "%s", wh_row_text(row, 3));
-	return WHERRY_OK;
-}
-
-wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err)
-{
-	const wh_param name = WH_TEXT_PARAM("name", wal->outbox->store.name);
-	wh_wal_stored position = {0};
-	wherry_code code =
-		run(wal, "stored-position", &name, 1, take_position, &position, err);
-
-	if (code == WHERRY_OK)
-		*out = position;
-	return code;
-}
-
-wherry_code wh_wal_gone(const wh_wal *wal, int64_t at, wherry_error *err)
-{
-	return wh_fail(err, WHERRY_INVALID,
-		       "replication slot '%s' is gone or was moved on, and with it "
-		       "what was committed behind %X/%X and is not in the table: let a "
-		       "relay go on with --from now, or deliver all that is in the "
-		       "table once more with --from table",
-		       wal->slot, (unsigned)((uint64_t)at >> 32), (unsigned)at);
-}
-
-/* How long ago the last relay that does not mark rows left; -1: relays mark rows. */
-static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
-{
-	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->outbox->store.name),
-		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
-	};
-	int64_t n = 0;
-	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
-
-	*out_us = -1;
-	if (code != WHERRY_OK || n != 2)
-		return code;
-	return run(wal, "left", params, 2, wh_take_int, out_us, err);
-}
-
-wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *out,
-			  wherry_error *err)
-{
-	wh_wal_lag lag = {0};
-	int64_t left_us;
-	wherry_code code = left_ago(wal, &left_us, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	if (left_us < 0 && !wal->outbox->layout.streams) {
-		lag.by = "rows";
-		code = wherry_outbox_oldest_ready(wal->outbox, &lag.us, err);
-		if (code != WHERRY_OK)
-			return code;
-	} else if (state->confirmed >= state->flushed) {
-		lag.us = 0; /* The whole WAL is delivered. */
-	} else if (state->reader) {
-		lag = (wh_wal_lag){state->behind_us, "reader"};
-	} else if (state->unread_us) {
-		lag = (wh_wal_lag){state->unread_us, "slot"};
-	} else {
-		lag = (wh_wal_lag){left_us, "relay"};
-	}
-	*out = lag.us > 0 ? lag : (wh_wal_lag){0};
-	return WHERRY_OK;
-}
-
-typedef struct settling {
-	wh_wal *wal;
-	const wherry_lease *lease;
-	const wh_dead *dead;
-	size_t n_dead;
-	int64_t at;
-	const char *suspect;
-	int32_t tries;
-	bool ended;
-} settling;
-
-static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_error *err)
-{
-	const wherry_message *m = dead->message;
-	const char *none = "";
-	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->wal->outbox->store.name),
-		WH_TEXT_PARAM("message_id",
-			      wh_view_of(m->message_id ? m->message_id : none)),
-		WH_TEXT_PARAM("topic", wh_view_of(m->topic ? m->topic : none)),
-		WH_TEXT_PARAM("aggregate_type",
-			      wh_view_of(m->aggregate_type ? m->aggregate_type : none)),
-		WH_TEXT_PARAM("aggregate_id",
-			      wh_view_of(m->aggregate_id ? m->aggregate_id : none)),
-		WH_TEXT_PARAM("key", wh_view_of(m->key)),
-		WH_TEXT_PARAM("headers", wh_view_of(m->headers)),
-		WH_TEXT_PARAM("trace_id", wh_view_of(m->trace_id)),
-		WH_BLOB_PARAM("payload",
-			      ((wh_view){m->body ? m->body : none, m->body_len})),
-		WH_INT_PARAM("attempts", m->attempts),
-		WH_TEXT_PARAM("error", wh_view_of(dead->error)),
-		WH_INT_PARAM("created", m->created_at_us / 1000),
-	};
-
-	return run(w->wal, "make-dead", params, sizeof(params) / sizeof(*params), NULL,
-		   NULL, err);
-}
-
-static wherry_code settle(void *ctx, wherry_error *err)
-{
-	const settling *w = ctx;
-	wherry_code code = wh_store_fence(&w->wal->outbox->store, w->lease, err);
-
-	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
-		code = make_dead(w, &w->dead[i], err);
-	if (code == WHERRY_OK) {
-		const wh_param params[] = {
-			WH_TEXT_PARAM("name", w->wal->outbox->store.name),
-			WH_TEXT_PARAM("slot", wh_view_of(w->wal->slot)),
-			WH_INT_PARAM("position", w->at),
-			WH_INT_PARAM("epoch", w->lease->epoch),
-			WH_TEXT_PARAM("suspect", wh_view_of(w->suspect)),
-			WH_INT_PARAM("tries", w->tries),
-			WH_INT_PARAM("ended", w->ended),
-		};
-
-		code = run(w->wal, "write-position", params, 7, NULL, NULL, err);
-	}
-	return code;
-}
-
-wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
-			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
-			  bool ended, wherry_error *err)
-{
-	settling w = {wal, lease, dead, n_dead, at, suspect, tries, ended};
-
-	return wh_db_transact(wal->outbox->store.db, settle, &w, err);
-}
-
-wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
-			bool *out_moved, wherry_error *err)
-{
-	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->outbox->store.name),
-		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
-		WH_INT_PARAM("number", lease->number),
-		WH_INT_PARAM("position", at),
-		WH_INT_PARAM("epoch", lease->epoch),
-		WH_TEXT_PARAM("holder", wh_view_of(lease->holder)),
-	};
-	int64_t n = 0;
-	wherry_code code =
-		wh_db_run(wal->outbox->store.db, wh_sql_find(&wal->sql, "move-position"),
-			  params, sizeof(params) / sizeof(*params), NULL, NULL, &n, err);
-
-	if (code == WHERRY_OK)
-		*out_moved = n == 1;
 	return code;
 }

@@ -1,6 +1,7 @@
 /*
  * How relays use PostgreSQL's WAL for one outbox: names of slot and publication, and whether the WAL can be
- * read.  For the stream engine also the position up to which messages are delivered, and dead messages.
+ * read.  For the stream engine also the position up to which messages are delivered, and dead messages
+ * (stream_unmarked.c).
  */
 #ifndef WH_OUTBOX_STREAM_H
 #define WH_OUTBOX_STREAM_H
@@ -34,6 +35,14 @@ wherry_code wh_wal_open(wherry_outbox *outbox, const char *slot, const char *pub
 			wh_wal **out, wherry_error *err);
 void wh_wal_close(wh_wal *wal);
 
+/* Run a statement of stream.*.sql. */
+wherry_code wh_wal_run(wh_wal *wal, const char *name, const wh_param *params, size_t n,
+		       wh_row_fn visit, void *ctx, wherry_error *err);
+
+/* INVALID: no relay of this table finds new messages in the WAL (relay.source=wal).  shared: its relays share
+ * the keys. */
+wherry_code wh_wal_meets(const wh_store *store, bool shared, wherry_error *err);
+
 /* The same of a log, whose relays may read new rows from the WAL; each has a temporary slot, which ends with
  * its connection.  The last column of its rows, WH_WAL_TX, is the transaction. */
 wherry_code wh_wal_open_log(wherry_outbox *outbox, const char *publication, wh_wal **out,
@@ -59,6 +68,7 @@ typedef struct wh_wal_state {
 	bool published, publishes_inserts, has_table;
 	char left_out[128]; /* Columns that the publication leaves out; "": none. */
 	char filter[128];   /* The publication's WHERE clause; "": it sends all rows. */
+	char role[160];     /* This role, quoted for SQL. */
 } wh_wal_state;
 
 wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err);

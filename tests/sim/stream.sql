@@ -6,8 +6,18 @@ SELECT 'sim', 'main', 'outbox';
 -- name: state
 SELECT 1, 1, sim_wal('end') - sim_wal('confirmed'), sim_wal('slot'), 1, 'pgoutput',
   sim_wal('reader'), sim_wal('lost'), sim_wal('confirmed'), sim_wal('end'),
-  1, 1, 1, 0, 0, '', ''
+  1, 1, 1, 0, 0, '', '', 'sim'
 WHERE coalesce(:slot, :publication, :columns) IS NOT NULL;
+
+-- name: snapshot
+SELECT sim_snapshot();
+
+-- name: waits-for-standbys
+SELECT 0;
+
+-- name: leave-done
+INSERT INTO {table_exception}(subscription, id, state)
+SELECT {topic}, value, 2 FROM json_each('[' || substr(:delivered, 2, length(:delivered) - 2) || ']') WHERE true ON CONFLICT DO NOTHING;
 
 -- name: now
 SELECT sim_wal('end'), sim_wal('end');

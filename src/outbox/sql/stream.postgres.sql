@@ -55,7 +55,8 @@ SELECT current_setting('wal_level') = 'logical',
                 WHERE a.name = w.name)), ''),
   coalesce((SELECT min(to_jsonb(t) ->> 'rowfilter'::text) FROM pg_publication_tables AS t
             WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
-              AND t.tablename = c.relname), '')
+              AND t.tablename = c.relname), ''),
+  quote_ident(current_user)
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_replication_slots AS s ON s.slot_name = :slot::text
 LEFT JOIN pg_publication AS p ON p.pubname = :publication::text

@@ -1,6 +1,7 @@
 #include "relay/engine/engine.h"
 
 #include "config/settings.h"
+#include "outbox/stream.h"
 #include "relay/relay.h"
 
 static const wh_engine_driver *const engines[WH_ENGINES] = {
@@ -53,20 +54,9 @@ static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 /* relay.source=wal says how one relay of a log finds new messages. */
 static wherry_code check_source(const wherry_relay *r, wh_engine to, wherry_error *err)
 {
-	char columns[256];
-
-	if (wh_config_choice(r->config, WH_RELAY_SOURCE) == 0 ||
-	    (to == WH_POSITIONS &&
-	     wh_sql_word(&r->store->sql, "wal", columns, sizeof(columns))))
-		return WHERRY_OK;
-	if (to == WH_POSITIONS_SHARED)
-		return wh_fail(err, WHERRY_INVALID,
-			       "relays that share the keys of an outbox read the table: "
-			       "set relay.source=table");
-	return wh_fail(
-		err, WHERRY_INVALID,
-		"only a relay of an outbox of Wherry's own layout on PostgreSQL can "
-		"find new messages in the WAL: set relay.source=table");
+	return wh_config_choice(r->config, WH_RELAY_SOURCE) == 0
+		       ? WHERRY_OK
+		       : wh_wal_meets(r->store, to == WH_POSITIONS_SHARED, err);
 }
 
 wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)

@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "config/settings.h"
-#include "outbox/stream.h"
+#include "relay/engine/feed_parts.h"
 
 enum {
-	/* At least between two looks that cover what came, and most age of a verified lease. */
-	CHECK_US = 250000,
 	/* While transactions are open that are older than the slot. */
 	LOOK_US = 100000,
 	/* The server keeps its WAL for the slot.  So not for longer than this. */
@@ -18,8 +16,6 @@ enum {
 	/* The WAL is behind for so long: the table is faster. */
 	BEHIND_US = 5 * 1000000,
 	CONFIRM_US = 1000000,
-	/* While rows come: whether commits wait for a standby. */
-	ASK_US = 1000000,
 };
 
 enum { OFF, MAKING, READY, ON };
@@ -31,37 +27,11 @@ static const wh_fsm_state states[] = {
 	[ON] = {"on", WH_BIT(OFF)},
 };
 
-typedef struct wh_feed {
-	wh_wal *wal;       /* NULL: the database is not open. */
-	wh_stream *stream; /* NULL: OFF. */
-	wh_fsm fsm;
-	int64_t retry_us; /* OFF: when to connect. */
-	int failures;
-	char why[200];    /* Last reason that was logged why the WAL cannot be read. */
-	bool caught_up;   /* The last look brought all rows. */
-	int64_t since_us; /* MAKING, READY: since when the slot exists or is made. */
-	/* READY: when to look again, and the first transaction that comes by the WAL for certain. */
-	int64_t look_us;
-	uint64_t first_tx;
-
-	int64_t received; /* WAL position up to which all has come. */
-	int64_t behind_us; /* ON: when to go back to the table, unless all has come; WH_NEVER: all has. */
-	int64_t check_us;    /* When the next look is due. */
-	int64_t verified_us; /* When the lease was verified, or is about to be. */
-	int64_t asked_us; /* When the relay last asked whether commits wait for a standby. */
-	char *topics;     /* Patterns of the subscription; "": all. */
-} wh_feed;
-
 /* ---- the state ---- */
-
-static wh_feed *feed_of(const wherry_relay *r)
-{
-	return wh_log_of(r)->feed;
-}
 
 bool wh_feed_is_on(const wherry_relay *r)
 {
-	return feed_of(r) && feed_of(r)->fsm.state == ON;
+	return wh_feed_of(r) && wh_feed_of(r)->fsm.state == ON;
 }
 
 wherry_code wh_feed_make(wherry_relay *r, wherry_error *err)
@@ -82,7 +52,7 @@ wherry_code wh_feed_make(wherry_relay *r, wherry_error *err)
 
 static void turn_off(wherry_relay *r, const char *why)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	wh_stream_close(d->stream);
 	d->stream = NULL;
@@ -97,7 +67,7 @@ static void turn_off(wherry_relay *r, const char *why)
 
 void wh_feed_free(wherry_relay *r)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	wh_taken_clear(&wh_log_of(r)->taken);
 	if (!d)
@@ -111,7 +81,7 @@ void wh_feed_free(wherry_relay *r)
 
 wherry_code wh_feed_attach(wherry_relay *r, wherry_error *err)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (!d)
 		return WHERRY_OK;
@@ -123,7 +93,7 @@ wherry_code wh_feed_attach(wherry_relay *r, wherry_error *err)
 
 void wh_feed_detach(wherry_relay *r)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (!d)
 		return;
@@ -134,7 +104,7 @@ void wh_feed_detach(wherry_relay *r)
 
 wherry_code wh_feed_load(wherry_relay *r, wherry_error *err)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (!d)
 		return WHERRY_OK;
@@ -146,10 +116,10 @@ wherry_code wh_feed_load(wherry_relay *r, wherry_error *err)
 void wh_feed_forget(wherry_relay *r)
 {
 	wh_taken_clear(&wh_log_of(r)->taken);
-	if (!feed_of(r))
+	if (!wh_feed_of(r))
 		return;
 	turn_off(r, "the lease is lost");
-	feed_of(r)->retry_us = 0;
+	wh_feed_of(r)->retry_us = 0;
 }
 
 /* ---- connecting ---- */
@@ -159,7 +129,7 @@ static void give_up(wherry_relay *r, int64_t now, const char *why)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
 					   false, 0};
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	turn_off(r, "trouble");
 	d->failures++;
@@ -175,29 +145,13 @@ static void give_up(wherry_relay *r, int64_t now, const char *why)
 /* Read the table for a while, since that is better now. */
 static void leave(wherry_relay *r, int64_t now, int64_t pause_us, const char *why)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (d->fsm.state == OFF)
 		return;
 	turn_off(r, why);
 	d->retry_us = wh_later(now, pause_us);
 	wh_relay_say(r, WHERRY_LOG_INFO, "reads-table", wh_log_text("why", why));
-}
-
-/* The server sends a commit before a synchronous standby has it: it would be delivered, and lost if that standby
- * took over. */
-static wherry_code check_standbys(wh_feed *d, int64_t now, wherry_error *err)
-{
-	bool waits = false;
-	wherry_code code = wh_wal_waits_for_standbys(d->wal, &waits, err);
-
-	d->asked_us = now;
-	if (code != WHERRY_OK || !waits)
-		return code;
-	return wh_fail(
-		err, WHERRY_INVALID,
-		"synchronous_standby_names is set, and the WAL has a commit before "
-		"the standby does");
 }
 
 static wherry_code prepare(wh_feed *d, int64_t now, wherry_error *err)
@@ -213,7 +167,7 @@ static wherry_code prepare(wh_feed *d, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_wal_check(d->wal, &state, err);
 	if (code == WHERRY_OK)
-		code = check_standbys(d, now, err);
+		code = wh_feed_check_standbys(d, now, err);
 	if (code == WHERRY_OK && !state.published)
 		code = wh_wal_publish(d->wal, err);
 	return code;
@@ -222,7 +176,7 @@ static wherry_code prepare(wh_feed *d, int64_t now, wherry_error *err)
 static wherry_code connect(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 	wherry_code code = prepare(d, now, &why);
 
 	if (code != WHERRY_OK && wherry_code_remedy(code) != WHERRY_REMEDY_FIX) {
@@ -257,7 +211,7 @@ static wherry_code connect(wherry_relay *r, int64_t now, wherry_error *err)
 static wherry_code make_slot(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 	char *snapshot = NULL;
 	bool ready = false;
 	wherry_code code = d->stream->driver->ready(d->stream, &ready, &why);
@@ -280,7 +234,7 @@ static wherry_code make_slot(wherry_relay *r, int64_t now, wherry_error *err)
 static void start(wherry_relay *r, int64_t now)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (d->stream->driver->start(d->stream, 0, &why) != WHERRY_OK) {
 		give_up(r, now, why.message);
@@ -295,116 +249,12 @@ static void start(wherry_relay *r, int64_t now)
 		     wh_log_text("slot", d->stream->driver->slot(d->stream)));
 }
 
-/* ---- rows ---- */
-
-typedef struct pulling {
-	wherry_relay *r;
-	int64_t now;
-	int64_t rows, n_events;
-	size_t bytes;
-} pulling;
-
-static wherry_code take_row(pulling *w, const wh_row *row, wherry_error *err)
-{
-	wh_log *f = wh_log_of(w->r);
-	int64_t id = wh_row_int(row, WH_OPEN_ID);
-	uint64_t tx = (uint64_t)wh_row_int(row, WH_WAL_TX);
-	wh_view name = wh_row_bytes(row, WH_OPEN_MESSAGE_ID);
-	wh_taken_one *same = wh_taken_find(&f->taken, id);
-	wherry_code code = wh_row_check(row, err);
-
-	if (code != WHERRY_OK || wh_position_covers(&f->read, id, tx) ||
-	    (same && wh_taken_is(same, name)) ||
-	    !wh_subscription_has(f->feed->topics, wh_row_bytes(row, WH_OPEN_TOPIC)))
-		return code;
-	if (w->now >= wh_later(f->feed->asked_us, ASK_US))
-		code = check_standbys(f->feed, w->now, err);
-	if (code != WHERRY_OK)
-		return code;
-	if (!f->taken.n && f->feed->check_us < w->now)
-		f->feed->check_us = wh_later(w->now, CHECK_US);
-	if (!wh_taken_add(&f->taken, id, tx, name))
-		return wh_oom(err);
-	w->rows++;
-	code = wh_log_take(w->r, w->now, row, err);
-	if (code == WHERRY_OK)
-		return code;
-	wh_taken_remove(&f->taken, id); /* A look brings it. */
-	return code;
-}
-
-static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
-{
-	wh_feed *d = feed_of(w->r);
-
-	if (event->kind == WH_STREAM_ROW)
-		return take_row(w, &event->row, err);
-	if ((event->kind == WH_STREAM_END || event->kind == WH_STREAM_POSITION) &&
-	    event->at > d->received)
-		d->received = event->at;
-	return WHERRY_OK;
-}
-
-/* New messages wait while earlier ones of their keys are read again. */
-static bool has_room(const wherry_relay *r)
-{
-	const wh_log *f = wh_log_of(r);
-
-	return !f->reader.sweeping && wh_intake_has_room(r) && wh_intake_keys_left(r) &&
-	       f->taken.n < 2 * (size_t)r->set.window;
-}
-
-/* Was enough read in this step?  Gigabytes of other tables may pass. */
-static bool is_enough(const pulling *w)
-{
-	enum { EVENTS_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
-
-	return w->rows >= w->r->set.round_trip ||
-	       w->n_events - 3 * w->rows >= EVENTS_MOST || w->bytes >= BYTES_MOST;
-}
-
-/* Take in what has come.  *out_all: nothing is left. */
-static wherry_code take_all(pulling *w, bool *out_all, wherry_error *err)
-{
-	wherry_relay *r = w->r;
-	wh_stream *stream = feed_of(r)->stream;
-	wh_stream_event event = {.kind = WH_STREAM_OTHERS};
-	wherry_code code = WHERRY_OK;
-
-	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
-	       has_room(r)) {
-		code = stream->driver->next(stream, &event, err);
-		w->n_events++;
-		w->bytes += event.len;
-		if (code == WHERRY_OK)
-			code = take(w, &event, err);
-	}
-	*out_all = event.kind == WH_STREAM_NOTHING;
-	return code;
-}
-
-static wherry_code pull(wherry_relay *r, int64_t now, bool *out_all, wherry_error *err)
-{
-	pulling w = {.r = r, .now = now};
-	wherry_code code = wh_log_add_part(r, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	code = wh_window_begin(&r->window, err);
-	if (code == WHERRY_OK) {
-		code = take_all(&w, out_all, err);
-		wh_window_end(&r->window);
-	}
-	(void)wh_log_end_part(r, w.rows, NULL, NULL);
-	return code;
-}
-
 static void receive(wherry_relay *r, int64_t now)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 	bool all = false;
-	wherry_code code = pull(r, now, &all, &why);
+	wherry_code code = wh_feed_pull(r, now, &all, &why);
 
 	if (code == WHERRY_OK)
 		code = d->stream->driver->confirm(d->stream, now, d->received, false,
@@ -427,7 +277,7 @@ static void receive(wherry_relay *r, int64_t now)
 static bool is_useless(wherry_relay *r)
 {
 	static const char why[] = "handlers write to the rows of their messages";
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
 	if (!(r->caps & WH_PUB_ACKS))
 		return false;
@@ -438,7 +288,7 @@ static bool is_useless(wherry_relay *r)
 
 wherry_code wh_feed_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 	wherry_code code = WHERRY_OK;
 
 	if (!d || is_useless(r))
@@ -487,19 +337,20 @@ void wh_feed_looked(wherry_relay *r, int64_t now, const wh_log_found *found)
 {
 	wh_log *f = wh_log_of(r);
 	wh_feed *d = f->feed;
-	bool all = found && !found->more;
+	bool same = found && found->event == WH_LOG_SAME;
+	bool all = same && !found->more;
 	size_t before = f->taken.n;
 
 	if (!d)
 		return;
-	if (wh_taken_looked(&f->taken, found != NULL, all))
+	if (wh_taken_looked(&f->taken, same ? &f->read : NULL, all))
 		wh_reader_sweep(r, now);
-	d->check_us = all || f->taken.n == before ? wh_later(now, CHECK_US) : now;
+	d->check_us = all || f->taken.n == before ? wh_later(now, WH_FEED_CHECK_US) : now;
 	if (!found)
 		return;
-	if (found->event != WH_LOG_SAME)
+	if (!same)
 		leave(r, now, 0, "the table is another one");
-	d->caught_up = all && !f->read.until;
+	d->caught_up = !found->more;
 	if (d->fsm.state == READY && d->caught_up &&
 	    wh_snapshot_xmin(f->read.seen) >= d->first_tx)
 		start(r, now);
@@ -519,9 +370,9 @@ void wh_feed_noted(wherry_relay *r, int64_t id)
 bool wh_feed_verifies(wherry_relay *r)
 {
 	int64_t now = wh_monotonic(&r->env);
-	wh_feed *d = feed_of(r);
+	wh_feed *d = wh_feed_of(r);
 
-	if (now < wh_later(d->verified_us, CHECK_US))
+	if (now < wh_later(d->verified_us, WH_FEED_CHECK_US))
 		return false;
 	d->verified_us = now;
 	return true;
@@ -529,85 +380,16 @@ bool wh_feed_verifies(wherry_relay *r)
 
 void wh_feed_verified(wherry_relay *r, int64_t now)
 {
-	if (feed_of(r))
-		feed_of(r)->verified_us = now;
-}
-
-/* ---- rows that are not visible yet ---- */
-
-static bool is_unseen(const wh_taken_one *one, const char *snapshot)
-{
-	return one && !wh_snapshot_sees(snapshot, one->tx);
-}
-
-wherry_code wh_feed_unseen(wherry_relay *r, int64_t *ids, size_t *inout_n,
-			   wherry_error *err)
-{
-	const wh_taken *t = &wh_log_of(r)->taken;
-	size_t n = *inout_n, came = 0;
-	char *snapshot = NULL;
-	wherry_code code;
-
-	*inout_n = 0;
-	if (!feed_of(r) || !t->n)
-		return WHERRY_OK;
-	for (size_t i = 0; i < n; i++)
-		if (wh_taken_find(t, ids[i]))
-			ids[came++] = ids[i];
-	if (!came)
-		return WHERRY_OK;
-	code = wh_wal_snapshot(feed_of(r)->wal, &snapshot, err);
-	if (code != WHERRY_OK)
-		return code;
-	for (size_t i = 0; i < came; i++)
-		if (is_unseen(wh_taken_find(t, ids[i]), snapshot))
-			ids[(*inout_n)++] = ids[i];
-	free(snapshot);
-	return WHERRY_OK;
-}
-
-wherry_code wh_feed_swept(wherry_relay *r, wherry_error *err)
-{
-	wh_taken *t = &wh_log_of(r)->taken;
-	char *snapshot = NULL;
-	wherry_code code = WHERRY_OK;
-
-	for (size_t i = 0; i < t->n && feed_of(r); i++) {
-		wh_taken_one *one = &t->all[i];
-
-		if (!one->held || one->missed)
-			continue;
-		if (!snapshot)
-			code = wh_wal_snapshot(feed_of(r)->wal, &snapshot, err);
-		if (code != WHERRY_OK)
-			break;
-		one->missed = is_unseen(one, snapshot);
-	}
-	free(snapshot);
-	return code;
+	if (wh_feed_of(r))
+		wh_feed_of(r)->verified_us = now;
 }
 
 wherry_code wh_feed_finish(wherry_relay *r, wherry_error *err)
 {
-	wh_log *f = wh_log_of(r);
-	wherry_code code = WHERRY_OK;
-	int64_t *ids;
-	size_t n = 0;
-
-	if (!f->feed)
+	if (!wh_feed_of(r))
 		return WHERRY_OK;
 	turn_off(r, "the relay ends");
-	if (!f->taken.n)
-		return WHERRY_OK;
-	ids = calloc(f->taken.n, sizeof(*ids));
-	if (!ids)
-		return wh_oom(err);
-	for (size_t i = 0; i < f->taken.n; i++)
-		if (!wh_window_find(&r->window, f->taken.all[i].id))
-			ids[n++] = f->taken.all[i].id;
-	code = wh_wal_leave_done(f->feed->wal, &r->lease, ids, n, err);
-	free(ids);
-	return code;
+	return wh_feed_leave_done(r, err);
 }
 
 /* ---- when to step, and for what to wait ---- */
@@ -629,7 +411,7 @@ int64_t wh_feed_deadline(const wherry_relay *r, int64_t now)
 		at = wh_sooner(at, d->look_us);
 	if (d->fsm.state != ON)
 		return wh_sooner(at, wh_later(d->since_us, PATIENCE_US));
-	if (has_room(r) && d->stream->driver->waiting(d->stream))
+	if (wh_feed_has_room(r) && d->stream->driver->waiting(d->stream))
 		return now;
 	at = wh_sooner(at, d->behind_us);
 	return wh_sooner(at, d->stream->driver->deadline(d->stream));
@@ -637,7 +419,7 @@ int64_t wh_feed_deadline(const wherry_relay *r, int64_t now)
 
 int wh_feed_fd(const wherry_relay *r, short *out_events)
 {
-	const wh_feed *d = feed_of(r);
+	const wh_feed *d = wh_feed_of(r);
 	int fd;
 
 	*out_events = 0;
@@ -646,7 +428,7 @@ int wh_feed_fd(const wherry_relay *r, short *out_events)
 		return -1;
 	fd = d->stream->driver->fd(d->stream, out_events);
 	/* Rows that come stay in the socket. */
-	if (d->fsm.state == ON && !has_room(r))
+	if (d->fsm.state == ON && !wh_feed_has_room(r))
 		*out_events = (short)(*out_events & ~POLLIN);
 	return *out_events ? fd : -1;
 }

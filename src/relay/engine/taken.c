@@ -77,7 +77,15 @@ void wh_taken_remove(wh_taken *t, int64_t id)
 	memmove(t->all + at, t->all + at + 1, (t->n - at) * sizeof(*t->all));
 }
 
-bool wh_taken_looked(wh_taken *t, bool covered, bool all)
+/* Is it over?  No later look brings what the position covers; and what the look would have brought, since it is
+ * visible, was deleted. */
+static bool is_over(const wh_taken_one *one, const wh_position *read, bool all)
+{
+	return one->met || wh_position_covers(read, one->id, one->tx) ||
+	       (all && read->seen && wh_snapshot_sees(read->seen, one->tx));
+}
+
+bool wh_taken_looked(wh_taken *t, const wh_position *read, bool all)
 {
 	size_t n = 0;
 	bool late = false;
@@ -85,12 +93,12 @@ bool wh_taken_looked(wh_taken *t, bool covered, bool all)
 	for (size_t i = 0; i < t->n; i++) {
 		wh_taken_one one = t->all[i];
 
-		if (one.met && covered) {
-			late |= one.missed && one.held;
+		if (read && is_over(&one, read, all)) {
+			late |= one.met && one.missed && one.held;
 			continue;
 		}
 		one.met = false;
-		one.missed |= covered && all;
+		one.missed |= read && all;
 		t->all[n++] = one;
 	}
 	t->n = n;

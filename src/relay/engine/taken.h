@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "log/cursor.h"
 
 typedef struct wh_taken_one {
 	int64_t id;
@@ -35,8 +35,9 @@ wh_taken_one *wh_taken_find(const wh_taken *t, int64_t id);
 /* Is it this message?  message_id: without a text if it was not read. */
 bool wh_taken_is(const wh_taken_one *one, wh_view message_id);
 
-/* A look ended.  covered: the position is behind what it met.  all: it has met all rows that are visible.
+/* A look ended.  read: the position behind it; NULL: it failed, or read another table.  all: it has met all rows that are visible.  One that the
+ * position covers is forgotten, and one whose row was deleted before a look met it.
  * True: one was met that was missed before, and it is held. */
-bool wh_taken_looked(wh_taken *t, bool covered, bool all);
+bool wh_taken_looked(wh_taken *t, const wh_position *read, bool all);
 
 #endif
