@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "config/settings.h"
 #include "outbox/stream.h"
 
 const char *wh_level_name(wh_level level)
@@ -368,7 +369,6 @@ static void look_for_stream(wh_doctor *d)
 {
 	const wh_stmt *stmt = wh_sql_find(&d->sql, "streamed");
 
-	d->streamed = false;
 	if (stmt && is_outbox(d) && d->store->stmt.lease &&
 	    wh_doctor_run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
 		d->streamed = false;
@@ -444,6 +444,28 @@ static void check_procedures(wh_doctor *d)
 	wh_buf_clear(&advice);
 }
 
+/* Check that a relay with relay.source=wal, if that is set here, does not refuse it. */
+static void check_source(wh_doctor *d)
+{
+	static const char name[] = "source";
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool shared = false;
+	wherry_code code;
+
+	if (!d->store || wh_config_choice(d->config, WH_RELAY_SOURCE) == 0)
+		return;
+	code = wh_store_partitioned(d->store, &shared, &err);
+	if (code != WHERRY_OK)
+		wh_doctor_could_not(d, name, &err);
+	else if (wh_wal_meets(d->store, shared, &err) == WHERRY_OK)
+		wh_doctor_add(d, name, WH_WELL,
+			      strdup("relays of this outbox may read the WAL"),
+			      strdup(""));
+	else
+		wh_doctor_add(d, name, WH_BAD, strdup(err.message),
+			      strdup("until then the relay does not start"));
+}
+
 /* Check for dead messages whose rows do not say so. */
 static void check_dead_apart(wh_doctor *d)
 {
@@ -470,6 +492,7 @@ void wh_doctor_check(wh_doctor *d)
 	if (wait)
 		check_columns(d);
 	check_procedures(d);
+	check_source(d);
 	check_dead_apart(d);
 }
 
@@ -558,6 +581,24 @@ static void name_stream(wh_doctor *d)
 	wh_wal_close(wal);
 }
 
+/* The same of a log: do its relays read the WAL?  There is a publication then, or the setting is given here. */
+static void name_log_stream(wh_doctor *d)
+{
+	wh_wal *wal = NULL;
+	wh_wal_state state = {0};
+
+	if (wh_wal_open_log(d->session->outbox,
+			    wherry_config_get(d->config, "stream.publication"), &wal,
+			    NULL) != WHERRY_OK)
+		return;
+	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
+	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
+	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
+	d->streamed = wh_config_choice(d->config, WH_RELAY_SOURCE) != 0 ||
+		      (wh_wal_look(wal, &state, NULL) == WHERRY_OK && state.published);
+	wh_wal_close(wal);
+}
+
 static wherry_code take_source(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_doctor *d = ctx;
@@ -589,7 +630,10 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
 
-	if (is_outbox(d) && !log)
+	d->streamed = false;
+	if (log)
+		name_log_stream(d);
+	else if (is_outbox(d))
 		name_stream(d);
 	code = wh_sql_parse_as(text, &names, &d->sql, err);
 	source = code == WHERRY_OK ? wh_sql_find(&d->sql, "source-table") : NULL;

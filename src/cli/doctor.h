@@ -22,7 +22,7 @@ typedef struct wh_finding {
 enum {
 	WH_CHECK_NATIVE = 1,    /* Only for Wherry's own tables. */
 	WH_CHECK_TABLE = 2,     /* The check waits if somebody keeps the table locked. */
-	WH_CHECK_STREAM = 4,    /* Only if the engine stream is or was in use. */
+	WH_CHECK_STREAM = 4,    /* Only if relays read the WAL, or did. */
 	WH_CHECK_QUEUE = 8,     /* One of outboxes that queues have, too. */
 	WH_CHECK_OF_TABLE = 16, /* The check needs the table. */
 	/* If it finds something bad, no message can be committed, or none is delivered; if
@@ -67,8 +67,8 @@ typedef struct wh_doctor {
 	int64_t older_us; /* Microseconds; the checks report what takes longer. */
 	int64_t poll_us;  /* How often a relay polls if nothing wakes it, microseconds. */
 	wh_name names;
-	bool streamed; /* The engine stream is or was in use. */
-	/* Names of the engine stream's replication slot and publication; "": none. */
+	bool streamed; /* Relays read the WAL, or did. */
+	/* Names of the publication and the replication slot, of a log as its relays' slots begin; "": none. */
 	char slot[64], publication[64];
 	/* Names of the columns that the stream reads, between commas. */
 	char columns[256];

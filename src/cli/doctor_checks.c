@@ -174,9 +174,15 @@ const wh_check wh_checks[] = {
 			"$1 ($2), from which they are deleted one by one; a relay makes "
 			"segments while it is small, and the statement below does while "
 			"producers wait",
-		.worse =
-			"the function $1 is missing: no segment is made, and none dropped",
 		.advice = "run `$3`",
+	},
+	{
+		.name = "segment-function",
+		.flags = NATIVE,
+		.none = "the function that makes segments is there, if the outbox has any",
+		.trouble =
+			"the function $1 is missing: no segment is made, and none dropped",
+		.advice = "`wherry create$u --segments $2`",
 	},
 	{
 		.name = "adopted",
@@ -444,8 +450,10 @@ const wh_check wh_checks[] = {
 		.name = "wal-level",
 		.flags = STREAM | STILL,
 		.none = "the WAL has rows (wal_level is logical)",
-		.trouble = "wal_level is $1: the WAL has no rows, and the engine "
-			   "stream cannot read it",
+		.trouble = "wal_level is $1: the WAL has no rows, and relays read the "
+			   "table instead",
+		.worse = "wal_level is $1: the WAL has no rows, and the engine "
+			 "stream cannot read it",
 		.advice =
 			"`ALTER SYSTEM SET wal_level = logical`, then restart the server",
 	},
@@ -453,7 +461,9 @@ const wh_check wh_checks[] = {
 		.name = "replication",
 		.flags = STREAM,
 		.none = "this role may read the WAL",
-		.trouble = "role $1 may not read the WAL: a relay fails under it",
+		.trouble =
+			"role $1 may not read the WAL: a relay reads the table instead",
+		.worse = "role $1 may not read the WAL: a relay fails under it",
 		.advice =
 			"`ALTER ROLE $2 REPLICATION`; of RDS: `GRANT rds_replication TO "
 			"$2`",
@@ -464,10 +474,24 @@ const wh_check wh_checks[] = {
 		.well = "$1 of $2 replication slots and $3 of $4 WAL senders are in use",
 		.trouble =
 			"$1 of $2 replication slots and $3 of $4 WAL senders are in use: "
+			"a relay reads the table instead of the WAL",
+		.worse =
+			"$1 of $2 replication slots and $3 of $4 WAL senders are in use: "
 			"a relay that reads the WAL finds no room",
 		.advice = "drop replication slots that nobody reads, or raise "
 			  "max_replication_slots and max_wal_senders and restart the "
 			  "server",
+	},
+	{
+		.name = "wal-standbys",
+		.flags = STREAM,
+		.none = "no standby gets a commit later than a reader of the WAL",
+		.trouble = "synchronous_standby_names is '$1', and the WAL has a commit "
+			   "before the standby does: relays read the table instead",
+		.advice =
+			"leave relay.source out; or, if messages may be lost with the "
+			"primary, `ALTER SYSTEM RESET synchronous_standby_names; SELECT "
+			"pg_reload_conf()`",
 	},
 	{
 		.name = "slot",
@@ -543,7 +567,10 @@ const wh_check wh_checks[] = {
 		.name = "publication",
 		.flags = STREAM | STILL,
 		.none = "the publication has the table, and what is inserted",
-		.trouble = "the publication $1 $2: a relay does not see it",
+		.trouble =
+			"the publication $1 $2: a relay takes from the table what does "
+			"not come by the WAL",
+		.worse = "the publication $1 $2: a relay does not see it",
 		.advice = "`$3`",
 	},
 	{

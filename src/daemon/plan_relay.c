@@ -149,6 +149,24 @@ static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 	}
 }
 
+/* Report relay.source=wal on a database whose log no relay reads.  Whether the table is an outbox that can be read so is not
+ * known without a connection: `wherry doctor` says it. */
+static void check_source(wh_reading *r, const wh_plan_relay *relay)
+{
+	wh_url parts;
+	const char *scheme;
+
+	if (wh_config_choice(relay->config, WH_RELAY_SOURCE) == 0 ||
+	    wh_url_parse(relay->from.value, &parts, NULL) != WHERRY_OK)
+		return;
+	scheme = wh_db_scheme(parts.scheme);
+	if (scheme && strcmp(scheme, "postgres") != 0)
+		wh_plan_problem(r, r->setting_at[WH_RELAY_SOURCE],
+				"relay.source is wal, which relays read on PostgreSQL "
+				"alone, and 'from' is %s: write source: table",
+				scheme);
+}
+
 static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at,
 			int problems_before)
 {
@@ -168,6 +186,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 		wh_plan_problem(r, at, "%s", err.message);
 	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
+	check_source(r, relay);
 	check_destination(r, relay, relay->to.value, "to", r->to_at);
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",

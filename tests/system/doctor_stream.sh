@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `wherry doctor` where a relay reads the WAL, on the table of Debezium's event router: what keeps the WAL
-# from being read, or too much of it on the server's disk.
+# from being read, or too much of it on the server's disk.  Then the same of a log whose relays have
+# relay.source=wal.
 #
 # Writes TAP.
 
@@ -8,6 +9,7 @@
 . "$(dirname "$0")/doctor.bash"
 
 server_launch rich wal_level=logical min_wal_size=32MB
+server_launch poor wal_level=replica max_replication_slots=1 max_wal_senders=1
 
 # serve NAME: $url, $shell and $folder are those of this server.
 serve() {
@@ -143,4 +145,43 @@ write_log
 finds "a slot that will be lost is found" slot-lost warn 'the next checkpoint gives it up'
 run "CHECKPOINT"
 finds "a slot that is lost is found" slot-lost bad "the replication slot $slot is lost"
+
+# ---- a log, and relay.source=wal ----
+
+wal=(--set relay.source=wal)
+url=${url%#*}
+doctor "${wal[@]}"
+check "a relay of this role may read the log" is_well wal-level
+check "nobody needs a publication that a relay makes" is_well publication
+check "no standby is waited for" is_well wal-standbys
+check "the setting is one that relays take" is_well source
+owner=$url
+url="postgres://reader@/postgres?host=$folder"
+run "ALTER ROLE reader NOREPLICATION; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader"
+finds "a role that may not read the log is found" replication warn 'a relay reads the table instead' "${wal[@]}"
+follow replication
+mended replication "${wal[@]}"
+finds "a publication that a relay cannot make is found" publication warn 'is not there' "${wal[@]}"
+follow publication
+mended publication
+doctor
+check "with a publication no setting is needed to be told" is_well replication
+url=$owner
+configure synchronous_standby_names nobody
+finds "standbys that get a commit later are found" wal-standbys warn "synchronous_standby_names is 'nobody'"
+follow wal-standbys
+mended wal-standbys
+w create "$url" --partitions
+finds "relays that share the keys are found" source bad 'share the keys' "${wal[@]}"
+url=sqlite:shop.db
+w create "$url"
+finds "so is another database" source bad 'on PostgreSQL' "${wal[@]}"
+serve poor
+url=${url%#*}
+w create "$url"
+finds "a level of the log without rows is found" wal-level warn 'relays read the table' "${wal[@]}"
+run "SELECT pg_create_physical_replication_slot('backup')" >/dev/null
+finds "so is that no slot is free" senders warn 'a relay reads the table instead of the WAL' "${wal[@]}"
+run "SELECT pg_drop_replication_slot('backup')" >/dev/null
+mended senders "${wal[@]}"
 finish

@@ -53,7 +53,7 @@ sql "CREATE ROLE clerk LOGIN"
 w create "$url#divided" --segments 1000 --grant clerk=relay
 sql "DROP FUNCTION divided_segments"
 w doctor "$url#divided"
-expect "doctor misses the function of segments" 1 "out:no segment is made, and none dropped"
+expect "doctor misses the function of segments" 1 "out:no segment is made, and none dropped" "out: --segments 1000\`"
 w create "$url#divided" --segments 1000
 check "who was granted it may call it when it is made again" answers "SELECT has_function_privilege('clerk', 'divided_segments'::regproc, 'EXECUTE')" t
 target="postgres://clerk@/postgres?host=$folder#divided"

@@ -25,6 +25,24 @@ EXISTS (SELECT 1 FROM ({fresh}) AS f) OR EXISTS (SELECT 1 FROM ({late_rows}) AS 
 
 -- include: postgres.doctor.sql
 
+-- part: unreadable
+-- Severity: relays read the table instead.
+1
+
+-- part: named_slot
+-- Condition: a replication slot is that of a relay of this outbox, whose name ends with the number of its process.
+starts_with(slot_name::text, concat(:slot::text, '_'))
+
+-- part: makes_it
+-- Condition: a relay of this role makes the publication.
+(has_database_privilege(current_database(), 'CREATE')
+ AND pg_has_role((SELECT relowner FROM pg_class WHERE oid = {'table}::regclass::oid), 'USAGE'))
+
+-- include: postgres.wal.sql
+
+-- name: wal-standbys
+SELECT 1, current_setting('synchronous_standby_names') WHERE current_setting('synchronous_standby_names') <> '';
+
 -- part: key_shown
 coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
          'none')
@@ -167,9 +185,15 @@ WHERE to_regprocedure(concat({'table_segments}, '(bigint, bigint, boolean)')) IS
     WHERE i.inhparent = to_regclass({'table})::oid
       AND substring(pg_get_expr(s.relpartbound, s.oid) FROM 'TO \(''?(-?\d+)')::bigint
           > CASE WHEN has_sequence_privilege(pg_get_serial_sequence({'table}, 'id'), 'SELECT')
-                 THEN coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0) ELSE 0 END + 1)
-UNION ALL
-SELECT 2, {'table_segments}, '', concat('wherry create --segments N @', {name})
+                 THEN coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0) ELSE 0 END + 1);
+
+-- name: segment-function
+-- The function that makes and drops segments is missing.  New ones would be as large as those that are there.
+SELECT 2, {'table_segments}, coalesce((
+  SELECT substring(b.bound FROM 'TO \(''?(-?\d+)')::bigint - substring(b.bound FROM 'FROM \(''?(-?\d+)')::bigint
+  FROM (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = to_regclass({'table})::oid) AS b
+  WHERE starts_with(b.bound, 'FOR VALUES FROM') ORDER BY 1 DESC LIMIT 1), 1000000)::text
 WHERE (SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass({'table})::oid)
   AND to_regprocedure(concat({'table_segments}, '(bigint, bigint, boolean)')) IS NULL;
 

@@ -10,6 +10,18 @@
 
 -- include: postgres.doctor.sql
 
+-- part: unreadable
+-- Severity: no relay delivers without the WAL.
+2
+
+-- part: named_slot
+-- Condition: a replication slot is of this outbox.
+slot_name = :slot
+
+-- part: makes_it
+-- Condition: a relay of this role makes the publication; it should be there before.
+false
+
 -- part: lsn
 -- Current position of the WAL.
 (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)
@@ -39,26 +51,7 @@ SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND engine LIKE 'stream%'
 UNION ALL
 SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 
--- name: wal-level
-SELECT 2, current_setting('wal_level') WHERE current_setting('wal_level') <> 'logical';
-
--- name: replication
--- On managed servers membership in a special role gives this right.
-SELECT 2, current_user::text, quote_ident(current_user)
-WHERE NOT EXISTS (
-  SELECT 1 FROM pg_roles AS r WHERE (rolname = current_user AND (rolreplication OR rolsuper))
-    OR rolname = 'rds_replication' AND pg_has_role(r.oid, 'MEMBER'));
-
--- name: senders
-SELECT CASE WHEN (slots < most_slots OR here) AND (senders < most_senders OR active) THEN 0
-            ELSE 2 END,
-  slots::text, most_slots::text, senders::text, most_senders::text
-FROM (SELECT count(*) AS slots, coalesce(bool_or(slot_name = :slot), false) AS here,
-        coalesce(bool_or(slot_name = :slot AND active), false) AS active,
-        current_setting('max_replication_slots')::integer AS most_slots,
-        (SELECT count(*) FROM pg_stat_replication) AS senders,
-        current_setting('max_wal_senders')::integer AS most_senders
-      FROM pg_replication_slots) AS room;
+-- include: postgres.wal.sql
 
 -- name: slot
 -- A relay of this engine makes the publication or slot, and no other program should drop it.
@@ -114,43 +107,6 @@ SELECT 1, quote_literal(slot_name), slot_type
   pg_size_pretty({lsn} - restart_lsn)
 FROM pg_replication_slots WHERE slot_name <> :slot AND {lsn} - restart_lsn > {much}
 ORDER BY restart_lsn LIMIT 5;
-
--- name: publication
-SELECT 2, :publication::text, 'is not there',
-  'CREATE PUBLICATION ' || quote_ident(:publication::text) || ' FOR TABLE ' || {'table}
-    || ' WITH (publish = ''insert'')'
-WHERE NOT EXISTS (SELECT 1 FROM pg_publication WHERE pubname = :publication)
-UNION ALL
-SELECT 2, pubname::text, 'does not publish what is inserted',
-  'ALTER PUBLICATION ' || quote_ident(pubname) || ' SET (publish = ''insert'')'
-FROM pg_publication WHERE pubname = :publication AND NOT pubinsert
-UNION ALL
-SELECT 2, pubname::text, 'leaves out the table ' || {'table},
-  'ALTER PUBLICATION ' || quote_ident(pubname) || ' ADD TABLE ' || {'table}
-FROM pg_publication AS p WHERE pubname = :publication AND NOT EXISTS (
-  SELECT 1 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-  WHERE t.pubname = p.pubname AND c.oid = {'table}::regclass::oid)
-UNION ALL
-SELECT 2, t.pubname::text, 'leaves out rows: ' || (to_jsonb(t) ->> 'rowfilter'),
-  'ALTER PUBLICATION ' || quote_ident(t.pubname) || ' SET TABLE ' || {'table}
-FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-WHERE t.pubname = :publication AND c.oid = {'table}::regclass::oid
-  AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL
-UNION ALL
-SELECT 2, t.pubname::text, 'leaves out columns: ' || string_agg(w.name, ', ' ORDER BY w.nth),
-  'ALTER PUBLICATION ' || quote_ident(t.pubname) || ' DROP TABLE ' || {'table}
-    || '; ALTER PUBLICATION ' || quote_ident(t.pubname) || ' ADD TABLE ' || {'table}
-FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname,
-  unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
-WHERE t.pubname = :publication AND c.oid = {'table}::regclass::oid AND w.name <> ''
-  AND to_jsonb(t) ->> 'attnames' IS NOT NULL
-  AND NOT EXISTS (
-    SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a(name)
-    WHERE a.name = w.name)
-GROUP BY t.pubname;
 
 -- name: failover
 -- A standby that takes over has the slot only if it was synchronised.
