@@ -155,6 +155,12 @@ static bool is_owners_fault(wherry_relay *r, int64_t now, wherry_code code,
 	return true;
 }
 
+/* A purge that deleted n messages may have left some that are old enough. */
+static bool is_full(const wherry_relay *r, int64_t n)
+{
+	return n >= purge_rows(r) || r->purge_after;
+}
+
 static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t n = 0;
@@ -167,7 +173,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (code != WHERRY_OK)
 		return code;
-	if (n >= purge_rows(r))
+	if (is_full(r, n))
 		r->purge_at_us = wh_later(now, 5000);
 	else if (n || !r->purge_idle || r->store->stmt.expire_rows)
 		r->purge_at_us = wh_later(now, wh_purge_every_us(r));
@@ -185,7 +191,7 @@ static wherry_code purge_the_rest(wherry_relay *r, wherry_error *err)
 	int64_t n = purge_rows(r);
 	wherry_code code = WHERRY_OK;
 
-	while (code == WHERRY_OK && n == purge_rows(r) && r->store->layout.purges_soon &&
+	while (code == WHERRY_OK && is_full(r, n) && r->store->layout.purges_soon &&
 	       wh_monotonic(&r->env) < r->stop_by_us)
 		code = purge(r, &n, err);
 	return is_owners_fault(r, wh_monotonic(&r->env), code, err) ? WHERRY_OK : code;

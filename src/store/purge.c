@@ -4,16 +4,18 @@ typedef struct purging {
 	wh_store *store;
 	const wh_stmt *stmt;
 	wh_param params[3];
-	int64_t n, returned, last;
+	int64_t n, looked,
+		last; /* Of a batch: rows that it deleted and looked at; the last id. */
 } purging;
 
 static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	purging *p = ctx;
-	int64_t id = wh_row_int(row, 0);
+	int64_t id = wh_row_int(row, 0), rows = p->store->segmented ? id : 1;
 
 	(void)err;
-	p->returned += p->store->segmented ? id : 1;
+	p->looked += rows;
+	p->n += wh_row_int(row, 1) ? 0 : rows; /* It stays: somebody has locked it. */
 	p->last = id > p->last ? id : p->last;
 	return WHERRY_OK;
 }
@@ -21,13 +23,14 @@ static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code purge_batch(void *ctx, wherry_error *err)
 {
 	purging *p = ctx;
+	int64_t changed = 0;
 	wherry_code code;
 
-	p->n = p->returned = 0;
-	code = wh_db_run(p->store->db, p->stmt, p->params, 3, count_row, p, &p->n, err);
-	/* SQLite does not count rows that a trigger of a view changes. */
-	if (p->store->segmented || p->returned > p->n)
-		p->n = p->returned;
+	p->n = p->looked = 0;
+	code = wh_db_run(p->store->db, p->stmt, p->params, 3, count_row, p, &changed,
+			 err);
+	if (!p->looked && !p->store->segmented) /* The statement returns no rows. */
+		p->n = p->looked = changed;
 	return wh_store_missing(p->store->model, p->store->name.ptr, code, err);
 }
 
@@ -38,7 +41,7 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 	purging p = {.store = store, .stmt = stmt, .last = after ? *after : 0};
 	wherry_code code = WHERRY_OK;
 	const bool segmented_dry = store->segmented && store->db->rehearses;
-	int64_t sum = 0, size;
+	int64_t sum = 0, counted = 0, size;
 
 	if (older_than_us < 0 || batch < 1 || batch > 100000 || max_rows < 0)
 		return wh_fail(
@@ -55,17 +58,20 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *stmt, int64_t older_t
 			*out_n = 0;
 		return WHERRY_OK;
 	}
-	do {
-		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
+	do { /* A caller that goes on later looks at no more rows than it may delete. */
+		size = max_rows && max_rows - counted < batch ? max_rows - counted
+							      : batch;
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
 		p.params[1] = WH_INT_PARAM("limit", segmented_dry ? 0 : size);
 		p.params[2] = WH_INT_PARAM("after", p.last ? p.last : INT64_MIN);
 		code = wh_db_transact_quietly(store->db, purge_batch, &p, err);
 		if (code == WHERRY_OK)
 			sum += p.n;
-	} while (code == WHERRY_OK && p.n >= size && (!max_rows || sum < max_rows));
+		counted = after ? counted + p.looked : sum;
+	} while (code == WHERRY_OK && p.looked >= size &&
+		 (!max_rows || counted < max_rows));
 	if (after)
-		*after = code == WHERRY_OK && p.n >= size ? p.last : 0;
+		*after = code == WHERRY_OK && p.looked >= size ? p.last : 0;
 	if (out_n)
 		*out_n = sum;
 	return code;

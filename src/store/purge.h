@@ -10,7 +10,9 @@
  * Run a statement that deletes delivered rows older than an age, each batch in a
  * transaction.
  *
- * @param stmt    Deletes the rows; NULL: the layout keeps no delivered rows.
+ * @param stmt    Deletes the rows; NULL: the layout keeps no delivered rows.  It may return a
+ *                row for each one that it looked at: its id, and whether it stays because another
+ *                transaction has locked it.  That of segments returns how many ids went, and 0.
  * @param after   Id behind which this purge goes on; 0: at the lowest one.  Receives where
  *                the next one does, so that it does not read again what stays.  May be NULL.
  * @param out_n   Receives the number of deleted rows, also on failure; may be NULL.

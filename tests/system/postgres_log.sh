@@ -59,6 +59,10 @@ expect "a relay purges" 0 "err:1 delivered"
 w_in '{}' enqueue "$(as enqueuer)" --topic t
 w discard "$(as operator)" "$(sql "SELECT max(id) FROM outbox")" --yes
 expect "an operator discards" 0 "out:1 message discarded"
+w_in '{}' enqueue "$(as enqueuer)" --topic t
+w relay "$(as relay)" stdout: --until-empty --timeout 60s
+w purge "$(as operator)" --older-than 0s --yes
+expect "and purges" 0 "no:^0 messages" "out:purged"
 
 # ---- and nothing else ----
 

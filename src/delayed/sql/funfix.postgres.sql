@@ -324,7 +324,7 @@ RETURNING id;
 -- Rows of messages that were deleted, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
 DELETE FROM {table_tries} WHERE id IN (
   SELECT s.id FROM {table_tries} AS s WHERE NOT EXISTS (SELECT 1 FROM {table} AS m WHERE m.id = s.id)
-  ORDER BY s.id LIMIT :limit::bigint);
+  ORDER BY s.id LIMIT :limit::bigint FOR UPDATE OF s SKIP LOCKED);
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or other consumers have leased them.

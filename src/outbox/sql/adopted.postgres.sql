@@ -180,32 +180,40 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 -- no marked ones, for which his condition may fail.
 SELECT t.id, t.is_young FROM (
   SELECT {key_columns:e}, NOT e.at_once AND {is_young:e} AS is_young FROM {table} AS e
-  WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
+  WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id > :after::bigint AND e.id <= {passed_by_all}
+  ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
 -- part: unmarked
--- Forgets marks of rows that the owner deleted, of at most 2,000: the next ones in a circle from any of them.
+-- Forgets marks of rows that the owner deleted, of at most 2,000: the next ones in a circle from any of them.  A mark that
+-- another transaction has locked stays.
 start AS MATERIALIZED (
   SELECT (min(x.id)::numeric + floor(random()::numeric * (max(x.id)::numeric - min(x.id)::numeric)))::bigint AS id
   FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4),
 unmarked AS (
   DELETE FROM {table_exception} WHERE subscription = '' AND state = 4 AND id = ANY (ARRAY(
-    SELECT m.id FROM (
-      (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id >= (SELECT id FROM start)
-       ORDER BY x.id LIMIT 1000)
-      UNION ALL
-      (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id < (SELECT id FROM start)
-       ORDER BY x.id LIMIT 1000)) AS m
-    WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = m.id OFFSET 0))))
+    SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id = ANY (ARRAY(
+      SELECT m.id FROM (
+        (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id >= (SELECT id FROM start)
+         ORDER BY x.id LIMIT 1000)
+        UNION ALL
+        (SELECT x.id FROM {table_exception} AS x WHERE x.subscription = '' AND x.state = 4 AND x.id < (SELECT id FROM start)
+         ORDER BY x.id LIMIT 1000)) AS m
+      WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = m.id OFFSET 0)))
+    FOR UPDATE SKIP LOCKED)))
 
 -- name: purge
 -- If rows are deleted, only those that are older than the age, up to the first one that is younger.  A function of the owner
--- does with the rows what `adopt --done` said.  It returns how many there were.
-WITH {unmarked}
-SELECT 1 FROM generate_series(1, {table_delivered}(ARRAY(
-  SELECT w.id FROM (
+-- does with the rows what `adopt --done` said.  It returns how many there were: rows that another transaction has locked
+-- stay.
+WITH {unmarked},
+old AS MATERIALIZED (
+  SELECT w.id, row_number() OVER () AS nth FROM (
     SELECT c.id, min(c.id) FILTER (WHERE c.is_young) OVER () AS young FROM ({passed} LIMIT :limit::bigint) AS c) AS w
-  WHERE coalesce(w.id < w.young, true))));
+  WHERE coalesce(w.id < w.young, true)),
+done AS MATERIALIZED (
+  SELECT {table_delivered}(ARRAY(SELECT o.id FROM old AS o)) AS n)
+SELECT o.id, (o.nth > d.n)::integer FROM old AS o, done AS d;
 
 -- name: purge-count
 SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(

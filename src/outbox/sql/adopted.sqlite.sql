@@ -139,7 +139,7 @@ DELETE FROM {table} WHERE id IN (
   SELECT id FROM (
     SELECT id, min(CASE WHEN is_young THEN id END) OVER () AS young FROM ({passed} ORDER BY t.id LIMIT :limit))
   WHERE coalesce(id < young, true))
-RETURNING 1;
+RETURNING 1, 0;
 
 -- name: purge-count
 SELECT count(*) FROM ({passed}) WHERE id < coalesce(

@@ -418,9 +418,11 @@ UPDATE {table} SET
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: reap
-UPDATE {table} AS c SET status = 0, next_retry_at = NULL, claimed_at = NULL
-WHERE {open_c} AND status = 1
-  AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond';
+UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL
+WHERE status = 1 AND id = ANY (ARRAY(
+  SELECT c.id FROM {table} AS c WHERE {open_c} AND c.status = 1
+    AND {claimed:c} <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond'
+  FOR UPDATE SKIP LOCKED));
 
 -- part: limited
 -- States to match; -1: all.

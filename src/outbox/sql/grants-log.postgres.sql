@@ -53,8 +53,9 @@ GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_lease} TO {role};
 {execute}
 
 -- name: operator
+-- To pass over rows that others have locked, a purge needs the right to update a column.
 {usage}
-GRANT SELECT, INSERT, DELETE ON {table} TO {role};
+GRANT SELECT, INSERT, DELETE, UPDATE (tx) ON {table} TO {role};
 GRANT SELECT, UPDATE ON {table_progress} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_exception} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};

@@ -152,13 +152,18 @@ WHERE {unneeded}
 
 -- name: purge
 -- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
--- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).
-DELETE FROM {table} WHERE id = ANY (ARRAY(
+-- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).  A row that
+-- another transaction has locked stays.
+WITH old AS MATERIALIZED (
   SELECT w.id FROM (
     SELECT c.id, min(c.id) FILTER (WHERE {is_young:c}) OVER () AS young
     FROM ({passed} LIMIT :limit::bigint) AS c) AS w
-  WHERE coalesce(w.id < w.young, true)))
-RETURNING id;
+  WHERE coalesce(w.id < w.young, true)),
+gone AS (
+  DELETE FROM {table} WHERE id = ANY (ARRAY(
+    SELECT t.id FROM {table} AS t WHERE t.id = ANY (ARRAY(SELECT o.id FROM old AS o)) FOR UPDATE SKIP LOCKED))
+  RETURNING id)
+SELECT o.id, (g.id IS NULL)::integer FROM old AS o LEFT JOIN gone AS g ON g.id = o.id;
 
 -- name: purge-count
 SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(

@@ -111,7 +111,7 @@ DELETE FROM {table} WHERE id IN (
     SELECT id, min(CASE WHEN is_young THEN id END) OVER () AS young
     FROM ({passed} ORDER BY t.id LIMIT :limit))
   WHERE coalesce(id < young, true))
-RETURNING id;
+RETURNING id, 0;
 
 -- name: purge-count
 SELECT count(*) FROM ({passed}) WHERE id < coalesce(

@@ -50,4 +50,6 @@ ON CONFLICT DO NOTHING RETURNING id;
 DELETE FROM {table_dead} WHERE id = ANY ({ids});
 
 -- name: purge-dead
-DELETE FROM {table_dead} WHERE {of_kind} AND (:id::bigint = 0 OR id = :id::bigint);
+-- A row that another transaction has locked is waited for if it is named, and otherwise stays.
+DELETE FROM {table_dead} WHERE id = :id::bigint AND {of_kind} OR :id::bigint = 0 AND id = ANY (ARRAY(
+  SELECT id FROM {table_dead} WHERE {of_kind} AND :id::bigint = 0 FOR UPDATE SKIP LOCKED));

@@ -8,10 +8,10 @@
 -- are old enough.  An INSERT never fails because a segment is missing: its rows go to the default partition.
 
 -- part: segments_of
--- Segments and their ranges of ids: from "low" on, below "high".
+-- Segments and their ranges of ids: from "low" on, below "high".  With the table's number pg_get_expr() would wait for a lock on it.
 (SELECT b.name, b.number, regexp_match(b.bound, 'FROM \(''?(-?\d+)')::bigint[] AS low, regexp_match(b.bound, 'TO \(''?(-?\d+)')::bigint[] AS high
  FROM (SELECT c.oid::regclass::text AS name, substring(c.relname::text FROM '_s(\d+)$')::bigint AS number,
-         pg_get_expr(c.relpartbound, c.oid) AS bound
+         pg_get_expr(c.relpartbound, 0::oid) AS bound
        FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
        WHERE i.inhparent = to_regclass({'table})::oid) AS b
  WHERE starts_with(b.bound, 'FOR VALUES FROM'))
@@ -52,17 +52,17 @@ DECLARE
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
 SET enable_seqscan = off SET enable_bitmapscan = off AS $body$
 -- Makes segments ahead, and deletes messages that are older than this many milliseconds and no longer needed.  Returns how
--- many ids went, and stops behind the segment or the row with which these are `most`; 0: it only counts.  A lock that it does
--- not get is for the next call.  force: also if producers have to wait until all ids of the default partition are read.
+-- many ids went, and stops behind the segment or the row with which these are `most`; 0: it only counts.  Rows and tables that another
+-- transaction has locked stay until the next call.  force: also if producers have to wait until all ids of the default partition are read.
 DECLARE
   width CONSTANT bigint := @width@;
   since CONSTANT timestamptz := statement_timestamp() - least(older, 3153600000000)::float8 * interval '1 millisecond';
   -- A later time says nothing about the age, unless nothing is to be deleted.
   ahead_of_us CONSTANT timestamptz := CASE WHEN older < 3153600000000 THEN statement_timestamp() + interval '1 day' ELSE 'infinity' END;
   last CONSTANT bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0);
-  -- Rows of one partition that every subscription has passed and none has an exception of.
+  -- Rows of one partition behind an id that every subscription has passed and none has an exception of.
   passed CONSTANT text := $q$SELECT t.id, t.created_at FROM (
-      SELECT {key_columns:e}, e.created_at FROM @part@ AS e WHERE e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
+      SELECT {key_columns:e}, e.created_at FROM @part@ AS e WHERE e.id > $1 AND e.id <= {passed_by_all} ORDER BY e.id OFFSET 0) AS t
     WHERE {unneeded}$q$;
   -- Whether a subscription has not passed a row of the segment, or has an exception of one.
   needed CONSTANT text := $q$SELECT EXISTS (SELECT 1 FROM {table_progress} AS p WHERE
@@ -81,6 +81,8 @@ DECLARE
   done bigint := 0;
   due bigint := 0;
   n bigint;
+  looked bigint;
+  behind bigint;
   ids bigint;
   is_open boolean;
   is_held boolean;
@@ -117,7 +119,11 @@ BEGIN
   END LOOP;
   FOR s IN SELECT g.name, g.low[1] AS low, g.high[1] AS high FROM {segments_of} AS g WHERE g.high[1] <= last + 1 ORDER BY 2 LOOP
     EXIT WHEN most > 0 AND due >= most;
-    EXECUTE replace(needed, '@part@', s.name) INTO is_open, is_held, newest, ids USING s.low, s.high, ahead_of_us;
+    BEGIN
+      EXECUTE replace(needed, '@part@', s.name) INTO is_open, is_held, newest, ids USING s.low, s.high, ahead_of_us;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      EXIT;
+    END;
     EXIT WHEN is_open OR newest > since;
     IF is_held THEN
       parts := parts || s.name;
@@ -132,15 +138,31 @@ BEGIN
   -- An exception keeps its own row alone.
   FOREACH part IN ARRAY parts || {'table_rest}::text LOOP
     EXIT WHEN most > 0 AND done >= most;
-    IF most > 0 THEN
-      EXECUTE replace(concat('DELETE FROM @part@ WHERE id = ANY (ARRAY(SELECT w.id FROM (
-          SELECT c.id, min(c.id) FILTER (WHERE c.created_at > $1 AND c.created_at <= $3) OVER () AS young FROM (', passed, ' LIMIT $2) AS c) AS w
-        WHERE coalesce(w.id < w.young, true)))'), '@part@', part) USING since, most - done, ahead_of_us;
-      GET DIAGNOSTICS n = ROW_COUNT;
-    ELSE
-      EXECUTE replace(concat('SELECT count(*) FROM (', passed, ') AS t WHERE t.id < coalesce((SELECT y.id FROM (', passed,
-        ') AS y WHERE y.created_at > $1 AND y.created_at <= $2 LIMIT 1), 9223372036854775807)'), '@part@', part) INTO n USING since, ahead_of_us;
-    END IF;
+    BEGIN
+      behind := -9223372036854775808;
+      IF most > 0 THEN
+        ids := 0;
+        FOR i IN 1 .. 10 LOOP -- of rows that are locked
+          EXECUTE replace(concat('WITH old AS MATERIALIZED (SELECT w.id FROM (
+              SELECT c.id, min(c.id) FILTER (WHERE c.created_at > $2 AND c.created_at <= $4) OVER () AS young FROM (', passed, ' LIMIT $3) AS c) AS w
+              WHERE coalesce(w.id < w.young, true)),
+            gone AS (DELETE FROM @part@ WHERE id = ANY (ARRAY(
+              SELECT t.id FROM @part@ AS t WHERE t.id = ANY (ARRAY(SELECT o.id FROM old AS o)) FOR UPDATE SKIP LOCKED)) RETURNING 1)
+            SELECT count(*), max(o.id), (SELECT count(*) FROM gone) FROM old AS o'), '@part@', part)
+            INTO looked, behind, n USING behind, since, most - done - ids, ahead_of_us;
+          EXIT WHEN looked < most - done - ids OR n = looked;
+          ids := ids + n;
+          n := 0;
+        END LOOP;
+        n := ids + n;
+      ELSE
+        EXECUTE replace(concat('SELECT count(*) FROM (', passed, ') AS t WHERE t.id < coalesce((SELECT y.id FROM (', passed,
+          ') AS y WHERE y.created_at > $2 AND y.created_at <= $3 LIMIT 1), 9223372036854775807)'), '@part@', part)
+          INTO n USING behind, since, ahead_of_us;
+      END IF;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      CONTINUE;
+    END;
     done := done + n;
   END LOOP;
   -- Last, since producers wait from the lock on the table to the end of the transaction.
@@ -182,7 +204,7 @@ END $do$;
 SELECT {table_segments}(9223372036854775807, 1, true);
 
 -- name: purge-segments
-SELECT {table_segments}(:age::bigint, :limit::bigint);
+SELECT {table_segments}(:age::bigint, :limit::bigint), 0;
 
 -- name: purge-segments-count
 SELECT {table_segments}(:age::bigint, 0);
