@@ -3,9 +3,6 @@
  * must do.
  *
  *     plan.c     which sides there are, and which figures come of them
- *     plan_postgres.c  the same, on PostgreSQL
- *     plan_mssql.c     and on SQL Server
- *     plan_stream.c    and of a relay that reads the WAL
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
  *     place.c    where the databases are: a folder, or a private server
  *     load.c     messages made of real data
@@ -16,8 +13,7 @@
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     stream.c   a relay that reads the WAL, and pg_recvlogical
- *     plan_queues.c    and of queues and delayed queues
- *     queues.c   Wherry's sides of these
+ *     queues.c   Wherry's sides of queues and delayed queues
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
  *     hand.c     the other sides: a table of one's own, on SQLite or PostgreSQL
  *     functions.c SQL functions, and the statements that a program writes by hand
@@ -38,15 +34,19 @@
 
 #include <wherry/db.h>
 #include <wherry/message.h>
+#include <wherry/relay.h>
 
 #include "base/error.h"
+
+/* Sides have the parameters of their table. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 enum {
 	BENCH_RUNS_MOST = 99,
 	BENCH_VALUES = 4,     /* numbers that a side answers with, at most */
 	BENCH_SIDES_MOST = 5, /* in a group */
-	BENCH_GROUPS_MOST = 64,
-	BENCH_FIGURES_MOST = 112,
+	BENCH_GROUPS_MOST = 96,
+	BENCH_FIGURES_MOST = 160,
 	BENCH_BATCH = 1000,     /* messages read and acknowledged at once: relay.batch */
 	BENCH_CONNECTIONS = 64, /* to a web server, on both sides */
 	BENCH_THREADS = 8,      /* that handle: handlers.threads */
@@ -90,17 +90,17 @@ typedef struct bench_job {
 	int function; /* which case of functions.c */
 
 	/* libpq: between reading n messages and marking them.  NULL: nothing is done. */
-	wherry_code (*between)(void *ctx, int64_t n, wherry_error *err);
+	void (*between)(void *ctx, int64_t n);
 	void *ctx;
 } bench_job;
 
-/* Do the job in this process, which ends afterwards. */
-typedef wherry_code (*bench_fn)(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err);
+/* Do the job in this process, which ends afterwards, or at once when something fails, and fill
+ * out[BENCH_VALUES].  So a side closes only what must be closed while it is timed. */
+typedef void bench_work(const bench_job *job, double *out);
 
 typedef struct bench_side {
 	const char *name;
-	bench_fn run;
+	bench_work *run;
 	bench_job job;
 	char url[300];   /* what job.url is */
 	int64_t backlog; /* messages that wait at the start */
@@ -120,7 +120,7 @@ typedef struct bench_group {
 
 /* One line of the result. */
 typedef struct bench_figure {
-	char name[64];  /* what --only selects */
+	char name[80];  /* what --only selects */
 	char label[64]; /* for people; FULL and NORMAL share it */
 	const char *unit;
 	int digits;
@@ -162,24 +162,6 @@ typedef struct bench {
 
 /* plan.c */
 void bench_plan(bench *b); /* from the options */
-bench_group *bench_add_group(bench *b, int runs, bool warm_up);
-bench_side *bench_add_side(bench_group *g, const char *name, bench_fn run,
-			   const bench_job *job);
-bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
-			       const char *unit, int digits);
-void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
-int64_t bench_at_least_one(int64_t n);
-void bench_plan_http(bench *b, bool full); /* on either database */
-
-/* plan_postgres.c, plan_mssql.c, plan_stream.c, plan_queues.c */
-void bench_plan_postgres(bench *b);
-void bench_plan_mssql(bench *b); /* in a build with WHERRY_ODBC */
-void bench_plan_stream(bench *b);
-void bench_plan_queues(bench *b); /* on any database */
-
-/* functions.c */
-void bench_plan_functions(bench *b);
-
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */
 bool bench_met(const bench_figure *f);         /* its target */
@@ -189,8 +171,19 @@ wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group)
 		      wherry_error *err);
 
 /* Do one job in a separate process. */
-wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
-			   double out[BENCH_VALUES], wherry_error *err);
+wherry_code bench_in_child(const char *what, bench_work *run, const bench_job *job,
+			   double *out, wherry_error *err);
+
+/* In the process of a side: end it, with a message. */
+_Noreturn void bench_die(const char *fmt, ...) WH_PRINTF(1, 2);
+/* End it if the code is one of failure; the message is that of bench_error. */
+extern wherry_error bench_error;
+void bench_must(wherry_code code);
+/* A process that ends with this one. */
+int bench_fork(void);
+void bench_kill(int pid);
+/* End it if other numbers of messages were handled than the job has. */
+void bench_must_be_all(const bench_job *job, int64_t n);
 
 /* place.c: databases by name. */
 typedef struct bench_place {
@@ -213,128 +206,89 @@ void bench_place_close(bench_place *place);
 
 /* load.c: messages with numbers from 0. */
 typedef struct bench_load bench_load;
-wherry_code bench_load_open(const bench_job *job, bench_load **out, wherry_error *err);
+bench_load *bench_load_open(const bench_job *job);
 wherry_message bench_load_get(const bench_load *load, int64_t number); /* borrowed */
-void bench_load_close(bench_load *load);
 
 /* wherry.c */
-wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
-wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
+bench_work bench_make_backlog, bench_wherry_drain, bench_wherry_enqueue,
+	bench_wherry_latency, bench_wherry_idle;
+
+wherry_config *bench_config(const bench_job *job); /* as the job has the settings */
+void bench_set(wherry_config *config, const char *name, const char *value);
+wherry_db *bench_open(const bench_job *job, const wherry_config *config);
+/* Run a relay until nothing is left.  Returns how many messages it delivered. */
+int64_t bench_relay(wherry_relay *relay);
 /* Make an outbox whose bodies are bytes, as those of the other side are. */
 wherry_code bench_init(wherry_db *db, const char *table, bool stream, wherry_error *err);
 
-wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err);
-wherry_code bench_wherry_latency(const bench_job *job, double out[BENCH_VALUES],
-				 wherry_error *err);
-wherry_code bench_wherry_idle(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
-
 /* postgres.c */
+bench_work bench_libpq_drain, bench_libpq_enqueue, bench_libpq_fill, bench_libpq_latency;
+bench_work bench_watch_drain; /* Wherry's, and what it costs the server */
+bench_work bench_watch_idle;
+
 struct pg_conn;
 struct pg_result;
-
-/* Clear the result of a command.  IO, with libpq's message: it failed. */
-wherry_code bench_libpq_check(struct pg_conn *conn, struct pg_result *res,
-			      wherry_error *err);
-wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
-wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err);
-wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
-wherry_code bench_libpq_latency(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err);
-wherry_code bench_watch_drain(
-	const bench_job *job, double out[BENCH_VALUES],
-	wherry_error *err); /* Wherry's, and what it costs the server */
-wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
+struct pg_conn *bench_libpq_open(const char *url);
+/* Clear the result of a command, which must not have failed. */
+void bench_libpq_check(struct pg_conn *conn, struct pg_result *res);
+void bench_libpq_run(struct pg_conn *conn, const char *sql);
+void bench_libpq_prepare(struct pg_conn *conn, const char *name, const char *sql);
 
 /* kafka.c: out[2] is how long it took, in ms */
-wherry_code bench_kafka_wherry(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
-wherry_code bench_kafka_alone(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
+bench_work bench_kafka_wherry, bench_kafka_alone;
 
 /* stream.c */
-wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
-wherry_code bench_receive(const bench_job *job, double out[BENCH_VALUES],
-			  wherry_error *err);
+bench_work bench_stream_drain, bench_receive;
 
 /* raw.c */
-wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
-			    wherry_error *err);
-wherry_code bench_raw_step(const bench_job *job, double out[BENCH_VALUES],
-			   wherry_error *err);
-wherry_code bench_raw_enqueue(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
-wherry_code bench_raw_latency(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
-wherry_code bench_raw_idle(const bench_job *job, double out[BENCH_VALUES],
-			   wherry_error *err);
+bench_work bench_raw_drain, bench_raw_step, bench_raw_enqueue, bench_raw_latency,
+	bench_raw_idle;
 
 /* wherry.c: both sides of the latency have the same producer; raw_take NULL: a relay. */
 struct wh_bench;
-wherry_code bench_latency(const bench_job *job,
-			  wherry_code (*raw_take)(struct wh_bench *b, wherry_error *err),
-			  double out[BENCH_VALUES], wherry_error *err);
+void bench_latency(const bench_job *job,
+		   wherry_code (*raw_take)(struct wh_bench *b, wherry_error *err),
+		   double *out);
 
 /* What a handler writes to. */
 #define BENCH_HANDLED "CREATE TABLE IF NOT EXISTS handled(id INTEGER PRIMARY KEY)"
 
 /* handlers.c: Wherry's side, and the threads of the other */
-wherry_code bench_wherry_handle(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err);
+bench_work bench_wherry_handle;
 typedef struct bench_pool bench_pool;
-bench_pool *bench_pool_open(int64_t work_us); /* NULL: no memory */
+bench_pool *bench_pool_open(int64_t work_us);
 void bench_pool_handle(bench_pool *pool, int n);
-void bench_pool_close(bench_pool *pool);
 
 /* http.c: posting, in a build with WHERRY_HTTP */
-wherry_code bench_wherry_post(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err);
-wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
-			    wherry_error *err);
-wherry_code bench_libpq_post(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
+bench_work bench_wherry_post, bench_curl_post, bench_libpq_post;
 
 /* hand.c */
-wherry_code bench_hand_queue(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
+bench_work bench_hand_queue;
 /* A message's number, which is the key of a delayed one, and filling. */
 void bench_write_body(int64_t number, char out[BENCH_BODY + 1]);
 
 /* odbc.c, in a build with WHERRY_ODBC */
-wherry_code bench_odbc_drain(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
-wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
-wherry_code bench_odbc_queue(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err);
+bench_work bench_odbc_drain, bench_odbc_backlog, bench_odbc_queue;
 wherry_code bench_odbc_claim(const char *url, wherry_error *err); /* is it empty? */
 wherry_code bench_odbc_clear(const char *url, wherry_error *err);
 
 /* queues.c */
-wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
+bench_work bench_wherry_queue;
 
 /* delayed.c */
 /* out: how late half of the messages came at most, and 99 of 100, ms */
-wherry_code bench_delayed_lateness(const bench_job *job, double out[BENCH_VALUES],
-				   wherry_error *err);
-wherry_code bench_delayed_idle(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err);
-wherry_code bench_delayed_polls(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err);
+bench_work bench_delayed_lateness;
+bench_work bench_delayed_idle, bench_delayed_polls;
+
+/* functions.c */
+const char *bench_function(int i); /* its name; NULL: there are no more */
+bench_work bench_function_call, bench_function_by_hand;
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */
 void bench_watch_statements(void); /* count those of connections opened from now on */
 int64_t bench_statements(void);    /* so far; PRAGMA data_version is not a query */
+int64_t bench_now(void);           /* monotonic, microseconds */
 double bench_rate(int64_t n, int64_t began_us); /* a second, since then */
 
 /* text.c */

@@ -25,7 +25,6 @@ enum {
 #define FAR_US (365LL * 86400 * WH_SECOND)
 
 typedef struct session {
-	wherry_config *config;
 	wherry_db *db;
 	wherry_delayed *queue;
 	int64_t n_statements; /* that the connection ran, between these times, monotonic */
@@ -43,46 +42,25 @@ static wherry_code count_call(void *ctx, const char *op, const char *what,
 	session *s = ctx;
 	int64_t now_us = wh_monotonic(&wh_env_system);
 
-	(void)what;
-	(void)err;
 	s->n_statements +=
 		strcmp(op, "run") == 0 && now_us >= s->from_us && now_us < s->to_us;
 	return WHERRY_OK;
 }
 
-static wherry_code open_session(const bench_job *job, session *s, wherry_error *err)
+static session *open_session(const bench_job *job)
 {
+	session *s = calloc(1, sizeof(*s));
 	const wh_trace trace = {.before = count_call, .ctx = s};
 	size_t most = job->messages > POLLS ? (size_t)job->messages : POLLS;
-	wherry_db *bare = NULL;
-	wherry_code code;
 
-	s->took_us = calloc(most, sizeof(*s->took_us));
-	code = s->took_us ? wherry_config_new(&s->config, err) : wh_oom(err);
-	if (code == WHERRY_OK)
-		code = wherry_config_set(s->config, "db.synchronous", "full", err);
-	if (code == WHERRY_OK)
-		code = wherry_db_open(job->url, s->config, &bare, err);
-	if (code == WHERRY_OK)
-		code = wh_db_trace(bare, &trace, &s->db, err);
-	if (code != WHERRY_OK) {
-		wherry_db_close(bare);
-		return code;
-	}
-	code = wherry_delayed_create(s->db, "later", NULL, err);
-	return code == WHERRY_OK ? wherry_delayed_open(s->db, "later", "bench", NULL,
-						       &s->queue, err)
-				 : code;
-}
-
-static wherry_code close_session(session *s, wherry_code code)
-{
-	wherry_delayed_close(s->queue);
-	wherry_db_close(s->db);
-	wherry_config_free(s->config);
-	free(s->took_us);
-	free(s);
-	return code;
+	if (!s || !(s->took_us = calloc(most, sizeof(*s->took_us))))
+		bench_die("no memory");
+	bench_must(wh_db_trace(bench_open(job, bench_config(job)), &trace, &s->db,
+			       &bench_error));
+	bench_must(wherry_delayed_create(s->db, "later", NULL, &bench_error));
+	bench_must(wherry_delayed_open(s->db, "later", "bench", NULL, &s->queue,
+				       &bench_error));
+	return s;
 }
 
 static int compare(const void *a, const void *b)
@@ -123,26 +101,21 @@ static int64_t due_at_random(const session *s, int64_t number, int64_t base_us)
 
 static int64_t due_never(const session *s, int64_t number, int64_t base_us)
 {
-	(void)s;
 	return base_us + FAR_US + number;
 }
 
 static int64_t due_before(const session *s, int64_t number, int64_t base_us)
 {
-	(void)s;
 	return base_us - FAR_US + number * 1000;
 }
 
 /* Offer messages with numbers from `first`. */
-static wherry_code offer_all(session *s, int64_t first, int64_t n, due_fn due,
-			     int64_t base_us, wherry_error *err)
+static void offer_all(session *s, int64_t first, int64_t n, due_fn due, int64_t base_us)
 {
-	wherry_delayed_message *msgs = calloc(AT_ONCE, sizeof(*msgs));
-	char(*bodies)[BENCH_BODY + 1] = calloc(AT_ONCE, sizeof(*bodies));
-	char(*keys)[24] = calloc(AT_ONCE, sizeof(*keys));
-	wherry_code code = msgs && bodies && keys ? WHERRY_OK : wh_oom(err);
+	static wherry_delayed_message msgs[AT_ONCE];
+	static char bodies[AT_ONCE][BENCH_BODY + 1], keys[AT_ONCE][24];
 
-	for (int64_t i = 0; code == WHERRY_OK && i < n;) {
+	for (int64_t i = 0; i < n;) {
 		size_t k = 0;
 
 		for (; k < AT_ONCE && i < n; k++, i++) {
@@ -154,17 +127,14 @@ static wherry_code offer_all(session *s, int64_t first, int64_t n, due_fn due,
 						       .at_us = due(s, first + i,
 								    base_us));
 		}
-		code = wherry_delayed_offer_many(s->queue, msgs, k, NULL, err);
+		bench_must(
+			wherry_delayed_offer_many(s->queue, msgs, k, NULL, &bench_error));
 	}
-	free(keys);
-	free(bodies);
-	free(msgs);
-	return code;
 }
 
 /* ---- polls ---- */
 
-static wherry_code note(void *ctx, const wherry_delayed_message *msg)
+static wherry_code keep(void *ctx, const wherry_delayed_message *msg)
 {
 	session *s = ctx;
 
@@ -173,105 +143,83 @@ static wherry_code note(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
-static wherry_code poll(session *s, int64_t most, wherry_error *err)
+static void poll(session *s, int64_t most)
 {
 	const wherry_poll_options how = WHERRY_POLL_OPTIONS(.limit = most);
 
 	s->n_tokens = 0;
-	return wherry_delayed_poll(s->queue, &how, note, s, NULL, err);
+	bench_must(wherry_delayed_poll(s->queue, &how, keep, s, NULL, &bench_error));
 }
 
-static wherry_code ack(session *s, wherry_error *err)
+static void ack(session *s)
 {
 	const char *tokens[AT_ONCE];
 	wherry_ack_outcome outcomes[AT_ONCE];
 
 	for (size_t i = 0; i < s->n_tokens; i++)
 		tokens[i] = s->tokens[i];
-	return s->n_tokens
-		       ? wherry_delayed_ack(s->queue, tokens, s->n_tokens, outcomes, err)
-		       : WHERRY_OK;
+	if (s->n_tokens)
+		bench_must(wherry_delayed_ack(s->queue, tokens, s->n_tokens, outcomes,
+					      &bench_error));
 }
 
-wherry_code bench_delayed_lateness(const bench_job *job, double out[BENCH_VALUES],
-				   wherry_error *err)
+void bench_delayed_lateness(const bench_job *job, double *out)
 {
-	session *s = calloc(1, sizeof(*s));
-	wherry_code code = s ? open_session(job, s, err) : wh_oom(err);
+	session *s = open_session(job);
+	bool any;
 
-	if (!s)
-		return code;
 	s->n = job->messages; /* the span */
-	if (code == WHERRY_OK)
-		code = offer_all(s, 0, job->messages, due_at_random,
-				 wh_now(&wh_env_system) + LEAD_US, err);
+	offer_all(s, 0, job->messages, due_at_random, wh_now(&wh_env_system) + LEAD_US);
 	s->n = 0;
-	while (code == WHERRY_OK && s->n < job->messages) {
-		bool any;
-
-		code = wherry_delayed_wait(s->queue, 10 * WH_SECOND, &any, err);
-		if (code == WHERRY_OK && any)
-			code = poll(s, AT_ONCE, err);
-		if (code == WHERRY_OK && any)
-			code = ack(s, err);
+	while (s->n < job->messages) {
+		bench_must(wherry_delayed_wait(s->queue, 10 * WH_SECOND, &any,
+					       &bench_error));
+		if (any) {
+			poll(s, AT_ONCE);
+			ack(s);
+		}
 	}
 	out[0] = part_ms(s, 50);
 	out[1] = part_ms(s, 99);
-	return close_session(s, code);
 }
 
 /* One message waits for a year, and a consumer for the message.  On PostgreSQL it looks a few times
  * before it sleeps, which is not part of being idle. */
-wherry_code bench_delayed_idle(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err)
+void bench_delayed_idle(const bench_job *job, double *out)
 {
 	enum { SETTLE_US = 1000000 };
-	session *s = calloc(1, sizeof(*s));
-	wherry_code code = s ? open_session(job, s, err) : wh_oom(err);
+	session *s = open_session(job);
 	int64_t idle_us = job->seconds * WH_SECOND;
 	bool any;
 
-	if (!s)
-		return code;
-	if (code == WHERRY_OK)
-		code = offer_all(s, 0, 1, due_never, wh_now(&wh_env_system), err);
-	s->from_us = wh_monotonic(&wh_env_system) + SETTLE_US;
+	offer_all(s, 0, 1, due_never, wh_now(&wh_env_system));
+	s->from_us = bench_now() + SETTLE_US;
 	s->to_us = s->from_us + idle_us;
-	if (code == WHERRY_OK)
-		code = wherry_delayed_wait(s->queue, idle_us + 2 * SETTLE_US, &any, err);
+	bench_must(wherry_delayed_wait(s->queue, idle_us + 2 * SETTLE_US, &any,
+				       &bench_error));
 	out[0] = (double)s->n_statements * 60 / (double)job->seconds;
-	return close_session(s, code);
 }
 
 /* job->messages wait for a year; messages that are due are polled one at a time.  The number is that
  * of polls a second by the median of their times: acknowledgements, and disks that are slow now and
  * then, do not count. */
-wherry_code bench_delayed_polls(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err)
+void bench_delayed_polls(const bench_job *job, double *out)
 {
-	session *s = calloc(1, sizeof(*s));
-	wherry_code code = s ? open_session(job, s, err) : wh_oom(err);
+	session *s = open_session(job);
 	int64_t took_us[POLLS], half_us, now = wh_now(&wh_env_system);
 
-	if (!s)
-		return code;
-	if (code == WHERRY_OK)
-		code = offer_all(s, POLLS, job->messages, due_never, now, err);
-	if (code == WHERRY_OK)
-		code = offer_all(s, 0, POLLS, due_before, now, err);
-	for (int64_t i = 0; code == WHERRY_OK && i < POLLS; i++) {
-		int64_t began_us = wh_monotonic(&wh_env_system);
+	offer_all(s, POLLS, job->messages, due_never, now);
+	offer_all(s, 0, POLLS, due_before, now);
+	for (int64_t i = 0; i < POLLS; i++) {
+		int64_t began_us = bench_now();
 
-		code = poll(s, 1, err);
-		took_us[i] = wh_monotonic(&wh_env_system) - began_us;
-		if (code == WHERRY_OK)
-			code = ack(s, err);
+		poll(s, 1);
+		took_us[i] = bench_now() - began_us;
+		ack(s);
 	}
+	if (s->n != POLLS)
+		bench_die("%" PRId64 " of %d were polled", s->n, POLLS);
 	qsort(took_us, POLLS, sizeof(*took_us), compare);
 	half_us = took_us[POLLS / 2];
 	out[0] = 1e6 / (double)(half_us + 1);
-	if (code == WHERRY_OK && s->n != POLLS)
-		code = wh_fail(err, WHERRY_INVALID, "%" PRId64 " of %d were polled", s->n,
-			       POLLS);
-	return close_session(s, code);
 }

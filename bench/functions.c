@@ -162,109 +162,67 @@ static double processor_time(int pid)
 	return strtod(text, NULL) / 1e9;
 }
 
-static wherry_code make_tables(const bench_job *job, wherry_error *err)
+static void make_tables(const bench_job *job)
 {
-	wherry_config *config = NULL;
-	wherry_db *db = NULL;
-	wherry_code code = wherry_config_new(&config, err);
+	wherry_db *db = bench_open(job, NULL);
 
-	if (code == WHERRY_OK)
-		code = wherry_db_open(job->url, config, &db, err);
-	if (code == WHERRY_OK)
-		code = wherry_outbox_create(db, "outbox", NULL, err);
-	if (code == WHERRY_OK)
-		code = wherry_subscription_create(db, "outbox", "bench", NULL, err);
-	if (code == WHERRY_OK)
-		code = wherry_queue_create(db, "jobs", NULL, err);
-	if (code == WHERRY_OK)
-		code = wherry_delayed_create(db, "delayed", NULL, err);
-	if (code == WHERRY_OK)
-		code = wherry_inbox_create(db, "inbox", err);
+	bench_must(wherry_outbox_create(db, "outbox", NULL, &bench_error));
+	bench_must(wherry_subscription_create(db, "outbox", "bench", NULL, &bench_error));
+	bench_must(wherry_queue_create(db, "jobs", NULL, &bench_error));
+	bench_must(wherry_delayed_create(db, "delayed", NULL, &bench_error));
+	bench_must(wherry_inbox_create(db, "inbox", &bench_error));
 	wherry_db_close(db);
-	wherry_config_free(config);
-	return code;
 }
 
-static wherry_code call(PGconn *conn, const char *statement, int64_t number,
-			wherry_error *err)
+static void call(PGconn *conn, const char *statement, int64_t number)
 {
 	char text[24];
 	const char *values[] = {text};
 
 	(void)snprintf(text, sizeof(text), "%" PRId64, number);
-	return bench_libpq_check(
-		conn, PQexecPrepared(conn, statement, 1, values, NULL, NULL, 0), err);
+	bench_libpq_check(conn,
+			  PQexecPrepared(conn, statement, 1, values, NULL, NULL, 0));
 }
 
-static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
-			   wherry_error *err)
+static void prepare(PGconn *conn, const char *name, const char *sql)
 {
 	static const Oid int8[] = {20};
 
-	return bench_libpq_check(conn, PQprepare(conn, name, sql, 1, int8), err);
+	bench_libpq_check(conn, PQprepare(conn, name, sql, 1, int8));
 }
 
-static wherry_code measure(PGconn *conn, const bench_job *job, const char *sql,
-			   double *out, wherry_error *err)
+static void run(const bench_job *job, const char *sql, double *out)
 {
-	const sql_case *c = &cases[job->function];
-	wherry_code code = prepare(conn, "it", sql, err);
+	const char *before = cases[job->function].before;
+	PGconn *conn;
 	double began;
 
-	if (code == WHERRY_OK && c->before)
-		code = prepare(conn, "before", c->before, err);
-	if (code == WHERRY_OK && c->before)
-		code = call(conn, "before", job->messages, err);
-	if (code == WHERRY_OK)
-		code = bench_libpq_check(conn, PQexec(conn, "VACUUM ANALYZE"), err);
+	make_tables(job);
+	conn = bench_libpq_open(job->url);
+	prepare(conn, "it", sql);
+	if (before) {
+		prepare(conn, "before", before);
+		call(conn, "before", job->messages);
+	}
+	bench_libpq_run(conn, "VACUUM ANALYZE");
 	began = processor_time(PQbackendPID(conn));
-	for (int64_t i = 1; code == WHERRY_OK && i <= job->messages; i++)
-		code = call(conn, "it", i, err);
+	for (int64_t i = 1; i <= job->messages; i++)
+		call(conn, "it", i);
 	*out = (double)job->messages /
 	       (processor_time(PQbackendPID(conn)) - began + 1e-9);
-	return code;
 }
 
-static wherry_code run(const bench_job *job, const char *sql, double *out,
-		       wherry_error *err)
+void bench_function_call(const bench_job *job, double *out)
 {
-	wherry_code code = make_tables(job, err);
-	PGconn *conn;
-
-	if (code != WHERRY_OK)
-		return code;
-	conn = PQconnectdb(job->url);
-	if (PQstatus(conn) == CONNECTION_OK)
-		code = measure(conn, job, sql, out, err);
-	else
-		code = wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
-	PQfinish(conn);
-	return code;
+	run(job, cases[job->function].ours, out);
 }
 
-static wherry_code run_function(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err)
+void bench_function_by_hand(const bench_job *job, double *out)
 {
-	return run(job, cases[job->function].ours, out, err);
+	run(job, cases[job->function].hand, out);
 }
 
-static wherry_code run_by_hand(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err)
+const char *bench_function(int i)
 {
-	return run(job, cases[job->function].hand, out, err);
-}
-
-void bench_plan_functions(bench *b)
-{
-	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
-		bench_job job = {.messages = bench_at_least_one(b->options.messages / 50),
-				 .function = i};
-		bench_group *g = bench_add_group(b, (int)b->options.runs, true);
-		bench_side *hand = bench_add_side(g, "by hand", run_by_hand, &job);
-		bench_side *ours = bench_add_side(g, "Wherry", run_function, &job);
-		bench_figure *f = bench_add_figure(b, ours, hand, "calls/s", 0);
-
-		f->at_least = 0.5;
-		bench_name_figure(f, "function %s", cases[i].name);
-	}
+	return i < (int)(sizeof(cases) / sizeof(*cases)) ? cases[i].name : NULL;
 }

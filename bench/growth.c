@@ -19,166 +19,110 @@
 
 enum { RELAYS_MOST = 80, PER_COMMIT = 10000 };
 
-/* ---- one relay ---- */
-
-typedef struct one {
-	wherry_config *config;
-	wherry_db *db;
-	wherry_publisher *pub;
-	wherry_relay *relay;
-} one;
+/* ---- what is measured: rate, memory in MB, statements ---- */
 
 static wherry_code count(void *ctx, const char *op, const char *what, wherry_error *err)
 {
 	int64_t *n = ctx;
 
-	(void)what;
-	(void)err;
 	*n += strcmp(op, "run") == 0 || strcmp(op, "begin") == 0 ||
 	      strcmp(op, "commit") == 0;
 	return WHERRY_OK;
 }
 
-/* On an outbox of that name, which is made; its statements are counted in *n. */
-static wherry_code open_one(one *o, const char *url, const char *table, int64_t *n,
-			    wherry_error *err)
+/* A relay on an outbox of that name, which is made; its statements are counted in *n. */
+static wherry_relay *open_one(const bench_job *job, const char *table, int64_t *n)
 {
 	const wh_trace trace = {.before = count, .ctx = n};
-	wherry_db *inner = NULL;
-	wherry_code code = wherry_config_new(&o->config, err);
+	wherry_config *config = bench_config(job);
+	wherry_db *inner, *db = NULL;
+	wherry_publisher *pub = NULL;
+	wherry_relay *relay = NULL;
 
-	if (code == WHERRY_OK)
-		code = wherry_config_set(o->config, "relay.table", table, err);
-	if (code == WHERRY_OK)
-		code = wherry_config_set(o->config, "db.create", "on", err);
-	if (code == WHERRY_OK)
-		code = wherry_db_open(url, o->config, &inner, err);
-	if (code == WHERRY_OK)
-		code = bench_init(inner, table, false, err);
-	if (code == WHERRY_OK)
-		code = wh_db_trace(inner, &trace, &o->db, err);
-	if (code == WHERRY_OK)
-		code = wherry_publisher_open("null:", o->config, &o->pub, err);
-	if (code == WHERRY_OK)
-		code = wherry_relay_open_on(o->db, o->pub, o->config, &o->relay, err);
-	return code;
+	bench_set(config, "db.synchronous", "full");
+	bench_set(config, "relay.table", table);
+	bench_set(config, "db.create", "on");
+	inner = bench_open(job, config);
+	bench_must(bench_init(inner, table, false, &bench_error));
+	bench_must(wh_db_trace(inner, &trace, &db, &bench_error));
+	bench_must(wherry_publisher_open("null:", config, &pub, &bench_error));
+	bench_must(wherry_relay_open_on(db, pub, config, &relay, &bench_error));
+	return relay;
 }
-
-static void close_one(one *o)
-{
-	wherry_relay_close(o->relay);
-	wherry_publisher_close(o->pub);
-	wherry_db_close(o->db);
-	wherry_config_free(o->config);
-}
-
-/* ---- what is measured: rate, memory in MB, statements ---- */
 
 /* Deliver that many messages; statements for 1,000 of them. */
-static wherry_code drain(const bench_job *job, double out[BENCH_VALUES],
-			 wherry_error *err)
+static void drain(const bench_job *job, double *out)
 {
 	int64_t began, n = 0, wake_us = 0;
+	wherry_relay *relay = open_one(job, "outbox", &n);
 	wherry_relay_stats stats = {0};
 	bool finished;
-	one o = {.db = NULL};
-	wherry_code code = open_one(&o, job->url, "outbox", &n, err);
 
-	began = wh_monotonic(&wh_env_system);
-	while (code == WHERRY_OK && stats.delivered < job->messages) {
-		code = wherry_relay_step(o.relay, &wake_us, &finished, err);
-		wherry_relay_get_stats(o.relay, &stats, sizeof(wherry_relay_stats));
-		if (code == WHERRY_OK && stats.delivered < job->messages)
-			wherry_relay_wait(o.relay, wake_us);
+	began = bench_now();
+	while (stats.delivered < job->messages) {
+		bench_must(wherry_relay_step(relay, &wake_us, &finished, &bench_error));
+		wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
+		if (stats.delivered < job->messages)
+			wherry_relay_wait(relay, wake_us);
 	}
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
 	out[2] = (double)n * 1000 / (double)job->messages;
-	close_one(&o);
-	return code;
+	wherry_relay_close(relay); /* which acknowledges the last messages */
 }
 
-static wherry_code step_all(const one *all, int n, int64_t *out_wake_us,
-			    wherry_error *err)
+static void rest(wherry_relay *const *all, int n, int64_t seconds)
 {
-	wherry_code code = WHERRY_OK;
+	int64_t until_us = wherry_relay_clock(all[0]) + seconds * WH_SECOND, left_us;
+	struct pollfd fds[RELAYS_MOST * WHERRY_RELAY_FDS];
 	bool finished;
 
-	*out_wake_us = WH_NEVER;
-	for (int i = 0; i < n && code == WHERRY_OK; i++) {
-		int64_t wake_us = 0;
+	while (wherry_relay_clock(all[0]) < until_us) {
+		int64_t first_us = until_us;
+		size_t n_fds = 0;
 
-		code = wherry_relay_step(all[i].relay, &wake_us, &finished, err);
-		if (wake_us < *out_wake_us)
-			*out_wake_us = wake_us;
+		for (int i = 0; i < n; i++) {
+			int64_t wake_us = 0;
+
+			bench_must(wherry_relay_step(all[i], &wake_us, &finished,
+						     &bench_error));
+			first_us = wake_us < first_us ? wake_us : first_us;
+		}
+		for (int i = 0; i < n; i++)
+			n_fds += wherry_relay_fds(all[i], fds + n_fds);
+		left_us = first_us - wherry_relay_clock(all[0]);
+		if (left_us > 0)
+			(void)poll(fds, n_fds, (int)(left_us / 1000) + 1);
 	}
-	return code;
-}
-
-static void wait_all(const one *all, int n, int64_t until_us)
-{
-	struct pollfd fds[RELAYS_MOST * WHERRY_RELAY_FDS];
-	int64_t left_us = until_us - wherry_relay_clock(all[0].relay);
-	size_t n_fds = 0;
-
-	for (int i = 0; i < n; i++)
-		n_fds += wherry_relay_fds(all[i].relay, fds + n_fds);
-	if (left_us > 0)
-		(void)poll(fds, n_fds, (int)(left_us / 1000) + 1);
-}
-
-static wherry_code rest(const one *all, int n, int64_t seconds, wherry_error *err)
-{
-	int64_t until_us = wherry_relay_clock(all[0].relay) + seconds * WH_SECOND;
-	wherry_code code = WHERRY_OK;
-
-	while (code == WHERRY_OK && wherry_relay_clock(all[0].relay) < until_us) {
-		int64_t wake_us = 0;
-
-		code = step_all(all, n, &wake_us, err);
-		if (code == WHERRY_OK)
-			wait_all(all, n, wake_us < until_us ? wake_us : until_us);
-	}
-	return code;
 }
 
 /* Relays of as many outboxes, with nothing to do; statements of each in ten seconds. */
-static wherry_code idle(const bench_job *job, double out[BENCH_VALUES], wherry_error *err)
+static void idle(const bench_job *job, double *out)
 {
-	static one all[RELAYS_MOST];
-	wherry_code code = WHERRY_OK;
+	wherry_relay *all[RELAYS_MOST] = {NULL};
 	int64_t n = 0, before;
 	char table[24];
-	int opened = 0;
 
-	for (; opened < job->relays && code == WHERRY_OK; opened++) {
-		(void)snprintf(table, sizeof(table), "outbox%d", opened);
-		code = open_one(&all[opened], job->url, table, &n, err);
+	for (int i = 0; i < job->relays; i++) {
+		(void)snprintf(table, sizeof(table), "outbox%d", i);
+		all[i] = open_one(job, table, &n);
 	}
-	if (code == WHERRY_OK)
-		code = rest(all, opened, 2 + opened / 8, err); /* until all sleep */
+	rest(all, job->relays, 2 + job->relays / 8); /* until all sleep */
 	before = n;
-	if (code == WHERRY_OK)
-		code = rest(all, opened, job->seconds, err);
+	rest(all, job->relays, job->seconds);
 	out[1] = bench_memory_mb();
 	out[2] = (double)(n - before) * 10 / (double)job->seconds / job->relays;
-	for (int i = 0; i < opened; i++)
-		close_one(&all[i]);
-	return code;
 }
 
 /* ---- what is there at the start ---- */
 
 /* Each row becomes the failed head of a key, with a pending one behind it. */
-static wherry_code hold(const bench_job *job, double out[BENCH_VALUES], wherry_error *err)
+static void hold(const bench_job *job, double *out)
 {
 	static const char behind[] = "INSERT INTO outbox(topic, partition_key, payload) "
 				     "SELECT topic, partition_key, payload FROM outbox";
 	char sql[500];
-	wherry_db *db = NULL;
-	wherry_code code = wherry_db_open(job->url, NULL, &db, err);
 
-	(void)out;
 	(void)snprintf(sql, sizeof(sql),
 		       "UPDATE outbox SET partition_key = 'held-' || id; "
 		       "INSERT INTO outbox_exception(subscription, id, state, attempts, "
@@ -187,10 +131,7 @@ static wherry_code hold(const bench_job *job, double out[BENCH_VALUES], wherry_e
 			       ? "now() + interval '1 day'"
 			       : "(SELECT ms + 86400000 FROM wherry_clock)",
 		       behind);
-	if (code == WHERRY_OK)
-		code = wh_db_script(db, sql, err);
-	wherry_db_close(db);
-	return code;
+	bench_must(wh_db_script(bench_open(job, NULL), sql, &bench_error));
 }
 
 typedef struct growing {
@@ -201,8 +142,8 @@ typedef struct growing {
 	int n_databases;
 } growing;
 
-static wherry_code child(const growing *g, const char *what, bench_fn run, bench_job job,
-			 double out[BENCH_VALUES], wherry_error *err)
+static wherry_code child(const growing *g, const char *what, bench_work *run,
+			 bench_job job, double *out, wherry_error *err)
 {
 	job.url = g->url;
 	job.data = g->options->data;
@@ -227,74 +168,29 @@ static wherry_code fresh(growing *g, int64_t messages, wherry_error *err)
 	return code;
 }
 
-static wherry_code deliver_first(growing *g, int64_t n, wherry_error *err)
-{
-	double unused[BENCH_VALUES];
-
-	return n ? child(g, "delivering", drain, (bench_job){.messages = n}, unused, err)
-		 : WHERRY_OK;
-}
-
-static wherry_code hold_first(growing *g, int64_t n, wherry_error *err)
-{
-	double unused[BENCH_VALUES];
-
-	return n ? child(g, "holding keys", hold, (bench_job){.messages = n}, unused, err)
-		 : WHERRY_OK;
-}
-
 /* ---- points ---- */
 
-static wherry_code measure_backlog(growing *g, int64_t n, double out[BENCH_VALUES],
-				   wherry_error *err)
+/* A backlog of n messages; or as many as --messages beside n that were delivered or are held; or n
+ * relays. */
+static wherry_code measure(growing *g, bench_axis axis, int64_t n, double *out,
+			   wherry_error *err)
 {
-	wherry_code code = fresh(g, n, err);
+	const bench_job some = {.messages = n}, all = {.messages = g->options->messages},
+			idling = {.relays = (int)n, .seconds = g->options->seconds};
+	wherry_code code = fresh(g, axis == BENCH_RELAYS ? 0 : n, err);
 
-	return code == WHERRY_OK
-		       ? child(g, "draining", drain, (bench_job){.messages = n}, out, err)
-		       : code;
-}
-
-/* The same number of messages beside n others. */
-static wherry_code measure_beside(growing *g, int64_t n,
-				  wherry_code (*before)(growing *g, int64_t n,
-							wherry_error *err),
-				  double out[BENCH_VALUES], wherry_error *err)
-{
-	const bench_job job = {.messages = g->options->messages};
-	wherry_code code = fresh(g, n, err);
-
+	if (code != WHERRY_OK || axis == BENCH_RELAYS)
+		return code == WHERRY_OK ? child(g, "idling", idle, idling, out, err)
+					 : code;
+	if (axis == BENCH_BACKLOG)
+		return child(g, "draining", drain, some, out, err);
+	if (n)
+		code = axis == BENCH_DONE
+			       ? child(g, "delivering", drain, some, out, err)
+			       : child(g, "holding keys", hold, some, out, err);
 	if (code == WHERRY_OK)
-		code = before(g, n, err);
-	if (code == WHERRY_OK)
-		code = child(g, "enqueueing", bench_wherry_enqueue, job, out, err);
-	if (code == WHERRY_OK)
-		code = child(g, "draining", drain, job, out, err);
-	return code;
-}
-
-static wherry_code measure(growing *g, bench_axis axis, int64_t n,
-			   double out[BENCH_VALUES], wherry_error *err)
-{
-	wherry_code code;
-
-	switch (axis) {
-	case BENCH_BACKLOG:
-		return measure_backlog(g, n, out, err);
-	case BENCH_DONE:
-		return measure_beside(g, n, deliver_first, out, err);
-	case BENCH_HELD:
-		return measure_beside(g, n, hold_first, out, err);
-	case BENCH_RELAYS:
-	case BENCH_AXES:
-		break;
-	}
-	code = fresh(g, 0, err);
-	return code == WHERRY_OK ? child(g, "idling", idle,
-					 (bench_job){.relays = (int)n,
-						     .seconds = g->options->seconds},
-					 out, err)
-				 : code;
+		code = child(g, "enqueueing", bench_wherry_enqueue, all, out, err);
+	return code == WHERRY_OK ? child(g, "draining", drain, all, out, err) : code;
 }
 
 /* Where an axis is measured: parts of --messages, and numbers of relays. */
@@ -309,7 +205,7 @@ static int64_t value_of(const bench_options *o, bench_axis axis, int i)
 	case BENCH_DONE:
 		return i ? o->messages * times[i] : 0;
 	case BENCH_HELD:
-		return i ? bench_at_least_one(o->messages / parts[i]) : 0;
+		return i ? (o->messages + parts[i] - 1) / parts[i] : 0;
 	case BENCH_RELAYS:
 	case BENCH_AXES:
 		break;

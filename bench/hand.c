@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/env.h"
-
 enum { AT_ONCE_MOST = 1000, NUMBER = 12 };
 
 void bench_write_body(int64_t number, char out[BENCH_BODY + 1])
@@ -95,122 +93,96 @@ static const floor_sql delayed_sqlite = {
 typedef struct hand {
 	PGconn *conn;
 	sqlite3 *file;
-	sqlite3_stmt *put, *take, *lease, *ack;
+	sqlite3_stmt *put, *get, *ack;
 	int64_t last;                     /* number that was received last */
 	int n;                            /* received at once */
 	char list[AT_ONCE_MOST * 21 + 3]; /* their numbers, as an array */
 } hand;
 
-static wherry_code fail(hand *h, wherry_error *err)
+static void check(const hand *h, bool ok)
 {
-	return wh_fail(err, WHERRY_IO, "by hand: %s",
-		       h->conn ? PQerrorMessage(h->conn) : sqlite3_errmsg(h->file));
+	if (!ok)
+		bench_die("by hand: %s", sqlite3_errmsg(h->file));
 }
 
-static wherry_code check(hand *h, PGresult *res, wherry_error *err)
-{
-	ExecStatusType status = PQresultStatus(res);
-	bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-	wherry_code code = ok ? WHERRY_OK : fail(h, err);
-
-	PQclear(res);
-	return code;
-}
-
-static wherry_code exec(hand *h, const char *sql, wherry_error *err)
+static void exec(const hand *h, const char *sql)
 {
 	if (h->conn)
-		return check(h, PQexec(h->conn, sql), err);
-	return sqlite3_exec(h->file, sql, NULL, NULL, NULL) == SQLITE_OK ? WHERRY_OK
-									 : fail(h, err);
+		bench_libpq_run(h->conn, sql);
+	else
+		check(h, sqlite3_exec(h->file, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-static wherry_code prepare(hand *h, const char *name, const char *sql, sqlite3_stmt **out,
-			   wherry_error *err)
+static sqlite3_stmt *prepare(const hand *h, const char *name, const char *sql)
 {
-	if (!sql)
-		return WHERRY_OK;
+	sqlite3_stmt *stmt = NULL;
+
 	if (h->conn)
-		return check(h, PQprepare(h->conn, name, sql, 0, NULL), err);
-	return sqlite3_prepare_v2(h->file, sql, -1, out, NULL) == SQLITE_OK
-		       ? WHERRY_OK
-		       : fail(h, err);
+		bench_libpq_prepare(h->conn, name, sql);
+	else
+		check(h, sqlite3_prepare_v2(h->file, sql, -1, &stmt, NULL) == SQLITE_OK);
+	return stmt;
 }
 
-static wherry_code hand_open(const bench_job *job, const floor_sql *sql, hand *h,
-			     wherry_error *err)
+static void hand_open(const bench_job *job, hand *h)
 {
-	wherry_code code = WHERRY_OK;
+	bool postgres = strncmp(job->url, "postgres:", 9) == 0;
+	const floor_sql *sql = job->delayed
+				       ? postgres ? &delayed_postgres : &delayed_sqlite
+			       : postgres ? &queue_postgres
+					  : &queue_sqlite;
 
-	if (strncmp(job->url, "postgres:", 9) == 0) {
-		h->conn = PQconnectdb(job->url);
-		if (PQstatus(h->conn) != CONNECTION_OK)
-			return fail(h, err);
-	} else if (sqlite3_open(job->url + strlen("sqlite:"), &h->file) != SQLITE_OK) {
-		return fail(h, err);
+	if (postgres) {
+		h->conn = bench_libpq_open(job->url);
 	} else {
-		code = exec(h, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err);
+		check(h,
+		      sqlite3_open(job->url + strlen("sqlite:"), &h->file) == SQLITE_OK);
+		exec(h, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
 	}
-	if (code == WHERRY_OK)
-		code = exec(h, sql->create, err);
-	if (code == WHERRY_OK)
-		code = prepare(h, "put", sql->put, &h->put, err);
-	if (code == WHERRY_OK)
-		code = prepare(h, "take", sql->take, &h->take, err);
-	if (code == WHERRY_OK)
-		code = prepare(h, "lease", sql->lease, &h->lease, err);
-	return code == WHERRY_OK ? prepare(h, "ack", sql->ack, &h->ack, err) : code;
+	exec(h, sql->create);
+	h->put = prepare(h, "put", sql->put);
+	if (job->queue != BENCH_SEND)
+		h->get = prepare(h, "get",
+				 job->queue == BENCH_LEASE ? sql->lease : sql->take);
+	h->ack = prepare(h, "ack", sql->ack);
 }
 
-static void hand_close(hand *h)
+static void put_array(const hand *h, int64_t first, int64_t n)
 {
-	(void)sqlite3_finalize(h->put);
-	(void)sqlite3_finalize(h->take);
-	(void)sqlite3_finalize(h->lease);
-	(void)sqlite3_finalize(h->ack);
-	(void)sqlite3_close(h->file);
-	PQfinish(h->conn);
-}
-
-static wherry_code put_array(hand *h, int64_t first, int64_t n, wherry_error *err)
-{
-	size_t cap = (size_t)n * (BENCH_BODY + 3) + 3;
-	char *text = malloc(cap), body[BENCH_BODY + 1];
+	static char text[AT_ONCE_MOST * (BENCH_BODY + 3) + 3];
+	char body[BENCH_BODY + 1];
 	const char *values[] = {text};
 	size_t len = 0;
-	wherry_code code;
 
-	if (!text)
-		return wh_oom(err);
 	for (int64_t i = 0; i < n; i++) {
 		bench_write_body(first + i, body);
-		len += (size_t)snprintf(text + len, cap - len, "%c\"%s\"", i ? ',' : '{',
-					body);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%c\"%s\"",
+					i ? ',' : '{', body);
 	}
-	(void)snprintf(text + len, cap - len, "}");
-	code = check(h, PQexecPrepared(h->conn, "put", 1, values, NULL, NULL, 1), err);
-	free(text);
-	return code;
+	(void)snprintf(text + len, sizeof(text) - len, "}");
+	bench_libpq_check(h->conn,
+			  PQexecPrepared(h->conn, "put", 1, values, NULL, NULL, 1));
 }
 
-static wherry_code put_each(hand *h, int64_t first, int64_t n, wherry_error *err)
+static void put_each(const hand *h, int64_t first, int64_t n)
 {
-	wherry_code code = exec(h, "BEGIN IMMEDIATE", err);
 	char body[BENCH_BODY + 1];
 
-	for (int64_t i = 0; code == WHERRY_OK && i < n; i++) {
+	exec(h, "BEGIN IMMEDIATE");
+	for (int64_t i = 0; i < n; i++) {
 		bench_write_body(first + i, body);
 		(void)sqlite3_bind_text(h->put, 1, body, BENCH_BODY, SQLITE_STATIC);
-		if (sqlite3_step(h->put) != SQLITE_DONE)
-			code = fail(h, err);
+		check(h, sqlite3_step(h->put) == SQLITE_DONE);
 		(void)sqlite3_reset(h->put);
 	}
-	return code == WHERRY_OK ? exec(h, "COMMIT", err) : code;
+	exec(h, "COMMIT");
 }
 
-static void note_number(hand *h, const char *number)
+static void add_number(hand *h, const char *number, int64_t *last)
 {
-	h->last = strtoll(number, NULL, 10);
+	int64_t n = strtoll(number, NULL, 10);
+
+	*last = n > *last ? n : *last; /* they come in any order */
 	(void)snprintf(h->list + strlen(h->list), 24, "%c%s",
 		       h->n++    ? ','
 		       : h->conn ? '{'
@@ -218,118 +190,87 @@ static void note_number(hand *h, const char *number)
 		       number);
 }
 
-static wherry_code get_postgres(hand *h, bool lease, int64_t most, wherry_error *err)
+static void get_postgres(hand *h, int64_t most, int64_t *last)
 {
 	char after[24], limit[24];
 	const char *values[] = {after, limit};
 	PGresult *res;
-	int64_t last = h->last;
 
 	(void)snprintf(after, sizeof(after), "%" PRId64, h->last);
 	(void)snprintf(limit, sizeof(limit), "%" PRId64, most);
-	res = PQexecPrepared(h->conn, lease ? "lease" : "take", 2, values, NULL, NULL, 0);
-	for (int i = 0; i < PQntuples(res); i++) {
-		note_number(h, PQgetvalue(res, i, 0));
-		last = last > h->last ? last : h->last; /* they come in any order */
-	}
-	h->last = last;
-	return check(h, res, err);
+	res = PQexecPrepared(h->conn, "get", 2, values, NULL, NULL, 0);
+	for (int i = 0; i < PQntuples(res); i++)
+		add_number(h, PQgetvalue(res, i, 0), last);
+	bench_libpq_check(h->conn, res);
 }
 
-static wherry_code get_sqlite(hand *h, bool lease, int64_t most, wherry_error *err)
+static void get_sqlite(hand *h, int64_t most, int64_t *last)
 {
-	sqlite3_stmt *stmt = lease ? h->lease : h->take;
-	int64_t last = h->last;
 	int rc;
 
-	(void)sqlite3_bind_int64(stmt, 1, h->last);
-	(void)sqlite3_bind_int64(stmt, 2, most);
-	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		note_number(h, (const char *)sqlite3_column_text(stmt, 0));
-		last = last > h->last ? last : h->last;
-	}
-	h->last = last;
-	(void)sqlite3_reset(stmt);
-	return rc == SQLITE_DONE ? WHERRY_OK : fail(h, err);
+	(void)sqlite3_bind_int64(h->get, 1, h->last);
+	(void)sqlite3_bind_int64(h->get, 2, most);
+	while ((rc = sqlite3_step(h->get)) == SQLITE_ROW)
+		add_number(h, (const char *)sqlite3_column_text(h->get, 0), last);
+	(void)sqlite3_reset(h->get);
+	check(h, rc == SQLITE_DONE);
 }
 
-static wherry_code hand_ack(hand *h, wherry_error *err)
+static void hand_ack(const hand *h)
 {
 	const char *values[] = {h->list};
-	int rc;
 
-	if (h->conn)
-		return check(h, PQexecPrepared(h->conn, "ack", 1, values, NULL, NULL, 1),
-			     err);
+	if (h->conn) {
+		bench_libpq_check(h->conn, PQexecPrepared(h->conn, "ack", 1, values, NULL,
+							  NULL, 1));
+		return;
+	}
 	(void)sqlite3_bind_text(h->ack, 1, h->list, -1, SQLITE_STATIC);
-	rc = sqlite3_step(h->ack);
+	check(h, sqlite3_step(h->ack) == SQLITE_DONE);
 	(void)sqlite3_reset(h->ack);
-	return rc == SQLITE_DONE ? WHERRY_OK : fail(h, err);
 }
 
-static wherry_code hand_get(hand *h, const bench_job *job, int64_t most,
-			    wherry_error *err)
+static void hand_get(hand *h, const bench_job *job)
 {
 	bool lease = job->queue == BENCH_LEASE;
-	wherry_code code = lease ? WHERRY_OK : exec(h, "BEGIN", err);
+	int64_t last = h->last;
 	size_t len;
 
 	h->n = 0;
 	*h->list = 0;
-	if (code == WHERRY_OK)
-		code = h->conn ? get_postgres(h, lease, most, err)
-			       : get_sqlite(h, lease, most, err);
-	if (code != WHERRY_OK)
-		return code;
+	if (!lease)
+		exec(h, "BEGIN");
+	if (h->conn)
+		get_postgres(h, job->per_transaction, &last);
+	else
+		get_sqlite(h, job->per_transaction, &last);
+	h->last = last;
 	len = strlen(h->list);
 	(void)snprintf(h->list + len, sizeof(h->list) - len, h->conn ? "}" : "]");
 	if (!lease)
-		return exec(h, "COMMIT", err);
-	return h->n ? hand_ack(h, err) : WHERRY_OK;
+		exec(h, "COMMIT");
+	else if (h->n)
+		hand_ack(h);
 }
 
-static wherry_code hand_put(hand *h, int64_t first, int64_t n, wherry_error *err)
+void bench_hand_queue(const bench_job *job, double *out)
 {
-	return h->conn ? put_array(h, first, n, err) : put_each(h, first, n, err);
-}
+	static hand h;
+	bool sends = job->queue == BENCH_SEND;
+	int64_t step = sends ? job->per_transaction : AT_ONCE_MOST, got = 0, began;
 
-static wherry_code hand_all(hand *h, const bench_job *job, double *out, wherry_error *err)
-{
-	int64_t step = job->queue == BENCH_SEND ? job->per_transaction : AT_ONCE_MOST;
-	int64_t began = wh_monotonic(&wh_env_system), got = 0;
-	wherry_code code = WHERRY_OK;
-
-	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i += step)
-		code = hand_put(h, i, i + step < job->messages ? step : job->messages - i,
-				err);
-	if (job->queue != BENCH_SEND) {
-		began = wh_monotonic(&wh_env_system);
+	hand_open(job, &h);
+	began = bench_now();
+	for (int64_t i = 0; i < job->messages; i += step)
+		(h.conn ? put_array : put_each)(
+			&h, i, i + step < job->messages ? step : job->messages - i);
+	if (!sends) {
+		began = bench_now();
 		do {
-			code = hand_get(h, job, job->per_transaction, err);
-			got += h->n;
-		} while (code == WHERRY_OK && h->n);
-		if (code == WHERRY_OK && got != job->messages)
-			code = wh_fail(err, WHERRY_INVALID, "by hand: %" PRId64, got);
+			hand_get(&h, job);
+			got += h.n;
+		} while (h.n);
+		bench_must_be_all(job, got);
 	}
 	*out = bench_rate(job->messages, began);
-	return code;
-}
-
-wherry_code bench_hand_queue(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
-{
-	bool postgres = strncmp(job->url, "postgres:", 9) == 0;
-	const floor_sql *sql = job->delayed
-				       ? postgres ? &delayed_postgres : &delayed_sqlite
-			       : postgres ? &queue_postgres
-					  : &queue_sqlite;
-	hand *h = calloc(1, sizeof(*h));
-	wherry_code code = h ? hand_open(job, sql, h, err) : wh_oom(err);
-
-	if (code == WHERRY_OK)
-		code = hand_all(h, job, out, err);
-	if (h)
-		hand_close(h);
-	free(h);
-	return code;
 }

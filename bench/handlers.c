@@ -4,7 +4,6 @@
  */
 #include "bench.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -60,7 +59,7 @@ bench_pool *bench_pool_open(int64_t work_us)
 	bench_pool *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return NULL;
+		bench_die("no memory");
 	p->work_us = work_us;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->work, NULL);
@@ -80,19 +79,6 @@ void bench_pool_handle(bench_pool *p, int n)
 	while (p->left)
 		(void)pthread_cond_wait(&p->done, &p->lock);
 	(void)pthread_mutex_unlock(&p->lock);
-}
-
-void bench_pool_close(bench_pool *p)
-{
-	if (!p)
-		return;
-	(void)pthread_mutex_lock(&p->lock);
-	p->over = true;
-	(void)pthread_cond_broadcast(&p->work);
-	(void)pthread_mutex_unlock(&p->lock);
-	for (int i = 0; i < BENCH_THREADS; i++)
-		(void)pthread_join(p->threads[i], NULL);
-	free(p);
 }
 
 /* ---- Wherry ---- */
@@ -131,51 +117,25 @@ static wherry_verdict handle(void *ctx, wherry_call *call)
 	return h->step ? write_row(call) : WHERRY_DELIVERED;
 }
 
-static wherry_code run(const bench_job *job, const wherry_config *config, handling *h,
-		       wherry_error *err)
+void bench_wherry_handle(const bench_job *job, double *out)
 {
+	int64_t began = bench_now();
+	handling h = {.work_us = job->work_us, .step = job->step};
+	wherry_config *config = bench_config(job);
+	wherry_db *db = bench_open(job, config);
 	wherry_publisher *handlers = NULL;
 	wherry_relay *relay = NULL;
-	wherry_db *db = NULL;
-	wherry_code code;
 
-	code = wherry_db_open(job->url, config, &db, err);
-	if (code == WHERRY_OK && h->step &&
-	    sqlite3_exec(wherry_sqlite_handle(db), BENCH_HANDLED, NULL, NULL, NULL) !=
-		    SQLITE_OK)
-		code = wh_fail(err, WHERRY_IO, "no table to write to");
-	if (code == WHERRY_OK)
-		code = wherry_handlers_open(job->url, config, &handlers, err);
-	if (code == WHERRY_OK)
-		code = wherry_handlers_others(handlers, handle, h, err);
-	if (code == WHERRY_OK)
-		code = wherry_relay_open_on(db, handlers, config, &relay, err);
-	if (code == WHERRY_OK)
-		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, err);
+	if (h.step && sqlite3_exec(wherry_sqlite_handle(db), BENCH_HANDLED, NULL, NULL,
+				   NULL) != SQLITE_OK)
+		bench_die("no table to write to");
+	bench_must(wherry_handlers_open(job->url, config, &handlers, &bench_error));
+	bench_must(wherry_handlers_others(handlers, handle, &h, &bench_error));
+	bench_must(wherry_relay_open_on(db, handlers, config, &relay, &bench_error));
+	(void)bench_relay(relay);
 	wherry_relay_close(relay);
 	wherry_publisher_close(handlers);
 	wherry_db_close(db);
-	return code;
-}
-
-wherry_code bench_wherry_handle(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err)
-{
-	int64_t began = wh_monotonic(&wh_env_system), handled;
-	handling h = {.work_us = job->work_us, .step = job->step};
-	wherry_config *config = NULL;
-	wherry_code code = wherry_config_new(&config, err);
-
-	if (code == WHERRY_OK)
-		code = wherry_config_set(config, "db.synchronous",
-					 job->full ? "full" : "normal", err);
-	if (code == WHERRY_OK)
-		code = run(job, config, &h, err);
 	out[0] = bench_rate(job->messages, began);
-	handled = atomic_load(&h.handled);
-	if (code == WHERRY_OK && handled != job->messages)
-		code = wh_fail(err, WHERRY_INVALID, "%" PRId64 " of %" PRId64, handled,
-			       job->messages);
-	wherry_config_free(config);
-	return code;
+	bench_must_be_all(job, atomic_load(&h.handled));
 }

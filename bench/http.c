@@ -8,19 +8,12 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <wherry/wherry.h>
-
-#include "base/env.h"
 
 enum { REQUEST_MOST = 65536, EVENTS = 64 };
 
@@ -95,7 +88,7 @@ static void serve(int listener)
 	}
 }
 
-/* Its process; 0: it cannot run. */
+/* Its process. */
 static pid_t start_server(char *url, size_t cap)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
@@ -107,19 +100,13 @@ static pid_t start_server(char *url, size_t cap)
 	if (listener < 0 || bind(listener, (const struct sockaddr *)&in, len) != 0 ||
 	    listen(listener, SOMAXCONN) != 0 ||
 	    getsockname(listener, (struct sockaddr *)&in, &len) != 0)
-		return 0;
-	pid = fork();
+		bench_die("no server to post to");
+	pid = bench_fork();
 	if (!pid)
 		serve(listener);
 	(void)close(listener);
 	(void)snprintf(url, cap, "http://127.0.0.1:%d/hook", ntohs(in.sin_port));
-	return pid > 0 ? pid : 0;
-}
-
-static void stop_server(pid_t pid)
-{
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, 0);
+	return pid;
 }
 
 /* ---- libcurl alone ---- */
@@ -128,10 +115,8 @@ typedef struct posting {
 	pid_t server;
 	char url[64];
 	CURLM *multi;
-	CURL *easy[BENCH_CONNECTIONS];
 	CURL *idle[BENCH_CONNECTIONS];
 	int n_idle;
-	struct curl_slist *headers;
 	bench_load *load;
 	int64_t sent, done;
 } posting;
@@ -146,7 +131,7 @@ static void post_next(posting *p, CURL *easy)
 	(void)curl_multi_add_handle(p->multi, easy);
 }
 
-static wherry_code take_answers(posting *p, wherry_error *err)
+static void take_answers(posting *p)
 {
 	CURLMsg *over;
 	int left;
@@ -157,111 +142,81 @@ static wherry_code take_answers(posting *p, wherry_error *err)
 
 		(void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 		if (over->data.result != CURLE_OK || status != 200)
-			return wh_fail(err, WHERRY_IO, "the server answered %ld", status);
+			bench_die("the server answered %ld", status);
 		(void)curl_multi_remove_handle(p->multi, easy);
 		p->done++;
 		p->idle[p->n_idle++] = easy;
 	}
-	return WHERRY_OK;
 }
 
 /* So many more, until all are answered. */
-static wherry_code post_some(void *ctx, int64_t n, wherry_error *err)
+static void post_some(void *ctx, int64_t n)
 {
 	posting *p = ctx;
 	int64_t all = p->done + n;
-	wherry_code code = WHERRY_OK;
 	int running;
 
-	while (code == WHERRY_OK && p->done < all) {
+	while (p->done < all) {
 		while (p->n_idle && p->sent < all)
 			post_next(p, p->idle[--p->n_idle]);
 		(void)curl_multi_perform(p->multi, &running);
-		code = take_answers(p, err);
-		if (code == WHERRY_OK && p->done < all && (!p->n_idle || p->sent == all))
+		take_answers(p);
+		if (p->done < all && (!p->n_idle || p->sent == all))
 			(void)curl_multi_poll(p->multi, NULL, 0, 1000, NULL);
 	}
-	return code;
 }
 
-static void end_posting(posting *p)
+static posting begin_posting(const bench_job *job)
 {
-	for (int i = 0; i < BENCH_CONNECTIONS; i++)
-		curl_easy_cleanup(p->easy[i]);
-	(void)curl_multi_cleanup(p->multi);
-	curl_slist_free_all(p->headers);
-	bench_load_close(p->load);
-	if (p->server)
-		stop_server(p->server);
-}
+	posting p = {.load = bench_load_open(job), .multi = curl_multi_init()};
+	struct curl_slist *headers =
+		curl_slist_append(NULL, "content-type: application/json");
 
-/* End it also when it fails. */
-static wherry_code begin_posting(const bench_job *job, posting *p, wherry_error *err)
-{
-	wherry_code code = bench_load_open(job, &p->load, err);
-
-	p->server = start_server(p->url, sizeof(p->url));
-	p->multi = curl_multi_init();
-	if (code == WHERRY_OK && (!p->server || !p->multi))
-		code = wh_fail(err, WHERRY_IO, "no server to post to");
-	p->headers = curl_slist_append(NULL, "content-type: application/json");
-	p->headers = curl_slist_append(p->headers, "expect:");
+	p.server = start_server(p.url, sizeof(p.url));
+	headers = curl_slist_append(headers, "expect:");
 	for (int i = 0; i < BENCH_CONNECTIONS; i++) {
 		CURL *easy = curl_easy_init();
 
-		(void)curl_easy_setopt(easy, CURLOPT_URL, p->url);
+		(void)curl_easy_setopt(easy, CURLOPT_URL, p.url);
 		(void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-		(void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, p->headers);
-		p->easy[i] = p->idle[p->n_idle++] = easy;
+		(void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+		p.idle[p.n_idle++] = easy;
 	}
-	return code;
+	return p;
 }
 
-wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
-			    wherry_error *err)
+void bench_curl_post(const bench_job *job, double *out)
 {
-	posting p = {.sent = 0};
-	wherry_code code = begin_posting(job, &p, err);
-	int64_t began = wh_monotonic(&wh_env_system);
+	posting p = begin_posting(job);
+	int64_t began = bench_now();
 
-	if (code == WHERRY_OK)
-		code = post_some(&p, job->messages, err);
+	post_some(&p, job->messages);
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
-	end_posting(&p);
-	return code;
+	bench_kill(p.server);
 }
 
 /* The least that reads, posts and marks: one after the other, a batch at a time. */
-wherry_code bench_libpq_post(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
+void bench_libpq_post(const bench_job *job, double *out)
 {
-	posting p = {.sent = 0};
+	posting p = begin_posting(job);
 	bench_job posts = *job;
-	wherry_code code = begin_posting(job, &p, err);
 
 	posts.between = post_some;
 	posts.ctx = &p;
-	if (code == WHERRY_OK)
-		code = bench_libpq_drain(&posts, out, err);
-	end_posting(&p);
-	return code;
+	bench_libpq_drain(&posts, out);
+	bench_kill(p.server);
 }
 
 /* ---- Wherry ---- */
 
-wherry_code bench_wherry_post(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
+void bench_wherry_post(const bench_job *job, double *out)
 {
 	bench_job posts = *job;
 	char url[64];
 	pid_t server = start_server(url, sizeof(url));
-	wherry_code code;
 
-	if (!server)
-		return wh_fail(err, WHERRY_IO, "no server to post to");
 	posts.to = url;
-	code = bench_wherry_drain(&posts, out, err);
-	stop_server(server);
-	return code;
+	bench_wherry_drain(&posts, out);
+	bench_kill(server);
 }

@@ -5,25 +5,20 @@
  */
 #include "bench.h"
 
-#include <inttypes.h>
 #include <librdkafka/rdkafka.h> /* before its mock */
 #include <librdkafka/rdkafka_mock.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/env.h"
 #include "publish/kafka/kafka.h"
 
 enum { PARTITIONS = 8, POLL_MS = 1000, FDS_MOST = 256 };
 
 typedef struct brokers {
 	pid_t pid;
-	int hold; /* they live as long as this is open */
 	char url[300];
 } brokers;
 
@@ -44,12 +39,11 @@ static void answer_at_once(void)
 	}
 }
 
-static void be_brokers(const char *topic, int hold, int out)
+static void be_brokers(const char *topic, int out)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
 	rd_kafka_mock_cluster_t *cluster = NULL;
 	rd_kafka_t *rk;
-	char end;
 
 	rd_kafka_conf_set_log_cb(conf, NULL);
 	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, NULL, 0);
@@ -59,62 +53,41 @@ static void be_brokers(const char *topic, int hold, int out)
 	if (cluster && !rd_kafka_mock_topic_create(cluster, topic, PARTITIONS, 1))
 		(void)dprintf(out, "%s", rd_kafka_mock_cluster_bootstraps(cluster));
 	(void)close(out);
-	while (read(hold, &end, 1) > 0)
-		;
-	_exit(0);
+	for (;;)
+		(void)pause();
 }
 
-static wherry_code start_brokers(brokers *b, const char *topic, wherry_error *err)
+static brokers start_brokers(const bench_load *load)
 {
-	int to[2], from[2];
 	char address[200] = "";
-	ssize_t n;
+	brokers b;
+	int from[2];
 
-	if (pipe(to) != 0 || pipe(from) != 0)
-		return wh_fail(err, WHERRY_IO, "no pipe");
-	b->pid = fork();
-	if (b->pid == 0) {
-		(void)close(to[1]);
-		(void)close(from[0]);
-		be_brokers(topic, to[0], from[1]);
-	}
-	(void)close(to[0]);
+	if (pipe(from) != 0)
+		bench_die("no pipe");
+	b.pid = bench_fork();
+	if (b.pid == 0)
+		be_brokers(bench_load_get(load, 0).topic, from[1]);
 	(void)close(from[1]);
-	b->hold = to[1];
-	n = b->pid > 0 ? read(from[0], address, sizeof(address) - 1) : -1;
+	if (read(from[0], address, sizeof(address) - 1) <= 0)
+		bench_die("no mock cluster of Kafka's");
 	(void)close(from[0]);
-	(void)snprintf(b->url, sizeof(b->url), "kafka://%s", address);
-	return n > 0 ? WHERRY_OK : wh_fail(err, WHERRY_IO, "no mock cluster of Kafka's");
-}
-
-static void stop_brokers(const brokers *b)
-{
-	(void)close(b->hold);
-	if (b->pid > 0)
-		(void)waitpid(b->pid, NULL, 0);
+	(void)snprintf(b.url, sizeof(b.url), "kafka://%s", address);
+	return b;
 }
 
 /* ---- Wherry ---- */
 
-wherry_code bench_kafka_wherry(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err)
+void bench_kafka_wherry(const bench_job *job, double *out)
 {
+	brokers b = start_brokers(bench_load_open(job));
 	bench_job to_kafka = *job;
-	bench_load *load = NULL;
-	brokers b = {.pid = -1};
-	wherry_code code = bench_load_open(job, &load, err);
-	int64_t began = 0;
+	int64_t began = bench_now();
 
-	if (code == WHERRY_OK)
-		code = start_brokers(&b, bench_load_get(load, 0).topic, err);
-	bench_load_close(load);
 	to_kafka.to = b.url;
-	began = wh_monotonic(&wh_env_system);
-	if (code == WHERRY_OK)
-		code = bench_wherry_drain(&to_kafka, out, err);
-	out[2] = (double)(wh_monotonic(&wh_env_system) - began) / 1000;
-	stop_brokers(&b);
-	return code;
+	bench_wherry_drain(&to_kafka, out);
+	out[2] = (double)(bench_now() - began) / 1000;
+	bench_kill(b.pid);
 }
 
 /* ---- librdkafka alone ---- */
@@ -158,49 +131,30 @@ static void publish_all(rd_kafka_t *rk, rd_kafka_queue_t *queue, const bench_loa
 	rd_kafka_topic_destroy(topic);
 }
 
-static wherry_code publish(const bench_job *job, const bench_load *load,
-			   wh_kafka_settings *set, wherry_error *err)
+void bench_kafka_alone(const bench_job *job, double *out)
 {
-	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
-	char why[200] = "";
+	const bench_load *load = bench_load_open(job);
+	brokers b = start_brokers(load);
+	wh_kafka_settings set = {0};
 	rd_kafka_queue_t *queue;
+	char why[200] = "";
 	rd_kafka_t *rk;
+	int64_t began;
 
-	rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
-	rd_kafka_conf_set_log_cb(conf, NULL);
-	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
-	if (!rk) {
-		rd_kafka_conf_destroy(conf);
-		return wh_fail(err, WHERRY_INVALID, "librdkafka: %s", why);
-	}
+	bench_must(wh_kafka_settings_read(b.url + strlen("kafka:"), NULL, &set,
+					  &bench_error));
+	began = bench_now();
+	rd_kafka_conf_set_events(set.conf, RD_KAFKA_EVENT_DR);
+	rd_kafka_conf_set_log_cb(set.conf, NULL);
+	rk = rd_kafka_new(RD_KAFKA_PRODUCER, set.conf, why, sizeof(why));
+	if (!rk)
+		bench_die("librdkafka: %s", why);
 	queue = rd_kafka_queue_get_main(rk);
 	publish_all(rk, queue, load, job->messages);
 	rd_kafka_queue_destroy(queue);
 	rd_kafka_destroy(rk);
-	return WHERRY_OK;
-}
-
-wherry_code bench_kafka_alone(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
-{
-	wh_kafka_settings set = {0};
-	bench_load *load = NULL;
-	brokers b = {.pid = -1};
-	int64_t began = 0;
-	wherry_code code = bench_load_open(job, &load, err);
-
-	if (code == WHERRY_OK)
-		code = start_brokers(&b, bench_load_get(load, 0).topic, err);
-	if (code == WHERRY_OK)
-		code = wh_kafka_settings_read(b.url + strlen("kafka:"), NULL, &set, err);
-	began = wh_monotonic(&wh_env_system);
-	if (code == WHERRY_OK)
-		code = publish(job, load, &set, err);
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
-	out[2] = (double)(wh_monotonic(&wh_env_system) - began) / 1000;
-	wh_kafka_settings_clear(&set);
-	bench_load_close(load);
-	stop_brokers(&b);
-	return code;
+	out[2] = (double)(bench_now() - began) / 1000;
+	bench_kill(b.pid);
 }

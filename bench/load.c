@@ -35,15 +35,15 @@ static size_t shorten(char *line, size_t len, size_t most)
 	return len;
 }
 
-static wherry_code read_bodies(bench_load *load, const bench_job *job, wherry_error *err)
+static void read_bodies(bench_load *load, const bench_job *job)
 {
 	FILE *file = fopen(job->data, "re");
 	char line[LINE_MOST];
 
 	if (!file)
-		return wh_fail_errno(err, errno,
-				     "%s: give a file of JSON lines with --data",
-				     job->data);
+		bench_must(wh_fail_errno(&bench_error, errno,
+					 "%s: give a file of JSON lines with --data",
+					 job->data));
 	while (load->n < BODIES && fgets(line, sizeof(line), file)) {
 		size_t len = strcspn(line, "\n");
 
@@ -52,27 +52,20 @@ static wherry_code read_bodies(bench_load *load, const bench_job *job, wherry_er
 	}
 	(void)fclose(file);
 	if (!load->n)
-		return wh_fail(err, WHERRY_INVALID, "%s is empty", job->data);
-	return wh_buf_check(&load->text, err);
+		bench_die("%s is empty", job->data);
+	bench_must(wh_buf_check(&load->text, &bench_error));
 }
 
-wherry_code bench_load_open(const bench_job *job, bench_load **out, wherry_error *err)
+bench_load *bench_load_open(const bench_job *job)
 {
-	bench_load *load = calloc(1, sizeof(*load));
-	wherry_code code;
+	static bench_load load = {.text = WH_BUF_INIT((size_t)BODIES * LINE_MOST)};
 
-	if (!load)
-		return wh_oom(err);
-	load->text = (wh_buf)WH_BUF_INIT((size_t)BODIES * LINE_MOST);
-	load->n_keys = job->keys < KEYS_MOST ? job->keys : KEYS_MOST;
-	for (int i = 0; i < load->n_keys; i++)
-		(void)snprintf(load->keys[i], sizeof(load->keys[i]), "key-%d", i);
-	code = read_bodies(load, job, err);
-	if (code == WHERRY_OK)
-		*out = load;
-	else
-		bench_load_close(load);
-	return code;
+	load.n_keys = job->keys < KEYS_MOST ? job->keys : KEYS_MOST;
+	for (int i = 0; i < load.n_keys; i++)
+		(void)snprintf(load.keys[i], sizeof(load.keys[i]), "key-%d", i);
+	if (!load.n)
+		read_bodies(&load, job);
+	return &load;
 }
 
 wherry_message bench_load_get(const bench_load *load, int64_t number)
@@ -84,11 +77,4 @@ wherry_message bench_load_get(const bench_load *load, int64_t number)
 						  : NULL,
 			      .body = load->text.ptr + load->at[i],
 			      .body_len = load->at[i + 1] - load->at[i]);
-}
-
-void bench_load_close(bench_load *load)
-{
-	if (load)
-		wh_buf_clear(&load->text);
-	free(load);
 }

@@ -6,10 +6,7 @@
 #include "bench.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/env.h"
 #include "db/odbc/odbc.h"
 
 #ifndef BENCH_MSSQL
@@ -41,102 +38,76 @@ typedef struct session {
 	size_t bytes; /* of other columns */
 } session;
 
-static wherry_code fail(SQLSMALLINT kind, SQLHANDLE handle, wherry_error *err)
+static _Noreturn void die(SQLSMALLINT kind, SQLHANDLE handle)
 {
 	SQLCHAR state[6] = "", text[400] = "";
 	SQLINTEGER native = 0;
 
 	(void)SQLGetDiagRec(kind, handle, 1, state, &native, text, sizeof(text), NULL);
-	return wh_fail(err, WHERRY_IO, "ODBC: %s %s", (const char *)state,
-		       (const char *)text);
+	bench_die("ODBC: %s %s", (const char *)state, (const char *)text);
 }
 
-static wherry_code check(SQLHSTMT stmt, SQLRETURN rc, wherry_error *err)
+static void check(SQLHSTMT stmt, SQLRETURN rc)
 {
-	return SQL_SUCCEEDED(rc) || rc == SQL_NO_DATA ? WHERRY_OK
-						      : fail(SQL_HANDLE_STMT, stmt, err);
+	if (!SQL_SUCCEEDED(rc) && rc != SQL_NO_DATA)
+		die(SQL_HANDLE_STMT, stmt);
 }
 
-static wherry_code run(session *s, const char *sql, wherry_error *err)
+static void run(session *s, const char *sql)
 {
-	return wh_db_script(s->db, sql, err);
+	bench_must(wh_db_script(s->db, sql, &bench_error));
 }
 
-static wherry_code open_session(const bench_job *job, session **out, wherry_error *err)
+static session *open_session(const bench_job *job)
 {
-	session *s = calloc(1, sizeof(*s));
-	wherry_code code = s ? wherry_db_open(job->url, NULL, &s->db, err) : wh_oom(err);
+	static session s;
 
-	*out = s;
-	if (code == WHERRY_OK)
-		s->dbc = ((odbc_db *)s->db)->dbc;
-	return code;
-}
-
-static void close_session(session *s)
-{
-	SQLHSTMT stmts[] = {s ? s->put : NULL, s ? s->get : NULL, s ? s->ack : NULL};
-
-	for (size_t i = 0; i < sizeof(stmts) / sizeof(*stmts); i++)
-		if (stmts[i])
-			(void)SQLFreeHandle(SQL_HANDLE_STMT, stmts[i]);
-	if (s)
-		wherry_db_close(s->db);
-	free(s);
+	s.db = bench_open(job, NULL);
+	s.dbc = ((odbc_db *)s.db)->dbc;
+	return &s;
 }
 
 /* ---- statements ---- */
 
-static wherry_code prepare(session *s, const char *sql, SQLHSTMT *out, wherry_error *err)
+static SQLHSTMT prepare(session *s, const char *sql)
 {
-	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, out)))
-		return fail(SQL_HANDLE_DBC, s->dbc, err);
-	return check(*out, SQLPrepare(*out, (SQLCHAR *)wh_odbc_in(sql), SQL_NTS), err);
+	SQLHSTMT stmt = NULL;
+
+	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
+		die(SQL_HANDLE_DBC, s->dbc);
+	check(stmt, SQLPrepare(stmt, (SQLCHAR *)wh_odbc_in(sql), SQL_NTS));
+	return stmt;
 }
 
 /* A statement with the list as its parameter. */
-static wherry_code run_list(session *s, SQLHSTMT stmt, wherry_error *err)
+static void run_list(session *s, SQLHSTMT stmt)
 {
 	bool is_long = s->n_list > NVARCHAR;
-	SQLRETURN rc;
-	wherry_code code;
 
 	s->list_bytes = (SQLLEN)(s->n_list * sizeof(*s->list));
-	rc = SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_WCHAR,
-			      is_long ? SQL_WLONGVARCHAR : SQL_WVARCHAR,
-			      is_long ? s->n_list : NVARCHAR, 0, s->list, s->list_bytes,
-			      &s->list_bytes);
-	code = check(stmt, rc, err);
-	if (code == WHERRY_OK)
-		code = check(stmt, SQLExecute(stmt), err);
+	check(stmt, SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_WCHAR,
+				     is_long ? SQL_WLONGVARCHAR : SQL_WVARCHAR,
+				     is_long ? s->n_list : NVARCHAR, 0, s->list,
+				     s->list_bytes, &s->list_bytes));
+	check(stmt, SQLExecute(stmt));
 	(void)SQLFreeStmt(stmt, SQL_CLOSE);
-	return code;
 }
 
 /* The columns behind the number are texts, or bytes. */
-static wherry_code prepare_get(session *s, const char *sql, int columns, bool bytes,
-			       wherry_error *err)
+static void prepare_get(session *s, const char *sql, int columns, bool bytes)
 {
-	wherry_code code = prepare(s, sql, &s->get, err);
-
-	if (code != WHERRY_OK)
-		return code;
+	s->get = prepare(s, sql);
 	(void)SQLBindParameter(s->get, 1, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19,
 			       0, &s->most, 0, NULL);
 	(void)SQLBindParameter(s->get, 2, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19,
 			       0, &s->after, 0, NULL);
-	code = check(s->get,
-		     SQLBindCol(s->get, 1, SQL_C_SBIGINT, &s->number, sizeof(s->number),
-				&s->lengths[0]),
-		     err);
-	for (int i = 1; code == WHERRY_OK && i < columns; i++)
-		code = check(
-			s->get,
-			SQLBindCol(s->get, (SQLUSMALLINT)(i + 1),
-				   bytes && i == columns - 1 ? SQL_C_BINARY : SQL_C_CHAR,
-				   s->columns[i], TEXT, &s->lengths[i]),
-			err);
-	return code;
+	check(s->get, SQLBindCol(s->get, 1, SQL_C_SBIGINT, &s->number, sizeof(s->number),
+				 &s->lengths[0]));
+	for (int i = 1; i < columns; i++)
+		check(s->get,
+		      SQLBindCol(s->get, (SQLUSMALLINT)(i + 1),
+				 bytes && i == columns - 1 ? SQL_C_BINARY : SQL_C_CHAR,
+				 s->columns[i], TEXT, &s->lengths[i]));
 }
 
 static void begin_list(session *s)
@@ -159,15 +130,15 @@ static void end_list(session *s)
 }
 
 /* Read rows behind s->after, and list their numbers. */
-static wherry_code get(session *s, int columns, wherry_error *err)
+static void get(session *s, int columns)
 {
-	wherry_code code = check(s->get, SQLExecute(s->get), err);
 	char number[24];
-	SQLRETURN rc = SQL_NO_DATA;
+	SQLRETURN rc;
 
+	check(s->get, SQLExecute(s->get));
 	s->n = 0;
 	begin_list(s);
-	while (code == WHERRY_OK && SQL_SUCCEEDED(rc = SQLFetch(s->get))) {
+	while (SQL_SUCCEEDED(rc = SQLFetch(s->get))) {
 		(void)snprintf(number, sizeof(number), "%" PRId64, s->number);
 		add_to_list(s, number);
 		s->last = s->number > s->last ? s->number : s->last;
@@ -176,72 +147,46 @@ static wherry_code get(session *s, int columns, wherry_error *err)
 		s->n++;
 	}
 	end_list(s);
-	if (code == WHERRY_OK && rc != SQL_NO_DATA)
-		code = fail(SQL_HANDLE_STMT, s->get, err);
+	check(s->get, rc);
 	(void)SQLFreeStmt(s->get, SQL_CLOSE);
 	s->after = s->last;
-	return code;
 }
 
 /* ---- an outbox: rows behind an id, and the id of the last one is written ---- */
 
-wherry_code bench_odbc_drain(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
+void bench_odbc_drain(const bench_job *job, double *out)
 {
-	int64_t began = wh_monotonic(&wh_env_system), done = 0;
-	session *s = NULL;
-	wherry_code code = open_session(job, &s, err);
+	int64_t began = bench_now(), done = 0;
+	session *s = open_session(job);
 
-	if (code == WHERRY_OK)
-		code = prepare_get(
-			s,
-			"SELECT TOP (?) id, created_at, message_id, topic, aggregate_type, "
-			"aggregate_id, partition_key, headers, trace_id, payload FROM outbox "
-			"WHERE id > ? ORDER BY id",
-			COLUMNS, true, err);
-	if (code == WHERRY_OK)
-		code = prepare(s,
-			       "UPDATE outbox_progress SET high = (SELECT "
-			       "MAX(CAST(value AS BIGINT)) FROM OPENJSON(?))",
-			       &s->ack, err);
-	if (code == WHERRY_OK)
-		s->most = job->batch;
-	while (code == WHERRY_OK) {
-		code = get(s, COLUMNS, err);
-		if (code != WHERRY_OK || !s->n)
-			break;
-		code = run_list(s, s->ack, err);
+	prepare_get(s,
+		    "SELECT TOP (?) id, created_at, message_id, topic, aggregate_type, "
+		    "aggregate_id, partition_key, headers, trace_id, payload FROM outbox "
+		    "WHERE id > ? ORDER BY id",
+		    COLUMNS, true);
+	s->ack = prepare(s, "UPDATE outbox_progress SET high = (SELECT "
+			    "MAX(CAST(value AS BIGINT)) FROM OPENJSON(?))");
+	s->most = job->batch;
+	while (get(s, COLUMNS), s->n) {
+		run_list(s, s->ack);
 		done += s->n;
 	}
-	if (code == WHERRY_OK && (done != job->messages || !s->bytes))
-		code = wh_fail(err, WHERRY_INVALID, "ODBC: %" PRId64 " of %" PRId64, done,
-			       job->messages);
 	out[0] = bench_rate(job->messages, began);
-	close_session(s);
-	return code;
+	bench_must_be_all(job, s->bytes ? done : 0);
 }
 
 /* An outbox with so many messages, 1,000 by a statement: a statement for each would take longer than
  * all that is measured. */
-wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
-			       wherry_error *err)
+void bench_odbc_backlog(const bench_job *job, double *out)
 {
-	session *s = NULL;
-	wherry_code code = open_session(job, &s, err);
+	session *s = open_session(job);
+	char number[24];
 
-	(void)out;
-	if (code == WHERRY_OK)
-		code = bench_init(s->db, "outbox", false, err);
-	if (code == WHERRY_OK)
-		code = prepare(
-			s,
-			"INSERT INTO outbox(topic, partition_key, payload) SELECT "
-			"N'quakes', CONCAT(N'key-', value), CAST(REPLICATE('earth ', "
-			"33) AS VARBINARY(MAX)) FROM OPENJSON(?)",
-			&s->put, err);
-	for (int64_t i = 0; code == WHERRY_OK && i < job->messages;) {
-		char number[24];
-
+	bench_must(bench_init(s->db, "outbox", false, &bench_error));
+	s->put = prepare(s, "INSERT INTO outbox(topic, partition_key, payload) SELECT "
+			    "N'quakes', CONCAT(N'key-', value), CAST(REPLICATE('earth ', "
+			    "33) AS VARBINARY(MAX)) FROM OPENJSON(?)");
+	for (int64_t i = 0; i < job->messages;) {
 		begin_list(s);
 		for (int n = 0; n < AT_ONCE && i < job->messages; n++, i++) {
 			(void)snprintf(number, sizeof(number), "%" PRId64,
@@ -249,10 +194,8 @@ wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
 			add_to_list(s, number);
 		}
 		end_list(s);
-		code = run_list(s, s->put, err);
+		run_list(s, s->put);
 	}
-	close_session(s);
-	return code;
 }
 
 /* ---- queues and delayed queues ---- */
@@ -310,7 +253,7 @@ static const floor_sql delayed_sql = {
 	4,
 };
 
-static wherry_code put(session *s, int64_t first, int64_t n, wherry_error *err)
+static void put(session *s, int64_t first, int64_t n)
 {
 	char text[BENCH_BODY + 3], body[BENCH_BODY + 1];
 
@@ -321,78 +264,56 @@ static wherry_code put(session *s, int64_t first, int64_t n, wherry_error *err)
 		add_to_list(s, text);
 	}
 	end_list(s);
-	return run_list(s, s->put, err);
+	run_list(s, s->put);
 }
 
-static wherry_code put_all(session *s, int64_t messages, int64_t step, wherry_error *err)
-{
-	wherry_code code = WHERRY_OK;
-
-	for (int64_t i = 0; code == WHERRY_OK && i < messages; i += step)
-		code = put(s, i, i + step < messages ? step : messages - i, err);
-	return code;
-}
-
-static wherry_code receive_all(session *s, const bench_job *job, int columns,
-			       wherry_error *err)
+static void receive_all(session *s, const bench_job *job, int columns)
 {
 	bool lease = job->queue == BENCH_LEASE;
 	int64_t got = 0;
-	wherry_code code;
 
 	s->most = job->per_transaction;
 	do {
-		code = lease ? WHERRY_OK : run(s, "BEGIN TRANSACTION", err);
-		if (code == WHERRY_OK)
-			code = get(s, columns, err);
+		if (!lease)
+			run(s, "BEGIN TRANSACTION");
+		get(s, columns);
 		got += s->n;
-		if (code == WHERRY_OK && !lease)
-			code = run(s, "COMMIT TRANSACTION", err);
-		else if (code == WHERRY_OK && s->n)
-			code = run_list(s, s->ack, err);
-	} while (code == WHERRY_OK && s->n);
-	if (code == WHERRY_OK && got != job->messages)
-		code = wh_fail(err, WHERRY_INVALID, "by hand: %" PRId64, got);
-	return code;
+		if (!lease)
+			run(s, "COMMIT TRANSACTION");
+		else if (s->n)
+			run_list(s, s->ack);
+	} while (s->n);
+	bench_must_be_all(job, got);
 }
 
-wherry_code bench_odbc_queue(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
+void bench_odbc_queue(const bench_job *job, double *out)
 {
 	const floor_sql *sql = job->delayed ? &delayed_sql : &queue_sql;
 	bool sends = job->queue == BENCH_SEND, lease = job->queue == BENCH_LEASE;
 	int columns = lease ? sql->leased : sql->taken;
-	int64_t began;
-	session *s = NULL;
-	wherry_code code = open_session(job, &s, err);
+	int64_t began, step = sends ? job->per_transaction : AT_ONCE;
+	session *s = open_session(job);
 
-	if (code == WHERRY_OK)
-		code = run(s, sql->create, err);
-	if (code == WHERRY_OK)
-		code = prepare(s, sql->put, &s->put, err);
-	if (code == WHERRY_OK && !sends)
-		code = prepare_get(s, lease ? sql->lease : sql->take, columns, false,
-				   err);
-	if (code == WHERRY_OK && lease)
-		code = prepare(s, sql->ack, &s->ack, err);
-	began = wh_monotonic(&wh_env_system);
-	if (code == WHERRY_OK)
-		code = put_all(s, job->messages, sends ? job->per_transaction : AT_ONCE,
-			       err);
-	if (code == WHERRY_OK && !sends) {
-		began = wh_monotonic(&wh_env_system);
-		code = receive_all(s, job, columns, err);
+	run(s, sql->create);
+	s->put = prepare(s, sql->put);
+	if (!sends)
+		prepare_get(s, lease ? sql->lease : sql->take, columns, false);
+	if (lease)
+		s->ack = prepare(s, sql->ack);
+	began = bench_now();
+	for (int64_t i = 0; i < job->messages; i += step)
+		put(s, i, i + step < job->messages ? step : job->messages - i);
+	if (!sends) {
+		began = bench_now();
+		receive_all(s, job, columns);
 	}
 	out[0] = bench_rate(job->messages, began);
-	close_session(s);
-	return code;
 }
 
 /* ---- the database ---- */
 
 static wherry_code count_tables(void *ctx, const wh_row *row, wherry_error *err)
 {
-	(void)err;
 	*(int64_t *)ctx = wh_row_int(row, 0);
 	return WHERRY_OK;
 }

@@ -205,26 +205,15 @@ static wherry_code new_database(const bench_place *place, const char *name,
 
 /* ---- a database on SQL Server ---- */
 
-#ifdef WHERRY_ODBC
-static wherry_code claim_database(const char *url, wherry_error *err)
+#ifndef WHERRY_ODBC
+wherry_code bench_odbc_claim(const char *url, wherry_error *err)
 {
-	return bench_odbc_claim(url, err);
-}
-
-static wherry_code clear_database(const char *url, wherry_error *err)
-{
-	return bench_odbc_clear(url, err);
-}
-#else
-static wherry_code claim_database(const char *url, wherry_error *err)
-{
-	(void)url;
 	return wh_fail(err, WHERRY_INVALID, "--mssql needs a build with WHERRY_ODBC");
 }
 
-static wherry_code clear_database(const char *url, wherry_error *err)
+wherry_code bench_odbc_clear(const char *url, wherry_error *err)
 {
-	return claim_database(url, err);
+	return bench_odbc_claim(url, err);
 }
 #endif
 
@@ -240,7 +229,7 @@ wherry_code bench_place_open(bench_place *place, const bench_options *options,
 	if (!place->mssql)
 		return place->postgres ? start_server(place, err) : make_dir(place, err);
 	(void)snprintf(place->dir, sizeof(place->dir), "mssql");
-	return claim_database(place->mssql, err);
+	return bench_odbc_claim(place->mssql, err);
 }
 
 void bench_place_url(const bench_place *place, const char *name, char *out, size_t cap)
@@ -270,7 +259,7 @@ bool bench_place_has(const bench_place *place, const char *name)
 wherry_code bench_place_new(const bench_place *place, const char *name, wherry_error *err)
 {
 	if (place->mssql)
-		return clear_database(place->mssql, err);
+		return bench_odbc_clear(place->mssql, err);
 	return place->postgres ? new_database(place, name, err) : WHERRY_OK;
 }
 
@@ -288,7 +277,7 @@ void bench_place_close(bench_place *place)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (place->mssql && *place->dir)
-		(void)clear_database(place->mssql, &err);
+		(void)bench_odbc_clear(place->mssql, &err);
 	else if (place->postgres && place->server >= 0)
 		(void)close(place->server);
 	else if (*place->dir)

@@ -8,10 +8,8 @@
 #include <endian.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <wherry/wherry.h>
@@ -19,33 +17,39 @@
 #include "base/env.h"
 #include "cli/bench.h"
 
-enum { AT_ONCE = 1000, GIVE_UP_US = 30000000, INT8 = 20 };
+enum { GIVE_UP_US = 30000000 };
 
-static wherry_code libpq_fail(PGconn *conn, wherry_error *err)
+static _Noreturn void libpq_die(PGconn *conn)
 {
-	return wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
+	bench_die("libpq: %s", PQerrorMessage(conn));
 }
 
-wherry_code bench_libpq_check(PGconn *conn, PGresult *res, wherry_error *err)
+void bench_libpq_check(PGconn *conn, PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
-	wherry_code code = WHERRY_OK;
 
 	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-		code = libpq_fail(conn, err);
+		libpq_die(conn);
 	PQclear(res);
-	return code;
 }
 
-static wherry_code run(PGconn *conn, const char *sql, wherry_error *err)
+void bench_libpq_run(PGconn *conn, const char *sql)
 {
-	return bench_libpq_check(conn, PQexec(conn, sql), err);
+	bench_libpq_check(conn, PQexec(conn, sql));
 }
 
-static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
-			   wherry_error *err)
+void bench_libpq_prepare(PGconn *conn, const char *name, const char *sql)
 {
-	return bench_libpq_check(conn, PQprepare(conn, name, sql, 0, NULL), err);
+	bench_libpq_check(conn, PQprepare(conn, name, sql, 0, NULL));
+}
+
+PGconn *bench_libpq_open(const char *url)
+{
+	PGconn *conn = PQconnectdb(url);
+
+	if (PQstatus(conn) != CONNECTION_OK)
+		libpq_die(conn);
+	return conn;
 }
 
 static double number(PGconn *conn, const char *sql)
@@ -57,17 +61,13 @@ static double number(PGconn *conn, const char *sql)
 	return n;
 }
 
-static wherry_code libpq_open(const bench_job *job, PGconn **out, wherry_error *err)
+static PGconn *libpq_open(const bench_job *job)
 {
-	PGconn *conn = PQconnectdb(job->url);
+	PGconn *conn = bench_libpq_open(job->url);
 
-	*out = conn;
-	if (PQstatus(conn) != CONNECTION_OK)
-		return libpq_fail(conn, err);
-	return run(conn,
-		   job->full ? "SET synchronous_commit = on"
-			     : "SET synchronous_commit = off",
-		   err);
+	bench_libpq_run(conn, job->full ? "SET synchronous_commit = on"
+					: "SET synchronous_commit = off");
+	return conn;
 }
 
 /* ---- drain ---- */
@@ -78,7 +78,7 @@ typedef struct batch {
 	size_t bytes; /* fetched */
 } batch;
 
-static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
+static bool read_batch(PGconn *conn, batch *b)
 {
 	uint64_t after = htobe64((uint64_t)b->last);
 	const char *values[] = {(const char *)&after};
@@ -94,64 +94,43 @@ static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
 		for (int j = 1; j < PQnfields(res); j++)
 			b->bytes += (size_t)PQgetlength(res, i, j);
 	}
-	return bench_libpq_check(conn, res, err);
+	bench_libpq_check(conn, res);
+	return b->n > 0;
 }
 
-static wherry_code write_batch(PGconn *conn, const batch *b, wherry_error *err)
+static void write_batch(PGconn *conn, const batch *b)
 {
 	char last[24];
 	const char *values[] = {last};
 
 	(void)snprintf(last, sizeof(last), "%" PRId64, b->last);
-	return bench_libpq_check(
-		conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1), err);
+	bench_libpq_check(conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1));
 }
 
-static wherry_code drain(PGconn *conn, const bench_job *job, wherry_error *err)
+void bench_libpq_drain(const bench_job *job, double *out)
 {
 	static batch b;
-	int64_t done = 0;
-	wherry_code code = prepare(
+	int64_t began = bench_now(), done = 0;
+	PGconn *conn = libpq_open(job);
+
+	bench_libpq_prepare(
 		conn, "read",
 		"SELECT id, created_at, message_id, topic, aggregate_type, aggregate_id, "
 		"partition_key, headers, trace_id, payload FROM outbox WHERE id > $1 "
-		"ORDER BY id LIMIT 1000",
-		err);
-
-	if (code == WHERRY_OK)
-		code = prepare(conn, "write",
-			       "UPDATE outbox_progress SET high = $1::bigint "
-			       "WHERE subscription = 'relay'",
-			       err);
-	while (code == WHERRY_OK) {
-		code = read_batch(conn, &b, err);
-		if (code != WHERRY_OK || !b.n)
-			break;
+		"ORDER BY id LIMIT 1000");
+	bench_libpq_prepare(conn, "write",
+			    "UPDATE outbox_progress SET high = $1::bigint "
+			    "WHERE subscription = 'relay'");
+	while (read_batch(conn, &b)) {
 		if (job->between)
-			code = job->between(job->ctx, b.n, err);
-		if (code == WHERRY_OK)
-			code = write_batch(conn, &b, err);
+			job->between(job->ctx, b.n);
+		write_batch(conn, &b);
 		done += b.n;
 	}
-	if (code == WHERRY_OK && (done != job->messages || !b.bytes))
-		code = wh_fail(err, WHERRY_INVALID, "libpq: %" PRId64 " of %" PRId64,
-			       done, job->messages);
-	return code;
-}
-
-wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
-{
-	int64_t began = wh_monotonic(&wh_env_system);
-	PGconn *conn;
-	wherry_code code = libpq_open(job, &conn, err);
-
-	if (code == WHERRY_OK)
-		code = drain(conn, job, err);
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
+	bench_must_be_all(job, b.bytes ? done : 0);
 	PQfinish(conn);
-	return code;
 }
 
 /* ---- what a drain costs the server ---- */
@@ -159,43 +138,28 @@ wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
 #define WAL "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 /* A reader's snapshot, and a writer that has taken an id: neither ends. */
-static wherry_code crowd(const bench_job *job, PGconn *others[2], wherry_error *err)
+static void crowd(const bench_job *job)
 {
-	wherry_code code = libpq_open(job, &others[0], err);
-
-	if (code == WHERRY_OK)
-		code = libpq_open(job, &others[1], err);
-	if (code == WHERRY_OK)
-		code = run(others[0],
-			   "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM "
-			   "outbox WHERE id < 10",
-			   err);
-	if (code == WHERRY_OK)
-		code = run(others[1],
-			   "BEGIN; INSERT INTO outbox(topic, payload) VALUES ('t', '{}')",
-			   err);
-	return code;
+	bench_libpq_run(libpq_open(job),
+			"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM "
+			"outbox WHERE id < 10");
+	bench_libpq_run(libpq_open(job),
+			"BEGIN; INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
 }
 
-wherry_code bench_watch_drain(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
+void bench_watch_drain(const bench_job *job, double *out)
 {
-	PGconn *watch = NULL, *others[2] = {NULL, NULL};
-	wherry_code code = libpq_open(job, &watch, err);
-	double wal = 0;
+	PGconn *watch = libpq_open(job);
+	double wal;
 
-	if (code == WHERRY_OK && job->crowded)
-		code = crowd(job, others, err);
-	if (code == WHERRY_OK)
-		wal = number(watch, WAL);
-	if (code == WHERRY_OK)
-		code = job->bare ? bench_libpq_drain(job, out, err)
-				 : bench_wherry_drain(job, out, err);
+	if (job->crowded)
+		crowd(job);
+	wal = number(watch, WAL);
+	if (job->bare)
+		bench_libpq_drain(job, out);
+	else
+		bench_wherry_drain(job, out);
 	out[2] = (number(watch, WAL) - wal) / (double)job->messages;
-	for (int i = 0; i < 2; i++)
-		PQfinish(others[i]);
-	PQfinish(watch);
-	return code;
 }
 
 /* ---- producers ---- */
@@ -205,32 +169,15 @@ wherry_code bench_watch_drain(const bench_job *job, double out[BENCH_VALUES],
 	"CREATE TABLE bare (LIKE outbox INCLUDING DEFAULTS INCLUDING IDENTITY "          \
 	"INCLUDING CONSTRAINTS); ALTER TABLE bare ADD PRIMARY KEY (id)"
 
-static wherry_code insert_one(PGconn *conn, const wherry_message *msg, wherry_error *err)
+static void insert_one(PGconn *conn, const bench_load *load, int64_t i)
 {
-	const char *values[] = {msg->topic, msg->key, msg->body};
-	const int lengths[] = {0, 0, (int)msg->body_len};
+	wherry_message msg = bench_load_get(load, i);
+	const char *values[] = {msg.topic, msg.key, msg.body};
+	const int lengths[] = {0, 0, (int)msg.body_len};
 	static const int formats[] = {0, 0, 1};
 
-	return bench_libpq_check(
-		conn, PQexecPrepared(conn, "insert", 3, values, lengths, formats, 1),
-		err);
-}
-
-static wherry_code insert_all(PGconn *conn, const bench_job *job, const bench_load *load,
-			      wherry_error *err)
-{
-	bool several = job->per_transaction > 1;
-	wherry_code code = WHERRY_OK;
-
-	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i++) {
-		wherry_message msg = bench_load_get(load, i);
-
-		if (several && i % job->per_transaction == 0)
-			code = run(conn, i ? "COMMIT; BEGIN" : "BEGIN", err);
-		if (code == WHERRY_OK)
-			code = insert_one(conn, &msg, err);
-	}
-	return code == WHERRY_OK && several ? run(conn, "COMMIT", err) : code;
+	bench_libpq_check(conn,
+			  PQexecPrepared(conn, "insert", 3, values, lengths, formats, 1));
 }
 
 enum { RELAYS_MOST = 10 };
@@ -238,113 +185,90 @@ enum { RELAYS_MOST = 10 };
 /* The i-th relay beside.  The first is the outbox's own; each other has a new subscription. */
 static pid_t start_relay(const bench_job *job, int i)
 {
-	pid_t pid = fork();
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_config *config = NULL;
+	pid_t pid = bench_fork();
+	wherry_config *config;
 	wherry_relay *relay = NULL;
-	wherry_db *db = NULL;
 	char name[24], url[400];
 
 	if (pid != 0)
 		return pid;
 	(void)snprintf(name, sizeof(name), "other-%d", i);
 	(void)snprintf(url, sizeof(url), i ? "%s#outbox/%s" : "%s", job->url, name);
+	if (i)
+		bench_must(wherry_subscription_create(bench_open(job, NULL), "outbox",
+						      name, NULL, &bench_error));
+	config = bench_config(&(bench_job){.full = true});
 	/* The first purge comes soon, so that none is counted later. */
-	if ((i &&
-	     (wherry_db_open(job->url, NULL, &db, &err) != WHERRY_OK ||
-	      wherry_subscription_create(db, "outbox", name, NULL, &err) != WHERRY_OK)) ||
-	    wherry_config_new(&config, &err) != WHERRY_OK ||
-	    wherry_config_set(config, "relay.purge_every", "500ms", &err) != WHERRY_OK ||
-	    wherry_relay_open(url, "null:", config, &relay, &err) != WHERRY_OK ||
-	    wherry_relay_run(relay, 0, NULL, &err) != WHERRY_OK)
-		(void)fprintf(stderr, "%s\n", err.message);
+	bench_set(config, "relay.purge_every", "500ms");
+	bench_must(wherry_relay_open(url, "null:", config, &relay, &bench_error));
+	bench_must(wherry_relay_run(relay, 0, NULL, &bench_error));
 	_exit(1);
 }
 
-static void stop_relays(const pid_t *relays, int n)
-{
-	for (int i = 0; i < n; i++) {
-		(void)kill(relays[i], SIGKILL);
-		(void)waitpid(relays[i], NULL, 0);
-	}
-}
-
 /* Write one message at a time until each relay has one of them behind it. */
-static wherry_code wake_all(PGconn *conn, const bench_job *job, const bench_load *load,
-			    wherry_error *err)
+static void wake_all(PGconn *conn, const bench_job *job, const bench_load *load)
 {
-	int64_t give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
-	wherry_code code = WHERRY_OK;
+	int64_t give_up = bench_now() + GIVE_UP_US;
 
-	for (int i = 0; code == WHERRY_OK && job->relays; i++) {
-		wherry_message msg = bench_load_get(load, i % job->messages);
-
-		code = insert_one(conn, &msg, err);
+	for (int i = 0; job->relays; i++) {
+		insert_one(conn, load, i % job->messages);
 		if (i >= 200 && number(conn, "SELECT count(*) FROM outbox_progress "
 					     "WHERE high > 0") >= job->relays)
 			break;
-		if (wh_monotonic(&wh_env_system) > give_up)
-			return wh_fail(err, WHERRY_IO, "a relay did not begin in time");
+		if (bench_now() > give_up)
+			bench_die("a relay did not begin in time");
 	}
-	return code;
 }
 
 /* Relays read meanwhile; they are awake when the clock starts. */
-wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err)
+void bench_libpq_enqueue(const bench_job *job, double *out)
 {
-	pid_t relays[RELAYS_MOST];
-	bench_load *load = NULL;
+	pid_t relays[RELAYS_MOST] = {0};
+	bench_load *load = bench_load_open(job);
+	bool several = job->per_transaction > 1;
+	PGconn *conn = libpq_open(job);
 	int64_t began;
-	PGconn *conn;
-	wherry_code code = libpq_open(job, &conn, err);
 
 	for (int i = 0; i < job->relays; i++)
 		relays[i] = start_relay(job, i);
-	if (code == WHERRY_OK)
-		code = bench_load_open(job, &load, err);
-	if (code == WHERRY_OK && job->asleep)
-		code = run(conn, "ALTER TABLE outbox DISABLE TRIGGER USER", err);
-	if (code == WHERRY_OK)
-		code = prepare(conn, "insert",
-			       "INSERT INTO outbox" COLUMNS " VALUES ($1, $2, $3)", err);
-	if (code == WHERRY_OK)
-		code = wake_all(conn, job, load, err);
-	began = wh_monotonic(&wh_env_system);
-	if (code == WHERRY_OK)
-		code = insert_all(conn, job, load, err);
+	if (job->asleep)
+		bench_libpq_run(conn, "ALTER TABLE outbox DISABLE TRIGGER USER");
+	bench_libpq_prepare(conn, "insert",
+			    "INSERT INTO outbox" COLUMNS " VALUES ($1, $2, $3)");
+	wake_all(conn, job, load);
+	began = bench_now();
+	for (int64_t i = 0; i < job->messages; i++) {
+		if (several && i % job->per_transaction == 0)
+			bench_libpq_run(conn, i ? "COMMIT; BEGIN" : "BEGIN");
+		insert_one(conn, load, i);
+	}
+	if (several)
+		bench_libpq_run(conn, "COMMIT");
 	out[0] = bench_rate(job->messages, began);
-	stop_relays(relays, job->relays);
-	PQfinish(conn);
-	bench_load_close(load);
-	return code;
+	for (int i = 0; i < job->relays; i++)
+		bench_kill(relays[i]);
 }
 
 /* Many rows by one statement: what indexes and triggers cost, and nothing else. */
-wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
+void bench_libpq_fill(const bench_job *job, double *out)
 {
 	char sql[300];
 	int64_t began;
-	PGconn *conn;
-	wherry_code code = libpq_open(job, &conn, err);
+	PGconn *conn = libpq_open(job);
 
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO %s" COLUMNS " SELECT 'quakes', 'key-' || i %% 1000, "
 		       "convert_to(repeat('earth ', 33), 'UTF8') "
 		       "FROM generate_series(1, 1000) AS i",
 		       job->bare ? "bare" : "outbox");
-	if (code == WHERRY_OK && job->bare)
-		code = run(conn, BARE, err);
-	if (code == WHERRY_OK)
-		code = prepare(conn, "fill", sql, err);
-	began = wh_monotonic(&wh_env_system);
-	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i += 1000)
-		code = bench_libpq_check(
-			conn, PQexecPrepared(conn, "fill", 0, NULL, NULL, NULL, 1), err);
+	if (job->bare)
+		bench_libpq_run(conn, BARE);
+	bench_libpq_prepare(conn, "fill", sql);
+	began = bench_now();
+	for (int64_t i = 0; i < job->messages; i += 1000)
+		bench_libpq_check(conn,
+				  PQexecPrepared(conn, "fill", 0, NULL, NULL, NULL, 1));
 	out[0] = bench_rate(job->messages, began);
-	PQfinish(conn);
-	return code;
 }
 
 /* ---- latency: look without a pause ---- */
@@ -352,19 +276,16 @@ wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
 static wherry_code spin(wh_bench *b, wherry_error *err)
 {
 	const bench_job job = {.url = b->url, .full = true};
-	int64_t give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
+	int64_t give_up = bench_now() + GIVE_UP_US;
 	char after[24] = "0";
 	bool all = false;
-	PGconn *conn;
-	wherry_code code = libpq_open(&job, &conn, err);
+	PGconn *conn = libpq_open(&job);
 
-	if (code == WHERRY_OK)
-		code = prepare(conn, "look",
-			       "SELECT id, convert_from(payload, 'UTF8') FROM outbox "
-			       "WHERE id > $1 ORDER BY id LIMIT 100",
-			       err);
+	bench_libpq_prepare(conn, "look",
+			    "SELECT id, convert_from(payload, 'UTF8') FROM outbox "
+			    "WHERE id > $1 ORDER BY id LIMIT 100");
 	atomic_store(&b->shared->ready, true);
-	while (code == WHERRY_OK && !all && !*b->shared->failure) {
+	while (!all && !*b->shared->failure) {
 		const char *values[] = {after};
 		PGresult *res = PQexecPrepared(conn, "look", 1, values, NULL, NULL, 0);
 
@@ -372,18 +293,16 @@ static wherry_code spin(wh_bench *b, wherry_error *err)
 			all = wh_bench_arrived(b, PQgetvalue(res, i, 1));
 			(void)snprintf(after, sizeof(after), "%s", PQgetvalue(res, i, 0));
 		}
-		code = bench_libpq_check(conn, res, err);
-		if (wh_monotonic(&wh_env_system) > give_up)
-			code = wh_fail(err, WHERRY_IO, "libpq: nothing came in time");
+		bench_libpq_check(conn, res);
+		if (bench_now() > give_up)
+			bench_die("libpq: nothing came in time");
 	}
-	PQfinish(conn);
-	return code;
+	return WHERRY_OK;
 }
 
-wherry_code bench_libpq_latency(const bench_job *job, double out[BENCH_VALUES],
-				wherry_error *err)
+void bench_libpq_latency(const bench_job *job, double *out)
 {
-	return bench_latency(job, spin, out, err);
+	bench_latency(job, spin, out);
 }
 
 /* ---- idle: the server counts ---- */
@@ -394,24 +313,17 @@ wherry_code bench_libpq_latency(const bench_job *job, double out[BENCH_VALUES],
 
 /* A relay in a process of its own, asleep; what it asks is a transaction each time.  The
  * server tells of those ten seconds late at most; the question itself is one, too. */
-wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
-			     wherry_error *err)
+void bench_watch_idle(const bench_job *job, double *out)
 {
 	enum { SETTLE_US = 25000000 }; /* what it did at first is counted late */
 	pid_t relay = start_relay(job, 0);
-	double before = 0, after = 0;
-	PGconn *watch;
-	wherry_code code = libpq_open(job, &watch, err);
+	PGconn *watch = libpq_open(job);
+	double before;
 
 	wh_sleep(&wh_env_system, SETTLE_US);
-	if (code == WHERRY_OK)
-		before = number(watch, TRANSACTIONS);
+	before = number(watch, TRANSACTIONS);
 	wh_sleep(&wh_env_system, job->seconds * WH_SECOND);
-	if (code == WHERRY_OK)
-		after = number(watch, TRANSACTIONS);
 	/* One of these is the first question's own. */
-	out[0] = (after - before - 1) * 60 / (double)job->seconds;
-	stop_relays(&relay, 1);
-	PQfinish(watch);
-	return code;
+	out[0] = (number(watch, TRANSACTIONS) - before - 1) * 60 / (double)job->seconds;
+	bench_kill(relay);
 }

@@ -5,9 +5,7 @@
  */
 #include "bench.h"
 
-#include <inttypes.h>
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -22,55 +20,50 @@ typedef struct raw {
 	sqlite3_stmt *begin, *commit, *read, *write;
 } raw;
 
-static wherry_code raw_fail(const raw *r, wherry_error *err)
+static void check(const raw *r, bool ok)
 {
-	return wh_fail(err, WHERRY_IO, "raw: %s", sqlite3_errmsg(r->db));
+	if (!ok)
+		bench_die("raw: %s", sqlite3_errmsg(r->db));
 }
 
-static sqlite3_stmt *prepare(raw *r, const char *sql)
+static sqlite3_stmt *prepare(const raw *r, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
 
-	(void)sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL);
+	check(r, sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt,
+				    NULL) == SQLITE_OK);
 	return stmt;
 }
 
 /* A relay of a log writes where it is, and nothing to rows. */
 #define WRITE "UPDATE outbox_progress SET high = ?1 WHERE subscription = 'relay'"
 
-static wherry_code raw_open(const bench_job *job, raw *r, wherry_error *err)
+/* With that statement to write. */
+static raw raw_open(const bench_job *job, const char *write)
 {
 	const char *set = job->full
 				  ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"
 				  : "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL";
+	raw r = {.db = NULL};
 
-	if (sqlite3_open_v2(job->url + strlen("sqlite:"), &r->db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-			    NULL) != SQLITE_OK ||
-	    sqlite3_busy_timeout(r->db, 5000) != SQLITE_OK ||
-	    sqlite3_exec(r->db, set, NULL, NULL, NULL) != SQLITE_OK)
-		return raw_fail(r, err);
-	r->begin = prepare(r, "BEGIN IMMEDIATE");
-	r->commit = prepare(r, "COMMIT");
-	r->read = prepare(r, "SELECT id, created_at, message_id, topic, aggregate_type, "
+	check(&r, sqlite3_open_v2(job->url + strlen("sqlite:"), &r.db,
+				  SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+				  NULL) == SQLITE_OK &&
+			  sqlite3_busy_timeout(r.db, 5000) == SQLITE_OK &&
+			  sqlite3_exec(r.db, set, NULL, NULL, NULL) == SQLITE_OK);
+	r.begin = prepare(&r, "BEGIN IMMEDIATE");
+	r.commit = prepare(&r, "COMMIT");
+	r.read = prepare(&r, "SELECT id, created_at, message_id, topic, aggregate_type, "
 			     "aggregate_id, partition_key, headers, trace_id, payload "
 			     "FROM outbox WHERE id > ?1 ORDER BY id LIMIT ?2");
-	return r->begin && r->commit && r->read ? WHERRY_OK : raw_fail(r, err);
-}
-
-static void raw_close(raw *r)
-{
-	(void)sqlite3_finalize(r->begin);
-	(void)sqlite3_finalize(r->commit);
-	(void)sqlite3_finalize(r->read);
-	(void)sqlite3_finalize(r->write);
-	(void)sqlite3_close(r->db);
+	r.write = prepare(&r, write);
+	return r;
 }
 
 /* Run a statement that gives no rows. */
-static bool run(sqlite3_stmt *stmt)
+static void run(const raw *r, sqlite3_stmt *stmt)
 {
-	return sqlite3_step(stmt) == SQLITE_DONE && sqlite3_reset(stmt) == SQLITE_OK;
+	check(r, sqlite3_step(stmt) == SQLITE_DONE && sqlite3_reset(stmt) == SQLITE_OK);
 }
 
 /* ---- drain ---- */
@@ -83,7 +76,7 @@ typedef struct batch {
 	size_t bytes; /* fetched, so that it is not optimised away */
 } batch;
 
-/* Every column of the next rows: what a destination would be handed. */
+/* Every column of the next rows: what a destination would be handed.  False: there are none. */
 static bool read_batch(raw *r, batch *b)
 {
 	int64_t after = b->n ? b->ids[b->n - 1] : 0, sum = 0;
@@ -105,91 +98,55 @@ static bool read_batch(raw *r, batch *b)
 		}
 	}
 	b->bytes += (size_t)sum;
-	return sqlite3_reset(r->read) == SQLITE_OK && rc == SQLITE_DONE;
+	check(r, sqlite3_reset(r->read) == SQLITE_OK && rc == SQLITE_DONE);
+	return b->n > 0;
 }
 
-static bool write_place(raw *r, int64_t id)
+static void write_place(raw *r, int64_t id)
 {
 	(void)sqlite3_bind_int64(r->write, 1, id);
-	return run(r->write);
+	run(r, r->write);
 }
 
-wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
-			    wherry_error *err)
+void bench_raw_drain(const bench_job *job, double *out)
 {
-	int64_t began = wh_monotonic(&wh_env_system), done = 0;
+	int64_t began = bench_now(), done = 0;
 	static batch b;
-	bench_pool *pool = NULL;
-	raw r = {.db = NULL};
-	bool ok = true;
-	wherry_code code = raw_open(job, &r, err);
+	raw r = raw_open(job, WRITE);
+	bench_pool *pool = job->handle ? bench_pool_open(job->work_us) : NULL;
 
-	if (code == WHERRY_OK && !(r.write = prepare(&r, WRITE)))
-		code = raw_fail(&r, err);
-	if (code == WHERRY_OK && job->handle && !(pool = bench_pool_open(job->work_us)))
-		code = wh_oom(err);
-	while (code == WHERRY_OK && ok) {
-		ok = read_batch(&r, &b);
-		if (!ok || !b.n)
-			break;
+	while (read_batch(&r, &b)) {
 		if (pool)
 			bench_pool_handle(pool, b.n);
-		ok = write_place(&r, b.ids[b.n - 1]);
+		write_place(&r, b.ids[b.n - 1]);
 		done += b.n;
 	}
 	out[0] = bench_rate(done, began);
 	out[1] = bench_memory_mb();
-	if (!ok)
-		code = raw_fail(&r, err);
-	if (code == WHERRY_OK && (done != job->messages || !b.bytes))
-		code = wh_fail(err, WHERRY_INVALID, "raw: %" PRId64 " of %" PRId64, done,
-			       job->messages);
-	bench_pool_close(pool);
-	raw_close(&r);
-	return code;
+	bench_must_be_all(job, b.bytes ? done : 0);
 }
 
 /* ---- a row for each message, and its acknowledgement, in one transaction ---- */
 
-static bool step_batch(raw *r, sqlite3_stmt *insert, const batch *b)
+void bench_raw_step(const bench_job *job, double *out)
 {
-	for (int i = 0; i < b->n; i++) {
-		(void)sqlite3_bind_int64(insert, 1, b->ids[i]);
-		if (!run(r->begin) || !run(insert) || !write_place(r, b->ids[i]) ||
-		    !run(r->commit))
-			return false;
-	}
-	return true;
-}
-
-wherry_code bench_raw_step(const bench_job *job, double out[BENCH_VALUES],
-			   wherry_error *err)
-{
-	int64_t began = wh_monotonic(&wh_env_system), done = 0;
-	sqlite3_stmt *insert = NULL;
+	int64_t began = bench_now(), done = 0;
 	static batch b;
-	raw r = {.db = NULL};
-	bool ok = true;
-	wherry_code code = raw_open(job, &r, err);
+	raw r = raw_open(job, WRITE);
+	sqlite3_stmt *insert;
 
-	if (code == WHERRY_OK &&
-	    (sqlite3_exec(r.db, BENCH_HANDLED, NULL, NULL, NULL) != SQLITE_OK ||
-	     !(r.write = prepare(&r, WRITE)) ||
-	     !(insert = prepare(&r, "INSERT INTO handled VALUES (?1)"))))
-		code = raw_fail(&r, err);
-	while (code == WHERRY_OK && ok) {
-		ok = read_batch(&r, &b);
-		if (!ok || !b.n)
-			break;
-		ok = step_batch(&r, insert, &b);
-		done += b.n;
+	check(&r, sqlite3_exec(r.db, BENCH_HANDLED, NULL, NULL, NULL) == SQLITE_OK);
+	insert = prepare(&r, "INSERT INTO handled VALUES (?1)");
+	while (read_batch(&r, &b)) {
+		for (int i = 0; i < b.n; i++, done++) {
+			(void)sqlite3_bind_int64(insert, 1, b.ids[i]);
+			run(&r, r.begin);
+			run(&r, insert);
+			write_place(&r, b.ids[i]);
+			run(&r, r.commit);
+		}
 	}
 	out[0] = bench_rate(done, began);
-	if (!ok)
-		code = raw_fail(&r, err);
-	(void)sqlite3_finalize(insert);
-	raw_close(&r);
-	return code;
 }
 
 /* ---- enqueue ---- */
@@ -203,7 +160,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-static bool insert(raw *r, const wherry_message *msg, uint64_t *random)
+static void insert(raw *r, const wherry_message *msg, uint64_t *random)
 {
 	char id[WH_UUID_LEN + 1];
 	uint64_t high = next_random(random);
@@ -214,58 +171,45 @@ static bool insert(raw *r, const wherry_message *msg, uint64_t *random)
 	(void)sqlite3_bind_text(r->write, 3, msg->key, -1, SQLITE_STATIC);
 	(void)sqlite3_bind_text(r->write, 4, msg->body, (int)msg->body_len,
 				SQLITE_STATIC);
-	return run(r->write);
+	run(r, r->write);
 }
 
 /* One message alone needs no BEGIN: the statement is its own transaction. */
-static bool insert_some(raw *r, const bench_load *load, int64_t first, int64_t n,
+static void insert_some(raw *r, const bench_load *load, int64_t first, int64_t n,
 			uint64_t *random)
 {
-	if (n > 1 && !run(r->begin))
-		return false;
+	if (n > 1)
+		run(r, r->begin);
 	for (int64_t i = first; i < first + n; i++) {
 		wherry_message msg = bench_load_get(load, i);
 
-		if (!insert(r, &msg, random))
-			return false;
+		insert(r, &msg, random);
 	}
-	return n == 1 || run(r->commit);
+	if (n > 1)
+		run(r, r->commit);
 }
 
-wherry_code bench_raw_enqueue(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
+void bench_raw_enqueue(const bench_job *job, double *out)
 {
 	uint64_t random = wh_random(&wh_env_system) | 1;
-	bench_load *load = NULL;
-	raw r = {.db = NULL};
-	int64_t began, n;
-	bool ok = true;
-	wherry_code code = raw_open(job, &r, err);
+	bench_load *load = bench_load_open(job);
+	raw r = raw_open(job,
+			 "INSERT INTO outbox(message_id, topic, partition_key, payload) "
+			 "VALUES (?, ?, ?, ?)");
+	int64_t began = bench_now(), n;
 
-	if (code == WHERRY_OK)
-		code = bench_load_open(job, &load, err);
-	if (code == WHERRY_OK &&
-	    !(r.write = prepare(&r, "INSERT INTO outbox(message_id, topic, "
-				    "partition_key, payload) VALUES (?, ?, ?, ?)")))
-		code = raw_fail(&r, err);
-	began = wh_monotonic(&wh_env_system);
-	for (int64_t i = 0; code == WHERRY_OK && ok && i < job->messages; i += n) {
+	for (int64_t i = 0; i < job->messages; i += n) {
 		n = job->messages - i;
 		if (n > job->per_transaction)
 			n = job->per_transaction;
-		ok = insert_some(&r, load, i, n, &random);
+		insert_some(&r, load, i, n, &random);
 	}
 	out[0] = bench_rate(job->messages, began);
-	if (!ok)
-		code = raw_fail(&r, err);
-	raw_close(&r);
-	bench_load_close(load);
-	return code;
 }
 
 /* ---- latency: look without a pause whether anything was committed ---- */
 
-static bool take_rows(raw *r, wh_bench *b, int64_t *after, bool *all)
+static void take_rows(raw *r, wh_bench *b, int64_t *after, bool *all)
 {
 	(void)sqlite3_bind_int64(r->read, 1, *after);
 	(void)sqlite3_bind_int64(r->read, 2, BENCH_BATCH);
@@ -274,77 +218,57 @@ static bool take_rows(raw *r, wh_bench *b, int64_t *after, bool *all)
 		*all = wh_bench_arrived(
 			b, (const char *)sqlite3_column_text(r->read, COLUMNS - 1));
 	}
-	return sqlite3_reset(r->read) == SQLITE_OK;
+	check(r, sqlite3_reset(r->read) == SQLITE_OK);
 }
 
 static wherry_code spin(wh_bench *b, wherry_error *err)
 {
 	const bench_job job = {.url = b->url, .full = true};
-	int64_t seen = -1, version = 0, after = 0,
-		give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
-	bool all = false, ok = true;
-	raw r = {.db = NULL};
-	wherry_code code = raw_open(&job, &r, err);
+	int64_t seen = -1, version, after = 0, give_up = bench_now() + GIVE_UP_US;
+	bool all = false;
+	raw r = raw_open(&job, "PRAGMA data_version");
 
-	if (code == WHERRY_OK && !(r.write = prepare(&r, "PRAGMA data_version")))
-		code = raw_fail(&r, err);
 	atomic_store(&b->shared->ready, true);
-	while (code == WHERRY_OK && ok && !all && !*b->shared->failure) {
-		ok = sqlite3_step(r.write) == SQLITE_ROW;
+	while (!all && !*b->shared->failure) {
+		check(&r, sqlite3_step(r.write) == SQLITE_ROW);
 		version = sqlite3_column_int64(r.write, 0);
 		(void)sqlite3_reset(r.write);
-		if (wh_monotonic(&wh_env_system) > give_up)
-			code = wh_fail(err, WHERRY_IO, "raw: nothing came in time");
-		if (!ok || version == seen)
-			continue;
+		if (bench_now() > give_up)
+			bench_die("raw: nothing came in time");
+		if (version != seen)
+			take_rows(&r, b, &after, &all);
 		seen = version;
-		ok = take_rows(&r, b, &after, &all);
 	}
-	if (!ok)
-		code = raw_fail(&r, err);
-	raw_close(&r);
-	return code;
+	return WHERRY_OK;
 }
 
-wherry_code bench_raw_latency(const bench_job *job, double out[BENCH_VALUES],
-			      wherry_error *err)
+void bench_raw_latency(const bench_job *job, double *out)
 {
-	return bench_latency(job, spin, out, err);
+	bench_latency(job, spin, out);
 }
 
 /* ---- idle: a program that looks once a second ---- */
 
-wherry_code bench_raw_idle(const bench_job *job, double out[BENCH_VALUES],
-			   wherry_error *err)
+void bench_raw_idle(const bench_job *job, double *out)
 {
 	int64_t statements;
 	static batch b;
-	raw r = {.db = NULL};
+	raw r;
 	clock_t cpu;
-	bool ok = true;
-	wherry_code code;
 
 	bench_watch_statements();
-	code = raw_open(job, &r, err);
-	while (code == WHERRY_OK && ok) { /* the backlog goes unheeded: it is read once */
-		ok = read_batch(&r, &b);
-		if (!b.n)
-			break;
-	}
-	b.n = 1;
+	r = raw_open(job, WRITE);
+	while (read_batch(&r, &b)) /* the backlog goes unheeded: it is read once */
+		;
 	b.ids[0] = INT64_MAX - 1;
 	statements = bench_statements();
 	cpu = clock();
-	for (int64_t i = 0; code == WHERRY_OK && ok && i < job->seconds; i++) {
+	for (int64_t i = 0; i < job->seconds; i++) {
 		wh_sleep(&wh_env_system, POLL_US);
-		ok = read_batch(&r, &b);
 		b.n = 1;
+		(void)read_batch(&r, &b);
 	}
 	out[0] = (double)(bench_statements() - statements) * 10 / (double)job->seconds;
 	out[1] = (double)(clock() - cpu) * 100 / (double)CLOCKS_PER_SEC /
 		 (double)job->seconds;
-	if (!ok)
-		code = raw_fail(&r, err);
-	raw_close(&r);
-	return code;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,21 +41,60 @@ static void on_signal(int number)
 
 /* ---- processes ---- */
 
-static void be_child(bench_fn run, const bench_job *job, answer *a)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
+wherry_error bench_error = WHERRY_ERROR_INIT;
+static answer *mine; /* of this process, if it is that of a side */
 
+void bench_die(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(mine->failure, sizeof(mine->failure), fmt, args);
+	va_end(args);
+	_exit(1);
+}
+
+void bench_must(wherry_code code)
+{
+	if (code != WHERRY_OK)
+		bench_die("%s", bench_error.message);
+}
+
+void bench_must_be_all(const bench_job *job, int64_t n)
+{
+	if (n != job->messages)
+		bench_die("%" PRId64 " of %" PRId64 " messages", n, job->messages);
+}
+
+int bench_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pid < 0)
+		bench_die("cannot start a process");
+	return pid;
+}
+
+void bench_kill(int pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+static void be_child(bench_work *run, const bench_job *job, answer *a)
+{
+	mine = a;
 	(void)signal(SIGINT, SIG_DFL);
 	(void)signal(SIGTERM, SIG_DFL);
 	(void)signal(SIGHUP, SIG_DFL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (run(job, a->value, &err) == WHERRY_OK)
-		_exit(0);
-	(void)snprintf(a->failure, sizeof(a->failure), "%s", err.message);
-	_exit(1);
+	run(job, a->value);
+	_exit(0);
 }
 
-static pid_t start(bench_fn run, const bench_job *job, answer *a)
+static pid_t start(bench_work *run, const bench_job *job, answer *a)
 {
 	pid_t pid;
 
@@ -83,8 +123,8 @@ static wherry_code await(pid_t pid, const answer *a, const char *name, wherry_er
 		       *a->failure ? a->failure : "its process died");
 }
 
-wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
-			   double out[BENCH_VALUES], wherry_error *err)
+wherry_code bench_in_child(const char *what, bench_work *run, const bench_job *job,
+			   double *out, wherry_error *err)
 {
 	answer *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -100,13 +140,12 @@ wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
 
 /* ---- a side's database ---- */
 
-static bench_fn backlog_maker(const runner *r)
+static bench_work *backlog_maker(const runner *r)
 {
 #ifdef WHERRY_ODBC
 	if (r->place.mssql)
 		return bench_odbc_backlog;
 #else
-	(void)r;
 #endif
 	return bench_make_backlog;
 }

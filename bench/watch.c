@@ -14,9 +14,6 @@ static int64_t n_statements;
 
 static int count(unsigned event, void *ctx, void *stmt, void *text)
 {
-	(void)event;
-	(void)ctx;
-	(void)stmt;
 	if (strcmp(text, "PRAGMA data_version") != 0)
 		n_statements++;
 	return 0;
@@ -24,8 +21,6 @@ static int count(unsigned event, void *ctx, void *stmt, void *text)
 
 static int attach(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
 {
-	(void)why;
-	(void)api;
 	return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count, NULL);
 }
 
@@ -53,7 +48,12 @@ double bench_memory_mb(void)
 	return (double)kb / 1024;
 }
 
+int64_t bench_now(void)
+{
+	return wh_monotonic(&wh_env_system);
+}
+
 double bench_rate(int64_t n, int64_t began_us)
 {
-	return (double)n * 1e6 / (double)(wh_monotonic(&wh_env_system) - began_us + 1);
+	return (double)n * 1e6 / (double)(bench_now() - began_us + 1);
 }
