@@ -51,17 +51,38 @@ typedef struct sql_case {
 	"INSERT INTO delayed(\"pKey\", \"pKind\", payload, \"scheduledAt\", "            \
 	"\"scheduledAtInitially\", \"createdAt\") SELECT i, " KIND                       \
 	", 'x', 1000, 1000, 1000 FROM generate_series(1, $1::bigint) AS i"
-#define POLLED                                                                           \
+#define POLLED_OF(n)                                                                     \
 	"INSERT INTO delayed(id, \"pKey\", \"pKind\", payload, \"scheduledAt\", "        \
 	"\"scheduledAtInitially\", \"createdAt\", \"lockUuid\") SELECT i, i, " KIND      \
-	", 'x', 9000000000000, 1000, 1000, 't' FROM generate_series(1, $1::bigint) "     \
-	"AS i"
+	", 'x', 9000000000000, 1000, 1000, 't' FROM generate_series(1, " n               \
+	" * $1::bigint) AS i"
+#define POLLED POLLED_OF("1")
+#define POLLED_TEN POLLED_OF("10")
 #define HELD "WHERE id = $1::bigint AND \"pKind\" || '' = " KIND " AND \"lockUuid\" = 't'"
 #define HELD_TOKEN "concat($1::bigint, '.1000.t')"
+#define HELD_TEN                                                                         \
+	"WHERE id = ANY (" TEN ") AND \"pKind\" || '' = " KIND " AND \"lockUuid\" = 't'"
+#define TEN_TOKENS                                                                       \
+	"ARRAY(SELECT concat(i, '.1000.t') FROM generate_series(10 * $1::bigint - 9, 10 * $1::bigint) AS i)"
+#define TEN_TEXTS                                                                        \
+	"ARRAY(SELECT i::text FROM generate_series(10 * $1::bigint - 9, 10 * $1::bigint) AS i)"
+#define TEN_JSON                                                                         \
+	"ARRAY(SELECT i::text::json FROM generate_series(10 * $1::bigint - 9, 10 * $1::bigint) AS i)"
+#define TEN_BYTES                                                                        \
+	"ARRAY(SELECT convert_to(i::text, 'UTF8') FROM generate_series(10 * $1::bigint - 9, 10 * $1::bigint) AS i)"
+#define TEN_OF(text) "array_fill(" text "::text, ARRAY[10])"
+
+#define DEAD                                                                             \
+	"INSERT INTO delayed_dead(id, \"pKey\", \"pKind\", payload, "                    \
+	"\"scheduledAtInitially\", \"createdAt\", attempts, died_at, last_error) "       \
+	"SELECT id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", "            \
+	"\"createdAt\", attempts, 1000, 'it failed' FROM gone"
 
 static const sql_case cases[] = {
 	{"wherry_send", NULL, "SELECT wherry_send('jobs', $1::bigint::text::json)",
 	 "INSERT INTO jobs(body) VALUES ($1::bigint::text::json) RETURNING id"},
+	{"wherry_send_many, 10", NULL, "SELECT wherry_send_many('jobs', " TEN_JSON ")",
+	 "INSERT INTO jobs(body) SELECT unnest(" TEN_JSON ") RETURNING id"},
 	{"wherry_publish",
 	 "INSERT INTO wherry_subscription SELECT 'bench', 'jobs' WHERE $1::bigint > 0",
 	 "SELECT wherry_publish('bench', $1::bigint::text::json)",
@@ -104,6 +125,11 @@ static const sql_case cases[] = {
 	 "SELECT wherry_enqueue('bench', convert_to($1::bigint::text, 'UTF8'), 'key')",
 	 "INSERT INTO outbox(topic, payload, partition_key) VALUES ('bench', "
 	 "convert_to($1::bigint::text, 'UTF8'), 'key') RETURNING id"},
+	{"wherry_enqueue_many, 10", NULL,
+	 "SELECT wherry_enqueue_many(" TEN_OF("'bench'") ", " TEN_BYTES
+							 ", " TEN_OF("'key'") ")",
+	 "INSERT INTO outbox(topic, payload, partition_key) SELECT * FROM unnest(" TEN_OF(
+		 "'bench'") ", " TEN_BYTES ", " TEN_OF("'key'") ") RETURNING id"},
 	{"wherry_consume, by 10",
 	 "INSERT INTO outbox(topic, payload) SELECT 'bench', '{}' FROM generate_series(1, "
 	 "10 * $1::bigint)",
@@ -123,6 +149,15 @@ static const sql_case cases[] = {
 	 ", 'x', 1000, "
 	 "1000, 1000) ON CONFLICT (\"pKind\", \"pKey\") DO UPDATE SET payload = "
 	 "excluded.payload, \"scheduledAt\" = excluded.\"scheduledAt\", \"lockUuid\" = NULL"},
+	{"wherry_offer_many, 10", NULL,
+	 "SELECT wherry_offer_many('bench', " TEN_TEXTS ", " TEN_OF("'x'") ")",
+	 "INSERT INTO delayed(\"pKey\", \"pKind\", payload, \"scheduledAt\", "
+	 "\"scheduledAtInitially\", \"createdAt\") SELECT k, " KIND
+	 ", convert_to(b, 'UTF8'), 1000, 1000, "
+	 "1000 FROM unnest(" TEN_TEXTS ", " TEN_OF(
+		 "'x'") ") AS m(k, b) ON CONFLICT (\"pKind\", \"pKey\") DO "
+			"UPDATE SET payload = excluded.payload, \"scheduledAt\" = excluded.\"scheduledAt\", \"lockUuid\" = NULL "
+			"RETURNING updates"},
 	{"wherry_poll", WAITING, "SELECT * FROM wherry_poll('bench')", POLL},
 	{"wherry_poll, no message", NULL, "SELECT * FROM wherry_poll('bench')", POLL},
 	{"wherry_done", POLLED, "SELECT wherry_done('bench', " HELD_TOKEN ")",
@@ -135,11 +170,19 @@ static const sql_case cases[] = {
 	 "UPDATE delayed SET \"scheduledAt\" = 9000000030000 " HELD},
 	{"wherry_delayed_dead_letter", POLLED,
 	 "SELECT wherry_delayed_dead_letter('bench', " HELD_TOKEN ", 'it failed')",
-	 "WITH gone AS (DELETE FROM delayed " HELD " RETURNING *) INSERT INTO "
-	 "delayed_dead(id, \"pKey\", \"pKind\", payload, \"scheduledAtInitially\", "
-	 "\"createdAt\", attempts, died_at, last_error) SELECT id, \"pKey\", \"pKind\", "
-	 "payload, \"scheduledAtInitially\", \"createdAt\", attempts, 1000, 'it failed' "
-	 "FROM gone"},
+	 "WITH gone AS (DELETE FROM delayed " HELD " RETURNING *) " DEAD},
+	{"wherry_done_many, 10", POLLED_TEN,
+	 "SELECT wherry_done_many('bench', " TEN_TOKENS ")",
+	 "DELETE FROM delayed " HELD_TEN},
+	{"wherry_delayed_nack_many, 10", POLLED_TEN,
+	 "SELECT wherry_delayed_nack_many('bench', " TEN_TOKENS ")",
+	 "UPDATE delayed SET \"scheduledAt\" = 1000, \"lockUuid\" = NULL " HELD_TEN},
+	{"wherry_delayed_extend_many, 10", POLLED_TEN,
+	 "SELECT wherry_delayed_extend_many('bench', " TEN_TOKENS ")",
+	 "UPDATE delayed SET \"scheduledAt\" = 9000000030000 " HELD_TEN},
+	{"wherry_delayed_dead_letter_many, 10", POLLED_TEN,
+	 "SELECT wherry_delayed_dead_letter_many('bench', " TEN_TOKENS ", 'it failed')",
+	 "WITH gone AS (DELETE FROM delayed " HELD_TEN " RETURNING *) " DEAD},
 	{"wherry_delayed_drop", WAITING,
 	 "SELECT wherry_delayed_drop('bench', $1::bigint::text)",
 	 "DELETE FROM delayed WHERE \"pKind\" = " KIND

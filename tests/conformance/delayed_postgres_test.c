@@ -431,7 +431,7 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 			"SELECT concat(count(*), ' ', count(DISTINCT d)) FROM (SELECT "
 			"obj_description(oid, 'pg_proc') AS d FROM pg_proc WHERE pronamespace = "
 			"current_schema()::regnamespace) AS f WHERE d LIKE 'Wherry _______%'",
-			"9 1");
+			"15 1");
 	}
 	postgres_delayed_leave(db, queue);
 }

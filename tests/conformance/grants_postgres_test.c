@@ -344,10 +344,13 @@ static void functions_tell_an_ordinary_role_what_is_missing(void **state)
 		"SELECT wherry_ack_many('nowhere', '{1}', 'x')",
 		"SELECT wherry_extend('nowhere', 1, 'x', '1 s')",
 		"SELECT wherry_dead_letter('nowhere', 1, 'x', 'y')",
+		"SELECT wherry_send_many('nowhere', ARRAY['1'])",
 		"SELECT wherry_cancel('nowhere', 1)",
 		"SELECT wherry_queue_length('nowhere')",
 		"SELECT wherry_subscribe('t', 'nowhere')",
 		"SELECT wherry_offer('q', 'k', '{}', box => 'nowhere')",
+		"SELECT wherry_offer_many('q', '{k}', '{b}'::text[], box => 'nowhere')",
+		"SELECT wherry_done_many('q', '{1.1.a}', box => 'nowhere')",
 		"SELECT * FROM wherry_poll('q', box => 'nowhere')",
 	};
 	wherry_db *db = enter(create_role);

@@ -201,10 +201,12 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); "
 		"SELECT wherry_enqueue('t', '{}'::jsonb, aggregate_type => 'a', "
 		"aggregate_id => 'b', lock_key => true); "
-		"SELECT wherry_enqueue('t', '{}'::bytea, message_id => 'm'); COMMIT; "
+		"SELECT wherry_enqueue('t', '{}'::bytea, message_id => 'm'); "
+		"SELECT wherry_enqueue_many('{t,t}', '{1,2}'::text[], '{k,l}', headers => "
+		"ARRAY['{\"a\":\"b\"}', NULL]::json[], lock_key => true); COMMIT; "
 		"SELECT count(*) FROM outbox",
 		got, sizeof(got)));
-	assert_string_equal(got, "5");
+	assert_string_equal(got, "7");
 	nothing_of_it_ran(conn);
 	wherry_outbox_close(outbox);
 	wherry_db_close(db);
@@ -278,7 +280,11 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 		"SELECT wherry_enqueue('t', '{}'::pg_catalog.bytea, message_id => 'm'); "
 		"SELECT wherry_enqueue('t', '{}'::pg_catalog.text, key => 7::numeric); "
 		"SELECT wherry_enqueue('t', '{}'::pg_catalog.jsonb, key => "
-		"'018f0000-0000-7000-8000-000000000000'::pg_catalog.uuid); COMMIT",
+		"'018f0000-0000-7000-8000-000000000000'::pg_catalog.uuid); "
+		"SELECT wherry_enqueue_many(ARRAY['t', 't'], ARRAY['1', '2']::pg_catalog.text[], ARRAY['k', 'l'], headers => "
+		"ARRAY['{\"a\":\"b\"}', NULL]::pg_catalog.json[], lock_key => true); "
+		"SELECT wherry_enqueue_many(ARRAY['t'], ARRAY['1']::pg_catalog.jsonb[], message_ids => ARRAY['n'], "
+		"aggregate_types => ARRAY['a'], aggregate_ids => ARRAY['b'], lock_key => true); COMMIT",
 		NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_outbox_close(outbox);

@@ -62,6 +62,7 @@ static void refuse_missing(PGconn *conn)
 {
 	static const char *const of_queues[] = {
 		"send('nix', '1')",
+		"send_many('nix', ARRAY['1'])",
 		"receive('nix')",
 		"ack('nix', 1, 't')",
 		"ack_many('nix', ARRAY[1], 't')",
@@ -79,6 +80,11 @@ static void refuse_missing(PGconn *conn)
 	};
 	static const char *const of_delayed[] = {
 		"offer('mail', 'k', 'b'::text, box => 'nix')",
+		"offer_many('mail', '{k}', '{b}'::text[], box => 'nix')",
+		"done_many('mail', '{1.1.a}', box => 'nix')",
+		"delayed_nack_many('mail', '{1.1.a}', box => 'nix')",
+		"delayed_extend_many('mail', '{1.1.a}', box => 'nix')",
+		"delayed_dead_letter_many('mail', '{1.1.a}', 'why', box => 'nix')",
 		"poll('mail', box => 'nix')",
 		"done('mail', '1.1.a', box => 'nix')",
 		"delayed_nack('mail', '1.1.a', box => 'nix')",
@@ -159,6 +165,71 @@ static void says(PGconn *conn, const char *sql, const char *wanted)
 
 	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
 	assert_string_equal(got, wanted);
+}
+
+/* They count from 1, as subscripts of the arrays do. */
+static void functions_for_many_name_the_message_that_is_wrong(void **state)
+{
+	static const char *const calls[][2] = {
+		{"send_many('jobs', ARRAY['1', NULL, '3'])",
+		 "message 2: a message needs a body"},
+		{"send_many('jobs', ARRAY['1', 'x'])",
+		 "message 2: invalid input syntax for type json"},
+		{"send_many('jobs', ARRAY['1', '2'], expires => '{NULL,-1 h}')",
+		 "message 2: expires is -01:00:00"},
+		{"send_many('jobs', ARRAY['1', '2'], headers => ARRAY['{}', '[]']::json[])",
+		 "message 2: headers are not"},
+		{"send_many('jobs', ARRAY['1', '2'], headers => ARRAY['{}']::json[])",
+		 "the arrays have different lengths"},
+		{"enqueue_many('{t,\"\"}', ARRAY['1', '2'])",
+		 "message 2: a message needs a topic"},
+		{"enqueue_many('{t,t}', ARRAY['1', '2'], headers => ARRAY['{}', '{\"a\":1}']::json[])",
+		 "message 2: headers are not"},
+		{"enqueue_many('{t,t}', ARRAY['1', '2'], keys => '{k}')",
+		 "the arrays have different lengths"},
+		{"offer_many('mail', '{k,\"\"}', '{b,b}'::text[])",
+		 "message 2: a delayed message needs a key"},
+		{"offer_many('mail', '{k,l}', '{b,b}'::text[], ats => '{NULL,infinity}')",
+		 "message 2: the time infinity"},
+		{"offer_many('mail', '{k,l}', '{b}'::text[])",
+		 "the arrays have different lengths"},
+		{"done_many('mail', '{1.1.a,x}')", "message 2: 'x' is not a token"},
+		{"delayed_nack_many('mail', '{1.1.a,2.1:1}')",
+		 "message 2: the message of token 2.1:1 was read"},
+		{"delayed_extend_many('mail', '{1.1.a}', '0 s')", "lease is 00:00:00"},
+	};
+	PGconn *conn = PQconnectdb(place.url);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		refuses(conn, calls[i][0], calls[i][1], "");
+	refuses(conn, "send_many('jobs', ARRAY['1', '2'], expires => '{NULL,-1 h}')",
+		"message 2", "0 and NULL mean");
+	says(conn,
+	     "SELECT concat((SELECT count(*) FROM jobs), (SELECT count(*) FROM outbox), (SELECT count(*) FROM delayed))",
+	     "000");
+	says(conn,
+	     "SELECT concat(wherry_send_many('jobs', '{}'::text[]), wherry_enqueue_many('{}', '{}'::text[]), "
+	     "wherry_offer_many('mail', '{}', '{}'::text[]), wherry_done_many('mail', '{}'))",
+	     "{}{}{}{}");
+	/* A key again, a token again and one that is too old. */
+	says(conn, "SELECT wherry_offer_many('mail', '{k,l,k}', '{1,2,3}'::text[])",
+	     "{created,created,updated}");
+	says(conn,
+	     "SELECT wherry_offer_many('mail', '{k,m}', '{4,4}'::text[], if_absent => true)",
+	     "{ignored,created}");
+	says(conn,
+	     "SELECT string_agg(concat(key, convert_from(body, 'UTF8')), ' ' ORDER BY id) FROM wherry_poll('mail', 9)",
+	     "k3 l2 m4");
+	says(conn,
+	     "SELECT wherry_delayed_nack_many('mail', array_agg(t.token ORDER BY id)) FROM (SELECT id, concat(id, '.', "
+	     "\"createdAt\", '.', CASE \"pKey\" WHEN 'l' THEN 'old' ELSE \"lockUuid\" END) AS token FROM delayed) AS t",
+	     "{acknowledged,\"lease lost\",acknowledged}");
+	says(conn,
+	     "SELECT wherry_done_many('mail', array_agg(t.token ORDER BY t.id) || array_agg(t.token)) FROM wherry_poll('mail', 1) AS t",
+	     "{acknowledged,\"lease lost\"}");
+	assert_true(postgres_exec(conn, "DELETE FROM delayed", NULL, 0));
+	PQfinish(conn);
 }
 
 /* One text, and whether a worker can read it as headers: the library and the functions agree. */
@@ -665,6 +736,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sql_functions_name_what_is_missing_and_the_way_out),
 		cmocka_unit_test(sql_functions_name_an_argument_that_cannot_be),
+		cmocka_unit_test(functions_for_many_name_the_message_that_is_wrong),
 		cmocka_unit_test(unreadable_headers_die_in_sql_as_in_the_library),
 		cmocka_unit_test(sql_functions_print_commands_that_can_be_pasted),
 		cmocka_unit_test(

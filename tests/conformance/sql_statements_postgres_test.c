@@ -156,6 +156,7 @@ static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
 		"SELECT wherry_nack_many('jobs', '{3, 4}', 't')",
 		"SELECT wherry_extend_many('jobs', '{5, 6}', 't')",
 		"SELECT wherry_dead_letter_many('jobs', '{7, 8}', 't', 'why')",
+		"SELECT wherry_send_many('jobs', ARRAY['1', '2'])",
 		"SELECT wherry_ack('jobs', 11, 't')",
 		"SELECT wherry_nack('jobs', 12, 't')",
 		"SELECT wherry_extend('jobs', 13, 't')",
@@ -168,10 +169,17 @@ static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
 		"SELECT wherry_delayed_nack('q', '2.1000.t')",
 		"SELECT wherry_delayed_extend('q', '3.1000.t')",
 		"SELECT wherry_delayed_dead_letter('q', '4.1000.t', 'why')",
+		"SELECT wherry_done_many('q', '{5.1000.t,6.1000.t}')",
+		"SELECT wherry_done_many('q', '{5.1000.t,2001.1000:1000}')",
+		"SELECT wherry_delayed_nack_many('q', '{7.1000.t,8.1000.t}')",
+		"SELECT wherry_delayed_extend_many('q', '{9.1000.t,10.1000.t}')",
+		"SELECT wherry_delayed_dead_letter_many('q', '{11.1000.t,12.1000.t}', 'why')",
 		"SELECT wherry_delayed_drop('q', '4000')",
 		"SELECT wherry_accept('4000')",
 		"SELECT wherry_offer('q', '4001', 'b'::text)",
+		"SELECT wherry_offer_many('q', '{4001,4002}', ARRAY['b', 'c'])",
 		"SELECT wherry_enqueue('t', '1'::json, message_id => '4000')",
+		"SELECT wherry_enqueue_many('{t,t}', ARRAY['1', '2'], message_ids => '{4001,4002}')",
 	};
 	PGconn *conn = PQconnectdb(place.url);
 
@@ -192,7 +200,7 @@ static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
 		"md5('q|bytes'), 'x', CASE WHEN i <= 2000 THEN 9000000000000 ELSE 1000 END, 1000, 1000, CASE WHEN i "
 		"<= 2000 THEN 't' END FROM generate_series(1, 5000) AS i; INSERT INTO inbox(message_id) SELECT i "
 		"FROM generate_series(10001, 15000) AS i; INSERT INTO outbox(topic, message_id, payload) SELECT 't', "
-		"i, '1' FROM generate_series(10001, 15000) AS i",
+		"i, '1' FROM generate_series(10001, 15000) AS i; SELECT setval('jobs_id_seq', 10000)",
 		NULL, 0));
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		assert_true(postgres_exec(conn,

@@ -180,6 +180,61 @@ char *functions_hex(const void *bytes, size_t len)
 	return out;
 }
 
+char *functions_array(functions_element *of, const void *msgs, size_t n, int column)
+{
+	char *out = NULL, element[FUNCTIONS_ELEMENT];
+	size_t len = 0;
+	FILE *to = open_memstream(&out, &len);
+
+	assert_non_null(to);
+	for (size_t i = 0; i < n; i++) {
+		const char *text = of(msgs, i, column, element);
+
+		(void)fputs(i ? "," : "{", to);
+		(void)fputs(text ? "\"" : "NULL", to);
+		for (; text && *text; text++)
+			(void)fprintf(to, strchr("\"\\", *text) ? "\\%c" : "%c", *text);
+		(void)fputs(text ? "\"" : "", to);
+	}
+	(void)fputs(n ? "}" : "{}", to);
+	(void)fclose(to);
+	return out;
+}
+
+const char *functions_bytes(const void *bytes, size_t len, char text[FUNCTIONS_ELEMENT])
+{
+	size_t n = len == WHERRY_TEXT ? strlen(bytes) : len;
+	char *hex = functions_hex(bytes, n);
+
+	assert_true(2 * n + 3 <= FUNCTIONS_ELEMENT);
+	(void)snprintf(text, FUNCTIONS_ELEMENT, "\\x%s", hex);
+	free(hex);
+	return text;
+}
+
+void functions_numbers(const char *array, int64_t *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		assert_non_null(strchr("{,", *array++));
+		out[i] = strtoll(array, NULL, 10);
+		array += strcspn(array, ",}");
+	}
+	assert_string_equal(array + (n == 0), "}");
+}
+
+wherry_code functions_of_many(wherry_code code, wherry_error *err)
+{
+	char text[sizeof(err->message)];
+	long number;
+	char *rest;
+
+	if (code == WHERRY_OK || strncmp(err->message, "message ", 8) != 0)
+		return code;
+	number = strtol(err->message + 8, &rest, 10);
+	(void)snprintf(text, sizeof(text), "message %ld%s", number - 1, rest);
+	return wh_fail(err, code, "%s", text);
+}
+
 const char *functions_text(const PGresult *res, int row, int column)
 {
 	return PQgetisnull(res, row, column) ? NULL : PQgetvalue(res, row, column);

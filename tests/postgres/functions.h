@@ -38,6 +38,21 @@ const char *functions_span(int64_t us, char out[FUNCTIONS_TEXT]);
 /* Bytes in hexadecimal digits; given, free it. */
 char *functions_hex(const void *bytes, size_t len);
 
+/* The text of an array of n elements.  `of` returns one, which it may write to `text`, or NULL.  Given, free it. */
+enum { FUNCTIONS_ELEMENT = 4096 };
+typedef const char *functions_element(const void *msgs, size_t i, int column,
+				      char text[FUNCTIONS_ELEMENT]);
+char *functions_array(functions_element *of, const void *msgs, size_t n, int column);
+
+/* Bytes as an element of an array of bytea; len may be WHERRY_TEXT. */
+const char *functions_bytes(const void *bytes, size_t len, char text[FUNCTIONS_ELEMENT]);
+
+/* The n elements of an array of numbers, 0 for NULL. */
+void functions_numbers(const char *array, int64_t *out, size_t n);
+
+/* A function counts messages from 1, the library from 0: as the library says it. */
+wherry_code functions_of_many(wherry_code code, wherry_error *err);
+
 /* A column of a row: NULL where it is NULL. */
 const char *functions_text(const PGresult *res, int row, int column);
 int64_t functions_int(const PGresult *res, int row, int column);

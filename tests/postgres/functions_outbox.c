@@ -39,27 +39,55 @@ static wherry_code enqueue(wherry_outbox *box, const wherry_message *msg, unsign
 	return code;
 }
 
+/* The arrays of wherry_enqueue_many(). */
+static const char *element(const void *msgs, size_t i, int column,
+			   char text[FUNCTIONS_ELEMENT])
+{
+	const wherry_message *m = (const wherry_message *)msgs + i;
+
+	switch (column) {
+	case 0:
+		return m->topic;
+	case 1:
+		return functions_bytes(m->body, m->body_len, text);
+	case 2:
+		return m->key;
+	case 3:
+		return m->message_id;
+	case 4:
+		return m->headers;
+	case 5:
+		return m->aggregate_type;
+	case 6:
+		return m->aggregate_id;
+	default:
+		return m->trace_id;
+	}
+}
+
 static wherry_code enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_t n,
 				unsigned flags, int64_t *out_ids, wherry_error *err)
 {
-	wherry_error why = WHERRY_ERROR_INIT;
-	int64_t *ids = calloc(n + 1, sizeof(*ids));
-	wherry_code code = WHERRY_OK;
-	bool open = functions_begin(box->store.db);
+	enum { ARRAYS = 8 };
+	char *arrays[ARRAYS];
+	const char *values[ARRAYS + 2] = {[ARRAYS] = flags & WHERRY_LOCK_KEY ? "true"
+									     : "false",
+					  [ARRAYS + 1] = box->store.names.table};
+	wherry_code code;
+	PGresult *res;
 
-	assert_non_null(ids);
-	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
-		code = enqueue(box, &msgs[i], flags, &ids[i], &why);
-		if (code == WHERRY_DUPLICATE)
-			code = WHERRY_OK;
-		else if (code != WHERRY_OK)
-			(void)wh_fail(err, code, "message %zu: %s", i, why.message);
-	}
-	code = functions_end(box->store.db, open, code);
-	if (code == WHERRY_OK && out_ids && n)
-		memcpy(out_ids, ids, n * sizeof(*ids));
-	free(ids);
-	return code;
+	for (int i = 0; i < ARRAYS; i++)
+		values[i] = arrays[i] = functions_array(element, msgs, n, i);
+	res = functions_call(
+		box->store.db, "enqueuer",
+		"SELECT wherry_enqueue_many($1, $2::bytea[], $3, $4, $5, $6, $7, $8, $9::boolean, $10)",
+		values, ARRAYS + 2, &code, err);
+	if (res && out_ids)
+		functions_numbers(PQgetvalue(res, 0, 0), out_ids, n);
+	PQclear(res);
+	for (int i = 0; i < ARRAYS; i++)
+		free(arrays[i]);
+	return functions_of_many(code, err);
 }
 
 static const suite_skip skips[] = {

@@ -41,19 +41,53 @@ static wherry_code send(wherry_queue *queue, const wherry_queue_message *msg,
 	return code;
 }
 
+/* The arrays of wherry_send_many(). */
+static const char *element(const void *msgs, size_t i, int column,
+			   char text[FUNCTIONS_ELEMENT])
+{
+	const wherry_queue_message *m = (const wherry_queue_message *)msgs + i;
+
+	switch (column) {
+	case 0:
+		return of_text(m, text, FUNCTIONS_ELEMENT);
+	case 1:
+		return m->headers;
+	case 2:
+		return functions_span(m->delay_us, text);
+	case 3:
+		return functions_span(m->expires_us, text);
+	case 4:
+		return m->correlation_id;
+	case 5:
+		return m->reply_to;
+	case 6:
+		return m->message_id;
+	default:
+		return m->topic;
+	}
+}
+
 static wherry_code send_many(wherry_queue *queue, const wherry_queue_message *msgs,
 			     size_t n, int64_t *out_ids, wherry_error *err)
 {
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	bool open = functions_begin(queue->store.db);
+	enum { ARRAYS = 8 };
+	char *arrays[ARRAYS];
+	const char *values[ARRAYS + 1] = {queue->store.names.table};
+	wherry_code code;
+	PGresult *res;
 
-	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
-		code = send(queue, &msgs[i], out_ids ? &out_ids[i] : NULL, &why);
-		if (code != WHERRY_OK)
-			(void)wh_fail(err, code, "message %zu: %s", i, why.message);
-	}
-	return functions_end(queue->store.db, open, code);
+	for (int i = 0; i < ARRAYS; i++)
+		values[i + 1] = arrays[i] = functions_array(element, msgs, n, i);
+	res = functions_call(
+		queue->store.db, "sender",
+		"SELECT wherry_send_many($1, $2::text[], $3, $4, $5, $6, $7, $8, $9)",
+		values, ARRAYS + 1, &code, err);
+	if (res && out_ids)
+		functions_numbers(PQgetvalue(res, 0, 0), out_ids, n);
+	PQclear(res);
+	for (int i = 0; i < ARRAYS; i++)
+		free(arrays[i]);
+	return functions_of_many(code, err);
 }
 
 static wherry_code cancel(wherry_queue *queue, int64_t id, wherry_error *err)

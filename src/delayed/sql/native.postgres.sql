@@ -57,8 +57,9 @@ SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 
 -- part: own_functions
 -- Functions that all tables of a schema share.
-ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_kind',
-      'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop']::pg_catalog.name[]
+ARRAY['wherry_offer', 'wherry_offer_many', 'wherry_poll', 'wherry_done', 'wherry_done_many', 'wherry_delayed_kind',
+      'wherry_delayed_nack', 'wherry_delayed_nack_many', 'wherry_delayed_extend', 'wherry_delayed_extend_many',
+      'wherry_delayed_dead_letter', 'wherry_delayed_dead_letter_many', 'wherry_delayed_drop']::pg_catalog.name[]
 
 -- part: make_tables
 {own_tables}
@@ -120,9 +121,27 @@ FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 'updates'
 
 -- part: leaf
-section
+replace(section, '@sequence@', quote_literal(pg_get_serial_sequence(concat(schema, quote_ident(t.name)), 'id')))
 
 -- include: postgres.home.sql
+
+-- part: next_version
+-- Version that is later than that of m, the message that is replaced, and than now.  m may have the last version.
+CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
+     THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
+     ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
+
+-- part: replaced
+-- Columns that an offer changes in the message of its key.  Both times are the same in an offer, and a
+-- sender may not read the first, not even of the row that it offers
+-- (roles_of_a_delayed_queue_may_do_what_they_need).
+payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
+  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
+  "createdAt" = {next_version},
+  attempts = 0, updates = least(m.updates, 999999999) OPERATOR(pg_catalog.+) 1,
+  due_at = NULL, last_error = NULL
+WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
+  OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
 
 -- part: make_functions
 -- Each function reads the clock once, when it is called, because the statement's time does not advance in a
@@ -143,37 +162,75 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
     PERFORM @.wherry_delayed_kind(queue, type, box);
   END IF;$w$;
   -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
-  parsed CONSTANT text := $w$fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.][0-9A-Za-z-]+|:[0-9]+)$'
-    AND greatest(length(split_part(token, '.', 1)), length(split_part(split_part(token, '.', 2), ':', 1)),
-                 length(split_part(token, ':', 2))) < 19 AND length(split_part(token, '.', 3)) <= 36, false);
+  fits CONSTANT text := $w$coalesce(@token@ ~ '^[0-9]+[.][0-9]+([.][0-9A-Za-z-]+|:[0-9]+)$'
+    AND greatest(length(split_part(@token@, '.', 1)), length(split_part(split_part(@token@, '.', 2), ':', 1)),
+                 length(split_part(@token@, ':', 2))) < 19 AND length(split_part(@token@, '.', 3)) <= 36, false)$w$;
+  -- These texts are for one message and for many.  The function for many calls that for one where a token is wrong, or
+  -- two are of one message.
+  parsed CONSTANT text[] := ARRAY[$w$fits CONSTANT boolean := @fits@;
   made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
   lock CONSTANT text := CASE WHEN fits THEN nullif(split_part(token, '.', 3), '') END;
   version bigint;
   offered bigint;
-  found_version bigint;$w$;
-  refusals CONSTANT text := $w$IF NOT fits THEN
+  found_version bigint;$w$,
+    $w$one record;
+  outcomes text[];
+  fit bigint[];      -- The ids, NULL for tokens that are wrong.
+  pairs text[];      -- "ID.LOCK" of each.
+  settled bigint[];  -- Ids of messages that this call settles.$w$];
+  refusals CONSTANT text[] := ARRAY[$w$IF NOT fits THEN
     RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'The column token of wherry_poll has it.';
-  END IF;$w$;
-  polled CONSTANT text := $w$IF lock IS NULL THEN
+  END IF;$w$,
+    $w$SELECT array_agg(CASE WHEN @fits@ THEN split_part(t.token, '.', 1)::bigint END),
+    array_agg(concat(split_part(t.token, '.', 1), '.', split_part(t.token, '.', 3))) INTO own.fit, own.pairs
+  FROM unnest(tokens) AS t(token);
+  IF (SELECT count(DISTINCT i.id) FROM unnest(own.fit) AS i(id)) <> cardinality(tokens) @orread@ THEN
+    FOR one IN SELECT t.* FROM unnest(tokens) WITH ORDINALITY AS t(token, nth) ORDER BY t.nth LOOP
+      BEGIN
+        outcomes := outcomes || @call@;
+      {says_which}
+    END LOOP;
+    RETURN outcomes;
+  END IF;$w$];
+  polled CONSTANT text[] := ARRAY[$w$IF lock IS NULL THEN
     RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
       USING ERRCODE = 'invalid_parameter_value';
-  END IF;$w$;
-  ours CONSTANT text := $w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$;
-  -- Result for a message that was not settled.
-  outcome CONSTANT text := $w$IF FOUND THEN
+  END IF;$w$, ''];
+  ours CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$,
+    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND concat(m.id, '.', m."lockUuid") = ANY (own.pairs)$w$];
+  -- The same, and a message that was read unless an offer has changed it.
+  ours_or_read CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND CASE WHEN own.lock IS NULL
+      THEN m."createdAt" = own.version AND m."scheduledAtInitially" = own.offered ELSE m."lockUuid" = own.lock END$w$,
+    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND (concat(m.id, '.', m."lockUuid") = ANY (own.pairs)
+      OR concat(m.id, '.', m."createdAt", ':', m."scheduledAtInitially") = ANY (wherry_done_many.tokens))$w$];
+  -- Results for messages that were not settled.
+  outcome CONSTANT text[] := ARRAY[$w$IF FOUND THEN
     RETURN 'acknowledged';
   END IF;
   version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
   SELECT m."createdAt" INTO own.found_version FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind;
-  RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$;
+  RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$,
+    $w$IF cardinality(settled) = cardinality(tokens) THEN
+    RETURN array_fill('acknowledged'::pg_catalog.text, ARRAY[cardinality(tokens)]);
+  END IF;
+  RETURN ARRAY(SELECT CASE WHEN t.id = ANY (own.settled) THEN 'acknowledged'
+      WHEN t.found <> t.version OR (t.lock = '' AND t.found IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END
+    FROM (SELECT u.nth, u.id, split_part(split_part(u.token, '.', 2), ':', 1)::bigint AS version, split_part(u.token, '.', 3) AS lock,
+        (SELECT m."createdAt" FROM @table@ AS m WHERE m.id = u.id AND m."pKind" || '' = own.kind) AS found
+      FROM ROWS FROM (unnest(tokens), unnest(own.fit)) WITH ORDINALITY AS u(token, id, nth)) AS t ORDER BY t.nth);$w$];
   later CONSTANT text := $w$least(253402300799999, ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
     + @span@) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
   -- The limit is that of other functions and of the library.
   most CONSTANT text := $w$IF @span@ > '36500 days' THEN
     RAISE '@span@ is %, the limit is 36500 days', @span@ USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
+  -- The arrays of wherry_offer_many().
+  lengths CONSTANT text := 'cardinality(keys), cardinality(bodies), cardinality(delays), cardinality(ats)';
+  rows CONSTANT text := $w$ROWS FROM (unnest(wherry_offer_many.keys), unnest(wherry_offer_many.bodies), unnest(wherry_offer_many.delays),
+    unnest(wherry_offer_many.ats)) WITH ORDINALITY AS m(key, body, delay, at, nth)$w$;
   kind text;
+  whole text;
   made text;
   {branch_variables}
 BEGIN
@@ -208,7 +265,8 @@ END $body$ $f$;
   EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
   -- Drivers send a body as text or bytes.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text'] LOOP
-    made := $f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
+    FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
   delay interval DEFAULT NULL, at timestamptz DEFAULT NULL, if_absent boolean DEFAULT false,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -250,24 +308,77 @@ BEGIN
   ELSE
     INSERT INTO @table@ AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
     VALUES (wherry_offer.key, own.kind, own.bytes, own.due::bigint, own.due::bigint, own.now_ms)
-    ON CONFLICT ("pKind", "pKey") DO UPDATE SET payload = excluded.payload,
-      "scheduledAt" = excluded."scheduledAtInitially", "scheduledAtInitially" = excluded."scheduledAtInitially",
-      "lockUuid" = NULL, attempts = 0, "createdAt" = CASE WHEN m."createdAt" < 253402300799999
-        THEN greatest(excluded."createdAt", m."createdAt" + 1) ELSE excluded."createdAt" + 1 END,
-      updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
-      WHERE m.payload <> excluded.payload
-        OR m."scheduledAtInitially" <> excluded."scheduledAtInitially" RETURNING m.updates INTO own.n;
+    ON CONFLICT ("pKind", "pKey") DO UPDATE SET {replaced} RETURNING m.updates INTO own.n;
   END IF;
   @end@
   RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
-END $body$ $f$;
-    made := replace(replace(replace(replace(replace(made, '@type@', kind),
-      '@bytes@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'convert_to(body, ''UTF8'')' END),
-      '@kind@', made_kind), '@checks@', checks), '@.', schema);
-    {branch}
-    EXECUTE made;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_offer_many(queue text, keys text[], bodies @type@[], delays interval[] DEFAULT NULL,
+  ats timestamptz[] DEFAULT NULL, if_absent boolean DEFAULT false, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
+DECLARE -- Offers a message for each element, in the order of the arrays.  Returns created, updated or ignored for each.
+  @kind@
+  called CONSTANT timestamptz := clock_timestamp();
+  now_ms CONSTANT bigint := floor(extract(epoch FROM called) * 1000.0);
+  outcomes text[] := array_fill('ignored'::pg_catalog.text, ARRAY[coalesce(cardinality(keys), 0)]);
+  turns integer;  -- The most offers of one key.
+  turn integer := 1;
+  wrong bigint;   -- The first message that is refused.
+  one record;
+BEGIN
+  @checks@
+  IF greatest(@lengths@) <> least(@lengths@) THEN
+    RAISE 'the arrays have different lengths: each has an element for each message, or is NULL'
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  wrong := (SELECT m.nth FROM @rows@ WHERE coalesce(m.key, '') = '' OR m.body IS NULL OR char_length(m.key) > 200
+    OR octet_length(@bytes@) > 16777216 OR m.delay < '0' OR (m.delay > '0' AND m.at IS NOT NULL) OR m.delay > '36500 days'
+    OR NOT isfinite(m.at) OR floor(extract(epoch FROM m.at) * 1000.0) NOT BETWEEN 0 AND 253402300799999 ORDER BY m.nth LIMIT 1);
+  FOR one IN SELECT m.* FROM @rows@ WHERE m.nth = own.wrong LOOP -- The function for one message says what is wrong.
+    BEGIN
+      PERFORM @.wherry_offer(queue, one.key, one.body, one.delay, one.at, if_absent, type, box);
+    {says_which}
+    RAISE 'message % cannot be offered', wrong;
   END LOOP;
-  FOREACH made IN ARRAY ARRAY[
+  turns := (SELECT max(k.n) FROM (SELECT count(*) AS n FROM @rows@ GROUP BY m.key) AS k);
+  @each@
+  -- A key that occurs again is offered again, by another statement.
+  WHILE turn <= turns LOOP
+    IF if_absent THEN
+      FOR one IN @offers@ DO NOTHING @offered@ LOOP
+        outcomes[one.nth] := 'created';
+      END LOOP;
+    ELSE
+      FOR one IN @offers@ DO UPDATE SET {replaced} @offered@ LOOP
+        outcomes[one.nth] := CASE WHEN one.updates = 0 THEN 'created' ELSE 'updated' END;
+      END LOOP;
+    END IF;
+    turn := turn + 1;
+  END LOOP;
+  @end@
+  RETURN outcomes;
+END $body$ $f$] LOOP
+      made := replace(replace(made, '@offers@', $w$WITH given AS MATERIALIZED (
+          SELECT nextval(@sequence@::pg_catalog.regclass) AS id, m.nth, m.key COLLATE "C" AS key, @bytes@ AS body,
+            CASE WHEN m.at IS NOT NULL THEN floor(extract(epoch FROM m.at) * 1000.0)::bigint
+              WHEN m.delay > '0' THEN ceil(extract(epoch FROM (own.called AT TIME ZONE 'UTC' + m.delay) AT TIME ZONE 'UTC') * 1000.0)::bigint
+              ELSE own.now_ms END AS due
+          FROM (SELECT m.*, row_number() OVER (PARTITION BY m.key ORDER BY m.nth) AS turn FROM @rows@) AS m
+          WHERE m.turn = own.turn ORDER BY m.nth),
+        got AS (INSERT INTO @table@ AS m(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+          SELECT g.id, g.key, own.kind, g.body, g.due, g.due, own.now_ms FROM given AS g ORDER BY g.key
+          ON CONFLICT ("pKind", "pKey")$w$),
+        '@offered@', $w$RETURNING m."pKey", m.updates) SELECT g.nth, o.updates FROM got AS o JOIN given AS g ON g.key = o."pKey"$w$);
+      made := replace(replace(replace(replace(replace(made, '@type@', kind),
+        '@bytes@', replace(CASE kind WHEN 'bytea' THEN '@body' ELSE 'convert_to(@body, ''UTF8'')' END, '@body',
+          CASE WHEN position('@rows@' IN made) > 0 THEN 'm.body' ELSE 'body' END)),
+        '@kind@', made_kind), '@checks@', checks), '@.', schema);
+      {branch}
+      EXECUTE replace(replace(made, '@lengths@', lengths), '@rows@', rows);
+    END LOOP;
+  END LOOP;
+  FOREACH whole IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed', after timestamptz DEFAULT NULL, after_id bigint DEFAULT 0)
@@ -351,9 +462,9 @@ BEGIN
   END IF;
   @end@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_done(queue text, token text, type text DEFAULT 'bytes',
+$f$CREATE OR REPLACE FUNCTION @.wherry_done@many@(queue text, @token@, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
-RETURNS text @one@ AS $body$
+@settled@ AS $body$
 <<own>>
 DECLARE
   @kind@
@@ -362,20 +473,14 @@ BEGIN
   @checks@
   @refusals@
   @each@
-  IF lock IS NULL THEN
-    version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
-    offered := split_part(token, ':', 2)::bigint;
-    DELETE FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind AND m."createdAt" = own.version
-      AND m."scheduledAtInitially" = own.offered;
-  ELSE
-    DELETE FROM @table@ AS m WHERE @ours@;
-  END IF;
+  @read@
+  @begin@DELETE FROM @table@ AS m WHERE @oursorread@@into@;
   @outcome@
   @end@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack(queue text, token text, delay interval DEFAULT NULL,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack@many@(queue text, @token@, delay interval DEFAULT NULL,
   error text DEFAULT NULL, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text @one@ AS $body$
+@settled@ AS $body$
 <<own>>
 DECLARE
   @kind@
@@ -391,14 +496,14 @@ BEGIN
   @polledonly@
   later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE floor(extract(epoch FROM clock_timestamp()) * 1000.0) END;
   @each@
-  UPDATE @table@ AS m SET "scheduledAt" = own.later_ms, "lockUuid" = NULL, due_at = NULL,
-    last_error = coalesce(left(wherry_delayed_nack.error, 500), m.last_error) WHERE @ours@;
+  @begin@UPDATE @table@ AS m SET "scheduledAt" = own.later_ms, "lockUuid" = NULL, due_at = NULL,
+    last_error = coalesce(left(wherry_delayed_nack@many@.error, 500), m.last_error) WHERE @ours@@into@;
   @outcome@
   @end@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend(queue text, token text,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend@many@(queue text, @token@,
   lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text @one@ AS $body$
+@settled@ AS $body$
 <<own>>
 DECLARE
   @kind@
@@ -415,13 +520,13 @@ BEGIN
   @polledonly@
   later_ms := @leased@;
   @each@
-  UPDATE @table@ AS m SET "scheduledAt" = own.later_ms WHERE @ours@;
+  @begin@UPDATE @table@ AS m SET "scheduledAt" = own.later_ms WHERE @ours@@into@;
   @outcome@
   @end@
 END $body$ $f$,
-$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter(queue text, token text, reason text,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter@many@(queue text, @token@, reason text,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
-RETURNS text @one@ AS $body$
+@settled@ AS $body$
 <<own>>
 DECLARE
   @kind@
@@ -431,11 +536,11 @@ BEGIN
   @refusals@
   @polledonly@
   @each@
-  WITH gone AS (DELETE FROM @table@ AS m WHERE @ours@ RETURNING m.*)
+  WITH gone AS (DELETE FROM @table@ AS m WHERE @ours@ RETURNING m.*)@then@
   INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
   SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts,
-    floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint, left(coalesce(wherry_delayed_dead_letter.reason, ''), 500)
-  FROM gone AS g {replaces_dead};
+    floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint, left(coalesce(wherry_delayed_dead_letter@many@.reason, ''), 500)
+  FROM gone AS g {replaces_dead}@into@;
   @outcome@
   @end@
 END $body$ $f$,
@@ -455,11 +560,25 @@ BEGIN
   @end@
   RETURN FOUND;
 END $body$ $f$] LOOP
-    made := replace(replace(replace(replace(replace(made, '@plans@', plans), '@one@', one), '@kind@', made_kind),
-      '@checks@', checks), '@parsed@', parsed);
-    made := replace(replace(replace(replace(replace(replace(made, '@refusals@', refusals), '@polledonly@', polled),
-      '@ours@', ours), '@outcome@', outcome), '@delayed@', replace(later, '@span@', 'delay')),
-      '@leased@', replace(later, '@span@', 'lease'));
+  FOR form IN 1..CASE WHEN position('@many@' IN whole) > 0 THEN 2 ELSE 1 END LOOP
+    made := replace(replace(replace(replace(replace(replace(whole, '@parsed@', parsed[form]), '@refusals@', refusals[form]),
+      '@polledonly@', polled[form]), '@ours@', ours[form]), '@oursorread@', ours_or_read[form]), '@outcome@', outcome[form]);
+    made := replace(replace(made, '@fits@', replace(fits, '@token@', (ARRAY['token', 't.token'])[form])),
+      '@call@', concat('@.', substring(whole FROM 'wherry_[a-z_]+'), '(queue, one.token, ', CASE
+        WHEN position('error text' IN whole) > 0 THEN 'delay, error, ' WHEN position('reason text' IN whole) > 0 THEN 'reason, '
+        WHEN position('lease interval' IN whole) > 0 THEN 'lease, ' END, 'type, box)'));
+    made := replace(replace(replace(replace(replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[form]),
+      '@token@', (ARRAY['token text', 'tokens text[]'])[form]),
+      '@settled@', (ARRAY['RETURNS text @one@', 'RETURNS text[] @plans@'])[form]),
+      '@read@', (ARRAY[$w$IF lock IS NULL THEN
+    version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
+    offered := split_part(token, ':', 2)::bigint;
+  END IF;$w$, ''])[form]),
+      '@orread@', CASE WHEN position('@oursorread@' IN whole) > 0 THEN '' ELSE $w$OR position(':' IN array_to_string(tokens, '')) > 0$w$ END),
+      '@begin@', (ARRAY['', 'WITH settled AS ('])[form]), '@then@', (ARRAY['', ', settled AS ('])[form]),
+      '@into@', (ARRAY['', ' RETURNING id) SELECT array_agg(s.id) INTO own.settled FROM settled AS s'])[form]);
+    made := replace(replace(replace(replace(replace(replace(made, '@plans@', plans), '@one@', one), '@kind@', made_kind),
+      '@checks@', checks), '@delayed@', replace(later, '@span@', 'delay')), '@leased@', replace(later, '@span@', 'lease'));
     made := replace(replace(made, '@mostlease@', replace(most, '@span@', 'lease')), '@mostdelay@', replace(most, '@span@', 'delay'));
     made := replace(replace(replace(made,
       '@head@', $w$SELECT q.id, q.attempts FROM @table@ AS q WHERE q."pKind" = own.kind AND q."scheduledAt" <= own.now_ms
@@ -479,6 +598,7 @@ END $body$ $f$] LOOP
     made := replace(made, '@.', schema);
     {branch}
     EXECUTE made;
+  END LOOP;
   END LOOP;
 END $do$;
 
@@ -537,24 +657,6 @@ END $$;
 
 -- name: drop-shared
 {drop_own}
-
--- part: next_version
--- Version that is later than that of m, the message that is replaced, and than now.  m may have the last version.
-CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
-     THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
-     ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
-
--- part: replaced
--- Columns that an offer changes in the message of its key.  Both times are the same in an offer, and a
--- sender may not read the first, not even of the row that it offers
--- (roles_of_a_delayed_queue_may_do_what_they_need).
-payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
-  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = {next_version},
-  attempts = 0, updates = least(m.updates, 999999999) OPERATOR(pg_catalog.+) 1,
-  due_at = NULL, last_error = NULL
-WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
-  OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
 
 -- part: offered
 INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")

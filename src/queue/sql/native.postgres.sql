@@ -95,7 +95,7 @@ FROM pg_class WHERE oid = {'table}::pg_catalog.regclass::pg_catalog.oid;
 
 -- part: own_functions
 -- Functions that all queues of a schema share.
-ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'wherry_ack', 'wherry_nack', 'wherry_extend',
+ARRAY['wherry_send', 'wherry_send_many', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_ack_many', 'wherry_nack_many', 'wherry_extend_many', 'wherry_dead_letter_many', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::pg_catalog.name[]
 
@@ -106,16 +106,21 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_unreadable', 'w
 'body' AND EXISTS (SELECT 1 FROM pg_attribute AS k WHERE k.attrelid = c.oid AND k.attname = 'lease_token' AND NOT k.attisdropped)
 
 -- part: leaf
--- Expressions of the body: as the table stores it, as wherry_receive() returns it, and whether it may be longer than
+-- Expressions of the body: whether all of many can be stored, as the table stores it, as wherry_receive() returns it, and whether it may be longer than
 -- wherry_unreadable() allows.  The text of less than 90,000 bytes of binary JSON is never too long for the server: 12
 -- bytes have at most 131,072 digits.
-replace(replace(replace(section, '@doubt@', CASE t.type WHEN 'pg_catalog.json' THEN 'pg_column_size(m.body) > 260000'
+replace(replace(replace(replace(section, '@converts@', CASE WHEN t.type = 'pg_catalog.' || kind THEN '' ELSE
+  'BEGIN
+    PERFORM count(@value@) FROM @rows@ WHERE own.wrong IS NULL;
+  EXCEPTION WHEN data_exception THEN
+    wrong := 1;
+  END;' END), '@doubt@', CASE t.type WHEN 'pg_catalog.json' THEN 'pg_column_size(m.body) > 260000'
     WHEN 'pg_catalog.jsonb' THEN 'CASE WHEN pg_column_size(ARRAY[m.body]) > 90000 THEN true
             ELSE octet_length(m.body::pg_catalog.text) > 67108864 END'
-    ELSE 'octet_length(m.body) > 67108864' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN 'wherry_send.body'
-    WHEN t.type = 'pg_catalog.bytea' THEN 'convert_to(wherry_send.body::pg_catalog.text, ''UTF8'')'
-    WHEN kind = 'bytea' THEN concat('convert_from(wherry_send.body, ''UTF8'')::', t.type)
-    ELSE concat('wherry_send.body::pg_catalog.text::', t.type) END),
+    ELSE 'octet_length(m.body) > 67108864' END), '@value@', CASE WHEN t.type = 'pg_catalog.' || kind THEN '@given@'
+    WHEN t.type = 'pg_catalog.bytea' THEN 'convert_to(@given@::pg_catalog.text, ''UTF8'')'
+    WHEN kind = 'bytea' THEN concat('convert_from(@given@, ''UTF8'')::', t.type)
+    ELSE concat('@given@::pg_catalog.text::', t.type) END),
   '@body@', CASE t.type WHEN 'pg_catalog.bytea' THEN 'NULL::pg_catalog.text, g.body'
     ELSE 'g.body::pg_catalog.text, NULL::pg_catalog.bytea' END)
 
@@ -132,7 +137,7 @@ regexp_replace(regexp_replace(regexp_replace(replace(replace(replace(replace(rep
     RAISE '\1 is %, the limit is 36500 days', \1 USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$, 'g'),
   '@seconds[(]([a-z_.]+)[)]@', 'coalesce(extract(epoch FROM \1), 0)::double precision', 'g'),
-  '@after[(]([^,]+), ([a-z]+)[)]@',
+  '@after[(]([^,]+), ([a-z.]+)[)]@',
   '((\1 AT TIME ZONE ''UTC'' + coalesce(\2, ''0'')) AT TIME ZONE ''UTC'')', 'g')
 
 -- part: make_functions
@@ -170,6 +175,13 @@ DECLARE
     '[dD][0-7]..|0[1-9a-fA-F]..|00[1-9a-fA-F].|000[1-9a-fA-F]|[dD][89abAB]..\\u[dD][c-fC-F]..))*")*\u007d\s*$');
   key CONSTANT text := 'queue';
   otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_missing(''queue'', queue);');
+  -- The arrays of wherry_send_many().
+  lengths CONSTANT text := $w$cardinality(bodies), cardinality(headers), cardinality(delays), cardinality(expires),
+    cardinality(correlation_ids), cardinality(reply_tos), cardinality(message_ids), cardinality(topics)$w$;
+  rows CONSTANT text := $w$ROWS FROM (unnest(wherry_send_many.bodies), unnest(wherry_send_many.headers),
+    unnest(wherry_send_many.delays), unnest(wherry_send_many.expires), unnest(wherry_send_many.correlation_ids),
+    unnest(wherry_send_many.reply_tos), unnest(wherry_send_many.message_ids), unnest(wherry_send_many.topics))
+    WITH ORDINALITY AS m(body, headers, delay, expires, correlation_id, reply_to, message_id, topic, nth)$w$;
   kind text;
   whole text;
   made text;
@@ -237,6 +249,48 @@ BEGIN
   @end@
   RETURN made;
 END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_send_many(queue text, bodies @type@[], headers json[] DEFAULT NULL,
+  delays interval[] DEFAULT NULL, expires interval[] DEFAULT NULL, correlation_ids text[] DEFAULT NULL,
+  reply_tos text[] DEFAULT NULL, message_ids text[] DEFAULT NULL, topics text[] DEFAULT NULL)
+RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+<<own>>
+DECLARE -- Sends a message for each element, in the order of the arrays.  Returns their ids.
+  called CONSTANT timestamptz := clock_timestamp();
+  ids bigint[];
+  wrong bigint;  -- A message that cannot be sent; those before it may be such, too.
+  one record;
+BEGIN
+  IF @lengths@ THEN
+    RAISE 'the arrays have different lengths: each has an element for each message, or is NULL'
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  wrong := (SELECT m.nth FROM @rows@ WHERE m.body IS NULL OR octet_length(@m.sized@) > 16777216
+    OR greatest(octet_length(m.message_id), octet_length(m.topic), octet_length(m.correlation_id), octet_length(m.reply_to)) > 255
+    OR m.headers::pg_catalog.text <> '{}' AND (octet_length(m.headers::pg_catalog.text) > 262144 OR m.headers::pg_catalog.text !~ @readable@)
+    OR m.delay < '0' OR m.delay > '36500 days' OR m.expires < '0' OR m.expires > '36500 days' ORDER BY m.nth LIMIT 1);
+  @each@
+  @converts@
+  IF wrong IS NULL THEN
+    WITH got AS (INSERT INTO @table@(topic, correlation_id, reply_to, headers, body, state, available_at, expires_at, message_id)
+      SELECT m.topic, m.correlation_id, m.reply_to, coalesce(m.headers, '{}'), @value@,
+        CASE WHEN m.delay > '0' THEN 3 ELSE 0 END, CASE WHEN m.delay > '0' THEN m.due END,
+        CASE WHEN m.expires > '0' THEN @after(m.due, m.expires)@ END, coalesce(nullif(m.message_id, ''), {new_message_id})
+      FROM (SELECT m.*, @after(own.called, m.delay)@ AS due FROM @rows@) AS m ORDER BY m.nth RETURNING id)
+    SELECT array_agg(g.id ORDER BY g.id) INTO own.ids FROM got AS g;
+  END IF;
+  @end@
+  -- The function for one message says what is wrong.
+  FOR one IN SELECT m.* FROM @rows@ WHERE m.nth >= own.wrong ORDER BY m.nth LOOP
+    BEGIN
+      PERFORM @.wherry_send(queue, one.body, one.headers, one.delay, one.expires, one.correlation_id, one.reply_to,
+        one.message_id, one.topic);
+    {says_which}
+  END LOOP;
+  IF wrong IS NOT NULL THEN
+    RAISE 'message % cannot be sent', wrong;
+  END IF;
+  RETURN coalesce(ids, '{}');
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers json DEFAULT '{}',
   delay interval DEFAULT NULL, expires interval DEFAULT NULL, correlation_id text DEFAULT NULL,
   reply_to text DEFAULT NULL, message_id text DEFAULT NULL)
@@ -265,11 +319,13 @@ BEGIN
   WHERE s.topic = wherry_publish.topic;
   RETURN n;
 END $body$ $f$] LOOP
-      made := replace(replace(replace(replace({with_checks}, '@type@', kind),
+      made := replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
         '@sized@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'body::pg_catalog.text' END),
+        '@m.sized@', CASE kind WHEN 'bytea' THEN 'm.body' ELSE 'm.body::pg_catalog.text' END),
         '@box@', quote_literal(schema)), '@.', schema);
       {branch}
-      EXECUTE made;
+      EXECUTE replace(replace(replace(made, '@given@', CASE WHEN position('@rows@' IN made) > 0 THEN 'm.body' ELSE 'wherry_send.body' END),
+        '@lengths@', concat('greatest(', lengths, ') <> least(', lengths, ')')), '@rows@', rows);
     END LOOP;
   END LOOP;
   -- Functions that settle messages are made twice: for one id, and for an array of ids.
@@ -538,14 +594,14 @@ BEGIN
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-  FOR many IN 0..CASE WHEN position('@many@' IN whole) > 0 THEN 1 ELSE 0 END LOOP
+  FOR form IN 0..CASE WHEN position('@many@' IN whole) > 0 THEN 1 ELSE 0 END LOOP
     made := regexp_replace(whole, '@held[(]([a-z_]+)[)]@',
-      concat('m.id = ', (ARRAY['\1.id', 'ANY (\1_many.ids)'])[many + 1], ' AND m.lease_token = \1@many@.token AND m.state + 0 = 1'));
-    made := replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[many + 1]),
-      '@ids@', (ARRAY['id bigint', 'ids bigint[]'])[many + 1]),
-      '@settled@', (ARRAY['RETURNS boolean @one@', 'RETURNS bigint @plans@'])[many + 1]),
+      concat('m.id = ', (ARRAY['\1.id', 'ANY (\1_many.ids)'])[form + 1], ' AND m.lease_token = \1@many@.token AND m.state + 0 = 1'));
+    made := replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[form + 1]),
+      '@ids@', (ARRAY['id bigint', 'ids bigint[]'])[form + 1]),
+      '@settled@', (ARRAY['RETURNS boolean @one@', 'RETURNS bigint @plans@'])[form + 1]),
       '@result@', (ARRAY['RETURN FOUND;  -- False: the lease is lost.',
-        'GET DIAGNOSTICS n = ROW_COUNT;' || chr(10) || '  RETURN n;  -- The others are not leased under this token.'])[many + 1]);
+        'GET DIAGNOSTICS n = ROW_COUNT;' || chr(10) || '  RETURN n;  -- The others are not leased under this token.'])[form + 1]);
     made := replace(replace({with_checks},
       '@due@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
           FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= own.called
@@ -582,11 +638,7 @@ CREATE TRIGGER wherry_own_row BEFORE INSERT OR UPDATE OR DELETE ON {wherry_subsc
   FOR EACH ROW EXECUTE FUNCTION {wherry_own_row}('queue');
 CREATE TABLE IF NOT EXISTS {table}(
   id             bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1) PRIMARY KEY,
-  message_id     text COLLATE "C" NOT NULL DEFAULT encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(
-                   uuid_send(gen_random_uuid()) PLACING
-                   substring(int8send((floor(extract(epoch FROM now()) * 1000.0))::bigint)
-                             FROM 3)
-                   FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid::pg_catalog.text,  -- version 7
+  message_id     text COLLATE "C" NOT NULL DEFAULT {new_message_id},
   topic          text,               -- it was published to; NULL: it was sent to this queue
   correlation_id text,
   reply_to       text,

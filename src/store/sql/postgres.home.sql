@@ -1,6 +1,21 @@
 --
 -- Functions on PostgreSQL, which the part own_functions names, and the schema that they are made for.
 
+-- part: says_which
+-- End of a block in which a function for many messages calls that for one: its error names the message, by the subscript of the
+-- arrays.
+EXCEPTION WHEN data_exception THEN
+      DECLARE
+        hint pg_catalog.text;
+      BEGIN
+        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+        IF hint OPERATOR(pg_catalog.<>) '' THEN
+          RAISE 'message %: %', one.nth, sqlerrm USING ERRCODE = sqlstate, HINT = hint;
+        END IF;
+        RAISE 'message %: %', one.nth, sqlerrm USING ERRCODE = sqlstate;
+      END;
+    END;
+
 -- part: give_rights
 -- If default privileges give PUBLIC no right to execute, a role that may call one of Wherry's functions in this schema
 -- may also call functions that are made later (a_function_that_is_made_later_can_be_called).

@@ -3,13 +3,21 @@
 
 -- part: functions
 -- Names of all functions that Wherry makes.
-ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_consume', 'wherry_accept',
-      'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_enqueue_many', 'wherry_consume', 'wherry_accept',
+      'wherry_send', 'wherry_send_many', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_ack_many', 'wherry_nack_many', 'wherry_extend_many', 'wherry_dead_letter_many',
       'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
-      'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done',
-      'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
+      'wherry_unsubscribe', 'wherry_offer', 'wherry_offer_many', 'wherry_poll', 'wherry_done', 'wherry_done_many',
+      'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_nack_many', 'wherry_delayed_extend', 'wherry_delayed_extend_many',
+      'wherry_delayed_dead_letter', 'wherry_delayed_dead_letter_many', 'wherry_delayed_drop',
       'wherry_listen', 'wherry_unlisten', 'wherry_missing', 'wherry_unreadable']::name[]
+
+-- part: new_message_id
+-- A UUID of version 7, for a message without an id.  It is the default of a column and part of functions that run with
+-- the search path of their caller, so its names are qualified.
+pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) PLACING
+  substring(pg_catalog.int8send(pg_catalog.floor(extract(epoch FROM pg_catalog.now()) OPERATOR(pg_catalog.*) 1000.0)::bigint)
+  FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid::pg_catalog.text
 
 -- part: column_names
 -- Columns of an existing table; no rows if the table does not exist.

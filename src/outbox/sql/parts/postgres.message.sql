@@ -162,19 +162,21 @@ SELECT {'table}::regclass::oid::bigint;
 SELECT atttypid::regtype::text FROM pg_attribute
 WHERE attrelid = to_regclass({'table})::oid AND attname = 'payload' AND NOT attisdropped;
 
+-- part: key_to_lock
+-- The key by which a message is locked; NULL: it has none.
+CASE WHEN {.}key OPERATOR(pg_catalog.<>) '' THEN '=' OPERATOR(pg_catalog.||) {.}key
+     WHEN {.}aggregate_type OPERATOR(pg_catalog.<>) '' OR {.}aggregate_id OPERATOR(pg_catalog.<>) ''
+     THEN pg_catalog.length(coalesce({.}aggregate_type, ''))::pg_catalog.text OPERATOR(pg_catalog.||) ':'
+       OPERATOR(pg_catalog.||) coalesce({.}aggregate_type, '') OPERATOR(pg_catalog.||) coalesce({.}aggregate_id, '') END
+
 -- name: lock-key
 -- Lock the key before the id is taken.  If two transactions write one key under this lock, the second
 -- waits for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).  The
--- function wherry_enqueue() takes the same lock.  In both all names are qualified, since they run in
--- transactions of the application, with its search path
+-- functions wherry_enqueue() and wherry_enqueue_many() take the same lock.  In all three all names are qualified, since
+-- they run in transactions of the application, with its search path
 -- (enqueueing_is_safe_though_pg_catalog_comes_last).
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
-  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
-FROM (SELECT CASE WHEN :key::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN '=' OPERATOR(pg_catalog.||) :key::pg_catalog.text
-  WHEN :aggregate_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-    OR :aggregate_id::pg_catalog.text OPERATOR(pg_catalog.<>) ''
-  THEN pg_catalog.length(:aggregate_type::pg_catalog.text)::pg_catalog.text OPERATOR(pg_catalog.||) ':'
-    OPERATOR(pg_catalog.||) :aggregate_type::pg_catalog.text
-    OPERATOR(pg_catalog.||) :aggregate_id::pg_catalog.text END) AS o(k)
-WHERE k IS NOT NULL;
+  o.k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
+FROM (SELECT {key_to_lock:m} FROM (VALUES (:key::pg_catalog.text, :aggregate_type::pg_catalog.text,
+  :aggregate_id::pg_catalog.text)) AS m(key, aggregate_type, aggregate_id)) AS o(k)
+WHERE o.k IS NOT NULL;
