@@ -143,6 +143,11 @@ payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
 WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
   OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
 
+-- part: called_ms
+-- Time at which a function is called.  It adds half a microsecond, since a double may be that little below a whole
+-- millisecond; extract() counts in numeric, which costs more.
+floor(date_part('epoch', clock_timestamp()) * 1000.0 + 0.0005)
+
 -- part: make_functions
 -- Each function reads the clock once, when it is called, because the statement's time does not advance in a
 -- block that calls it repeatedly (functions_in_a_long_block_take_the_time_of_their_call).
@@ -156,8 +161,8 @@ DECLARE
   plans CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan$w$;
   one CONSTANT text := 'LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off';
-  -- The kind, as wherry_delayed_open() computes it.
-  made_kind CONSTANT text := $w$kind CONSTANT text := md5(concat(queue, '|', coalesce(type, 'bytes')));$w$;
+  -- The kind, as wherry_delayed_open() computes it.  concat() would cost as much as all else that a poll of nothing computes.
+  made_kind CONSTANT text := $w$kind CONSTANT text := md5(queue || '|' || coalesce(type, 'bytes'));$w$;
   checks CONSTANT text := $w$IF coalesce(queue, '') = '' OR octet_length(queue) > 255 OR octet_length(type) > 255 THEN
     PERFORM @.wherry_delayed_kind(queue, type, box);
   END IF;$w$;
@@ -183,7 +188,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
       HINT = 'The column token of wherry_poll has it.';
   END IF;$w$,
     $w$SELECT array_agg(CASE WHEN @fits@ THEN split_part(t.token, '.', 1)::bigint END),
-    array_agg(concat(split_part(t.token, '.', 1), '.', split_part(t.token, '.', 3))) INTO own.fit, own.pairs
+    array_agg(split_part(t.token, '.', 1) || '.' || split_part(t.token, '.', 3)) INTO own.fit, own.pairs
   FROM unnest(tokens) AS t(token);
   IF (SELECT count(DISTINCT i.id) FROM unnest(own.fit) AS i(id)) <> cardinality(tokens) @orread@ THEN
     FOR one IN SELECT t.* FROM unnest(tokens) WITH ORDINALITY AS t(token, nth) ORDER BY t.nth LOOP
@@ -198,12 +203,12 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
       USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$, ''];
   ours CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$,
-    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND concat(m.id, '.', m."lockUuid") = ANY (own.pairs)$w$];
+    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND m.id || '.' || m."lockUuid" = ANY (own.pairs)$w$];
   -- The same, and a message that was read unless an offer has changed it.
   ours_or_read CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND CASE WHEN own.lock IS NULL
       THEN m."createdAt" = own.version AND m."scheduledAtInitially" = own.offered ELSE m."lockUuid" = own.lock END$w$,
-    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND (concat(m.id, '.', m."lockUuid") = ANY (own.pairs)
-      OR concat(m.id, '.', m."createdAt", ':', m."scheduledAtInitially") = ANY (wherry_done_many.tokens))$w$];
+    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND (m.id || '.' || m."lockUuid" = ANY (own.pairs)
+      OR m.id || '.' || m."createdAt" || ':' || m."scheduledAtInitially" = ANY (wherry_done_many.tokens))$w$];
   -- Results for messages that were not settled.
   outcome CONSTANT text[] := ARRAY[$w$IF FOUND THEN
     RETURN 'acknowledged';
@@ -274,7 +279,7 @@ RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- Offers a message.  Returns created, updated or ignored.
   @kind@
   bytes CONSTANT bytea := @bytes@;
-  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
+  now_ms CONSTANT bigint := {called_ms};
   due numeric := now_ms;
   n integer;
 BEGIN
@@ -389,8 +394,8 @@ DECLARE -- Leases messages that are due, in the order of their times.  With `aft
   -- behind it, so it does not read index entries of deleted messages before it
   -- (a_poll_after_a_message_reads_nothing_before_it).
   @kind@
-  now_ms CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) * 1000.0);
-  most CONSTANT bigint := coalesce(nullif(max_attempts, 0), 2147483647);
+  now_ms CONSTANT bigint := {called_ms};
+  most bigint;
   after_ms bigint;
   odd integer;
   said text;
@@ -408,14 +413,16 @@ BEGIN
     RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
       HINT = 'With 0 no message becomes dead.';
   END IF;
-  IF after IS NOT NULL THEN
-    after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
-  END IF;
   @each@
   -- Most polls of a consumer that waits find nothing.
-  IF after IS NULL AND NOT EXISTS (SELECT 1 FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms) THEN
-    RETURN;
+  IF after IS NULL THEN
+    IF NOT EXISTS (SELECT 1 FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms) THEN
+      RETURN;
+    END IF;
+  ELSE
+    after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   END IF;
+  most := coalesce(nullif(max_attempts, 0), 2147483647);
   -- A key that the client's encoding cannot express would make each poll fail, so its message becomes dead.
   WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
     odd := 0;
@@ -494,7 +501,7 @@ BEGIN
   END IF;
   @mostdelay@
   @polledonly@
-  later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE floor(extract(epoch FROM clock_timestamp()) * 1000.0) END;
+  later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE {called_ms} END;
   @each@
   @begin@UPDATE @table@ AS m SET "scheduledAt" = own.later_ms, "lockUuid" = NULL, due_at = NULL,
     last_error = coalesce(left(wherry_delayed_nack@many@.error, 500), m.last_error) WHERE @ours@@into@;
@@ -539,7 +546,7 @@ BEGIN
   WITH gone AS (DELETE FROM @table@ AS m WHERE @ours@ RETURNING m.*)@then@
   INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
   SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts,
-    floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint, left(coalesce(wherry_delayed_dead_letter@many@.reason, ''), 500)
+    {called_ms}::bigint, left(coalesce(wherry_delayed_dead_letter@many@.reason, ''), 500)
   FROM gone AS g {replaces_dead}@into@;
   @outcome@
   @end@
@@ -593,7 +600,7 @@ END $body$ $f$] LOOP
       WHERE m.id = ANY (ARRAY(SELECT p.id FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
         AND p.attempts < own.most$w$),
       '@polled@', $w$SELECT g.id, g."pKey", g.payload, to_timestamp(g."scheduledAtInitially" / 1000.0), g.attempts,
-      g.attempts > 1 OR g.due_at > g."scheduledAtInitially", concat(g.id, '.', g."createdAt", '.', g."lockUuid")
+      g.attempts > 1 OR g.due_at > g."scheduledAtInitially", g.id || '.' || g."createdAt" || '.' || g."lockUuid"
     FROM got AS g ORDER BY g.due_at, g.id$w$);
     made := replace(made, '@.', schema);
     {branch}
