@@ -7,6 +7,7 @@
 #include "cli/again.h"
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
+#include "outbox/outbox.h"
 
 enum { PAGE = 100 };
 
@@ -41,45 +42,37 @@ static wh_exit discard(const wh_args *args, wh_session *s, const char *ident)
 
 /* ---- by state ---- */
 
-/* Messages of an outbox, named by their message ids, which are never those of others. */
 typedef struct page {
-	char *idents[PAGE];
-	int64_t n, last;
+	wh_gone rows[PAGE];
+	int64_t numbers[PAGE];
+	size_t n;
+	int64_t last;
 } page;
 
-static wherry_code take_ident(void *ctx, const wherry_row *row)
+static wherry_code take(void *ctx, const wherry_row *row)
 {
-	char number[24];
 	page *p = ctx;
 
-	(void)snprintf(number, sizeof(number), "%" PRId64, row->message->id);
-	p->last = row->message->id;
-	p->idents[p->n] =
-		copy(row->message->message_id ? row->message->message_id : number);
-	return p->idents[p->n++] ? WHERRY_OK : WHERRY_NOMEM;
+	p->last = p->numbers[p->n] = row->message->id;
+	(void)note(&p->rows[p->n], row);
+	return p->rows[p->n].topic && p->rows[p->n++].message_id ? WHERRY_OK
+								 : WHERRY_NOMEM;
 }
 
-/* Discard a message if it is in one of the states still. */
-static wherry_code discard_if(const wh_args *args, wh_session *s, const char *ident,
-			      unsigned states, int64_t *inout_n, wherry_error *err)
+/* Discard the messages of a page that are in one of the states still. */
+static wherry_code discard_page(const wh_args *args, wh_session *s, page *p,
+				unsigned states, int64_t *inout_n, wherry_error *err)
 {
-	wh_gone gone = {0};
-	wherry_code code = wherry_outbox_show(s->outbox, ident, note, &gone, err);
-	bool wanted = false;
+	bool gone[PAGE];
+	wherry_code code =
+		wh_outbox_discard_numbers(s->outbox, p->numbers, p->n, states, gone, err);
 
-	for (int i = 0; code == WHERRY_OK && i < WHERRY_STATE_COUNT; i++)
-		wanted |= states & 1u << i &&
-			  strcmp(wherry_state_name((wherry_state)i), gone.state) == 0;
-	if (wanted)
-		code = wherry_outbox_discard(s->outbox, ident, err);
-	if (wanted && code == WHERRY_OK) {
-		wh_audit_message(args, s->table, &gone);
-		++*inout_n;
+	for (size_t i = 0; code == WHERRY_OK && i < p->n; i++) {
+		if (gone[i])
+			wh_audit_message(args, s->table, &p->rows[i]);
+		*inout_n += gone[i];
 	}
-	free(gone.topic);
-	free(gone.message_id);
-	return code == WHERRY_NOTFOUND ? WHERRY_OK
-				       : code; /* it was delivered meanwhile */
+	return code;
 }
 
 static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned states,
@@ -87,7 +80,7 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
-	const int most = wh_is_dry(args) ? 1 : PAGE;
+	const size_t most = wh_is_dry(args) ? 1 : PAGE;
 	page p = {.n = most};
 
 	while (code == WHERRY_OK && p.n == most && !(wh_is_dry(args) && p.last)) {
@@ -95,13 +88,13 @@ static wh_exit discard_states(const wh_args *args, wh_session *s, unsigned state
 		code = wherry_outbox_list(s->outbox,
 					  &WHERRY_OUTBOX_FILTER(.states = states,
 								.after_id = p.last,
-								.limit = most),
-					  take_ident, &p, &err);
-		for (int64_t i = 0; i < p.n; i++) {
-			if (code == WHERRY_OK && p.idents[i])
-				code = discard_if(args, s, p.idents[i], states, out_n,
-						  &err);
-			free(p.idents[i]);
+								.limit = (int64_t)most),
+					  take, &p, &err);
+		if (code == WHERRY_OK)
+			code = discard_page(args, s, &p, states, out_n, &err);
+		for (size_t i = 0; i < p.n; i++) {
+			free(p.rows[i].topic);
+			free(p.rows[i].message_id);
 		}
 	}
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);

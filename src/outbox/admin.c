@@ -1,15 +1,12 @@
 /*
- * Functions for operators: count, status, list, show, retry, discard, purge.
+ * Functions for operators: count, status, list, show, pause, purge.
  */
-#include <wherry/subscription.h>
-
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/sized.h"
-#include "base/text.h"
 #include "log/failing.h"
+#include "outbox/filter.h"
 #include "outbox/outbox.h"
 #include "outbox/rows.h"
 #include "store/purge.h"
@@ -190,45 +187,7 @@ wherry_code wherry_outbox_get_status(wherry_outbox *outbox, wherry_outbox_status
 
 /* ---- list and show ---- */
 
-/* The numeric id that `ident` may stand for, in addition to a message id; INT64_MIN if it
- * is not a number. */
-static int64_t number_of(const char *ident)
-{
-	int64_t number;
-
-	return ident && wh_parse_int(ident, &number) ? number : INT64_MIN;
-}
-
-enum { FILTER_PARAMS = 8 };
-
-static void filter_params(const wherry_outbox_filter *f, unsigned states, int64_t limit,
-			  wh_param out[FILTER_PARAMS])
-{
-	int64_t most = f->limit > 0 ? f->limit : limit;
-
-	out[0] = WH_INT_PARAM("states", (int64_t)states);
-	out[1] = WH_TEXT_PARAM("ident", wh_view_of(f->ident));
-	out[2] = WH_INT_PARAM("number", number_of(f->ident));
-	out[3] = WH_TEXT_PARAM("topic", wh_view_of(f->topic));
-	out[4] = WH_TEXT_PARAM("key", wh_view_of(f->key));
-	out[5] = WH_INT_PARAM("since", wh_ms(f->since_us));
-	out[6] = WH_INT_PARAM("after", f->after_id ? f->after_id : INT64_MIN);
-	out[7] = WH_INT_PARAM("limit", most);
-}
-
-static wherry_code check_filter(const wherry_outbox *outbox,
-				const wherry_outbox_filter *f, wherry_error *err)
-{
-	if (!outbox->own.list)
-		return wh_store_cannot(&outbox->store,
-				       "whose rows do not say what became of them", err);
-	if (f->key && !outbox->store.layout.ordered)
-		return wh_store_cannot(&outbox->store, "whose messages have no keys",
-				       err);
-	return WHERRY_OK;
-}
-
-enum { LIST_PARAMS = FILTER_PARAMS + 6 };
+enum { LIST_PARAMS = WH_FILTER_PARAMS + 6 };
 
 /* Set the parameters that only list statements have.  They follow the filter's parameters
  * and two limits. */
@@ -278,11 +237,11 @@ static wherry_code list_page(void *ctx, int64_t limit, bool textless, wherry_err
 	listing *l = ctx;
 
 	if (l->v.n && l->v.newest)
-		l->params[FILTER_PARAMS + 2] = WH_INT_PARAM("before", l->v.last);
+		l->params[WH_FILTER_PARAMS + 2] = WH_INT_PARAM("before", l->v.last);
 	else if (l->v.n)
 		l->params[6] = WH_INT_PARAM("after", l->v.last);
 	l->params[7] = WH_INT_PARAM("limit", limit);
-	shown_limits(textless, &l->params[FILTER_PARAMS]);
+	shown_limits(textless, &l->params[WH_FILTER_PARAMS]);
 	l->v.textless = textless;
 	return run_shown(l->outbox, l->stmt, l->params, LIST_PARAMS, &l->v, err);
 }
@@ -297,14 +256,6 @@ static const wh_stmt *list_of(const wherry_outbox *outbox,
 	return any ? outbox->own.list_any : outbox->own.list;
 }
 
-static wherry_code read_filter(const wherry_outbox_filter *given,
-			       wherry_outbox_filter *out, wherry_error *err)
-{
-	return wh_sized_read(out, sizeof(*out), given,
-			     offsetof(wherry_outbox_filter, ident), "filter",
-			     "WHERRY_OUTBOX_FILTER", err);
-}
-
 static wherry_code list_rows(wherry_outbox *outbox, const wherry_outbox_filter *filter,
 			     wherry_row_fn visit, void *ctx, wherry_error *err)
 {
@@ -313,14 +264,14 @@ static wherry_code list_rows(wherry_outbox *outbox, const wherry_outbox_filter *
 		     .stmt = list_of(outbox, filter, states),
 		     .v = {.visit = visit, .ctx = ctx, .newest = filter->newest}};
 	const wh_pages pages = {list_page, &l, &l.v.n};
-	wherry_code code = check_filter(outbox, filter, err);
+	wherry_code code = wh_filter_check(outbox, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	filter_params(filter, states, LIST_DEFAULT, l.params);
-	list_params(filter, &l.params[FILTER_PARAMS + 2]);
-	code = wh_read_pages(&outbox->store, &pages, l.params[FILTER_PARAMS - 1].number,
-			     err);
+	wh_filter_params(filter, states, LIST_DEFAULT, l.params);
+	list_params(filter, &l.params[WH_FILTER_PARAMS + 2]);
+	code = wh_read_pages(&outbox->store, &pages,
+			     l.params[WH_FILTER_PARAMS - 1].number, err);
 	return wh_store_missing(outbox->store.model, outbox->store.name.ptr, code, err);
 }
 
@@ -329,7 +280,7 @@ wherry_code wherry_outbox_list(wherry_outbox *outbox, const wherry_outbox_filter
 {
 	wh_error_clear(err);
 	wherry_outbox_filter own;
-	wherry_code code = read_filter(filter, &own, err);
+	wherry_code code = wh_filter_read(filter, &own, err);
 
 	return code == WHERRY_OK ? list_rows(outbox, &own, visit, ctx, err) : code;
 }
@@ -359,14 +310,14 @@ wherry_code wherry_outbox_show(wherry_outbox *outbox, const char *ident,
 	wh_error_clear(err);
 	wh_param params[4] = {
 		WH_TEXT_PARAM("ident", wh_view_of(ident)),
-		WH_INT_PARAM("number", number_of(ident)),
+		WH_INT_PARAM("number", wh_filter_number(ident)),
 	};
 	wh_row_visitor v = {.visit = visit, .ctx = ctx};
 	wherry_code code;
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = check_filter(outbox, &WHERRY_OUTBOX_FILTER(.ident = ident), err);
+	code = wh_filter_check(outbox, &WHERRY_OUTBOX_FILTER(.ident = ident), err);
 	if (code != WHERRY_OK)
 		return code;
 	code = show_one(outbox, outbox->own.show, params, &v, err);
@@ -393,114 +344,7 @@ wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err)
 		       : wherry_outbox_list(outbox, &one, pass_over, NULL, err);
 }
 
-/* ---- changing rows behind the relay ---- */
-
-typedef struct change {
-	wherry_outbox *outbox;
-	const wh_stmt *stmt;
-	wh_param params[FILTER_PARAMS];
-	int64_t n;
-} change;
-
-/* Change the rows, then raise the control version, so that relays read them again. */
-static wherry_code change_and_announce(void *ctx, wherry_error *err)
-{
-	change *c = ctx;
-	const wh_param name = WH_TEXT_PARAM("name", c->outbox->store.name);
-	wherry_code code = wh_db_run(c->outbox->store.db, c->stmt, c->params,
-				     FILTER_PARAMS, NULL, NULL, &c->n, err);
-
-	if (code == WHERRY_OK && c->n && c->stmt == c->outbox->own.retry_dead &&
-	    c->outbox->store.stmt.failing_forget)
-		code = wh_db_run(c->outbox->store.db,
-				 c->outbox->store.stmt.failing_forget, NULL, 0, NULL,
-				 NULL, NULL, err);
-	if (code == WHERRY_OK && c->n && c->outbox->store.stmt.raise_control_version)
-		code = wh_db_run(c->outbox->store.db,
-				 c->outbox->store.stmt.raise_control_version, &name, 1,
-				 NULL, NULL, NULL, err);
-	return wh_store_missing(c->outbox->store.model, c->outbox->store.name.ptr, code,
-				err);
-}
-
-static wherry_code change_rows(wherry_outbox *outbox, const wh_stmt *stmt,
-			       const wherry_outbox_filter *given, unsigned states,
-			       int64_t *out_n, wherry_error *err)
-{
-	change c = {.outbox = outbox, .stmt = stmt};
-	wherry_outbox_filter filter;
-	wherry_code code = read_filter(given, &filter, err);
-
-	if (code == WHERRY_OK)
-		code = check_filter(outbox, &filter, err);
-	if (code != WHERRY_OK)
-		return code;
-	filter_params(&filter, filter.states ? filter.states : states, -1, c.params);
-	code = wh_db_transact(outbox->store.db, change_and_announce, &c, err);
-	if (code == WHERRY_OK && out_n)
-		*out_n = c.n;
-	return code;
-}
-
-wherry_code wherry_outbox_retry(wherry_outbox *outbox, const wherry_outbox_filter *filter,
-				int64_t *out_n, wherry_error *err)
-{
-	wh_error_clear(err);
-	return change_rows(outbox, outbox->own.retry_dead, filter, 1u << WHERRY_DEAD,
-			   out_n, err);
-}
-
-static wherry_code count_subscription(void *ctx, const wherry_subscription_state *s)
-{
-	(void)s;
-	++*(int *)ctx;
-	return WHERRY_OK;
-}
-
-/* Of a log with several subscriptions the message stays, for the others. */
-static wherry_code discard_here(wherry_outbox *outbox, const wherry_outbox_filter *filter,
-				wherry_error *err)
-{
-	int64_t n = 0;
-	wherry_code code =
-		change_rows(outbox, outbox->own.discard_here, filter, 0, &n, err);
-
-	if (code != WHERRY_OK || n)
-		return code;
-	return wh_fail(err, WHERRY_NOTFOUND,
-		       "there is no message '%.100s' that failed, died or waits in "
-		       "subscription '%s' of outbox '%s'; one that was not read yet is "
-		       "there for other subscriptions, too",
-		       filter->ident, outbox->store.topic, outbox->store.name.ptr);
-}
-
-wherry_code wherry_outbox_discard(wherry_outbox *outbox, const char *ident,
-				  wherry_error *err)
-{
-	wh_error_clear(err);
-	const wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER(.ident = ident);
-	int64_t n = 0;
-	int subscriptions = 0;
-	wherry_code code;
-
-	if (!outbox || !ident)
-		return wh_fail(err, WHERRY_INVALID, "no message named");
-	if (outbox->layout.streams)
-		return wh_store_cannot(&outbox->store,
-				       "which is only streamed: delete its row yourself",
-				       err);
-	code = wherry_subscription_list(outbox, count_subscription, &subscriptions, err);
-	if (code == WHERRY_OK && subscriptions > 1)
-		return discard_here(outbox, &filter, err);
-	if (code == WHERRY_OK)
-		code = change_rows(outbox, outbox->own.discard, &filter, 0, &n, err);
-	if (code == WHERRY_OK && !n)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "there is no message '%.100s' in outbox '%s' that is not "
-			       "delivered",
-			       ident, outbox->store.name.ptr);
-	return code;
-}
+/* ---- pause and purge ---- */
 
 wherry_code wherry_outbox_pause(wherry_outbox *outbox, wherry_error *err)
 {
@@ -513,26 +357,6 @@ wherry_code wherry_outbox_resume(wherry_outbox *outbox, wherry_error *err)
 	wh_error_clear(err);
 	return wh_store_pause(&outbox->store, false, err);
 }
-
-wherry_code wherry_outbox_reap(wherry_outbox *outbox, int64_t claim_timeout_us,
-			       int64_t *out_n, wherry_error *err)
-{
-	wh_error_clear(err);
-	change c = {.outbox = outbox, .stmt = outbox->store.stmt.reap};
-	wherry_code code;
-
-	if (!outbox->store.stmt.reap)
-		return wh_store_cannot(&outbox->store, "whose rows are not claimed", err);
-	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
-	for (int i = 1; i < FILTER_PARAMS; i++)
-		c.params[i] = WH_INT_PARAM("none", 0);
-	code = wh_db_transact(outbox->store.db, change_and_announce, &c, err);
-	if (code == WHERRY_OK && out_n)
-		*out_n = c.n;
-	return code;
-}
-
-/* ---- purge ---- */
 
 wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
 				int64_t *out_n, wherry_error *err)

@@ -57,10 +57,10 @@
 #define WH_OUTBOX_HELD(X) \
 	X(held_pending, "held-pending", "most?")
 
-/* Used by the commands of operators. */
+/* Used by the commands of operators.  To discard, a NULL ident means the number alone. */
 #define WH_OUTBOX_ADMIN(X) \
 	X(retry_dead, "retry-dead", "states ident number topic key since after limit") \
-	X(discard, "discard", "ident number") \
+	X(discard, "discard", "ident number states") \
 	X(list, "list", "states ident number topic key since after limit long? body? prefix older text") \
 	X(list_any, "list-any", "states ident number topic key since after limit long? body? prefix older text") \
 	X(list_newest, "list-newest", "states ident number topic key since after? before limit long? body? prefix older text") \
@@ -83,7 +83,7 @@
 	X(set_topics, "set-topics", "topics") \
 	X(first_since, "first-since", "at") \
 	X(first_and_last, "first-and-last", "") \
-	X(discard_here, "discard-here", "ident number")
+	X(discard_here, "discard-here", "ident number states")
 
 /* Roles can be given one subscription. */
 #define WH_OUTBOX_CONSUMERS(X) \

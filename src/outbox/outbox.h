@@ -182,6 +182,14 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *outbox, uint64_t partitions, int6
 /* Read one row, and fail if a column is missing: the error names it. */
 wherry_code wh_outbox_probe(wherry_outbox *outbox, wherry_error *err);
 
+/* Discard the messages with these numbers (wherry_message.id) that are in one of these states, in one transaction: like
+ * wherry_outbox_discard(), but no table is searched for a message id.
+ *
+ * @param out_gone  Of each message: it was discarded. */
+wherry_code wh_outbox_discard_numbers(wherry_outbox *outbox, const int64_t *numbers,
+				      size_t n, unsigned states, bool *out_gone,
+				      wherry_error *err);
+
 /* Count the delivered rows that a purge of this age would delete. */
 wherry_code wh_outbox_count_old(wherry_outbox *outbox, int64_t older_than_us,
 				int64_t *out_n, wherry_error *err);

@@ -157,6 +157,41 @@ static void a_message_is_discarded_unless_it_was_delivered(void **state)
 	assert_int_equal(fixture_count(f), 2);
 }
 
+/* By their numbers, as `wherry discard --state` does, whatever has one as its message id. */
+static void messages_are_discarded_by_their_numbers_and_states(void **state)
+{
+	enum { N = 5 };
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, N), before;
+	int64_t numbers[N] = {id, id + 1, id + 2, id + 3, id + 1000};
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool gone[N];
+
+	fixture_kill(f, id + 1);
+	fixture_done(f, id + 2);
+	fixture_fail(f, id + 3, 60000000);
+	before = control_version(f);
+	WHERRY_PASS(wh_outbox_discard_numbers(f->outbox, numbers, N, BIT(WHERRY_DONE),
+					      gone, &err));
+	for (int i = 0; i < N; i++)
+		assert_false(gone[i]);
+	assert_int_equal(fixture_count(f), N);
+	WHERRY_PASS(wh_outbox_discard_numbers(f->outbox, numbers, N,
+					      BIT(WHERRY_DEAD) | BIT(WHERRY_FAILED), gone,
+					      &err));
+	assert_true(!gone[0] && gone[1] && !gone[2] && gone[3] && !gone[4]);
+	assert_int_equal(fixture_count(f), 3);
+	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
+	assert_int_equal(fixture_state(f, id + 2), WHERRY_DONE);
+	assert_int_equal(fixture_state(f, id + 4), WHERRY_PENDING);
+	if (f->outbox->store.stmt.raise_control_version)
+		assert_true(control_version(f) > before);
+	WHERRY_PASS(wh_outbox_discard_numbers(f->outbox, numbers, N, BIT(WHERRY_PENDING),
+					      gone, &err));
+	assert_true(gone[0] && !gone[1] && !gone[2] && !gone[3] && !gone[4]);
+	assert_int_equal(fixture_count(f), 2);
+}
+
 static void failed_messages_are_retried_when_asked_for(void **state)
 {
 	outbox_fixture *f = *state;
@@ -354,6 +389,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(messages_are_retried_by_what_the_filter_says),
 	CASE(old_ones_can_be_left_alone),
 	CASE(a_message_is_discarded_unless_it_was_delivered),
+	CASE(messages_are_discarded_by_their_numbers_and_states),
 	CASE(failed_messages_are_retried_when_asked_for),
 	CASE(retrying_one_touches_no_other_whose_number_is_its_name),
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),

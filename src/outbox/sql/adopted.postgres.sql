@@ -222,5 +222,5 @@ SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(
 -- name: discard
 -- The row stays.  The message is marked as done, as a handler does, until the position covers it.
 INSERT INTO {table_exception} AS x (subscription, id, state)
-SELECT {subscription}, n.id, 2 FROM ({named}) AS n WHERE n.status <> 2
+SELECT {subscription}, n.id, 2 FROM ({not_delivered}) AS n
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = {now}, claim_token = '';

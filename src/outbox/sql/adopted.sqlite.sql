@@ -148,7 +148,6 @@ SELECT count(*) FROM ({passed}) WHERE id < coalesce(
 -- name: discard
 -- The row stays.  A message that was not read yet is marked as done, as a handler does, until the position covers it.
 INSERT INTO {table_exception}(subscription, id, state, changed_at)
-SELECT {subscription}, j.id, 2, (SELECT ms FROM wherry_clock) FROM ({judged}) AS j
-WHERE j.status <> 2 AND :ident IS NOT NULL AND {identified}
+SELECT {subscription}, j.id, 2, (SELECT ms FROM wherry_clock) FROM ({not_delivered}) AS j WHERE true
 ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, changed_at = excluded.changed_at,
   claim_token = '';

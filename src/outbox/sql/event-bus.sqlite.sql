@@ -322,7 +322,7 @@ WHERE rowid IN (
 
 -- name: discard
 -- Delivered rows are in the archive.
-DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed'
+DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed' AND (:states = 0 OR :states >> {state} & 1)
   AND (id = :ident
        OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)));
 

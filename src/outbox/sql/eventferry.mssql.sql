@@ -447,7 +447,7 @@ TOP (CASE WHEN :limit >= 0 THEN :limit ELSE 9223372036854775807 END)
 -- Row with that message id, or else with that number.  SQL Server ignores blanks at the end.
 SELECT id FROM {table} WHERE message_id = :ident AND DATALENGTH(message_id) = DATALENGTH(:ident)
   UNION ALL
-  SELECT id FROM {table} WHERE :ident IS NOT NULL AND id = :number
+  SELECT id FROM {table} WHERE id = :number
     AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident)
 
 -- part: wanted
@@ -478,7 +478,7 @@ FROM {some_rows} WHERE t.status = 4 AND :states & 16 <> 0 OR t.status = 3 AND :s
 {some}
 {named};
 SET NOCOUNT OFF;
-DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4)
+DELETE t FROM {some_rows} WHERE t.status IN (0, 1, 3, 4) AND (:states = 0 OR :states & POWER(2, CAST(t.status AS INT)) <> 0)
 {loop};
 
 -- part: shown

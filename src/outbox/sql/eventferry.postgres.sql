@@ -455,7 +455,8 @@ WHERE status IN (3, 4) AND id = ANY (ARRAY(
 
 -- name: discard
 -- Delivered rows are not deleted.
-DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id = ANY (ARRAY(
+DELETE FROM {table} WHERE status IN (0, 1, 3, 4)
+  AND (:states::bigint = 0 OR :states::bigint >> status::integer & 1::bigint = 1) AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE message_id = {ident}
   UNION ALL
   SELECT id FROM {table} WHERE id = :number::bigint));

@@ -169,8 +169,7 @@ SELECT count(*) FROM ({passed}) AS t WHERE t.id < coalesce(
 
 -- name: discard
 -- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it.
-WITH meant AS MATERIALIZED (
-  SELECT n.id FROM ({named}) AS n WHERE n.status <> 2),
+WITH meant AS MATERIALIZED ({not_delivered}),
 forgotten AS (
   DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (ARRAY(SELECT id FROM meant)))
 DELETE FROM {table} WHERE id = ANY (ARRAY(SELECT id FROM meant));

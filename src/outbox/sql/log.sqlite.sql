@@ -120,4 +120,4 @@ SELECT count(*) FROM ({passed}) WHERE id < coalesce(
 -- name: discard
 -- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it; what is left of
 -- one has no message and says nothing.
-DELETE FROM {table} WHERE id IN (SELECT id FROM ({judged}) WHERE status <> 2 AND :ident IS NOT NULL AND {identified});
+DELETE FROM {table} WHERE id IN ({not_delivered});

@@ -328,11 +328,11 @@ WHERE t.id = :id AND {its_topic:t}
 {.}message_id = :ident AND DATALENGTH({.}message_id) = DATALENGTH(:ident)
 
 -- part: named
--- Messages with that message id, or else with that number.
-SELECT n.id FROM {table} AS n {unlocked} WHERE {is_called:n}
+-- Messages with that message id, or else with that number.  Without a message id no row is searched for one.
+SELECT n.id FROM {table} AS n {unlocked} WHERE :ident IS NOT NULL AND {is_called:n}
   UNION ALL
-  SELECT n.id FROM {table} AS n {unlocked} WHERE :ident IS NOT NULL AND n.id = :number
-    AND NOT EXISTS (SELECT 1 FROM {table} AS o {unlocked} WHERE {is_called:o})
+  SELECT n.id FROM {table} AS n {unlocked} WHERE n.id = :number
+    AND NOT EXISTS (SELECT 1 FROM {table} AS o {unlocked} WHERE :ident IS NOT NULL AND {is_called:o})
 
 -- part: consumed_columns
 m.id, 0, 0, m.created_at, NULL, NULL, NULL, m.message_id, m.topic, m.aggregate_type, m.aggregate_id, m.partition_key, m.headers,
@@ -344,9 +344,11 @@ DECLARE @subscription NVARCHAR(4000) = {subscription}, @n BIGINT = :limit, @outb
 {consumption};
 SET NOCOUNT OFF;
 
--- part: wanted
+-- part: of_states
 CASE status WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 ELSE 16 END & :states <> 0
-  AND (:ident IS NULL OR id IN ({named})) AND {asked}
+
+-- part: wanted
+{of_states} AND (:ident IS NULL OR id IN ({named})) AND {asked}
 
 -- name: list
 SELECT {any} id, {shown} FROM ({open_rows}) AS j WHERE id > :after AND {wanted} ORDER BY id;
@@ -387,9 +389,10 @@ FROM {some_exceptions} WHERE x.state = 4 AND :states & 16 <> 0 OR x.state = 3 AN
 {loop};
 
 -- part: not_delivered
--- Ids of the messages that are meant.
+-- Ids of the messages that are meant, in one of the states (0: in any).
 {some}
-SELECT j.id FROM ({judged} AND t.id IN ({named})) AS j WHERE j.status <> 2
+SELECT j.id FROM ({judged} AND t.id IN ({named})) AS j
+WHERE j.status <> 2 AND (:states = 0 OR {of_states})
 
 -- name: discard
 -- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it.  The messages go

@@ -258,12 +258,18 @@ SELECT t.*, 0::smallint AS status, 0 AS attempts, NULL::timestamptz AS next_retr
        NULL::timestamptz AS claimed_at, NULL::timestamptz AS processed_at, NULL::text AS last_error FROM {table} AS t
 
 -- part: named
--- Messages with that message id, or else with that number.  Message ids may be in no index, so they are looked for once.
+-- Messages with that message id, or else with that number.  Message ids may be in no index, so they are looked for once, and
+-- not at all if none is given.
 WITH m AS MATERIALIZED (
   SELECT e.id FROM {table} AS e WHERE :ident::text IS NOT NULL AND e.message_id = :ident::text)
 SELECT j.* FROM m CROSS JOIN LATERAL ({judged} WHERE t.id = m.id OFFSET 0) AS j
 UNION ALL
-SELECT * FROM ({judged} WHERE :ident::text IS NOT NULL AND t.id = :number::bigint) AS j WHERE NOT EXISTS (SELECT 1 FROM m)
+SELECT * FROM ({judged} WHERE t.id = :number::bigint) AS j WHERE NOT EXISTS (SELECT 1 FROM m)
+
+-- part: not_delivered
+-- Messages to discard: those that are named, in one of the states (0: in any).
+SELECT n.id FROM ({named}) AS n
+WHERE n.status <> 2 AND (:states::bigint = 0 OR :states::bigint >> n.status::integer & 1::bigint = 1)
 
 -- name: consume
 SELECT c.id, 0::smallint, 0, c.created_at, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
@@ -529,4 +535,4 @@ SELECT coalesce((SELECT t.id FROM {table} AS t ORDER BY t.id LIMIT 1), 0),
 -- name: discard-here
 -- Messages that failed, died or wait are as good as delivered in this subscription.
 DELETE FROM {table_exception} WHERE subscription = {subscription} AND id = ANY (ARRAY(
-  SELECT n.id FROM ({named}) AS n WHERE n.status <> 2));
+  {not_delivered}));

@@ -165,6 +165,15 @@ LEFT JOIN {table_exception} AS x ON x.subscription = {subscription} AND x.id = t
 -- Whether the message is not done yet.
 SELECT count(*) FROM ({judged} WHERE t.id = :id) WHERE status <> 2;
 
+-- part: not_delivered
+-- Ids of messages to discard, in one of the states (0: in any): those with that message id, or else the one with that number.
+-- Without a message id no row is searched for one.
+SELECT id FROM ({judged} WHERE t.id IN (
+  SELECT e.id FROM {table} AS e WHERE :ident IS NOT NULL AND e.message_id = :ident
+  UNION ALL
+  SELECT :number WHERE NOT EXISTS (SELECT 1 FROM {table} AS e WHERE :ident IS NOT NULL AND e.message_id = :ident)))
+WHERE status <> 2 AND (:states = 0 OR :states >> status & 1)
+
 -- part: unexcepted
 NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = t.id)
 
@@ -371,5 +380,4 @@ SELECT coalesce((SELECT id FROM {table} ORDER BY id LIMIT 1), 0),
 
 -- name: discard-here
 -- Messages that failed, died or wait are as good as delivered in this subscription.
-DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN (
-  SELECT id FROM ({judged}) WHERE status <> 2 AND :ident IS NOT NULL AND {identified});
+DELETE FROM {table_exception} WHERE subscription = {subscription} AND id IN ({not_delivered});

@@ -300,7 +300,7 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
 
 -- name: discard
 -- Delivered rows are not deleted.  A relay that has the message in flight finds no row to acknowledge.
-DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
+DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4) AND (:states = 0 OR :states >> status & 1)
   AND id IN (SELECT id FROM {table} WHERE message_id = :ident
              UNION ALL
              SELECT id FROM {table} WHERE id = :number
