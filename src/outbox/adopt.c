@@ -189,10 +189,10 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	       delivered = WH_BUF_INIT(1000),
 	       where = WH_BUF_INIT(64 * 1024), and = WH_BUF_INIT(64 * 1024),
 	       undone = WH_BUF_INIT(1000), view_undone = WH_BUF_INIT(1000),
-	       headers = WH_BUF_INIT(1000), note = WH_BUF_INIT(512 * 1024),
-	       remembered = WH_BUF_INIT(512 * 1024);
+	       headers = WH_BUF_INIT(1000), exceptions = WH_BUF_INIT(1000),
+	       note = WH_BUF_INIT(512 * 1024), remembered = WH_BUF_INIT(512 * 1024);
 	wh_name unqualified;
-	const char *pairs[25];
+	const char *pairs[27];
 	const char *on_delivered = a->set.len   ? "on-delivered"
 				   : a->deletes ? "on-deleted"
 						: "on-nothing";
@@ -210,12 +210,14 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 		{a->set.len > 0, "index-done", NULL},
 		{a->safe_headers, "make-headers", NULL},
 		{true, "view", on_delivered},
+		{a->where != NULL, "grant-marks", NULL},
 	};
 
 	wh_adopt_quote(a, &id, a->id);
 	wh_adopt_put_name(a, &view, &a->name, "");
 	wh_adopt_put_name(a, &delivered, &a->name, "_delivered");
 	wh_adopt_put_name(a, &view_undone, &a->name, "_undone");
+	wh_adopt_put_name(a, &exceptions, &a->name, "_exception");
 	wh_adopt_put_name(a, &headers, &a->name, "_headers");
 	unqualified = a->name;
 	*unqualified.schema = 0;
@@ -227,7 +229,7 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	else
 		wh_buf_puts(&remembered, wh_buf_into(&a->options, &remembered));
 	wh_adopt_put_guarded_where(a, &where, "\nWHERE ");
-	wh_adopt_put_where(a, &and, " AND ");
+	wh_adopt_put_guarded_where(a, &and, " AND ");
 	memcpy(pairs,
 	       (const char *[]){"id",
 				wh_buf_str(&id),
@@ -251,6 +253,8 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 				wh_buf_str(&view_undone),
 				"headers",
 				wh_buf_str(&headers),
+				"exceptions",
+				wh_buf_str(&exceptions),
 				"options",
 				wh_buf_str(&remembered),
 				NULL},
@@ -268,6 +272,7 @@ static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
 	wh_buf_clear(&undone);
 	wh_buf_clear(&view_undone);
 	wh_buf_clear(&headers);
+	wh_buf_clear(&exceptions);
 	wh_buf_clear(&note);
 	wh_buf_clear(&remembered);
 	return code;

@@ -52,6 +52,12 @@ dies() {
 	check "$name: and the other one dies again" is "$(dead | cut -d' ' -f1)" 5
 	w discard "$url#events_log" 5 --yes
 	check "$name: it can be discarded" is "$(dead)" ""
+	relay
+	check "$name: it is not done while another subscription has it" is "$(undone)" "2 5"
+	w discard "$url#events_log/audit" --state dead --yes
+	expect "$name: there they are discarded by state" 0 "out:2 messages discarded" "err:action=discard" "err:id=5"
+	relay
+	check "$name: discarded and delivered rows are done for their owner" is "$(undone)" ""
 	w drop "$url#events_log" --yes
 	run_sql "DROP TABLE events"
 }

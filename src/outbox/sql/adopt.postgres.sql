@@ -246,7 +246,7 @@ SET search_path = pg_catalog, pg_temp AS $delivered$
 
 -- part: free
   WITH free AS MATERIALIZED (
-    SELECT @id@ AS id FROM {table} WHERE @id@ = ANY ($1) AND (@done@) IS NULL@and@ FOR UPDATE SKIP LOCKED),
+    SELECT @id@ AS id FROM {table} AS t WHERE @id@ = ANY ($1) AND (@done@) IS NULL@and@ FOR UPDATE SKIP LOCKED),
 
 -- part: end_delivered
 $delivered$;
@@ -274,6 +274,13 @@ CREATE OR REPLACE RULE add_nothing AS ON INSERT TO @view@ DO INSTEAD NOTHING;
 {make_delivered}
   SELECT 0::bigint
 {end_delivered}
+
+-- name: grant-marks
+-- That function passes over the condition of a row for which it failed.
+DO $$ BEGIN
+  EXECUTE concat($n$GRANT SELECT ON @exceptions@ TO $n$,
+    (SELECT relowner::regrole FROM pg_class WHERE oid = {'table}::regclass::oid));
+END $$;
 
 -- name: taken-name
 -- Whether something else has the name of the outbox.

@@ -176,11 +176,10 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 -- include: postgres.subscription.sql
 
 -- part: passed
--- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered;
--- no marked ones, for which his condition may fail.
+-- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
 SELECT t.id, t.is_young FROM (
   SELECT {key_columns:e}, NOT e.at_once AND {is_young:e} AS is_young FROM {table} AS e
-  WHERE e.done_at IS NULL AND e.message_id IS NOT NULL AND e.id > :after::bigint AND e.id <= {passed_by_all}
+  WHERE e.done_at IS NULL AND e.id > :after::bigint AND e.id <= {passed_by_all}
   ORDER BY e.id OFFSET 0) AS t
 WHERE {unneeded}
 
