@@ -370,16 +370,20 @@ SELECT * FROM (
 ORDER BY 1 LIMIT 1;
 
 -- name: count
--- The archive has all delivered rows.
-SELECT
-  (SELECT count(*) FROM {table} WHERE status = 'created' AND id IS NOT NULL),
+-- The archive has all delivered rows.  Of these up to :done are counted, and of pending ones up to :most.  The last number has
+-- the bit of a state, if there may be more messages of it.
+WITH n AS MATERIALIZED (
+  SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE status = 'created' AND id IS NOT NULL LIMIT :most)) AS created,
+         (SELECT count(*) FROM (SELECT 1 FROM {table_archive} LIMIT :done)) AS archived)
+SELECT n.created,
   (SELECT count(*) FROM {table} WHERE status = 'active' AND id IS NOT NULL),
-  (SELECT count(*) FROM {table_archive})
-    + (SELECT count(*) FROM {table} WHERE status = 'completed'),
+  n.archived + (SELECT count(*) FROM {table} WHERE status = 'completed'),
   (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
                                   AND id IS NOT NULL),
   (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NULL
-                                  AND id IS NOT NULL), 0;
+                                  AND id IS NOT NULL),
+  iif(n.created >= :most, 1, 0) + iif(n.archived >= :done, 4, 0)
+FROM n;
 
 -- name: ready
 SELECT count(*),
