@@ -60,6 +60,8 @@ typedef struct postgres_watch {
 	int64_t rows_read;     /* Number of rows found at the last look. */
 	int64_t look_us;       /* Time of the next look; monotonic. */
 	int64_t step_us;       /* Time between that look and the one after. */
+	int64_t spent_us;      /* In statements since the last look. */
+	int64_t least_us;      /* The least of that, between any two of the last looks. */
 	char rows_channel[32]; /* Notified when a producer writes to the outbox. */
 	/* Notified by operators, and by relays that release their lease. */
 	char control_channel[40];

@@ -494,6 +494,7 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 	running w = {.s = (postgres_db *)db, .visit = visit, .ctx = ctx};
 	postgres_stmt *c = NULL;
 	wherry_code code = wh_postgres_check_free(w.s, err);
+	int64_t began_us = wh_monotonic(db->env);
 	bool begun;
 
 	if (code == WHERRY_OK)
@@ -508,6 +509,7 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 		forget_plans(w.s);
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
 		code = run_lone(&w, c, params, n_params, err);
+	w.s->watch.spent_us += wh_monotonic(db->env) - began_us;
 	end_call(w.s);
 	wh_postgres_text_end(w.s, begun);
 	if (code == WHERRY_OK && out_changed)

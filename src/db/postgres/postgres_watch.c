@@ -1,8 +1,8 @@
 /*
  * Noticing commits.
  *
- * While there is work the relay looks again and again, at growing intervals.  Before it
- * sleeps it takes an advisory lock of its outbox.  A trigger of the outbox tries to share
+ * While there is work the relay looks again and again, at growing intervals, less often if the
+ * server is busy.  Before it sleeps it takes an advisory lock of its outbox.  A trigger of the outbox tries to share
  * this lock: a writer that is refused knows that a relay sleeps, and notifies it.  A
  * writer that shared the lock before may not have committed yet: then the relay is
  * refused, and continues to look.  With the lock it looks once more; writers that commit
@@ -28,6 +28,9 @@
 #include "db/postgres/postgres.h"
 
 enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
+
+/* A relay rests so many times as long as its statements took longer than they can. */
+enum { REST = 4, REST_MOST_US = 50000, FORGET = 256 };
 
 /* The key of an outbox's sleepers' lock is this plus the number of its table.
  * postgres.message.sql has the same number. */
@@ -211,18 +214,34 @@ static void get_up(postgres_db *s)
 	w->look_us = 0;
 }
 
+/* Time to rest because the server is busy, which slower statements tell: relays that look as often
+ * as they can would take its processors from those who write.  The time to a distant server is
+ * in every statement, so it does not count. */
+static int64_t rest(postgres_watch *w)
+{
+	int64_t spent_us = w->spent_us, more_us;
+
+	w->spent_us = 0;
+	if (!w->least_us || spent_us < w->least_us)
+		w->least_us = spent_us;
+	more_us = spent_us - w->least_us;
+	w->least_us += more_us / FORGET;
+	return more_us > REST_MOST_US / REST ? REST_MOST_US : more_us * REST;
+}
+
 /* Set the time of the next look.  After a long interval, try to fall asleep, with one
  * last look. */
 static void look_again(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
 	bool active = w->rows_read != look->rows_read;
+	int64_t rest_us = rest(w);
 
 	w->rows_read = look->rows_read;
 	w->step_us = active ? FIRST_LOOK_US : w->step_us * 2;
 	if (w->step_us > LAST_LOOK_US)
 		w->step_us = LAST_LOOK_US;
-	w->look_us = look->now_us + w->step_us;
+	w->look_us = look->now_us + (w->step_us > rest_us ? w->step_us : rest_us);
 	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->watch.whose.key &&
 	    !s->watch.whose.unheard && lie_down(s)) {
 		w->last_look = true;

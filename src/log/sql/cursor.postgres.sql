@@ -2,8 +2,8 @@
 --
 -- Reads an append-only table exactly; see postgres.log.sql.
 
--- part: row
-SELECT e.* FROM {table} AS e
+-- part: judged_row
+e.*
 
 -- part: message
 key, topic, body

@@ -329,6 +329,7 @@ static wherry_code feed(wherry_relay *r, int64_t now, wherry_error *err)
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
+	int64_t before = r->store->rows_read;
 	wherry_code code = WHERRY_OK;
 
 	if (wh_shares_yields(r))
@@ -347,8 +348,11 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_reader_fetch(r, now, err);
 	if (code == WHERRY_OK && f->begun)
 		code = feed(r, now, err);
-	return code == WHERRY_OK && wh_log_may_look(r, now) ? wh_log_look(r, now, err)
-							    : code;
+	if (code == WHERRY_OK && wh_log_may_look(r, now))
+		code = wh_log_look(r, now, err);
+	return code == WHERRY_OK ? wh_reader_look_for_operator(
+					   r, now, r->store->rows_read != before, err)
+				 : code;
 }
 
 /* ---- the lease ---- */

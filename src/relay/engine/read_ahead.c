@@ -221,12 +221,17 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-static wherry_code look_for_operator(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_reader_look_for_operator(wherry_relay *r, int64_t now, bool found,
+					wherry_error *err)
 {
-	wherry_code code = wh_operator_look(r, now, err);
+	wh_reader *t = wh_reader_of(r);
+	wherry_code code;
 
+	if (t->look_by_us == WH_NEVER || (found && now < t->look_by_us))
+		return WHERRY_OK;
+	code = wh_operator_look(r, now, err);
 	if (code == WHERRY_OK)
-		wh_reader_of(r)->look_by_us = WH_NEVER;
+		t->look_by_us = WH_NEVER;
 	return code;
 }
 
@@ -252,8 +257,6 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code = WHERRY_OK;
 	bool woken = wh_relay_woken(r, now);
-	int64_t found = r->store->rows_read;
-	size_t before = r->window.n;
 
 	r->version = wh_db_version(r->db);
 	t->news |= woken;
@@ -261,15 +264,11 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		t->look_by_us = wh_later(now, LOOK_US);
 	tell_full(r);
 	if (r->stats.paused)
-		return woken ? look_for_operator(r, now, err) : WHERRY_OK;
+		return WHERRY_OK;
 	sweep_if_due(r, now);
 	if (now >= r->keys.first_due)
 		code = wh_noted_due(r, now, err);
 	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
 		code = read_more(r, now, err);
-	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&
-	    ((r->window.n == before && r->store->rows_read == found) ||
-	     now >= t->look_by_us))
-		code = look_for_operator(r, now, err);
 	return code;
 }

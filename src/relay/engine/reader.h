@@ -64,6 +64,11 @@ wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error 
 bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e);
 void wh_reader_forget(wherry_relay *r);
 wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* Look for a command of an operator if one may have been committed.  found: rows were found, so the commit was more likely
+ * theirs, and the look can wait a little. */
+wherry_code wh_reader_look_for_operator(wherry_relay *r, int64_t now, bool found,
+					wherry_error *err);
 bool wh_reader_is_partial(const wherry_relay *r);
 void wh_reader_left(wherry_relay *r, const wh_entry *e);
 void wh_reader_changed(wherry_relay *r, int64_t now);

@@ -6,9 +6,12 @@
 -- it.  Rows that are not read yet are those with a higher id, and *late* rows.  A late row has a
 -- lower id, and its transaction was not visible in the snapshot.
 --
--- Files include it behind their parts "row", which begins a query of whole rows of the table, called e, and
--- "message", the columns of a row that are returned.  In front of these are: id, twice, whether its transaction is
+-- Files include it behind their parts "judged_row", all columns of a row, called e, and what is computed of
+-- them, and "message", the columns of those that are returned.  In front of these are: id, twice, whether its transaction is
 -- visible, and three columns of the first row.
+--
+-- A relay looks up to a thousand times a second, and finds one row or none.  The server then spends its time on setting up the
+-- statement, so what is computed of a row is written once, above the union, and "OFFSET 0" keeps it there.
 
 -- part: seen
 (SELECT :seen::text::pg_snapshot)
@@ -38,22 +41,23 @@ WITH late AS MATERIALIZED ({late}
 ), head AS MATERIALIZED (
   SELECT pg_current_snapshot() AS now, (SELECT count(*) FROM late) AS n
 )
-SELECT at, at, visible, now, many, restored, {message} FROM (
+SELECT at, at, visible, now, many, restored, {message} FROM (SELECT {judged_row} FROM (
   (SELECT -9223372036854775808 AS at, true AS visible, h.now::text AS now, h.n > :limit AS many,
           pg_snapshot_xmax(h.now) < pg_snapshot_xmax({seen})
             OR EXISTS (SELECT 1 FROM late AS l WHERE NOT pg_visible_in_snapshot(l.tx, h.now))
             AS restored,
           t.*
-   FROM head AS h LEFT JOIN ({row}) AS t ON false)
+   FROM head AS h LEFT JOIN {table} AS t ON false)
   UNION ALL
   (SELECT t.id, true, NULL, NULL, NULL, t.*
-   FROM late AS l CROSS JOIN LATERAL ({row} WHERE e.id = l.id OFFSET 0) AS t
+   FROM late AS l CROSS JOIN LATERAL (SELECT * FROM {table} AS e WHERE e.id = l.id OFFSET 0) AS t
    WHERE (SELECT h.n FROM head AS h) <= :limit
    ORDER BY t.id)
   UNION ALL
   (SELECT t.id, coalesce(pg_visible_in_snapshot(t.tx, (SELECT h.now FROM head AS h)), true), NULL, NULL, NULL, t.*
-   FROM ({row} WHERE e.id > :high AND (SELECT h.n FROM head AS h) <= :limit
-         ORDER BY e.id LIMIT :limit) AS t)) AS r
+   FROM (SELECT * FROM {table} AS e WHERE e.id > :high AND (SELECT h.n FROM head AS h) <= :limit
+         ORDER BY e.id LIMIT :limit) AS t)) AS e
+ORDER BY at, now OFFSET 0) AS r
 ORDER BY at, now;
 
 -- name: late-start
@@ -69,18 +73,19 @@ SELECT coalesce(greatest(min(x.id), -9223372036854775807) - 1, :high) FROM (
 -- name: late-page
 -- Many late rows, page by page in the order of their ids, behind a first row as that of
 -- "read-log".  Rows that became visible after the snapshot :until belong to the next round.
-SELECT at, at, true, NULL, false, restored, {message} FROM (
+SELECT at, at, true, NULL, false, restored, {message} FROM (SELECT {judged_row} FROM (
   (SELECT -9223372036854775808 AS at,
           pg_snapshot_xmax(pg_current_snapshot())
             < pg_snapshot_xmax((SELECT :until::text::pg_snapshot)) AS restored,
           t.*
-   FROM (SELECT 1) AS one LEFT JOIN ({row}) AS t ON false)
+   FROM (SELECT 1) AS one LEFT JOIN {table} AS t ON false)
   UNION ALL
   (SELECT t.id, false, t.*
-   FROM ({row} WHERE e.id > :late AND e.id <= :high
+   FROM (SELECT * FROM {table} AS e WHERE e.id > :late AND e.id <= :high
            AND NOT pg_visible_in_snapshot(e.tx, {seen})
            AND pg_visible_in_snapshot(e.tx, (SELECT :until::text::pg_snapshot))
-         ORDER BY e.id LIMIT :limit) AS t)) AS r
+         ORDER BY e.id LIMIT :limit) AS t)) AS e
+ORDER BY at, restored OFFSET 0) AS r
 ORDER BY at, restored;
 
 -- name: log-end

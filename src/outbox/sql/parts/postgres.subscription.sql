@@ -10,8 +10,8 @@ CASE WHEN :mixed::bigint <> 0 THEN EXISTS (
      WHEN :mask::bigint = -1 THEN true
      ELSE :mask::bigint >> {partition:.}::integer & 1::bigint = 1 END
 
--- part: row
-SELECT e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic FROM {table} AS e
+-- part: judged_row
+e.*, {fine}, {its_topic:e} AND {mine:e} AS its_topic
 
 -- part: message
 CASE WHEN its_topic THEN id END, 0::bigint AS status, 0::bigint AS attempts, created_at, 0::bigint AS due_in, {quick_texts},
