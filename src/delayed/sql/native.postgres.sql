@@ -30,13 +30,9 @@ least(greatest("scheduledAt", 0), 253402300799999)
 -- part: ids
 pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
 
--- part: of_kind
-{.}"pKind" OPERATOR(pg_catalog.=) :kind::pg_catalog.text
+-- include: postgres.worker.sql
 
--- part: is_kind
--- The same for rows that are found by their ids, in a form that no other index fits, whatever the
--- statistics are (settling_finds_rows_by_their_ids).
-({.}"pKind" OPERATOR(pg_catalog.||) ''::pg_catalog.text) OPERATOR(pg_catalog.=) :kind::pg_catalog.text
+-- include: postgres.dies.sql
 
 -- part: sane
 id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
@@ -49,8 +45,6 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
 -- Number of the table, for the lock that a sleeping consumer holds and for the names of the channels
 -- that wake it.
 SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
-
--- include: postgres.dies.sql
 
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
@@ -125,24 +119,6 @@ replace(section, '@sequence@', quote_literal(pg_get_serial_sequence(concat(schem
 
 -- include: postgres.home.sql
 
--- part: next_version
--- Version that is later than that of m, the message that is replaced, and than now.  m may have the last version.
-CASE WHEN m."createdAt" OPERATOR(pg_catalog.<) 253402300799999
-     THEN greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
-     ELSE excluded."createdAt" OPERATOR(pg_catalog.+) 1 END
-
--- part: replaced
--- Columns that an offer changes in the message of its key.  Both times are the same in an offer, and a
--- sender may not read the first, not even of the row that it offers
--- (roles_of_a_delayed_queue_may_do_what_they_need).
-payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
-  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
-  "createdAt" = {next_version},
-  attempts = 0, updates = least(m.updates, 999999999) OPERATOR(pg_catalog.+) 1,
-  due_at = NULL, last_error = NULL
-WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
-  OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
-
 -- part: called_ms
 -- Time at which a function is called.  It adds half a microsecond, since a double may be that little below a whole
 -- millisecond; extract() counts in numeric, which costs more.
@@ -202,19 +178,19 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
     RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
       USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$, ''];
-  ours CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND m."lockUuid" = own.lock$w$,
-    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND m.id || '.' || m."lockUuid" = ANY (own.pairs)$w$];
+  ours CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND {is_kind:m} AND m."lockUuid" = own.lock$w$,
+    $w$m.id = ANY (own.fit) AND {is_kind:m} AND m.id || '.' || m."lockUuid" = ANY (own.pairs)$w$];
   -- The same, and a message that was read unless an offer has changed it.
-  ours_or_read CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND m."pKind" || '' = own.kind AND CASE WHEN own.lock IS NULL
+  ours_or_read CONSTANT text[] := ARRAY[$w$m.id = own.made_id AND {is_kind:m} AND CASE WHEN own.lock IS NULL
       THEN m."createdAt" = own.version AND m."scheduledAtInitially" = own.offered ELSE m."lockUuid" = own.lock END$w$,
-    $w$m.id = ANY (own.fit) AND m."pKind" || '' = own.kind AND (m.id || '.' || m."lockUuid" = ANY (own.pairs)
+    $w$m.id = ANY (own.fit) AND {is_kind:m} AND (m.id || '.' || m."lockUuid" = ANY (own.pairs)
       OR m.id || '.' || m."createdAt" || ':' || m."scheduledAtInitially" = ANY (wherry_done_many.tokens))$w$];
   -- Results for messages that were not settled.
   outcome CONSTANT text[] := ARRAY[$w$IF FOUND THEN
     RETURN 'acknowledged';
   END IF;
   version := split_part(split_part(token, '.', 2), ':', 1)::bigint;
-  SELECT m."createdAt" INTO own.found_version FROM @table@ AS m WHERE m.id = own.made_id AND m."pKind" || '' = own.kind;
+  SELECT m."createdAt" INTO own.found_version FROM @table@ AS m WHERE m.id = own.made_id AND {is_kind:m};
   RETURN CASE WHEN found_version <> version OR (lock IS NULL AND found_version IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END;$w$,
     $w$IF cardinality(settled) = cardinality(tokens) THEN
     RETURN array_fill('acknowledged'::pg_catalog.text, ARRAY[cardinality(tokens)]);
@@ -222,7 +198,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
   RETURN ARRAY(SELECT CASE WHEN t.id = ANY (own.settled) THEN 'acknowledged'
       WHEN t.found <> t.version OR (t.lock = '' AND t.found IS NOT NULL) THEN 'superseded' ELSE 'lease lost' END
     FROM (SELECT u.nth, u.id, split_part(split_part(u.token, '.', 2), ':', 1)::bigint AS version, split_part(u.token, '.', 3) AS lock,
-        (SELECT m."createdAt" FROM @table@ AS m WHERE m.id = u.id AND m."pKind" || '' = own.kind) AS found
+        (SELECT m."createdAt" FROM @table@ AS m WHERE m.id = u.id AND {is_kind:m}) AS found
       FROM ROWS FROM (unnest(tokens), unnest(own.fit)) WITH ORDINALITY AS u(token, id, nth)) AS t ORDER BY t.nth);$w$];
   later CONSTANT text := $w$least(253402300799999, ceil(extract(epoch FROM (clock_timestamp() AT TIME ZONE 'UTC'
     + @span@) AT TIME ZONE 'UTC') * 1000.0))::bigint$w$;
@@ -395,6 +371,7 @@ DECLARE -- Leases messages that are due, in the order of their times.  With `aft
   -- (a_poll_after_a_message_reads_nothing_before_it).
   @kind@
   now_ms CONSTANT bigint := {called_ms};
+  until_ms bigint;  -- When the leases end.
   most bigint;
   after_ms bigint;
   odd integer;
@@ -416,17 +393,18 @@ BEGIN
   @each@
   -- Most polls of a consumer that waits find nothing.
   IF after IS NULL THEN
-    IF NOT EXISTS (SELECT 1 FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms) THEN
+    IF NOT EXISTS (SELECT 1 FROM @table@ AS p WHERE {is_due:p}) THEN
       RETURN;
     END IF;
   ELSE
     after_ms := greatest(least(floor(extract(epoch FROM after) * 1000.0), 253402300799999), -1);
   END IF;
   most := coalesce(nullif(max_attempts, 0), 2147483647);
+  until_ms := least(now_ms + ceil(extract(epoch FROM lease) * 1000.0), 253402300799999);
   -- A key that the client's encoding cannot express would make each poll fail, so its message becomes dead.
   WHILE getdatabaseencoding() <> pg_client_encoding() AND coalesce(odd, 1) > 0 LOOP
     odd := 0;
-    FOR id, key IN SELECT p.id, p."pKey" FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
+    FOR id, key IN SELECT p.id, p."pKey" FROM @table@ AS p WHERE {is_due:p}
         AND p.attempts < own.most AND (own.after_ms IS NULL
           OR ROW(p."scheduledAt", p.id) > ROW(own.after_ms, coalesce(wherry_poll.after_id, 0)))
         ORDER BY p."pKind", p."scheduledAt", p.id LIMIT wherry_poll.n FOR UPDATE SKIP LOCKED LOOP
@@ -436,8 +414,8 @@ BEGIN
         odd := odd + 1;
         said := concat('its key cannot be sent: ', sqlerrm);
         WITH gone AS (DELETE FROM @table@ AS m WHERE m.id = wherry_poll.id RETURNING m.*)
-        INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
-        SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts, own.now_ms,
+        INSERT INTO @dead@{dead_columns}
+        SELECT {dying:g}, g.attempts, own.now_ms,
           left(own.said, 500)
         FROM gone AS g {replaces_dead};
       END;
@@ -460,10 +438,10 @@ BEGIN
       SELECT e.id FROM @table@ AS e WHERE e.id = ANY (ARRAY(
           SELECT h.id FROM (@head@ 1000) AS h WHERE h.attempts >= own.most
             AND (SELECT f.attempts FROM (@head@ 1) AS f) >= own.most))
-        AND e."pKind" || '' = own.kind AND e."scheduledAt" <= own.now_ms AND e.attempts >= own.most
+        AND {is_kind:e} AND e."scheduledAt" <= own.now_ms AND e.attempts >= own.most
       FOR UPDATE SKIP LOCKED)) RETURNING m.*)
-    INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
-    SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts, own.now_ms,
+    INSERT INTO @dead@{dead_columns}
+    SELECT {dying:g}, g.attempts, own.now_ms,
       CASE WHEN g."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged' ELSE g.last_error END
     FROM gone AS g {replaces_dead};
   END IF;
@@ -503,8 +481,7 @@ BEGIN
   @polledonly@
   later_ms := CASE WHEN delay > '0' THEN @delayed@ ELSE {called_ms} END;
   @each@
-  @begin@UPDATE @table@ AS m SET "scheduledAt" = own.later_ms, "lockUuid" = NULL, due_at = NULL,
-    last_error = coalesce(left(wherry_delayed_nack@many@.error, 500), m.last_error) WHERE @ours@@into@;
+  @begin@UPDATE @table@ AS m SET {gives_back:m} WHERE @ours@@into@;
   @outcome@
   @end@
 END $body$ $f$,
@@ -515,7 +492,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend@many@(queue text, @token@,
 DECLARE
   @kind@
   @parsed@
-  later_ms bigint;
+  until_ms bigint;
 BEGIN
   @checks@
   @refusals@
@@ -525,9 +502,9 @@ BEGIN
   END IF;
   @mostlease@
   @polledonly@
-  later_ms := @leased@;
+  until_ms := @leased@;
   @each@
-  @begin@UPDATE @table@ AS m SET "scheduledAt" = own.later_ms WHERE @ours@@into@;
+  @begin@UPDATE @table@ AS m SET "scheduledAt" = {until} WHERE @ours@@into@;
   @outcome@
   @end@
 END $body$ $f$,
@@ -544,8 +521,8 @@ BEGIN
   @polledonly@
   @each@
   WITH gone AS (DELETE FROM @table@ AS m WHERE @ours@ RETURNING m.*)@then@
-  INSERT INTO @dead@(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
-  SELECT g.id, g."pKey", g."pKind", g.payload, g."scheduledAtInitially", g."createdAt", g.attempts,
+  INSERT INTO @dead@{dead_columns}
+  SELECT {dying:g}, g.attempts,
     {called_ms}::bigint, left(coalesce(wherry_delayed_dead_letter@many@.reason, ''), 500)
   FROM gone AS g {replaces_dead}@into@;
   @outcome@
@@ -588,20 +565,20 @@ END $body$ $f$] LOOP
       '@checks@', checks), '@delayed@', replace(later, '@span@', 'delay')), '@leased@', replace(later, '@span@', 'lease'));
     made := replace(replace(made, '@mostlease@', replace(most, '@span@', 'lease')), '@mostdelay@', replace(most, '@span@', 'delay'));
     made := replace(replace(replace(made,
-      '@head@', $w$SELECT q.id, q.attempts FROM @table@ AS q WHERE q."pKind" = own.kind AND q."scheduledAt" <= own.now_ms
+      '@head@', $w$SELECT q.id, q.attempts FROM @table@ AS q WHERE {is_due:q}
             ORDER BY q."pKind", q."scheduledAt", q.id LIMIT$w$),
-      '@poll@', $w$UPDATE @table@ AS m SET "lockUuid" = l.token, due_at = m."scheduledAt",
-        "scheduledAt" = least(own.now_ms + ceil(extract(epoch FROM wherry_poll.lease) * 1000.0),
-          253402300799999)::bigint,
-        attempts = least(m.attempts, 999999999) + 1,
-        last_error = CASE WHEN m."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
-                          ELSE m.last_error END
+      '@poll@', $w$UPDATE @table@ AS m SET {leases:m}
       FROM (SELECT gen_random_uuid()::pg_catalog.text AS token OFFSET 0) AS l
-      WHERE m.id = ANY (ARRAY(SELECT p.id FROM @table@ AS p WHERE p."pKind" = own.kind AND p."scheduledAt" <= own.now_ms
+      WHERE m.id = ANY (ARRAY(SELECT p.id FROM @table@ AS p WHERE {is_due:p}
         AND p.attempts < own.most$w$),
       '@polled@', $w$SELECT g.id, g."pKey", g.payload, to_timestamp(g."scheduledAtInitially" / 1000.0), g.attempts,
       g.attempts > 1 OR g.due_at > g."scheduledAtInitially", g.id || '.' || g."createdAt" || '.' || g."lockUuid"
     FROM got AS g ORDER BY g.due_at, g.id$w$);
+    -- The values of the shared parts.
+    made := replace(replace(replace(made, {'until}, 'own.until_ms'), {'after_delay}, 'own.later_ms'), {'now},
+      CASE WHEN position('now_ms CONSTANT' IN made) > 0 THEN 'own.now_ms' ELSE 'own.later_ms' END);
+    made := replace(replace(replace(replace(made, ':kind::pg_catalog.text', 'own.kind'), ':token::pg_catalog.text', 'l.token'),
+      ':back::integer', '0'), ':error::pg_catalog.text', concat('left(wherry_delayed_nack', (ARRAY['', '_many'])[form], '.error, 500)'));
     made := replace(made, '@.', schema);
     {branch}
     EXECUTE made;
@@ -712,19 +689,10 @@ id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts
        WHEN attempts OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   "lockUuid", last_error, payload
 
--- part: lease
-UPDATE {table} SET
-  "lockUuid" = :token::pg_catalog.text, due_at = "scheduledAt", "scheduledAt" = {until},
-  attempts = least(attempts, 999999999) OPERATOR(pg_catalog.+) 1,
-  last_error = CASE WHEN "lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
-                    ELSE last_error END
-WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
-
 -- part: leased
 -- Messages that are due and may be tried again, in the order of their times, from …
-{lease}
-  SELECT id FROM {table}
-  WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+UPDATE {table} SET {leases} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
+  SELECT id FROM {table} WHERE {is_due}
     AND (:most::bigint OPERATOR(pg_catalog.=) 0 OR attempts OPERATOR(pg_catalog.<) :most::bigint)
 
 -- part: leased_first
@@ -747,13 +715,13 @@ RETURNING {shown}
 {leased_first};
 
 -- part: first_due
-SELECT id, attempts FROM {table} WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+SELECT id, attempts FROM {table} WHERE {is_due}
 ORDER BY "pKind", "scheduledAt", id LIMIT
 
 -- name: poll-exhausted
 -- If the first due message has had all its attempts: the messages among the first :limit that have had theirs.
 -- Polls skip them, so they become the first.
-{lease}
+UPDATE {table} SET {leases} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
   SELECT id FROM {table}
   WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
       SELECT h.id FROM ({first_due} :limit::bigint) AS h WHERE h.attempts OPERATOR(pg_catalog.>=) :most::bigint
@@ -776,11 +744,7 @@ WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.
 RETURNING id;
 
 -- name: nack
--- :back is the number of recorded attempts that were not made; if there are any, the message has its old place.
-UPDATE {table} SET "scheduledAt" = CASE WHEN :back::integer OPERATOR(pg_catalog.>) 0 THEN coalesce(due_at, {now}) ELSE {after_delay} END,
-  "lockUuid" = NULL, due_at = NULL, attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  last_error = coalesce(:error::pg_catalog.text, last_error)
-WHERE {own} RETURNING id;
+UPDATE {table} SET {gives_back} WHERE {own} RETURNING id;
 
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
@@ -788,10 +752,8 @@ UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 -- name: make-dead
 -- Copy the message to the dead ones; "ack" then deletes it, in the same transaction.  :back is the
 -- number of recorded attempts that were not made.
-INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-                         died_at, last_error)
-SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt",
-  greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::pg_catalog.text, last_error)
+INSERT INTO {table_dead}{dead_columns}
+SELECT {dying}, greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::pg_catalog.text, last_error)
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m
 {replaces_dead}
 RETURNING id;
@@ -937,9 +899,8 @@ WHERE id = :id::bigint AND {named} AND {claimed_by};
 -- Copy a message that the relay gives up to the dead ones; "dead-drop" then deletes it.  The statement waits
 -- for an offer that replaces the message, and then copies nothing
 -- (a_message_that_is_replaced_while_it_dies_lives).
-INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
-                         died_at, last_error)
-SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::pg_catalog.text
+INSERT INTO {table_dead}{dead_columns}
+SELECT {dying}, {tried}, {clock}, :error::pg_catalog.text
 FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by} FOR UPDATE
 {replaces_dead};
 

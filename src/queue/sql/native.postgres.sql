@@ -38,19 +38,7 @@ greatest(least({.}available_at, '10000-01-01 00:00:00+00'::pg_catalog.timestampt
 -- Time when a message was sent, cut to the same years.
 greatest(least({.}created_at, '10000-01-01 00:00:00+00'::pg_catalog.timestamptz), '1970-01-01 00:00:00+00'::pg_catalog.timestamptz)
 
--- part: timed
--- Time from which a row can be received, as an expression of its index.
-state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
-
--- part: held
--- Condition: the row is leased, in a form that no index fits.  A statement that has ids must not scan the
--- index of leased rows, which keeps an entry for each acknowledged row until a vacuum
--- (a_settlement_reads_no_rows_but_its_own).
-state OPERATOR(pg_catalog.+) 0 OPERATOR(pg_catalog.=) 1
-
--- part: seq
--- The id, as an expression of the index of ready rows.
-(id OPERATOR(pg_catalog.+) 0)
+-- include: postgres.worker.sql
 
 -- part: sane
 -- It is short, since PostgreSQL reads its text again for each statement that inserts or updates, which cost as much as the
@@ -367,6 +355,7 @@ RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, repl
 DECLARE -- Receives up to n messages and leases them; with lease NULL the caller's transaction deletes them.  Messages
   -- that no worker can read become dead.
   called timestamptz;
+  until timestamptz;     -- When the leases end.
   one text;              -- The token.
   missing integer := n;  -- Number of messages that it can still return.
   passed bigint := 0;    -- Number of messages that became dead.
@@ -390,12 +379,12 @@ BEGIN
   END IF;
   @each@
   -- Most calls of a waiting worker find no message.
-  IF NOT EXISTS (SELECT 1 FROM @table@ AS m WHERE m.state = 0 AND (m.id + 0) > coalesce(wherry_receive.after, 0) UNION ALL
-                 SELECT 1 FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= clock_timestamp()
-                   AND coalesce(wherry_receive.after, 0) <= 0) THEN
+  called := clock_timestamp();
+  IF NOT EXISTS (SELECT 1 FROM @table@ AS m WHERE {is_ready:m} UNION ALL
+                 SELECT 1 FROM @table@ AS m WHERE {is_due:m} AND coalesce(wherry_receive.after, 0) <= 0) THEN
     RETURN;
   END IF;
-  called := clock_timestamp();
+  until := called + @seconds(lease)@ * interval '1 second';
   one := gen_random_uuid();
   -- Readable messages may come after those that become dead, so the loop continues.  It ends after 1,000 dead messages,
   -- since others wait for rows that this transaction has changed
@@ -419,11 +408,9 @@ BEGIN
     IF flaws > 0 THEN
       IF '' = ANY (whys) THEN
         DELETE FROM @table@ AS m WHERE m.id = ANY (ARRAY(
-          SELECT e.id FROM @table@ AS e WHERE e.expires_at IS NOT NULL AND e.state <> 4
-            AND e.expires_at <= own.called AND (e.state <> 1 OR e.available_at <= own.called)
-          ORDER BY e.expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+          SELECT e.id FROM @table@ AS e WHERE {over_and_free:e} ORDER BY e.expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
       END IF;
-      UPDATE @table@ AS m SET state = 4, lease_token = NULL, available_at = NULL, last_error = p.why
+      UPDATE @table@ AS m SET {becomes_dead} p.why
       FROM unnest(own.ids, own.whys) AS p(id, why) WHERE m.id = p.id AND p.why <> '';
       GET DIAGNOSTICS returned = ROW_COUNT;
       passed := passed + returned;
@@ -437,13 +424,7 @@ BEGIN
       SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, @body@, g.attempts,
         g.lease_token, g.created_at FROM got AS g ORDER BY g.id;
     ELSE
-      RETURN QUERY WITH got AS (UPDATE @table@ AS m SET
-          state = CASE WHEN @dies@ THEN 4 ELSE 1 END,
-          last_error = CASE WHEN m.state = 1 THEN 'its lease expired before it was acknowledged' ELSE m.last_error END,
-          attempts = CASE WHEN @dies@ THEN m.attempts ELSE least(greatest(m.attempts, 0), 999999999) + 1 END,
-          max_attempts = CASE WHEN wherry_receive.max_attempts > 0 THEN wherry_receive.max_attempts ELSE m.max_attempts END,
-          lease_token = CASE WHEN NOT @dies@ THEN own.one END,
-          available_at = CASE WHEN NOT @dies@ THEN own.called + @seconds(wherry_receive.lease)@ * interval '1 second' END
+      RETURN QUERY WITH got AS (UPDATE @table@ AS m SET {leases:m}
         WHERE m.id = ANY (own.ids) RETURNING m.*)
       SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, @body@, g.attempts,
         g.lease_token, g.created_at FROM got AS g WHERE g.state <> 4 ORDER BY g.id;
@@ -481,12 +462,7 @@ BEGIN
     due := @after(clock_timestamp(), delay)@;
   END IF;
   @each@
-  UPDATE @table@ AS m SET
-    state = CASE WHEN @spent@ THEN 4 WHEN own.due IS NULL THEN 0 ELSE 3 END,
-    available_at = CASE WHEN NOT @spent@ THEN own.due END,
-    attempts = greatest(m.attempts - own.back, 0), lease_token = NULL,
-    last_error = coalesce(left(wherry_nack@many@.error, 500), m.last_error,
-      CASE WHEN @spent@ THEN 'it was given back after its last attempt' END)
+  UPDATE @table@ AS m SET {gives_back:m}
   WHERE @held(wherry_nack)@;
   @end@
   @result@
@@ -506,7 +482,7 @@ BEGIN
   @most(lease)@
   until := clock_timestamp() + @seconds(lease)@ * interval '1 second';
   @each@
-  UPDATE @table@ AS m SET available_at = own.until WHERE @held(wherry_extend)@;
+  UPDATE @table@ AS m SET available_at = {until} WHERE @held(wherry_extend)@;
   @end@
   @result@
 END $body$ $f$,
@@ -516,8 +492,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter@many@(queue text, @ids@, toke
 DECLARE n bigint; -- Makes leased messages dead.
 BEGIN
   @each@
-  UPDATE @table@ AS m SET state = 4, lease_token = NULL, available_at = NULL,
-    last_error = left(wherry_dead_letter@many@.reason, 500)
+  UPDATE @table@ AS m SET {becomes_dead} left(wherry_dead_letter@many@.reason, 500)
   WHERE @held(wherry_dead_letter)@;
   @end@
   @result@
@@ -596,7 +571,7 @@ BEGIN
 END $body$ $f$] LOOP
   FOR form IN 0..CASE WHEN position('@many@' IN whole) > 0 THEN 1 ELSE 0 END LOOP
     made := regexp_replace(whole, '@held[(]([a-z_]+)[)]@',
-      concat('m.id = ', (ARRAY['\1.id', 'ANY (\1_many.ids)'])[form + 1], ' AND m.lease_token = \1@many@.token AND m.state + 0 = 1'));
+      concat('m.id = ', (ARRAY['\1.id', 'ANY (\1_many.ids)'])[form + 1], ' AND ', replace({'leased_with:m}, ':token', '\1@many@.token')));
     made := replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[form + 1]),
       '@ids@', (ARRAY['id bigint', 'ids bigint[]'])[form + 1]),
       '@settled@', (ARRAY['RETURNS boolean @one@', 'RETURNS bigint @plans@'])[form + 1]),
@@ -604,18 +579,19 @@ END $body$ $f$] LOOP
         'GET DIAGNOSTICS n = ROW_COUNT;' || chr(10) || '  RETURN n;  -- The others are not leased under this token.'])[form + 1]);
     made := replace(replace({with_checks},
       '@due@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
-          FROM @table@ AS m WHERE m.state = ANY (ARRAY[1, 3]) AND m.available_at <= own.called
-            AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY m.available_at$w$),
+          FROM @table@ AS m WHERE {is_due:m} AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY m.available_at$w$),
       '@ready@', $w$SELECT m.id, m.headers::pg_catalog.text AS said, @doubt@ AS doubt, m.expires_at
-          FROM @table@ AS m WHERE m.state = 0 AND (m.id + 0) > coalesce(wherry_receive.after, 0)
-            AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY (m.id + 0)$w$);
-    made := replace(replace(replace(made,
+          FROM @table@ AS m WHERE {is_ready:m} AND (own.rounds = 0 OR m.expires_at IS NULL OR m.expires_at > own.called) ORDER BY {seq:m}$w$);
+    made := replace(made,
       '@why@', $w$CASE WHEN r.expires_at <= own.called THEN '' WHEN NOT (r.said = '{}' OR r.said ~ E'^\\u007b(?:"[^"\\\\]*"[ ,:]*)*\\u007d$' OR r.said ~ @readable@)
             THEN 'headers are not a JSON object of strings'
-            WHEN r.doubt OR getdatabaseencoding() <> pg_client_encoding() THEN @.wherry_unreadable(@quoted@, r.id) END$w$),
-      '@dies@', 'coalesce(m.attempts > 0 AND m.attempts >= CASE WHEN wherry_receive.max_attempts > 0
-          THEN wherry_receive.max_attempts ELSE m.max_attempts END, false)'),
-      '@spent@', 'coalesce(greatest(m.attempts - own.back, 0) >= m.max_attempts, false)');
+            WHEN r.doubt OR getdatabaseencoding() <> pg_client_encoding() THEN @.wherry_unreadable(@quoted@, r.id) END$w$);
+    -- The values of the shared parts.
+    made := replace(replace(replace(replace(made, {'is_long:m}, 'false'), {'comes_back_at}, 'own.due'), {'until}, 'own.until'),
+      {'now}, 'own.called');
+    made := replace(replace(replace(replace(replace(made, ':after::bigint', 'coalesce(wherry_receive.after, 0)'),
+      ':most::bigint', 'wherry_receive.max_attempts'), ':token::pg_catalog.text', 'own.one'), ':back::integer', 'own.back'),
+      ':error::pg_catalog.text', concat('left(wherry_nack', (ARRAY['', '_many'])[form + 1], '.error, 500)'));
     made := replace(replace(replace(made, '@readable@', quote_literal(readable)), '@box@', quote_literal(schema)), '@.', schema);
     {branch}
     EXECUTE made;
@@ -782,19 +758,14 @@ CASE WHEN pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'tex
 -- neither keeps the others waiting for ever (messages_given_back_and_ready_ones_take_turns).  Rows that other
 -- transactions have locked are skipped.  The length of a body is computed once, since it turns binary JSON into text.
 WITH due_first AS MATERIALIZED (
-  SELECT id, {too_long} AS long FROM {table}
-  WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {timed}
-    AND available_at OPERATOR(pg_catalog.<=) {now}
+  SELECT id, {too_long} AS long FROM {table} WHERE :full::bigint OPERATOR(pg_catalog.=) 1 AND {is_due}
   ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 ready AS MATERIALIZED (
-  SELECT id, {too_long} AS long FROM {table}
-  WHERE state OPERATOR(pg_catalog.=) 0 AND {seq} OPERATOR(pg_catalog.>) :after::bigint
+  SELECT id, {too_long} AS long FROM {table} WHERE {is_ready}
   ORDER BY {seq} LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due_first)
   FOR UPDATE SKIP LOCKED),
 due_last AS MATERIALIZED (
-  SELECT id, {too_long} AS long FROM {table}
-  WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {timed}
-    AND available_at OPERATOR(pg_catalog.<=) {now}
+  SELECT id, {too_long} AS long FROM {table} WHERE :full::bigint OPERATOR(pg_catalog.=) 2 AND {is_due}
   ORDER BY available_at LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM ready)
   FOR UPDATE SKIP LOCKED),
 due AS (SELECT * FROM due_first UNION ALL SELECT * FROM due_last),
@@ -802,12 +773,6 @@ too_long AS MATERIALIZED (SELECT ARRAY(SELECT d.id FROM due AS d WHERE d.long UN
 
 -- part: these
 id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready))
-
--- part: is_long
-id OPERATOR(pg_catalog.=) ANY ((SELECT l.ids FROM too_long AS l)::bigint[])
-
--- part: why_too_long
-'the body is over its limit of 67108864 bytes'::pg_catalog.text
 
 -- part: fields
 id, state, attempts, created_at, available_at, expires_at,
@@ -820,36 +785,17 @@ id, state, attempts, created_at, available_at, expires_at,
 -- part: taken
 {fields}, CASE WHEN NOT {is_long} THEN body END
 
--- part: dies
--- Condition: the body is too long, or the message has had all its attempts.  The receiver sets the number, or else the
--- last receiver or the sender did.
-({is_long} OR coalesce(attempts OPERATOR(pg_catalog.>) 0 AND attempts OPERATOR(pg_catalog.>=)
-  CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint ELSE max_attempts END, false))
-
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message that has had all its attempts becomes dead,
--- since it may have crashed its receivers.  The row keeps the maximum, so that giving the message back can make it
--- dead.  The last column counts the messages that were due.
+-- Lease messages.  The last column counts the messages that were due.
 {picked},
-got AS (
-  UPDATE {table} SET
-    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN {is_long} THEN {why_too_long}
-                      WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
-                      ELSE last_error END,
-    attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
-    max_attempts = CASE WHEN :most::bigint OPERATOR(pg_catalog.>) 0 THEN :most::bigint::integer ELSE max_attempts END,
-    lease_token = CASE WHEN NOT {dies} THEN :token::pg_catalog.text END,
-    available_at = CASE WHEN NOT {dies} THEN {until} END
-  WHERE {these}
-  RETURNING {taken})
+got AS (UPDATE {table} SET {leases} WHERE {these} RETURNING {taken})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 
 -- name: take
 -- Delete messages and return them, in the open transaction or in a separate one.
 {picked},
 got AS (DELETE FROM {table} WHERE {these} AND NOT {is_long} RETURNING {taken}),
-dead AS (UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = {why_too_long}
+dead AS (UPDATE {table} SET {becomes_dead} {why_too_long}
          WHERE {these} AND {is_long} RETURNING {taken})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM (SELECT * FROM got UNION ALL SELECT * FROM dead) AS r ORDER BY id;
 
@@ -866,7 +812,7 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
 -- name: bury-unreadable
 -- Make messages dead that the server cannot send, such as JSON whose text is longer than a value can be.
 -- A receiver runs this statement after a failure.
-UPDATE {table} AS t SET state = 4, lease_token = NULL, available_at = NULL, last_error = u.why
+UPDATE {table} AS t SET {becomes_dead} u.why
 FROM (SELECT p.id, {wherry_unreadable}({'table}, p.id) AS why FROM (
     SELECT id FROM {table} WHERE (pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 260000
         OR pg_catalog.pg_typeof(body)::pg_catalog.oid OPERATOR(pg_catalog.=) 'jsonb'::pg_catalog.regtype::pg_catalog.oid)
@@ -876,50 +822,22 @@ FROM (SELECT p.id, {wherry_unreadable}({'table}, p.id) AS why FROM (
 WHERE t.id OPERATOR(pg_catalog.=) u.id AND u.why IS NOT NULL;
 
 -- name: ack
-DELETE FROM {table}
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
-  AND {held};
-
--- part: spent
--- Condition: this was the last attempt.
-coalesce(greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0) OPERATOR(pg_catalog.>=) max_attempts, false)
-
--- part: comes_back
-(:delay::bigint OPERATOR(pg_catalog.>) 0 OR :back::integer OPERATOR(pg_catalog.=) 0)
+DELETE FROM {table} WHERE {own};
 
 -- name: nack
--- A message that is given back waits for its delay, or is due at once.  Receives alternate between due and ready
--- messages, so messages that fail keep no others waiting (a_message_given_back_at_once_keeps_no_other_waiting).  If the
--- attempt is not counted, the message is ready in its old place.  After its last attempt it becomes dead
--- (a_message_given_back_after_its_last_attempt_is_dead).
-UPDATE {table} SET
-  state = CASE WHEN {spent} THEN 4 WHEN {comes_back} THEN 3 ELSE 0 END,
-  available_at = CASE WHEN {comes_back} AND NOT {spent} THEN {after_delay} END,
-  attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
-  lease_token = NULL, last_error = coalesce(:error::pg_catalog.text, last_error,
-    CASE WHEN {spent} THEN 'it was given back after its last attempt' END)
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
-  AND {held};
+UPDATE {table} SET {gives_back} WHERE {own};
 
 -- name: extend
-UPDATE {table} SET available_at = {until}
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
-  AND {held};
+UPDATE {table} SET available_at = {until} WHERE {own};
 
 -- name: dead-letter
-UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::pg_catalog.text
-WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::pg_catalog.text
-  AND {held};
-
--- part: over
-expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+UPDATE {table} SET {becomes_dead} :error::pg_catalog.text WHERE {own};
 
 -- name: expire
 -- Delete messages that have expired, but no leased ones except those of the token in :token.
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}
-  WHERE {over}
-    AND (state <> 1 OR available_at <= {now} OR lease_token = :token::pg_catalog.text)
+  WHERE {over} AND (state <> 1 OR available_at <= {now} OR lease_token = :token::pg_catalog.text)
   ORDER BY expires_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: peek
@@ -940,7 +858,7 @@ SELECT (SELECT count(*) FROM {table} WHERE state = 0),
        (SELECT count(*) FROM {table} WHERE state = 4),
        coalesce((SELECT (extract(epoch FROM {now} - {sent_at}) * 1000.0)::bigint FROM {table}
                  WHERE state = 0 ORDER BY {seq} LIMIT 1), 0),
-       (SELECT count(*) FROM {table} WHERE {over} AND (state <> 1 OR available_at <= {now}));
+       (SELECT count(*) FROM {table} WHERE {over_and_free});
 
 -- name: estimate
 -- Number of rows by the server's statistics, without counting.
@@ -997,7 +915,7 @@ WHERE a.attnum IS NULL OR format_type(a.atttypid, NULL) <> c.type;
 
 -- name: retry-dead
 -- Make dead messages ready again, in the order of their ids.
-UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
+UPDATE {table} SET attempts = 0, {is_again_ready}
 WHERE state + 0 = 4 AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE state = 4 AND (:id::bigint = 0 OR id = :id::bigint)
   ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
@@ -1070,7 +988,7 @@ WITH taken AS (
 -- (an_open_snapshot_does_not_slow_claims).
 WITH taken AS (
   UPDATE {table} SET {claims}
-  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE state = 0 AND {seq} > :after::bigint AND {lives}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {is_ready} AND {lives}
                         ORDER BY {seq} LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
@@ -1078,21 +996,21 @@ WITH taken AS (
 -- name: claim-due
 WITH taken AS (
   UPDATE {table} SET {claims}
-  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 3 AND {lives}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {is_due} AND state + 0 = 3 AND {lives}
                         ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
 
 -- name: expired
 SELECT lease_token, count(*) FROM {table}
-WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
+WHERE {is_due} AND state + 0 = 1 AND {lives}
 GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 
 -- name: claim-share
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                        WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND lease_token = :of::pg_catalog.text
+                        WHERE {is_due} AND state + 0 = 1 AND lease_token = :of::pg_catalog.text
                           AND {lives}
                         ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
@@ -1101,7 +1019,7 @@ WITH taken AS (
 -- name: claim-expired
 WITH taken AS (
   UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
-  WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
+  WHERE id = (SELECT id FROM {table} WHERE {is_due} AND state + 0 = 1 AND {lives}
               ORDER BY available_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
 SELECT id, 1::bigint, attempts - 1, created_at, 0::bigint,
@@ -1134,12 +1052,9 @@ SELECT count(*) FROM (
 
 -- name: reap
 -- Rows that other transactions have locked are read later.
-UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL
+UPDATE {table} SET {is_again_ready}
 WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND state + 0 = 1 AND available_at
   <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond' FOR UPDATE SKIP LOCKED));
-
--- part: own
-id = ANY ({ids}) AND lease_token = :token::pg_catalog.text AND {held}
 
 -- name: locked
 -- Rows that another transaction has locked.  The statement waits for none (one_locked_row_holds_up_no_other).
@@ -1163,7 +1078,7 @@ WHERE id = :id::bigint AND (:message_id::pg_catalog.text IS NULL OR message_id =
   AND lease_token = :token::pg_catalog.text AND state = 1;
 
 -- name: requeue
-UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
+UPDATE {table} SET {is_again_ready} WHERE {own};
 
 -- name: try
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
