@@ -179,6 +179,7 @@ _Noreturn void bench_die(const char *fmt, ...) WH_PRINTF(1, 2);
 /* End it if the code is one of failure; the message is that of bench_error. */
 extern wherry_error bench_error;
 void bench_must(wherry_code code);
+void *bench_alloc(size_t n, size_t size); /* zeros */
 /* A process that ends with this one. */
 int bench_fork(void);
 void bench_kill(int pid);

@@ -49,12 +49,11 @@ static wherry_code count_call(void *ctx, const char *op, const char *what,
 
 static session *open_session(const bench_job *job)
 {
-	session *s = calloc(1, sizeof(*s));
+	session *s = bench_alloc(1, sizeof(*s));
 	const wh_trace trace = {.before = count_call, .ctx = s};
 	size_t most = job->messages > POLLS ? (size_t)job->messages : POLLS;
 
-	if (!s || !(s->took_us = calloc(most, sizeof(*s->took_us))))
-		bench_die("no memory");
+	s->took_us = bench_alloc(most, sizeof(*s->took_us));
 	bench_must(wh_db_trace(bench_open(job, bench_config(job)), &trace, &s->db,
 			       &bench_error));
 	bench_must(wherry_delayed_create(s->db, "later", NULL, &bench_error));

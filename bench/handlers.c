@@ -56,10 +56,8 @@ static void *run_raw(void *arg)
 
 bench_pool *bench_pool_open(int64_t work_us)
 {
-	bench_pool *p = calloc(1, sizeof(*p));
+	bench_pool *p = bench_alloc(1, sizeof(*p));
 
-	if (!p)
-		bench_die("no memory");
 	p->work_us = work_us;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->work, NULL);

@@ -26,10 +26,8 @@ static session *open_session(const bench_job *job)
 	bool postgres = strncmp(job->url, "postgres:", 9) == 0;
 	const wherry_queue_options options =
 		WHERRY_QUEUE_OPTIONS(.payload = postgres ? "text" : NULL);
-	session *s = calloc(1, sizeof(*s));
+	session *s = bench_alloc(1, sizeof(*s));
 
-	if (!s)
-		bench_die("no memory");
 	s->db = bench_open(job, bench_config(job));
 	if (job->delayed) {
 		bench_must(wherry_delayed_create(s->db, "later", NULL, &bench_error));

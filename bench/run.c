@@ -60,6 +60,15 @@ void bench_must(wherry_code code)
 		bench_die("%s", bench_error.message);
 }
 
+void *bench_alloc(size_t n, size_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		bench_die("no memory");
+	return memory;
+}
+
 void bench_must_be_all(const bench_job *job, int64_t n)
 {
 	if (n != job->messages)

@@ -53,11 +53,9 @@ wherry_db *bench_open(const bench_job *job, const wherry_config *config)
 
 static void enqueue(wherry_db *db, const bench_load *load, const bench_job *job)
 {
-	wherry_message *msgs = calloc((size_t)job->per_transaction, sizeof(*msgs));
+	wherry_message *msgs = bench_alloc((size_t)job->per_transaction, sizeof(*msgs));
 	wherry_outbox *outbox = NULL;
 
-	if (!msgs)
-		bench_die("no memory");
 	bench_must(wherry_outbox_open(db, "outbox", &outbox, &bench_error));
 	for (int64_t done = 0; done < job->messages;) {
 		size_t n = 0;
