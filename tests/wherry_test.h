@@ -20,6 +20,9 @@
 
 #include <wherry/error.h>
 
+/* Tests and fixtures have the parameters of the tables that they stand in. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define WHERRY_PASS(call) WHERRY_FAILS(WHERRY_OK, call)
 
 #define WHERRY_FAILS(wanted, call)                                                       \
@@ -32,6 +35,62 @@
 			fail();                                                          \
 		}                                                                        \
 	} while (0)
+
+/* The tests of a file, in the order in which they stand there. */
+typedef struct wherry_tests {
+	struct CMUnitTest all[64];
+	size_t n;
+} wherry_tests;
+
+static inline wherry_tests *wherry_tests_of_file(void)
+{
+	static wherry_tests tests;
+
+	return &tests;
+}
+
+static inline void wherry_test_add(struct CMUnitTest test)
+{
+	wherry_tests *tests = wherry_tests_of_file();
+
+	if (tests->n == sizeof(tests->all) / sizeof(*tests->all))
+		abort(); /* There is no more room. */
+	tests->all[tests->n++] = test;
+}
+
+/* A test; with functions that are called before and after it, or NULL. */
+#define WHERRY_TEST(name) WHERRY_TEST_WITH(name, NULL, NULL)
+#define WHERRY_TEST_WITH(name, make, drop)                                               \
+	static void name(void **state);                                                  \
+	__attribute__((constructor)) static void name##_is_a_test(void)                  \
+	{                                                                                \
+		wherry_test_add((struct CMUnitTest){#name, name, make, drop, NULL});     \
+	}                                                                                \
+	static void name(void **state)
+
+/* A function of a suite's table of tests, with its fixture in place of `void **state`. */
+#define WHERRY_CASE(name, fixture)                                                       \
+	static void name##_of(fixture);                                                  \
+	static void name(void **state)                                                   \
+	{                                                                                \
+		name##_of(*state);                                                       \
+	}                                                                                \
+	static void name##_of(fixture)
+
+/* Run them, or those that WHERRY_ONLY names. */
+static inline int wherry_run_tests(CMFixtureFunction make, CMFixtureFunction drop)
+{
+	wherry_tests *tests = wherry_tests_of_file();
+
+	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
+	return _cmocka_run_group_tests("tests", tests->all, tests->n, make, drop);
+}
+
+#define WHERRY_TEST_MAIN                                                                 \
+	int main(void)                                                                   \
+	{                                                                                \
+		return wherry_run_tests(NULL, NULL);                                     \
+	}
 
 /* The suite of a patch runs a part of the cases of long suites: of the first n tests keep each
  * third, if WHERRY_TEST_PART is 3.  Returns how many are left. */
@@ -66,9 +125,6 @@ static inline const char *wherry_temp_make(wherry_temp *temp, const char *file)
 static inline int wherry_temp_remove(const char *path, const struct stat *st, int type,
 				     struct FTW *where)
 {
-	(void)st;
-	(void)type;
-	(void)where;
 	return remove(path);
 }
 

@@ -63,7 +63,6 @@ static int drop_database(void **state)
 	char sql[200];
 	wherry_db *db;
 
-	(void)state;
 	if (!made)
 		return 0;
 	WHERRY_PASS(wh_db_script(made, "USE master", &err));
@@ -99,8 +98,6 @@ static void works_as_outbox(wherry_db *db)
 
 static wherry_code pass_message(void *ctx, const wherry_queue_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
@@ -123,8 +120,6 @@ static void works_as_queue(wherry_db *db)
 
 static wherry_code pass_delayed(void *ctx, const wherry_delayed_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
@@ -184,38 +179,28 @@ static void every_model_works(const char *collation)
 	WHERRY_PASS(wherry_cron_create(db, "cron", &err));
 }
 
-static void every_model_works_where_cases_differ(void **state)
+WHERRY_TEST_WITH(every_model_works_where_cases_differ, NULL, drop_database)
 {
-	(void)state;
 	every_model_works("Latin1_General_100_CS_AS");
 }
 
-static void every_model_works_in_turkish(void **state)
+WHERRY_TEST_WITH(every_model_works_in_turkish, NULL, drop_database)
 {
-	(void)state;
 	every_model_works("Turkish_100_CI_AS");
 }
 
-static void every_model_works_where_code_points_differ(void **state)
+WHERRY_TEST_WITH(every_model_works_where_code_points_differ, NULL, drop_database)
 {
-	(void)state;
 	every_model_works("Latin1_General_100_BIN2");
 }
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(every_model_works_where_cases_differ,
-					  drop_database),
-		cmocka_unit_test_teardown(every_model_works_in_turkish, drop_database),
-		cmocka_unit_test_teardown(every_model_works_where_code_points_differ,
-					  drop_database),
-	};
 	int failed;
 
 	if (!tsql_start())
 		return 0;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = wherry_run_tests(NULL, NULL);
 	tsql_end();
 	return failed;
 }

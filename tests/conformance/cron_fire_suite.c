@@ -8,15 +8,12 @@ static wherry_code count_tick(void *ctx, int64_t at_us, wherry_error *err)
 {
 	int64_t *times = ctx;
 
-	(void)err;
 	times[++times[0]] = at_us;
 	return WHERRY_OK;
 }
 
 static wherry_code fail_tick(void *ctx, int64_t at_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)at_us;
 	return wherry_error_set(err, WHERRY_FULL, "no room");
 }
 
@@ -30,12 +27,11 @@ static void set_back(fixture *f, int64_t us)
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 }
 
-static void a_tick_is_made_in_the_transaction_that_remembers_it(void **state)
+WHERRY_CASE(a_tick_is_made_in_the_transaction_that_remembers_it, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_schedule *s = NULL;
 	int64_t times[20] = {0}, n = -7, next_us = -7;
-	fixture *f = *state;
 
 	WHERRY_PASS(wherry_schedule_parse("@every 1d", NULL, &s, &err));
 	WHERRY_PASS(wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_ALL,
@@ -92,9 +88,8 @@ static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
 	return turn_beside(f, text, yields, 0, out_n);
 }
 
-static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
+WHERRY_CASE(a_schedule_yields_to_the_one_that_took_its_name, fixture *f)
 {
-	fixture *f = *state;
 	int64_t n = -7;
 
 	assert_false(turn(f, "@every 1d", true, &n)); /* nobody had the name */
@@ -108,9 +103,8 @@ static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
 	assert_false(turn(f, "@every 2d", true, &n));
 }
 
-static void a_schedule_that_is_replaced_and_returns_loses_no_due_tick(void **state)
+WHERRY_CASE(a_schedule_that_is_replaced_and_returns_loses_no_due_tick, fixture *f)
 {
-	fixture *f = *state;
 	int64_t n = -7;
 
 	assert_false(turn(f, "@every 1s", false, &n));
@@ -123,9 +117,8 @@ static void a_schedule_that_is_replaced_and_returns_loses_no_due_tick(void **sta
 	assert_true(n <= 1); /* those that were made are not made again */
 }
 
-static void a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced(void **state)
+WHERRY_CASE(a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced, fixture *f)
 {
-	fixture *f = *state;
 	int64_t n = -7;
 
 	assert_false(turn(f, "@every 1d", false, &n));
@@ -135,10 +128,9 @@ static void a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced(voi
 	assert_true(n <= 1); /* that of the last minute */
 }
 
-static void a_schedule_takes_its_name_back_when_the_other_daemon_is_gone(void **state)
+WHERRY_CASE(a_schedule_takes_its_name_back_when_the_other_daemon_is_gone, fixture *f)
 {
 	enum { GONE_US = 90 * SECOND_US };
-	fixture *f = *state;
 	int64_t n = -7;
 
 	assert_false(turn_beside(f, "@every 1d", false, GONE_US, &n));
@@ -168,8 +160,6 @@ static wherry_code count(void *ctx, int64_t at_us, wherry_error *err)
 {
 	racer *r = ctx;
 
-	(void)at_us;
-	(void)err;
 	r->made++;
 	return WHERRY_OK;
 }
@@ -204,12 +194,11 @@ static void *race(void *ctx)
 	return NULL;
 }
 
-static void several_that_fire_at_once_make_each_tick_once(void **state)
+WHERRY_CASE(several_that_fire_at_once_make_each_tick_once, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	racer racers[THREADS] = {{0}}, first = {0};
 	pthread_barrier_t start;
-	fixture *f = *state;
 	int64_t made = 0;
 
 	if (!f->backend->several)

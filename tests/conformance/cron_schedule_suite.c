@@ -18,10 +18,8 @@ static int64_t schedule(fixture *f, const char *text, const char *zone, int64_t 
 	return n;
 }
 
-static void a_period_has_one_tick_ahead_on_its_boundary(void **state)
+WHERRY_CASE(a_period_has_one_tick_ahead_on_its_boundary, fixture *f)
 {
-	fixture *f = *state;
-
 	f->now_us = T0_US + 2262123000; /* 10:37:42.123 */
 	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_NONE), 1);
 	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_NONE), 0);
@@ -35,10 +33,8 @@ static void a_period_has_one_tick_ahead_on_its_boundary(void **state)
 	cron_expect_ticks(f, "120000");
 }
 
-static void times_of_day_are_installed_ahead(void **state)
+WHERRY_CASE(times_of_day_are_installed_ahead, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(
 		schedule(f, "12:00, 18:00", NULL, 3 * HOUR_US, WHERRY_CATCH_UP_NONE), 1);
 	cron_expect_ticks(f, "120000");
@@ -47,30 +43,24 @@ static void times_of_day_are_installed_ahead(void **state)
 	cron_expect_ticks(f, "120000 180000 120000 180000");
 }
 
-static void a_time_of_day_that_has_come_is_not_installed(void **state)
+WHERRY_CASE(a_time_of_day_that_has_come_is_not_installed, fixture *f)
 {
-	fixture *f = *state;
-
 	cron_at(f, 2 * 3600); /* 12:00 */
 	assert_int_equal(
 		schedule(f, "12:00, 18:00", NULL, 7 * HOUR_US, WHERRY_CATCH_UP_NONE), 1);
 	cron_expect_ticks(f, "180000");
 }
 
-static void times_of_the_next_day_are_installed_in_the_evening(void **state)
+WHERRY_CASE(times_of_the_next_day_are_installed_in_the_evening, fixture *f)
 {
-	fixture *f = *state;
-
 	cron_at(f, 10 * 3600); /* 20:00 */
 	assert_int_equal(
 		schedule(f, "12:00, 18:00", NULL, 24 * HOUR_US, WHERRY_CATCH_UP_NONE), 2);
 	cron_expect_ticks(f, "120000 180000");
 }
 
-static void of_the_times_of_a_day_the_later_ones_are_installed(void **state)
+WHERRY_CASE(of_the_times_of_a_day_the_later_ones_are_installed, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(schedule(f, "09:00, 12:00, 18:00", NULL, 12 * HOUR_US,
 				  WHERRY_CATCH_UP_NONE),
 			 2);
@@ -84,12 +74,11 @@ static wherry_code expect_new_body(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
-static void ticks_have_another_body_after_an_uninstall_and_an_install(void **state)
+WHERRY_CASE(ticks_have_another_body_after_an_uninstall_and_an_install, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_schedule *s = NULL;
 	char hash[WHERRY_HASH_LEN + 1];
-	fixture *f = *state;
 	int64_t n_new = 0;
 	int n = 0;
 
@@ -110,10 +99,8 @@ static void ticks_have_another_body_after_an_uninstall_and_an_install(void **sta
 }
 
 /* The reference may install a time that has passed while the clock is put back, again and again. */
-static void no_tick_is_repeated_while_the_clock_is_put_back(void **state)
+WHERRY_CASE(no_tick_is_repeated_while_the_clock_is_put_back, fixture *f)
 {
-	fixture *f = *state;
-
 	f->now_us = 1729987200LL * SECOND_US; /* 2024-10-27T00:00:00Z */
 	assert_int_equal(
 		schedule(f, "02:30", "Europe/Amsterdam", 0, WHERRY_CATCH_UP_NONE), 1);
@@ -127,10 +114,8 @@ static void no_tick_is_repeated_while_the_clock_is_put_back(void **state)
 	cron_expect_ticks(f, "013000");
 }
 
-static void a_clock_that_was_set_back_repeats_no_tick_of_a_schedule(void **state)
+WHERRY_CASE(a_clock_that_was_set_back_repeats_no_tick_of_a_schedule, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
 	cron_at(f, 3600);
 	cron_handle(f, "x");
@@ -153,10 +138,9 @@ static int64_t drop_all(fixture *f)
 }
 
 /* The JVM library's own cron removes ticks of another hash, and an operator a queue's messages. */
-static void ticks_whose_messages_others_removed_are_made_again(void **state)
+WHERRY_CASE(ticks_whose_messages_others_removed_are_made_again, fixture *f)
 {
 	static const double times[] = {1800, 7200, 10800};
-	fixture *f = *state;
 
 	assert_int_equal(
 		schedule(f, "12:00, 18:00", NULL, 48 * HOUR_US, WHERRY_CATCH_UP_NONE), 4);
@@ -177,10 +161,8 @@ static void ticks_whose_messages_others_removed_are_made_again(void **state)
 	cron_expect_ticks(f, "120000 130000");
 }
 
-static void a_clock_that_was_a_year_ahead_silences_no_schedule(void **state)
+WHERRY_CASE(a_clock_that_was_a_year_ahead_silences_no_schedule, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(schedule(f, "@hourly", NULL, 2 * HOUR_US, WHERRY_CATCH_UP_NONE),
 			 2);
 	cron_expect_ticks(f, "110000 120000");
@@ -193,10 +175,9 @@ static void a_clock_that_was_a_year_ahead_silences_no_schedule(void **state)
 	cron_expect_ticks(f, "110000 120000 130000 140000 110000 120000");
 }
 
-static void a_schedule_that_is_forgotten_begins_anew(void **state)
+WHERRY_CASE(a_schedule_that_is_forgotten_begins_anew, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 	int64_t n = 0;
 
 	assert_int_equal(cron_install_one(f, "A", "a", 100), 1);
@@ -240,10 +221,8 @@ static void or_all_of_them_are(void **state)
 	come_back(*state, WHERRY_CATCH_UP_ALL, "120000 130000 140000 150000");
 }
 
-static void a_schedule_that_comes_back_begins_at_its_next_time(void **state)
+WHERRY_CASE(a_schedule_that_comes_back_begins_at_its_next_time, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(schedule(f, "12:00", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
 	assert_int_equal(schedule(f, "13:00", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
 	cron_expect_ticks(f, "130000");
@@ -266,11 +245,10 @@ static wherry_code note_entry(void *ctx, const wherry_cron_entry *entry)
 	return WHERRY_OK;
 }
 
-static void a_cron_lists_what_it_remembers(void **state)
+WHERRY_CASE(a_cron_lists_what_it_remembers, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[ROOM] = "";
-	fixture *f = *state;
 
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
 	assert_int_equal(cron_install_one(f, "B", "b", 10), 1);
@@ -293,13 +271,12 @@ static wherry_code note_words(void *ctx, const wherry_cron_entry *entry)
 	return WHERRY_OK;
 }
 
-static void a_cron_remembers_schedules_as_they_were_written(void **state)
+WHERRY_CASE(a_cron_remembers_schedules_as_they_were_written, fixture *f)
 {
 	static const char daily[] = "12:00, 18:00|Europe/Berlin|delayed queue my-queue;",
 			  hourly[] = "@every 1h|-|delayed queue my-queue;";
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[ROOM] = "", again[ROOM] = "";
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, "plain", "A", "", NULL), 0);
 	assert_int_equal(

@@ -174,10 +174,9 @@ void cron_expect_ticks(fixture *f, const char *wanted)
 
 /* ---- sets of ticks ---- */
 
-static void ticks_become_available_at_their_times(void **state)
+WHERRY_CASE(ticks_become_available_at_their_times, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	assert_string_equal(cron_poll_one(f), "");
@@ -189,12 +188,11 @@ static void ticks_become_available_at_their_times(void **state)
 	assert_string_equal(cron_poll_one(f), "");
 }
 
-static void a_key_has_the_nominal_time_with_its_fraction(void **state)
+WHERRY_CASE(a_key_has_the_nominal_time_with_its_fraction, fixture *f)
 {
 	static const double times[] = {0.1, 0.9};
 	wherry_error err = WHERRY_ERROR_INIT;
 	char key[WHERRY_TICK_KEY_MOST + 1];
-	fixture *f = *state;
 
 	WHERRY_PASS(wherry_tick_key("tick-", "4916474562628112070d240d515ba44d",
 				    T0_US + HOUR_US, key, &err));
@@ -208,14 +206,13 @@ static void a_key_has_the_nominal_time_with_its_fraction(void **state)
 	assert_string_equal(f->key, "tick-/A/20240101-100000.900000000");
 }
 
-static void a_tick_is_delivered_at_its_actual_time(void **state)
+WHERRY_CASE(a_tick_is_delivered_at_its_actual_time, fixture *f)
 {
 	const wherry_tick tick = {.at_us = T0_US + 10LL * SECOND_US,
 				  .deliver_us = T0_US + 30LL * SECOND_US,
 				  .body = "late",
 				  .body_len = WHERRY_TEXT};
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 
 	WHERRY_PASS(wherry_cron_install(f->cron, f->queue, cron_prefix, "A", &tick, 1,
 					NULL, &err));
@@ -226,10 +223,8 @@ static void a_tick_is_delivered_at_its_actual_time(void **state)
 	assert_string_equal(f->key, "tick-/A/20240101-100010.000000000");
 }
 
-static void a_new_configuration_replaces_the_ticks_of_the_old_one(void **state)
+WHERRY_CASE(a_new_configuration_replaces_the_ticks_of_the_old_one, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
 	assert_int_equal(cron_install_one(f, "B", "b", 10), 1);
 	cron_at(f, 15);
@@ -237,20 +232,16 @@ static void a_new_configuration_replaces_the_ticks_of_the_old_one(void **state)
 	assert_string_equal(cron_poll_one(f), "");
 }
 
-static void an_empty_set_keeps_the_ticks_of_its_configuration(void **state)
+WHERRY_CASE(an_empty_set_keeps_the_ticks_of_its_configuration, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
 	assert_int_equal(cron_install(f, cron_prefix, "A", "", NULL), 0);
 	cron_at(f, 10);
 	cron_handle(f, "a");
 }
 
-static void a_tick_that_is_there_is_left_as_it_is(void **state)
+WHERRY_CASE(a_tick_that_is_there_is_left_as_it_is, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
 	assert_int_equal(cron_install_one(f, "A", "b", 10), 0);
 	cron_at(f, 10);
@@ -258,10 +249,9 @@ static void a_tick_that_is_there_is_left_as_it_is(void **state)
 }
 
 /* The reference's uninstallTick removes the ticks of every other configuration instead. */
-static void uninstalling_removes_its_own_ticks_and_no_others(void **state)
+WHERRY_CASE(uninstalling_removes_its_own_ticks_and_no_others, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	assert_int_equal(cron_install(f, "other", "A", "c", times), 1);
@@ -275,7 +265,6 @@ static void uninstalling_removes_its_own_ticks_and_no_others(void **state)
 
 static wherry_code count_entry(void *ctx, const wherry_cron_entry *entry)
 {
-	(void)entry;
 	++*(int *)ctx;
 	return WHERRY_OK;
 }
@@ -289,10 +278,8 @@ static int n_entries(fixture *f)
 	return n;
 }
 
-static void uninstalling_what_was_never_installed_remembers_nothing(void **state)
+WHERRY_CASE(uninstalling_what_was_never_installed_remembers_nothing, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(cron_uninstall(f, cron_prefix, "A"), 0);
 	assert_int_equal(n_entries(f), 0);
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
@@ -302,10 +289,9 @@ static void uninstalling_what_was_never_installed_remembers_nothing(void **state
 }
 
 /* The reference matches prefixes with LIKE, where _ is any character and on SQLite case is none. */
-static void prefixes_are_compared_byte_for_byte(void **state)
+WHERRY_CASE(prefixes_are_compared_byte_for_byte, fixture *f)
 {
 	static const double times[] = {10};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, "job_1", "A", "a", times), 1);
 	assert_int_equal(cron_install(f, "jobx1", "A", "b", times), 1);
@@ -318,10 +304,9 @@ static void prefixes_are_compared_byte_for_byte(void **state)
 }
 
 /* The reference removes ticks of another configuration though a consumer has them. */
-static void a_tick_that_was_polled_survives_another_configuration(void **state)
+WHERRY_CASE(a_tick_that_was_polled_survives_another_configuration, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 	const char *token = f->token;
 	wherry_ack_outcome outcome;
 
@@ -338,10 +323,9 @@ static void a_tick_that_was_polled_survives_another_configuration(void **state)
 }
 
 /* The reference remembers a tick only as long as its row is there. */
-static void a_node_that_is_behind_does_not_fire_a_tick_twice(void **state)
+WHERRY_CASE(a_node_that_is_behind_does_not_fire_a_tick_twice, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	cron_at(f, 15);
@@ -359,10 +343,9 @@ static void a_node_that_is_behind_does_not_fire_a_tick_twice(void **state)
 	assert_string_equal(cron_poll_one(f), "");
 }
 
-static void a_node_that_is_behind_repeats_nothing_by_another_configuration(void **state)
+WHERRY_CASE(a_node_that_is_behind_repeats_nothing_by_another_configuration, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	cron_at(f, 15);
@@ -377,11 +360,10 @@ static void a_node_that_is_behind_repeats_nothing_by_another_configuration(void 
 }
 
 /* Two nominal times are delivered at once: the second is not taken for the first. */
-static void ticks_that_are_delivered_at_one_time_are_installed_one_by_one(void **state)
+WHERRY_CASE(ticks_that_are_delivered_at_one_time_are_installed_one_by_one, fixture *f)
 {
 	wherry_tick tick = {.deliver_us = T0_US + HOUR_US, .body = "x", .body_len = 1};
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 	int64_t n = 0;
 
 	for (int i = 1; i <= 2; i++) {
@@ -393,10 +375,9 @@ static void ticks_that_are_delivered_at_one_time_are_installed_one_by_one(void *
 	cron_expect_ticks(f, "100100 100200");
 }
 
-static void a_configuration_that_comes_back_has_its_later_ticks_again(void **state)
+WHERRY_CASE(a_configuration_that_comes_back_has_its_later_ticks_again, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	cron_at(f, 15);
@@ -407,10 +388,9 @@ static void a_configuration_that_comes_back_has_its_later_ticks_again(void **sta
 }
 
 /* A tick that is due is late already: it is polled, whatever replaces its configuration. */
-static void a_due_tick_survives_another_configuration_that_goes_again(void **state)
+WHERRY_CASE(a_due_tick_survives_another_configuration_that_goes_again, fixture *f)
 {
 	static const double times[] = {10, 20};
-	fixture *f = *state;
 
 	assert_int_equal(cron_install(f, cron_prefix, "A", "ab", times), 2);
 	cron_at(f, 15);
@@ -425,10 +405,9 @@ static void a_due_tick_survives_another_configuration_that_goes_again(void **sta
 	assert_string_equal(cron_poll_one(f), "");
 }
 
-static void installing_joins_the_transaction_that_is_open(void **state)
+WHERRY_CASE(installing_joins_the_transaction_that_is_open, fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	assert_int_equal(cron_install_one(f, "A", "a", 10), 1);
@@ -438,11 +417,10 @@ static void installing_joins_the_transaction_that_is_open(void **state)
 	cron_expect_ticks(f, "100010");
 }
 
-static void what_is_no_set_is_refused_and_nothing_changes(void **state)
+WHERRY_CASE(what_is_no_set_is_refused_and_nothing_changes, fixture *f)
 {
 	wherry_tick ticks[2] = {{.at_us = T0_US}, {.at_us = INT64_MAX}};
 	wherry_error err = WHERRY_ERROR_INIT;
-	fixture *f = *state;
 	char text[300];
 
 	memset(text, 'x', sizeof(text) - 1);

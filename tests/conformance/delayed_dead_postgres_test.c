@@ -28,8 +28,6 @@ typedef struct giving_up {
 static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
 				wherry_error *err)
 {
-	(void)row;
-	(void)err;
 	((giving_up *)ctx)->id = id;
 	return WHERRY_OK;
 }
@@ -108,12 +106,11 @@ static void replace_while_it_dies(wherry_db *db, const char *layout)
 	wherry_delayed_close(g.queue);
 }
 
-static void a_message_that_is_replaced_while_it_dies_lives(void **state)
+WHERRY_TEST(a_message_that_is_replaced_while_it_dies_lives)
 {
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	replace_while_it_dies(db, "native");
 	replace_while_it_dies(db, "funfix");
 	postgres_delayed_leave(db, queue);
@@ -139,12 +136,11 @@ static void is_dead(const char *wanted)
 	postgres_says("DELETE FROM delayed_dead", "");
 }
 
-static void a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id(void **state)
+WHERRY_TEST(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id)
 {
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	postgres_says(
 		"SELECT wherry_offer('mail', 'a', 'a function', at => '2020-01-01')",
 		"created");
@@ -168,8 +164,6 @@ static wherry_code bury_again(void *ctx, const char *op, const char *what,
 {
 	int *n_commits = ctx;
 
-	(void)what;
-	(void)took_us;
 	if (strcmp(op, "commit") != 0)
 		return code;
 	if (++*n_commits > 5)
@@ -182,7 +176,7 @@ static wherry_code bury_again(void *ctx, const char *op, const char *what,
 	return code;
 }
 
-static void a_message_that_dies_again_is_retried_once_in_a_call(void **state)
+WHERRY_TEST(a_message_that_dies_again_is_retried_once_in_a_call)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
@@ -192,7 +186,6 @@ static void a_message_that_dies_again_is_retried_once_in_a_call(void **state)
 	const wh_trace trace = {.after = bury_again, .ctx = &n_commits};
 	int64_t n = 0;
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &inner, &err));
 	WHERRY_PASS(wherry_delayed_create(inner, NULL, NULL, &err));
@@ -213,14 +206,7 @@ static void a_message_that_dies_again_is_retried_once_in_a_call(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_that_is_replaced_while_it_dies_lives),
-		cmocka_unit_test(
-			a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id),
-		cmocka_unit_test(a_message_that_dies_again_is_retried_once_in_a_call),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("delayed, dead", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -29,10 +29,8 @@ static int64_t dead_id(delayed_fixture *f)
 	return delayed_int(f, "SELECT max(id) FROM later_dead");
 }
 
-static void a_message_dies_when_its_attempts_are_used_up(void **state)
+WHERRY_CASE(a_message_dies_when_its_attempts_are_used_up, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	(void)delayed_offer(f, "bad", "1", -2);
 	(void)delayed_offer(f, "good", "2", 10);
 	polls_twice_at_most(f, 1, "1");
@@ -49,9 +47,8 @@ static void a_message_dies_when_its_attempts_are_used_up(void **state)
 		1);
 }
 
-static void a_message_that_was_given_back_dies_with_its_reason(void **state)
+WHERRY_CASE(a_message_that_was_given_back_dies_with_its_reason, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_ack_outcome out;
 
@@ -70,11 +67,10 @@ static void a_message_that_was_given_back_dies_with_its_reason(void **state)
 }
 
 /* One after another, each would walk over the index entries of those before it. */
-static void exhausted_messages_become_dead_as_a_set_and_stop_no_poll(void **state)
+WHERRY_CASE(exhausted_messages_become_dead_as_a_set_and_stop_no_poll, delayed_fixture *f)
 {
 	enum { MANY = 1250, AT_ONCE = 1000 };
 	wherry_error err = WHERRY_ERROR_INIT;
-	delayed_fixture *f = *state;
 	char key[16];
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -109,9 +105,8 @@ static void make_all_dead(delayed_fixture *f, int64_t n, const char *bodies)
 		assert_int_equal(out[i], WHERRY_ACKNOWLEDGED);
 }
 
-static void a_dead_letter_is_listed_and_its_key_is_free(void **state)
+WHERRY_CASE(a_dead_letter_is_listed_and_its_key_is_free, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
@@ -130,9 +125,8 @@ static void a_dead_letter_is_listed_and_its_key_is_free(void **state)
 	assert_string_equal(got.text, "2");
 }
 
-static void a_dead_letter_is_retried_in_its_old_place(void **state)
+WHERRY_CASE(a_dead_letter_is_retried_in_its_old_place, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const delayed_got *got;
 	int64_t n = -7;
@@ -152,9 +146,8 @@ static void a_dead_letter_is_retried_in_its_old_place(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void a_dead_letter_whose_key_was_offered_again_stays_dead(void **state)
+WHERRY_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7, id;
 
@@ -171,9 +164,8 @@ static void a_dead_letter_whose_key_was_offered_again_stays_dead(void **state)
 	(void)delayed_polls(f, 9, "2 new");
 }
 
-static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
+WHERRY_CASE(of_two_dead_letters_of_one_key_one_is_retried, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -187,13 +179,12 @@ static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
 }
 
 /* A role that may write dead messages can write any times and any keys there. */
-static void a_dead_row_that_others_wrote_stops_no_other(void **state)
+WHERRY_CASE(a_dead_row_that_others_wrote_stops_no_other, delayed_fixture *f)
 {
 	static const char *const times[] = {"-9223372036854775807 - 1", "-1",
 					    "253402300799999", "253402300800000",
 					    "9223372036854775807"};
 	enum { TIMES = sizeof(times) / sizeof(times[0]), ROWS = 2 * TIMES + 1 };
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 	char sql[1024];
@@ -255,8 +246,6 @@ static void is_dead(delayed_fixture *f, const char *key, const char *error)
 
 static wherry_code take_id(void *ctx, int64_t id, const wh_row *row, wherry_error *err)
 {
-	(void)row;
-	(void)err;
 	*(int64_t *)ctx = id;
 	return WHERRY_OK;
 }
@@ -286,12 +275,11 @@ static void claim_and_give_up(delayed_fixture *f)
 	assert_int_equal(settled.n, 1);
 }
 
-static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
+WHERRY_CASE(a_message_that_dies_replaces_a_dead_one_of_its_id, delayed_fixture *f)
 {
 	const wherry_poll_options once =
 		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = 5 * SECOND_US,
 				    .max_attempts = 1);
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
@@ -311,9 +299,8 @@ static void a_message_that_dies_replaces_a_dead_one_of_its_id(void **state)
 	is_dead(f, "a relay", "no route");
 }
 
-static void dead_letters_are_purged_and_nothing_else(void **state)
+WHERRY_CASE(dead_letters_are_purged_and_nothing_else, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -330,9 +317,8 @@ static void dead_letters_are_purged_and_nothing_else(void **state)
 	delayed_counts(f, "1 0 0 0");
 }
 
-static void a_rolled_back_death_never_was(void **state)
+WHERRY_CASE(a_rolled_back_death_never_was, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "a", "1", 0);

@@ -30,9 +30,8 @@ static void *interrupt(void *ctx)
 }
 
 /* Upstream retries a call that was interrupted.  The database is locked until it is. */
-static void an_interrupted_poll_ends_and_leases_nothing(void **state)
+WHERRY_CASE(an_interrupted_poll_ends_and_leases_nothing, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *other;
 	interrupter i = {.db = f->db};
@@ -58,14 +57,12 @@ static void an_interrupted_poll_ends_and_leases_nothing(void **state)
 
 static int64_t ahead(void *ctx)
 {
-	(void)ctx;
 	return wh_now(&wh_env_system) + CLOCK_AHEAD_US;
 }
 
 /* Upstream compares leases with the clock of each process. */
-static void a_consumer_whose_clock_is_ahead_takes_over_no_lease(void **state)
+WHERRY_CASE(a_consumer_whose_clock_is_ahead_takes_over_no_lease, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 	wh_env env = wh_env_system;
@@ -97,17 +94,14 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 {
 	int *n = ctx;
 
-	(void)err;
-	(void)what;
 	*n += strcmp(op, "run") == 0 || strcmp(op, "begin") == 0 ||
 	      strcmp(op, "commit") == 0;
 	return WHERRY_OK;
 }
 
 /* Upstream needs two transactions of six statements. */
-static void a_poll_and_its_acknowledgement_are_two_statements(void **state)
+WHERRY_CASE(a_poll_and_its_acknowledgement_are_two_statements, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 	wherry_db *inner, *db = NULL;
@@ -156,9 +150,9 @@ static void *poll_one(void *ctx)
 }
 
 /* On Oracle upstream's pollers look at the first row, find it locked, and see an empty queue. */
-static void of_pollers_at_once_each_gets_a_message_while_there_are_some(void **state)
+WHERRY_CASE(of_pollers_at_once_each_gets_a_message_while_there_are_some,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	poller pollers[POLLERS];
 	pthread_barrier_t start;
@@ -201,11 +195,11 @@ static void of_pollers_at_once_each_gets_a_message_while_there_are_some(void **s
 /* ---- names ---- */
 
 /* Upstream asks for tables and columns by patterns, in which _ is any character. */
-static void a_table_whose_name_has_an_underscore_is_not_taken_for_another(void **state)
+WHERRY_CASE(a_table_whose_name_has_an_underscore_is_not_taken_for_another,
+	    delayed_fixture *f)
 {
 	const wherry_delayed_message msg =
 		WHERRY_DELAYED_MESSAGE(.key = "a", .body = "2", .body_len = 1);
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_offer_outcome outcome;
 	wherry_delayed *queue = NULL;

@@ -56,10 +56,10 @@ static wherry_code offers(delayed_fixture *f, const char *const *keys, size_t n,
 }
 
 /* An update would replace a message of another key. */
-static void an_offer_of_a_key_that_the_table_takes_for_another_is_refused(void **state)
+WHERRY_CASE(an_offer_of_a_key_that_the_table_takes_for_another_is_refused,
+	    delayed_fixture *f)
 {
 	static const char *const both[] = {"new", "NEW"}, *const one[] = {"k", "j", "K"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	the_library_makes_it(f);
@@ -76,9 +76,9 @@ static void an_offer_of_a_key_that_the_table_takes_for_another_is_refused(void *
 }
 
 /* And where it is not there, it is not: no look at it and no drop finds another one. */
-static void a_key_finds_no_message_of_a_key_that_is_equal_to_the_table(void **state)
+WHERRY_CASE(a_key_finds_no_message_of_a_key_that_is_equal_to_the_table,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 	bool found = true;
@@ -103,10 +103,9 @@ static void a_key_finds_no_message_of_a_key_that_is_equal_to_the_table(void **st
 }
 
 /* Names of queues become MD5 sums, of which no two are equal to any collation. */
-static void queues_whose_names_differ_in_case_or_blanks_are_apart(void **state)
+WHERRY_CASE(queues_whose_names_differ_in_case_or_blanks_are_apart, delayed_fixture *f)
 {
 	static const char *const names[] = {"My-Queue", "my-queue ", "MY-QUEUE"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *other = NULL;
 
@@ -130,9 +129,9 @@ static void queues_whose_names_differ_in_case_or_blanks_are_apart(void **state)
 }
 
 /* Two dead messages whose keys the table cannot tell apart: one of them stays dead. */
-static void a_dead_message_whose_key_the_table_takes_for_another_stays(void **state)
+WHERRY_CASE(a_dead_message_whose_key_the_table_takes_for_another_stays,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -1;
 
@@ -148,9 +147,8 @@ static void a_dead_message_whose_key_the_table_takes_for_another_stays(void **st
 }
 
 /* The column has 200 units of UTF-16. */
-static void a_key_that_the_table_has_no_room_for_is_refused(void **state)
+WHERRY_CASE(a_key_that_the_table_has_no_room_for_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char wide[4 * 101 + 1] = "", narrow[201];
 	const char *keys[] = {"a", wide};
@@ -170,10 +168,9 @@ static void a_key_that_the_table_has_no_room_for_is_refused(void **state)
 }
 
 /* Where we make the table, only blanks at the end are ignored. */
-static void a_table_of_ours_tells_cases_apart(void **state)
+WHERRY_CASE(a_table_of_ours_tells_cases_apart, delayed_fixture *f)
 {
 	static const char *const keys[] = {"k", "K", "\xc3\xab", "\xc3\x8b"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(offers(f, keys, 4, &err));
@@ -184,9 +181,8 @@ static void a_table_of_ours_tells_cases_apart(void **state)
 }
 
 /* A caught error must not end the caller's transaction, nor must one that is returned. */
-static void an_offer_that_is_refused_leaves_the_transaction_as_it_is(void **state)
+WHERRY_CASE(an_offer_that_is_refused_leaves_the_transaction_as_it_is, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	the_library_makes_it(f);
@@ -201,9 +197,9 @@ static void an_offer_that_is_refused_leaves_the_transaction_as_it_is(void **stat
 }
 
 /* A poll, an acknowledgement and a return write to two tables, also in a transaction of the caller's. */
-static void what_a_transaction_polled_and_gave_back_is_rolled_back_with_it(void **state)
+WHERRY_CASE(what_a_transaction_polled_and_gave_back_is_rolled_back_with_it,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const delayed_got *got;
 	wherry_ack_outcome out;
@@ -226,9 +222,8 @@ static void what_a_transaction_polled_and_gave_back_is_rolled_back_with_it(void 
 }
 
 /* A batch that begins a transaction must not leave it open. */
-static void a_table_that_is_missing_leaves_no_transaction_open(void **state)
+WHERRY_CASE(a_table_that_is_missing_leaves_no_transaction_open, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 	char open[20] = "";
@@ -243,9 +238,8 @@ static void a_table_that_is_missing_leaves_no_transaction_open(void **state)
 	(void)delayed_polls(f, 9, "a");
 }
 
-static void the_sql_that_is_printed_makes_a_table(void **state)
+WHERRY_CASE(the_sql_that_is_printed_makes_a_table, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 	char *sql = NULL;
@@ -257,9 +251,8 @@ static void the_sql_that_is_printed_makes_a_table(void **state)
 	wherry_delayed_close(queue);
 }
 
-static void an_index_that_is_missing_is_made(void **state)
+WHERRY_CASE(an_index_that_is_missing_is_made, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(f, "DROP INDEX \"later__PKindPKeyUniqueIndex\" ON later");

@@ -42,10 +42,8 @@ static void append(char *to, const char *text, size_t len)
 	(void)snprintf(to + used, 100 - used, "%s%.*s", used ? " " : "", (int)len, text);
 }
 
-static void the_older_library_polls_what_we_offer(void **state)
+WHERRY_CASE(the_older_library_polls_what_we_offer, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	(void)delayed_offer(f, "k", "a\xc3\xab", 0);
 	assert_int_equal(
 		delayed_int(f, "SELECT COUNT(*) FROM later WHERE pKind = N'" KIND
@@ -71,11 +69,10 @@ static void the_older_library_polls_what_we_offer(void **state)
 }
 
 /* Its times have the offset of its zone, and are finer than a millisecond. */
-static void we_poll_what_the_older_library_offers(void **state)
+WHERRY_CASE(we_poll_what_the_older_library_offers, delayed_fixture *f)
 {
 	static const char at[] =
 		"CAST('2024-01-01 11:59:59.9990004 +02:00' AS DATETIMEOFFSET)";
-	delayed_fixture *f = *state;
 	const delayed_got *got;
 	char sql[700], token[80];
 
@@ -99,9 +96,8 @@ static void we_poll_what_the_older_library_offers(void **state)
 	assert_int_equal(delayed_int(f, "SELECT COUNT(*) FROM later"), 0);
 }
 
-static void a_table_of_the_older_library_is_recognised(void **state)
+WHERRY_CASE(a_table_of_the_older_library_is_recognised, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_status s;
 	wherry_delayed *queue = NULL;
@@ -124,9 +120,8 @@ static void a_table_of_the_older_library_is_recognised(void **state)
 			 3);
 }
 
-static void a_table_with_columns_of_other_types_is_refused(void **state)
+WHERRY_CASE(a_table_with_columns_of_other_types_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(
@@ -140,9 +135,8 @@ static void a_table_with_columns_of_other_types_is_refused(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_delayed_create(f->db, "odd", "funfix", &err));
 }
 
-static void a_body_that_is_not_text_is_refused(void **state)
+WHERRY_CASE(a_body_that_is_not_text_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message msg =
 		WHERRY_DELAYED_MESSAGE(.key = "k", .body = "\xff", .body_len = 1,
@@ -166,9 +160,8 @@ static wherry_verdict handle(void *ctx, wherry_call *call)
 }
 
 /* It claims, delivers, tries again and gives up, as on the other tables. */
-static void a_relay_delivers_from_it(void **state)
+WHERRY_CASE(a_relay_delivers_from_it, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_publisher *handlers = NULL;
 	wherry_config *config = NULL;
@@ -200,9 +193,8 @@ static void a_relay_delivers_from_it(void **state)
 	assert_int_equal(delayed_int(f, "SELECT COUNT(*) FROM later_tries"), 0);
 }
 
-static void the_sql_that_is_printed_makes_a_table(void **state)
+WHERRY_CASE(the_sql_that_is_printed_makes_a_table, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 	char *sql = NULL;

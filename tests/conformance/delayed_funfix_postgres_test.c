@@ -12,9 +12,8 @@ static int make(void **state)
 }
 
 /* Whatever name the library gave it. */
-static void an_index_of_any_name_is_enough(void **state)
+WHERRY_CASE(an_index_of_any_name_is_enough, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(f, "ALTER INDEX \"later__KindPlusScheduledAtIndex\" RENAME TO other");
@@ -29,9 +28,8 @@ static void an_index_of_any_name_is_enough(void **state)
 }
 
 /* An early plan for SQL Server had points in time and text: no release made that on PostgreSQL. */
-static void a_table_with_columns_of_other_types_is_refused(void **state)
+WHERRY_CASE(a_table_with_columns_of_other_types_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 

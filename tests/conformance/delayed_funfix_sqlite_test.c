@@ -10,9 +10,8 @@ static int make(void **state)
 	return 0;
 }
 
-static void an_index_that_is_missing_is_made(void **state)
+WHERRY_CASE(an_index_that_is_missing_is_made, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(f, "DROP INDEX later__KindPlusScheduledAtIndex");
@@ -21,10 +20,9 @@ static void an_index_that_is_missing_is_made(void **state)
 }
 
 /* The library makes these; of late its second index ends in the id. */
-static void a_table_that_the_library_made_gets_no_index(void **state)
+WHERRY_CASE(a_table_that_the_library_made_gets_no_index, delayed_fixture *f)
 {
 	static const char *const thirds[] = {"", ", id"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[300];
 

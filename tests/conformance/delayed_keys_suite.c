@@ -17,9 +17,8 @@ static void a_read_shows_a_future_message_and_locks_nothing(void **state)
 	assert_string_equal(delayed_body(*state, "k"), "a");
 }
 
-static void a_dropped_message_is_gone_also_if_it_is_leased(void **state)
+WHERRY_CASE(a_dropped_message_is_gone_also_if_it_is_leased, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool found = false;
 	char token[80];
@@ -38,9 +37,8 @@ static void a_dropped_message_is_gone_also_if_it_is_leased(void **state)
 }
 
 /* Another program may write keys that no offer takes. */
-static void a_key_that_no_offer_takes_is_listed_read_and_dropped(void **state)
+WHERRY_CASE(a_key_that_no_offer_takes_is_listed_read_and_dropped, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_delayed_filter one = WHERRY_DELAYED_FILTER(.limit = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool found = false;
@@ -82,11 +80,10 @@ static void a_key_that_no_offer_takes_is_listed_read_and_dropped(void **state)
 	}
 }
 
-static void dropping_all_needs_the_text_word_for_word(void **state)
+WHERRY_CASE(dropping_all_needs_the_text_word_for_word, delayed_fixture *f)
 {
 	static const char *const wrong[] = {NULL, "", "yes",
 					    "Yes, please, I know what I'm doing"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -114,11 +111,10 @@ static void lists(delayed_fixture *f, const wherry_delayed_filter *filter,
 }
 
 /* Also defect 11 of the reference: prefixes were patterns, and on SQLite without case. */
-static void keys_are_listed_by_a_prefix_that_is_no_pattern(void **state)
+WHERRY_CASE(keys_are_listed_by_a_prefix_that_is_no_pattern, delayed_fixture *f)
 {
 	static const char *const keys[] = {"job_1/a", "job_1/b", "jobX1/c", "Job_1/d",
 					   "job%/e",  "job_1",   "job_10/f"};
-	delayed_fixture *f = *state;
 
 	for (int i = 0; i < 7; i++)
 		(void)delayed_offer(f, keys[i], "x", i);
@@ -131,9 +127,8 @@ static void keys_are_listed_by_a_prefix_that_is_no_pattern(void **state)
 	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "nothing"), "");
 }
 
-static void the_last_character_there_is_may_be_in_a_key(void **state)
+WHERRY_CASE(the_last_character_there_is_may_be_in_a_key, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	char key[900] = "p/";
 
 	for (int i = 2; i < 200; i++)
@@ -143,12 +138,12 @@ static void the_last_character_there_is_may_be_in_a_key(void **state)
 	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "p/"), key);
 }
 
-static void messages_are_dropped_by_prefix_but_for_those_that_were_polled(void **state)
+WHERRY_CASE(messages_are_dropped_by_prefix_but_for_those_that_were_polled,
+	    delayed_fixture *f)
 {
 	const wherry_delayed_filter mine =
 		WHERRY_DELAYED_FILTER(.prefix = "job/", .except = "job/new/",
 				      .untouched = true);
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -171,9 +166,8 @@ static void messages_are_dropped_by_prefix_but_for_those_that_were_polled(void *
 			     f->queue, &WHERRY_DELAYED_FILTER(.prefix = NULL), &n, &err));
 }
 
-static void the_status_says_what_is_late_and_what_is_next(void **state)
+WHERRY_CASE(the_status_says_what_is_late_and_what_is_next, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_status s;
 
@@ -195,9 +189,8 @@ static void the_status_says_what_is_late_and_what_is_next(void **state)
 /* ---- tables ---- */
 
 /* Also defect 23 of the reference: a second one that created at once failed. */
-static void creating_twice_changes_nothing(void **state)
+WHERRY_CASE(creating_twice_changes_nothing, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "k", "a", 0);
@@ -206,9 +199,8 @@ static void creating_twice_changes_nothing(void **state)
 }
 
 /* Defect 23 of the reference: a table whose indexes were never made stayed so. */
-static void creating_again_makes_an_index_that_is_missing(void **state)
+WHERRY_CASE(creating_again_makes_an_index_that_is_missing, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "k", "a", 0);
@@ -218,9 +210,8 @@ static void creating_again_makes_an_index_that_is_missing(void **state)
 	delayed_raw(f, "DROP INDEX later_time");
 }
 
-static void a_table_that_is_not_there_is_named(void **state)
+WHERRY_CASE(a_table_that_is_not_there_is_named, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 
@@ -236,9 +227,8 @@ static void a_table_that_is_not_there_is_named(void **state)
 	assert_null(queue);
 }
 
-static void a_table_that_is_something_else_is_refused(void **state)
+WHERRY_CASE(a_table_that_is_something_else_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(f, "CREATE TABLE orders(id integer)");
@@ -246,9 +236,8 @@ static void a_table_that_is_something_else_is_refused(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "later", NULL, &err));
 }
 
-static void a_dropped_table_takes_everything_along(void **state)
+WHERRY_CASE(a_dropped_table_takes_everything_along, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *other = NULL;
 
@@ -266,24 +255,21 @@ static void a_dropped_table_takes_everything_along(void **state)
 	assert_false(delayed_has(f, "k"));
 }
 
-static void the_sql_that_makes_a_table_can_be_written_out(void **state)
+WHERRY_CASE(the_sql_that_makes_a_table_can_be_written_out, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char *sql = NULL;
 
-	(void)f;
 	WHERRY_PASS(wherry_delayed_create_sql("sqlite", "other", NULL, &sql, &err));
 	assert_non_null(strstr(sql, "CREATE TABLE IF NOT EXISTS \"other\""));
 	free(sql);
 }
 
-static void rows_out_of_range_are_refused_by_the_table(void **state)
+WHERRY_CASE(rows_out_of_range_are_refused_by_the_table, delayed_fixture *f)
 {
 	static const char *const wrong[] = {"'k', 'x', -1, 0, 0",
 					    "'k', 'x', 0, 253402300800000, 0",
 					    "'k', 'x', 0, 0, NULL", "NULL, 'x', 0, 0, 0"};
-	delayed_fixture *f = *state;
 	char sql[400];
 
 	for (int i = 0; i < 4; i++) {

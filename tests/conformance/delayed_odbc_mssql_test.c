@@ -22,10 +22,9 @@ static int make(void **state)
 }
 
 /* SQL Server ignores blanks at the end of a text, and its usual collations ignore case. */
-static void keys_compare_byte_for_byte(void **state)
+WHERRY_CASE(keys_compare_byte_for_byte, delayed_fixture *f)
 {
 	static const char *const keys[] = {"k", "k ", "K", "k  ", "\xc3\xab", "\xc3\x8b"};
-	delayed_fixture *f = *state;
 	wherry_delayed_message msgs[6];
 	wherry_offer_outcome out[6];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -57,9 +56,8 @@ static void keys_compare_byte_for_byte(void **state)
 }
 
 /* SQL Server takes bytes for equal that differ only by zeros at the end. */
-static void a_body_that_ends_with_zeros_is_another_body(void **state)
+WHERRY_CASE(a_body_that_ends_with_zeros_is_another_body, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_message msgs[2] = {
 		WHERRY_DELAYED_MESSAGE(.key = "a", .body = "x", .body_len = 1,
@@ -80,9 +78,9 @@ static void a_body_that_ends_with_zeros_is_another_body(void **state)
 }
 
 /* A caught error must not end the caller's transaction. */
-static void an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is(void **state)
+WHERRY_CASE(an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "k", "a", 0);
@@ -95,9 +93,8 @@ static void an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is(void
 }
 
 /* In T-SQL, BEGIN alone begins a block. */
-static void the_sql_that_is_printed_makes_a_table(void **state)
+WHERRY_CASE(the_sql_that_is_printed_makes_a_table, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
 	char *sql = NULL;
@@ -138,7 +135,6 @@ static wherry_code take_polled(void *ctx, const wh_row *row, wherry_error *err)
 	wh_view body = wh_row_bytes(row, 2);
 	size_t len = strlen(p->text);
 
-	(void)err;
 	(void)snprintf(p->text + len, sizeof(p->text) - len, "%s%s%.*s%lld",
 		       len ? " " : "", wh_row_text(row, 1), (int)body.len, body.ptr,
 		       (long long)wh_row_int(row, 4));
@@ -180,10 +176,8 @@ static void settles(delayed_fixture *f, const char *name, const char *token,
 #define OF_LATER ", @box = N'later', @type = N'java.lang.String'"
 #define POLL "EXEC wherry_poll N'my-queue', 9" OF_LATER
 
-static void a_program_in_sql_and_the_library_share_a_queue(void **state)
+WHERRY_CASE(a_program_in_sql_and_the_library_share_a_queue, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	wherry_delayed_set_clock(f->queue, NULL, NULL);
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @delay_ms = 3600000" OF_LATER,
 	     "created");
@@ -201,9 +195,8 @@ static void a_program_in_sql_and_the_library_share_a_queue(void **state)
 	(void)procedure_polls(f, POLL, "");
 }
 
-static void procedures_settle_as_the_library_does(void **state)
+WHERRY_CASE(procedures_settle_as_the_library_does, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	const char *token;
 
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
@@ -233,10 +226,9 @@ static void procedures_settle_as_the_library_does(void **state)
 }
 
 /* Without a delay, as with 0: not in a hundred years. */
-static void a_message_given_back_in_sql_without_a_delay_is_due_at_once(void **state)
+WHERRY_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
 	settles(f, "wherry_delayed_nack", procedure_polls(f, POLL, "a11"), ", NULL",
 		"acknowledged");
@@ -254,10 +246,9 @@ static void refuses_because(delayed_fixture *f, const char *sql, const char *why
 	assert_non_null(strstr(err.message, why));
 }
 
-static void procedures_refuse_leases_and_numbers_out_of_range(void **state)
+WHERRY_CASE(procedures_refuse_leases_and_numbers_out_of_range, delayed_fixture *f)
 {
 	static const char *const out_of_range[] = {"NULL", "0", "-1"};
-	delayed_fixture *f = *state;
 	const char *token;
 	char sql[400];
 
@@ -292,7 +283,7 @@ static void procedures_refuse_leases_and_numbers_out_of_range(void **state)
 }
 
 /* As in C (no_span_over_36500_days_is_cut). */
-static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
+WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, delayed_fixture *f)
 {
 	static const char *const calls[] = {
 		"offer N'my-queue', N'a', 0x31, @delay_ms = ",
@@ -301,7 +292,6 @@ static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
 		"delayed_extend N'my-queue', N'1.1.a', @lease_ms = ",
 	};
 	static const char *const spans[] = {"3153600000001", "9223372036854775807"};
-	delayed_fixture *f = *state;
 	char sql[400];
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
@@ -329,7 +319,7 @@ static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
 }
 
 /* SQL Server cuts what is longer than a parameter: it would be another key or queue. */
-static void procedures_cut_neither_keys_nor_names(void **state)
+WHERRY_CASE(procedures_cut_neither_keys_nor_names, delayed_fixture *f)
 {
 #define DECLARE_LONG "DECLARE @t NVARCHAR(4000) = REPLICATE(N'x', %d); "
 #define DECLARE_REPEATED(n)                                                              \
@@ -360,7 +350,6 @@ static void procedures_cut_neither_keys_nor_names(void **state)
 		{"EXEC wherry_delayed_drop @t, N'a', @box = N'later'", 255,
 		 "at most 255 bytes"},
 	};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[400];
 
@@ -398,10 +387,8 @@ static void procedures_cut_neither_keys_nor_names(void **state)
 #undef DECLARE_REPEATED
 }
 
-static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
+WHERRY_CASE(a_poll_in_sql_buries_what_had_its_attempts, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-01'" OF_LATER,
 	     "created");
 	says(f, "EXEC wherry_offer N'my-queue', N'b', 0x32, @at = '2020-01-02'" OF_LATER,
@@ -422,9 +409,8 @@ static void leave_dead(delayed_fixture *f)
 		       "N'stale' FROM later");
 }
 
-static void a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id(void **state)
+WHERRY_CASE(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	const char *token;
 
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
@@ -442,10 +428,8 @@ static void a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id(void **stat
 }
 
 /* More of them than are made dead at once, before one that has attempts left. */
-static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
+WHERRY_CASE(no_poll_in_sql_delivers_what_had_its_attempts, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
 	     "created");
 	assert_true(mssql_raw(
@@ -466,10 +450,8 @@ static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
 }
 
 /* Nor one that stands behind many that it may deliver. */
-static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **state)
+WHERRY_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
 	     "created");
 	assert_true(mssql_raw(
@@ -492,7 +474,7 @@ static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **sta
 }
 
 /* Those that an older version made, or that are missing; and those of a second table are the same. */
-static void procedures_of_an_older_table_are_made_again(void **state)
+WHERRY_CASE(procedures_of_an_older_table_are_made_again, delayed_fixture *f)
 {
 	static const char *const breaks[] = {
 		"EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
@@ -500,7 +482,6 @@ static void procedures_of_an_older_table_are_made_again(void **state)
 		"RETURN')",
 		"DROP PROCEDURE wherry_offer",
 	};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {

@@ -68,10 +68,9 @@ static void offer_many(delayed_fixture *f, const char *const *keys, size_t n,
 	WHERRY_PASS(delayed_does.offer_many(f->queue, msgs, n, out, &err));
 }
 
-static void a_batch_creates_messages(void **state)
+WHERRY_CASE(a_batch_creates_messages, delayed_fixture *f)
 {
 	static const char *const keys[] = {"k2", "k1"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_offer_outcome out[2] = {WHERRY_IGNORED, WHERRY_IGNORED};
 
@@ -82,10 +81,9 @@ static void a_batch_creates_messages(void **state)
 	WHERRY_PASS(delayed_does.offer_many(f->queue, NULL, 0, NULL, &err));
 }
 
-static void a_batch_replaces_what_is_there(void **state)
+WHERRY_CASE(a_batch_replaces_what_is_there, delayed_fixture *f)
 {
 	static const char *const keys[] = {"k2", "k1", "k3"};
-	delayed_fixture *f = *state;
 	wherry_offer_outcome out[3];
 
 	(void)delayed_offer(f, "k1", "old", 10);
@@ -97,10 +95,9 @@ static void a_batch_replaces_what_is_there(void **state)
 	assert_string_equal(delayed_body(f, "k1"), "1");
 }
 
-static void a_batch_if_absent_leaves_what_is_there(void **state)
+WHERRY_CASE(a_batch_if_absent_leaves_what_is_there, delayed_fixture *f)
 {
 	static const char *const keys[] = {"k1", "k2", "k3", "k4"};
-	delayed_fixture *f = *state;
 	wherry_offer_outcome out[4];
 
 	(void)delayed_offer(f, "k1", "old", -10);
@@ -114,10 +111,9 @@ static void a_batch_if_absent_leaves_what_is_there(void **state)
 }
 
 /* Defect 7 of the reference: the same key twice in a batch failed it. */
-static void the_same_key_twice_in_a_batch_is_as_two_offers(void **state)
+WHERRY_CASE(the_same_key_twice_in_a_batch_is_as_two_offers, delayed_fixture *f)
 {
 	static const char *const keys[] = {"b", "a", "b", "c", "b"};
-	delayed_fixture *f = *state;
 	wherry_offer_outcome out[5];
 
 	(void)delayed_offer(f, "a", "old", 10);
@@ -130,9 +126,8 @@ static void the_same_key_twice_in_a_batch_is_as_two_offers(void **state)
 	assert_string_equal(delayed_body(f, "b"), "4");
 }
 
-static void a_batch_mixes_offers_of_both_kinds(void **state)
+WHERRY_CASE(a_batch_mixes_offers_of_both_kinds, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message msgs[] = {
 		WHERRY_DELAYED_MESSAGE(.key = "k", .body = "1", .body_len = 1),
@@ -154,10 +149,9 @@ static void a_batch_mixes_offers_of_both_kinds(void **state)
 }
 
 /* Defect 8 of the reference: a list of keys in a statement had a limit. */
-static void a_batch_may_have_five_thousand_keys(void **state)
+WHERRY_CASE(a_batch_may_have_five_thousand_keys, delayed_fixture *f)
 {
 	enum { MANY = 5000 };
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_message *msgs = calloc(MANY, sizeof(*msgs));
 	wherry_offer_outcome *out = calloc(MANY, sizeof(*out));
@@ -185,9 +179,8 @@ static void a_batch_may_have_five_thousand_keys(void **state)
 	free(msgs);
 }
 
-static void a_failed_batch_offers_nothing(void **state)
+WHERRY_CASE(a_failed_batch_offers_nothing, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message msgs[] = {
 		WHERRY_DELAYED_MESSAGE(.key = "k", .body = "1", .body_len = 1),
@@ -216,9 +209,8 @@ static void refused(delayed_fixture *f, wherry_code code, wherry_delayed_message
 	assert_int_equal(out, WHERRY_UPDATED);
 }
 
-static void what_is_out_of_range_is_refused_by_name(void **state)
+WHERRY_CASE(what_is_out_of_range_is_refused_by_name, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	char key[900] = "";
 	wherry_delayed_message sizeless = {.key = "k"};
 
@@ -247,13 +239,12 @@ static void what_is_out_of_range_is_refused_by_name(void **state)
 }
 
 /* A delay or a lease is kept, or refused; it is not cut. */
-static void no_span_over_36500_days_is_cut(void **state)
+WHERRY_CASE(no_span_over_36500_days_is_cut, delayed_fixture *f)
 {
 	static const char token[] = "1.1.00000000-0000-4000-8000-000000000000";
 	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
 	const int64_t spans[] = {most + 1, INT64_MAX};
 	const char *const tokens[] = {token};
-	delayed_fixture *f = *state;
 	delayed_got got = {.n = 0};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_ack_outcome out;
@@ -288,10 +279,9 @@ static void no_span_over_36500_days_is_cut(void **state)
 	delayed_counts(f, "0 0 1 0");
 }
 
-static void a_rolled_back_offer_never_was(void **state)
+WHERRY_CASE(a_rolled_back_offer_never_was, delayed_fixture *f)
 {
 	static const char *const keys[] = {"a", "b"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_offer_outcome out[2];
 
@@ -304,9 +294,8 @@ static void a_rolled_back_offer_never_was(void **state)
 	(void)delayed_polls(f, 9, "1");
 }
 
-static void bodies_are_bytes(void **state)
+WHERRY_CASE(bodies_are_bytes, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message msgs[] = {
 		WHERRY_DELAYED_MESSAGE(.key = "a", .body = "\0\xff\\x", .body_len = 4),
@@ -332,10 +321,9 @@ static wherry_code is_not_early(void *ctx, const wherry_delayed_message *msg)
 }
 
 /* By the clock of the database.  A delay of 7 ms was over after 6.1. */
-static void no_delay_is_over_early(void **state)
+WHERRY_CASE(no_delay_is_over_early, delayed_fixture *f)
 {
 	enum { TRIES = 50, DELAY_US = 7000 };
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_filter all = WHERRY_DELAYED_FILTER(.limit = 2);
 

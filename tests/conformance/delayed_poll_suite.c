@@ -45,14 +45,13 @@ static void a_poll_takes_at_most_its_limit(void **state)
 	(void)delayed_polls(*state, 10, "x x x x x");
 }
 
-static void a_limit_out_of_range_is_refused_and_polls_nothing(void **state)
+WHERRY_CASE(a_limit_out_of_range_is_refused_and_polls_nothing, delayed_fixture *f)
 {
 	const wherry_poll_options wrong[] = {WHERRY_POLL_OPTIONS(.limit = -1),
 					     WHERRY_POLL_OPTIONS(.limit = 10001),
 					     WHERRY_POLL_OPTIONS(.lease_us = -1),
 					     WHERRY_POLL_OPTIONS(.max_attempts = -1),
 					     {.limit = 1}};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
@@ -78,9 +77,9 @@ static void messages_are_polled_in_the_order_of_their_times(void **state)
 }
 
 /* Defect 17 of the reference: equal times had no order. */
-static void messages_of_one_time_are_polled_in_the_order_they_were_offered(void **state)
+WHERRY_CASE(messages_of_one_time_are_polled_in_the_order_they_were_offered,
+	    delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message msgs[] = {
 		WHERRY_DELAYED_MESSAGE(.key = "b", .body = "3", .body_len = 1,
@@ -139,10 +138,8 @@ static void a_batch_of_fresh_messages_is_a_first_delivery(void **state)
 }
 
 /* As the library whose tables these are does: it counts no attempts. */
-static void a_message_that_another_program_polled_is_a_redelivery(void **state)
+WHERRY_CASE(a_message_that_another_program_polled_is_a_redelivery, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	(void)delayed_offer(f, "k", "a", -10);
 	delayed_raw(f, "UPDATE later SET \"scheduledAt\" = \"scheduledAt\" + 5000, "
 		       "\"lockUuid\" = 'b7c0e5a2-6a0e-4a0e-9d43-0a8f6b1a3c11'");
@@ -212,9 +209,8 @@ static void poison_does_not_block_what_is_behind_it(void **state)
 	(void)delayed_polls(*state, 1, "2");
 }
 
-static void a_rolled_back_poll_never_was(void **state)
+WHERRY_CASE(a_rolled_back_poll_never_was, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "k", "a", 0);
@@ -224,9 +220,8 @@ static void a_rolled_back_poll_never_was(void **state)
 	assert_int_equal(delayed_polls(f, 1, "a")->attempts[0], 1);
 }
 
-static void without_a_clock_of_the_caller_the_databases_counts(void **state)
+WHERRY_CASE(without_a_clock_of_the_caller_the_databases_counts, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message now =
 		WHERRY_DELAYED_MESSAGE(.key = "now", .body = "1", .body_len = 1);
@@ -244,9 +239,8 @@ static void without_a_clock_of_the_caller_the_databases_counts(void **state)
 }
 
 /* Two queues of one table, and two types of one queue, have their own keys. */
-static void queues_of_one_table_do_not_see_each_other(void **state)
+WHERRY_CASE(queues_of_one_table_do_not_see_each_other, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *first = f->queue, *other = NULL;
 
@@ -288,9 +282,8 @@ static int64_t stand(void *ctx)
 	return ((delayed_fixture *)ctx)->now_us;
 }
 
-static void tables_work_independently(void **state)
+WHERRY_CASE(tables_work_independently, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *first = f->queue, *second = NULL;
 	int64_t n = -7;

@@ -21,8 +21,6 @@ static wherry_code offer_again(void *ctx, const char *op, const char *what,
 {
 	int *n_polls = ctx;
 
-	(void)took_us;
-	(void)err;
 	if (strcmp(op, "run") != 0 || strncmp(what, "poll", 4) != 0 || ++*n_polls != 1)
 		return code;
 	postgres_says("SELECT wherry_offer('mail', 'a', 'new'::text, '0 s')", "updated");
@@ -43,7 +41,6 @@ static void who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing(
 	delayed_got got = {.n = 0};
 	const char *tokens[2];
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &inner, &err));
 	WHERRY_PASS(wherry_delayed_create(inner, NULL, NULL, &err));
@@ -81,7 +78,6 @@ static void a_program_in_sql_and_the_library_share_a_queue(void **state)
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 	delayed_got got = {.n = 0};
 
-	(void)state;
 	postgres_says("SELECT wherry_offer('mail', 'a', '1'::text, '1 hour')", "created");
 	postgres_says("SELECT wherry_offer('mail', 'a', '1b'::bytea, if_absent => true)",
 		      "ignored");
@@ -110,7 +106,6 @@ static void a_poll_with_a_limit_of_attempts_locks_only_what_it_takes(void **stat
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 	PGconn *conn;
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 9) AS i",
@@ -133,7 +128,6 @@ static void a_poll_in_sql_delivers_nothing_that_had_its_attempts(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 1503) AS i",
@@ -161,7 +155,6 @@ static void a_poll_passes_over_messages_that_another_transaction_has(void **stat
 	char got[20] = "";
 	PGconn *conn;
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 5) AS i",
@@ -188,7 +181,6 @@ static void settling_finds_rows_by_their_ids(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		postgres_check_plan(db, &queue->store.sql, names[i], wanted, unwanted);
 	postgres_delayed_leave(db, queue);
@@ -198,8 +190,6 @@ static void settling_finds_rows_by_their_ids(void **state)
 
 static wherry_code drop_it(void *ctx, const wherry_delayed_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
@@ -235,7 +225,6 @@ static void a_poll_does_not_read_what_was_polled_before(void **state)
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 	PGconn *report;
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 30000) AS i",
@@ -269,7 +258,6 @@ static void a_poll_after_a_message_reads_nothing_before_it(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 5001) AS i",
@@ -350,7 +338,6 @@ static void check_claims(const char *layout)
 
 static void an_old_snapshot_does_not_slow_claims_of_a_delayed_queue(void **state)
 {
-	(void)state;
 	check_claims("native");
 	check_claims("funfix");
 }
@@ -366,7 +353,6 @@ static void a_message_that_is_committed_late_is_polled_too(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', k, 'x', at => '2020-01-02')) FROM "
 		"(VALUES ('first'), ('second')) AS t(k)",
@@ -391,7 +377,6 @@ static void a_poll_that_is_rolled_back_is_repeated_from_its_first_message(void *
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
-	(void)state;
 	postgres_says(
 		"SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
 		"generate_series(1, 9) AS i",
@@ -422,7 +407,6 @@ static void functions_of_an_older_delayed_queue_are_made_again(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		postgres_says(breaks[i], "");
 		WHERRY_PASS(
@@ -474,7 +458,6 @@ static void a_role_may_call_a_function_whose_arguments_changed(void **state)
 	static const char *const callers[] = {"caller", "PUBLIC"};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		wherry_db *db;
 		wherry_delayed *queue = with_an_older_poll(&db, callers[i]);
@@ -496,7 +479,6 @@ static void an_older_function_that_a_view_calls_gets_another_name(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = with_an_older_poll(&db, "caller");
 
-	(void)state;
 	postgres_says("CREATE VIEW polled AS SELECT wherry_poll('mail', 1) AS n", "");
 	WHERRY_PASS(wherry_delayed_create(db, "second", NULL, &err));
 	postgres_says(polls, "1");
@@ -517,7 +499,6 @@ static void functions_in_a_long_block_take_the_time_of_their_call(void **state)
 	wherry_db *db;
 	wherry_delayed *queue = postgres_delayed_enter(&db);
 
-	(void)state;
 	postgres_says(
 		"DO $do$ DECLARE t bigint; held text; BEGIN "
 		"WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "

@@ -318,10 +318,8 @@ static wherry_code run_sql(delayed_fixture *f, const char *sql)
 	return code;
 }
 
-static void a_duplicate_key_is_one_and_a_broken_check_is_not(void **state)
+WHERRY_CASE(a_duplicate_key_is_one_and_a_broken_check_is_not, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
-
 	assert_int_equal(run_sql(f, "CREATE TABLE dup(a integer PRIMARY KEY, b integer "
 				    "UNIQUE, c integer CHECK (c > 0))"),
 			 WHERRY_OK);

@@ -163,7 +163,7 @@ static void an_operator_has_the_dead_messages_as_well(place *p)
 	is_denied(p, "DROP TABLE delayed");
 }
 
-static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
+WHERRY_TEST(roles_of_a_delayed_queue_may_do_what_they_need)
 {
 	static const char *const grants[] = {"d_sender=sender", "d_receiver=receiver",
 					     "d_operator=operator"};
@@ -171,7 +171,6 @@ static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	place p;
 
-	(void)state;
 	enter(&p, "CREATE ROLE d_sender; CREATE ROLE d_receiver; CREATE ROLE d_operator");
 	WHERRY_PASS(wh_store_grant(&p.owned->store, grants, 3, &err));
 	WHERRY_PASS(wh_store_grant(&p.owned->store, grants, 3, &err));
@@ -192,9 +191,6 @@ static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
 
 static wherry_code nothing(void *ctx, int64_t at_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)at_us;
-	(void)err;
 	return WHERRY_OK;
 }
 
@@ -206,7 +202,7 @@ static wherry_code count(void *ctx, const wherry_cron_entry *entry)
 	return WHERRY_OK;
 }
 
-static void a_role_of_a_cron_may_do_what_it_needs(void **state)
+WHERRY_TEST(a_role_of_a_cron_may_do_what_it_needs)
 {
 	static const char *const grants[] = {"d_cron=operator"};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -217,7 +213,6 @@ static void a_role_of_a_cron_may_do_what_it_needs(void **state)
 	int entries = 0;
 	place p;
 
-	(void)state;
 	enter(&p, "CREATE ROLE d_cron");
 	WHERRY_PASS(wherry_cron_open(p.owner, NULL, &owned, &err));
 	WHERRY_PASS(wh_store_grant(&owned->store, grants, 1, &err));
@@ -250,12 +245,7 @@ static void a_role_of_a_cron_may_do_what_it_needs(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(roles_of_a_delayed_queue_may_do_what_they_need),
-		cmocka_unit_test(a_role_of_a_cron_may_do_what_it_needs),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -86,9 +86,8 @@ static void a_lease_that_ended_is_good_until_another_polls(void **state)
 	delayed_acks(*state, second, WHERRY_ACKNOWLEDGED);
 }
 
-static void a_batch_says_of_each_message_what_became_of_it(void **state)
+WHERRY_CASE(a_batch_says_of_each_message_what_became_of_it, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *tokens[4];
 	char of_read[80];
@@ -115,9 +114,8 @@ static void a_batch_says_of_each_message_what_became_of_it(void **state)
 	assert_false(delayed_has(f, "d"));
 }
 
-static void messages_of_several_polls_are_settled_together(void **state)
+WHERRY_CASE(messages_of_several_polls_are_settled_together, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char first[80], second[80];
 	const char *tokens[] = {first, second};
@@ -171,9 +169,8 @@ an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_de
 	read_ack(*state, 0);
 }
 
-static void a_message_given_back_waits_and_says_why(void **state)
+WHERRY_CASE(a_message_given_back_waits_and_says_why, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 	const char *tokens[] = {token};
@@ -202,9 +199,8 @@ static void a_message_given_back_waits_and_says_why(void **state)
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 }
 
-static void a_message_given_back_without_a_delay_is_due_at_once(void **state)
+WHERRY_CASE(a_message_given_back_without_a_delay_is_due_at_once, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 	const char *tokens[] = {token};
@@ -216,9 +212,8 @@ static void a_message_given_back_without_a_delay_is_due_at_once(void **state)
 	assert_true(delayed_polls(f, 1, "a")->redelivery[0]);
 }
 
-static void an_extended_lease_lasts(void **state)
+WHERRY_CASE(an_extended_lease_lasts, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 	const char *tokens[] = {token};
@@ -240,9 +235,8 @@ static void an_extended_lease_lasts(void **state)
 }
 
 /* As when a command could not print it. */
-static void a_poll_that_nobody_saw_counts_no_attempt(void **state)
+WHERRY_CASE(a_poll_that_nobody_saw_counts_no_attempt, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 	const char *tokens[] = {token};
@@ -266,9 +260,8 @@ static void a_poll_that_nobody_saw_counts_no_attempt(void **state)
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 }
 
-static void a_superseded_message_cannot_be_given_back_or_kept(void **state)
+WHERRY_CASE(a_superseded_message_cannot_be_given_back_or_kept, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 	const char *tokens[] = {token};
@@ -301,7 +294,7 @@ static void an_acknowledgement_of_a_message_read_before_its_time_changed_deletes
 	assert_true(delayed_has(f, "k"));
 }
 
-static void a_token_that_is_none_is_refused(void **state)
+WHERRY_CASE(a_token_that_is_none_is_refused, delayed_fixture *f)
 {
 	static const char *const wrong[] = {"",
 					    "x",
@@ -316,7 +309,6 @@ static void a_token_that_is_none_is_refused(void **state)
 					    "1.2:",
 					    "1.2:3.x",
 					    "1234567890123456789.1:1"};
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_ack_outcome out = WHERRY_LEASE_LOST;
 	char of_read[80];
@@ -333,9 +325,8 @@ static void a_token_that_is_none_is_refused(void **state)
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 }
 
-static void a_token_of_another_queue_settles_nothing(void **state)
+WHERRY_CASE(a_token_of_another_queue_settles_nothing, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *other = NULL;
 	char token[80];
@@ -351,9 +342,8 @@ static void a_token_of_another_queue_settles_nothing(void **state)
 	delayed_acks(f, token, WHERRY_ACKNOWLEDGED);
 }
 
-static void a_rolled_back_settlement_never_was(void **state)
+WHERRY_CASE(a_rolled_back_settlement_never_was, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char token[80];
 

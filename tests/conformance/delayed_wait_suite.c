@@ -46,9 +46,8 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void a_wait_without_time_only_looks(void **state)
+WHERRY_CASE(a_wait_without_time_only_looks, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	go_by_the_database(f);
@@ -59,9 +58,8 @@ static void a_wait_without_time_only_looks(void **state)
 	assert_true(wait_for(f, LONG_US));
 }
 
-static void a_wait_ends_when_a_message_is_due(void **state)
+WHERRY_CASE(a_wait_ends_when_a_message_is_due, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	double begin = now_s();
 
@@ -74,12 +72,10 @@ static void a_wait_ends_when_a_message_is_due(void **state)
 
 static void on_signal(int number)
 {
-	(void)number;
 }
 
-static void a_signal_ends_a_wait(void **state)
+WHERRY_CASE(a_signal_ends_a_wait, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	struct sigaction handler = {.sa_handler = on_signal}, before;
 	struct itimerval often = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
 	double begin = now_s();
@@ -93,9 +89,8 @@ static void a_signal_ends_a_wait(void **state)
 	assert_true(now_s() - begin < 50);
 }
 
-static void a_wait_in_a_transaction_is_refused(void **state)
+WHERRY_CASE(a_wait_in_a_transaction_is_refused, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool any = true;
 
@@ -112,9 +107,8 @@ static void *wake(void *ctx)
 	return NULL;
 }
 
-static void a_wait_can_be_ended_by_another_thread(void **state)
+WHERRY_CASE(a_wait_can_be_ended_by_another_thread, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	double begin = now_s();
 	pthread_t thread;
 
@@ -152,9 +146,8 @@ static void *offer_now(void *ctx)
 }
 
 /* Also defect 14 of the reference: a poll noticed offers of other processes after seconds. */
-static void an_earlier_offer_of_another_connection_wakes_a_wait(void **state)
+WHERRY_CASE(an_earlier_offer_of_another_connection_wakes_a_wait, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	producer p = {.f = f};
 	wherry_error err = WHERRY_ERROR_INIT;
 	double woken_s;
@@ -174,16 +167,13 @@ static void an_earlier_offer_of_another_connection_wakes_a_wait(void **state)
 static wherry_code count_statement(void *ctx, const char *op, const char *what,
 				   wherry_error *err)
 {
-	(void)what;
-	(void)err;
 	*(int *)ctx += strcmp(op, "run") == 0;
 	return WHERRY_OK;
 }
 
 /* Not one look after the other until a message is due. */
-static void a_wait_sleeps_to_the_next_due_time(void **state)
+WHERRY_CASE(a_wait_sleeps_to_the_next_due_time, delayed_fixture *f)
 {
-	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 	const wh_trace trace = {.before = count_statement, .ctx = &n};

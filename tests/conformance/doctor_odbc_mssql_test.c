@@ -358,12 +358,11 @@ static void leave(place *p)
 	mssql_drop(NULL);
 }
 
-static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
+WHERRY_TEST(every_check_runs_on_a_new_outbox_and_finds_no_fault)
 {
 	wh_doctor d;
 	place p;
 
-	(void)state;
 	enter(&p);
 	examine(&d, &p.session, &p.outbox->store);
 	wh_doctor_check(&d);
@@ -378,13 +377,12 @@ static void every_check_runs_on_a_new_outbox_and_finds_no_fault(void **state)
 	leave(&p);
 }
 
-static void each_condition_is_found(void **state)
+WHERRY_TEST(each_condition_is_found)
 {
 	size_t missed = 0;
 	wh_doctor d;
 	place p;
 
-	(void)state;
 	enter(&p);
 	for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++) {
 		const condition *c = &conditions[i];
@@ -412,13 +410,12 @@ static void each_condition_is_found(void **state)
 	assert_int_equal(missed, 0);
 }
 
-static void a_message_that_is_not_there_is_said_to_be_none(void **state)
+WHERRY_TEST(a_message_that_is_not_there_is_said_to_be_none)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_doctor d;
 	place p;
 
-	(void)state;
 	enter(&p);
 	sql("INSERT INTO outbox(topic, payload) VALUES (N't', N'{}')");
 	examine(&d, &p.session, &p.outbox->store);
@@ -430,14 +427,13 @@ static void a_message_that_is_not_there_is_said_to_be_none(void **state)
 	leave(&p);
 }
 
-static void the_checks_of_a_queue_run_too(void **state)
+WHERRY_TEST(the_checks_of_a_queue_run_too)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 	wh_doctor d;
 	place p;
 
-	(void)state;
 	enter(&p);
 	WHERRY_PASS(wherry_queue_create(p.session.db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_open(p.session.db, "jobs", &queue, &err));
@@ -452,7 +448,7 @@ static void the_checks_of_a_queue_run_too(void **state)
 	leave(&p);
 }
 
-static void procedures_of_a_delayed_queue_are_looked_at(void **state)
+WHERRY_TEST(procedures_of_a_delayed_queue_are_looked_at)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *delayed = NULL;
@@ -463,7 +459,6 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 	wh_doctor d;
 	place p;
 
-	(void)state;
 	enter(&p);
 	WHERRY_PASS(wherry_delayed_create(p.session.db, NULL, NULL, &err));
 	WHERRY_PASS(
@@ -491,16 +486,8 @@ static void procedures_of_a_delayed_queue_are_looked_at(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_check_runs_on_a_new_outbox_and_finds_no_fault),
-		cmocka_unit_test(each_condition_is_found),
-		cmocka_unit_test(a_message_that_is_not_there_is_said_to_be_none),
-		cmocka_unit_test(the_checks_of_a_queue_run_too),
-		cmocka_unit_test(procedures_of_a_delayed_queue_are_looked_at),
-	};
-
 	if (!mssql_start(NULL))
 		return 0;
 	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -236,9 +236,8 @@ static void lists(place *p)
 
 /* ---- */
 
-static void one_text_without_a_form_in_utf_8_stops_no_call(void **state)
+WHERRY_TEST(one_text_without_a_form_in_utf_8_stops_no_call)
 {
-	(void)state;
 	for (int i = 0; i < ENCODINGS; i++) {
 		for (int lent = 0; lent < 2; lent++) {
 			place p;
@@ -256,11 +255,10 @@ static void one_text_without_a_form_in_utf_8_stops_no_call(void **state)
 }
 
 /* The end of an aborted transaction sets the encoding back. */
-static void a_call_that_fails_leaves_the_application_its_encoding(void **state)
+WHERRY_TEST(a_call_that_fails_leaves_the_application_its_encoding)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (int i = 0; i < ENCODINGS; i++) {
 		wherry_queue *queue = NULL;
 		got g = {0};
@@ -284,14 +282,9 @@ static void a_call_that_fails_leaves_the_application_its_encoding(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_text_without_a_form_in_utf_8_stops_no_call),
-		cmocka_unit_test(a_call_that_fails_leaves_the_application_its_encoding),
-	};
-
 	if (!postgres_start())
 		return 0;
 	if (!make_databases())
 		return 1;
-	return cmocka_run_group_tests_name("encodings", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -81,7 +81,6 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 	sqlite3 *handle = NULL;
 	bool ok;
 
-	(void)db;
 	ok = sqlite3_open(((wherry_temp *)place)->path, &handle) == SQLITE_OK;
 	ok = ok && sqlite3_busy_timeout(handle, 30000) == SQLITE_OK &&
 	     outbox_sqlite_run(handle, "PRAGMA synchronous = OFF", NULL, 0);

@@ -110,9 +110,6 @@ static void start(bus *b)
 
 static void note(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 {
-	(void)ctx;
-	(void)msg;
-	(void)verdict;
 }
 
 /* A destination that answers only what the test says. */
@@ -204,10 +201,8 @@ static void expire(bus *b)
 
 /* ---- 1: it sleeps after every batch of 50 ---- */
 
-static void defect_1_a_backlog_drains_without_waits_between_batches(void **state)
+WHERRY_CASE(defect_1_a_backlog_drains_without_waits_between_batches, bus *b)
 {
-	bus *b = *state;
-
 	set(b, "relay.batch", "50");
 	set(b, "relay.window", "50");
 	publish_many(b, 400);
@@ -219,9 +214,8 @@ static void defect_1_a_backlog_drains_without_waits_between_batches(void **state
 
 /* ---- 3: what was handled is archived at the end of the batch only ---- */
 
-static void defect_3_a_crash_runs_again_only_what_was_in_flight(void **state)
+WHERRY_CASE(defect_3_a_crash_runs_again_only_what_was_in_flight, bus *b)
 {
-	bus *b = *state;
 	size_t crashed_at, again = 0;
 	int64_t done;
 
@@ -248,10 +242,8 @@ static void defect_3_a_crash_runs_again_only_what_was_in_flight(void **state)
 
 /* ---- 4: one malformed payload aborts its batch, every 300 s ---- */
 
-static void defect_4_a_malformed_payload_is_one_messages_trouble(void **state)
+WHERRY_CASE(defect_4_a_malformed_payload_is_one_messages_trouble, bus *b)
 {
-	bus *b = *state;
-
 	bus_publish(&b->f, "a", "{}");
 	bus_publish(&b->f, "bad", "{oops");
 	bus_publish(&b->f, "c", "{}");
@@ -269,10 +261,8 @@ static void defect_4_a_malformed_payload_is_one_messages_trouble(void **state)
 
 /* ---- 5: an id that is archived already aborts the archiving of its batch, for ever ---- */
 
-static void defect_5_an_archived_id_is_settled_once(void **state)
+WHERRY_CASE(defect_5_an_archived_id_is_settled_once, bus *b)
 {
-	bus *b = *state;
-
 	bus_publish(&b->f, "a", "1");
 	assert_int_equal(run_empty(b), WHERRY_EMPTY);
 	bus_publish(&b->f, "a", "2");
@@ -290,9 +280,8 @@ static void defect_5_an_archived_id_is_settled_once(void **state)
 
 /* ---- 8 and 9: events of transactions that are rolled back are handled, or stored ---- */
 
-static void defect_8_rows_of_an_open_transaction_are_not_delivered(void **state)
+WHERRY_CASE(defect_8_rows_of_an_open_transaction_are_not_delivered, bus *b)
 {
-	bus *b = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	start(b);
@@ -312,9 +301,8 @@ static void defect_8_rows_of_an_open_transaction_are_not_delivered(void **state)
 	assert_int_equal(b->n, 1);
 }
 
-static void defect_9_what_is_enqueued_is_rolled_back_with_its_transaction(void **state)
+WHERRY_CASE(defect_9_what_is_enqueued_is_rolled_back_with_its_transaction, bus *b)
 {
-	bus *b = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -328,9 +316,8 @@ static void defect_9_what_is_enqueued_is_rolled_back_with_its_transaction(void *
 
 /* ---- 10: no heartbeat, no fence; a crashing event loops for ever ---- */
 
-static void defect_10_keep_alive_is_refreshed_while_a_delivery_goes_on(void **state)
+WHERRY_CASE(defect_10_keep_alive_is_refreshed_while_a_delivery_goes_on, bus *b)
 {
-	bus *b = *state;
 	relay_fake *fake;
 	char first[40];
 
@@ -351,9 +338,8 @@ static void defect_10_keep_alive_is_refreshed_while_a_delivery_goes_on(void **st
 	assert_int_equal(bus_int(&b->f, "SELECT retry_count FROM outbox_archive"), 0);
 }
 
-static void defect_10_a_crashing_event_ends(void **state)
+WHERRY_CASE(defect_10_a_crashing_event_ends, bus *b)
 {
-	bus *b = *state;
 	int crashes = 0;
 
 	bus_publish(&b->f, "crash", "{}");
@@ -407,10 +393,8 @@ static void defect_11_failed_and_expired_rows_do_not_starve_behind_fresh_ones(
 
 /* ---- 12: no cap on delays, counted from the start of the batch by the program's clock ---- */
 
-static void defect_12_delays_have_a_cap_and_count_from_the_failure(void **state)
+WHERRY_CASE(defect_12_delays_have_a_cap_and_count_from_the_failure, bus *b)
 {
-	bus *b = *state;
-
 	set(b, "retry.base", "1h");
 	set(b, "retry.cap", "2h");
 	set(b, "retry.attempts", "100");
@@ -428,10 +412,8 @@ static void defect_12_delays_have_a_cap_and_count_from_the_failure(void **state)
 }
 
 /* The library leaves a time in next_retry_at when it gives up. */
-static void what_the_library_gave_up_is_tried_once_more(void **state)
+WHERRY_CASE(what_the_library_gave_up_is_tried_once_more, bus *b)
 {
-	bus *b = *state;
-
 	/* The last attempt of a message that is alone waits ten times that. */
 	set(b, "retry.cap", "1ms");
 	b->every = WHERRY_RETRY;
@@ -447,9 +429,8 @@ static void what_the_library_gave_up_is_tried_once_more(void **state)
 
 /* ---- 13: the archive grows for ever; failed events are listed to 100 ---- */
 
-static void defect_13_the_archive_is_purged_by_age_when_asked(void **state)
+WHERRY_CASE(defect_13_the_archive_is_purged_by_age_when_asked, bus *b)
 {
-	bus *b = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -467,9 +448,8 @@ static void defect_13_the_archive_is_purged_by_age_when_asked(void **state)
 	UNTIL(b, archived(b) == 10);
 }
 
-static void defect_13_the_failed_list_has_pages(void **state)
+WHERRY_CASE(defect_13_the_failed_list_has_pages, bus *b)
 {
-	bus *b = *state;
 	char ids[1200] = "";
 	size_t len = 0;
 
@@ -511,7 +491,6 @@ static int work(wherry_db *db, int which)
 	wherry_lease lease = {0};
 	wherry_code code = wherry_outbox_open(db, "outbox", &outbox, NULL);
 
-	(void)which;
 	if (code == WHERRY_OK)
 		code = wherry_outbox_join(outbox, "w", MINUTE_US, &lease, NULL);
 	while (code == WHERRY_OK && count[WHERRY_PENDING] + count[WHERRY_PROCESSING]) {
@@ -538,10 +517,8 @@ static int work(wherry_db *db, int which)
 	return code == WHERRY_OK ? 0 : 1;
 }
 
-static void defect_14_several_processes_share_the_work_and_lose_nothing(void **state)
+WHERRY_CASE(defect_14_several_processes_share_the_work_and_lose_nothing, bus *b)
 {
-	bus *b = *state;
-
 	bus_raw(&b->f, "CREATE TABLE got(id)");
 	publish_many(b, 300);
 	fixture_processes(&b->f, 5, work);

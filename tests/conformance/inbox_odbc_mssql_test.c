@@ -75,13 +75,11 @@ static void second_of_two(bool commits, bool wanted)
 
 static void a_message_is_accepted_by_one_of_two_at_once(void **state)
 {
-	(void)state;
 	second_of_two(true, false);
 }
 
 static void a_message_is_left_to_the_second_if_the_first_rolls_back(void **state)
 {
-	(void)state;
 	second_of_two(false, true);
 }
 
@@ -96,7 +94,6 @@ static void many_are_accepted_at_once_without_escapes(void **state)
 	const bool wanted[] = {true, true, false, false, true, true};
 	bool new[6] = {false};
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_inbox_open(db, NULL, &inbox, &err));
 	WHERRY_PASS(wherry_db_begin(db, &err));
@@ -147,7 +144,6 @@ static void a_program_purges_by_sql(void **state)
 	void *place = mssql_make();
 	wherry_db *db = mssql_connect(place);
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, "Other one", &err));
 	WHERRY_PASS(wh_db_script(
@@ -181,7 +177,6 @@ static void a_purge_by_sql_is_rolled_back(void **state)
 	void *place = mssql_make();
 	wherry_db *db = mssql_connect(place);
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(
 		wh_db_script(db, "INSERT INTO inbox(message_id) VALUES ('m1')", &err));
@@ -201,7 +196,6 @@ static void a_procedure_that_is_missing_is_made(void **state)
 	wherry_db *db = mssql_connect(place);
 	wherry_inbox *inbox = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wh_db_script(db, "DROP PROCEDURE wherry_inbox_purge", &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));

@@ -77,13 +77,11 @@ static void second_of_two(const char *end, const char *wanted)
 
 static void a_message_is_accepted_by_one_of_two_at_once(void **state)
 {
-	(void)state;
 	second_of_two("COMMIT", "f");
 }
 
 static void a_message_is_left_to_the_second_if_the_first_rolls_back(void **state)
 {
-	(void)state;
 	second_of_two("ROLLBACK", "t");
 }
 
@@ -139,7 +137,6 @@ static void two_that_accept_the_same_messages_do_not_deadlock(void **state)
 	wherry_db *db;
 	wherry_inbox *inbox = enter(&db);
 
-	(void)state;
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(
 			pthread_create(&threads[i], NULL, consume, &consumers[i]), 0);
@@ -157,7 +154,6 @@ static void a_program_accepts_by_sql(void **state)
 	wherry_db *db;
 	wherry_inbox *inbox = enter(&db);
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, "\"Other one\"", &err));
 	answers("SELECT wherry_accept('m1')::text", "true");
 	answers("SELECT wherry_accept('m1')::text", "false");
@@ -191,7 +187,6 @@ static void a_program_purges_by_sql(void **state)
 	wherry_db *db;
 	wherry_inbox *inbox = enter(&db);
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, "\"Other one\"", &err));
 	assert_true(postgres_raw(
 		postgres_here.url,
@@ -226,7 +221,6 @@ static void functions_of_an_older_inbox_are_made_again(void **state)
 	wherry_db *db;
 	wherry_inbox *inbox = enter(&db);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		assert_true(postgres_raw(postgres_here.url, breaks[i], NULL, 0));
 		WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
@@ -246,7 +240,6 @@ static void a_consumer_needs_one_right(void **state)
 	wherry_inbox *inbox = enter(&db);
 	char sql[400];
 
-	(void)state;
 	(void)snprintf(sql, sizeof(sql),
 		       "CREATE ROLE inbox_consumer; GRANT USAGE ON SCHEMA %s TO "
 		       "inbox_consumer; GRANT INSERT ON inbox TO inbox_consumer; "

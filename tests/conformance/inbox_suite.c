@@ -120,10 +120,8 @@ static bool accepted(inbox_fixture *f, const char *consumer, const char *id)
 	return new;
 }
 
-static void a_message_is_new_once_and_then_seen(void **state)
+WHERRY_CASE(a_message_is_new_once_and_then_seen, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
-
 	assert_true(accepted(f, NULL, "m1"));
 	assert_false(accepted(f, NULL, "m1"));
 	assert_true(accepted(f, NULL, "m2"));
@@ -134,10 +132,8 @@ static void a_message_is_new_once_and_then_seen(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM inbox"), 3);
 }
 
-static void a_rollback_makes_a_message_new_again(void **state)
+WHERRY_CASE(a_rollback_makes_a_message_new_again, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
-
 	begin(f);
 	assert_true(accept(f, NULL, "m1"));
 	wherry_db_rollback(f->db);
@@ -145,10 +141,8 @@ static void a_rollback_makes_a_message_new_again(void **state)
 	assert_true(accepted(f, NULL, "m1"));
 }
 
-static void consumers_share_an_inbox_and_not_their_messages(void **state)
+WHERRY_CASE(consumers_share_an_inbox_and_not_their_messages, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
-
 	assert_true(accepted(f, "billing", "m1"));
 	assert_true(accepted(f, "shipping", "m1"));
 	assert_true(accepted(f, NULL, "m1"));
@@ -157,10 +151,8 @@ static void consumers_share_an_inbox_and_not_their_messages(void **state)
 }
 
 /* Bytes, not what a collation calls equal. */
-static void ids_compare_byte_for_byte(void **state)
+WHERRY_CASE(ids_compare_byte_for_byte, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
-
 	assert_true(accepted(f, NULL, "a"));
 	assert_true(accepted(f, NULL, "A"));
 	assert_true(accepted(f, NULL, "a "));
@@ -171,9 +163,8 @@ static void ids_compare_byte_for_byte(void **state)
 	assert_false(accepted(f, NULL, "\xc3\xab"));
 }
 
-static void a_message_is_accepted_in_a_transaction_only(void **state)
+WHERRY_CASE(a_message_is_accepted_in_a_transaction_only, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *ids[] = {"m1"};
 	bool new = true;
@@ -186,9 +177,8 @@ static void a_message_is_accepted_in_a_transaction_only(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM inbox"), 0);
 }
 
-static void ids_and_consumers_have_limits(void **state)
+WHERRY_CASE(ids_and_consumers_have_limits, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char most[1026], consumer[257];
 	bool new = false;
@@ -208,9 +198,8 @@ static void ids_and_consumers_have_limits(void **state)
 	assert_false(accepted(f, consumer, most));
 }
 
-static void many_are_accepted_at_once(void **state)
+WHERRY_CASE(many_are_accepted_at_once, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *const ids[] = {"z", "b\"\\", "a", "b\"\\", "\xc3\xab", "y"};
 	const bool wanted[] = {true, true, false, false, true, true};
@@ -232,9 +221,8 @@ static void many_are_accepted_at_once(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM inbox"), 5);
 }
 
-static void many_of_a_thousand_say_each_which_is_new(void **state)
+WHERRY_CASE(many_of_a_thousand_say_each_which_is_new, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	static char texts[1000][16];
 	const char *ids[1000];
@@ -252,9 +240,8 @@ static void many_of_a_thousand_say_each_which_is_new(void **state)
 		assert_int_equal(new[i], i >= 500);
 }
 
-static void a_forgotten_message_is_new_again(void **state)
+WHERRY_CASE(a_forgotten_message_is_new_again, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	assert_true(accepted(f, "c", "m1"));
@@ -264,9 +251,8 @@ static void a_forgotten_message_is_new_again(void **state)
 	assert_true(accepted(f, "c", "m1"));
 }
 
-static void a_purge_deletes_what_is_old_and_nothing_else(void **state)
+WHERRY_CASE(a_purge_deletes_what_is_old_and_nothing_else, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -1, oldest = -1;
 	char id[16];
@@ -294,9 +280,8 @@ static void a_purge_deletes_what_is_old_and_nothing_else(void **state)
 	commit(f);
 }
 
-static void an_inbox_has_its_own_name(void **state)
+WHERRY_CASE(an_inbox_has_its_own_name, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_inbox *other = NULL;
 	bool new = false;
@@ -315,9 +300,8 @@ static void an_inbox_has_its_own_name(void **state)
 	wherry_inbox_close(other);
 }
 
-static void a_table_that_is_no_inbox_is_refused(void **state)
+WHERRY_CASE(a_table_that_is_no_inbox_is_refused, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_inbox *other = NULL;
 
@@ -326,9 +310,8 @@ static void a_table_that_is_no_inbox_is_refused(void **state)
 	assert_null(other);
 }
 
-static void the_last_model_that_is_dropped_leaves_nothing(void **state)
+WHERRY_CASE(the_last_model_that_is_dropped_leaves_nothing, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_inbox *other = NULL;
 
@@ -346,9 +329,8 @@ static void the_last_model_that_is_dropped_leaves_nothing(void **state)
 }
 
 /* An inbox and an outbox stand side by side, whichever goes first. */
-static void an_inbox_stands_beside_an_outbox_and_a_queue(void **state)
+WHERRY_CASE(an_inbox_stands_beside_an_outbox_and_a_queue, inbox_fixture *f)
 {
-	inbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 

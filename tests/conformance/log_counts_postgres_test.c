@@ -112,7 +112,7 @@ static void play(wherry_db *db, wherry_outbox *outbox, uint64_t number)
 	wh_buf_clear(&sql);
 }
 
-static void counts_and_lists_agree_in_random_states(void **state)
+WHERRY_TEST(counts_and_lists_agree_in_random_states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_subscription_options options = WHERRY_SUBSCRIPTION_OPTIONS();
@@ -120,7 +120,6 @@ static void counts_and_lists_agree_in_random_states(void **state)
 	wherry_db *db = NULL;
 	char url[200];
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
@@ -139,7 +138,6 @@ enum { LATE = 12000, DELIVERED = 3000 };
 
 static wherry_code count_row(void *ctx, const wherry_row *row)
 {
-	(void)row;
 	++*(int64_t *)ctx;
 	return WHERRY_OK;
 }
@@ -188,14 +186,13 @@ static void late_rows(wherry_outbox *outbox, wherry_db *db, const char *tx)
 	assert_int_equal(some.n[WHERRY_DONE], DELIVERED);
 }
 
-static void many_late_rows_are_pending(void **state)
+WHERRY_TEST(many_late_rows_are_pending)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 	char url[200];
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
@@ -209,16 +206,11 @@ static void many_late_rows_are_pending(void **state)
 
 int main(int argc, char **argv)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_and_lists_agree_in_random_states),
-		cmocka_unit_test(many_late_rows_are_pending),
-	};
-
 	if (argc == 3) {
 		first_seed = strtoull(argv[1], NULL, 10);
 		last_seed = strtoull(argv[2], NULL, 10);
 	}
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("log counts", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -66,14 +66,13 @@ static void play(wherry_db *db, wherry_outbox *outbox, uint64_t number)
 	wh_buf_clear(&sql);
 }
 
-static void counts_and_lists_agree_in_random_states(void **state)
+WHERRY_TEST(counts_and_lists_agree_in_random_states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_subscription_options options = WHERRY_SUBSCRIPTION_OPTIONS();
 	wherry_outbox *outbox = NULL;
 	wherry_db *db = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open("sqlite::memory:", NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_subscription_create(db, "outbox", "some", &options, &err));
@@ -86,11 +85,4 @@ static void counts_and_lists_agree_in_random_states(void **state)
 	wherry_db_close(db);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counts_and_lists_agree_in_random_states),
-	};
-
-	return cmocka_run_group_tests_name("log counts", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

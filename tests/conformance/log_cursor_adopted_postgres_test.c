@@ -10,8 +10,6 @@
 
 #include "outbox/adopt.h"
 
-static uint64_t first_seed = 1, last_seed = SCHEDULES;
-
 static void write_before(int64_t id, int key, int body)
 {
 	run_sql(conns[0],
@@ -31,30 +29,26 @@ static void play(log_world w, bool scattered)
 	w.before = write_before;
 	if (scattered)
 		w.next_id = scattered_id;
-	log_play_seeds(&w, first_seed, last_seed);
+	log_play_seeds(&w, SCHEDULES);
 }
 
 static void rows_with_small_ids_are_read_once(void **state)
 {
-	(void)state;
 	play(world, false);
 }
 
 static void rows_with_scattered_ids_are_read_once(void **state)
 {
-	(void)state;
 	play(world, true);
 }
 
 static void rows_are_consumed_once(void **state)
 {
-	(void)state;
 	play(consumer_world, false);
 }
 
 static void rows_with_scattered_ids_are_consumed_once(void **state)
 {
-	(void)state;
 	play(consumer_world, true);
 }
 
@@ -62,7 +56,6 @@ static void every_break_is_noticed(void **state)
 {
 	log_world scattered = world;
 
-	(void)state;
 	scattered.next_id = scattered_id;
 	scattered.before = write_before;
 	assert_int_equal(log_play_breaks(&scattered, BREAK_SCHEDULES), 0);
@@ -79,7 +72,6 @@ static void every_read_uses_an_index(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_cursor *cursor = NULL;
 
-	(void)state;
 	WHERRY_PASS(wh_cursor_open(reader, NULL, "log", &cursor, &err));
 	/* As postgres_open.c does on Wherry's own connections. */
 	run_sql(conns[0], "SET enable_seqscan = off; SET enable_bitmapscan = off");
@@ -111,7 +103,6 @@ static void every_statement_of_a_relay_uses_an_index(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_outbox_open(reader, "log", &outbox, &err));
 	run_sql(conns[0], "SET enable_seqscan = off; SET enable_bitmapscan = off");
 	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
@@ -137,7 +128,6 @@ static void what_a_subscription_has_not_passed_is_not_looked_at(void **state)
 	PGresult *res;
 	char *sql = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_subscription_create(reader, "log", "audit", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(reader, "log", &outbox, &err));
 	stmt = wh_sql_find(&outbox->store.sql, "purge-count");
@@ -152,7 +142,7 @@ static void what_a_subscription_has_not_passed_is_not_looked_at(void **state)
 	assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
 	PQclear(res);
 	free(sql);
-	res = PQexec(conns[0], "EXPLAIN (ANALYZE, TIMING off) EXECUTE p(3600000)");
+	res = PQexec(conns[0], "EXPLAIN (ANALYZE, TIMING off) EXECUTE p(3600000, 0)");
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		fail_msg("%s", PQresultErrorMessage(res));
 	for (int i = 0; i < PQntuples(res); i++)
@@ -193,13 +183,11 @@ static int enter_view(const char *type)
 
 static int enter_small(void **state)
 {
-	(void)state;
 	return enter_view("integer");
 }
 
 static int enter_large(void **state)
 {
-	(void)state;
 	return enter_view("bigint");
 }
 
@@ -215,7 +203,6 @@ static int enter_outbox(void **state)
 	PGresult *res;
 	bool made;
 
-	(void)state;
 	enter("bigint");
 	key_column = "key";
 	body_column = "body";
@@ -248,7 +235,6 @@ static int enter_computed(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool made;
 
-	(void)state;
 	enter("integer");
 	WHERRY_PASS(wh_adoption_plan(reader, "events", &options, &adoption, &err));
 	WHERRY_PASS(wh_adoption_run(&adoption, &made, &err));
@@ -281,13 +267,8 @@ int main(int argc, char **argv)
 
 	if (!postgres_start_with(settings))
 		return 0;
-	if (argc > 1) {
-		first_seed = strtoull(argv[1], NULL, 10);
-		last_seed = strstr(argv[1], "..")
-				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
-				    : first_seed;
+	if (log_take_seeds(argc, argv))
 		return _cmocka_run_group_tests("seeds", tests + (getenv("P") ? 6 : 0),
 					       getenv("P") ? 2 : 4, NULL, NULL);
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,42 +7,17 @@
  *
  *     log_cursor_model_test FIRST..LAST   these seeds alone
  */
-#include "wherry_test.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include "log_model.h"
 
 #include "base/error.h"
-#include "conformance/log_schedule.h"
 
-enum { SCHEDULES = 10000, BREAK_SCHEDULES = 2000, ROWS = 1000, TEXT_LEN = 400 };
-
-typedef struct row {
-	int64_t id, tx;
-	int key, body;
-	int writer;     /* Its transaction is open; -1: committed. */
-	int savepoints; /* It came after so many of its transaction. */
-} row;
-
-typedef struct server {
-	row rows[ROWS];
-	int n;
-	int64_t last_id, next_tx;
-	int64_t tx[LOG_WRITERS]; /* Of the open transaction; 0: none yet. */
-	bool open[LOG_WRITERS];
-	int savepoints[LOG_WRITERS];
-} server;
+enum { TEXT_LEN = 400 };
 
 typedef struct snapshot {
 	int64_t xmin, xmax;
 	int64_t xip[LOG_WRITERS];
 	int n;
 } snapshot;
-
-static server now, past;
-static log_break broken;
-static wherry_db db;
 
 /* ---- snapshots ---- */
 
@@ -51,11 +26,11 @@ static snapshot take_snapshot(void)
 	snapshot s = {.xmin = now.next_tx, .xmax = now.next_tx};
 
 	for (int i = 0; i < LOG_WRITERS; i++) {
-		if (!now.open[i] || !now.tx[i])
+		if (!now.open[i] || !now.first[i])
 			continue;
-		s.xip[s.n++] = now.tx[i];
-		if (now.tx[i] < s.xmin)
-			s.xmin = now.tx[i];
+		s.xip[s.n++] = now.first[i];
+		if (now.first[i] < s.xmin)
+			s.xmin = now.first[i];
 	}
 	return s;
 }
@@ -137,13 +112,11 @@ typedef struct pair {
 
 static int64_t pair_int(const wh_row *r, int column)
 {
-	(void)column;
 	return ((const pair *)r->handle)->number;
 }
 
 static wh_view pair_bytes(const wh_row *r, int column)
 {
-	(void)column;
 	return wh_view_of(((const pair *)r->handle)->text);
 }
 
@@ -182,8 +155,8 @@ static params read_params(const wh_param *all, size_t n)
 
 static bool is_late(const params *p, const row *r)
 {
-	bool running = is_running(&p->seen, r->tx) && broken != LOG_NO_XIP,
-	     later = r->tx >= p->seen.xmax && broken != LOG_NO_XMAX;
+	bool running = is_running(&p->seen, r->mark) && broken != LOG_NO_XIP,
+	     later = r->mark >= p->seen.xmax && broken != LOG_NO_XMAX;
 
 	return r->id <= p->high && r->writer < 0 && (running || later) &&
 	       broken != LOG_IDS_ALONE;
@@ -209,20 +182,18 @@ static const row *next_row(const params *p, const snapshot *s, int64_t after,
 
 static bool late_row(const params *p, const snapshot *s, const row *r)
 {
-	(void)s;
 	return is_late(p, r);
 }
 
 static bool fresh_row(const params *p, const snapshot *s, const row *r)
 {
-	return r->id > p->high && (broken != LOG_HORIZON || r->tx < s->xmin);
+	return r->id > p->high && (broken != LOG_HORIZON || r->mark < s->xmin);
 }
 
 static bool round_row(const params *p, const snapshot *s, const row *r)
 {
-	(void)s;
-	return r->id > p->late && r->id <= p->high && !sees(&p->seen, r->tx) &&
-	       (sees(&p->until, r->tx) || broken == LOG_NO_ROUND_END);
+	return r->id > p->late && r->id <= p->high && !sees(&p->seen, r->mark) &&
+	       (sees(&p->until, r->mark) || broken == LOG_NO_ROUND_END);
 }
 
 /* Return the first row, then at most `limit` rows of each test. */
@@ -244,7 +215,7 @@ static wherry_code give(result *head, const params *p, const snapshot *s,
 				break;
 			x.id = r->id;
 			x.of = r;
-			x.visible = *tests != fresh_row || sees(s, r->tx);
+			x.visible = *tests != fresh_row || sees(s, r->mark);
 			out.handle = &x;
 			code = visit(ctx, &out, err);
 		}
@@ -265,7 +236,7 @@ static wherry_code look(const params *p, wh_row_fn visit, void *ctx, wherry_erro
 		if (!is_late(p, &now.rows[i]))
 			continue;
 		n_late++;
-		head.restored = head.restored || !sees(&s, now.rows[i].tx);
+		head.restored = head.restored || !sees(&s, now.rows[i].mark);
 	}
 	print_snapshot(&s, text);
 	head.now = text;
@@ -309,11 +280,11 @@ static wherry_code renumber(const params *p, wh_row_fn visit, void *ctx,
 	for (int i = 0; i < now.n; i++) {
 		row *r = &now.rows[i];
 		bool unread =
-			r->id <= p->high && !sees(&p->seen, r->tx) &&
-			(!p->has_until || r->id > p->late || !sees(&p->until, r->tx));
+			r->id <= p->high && !sees(&p->seen, r->mark) &&
+			(!p->has_until || r->id > p->late || !sees(&p->until, r->mark));
 
-		if (r->writer < 0 && (unread || !sees(&s, r->tx)))
-			r->tx = unread ? own : 0;
+		if (r->writer < 0 && (unread || !sees(&s, r->mark)))
+			r->mark = unread ? own : 0;
 	}
 	print_snapshot(&s, text);
 	return visit(ctx, &out, err);
@@ -340,8 +311,6 @@ static wherry_code run(wherry_db *conn, const wh_stmt *stmt, const wh_param *all
 {
 	params p = read_params(all, n);
 
-	(void)conn;
-	(void)out_changed;
 	if (strcmp(stmt->name, "read-log") == 0)
 		return look(&p, visit, ctx, err);
 	if (strcmp(stmt->name, "late-page") == 0)
@@ -360,17 +329,12 @@ static server before;
 
 static wherry_code begin(wherry_db *conn, bool quiet, wherry_error *err)
 {
-	(void)conn;
-	(void)quiet;
-	(void)err;
 	before = now;
 	return WHERRY_OK;
 }
 
 static wherry_code commit(wherry_db *conn, wherry_error *err)
 {
-	(void)conn;
-	(void)err;
 	return WHERRY_OK;
 }
 
@@ -378,21 +342,17 @@ static void rollback(wherry_db *conn)
 {
 	int64_t next_tx = now.next_tx;
 
-	(void)conn;
 	now = before;
 	now.next_tx = next_tx;
 }
 
 static bool is_open(wherry_db *conn)
 {
-	(void)conn;
 	return false;
 }
 
 static void forget(wherry_db *conn, const wh_sql *sql)
 {
-	(void)conn;
-	(void)sql;
 }
 
 static const wh_db_driver driver = {
@@ -406,116 +366,19 @@ static const wh_db_driver driver = {
 
 static void world_begin(uint64_t seed, wherry_db **out)
 {
-	now = (server){.next_tx = 700 + (int64_t)(seed % 5)};
-	db = (wherry_db){.driver = &driver};
-	broken = LOG_WHOLE;
-	*out = &db;
+	model_begin(&(server){.next_tx = 700 + (int64_t)(seed % 5)}, out);
 }
 
-static void world_spoil(const wh_cursor *cursor, log_break what)
+static int64_t new_mark(int writer)
 {
-	(void)cursor;
-	broken = what;
-}
-
-static void world_start(int writer)
-{
-	now.open[writer] = true;
-	now.tx[writer] = 0;
-	now.savepoints[writer] = 0;
-}
-
-static void drop_rows(int writer, int savepoints)
-{
-	int n = 0;
-
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].writer != writer || now.rows[i].savepoints < savepoints)
-			now.rows[n++] = now.rows[i];
-	now.n = n;
-}
-
-static void world_end(int writer, bool commits)
-{
-	if (!commits)
-		drop_rows(writer, 0);
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].writer == writer)
-			now.rows[i].writer = -1;
-	now.open[writer] = false;
-	now.tx[writer] = 0;
-}
-
-static void world_prepare(int writer, int name)
-{
-	(void)writer; /* It stays open. */
-	(void)name;
-}
-
-static void world_savepoint(int writer)
-{
-	now.savepoints[writer] = 1;
-}
-
-static void world_back(int writer)
-{
-	drop_rows(writer, 1);
-}
-
-static int64_t world_next_id(int writer)
-{
-	(void)writer;
-	return ++now.last_id;
-}
-
-static bool world_insert(int writer, int64_t id, int key, int body)
-{
-	bool alone = !now.open[writer];
-
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].id == id)
-			return false;
-	assert_true(now.n < ROWS);
-	if (alone)
-		world_start(writer);
-	if (!now.tx[writer])
-		now.tx[writer] = now.next_tx++;
-	now.rows[now.n++] = (row){.id = id,
-				  .tx = now.tx[writer],
-				  .key = key,
-				  .body = body,
-				  .writer = writer,
-				  .savepoints = now.savepoints[writer]};
-	if (alone)
-		world_end(writer, true);
-	return true;
-}
-
-static bool matches(const row *r, const log_rows *rows)
-{
-	if (rows->which == LOG_ALL_ROWS)
-		return true;
-	if (rows->which == LOG_ABOVE)
-		return r->id > rows->above;
-	return r->id % rows->by == rows->remainder;
-}
-
-static bool world_has(int body, const log_rows *rows)
-{
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].body == body && matches(&now.rows[i], rows))
-			return true;
-	return false;
+	if (!now.first[writer])
+		now.first[writer] = now.next_tx++;
+	return now.first[writer];
 }
 
 static void world_lose(const log_rows *rows)
 {
-	int n = 0;
-
-	for (int i = 0; i < now.n; i++)
-		if (!matches(&now.rows[i], rows))
-			now.rows[n++] = now.rows[i];
-	now.n = n;
+	lose_rows(rows);
 	now.next_tx++;
 }
 
@@ -524,70 +387,27 @@ static void world_change(void)
 	now.next_tx++; /* tx of the rows stays. */
 }
 
-static int64_t world_last_id(void)
-{
-	return now.last_id;
-}
-
-static void world_set_last_id(int64_t id)
-{
-	now.last_id = id;
-}
-
 /* The rows and the position stay as they are; the server is another one. */
 static bool world_move(wh_position *at, unsigned how)
 {
 	const int64_t lower = now.next_tx - 3,
 		      next[] = {lower < 3 ? 3 : lower, 3, now.next_tx + 5000};
 
-	(void)at;
 	now.next_tx = next[how];
 	return true;
 }
 
-static void world_keep(void)
-{
-	past = now;
-}
-
-static void world_go_back(void)
-{
-	now = past;
-}
-
-static const log_world world = {
-	.begin = world_begin,
-	.spoil = world_spoil,
-	.start = world_start,
-	.end = world_end,
-	.prepare = world_prepare,
-	.savepoint = world_savepoint,
-	.back = world_back,
-	.next_id = world_next_id,
-	.insert = world_insert,
-	.has = world_has,
-	.lose = world_lose,
-	.change = world_change,
-	.last_id = world_last_id,
-	.set_last_id = world_set_last_id,
-	.move = world_move,
-	.keep = world_keep,
-	.go_back = world_go_back,
-};
+static const log_world world = {MODEL_OF_WORLD};
 
 /* ---- the tests ---- */
 
-static uint64_t first_seed = 1, last_seed = SCHEDULES;
-
 static void every_message_is_read_once_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&world, first_seed, last_seed);
+	log_play_seeds(&world, SCHEDULES);
 }
 
 static void every_break_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
 }
 
@@ -599,12 +419,7 @@ int main(int argc, char **argv)
 	};
 	const struct CMUnitTest one[] = {tests[0]};
 
-	if (argc > 1) {
-		first_seed = strtoull(argv[1], NULL, 10);
-		last_seed = strstr(argv[1], "..")
-				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
-				    : first_seed;
+	if (log_take_seeds(argc, argv))
 		return cmocka_run_group_tests(one, NULL, NULL);
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,6 @@ static void make_table(const char *name)
 
 static void world_begin(uint64_t seed, wherry_db **out)
 {
-	(void)seed;
 	run_sql(conns[0], "DELETE FROM log");
 	last_id = 0;
 	*out = reader;
@@ -97,7 +96,6 @@ static void world_end(int writer, bool commits)
 static void world_prepare(int writer, int name)
 {
 	(void)writer; /* It stays open: T-SQL prepares nothing. */
-	(void)name;
 }
 
 static void world_savepoint(int writer)
@@ -112,7 +110,6 @@ static void world_back(int writer)
 
 static int64_t world_next_id(int writer)
 {
-	(void)writer;
 	return ++last_id;
 }
 
@@ -359,7 +356,6 @@ static void spoil_procedure(const wh_cursor *cursor, log_break what)
 		{LOG_OWN_SEEN, "@upto - 1", "@@DBTS"},
 	};
 
-	(void)cursor;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
 		if (breaks[i].what == what) {
 			alter_procedure(breaks[i].text, breaks[i].with);
@@ -400,29 +396,23 @@ static const log_world consumer_world = {
 
 /* ---- the tests ---- */
 
-static uint64_t first_seed = 1, last_seed = SCHEDULES;
-
 static void every_message_is_read_once_for_each_version_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&world, first_seed, last_seed);
+	log_play_seeds(&world, SCHEDULES);
 }
 
 static void every_break_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
 }
 
 static void every_message_is_consumed_once_for_each_version_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&consumer_world, first_seed, last_seed);
+	log_play_seeds(&consumer_world, SCHEDULES);
 }
 
 static void every_break_of_a_consumer_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&consumer_world, BREAK_SCHEDULES), 0);
 }
 
@@ -433,8 +423,6 @@ static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 	wh_view body = wh_row_bytes(row->row, WH_LOG_MESSAGE + 2);
 	size_t len = strlen(read_ids);
 
-	(void)ctx;
-	(void)err;
 	(void)snprintf(read_ids + len, sizeof(read_ids) - len, "%" PRId64 "%.*s ",
 		       row->id, (int)body.len, body.ptr);
 	return WHERRY_OK;
@@ -470,7 +458,6 @@ static void a_position_made_now_loses_no_row(void **state)
 	wh_cursor *cursor = NULL;
 	wherry_db *db;
 
-	(void)state;
 	world_begin(1, &db);
 	WHERRY_PASS(wh_cursor_open(db, NULL, "log", &cursor, &err));
 	for (int id = 1; id < 4; id++)
@@ -495,7 +482,6 @@ static void a_position_made_now_loses_no_row(void **state)
 
 static int enter(void **state)
 {
-	(void)state;
 	mssql_drop(NULL);
 	assert_true(mssql_make_functions());
 	reader = mssql_connect(NULL);
@@ -520,7 +506,6 @@ static int enter_consumer(void **state)
 
 static int leave(void **state)
 {
-	(void)state;
 	for (int i = 0; i <= LOG_WRITERS; i++)
 		wherry_db_close(conns[i]);
 	wherry_db_close(reader);
@@ -548,12 +533,7 @@ int main(int argc, char **argv)
 
 	if (!mssql_start(NULL))
 		return 0;
-	if (argc > 1) {
-		first_seed = strtoull(argv[1], NULL, 10);
-		last_seed = strstr(argv[1], "..")
-				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
-				    : first_seed;
+	if (log_take_seeds(argc, argv))
 		return cmocka_run_group_tests(some, NULL, NULL);
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

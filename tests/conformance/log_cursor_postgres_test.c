@@ -9,29 +9,23 @@
 
 /* ---- the tests ---- */
 
-static uint64_t first_seed = 1, last_seed = SCHEDULES;
-
 static void every_message_is_read_once_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&world, first_seed, last_seed);
+	log_play_seeds(&world, SCHEDULES);
 }
 
 static void every_break_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
 }
 
 static void every_message_is_consumed_once_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&consumer_world, first_seed, last_seed);
+	log_play_seeds(&consumer_world, SCHEDULES);
 }
 
 static void every_break_of_a_consumer_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&consumer_world, BREAK_SCHEDULES), 0);
 }
 
@@ -45,7 +39,6 @@ static void every_read_uses_an_index(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_cursor *cursor = NULL;
 
-	(void)state;
 	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART");
 	WHERRY_PASS(wh_cursor_open(reader, NULL, "log", &cursor, &err));
 	/* As postgres_open.c does on Wherry's own connections. */
@@ -64,7 +57,6 @@ static void every_read_uses_an_index(void **state)
 
 static wherry_code note_id(void *ctx, const wh_log_row *row, wherry_error *err)
 {
-	(void)err;
 	*(int64_t *)ctx = row->id;
 	return WHERRY_OK;
 }
@@ -78,7 +70,6 @@ static void a_row_with_the_lowest_number_is_a_row(void **state)
 	wh_cursor *cursor = NULL;
 	int64_t id = 0;
 
-	(void)state;
 	run_sql(conns[0], "TRUNCATE log; ALTER SEQUENCE log_id RESTART; "
 			  "INSERT INTO log(topic, body) VALUES ('t', 'a')");
 	WHERRY_PASS(wh_cursor_open(reader, NULL, "log", &cursor, &err));
@@ -106,7 +97,6 @@ static int enter_consumer(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGresult *res;
 
-	(void)state;
 	connect_all();
 	WHERRY_PASS(wherry_outbox_create(reader, "log", &options, &err));
 	run_sql(conns[0],
@@ -123,7 +113,6 @@ static int enter_consumer(void **state)
 
 static int enter(void **state)
 {
-	(void)state;
 	connect_all();
 	run_sql(conns[0],
 		"CREATE SEQUENCE log_id; "
@@ -153,12 +142,7 @@ int main(int argc, char **argv)
 
 	if (!postgres_start_with(settings))
 		return 0;
-	if (argc > 1) {
-		first_seed = strtoull(argv[1], NULL, 10);
-		last_seed = strstr(argv[1], "..")
-				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
-				    : first_seed;
+	if (log_take_seeds(argc, argv))
 		return cmocka_run_group_tests(seeds, NULL, NULL);
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

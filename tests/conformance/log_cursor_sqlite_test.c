@@ -25,8 +25,6 @@ static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 	wh_view body = wh_row_bytes(row->row, WH_LOG_MESSAGE + 2);
 	size_t len = strlen(read_ids);
 
-	(void)ctx;
-	(void)err;
 	(void)snprintf(read_ids + len, sizeof(read_ids) - len, "%lld%.*s ",
 		       (long long)row->id, (int)body.len, body.ptr);
 	return WHERRY_OK;
@@ -46,7 +44,6 @@ static int enter(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open("sqlite::memory:", NULL, &db, &err));
 	run_sql("CREATE TABLE log(id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT, "
 		"topic TEXT NOT NULL DEFAULT 't', body TEXT NOT NULL); "
@@ -57,16 +54,14 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-	(void)state;
 	wh_position_clear(&at);
 	wh_cursor_close(cursor);
 	wherry_db_close(db);
 	return 0;
 }
 
-static void rows_are_read_page_by_page(void **state)
+WHERRY_TEST_WITH(rows_are_read_page_by_page, enter, leave)
 {
-	(void)state;
 	assert_true(read_some(2).more);
 	assert_string_equal(read_ids, "1a 2b ");
 	assert_false(read_some(2).more);
@@ -76,9 +71,8 @@ static void rows_are_read_page_by_page(void **state)
 	assert_string_equal(read_ids, "4d ");
 }
 
-static void a_rolled_back_or_deleted_row_moves_nothing(void **state)
+WHERRY_TEST_WITH(a_rolled_back_or_deleted_row_moves_nothing, enter, leave)
 {
-	(void)state;
 	(void)read_some(9);
 	run_sql("BEGIN; INSERT INTO log(body) VALUES ('x'); ROLLBACK; "
 		"DELETE FROM log WHERE id = 3; INSERT INTO log(body) VALUES ('d')");
@@ -86,9 +80,8 @@ static void a_rolled_back_or_deleted_row_moves_nothing(void **state)
 	assert_string_equal(read_ids, "4d ");
 }
 
-static void a_table_made_again_is_read_from_its_start(void **state)
+WHERRY_TEST_WITH(a_table_made_again_is_read_from_its_start, enter, leave)
 {
-	(void)state;
 	(void)read_some(9);
 	run_sql("DROP TABLE log; CREATE TABLE log(id INTEGER PRIMARY KEY AUTOINCREMENT, "
 		"key TEXT, topic TEXT, body TEXT); INSERT INTO log(body) VALUES ('z')");
@@ -96,11 +89,10 @@ static void a_table_made_again_is_read_from_its_start(void **state)
 	assert_string_equal(read_ids, "1z ");
 }
 
-static void the_end_is_behind_all_rows(void **state)
+WHERRY_TEST_WITH(the_end_is_behind_all_rows, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	run_sql("DELETE FROM log WHERE id = 3");
 	WHERRY_PASS(wh_cursor_end(cursor, &at, &err));
 	(void)read_some(9);
@@ -112,16 +104,14 @@ static void the_end_is_behind_all_rows(void **state)
 
 static wherry_code refuse(void *ctx, const wh_log_row *row, wherry_error *err)
 {
-	(void)ctx;
 	return row->id < 2 ? WHERRY_OK : wherry_error_set(err, WHERRY_FULL, "no room");
 }
 
-static void a_failed_visit_leaves_the_position(void **state)
+WHERRY_TEST_WITH(a_failed_visit_leaves_the_position, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_log_found found;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_FULL,
 		     wh_cursor_read(cursor, &at, 9, refuse, NULL, &found, &err));
 	assert_int_equal(at.high, 0);
@@ -129,18 +119,4 @@ static void a_failed_visit_leaves_the_position(void **state)
 	assert_string_equal(read_ids, "1a 2b 3c ");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(rows_are_read_page_by_page, enter, leave),
-		cmocka_unit_test_setup_teardown(
-			a_rolled_back_or_deleted_row_moves_nothing, enter, leave),
-		cmocka_unit_test_setup_teardown(a_table_made_again_is_read_from_its_start,
-						enter, leave),
-		cmocka_unit_test_setup_teardown(the_end_is_behind_all_rows, enter, leave),
-		cmocka_unit_test_setup_teardown(a_failed_visit_leaves_the_position, enter,
-						leave),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

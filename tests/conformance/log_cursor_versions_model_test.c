@@ -7,38 +7,7 @@
  *
  *     log_cursor_versions_model_test FIRST..LAST   these seeds alone
  */
-#include "wherry_test.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "conformance/log_schedule.h"
-
-enum { SCHEDULES = 10000, BREAK_SCHEDULES = 2000, ROWS = 1000 };
-
-typedef struct row {
-	int64_t id, version;
-	int key, body;
-	int writer;     /* Its transaction is open; -1: committed. */
-	int savepoints; /* It came after so many of its transaction. */
-} row;
-
-typedef struct server {
-	row rows[ROWS];
-	int n;
-	int64_t last_id;
-	int64_t dbts; /* The last row version. */
-	int table;    /* Its identity. */
-	bool open[LOG_WRITERS];
-	int64_t first
-		[LOG_WRITERS]; /* First row version of the open transaction; 0: none. */
-	int savepoints[LOG_WRITERS];
-} server;
-
-static server now, past;
-static log_break broken;
-static wherry_db db;
+#include "log_model.h"
 
 /* MIN_ACTIVE_ROWVERSION() */
 static int64_t min_active(void)
@@ -118,14 +87,13 @@ static const row *next_row(const server *s, const params *p, int64_t upto,
 
 	for (int i = 0; i < s->n; i++) {
 		const row *r = &s->rows[i];
-		bool from = r->version > p->high ||
-			    (broken == LOG_LAST_AGAIN && r->version == p->high),
+		bool from = r->mark > p->high ||
+			    (broken == LOG_LAST_AGAIN && r->mark == p->high),
 		     later = !after ||
-			     (by_id ? r->id > after->id : r->version > after->version),
-		     before = !out ||
-			      (by_id ? r->id < out->id : r->version < out->version);
+			     (by_id ? r->id > after->id : r->mark > after->mark),
+		     before = !out || (by_id ? r->id < out->id : r->mark < out->mark);
 
-		if (r->writer < 0 && from && r->version < upto && later && before)
+		if (r->writer < 0 && from && r->mark < upto && later && before)
 			out = r;
 	}
 	return out;
@@ -156,7 +124,7 @@ static wherry_code look(const params *p, wh_row_fn visit, void *ctx, wherry_erro
 		r = next_row(&seen, p, upto, r);
 		if (!r)
 			break;
-		x = (result){.id = r->id, .at = r->version, .of = r};
+		x = (result){.id = r->id, .at = r->mark, .of = r};
 		code = visit(ctx, &out, err);
 	}
 	return code;
@@ -168,16 +136,12 @@ static wherry_code run(wherry_db *conn, const wh_stmt *stmt, const wh_param *all
 {
 	params p = read_params(all, n);
 
-	(void)conn;
-	(void)out_changed;
 	assert_string_equal(stmt->name, "read-log");
 	return look(&p, visit, ctx, err);
 }
 
 static void forget(wherry_db *conn, const wh_sql *sql)
 {
-	(void)conn;
-	(void)sql;
 }
 
 static const wh_db_driver driver = {
@@ -190,134 +154,27 @@ static const wh_db_driver driver = {
 
 static void world_begin(uint64_t seed, wherry_db **out)
 {
-	now = (server){.dbts = 2000 + (int64_t)(seed % 5), .table = 1};
-	db = (wherry_db){.driver = &driver};
-	broken = LOG_WHOLE;
-	*out = &db;
+	model_begin(&(server){.dbts = 2000 + (int64_t)(seed % 5), .table = 1}, out);
 }
 
-static void world_spoil(const wh_cursor *cursor, log_break what)
+static int64_t new_mark(int writer)
 {
-	(void)cursor;
-	broken = what;
-}
-
-static void world_start(int writer)
-{
-	now.open[writer] = true;
-	now.first[writer] = 0;
-	now.savepoints[writer] = 0;
-}
-
-static void drop_rows(int writer, int savepoints)
-{
-	int n = 0;
-
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].writer != writer || now.rows[i].savepoints < savepoints)
-			now.rows[n++] = now.rows[i];
-	now.n = n;
-}
-
-static void world_end(int writer, bool commits)
-{
-	if (!commits)
-		drop_rows(writer, 0);
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].writer == writer)
-			now.rows[i].writer = -1;
-	now.open[writer] = false;
-	now.first[writer] = 0;
-}
-
-static void world_prepare(int writer, int name)
-{
-	(void)writer; /* It stays open. */
-	(void)name;
-}
-
-static void world_savepoint(int writer)
-{
-	now.savepoints[writer] = 1;
-}
-
-static void world_back(int writer)
-{
-	drop_rows(writer, 1);
-}
-
-static int64_t world_next_id(int writer)
-{
-	(void)writer;
-	return ++now.last_id;
-}
-
-static bool world_insert(int writer, int64_t id, int key, int body)
-{
-	bool alone = !now.open[writer];
-
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].id == id)
-			return false;
-	assert_true(now.n < ROWS);
-	if (alone)
-		world_start(writer);
 	now.dbts++;
 	if (!now.first[writer])
 		now.first[writer] = now.dbts;
-	now.rows[now.n++] = (row){.id = id,
-				  .version = now.dbts,
-				  .key = key,
-				  .body = body,
-				  .writer = writer,
-				  .savepoints = now.savepoints[writer]};
-	if (alone)
-		world_end(writer, true);
-	return true;
-}
-
-static bool matches(const row *r, const log_rows *rows)
-{
-	if (rows->which == LOG_ALL_ROWS)
-		return true;
-	if (rows->which == LOG_ABOVE)
-		return r->id > rows->above;
-	return r->id % rows->by == rows->remainder;
-}
-
-static bool world_has(int body, const log_rows *rows)
-{
-	for (int i = 0; i < now.n; i++)
-		if (now.rows[i].body == body && matches(&now.rows[i], rows))
-			return true;
-	return false;
+	return now.dbts;
 }
 
 static void world_lose(const log_rows *rows)
 {
-	int n = 0;
-
-	for (int i = 0; i < now.n; i++)
-		if (!matches(&now.rows[i], rows))
-			now.rows[n++] = now.rows[i];
-	now.n = n;
+	lose_rows(rows);
 }
 
 static void world_change(void)
 {
 	for (int i = 0; i < now.n; i++)
 		if (now.rows[i].writer < 0 && now.rows[i].id % 3 == 1)
-			now.rows[i].version = ++now.dbts;
-}
-
-static int64_t world_last_id(void)
-{
-	return now.last_id;
-}
-
-static void world_set_last_id(int64_t id)
-{
-	now.last_id = id;
+			now.rows[i].mark = ++now.dbts;
 }
 
 /* The rows are copied into a table of another database, whose row versions are lower, about the
@@ -326,58 +183,24 @@ static bool world_move(wh_position *at, unsigned how)
 {
 	const int64_t next[] = {0, now.dbts - now.n, now.dbts + 5000};
 
-	(void)at;
 	now.dbts = next[how];
 	now.table++;
 	for (int i = 0; i < now.n; i++)
-		now.rows[i].version = ++now.dbts;
+		now.rows[i].mark = ++now.dbts;
 	return true;
 }
 
-static void world_keep(void)
-{
-	past = now;
-}
-
-static void world_go_back(void)
-{
-	now = past;
-}
-
-static const log_world world = {
-	.versions = true,
-	.begin = world_begin,
-	.spoil = world_spoil,
-	.start = world_start,
-	.end = world_end,
-	.prepare = world_prepare,
-	.savepoint = world_savepoint,
-	.back = world_back,
-	.next_id = world_next_id,
-	.insert = world_insert,
-	.has = world_has,
-	.lose = world_lose,
-	.change = world_change,
-	.last_id = world_last_id,
-	.set_last_id = world_set_last_id,
-	.move = world_move,
-	.keep = world_keep,
-	.go_back = world_go_back,
-};
+static const log_world world = {.versions = true, MODEL_OF_WORLD};
 
 /* ---- the tests ---- */
 
-static uint64_t first_seed = 1, last_seed = SCHEDULES;
-
 static void every_message_is_read_once_for_each_version_and_in_order(void **state)
 {
-	(void)state;
-	log_play_seeds(&world, first_seed, last_seed);
+	log_play_seeds(&world, SCHEDULES);
 }
 
 static void every_break_is_noticed(void **state)
 {
-	(void)state;
 	assert_int_equal(log_play_breaks(&world, BREAK_SCHEDULES), 0);
 }
 
@@ -390,12 +213,7 @@ int main(int argc, char **argv)
 	};
 	const struct CMUnitTest one[] = {tests[0]};
 
-	if (argc > 1) {
-		first_seed = strtoull(argv[1], NULL, 10);
-		last_seed = strstr(argv[1], "..")
-				    ? strtoull(strstr(argv[1], "..") + 2, NULL, 10)
-				    : first_seed;
+	if (log_take_seeds(argc, argv))
 		return cmocka_run_group_tests(one, NULL, NULL);
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,6 @@ static int64_t ask(PGconn *conn, const char *sql)
 
 static void world_begin(uint64_t seed, wherry_db **out)
 {
-	(void)seed;
 	run_sql(conns[0], "TRUNCATE %s; ALTER SEQUENCE log_id RESTART", table);
 	for (int i = 0; i <= LOG_WRITERS; i++)
 		prepared[i] = -1;
@@ -323,7 +322,6 @@ static void spoil_function(const wh_cursor *cursor, log_break what)
 		 "WHERE p.subscription = 'other' AND NOT pg_visible_in_snapshot(t.tx, p.seen)"},
 	};
 
-	(void)cursor;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
 		if (breaks[i].what == what) {
 			assert_non_null(strstr(whole_function, breaks[i].text));
@@ -347,7 +345,6 @@ static bool move_consumer(wh_position *at, unsigned how)
 	static const char *const columns[] = {"seen", "until"};
 	long long by = shifts[how];
 
-	(void)at;
 	if (by < 0 && ask(conns[0], "SELECT pg_current_xact_id()") < 1000)
 		return false;
 	run_sql(conns[0],
@@ -456,7 +453,6 @@ static void connect_all(void)
 
 static int leave(void **state)
 {
-	(void)state;
 	for (int i = 0; i <= LOG_WRITERS; i++)
 		PQfinish(conns[i]);
 	wherry_db_close(reader);

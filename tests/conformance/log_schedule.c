@@ -255,7 +255,6 @@ static void visit(int64_t id, int i)
 
 static wherry_code take(void *ctx, const wh_log_row *row, wherry_error *err)
 {
-	(void)ctx;
 	if (w.n_visited == w.room)
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	visit(row->id, atoi(wh_row_text(row->row, WH_LOG_MESSAGE + 2)));
@@ -622,9 +621,24 @@ const char *log_play(const log_world *world, uint64_t seed, log_break what)
 	return w.fault;
 }
 
-void log_play_seeds(const log_world *world, uint64_t first, uint64_t last)
+static uint64_t first_seed = 1, last_seed; /* 0: none was taken. */
+
+bool log_take_seeds(int argc, char **argv)
 {
-	for (uint64_t seed = first; seed <= last; seed++) {
+	char *end;
+
+	if (argc < 2)
+		return false;
+	first_seed = strtoull(argv[1], &end, 10);
+	last_seed = strncmp(end, "..", 2) == 0 ? strtoull(end + 2, NULL, 10) : first_seed;
+	return true;
+}
+
+void log_play_seeds(const log_world *world, uint64_t most)
+{
+	uint64_t last = last_seed ? last_seed : most;
+
+	for (uint64_t seed = first_seed; seed <= last; seed++) {
 		const char *found = log_play(world, seed, LOG_WHOLE);
 
 		if (found)

@@ -93,8 +93,12 @@ void log_meanwhile(void);
 /* Play a schedule.  Returns the fault that was found, until the next call; NULL: none. */
 const char *log_play(const log_world *world, uint64_t seed, log_break what);
 
-/* Play schedules from one seed to another, and fail at the first fault. */
-void log_play_seeds(const log_world *world, uint64_t first, uint64_t last);
+/* Play the schedules of the seeds 1 to `most`, or of those that were taken, and fail at the first
+ * fault. */
+void log_play_seeds(const log_world *world, uint64_t most);
+
+/* Take seeds from the argument FIRST..LAST of a program.  False: it has none. */
+bool log_take_seeds(int argc, char **argv);
 
 /* Play each break until a schedule notices it, at most `most` schedules.  Returns how many breaks
  * were not noticed, which it prints. */

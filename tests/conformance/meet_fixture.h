@@ -102,7 +102,6 @@ static inline void make(wh_home home, const char *table, unsigned extras)
 
 static inline int set_up(void **state)
 {
-	(void)state;
 	postgres_enter(urls[WH_EVENTFERRY], sizeof(*urls));
 	memcpy(urls[WH_DEBEZIUM], urls[WH_EVENTFERRY], sizeof(*urls));
 	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_EVENTFERRY], sizeof(*urls));
@@ -119,7 +118,6 @@ static inline int set_up(void **state)
 
 static inline int tear_down(void **state)
 {
-	(void)state;
 	wherry_temp_clear(&temp);
 	postgres_leave_slots();
 	return 0;
@@ -147,15 +145,11 @@ static inline void set(relay *r, const char *key, const char *value)
 
 static inline wherry_verdict accept_all(void *ctx, const wherry_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_DELIVERED;
 }
 
 static inline void count(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 {
-	(void)msg;
-	(void)verdict;
 	++*(int *)ctx;
 }
 

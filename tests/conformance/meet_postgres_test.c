@@ -23,11 +23,10 @@ static const char *engine_of(wh_home home)
 	return out;
 }
 
-static void each_layout_has_the_engine_that_the_page_says(void **state)
+WHERRY_TEST_WITH(each_layout_has_the_engine_that_the_page_says, set_up, tear_down)
 {
 	matrix m;
 
-	(void)state;
 	begin(&m, "layout");
 	put(&m, "engine");
 	end_head(&m, 1);
@@ -65,7 +64,7 @@ static const char *tried_option(wh_home home, wh_ask ask)
 	return out;
 }
 
-static void each_option_is_taken_or_refused_as_the_page_says(void **state)
+WHERRY_TEST_WITH(each_option_is_taken_or_refused_as_the_page_says, set_up, tear_down)
 {
 	static const struct {
 		wh_home home;
@@ -78,7 +77,6 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 	enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 	matrix m;
 
-	(void)state;
 	for (int i = 0; i < COLUMNS; i++)
 		make(columns[i].home, table_of(columns[i].home), 0);
 	begin(&m, "option");
@@ -93,14 +91,14 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 	compare(&m);
 }
 
-static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state)
+WHERRY_TEST_WITH(create_adds_what_a_layout_can_have_and_refuses_the_rest, set_up,
+		 tear_down)
 {
 	static const unsigned extras[] = {WH_PARTITIONS_SHARED, WH_UNIQUE_IDS,
 					  WH_STREAMED, WH_SEGMENTS};
 	enum { N = sizeof(extras) / sizeof(*extras), N_OUTBOXES = 5 };
 	matrix m;
 
-	(void)state;
 	begin(&m, "layout");
 	for (int i = 0; i < N; i++)
 		put(&m, wh_ask_name((wh_ask)(WH_ASK_CREATE_PARTITIONS + i)));
@@ -136,18 +134,7 @@ static void create_adds_what_a_layout_can_have_and_refuses_the_rest(void **state
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			each_layout_has_the_engine_that_the_page_says, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			each_option_is_taken_or_refused_as_the_page_says, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			create_adds_what_a_layout_can_have_and_refuses_the_rest, set_up,
-			tear_down),
-	};
-
 	if (!postgres_start_logical())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -85,7 +85,7 @@ static int64_t committed(guest *g, const char *sql)
 	return strtoll(text, NULL, 10);
 }
 
-static void the_application_s_transaction_stays_open_after_enqueue(void **state)
+WHERRY_TEST_WITH(the_application_s_transaction_stays_open_after_enqueue, arrive, leave)
 {
 	guest *g = *state;
 	wherry_message many[3] = {M, M, M};
@@ -104,7 +104,7 @@ static void the_application_s_transaction_stays_open_after_enqueue(void **state)
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-static void the_application_s_rollback_takes_the_message_back(void **state)
+WHERRY_TEST_WITH(the_application_s_rollback_takes_the_message_back, arrive, leave)
 {
 	guest *g = *state;
 	wherry_message many[2] = {M, M};
@@ -118,7 +118,7 @@ static void the_application_s_rollback_takes_the_message_back(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 }
 
-static void the_application_s_savepoint_takes_the_message_back(void **state)
+WHERRY_TEST_WITH(the_application_s_savepoint_takes_the_message_back, arrive, leave)
 {
 	guest *g = *state;
 	wherry_message many[2] = {M, M};
@@ -139,7 +139,7 @@ static void the_application_s_savepoint_takes_the_message_back(void **state)
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
 }
 
-static void our_begin_is_a_savepoint_in_the_application_s_transaction(void **state)
+WHERRY_TEST_WITH(our_begin_is_a_savepoint_in_the_application_s_transaction, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -160,7 +160,7 @@ static void our_begin_is_a_savepoint_in_the_application_s_transaction(void **sta
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-static void a_failed_batch_leaves_the_application_s_own_rows(void **state)
+WHERRY_TEST_WITH(a_failed_batch_leaves_the_application_s_own_rows, arrive, leave)
 {
 	guest *g = *state;
 	wherry_message many[3] = {M, M, WHERRY_MESSAGE(.topic = "", .body = "")};
@@ -181,7 +181,7 @@ static void a_failed_batch_leaves_the_application_s_own_rows(void **state)
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-static void closing_leaves_the_handle_and_its_transaction(void **state)
+WHERRY_TEST_WITH(closing_leaves_the_handle_and_its_transaction, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -201,7 +201,7 @@ static void closing_leaves_the_handle_and_its_transaction(void **state)
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
 }
 
-static void the_application_s_settings_stay_as_they_are(void **state)
+WHERRY_TEST_WITH(the_application_s_settings_stay_as_they_are, arrive, leave)
 {
 	static const char *const pragmas[] = {
 		"journal_mode",    "synchronous",        "busy_timeout",
@@ -241,7 +241,8 @@ static void the_application_s_settings_stay_as_they_are(void **state)
 	assert_int_equal(sqlite3_extended_result_codes(g->handle, 0), SQLITE_OK);
 }
 
-static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void **state)
+WHERRY_TEST_WITH(what_needs_a_transaction_of_its_own_refuses_the_application_s, arrive,
+		 leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -255,7 +256,7 @@ static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void *
 	assert_int_equal(app_int(g, "SELECT count(*) FROM business"), 1);
 }
 
-static void a_transaction_that_began_by_reading_is_a_conflict(void **state)
+WHERRY_TEST_WITH(a_transaction_that_began_by_reading_is_a_conflict, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -272,7 +273,7 @@ static void a_transaction_that_began_by_reading_is_a_conflict(void **state)
 	app(g, "COMMIT");
 }
 
-static void a_locked_database_is_busy_and_can_be_tried_again(void **state)
+WHERRY_TEST_WITH(a_locked_database_is_busy_and_can_be_tried_again, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -296,7 +297,7 @@ static void a_locked_database_is_busy_and_can_be_tried_again(void **state)
 }
 
 /* SQLite itself says nothing in WAL, and "readonly" with a rollback journal. */
-static void a_file_that_was_replaced_is_an_error_that_names_it(void **state)
+WHERRY_TEST_WITH(a_file_that_was_replaced_is_an_error_that_names_it, arrive, leave)
 {
 	static const char *const modes[] = {"PRAGMA journal_mode = DELETE",
 					    "PRAGMA journal_mode = WAL"};
@@ -341,12 +342,11 @@ static wherry_code same_body(void *ctx, const wherry_row *row)
 
 static wherry_code same_open(void *ctx, const wh_open_row *row, wherry_error *err)
 {
-	(void)err;
 	assert_true(wh_view_eq(wh_open_body(row), *(wh_view *)ctx));
 	return WHERRY_OK;
 }
 
-static void bodies_come_back_from_a_database_in_UTF16(void **state)
+WHERRY_TEST_WITH(bodies_come_back_from_a_database_in_UTF16, arrive_utf16, leave)
 {
 	static const wh_view bodies[] = {
 		{"\0\xff\x41", 3}, {"\xff\xfe\0\0ab", 6}, {"\xe2\x82\xac", 3}, {"", 0}};
@@ -370,7 +370,7 @@ static void bodies_come_back_from_a_database_in_UTF16(void **state)
 	}
 }
 
-static void a_schema_that_is_not_trusted_works_too(void **state)
+WHERRY_TEST_WITH(a_schema_that_is_not_trusted_works_too, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -382,7 +382,7 @@ static void a_schema_that_is_not_trusted_works_too(void **state)
 	assert_int_equal(lease.last_open, 1);
 }
 
-static void there_must_be_a_handle_to_borrow(void **state)
+WHERRY_TEST_WITH(there_must_be_a_handle_to_borrow, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -393,7 +393,7 @@ static void there_must_be_a_handle_to_borrow(void **state)
 	assert_null(db);
 }
 
-static void a_handle_for_reading_only_can_list(void **state)
+WHERRY_TEST_WITH(a_handle_for_reading_only_can_list, arrive, leave)
 {
 	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -421,28 +421,4 @@ static void a_handle_for_reading_only_can_list(void **state)
 	assert_int_equal(sqlite3_close(reader), SQLITE_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, arrive, leave)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		TEST(the_application_s_transaction_stays_open_after_enqueue),
-		TEST(the_application_s_rollback_takes_the_message_back),
-		TEST(the_application_s_savepoint_takes_the_message_back),
-		TEST(our_begin_is_a_savepoint_in_the_application_s_transaction),
-		TEST(a_failed_batch_leaves_the_application_s_own_rows),
-		TEST(closing_leaves_the_handle_and_its_transaction),
-		TEST(the_application_s_settings_stay_as_they_are),
-		TEST(what_needs_a_transaction_of_its_own_refuses_the_application_s),
-		TEST(a_transaction_that_began_by_reading_is_a_conflict),
-		TEST(a_locked_database_is_busy_and_can_be_tried_again),
-		TEST(a_file_that_was_replaced_is_an_error_that_names_it),
-		cmocka_unit_test_setup_teardown(bodies_come_back_from_a_database_in_UTF16,
-						arrive_utf16, leave),
-		TEST(a_schema_that_is_not_trusted_works_too),
-		TEST(there_must_be_a_handle_to_borrow),
-		TEST(a_handle_for_reading_only_can_list),
-	};
-
-	return cmocka_run_group_tests_name("borrowed", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

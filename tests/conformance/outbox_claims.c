@@ -61,7 +61,6 @@ static wherry_code put_row(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	sharing *s = ctx;
 
-	(void)err;
 	wh_buf_printf(&s->ids, s->ids.len ? " %lld" : "%lld", (long long)row->id);
 	s->alone = row->state == WHERRY_PROCESSING;
 	return WHERRY_OK;
@@ -136,7 +135,6 @@ wherry_code claim_refuse(void *ctx, const wherry_message *msg)
 {
 	claim_refusal *r = ctx;
 
-	(void)msg;
 	return ++r->visits > r->after ? WHERRY_NOMEM : WHERRY_OK;
 }
 

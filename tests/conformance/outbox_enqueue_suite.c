@@ -21,9 +21,8 @@ static int64_t business(outbox_fixture *f)
 
 /* ---- the transaction ---- */
 
-static void a_committed_enqueue_is_there(void **state)
+WHERRY_CASE(a_committed_enqueue_is_there, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
@@ -37,9 +36,8 @@ static void a_committed_enqueue_is_there(void **state)
 	assert_int_equal(fixture_int(f, "SELECT id FROM outbox"), id);
 }
 
-static void a_rolled_back_enqueue_never_existed(void **state)
+WHERRY_CASE(a_rolled_back_enqueue_never_existed, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders", .message_id = "m");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -55,9 +53,8 @@ static void a_rolled_back_enqueue_never_existed(void **state)
 		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
-static void closing_the_connection_takes_back_what_was_not_committed(void **state)
+WHERRY_CASE(closing_the_connection_takes_back_what_was_not_committed, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -67,9 +64,8 @@ static void closing_the_connection_takes_back_what_was_not_committed(void **stat
 	assert_int_equal(fixture_count(f), 0);
 }
 
-static void enqueue_outside_a_transaction_is_refused_and_says_why(void **state)
+WHERRY_CASE(enqueue_outside_a_transaction_is_refused_and_says_why, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
@@ -84,9 +80,8 @@ static void enqueue_outside_a_transaction_is_refused_and_says_why(void **state)
 	assert_int_equal(fixture_count(f), 0);
 }
 
-static void with_its_own_transaction_enqueue_commits_by_itself(void **state)
+WHERRY_CASE(with_its_own_transaction_enqueue_commits_by_itself, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -96,9 +91,8 @@ static void with_its_own_transaction_enqueue_commits_by_itself(void **state)
 	assert_int_equal(fixture_count(f), 1);
 }
 
-static void asking_for_a_transaction_joins_the_one_that_is_open(void **state)
+WHERRY_CASE(asking_for_a_transaction_joins_the_one_that_is_open, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -112,9 +106,8 @@ static void asking_for_a_transaction_joins_the_one_that_is_open(void **state)
 	assert_int_equal(fixture_count(f), 0);
 }
 
-static void ids_grow(void **state)
+WHERRY_CASE(ids_grow, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t last = 0;
 
 	for (int i = 0; i < 20; i++) {
@@ -129,9 +122,8 @@ static void ids_grow(void **state)
 
 /* ---- duplicates ---- */
 
-static void a_duplicate_message_id_leaves_the_transaction_intact(void **state)
+WHERRY_CASE(a_duplicate_message_id_leaves_the_transaction_intact, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message first = M(.topic = "orders", .message_id = "a"),
 		       other = M(.topic = "orders", .message_id = "b");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -154,9 +146,8 @@ static void a_duplicate_message_id_leaves_the_transaction_intact(void **state)
 	assert_int_equal(fixture_count(f), 2);
 }
 
-static void a_duplicate_changes_nothing_of_the_message_that_is_there(void **state)
+WHERRY_CASE(a_duplicate_changes_nothing_of_the_message_that_is_there, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders", .message_id = "a"),
 		       again = M(.topic = "other", .message_id = "a");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -199,10 +190,9 @@ static void what_the_application_s_triggers_insert_is_not_mistaken_for_the_messa
 	assert_int_equal(fixture_count(f), 1);
 }
 
-static void message_ids_are_compared_byte_for_byte(void **state)
+WHERRY_CASE(message_ids_are_compared_byte_for_byte, outbox_fixture *f)
 {
 	static const char *const ids[] = {"a", "A", "a ", " a", "\xc3\xa4", "a\xcc\x88"};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
@@ -215,9 +205,8 @@ static void message_ids_are_compared_byte_for_byte(void **state)
 
 /* ---- many ---- */
 
-static void many_are_added_in_the_order_given(void **state)
+WHERRY_CASE(many_are_added_in_the_order_given, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msgs[] = {M(.topic = "one"), M(.topic = "two"),
 				 M(.topic = "three")};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -234,9 +223,8 @@ static void many_are_added_in_the_order_given(void **state)
 	assert_int_equal(fixture_count(f), 6);
 }
 
-static void none_of_many_is_fine(void **state)
+WHERRY_CASE(none_of_many_is_fine, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(outbox_does.enqueue_many(f->outbox, NULL, 0, 0, NULL, &err));
@@ -245,9 +233,8 @@ static void none_of_many_is_fine(void **state)
 	assert_int_equal(fixture_count(f), 0);
 }
 
-static void duplicates_among_many_are_passed_over_with_id_0(void **state)
+WHERRY_CASE(duplicates_among_many_are_passed_over_with_id_0, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msgs[] = {
 		M(.topic = "t", .message_id = "a"), M(.topic = "t", .message_id = "b"),
 		M(.topic = "t", .message_id = "a"), M(.topic = "t", .message_id = "c")};
@@ -264,9 +251,8 @@ static void duplicates_among_many_are_passed_over_with_id_0(void **state)
 	assert_int_equal(fixture_count(f), 3);
 }
 
-static void many_are_all_or_none_in_a_transaction_of_their_own(void **state)
+WHERRY_CASE(many_are_all_or_none_in_a_transaction_of_their_own, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msgs[] = {M(.topic = "t"), M(.topic = "t"), M(.topic = "")};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[3] = {-7, -7, -7};
@@ -280,9 +266,8 @@ static void many_are_all_or_none_in_a_transaction_of_their_own(void **state)
 	assert_true(ids[0] == -7 && ids[1] == -7 && ids[2] == -7);
 }
 
-static void many_are_all_or_none_in_the_caller_s_transaction(void **state)
+WHERRY_CASE(many_are_all_or_none_in_the_caller_s_transaction, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msgs[] = {M(.topic = "t"), M(.topic = "t"), M(.topic = "")},
 		       earlier = M(.topic = "earlier");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -305,9 +290,8 @@ static void many_are_all_or_none_in_the_caller_s_transaction(void **state)
 
 /* ---- producers in other languages ---- */
 
-static void a_plain_insert_of_topic_and_payload_is_a_message(void **state)
+WHERRY_CASE(a_plain_insert_of_topic_and_payload_is_a_message, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t before = wh_now(&wh_env_system) / 1000, after, created;
 	const char *uuid;
 
@@ -343,9 +327,8 @@ static void a_plain_insert_of_topic_and_payload_is_a_message(void **state)
 		(uint64_t)created - 1, (uint64_t)created + 1);
 }
 
-static void a_message_made_here_has_a_uuid_of_the_same_kind(void **state)
+WHERRY_CASE(a_message_made_here_has_a_uuid_of_the_same_kind, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t created;
 	const char *uuid;
 
@@ -360,10 +343,8 @@ static void a_message_made_here_has_a_uuid_of_the_same_kind(void **state)
 		(uint64_t)created - 1000, (uint64_t)created + 1000);
 }
 
-static void every_plain_insert_gets_an_id_of_its_own(void **state)
+WHERRY_CASE(every_plain_insert_gets_an_id_of_its_own, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	for (int i = 0; i < 20; i++)
 		fixture_raw(f,
 			    "INSERT INTO outbox(topic, payload) VALUES ('a', ''), ('b', "
@@ -372,9 +353,8 @@ static void every_plain_insert_gets_an_id_of_its_own(void **state)
 			 100);
 }
 
-static void a_plain_insert_is_delivered_like_any_other(void **state)
+WHERRY_CASE(a_plain_insert_is_delivered_like_any_other, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id, n = 0;
@@ -408,10 +388,8 @@ static int send_hundred(wherry_db *db, int which)
 	return failed;
 }
 
-static void processes_that_write_at_once_all_succeed(void **state)
+WHERRY_CASE(processes_that_write_at_once_all_succeed, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_processes(f, 4, send_hundred);
 	fixture_reopen(f);
 	assert_int_equal(fixture_count(f), 400);
@@ -419,18 +397,15 @@ static void processes_that_write_at_once_all_succeed(void **state)
 			 100);
 }
 
-static void threads_with_a_connection_each_all_succeed(void **state)
+WHERRY_CASE(threads_with_a_connection_each_all_succeed, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_threads(f, 4, send_hundred);
 	fixture_reopen(f);
 	assert_int_equal(fixture_count(f), 400);
 }
 
-static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
+WHERRY_CASE(one_that_cannot_be_written_says_so_and_can_be_read, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = M(.topic = "orders");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
@@ -466,10 +441,9 @@ static wherry_code fill(outbox_fixture *f, const wherry_message *msg, wherry_err
 	return code;
 }
 
-static void a_full_disk_loses_nothing_that_was_committed(void **state)
+WHERRY_CASE(a_full_disk_loses_nothing_that_was_committed, outbox_fixture *f)
 {
 	static char body[100000];
-	outbox_fixture *f = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "big", .body = body,
 					    .body_len = sizeof(body)),
 		       many[3] = {msg, msg, msg};
@@ -515,10 +489,9 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	assert_int_equal(fixture_count(f), 4);
 }
 
-static void many_on_a_full_disk_are_all_or_none(void **state)
+WHERRY_CASE(many_on_a_full_disk_are_all_or_none, outbox_fixture *f)
 {
 	static char body[50000];
-	outbox_fixture *f = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "big", .body = body,
 					    .body_len = sizeof(body)),
 		       many[8] = {msg, msg, msg, msg, msg, msg, msg, msg};

@@ -13,9 +13,8 @@
 
 /* ---- what a claim writes ---- */
 
-static void a_claim_is_written_as_the_library_writes_it(void **state)
+WHERRY_CASE(a_claim_is_written_as_the_library_writes_it, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	bus_publish(f, "one", "{}");
@@ -27,9 +26,8 @@ static void a_claim_is_written_as_the_library_writes_it(void **state)
 		1);
 }
 
-static void a_claim_that_lives_is_not_taken_by_the_library(void **state)
+WHERRY_CASE(a_claim_that_lives_is_not_taken_by_the_library, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 1;
@@ -50,9 +48,8 @@ static void a_claim_that_lives_is_not_taken_by_the_library(void **state)
 	assert_int_equal(bus_claimable(f, 5), 1);
 }
 
-static void a_claim_of_the_library_that_lives_is_not_taken(void **state)
+WHERRY_CASE(a_claim_of_the_library_that_lives_is_not_taken, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	bus_publish(f, "one", "{}");
@@ -67,9 +64,8 @@ static void a_claim_of_the_library_that_lives_is_not_taken(void **state)
 	assert_int_equal(bus_int(f, "SELECT retry_count FROM outbox"), 1);
 }
 
-static void a_claim_without_a_time_has_expired(void **state)
+WHERRY_CASE(a_claim_without_a_time_has_expired, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	bus_publish(f, "one", "{}");
@@ -81,9 +77,8 @@ static void a_claim_without_a_time_has_expired(void **state)
 }
 
 /* Whoever claims it next may rely on what the table says. */
-static void what_is_given_back_expires_as_the_table_says(void **state)
+WHERRY_CASE(what_is_given_back_expires_as_the_table_says, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	bus_publish(f, "one", "{}");
@@ -98,9 +93,8 @@ static void what_is_given_back_expires_as_the_table_says(void **state)
 			 1);
 }
 
-static void a_failure_is_one_to_the_library(void **state)
+WHERRY_CASE(a_failure_is_one_to_the_library, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	bus_publish(f, "one", "{}");
@@ -133,9 +127,8 @@ static int refused(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 }
 
 /* The library's retryEvents takes a row away even while it is being tried. */
-static void two_claims_within_a_millisecond_are_two(void **state)
+WHERRY_CASE(two_claims_within_a_millisecond_are_two, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 	char last[40] = "";
 
@@ -155,9 +148,8 @@ static void two_claims_within_a_millisecond_are_two(void **state)
 	}
 }
 
-static void a_clock_that_is_set_back_makes_no_two_claims_one(void **state)
+WHERRY_CASE(a_clock_that_is_set_back_makes_no_two_claims_one, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
 	bus_publish(f, "one", "{}");
@@ -173,9 +165,8 @@ static void a_clock_that_is_set_back_makes_no_two_claims_one(void **state)
 
 /* VACUUM may number rows anew, though this SQLite does not; what is claimed is still known
  * by the message's own id. */
-static void an_acknowledgement_survives_vacuum(void **state)
+WHERRY_CASE(an_acknowledgement_survives_vacuum, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_claim_options two =
 		WHERRY_CLAIM_OPTIONS(.limit = 2, .lasts_us = MINUTE_US);
@@ -200,9 +191,8 @@ static void an_acknowledgement_survives_vacuum(void **state)
 			    "e");
 }
 
-static void a_number_that_is_used_again_is_another_message(void **state)
+WHERRY_CASE(a_number_that_is_used_again_is_another_message, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
 	bus_publish(f, "one", "{}");
@@ -218,12 +208,11 @@ static void a_number_that_is_used_again_is_another_message(void **state)
 }
 
 /* Ids are the application's: anything may be in them. */
-static void any_text_is_an_id(void **state)
+WHERRY_CASE(any_text_is_an_id, outbox_fixture *f)
 {
 	static const char *const ids[] = {"''",  "a\"b\\", "caf\xc3\xa9 \xf0\x9f\x9a\xa2",
 					  "[1]", "null",   "\x01\x1f",
 					  NULL};
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t all[] = {1, 2, 3, 4, 5, 6}, n = 0;
@@ -240,9 +229,8 @@ static void any_text_is_an_id(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 6);
 }
 
-static void a_lease_is_refused_and_told_why(void **state)
+WHERRY_CASE(a_lease_is_refused_and_told_why, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = -7};
 
@@ -255,9 +243,8 @@ static void a_lease_is_refused_and_told_why(void **state)
 	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_resume(f->outbox, &err));
 }
 
-static void until_empty_ends_though_rowids_are_used_again(void **state)
+WHERRY_CASE(until_empty_ends_though_rowids_are_used_again, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t target = -7;

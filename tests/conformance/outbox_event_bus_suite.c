@@ -11,9 +11,8 @@
 
 #define SCHEMA "SELECT group_concat(name || sql) FROM sqlite_schema"
 
-static void foreign_tables_are_known_and_left_as_they_are(void **state)
+WHERRY_CASE(foreign_tables_are_known_and_left_as_they_are, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(f->text)];
 	wherry_outbox_status status;
@@ -27,9 +26,8 @@ static void foreign_tables_are_known_and_left_as_they_are(void **state)
 	assert_string_equal(bus_text(f, SCHEMA), before);
 }
 
-static void an_archive_that_is_missing_is_told_and_made(void **state)
+WHERRY_CASE(an_archive_that_is_missing_is_told_and_made, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
@@ -47,9 +45,8 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	wherry_outbox_close(outbox);
 }
 
-static void a_table_that_only_resembles_them_is_none(void **state)
+WHERRY_CASE(a_table_that_only_resembles_them_is_none, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
@@ -66,9 +63,8 @@ static void a_table_that_only_resembles_them_is_none(void **state)
 	assert_null(outbox);
 }
 
-static void an_outbox_beside_them_stays_one(void **state)
+WHERRY_CASE(an_outbox_beside_them_stays_one, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	wherry_outbox_status status;
@@ -83,9 +79,8 @@ static void an_outbox_beside_them_stays_one(void **state)
 
 /* ---- enqueue ---- */
 
-static void what_is_enqueued_is_as_the_library_publishes(void **state)
+WHERRY_CASE(what_is_enqueued_is_as_the_library_publishes, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "user.created", .headers = "{}",
 					    .body = "{\"a\": [1]}", .body_len = 10);
@@ -103,7 +98,7 @@ static void what_is_enqueued_is_as_the_library_publishes(void **state)
 	assert_int_equal(bus_claimable(f, 5), 1);
 }
 
-static void what_there_is_no_column_for_is_refused(void **state)
+WHERRY_CASE(what_there_is_no_column_for_is_refused, outbox_fixture *f)
 {
 	const wherry_message bad[] = {
 		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2, .key = "k"),
@@ -118,7 +113,6 @@ static void what_there_is_no_column_for_is_refused(void **state)
 	};
 	static const char *const names[] = {"key", "headers", "aggregate_type",
 					    "aggregate_id", "trace_id"};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -131,10 +125,9 @@ static void what_there_is_no_column_for_is_refused(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
 }
 
-static void a_body_that_is_no_json_is_refused_with_the_way_out(void **state)
+WHERRY_CASE(a_body_that_is_no_json_is_refused_with_the_way_out, outbox_fixture *f)
 {
 	static const char *const bodies[] = {"hello", "", "{\"a\":1", "\xff", NULL};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; bodies[i]; i++) {
@@ -149,9 +142,8 @@ static void a_body_that_is_no_json_is_refused_with_the_way_out(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
 }
 
-static void an_id_that_is_open_or_archived_is_a_duplicate(void **state)
+WHERRY_CASE(an_id_that_is_open_or_archived_is_a_duplicate, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "m", .body = "1",
@@ -209,9 +201,8 @@ static wherry_code see(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-static void every_state_is_listed_and_counted(void **state)
+WHERRY_CASE(every_state_is_listed_and_counted, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t count[WHERRY_STATE_COUNT];
 	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER();
@@ -236,13 +227,12 @@ static void every_state_is_listed_and_counted(void **state)
 					&s, &err));
 }
 
-static void a_message_is_shown_by_its_id_or_its_number(void **state)
+WHERRY_CASE(a_message_is_shown_by_its_id_or_its_number, outbox_fixture *f)
 {
 	static const char *const idents[][2] = {{"f", "f:failed:2:no "},
 						{"3", "f:failed:2:no "},
 						{"o", "o:done:1:once "},
 						{"1000000000001", "o:done:1:once "}};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fill(f);
@@ -268,10 +258,8 @@ static int64_t retry(outbox_fixture *f, const char *ident)
 	return n;
 }
 
-static void a_retry_is_as_the_library_retries_but_of_no_active_row(void **state)
+WHERRY_CASE(a_retry_is_as_the_library_retries_but_of_no_active_row, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fill(f);
 	assert_int_equal(retry(f, "a"), 0);
 	assert_int_equal(retry(f, "p"), 0);
@@ -287,9 +275,8 @@ static void a_retry_is_as_the_library_retries_but_of_no_active_row(void **state)
 	assert_int_equal(retry(f, NULL), 0);
 }
 
-static void an_event_is_discarded_by_its_id_or_its_number(void **state)
+WHERRY_CASE(an_event_is_discarded_by_its_id_or_its_number, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -305,9 +292,8 @@ static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
 }
 
-static void reaping_frees_what_expired_and_nothing_else(void **state)
+WHERRY_CASE(reaping_frees_what_expired_and_nothing_else, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;

@@ -89,13 +89,11 @@ static void *make(void)
 
 static void drop(void *place)
 {
-	(void)place;
 	clear();
 }
 
 static wherry_db *connect(void *place)
 {
-	(void)place;
 	return tsql_connect();
 }
 
@@ -133,8 +131,6 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 {
 	static char tsql[64 * 1024], native[64 * 1024];
 
-	(void)place;
-	(void)db;
 	tsql_translate(sql, tsql, sizeof(tsql));
 	event_bus_translate(tsql, native, sizeof(native));
 	use_numbers(native);
@@ -190,9 +186,8 @@ static const char *text(plain *p, const char *sql)
 	"JOIN sys.index_columns AS k ON k.object_id = i.object_id AND k.index_id = i.index_id "       \
 	"JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id) AS x"
 
-static void create_adds_nothing_to_it(void **state)
+WHERRY_CASE(create_adds_nothing_to_it, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
 	char before[sizeof(p->text)];
@@ -209,9 +204,8 @@ static void create_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-static void create_makes_what_the_library_makes(void **state)
+WHERRY_CASE(create_makes_what_the_library_makes, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(p->text)];
 
@@ -232,9 +226,8 @@ static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 
 #define BODY .topic = "t", .body = "{\"n\":1}", .body_len = 7
 
-static void enqueue_writes_rows_of_the_library(void **state)
+WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(put(p,
@@ -261,9 +254,8 @@ static void enqueue_writes_rows_of_the_library(void **state)
 			    "1");
 }
 
-static void what_it_has_no_place_for_is_refused(void **state)
+WHERRY_CASE(what_it_has_no_place_for_is_refused, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
@@ -316,9 +308,8 @@ static void claims_are(plain *p, const wherry_lease *lease, const char *wanted)
 	assert_string_equal(got.ids, wanted);
 }
 
-static void the_library_and_wherry_claim_no_row_twice(void **state)
+WHERRY_CASE(the_library_and_wherry_claim_no_row_twice, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 	int64_t n = 0;
@@ -350,9 +341,8 @@ static void the_library_and_wherry_claim_no_row_twice(void **state)
 	assert_string_equal(text(p, "SELECT status FROM outbox WHERE id = 5"), "1");
 }
 
-static void a_pending_row_with_a_retry_time_waits_for_it(void **state)
+WHERRY_CASE(a_pending_row_with_a_retry_time_waits_for_it, plain *p)
 {
-	plain *p = *state;
 	wherry_claim_options how =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = MINUTE_US);
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -55,7 +55,6 @@ static wherry_code compare_open(void *ctx, const wh_open_row *row, wherry_error 
 	const wherry_message *sent = ctx;
 	wh_view body = wh_open_body(row);
 
-	(void)err;
 	if (sent->message_id)
 		same_view(row->message_id, sent->message_id, NULL);
 	same_view(row->topic, sent->topic, NULL);
@@ -150,10 +149,8 @@ static void every_field_comes_back(void **state)
 		comes_back(*state, &rows[i]);
 }
 
-static void an_empty_key_is_none(void **state)
+WHERRY_CASE(an_empty_key_is_none, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	comes_back(f, &WHERRY_MESSAGE(.topic = "t", .key = "", .aggregate_id = "a",
 				      .body = "", .body_len = 0));
 	assert_int_equal(
@@ -161,9 +158,8 @@ static void an_empty_key_is_none(void **state)
 		1);
 }
 
-static void an_empty_message_id_is_made(void **state)
+WHERRY_CASE(an_empty_message_id_is_made, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg =
 		WHERRY_MESSAGE(.topic = "t", .message_id = "", .body = "", .body_len = 0);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -174,20 +170,17 @@ static void an_empty_message_id_is_made(void **state)
 	assert_int_equal(strlen(fixture_text(f, "SELECT message_id FROM outbox")), 36);
 }
 
-static void a_text_body_is_text_in_the_database(void **state)
+WHERRY_CASE(a_text_body_is_text_in_the_database, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	comes_back(f, &WHERRY_MESSAGE(.topic = "t", .body = "{\"n\":7}", .body_len = 7));
 	assert_int_equal(
 		fixture_int(f, "SELECT count(*) FROM outbox WHERE payload = '{\"n\":7}'"),
 		1);
 }
 
-static void large_bodies_come_back(void **state)
+WHERRY_CASE(large_bodies_come_back, outbox_fixture *f)
 {
 	enum { LEN = 1024 * 1024 };
-	outbox_fixture *f = *state;
 	char *body = malloc(LEN);
 
 	assert_non_null(body);
@@ -202,10 +195,9 @@ static void large_bodies_come_back(void **state)
 
 /* ---- limits ---- */
 
-static void each_field_has_a_limit_and_may_reach_it(void **state)
+WHERRY_CASE(each_field_has_a_limit_and_may_reach_it, outbox_fixture *f)
 {
 	enum { HEADERS_MOST = 256 * 1024 };
-	outbox_fixture *f = *state;
 	char *headers = malloc(HEADERS_MOST + 2);
 	char text[1026];
 
@@ -250,9 +242,8 @@ static void each_field_has_a_limit_and_may_reach_it(void **state)
 	free(headers);
 }
 
-static void a_body_over_the_limit_is_refused_and_names_the_setting(void **state)
+WHERRY_CASE(a_body_over_the_limit_is_refused_and_names_the_setting, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	char body[2000];
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = 1001);
 
@@ -263,10 +254,9 @@ static void a_body_over_the_limit_is_refused_and_names_the_setting(void **state)
 	comes_back(f, &msg);
 }
 
-static void the_limit_of_a_body_is_16_MiB(void **state)
+WHERRY_CASE(the_limit_of_a_body_is_16_MiB, outbox_fixture *f)
 {
 	enum { MOST = 16 * 1024 * 1024 };
-	outbox_fixture *f = *state;
 	char *body = calloc(1, MOST + 1);
 	wherry_message msg =
 		WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = MOST + 1);
@@ -281,12 +271,11 @@ static void the_limit_of_a_body_is_16_MiB(void **state)
 
 /* ---- what is refused ---- */
 
-static void text_that_is_not_UTF8_is_refused(void **state)
+WHERRY_CASE(text_that_is_not_UTF8_is_refused, outbox_fixture *f)
 {
 	static const char *const bad[] = {
 		"\xff",     "a\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
 		"\xe2\x82", NULL};
-	outbox_fixture *f = *state;
 
 	for (int i = 0; bad[i]; i++) {
 		wherry_message rows[] = {
@@ -306,7 +295,7 @@ static void text_that_is_not_UTF8_is_refused(void **state)
 	}
 }
 
-static void headers_that_are_no_object_of_strings_are_refused(void **state)
+WHERRY_CASE(headers_that_are_no_object_of_strings_are_refused, outbox_fixture *f)
 {
 	static const char *const bad[] = {"[]",
 					  "[\"a\"]",
@@ -325,7 +314,6 @@ static void headers_that_are_no_object_of_strings_are_refused(void **state)
 					  "{\"a\":\"\xc3\"}",
 					  "{\"a\":\"b\",}",
 					  NULL};
-	outbox_fixture *f = *state;
 
 	for (int i = 0; bad[i]; i++)
 		is_refused(f,
@@ -334,9 +322,8 @@ static void headers_that_are_no_object_of_strings_are_refused(void **state)
 }
 
 /* Of a program compiled for another version: its fields may lie elsewhere. */
-static void a_message_of_an_older_program_is_taken(void **state)
+WHERRY_CASE(a_message_of_an_older_program_is_taken, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_message msgs[] = {
 		WHERRY_MESSAGE(.topic = "t", .body = "a", .body_len = 1),
@@ -356,9 +343,9 @@ static void a_message_of_an_older_program_is_taken(void **state)
 	is_refused(f, &msgs[0], WHERRY_INVALID, "size of the message");
 }
 
-static void a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new(void **state)
+WHERRY_CASE(a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new,
+	    outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	struct {
 		wherry_message msg;
@@ -387,12 +374,11 @@ static void a_body_of_length_0_is_empty_and_not_read(void **state)
 	free(ends);
 }
 
-static void the_library_measures_a_body_that_is_text(void **state)
+WHERRY_CASE(the_library_measures_a_body_that_is_text, outbox_fixture *f)
 {
 	const wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{\"a\": 1}",
 						  .body_len = WHERRY_TEXT);
 	wherry_message long_as_it_is = msg;
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
@@ -403,9 +389,8 @@ static void the_library_measures_a_body_that_is_text(void **state)
 				   &long_as_it_is, &err));
 }
 
-static void init_does_what_the_macro_does(void **state)
+WHERRY_CASE(init_does_what_the_macro_does, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_message msg;
 
@@ -417,9 +402,8 @@ static void init_does_what_the_macro_does(void **state)
 		outbox_does.enqueue(f->outbox, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
-static void a_message_needs_a_size_a_topic_and_a_body(void **state)
+WHERRY_CASE(a_message_needs_a_size_a_topic_and_a_body, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message none = {.topic = "t", .body = ""};
 
 	is_refused(f, &none, WHERRY_INVALID, "WHERRY_MESSAGE");
@@ -432,9 +416,8 @@ static void a_message_needs_a_size_a_topic_and_a_body(void **state)
 	is_refused(f, NULL, WHERRY_INVALID, "message");
 }
 
-static void a_refused_message_leaves_the_transaction_as_it_was(void **state)
+WHERRY_CASE(a_refused_message_leaves_the_transaction_as_it_was, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message good = WHERRY_MESSAGE(.topic = "t", .body = ""),
 		       bad = WHERRY_MESSAGE(.topic = "t", .headers = "[]", .body = "");
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -15,9 +15,8 @@ static int64_t left_us(outbox_fixture *f)
 	return status.lease_left_us;
 }
 
-static void a_lease_is_taken_once_and_others_are_told_by_whom(void **state)
+WHERRY_CASE(a_lease_is_taken_once_and_others_are_told_by_whom, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "host-1/42"), other = {.epoch = -7};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -34,9 +33,8 @@ static void a_lease_is_taken_once_and_others_are_told_by_whom(void **state)
 						      &other, &err));
 }
 
-static void a_lease_expires_by_the_database_s_clock(void **state)
+WHERRY_CASE(a_lease_expires_by_the_database_s_clock, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease, next = {0};
 	wherry_code code = WHERRY_BUSY;
@@ -54,9 +52,8 @@ static void a_lease_expires_by_the_database_s_clock(void **state)
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->outbox, &lease, &err));
 }
 
-static void the_epoch_grows_with_every_lease(void **state)
+WHERRY_CASE(the_epoch_grows_with_every_lease, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 1; i <= 6; i++) {
@@ -70,9 +67,8 @@ static void the_epoch_grows_with_every_lease(void **state)
 	}
 }
 
-static void renewal_makes_a_lease_last_from_now_on(void **state)
+WHERRY_CASE(renewal_makes_a_lease_last_from_now_on, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -86,9 +82,8 @@ static void renewal_makes_a_lease_last_from_now_on(void **state)
 }
 
 /* The clock was a day ahead, and was set back. */
-static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
+WHERRY_CASE(a_lease_from_a_clock_ahead_ends_in_its_time, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = {0};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -102,9 +97,8 @@ static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
 }
 
-static void a_expired_lease_is_not_revived(void **state)
+WHERRY_CASE(a_expired_lease_is_not_revived, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a"), before = lease;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -120,9 +114,8 @@ static void a_expired_lease_is_not_revived(void **state)
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_ROLLBACK);
 }
 
-static void a_released_lease_is_free_at_once(void **state)
+WHERRY_CASE(a_released_lease_is_free_at_once, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -133,9 +126,8 @@ static void a_released_lease_is_free_at_once(void **state)
 	assert_int_equal(fixture_lease(f, "b").epoch, 2);
 }
 
-static void a_lease_needs_an_owner_and_a_time(void **state)
+WHERRY_CASE(a_lease_needs_an_owner_and_a_time, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {.epoch = -7};
 
@@ -148,9 +140,8 @@ static void a_lease_needs_an_owner_and_a_time(void **state)
 	assert_int_equal(lease.epoch, -7);
 }
 
-static void a_long_owner_is_cut(void **state)
+WHERRY_CASE(a_long_owner_is_cut, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	char owner[300];
 	wherry_lease lease;
 	wherry_outbox_status status;
@@ -167,9 +158,8 @@ static void a_long_owner_is_cut(void **state)
 
 /* ---- what a lease tells ---- */
 
-static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
+WHERRY_CASE(a_lease_and_its_renewal_tell_what_is_pending, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
 	int64_t first;
@@ -187,9 +177,8 @@ static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 	assert_int_equal(lease.last_open, first + 4);
 }
 
-static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
+WHERRY_CASE(pause_and_resume_are_seen_wherever_a_relay_looks, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
 	int64_t control_version = lease.control_version, seen;
@@ -217,9 +206,8 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 	}
 }
 
-static void status_tells_who_relays(void **state)
+WHERRY_CASE(status_tells_who_relays, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
 	wh_holder holder = {.left_us = -7, .owner = "nobody"};
@@ -270,9 +258,8 @@ static void the_first_lease_suspects_nothing(void **state)
 	assert_int_equal(fixture_lease(*state, "a").suspects, 0);
 }
 
-static void after_a_clean_end_nothing_is_suspect(void **state)
+WHERRY_CASE(after_a_clean_end_nothing_is_suspect, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -287,17 +274,14 @@ static void end_uncleanly(outbox_fixture *f, int64_t window)
 	fixture_expire(f);
 }
 
-static void after_one_unclean_end_nothing_is_suspect(void **state)
+WHERRY_CASE(after_one_unclean_end_nothing_is_suspect, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	end_uncleanly(f, 3);
 	assert_int_equal(lease_with(f, 3).suspects, 0);
 }
 
-static void suspects_are_never_more_than_the_window(void **state)
+WHERRY_CASE(suspects_are_never_more_than_the_window, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -314,10 +298,8 @@ static void suspects_are_never_more_than_the_window(void **state)
 	assert_int_equal(lease_with(f, 3).suspects, 0);
 }
 
-static void it_is_the_window_of_the_one_that_ended(void **state)
+WHERRY_CASE(it_is_the_window_of_the_one_that_ended, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	end_uncleanly(f, 50);
 	end_uncleanly(f, 3);
 	assert_int_equal(lease_with(f, 100).suspects, 3);
@@ -325,18 +307,15 @@ static void it_is_the_window_of_the_one_that_ended(void **state)
 	assert_int_equal(lease_with(f, 1).suspects, 100);
 }
 
-static void suspects_have_a_ceiling(void **state)
+WHERRY_CASE(suspects_have_a_ceiling, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	end_uncleanly(f, 5000000);
 	end_uncleanly(f, 5000000);
 	assert_int_equal(lease_with(f, 1).suspects, 1000000);
 }
 
-static void a_renewal_without_suspects_ends_the_suspicion(void **state)
+WHERRY_CASE(a_renewal_without_suspects_ends_the_suspicion, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -353,9 +332,8 @@ static void a_renewal_without_suspects_ends_the_suspicion(void **state)
 	assert_int_equal(lease_with(f, 3).suspects, 3);
 }
 
-static void a_renewal_with_suspects_left_does_not(void **state)
+WHERRY_CASE(a_renewal_with_suspects_left_does_not, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -385,9 +363,8 @@ static int try_lease(wherry_db *db, int which)
 	return code == WHERRY_OK || code == WHERRY_BUSY ? 0 : 1;
 }
 
-static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
+WHERRY_CASE(of_many_that_ask_at_once_one_gets_the_lease, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_outbox_status status;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -430,9 +407,8 @@ static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
 	assert_string_equal(fixture_digest(f), before);
 }
 
-static void a_stale_lease_changes_nothing_and_says_so(void **state)
+WHERRY_CASE(a_stale_lease_changes_nothing_and_says_so, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t first = fixture_send_many(f, 4);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease, next, none = {0}, future;
@@ -454,9 +430,8 @@ static void a_stale_lease_changes_nothing_and_says_so(void **state)
 
 /* A restore or a failover may put the row back to one of before the last take-over.  The next relay
  * then gets the epoch of one that still works, perhaps under the same name. */
-static void two_relays_never_lead_under_one_epoch(void **state)
+WHERRY_CASE(two_relays_never_lead_under_one_epoch, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t first = fixture_send_many(f, 4);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease before, after;
@@ -474,9 +449,8 @@ static void two_relays_never_lead_under_one_epoch(void **state)
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &after, &err));
 }
 
-static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
+WHERRY_CASE(a_stale_write_leaves_the_caller_s_transaction_intact, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t id = fixture_send(f, "t", NULL);
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -493,7 +467,7 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 }
 
 /* A role that may write the row can leave anything in it. */
-static void no_value_in_a_lease_stops_the_next_relay(void **state)
+WHERRY_CASE(no_value_in_a_lease_stops_the_next_relay, outbox_fixture *f)
 {
 	static const char most[] = "9223372036854775807",
 			  least[] = "-9223372036854775808";
@@ -508,7 +482,6 @@ static void no_value_in_a_lease_stops_the_next_relay(void **state)
 		{"delivered", {most, least, "0", "-1"}},
 		{"clean", {"2147483647", "-2147483648", "0", "1"}},
 	};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int bad = 0;
 
@@ -517,7 +490,6 @@ static void no_value_in_a_lease_stops_the_next_relay(void **state)
 			wherry_lease alone = fixture_lease(f, "a");
 			wherry_code code;
 
-			(void)alone;
 			fixture_expire(f);
 			fixture_raw(f, "UPDATE wherry_lease SET clean = 0, unclean = 2");
 			fixture_raw(f, "UPDATE wherry_lease SET %s = %s",
@@ -537,11 +509,10 @@ static void no_value_in_a_lease_stops_the_next_relay(void **state)
 	assert_int_equal(bad, 0);
 }
 
-static void no_control_version_stops_a_pause(void **state)
+WHERRY_CASE(no_control_version_stops_a_pause, outbox_fixture *f)
 {
 	static const char *const values[] = {"9223372036854775807",
 					     "-9223372036854775808"};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
@@ -557,11 +528,10 @@ static void no_control_version_stops_a_pause(void **state)
 }
 
 /* A lease is kept as long as it was asked for, or refused; it is not cut. */
-static void no_lease_over_36500_days_is_cut(void **state)
+WHERRY_CASE(no_lease_over_36500_days_is_cut, outbox_fixture *f)
 {
 	const int64_t most = INT64_C(36500) * 86400 * 1000000;
 	const int64_t spans[] = {most + 1, INT64_MAX};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease, other = {.epoch = -7};
 

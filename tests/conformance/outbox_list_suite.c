@@ -45,10 +45,8 @@ static int64_t add_named(outbox_fixture *f, const char *message_id)
 
 /* ---- list ---- */
 
-static void rows_are_listed_by_state(void **state)
+WHERRY_CASE(rows_are_listed_by_state, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	one_of_each(f);
 	fixture_lists(f, &WHERRY_OUTBOX_FILTER(), "1 2 3 4 5 6");
 	fixture_lists(f, &WHERRY_OUTBOX_FILTER(.states = BIT(WHERRY_PENDING)), "1 6");
@@ -75,10 +73,8 @@ static void lists_both(outbox_fixture *f, wherry_outbox_filter filter, const cha
 	fixture_lists(f, &filter, ids);
 }
 
-static void rows_are_listed_by_topic(void **state)
+WHERRY_CASE(rows_are_listed_by_topic, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send(f, "a", NULL);
 	fixture_send(f, "b", NULL);
 	fixture_send(f, "a", NULL);
@@ -88,10 +84,8 @@ static void rows_are_listed_by_topic(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = ""), "");
 }
 
-static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
+WHERRY_CASE(rows_are_listed_by_the_beginning_of_a_topic, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send(f, "orders.eu", NULL);
 	fixture_send(f, "orders", NULL);
 	fixture_send(f, "invoices", NULL);
@@ -101,10 +95,8 @@ static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.topic_prefix = "%"), "");
 }
 
-static void rows_are_listed_from_the_newest_down(void **state)
+WHERRY_CASE(rows_are_listed_from_the_newest_down, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send_many(f, 5);
 	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true), "5 4 3 2 1");
 	lists_both(f, WHERRY_OUTBOX_FILTER(.newest = true, .limit = 2), "5 4");
@@ -123,10 +115,8 @@ static void add_text(outbox_fixture *f, const char *topic, const char *body)
 					  &err));
 }
 
-static void rows_are_listed_by_a_text_in_them(void **state)
+WHERRY_CASE(rows_are_listed_by_a_text_in_them, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add_text(f, "orders", "{\"who\":\"Zo\u00eb\"}");
 	add_text(f, "invoices", "{\"for\":\"orders\"}");
 	add_text(f, "other", "{\"n\":17}");
@@ -137,10 +127,8 @@ static void rows_are_listed_by_a_text_in_them(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.text = "orders", .topic = "invoices"), "2");
 }
 
-static void rows_are_listed_by_the_key_a_broker_sees(void **state)
+WHERRY_CASE(rows_are_listed_by_the_key_a_broker_sees, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add(f, "order", "42", NULL);
 	add(f, "invoice", "42", NULL);
 	add(f, "order", "42", "k");
@@ -152,10 +140,8 @@ static void rows_are_listed_by_the_key_a_broker_sees(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.key = "7"), "");
 }
 
-static void rows_are_listed_by_age(void **state)
+WHERRY_CASE(rows_are_listed_by_age, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send_many(f, 3);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id = 2");
@@ -165,10 +151,8 @@ static void rows_are_listed_by_age(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.older_us = 3700000000), "");
 }
 
-static void rows_are_listed_by_ident(void **state)
+WHERRY_CASE(rows_are_listed_by_ident, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add_named(f, "a");
 	add_named(f, "b");
 	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "b"), "2");
@@ -179,10 +163,8 @@ static void rows_are_listed_by_ident(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "99999999999999999999"), "");
 }
 
-static void a_message_id_wins_over_a_number(void **state)
+WHERRY_CASE(a_message_id_wins_over_a_number, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add_named(f, "2");
 	add_named(f, "1");
 	add_named(f, "x");
@@ -191,10 +173,8 @@ static void a_message_id_wins_over_a_number(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.ident = "3"), "3");
 }
 
-static void conditions_are_joined_by_and(void **state)
+WHERRY_CASE(conditions_are_joined_by_and, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send(f, "a", "k");
 	fixture_send(f, "a", "l");
 	fixture_send(f, "b", "k");
@@ -204,10 +184,8 @@ static void conditions_are_joined_by_and(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.topic = "b", .ident = "1"), "");
 }
 
-static void a_list_is_read_page_by_page(void **state)
+WHERRY_CASE(a_list_is_read_page_by_page, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send_many(f, 5);
 	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2), "1 2");
 	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2, .after_id = 2), "3 4");
@@ -215,10 +193,8 @@ static void a_list_is_read_page_by_page(void **state)
 	lists_both(f, WHERRY_OUTBOX_FILTER(.limit = 2, .after_id = 5), "");
 }
 
-static void rows_are_listed_in_id_order_whatever_their_state(void **state)
+WHERRY_CASE(rows_are_listed_in_id_order_whatever_their_state, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send_many(f, 6);
 	fixture_kill(f, 1);
 	fixture_fail(f, 2, 0);
@@ -230,14 +206,12 @@ static void rows_are_listed_in_id_order_whatever_their_state(void **state)
 
 static wherry_code count_rows(void *ctx, const wherry_row *row)
 {
-	(void)row;
 	++*(int *)ctx;
 	return WHERRY_OK;
 }
 
-static void without_a_limit_a_hundred_are_listed(void **state)
+WHERRY_CASE(without_a_limit_a_hundred_are_listed, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_filter filter = WHERRY_OUTBOX_FILTER();
 	int n = 0;
@@ -261,13 +235,11 @@ static wherry_code stop_at_two(void *ctx, const wherry_row *row)
 {
 	int *n = ctx;
 
-	(void)row;
 	return ++*n == 2 ? WHERRY_TIMEOUT : WHERRY_OK;
 }
 
-static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
+WHERRY_CASE(a_visitor_s_code_ends_the_list_and_is_returned, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 
@@ -307,9 +279,8 @@ static seen show(outbox_fixture *f, const char *ident)
 	return out;
 }
 
-static void a_row_is_shown_by_message_id_or_number(void **state)
+WHERRY_CASE(a_row_is_shown_by_message_id_or_number, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen out = {0};
 
@@ -338,10 +309,8 @@ static int64_t held_by(outbox_fixture *f, int64_t id)
 	return show(f, ident).held_by;
 }
 
-static void a_message_is_held_by_the_first_open_one_of_its_key(void **state)
+WHERRY_CASE(a_message_is_held_by_the_first_open_one_of_its_key, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add(f, NULL, NULL, "k");
 	add(f, NULL, NULL, "l");
 	add(f, NULL, NULL, "k");
@@ -361,10 +330,8 @@ static void a_message_is_held_by_the_first_open_one_of_its_key(void **state)
 	assert_int_equal(held_by(f, 4), 0);
 }
 
-static void without_a_key_the_aggregate_s_pair_holds(void **state)
+WHERRY_CASE(without_a_key_the_aggregate_s_pair_holds, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add(f, "order", "1", NULL);
 	add(f, "orde", "r1", NULL); /* another pair */
 	add(f, "order", "1", NULL);
@@ -393,10 +360,8 @@ static int64_t parked_by(outbox_fixture *f, int64_t id)
 	return show(f, ident).parked_by;
 }
 
-static void an_open_message_names_the_first_dead_one_of_its_key(void **state)
+WHERRY_CASE(an_open_message_names_the_first_dead_one_of_its_key, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	add(f, NULL, NULL, "k");
 	add(f, NULL, NULL, "k");
 	add(f, NULL, NULL, "k");
@@ -423,9 +388,8 @@ static void an_open_message_names_the_first_dead_one_of_its_key(void **state)
 
 /* ---- counts and ages ---- */
 
-static void rows_are_counted_by_state(void **state)
+WHERRY_CASE(rows_are_counted_by_state, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	static const int64_t wanted[] = {2, 1, 1, 1, 1};
 	int64_t count[WHERRY_STATE_COUNT];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -464,10 +428,8 @@ static int64_t oldest(outbox_fixture *f)
 	return age / 60000000; /* minutes */
 }
 
-static void the_age_is_of_the_oldest_that_may_leave_now(void **state)
+WHERRY_CASE(the_age_is_of_the_oldest_that_may_leave_now, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	assert_int_equal(oldest(f), 0);
 	fixture_send_many(f, 5);
 	fixture_raw(f, "UPDATE outbox SET created_at = created_at - (100 - id) * 60000");
@@ -487,9 +449,9 @@ static void the_age_is_of_the_oldest_that_may_leave_now(void **state)
 	assert_int_equal(oldest(f), 0);
 }
 
-static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void **state)
+WHERRY_CASE(a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave,
+	    outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
 
@@ -506,9 +468,8 @@ static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void *
 	assert_int_equal(status.ready, 1);
 }
 
-static void messages_that_are_due_again_are_ready(void **state)
+WHERRY_CASE(messages_that_are_due_again_are_ready, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
 
@@ -529,7 +490,6 @@ static wherry_code put_open(void *ctx, const wh_open_row *row, wherry_error *err
 {
 	wh_buf *out = ctx;
 
-	(void)err;
 	wh_buf_printf(out, out->len ? " %lld" : "%lld", (long long)row->id);
 	return WHERRY_OK;
 }
@@ -549,10 +509,8 @@ static void reads(outbox_fixture *f, char what, int64_t after, int64_t limit,
 	wh_buf_clear(&out);
 }
 
-static void a_relay_reads_the_keys_of_the_dead(void **state)
+WHERRY_CASE(a_relay_reads_the_keys_of_the_dead, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
-
 	fixture_send_many(f, 4);
 	fixture_kill(f, 2);
 	fixture_kill(f, 4);
@@ -561,9 +519,8 @@ static void a_relay_reads_the_keys_of_the_dead(void **state)
 	reads(f, 'd', 0, 1, "2");
 }
 
-static void a_relay_asks_whether_anything_is_open(void **state)
+WHERRY_CASE(a_relay_asks_whether_anything_is_open, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t last = -7;
 	bool any = true;

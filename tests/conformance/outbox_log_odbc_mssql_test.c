@@ -13,7 +13,6 @@
 
 static void drop(void *place)
 {
-	(void)place;
 	tsql_log_clear();
 }
 
@@ -28,13 +27,11 @@ static void *make(void)
 /* The tables are there. */
 static void note(void *place, const void *recipe)
 {
-	(void)recipe;
 	assert_true(mssql_raw(place, NULL, tsql_log_view, NULL, 0));
 }
 
 static wherry_db *connect(void *place)
 {
-	(void)place;
 	return tsql_connect();
 }
 
@@ -67,7 +64,6 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 {
 	char text[16384], ordered[20000];
 
-	(void)db;
 	if (strstr(sql, "CREATE "))
 		return tsql_raw(sql, out, cap);
 	tsql_log_translate(sql, text, sizeof(text));
@@ -155,7 +151,6 @@ static void a_failure_meets_a_message_that_is_made_an_exception(void **state)
 	const wherry_failure failure =
 		WHERRY_FAILURE(.id = 1, .delay_us = 60000000, .error = "no answer");
 
-	(void)state;
 	settle_meanwhile(&(wh_settlement){.failed = &failure, .n_failed = 1}, "3");
 }
 
@@ -163,7 +158,6 @@ static void what_a_handler_did_meets_a_message_that_is_made_an_exception(void **
 {
 	const int64_t id = 1;
 
-	(void)state;
 	settle_meanwhile(&(wh_settlement){.done = &id, .n_done = 1}, "2");
 }
 

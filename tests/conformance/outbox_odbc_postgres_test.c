@@ -71,7 +71,6 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 {
 	char native[8192];
 
-	(void)db;
 	if (strstr(sql, "CREATE "))
 		return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
 	relay_log_translate(sql, native, sizeof(native));

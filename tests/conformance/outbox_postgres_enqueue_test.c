@@ -19,7 +19,6 @@ static int make(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(make_any_body(db, 0, "outbox", &err));
@@ -29,7 +28,6 @@ static int make(void **state)
 
 static int drop(void **state)
 {
-	(void)state;
 	postgres_drop(&place);
 	return 0;
 }
@@ -70,12 +68,11 @@ static const char *text(const char *expression, int64_t id)
 	return out;
 }
 
-static void a_message_has_the_fields_that_are_named(void **state)
+WHERRY_TEST_WITH(a_message_has_the_fields_that_are_named, make, drop)
 {
 	PGconn *conn = connect();
 	int64_t id;
 
-	(void)state;
 	id = put(conn, "topic => 'orders', payload => '{\"n\":1}', key => 'k', "
 		       "message_id => 'm-1', headers => '{\"a\":\"b\"}', "
 		       "aggregate_type => 'order', aggregate_id => '7', trace_id => 't', "
@@ -99,7 +96,7 @@ static void a_message_has_the_fields_that_are_named(void **state)
 	PQfinish(conn);
 }
 
-static void a_key_is_a_text_a_number_or_a_uuid(void **state)
+WHERRY_TEST_WITH(a_key_is_a_text_a_number_or_a_uuid, make, drop)
 {
 	static const struct {
 		const char *given, *kept;
@@ -118,7 +115,6 @@ static void a_key_is_a_text_a_number_or_a_uuid(void **state)
 	PGconn *conn = connect();
 	char call[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		for (size_t b = 0; b < sizeof(bodies) / sizeof(*bodies); b++) {
 			(void)snprintf(call, sizeof(call), "'t', %s, key => %s",
@@ -130,7 +126,7 @@ static void a_key_is_a_text_a_number_or_a_uuid(void **state)
 	PQfinish(conn);
 }
 
-static void texts_bytes_and_json_are_bodies(void **state)
+WHERRY_TEST_WITH(texts_bytes_and_json_are_bodies, make, drop)
 {
 	static const struct {
 		const char *given, *kept;
@@ -147,7 +143,6 @@ static void texts_bytes_and_json_are_bodies(void **state)
 	PGresult *res;
 	int64_t id;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		(void)snprintf(sql, sizeof(sql), "'t', %s", rows[i].given);
 		id = put(conn, sql);
@@ -180,11 +175,10 @@ static void refuse(PGconn *conn, const char *arguments, const char *state,
 	PQclear(res);
 }
 
-static void what_is_no_message_is_refused(void **state)
+WHERRY_TEST_WITH(what_is_no_message_is_refused, make, drop)
 {
 	PGconn *conn = connect();
 
-	(void)state;
 	refuse(conn, "'', '{}'", "22023", "a message needs a topic");
 	refuse(conn, "NULL, '{}'", "22023", "a message needs a topic");
 	refuse(conn, "'t', NULL", "22023", "a message needs a payload");
@@ -197,12 +191,11 @@ static void what_is_no_message_is_refused(void **state)
 }
 
 /* As whoever calls it. */
-static void it_needs_the_rights_of_an_insert_and_gives_none(void **state)
+WHERRY_TEST_WITH(it_needs_the_rights_of_an_insert_and_gives_none, make, drop)
 {
 	PGconn *conn = connect();
 	char sql[512];
 
-	(void)state;
 	(void)snprintf(sql, sizeof(sql),
 		       "CREATE ROLE producer; GRANT USAGE ON SCHEMA %s TO "
 		       "producer; SET ROLE producer",
@@ -220,13 +213,12 @@ static void it_needs_the_rights_of_an_insert_and_gives_none(void **state)
 	PQfinish(conn);
 }
 
-static void outboxes_of_its_schema_are_named(void **state)
+WHERRY_TEST_WITH(outboxes_of_its_schema_are_named, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *conn = connect();
 	wherry_db *db = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "\"Other \"\"outbox\"\"\"", NULL, &err));
 	wherry_db_close(db);
@@ -273,11 +265,10 @@ static int64_t answer(PGconn *conn)
 	return id;
 }
 
-static void transactions_that_lock_a_key_commit_in_id_order(void **state)
+WHERRY_TEST_WITH(transactions_that_lock_a_key_commit_in_id_order, make, drop)
 {
 	PGconn *first = connect(), *second = connect(), *other = connect();
 
-	(void)state;
 	run(first, "BEGIN");
 	assert_int_equal(put(first, "'t', '1', key => 'a', lock_key => true"), 1);
 	run(second, "BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -298,11 +289,10 @@ static void transactions_that_lock_a_key_commit_in_id_order(void **state)
 	PQfinish(other);
 }
 
-static void aggregates_are_keys_whose_parts_do_not_mix(void **state)
+WHERRY_TEST_WITH(aggregates_are_keys_whose_parts_do_not_mix, make, drop)
 {
 	PGconn *first = connect(), *second = connect();
 
-	(void)state;
 	run(first, "BEGIN");
 	put(first, "'t', '', aggregate_type => 'ab', aggregate_id => 'c', "
 		   "lock_key => true");
@@ -318,11 +308,10 @@ static void aggregates_are_keys_whose_parts_do_not_mix(void **state)
 	PQfinish(second);
 }
 
-static void a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it(void **state)
+WHERRY_TEST_WITH(a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it, make, drop)
 {
 	PGconn *first = connect(), *second = connect(), *third = connect();
 
-	(void)state;
 	run(first, "BEGIN");
 	assert_int_equal(put(first, "'t', '', key => 'a', lock_key => true"), 1);
 	run(first, "SAVEPOINT s");
@@ -344,7 +333,7 @@ static void a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it(void **s
 }
 
 /* A program with the library and one without. */
-static void the_library_takes_the_same_lock(void **state)
+WHERRY_TEST_WITH(the_library_takes_the_same_lock, make, drop)
 {
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .key = "a", .body = "");
 	wherry_message named = WHERRY_MESSAGE(.topic = "t", .aggregate_type = "order",
@@ -355,7 +344,6 @@ static void the_library_takes_the_same_lock(void **state)
 	wherry_db *db = NULL;
 	int64_t id = 0;
 
-	(void)state;
 	WHERRY_PASS(wherry_postgres_borrow(second, &db, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	run(second, "BEGIN");
@@ -378,24 +366,10 @@ static void the_library_takes_the_same_lock(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-	static const struct CMUnitTest tests[] = {
-		TEST(a_message_has_the_fields_that_are_named),
-		TEST(a_key_is_a_text_a_number_or_a_uuid),
-		TEST(texts_bytes_and_json_are_bodies),
-		TEST(what_is_no_message_is_refused),
-		TEST(it_needs_the_rights_of_an_insert_and_gives_none),
-		TEST(outboxes_of_its_schema_are_named),
-		TEST(transactions_that_lock_a_key_commit_in_id_order),
-		TEST(aggregates_are_keys_whose_parts_do_not_mix),
-		TEST(a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it),
-		TEST(the_library_takes_the_same_lock),
-	};
-
 	if (!postgres_start())
 		return 0;
 	(void)snprintf(bare_url, sizeof(bare_url),
 		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D",
 		       postgres_folder());
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -53,7 +53,6 @@ static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t c
 {
 	char native[8192];
 
-	(void)db;
 	event_bus_translate(sql, native, sizeof(native));
 	return postgres_raw(((postgres_place *)place)->url, native, out, cap);
 }
@@ -130,14 +129,11 @@ static const char *text(plain *p, const char *sql)
 
 static wherry_code take_none(void *ctx, const wherry_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
-static void create_adds_nothing_to_it(void **state)
+WHERRY_CASE(create_adds_nothing_to_it, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
 	char before[sizeof(p->text)];
@@ -153,9 +149,8 @@ static void create_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-static void create_makes_what_the_library_makes(void **state)
+WHERRY_CASE(create_makes_what_the_library_makes, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(p->text)];
 
@@ -170,9 +165,8 @@ static void create_makes_what_the_library_makes(void **state)
 }
 
 /* Beside it one of Wherry's, whose shared tables do not hide it. */
-static void an_outbox_may_be_beside_it(void **state)
+WHERRY_CASE(an_outbox_may_be_beside_it, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *own = NULL;
 	wherry_outbox_status status;
@@ -199,9 +193,8 @@ static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 #define BODY .topic = "t", .body = "{\"n\":1}", .body_len = 7
 #define UUID "01a1fe20-57df-7029-90ce-92e5ede8ecee"
 
-static void enqueue_writes_rows_of_the_library(void **state)
+WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(put(p,
@@ -227,9 +220,8 @@ static void enqueue_writes_rows_of_the_library(void **state)
 			    "1");
 }
 
-static void what_it_has_no_place_for_is_refused(void **state)
+WHERRY_CASE(what_it_has_no_place_for_is_refused, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
@@ -247,9 +239,8 @@ static void what_it_has_no_place_for_is_refused(void **state)
 	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
 }
 
-static void each_claim_that_was_extended_can_be_settled(void **state)
+WHERRY_CASE(each_claim_that_was_extended_can_be_settled, plain *p)
 {
-	plain *p = *state;
 	wherry_claim_options ten =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = MINUTE_US);
 	wherry_lease a = {0};
@@ -267,9 +258,8 @@ static void each_claim_that_was_extended_can_be_settled(void **state)
 }
 
 /* Of which no raw SQL could change the time without changing the mark. */
-static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **state)
+WHERRY_CASE(a_claim_that_expired_can_be_settled_until_another_takes_it, plain *p)
 {
-	plain *p = *state;
 	wherry_claim_options soon = WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 1);
 	wherry_lease a = {0}, b = {0};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -296,9 +286,8 @@ static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **st
 			    "2:1 2:0");
 }
 
-static void an_event_is_discarded_by_its_id_or_its_number(void **state)
+WHERRY_CASE(an_event_is_discarded_by_its_id_or_its_number, plain *p)
 {
-	plain *p = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .message_id = UUID), &err));

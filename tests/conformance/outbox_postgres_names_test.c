@@ -94,7 +94,6 @@ static wherry_lease lease_of(wherry_outbox *outbox)
 
 static wherry_code count_row(void *ctx, const wherry_row *row)
 {
-	(void)row;
 	++*(int *)ctx;
 	return WHERRY_OK;
 }
@@ -128,7 +127,7 @@ static void live(wherry_outbox *outbox)
 	assert_int_equal(n, 1);
 }
 
-static void an_outbox_may_have_any_name(void **state)
+WHERRY_TEST(an_outbox_may_have_any_name)
 {
 	static const char *const schemas[] = {
 		"plain",      "Upper Case",        "it's", "do\"uble", "a.b",
@@ -139,7 +138,6 @@ static void an_outbox_may_have_any_name(void **state)
 	wherry_db *db = connect();
 	int made = 0;
 
-	(void)state;
 	for (size_t i = 0; i < 8; i++) {
 		char schema[64], name[300], quoted[3][100];
 		const char *parts[2] = {schema, tables[i]};
@@ -172,14 +170,13 @@ static void an_outbox_may_have_any_name(void **state)
 	wherry_db_close(db);
 }
 
-static void quotes_are_needed_only_around_dots_and_quotes(void **state)
+WHERRY_TEST(quotes_are_needed_only_around_dots_and_quotes)
 {
 	wherry_db *db = connect();
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox, *again = NULL;
 	char schema[32], name[100];
 
-	(void)state;
 	new_schema("Mixed Case ", schema, sizeof(schema));
 	(void)snprintf(name, sizeof(name), "%s.Odd Name", schema);
 	outbox = make(db, name);
@@ -206,7 +203,7 @@ static void refuse(wherry_db *db, const char *name, const char *says)
 		fail_msg("'%s' is refused with '%s'", name, err.message);
 }
 
-static void what_is_no_name_is_refused(void **state)
+WHERRY_TEST(what_is_no_name_is_refused)
 {
 	static const char *const bad[] = {
 		"",     ".",         "a.",   ".b",       "a.b.c",
@@ -214,20 +211,18 @@ static void what_is_no_name_is_refused(void **state)
 		"a\\b", "\"a\".b.c", "a..b", "\xff\xfe", "\"a\".\"b\"c"};
 	wherry_db *db = connect();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		refuse(db, bad[i], "SCHEMA.TABLE");
 	wherry_db_close(db);
 }
 
 /* PostgreSQL would cut them, and say so in a notice that nobody reads. */
-static void a_name_that_would_be_cut_is_refused(void **state)
+WHERRY_TEST(a_name_that_would_be_cut_is_refused)
 {
 	char longest[WH_IDENT_MAX + 1] = "", name[200];
 	wherry_db *db = connect();
 	wherry_outbox *outbox;
 
-	(void)state;
 	sql("CREATE SCHEMA \"%063d\"", 0);
 	memset(longest, 'n', WH_IDENT_MAX);
 	(void)snprintf(name, sizeof(name), "%063d.%s", 0, longest);
@@ -252,12 +247,11 @@ static void a_name_that_would_be_cut_is_refused(void **state)
 	wherry_db_close(db);
 }
 
-static void a_schema_that_is_not_there_is_named(void **state)
+WHERRY_TEST(a_schema_that_is_not_there_is_named)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect();
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_outbox_create(db, "no such.outbox", NULL, &err));
 	assert_non_null(strstr(err.message, "no such"));
@@ -265,7 +259,7 @@ static void a_schema_that_is_not_there_is_named(void **state)
 	wherry_db_close(db);
 }
 
-static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
+WHERRY_TEST(outboxes_of_one_name_in_two_schemas_do_not_mix)
 {
 	wherry_db *db = connect();
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -276,7 +270,6 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	int64_t n = 0;
 	int rows = 0;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		new_schema("twin", schema, sizeof(schema));
 		(void)snprintf(name, sizeof(name), "%s.outbox", schema);
@@ -305,7 +298,7 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 }
 
 /* Whoever names it, by its schema or by a search path: it has one lease. */
-static void an_outbox_is_one_however_it_is_named(void **state)
+WHERRY_TEST(an_outbox_is_one_however_it_is_named)
 {
 	wherry_db *db = connect(), *other = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -313,7 +306,6 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 	char schema[32], name[64], path[320];
 	wherry_lease lease, none;
 
-	(void)state;
 	new_schema("one", schema, sizeof(schema));
 	(void)snprintf(name, sizeof(name), "%s.outbox", schema);
 	(void)snprintf(path, sizeof(path),
@@ -334,13 +326,12 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 	wherry_db_close(db);
 }
 
-static void many_outboxes_live_in_one_schema(void **state)
+WHERRY_TEST(many_outboxes_live_in_one_schema)
 {
 	wherry_db *db = connect();
 	wherry_outbox *outbox[10];
 	char schema[32], name[64];
 
-	(void)state;
 	new_schema("many", schema, sizeof(schema));
 	for (int i = 0; i < 10; i++) {
 		(void)snprintf(name, sizeof(name), "%s.outbox_%d", schema, i);
@@ -362,7 +353,7 @@ static void many_outboxes_live_in_one_schema(void **state)
 }
 
 /* The server plans each: it says when a table is not found. */
-static void every_statement_finds_its_tables_without_a_search_path(void **state)
+WHERRY_TEST(every_statement_finds_its_tables_without_a_search_path)
 {
 	wherry_db *db = connect();
 	PGconn *conn = ((postgres_db *)db)->conn;
@@ -371,7 +362,6 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	wherry_outbox *outbox = NULL;
 	size_t n = 0;
 
-	(void)state;
 	new_schema("alone", schema, sizeof(schema));
 	(void)snprintf(name, sizeof(name), "%s.Out.box", schema);
 	refuse(db, name, "SCHEMA.TABLE");
@@ -412,7 +402,7 @@ static void make_debezium(wherry_db *db, const char *schema, const char *table)
 }
 
 /* A relay finds its replication slot again by this name. */
-static void a_slot_is_named_by_39_characters_of_its_table(void **state)
+WHERRY_TEST(a_slot_is_named_by_39_characters_of_its_table)
 {
 	static const char name[] = "Orders of 2026, for a customer with a long name";
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -421,7 +411,6 @@ static void a_slot_is_named_by_39_characters_of_its_table(void **state)
 	wh_wal *wal = NULL;
 	char schema[64], table[128];
 
-	(void)state;
 	(void)snprintf(table, sizeof(table), "%s.%s",
 		       new_schema("slots", schema, sizeof(schema)), name);
 	make_debezium(db, schema, name);
@@ -435,7 +424,7 @@ static void a_slot_is_named_by_39_characters_of_its_table(void **state)
 	wherry_db_close(db);
 }
 
-static void grants_are_checked_before_tables_are_made(void **state)
+WHERRY_TEST(grants_are_checked_before_tables_are_made)
 {
 	static const char *const good[] = {"wherry=relay", "wherry=producer"};
 	static const char *const bad[] = {"wherry=king", "wherry=relay"};
@@ -444,7 +433,6 @@ static void grants_are_checked_before_tables_are_made(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect();
 
-	(void)state;
 	WHERRY_PASS(wh_store_grant_check(model, "postgres", good, 2, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wh_store_grant_check(model, "postgres", bad, 2, &err));
@@ -463,13 +451,12 @@ static void grants_are_checked_before_tables_are_made(void **state)
 }
 
 /* The owner of a table can give it triggers, which run with the rights of its users. */
-static void a_table_that_another_role_has_put_there_is_refused(void **state)
+WHERRY_TEST(a_table_that_another_role_has_put_there_is_refused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect();
 	char schema[64], table[128];
 
-	(void)state;
 	(void)snprintf(table, sizeof(table), "%s.outbox",
 		       new_schema("shared", schema, sizeof(schema)));
 	sql("CREATE ROLE stranger");
@@ -484,7 +471,7 @@ static void a_table_that_another_role_has_put_there_is_refused(void **state)
 	wherry_db_close(db);
 }
 
-static void a_publication_that_only_the_owner_may_make_is_named(void **state)
+WHERRY_TEST(a_publication_that_only_the_owner_may_make_is_named)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = connect(), *of_clerk = NULL;
@@ -492,7 +479,6 @@ static void a_publication_that_only_the_owner_may_make_is_named(void **state)
 	wh_wal *wal = NULL;
 	char schema[64], table[128], as_clerk[160];
 
-	(void)state;
 	(void)snprintf(table, sizeof(table), "%s.outbox",
 		       new_schema("clerks", schema, sizeof(schema)));
 	make_debezium(db, schema, "outbox");
@@ -518,26 +504,10 @@ static void a_publication_that_only_the_owner_may_make_is_named(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_outbox_may_have_any_name),
-		cmocka_unit_test(quotes_are_needed_only_around_dots_and_quotes),
-		cmocka_unit_test(what_is_no_name_is_refused),
-		cmocka_unit_test(a_name_that_would_be_cut_is_refused),
-		cmocka_unit_test(a_schema_that_is_not_there_is_named),
-		cmocka_unit_test(outboxes_of_one_name_in_two_schemas_do_not_mix),
-		cmocka_unit_test(an_outbox_is_one_however_it_is_named),
-		cmocka_unit_test(many_outboxes_live_in_one_schema),
-		cmocka_unit_test(every_statement_finds_its_tables_without_a_search_path),
-		cmocka_unit_test(a_slot_is_named_by_39_characters_of_its_table),
-		cmocka_unit_test(grants_are_checked_before_tables_are_made),
-		cmocka_unit_test(a_table_that_another_role_has_put_there_is_refused),
-		cmocka_unit_test(a_publication_that_only_the_owner_may_make_is_named),
-	};
-
 	if (!postgres_start())
 		return 0;
 	(void)snprintf(url, sizeof(url),
 		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D",
 		       postgres_folder());
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

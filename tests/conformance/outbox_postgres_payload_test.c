@@ -97,7 +97,7 @@ static void lives(fixture *f, const char *body, const char *kept)
 	assert_string_equal(f->text, kept);
 }
 
-static void bodies_are_delivered_as_the_text_of_the_column(void **state)
+WHERRY_TEST_WITH(bodies_are_delivered_as_the_text_of_the_column, make, drop)
 {
 	static const struct {
 		const char *type, *kept;
@@ -127,7 +127,7 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 	}
 }
 
-static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
+WHERRY_TEST_WITH(what_is_no_JSON_is_refused_and_told_the_way_out, make, drop)
 {
 	static const char *const types[] = {"json", "jsonb"};
 	static const char *const bad[] = {"", "x", "{", "{\"a\":1}x", "\xff"};
@@ -165,7 +165,7 @@ static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
 	}
 }
 
-static void text_takes_any_text_and_refuses_other_bytes(void **state)
+WHERRY_TEST_WITH(text_takes_any_text_and_refuses_other_bytes, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -178,7 +178,7 @@ static void text_takes_any_text_and_refuses_other_bytes(void **state)
 }
 
 /* As a driver in another language, or psql, writes it: a text with escapes. */
-static void a_literal_with_escapes_is_delivered_as_it_was_written(void **state)
+WHERRY_TEST_WITH(a_literal_with_escapes_is_delivered_as_it_was_written, make, drop)
 {
 	static const char body[] = "{\"c\":\"Zo\\u00eb\",\"path\":\"C:\\\\101\"}";
 	fixture *f = *state;
@@ -196,7 +196,7 @@ static void a_literal_with_escapes_is_delivered_as_it_was_written(void **state)
 	assert_string_equal(f->text, "{\"order\" : 7}");
 }
 
-static void a_table_keeps_the_type_it_was_made_with(void **state)
+WHERRY_TEST_WITH(a_table_keeps_the_type_it_was_made_with, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -224,7 +224,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 }
 
 /* What create sets once an operator may change. */
-static void settings_made_by_hand_stay(void **state)
+WHERRY_TEST_WITH(settings_made_by_hand_stay, make, drop)
 {
 	static const char options[] =
 		"SELECT array_to_string(reloptions, ' ') FROM pg_class "
@@ -249,17 +249,7 @@ static void settings_made_by_hand_stay(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-	static const struct CMUnitTest tests[] = {
-		TEST(bodies_are_delivered_as_the_text_of_the_column),
-		TEST(what_is_no_JSON_is_refused_and_told_the_way_out),
-		TEST(text_takes_any_text_and_refuses_other_bytes),
-		TEST(a_literal_with_escapes_is_delivered_as_it_was_written),
-		TEST(a_table_keeps_the_type_it_was_made_with),
-		TEST(settings_made_by_hand_stay),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -25,7 +25,6 @@ static void the_sql_of_create_makes_what_create_makes(void **state)
 	wherry_db *db = NULL;
 	char *sql = NULL;
 
-	(void)state;
 	postgres_make(&first);
 	postgres_make(&other);
 	WHERRY_PASS(wherry_outbox_create_sql("postgresql", "outbox", NULL, &sql, &err));

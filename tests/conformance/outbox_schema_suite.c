@@ -7,9 +7,8 @@
 
 /* ---- create ---- */
 
-static void create_twice_is_fine_and_keeps_the_messages(void **state)
+WHERRY_CASE(create_twice_is_fine_and_keeps_the_messages, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_send_many(f, 3);
@@ -32,7 +31,6 @@ static int init_and_send(wherry_db *db, int which)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = wherry_outbox_create(db, "fresh", &outbox_options, &err);
 
-	(void)which;
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(db, "fresh", &outbox, &err);
 	if (code == WHERRY_OK)
@@ -71,9 +69,8 @@ static void threads_may_create_at_once(void **state)
 	at_once(*state, fixture_threads);
 }
 
-static void init_inside_a_transaction_is_refused(void **state)
+WHERRY_CASE(init_inside_a_transaction_is_refused, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -85,9 +82,8 @@ static void init_inside_a_transaction_is_refused(void **state)
 	WHERRY_PASS(wherry_outbox_create(f->db, "second", &outbox_options, &err));
 }
 
-static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
+WHERRY_CASE(a_table_that_is_no_outbox_is_refused_and_left_alone, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
@@ -131,9 +127,8 @@ static void a_table_that_has_the_name_of_one_beside_it_is_refused_and_left_alone
 	}
 }
 
-static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
+WHERRY_CASE(an_outbox_whose_table_is_gone_can_be_made_again, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -157,7 +152,7 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 
 /* ---- names ---- */
 
-static void names_that_are_none_are_refused(void **state)
+WHERRY_CASE(names_that_are_none_are_refused, outbox_fixture *f)
 {
 	static const char *const bad[] = {
 		"",
@@ -182,7 +177,6 @@ static void names_that_are_none_are_refused(void **state)
 		"%s",
 		"a23456789b23456789c23456789d23456789e234567891234",
 		/* 49 */ NULL};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	char *sql = NULL;
@@ -207,7 +201,7 @@ static void names_that_are_none_are_refused(void **state)
 	assert_int_equal(fixture_count(f), 0);
 }
 
-static void names_that_sql_uses_itself_are_fine(void **state)
+WHERRY_CASE(names_that_sql_uses_itself_are_fine, outbox_fixture *f)
 {
 	static const char *const good[] = {
 		"order", "select", "table",
@@ -215,7 +209,6 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		"Group", "x",      "a23456789b23456789c23456789d23456789e23456789f2345",
 		NULL};
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; good[i]; i++) {
@@ -240,11 +233,10 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 	}
 }
 
-static void the_shared_tables_are_no_outboxes(void **state)
+WHERRY_CASE(the_shared_tables_are_no_outboxes, outbox_fixture *f)
 {
 	static const char *const names[] = {"wherry_schema", "wherry_outbox",
 					    "wherry_lease", "WHERRY_LEASE", NULL};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; names[i]; i++)
@@ -255,9 +247,8 @@ static void the_shared_tables_are_no_outboxes(void **state)
 
 /* ---- several outboxes in one database ---- */
 
-static void outboxes_of_one_database_are_independent(void **state)
+WHERRY_CASE(outboxes_of_one_database_are_independent, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "same",
 					    .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -301,9 +292,8 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_outbox_close(second);
 }
 
-static void a_lease_on_one_is_none_on_another(void **state)
+WHERRY_CASE(a_lease_on_one_is_none_on_another, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *second = NULL;
 	wherry_lease lease = fixture_lease(f, "a");
@@ -315,9 +305,8 @@ static void a_lease_on_one_is_none_on_another(void **state)
 	wherry_outbox_close(second);
 }
 
-static void a_name_in_other_letters_is_the_same_outbox(void **state)
+WHERRY_CASE(a_name_in_other_letters_is_the_same_outbox, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *again = NULL;
 	wherry_lease lease = fixture_lease(f, "a"), other;
@@ -338,9 +327,8 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 
 /* ---- what is there ---- */
 
-static void an_outbox_that_is_not_there_names_wherry_init(void **state)
+WHERRY_CASE(an_outbox_that_is_not_there_names_wherry_init, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	void *kept = f->place;
@@ -361,9 +349,8 @@ static void an_outbox_that_is_not_there_names_wherry_init(void **state)
 	f->place = kept;
 }
 
-static void a_schema_that_needs_a_newer_program_is_refused(void **state)
+WHERRY_CASE(a_schema_that_needs_a_newer_program_is_refused, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
@@ -389,9 +376,8 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 					 &err)); /* that one is ours */
 }
 
-static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
+WHERRY_CASE(the_sql_of_create_makes_an_outbox_and_can_be_run_again, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *first = f->outbox;
 	char *sql = NULL;
@@ -408,9 +394,8 @@ static void the_sql_of_create_makes_an_outbox_and_can_be_run_again(void **state)
 	free(sql);
 }
 
-static void missing_arguments_are_refused(void **state)
+WHERRY_CASE(missing_arguments_are_refused, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	char *sql = NULL;

@@ -63,10 +63,9 @@ static void done_marks_a_message(void **state)
 	assert_int_equal(fixture_count(f), 3);
 }
 
-static void more_ids_than_a_statement_takes_change_nothing(void **state)
+WHERRY_CASE(more_ids_than_a_statement_takes_change_nothing, outbox_fixture *f)
 {
 	enum { MANY = 300000 };
-	outbox_fixture *f = *state;
 	int64_t id = fixture_send(f, "t", NULL), n = -7;
 	int64_t *ids = calloc(MANY, sizeof(*ids));
 	wherry_lease lease = fixture_lease(f, "a");
@@ -86,7 +85,7 @@ static void more_ids_than_a_statement_takes_change_nothing(void **state)
 }
 
 /* Ids that follow one another are settled by another statement. */
-static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
+WHERRY_CASE(ids_in_any_order_and_with_gaps_are_done_alike, outbox_fixture *f)
 {
 	static const struct {
 		int64_t ids[4];
@@ -100,7 +99,6 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 		{{1, INT64_MAX, INT64_MIN}, 1, "5 9"},
 		{{INT64_MAX, INT64_MIN, 9}, 1, "5"},
 	};
-	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -120,9 +118,8 @@ static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
 	}
 }
 
-static void done_passes_over_what_is_not_open(void **state)
+WHERRY_CASE(done_passes_over_what_is_not_open, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t first = fixture_send_many(f, 4), n = 0;
 	int64_t ids[] = {first + 3, -1, first + 1, 987654, 0, first + 2, first + 2};
 	wherry_lease lease;
@@ -140,9 +137,8 @@ static void done_passes_over_what_is_not_open(void **state)
 	assert_int_equal(fixture_state(f, first + 3), WHERRY_DONE);
 }
 
-static void an_empty_list_of_done_is_fine(void **state)
+WHERRY_CASE(an_empty_list_of_done_is_fine, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
@@ -153,10 +149,9 @@ static void an_empty_list_of_done_is_fine(void **state)
 	WHERRY_PASS(wherry_outbox_requeue(f->outbox, &lease, NULL, 0, &err));
 }
 
-static void ten_thousand_are_done_at_once(void **state)
+WHERRY_CASE(ten_thousand_are_done_at_once, outbox_fixture *f)
 {
 	enum { MANY = 10000 };
-	outbox_fixture *f = *state;
 	int64_t *ids = calloc(MANY, sizeof(*ids)), n = 0;
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -195,9 +190,8 @@ static void a_failure_counts_and_waits(void **state)
 	}
 }
 
-static void a_failure_without_a_reason_is_recorded(void **state)
+WHERRY_CASE(a_failure_without_a_reason_is_recorded, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t id = fixture_send(f, "t", NULL);
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_failure failure = WHERRY_FAILURE(.id = id);
@@ -207,9 +201,8 @@ static void a_failure_without_a_reason_is_recorded(void **state)
 	assert_int_equal(look(f, id).row.message->attempts, 1);
 }
 
-static void a_reason_is_cut_at_500_bytes_between_characters(void **state)
+WHERRY_CASE(a_reason_is_cut_at_500_bytes_between_characters, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	int64_t id = fixture_send(f, "t", NULL);
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -355,9 +348,8 @@ static void requeueing_keeps_the_attempts(void **state)
 
 /* ---- several at once ---- */
 
-static void a_message_that_took_the_id_of_another_is_not_tried(void **state)
+WHERRY_CASE(a_message_that_took_the_id_of_another_is_not_tried, outbox_fixture *f)
 {
-	outbox_fixture *f = *state;
 	const wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "new",
 						  .body = "{}", .body_len = 2);
 	wherry_lease lease = fixture_lease(f, "a");

@@ -89,7 +89,6 @@ bool outbox_sqlite_raw(void *place, wherry_db *db, const char *sql, char *out, s
 	sqlite3 *handle = NULL;
 	bool ok;
 
-	(void)db;
 	ok = sqlite3_open(((wherry_temp *)place)->path, &handle) == SQLITE_OK;
 	ok = ok && sqlite3_busy_timeout(handle, 30000) == SQLITE_OK &&
 	     outbox_sqlite_run(handle, "PRAGMA synchronous = OFF", NULL, 0);
@@ -134,18 +133,15 @@ static void *make_nothing(void)
 
 static void drop_nothing(void *place)
 {
-	(void)place;
 }
 
 static wherry_db *connect_memory(void *place)
 {
-	(void)place;
 	return open_url("sqlite::memory:");
 }
 
 static bool raw_same(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
 {
-	(void)place;
 	return outbox_sqlite_run(handle_of(db), sql, out, cap);
 }
 

@@ -20,7 +20,6 @@ static void the_sql_of_create_makes_what_create_makes(void **state)
 	wherry_db *db = NULL;
 	char *sql = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_outbox_create_sql("sqlite", "outbox", NULL, &sql, &err));
 	assert_int_equal(sqlite3_open(":memory:", &first), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(first, &db, &err));
@@ -48,7 +47,6 @@ static void a_refused_create_leaves_no_trace(void **state)
 	sqlite3 *handle = NULL;
 	wherry_db *db = NULL;
 
-	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	assert_true(outbox_sqlite_run(
 		handle, "CREATE TABLE events(id, topic); CREATE TABLE shop_progress(id)",
@@ -79,7 +77,6 @@ static void a_message_that_took_the_id_of_a_delivered_one_waits(void **state)
 	wherry_db *db = NULL;
 	char left[8] = "";
 
-	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));

@@ -226,7 +226,6 @@ static wherry_code take_passed(void *ctx, const wh_log_row *row, wherry_error *e
 {
 	passed *p = ctx;
 
-	(void)err;
 	if (row->id < p->before)
 		p->ids[p->n++] = row->id;
 	return WHERRY_OK;

@@ -59,7 +59,6 @@ static void the_procedure_adds_what_it_is_given(void **state)
 {
 	place p;
 
-	(void)state;
 	enter(&p, NULL);
 	says(&p, ENQUEUE "@topic = N'orders', @payload = N'{\"n\":1}'; SELECT @id", "1");
 	says(&p,
@@ -114,7 +113,6 @@ static void the_procedure_cuts_nothing(void **state)
 	char sql[400];
 	place p;
 
-	(void)state;
 	enter(&p, NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		(void)snprintf(
@@ -139,7 +137,6 @@ static void the_procedure_adds_to_another_outbox_of_its_schema(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	place p;
 
-	(void)state;
 	enter(&p, NULL);
 	WHERRY_PASS(wherry_outbox_create(p.db, "other", NULL, &err));
 	says(&p, ENQUEUE "@topic = N't', @payload = N'1', @outbox = N'other'; SELECT @id",
@@ -175,7 +172,6 @@ static void bytes_are_kept_as_they_are(void **state)
 	seen s = {.n = 0};
 	place p;
 
-	(void)state;
 	enter(&p, "bytea");
 	says(&p,
 	     "SELECT TYPE_NAME(system_type_id) FROM sys.columns WHERE object_id = "
@@ -202,7 +198,6 @@ static void making_ends_when_the_lock_is_not_granted(void **state)
 	wherry_config *config = NULL;
 	wherry_db *holder = NULL, *db = NULL;
 
-	(void)state;
 	tsql_clear();
 	WHERRY_PASS(wherry_db_open(getenv("WHERRY_TEST_MSSQL"), NULL, &holder, &err));
 	WHERRY_PASS(wherry_db_begin(holder, &err));
@@ -238,7 +233,6 @@ static void a_procedure_of_another_version_is_made_again(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	place p;
 
-	(void)state;
 	enter(&p, NULL);
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		WHERRY_PASS(wh_db_script(p.db, breaks[i], &err));

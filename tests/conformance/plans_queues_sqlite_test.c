@@ -84,25 +84,22 @@ static void check_delayed(const char *layout, int least)
 	wherry_db_close(db);
 }
 
-static void a_delayed_queue_finds_rows_by_their_ids(void **state)
+WHERRY_TEST(a_delayed_queue_finds_rows_by_their_ids)
 {
-	(void)state;
 	check_delayed("native", 10);
 }
 
-static void the_table_of_the_jvm_library_finds_rows_by_their_ids(void **state)
+WHERRY_TEST(the_table_of_the_jvm_library_finds_rows_by_their_ids)
 {
-	(void)state;
 	check_delayed("funfix", 6);
 }
 
-static void a_queue_finds_rows_by_their_ids(void **state)
+WHERRY_TEST(a_queue_finds_rows_by_their_ids)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = open_memory();
 	wherry_queue *queue;
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_open(db, "jobs", &queue, &err));
 	check_plans(db, &queue->store.sql, "jobs", 7);
@@ -110,13 +107,4 @@ static void a_queue_finds_rows_by_their_ids(void **state)
 	wherry_db_close(db);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_delayed_queue_finds_rows_by_their_ids),
-		cmocka_unit_test(the_table_of_the_jvm_library_finds_rows_by_their_ids),
-		cmocka_unit_test(a_queue_finds_rows_by_their_ids),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

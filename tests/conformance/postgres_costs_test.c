@@ -47,7 +47,6 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 {
 	tally *t = ctx;
 
-	(void)err;
 	t->all += strcmp(op, "run") == 0 || strcmp(op, "begin") == 0 ||
 		  strcmp(op, "commit") == 0;
 	t->reads += strcmp(what, "read-log") == 0;
@@ -109,7 +108,6 @@ static wherry_code take_plan(void *ctx, const wh_row *row, wherry_error *err)
 	int64_t *pages = ctx;
 	const char *text = wh_row_text(row, 0);
 
-	(void)err;
 	*pages = number_behind(text, "\"Shared Hit Blocks\": ") +
 		 number_behind(text, "\"Shared Read Blocks\": ");
 	return WHERRY_OK;
@@ -145,9 +143,8 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 
 /* ---- 25 ---- */
 
-static void defect_25_a_held_key_does_not_slow_the_others(void **state)
+WHERRY_CASE(defect_25_a_held_key_does_not_slow_the_others, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t;
 
 	fill(f, 20000, "'hot'");
@@ -163,9 +160,8 @@ static void defect_25_a_held_key_does_not_slow_the_others(void **state)
 /* ---- 28 and 29 ---- */
 
 /* A read, and the acknowledgement: begin, fence, write, commit. */
-static void defect_28_a_batch_takes_a_handful_of_statements(void **state)
+WHERRY_CASE(defect_28_a_batch_takes_a_handful_of_statements, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t;
 
 	fill(f, BACKLOG, "'k' || i % 100");
@@ -187,9 +183,8 @@ static int notified(PGconn *conn)
 	"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "     \
 	"mode = 'ExclusiveLock' AND classid = 1669 AND objid = 'outbox'::regclass"
 
-static void defect_29_only_a_relay_that_sleeps_is_notified(void **state)
+WHERRY_CASE(defect_29_only_a_relay_that_sleeps_is_notified, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *conn = PQconnectdb(postgres_here.url);
 
 	hourly(f);
@@ -216,9 +211,8 @@ static void defect_29_only_a_relay_that_sleeps_is_notified(void **state)
 	PQfinish(conn);
 }
 
-static void defect_25_a_hot_key_is_drained_by_batches(void **state)
+WHERRY_CASE(defect_25_a_hot_key_is_drained_by_batches, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t; /* outlives the connection */
 
 	fill(f, BACKLOG, "'hot'");
@@ -228,9 +222,8 @@ static void defect_25_a_hot_key_is_drained_by_batches(void **state)
 		assert_int_equal(f->events[n].id, n + 1);
 }
 
-static void defect_26_a_delivered_row_is_not_written(void **state)
+WHERRY_CASE(defect_26_a_delivered_row_is_not_written, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t;
 
 	fill(f, BACKLOG, "'k' || i % 100"); /* never analyzed */
@@ -240,9 +233,8 @@ static void defect_26_a_delivered_row_is_not_written(void **state)
 	assert_int_equal(counted(f, "n_tup_del"), 0);
 }
 
-static void defect_27_no_statement_reads_the_whole_table(void **state)
+WHERRY_CASE(defect_27_no_statement_reads_the_whole_table, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t;
 
 	fill(f, BACKLOG, "'k' || i % 100"); /* never analyzed */
@@ -251,9 +243,8 @@ static void defect_27_no_statement_reads_the_whole_table(void **state)
 	assert_int_equal(counted(f, "seq_tup_read"), 0);
 }
 
-static void defect_28_several_batches_are_in_flight(void **state)
+WHERRY_CASE(defect_28_several_batches_are_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	relay_set(f, "relay.batch", "10");
@@ -268,10 +259,8 @@ static void defect_28_several_batches_are_in_flight(void **state)
 	relay_check_once(f, 300);
 }
 
-static void defect_32_a_purge_in_vain_touches_a_few_pages(void **state)
+WHERRY_CASE(defect_32_a_purge_in_vain_touches_a_few_pages, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	fill(f, 20000, "'k'");
 	relay_sql(
 		f,

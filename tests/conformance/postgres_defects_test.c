@@ -41,9 +41,8 @@ static relay_fake *by_hand(relay_fixture *f, relay_side *side)
 
 #define PUT_A "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', '{}')"
 
-static void defect_1_of_one_key_one_message_is_in_flight(void **state)
+WHERRY_CASE(defect_1_of_one_key_one_message_is_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 	PGconn *first;
 
@@ -65,9 +64,9 @@ static void defect_1_of_one_key_one_message_is_in_flight(void **state)
 }
 
 /* As where they update the same row of the business. */
-static void defect_1_writers_that_wait_for_each_other_are_delivered_in_order(void **state)
+WHERRY_CASE(defect_1_writers_that_wait_for_each_other_are_delivered_in_order,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *first, *second = PQconnectdb(postgres_here.url);
 
 	relay_sql(f, "CREATE TABLE orders(id integer, n integer)");
@@ -91,9 +90,8 @@ static void defect_1_writers_that_wait_for_each_other_are_delivered_in_order(voi
 
 /* ---- 2 ---- */
 
-static void defect_2_who_lost_its_messages_cannot_make_them_fail(void **state)
+WHERRY_CASE(defect_2_who_lost_its_messages_cannot_make_them_fail, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *late, *fake;
 
 	late = by_hand(f, &f->a);
@@ -118,10 +116,8 @@ static void defect_2_who_lost_its_messages_cannot_make_them_fail(void **state)
 
 /* ---- 4 and 5 ---- */
 
-static void defect_4_other_aggregates_do_not_wait(void **state)
+WHERRY_CASE(defect_4_other_aggregates_do_not_wait, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_sql(f, "INSERT INTO outbox(topic, aggregate_type, aggregate_id, payload) "
@@ -136,9 +132,8 @@ static void defect_4_other_aggregates_do_not_wait(void **state)
 	assert_int_equal(relay_state(f, 6), WHERRY_PENDING);
 }
 
-static void defect_5_what_is_behind_a_dead_message_waits_if_asked_to(void **state)
+WHERRY_CASE(defect_5_what_is_behind_a_dead_message_waits_if_asked_to, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_set(f, "relay.on_dead", "park");
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "aaba");
@@ -154,10 +149,8 @@ static void defect_5_what_is_behind_a_dead_message_waits_if_asked_to(void **stat
 
 /* ---- 10, 11 and 12 ---- */
 
-static void defect_10_a_bad_message_takes_no_other_along(void **state)
+WHERRY_CASE(defect_10_a_bad_message_takes_no_other_along, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 50, WHERRY_REJECTED, -1);
 	for (int i = 0; i < 10; i++)
 		relay_put(f, "abcdefghi-");
@@ -168,9 +161,8 @@ static void defect_10_a_bad_message_takes_no_other_along(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
 }
 
-static void defect_10_credentials_that_expired_make_nothing_dead(void **state)
+WHERRY_CASE(defect_10_credentials_that_expired_make_nothing_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->submit_fails = WHERRY_DENIED;
@@ -186,10 +178,9 @@ static void defect_10_credentials_that_expired_make_nothing_dead(void **state)
 	relay_check_order(f);
 }
 
-static void defect_11_what_cannot_be_written_out_dies_alone(void **state)
+WHERRY_CASE(defect_11_what_cannot_be_written_out_dies_alone, relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	relay_fixture *f = *state;
 	wherry_temp temp;
 	char url[200];
 
@@ -207,9 +198,8 @@ static void defect_11_what_cannot_be_written_out_dies_alone(void **state)
 }
 
 /* A relay that dies whenever 2 is in flight, and others that share what it had. */
-static void defect_12_a_message_that_kills_its_relay_ends_dead(void **state)
+WHERRY_CASE(defect_12_a_message_that_kills_its_relay_ends_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t by_us = relay_deadline();
 	relay_fake *fake;
 	int kills = 0;
@@ -255,7 +245,6 @@ static void misbehave(void *ctx, const wherry_event *event)
 	bool finished;
 	int64_t wake_us;
 
-	(void)event;
 	(void)pthread_mutex_lock(&g->lock);
 	g->entered++;
 	g->stepped = wherry_relay_step(g->relay, &wake_us, &finished, NULL);
@@ -264,7 +253,7 @@ static void misbehave(void *ctx, const wherry_event *event)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void defect_13_a_hook_that_misbehaves_harms_no_relay(void **state)
+WHERRY_CASE(defect_13_a_hook_that_misbehaves_harms_no_relay, relay_fixture *f)
 {
 	static gate g = {PTHREAD_MUTEX_INITIALIZER,
 			 PTHREAD_COND_INITIALIZER,
@@ -272,7 +261,6 @@ static void defect_13_a_hook_that_misbehaves_harms_no_relay(void **state)
 			 NULL,
 			 WHERRY_OK,
 			 0};
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; i < 10; i++)
@@ -294,9 +282,8 @@ static void defect_13_a_hook_that_misbehaves_harms_no_relay(void **state)
 
 /* ---- 14 and 15 ---- */
 
-static void defect_14_a_relay_that_could_not_start_starts_later(void **state)
+WHERRY_CASE(defect_14_a_relay_that_could_not_start_starts_later, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 
@@ -316,9 +303,8 @@ static void defect_14_a_relay_that_could_not_start_starts_later(void **state)
 	"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'wherry' "       \
 	"AND pid <> pg_backend_pid()"
 
-static void defect_15_lost_connections_leave_none_behind(void **state)
+WHERRY_CASE(defect_15_lost_connections_leave_none_behind, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_side *a = &f->a;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -350,9 +336,8 @@ static void end_sessions(relay_fixture *f)
 }
 
 /* Its lock that writers find went with the session: nobody would wake it. */
-static void defect_15_a_connection_lost_asleep_is_noticed_at_once(void **state)
+WHERRY_CASE(defect_15_a_connection_lost_asleep_is_noticed_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_side *a = &f->a;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -366,10 +351,8 @@ static void defect_15_a_connection_lost_asleep_is_noticed_at_once(void **state)
 	}
 }
 
-static void defect_15_a_standby_notices_its_lost_connection_at_once(void **state)
+WHERRY_CASE(defect_15_a_standby_notices_its_lost_connection_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_start(f, &f->a);
 	RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > WH_SECOND);
@@ -383,9 +366,9 @@ static void defect_15_a_standby_notices_its_lost_connection_at_once(void **state
 
 /* A server that ends a session says why, which is the error of the next call and nothing
  * else. */
-static void defect_15_a_lost_connection_writes_nothing_to_standard_error(void **state)
+WHERRY_CASE(defect_15_a_lost_connection_writes_nothing_to_standard_error,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	FILE *said = tmpfile();
 	int saved = dup(STDERR_FILENO);
 	int64_t by_us = relay_deadline();
@@ -411,14 +394,11 @@ static void defect_15_a_lost_connection_writes_nothing_to_standard_error(void **
 
 static int64_t an_hour_ahead(void *ctx)
 {
-	(void)ctx;
 	return wh_now(&wh_env_system) + 3600 * WH_SECOND;
 }
 
-static void defect_16_retries_are_due_by_the_clock_of_the_database(void **state)
+WHERRY_CASE(defect_16_retries_are_due_by_the_clock_of_the_database, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	f->env.now_us = an_hour_ahead;
 	relay_set(f, "retry.base", "2h");
 	relay_set(f, "retry.cap", "2h");
@@ -435,9 +415,8 @@ static void defect_16_retries_are_due_by_the_clock_of_the_database(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 }
 
-static void defect_17_a_stop_waits_no_longer_than_it_may(void **state)
+WHERRY_CASE(defect_17_a_stop_waits_no_longer_than_it_may, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	relay_set(f, "relay.stop_timeout", "100ms");
@@ -452,9 +431,8 @@ static void defect_17_a_stop_waits_no_longer_than_it_may(void **state)
 }
 
 /* One that holds the table ends no stop either: statements wait for db.busy_timeout. */
-static void defect_17_a_stop_does_not_wait_for_the_database(void **state)
+WHERRY_CASE(defect_17_a_stop_does_not_wait_for_the_database, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *holder;
 
 	relay_hourly(f);
@@ -470,9 +448,8 @@ static void defect_17_a_stop_does_not_wait_for_the_database(void **state)
 
 /* ---- 24 ---- */
 
-static void defect_24_a_duplicate_leaves_the_business_transaction_alone(void **state)
+WHERRY_CASE(defect_24_a_duplicate_leaves_the_business_transaction_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "m", .body = "{}",
 					    .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -138,13 +138,12 @@ static wherry_outbox *made(wherry_db *db, const wh_make *how)
 	return outbox;
 }
 
-static void no_statement_uses_what_another_role_made(void **state)
+WHERRY_TEST(no_statement_uses_what_another_role_made)
 {
 	static const char *const layouts[] = {"log", "eventferry", "debezium"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int unclean = 0;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		const wh_make how = {.layout = layouts[i],
 				     .segments = 10,
@@ -180,7 +179,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 	assert_int_equal(unclean, 0);
 }
 
-static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
+WHERRY_TEST(a_borrowed_connection_runs_nothing_of_another_role)
 {
 	const wherry_message m =
 		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
@@ -190,7 +189,6 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("guest", &db);
 	outbox = made(db, &(wh_make){.layout = "log"});
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
@@ -257,7 +255,7 @@ static void put_catalog_last(PGconn *conn, const char *schema)
 	assert_true(postgres_exec(conn, sql, NULL, 0));
 }
 
-static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
+WHERRY_TEST(enqueueing_is_safe_though_pg_catalog_comes_last)
 {
 	const wherry_message m =
 		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
@@ -266,7 +264,6 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("last", &db);
 	outbox = made(db, &(wh_make){.layout = "log"});
 	put_catalog_last(conn, "last");
@@ -292,7 +289,7 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 	PQfinish(conn);
 }
 
-static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
+WHERRY_TEST(accepting_is_safe_though_pg_catalog_comes_last)
 {
 	static const char *const ids[] = {"m1", "m2"};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -301,7 +298,6 @@ static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("accepting", &db);
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_inbox_open(db, NULL, &inbox, &err));
@@ -323,13 +319,10 @@ static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
 
 static wherry_code no_tick(void *ctx, int64_t at_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)at_us;
-	(void)err;
 	return WHERRY_OK;
 }
 
-static void firing_is_safe_though_pg_catalog_comes_last(void **state)
+WHERRY_TEST(firing_is_safe_though_pg_catalog_comes_last)
 {
 	const wherry_tick tick = {.at_us = 1, .body = "{}", .body_len = 2};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -339,7 +332,6 @@ static void firing_is_safe_though_pg_catalog_comes_last(void **state)
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("firing", &db);
 	WHERRY_PASS(wherry_delayed_create(db, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "q", NULL, &queue, &err));
@@ -373,13 +365,12 @@ static wherry_queue *made_queue(wherry_db *db)
 	return queue;
 }
 
-static void no_statement_of_a_queue_uses_what_another_role_made(void **state)
+WHERRY_TEST(no_statement_of_a_queue_uses_what_another_role_made)
 {
 	wherry_queue *queue;
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("jobs1", &db);
 	queue = made_queue(db);
 	assert_int_equal(count_unclean(conn, &queue->store.sql), 0);
@@ -438,7 +429,7 @@ static void use_queue(wherry_db *db, wherry_queue *queue)
 	wherry_topics_close(topics);
 }
 
-static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
+WHERRY_TEST(receiving_is_safe_though_pg_catalog_comes_last)
 {
 	static const char sql[] =
 		"SELECT wherry_send('jobs', '{}'::pg_catalog.json, headers => '{\"a\":\"b\"}'); "
@@ -449,7 +440,6 @@ static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("jobs2", &db);
 	queue = made_queue(db);
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
@@ -476,13 +466,12 @@ static wherry_delayed *made_delayed(wherry_db *db)
 	return delayed;
 }
 
-static void no_statement_of_a_delayed_queue_uses_what_another_role_made(void **state)
+WHERRY_TEST(no_statement_of_a_delayed_queue_uses_what_another_role_made)
 {
 	wherry_delayed *delayed;
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("later1", &db);
 	delayed = made_delayed(db);
 	assert_int_equal(count_unclean(conn, &delayed->store.sql), 0);
@@ -541,13 +530,12 @@ static void use_delayed(wherry_delayed *delayed)
 	assert_true(found);
 }
 
-static void polling_is_safe_though_pg_catalog_comes_last(void **state)
+WHERRY_TEST(polling_is_safe_though_pg_catalog_comes_last)
 {
 	wherry_delayed *delayed;
 	wherry_db *db;
 	PGconn *conn;
 
-	(void)state;
 	conn = arrive("later2", &db);
 	delayed = made_delayed(db);
 	put_catalog_last(conn, "later2");
@@ -565,24 +553,11 @@ static void polling_is_safe_though_pg_catalog_comes_last(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_statement_uses_what_another_role_made),
-		cmocka_unit_test(a_borrowed_connection_runs_nothing_of_another_role),
-		cmocka_unit_test(enqueueing_is_safe_though_pg_catalog_comes_last),
-		cmocka_unit_test(accepting_is_safe_though_pg_catalog_comes_last),
-		cmocka_unit_test(firing_is_safe_though_pg_catalog_comes_last),
-		cmocka_unit_test(no_statement_of_a_queue_uses_what_another_role_made),
-		cmocka_unit_test(receiving_is_safe_though_pg_catalog_comes_last),
-		cmocka_unit_test(
-			no_statement_of_a_delayed_queue_uses_what_another_role_made),
-		cmocka_unit_test(polling_is_safe_though_pg_catalog_comes_last),
-	};
-
 	if (!postgres_start_logical())
 		return 0;
 	if (!postgres_let_in() || !make_rivals()) {
 		(void)printf("1..1\nnot ok 1 - a hostile role comes\n");
 		return 1;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

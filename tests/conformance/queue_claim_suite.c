@@ -16,7 +16,6 @@ static wherry_code take(void *ctx, int64_t id, const wh_row *row, wherry_error *
 	const wherry_queue_message msg = {
 		.id = id, .body = body.ptr, .body_len = body.len};
 
-	(void)err;
 	assert_string_equal(wh_row_text(row, TOPIC), "jobs");
 	return queue_note(ctx, &msg);
 }
@@ -62,9 +61,8 @@ static int64_t settle(queue_fixture *f, const wherry_lease *lease, const wh_sett
 	return settled.n;
 }
 
-static void a_queue_is_claimed_as_an_outbox_is(void **state)
+WHERRY_CASE(a_queue_is_claimed_as_an_outbox_is, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_lease a = join(f, "a"), b = join(f, "b");
 	wh_settlement s = {.n_done = 1, .n_failed = 1};
 	wherry_failure failure = WHERRY_FAILURE(.error = "no", .delay_us = 50000000);
@@ -89,9 +87,8 @@ static void a_queue_is_claimed_as_an_outbox_is(void **state)
 			 1);
 }
 
-static void claims_that_expired_are_taken_over(void **state)
+WHERRY_CASE(claims_that_expired_are_taken_over, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_lease a = join(f, "a"), b = join(f, "b");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_settlement s = {.n_done = 1};

@@ -110,10 +110,8 @@ static int make_old(void **state)
 
 /* ---- both at once ---- */
 
-static void both_receive_from_one_queue(void **state)
+WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	for (int i = 1; i <= 4; i++)
 		(void)queue_send(f, i);
 	assert_string_equal(they_receive(f), "1");
@@ -122,9 +120,8 @@ static void both_receive_from_one_queue(void **state)
 	queue_takes(f, 9, "4");
 }
 
-static void an_old_table_of_theirs_is_shared(void **state)
+WHERRY_CASE(an_old_table_of_theirs_is_shared, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
 	queue_got got = {.n = 0};
@@ -161,10 +158,8 @@ static void an_old_table_of_theirs_is_shared(void **state)
 }
 
 /* The column may be dropped while we send. */
-static void recoverable_may_be_dropped(void **state)
+WHERRY_CASE(recoverable_may_be_dropped, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send(f, 1);
 	queue_raw(f, "ALTER TABLE jobs DROP COLUMN Recoverable");
 	(void)queue_send(f, 2);
@@ -173,9 +168,8 @@ static void recoverable_may_be_dropped(void **state)
 
 /* ---- expiry and delays ---- */
 
-static void a_delayed_message_is_cancelled_until_it_moves(void **state)
+WHERRY_CASE(a_delayed_message_is_cancelled_until_it_moves, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t a = queue_send_so(f, 1, 50000000, 0), b = queue_send(f, 2);
 	int64_t c = queue_send_so(f, 3, 50000000, 0);
@@ -193,10 +187,8 @@ static void a_delayed_message_is_cancelled_until_it_moves(void **state)
 /* ---- rows that are there twice ---- */
 
 /* Its tables have no unique index. */
-static void a_row_that_was_restored_twice_is_received_twice(void **state)
+WHERRY_CASE(a_row_that_was_restored_twice_is_received_twice, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	for (int i = 0; i < 2; i++)
 		queue_raw(
 			f,
@@ -253,9 +245,8 @@ static void a_message_for_another_queue_is_forwarded(void **state)
 
 /* ---- subscriptions ---- */
 
-static void subscriptions_are_shared(void **state)
+WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 	wherry_queue *mails = NULL;
@@ -289,9 +280,8 @@ static void subscriptions_are_shared(void **state)
 }
 
 /* A program that makes tables waits for another one that does, and gives up without making any. */
-static void a_queue_is_not_made_while_another_program_makes_tables(void **state)
+WHERRY_CASE(a_queue_is_not_made_while_another_program_makes_tables, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *other = mssql_connect(NULL);

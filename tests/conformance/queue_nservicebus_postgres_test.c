@@ -110,9 +110,8 @@ static void run(PGconn *conn, const char *sql)
 
 /* ---- both at once ---- */
 
-static void both_receive_from_one_queue(void **state)
+WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	PGconn *theirs = app(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 	char body[20] = "";
@@ -134,9 +133,8 @@ static void both_receive_from_one_queue(void **state)
 	PQfinish(theirs);
 }
 
-static void a_table_of_theirs_is_recognised(void **state)
+WHERRY_CASE(a_table_of_theirs_is_recognised, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
 	queue_got got = {.n = 0};
@@ -159,9 +157,8 @@ static void a_table_of_theirs_is_recognised(void **state)
 			    "integer");
 }
 
-static void an_inspection_finds_what_limits_a_table_of_theirs(void **state)
+WHERRY_CASE(an_inspection_finds_what_limits_a_table_of_theirs, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[8000] = "";
 
@@ -181,9 +178,8 @@ static void an_inspection_finds_what_limits_a_table_of_theirs(void **state)
 
 /* ---- modes ---- */
 
-static void a_retried_message_has_its_place_and_its_uuid(void **state)
+WHERRY_CASE(a_retried_message_has_its_place_and_its_uuid, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char uuid[40];
 	queue_got got;
@@ -203,9 +199,8 @@ static void a_retried_message_has_its_place_and_its_uuid(void **state)
 
 /* ---- expiry and delays ---- */
 
-static void an_expired_message_is_dropped_by_the_servers_clock(void **state)
+WHERRY_CASE(an_expired_message_is_dropped_by_the_servers_clock, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -229,10 +224,9 @@ static void an_expired_message_is_dropped_by_the_servers_clock(void **state)
 }
 
 /* Upstream stores a delay so that it depends on the session's time zone. */
-static void our_delays_do_not_depend_on_the_session_time_zone(void **state)
+WHERRY_CASE(our_delays_do_not_depend_on_the_session_time_zone, queue_fixture *f)
 {
 	static const char *const zones[] = {"America/New_York", "Asia/Kolkata", "UTC"};
-	queue_fixture *f = *state;
 
 	for (int i = 0; i < 3; i++) {
 		char sql[100];
@@ -254,9 +248,8 @@ static void our_delays_do_not_depend_on_the_session_time_zone(void **state)
 }
 
 /* Upstream's second mover waits for the first, and moves nothing. */
-static void receivers_take_due_messages_beside_two_movers(void **state)
+WHERRY_CASE(receivers_take_due_messages_beside_two_movers, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	PGconn *theirs = app(f);
 
 	for (int i = 1; i <= 4; i++)
@@ -272,9 +265,8 @@ static void receivers_take_due_messages_beside_two_movers(void **state)
 	PQfinish(theirs);
 }
 
-static void a_delayed_message_is_cancelled_also_after_it_moved(void **state)
+WHERRY_CASE(a_delayed_message_is_cancelled_also_after_it_moved, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t a = queue_send_so(f, 1, 50000000, 0), b = queue_send_so(f, 2, 1000, 0);
 	int64_t c = queue_send(f, 3);
@@ -332,9 +324,8 @@ static void a_message_for_another_queue_is_forwarded(void **state)
 /* ---- defects of the transport that Wherry has not ---- */
 
 /* Upstream's peek locks the first and the last row, and a receive meanwhile takes later ones. */
-static void order_with_one_consumer_while_we_peek(void **state)
+WHERRY_CASE(order_with_one_consumer_while_we_peek, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	const wherry_queue_filter all = WHERRY_QUEUE_FILTER();
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
@@ -363,9 +354,8 @@ static void order_with_one_consumer_while_we_peek(void **state)
 	wherry_db_close(db);
 }
 
-static void a_day_that_no_month_has_is_a_time(void **state)
+WHERRY_CASE(a_day_that_no_month_has_is_a_time, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
 
@@ -377,10 +367,8 @@ static void a_day_that_no_month_has_is_a_time(void **state)
 }
 
 /* Upstream's sequence ends at 2147483647. */
-static void a_queue_of_ours_goes_on_behind_2_to_the_31(void **state)
+WHERRY_CASE(a_queue_of_ours_goes_on_behind_2_to_the_31, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	queue_raw(f, "SELECT setval('jobs_seq_seq', 2147483646)");
 	for (int i = 1; i <= 3; i++)
 		(void)queue_send(f, i);
@@ -388,9 +376,8 @@ static void a_queue_of_ours_goes_on_behind_2_to_the_31(void **state)
 	(void)queue_lease(f->queue, 9, "2 3");
 }
 
-static void a_sequence_of_theirs_that_ended_says_what_to_do(void **state)
+WHERRY_CASE(a_sequence_of_theirs_that_ended_says_what_to_do, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -401,9 +388,8 @@ static void a_sequence_of_theirs_that_ended_says_what_to_do(void **state)
 	assert_non_null(strstr(err.message, "has given out its last number"));
 }
 
-static void any_number_is_received(void **state)
+WHERRY_CASE(any_number_is_received, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	queue_raw(f, "INSERT INTO jobs(id, headers, body, seq) VALUES "
@@ -419,9 +405,8 @@ static void any_number_is_received(void **state)
 }
 
 /* Numbers that were given out before: the rows are other ones. */
-static void a_sequence_that_was_set_back_loses_nothing(void **state)
+WHERRY_CASE(a_sequence_that_was_set_back_loses_nothing, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got a, b;
 
@@ -443,9 +428,8 @@ static void a_sequence_that_was_set_back_loses_nothing(void **state)
 }
 
 /* Two messages have one number: what becomes of one leaves the lease of the other alone. */
-static void a_number_that_was_given_out_again_does_not_end_a_lease(void **state)
+WHERRY_CASE(a_number_that_was_given_out_again_does_not_end_a_lease, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_nack how = WHERRY_NACK(.error = "x");
 	queue_got a, b;
@@ -471,10 +455,8 @@ static void a_number_that_was_given_out_again_does_not_end_a_lease(void **state)
 	assert_int_equal(n, 1);
 }
 
-static void an_open_snapshot_does_not_stop_the_anchor(void **state)
+WHERRY_CASE(an_open_snapshot_does_not_stop_the_anchor, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	for (int i = 1; i <= 6; i++)
 		(void)queue_send(f, i);
 	f->queue->scan_start.next_full_us = INT64_MAX;
@@ -487,9 +469,8 @@ static void an_open_snapshot_does_not_stop_the_anchor(void **state)
 	assert_int_equal(f->queue->after, 6);
 }
 
-static void purge_under_load_leaves_what_others_have(void **state)
+WHERRY_CASE(purge_under_load_leaves_what_others_have, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *theirs = app(f);
 	int64_t n = 0;
@@ -518,9 +499,8 @@ static wherry_code note(void *ctx, const char *topic, const char *queue)
 	return WHERRY_OK;
 }
 
-static void subscriptions_are_shared(void **state)
+WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 	char text[300] = "";

@@ -43,7 +43,6 @@ wherry_code nservicebus_note_finding(void *ctx, const char *what, const char *re
 	char *text = ctx;
 	size_t len = strlen(text);
 
-	(void)what;
 	(void)snprintf(text + len, 8000 - len, "%s\n", repair);
 	return WHERRY_OK;
 }
@@ -61,7 +60,7 @@ int64_t nservicebus_publish(wherry_topics *topics, const char *topic, const char
 
 /* ---- both at once ---- */
 
-static void what_we_send_is_a_row_of_theirs(void **state)
+WHERRY_CASE(what_we_send_is_a_row_of_theirs, queue_fixture *f)
 {
 	static const char wanted[] =
 		"{\"a\\/b\":\"\\uD83D\\uDE80 \\\" \xc3\xa9\",\"n\":null,"
@@ -69,7 +68,6 @@ static void what_we_send_is_a_row_of_theirs(void **state)
 		"\"NServiceBus.ReplyToAddress\":\"web\","
 		"\"NServiceBus.EnclosedMessageTypes\":\"Shop.OrderPlaced\","
 		"\"NServiceBus.MessageId\":\"m1\",\"NServiceBus.TimeSent\":\"20";
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(
 			.message_id = "m1", .topic = "Shop.OrderPlaced",
@@ -88,14 +86,13 @@ static void what_we_send_is_a_row_of_theirs(void **state)
 	assert_string_equal(app->receive(f), "");
 }
 
-static void what_they_send_is_received(void **state)
+WHERRY_CASE(what_they_send_is_received, queue_fixture *f)
 {
 	static const char headers[] = "{\"NServiceBus.MessageId\":\"m1\","
 				      "\"NServiceBus.CorrelationId\":\"c1\","
 				      "\"NServiceBus.ReplyToAddress\":\"web\","
 				      "\"NServiceBus.EnclosedMessageTypes\":\"A, B\","
 				      "\"x\":\"a\\/b\"}";
-	queue_fixture *f = *state;
 	nservicebus_seen s;
 
 	app->send(f, "NULL", headers, "1");
@@ -109,10 +106,9 @@ static void what_they_send_is_received(void **state)
 	queue_takes(f, 1, "4");
 }
 
-static void a_message_of_theirs_can_be_sent_on(void **state)
+WHERRY_CASE(a_message_of_theirs_can_be_sent_on, queue_fixture *f)
 {
 	static const char headers[] = "{\"NServiceBus.MessageId\":\"m1\",\"x\":null}";
-	queue_fixture *f = *state;
 	const wherry_queue_message msg =
 		WHERRY_QUEUE_MESSAGE(.headers = headers, .body = "1", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -125,9 +121,8 @@ static void a_message_of_theirs_can_be_sent_on(void **state)
 
 /* ---- modes ---- */
 
-static void a_lease_is_kept_beside_the_queue(void **state)
+WHERRY_CASE(a_lease_is_kept_beside_the_queue, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -144,10 +139,9 @@ static void a_lease_is_kept_beside_the_queue(void **state)
 	assert_string_equal(app->receive(f), "1");
 }
 
-static void a_nack_keeps_the_attempts(void **state)
+WHERRY_CASE(a_nack_keeps_the_attempts, queue_fixture *f)
 {
 	const wherry_nack later = WHERRY_NACK(.delay_us = 50000000, .error = "no route");
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -164,11 +158,10 @@ static void a_nack_keeps_the_attempts(void **state)
 			    "no route");
 }
 
-static void a_message_that_kills_its_receivers_dies(void **state)
+WHERRY_CASE(a_message_that_kills_its_receivers_dies, queue_fixture *f)
 {
 	const wherry_receive_options options =
 		WHERRY_RECEIVE_OPTIONS(.limit = 9, .max_attempts = 2);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
 
@@ -229,10 +222,8 @@ static void die_too(queue_fixture *f)
 		     "SELECT seq, id, 4, 1, '{}' FROM jobs");
 }
 
-static void a_message_that_was_received_before_is_received(void **state)
+WHERRY_CASE(a_message_that_was_received_before_is_received, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send(f, 1);
 	(void)queue_send(f, 2);
 	die_too(f);
@@ -240,10 +231,8 @@ static void a_message_that_was_received_before_is_received(void **state)
 	queue_counts(f, "0 2 0 2");
 }
 
-static void poison_that_was_received_before_dies(void **state)
+WHERRY_CASE(poison_that_was_received_before_dies, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	app->send_bare(f, "11111111-2222-3333-4444-555555555555", "7");
 	(void)queue_send(f, 1);
 	die_too(f);
@@ -251,9 +240,8 @@ static void poison_that_was_received_before_dies(void **state)
 	queue_counts(f, "0 0 0 3");
 }
 
-static void a_dead_message_whose_uuid_is_used_again_is_retried(void **state)
+WHERRY_CASE(a_dead_message_whose_uuid_is_used_again_is_retried, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -270,9 +258,8 @@ static void a_dead_message_whose_uuid_is_used_again_is_retried(void **state)
 
 /* ---- expiry and delays ---- */
 
-static void an_expired_message_is_dropped(void **state)
+WHERRY_CASE(an_expired_message_is_dropped, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -292,19 +279,16 @@ static void an_expired_message_is_dropped(void **state)
 }
 
 /* Upstream's time to live is an Int32 of milliseconds. */
-static void an_expiry_of_25_days_is_kept(void **state)
+WHERRY_CASE(an_expiry_of_25_days_is_kept, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, 0, 25LL * 86400 * 1000000);
 	(void)queue_send_so(f, 2, 0, INT64_C(36500) * 86400 * 1000000);
 	assert_int_equal(app->expiring(f, 599 * 3600, INT64_MAX / 1000000), 2);
 	(void)queue_lease(f->queue, 9, "1 2");
 }
 
-static void a_delay_with_an_expiry_is_refused_by_name(void **state)
+WHERRY_CASE(a_delay_with_an_expiry_is_refused_by_name, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	const wherry_queue_message msg =
 		WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1, .delay_us = 1000000,
 				     .expires_us = 1000000);
@@ -316,10 +300,8 @@ static void a_delay_with_an_expiry_is_refused_by_name(void **state)
 			       "of a delayed message"));
 }
 
-static void a_delayed_message_of_either_is_received_by_either(void **state)
+WHERRY_CASE(a_delayed_message_of_either_is_received_by_either, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, 50000000, 0);
 	app->store(f, 40, "{}", "2");
 	(void)queue_lease(f->queue, 9, "");
@@ -332,9 +314,8 @@ static void a_delayed_message_of_either_is_received_by_either(void **state)
 
 /* ---- forwarding, subscriptions ---- */
 
-static void a_rolled_back_receive_forwards_nothing(void **state)
+WHERRY_CASE(a_rolled_back_receive_forwards_nothing, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *mails = NULL;
 
@@ -352,9 +333,8 @@ static void a_rolled_back_receive_forwards_nothing(void **state)
 }
 
 /* Upstream's length is the distance of the last number from the first. */
-static void the_length_counts_messages(void **state)
+WHERRY_CASE(the_length_counts_messages, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
 	int64_t due = -7;
@@ -375,9 +355,8 @@ static void the_length_counts_messages(void **state)
 	assert_in_range((uint64_t)due, 1000000, 50000000);
 }
 
-static void one_publication_reaches_both_layouts_or_none(void **state)
+WHERRY_CASE(one_publication_reaches_both_layouts_or_none, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "9", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;

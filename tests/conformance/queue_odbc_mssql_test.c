@@ -49,10 +49,9 @@ static int64_t publish(wherry_topics *topics, const char *topic)
 }
 
 /* SQL Server ignores blanks at the end of a text when it compares. */
-static void topics_compare_byte_for_byte(void **state)
+WHERRY_CASE(topics_compare_byte_for_byte, queue_fixture *f)
 {
 	static const char *const all[] = {"a", "a ", "A", "\xc3\xa4"};
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 
@@ -70,9 +69,8 @@ static void topics_compare_byte_for_byte(void **state)
 }
 
 /* A subscription that is there does not end the transaction of the caller. */
-static void a_second_subscription_leaves_the_transaction_open(void **state)
+WHERRY_CASE(a_second_subscription_leaves_the_transaction_open, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 
@@ -94,7 +92,7 @@ static wherry_code see_bytes(void *ctx, const wherry_queue_message *m)
 	return WHERRY_OK;
 }
 
-static void bodies_are_texts_or_bytes(void **state)
+WHERRY_CASE(bodies_are_texts_or_bytes, queue_fixture *f)
 {
 	const wherry_queue_message msg =
 		WHERRY_QUEUE_MESSAGE(.body = "a\0\"\xff", .body_len = 4);
@@ -102,7 +100,6 @@ static void bodies_are_texts_or_bytes(void **state)
 		WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.payload = "bytea");
 	const wherry_receive_options two = WHERRY_RECEIVE_OPTIONS(.limit = 2);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *bytes = NULL;
 	int n = 0;
@@ -122,17 +119,15 @@ static void bodies_are_texts_or_bytes(void **state)
 
 static wherry_code count(void *ctx, const wherry_queue_message *m)
 {
-	(void)m;
 	++*(int64_t *)ctx;
 	return WHERRY_OK;
 }
 
 /* With 5,000 locks SQL Server would lock the table instead. */
-static void a_statement_locks_a_limited_number_of_rows(void **state)
+WHERRY_CASE(a_statement_locks_a_limited_number_of_rows, queue_fixture *f)
 {
 	enum { N = 2500 };
 	const wherry_receive_options many = WHERRY_RECEIVE_OPTIONS(.limit = 10000);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0, out_n = -7;
 	static int64_t ids[N + 1];
@@ -159,9 +154,8 @@ static void a_statement_locks_a_limited_number_of_rows(void **state)
 }
 
 /* The owner may have dropped the constraint.  What cannot be handled is dead all the same. */
-static void times_before_1970_stop_no_receiver(void **state)
+WHERRY_CASE(times_before_1970_stop_no_receiver, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -214,10 +208,9 @@ static void *work(void *ctx)
 	return code == WHERRY_OK ? seen : NULL;
 }
 
-static void no_message_is_received_by_two(void **state)
+WHERRY_CASE(no_message_is_received_by_two, queue_fixture *f)
 {
 	static int seen[WORKERS][MESSAGES + 1];
-	queue_fixture *f = *state;
 	pthread_t threads[WORKERS];
 	void *done;
 
@@ -239,9 +232,8 @@ static void no_message_is_received_by_two(void **state)
 }
 
 /* Babelfish ignores READPAST: there a receiver waits for the transaction of another. */
-static void receivers_pass_over_what_another_transaction_has(void **state)
+WHERRY_CASE(receivers_pass_over_what_another_transaction_has, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_db *db = queue_connect(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;

@@ -39,7 +39,6 @@ static void a_settlement_reads_no_rows_but_its_own(void **state)
 	char sql[2048];
 	const char *plan;
 
-	(void)state;
 	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 20000);"
 		     "ANALYZE jobs");
 	assert_string_equal(f->queue->own.ack->params[0], "ids");
@@ -58,7 +57,6 @@ static void topics_in_two_schemas_of_the_path_must_be_named(void **state)
 	wherry_topics *topics = NULL;
 	wherry_db *db = NULL;
 
-	(void)state;
 	assert_true(postgres_exec(conn,
 				  "CREATE SCHEMA east; CREATE SCHEMA west;"
 				  "SET search_path = east, west",
@@ -91,7 +89,6 @@ static void two_that_subscribe_do_not_wait_for_each_other(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_create(f->db, "mails", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(f->db, "bills", NULL, &err));
 	WHERRY_PASS(wherry_topics_open(f->db, NULL, &topics, &err));
@@ -118,7 +115,6 @@ static void a_purge_leaves_what_an_open_receive_has(void **state)
 	wherry_queue *other = NULL;
 	int64_t n = 0;
 
-	(void)state;
 	for (int i = 1; i <= 6; i++)
 		(void)queue_send(f, i);
 	(void)queue_send_so(f, 7, 50000000, 0);
@@ -156,7 +152,6 @@ static void a_receive_leaves_what_another_has_leased_meanwhile(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	let_another_have_what_is_bad(f, "UPDATE ON jobs");
 	queue_raw(f, "INSERT INTO jobs(body, headers) VALUES ('1', '[]'), ('2', '{}')");
 	(void)queue_lease(f->queue, 9, "2");

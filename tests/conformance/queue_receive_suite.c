@@ -10,10 +10,8 @@ static void send_some(queue_fixture *f, int n)
 		(void)queue_send(f, i);
 }
 
-static void one_receiver_gets_messages_in_their_order(void **state)
+WHERRY_CASE(one_receiver_gets_messages_in_their_order, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	send_some(f, 7);
 	(void)queue_lease(f->queue, 1, "1");
 	(void)queue_lease(f->queue, 3, "2 3 4");
@@ -22,9 +20,8 @@ static void one_receiver_gets_messages_in_their_order(void **state)
 	(void)queue_lease(f->queue, 9, "");
 }
 
-static void a_leased_message_is_hidden_until_its_lease_ends(void **state)
+WHERRY_CASE(a_leased_message_is_hidden_until_its_lease_ends, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_queue *other = queue_again(f);
 	queue_got got;
 
@@ -43,10 +40,9 @@ static void a_leased_message_is_hidden_until_its_lease_ends(void **state)
 }
 
 /* Neither messages that fail again and again nor a backlog keeps the others waiting for ever. */
-static void messages_given_back_and_ready_ones_take_turns(void **state)
+WHERRY_CASE(messages_given_back_and_ready_ones_take_turns, queue_fixture *f)
 {
 	const wherry_nack later = WHERRY_NACK(.delay_us = 50000000);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -64,11 +60,10 @@ static void messages_given_back_and_ready_ones_take_turns(void **state)
 
 /* Missing upstream: it counts attempts in the process. */
 /* A worker that gives back what it cannot do, without a delay, got the same messages again and again. */
-static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
+WHERRY_CASE(a_message_given_back_at_once_keeps_no_other_waiting, queue_fixture *f)
 {
 	const wherry_nack failed = WHERRY_NACK(.error = "no");
 	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int handled = 0;
 	queue_got got;
@@ -101,9 +96,8 @@ static void a_message_given_back_at_once_keeps_no_other_waiting(void **state)
 	queue_raw(f, "DELETE FROM jobs");
 }
 
-static void a_restart_keeps_attempts(void **state)
+WHERRY_CASE(a_restart_keeps_attempts, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -144,9 +138,8 @@ static void a_message_that_kills_its_receivers_dies_alone(void **state)
 			    "its lease expired before it was acknowledged");
 }
 
-static void a_rollback_brings_atomic_messages_back_to_their_place(void **state)
+WHERRY_CASE(a_rollback_brings_atomic_messages_back_to_their_place, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -163,9 +156,8 @@ static void a_rollback_brings_atomic_messages_back_to_their_place(void **state)
 	queue_counts(f, "0 0 0 0");
 }
 
-static void an_atomic_receive_commits_with_its_sends(void **state)
+WHERRY_CASE(an_atomic_receive_commits_with_its_sends, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	send_some(f, 1);
@@ -181,10 +173,8 @@ static void an_atomic_receive_commits_with_its_sends(void **state)
 	(void)queue_lease(f->queue, 9, "9");
 }
 
-static void at_most_once_is_gone_before_it_is_seen(void **state)
+WHERRY_CASE(at_most_once_is_gone_before_it_is_seen, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	send_some(f, 3);
 	assert_string_equal(queue_receive(f->queue, WHERRY_AT_MOST_ONCE, 2).bodies,
 			    "1 2");
@@ -192,10 +182,9 @@ static void at_most_once_is_gone_before_it_is_seen(void **state)
 	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs"), 1);
 }
 
-static void modes_ask_for_the_transaction_they_need(void **state)
+WHERRY_CASE(modes_ask_for_the_transaction_they_need, queue_fixture *f)
 {
 	wherry_receive_options options = WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_ATOMIC);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
 
@@ -224,10 +213,9 @@ static wherry_code send_and_refuse(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_TIMEOUT;
 }
 
-static void a_visitor_may_use_the_queue_and_end_the_call(void **state)
+WHERRY_CASE(a_visitor_may_use_the_queue_and_end_the_call, queue_fixture *f)
 {
 	const wherry_receive_options two = WHERRY_RECEIVE_OPTIONS(.limit = 2);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	send_some(f, 2);
@@ -302,9 +290,8 @@ static void a_message_that_no_worker_gets_hides_none_behind_it(void **state)
 }
 
 /* Defect 4: upstream's peek locks rows, and a receive meanwhile takes later ones first. */
-static void order_with_one_consumer_while_peeking(void **state)
+WHERRY_CASE(order_with_one_consumer_while_peeking, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_queue_filter some = WHERRY_QUEUE_FILTER(.limit = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
@@ -333,9 +320,8 @@ static void order_with_one_consumer_while_peeking(void **state)
 }
 
 /* Defect 5: upstream's length is the distance of the last from the first. */
-static void a_length_is_not_a_distance(void **state)
+WHERRY_CASE(a_length_is_not_a_distance, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -347,9 +333,8 @@ static void a_length_is_not_a_distance(void **state)
 	assert_in_range((uint64_t)n, 0, 1000);
 }
 
-static void the_oldest_age_is_that_of_the_first_ready_message(void **state)
+WHERRY_CASE(the_oldest_age_is_that_of_the_first_ready_message, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
 	int64_t due = -7;
@@ -379,9 +364,8 @@ static bool waits(wherry_queue *queue, int64_t timeout_us)
 	return any;
 }
 
-static void waiting_ends_when_a_message_is_due_or_the_time_is_over(void **state)
+WHERRY_CASE(waiting_ends_when_a_message_is_due_or_the_time_is_over, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool any = false;
 
@@ -416,9 +400,8 @@ static void *send_soon(void *ctx)
 	return send(ctx, WHERRY_QUEUE_MESSAGE(.body = "7", .body_len = 1));
 }
 
-static void a_waiting_receiver_sees_what_another_sends(void **state)
+WHERRY_CASE(a_waiting_receiver_sees_what_another_sends, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	void *sent = NULL;
 	pthread_t sender;
 
@@ -437,9 +420,8 @@ static void *send_due_earlier(void *ctx)
 }
 
 /* A receiver looks again after 10 s by itself: by then the message has expired. */
-static void a_waiting_receiver_wakes_for_an_earlier_time(void **state)
+WHERRY_CASE(a_waiting_receiver_wakes_for_an_earlier_time, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	void *sent = NULL;
 	pthread_t sender;
 

@@ -1,8 +1,7 @@
 #include "queue_suite.h"
 
-static void creating_a_queue_twice_changes_nothing(void **state)
+WHERRY_CASE(creating_a_queue_twice_changes_nothing, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)queue_send(f, 1);
@@ -10,9 +9,8 @@ static void creating_a_queue_twice_changes_nothing(void **state)
 	(void)queue_lease(f->queue, 1, "1");
 }
 
-static void a_queue_that_is_not_there_is_named(void **state)
+WHERRY_CASE(a_queue_that_is_not_there_is_named, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 
@@ -24,10 +22,9 @@ static void a_queue_that_is_not_there_is_named(void **state)
 	assert_null(queue);
 }
 
-static void a_name_that_injects_sql_runs_nothing(void **state)
+WHERRY_CASE(a_name_that_injects_sql_runs_nothing, queue_fixture *f)
 {
 	static const char name[] = "x\"; DROP TABLE jobs; --";
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 	wherry_code code = wherry_queue_open(f->db, name, &queue, &err);
@@ -37,9 +34,8 @@ static void a_name_that_injects_sql_runs_nothing(void **state)
 	(void)queue_lease(f->queue, 1, "1");
 }
 
-static void a_table_that_is_something_else_is_refused(void **state)
+WHERRY_CASE(a_table_that_is_something_else_is_refused, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	queue_raw(f, "CREATE TABLE orders(id integer)");
@@ -50,9 +46,8 @@ static void a_table_that_is_something_else_is_refused(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_create(f->db, "jobs", NULL, &err));
 }
 
-static void a_dropped_queue_leaves_what_others_use(void **state)
+WHERRY_CASE(a_dropped_queue_leaves_what_others_use, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
 
@@ -69,9 +64,8 @@ static void a_dropped_queue_leaves_what_others_use(void **state)
 	WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
 }
 
-static void the_last_queue_takes_everything_along(void **state)
+WHERRY_CASE(the_last_queue_takes_everything_along, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_queue_drop(f->queue, &err));

@@ -35,9 +35,8 @@ static const wherry_queue_message full = {
 	.expires_us = MINUTE_US,
 };
 
-static void a_message_is_received_as_it_was_sent(void **state)
+WHERRY_CASE(a_message_is_received_as_it_was_sent, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen s = {.n = 0};
 
@@ -47,9 +46,8 @@ static void a_message_is_received_as_it_was_sent(void **state)
 	assert_true(s.right);
 }
 
-static void the_library_measures_a_body_that_is_text(void **state)
+WHERRY_CASE(the_library_measures_a_body_that_is_text, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_message msgs[] = {full, full};
 	seen s = {.n = 0};
@@ -62,10 +60,9 @@ static void the_library_measures_a_body_that_is_text(void **state)
 	assert_true(s.right);
 }
 
-static void many_messages_are_received_as_they_were_sent(void **state)
+WHERRY_CASE(many_messages_are_received_as_they_were_sent, queue_fixture *f)
 {
 	static const char odd[] = "\"a \\\"quote\\\", a back\\\\slash, {braces}, NULL\"";
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_queue_message msgs[] = {
 		WHERRY_QUEUE_MESSAGE(.body = odd, .body_len = sizeof(odd) - 1,
@@ -129,18 +126,15 @@ static void of_many_messages_some_have_no_fields(void **state)
 		2);
 }
 
-static void a_plain_insert_is_received(void **state)
+WHERRY_CASE(a_plain_insert_is_received, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	queue_raw(f, "INSERT INTO jobs(body) VALUES ('7')");
 	(void)queue_lease(f->queue, 1, "7");
 	assert_int_equal(queue_int(f, "SELECT length(message_id) FROM jobs"), 36);
 }
 
-static void a_rolled_back_send_never_existed(void **state)
+WHERRY_CASE(a_rolled_back_send_never_existed, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -153,9 +147,8 @@ static void a_rolled_back_send_never_existed(void **state)
 	(void)queue_lease(f->queue, 10, "2");
 }
 
-static void none_of_many_is_sent_if_one_is_invalid(void **state)
+WHERRY_CASE(none_of_many_is_sent_if_one_is_invalid, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_queue_message msgs[] = {
 		WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1),
@@ -181,12 +174,11 @@ static void refused(queue_fixture *f, wherry_queue_message msg, wherry_code code
 }
 
 /* A delay, an expiry or a lease is kept, or refused; it is not cut. */
-static void no_span_over_36500_days_is_cut(void **state)
+WHERRY_CASE(no_span_over_36500_days_is_cut, queue_fixture *f)
 {
 	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
 	const int64_t spans[] = {most + 1, INT64_MAX};
 	const int64_t ids[] = {1};
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -223,10 +215,9 @@ static void no_span_over_36500_days_is_cut(void **state)
 	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs"), 0);
 }
 
-static void bad_messages_are_refused_by_name(void **state)
+WHERRY_CASE(bad_messages_are_refused_by_name, queue_fixture *f)
 {
 	static char big[300];
-	queue_fixture *f = *state;
 	wherry_queue_message m = WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -255,10 +246,8 @@ static void bad_messages_are_refused_by_name(void **state)
 	(void)queue_lease(f->queue, 1, "5");
 }
 
-static void a_delayed_message_is_received_when_it_is_due(void **state)
+WHERRY_CASE(a_delayed_message_is_received_when_it_is_due, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, MINUTE_US, 0);
 	(void)queue_send(f, 2);
 	queue_counts(f, "1 0 1 0");
@@ -269,10 +258,8 @@ static void a_delayed_message_is_received_when_it_is_due(void **state)
 }
 
 /* Upstream moves due messages in no order, into the queue's end. */
-static void late_delayed_messages_come_in_the_order_they_are_due(void **state)
+WHERRY_CASE(late_delayed_messages_come_in_the_order_they_are_due, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, 50 * SECOND_US, 0);
 	(void)queue_send_so(f, 2, 30 * SECOND_US, 0);
 	(void)queue_send_so(f, 3, 40 * SECOND_US, 0);
@@ -284,10 +271,9 @@ static void late_delayed_messages_come_in_the_order_they_are_due(void **state)
 	(void)queue_lease(f->queue, 1, "1");
 }
 
-static void the_longest_spans_are_kept(void **state)
+WHERRY_CASE(the_longest_spans_are_kept, queue_fixture *f)
 {
 	const int64_t most = INT64_C(36500) * 86400 * SECOND_US;
-	queue_fixture *f = *state;
 
 	(void)queue_send_so(f, 1, most, most);
 	(void)queue_send_so(f, 2, 0, most);
@@ -295,9 +281,8 @@ static void the_longest_spans_are_kept(void **state)
 	queue_counts(f, "0 1 1 0");
 }
 
-static void a_cancelled_message_is_never_received(void **state)
+WHERRY_CASE(a_cancelled_message_is_never_received, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t later = queue_send_so(f, 1, MINUTE_US, 0), now = queue_send(f, 2);
 	int64_t leased = queue_send(f, 3);
@@ -327,10 +312,8 @@ static void an_expired_message_is_dropped(void **state)
 }
 
 /* Upstream refuses a delay with an expiry. */
-static void expiry_begins_when_a_delayed_message_is_due(void **state)
+WHERRY_CASE(expiry_begins_when_a_delayed_message_is_due, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, 50 * SECOND_US, 30 * SECOND_US);
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "1");
@@ -341,10 +324,9 @@ static void expiry_begins_when_a_delayed_message_is_due(void **state)
 }
 
 /* Defect 9: upstream's time to be received is an Int32 of milliseconds. */
-static void an_expiry_of_more_than_24_days_is_kept(void **state)
+WHERRY_CASE(an_expiry_of_more_than_24_days_is_kept, queue_fixture *f)
 {
 	const int64_t day_us = 86400LL * SECOND_US;
-	queue_fixture *f = *state;
 
 	(void)queue_send_so(f, 1, 0, 25 * day_us);
 	(void)queue_send_so(f, 2, 0, 36500 * day_us);
@@ -379,10 +361,8 @@ static void a_backlog_of_expired_messages_costs_one_receive(void **state)
 }
 
 /* Defect 3: upstream's sequence ends at 2147483647. */
-static void a_sequence_past_2_to_the_31_is_kept(void **state)
+WHERRY_CASE(a_sequence_past_2_to_the_31_is_kept, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	queue_raw(f, "INSERT INTO jobs(id, body) VALUES (5000000000, '1')");
 	queue_raw(f, "INSERT INTO jobs(id, body) VALUES (5000000001, '2')");
 	(void)queue_lease(f->queue, 1, "1");

@@ -2,9 +2,8 @@
 
 enum { MINUTE_US = 60000000 };
 
-static void an_acknowledged_message_is_gone(void **state)
+WHERRY_CASE(an_acknowledged_message_is_gone, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 	int64_t n = -7;
@@ -20,9 +19,8 @@ static void an_acknowledged_message_is_gone(void **state)
 	WHERRY_PASS(queue_does.ack(f->queue, got.token, NULL, 0, &n, &err));
 }
 
-static void a_settlement_without_a_token_is_refused(void **state)
+WHERRY_CASE(a_settlement_without_a_token_is_refused, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 	queue_got got;
@@ -32,9 +30,8 @@ static void a_settlement_without_a_token_is_refused(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, queue_does.ack(f->queue, "", got.ids, 1, &n, &err));
 }
 
-static void a_lease_that_ended_is_good_until_another_receives(void **state)
+WHERRY_CASE(a_lease_that_ended_is_good_until_another_receives, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got first, second;
 	int64_t n = -7;
@@ -59,9 +56,8 @@ static void a_lease_that_ended_is_good_until_another_receives(void **state)
 	queue_counts(f, "0 0 0 0");
 }
 
-static void an_extended_lease_lasts(void **state)
+WHERRY_CASE(an_extended_lease_lasts, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -87,12 +83,11 @@ static queue_got lease_with(queue_fixture *f, int32_t most, const char *bodies)
 	return got;
 }
 
-static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
+WHERRY_CASE(a_message_given_back_after_its_last_attempt_is_dead, queue_fixture *f)
 {
 	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true),
 			  later = WHERRY_NACK(.delay_us = MINUTE_US / 2,
 					      .error = "no route");
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -118,10 +113,9 @@ static void a_message_given_back_after_its_last_attempt_is_dead(void **state)
 	queue_counts(f, "0 0 0 3");
 }
 
-static void what_is_given_back_is_first_again(void **state)
+WHERRY_CASE(what_is_given_back_is_first_again, queue_fixture *f)
 {
 	const wherry_nack not_counted = WHERRY_NACK(.not_counted = true);
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -139,10 +133,9 @@ static void what_is_given_back_is_first_again(void **state)
 	assert_int_equal(got.attempts[0], 2);
 }
 
-static void a_nack_with_a_delay_waits_and_says_why(void **state)
+WHERRY_CASE(a_nack_with_a_delay_waits_and_says_why, queue_fixture *f)
 {
 	const wherry_nack later = WHERRY_NACK(.delay_us = 50000000, .error = "no route");
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -183,9 +176,8 @@ static void a_dead_letter_keeps_its_reason_and_can_be_retried(void **state)
 	assert_int_equal(got.attempts[0], 1);
 }
 
-static void a_rolled_back_settlement_never_was(void **state)
+WHERRY_CASE(a_rolled_back_settlement_never_was, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 
@@ -198,9 +190,8 @@ static void a_rolled_back_settlement_never_was(void **state)
 	queue_ack(f->queue, &got);
 }
 
-static void a_purge_leaves_what_is_leased(void **state)
+WHERRY_CASE(a_purge_leaves_what_is_leased, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
 	int64_t n = -7;
@@ -249,9 +240,8 @@ static wherry_code copy_message_id(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-static void one_message_is_shown_by_its_id_or_its_message_id(void **state)
+WHERRY_CASE(one_message_is_shown_by_its_id_or_its_message_id, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char number[24], message_id[64] = "";
 	int64_t id = 0;
@@ -273,9 +263,8 @@ static void one_message_is_shown_by_its_id_or_its_message_id(void **state)
 		     wherry_queue_show(f->queue, "none", note_one, &got, &err));
 }
 
-static void a_discarded_message_is_gone_in_any_state(void **state)
+WHERRY_CASE(a_discarded_message_is_gone_in_any_state, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ready, delayed, n = -7;
 	queue_got leased, dead;

@@ -46,8 +46,6 @@ static int64_t cost(wherry_queue *queue, bool anchored)
 
 static wherry_code drop_it(void *ctx, const wherry_queue_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
@@ -61,7 +59,6 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 	PGconn *report;
 	int64_t before, anchored, unanchored;
 
-	(void)state;
 	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 30000)");
 	before = cost(f->queue, true);
 	report = take_snapshot(f);
@@ -88,7 +85,6 @@ static void a_receive_after_an_id_reads_no_ended_lease(void **state)
 	int64_t before, after;
 	char got[40] = "";
 
-	(void)state;
 	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 5001)");
 	report = take_snapshot(f);
 	assert_true(postgres_exec(
@@ -122,7 +118,6 @@ static void an_open_snapshot_does_not_slow_claims(void **state)
 			"DELETE FROM jobs; INSERT INTO jobs(id, body) VALUES (1, '1')",
 	};
 
-	(void)state;
 	claim_costs_check(&c);
 	queue_fixture_drop(f);
 }

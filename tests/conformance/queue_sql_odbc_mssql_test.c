@@ -126,10 +126,8 @@ static void procedures_settle_as_the_library_does(void **state)
 	     "0");
 }
 
-static void a_message_dies_or_expires_in_sql_as_well(void **state)
+WHERRY_CASE(a_message_dies_or_expires_in_sql_as_well, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send_so(f, 1, 0, 30000000);
 	(void)queue_send(f, 2);
 	queue_minute(f);
@@ -140,10 +138,8 @@ static void a_message_dies_or_expires_in_sql_as_well(void **state)
 	queue_counts(f, "0 0 0 1");
 }
 
-static void procedures_refuse_bad_input_by_name(void **state)
+WHERRY_CASE(procedures_refuse_bad_input_by_name, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	refuses(f, "EXEC wherry_send 'tasks', '1'", "there is no queue tasks");
 	refuses(f, "EXEC wherry_receive 'tasks'", "there is no queue tasks");
 	refuses(f, "EXEC wherry_send 'x\"; DROP TABLE jobs; --', '1'",
@@ -204,7 +200,7 @@ static void procedures_refuse_bad_input_by_name(void **state)
 }
 
 /* As in C (no_span_over_36500_days_is_cut). */
-static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
+WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, queue_fixture *f)
 {
 	static const char *const calls[] = {
 		"send 'jobs', '1', @delay_ms = ",
@@ -216,7 +212,6 @@ static void procedures_refuse_the_spans_that_the_library_refuses(void **state)
 		"extend 'jobs', 1, 't', @lease_ms = ",
 	};
 	static const char *const spans[] = {"3153600000001", "9223372036854775807"};
-	queue_fixture *f = *state;
 	char call[200];
 
 	queue_raw(f, "EXEC wherry_subscribe 'spans', 'jobs'");
@@ -274,10 +269,8 @@ static void judges_headers(queue_fixture *f, const char *text, bool readable)
 	     readable ? "0 " : "1 4headers are not a JSON object of strings");
 }
 
-static void unreadable_headers_die_in_procedures(void **state)
+WHERRY_CASE(unreadable_headers_die_in_procedures, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	judges_headers(f, "{}", true);
 	judges_headers(f, " \t{\"a\" : \"1\",\n\"b\":null}", true);
 	judges_headers(f, "{\"a\":1}", false);
@@ -288,10 +281,9 @@ static void unreadable_headers_die_in_procedures(void **state)
 }
 
 /* Nobody is left out silently. */
-static void procedures_refuse_queues_of_nservicebus(void **state)
+WHERRY_CASE(procedures_refuse_queues_of_nservicebus, queue_fixture *f)
 {
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
 
@@ -308,10 +300,8 @@ static void procedures_refuse_queues_of_nservicebus(void **state)
 	wherry_topics_close(topics);
 }
 
-static void what_is_null_in_a_receive_means_the_default(void **state)
+WHERRY_CASE(what_is_null_in_a_receive_means_the_default, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send(f, 1);
 	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
 	queue_minute(f);
@@ -319,10 +309,8 @@ static void what_is_null_in_a_receive_means_the_default(void **state)
 }
 
 /* A receive that lost its lease before it ended returns nothing of the next one's. */
-static void a_receive_returns_no_lease_of_another(void **state)
+WHERRY_CASE(a_receive_returns_no_lease_of_another, queue_fixture *f)
 {
-	queue_fixture *f = *state;
-
 	(void)queue_send(f, 1);
 	queue_raw(
 		f,
@@ -347,9 +335,8 @@ static wherry_queue *odd_queue(queue_fixture *f)
 }
 
 /* The procedures are made with the first queue of a schema, and serve all. */
-static void procedures_serve_every_queue(void **state)
+WHERRY_CASE(procedures_serve_every_queue, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_queue *odd = odd_queue(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -370,7 +357,6 @@ static wherry_code note_finding(void *ctx, const char *what, const char *repair)
 	char *text = ctx;
 	size_t len = strlen(text);
 
-	(void)what;
 	(void)snprintf(text + len, 2000 - len, "%s\n", repair);
 	return WHERRY_OK;
 }
@@ -385,7 +371,7 @@ static void inspects(wherry_queue *queue, const char *wanted)
 }
 
 /* Those of an older version, those that are marked otherwise, and those that are missing. */
-static void procedures_of_another_version_are_found(void **state)
+WHERRY_CASE(procedures_of_another_version_are_found, queue_fixture *f)
 {
 	static const char *const breaks[] = {
 		"EXEC sp_dropextendedproperty N'wherry', N'SCHEMA', N'dbo', N'PROCEDURE', "
@@ -394,7 +380,6 @@ static void procedures_of_another_version_are_found(void **state)
 		"N'PROCEDURE', N'wherry_send'",
 		"DROP PROCEDURE wherry_dead_letter",
 	};
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	inspects(f->queue, "");
@@ -410,9 +395,8 @@ static void procedures_of_another_version_are_found(void **state)
 }
 
 /* A second queue, of whatever name and type, makes them from the same text. */
-static void queues_of_a_schema_agree_on_their_procedures(void **state)
+WHERRY_CASE(queues_of_a_schema_agree_on_their_procedures, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_queue *odd = odd_queue(f);
 
 	inspects(f->queue, "");

@@ -59,7 +59,6 @@ static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
 	PGconn *conn = app(f, "SELECT 1");
 	queue_got got;
 
-	(void)state;
 	says(conn, "SELECT wherry_send('jobs', '1')", "1");
 	says(conn,
 	     "SELECT wherry_send('jobs', '2'::jsonb, '{\"a\":\"b\",\"c\":null}', "
@@ -100,7 +99,6 @@ static void a_worker_in_sql_that_waits_is_notified(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *waits = app(f, "SELECT 1"), *sends = app(f, "SELECT 1");
 
-	(void)state;
 	says(waits, "SELECT wherry_listen('jobs')", "1");
 	says(waits, "SELECT count(*) FROM wherry_receive('jobs')", "0");
 	says(sends, "SELECT wherry_send('jobs', '1')", "1");
@@ -122,7 +120,6 @@ static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
 	PGconn *waits = app(f, "SELECT 1"), *other = app(f, "SELECT 1"),
 	       *sends = app(f, "BEGIN");
 
-	(void)state;
 	says(sends, "SELECT wherry_send('jobs', '1')", "1");
 	says(waits, "SELECT wherry_listen('jobs')", "0");
 	says(sends, "COMMIT; SELECT 1", "1");
@@ -146,7 +143,6 @@ static void functions_refuse_bad_input_by_name(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
 
-	(void)state;
 	refuses(conn, "SELECT wherry_send('tasks', '1')", "there is no queue 'tasks'");
 	refuses(conn, "SELECT * FROM wherry_receive('tasks')",
 		"there is no queue 'tasks'");
@@ -178,7 +174,6 @@ static void a_delay_does_not_depend_on_the_session_time_zone(void **state)
 	PGconn *conn = app(f, "SELECT 1");
 	char sql[100];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		(void)snprintf(sql, sizeof(sql), "SET TimeZone = '%s'", zones[i]);
 		assert_true(postgres_exec(conn, sql, NULL, 0));
@@ -213,7 +208,6 @@ static void functions_in_a_long_block_lease_from_their_call_on(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
 
-	(void)state;
 	says(conn,
 	     "DO $do$ DECLARE t timestamptz; held text; BEGIN "
 	     "WHILE clock_timestamp() < statement_timestamp() + interval '10 ms' LOOP END LOOP; "
@@ -239,7 +233,6 @@ static void a_queue_goes_on_behind_2_to_the_31(void **state)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 
-	(void)state;
 	queue_raw(f, "ALTER TABLE jobs ALTER COLUMN id RESTART WITH 2147483646");
 	for (int i = 1; i <= 4; i++)
 		(void)queue_send(f, i);
@@ -254,7 +247,6 @@ static void messages_given_back_in_sql_keep_no_ready_one_waiting(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
 
-	(void)state;
 	says(conn, "SELECT count(wherry_send('jobs', '0')) FROM generate_series(1, 9)",
 	     "9");
 	says(conn, "SELECT count(wherry_send('jobs', '1')) FROM generate_series(1, 5)",
@@ -278,7 +270,6 @@ static void a_call_that_makes_messages_dead_returns_those_behind_them(void **sta
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
 
-	(void)state;
 	says(conn,
 	     "INSERT INTO jobs(body, headers, attempts) VALUES ('0', '[]', 0), ('0', '{}', 3), "
 	     "('1', '{}', 0), ('0', '7', 0), ('2', '{}', 0), ('0', '[]', 0), ('3', '{}', 0)",
@@ -309,7 +300,6 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_open(db, "jobs", &other, &err));
 	(void)queue_send(f, 1);
 	(void)queue_send(f, 2);
@@ -343,7 +333,6 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 			 "q_operator");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_PASS(wh_store_grant(&f->queue->store, grants, 3, &err));
 	WHERRY_PASS(wh_store_grant(&f->queue->store, grants, 3, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_store_grant(&f->queue->store, bad, 1, &err));
@@ -383,7 +372,6 @@ static wherry_code note_finding(void *ctx, const char *what, const char *repair)
 	char *text = ctx;
 	size_t len = strlen(text);
 
-	(void)what;
 	(void)snprintf(text + len, 8000 - len, "%s\n", repair);
 	return WHERRY_OK;
 }
@@ -405,7 +393,6 @@ static void an_inspection_repairs_what_it_finds(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[8000] = "";
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
 	assert_string_equal(text, "");
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
@@ -434,7 +421,6 @@ static void functions_of_another_version_are_found(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[8000];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
 		queue_raw(f, "%s", breaks[i]);
 		*text = 0;
@@ -455,7 +441,6 @@ static void many_bodies_are_sent_as_their_type(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		const wherry_queue_options how =
 			WHERRY_QUEUE_OPTIONS(.payload = types[i]);
@@ -489,7 +474,6 @@ static void infinite_times_stop_no_receiver(void **state)
 	wherry_queue_status status = {0};
 	bool any = false;
 
-	(void)state;
 	queue_raw(f, "ALTER TABLE jobs DROP CONSTRAINT jobs_sane");
 	queue_raw(
 		f,
@@ -528,7 +512,6 @@ static void a_sleeping_receiver_is_woken(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool any = false;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		char locks[24] = "0";
 
@@ -553,7 +536,6 @@ static void a_late_commit_is_received(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "BEGIN; SELECT wherry_send('jobs', '1')");
 
-	(void)state;
 	(void)queue_send(f, 2);
 	(void)queue_lease(f->queue, 1, "2");
 	(void)queue_lease(f->queue, 1, "");
@@ -574,7 +556,6 @@ static void a_plan_for_any_queue_reads_no_row_it_does_not_return(void **state)
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	const wh_sql *sql = &f->queue->store.sql;
 
-	(void)state;
 	for (int full = 0; full < 2; full++) {
 		for (int i = 0; i < 2; i++)
 			postgres_check_plan(f->db, sql, names[i], wanted, unwanted);

@@ -30,9 +30,8 @@ static wherry_code note(void *ctx, const char *topic, const char *queue)
 	return WHERRY_OK;
 }
 
-static void a_message_goes_to_every_queue_that_has_subscribed(void **state)
+WHERRY_CASE(a_message_goes_to_every_queue_that_has_subscribed, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = topics_of(f);
 	wherry_queue *mails = NULL;
@@ -67,9 +66,8 @@ static void a_message_goes_to_every_queue_that_has_subscribed(void **state)
 	wherry_topics_close(topics);
 }
 
-static void a_rolled_back_publication_reaches_nobody(void **state)
+WHERRY_CASE(a_rolled_back_publication_reaches_nobody, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = topics_of(f);
 
@@ -81,9 +79,8 @@ static void a_rolled_back_publication_reaches_nobody(void **state)
 	wherry_topics_close(topics);
 }
 
-static void topics_refuse_what_is_not_there(void **state)
+WHERRY_CASE(topics_refuse_what_is_not_there, queue_fixture *f)
 {
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = topics_of(f);
 	wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);

@@ -48,10 +48,8 @@ static void adopt_older(relay_fixture *f, const char *done, const char *from)
 	relay_set(f, "relay.table", "second");
 }
 
-static void rows_from_before_are_delivered_with_those_that_come(void **state)
+WHERRY_CASE(rows_from_before_are_delivered_with_those_that_come, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, make_table);
 	adopt_older(f, "nothing", "start");
 	adopt_older(f, "nothing", "start");
@@ -68,10 +66,8 @@ static void rows_from_before_are_delivered_with_those_that_come(void **state)
 		assert_int_equal(relay_told(f, f->events[i].id, WHERRY_DELIVERED), 1);
 }
 
-static void of_rows_from_before_those_that_are_not_done_are_delivered(void **state)
+WHERRY_CASE(of_rows_from_before_those_that_are_not_done_are_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, make_table);
 	relay_sql(f, "UPDATE older SET sent_at = '2026-01-01 00:00:00' WHERE id = 5");
 	adopt_older(f, "sent_at", NULL);
@@ -88,9 +84,8 @@ static void of_rows_from_before_those_that_are_not_done_are_delivered(void **sta
 }
 
 /* Ids of messages begin at 1. */
-static void a_table_with_lower_ids_is_refused(void **state)
+WHERRY_CASE(a_table_with_lower_ids_is_refused, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wh_adopt_options options = {.as = "second"};
 	static wh_adoption adoption;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -106,11 +101,10 @@ static void a_table_with_lower_ids_is_refused(void **state)
 	wh_adoption_clear(&adoption);
 }
 
-static void headers_that_are_no_object_are_left_out(void **state)
+WHERRY_CASE(headers_that_are_no_object_are_left_out, relay_fixture *f)
 {
 	static const char *const texts[] = {
 		"''", "NULL", "'[1]'", "'7'", "' {\"a\": 1}'", "'{'", "'none'"};
-	relay_fixture *f = *state;
 	const size_t n = sizeof(texts) / sizeof(*texts);
 
 	relay_sql(f, make_table);
@@ -147,8 +141,6 @@ static wherry_code fail_before(void *ctx, const char *op, const char *what,
 {
 	failing *x = ctx;
 
-	(void)op;
-	(void)what;
 	return x->answer_is_lost ? WHERRY_OK : fail_now(x, err);
 }
 
@@ -157,9 +149,6 @@ static wherry_code fail_after(void *ctx, const char *op, const char *what,
 {
 	failing *x = ctx;
 
-	(void)op;
-	(void)what;
-	(void)took_us;
 	return code == WHERRY_OK && x->answer_is_lost ? fail_now(x, err) : code;
 }
 
@@ -192,9 +181,8 @@ static bool fail_nth(relay_fixture *f, int n, bool answer_is_lost)
 }
 
 /* On SQLite, where a database is made quickly, also with answers that are lost. */
-static void what_a_failed_run_left_is_done_by_the_next(void **state)
+WHERRY_CASE(what_a_failed_run_left_is_done_by_the_next, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	const int ways = strncmp(f->url, "sqlite", 6) == 0 ? 2 : 1;
 	int n = 0, all = 0;
 
@@ -208,12 +196,11 @@ static void what_a_failed_run_left_is_done_by_the_next(void **state)
 }
 
 /* As of a run that was killed while it made an index, or could not make it unique. */
-static void an_index_that_was_not_made_to_the_end_is_made_again(void **state)
+WHERRY_CASE(an_index_that_was_not_made_to_the_end_is_made_again, relay_fixture *f)
 {
 	static const char broken[] =
 		"SELECT count(*) FROM pg_index WHERE indrelid = 'older'::regclass "
 		"AND NOT indisvalid";
-	relay_fixture *f = *state;
 
 	if (strncmp(f->url, "postgres", 8) != 0)
 		return;
@@ -260,9 +247,8 @@ static void *adopt_beside(void *arg)
 }
 
 /* The second may have to be run again. */
-static void two_runs_at_once_make_one_outbox(void **state)
+WHERRY_CASE(two_runs_at_once_make_one_outbox, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static beside runs[2];
 
 	relay_set(f, "relay.table", "second");
@@ -292,10 +278,9 @@ static void two_runs_at_once_make_one_outbox(void **state)
 	}
 }
 
-static void a_run_that_was_planned_before_another_forgets_no_position(void **state)
+WHERRY_CASE(a_run_that_was_planned_before_another_forgets_no_position, relay_fixture *f)
 {
 	const wh_adopt_options options = {.as = "second", .done = "nothing"};
-	relay_fixture *f = *state;
 	static wh_adoption late;
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool made;
@@ -335,9 +320,8 @@ static void *write_beside(void *arg)
 	return NULL;
 }
 
-static void rows_that_are_written_meanwhile_are_delivered(void **state)
+WHERRY_CASE(rows_that_are_written_meanwhile_are_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static beside w;
 	pthread_t thread;
 	int64_t n;

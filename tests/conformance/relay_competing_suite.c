@@ -42,9 +42,8 @@ static relay_fake *by_hand(relay_fixture *f, relay_side *side)
 
 /* ---- several at once ---- */
 
-static void competing_relays_deliver_at_once(void **state)
+WHERRY_CASE(competing_relays_deliver_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
 
 	relay_put(f, "a");
@@ -63,20 +62,17 @@ static void competing_relays_deliver_at_once(void **state)
 	relay_check_once(f, 3);
 }
 
-static void large_refused_messages_keep_no_small_ones_from_competing(void **state)
+WHERRY_CASE(large_refused_messages_keep_no_small_ones_from_competing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_refuses_large(f, true);
 	relay_vanish(&f->a);
 	relay_fresh(f);
 	relay_refuses_large(f, false);
 }
 
-static void of_competing_relays_each_message_has_one_and_keys_their_order(void **state)
+WHERRY_CASE(of_competing_relays_each_message_has_one_and_keys_their_order,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.batch", "4");
 	relay_use_fake(f, &f->a, 0)->slow = true;
 	relay_use_fake(f, &f->b, 0)->slow = true;
@@ -98,10 +94,8 @@ static void of_competing_relays_each_message_has_one_and_keys_their_order(void *
 	assert_int_equal(relay_stats(&f->a).stale + relay_stats(&f->b).stale, 0);
 }
 
-static void a_failed_message_is_retried_by_whoever_comes_first(void **state)
+WHERRY_CASE(a_failed_message_is_retried_by_whoever_comes_first, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -122,9 +116,8 @@ static void a_failed_message_is_retried_by_whoever_comes_first(void **state)
 }
 
 /* With an hour to go for every time-out there is. */
-static void what_waits_behind_a_retried_message_leaves_at_once(void **state)
+WHERRY_CASE(what_waits_behind_a_retried_message_leaves_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began_us;
 
 	relay_set(f, "relay.lease", "1h");
@@ -147,9 +140,8 @@ static void check_recorded(relay_fixture *f, const wherry_message *msg)
 	assert_int_equal(relay_attempts(f, msg->id), 1);
 }
 
-static void what_a_killed_relay_held_is_tried_alone_by_another(void **state)
+WHERRY_CASE(what_a_killed_relay_held_is_tried_alone_by_another, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = relay_use_fake(f, &f->b, 0);
 
 	relay_put(f, "aabc");
@@ -171,9 +163,8 @@ static void what_a_killed_relay_held_is_tried_alone_by_another(void **state)
 	assert_int_equal(relay_attempts(f, 7), 0);
 }
 
-static void a_message_that_kills_competing_relays_ends_dead(void **state)
+WHERRY_CASE(a_message_that_kills_competing_relays_ends_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 	int64_t by_us = relay_deadline();
 	int kills = 1;
@@ -203,9 +194,8 @@ static void a_message_that_kills_competing_relays_ends_dead(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 1);
 }
 
-static void a_stop_gives_back_what_was_not_tried(void **state)
+WHERRY_CASE(a_stop_gives_back_what_was_not_tried, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
 	relay_put(f, "aaa");
@@ -224,9 +214,9 @@ static void a_stop_gives_back_what_was_not_tried(void **state)
 	RELAY_DELIVERED(f, 1, 2, 3);
 }
 
-static void an_acknowledgement_of_what_another_took_over_changes_nothing(void **state)
+WHERRY_CASE(an_acknowledgement_of_what_another_took_over_changes_nothing,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
 
 	relay_put(f, "ab");
@@ -248,9 +238,8 @@ static void an_acknowledgement_of_what_another_took_over_changes_nothing(void **
 }
 
 /* A person discards two claimed messages: one in flight, and one that waits for its key. */
-static void a_claim_whose_row_is_gone_costs_no_other(void **state)
+WHERRY_CASE(a_claim_whose_row_is_gone_costs_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
 	relay_put(f, "abcad");
@@ -270,9 +259,8 @@ static void a_claim_whose_row_is_gone_costs_no_other(void **state)
 	assert_false(relay_logged(f, "event=lease-lost"));
 }
 
-static void claims_are_extended_while_a_destination_is_slow(void **state)
+WHERRY_CASE(claims_are_extended_while_a_destination_is_slow, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
 	relay_set(f, "relay.lease", "60s");
@@ -293,10 +281,8 @@ static void claims_are_extended_while_a_destination_is_slow(void **state)
 }
 
 /* Nothing is submitted in the last tenth of what it has, be that the lease or a claim. */
-static void a_lease_far_longer_than_its_claims_delivers_all_the_same(void **state)
+WHERRY_CASE(a_lease_far_longer_than_its_claims_delivers_all_the_same, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.claim_timeout", "60s");
 	relay_put(f, "ab");
@@ -307,10 +293,8 @@ static void a_lease_far_longer_than_its_claims_delivers_all_the_same(void **stat
 
 /* ---- pausing, failed messages alone ---- */
 
-static void competing_relays_take_up_what_an_operator_retries(void **state)
+WHERRY_CASE(competing_relays_take_up_what_an_operator_retries, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "aab");
 	relay_start(f, &f->a);
@@ -324,10 +308,8 @@ static void competing_relays_take_up_what_an_operator_retries(void **state)
 
 /* ---- until empty ---- */
 
-static void until_empty_competing_waits_for_retries_and_ends(void **state)
+WHERRY_CASE(until_empty_competing_waits_for_retries_and_ends, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
 	wherry_relay_close(f->a.relay);
 	f->a.relay = NULL;
@@ -338,10 +320,8 @@ static void until_empty_competing_waits_for_retries_and_ends(void **state)
 	relay_check_order(f);
 }
 
-static void until_empty_competing_takes_up_expired_claims(void **state)
+WHERRY_CASE(until_empty_competing_takes_up_expired_claims, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "aab");
 	relay_sql(f, "UPDATE outbox SET status = 1, claim_token = 'x', next_retry_at = "
 		     "(SELECT ms FROM wherry_clock) + 200");
@@ -349,9 +329,8 @@ static void until_empty_competing_takes_up_expired_claims(void **state)
 	RELAY_DELIVERED(f, 1, 2, 3);
 }
 
-static void until_empty_competing_waits_for_what_others_hold(void **state)
+WHERRY_CASE(until_empty_competing_waits_for_what_others_hold, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
 	relay_put(f, "aa");
@@ -416,10 +395,9 @@ const char *const relay_claiming_also[] = {
 };
 
 /* Their key has a message in flight elsewhere.  Nothing is left behind of what it remembers. */
-static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **state)
+WHERRY_CASE(a_relay_may_end_at_any_step_past_rows_that_it_cannot_have, relay_fixture *f)
 {
 	enum { TIMES = 10, AT_ONCE = 250, STEPS = 5 };
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->b);
 	char keys[AT_ONCE + 1];
 
@@ -441,10 +419,8 @@ static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **sta
 	assert_int_equal(relay_delivered(f), 0);
 }
 
-static void a_competing_relay_of_an_empty_table_claims_nothing(void **state)
+WHERRY_CASE(a_competing_relay_of_an_empty_table_claims_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_only_renews(f);
 }
 

@@ -5,10 +5,8 @@
 
 #include "log_line.h"
 
-static void a_message_is_dead_after_its_attempts(void **state)
+WHERRY_CASE(a_message_is_dead_after_its_attempts, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.attempts", "3");
 	relay_answers(f, 1, WHERRY_RETRY, -1);
 	relay_put(f, "aab");
@@ -27,9 +25,8 @@ static void a_message_is_dead_after_its_attempts(void **state)
 	assert_true(relay_logged(f, "why=\"the test said so\""));
 }
 
-static void a_rejected_message_dies_at_once_and_alone(void **state)
+WHERRY_CASE(a_rejected_message_dies_at_once_and_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char keys[101];
 
 	for (int i = 0; i < 100; i++)
@@ -48,10 +45,8 @@ static void a_rejected_message_dies_at_once_and_alone(void **state)
 			 0);
 }
 
-static void all_may_be_rejected_without_the_destination_being_down(void **state)
+WHERRY_CASE(all_may_be_rejected_without_the_destination_being_down, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	f->every = WHERRY_REJECTED;
 	relay_put(f, "abcdefghij--");
 	relay_start(f, &f->a);
@@ -59,10 +54,8 @@ static void all_may_be_rejected_without_the_destination_being_down(void **state)
 	assert_false(relay_stats(&f->a).down);
 }
 
-static void a_key_goes_on_after_a_dead_message(void **state)
+WHERRY_CASE(a_key_goes_on_after_a_dead_message, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
 	relay_put(f, "aaa");
 	relay_start(f, &f->a);
@@ -86,10 +79,8 @@ static void park(relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 }
 
-static void a_parked_key_waits_until_its_message_is_retried(void **state)
+WHERRY_CASE(a_parked_key_waits_until_its_message_is_retried, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	park(f);
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 1, 4, 5, 7);
@@ -101,10 +92,8 @@ static void a_parked_key_waits_until_its_message_is_retried(void **state)
 	assert_int_equal(relay_attempts(f, 2), 0); /* a retry by hand begins anew */
 }
 
-static void a_parked_key_stays_parked_after_a_restart(void **state)
+WHERRY_CASE(a_parked_key_stays_parked_after_a_restart, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	park(f);
 	relay_stop(f, &f->a);
 	relay_put(f, "ac");
@@ -118,10 +107,8 @@ static void a_parked_key_stays_parked_after_a_restart(void **state)
 	RELAY_DELIVERED(f, 1, 4, 5, 7, 9, 2, 3, 6, 8);
 }
 
-static void a_parked_key_is_parked_again_when_its_message_dies_again(void **state)
+WHERRY_CASE(a_parked_key_is_parked_again_when_its_message_dies_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	park(f);
 	relay_answers(f, 2, WHERRY_REJECTED, 1);
 	relay_retry(f, 0);
@@ -134,10 +121,8 @@ static void a_parked_key_is_parked_again_when_its_message_dies_again(void **stat
 	relay_check_order(f);
 }
 
-static void retried_messages_keep_their_order(void **state)
+WHERRY_CASE(retried_messages_keep_their_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	for (int64_t id = 1; id <= 4; id++)
 		relay_answers(f, id, WHERRY_REJECTED, 1);
 	relay_put(f, "aabb-");
@@ -150,9 +135,8 @@ static void retried_messages_keep_their_order(void **state)
 }
 
 /* What was in flight behind it comes back after the dead were read again. */
-static void a_key_stays_parked_while_others_of_it_come_back(void **state)
+WHERRY_CASE(a_key_stays_parked_while_others_of_it_come_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -189,10 +173,8 @@ static void put_a_nul(relay_fixture *f, const char *key)
 	relay_sql(f, sql);
 }
 
-static void text_with_a_nul_dies_alone(void **state)
+WHERRY_CASE(text_with_a_nul_dies_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "aab");
 	put_a_nul(f, "a");
 	relay_put(f, "ab-");
@@ -204,10 +186,8 @@ static void text_with_a_nul_dies_alone(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
 }
 
-static void text_with_a_nul_parks_only_what_comes_after_it(void **state)
+WHERRY_CASE(text_with_a_nul_parks_only_what_comes_after_it, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.on_dead", "park");
 	relay_put(f, "aa");
 	put_a_nul(f, "a");
@@ -238,9 +218,8 @@ static json_t *dead_line(const relay_fixture *f)
 }
 
 /* Line breaks, fields, quotes, escape sequences, and bytes that are not UTF-8. */
-static void no_text_of_a_message_forges_a_line_of_the_log(void **state)
+WHERRY_CASE(no_text_of_a_message_forges_a_line_of_the_log, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	json_t *fields;
 
 	relay_answers(f, 1, WHERRY_REJECTED, -1);

@@ -115,9 +115,9 @@ static int64_t left(relay_fixture *f)
 	return relay_number(f, "SELECT count(*) FROM later");
 }
 
-static void a_due_message_is_delivered_with_its_key_and_leaves_the_table(void **state)
+WHERRY_CASE(a_due_message_is_delivered_with_its_key_and_leaves_the_table,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	const wherry_message *got;
 
@@ -135,9 +135,8 @@ static void a_due_message_is_delivered_with_its_key_and_leaves_the_table(void **
 }
 
 /* Another program may write keys that no offer takes. */
-static void a_message_whose_key_no_offer_takes_is_delivered(void **state)
+WHERRY_CASE(a_message_whose_key_no_offer_takes_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	/* The library's table on SQLite has no limit; others have one of 200 characters. */
 	int most = strcmp(f->delayed->store.layout.name, "funfix") == 0 &&
@@ -173,9 +172,8 @@ static wherry_code take_length(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
-static void a_message_that_is_too_long_for_the_relay_dies_with_its_body(void **state)
+WHERRY_CASE(a_message_that_is_too_long_for_the_relay_dies_with_its_body, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char body[2001];
 	size_t len = 0;
@@ -190,9 +188,8 @@ static void a_message_that_is_too_long_for_the_relay_dies_with_its_body(void **s
 	assert_int_equal(len, 2000);
 }
 
-static void a_message_is_delivered_when_it_is_due(void **state)
+WHERRY_CASE(a_message_is_delivered_when_it_is_due, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t sent;
 
 	relay_hourly(f);
@@ -205,10 +202,8 @@ static void a_message_is_delivered_when_it_is_due(void **state)
 	RELAY_DELIVERED(f, 1);
 }
 
-static void an_offer_that_comes_earlier_wakes_the_relay(void **state)
+WHERRY_CASE(an_offer_that_comes_earlier_wakes_the_relay, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	offer(f, "a", "{}", 3600 * WH_SECOND);
 	relay_start(f, &f->a);
@@ -217,10 +212,9 @@ static void an_offer_that_comes_earlier_wakes_the_relay(void **state)
 	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
 }
 
-static void messages_of_other_queues_of_the_table_stay(void **state)
+WHERRY_CASE(messages_of_other_queues_of_the_table_stay, relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	relay_fixture *f = *state;
 	wherry_delayed *others = NULL;
 
 	relay_put(f, "--");
@@ -237,9 +231,8 @@ static void messages_of_other_queues_of_the_table_stay(void **state)
 }
 
 /* The row keeps its id and is claimed again, by the same relay and under the same token. */
-static void an_offer_that_replaces_a_message_in_flight_is_delivered_too(void **state)
+WHERRY_CASE(an_offer_that_replaces_a_message_in_flight_is_delivered_too, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	char first[120];
 
@@ -262,9 +255,8 @@ static void an_offer_that_replaces_a_message_in_flight_is_delivered_too(void **s
 }
 
 /* Whether it failed or not: what became of the old message concerns nobody. */
-static void a_failure_of_a_replaced_message_does_not_delay_the_new_one(void **state)
+WHERRY_CASE(a_failure_of_a_replaced_message_does_not_delay_the_new_one, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -282,15 +274,12 @@ static void a_failure_of_a_replaced_message_does_not_delay_the_new_one(void **st
 
 static wherry_code ignore(void *ctx, const wherry_delayed_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
-static void a_consumer_and_a_relay_share_a_delayed_queue(void **state)
+WHERRY_CASE(a_consumer_and_a_relay_share_a_delayed_queue, relay_fixture *f)
 {
 	const wherry_poll_options options = WHERRY_POLL_OPTIONS(.limit = 2);
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -304,10 +293,8 @@ static void a_consumer_and_a_relay_share_a_delayed_queue(void **state)
 }
 
 /* The attempts are in the row, so that another relay goes on counting. */
-static void attempts_at_a_message_of_a_delayed_queue_survive_the_relay(void **state)
+WHERRY_CASE(attempts_at_a_message_of_a_delayed_queue_survive_the_relay, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.attempts", "3");
 	relay_answers(f, 1, WHERRY_RETRY, -1);
 	relay_put(f, "-");
@@ -326,9 +313,8 @@ static void attempts_at_a_message_of_a_delayed_queue_survive_the_relay(void **st
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
-static void a_dead_message_that_is_retried_is_delivered(void **state)
+WHERRY_CASE(a_dead_message_that_is_retried_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -343,10 +329,8 @@ static void a_dead_message_that_is_retried_is_delivered(void **state)
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM later_dead"), 0);
 }
 
-static void until_empty_leaves_messages_whose_time_has_not_come(void **state)
+WHERRY_CASE(until_empty_leaves_messages_whose_time_has_not_come, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	offer(f, "a", "{}", 0);
 	offer(f, "b", "{}", 3600 * WH_SECOND);
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
@@ -355,9 +339,8 @@ static void until_empty_leaves_messages_whose_time_has_not_come(void **state)
 
 /* Messages that failed are looked for among the first that are due; here they are not, until those
  * before them are delivered. */
-static void a_failed_message_behind_a_long_backlog_is_delivered_too(void **state)
+WHERRY_CASE(a_failed_message_behind_a_long_backlog_is_delivered_too, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char keys[201];
 
 	memset(keys, '-', 200);
@@ -373,14 +356,12 @@ static void a_failed_message_behind_a_long_backlog_is_delivered_too(void **state
 
 static void count_relay(void *ctx, const wh_holder *relay)
 {
-	(void)relay;
 	++*(int *)ctx;
 }
 
-static void relays_of_other_queues_of_the_table_go_on(void **state)
+WHERRY_CASE(relays_of_other_queues_of_the_table_go_on, relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	relay_fixture *f = *state;
 	wherry_delayed *others = NULL;
 	int n = 0;
 
@@ -397,10 +378,9 @@ static void relays_of_other_queues_of_the_table_go_on(void **state)
 	wherry_delayed_close(others);
 }
 
-static void a_table_that_is_removed_takes_its_relays_and_pauses_along(void **state)
+WHERRY_CASE(a_table_that_is_removed_takes_its_relays_and_pauses_along, relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	relay_fixture *f = *state;
 	wherry_delayed *spare = NULL;
 
 	WHERRY_PASS(wherry_delayed_create(f->other, "spare", NULL, &err));
@@ -425,9 +405,8 @@ static void a_table_that_is_removed_takes_its_relays_and_pauses_along(void **sta
 
 #define LIBRARY_LOCK "b7c0e5a2-6a0e-4a0e-9d43-0a8f6b1a3c11"
 
-static void the_library_and_a_relay_deliver_each_message_once(void **state)
+WHERRY_CASE(the_library_and_a_relay_deliver_each_message_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -447,9 +426,8 @@ static void the_library_and_a_relay_deliver_each_message_once(void **state)
 	RELAY_UNTIL(f, &f->a, left(f) == 0);
 }
 
-static void an_update_of_the_library_in_flight_is_delivered_too(void **state)
+WHERRY_CASE(an_update_of_the_library_in_flight_is_delivered_too, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	char first[120];
 
@@ -480,7 +458,6 @@ static wherry_verdict book(void *ctx, wherry_call *call)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)ctx;
 	if (wherry_call_begin(call, &db, &err) != WHERRY_OK ||
 	    wh_db_script(db, "INSERT INTO booked VALUES (1)", &err) != WHERRY_OK) {
 		wherry_call_reason(call, err.message);
@@ -500,7 +477,6 @@ static wherry_verdict offer_next(void *ctx, wherry_call *call)
 	wherry_db *db = NULL;
 	wherry_code code = wherry_call_begin(call, &db, &err);
 
-	(void)ctx;
 	if (code == WHERRY_OK)
 		code = wherry_delayed_open(db, "later", "jobs", NULL, &queue, &err);
 	if (code == WHERRY_OK)
@@ -519,10 +495,8 @@ static void handle(relay_fixture *f, wherry_handler_fn fn)
 	relay_start(f, &f->a);
 }
 
-static void a_handler_deletes_its_delayed_message_with_what_it_writes(void **state)
+WHERRY_CASE(a_handler_deletes_its_delayed_message_with_what_it_writes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, "CREATE TABLE booked(n integer)");
 	relay_put(f, "-");
 	handle(f, book);
@@ -531,10 +505,8 @@ static void a_handler_deletes_its_delayed_message_with_what_it_writes(void **sta
 	assert_int_equal(relay_number(f, "SELECT attempts FROM gone"), 1);
 }
 
-static void a_handler_offers_the_next_message_in_the_same_transaction(void **state)
+WHERRY_CASE(a_handler_offers_the_next_message_in_the_same_transaction, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "-");
 	handle(f, offer_next);
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM gone") == 1);

@@ -3,10 +3,8 @@
  */
 #include "relay_suite.h"
 
-static void five_failures_mean_that_the_destination_is_down(void **state)
+WHERRY_CASE(five_failures_mean_that_the_destination_is_down, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	f->every = WHERRY_RETRY;
 	relay_put(f, "abcdefgh");
 	relay_start(f, &f->a);
@@ -23,10 +21,8 @@ static void five_failures_mean_that_the_destination_is_down(void **state)
 	assert_true(relay_logged(f, "event=destination-up"));
 }
 
-static void four_failures_do_not_mean_so(void **state)
+WHERRY_CASE(four_failures_do_not_mean_so, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	for (int64_t id = 1; id <= 4; id++)
 		relay_answers(f, id, WHERRY_RETRY, -1);
 	relay_put(f, "abcd");
@@ -37,9 +33,8 @@ static void four_failures_do_not_mean_so(void **state)
 
 /* It has one message at a time, and takes so long that those that failed are due again before
  * five different ones were tried. */
-static void a_destination_that_fails_slowly_ends_no_message(void **state)
+WHERRY_CASE(a_destination_that_fails_slowly_ends_no_message, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -65,9 +60,8 @@ static void a_destination_that_fails_slowly_ends_no_message(void **state)
 }
 
 /* It answers one message at once and the others late. */
-static void a_message_that_fails_waits_for_the_answers_of_others(void **state)
+WHERRY_CASE(a_message_that_fails_waits_for_the_answers_of_others, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -90,13 +84,12 @@ static void a_message_that_fails_waits_for_the_answers_of_others(void **state)
 
 static void slowly(relay_fixture *f, const wherry_message *msg)
 {
-	(void)msg;
 	f->offset_us += 50000;
 }
 
 /* Fewer keys begin with messages than must fail until it is down, or it has one message at a
  * time. */
-static void a_destination_that_refuses_few_keys_ends_no_message(void **state)
+WHERRY_CASE(a_destination_that_refuses_few_keys_ends_no_message, relay_fixture *f)
 {
 	static const struct {
 		const char *keys, *window;
@@ -105,7 +98,6 @@ static void a_destination_that_refuses_few_keys_ends_no_message(void **state)
 		{"aaaaaa", "100", 8}, {"aabbab", "100", 13}, {"abcdabcd", "100", 23},
 		{"aaaaaa", "1", 8},   {"aabbab", "1", 13},   {"abcdefgh", "1", 13},
 	};
-	relay_fixture *f = *state;
 
 	relay_set(f, "retry.cap", "1s"); /* A message dies after ten at the earliest. */
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -129,9 +121,8 @@ static void a_destination_that_refuses_few_keys_ends_no_message(void **state)
 
 /* Nothing that the destination takes can be tried before the bad messages are dead.  One dies
  * in ten times retry.cap: it may be the destination's fault. */
-static void bad_messages_at_the_front_of_all_keys_die(void **state)
+WHERRY_CASE(bad_messages_at_the_front_of_all_keys_die, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t first_us;
 
 	for (int64_t id = 1; id <= 4; id++)
@@ -149,10 +140,8 @@ static void bad_messages_at_the_front_of_all_keys_die(void **state)
 	assert_false(relay_logged(f, "event=destination-down"));
 }
 
-static void one_success_between_them_and_it_is_not_down(void **state)
+WHERRY_CASE(one_success_between_them_and_it_is_not_down, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	for (int64_t id = 1; id <= 9; id++)
 		if (id != 5)
 			relay_answers(f, id, WHERRY_RETRY, 1);
@@ -164,10 +153,8 @@ static void one_success_between_them_and_it_is_not_down(void **state)
 		assert_int_equal(relay_attempts(f, id), id != 5);
 }
 
-static void all_keys_recover_in_order(void **state)
+WHERRY_CASE(all_keys_recover_in_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	f->every = WHERRY_RETRY;
 	relay_put(f, "abcdefghaabbccddeeffgghh--");
 	relay_start(f, &f->a);
@@ -181,9 +168,8 @@ static void all_keys_recover_in_order(void **state)
 	relay_check_order(f);
 }
 
-static void probes_come_at_growing_intervals(void **state)
+WHERRY_CASE(probes_come_at_growing_intervals, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	size_t first, probes = 0;
 
@@ -213,10 +199,8 @@ static void probes_come_at_growing_intervals(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
 }
 
-static void probes_rotate(void **state)
+WHERRY_CASE(probes_rotate, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	f->every = WHERRY_RETRY;
 	for (int64_t id = 9; id <= 11; id++)
 		relay_answers(f, id, WHERRY_DELIVERED, -1);
@@ -230,9 +214,8 @@ static void probes_rotate(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
-static void only_the_first_of_a_key_probes(void **state)
+WHERRY_CASE(only_the_first_of_a_key_probes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -254,9 +237,9 @@ static void only_the_first_of_a_key_probes(void **state)
 
 /* The window is one message, which ends each connection; what waits behind it in its key
  * must not take its place either. */
-static void a_window_full_of_what_breaks_the_connection_lets_others_probe(void **state)
+WHERRY_CASE(a_window_full_of_what_breaks_the_connection_lets_others_probe,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.window", "1");
@@ -271,9 +254,8 @@ static void a_window_full_of_what_breaks_the_connection_lets_others_probe(void *
 	assert_int_equal(fake->most, 1);
 }
 
-static void wrong_credentials_are_nobodys_death(void **state)
+WHERRY_CASE(wrong_credentials_are_nobodys_death, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->submit_fails = WHERRY_DENIED;
@@ -291,9 +273,8 @@ static void wrong_credentials_are_nobodys_death(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
 }
 
-static void credentials_that_turn_out_wrong_later_are_neither(void **state)
+WHERRY_CASE(credentials_that_turn_out_wrong_later_are_neither, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -310,9 +291,8 @@ static void credentials_that_turn_out_wrong_later_are_neither(void **state)
 	relay_check_order(f);
 }
 
-static void a_lost_connection_redelivers_all_in_order_uncounted(void **state)
+WHERRY_CASE(a_lost_connection_redelivers_all_in_order_uncounted, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -330,9 +310,8 @@ static void a_lost_connection_redelivers_all_in_order_uncounted(void **state)
 	assert_int_equal(relay_stats(&f->a).retried, 0);
 }
 
-static void a_connection_lost_while_submitting_loses_nothing(void **state)
+WHERRY_CASE(a_connection_lost_while_submitting_loses_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->takes = 2;
@@ -460,10 +439,9 @@ static relay_fake *begin_rejecting(relay_fixture *f)
 	return fake;
 }
 
-static void a_destination_that_rejects_all_from_the_start_ends_no_message(void **state)
+WHERRY_CASE(a_destination_that_rejects_all_from_the_start_ends_no_message,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)begin_rejecting(f);
 	relay_put(f, "abcdefgh");
 	relay_start(f, &f->a);
@@ -475,10 +453,8 @@ static void a_destination_that_rejects_all_from_the_start_ends_no_message(void *
 	relay_check_once(f, 8);
 }
 
-static void a_destination_that_begins_to_reject_all_ends_few(void **state)
+WHERRY_CASE(a_destination_that_begins_to_reject_all_ends_few, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)begin_rejecting(f);
 	f->every = WHERRY_DELIVERED;
 	relay_put(f, "a");
@@ -494,10 +470,8 @@ static void a_destination_that_begins_to_reject_all_ends_few(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 4);
 }
 
-static void a_message_rejected_alone_ends_once_another_is_taken(void **state)
+WHERRY_CASE(a_message_rejected_alone_ends_once_another_is_taken, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)begin_rejecting(f);
 	f->every = WHERRY_DELIVERED;
 	relay_set(f, "retry.attempts", "1000");
@@ -512,10 +486,8 @@ static void a_message_rejected_alone_ends_once_another_is_taken(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
-static void one_that_is_rejected_beside_others_ends_at_once(void **state)
+WHERRY_CASE(one_that_is_rejected_beside_others_ends_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)begin_rejecting(f);
 	f->every = WHERRY_DELIVERED;
 	relay_answers(f, 2, WHERRY_REJECTED, -1);
@@ -528,10 +500,8 @@ static void one_that_is_rejected_beside_others_ends_at_once(void **state)
 	assert_int_equal(relay_told(f, 2, WHERRY_REJECTED), 1);
 }
 
-static void one_that_is_rejected_alone_uses_up_its_attempts(void **state)
+WHERRY_CASE(one_that_is_rejected_alone_uses_up_its_attempts, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)begin_rejecting(f);
 	relay_set(f, "retry.base", "1ms");
 	relay_set(f, "retry.cap", "1ms");
@@ -545,9 +515,8 @@ static void one_that_is_rejected_alone_uses_up_its_attempts(void **state)
 }
 
 /* However often each message is tried. */
-static void a_destination_that_denies_all_costs_no_attempt(void **state)
+WHERRY_CASE(a_destination_that_denies_all_costs_no_attempt, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = begin_refusing(f, INT64_MAX, true);
 
 	put_many(f, 20);
@@ -567,9 +536,8 @@ static void a_destination_that_denies_all_costs_no_attempt(void **state)
 }
 
 /* All messages are tried once; then one at a time, at the longest interval. */
-static void a_destination_that_denies_all_is_asked_rarely(void **state)
+WHERRY_CASE(a_destination_that_denies_all_is_asked_rarely, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began, asked;
 
 	(void)begin_refusing(f, INT64_MAX, true);

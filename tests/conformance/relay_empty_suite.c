@@ -3,28 +3,22 @@
  */
 #include "relay_suite.h"
 
-static void an_empty_outbox_is_empty_at_once(void **state)
+WHERRY_CASE(an_empty_outbox_is_empty_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
 	assert_int_equal(relay_delivered(f), 0);
 }
 
-static void until_empty_delivers_all_and_ends(void **state)
+WHERRY_CASE(until_empty_delivers_all_and_ends, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "abcab-");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
 	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
 	assert_int_equal(relay_count(f, WHERRY_DONE), 6);
 }
 
-static void until_empty_waits_for_retries(void **state)
+WHERRY_CASE(until_empty_waits_for_retries, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "50ms");
 	relay_answers(f, 1, WHERRY_RETRY, 3);
 	relay_answers(f, 3, WHERRY_RETRY, 2);
@@ -34,10 +28,8 @@ static void until_empty_waits_for_retries(void **state)
 	relay_check_order(f);
 }
 
-static void until_empty_waits_for_retries_of_an_earlier_run(void **state)
+WHERRY_CASE(until_empty_waits_for_retries_of_an_earlier_run, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "200ms");
 	relay_set(f, "retry.cap", "200ms");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -49,10 +41,8 @@ static void until_empty_waits_for_retries_of_an_earlier_run(void **state)
 	RELAY_DELIVERED(f, 1, 2);
 }
 
-static void until_empty_tells_of_deaths(void **state)
+WHERRY_CASE(until_empty_tells_of_deaths, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
 	relay_put(f, "aab");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
@@ -62,10 +52,8 @@ static void until_empty_tells_of_deaths(void **state)
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
 }
 
-static void until_empty_tells_of_parked_messages(void **state)
+WHERRY_CASE(until_empty_tells_of_parked_messages, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.on_dead", "park");
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
 	relay_put(f, "aab");
@@ -77,19 +65,16 @@ static void until_empty_tells_of_parked_messages(void **state)
 	RELAY_DELIVERED(f, 3);
 }
 
-static void until_empty_with_nothing_behind_the_parked_one_is_deaths(void **state)
+WHERRY_CASE(until_empty_with_nothing_behind_the_parked_one_is_deaths, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.on_dead", "park");
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
 	relay_put(f, "ab");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
 }
 
-static void until_empty_gives_up_at_its_timeout(void **state)
+WHERRY_CASE(until_empty_gives_up_at_its_timeout, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 
@@ -102,10 +87,8 @@ static void until_empty_gives_up_at_its_timeout(void **state)
 	assert_int_equal(outcome, WHERRY_TIMEDOUT);
 }
 
-static void until_empty_can_be_stopped(void **state)
+WHERRY_CASE(until_empty_can_be_stopped, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	wherry_relay_stop(f->a.relay);
@@ -113,9 +96,8 @@ static void until_empty_can_be_stopped(void **state)
 	assert_int_equal(relay_delivered(f), 0);
 }
 
-static void until_empty_waits_while_the_outbox_is_paused(void **state)
+WHERRY_CASE(until_empty_waits_while_the_outbox_is_paused, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 
@@ -131,14 +113,11 @@ static void until_empty_waits_while_the_outbox_is_paused(void **state)
 /* A consumer that sends a new message for each it gets. */
 static void put_another(relay_fixture *f, const wherry_message *msg)
 {
-	(void)msg;
 	relay_put(f, "z");
 }
 
-static void until_empty_ignores_what_comes_after_its_start(void **state)
+WHERRY_CASE(until_empty_ignores_what_comes_after_its_start, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_use_fake(f, &f->a, 0)->slow = true; /* something is always in flight */
 	relay_put(f, "abc");
 	f->asked = put_another;
@@ -149,10 +128,8 @@ static void until_empty_ignores_what_comes_after_its_start(void **state)
 	assert_int_equal(relay_stats(&f->a).in_flight, 0);
 }
 
-static void until_empty_works_while_another_relay_delivers(void **state)
+WHERRY_CASE(until_empty_works_while_another_relay_delivers, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	relay_put(f, "abc");
@@ -166,9 +143,8 @@ static void until_empty_works_while_another_relay_delivers(void **state)
 	assert_int_equal(relay_stats(&f->b).delivered, 0);
 }
 
-static void until_empty_goes_on_where_another_relay_died(void **state)
+WHERRY_CASE(until_empty_goes_on_where_another_relay_died, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	(void)relay_lease_briefly(f);
@@ -181,10 +157,8 @@ static void until_empty_goes_on_where_another_relay_died(void **state)
 }
 
 /* Rows that a crash left behind, claimed. */
-static void until_empty_takes_up_expired_claims(void **state)
+WHERRY_CASE(until_empty_takes_up_expired_claims, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "ab");
 	relay_sql(f, "UPDATE outbox SET status = 1, attempts = 1, claimed_at = 1");
 	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);

@@ -27,10 +27,8 @@ static int64_t plain_number(relay_fixture *f, const char *sql)
 	", 't', '{}', '2026-01-01T00:00:00.000Z'" values ");"
 
 /* SQLite takes a BLOB in a column of texts, beside a text of the same bytes. */
-static void an_event_whose_id_is_a_blob_is_settled(void **state)
+WHERRY_CASE(an_event_whose_id_is_a_blob_is_settled, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1ms");
 	plain_sql(f, EVENT("'7'", "", "") EVENT("x'37'", "", "") EVENT("x'38'", "", "")
 			     EVENT("x'ff00'", "", "") EVENT("x''", "", ""));
@@ -49,9 +47,8 @@ static void an_event_whose_id_is_a_blob_is_settled(void **state)
 }
 
 /* Of two events whose ids have the same bytes, an acknowledgement names one. */
-static void a_blob_and_a_text_of_the_same_bytes_are_two_events(void **state)
+WHERRY_CASE(a_blob_and_a_text_of_the_same_bytes_are_two_events, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -70,10 +67,8 @@ static void a_blob_and_a_text_of_the_same_bytes_are_two_events(void **state)
 				    "AND next_retry_at IS NULL") == 1);
 }
 
-static void a_retry_time_that_is_not_a_time_is_due(void **state)
+WHERRY_CASE(a_retry_time_that_is_not_a_time_is_due, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	plain_sql(f, EVENT("'1'", ", status, next_retry_at", ", 'failed', 'x'")
 			     EVENT("'2'", ", status, next_retry_at", ", 'failed', x'00'")
@@ -91,10 +86,8 @@ static void a_retry_time_that_is_not_a_time_is_due(void **state)
 			   plain_number(f, "SELECT count(*) FROM outbox_archive") == 5);
 }
 
-static void a_relay_logs_the_limits_of_the_layout(void **state)
+WHERRY_CASE(a_relay_logs_the_limits_of_the_layout, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a,
 		    relay_logged(f, "event=layout name=event-bus limits=\"no keys"));

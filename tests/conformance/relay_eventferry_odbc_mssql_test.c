@@ -24,8 +24,6 @@ static wherry_code note_claim(void *ctx, const char *op, const char *what,
 {
 	waiter *w = ctx;
 
-	(void)op;
-	(void)err;
 	if (strcmp(what, "claim-lock") != 0)
 		return WHERRY_OK;
 	if (w->most_s)
@@ -95,9 +93,8 @@ static void end_of_claim(relay_fixture *f)
 	assert_int_equal(relay_number(f, "SELECT max(attempts) FROM outbox"), 0);
 }
 
-static void a_claim_whose_session_is_killed_takes_nothing(void **state)
+WHERRY_CASE(a_claim_whose_session_is_killed_takes_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static waiter w; /* outlives the connection */
 	pthread_t thread;
 
@@ -113,9 +110,8 @@ static void a_claim_whose_session_is_killed_takes_nothing(void **state)
 }
 
 /* Babelfish ends the session of a statement that takes too long. */
-static void a_claim_that_takes_too_long_takes_nothing(void **state)
+WHERRY_CASE(a_claim_that_takes_too_long_takes_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static waiter w; /* outlives the connection */
 
 	if (!mssql_is_babelfish())

@@ -41,9 +41,8 @@ static int64_t most_attempts(relay_fixture *f)
 	return relay_number(f, "SELECT max(attempts) FROM outbox");
 }
 
-static void many_that_expired_together_are_tried_in_shares(void **state)
+WHERRY_CASE(many_that_expired_together_are_tried_in_shares, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	end_with(f, MANY);
@@ -65,9 +64,8 @@ static void many_that_expired_together_are_tried_in_shares(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 8);
 }
 
-static void fresh_messages_leave_between_those_that_expired(void **state)
+WHERRY_CASE(fresh_messages_leave_between_those_that_expired, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	end_with(f, 3);
@@ -136,9 +134,8 @@ static bool kills_again(relay_fixture *f, relay_fake *fake)
 	return false;
 }
 
-static void one_of_many_that_kills_its_relays_is_found_and_only_it_dies(void **state)
+WHERRY_CASE(one_of_many_that_kills_its_relays_is_found_and_only_it_dies, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int kills = 1;
 
 	end_with(f, MANY);
@@ -163,9 +160,8 @@ static void one_of_many_that_kills_its_relays_is_found_and_only_it_dies(void **s
 }
 
 /* The figures of the one that lost it do not count what did not happen. */
-static void what_another_took_over_is_not_counted(void **state)
+WHERRY_CASE(what_another_took_over_is_not_counted, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 
 	relay_put(f, "abcde");

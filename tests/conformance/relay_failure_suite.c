@@ -5,10 +5,8 @@
 
 #include "relay/relay.h"
 
-static void a_failed_message_holds_back_its_key_only(void **state)
+WHERRY_CASE(a_failed_message_holds_back_its_key_only, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -25,10 +23,8 @@ static void a_failed_message_holds_back_its_key_only(void **state)
 	assert_int_equal(relay_stats(&f->a).retried, 1);
 }
 
-static void a_held_key_goes_on_in_order(void **state)
+WHERRY_CASE(a_held_key_goes_on_in_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 1, WHERRY_RETRY, 2);
 	relay_answers(f, 3, WHERRY_RETRY, 1);
 	relay_put(f, "abaab");
@@ -42,10 +38,8 @@ static void a_held_key_goes_on_in_order(void **state)
 	assert_int_equal(relay_stats(&f->a).held_keys, 0);
 }
 
-static void a_held_key_waits_on_after_a_restart(void **state)
+WHERRY_CASE(a_held_key_waits_on_after_a_restart, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -65,10 +59,8 @@ static void a_held_key_waits_on_after_a_restart(void **state)
 	RELAY_DELIVERED(f, 3, 1, 2, 4);
 }
 
-static void each_retry_waits_longer(void **state)
+WHERRY_CASE(each_retry_waits_longer, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "20ms");
 	relay_set(f, "retry.cap", "60ms");
 	relay_answers(f, 1, WHERRY_RETRY, 4);
@@ -85,10 +77,8 @@ static void each_retry_waits_longer(void **state)
 	}
 }
 
-static void immediate_retries_wait_for_nothing(void **state)
+WHERRY_CASE(immediate_retries_wait_for_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.immediate", "2");
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
@@ -106,10 +96,8 @@ static void immediate_retries_wait_for_nothing(void **state)
 	assert_int_equal(relay_attempts(f, 1), 3);
 }
 
-static void an_unordered_message_fails_and_retries_alone(void **state)
+WHERRY_CASE(an_unordered_message_fails_and_retries_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 2, WHERRY_RETRY, 3);
 	relay_put(f, "---");
 	relay_start(f, &f->a);
@@ -119,10 +107,8 @@ static void an_unordered_message_fails_and_retries_alone(void **state)
 	assert_int_equal(relay_stats(&f->a).held_keys, 0);
 }
 
-static void an_unknown_outcome_is_counted(void **state)
+WHERRY_CASE(an_unknown_outcome_is_counted, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_answers(f, 1, WHERRY_UNKNOWN, 1);
 	relay_put(f, "aa");
 	relay_start(f, &f->a);
@@ -131,9 +117,8 @@ static void an_unknown_outcome_is_counted(void **state)
 	assert_int_equal(relay_attempts(f, 1), 1);
 }
 
-static void a_throttled_message_comes_later_in_order_and_uncounted(void **state)
+WHERRY_CASE(a_throttled_message_comes_later_in_order_and_uncounted, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->retry_after_us = 2000;
@@ -149,9 +134,8 @@ static void a_throttled_message_comes_later_in_order_and_uncounted(void **state)
 	assert_int_equal(relay_stats(&f->a).retried, 0);
 }
 
-static void throttling_pauses_for_as_long_as_asked(void **state)
+WHERRY_CASE(throttling_pauses_for_as_long_as_asked, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int64_t began_us;
 
@@ -176,9 +160,8 @@ static void throttling_pauses_for_as_long_as_asked(void **state)
 }
 
 /* A relay that waits does not spin. */
-static void throttling_lets_the_relay_sleep(void **state)
+WHERRY_CASE(throttling_lets_the_relay_sleep, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->retry_after_us = 60 * WH_SECOND;
@@ -190,9 +173,8 @@ static void throttling_lets_the_relay_sleep(void **state)
 	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
 }
 
-static void a_destination_that_is_down_lets_the_relay_sleep(void **state)
+WHERRY_CASE(a_destination_that_is_down_lets_the_relay_sleep, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "retry.base", "1m");
@@ -210,18 +192,14 @@ static wherry_code take_long(void *ctx, const char *op, const char *what,
 {
 	relay_fixture *f = ctx;
 
-	(void)op;
-	(void)err;
 	if (strcmp(what, "renew") == 0)
 		f->frozen_us += 20000;
 	return WHERRY_OK;
 }
 
 /* Each renewal takes longer than the next one is away. */
-static void a_held_key_goes_on_between_slow_renewals(void **state)
+WHERRY_CASE(a_held_key_goes_on_between_slow_renewals, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "10ms");
 	relay_set(f, "retry.base", "50ms");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -235,10 +213,8 @@ static void a_held_key_goes_on_between_slow_renewals(void **state)
 	relay_check_order(f);
 }
 
-static void a_retry_by_an_operator_need_not_wait(void **state)
+WHERRY_CASE(a_retry_by_an_operator_need_not_wait, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_set(f, "relay.sweep", "1h");
@@ -257,10 +233,8 @@ static void a_retry_by_an_operator_need_not_wait(void **state)
 }
 
 /* The relay hears of it when it renews its lease, before it looks for commits. */
-static void a_retry_that_comes_with_a_renewal_need_not_wait(void **state)
+WHERRY_CASE(a_retry_that_comes_with_a_renewal_need_not_wait, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
@@ -277,10 +251,8 @@ static void a_retry_that_comes_with_a_renewal_need_not_wait(void **state)
 }
 
 /* The operator retries the first; the second of its key has to wait yet. */
-static void a_retry_keeps_the_order_of_its_key(void **state)
+WHERRY_CASE(a_retry_keeps_the_order_of_its_key, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_set(f, "relay.on_dead", "skip");
@@ -296,10 +268,8 @@ static void a_retry_keeps_the_order_of_its_key(void **state)
 	relay_check_order(f);
 }
 
-static void more_than_is_remembered_of_a_held_key_leaves_in_order(void **state)
+WHERRY_CASE(more_than_is_remembered_of_a_held_key_leaves_in_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	for (size_t most = 0; most < 16; most++) {
 		relay_set(f, "relay.batch", most < 8 ? "1" : "500");
 		relay_fresh(f);

@@ -98,9 +98,8 @@ static bool unclean_run(relay_fixture *f, plan *p)
 	return p->seen >= p->at;
 }
 
-static void a_busy_database_is_waited_out_while_there_are_suspects(void **state)
+WHERRY_CASE(a_busy_database_is_waited_out_while_there_are_suspects, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static plan p; /* outlives the connection */
 
 	relay_set(f, "relay.idle_interval", "10ms");
@@ -116,17 +115,14 @@ static wherry_code lose_answer(void *ctx, const char *op, const char *what,
 {
 	plan *p = ctx;
 
-	(void)what;
-	(void)took_us;
 	if (code != WHERRY_OK || !p->armed || strcmp(op, "commit") != 0 ||
 	    ++p->seen % 2 == 0)
 		return code;
 	return wh_fail(err, WHERRY_IO, "the answer is lost");
 }
 
-static void a_lost_answer_counts_no_attempt_twice(void **state)
+WHERRY_CASE(a_lost_answer_counts_no_attempt_twice, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static plan p; /* outlives the connection */
 
 	p = (plan){.armed = true};
@@ -143,9 +139,8 @@ static void a_lost_answer_counts_no_attempt_twice(void **state)
 }
 
 /* Neither does one that is recorded before it is made. */
-static void a_lost_answer_records_no_attempt_twice(void **state)
+WHERRY_CASE(a_lost_answer_records_no_attempt_twice, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static plan p; /* outlives the connection */
 
 	p = (plan){.armed = true};
@@ -163,9 +158,8 @@ static void a_lost_answer_records_no_attempt_twice(void **state)
 }
 
 /* For a while nothing works at all. */
-static void a_long_outage_is_waited_out(void **state)
+WHERRY_CASE(a_long_outage_is_waited_out, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 	static plan p; /* outlives the connection */
 
@@ -206,9 +200,8 @@ static wherry_code fail_claim(void *ctx, const char *op, const char *what,
 }
 
 /* What it read of a claim that was rolled back is not what it holds. */
-static void after_a_claim_that_failed_a_key_keeps_its_order(void **state)
+WHERRY_CASE(after_a_claim_that_failed_a_key_keeps_its_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static plan p; /* outlives the connection */
 
 	p = (plan){.armed = true, .with = WHERRY_BUSY};

@@ -23,9 +23,8 @@ static wherry_verdict look(void *ctx, wherry_call *call)
 	return WHERRY_DELIVERED;
 }
 
-static void a_handler_gets_the_message_as_it_was_sent(void **state)
+WHERRY_CASE(a_handler_gets_the_message_as_it_was_sent, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen s = {.f = f};
 	const wherry_message msg =
@@ -41,9 +40,8 @@ static void a_handler_gets_the_message_as_it_was_sent(void **state)
 	assert_string_equal(s.text, "orders k {\"a\":\"b\"} m-1 some body 0 1 0");
 }
 
-static void each_topic_goes_to_its_own_handler(void **state)
+WHERRY_CASE(each_topic_goes_to_its_own_handler, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	handlers_fixture other = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -58,9 +56,8 @@ static void each_topic_goes_to_its_own_handler(void **state)
 }
 
 /* Of that library: a message nobody handles counts as done. */
-static void defect_7_a_topic_without_a_handler_is_a_failure(void **state)
+WHERRY_CASE(defect_7_a_topic_without_a_handler_is_a_failure, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_pool(f);
@@ -76,10 +73,8 @@ static void defect_7_a_topic_without_a_handler_is_a_failure(void **state)
 	assert_int_equal(f->n_calls, 0);
 }
 
-static void a_handler_registered_later_gets_what_waits(void **state)
+WHERRY_CASE(a_handler_registered_later_gets_what_waits, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_set(f, "retry.attempts", "1000");
 	handlers_pool(f);
 	handlers_relay(f);
@@ -102,9 +97,8 @@ static wherry_verdict sometimes(void *ctx, wherry_call *call)
 	return msg->id % 7 == 0 && !msg->attempts ? WHERRY_RETRY : WHERRY_DELIVERED;
 }
 
-static void messages_of_a_key_are_handled_one_after_another(void **state)
+WHERRY_CASE(messages_of_a_key_are_handled_one_after_another, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	int64_t last[128] = {0};
 
 	handlers_pool(f);
@@ -138,10 +132,8 @@ static wherry_verdict meet(void *ctx, wherry_call *call)
 }
 
 /* Of that library: one at a time, each waiting for a buffer's time to pass. */
-static void defect_2_handlers_of_different_keys_run_at_once(void **state)
+WHERRY_CASE(defect_2_handlers_of_different_keys_run_at_once, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "t", meet);
 	handlers_put(f, "t", "abcdefgh");
@@ -160,9 +152,8 @@ static wherry_verdict refuse(void *ctx, wherry_call *call)
 	return WHERRY_REJECTED;
 }
 
-static void a_rejected_message_is_dead_at_once_and_says_why(void **state)
+WHERRY_CASE(a_rejected_message_is_dead_at_once_and_says_why, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_pool(f);
@@ -188,14 +179,12 @@ static wherry_verdict return_a_code(void *ctx, wherry_call *call)
 		WHERRY_MESSAGE(.topic = "", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)ctx;
 	return (wherry_verdict)wherry_call_enqueue(call, NULL, &refused, NULL, &err);
 }
 
 /* Compilers let a handler return the code of a call. */
-static void a_code_that_a_handler_returns_is_not_taken_for_a_verdict(void **state)
+WHERRY_CASE(a_code_that_a_handler_returns_is_not_taken_for_a_verdict, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_set(f, "retry.attempts", "2");
@@ -211,10 +200,8 @@ static void a_code_that_a_handler_returns_is_not_taken_for_a_verdict(void **stat
 	assert_int_equal(f->stats.dead, 1);
 }
 
-static void the_last_attempt_is_known_to_the_handler(void **state)
+WHERRY_CASE(the_last_attempt_is_known_to_the_handler, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_set(f, "retry.attempts", "3");
 	handlers_pool(f);
 	handlers_on(f, "t", fail_all);
@@ -237,10 +224,8 @@ static wherry_verdict throttle_once(void *ctx, wherry_call *call)
 	return handlers_seen(f) == 1 ? WHERRY_THROTTLED : WHERRY_DELIVERED;
 }
 
-static void a_throttled_message_is_tried_again_uncounted(void **state)
+WHERRY_CASE(a_throttled_message_is_tried_again_uncounted, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "t", throttle_once);
 	handlers_put(f, "t", "a");
@@ -257,10 +242,8 @@ static wherry_verdict later(void *ctx, wherry_call *call)
 	return WHERRY_RETRY;
 }
 
-static void a_handler_may_ask_for_a_longer_delay(void **state)
+WHERRY_CASE(a_handler_may_ask_for_a_longer_delay, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "t", later);
 	handlers_relay(f);
@@ -285,9 +268,8 @@ static wherry_verdict hang_first(void *ctx, wherry_call *call)
 	return WHERRY_DELIVERED;
 }
 
-static void a_handler_over_its_time_fails_and_its_key_waits_for_it(void **state)
+WHERRY_CASE(a_handler_over_its_time_fails_and_its_key_waits_for_it, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_set(f, "handlers.timeout", "50ms");
@@ -324,9 +306,8 @@ static wherry_verdict until_cancelled(void *ctx, wherry_call *call)
 	return WHERRY_RETRY;
 }
 
-static void a_handler_over_its_time_is_cancelled(void **state)
+WHERRY_CASE(a_handler_over_its_time_is_cancelled, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_set(f, "handlers.timeout", "20ms");
@@ -339,9 +320,8 @@ static void a_handler_over_its_time_is_cancelled(void **state)
 	assert_string_equal(why, "timed out after 20ms");
 }
 
-static void a_relay_that_stops_cancels_and_counts_nothing(void **state)
+WHERRY_CASE(a_relay_that_stops_cancels_and_counts_nothing, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	bool finished = false;
 
 	handlers_pool(f);
@@ -357,10 +337,8 @@ static void a_relay_that_stops_cancels_and_counts_nothing(void **state)
 			 8);
 }
 
-static void a_lost_lease_cancels_what_runs(void **state)
+WHERRY_CASE(a_lost_lease_cancels_what_runs, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_set(f, "relay.idle_interval", "20ms");
 	handlers_pool(f);
 	handlers_on(f, "t", until_cancelled);
@@ -375,9 +353,8 @@ static void a_lost_lease_cancels_what_runs(void **state)
 
 /* ---- once ---- */
 
-static void one_that_runs_once_succeeds_once(void **state)
+WHERRY_CASE(one_that_runs_once_succeeds_once, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	handlers_pool(f);
@@ -436,9 +413,8 @@ static wherry_verdict handle_noting(void *ctx, wherry_call *call)
 	return WHERRY_RETRY;
 }
 
-static void middleware_sees_what_is_inside_and_how_it_ends(void **state)
+WHERRY_CASE(middleware_sees_what_is_inside_and_how_it_ends, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	around inner = {.lock = PTHREAD_MUTEX_INITIALIZER, .name = "b"};
 	around outer = {.name = "a", .shared = &inner};
@@ -456,14 +432,11 @@ static void middleware_sees_what_is_inside_and_how_it_ends(void **state)
 
 static wherry_verdict drop(void *ctx, wherry_call *call)
 {
-	(void)ctx;
 	return wherry_call_drop(call, "not for us");
 }
 
 static wherry_verdict forget(void *ctx, wherry_call *call)
 {
-	(void)ctx;
-	(void)call;
 	return WHERRY_DELIVERED;
 }
 
@@ -471,7 +444,6 @@ static wherry_verdict next_twice(void *ctx, wherry_call *call)
 {
 	wherry_verdict first = wherry_call_next(call);
 
-	(void)ctx;
 	return first == WHERRY_DELIVERED ? wherry_call_next(call) : first;
 }
 
@@ -492,9 +464,8 @@ static wherry_outcome with_middleware(handlers_fixture *f, wherry_middleware_fn 
 	return outcome;
 }
 
-static void middleware_may_drop_a_message(void **state)
+WHERRY_CASE(middleware_may_drop_a_message, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	assert_int_equal(with_middleware(f, drop, why, sizeof(why)), WHERRY_EMPTY);
@@ -502,18 +473,16 @@ static void middleware_may_drop_a_message(void **state)
 	assert_int_equal(handlers_number(f, "SELECT status FROM outbox"), WHERRY_DONE);
 }
 
-static void middleware_may_refuse_a_message(void **state)
+WHERRY_CASE(middleware_may_refuse_a_message, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	assert_int_equal(with_middleware(f, refuse, why, sizeof(why)), WHERRY_DEATHS);
 	assert_string_equal(why, "no such customer");
 }
 
-static void middleware_that_forgets_next_delivers_nothing(void **state)
+WHERRY_CASE(middleware_that_forgets_next_delivers_nothing, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	assert_int_equal(with_middleware(f, forget, why, sizeof(why)), WHERRY_DEATHS);
@@ -521,9 +490,8 @@ static void middleware_that_forgets_next_delivers_nothing(void **state)
 	assert_non_null(strstr(why, "wherry_call_next"));
 }
 
-static void next_runs_the_handler_but_once(void **state)
+WHERRY_CASE(next_runs_the_handler_but_once, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	assert_int_equal(with_middleware(f, next_twice, why, sizeof(why)), WHERRY_DEATHS);

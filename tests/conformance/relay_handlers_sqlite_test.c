@@ -26,7 +26,6 @@ static int take(void *ctx, int n, char **values, char **names)
 {
 	wh_view *out = ctx;
 
-	(void)names;
 	if (n && out->ptr)
 		(void)snprintf((char *)(uintptr_t)out->ptr, out->len, "%s",
 			       *values ? *values : "");
@@ -61,9 +60,8 @@ static wherry_verdict write_it(void *ctx, wherry_call *call)
 
 /* ---- what only SQLite has ---- */
 
-static void without_a_column_for_claims_there_are_no_transactions(void **state)
+WHERRY_CASE(without_a_column_for_claims_there_are_no_transactions, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.layout = "event-bus"},
@@ -80,9 +78,8 @@ static void without_a_column_for_claims_there_are_no_transactions(void **state)
 }
 
 /* Another one with an outbox, a lease and a row that look the same. */
-static void another_database_is_noticed(void **state)
+WHERRY_CASE(another_database_is_noticed, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char other[200], sql[400];
 
@@ -131,9 +128,8 @@ static wherry_verdict move_the_file(void *ctx, wherry_call *call)
 }
 
 /* The thread has had its connection since the first message. */
-static void a_pool_notices_that_its_file_was_replaced(void **state)
+WHERRY_CASE(a_pool_notices_that_its_file_was_replaced, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char away[300];
 
 	handlers_set(f, "handlers.threads", "1");
@@ -155,11 +151,11 @@ static void a_pool_notices_that_its_file_was_replaced(void **state)
 }
 
 /* Its relay claims rows. */
-static void the_rows_of_a_handler_of_a_queue_commit_with_its_acknowledgement(void **state)
+WHERRY_CASE(the_rows_of_a_handler_of_a_queue_commit_with_its_acknowledgement,
+	    handlers_fixture *f)
 {
 	const wherry_queue_message msg =
 		WHERRY_QUEUE_MESSAGE(.topic = "orders", .body = "{}", .body_len = 2);
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 

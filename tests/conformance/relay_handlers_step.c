@@ -28,10 +28,8 @@ static wherry_verdict write_and_follow(void *ctx, wherry_call *call)
 	return verdict;
 }
 
-static void what_a_handler_writes_is_one_with_its_acknowledgement(void **state)
+WHERRY_CASE(what_a_handler_writes_is_one_with_its_acknowledgement, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", write_and_follow);
 	handlers_on(f, "paid", handlers_deliver);
@@ -54,10 +52,8 @@ static wherry_verdict write_alone(void *ctx, wherry_call *call)
 	return handlers_write(ctx, call);
 }
 
-static void the_relay_counts_what_a_handler_acknowledged(void **state)
+WHERRY_CASE(the_relay_counts_what_a_handler_acknowledged, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", write_alone);
 	handlers_put(f, "orders", "abcabc");
@@ -74,10 +70,8 @@ static wherry_verdict write_then_fail(void *ctx, wherry_call *call)
 	return wherry_call_attempt(call) < 3 ? WHERRY_RETRY : verdict;
 }
 
-static void a_handler_that_fails_leaves_nothing(void **state)
+WHERRY_CASE(a_handler_that_fails_leaves_nothing, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", write_then_fail);
 	handlers_on(f, "paid", handlers_deliver);
@@ -104,10 +98,8 @@ static wherry_verdict lose_first(void *ctx, wherry_call *call)
 	return verdict;
 }
 
-static void a_lease_that_expires_meanwhile_rolls_all_back(void **state)
+WHERRY_CASE(a_lease_that_expires_meanwhile_rolls_all_back, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", lose_first);
 	handlers_on(f, "paid", handlers_deliver);
@@ -125,10 +117,8 @@ static wherry_verdict wait_then_write(void *ctx, wherry_call *call)
 	return handlers_write(ctx, call);
 }
 
-static void a_handler_whose_lease_is_lost_writes_nothing(void **state)
+WHERRY_CASE(a_handler_whose_lease_is_lost_writes_nothing, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", wait_then_write);
 	handlers_relay(f);
@@ -169,10 +159,8 @@ static wherry_verdict write_till_late(void *ctx, wherry_call *call)
 	return verdict;
 }
 
-static void a_success_that_comes_too_late_is_rolled_back(void **state)
+WHERRY_CASE(a_success_that_comes_too_late_is_rolled_back, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_set(f, "handlers.timeout", "30ms");
 	handlers_set(f, "retry.attempts", "1000"); /* more are late on a busy machine */
 	handlers_set(f, "retry.base", "1ms");
@@ -186,9 +174,8 @@ static void a_success_that_comes_too_late_is_rolled_back(void **state)
 
 /* ---- mistakes ---- */
 
-static void without_a_url_there_are_no_transactions(void **state)
+WHERRY_CASE(without_a_url_there_are_no_transactions, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_handlers_open(NULL, f->config, &f->pub, &err));
@@ -212,9 +199,8 @@ static wherry_verdict commit_it(void *ctx, wherry_call *call)
 	return WHERRY_DELIVERED;
 }
 
-static void a_handler_that_ends_the_transaction_itself_fails(void **state)
+WHERRY_CASE(a_handler_that_ends_the_transaction_itself_fails, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	char why[256];
 
 	handlers_pool(f);
@@ -240,9 +226,8 @@ static wherry_verdict into_another(void *ctx, wherry_call *call)
 	return WHERRY_REJECTED;
 }
 
-static void what_follows_may_go_to_another_outbox(void **state)
+WHERRY_CASE(what_follows_may_go_to_another_outbox, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_outbox_create(f->db, "events", NULL, &err));
@@ -256,10 +241,8 @@ static void what_follows_may_go_to_another_outbox(void **state)
 
 /* A relay that ends with calls running: what they had open is rolled back, and the next
  * relay has them handled. */
-static void a_relay_closed_meanwhile_leaves_nothing_half_done(void **state)
+WHERRY_CASE(a_relay_closed_meanwhile_leaves_nothing_half_done, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_pool(f);
 	handlers_on(f, "orders", write_then_wait);
 	handlers_relay(f);
@@ -279,10 +262,8 @@ static void a_relay_closed_meanwhile_leaves_nothing_half_done(void **state)
 
 /* On a log: as a crash would, before the position was written.  What handlers committed is not handled
  * again, and no mark of them stays. */
-static void what_a_handler_did_is_not_done_again_after_a_crash(void **state)
+WHERRY_CASE(what_a_handler_did_is_not_done_again_after_a_crash, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
-
 	handlers_set(f, "relay.table",
 		     "outbox/relay"); /* The subscription by its name. */
 	handlers_pool(f);

@@ -53,16 +53,14 @@ static wherry_verdict by_key(void *ctx, wherry_call *call)
 {
 	const wherry_message *msg = wherry_call_message(call);
 
-	(void)ctx;
 	wherry_call_reason(call, "the test said so");
 	if (*msg->key == 'b')
 		return wherry_call_attempt(call) > 1 ? WHERRY_DELIVERED : WHERRY_RETRY;
 	return *msg->key == 'c' ? WHERRY_REJECTED : WHERRY_DELIVERED;
 }
 
-static void a_hook_is_told_of_each_thing_once(void **state)
+WHERRY_CASE(a_hook_is_told_of_each_thing_once, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_pool(f);
@@ -79,10 +77,9 @@ static void a_hook_is_told_of_each_thing_once(void **state)
 }
 
 /* Also where what is done leaves memory in the step that reads what comes next. */
-static void a_hook_is_told_of_all_that_is_claimed(void **state)
+WHERRY_CASE(a_hook_is_told_of_all_that_is_claimed, handlers_fixture *f)
 {
 	static const char keys[] = "abcdefghijklmnopqrstuvwxyz";
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_set(f, "relay.batch", "3");
@@ -95,9 +92,8 @@ static void a_hook_is_told_of_all_that_is_claimed(void **state)
 	assert_int_equal(t->claimed, strlen(keys));
 }
 
-static void a_hook_is_told_only_what_it_asked_for(void **state)
+WHERRY_CASE(a_hook_is_told_only_what_it_asked_for, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_pool(f);
@@ -112,7 +108,6 @@ static void a_hook_is_told_only_what_it_asked_for(void **state)
 
 static wherry_verdict always_fail(void *ctx, wherry_call *call)
 {
-	(void)ctx;
 	wherry_call_reason(call, "in vain");
 	return WHERRY_RETRY;
 }
@@ -145,9 +140,8 @@ static void defect_6_the_end_of_a_single_attempt_is_told(void **state)
 	die(*state, "1", 1);
 }
 
-static void a_destination_that_is_down_is_an_error(void **state)
+WHERRY_CASE(a_destination_that_is_down_is_an_error, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_set(f, "retry.attempts", "100");
@@ -172,9 +166,8 @@ static void hold(void *ctx, const wherry_event *event)
 	handlers_wait(t->f);
 }
 
-static void a_hook_that_is_slow_keeps_nothing_waiting(void **state)
+WHERRY_CASE(a_hook_that_is_slow_keeps_nothing_waiting, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_pool(f);
@@ -199,10 +192,9 @@ static int told_so_far(told *t)
 	return n;
 }
 
-static void what_a_slow_hook_could_not_be_told_is_counted(void **state)
+WHERRY_CASE(what_a_slow_hook_could_not_be_told_is_counted, handlers_fixture *f)
 {
 	enum { MANY = 5000, KEPT = 4096 };
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -245,9 +237,8 @@ static void meddle(void *ctx, const wherry_event *event)
 	keep(t, event);
 }
 
-static void a_hook_cannot_step_or_close_its_relay(void **state)
+WHERRY_CASE(a_hook_cannot_step_or_close_its_relay, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 
 	handlers_pool(f);
@@ -267,9 +258,8 @@ static void stop_it(void *ctx, const wherry_event *event)
 	wherry_relay_stop(t->f->relay);
 }
 
-static void a_hook_may_stop_its_relay(void **state)
+WHERRY_CASE(a_hook_may_stop_its_relay, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_EMPTY;
@@ -282,9 +272,8 @@ static void a_hook_may_stop_its_relay(void **state)
 	assert_int_equal(outcome, WHERRY_STOPPED);
 }
 
-static void a_second_hook_is_refused(void **state)
+WHERRY_CASE(a_second_hook_is_refused, handlers_fixture *f)
 {
-	handlers_fixture *f = *state;
 	told *t = make_told(f);
 	wherry_error err = WHERRY_ERROR_INIT;
 

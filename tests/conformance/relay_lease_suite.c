@@ -17,10 +17,8 @@ static relay_fake *two_in_flight(relay_fixture *f, relay_side *side)
 	return fake;
 }
 
-static void only_the_holder_of_the_lease_delivers(void **state)
+WHERRY_CASE(only_the_holder_of_the_lease_delivers, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	assert_true(relay_logged(f, "event=leading epoch=1 "));
@@ -42,15 +40,13 @@ static wherry_code stand_still(void *ctx, const char *op, const char *what,
 {
 	relay_fixture *f = ctx;
 
-	(void)err;
 	if (strcmp(op, "run") == 0 && strcmp(what, "read") == 0 && f->n_events == 1)
 		f->offset_us += 3600 * WH_SECOND;
 	return WHERRY_OK;
 }
 
-static void a_step_that_outlasts_its_lease_submits_nothing(void **state)
+WHERRY_CASE(a_step_that_outlasts_its_lease_submits_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_wrap(f, &(wh_trace){.before = stand_still, .ctx = f});
@@ -63,9 +59,8 @@ static void a_step_that_outlasts_its_lease_submits_nothing(void **state)
 	assert_int_equal(fake->submits, 1);
 }
 
-static void a_second_relay_takes_over_when_the_lease_expires(void **state)
+WHERRY_CASE(a_second_relay_takes_over_when_the_lease_expires, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	(void)relay_lease_briefly(f);
@@ -92,9 +87,8 @@ static void set_clock_back(relay_fixture *f)
 		     "expires_at = (SELECT ms FROM wherry_clock) + 86400000");
 }
 
-static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
+WHERRY_CASE(a_lease_from_a_clock_ahead_ends_in_its_time, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t lease_us = relay_lease_briefly(f), began_us;
 
 	relay_put(f, "a");
@@ -112,9 +106,8 @@ static void a_lease_from_a_clock_ahead_ends_in_its_time(void **state)
 }
 
 /* It renews the lease before the time that is left. */
-static void a_leader_keeps_its_lease_when_the_clock_goes_back(void **state)
+WHERRY_CASE(a_leader_keeps_its_lease_when_the_clock_goes_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t lease_us = relay_lease_briefly(f);
 
 	relay_start(f, &f->a);
@@ -133,10 +126,8 @@ static void a_leader_keeps_its_lease_when_the_clock_goes_back(void **state)
 }
 
 /* A restore or a failover put the row back, and a is not asked. */
-static void one_of_two_relays_with_the_same_epoch_stops_leading(void **state)
+WHERRY_CASE(one_of_two_relays_with_the_same_epoch_stops_leading, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "a");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -151,9 +142,8 @@ static void one_of_two_relays_with_the_same_epoch_stops_leading(void **state)
 	assert_int_equal(relay_stats(&f->b).delivered, 3);
 }
 
-static void a_second_relay_takes_over_at_once_after_a_release(void **state)
+WHERRY_CASE(a_second_relay_takes_over_at_once_after_a_release, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began_us;
 
 	relay_set(f, "relay.lease", "1h");
@@ -185,9 +175,8 @@ static void *stop_elsewhere(void *relay)
 }
 
 /* The standby may be woken before the release can be seen: it has to look again. */
-static void a_standby_that_is_woken_too_early_looks_again(void **state)
+WHERRY_CASE(a_standby_that_is_woken_too_early_looks_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_set(f, "relay.lease", "1h");
@@ -219,10 +208,8 @@ static void a_standby_that_is_woken_too_early_looks_again(void **state)
 	}
 }
 
-static void closing_gives_the_lease_back(void **state)
+WHERRY_CASE(closing_gives_the_lease_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_start(f, &f->a);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -235,9 +222,8 @@ static void closing_gives_the_lease_back(void **state)
 }
 
 /* It leads for longer than one lease. */
-static void a_busy_and_an_idle_relay_renew_their_lease(void **state)
+WHERRY_CASE(a_busy_and_an_idle_relay_renew_their_lease, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t lease_us;
 
 	lease_us = relay_lease_briefly(f);
@@ -265,7 +251,6 @@ static wherry_code count_renewals(void *ctx, const char *op, const char *what,
 {
 	int *n = ctx;
 
-	(void)err;
 	if (strcmp(op, "run") != 0)
 		return WHERRY_OK;
 	/* Where there are no leases, a renewal only asks whether anything is open. */
@@ -297,9 +282,8 @@ static void a_relay_of_an_empty_table_only_renews_its_lease(void **state)
 	relay_only_renews(*state);
 }
 
-static void a_expired_lease_acknowledges_nothing(void **state)
+WHERRY_CASE(a_expired_lease_acknowledges_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = two_in_flight(f, &f->a);
 
 	relay_expire(f);
@@ -316,9 +300,8 @@ static void a_expired_lease_acknowledges_nothing(void **state)
 	assert_int_equal(relay_stats(&f->a).epoch, 2);
 }
 
-static void a_lease_that_was_taken_over_acknowledges_nothing(void **state)
+WHERRY_CASE(a_lease_that_was_taken_over_acknowledges_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = two_in_flight(f, &f->a);
 
 	relay_steal(f);
@@ -340,9 +323,8 @@ static void a_lease_that_was_taken_over_acknowledges_nothing(void **state)
 }
 
 /* What is still in flight is none of its business; a driver's receipts are awaited. */
-static void what_flew_past_the_lease_is_ignored(void **state)
+WHERRY_CASE(what_flew_past_the_lease_is_ignored, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = two_in_flight(f, &f->a);
 
 	relay_steal(f);
@@ -358,10 +340,9 @@ static void what_flew_past_the_lease_is_ignored(void **state)
 
 /* The second receipt points to a message that the relay no longer needs.  The relay keeps the
  * memory of one batch, so there are several. */
-static void a_receipt_that_comes_twice_counts_once(void **state)
+WHERRY_CASE(a_receipt_that_comes_twice_counts_once, relay_fixture *f)
 {
 	static const char *const keys[] = {"a", "b", "c"};
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = fake->doubles = true;
@@ -387,16 +368,14 @@ static wherry_code refuse(void *ctx, const char *op, const char *what, wherry_er
 {
 	const cut *c = ctx;
 
-	(void)op;
 	if (!c->on || strcmp(what, "renew") != 0)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_BUSY, "the test holds it");
 }
 
 /* It cannot ask the database, and knows by its own clock. */
-static void past_its_lease_nothing_new_is_submitted(void **state)
+WHERRY_CASE(past_its_lease_nothing_new_is_submitted, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static cut c; /* outlives the connection */
 
 	c.on = false;
@@ -424,7 +403,6 @@ static void past_its_lease_nothing_new_is_submitted(void **state)
 
 static wh_process_state look(void *ctx, const char *who)
 {
-	(void)ctx;
 	if (strcmp(who, "ended") == 0)
 		return WH_PROCESS_ENDED;
 	return strcmp(who, "lives") == 0 ? WH_PROCESS_LIVES : WH_PROCESS_UNKNOWN;
@@ -447,9 +425,8 @@ static relay_fake *leads_in(relay_fixture *f, const char *process)
 	return fake;
 }
 
-static void a_lease_whose_process_has_ended_is_taken_at_once(void **state)
+WHERRY_CASE(a_lease_whose_process_has_ended_is_taken_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = leads_in(f, "ended");
 
 	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
@@ -461,10 +438,8 @@ static void a_lease_whose_process_has_ended_is_taken_at_once(void **state)
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);
 }
 
-static void a_lease_whose_process_may_live_is_waited_for(void **state)
+WHERRY_CASE(a_lease_whose_process_may_live_is_waited_for, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)leads_in(f, "lives");
 	relay_quiet(f, &f->b);
 	assert_int_equal(relay_stats(&f->b).epoch, 0);
@@ -474,10 +449,8 @@ static void a_lease_whose_process_may_live_is_waited_for(void **state)
 	assert_int_equal(relay_stats(&f->b).epoch, 0);
 }
 
-static void a_standby_notices_soon_that_the_leaders_process_has_ended(void **state)
+WHERRY_CASE(a_standby_notices_soon_that_the_leaders_process_has_ended, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)leads_in(f, "lives");
 	relay_quiet(f, &f->b);
 	assert_true(f->b.wake_us - relay_now(f) <= WH_SECOND);
@@ -533,9 +506,8 @@ static void the_lease_says_what_its_relay_does(void **state)
 	assert_int_equal(st.delivered, 17);
 }
 
-static void the_status_counts_from_when_the_lease_was_taken(void **state)
+WHERRY_CASE(the_status_counts_from_when_the_lease_was_taken, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status st;
 
@@ -553,9 +525,8 @@ static void the_status_counts_from_when_the_lease_was_taken(void **state)
 	assert_int_equal(st.delivered, 2);
 }
 
-static void failed_deliveries_are_logged_now_and_then(void **state)
+WHERRY_CASE(failed_deliveries_are_logged_now_and_then, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	size_t lines = 0;
 
 	f->every = WHERRY_RETRY;

@@ -90,7 +90,7 @@ static int64_t with_error(relay_fixture *f, const char *like)
 
 /* ---- taken ---- */
 
-static void hand_over(relay_fixture *f)
+WHERRY_CASE(a_dead_message_leaves_a_letter_that_says_why, relay_fixture *f)
 {
 	outbox b;
 	json_t *headers;
@@ -120,12 +120,7 @@ static void hand_over(relay_fixture *f)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_dead_message_leaves_a_letter_that_says_why(void **state)
-{
-	hand_over(*state);
-}
-
-static void use_up(relay_fixture *f)
+WHERRY_CASE(a_letter_is_written_once_attempts_are_used_up, relay_fixture *f)
 {
 	outbox b;
 
@@ -141,12 +136,7 @@ static void use_up(relay_fixture *f)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_letter_is_written_once_attempts_are_used_up(void **state)
-{
-	use_up(*state);
-}
-
-static void wait_for_it(relay_fixture *f)
+WHERRY_CASE(a_message_is_not_dead_before_its_letter_is_taken, relay_fixture *f)
 {
 	outbox b;
 	int fifo;
@@ -170,14 +160,8 @@ static void wait_for_it(relay_fixture *f)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_message_is_not_dead_before_its_letter_is_taken(void **state)
+WHERRY_CASE(a_key_is_parked_once_the_letter_is_taken, relay_fixture *f)
 {
-	wait_for_it(*state);
-}
-
-static void a_key_is_parked_once_the_letter_is_taken(void **state)
-{
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, taken);
@@ -196,9 +180,8 @@ static void a_key_is_parked_once_the_letter_is_taken(void **state)
 	wherry_temp_clear(&b.temp);
 }
 
-static void what_cannot_be_sent_at_all_leaves_a_letter(void **state)
+WHERRY_CASE(what_cannot_be_sent_at_all_leaves_a_letter, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char sql[256];
 	outbox b;
 
@@ -217,9 +200,8 @@ static void what_cannot_be_sent_at_all_leaves_a_letter(void **state)
 	wherry_temp_clear(&b.temp);
 }
 
-static void headers_that_are_none_are_kept_in_the_letter(void **state)
+WHERRY_CASE(headers_that_are_none_are_kept_in_the_letter, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, taken);
@@ -233,9 +215,8 @@ static void headers_that_are_none_are_kept_in_the_letter(void **state)
 	wherry_temp_clear(&b.temp);
 }
 
-static void the_messages_own_headers_go_along(void **state)
+WHERRY_CASE(the_messages_own_headers_go_along, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, taken);
@@ -259,25 +240,18 @@ static const wherry_message *to_answer;
 static wherry_code busy_open(const char *rest, const wherry_config *config,
 			     void **out_state, wherry_error *err)
 {
-	(void)rest;
-	(void)config;
-	(void)err;
 	*out_state = &to_answer;
 	return WHERRY_OK;
 }
 
 static void busy_close(void *state)
 {
-	(void)state;
 	to_answer = NULL;
 }
 
 static wherry_code busy_submit(void *state, const wherry_message *const *messages,
 			       size_t n, size_t *out_taken, wherry_error *err)
 {
-	(void)state;
-	(void)n;
-	(void)err;
 	*out_taken = !to_answer;
 	to_answer = messages[0];
 	return WHERRY_OK;
@@ -286,8 +260,6 @@ static wherry_code busy_submit(void *state, const wherry_message *const *message
 static wherry_code busy_collect(void *state, wherry_receipt *out, size_t cap,
 				size_t *out_n, wherry_error *err)
 {
-	(void)state;
-	(void)err;
 	if (to_answer && cap)
 		out[(*out_n)++] = (wherry_receipt){.message = to_answer,
 						   .verdict = WHERRY_THROTTLED,
@@ -305,9 +277,8 @@ static const wherry_publisher_driver busy = {
 	.collect = busy_collect,
 };
 
-static void the_destination_of_dead_letters_may_ask_for_patience(void **state)
+WHERRY_CASE(the_destination_of_dead_letters_may_ask_for_patience, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_publisher_register(f->config, &busy, &err));
@@ -334,16 +305,12 @@ static struct {
 
 static void choosy_close(void *state)
 {
-	(void)state;
 	choosy_has.taken = NULL;
 }
 
 static wherry_code choosy_submit(void *state, const wherry_message *const *messages,
 				 size_t n, size_t *out_taken, wherry_error *err)
 {
-	(void)state;
-	(void)n;
-	(void)err;
 	*out_taken = choosy_has.room && !choosy_has.taken;
 	if (*out_taken)
 		choosy_has.taken = messages[0];
@@ -355,8 +322,6 @@ static wherry_code choosy_submit(void *state, const wherry_message *const *messa
 static wherry_code choosy_collect(void *state, wherry_receipt *out, size_t cap,
 				  size_t *out_n, wherry_error *err)
 {
-	(void)state;
-	(void)err;
 	if (choosy_has.taken && cap)
 		out[(*out_n)++] = (wherry_receipt){.message = choosy_has.taken,
 						   .verdict = choosy_has.answer,
@@ -367,14 +332,12 @@ static wherry_code choosy_collect(void *state, wherry_receipt *out, size_t cap,
 
 static int choosy_fd(void *state, short *out_events)
 {
-	(void)state;
 	*out_events = POLLIN;
 	return choosy_has.fd;
 }
 
 static int64_t choosy_deadline(void *state)
 {
-	(void)state;
 	return choosy_has.taken ? 0 : WHERRY_PUBLISHER_NEVER;
 }
 
@@ -401,9 +364,9 @@ static bool listens_to(const relay_side *side, int fd)
 }
 
 /* It asked for an hour before: the relay neither asks it over and over, nor falls asleep. */
-static void a_relay_listens_to_a_destination_without_room_for_dead_letters(void **state)
+WHERRY_CASE(a_relay_listens_to_a_destination_without_room_for_dead_letters,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int ends[2];
 
@@ -464,43 +427,28 @@ static void refuse(relay_fixture *f, const char *how)
 	wherry_temp_clear(&b.temp);
 }
 
-static void refuse_for_now(relay_fixture *f)
+WHERRY_CASE(without_its_letter_a_message_stays_failed, relay_fixture *f)
 {
 	refuse(f, "exit 75");
 	assert_true(relay_logged(f, "event=dead-letters-down why=\"exit status 75\""));
 	assert_true(relay_logged(f, "event=dead-letters-up"));
 }
 
-static void without_its_letter_a_message_stays_failed(void **state)
-{
-	refuse_for_now(*state);
-}
-
-static void refuse_for_good(relay_fixture *f)
+WHERRY_CASE(a_letter_that_is_rejected_buries_nothing, relay_fixture *f)
 {
 	refuse(f, "exit 65");
 	assert_true(relay_logged(f, "event=dead-letter-rejected id=1 "));
 	assert_false(relay_logged(f, "event=dead-letters-down"));
 }
 
-static void a_letter_that_is_rejected_buries_nothing(void **state)
-{
-	refuse_for_good(*state);
-}
-
-static void break_down(relay_fixture *f)
+WHERRY_CASE(letters_that_cannot_be_sent_at_all_make_nothing_dead, relay_fixture *f)
 {
 	refuse(f, "exit 127");
 	assert_true(relay_logged(f, "event=dead-letters-down why=\"the command"));
 }
 
-static void letters_that_cannot_be_sent_at_all_make_nothing_dead(void **state)
-{
-	break_down(*state);
-}
-
 /* Its row as its relay left it, which it has ended each time. */
-static void never_again(relay_fixture *f)
+WHERRY_CASE(what_ends_its_relay_is_not_tried_again_for_its_letter, relay_fixture *f)
 {
 	outbox b;
 
@@ -522,11 +470,6 @@ static void never_again(relay_fixture *f)
 	assert_true(letters_are_of_1(&b));
 	assert_int_equal(relay_attempts(f, 1), 5);
 	wherry_temp_clear(&b.temp);
-}
-
-static void what_ends_its_relay_is_not_tried_again_for_its_letter(void **state)
-{
-	never_again(*state);
 }
 
 static void a_hundred_wait_for_one_letter_box(relay_fixture *f)
@@ -551,17 +494,15 @@ static void a_hundred_wait_for_one_letter_box(relay_fixture *f)
 	wherry_temp_clear(&b.temp);
 }
 
-static void all_that_died_meanwhile_leave_their_letters(void **state)
+WHERRY_CASE(all_that_died_meanwhile_leave_their_letters, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "exec.jobs", "16");
 	a_hundred_wait_for_one_letter_box(f);
 }
 
 /* ---- ends ---- */
 
-static void wait_to_stop(relay_fixture *f)
+WHERRY_CASE(a_relay_that_stops_waits_for_its_letters, relay_fixture *f)
 {
 	outbox b;
 	int fifo;
@@ -585,14 +526,8 @@ static void wait_to_stop(relay_fixture *f)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_relay_that_stops_waits_for_its_letters(void **state)
+WHERRY_CASE(a_letter_that_hangs_does_not_keep_a_relay_from_stopping, relay_fixture *f)
 {
-	wait_to_stop(*state);
-}
-
-static void a_letter_that_hangs_does_not_keep_a_relay_from_stopping(void **state)
-{
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
@@ -610,9 +545,8 @@ static void a_letter_that_hangs_does_not_keep_a_relay_from_stopping(void **state
 	wherry_temp_clear(&b.temp);
 }
 
-static void who_lost_the_lease_buries_nobody(void **state)
+WHERRY_CASE(who_lost_the_lease_buries_nobody, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
@@ -632,9 +566,8 @@ static void who_lost_the_lease_buries_nobody(void **state)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_relay_that_ends_in_between_leaves_the_message_to_the_next(void **state)
+WHERRY_CASE(a_relay_that_ends_in_between_leaves_the_message_to_the_next, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, "exec sleep 1000");
@@ -651,9 +584,8 @@ static void a_relay_that_ends_in_between_leaves_the_message_to_the_next(void **s
 	wherry_temp_clear(&b.temp);
 }
 
-static void until_empty_waits_for_letters(void **state)
+WHERRY_CASE(until_empty_waits_for_letters, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	outbox b;
 
 	use_letters(f, &b, taken);
@@ -666,9 +598,8 @@ static void until_empty_waits_for_letters(void **state)
 	wherry_temp_clear(&b.temp);
 }
 
-static void a_letter_box_that_cannot_be_is_refused_at_once(void **state)
+WHERRY_CASE(a_letter_box_that_cannot_be_is_refused_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_relay *relay = NULL;
 

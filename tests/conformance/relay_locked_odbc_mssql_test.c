@@ -29,9 +29,8 @@ static wherry_db *lock_row(const relay_fixture *f, int64_t id)
 	return db;
 }
 
-static void a_delivered_row_that_is_locked_holds_up_no_other(void **state)
+WHERRY_CASE(a_delivered_row_that_is_locked_holds_up_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_db *other;
 

@@ -35,9 +35,8 @@ static relay_fake *by_hand(relay_fixture *f, relay_side *side)
 	return fake;
 }
 
-static void an_unread_row_that_is_locked_holds_up_no_other(void **state)
+WHERRY_CASE(an_unread_row_that_is_locked_holds_up_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *other;
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -91,9 +90,8 @@ static void a_dead_row_that_is_locked_holds_up_no_other(void **state)
 	answer_locked(*state, WHERRY_REJECTED, WHERRY_DEAD);
 }
 
-static void a_row_that_is_locked_keeps_no_relay_from_stopping(void **state)
+WHERRY_CASE(a_row_that_is_locked_keeps_no_relay_from_stopping, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 	PGconn *other;
 
@@ -119,9 +117,8 @@ static int64_t claim_of_2(relay_fixture *f)
 			       "claimed_at)) * 1000)::bigint FROM outbox WHERE id = 2");
 }
 
-static void a_locked_row_keeps_no_other_claim_from_being_extended(void **state)
+WHERRY_CASE(a_locked_row_keeps_no_other_claim_from_being_extended, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 	int64_t first;
 	PGconn *other;
@@ -141,9 +138,8 @@ static void a_locked_row_keeps_no_other_claim_from_being_extended(void **state)
 	relay_check_once(f, 2);
 }
 
-static void an_expired_row_that_is_locked_holds_up_no_other(void **state)
+WHERRY_CASE(an_expired_row_that_is_locked_holds_up_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 	PGconn *other;
 
@@ -163,9 +159,8 @@ static void an_expired_row_that_is_locked_holds_up_no_other(void **state)
 }
 
 /* The claim of a locked row is one of 9 of a relay that died: a share of them is 2. */
-static void a_locked_share_of_expired_rows_holds_up_no_other_key(void **state)
+WHERRY_CASE(a_locked_share_of_expired_rows_holds_up_no_other_key, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = by_hand(f, &f->a);
 	PGconn *other;
 
@@ -186,9 +181,8 @@ static void a_locked_share_of_expired_rows_holds_up_no_other_key(void **state)
 }
 
 /* All that expired with the first claim are of its key. */
-static void expired_rows_behind_a_locked_one_hold_up_no_other_claim(void **state)
+WHERRY_CASE(expired_rows_behind_a_locked_one_hold_up_no_other_claim, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *first = by_hand(f, &f->a), *second = by_hand(f, &f->b);
 	PGconn *other;
 

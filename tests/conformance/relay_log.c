@@ -30,16 +30,14 @@ static wherry_code fail_read(void *ctx, const char *op, const char *what,
 {
 	cut_reads *c = ctx;
 
-	(void)op;
 	if (strcmp(what, "read-log") != 0 || !c->left)
 		return WHERRY_OK;
 	c->left--;
 	return wh_fail(err, WHERRY_BUSY, "the test fails a read");
 }
 
-static void a_read_that_fails_moves_no_position_back(void **state)
+WHERRY_CASE(a_read_that_fails_moves_no_position_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	static cut_reads c; /* Outlives the connection. */
 
@@ -64,9 +62,8 @@ static void a_read_that_fails_moves_no_position_back(void **state)
 
 /* Messages that were read and not submitted become exceptions, if others of their look were
  * delivered. */
-static void a_clean_end_in_the_middle_of_a_look_delivers_nothing_again(void **state)
+WHERRY_CASE(a_clean_end_in_the_middle_of_a_look_delivers_nothing_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_hourly(f);
@@ -117,10 +114,8 @@ static void what_is_delivered_beside_an_open_message_is_not_delivered_after_a_cr
 }
 
 /* As a restore does: the relay was ahead, and what it delivered since is delivered again. */
-static void a_position_that_goes_back_is_believed(void **state)
+WHERRY_CASE(a_position_that_goes_back_is_believed, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "10ms");
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
@@ -214,9 +209,8 @@ static void check_consumed(relay_fixture *f, int64_t n, const char *ids)
 	assert_string_equal(text, ids);
 }
 
-static void consumers_and_relays_go_on_where_the_other_ended(void **state)
+WHERRY_CASE(consumers_and_relays_go_on_where_the_other_ended, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	consumed c = {.f = f, .most = 1};
 
@@ -249,9 +243,8 @@ static void consumers_and_relays_go_on_where_the_other_ended(void **state)
 	assert_int_equal(relay_delivered(f), 2);
 }
 
-static void a_consumer_takes_what_a_relay_left_and_no_dead_message(void **state)
+WHERRY_CASE(a_consumer_takes_what_a_relay_left_and_no_dead_message, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;

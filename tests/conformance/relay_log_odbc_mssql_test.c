@@ -11,10 +11,8 @@
 /* ---- what only SQL Server has ---- */
 
 /* Its owner gives it a new row version. */
-static void a_message_that_its_owner_changes_is_delivered_again(void **state)
+WHERRY_CASE(a_message_that_its_owner_changes_is_delivered_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "10ms");
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
@@ -26,10 +24,8 @@ static void a_message_that_its_owner_changes_is_delivered_again(void **state)
 	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 1);
 }
 
-static void a_dead_message_that_its_owner_changes_stays_dead(void **state)
+WHERRY_CASE(a_dead_message_that_its_owner_changes_stays_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "10ms");
 	relay_put(f, "ab");
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
@@ -43,9 +39,8 @@ static void a_dead_message_that_its_owner_changes_stays_dead(void **state)
 }
 
 /* What is committed behind it is pending until its transaction ends. */
-static void an_open_producer_holds_up_what_comes_after_it(void **state)
+WHERRY_CASE(an_open_producer_holds_up_what_comes_after_it, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *open = tsql_connect();
 
@@ -71,10 +66,8 @@ static void kill_others(relay_fixture *f)
 		     "@@SPID AND database_id = DB_ID()); EXEC (@sql)");
 }
 
-static void a_relay_whose_session_is_killed_connects_again(void **state)
+WHERRY_CASE(a_relay_whose_session_is_killed_connects_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "ab");
 	relay_start_by_url(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
@@ -85,10 +78,8 @@ static void a_relay_whose_session_is_killed_connects_again(void **state)
 }
 
 /* By its own connection, which has the setting. */
-static void an_idle_relay_looks_as_rarely_as_db_look_says(void **state)
+WHERRY_CASE(an_idle_relay_looks_as_rarely_as_db_look_says, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_set(f, "db.poll_interval", "1h");
 	relay_put(f, "a");

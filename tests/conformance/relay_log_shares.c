@@ -46,10 +46,8 @@ static void stop(relay_fixture *f, int i)
 }
 
 /* From one relay to several: the position of the one is where they begin. */
-static void an_outbox_that_is_shared_later_goes_on_where_it_was(void **state)
+WHERRY_CASE(an_outbox_that_is_shared_later_goes_on_where_it_was, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_put(f, letters);
 	relay_start(f, &f->a);
@@ -70,9 +68,8 @@ static void an_outbox_that_is_shared_later_goes_on_where_it_was(void **state)
 }
 
 /* From several to one, which is one that does not share: the positions differ, and it reads each partition from its own. */
-static void one_relay_takes_over_positions_that_differ(void **state)
+WHERRY_CASE(one_relay_takes_over_positions_that_differ, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -102,9 +99,8 @@ static void one_relay_takes_over_positions_that_differ(void **state)
 }
 
 /* From two to one: what the one that ended delivered is above the position of the other. */
-static void what_is_ahead_of_a_share_is_not_delivered_again(void **state)
+WHERRY_CASE(what_is_ahead_of_a_share_is_not_delivered_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -130,9 +126,8 @@ static void what_is_ahead_of_a_share_is_not_delivered_again(void **state)
 }
 
 /* A seek moves all shares. */
-static void a_seek_moves_the_positions_of_all_shares(void **state)
+WHERRY_CASE(a_seek_moves_the_positions_of_all_shares, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_set(f, "relay.idle_interval", "100ms");

@@ -3,10 +3,8 @@
  */
 #include "relay_suite.h"
 
-static void every_committed_message_is_delivered_once(void **state)
+WHERRY_CASE(every_committed_message_is_delivered_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "abcab--c");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
@@ -21,9 +19,8 @@ static void every_committed_message_is_delivered_once(void **state)
 	assert_int_equal(relay_stats(&f->a).window, 0);
 }
 
-static void a_rolled_back_message_is_never_delivered(void **state)
+WHERRY_CASE(a_rolled_back_message_is_never_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_message never = WHERRY_MESSAGE(.topic = "never", .body = "", .key = "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -43,10 +40,8 @@ static void a_rolled_back_message_is_never_delivered(void **state)
 		assert_string_equal(f->events[i].topic, "t");
 }
 
-static void messages_of_one_key_leave_in_id_order(void **state)
+WHERRY_CASE(messages_of_one_key_leave_in_id_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.window", "7");
 	relay_set(f, "relay.batch", "3");
 	for (int i = 0; i < 20; i++)
@@ -57,7 +52,7 @@ static void messages_of_one_key_leave_in_id_order(void **state)
 	relay_check_order(f);
 }
 
-static void keys_are_the_explicit_one_or_the_aggregate(void **state)
+WHERRY_CASE(keys_are_the_explicit_one_or_the_aggregate, relay_fixture *f)
 {
 	static const struct {
 		const char *key, *type, *id;
@@ -66,7 +61,6 @@ static void keys_are_the_explicit_one_or_the_aggregate(void **state)
 		{"k", "ab", "c"},  {"k", "x", "y"},   {"K", "ab", "c"},
 		{NULL, "", "c"},   {NULL, "ab", ""},  {NULL, NULL, NULL},
 	};
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -91,9 +85,8 @@ static void keys_are_the_explicit_one_or_the_aggregate(void **state)
 	assert_int_equal(fake->overlaps, 0);
 }
 
-static void without_ordering_all_fly_together(void **state)
+WHERRY_CASE(without_ordering_all_fly_together, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.ordering", "none");
@@ -108,9 +101,8 @@ static void without_ordering_all_fly_together(void **state)
 	assert_int_equal(relay_attempts(f, 1), 1);
 }
 
-static void an_unordered_publisher_has_one_message_per_key_in_flight(void **state)
+WHERRY_CASE(an_unordered_publisher_has_one_message_per_key_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -129,9 +121,8 @@ static void an_unordered_publisher_has_one_message_per_key_in_flight(void **stat
 	relay_check_once(f, 7);
 }
 
-static void an_ordered_publisher_has_several_of_one_key_in_flight(void **state)
+WHERRY_CASE(an_ordered_publisher_has_several_of_one_key_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -143,9 +134,8 @@ static void an_ordered_publisher_has_several_of_one_key_in_flight(void **state)
 	RELAY_DELIVERED(f, 1, 2, 3, 4);
 }
 
-static void a_publisher_that_takes_only_some_gets_the_rest_later(void **state)
+WHERRY_CASE(a_publisher_that_takes_only_some_gets_the_rest_later, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->room = 2;
@@ -170,9 +160,9 @@ static relay_fake *three_of_a_in_flight(relay_fixture *f)
 	return fake;
 }
 
-static void followers_of_a_failed_message_are_not_counted_and_leave_after_it(void **state)
+WHERRY_CASE(followers_of_a_failed_message_are_not_counted_and_leave_after_it,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = three_of_a_in_flight(f);
 
 	assert_true(relay_fake_answer(fake, 1, WHERRY_RETRY));
@@ -193,9 +183,8 @@ static void followers_of_a_failed_message_are_not_counted_and_leave_after_it(voi
 	assert_int_equal(relay_attempts(f, 3), 0);
 }
 
-static void followers_in_flight_leave_after_a_dead_message(void **state)
+WHERRY_CASE(followers_in_flight_leave_after_a_dead_message, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = three_of_a_in_flight(f);
 
 	assert_true(relay_fake_answer(fake, 1, WHERRY_REJECTED));
@@ -208,9 +197,8 @@ static void followers_in_flight_leave_after_a_dead_message(void **state)
 	assert_int_equal(relay_attempts(f, 2) + relay_attempts(f, 3), 0);
 }
 
-static void followers_in_flight_stay_behind_a_parked_message(void **state)
+WHERRY_CASE(followers_in_flight_stay_behind_a_parked_message, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	relay_set(f, "relay.on_dead", "park");
@@ -227,9 +215,8 @@ static void followers_in_flight_stay_behind_a_parked_message(void **state)
 	RELAY_DELIVERED(f, 4, 1, 2, 3);
 }
 
-static void a_throttled_message_is_not_overtaken(void **state)
+WHERRY_CASE(a_throttled_message_is_not_overtaken, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = three_of_a_in_flight(f);
 
 	fake->retry_after_us = 1000;
@@ -280,9 +267,8 @@ static void followers_wait_for_their_failed_message_when_the_connection_is_lost(
 }
 
 /* What failed before, and is not due yet, is the key's last: two leave before it. */
-static void a_throttled_message_waits_for_one_before_it_that_fails(void **state)
+WHERRY_CASE(a_throttled_message_waits_for_one_before_it_that_fails, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -302,9 +288,8 @@ static void a_throttled_message_waits_for_one_before_it_that_fails(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_FAILED);
 }
 
-static void followers_are_not_counted_when_the_destination_recovers(void **state)
+WHERRY_CASE(followers_are_not_counted_when_the_destination_recovers, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	relay_set(f, "relay.down_after", "2");
@@ -421,9 +406,8 @@ static void no_schedule_reorders_an_ordered_publisher(void **state)
 }
 
 /* Its receipt and its acknowledgement may be all that happens for long. */
-static void what_waits_behind_a_delivered_message_leaves_at_once(void **state)
+WHERRY_CASE(what_waits_behind_a_delivered_message_leaves_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 

@@ -28,7 +28,6 @@ static void *begin_put(relay_fixture *f, char key)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[120];
 
-	(void)f;
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO outbox(topic, partition_key, payload) "
 		       "VALUES (N't', N'%c', N'{}')",
@@ -50,9 +49,8 @@ static void end(void *transaction, bool commit)
 }
 
 /* Of all shares, and of all keys. */
-static void an_open_producer_holds_up_every_share(void **state)
+WHERRY_CASE(an_open_producer_holds_up_every_share, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	void *open;
 
 	shares_of_log(f);

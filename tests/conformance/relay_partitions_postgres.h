@@ -18,7 +18,6 @@ static int64_t shares_postgres_partition(relay_fixture *f, char key)
 
 static void *shares_postgres_begin(relay_fixture *f, char key)
 {
-	(void)f;
 	return postgres_begin_put("READ COMMITTED", (const char[]){key, 0});
 }
 

@@ -9,9 +9,8 @@
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /* One share had read up to 5 of what it saw, and the other all.  A relay that has both is killed in the middle. */
-static void a_position_that_is_ahead_is_not_moved_back(void **state)
+WHERRY_CASE(a_position_that_is_ahead_is_not_moved_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -51,10 +50,8 @@ static void a_position_that_is_ahead_is_not_moved_back(void **state)
 }
 
 /* All ids are below both positions, and one had not seen their transactions. */
-static void what_is_late_for_one_share_alone_is_delivered(void **state)
+WHERRY_CASE(what_is_late_for_one_share_alone_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "100ms");
 	shares_of_log(f);
 	relay_put(f, letters);
@@ -74,10 +71,8 @@ static void what_is_late_for_one_share_alone_is_delivered(void **state)
 
 /* A dump of another server, whose transactions had higher numbers: one share had read all, and the other none of the
  * messages, whose ids are below its position. */
-static void what_one_share_had_not_read_is_delivered_after_a_restore(void **state)
+WHERRY_CASE(what_one_share_had_not_read_is_delivered_after_a_restore, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "100ms");
 	shares_of_log(f);
 	relay_put(f, letters);
@@ -100,10 +95,8 @@ static void what_one_share_had_not_read_is_delivered_after_a_restore(void **stat
 }
 
 /* Each as a program would, that waits until it is woken. */
-static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
+WHERRY_CASE(an_insert_wakes_the_relay_that_has_its_partition, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	shares_of_log(f);
 	shares_start_two(f);

@@ -116,10 +116,8 @@ void shares_put(relay_fixture *f, char key, int n)
 	relay_put(f, keys);
 }
 
-static void three_relays_share_an_outbox(void **state)
+WHERRY_CASE(three_relays_share_an_outbox, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	start(f, 0);
 	SHARES_UNTIL(f, shares(f, 64, 0, 0));
@@ -137,10 +135,8 @@ static void three_relays_share_an_outbox(void **state)
 		assert_true(relay_stats(shares_side(f, i)).delivered > 0);
 }
 
-static void a_relay_that_leaves_hands_its_partitions_over_at_once(void **state)
+WHERRY_CASE(a_relay_that_leaves_hands_its_partitions_over_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	start_three(f);
 	relay_put(f, letters);
@@ -155,9 +151,8 @@ static void a_relay_that_leaves_hands_its_partitions_over_at_once(void **state)
 	assert_int_equal(relay_stats(&f->c).suspects, 0);
 }
 
-static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
+WHERRY_CASE(what_a_relay_had_that_was_killed_is_taken_over, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -172,9 +167,8 @@ static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
 	SHARES_UNTIL(f, shares(f, 32, 0, 32));
 }
 
-static void no_two_relays_have_a_partition_in_common(void **state)
+WHERRY_CASE(no_two_relays_have_a_partition_in_common, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t n = 0;
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -210,9 +204,8 @@ static void no_two_relays_have_a_partition_in_common(void **state)
 	relay_check_order(f);
 }
 
-static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
+WHERRY_CASE(a_relay_stopped_past_its_lease_changes_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 	char keys[3] = "";
 
@@ -237,10 +230,9 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 }
 
 /* A restore or a failover put a row back to one of before two take-overs. */
-static void one_of_two_relays_with_the_same_share_and_epoch_stops_leading(void **state)
+WHERRY_CASE(one_of_two_relays_with_the_same_share_and_epoch_stops_leading,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "100ms");
 	shares_start_two(f);
 	/* So that two before its epoch there is another. */
@@ -259,10 +251,8 @@ static void one_of_two_relays_with_the_same_share_and_epoch_stops_leading(void *
 	relay_check_order(f);
 }
 
-static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **state)
+WHERRY_CASE(a_lower_id_that_is_committed_late_is_delivered_by_its_relay, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	shares_start_two(f);
 	for (int i = 0; i < 2; i++) {
@@ -280,9 +270,8 @@ static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **s
 
 /* Those of one key that are committed late come before later ones that the same read
  * meets. */
-static void late_ids_of_a_share_leave_before_higher_ones(void **state)
+WHERRY_CASE(late_ids_of_a_share_leave_before_higher_ones, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	void *late[3];
 	char key;
 
@@ -302,10 +291,8 @@ static void late_ids_of_a_share_leave_before_higher_ones(void **state)
 }
 
 /* Its key waits for a retry, with more behind it, while relays come and go. */
-static void what_waits_behind_a_failed_message_stays_behind_it(void **state)
+WHERRY_CASE(what_waits_behind_a_failed_message_stays_behind_it, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "100ms");
 	relay_set(f, "retry.base", "300ms");
 	relay_set(f, "retry.cap", "300ms");
@@ -327,9 +314,8 @@ static void what_waits_behind_a_failed_message_stays_behind_it(void **state)
 	relay_check_order(f);
 }
 
-static void a_key_stays_parked_when_its_relay_changes(void **state)
+WHERRY_CASE(a_key_stays_parked_when_its_relay_changes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char keys[5] = "";
 
 	relay_set(f, "relay.idle_interval", "100ms");
@@ -357,9 +343,8 @@ static void a_key_stays_parked_when_its_relay_changes(void **state)
 	relay_check_order(f);
 }
 
-static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
+WHERRY_CASE(a_hot_key_that_is_stuck_stops_nobody_else, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	char hot;
 
@@ -383,9 +368,8 @@ static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
 
 /* Not before what is in flight has landed, even if it is in no partition that is given
  * up. */
-static void partitions_are_given_up_when_nothing_of_theirs_is_in_flight(void **state)
+WHERRY_CASE(partitions_are_given_up_when_nothing_of_theirs_is_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	relay_hourly(f);
@@ -408,9 +392,8 @@ static void partitions_are_given_up_when_nothing_of_theirs_is_in_flight(void **s
 	relay_check_once(f, 52);
 }
 
-static void suspects_of_a_killed_relay_are_tried_one_at_a_time(void **state)
+WHERRY_CASE(suspects_of_a_killed_relay_are_tried_one_at_a_time, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *a = relay_use_fake(f, &f->a, WH_PUB_ORDERED),
 		   *b = relay_use_fake(f, &f->b, WH_PUB_ORDERED);
 
@@ -427,9 +410,8 @@ static void suspects_of_a_killed_relay_are_tried_one_at_a_time(void **state)
 	relay_check_order(f);
 }
 
-static void a_whole_lease_and_shares_keep_each_other_out(void **state)
+WHERRY_CASE(a_whole_lease_and_shares_keep_each_other_out, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 
@@ -452,9 +434,8 @@ static void a_whole_lease_and_shares_keep_each_other_out(void **state)
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 1);
 }
 
-static void until_empty_waits_for_what_others_have(void **state)
+WHERRY_CASE(until_empty_waits_for_what_others_have, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
 	relay_hourly(f);

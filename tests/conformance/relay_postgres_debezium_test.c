@@ -23,7 +23,6 @@ static seen last_seen;
 
 static void look(relay_fixture *f, const wherry_message *msg)
 {
-	(void)f;
 	(void)snprintf(last_seen.topic, sizeof(last_seen.topic), "%s", msg->topic);
 	(void)snprintf(last_seen.key, sizeof(last_seen.key), "%s",
 		       msg->aggregate_id ? msg->aggregate_id : "");
@@ -43,10 +42,8 @@ static void debezium(relay_fixture *f)
 	WHERRY_PASS(wherry_outbox_create(f->other, "deb", NULL, &err));
 }
 
-static void an_event_leaves_as_debezium_routes_it(void **state)
+WHERRY_CASE(an_event_leaves_as_debezium_routes_it, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium(f);
 	f->asked = look;
 	relay_sql(f, EVENT(1, "7"));
@@ -68,10 +65,8 @@ static void an_event_leaves_as_debezium_routes_it(void **state)
 	assert_string_equal(last_seen.topic, "order-events");
 }
 
-static void a_payload_of_null_is_not_an_empty_one(void **state)
+WHERRY_CASE(a_payload_of_null_is_not_an_empty_one, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium(f);
 	f->asked = look;
 	relay_sql(f, EVENT(1, "7"));
@@ -84,9 +79,9 @@ static void a_payload_of_null_is_not_an_empty_one(void **state)
 	assert_true(last_seen.null);
 }
 
-static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void **state)
+WHERRY_CASE(events_of_an_aggregate_keep_their_order_when_one_is_tried_again,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t ids[4];
 
 	debezium(f);
@@ -109,15 +104,12 @@ static char copied[16];
 
 static void note_copied(relay_fixture *f, const wherry_message *msg)
 {
-	(void)f;
 	(void)snprintf(copied + strlen(copied), 2, "%c", msg->message_id[35]);
 }
 
 /* COPY writes several rows at one position of the log. */
-static void events_that_are_copied_leave_in_their_order(void **state)
+WHERRY_CASE(events_that_are_copied_leave_in_their_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium(f);
 	relay_stream(f, &f->a);
 	*copied = 0;
@@ -132,9 +124,8 @@ static void events_that_are_copied_leave_in_their_order(void **state)
 }
 
 /* The table has no numbers, and 0 stands for a duplicate. */
-static void an_enqueued_event_is_not_called_a_duplicate(void **state)
+WHERRY_CASE(an_enqueued_event_is_not_called_a_duplicate, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	const wherry_message msg =
 		WHERRY_MESSAGE(.message_id = "00000000-0000-0000-0000-000000000001",
 			       .topic = "Made", .aggregate_type = "order",
@@ -154,10 +145,9 @@ static void an_enqueued_event_is_not_called_a_duplicate(void **state)
 }
 
 /* A JSON string, a number, nothing: payloads like any other. */
-static void defect_9_a_payload_may_be_any_json(void **state)
+WHERRY_CASE(defect_9_a_payload_may_be_any_json, relay_fixture *f)
 {
 	static const char *const bodies[] = {"\"hello\"", "42", "null", "[1, 2]"};
-	relay_fixture *f = *state;
 	char sql[200];
 
 	debezium(f);
@@ -175,9 +165,8 @@ static void defect_9_a_payload_may_be_any_json(void **state)
 	}
 }
 
-static void a_message_that_is_only_streamed_cannot_be_discarded(void **state)
+WHERRY_CASE(a_message_that_is_only_streamed_cannot_be_discarded, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 
@@ -191,7 +180,7 @@ static void a_message_that_is_only_streamed_cannot_be_discarded(void **state)
 
 /* A producer deletes the row in the transaction that writes it, so the stream has its only copy.
  * Each is one that a relay refuses before it has all of it, or that its index cannot hold. */
-static void a_message_that_dies_unread_is_kept_whole(void **state)
+WHERRY_CASE(a_message_that_dies_unread_is_kept_whole, relay_fixture *f)
 {
 	static const struct {
 		const char *values; /* aggregatetype, aggregateid, type, payload */
@@ -211,7 +200,6 @@ static void a_message_that_dies_unread_is_kept_whole(void **state)
 		 "octet_length(headers) = 1100000 AND payload = '{}'"},
 	};
 	enum { N = sizeof(cases) / sizeof(*cases) };
-	relay_fixture *f = *state;
 	char sql[400];
 
 	debezium(f);
@@ -243,10 +231,8 @@ static void a_message_that_dies_unread_is_kept_whole(void **state)
 }
 
 /* The primary key of wherry_dead could not hold it where lz4 did in the table's. */
-static void a_long_message_id_can_die(void **state)
+WHERRY_CASE(a_long_message_id_can_die, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium(f);
 	relay_set(f, "outbox.body_max", "1KB");
 	relay_sql(f, "ALTER TABLE deb ALTER id TYPE text");

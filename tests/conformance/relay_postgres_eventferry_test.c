@@ -148,9 +148,8 @@ static void beside_relays_of_the_library_each_message_has_one_and_aggregates_the
 	PQfinish(l[1].conn);
 }
 
-static void a_claim_is_renewed_so_that_the_library_leaves_it_alone(void **state)
+WHERRY_CASE(a_claim_is_renewed_so_that_the_library_leaves_it_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	library l = {.conn = PQconnectdb(postgres_here.url)};
 	int64_t first;
@@ -179,9 +178,8 @@ static void a_claim_is_renewed_so_that_the_library_leaves_it_alone(void **state)
 }
 
 /* As when a relay was stopped for longer than the library's timeout, and goes on. */
-static void what_the_library_took_over_is_left_to_it(void **state)
+WHERRY_CASE(what_the_library_took_over_is_left_to_it, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	library l = {.conn = PQconnectdb(postgres_here.url)};
 
@@ -209,9 +207,8 @@ static void what_the_library_took_over_is_left_to_it(void **state)
 }
 
 /* The library published 2 and then 1, both at once. */
-static void weakness_1_a_row_committed_late_waits_for_what_is_in_flight(void **state)
+WHERRY_CASE(weakness_1_a_row_committed_late_waits_for_what_is_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	PGconn *late = PQconnectdb(postgres_here.url);
 	int64_t waits;
@@ -233,10 +230,8 @@ static void weakness_1_a_row_committed_late_waits_for_what_is_in_flight(void **s
 	PQfinish(late);
 }
 
-static void weakness_9_and_10_one_bad_message_takes_no_other_along(void **state)
+WHERRY_CASE(weakness_9_and_10_one_bad_message_takes_no_other_along, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	for (int i = 0; i < 20; i++) {
 		char name[2] = {(char)('a' + i), 0};
 
@@ -251,10 +246,9 @@ static void weakness_9_and_10_one_bad_message_takes_no_other_along(void **state)
 }
 
 /* The library orders by the id of the aggregate alone. */
-static void no_key_and_no_type_changes_the_order_of_an_aggregate(void **state)
+WHERRY_CASE(no_key_and_no_type_changes_the_order_of_an_aggregate, relay_fixture *f)
 {
 	enum { N = 60, AGGREGATES = 3 };
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -275,10 +269,8 @@ static void no_key_and_no_type_changes_the_order_of_an_aggregate(void **state)
 }
 
 /* It costs the library a look at each row of it for each row it delivers. */
-static void weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs(void **state)
+WHERRY_CASE(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	plain_sql("INSERT INTO outbox (topic, aggregate_type, aggregate_id, "
 		  "payload) SELECT 't', 'o', 'hot', '{}' FROM "
 		  "generate_series(1, 1000)");
@@ -305,7 +297,8 @@ static void leave_rows(const char *columns, const char *values)
 }
 
 /* The library, for one, locks a row before its claim is written. */
-static void nothing_is_claimed_behind_a_row_that_another_claimer_has_locked(void **state)
+WHERRY_CASE(nothing_is_claimed_behind_a_row_that_another_claimer_has_locked,
+	    relay_fixture *f)
 {
 	static const char *const left[][2] = {
 		{"status", "0"},
@@ -313,7 +306,6 @@ static void nothing_is_claimed_behind_a_row_that_another_claimer_has_locked(void
 		{"status, claimed_at", "1, now() - interval '5 min'"},
 		{"status, claimed_at", "1, now() - i * interval '5 min'"},
 	};
-	relay_fixture *f = *state;
 
 	relay_set(f, "relay.batch", "100");
 	for (size_t i = 0; i < sizeof(left) / sizeof(*left); i++) {
@@ -339,10 +331,8 @@ static void nothing_is_claimed_behind_a_row_that_another_claimer_has_locked(void
 }
 
 /* Neither from its own aggregate, nor, where it was committed late, from before it. */
-static void a_time_that_never_comes_holds_nothing_back(void **state)
+WHERRY_CASE(a_time_that_never_comes_holds_nothing_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	emit("e");
 	plain_sql(
 		"INSERT INTO outbox (topic, aggregate_type, aggregate_id, payload, status, "
@@ -362,10 +352,9 @@ static void a_time_that_never_comes_holds_nothing_back(void **state)
 }
 
 /* The table's identity column can be overridden, and nothing in it bounds ids. */
-static void rows_with_the_lowest_and_the_highest_id_there_are_are_delivered(void **state)
+WHERRY_CASE(rows_with_the_lowest_and_the_highest_id_there_are_are_delivered,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	emit("a");
 	plain_sql("INSERT INTO outbox (id, topic, aggregate_type, aggregate_id, payload) "
 		  "OVERRIDING SYSTEM VALUE VALUES "
@@ -383,7 +372,6 @@ static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
 {
 	const relay_fixture *f = ctx;
 
-	(void)op;
 	if (strcmp(what, "claim") != 0 || f->a.relay->store->texts_after_claim)
 		return WHERRY_OK;
 	(void)wh_fail(err, WHERRY_INVALID, "the test says that a row is bad");
@@ -391,10 +379,9 @@ static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
 	return WHERRY_INVALID;
 }
 
-static void a_claim_that_fails_because_of_a_row_is_made_carefully_at_once(void **state)
+WHERRY_CASE(a_claim_that_fails_because_of_a_row_is_made_carefully_at_once,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_wrap(f, &(wh_trace){.before = refuse_texts, .ctx = f});
 	relay_put(f, "aba");

@@ -72,14 +72,13 @@ static wherry_code run_until_it_fails(relay_fixture *f, wherry_error *err)
 	return code;
 }
 
-static void a_relay_whose_publication_is_changed_ends(void **state)
+WHERRY_CASE(a_relay_whose_publication_is_changed_ends, relay_fixture *f)
 {
 	static const char *const ways[][2] = {
 		{"ALTER PUBLICATION mine SET TABLE " NARROW, "payload"},
 		{"ALTER PUBLICATION mine SET TABLE outbox WHERE (id > '5')", "id > '5'"},
 		{"ALTER PUBLICATION mine DROP TABLE outbox", "does not have the outbox"},
 	};
-	relay_fixture *f = *state;
 
 	for (int i = 0; i < 3; i++) {
 		wherry_error err = WHERRY_ERROR_INIT;

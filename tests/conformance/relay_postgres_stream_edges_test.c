@@ -40,9 +40,8 @@ static void publish_everything(relay_fixture *f)
 }
 
 /* One message is stuck, and a publication tells of transactions that are not ours. */
-static void transactions_of_other_tables_take_no_memory(void **state)
+WHERRY_CASE(transactions_of_other_tables_take_no_memory, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int64_t end;
 
@@ -81,10 +80,9 @@ static wherry_code count_confirm(wh_stream *s, int64_t now_us, int64_t delivered
 
 /* What is not read in a step is read in the next: between them the lease is renewed, and the
  * server told where the relay is. */
-static void a_step_ends_though_much_of_others_is_to_be_read(void **state)
+WHERRY_CASE(a_step_ends_though_much_of_others_is_to_be_read, relay_fixture *f)
 {
 	enum { ROWS = 100000, AT_ONCE = 10000 };
-	relay_fixture *f = *state;
 	static wh_stream_driver counts;
 	int64_t end, asked = 0;
 
@@ -112,16 +110,13 @@ static void a_step_ends_though_much_of_others_is_to_be_read(void **state)
 /* Again and again. */
 static wherry_code say_nothing_new(wh_stream *s, wh_stream_event *out, wherry_error *err)
 {
-	(void)s;
-	(void)err;
 	*out = (wh_stream_event){.kind = ++n_asked < 1000000 ? WH_STREAM_POSITION
 							     : WH_STREAM_NOTHING};
 	return WHERRY_OK;
 }
 
-static void a_step_ends_though_the_log_does_not(void **state)
+WHERRY_CASE(a_step_ends_though_the_log_does_not, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	const wh_stream_driver *real;
 	static wh_stream_driver talks;
 
@@ -139,10 +134,8 @@ static void a_step_ends_though_the_log_does_not(void **state)
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
 }
 
-static void many_other_tables_do_not_displace_the_outbox(void **state)
+WHERRY_CASE(many_other_tables_do_not_displace_the_outbox, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	publish_everything(f);
 	stream(f);
@@ -156,10 +149,8 @@ static void many_other_tables_do_not_displace_the_outbox(void **state)
 	RELAY_DELIVERED(f, 1, 2);
 }
 
-static void a_table_that_is_altered_in_mid_stream_is_read_on(void **state)
+WHERRY_CASE(a_table_that_is_altered_in_mid_stream_is_read_on, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	stream(f);
 	relay_put(f, "a");
@@ -246,10 +237,8 @@ static void refuses_to_go_on(relay_fixture *f)
 }
 
 /* An operator moved the slot on, or it was lost and made again. */
-static void a_transaction_that_does_not_come_again_holds_nothing_back(void **state)
+WHERRY_CASE(a_transaction_that_does_not_come_again_holds_nothing_back, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	cut_a_large_one(f);
 	relay_sql(f, "SELECT pg_replication_slot_advance(slot_name, "
@@ -261,9 +250,8 @@ static void a_transaction_that_does_not_come_again_holds_nothing_back(void **sta
 }
 
 /* Nor one that another comes before, as on a server whose log went another way. */
-static void a_transaction_that_comes_again_as_another_is_delivered(void **state)
+WHERRY_CASE(a_transaction_that_comes_again_as_another_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	size_t before;
 
 	debezium_hourly(f);
@@ -279,10 +267,8 @@ static void a_transaction_that_comes_again_as_another_is_delivered(void **state)
 }
 
 /* The log then has other columns. */
-static void a_stream_outlives_a_changed_column_type(void **state)
+WHERRY_CASE(a_stream_outlives_a_changed_column_type, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	relay_put(f, "ab");
@@ -299,9 +285,8 @@ static void a_stream_outlives_a_changed_column_type(void **state)
 	relay_check_once(f, 4);
 }
 
-static void a_large_transaction_passes_through_a_small_window(void **state)
+WHERRY_CASE(a_large_transaction_passes_through_a_small_window, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t most = 0;
 
 	debezium_hourly(f);
@@ -320,10 +305,8 @@ static void a_large_transaction_passes_through_a_small_window(void **state)
 	relay_check_order(f);
 }
 
-static void large_bodies_pass_and_take_no_more_room_than_they_may(void **state)
+WHERRY_CASE(large_bodies_pass_and_take_no_more_room_than_they_may, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "relay.window_bytes", "2MB");
 	stream(f);
@@ -340,10 +323,8 @@ static void large_bodies_pass_and_take_no_more_room_than_they_may(void **state)
 	relay_check_once(f, 8);
 }
 
-static void a_table_that_is_emptied_is_followed_all_the_same(void **state)
+WHERRY_CASE(a_table_that_is_emptied_is_followed_all_the_same, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	stream(f);
 	relay_sql(f, "CREATE TABLE others(a integer); INSERT INTO others VALUES (1)");
@@ -356,10 +337,8 @@ static void a_table_that_is_emptied_is_followed_all_the_same(void **state)
 }
 
 /* Where others write and the outbox is quiet, the server need not keep its log. */
-static void a_quiet_outbox_retains_no_log_of_others(void **state)
+WHERRY_CASE(a_quiet_outbox_retains_no_log_of_others, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	stream(f);
 	relay_sql(f, "CREATE TABLE others(a text)");
 	for (int i = 0; i < 3; i++) {

@@ -4,10 +4,8 @@
  */
 #include "relay_postgres_debezium.h"
 
-static void a_connection_that_is_cut_is_made_again(void **state)
+WHERRY_CASE(a_connection_that_is_cut_is_made_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	debezium_start(f, &f->a);
 	for (int i = 1; i <= 5; i++) {
@@ -24,9 +22,8 @@ static void a_connection_that_is_cut_is_made_again(void **state)
 	relay_check_order(f);
 }
 
-static void a_slot_that_another_reads_is_waited_for(void **state)
+WHERRY_CASE(a_slot_that_another_reads_is_waited_for, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char url[300];
 	PGconn *other;
 	PGresult *res;
@@ -52,9 +49,8 @@ static void a_slot_that_another_reads_is_waited_for(void **state)
 }
 
 /* The relay that had the lease is paused, and its connection reads the slot. */
-static void who_takes_a_slot_over_ends_its_reader_alone(void **state)
+WHERRY_CASE(who_takes_a_slot_over_ends_its_reader_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t sessions;
 
 	debezium_hourly(f);
@@ -72,9 +68,8 @@ static void who_takes_a_slot_over_ends_its_reader_alone(void **state)
 }
 
 /* Those that were committed later leave later. */
-static void messages_leave_in_the_order_of_commits(void **state)
+WHERRY_CASE(messages_leave_in_the_order_of_commits, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *open[4];
 
 	debezium_hourly(f);
@@ -90,10 +85,9 @@ static void messages_leave_in_the_order_of_commits(void **state)
 	RELAY_DELIVERED(f, 4, 2, 1, 5);
 }
 
-static void what_is_tried_again_keeps_the_order_of_commits(void **state)
+WHERRY_CASE(what_is_tried_again_keeps_the_order_of_commits, relay_fixture *f)
 {
 	static const unsigned caps[] = {0, WH_PUB_ORDERED};
-	relay_fixture *f = *state;
 
 	for (int i = 0; i < 2; i++) {
 		PGconn *late;

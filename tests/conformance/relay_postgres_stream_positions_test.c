@@ -9,9 +9,8 @@
 
 /* A transaction of which not all is delivered comes again as a whole; what is before it does
  * not, once that is written. */
-static void after_a_kill_only_what_was_open_comes_again(void **state)
+WHERRY_CASE(after_a_kill_only_what_was_open_comes_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	debezium_hourly(f);
@@ -71,9 +70,8 @@ static void server_knows(relay_fixture *f, int64_t position)
 
 /* After a kill of the relay alone what was delivered in the last 10 ms may come again; after
  * one of the server, too, in the last 100 ms. */
-static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
+WHERRY_CASE(a_position_is_told_in_10_ms_and_written_in_100, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t position;
 
 	debezium_hourly(f);
@@ -99,9 +97,9 @@ static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
 }
 
 /* Nothing comes any more that would have it step: so it must want to be. */
-static void the_last_position_is_told_and_written_before_the_relay_sleeps(void **state)
+WHERRY_CASE(the_last_position_is_told_and_written_before_the_relay_sleeps,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	const wh_streaming *follow;
 
 	debezium_hourly(f);
@@ -124,9 +122,8 @@ static void the_last_position_is_told_and_written_before_the_relay_sleeps(void *
 }
 
 /* It does not wait for the disk, so a crash may take the last one back. */
-static void a_position_that_the_server_lost_is_written_again(void **state)
+WHERRY_CASE(a_position_that_the_server_lost_is_written_again, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t position;
 
 	debezium_hourly(f);
@@ -150,7 +147,6 @@ static wherry_code take_long(void *ctx, const char *op, const char *what,
 {
 	relay_fixture *f = ctx;
 
-	(void)err;
 	if (strcmp(op, "run") == 0 && strcmp(what, "move-position") == 0) {
 		n_writes++;
 		f->frozen_us += slow_us;
@@ -160,11 +156,10 @@ static wherry_code take_long(void *ctx, const char *op, const char *what,
 }
 
 /* Twenty times as long as a write took it is not written again, but in a second it is. */
-static void where_a_write_takes_long_the_position_is_written_less_often(void **state)
+WHERRY_CASE(where_a_write_takes_long_the_position_is_written_less_often, relay_fixture *f)
 {
 	static const int64_t took[] = {1000, 20000, 200000};
 	static const int64_t rests[] = {100000, 400000, 1000000};
-	relay_fixture *f = *state;
 
 	debezium_hourly(f);
 	slow_us = 0;
@@ -188,10 +183,8 @@ static void where_a_write_takes_long_the_position_is_written_less_often(void **s
 }
 
 /* Also in the middle of a large transaction: what came of it is not delivered again. */
-static void a_connection_that_is_cut_costs_no_message_and_repeats_none(void **state)
+WHERRY_CASE(a_connection_that_is_cut_costs_no_message_and_repeats_none, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "relay.window", "20");
 	relay_set(f, "relay.batch", "10");
@@ -209,10 +202,9 @@ static void a_connection_that_is_cut_costs_no_message_and_repeats_none(void **st
 	relay_check_order(f);
 }
 
-static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
+WHERRY_CASE(a_slot_that_is_lost_is_told_and_nothing_is_guessed, relay_fixture *f)
 {
 	static const char *const froms[] = {"table", "now"};
-	relay_fixture *f = *state;
 
 	for (int i = 0; i < 2; i++) {
 		wherry_error err = WHERRY_ERROR_INIT;
@@ -275,9 +267,8 @@ static void go_on_from_table(relay_fixture *f, size_t n)
 
 /* A script makes the slot again while the relay looks for it: the new one has not what was
  * committed before. */
-static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **state)
+WHERRY_CASE(a_slot_that_others_made_again_is_not_taken_for_the_old_one, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
@@ -306,10 +297,8 @@ static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **st
 }
 
 /* The same while no relay runs. */
-static void a_slot_made_again_while_no_relay_ran_is_noticed(void **state)
+WHERRY_CASE(a_slot_made_again_while_no_relay_ran_is_noticed, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "stream.from", "position");
 	relay_stream(f, &f->a);
@@ -328,10 +317,8 @@ static void a_slot_made_again_while_no_relay_ran_is_noticed(void **state)
 }
 
 /* The slot is the one that the relay left: others wrote to the log meanwhile. */
-static void a_slot_that_is_the_old_one_is_read_on(void **state)
+WHERRY_CASE(a_slot_that_is_the_old_one_is_read_on, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "stream.from", "position");
 	for (size_t n = 1; n <= 6; n++) {
@@ -351,10 +338,8 @@ static void a_slot_that_is_the_old_one_is_read_on(void **state)
 	relay_check_order(f);
 }
 
-static void until_empty_ends_at_the_end_of_the_log(void **state)
+WHERRY_CASE(until_empty_ends_at_the_end_of_the_log, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_answers(f, 2, WHERRY_RETRY, 2);
 	relay_put(f, "ab");
@@ -370,10 +355,8 @@ static void until_empty_ends_at_the_end_of_the_log(void **state)
 
 /* With synchronous_commit = off a commit is in the log before the log is written to disk, and
  * the server sends what is on disk. */
-static void until_empty_waits_for_commits_that_are_not_flushed_yet(void **state)
+WHERRY_CASE(until_empty_waits_for_commits_that_are_not_flushed_yet, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_sql(f, "ALTER SYSTEM SET wal_writer_delay = '1s'");
 	relay_sql(f, "SELECT pg_reload_conf()");
@@ -390,10 +373,8 @@ static void until_empty_waits_for_commits_that_are_not_flushed_yet(void **state)
 }
 
 /* Behind the last message the WAL has a commit that brings no rows. */
-static void until_empty_asks_a_silent_server_for_its_position(void **state)
+WHERRY_CASE(until_empty_asks_a_silent_server_for_its_position, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	relay_slow_down(&f->a);
@@ -407,9 +388,8 @@ static void until_empty_asks_a_silent_server_for_its_position(void **state)
 }
 
 /* No row can say how often it was tried: wherry_stream does. */
-static void a_message_that_kills_its_relay_ends_dead(void **state)
+WHERRY_CASE(a_message_that_kills_its_relay_ends_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int kills = 0;
 
@@ -443,10 +423,9 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 
 /* The table is read from its beginning each time: as long as relays end before the first position
  * is written, more and more of it are suspects, also when the lease is renewed in between. */
-static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **state)
+WHERRY_CASE(a_message_deep_in_the_table_that_kills_its_relay_ends_dead, relay_fixture *f)
 {
 	enum { DEEP = 6 };
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int kills = 0;
 
@@ -486,9 +465,8 @@ static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **st
 
 /* The try of a suspect is written before any position is: that does not mean that the table was
  * delivered. */
-static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
+WHERRY_CASE(a_table_is_read_again_until_all_of_it_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	debezium_hourly(f);
@@ -510,9 +488,8 @@ static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
 	relay_check_once(f, 3);
 }
 
-static void a_connection_cut_before_the_first_position_repeats_nothing(void **state)
+WHERRY_CASE(a_connection_cut_before_the_first_position_repeats_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	debezium_hourly(f);

@@ -10,10 +10,8 @@ static void untouched(relay_fixture *f, int64_t n)
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), n);
 }
 
-static void what_is_in_the_table_leaves_first_and_then_the_log(void **state)
+WHERRY_CASE(what_is_in_the_table_leaves_first_and_then_the_log, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_put(f, "aba");
 	relay_stream(f, &f->a);
@@ -28,10 +26,8 @@ static void what_is_in_the_table_leaves_first_and_then_the_log(void **state)
 	untouched(f, 7);
 }
 
-static void what_is_deleted_at_once_is_delivered(void **state)
+WHERRY_CASE(what_is_deleted_at_once_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_stream(f, &f->a);
 	relay_sql(f, "BEGIN; INSERT INTO outbox(aggregateid) VALUES ('a'), ('b'); "
@@ -41,10 +37,8 @@ static void what_is_deleted_at_once_is_delivered(void **state)
 	untouched(f, 0);
 }
 
-static void from_now_leaves_the_table_alone(void **state)
+WHERRY_CASE(from_now_leaves_the_table_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "stream.from", "now");
 	relay_put(f, "ab");
@@ -60,10 +54,9 @@ static void from_now_leaves_the_table_alone(void **state)
 
 /* ---- failing ---- */
 
-static void defect_8_what_failed_is_tried_again_before_those_of_its_key(void **state)
+WHERRY_CASE(defect_8_what_failed_is_tried_again_before_those_of_its_key, relay_fixture *f)
 {
 	static const unsigned caps[] = {0, WH_PUB_ORDERED};
-	relay_fixture *f = *state;
 
 	for (int i = 0; i < 2; i++) {
 		relay_fresh(f);
@@ -84,10 +77,9 @@ static void defect_8_what_failed_is_tried_again_before_those_of_its_key(void **s
 }
 
 /* They stay in memory, beside a window that is smaller. */
-static void messages_that_are_denied_keep_no_others(void **state)
+WHERRY_CASE(messages_that_are_denied_keep_no_others, relay_fixture *f)
 {
 	enum { BAD = 70 };
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	debezium_hourly(f);
@@ -108,10 +100,9 @@ static void messages_that_are_denied_keep_no_others(void **state)
 }
 
 /* So do large ones, beside a window whose bytes they would fill. */
-static void large_messages_that_are_denied_keep_no_others(void **state)
+WHERRY_CASE(large_messages_that_are_denied_keep_no_others, relay_fixture *f)
 {
 	enum { BAD = 6 };
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	debezium_hourly(f);
@@ -128,10 +119,8 @@ static void large_messages_that_are_denied_keep_no_others(void **state)
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 10);
 }
 
-static void what_dies_is_kept_and_its_key_goes_on(void **state)
+WHERRY_CASE(what_dies_is_kept_and_its_key_goes_on, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "retry.attempts", "2");
 	relay_answers(f, 1, WHERRY_RETRY, -1);
@@ -156,9 +145,8 @@ static void what_dies_is_kept_and_its_key_goes_on(void **state)
 	RELAY_DELIVERED(f, 3, 4);
 }
 
-static void what_dies_is_dead_once_its_letter_is_taken(void **state)
+WHERRY_CASE(what_dies_is_dead_once_its_letter_is_taken, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_temp temp;
 	char url[600];
 
@@ -182,10 +170,8 @@ static void what_dies_is_dead_once_its_letter_is_taken(void **state)
 }
 
 /* The log waits on the server, and what it holds is not lost. */
-static void a_window_full_of_what_failed_stops_the_stream(void **state)
+WHERRY_CASE(a_window_full_of_what_failed_stops_the_stream, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "relay.window", "5");
 	relay_set(f, "relay.batch", "5");
@@ -215,7 +201,6 @@ static void what_makes_no_sense_with_it_is_refused(void **state)
 	wherry_config *config = NULL;
 	wherry_relay *relay = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "relay.on_dead", "park", &err));
 	assert_int_equal(
@@ -226,10 +211,9 @@ static void what_makes_no_sense_with_it_is_refused(void **state)
 }
 
 /* Such a destination takes several messages of a key at once, unless one of them failed. */
-static void what_comes_behind_a_held_key_waits_for_an_ordered_destination(void **state)
+WHERRY_CASE(what_comes_behind_a_held_key_waits_for_an_ordered_destination,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	debezium_hourly(f);
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");

@@ -7,10 +7,10 @@
 #include "postgres/server.h"
 
 /* Transaction 1 takes the lower id and stays open, 2 commits a higher one of its key. */
-static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void **state)
+WHERRY_CASE(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep,
+	    relay_fixture *f)
 {
 	static const char *const isolations[] = {"READ COMMITTED", "REPEATABLE READ"};
-	relay_fixture *f = *state;
 
 	for (int i = 0; i < 2; i++) {
 		PGconn *first;
@@ -31,9 +31,8 @@ static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void 
 
 /* Those of one key that are committed late come before later ones that the same read
  * meets. */
-static void late_ids_of_a_key_leave_before_higher_ones(void **state)
+WHERRY_CASE(late_ids_of_a_key_leave_before_higher_ones, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *late[3];
 
 	relay_hourly(f);
@@ -70,9 +69,8 @@ static void open_gate(PGconn *gate)
 }
 
 /* An INSERT takes its id before its transaction has a number: here it waits in between. */
-static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **state)
+WHERRY_CASE(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *gate = PQconnectdb(postgres_here.url),
 	       *slow = PQconnectdb(postgres_here.url);
 
@@ -103,9 +101,8 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 
 /* Its number is the last that was given out, and no higher one has ended yet: the relay
  * reads again and again, but has nothing to write, since what it meets waits for another. */
-static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
+WHERRY_CASE(the_lower_id_of_a_younger_transaction_is_not_forgotten, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *older = PQconnectdb(postgres_here.url), *younger;
 
 	relay_hourly(f);
@@ -133,11 +130,10 @@ static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 }
 
 /* In the order of their commits, which is that of their ids, whoever began first. */
-static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
+WHERRY_CASE(messages_of_a_locked_key_leave_in_the_order_of_commits, relay_fixture *f)
 {
 	static const char sql[] =
 		"SELECT wherry_enqueue('t', '{}', key => 'a', lock_key => true)";
-	relay_fixture *f = *state;
 	PGconn *conn[3];
 
 	relay_hourly(f);
@@ -181,19 +177,16 @@ static void alter(relay_fixture *f)
 	relay_stop(f, &f->a);
 }
 
-static void a_relay_outlives_a_changed_column_type(void **state)
+WHERRY_CASE(a_relay_outlives_a_changed_column_type, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, "DROP VIEW native");
 	relay_start(f, &f->a);
 	alter(f);
 }
 
 /* Somebody holds the row of the lease for longer than db.busy_timeout. */
-static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
+WHERRY_CASE(a_renewal_that_waits_for_a_lock_loses_no_lease, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *other;
 
 	relay_set(f, "db.busy_timeout", "50ms");
@@ -211,9 +204,8 @@ static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
 }
 
 /* An administrator's tool holds the row of a message, which is only read, and that of an exception. */
-static void one_locked_row_holds_up_no_other(void **state)
+WHERRY_CASE(one_locked_row_holds_up_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *other;
 
 	relay_set(f, "db.busy_timeout", "50ms");
@@ -245,9 +237,8 @@ static void sql(const char *text)
 }
 
 /* Values of a type whose function fails for one of them, as the text of jsonb does that is too long. */
-static void a_row_that_the_server_cannot_send_dies_alone(void **state)
+WHERRY_CASE(a_row_that_the_server_cannot_send_dies_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char found[8];
 
 	relay_hourly(f);
@@ -270,9 +261,8 @@ static void a_row_that_the_server_cannot_send_dies_alone(void **state)
 }
 
 /* It is committed below the position, among others that can be sent. */
-static void a_late_row_that_the_server_cannot_send_dies_alone(void **state)
+WHERRY_CASE(a_late_row_that_the_server_cannot_send_dies_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	PGconn *late = PQconnectdb(postgres_here.url);
 
 	relay_hourly(f);
@@ -294,10 +284,8 @@ static void a_late_row_that_the_server_cannot_send_dies_alone(void **state)
 }
 
 /* As in a table from another server of which some rows look as if they were of this one. */
-static void a_row_of_a_transaction_to_come_stops_nobody(void **state)
+WHERRY_CASE(a_row_of_a_transaction_to_come_stops_nobody, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	sql("INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', ''), ('t', 'b', '')");
 	sql("INSERT INTO outbox(tx, topic, partition_key, payload) VALUES ('9000000000', 't', 'a', '')");

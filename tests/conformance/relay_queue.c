@@ -93,9 +93,8 @@ static int64_t left(relay_fixture *f)
 	return relay_number(f, "SELECT count(*) FROM jobs");
 }
 
-static void a_message_of_a_queue_has_its_fields_and_leaves_the_table(void **state)
+WHERRY_CASE(a_message_of_a_queue_has_its_fields_and_leaves_the_table, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	const wherry_message *got;
 
@@ -119,10 +118,8 @@ static void a_message_of_a_queue_has_its_fields_and_leaves_the_table(void **stat
 	RELAY_UNTIL(f, &f->a, left(f) == 0);
 }
 
-static void an_expired_message_is_not_delivered_and_goes(void **state)
+WHERRY_CASE(an_expired_message_is_not_delivered_and_goes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.purge_every", "100ms");
 	send(f, &WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = WHERRY_TEXT,
 				      .expires_us = 3600 * WH_SECOND));
@@ -133,9 +130,8 @@ static void an_expired_message_is_not_delivered_and_goes(void **state)
 	RELAY_DELIVERED(f, 2);
 }
 
-static void a_delayed_message_is_delivered_when_it_is_due(void **state)
+WHERRY_CASE(a_delayed_message_is_delivered_when_it_is_due, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t sent;
 
 	relay_hourly(f);
@@ -149,16 +145,13 @@ static void a_delayed_message_is_delivered_when_it_is_due(void **state)
 
 static wherry_code ignore(void *ctx, const wherry_queue_message *msg)
 {
-	(void)ctx;
-	(void)msg;
 	return WHERRY_OK;
 }
 
-static void a_receiver_and_a_relay_share_a_queue(void **state)
+WHERRY_CASE(a_receiver_and_a_relay_share_a_queue, relay_fixture *f)
 {
 	const wherry_receive_options options =
 		WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_LEASE, .limit = 2);
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -193,9 +186,8 @@ static void attempts_at_a_message_of_a_queue_survive_the_relay(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
-static void a_dead_message_that_is_retried_is_delivered(void **state)
+WHERRY_CASE(a_dead_message_that_is_retried_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -216,7 +208,6 @@ static wherry_verdict book(void *ctx, wherry_call *call)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)ctx;
 	if (wherry_call_begin(call, &db, &err) != WHERRY_OK ||
 	    wh_db_script(db, "INSERT INTO booked VALUES (1)", &err) != WHERRY_OK) {
 		wherry_call_reason(call, err.message);
@@ -232,7 +223,6 @@ static wherry_verdict enqueue(void *ctx, wherry_call *call)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = wherry_call_enqueue(call, NULL, &msg, NULL, &err);
 
-	(void)ctx;
 	wherry_call_reason(call, err.message);
 	return code == WHERRY_INVALID ? WHERRY_REJECTED : WHERRY_DELIVERED;
 }
@@ -246,10 +236,8 @@ static void handle(relay_fixture *f, wherry_handler_fn fn)
 	relay_start(f, &f->a);
 }
 
-static void a_handler_deletes_its_message_with_what_it_writes(void **state)
+WHERRY_CASE(a_handler_deletes_its_message_with_what_it_writes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, "CREATE TABLE booked(n integer)");
 	relay_put(f, "-");
 	handle(f, book);
@@ -258,10 +246,8 @@ static void a_handler_deletes_its_message_with_what_it_writes(void **state)
 	assert_int_equal(relay_number(f, "SELECT attempts FROM gone"), 1);
 }
 
-static void a_handler_of_a_queue_names_the_outbox_that_it_enqueues_to(void **state)
+WHERRY_CASE(a_handler_of_a_queue_names_the_outbox_that_it_enqueues_to, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "-");
 	handle(f, enqueue);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
@@ -284,9 +270,8 @@ static wherry_error refusal(relay_fixture *f, const char *name)
 	return err;
 }
 
-static void a_relay_of_a_missing_table_names_the_nearest(void **state)
+WHERRY_CASE(a_relay_of_a_missing_table_names_the_nearest, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = refusal(f, "jbos");
 
 	assert_non_null(strstr(err.message, "(did you mean 'jobs'?)"));

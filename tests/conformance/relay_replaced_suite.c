@@ -67,9 +67,8 @@ static void what_took_the_id_of_a_claimed_message_is_delivered(void **state)
 }
 
 /* The first is in flight, the others wait behind it and are not delivered any more. */
-static void what_took_the_id_of_a_message_that_waits_is_delivered(void **state)
+WHERRY_CASE(what_took_the_id_of_a_message_that_waits_is_delivered, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_hourly(f);
@@ -89,10 +88,8 @@ static void what_took_the_id_of_a_message_that_waits_is_delivered(void **state)
 }
 
 /* Nothing is in memory, and the new ids are below those that were read. */
-static void ids_that_begin_anew_are_found(void **state)
+WHERRY_CASE(ids_that_begin_anew_are_found, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_put(f, "abc");
 	relay_start(f, &f->a);

@@ -60,7 +60,7 @@ static const struct {
 	 "REPLICATE(CAST(N'k' AS NVARCHAR(MAX)), 20000000)", "payload is "},
 };
 
-static void too_long(relay_fixture *f)
+WHERRY_CASE(a_row_that_is_too_long_dies_alone, relay_fixture *f)
 {
 	int64_t id = 1;
 
@@ -86,11 +86,6 @@ static void too_long(relay_fixture *f)
 			RELAY_UNTIL(f, &f->a, died_because(f, ++id, long_values[i].why));
 	RELAY_DELIVERED(f, 1, id + 1);
 	assert_int_equal(relay_attempts(f, 2), 0);
-}
-
-static void a_row_that_is_too_long_dies_alone(void **state)
-{
-	too_long(*state);
 }
 
 /* Texts that look like something to a database, to JSON or to Wherry. */
@@ -154,7 +149,7 @@ static const char *const ordinary_texts[] = {
 	"/* */",
 };
 
-static void ordinary(relay_fixture *f)
+WHERRY_CASE(ordinary_texts_are_delivered_as_they_are, relay_fixture *f)
 {
 	enum { N = sizeof(ordinary_texts) / sizeof(*ordinary_texts) };
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -184,12 +179,7 @@ static void ordinary(relay_fixture *f)
 	}
 }
 
-static void ordinary_texts_are_delivered_as_they_are(void **state)
-{
-	ordinary(*state);
-}
-
-static void out_of_range(relay_fixture *f)
+WHERRY_CASE(a_row_with_a_number_out_of_range_dies_alone, relay_fixture *f)
 {
 	drop_constraints(f);
 	relay_put(f, "a");
@@ -214,13 +204,8 @@ static void out_of_range(relay_fixture *f)
 	assert_true(died_because(f, 4, "created_at is not "));
 }
 
-static void a_row_with_a_number_out_of_range_dies_alone(void **state)
-{
-	out_of_range(*state);
-}
-
 /* SQL Server has no infinite times. */
-static void infinite_times(relay_fixture *f)
+WHERRY_CASE(an_infinite_time_stops_nothing, relay_fixture *f)
 {
 	wherry_outbox_status status;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -245,11 +230,6 @@ static void infinite_times(relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
 }
 
-static void an_infinite_time_stops_nothing(void **state)
-{
-	infinite_times(*state);
-}
-
 static void low_ids(relay_fixture *f)
 {
 	drop_constraints(f);
@@ -263,10 +243,8 @@ static void low_ids(relay_fixture *f)
 	assert_true(died_because(f, -5, "id is -5: ids begin at 1"));
 }
 
-static void a_row_whose_id_is_not_above_zero_dies_alone(void **state)
+WHERRY_CASE(a_row_whose_id_is_not_above_zero_dies_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	low_ids(f);
 }
 
@@ -295,7 +273,7 @@ static void a_row_inserted_below_the_cursor_is_delivered(void **state)
 }
 
 /* A B-tree of PostgreSQL holds no more than 2,704 bytes. */
-static void long_key(relay_fixture *f)
+WHERRY_CASE(a_long_key_that_does_not_compress_is_delivered_in_order, relay_fixture *f)
 {
 	relay_answers(f, 2, WHERRY_RETRY, 1);
 	relay_set(f, "retry.base", "1ms");
@@ -316,14 +294,9 @@ static void long_key(relay_fixture *f)
 	relay_check_order(f);
 }
 
-static void a_long_key_that_does_not_compress_is_delivered_in_order(void **state)
-{
-	long_key(*state);
-}
-
 /* lz4, which not every PostgreSQL has, makes a text a 255th as long, so that it fits into the index
  * of message ids.  On SQL Server a message id has at most 255 characters. */
-static void long_message_id(relay_fixture *f)
+WHERRY_CASE(a_long_message_id_is_acknowledged_with_the_others, relay_fixture *f)
 {
 	run_on(f,
 	       "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < "
@@ -344,11 +317,6 @@ static void long_message_id(relay_fixture *f)
 	assert_int_equal(relay_delivered(f), 1000);
 }
 
-static void a_long_message_id_is_acknowledged_with_the_others(void **state)
-{
-	long_message_id(*state);
-}
-
 /* No result of the row with id 3 is written. */
 static void refuse_the_third(relay_fixture *f)
 {
@@ -363,10 +331,8 @@ static void refuse_the_third(relay_fixture *f)
 	       "IF EXISTS (SELECT 1 FROM inserted WHERE id = 3 AND status <> 1) THROW 50000, 'no', 1");
 }
 
-static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
+WHERRY_CASE(a_row_that_cannot_be_written_holds_up_no_other, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_put(f, "abcde");
 	refuse_the_third(f);
@@ -380,10 +346,8 @@ static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
 	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
 }
 
-static void a_failure_beside_a_row_that_cannot_be_written_is_recorded(void **state)
+WHERRY_CASE(a_failure_beside_a_row_that_cannot_be_written_is_recorded, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_set(f, "retry.base", "1h");
 	f->what[4] = WHERRY_RETRY;
@@ -399,11 +363,10 @@ static void a_failure_beside_a_row_that_cannot_be_written_is_recorded(void **sta
 }
 
 /* On PostgreSQL a key that is too long is written, and its message dies (a_row_that_is_too_long_dies_alone). */
-static void the_schema_refuses_what_it_can(void **state)
+WHERRY_CASE(the_schema_refuses_what_it_can, relay_fixture *f)
 {
 	static const char *const ids[] = {"0", "-9223372036854775808",
 					  "9223372036854775807", "4611686018427387904"};
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
@@ -431,7 +394,7 @@ static void the_schema_refuses_what_it_can(void **state)
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 }
 
-static void behind_a_failed_one(relay_fixture *f)
+WHERRY_CASE(a_key_goes_on_when_what_it_waits_for_is_discarded, relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -445,11 +408,6 @@ static void behind_a_failed_one(relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 1);
 	assert_int_equal(wherry_outbox_discard(f->outbox, "2", &err), WHERRY_NOTFOUND);
-}
-
-static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)
-{
-	behind_a_failed_one(*state);
 }
 
 const relay_test relay_rows_tests[] = {

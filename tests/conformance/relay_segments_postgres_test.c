@@ -25,10 +25,8 @@ static int64_t rows(relay_fixture *f)
 }
 
 /* Under a role that does not own them. */
-static void a_relay_makes_segments_and_drops_them(void **state)
+WHERRY_CASE(a_relay_makes_segments_and_drops_them, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "outbox.retention", "1ms");
 	relay_set(f, "relay.purge_every", "100ms");
 	relay_start(f, &f->a);
@@ -41,10 +39,8 @@ static void a_relay_makes_segments_and_drops_them(void **state)
 	relay_check_order(f);
 }
 
-static void a_relay_delivers_although_nothing_can_be_purged(void **state)
+WHERRY_CASE(a_relay_delivers_although_nothing_can_be_purged, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_sql(f, "DROP FUNCTION outbox_segments");
 	relay_put(f, "aaaaabbbbbaaaaabbbbbaaaaabbbbbaaaaabbbbb");
 	relay_start(f, &f->a);

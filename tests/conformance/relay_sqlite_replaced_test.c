@@ -107,19 +107,17 @@ static void expect_next_delivered(relay_fixture *f)
 	assert_int_equal(relay_stats(&f->a).delivered, 6);
 }
 
-static void the_messages_of_a_file_that_replaces_the_open_one_are_delivered(void **state)
+WHERRY_CASE(the_messages_of_a_file_that_replaces_the_open_one_are_delivered,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	deliver_two(f);
 	remove_log(f);
 	put_next_in_place(f);
 	expect_next_delivered(f);
 }
 
-static void a_relay_whose_file_is_deleted_says_so_and_waits_for_another(void **state)
+WHERRY_CASE(a_relay_whose_file_is_deleted_says_so_and_waits_for_another, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	char path[200];
 
 	deliver_two(f);
@@ -137,10 +135,8 @@ static void a_relay_whose_file_is_deleted_says_so_and_waits_for_another(void **s
 	expect_next_delivered(f);
 }
 
-static void a_relay_whose_file_is_deleted_can_be_stopped(void **state)
+WHERRY_CASE(a_relay_whose_file_is_deleted_can_be_stopped, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	deliver_two(f);
 	remove_log(f);
 	remove_file(f, "shop.db");
@@ -150,10 +146,8 @@ static void a_relay_whose_file_is_deleted_can_be_stopped(void **state)
 }
 
 /* SQLite would write the old log into the new file. */
-static void a_new_file_beside_the_old_log_is_not_opened(void **state)
+WHERRY_CASE(a_new_file_beside_the_old_log_is_not_opened, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	deliver_two(f);
 	put_next_in_place(f);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_logged(f, "event=database-replaced"));
@@ -167,10 +161,8 @@ static void a_new_file_beside_the_old_log_is_not_opened(void **state)
 }
 
 /* The folder's events say nothing of a folder above it; a renewal looks. */
-static void a_renewal_notices_that_the_folder_is_another_one(void **state)
+WHERRY_CASE(a_renewal_notices_that_the_folder_is_another_one, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	deliver_two(f);
 	relay_stop(f, &f->a);
 	relay_set(f, "relay.idle_interval", "20ms");
@@ -201,9 +193,8 @@ static void point(const relay_fixture *f, const char *link, const char *to)
 }
 
 /* Links to the file, and to a folder above it, as absolute and as relative paths. */
-static void a_link_in_the_path_that_is_pointed_elsewhere_is_noticed(void **state)
+WHERRY_CASE(a_link_in_the_path_that_is_pointed_elsewhere_is_noticed, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static const struct {
 		const char *path, *link, *first, *second;
 		bool relative;

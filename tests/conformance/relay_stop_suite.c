@@ -28,9 +28,9 @@ static int64_t lease_left(relay_fixture *f)
 	return status.lease_left_us;
 }
 
-static void a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more(void **state)
+WHERRY_CASE(a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = in_flight(f, "abc");
 
 	wherry_relay_stop(f->a.relay);
@@ -54,9 +54,8 @@ static void a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more(void *
 	assert_int_equal(relay_stats(&f->a).epoch, 0);
 }
 
-static void a_stop_waits_no_longer_than_its_timeout(void **state)
+WHERRY_CASE(a_stop_waits_no_longer_than_its_timeout, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake;
 
 	relay_set(f, "relay.stop_timeout", "50ms");
@@ -74,10 +73,9 @@ static void a_stop_waits_no_longer_than_its_timeout(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
-static void a_relay_that_is_killed_while_it_stops_leaves_no_suspects(void **state)
+WHERRY_CASE(a_relay_that_is_killed_while_it_stops_leaves_no_suspects, relay_fixture *f)
 {
 	static const char *const timeouts[] = {"50ms", "1h"};
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -102,10 +100,8 @@ static void a_relay_that_is_killed_while_it_stops_leaves_no_suspects(void **stat
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
 }
 
-static void a_stop_writes_what_waits_to_be_written(void **state)
+WHERRY_CASE(a_stop_writes_what_waits_to_be_written, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.ack_delay", "1s");
 	relay_put(f, "abc");
 	relay_start(f, &f->a);
@@ -115,10 +111,8 @@ static void a_stop_writes_what_waits_to_be_written(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 3);
 }
 
-static void a_stop_leaves_what_waits_for_a_retry(void **state)
+WHERRY_CASE(a_stop_leaves_what_waits_for_a_retry, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -130,9 +124,8 @@ static void a_stop_leaves_what_waits_for_a_retry(void **state)
 	assert_int_equal(lease_left(f), 0);
 }
 
-static void a_relay_stops_while_the_destination_is_down(void **state)
+WHERRY_CASE(a_relay_stops_while_the_destination_is_down, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->submit_fails = WHERRY_CLOSED;
@@ -144,10 +137,8 @@ static void a_relay_stops_while_the_destination_is_down(void **state)
 	assert_int_equal(lease_left(f), 0);
 }
 
-static void a_standby_stops_at_once(void **state)
+WHERRY_CASE(a_standby_stops_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_steal(f); /* no row yet: nothing happens */
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
@@ -159,9 +150,8 @@ static void a_standby_stops_at_once(void **state)
 	assert_true(lease_left(f) > 0);
 }
 
-static void a_relay_that_lost_its_lease_stops(void **state)
+WHERRY_CASE(a_relay_that_lost_its_lease_stops, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = in_flight(f, "ab");
 
 	relay_steal(f);
@@ -173,10 +163,8 @@ static void a_relay_that_lost_its_lease_stops(void **state)
 	assert_true(lease_left(f) > 0); /* the other's */
 }
 
-static void a_second_step_after_the_end_changes_nothing(void **state)
+WHERRY_CASE(a_second_step_after_the_end_changes_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
 	wherry_relay_stop(f->a.relay);
@@ -189,9 +177,8 @@ static void a_second_step_after_the_end_changes_nothing(void **state)
 
 /* ---- what it refuses ---- */
 
-static void a_step_inside_a_transaction_is_refused(void **state)
+WHERRY_CASE(a_step_inside_a_transaction_is_refused, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_message m = WHERRY_MESSAGE(.topic = "t", .body = "");
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -208,9 +195,8 @@ static void a_step_inside_a_transaction_is_refused(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 }
 
-static void a_table_that_goes_missing_is_an_error_to_fix(void **state)
+WHERRY_CASE(a_table_that_goes_missing_is_an_error_to_fix, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
@@ -229,9 +215,8 @@ static void a_table_that_goes_missing_is_an_error_to_fix(void **state)
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_relay_run(f->a.relay, 0, NULL, &err));
 }
 
-static void a_relay_without_a_table_does_not_open(void **state)
+WHERRY_CASE(a_relay_without_a_table_does_not_open, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_relay *relay = NULL;
 
@@ -243,9 +228,8 @@ static void a_relay_without_a_table_does_not_open(void **state)
 	assert_null(relay);
 }
 
-static void a_step_needs_a_relay_and_room_for_its_answers(void **state)
+WHERRY_CASE(a_step_needs_a_relay_and_room_for_its_answers, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t wake_us;
 	bool finished;
@@ -257,9 +241,8 @@ static void a_step_needs_a_relay_and_room_for_its_answers(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_relay_step(f->a.relay, &wake_us, NULL, &err));
 }
 
-static void a_stop_wakes_whoever_waits_for_the_descriptors(void **state)
+WHERRY_CASE(a_stop_wakes_whoever_waits_for_the_descriptors, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	struct pollfd fds[WHERRY_RELAY_FDS];
 	size_t n;
 

@@ -19,9 +19,8 @@ relay_fake *relay_killed_with(relay_fixture *f, const char *keys)
 }
 
 /* One crash may be anybody's: it costs no speed. */
-static void after_one_unclean_end_nothing_is_tried_alone(void **state)
+WHERRY_CASE(after_one_unclean_end_nothing_is_tried_alone, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -38,9 +37,8 @@ static void after_one_unclean_end_nothing_is_tried_alone(void **state)
 }
 
 /* What was in flight was delivered since: the next crash is the first one again. */
-static void a_crash_after_twice_the_window_is_the_first(void **state)
+WHERRY_CASE(a_crash_after_twice_the_window_is_the_first, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.window", "2");
@@ -67,9 +65,8 @@ static void a_crash_after_twice_the_window_is_the_first(void **state)
 }
 
 /* Everything is read, and a renewal follows: the same messages are in flight. */
-static void a_renewal_alone_proves_nothing(void **state)
+WHERRY_CASE(a_renewal_alone_proves_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -123,9 +120,8 @@ static void check_recorded(relay_fixture *f, const wherry_message *msg)
 	assert_int_equal(relay_attempts(f, msg->id), 1);
 }
 
-static void after_two_unclean_ends_each_is_tried_alone_and_on_record(void **state)
+WHERRY_CASE(after_two_unclean_ends_each_is_tried_alone_and_on_record, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "abcd");
 
 	fake->by_hand = false;
@@ -148,9 +144,8 @@ static void after_two_unclean_ends_each_is_tried_alone_and_on_record(void **stat
 }
 
 /* The relay dies whenever it is in flight, and someone starts it again. */
-static void a_message_that_kills_its_relay_ends_dead(void **state)
+WHERRY_CASE(a_message_that_kills_its_relay_ends_dead, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "abc");
 	int64_t by_us = relay_deadline();
 	int kills = 1;
@@ -177,18 +172,15 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
 }
 
-static void being_killed_in_a_batch_is_no_attempt(void **state)
+WHERRY_CASE(being_killed_in_a_batch_is_no_attempt, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	(void)relay_killed_with(f, "abc");
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 3);
 }
 
-static void a_suspect_that_did_no_harm_is_counted_once(void **state)
+WHERRY_CASE(a_suspect_that_did_no_harm_is_counted_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
@@ -202,9 +194,8 @@ static void a_suspect_that_did_no_harm_is_counted_once(void **state)
 	assert_true(relay_attempts(f, 1) <= 2); /* tried twice */
 }
 
-static void a_throttled_suspect_is_not_counted_twice(void **state)
+WHERRY_CASE(a_throttled_suspect_is_not_counted_twice, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
@@ -216,9 +207,8 @@ static void a_throttled_suspect_is_not_counted_twice(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
 }
 
-static void a_throttled_suspect_lets_the_relay_sleep(void **state)
+WHERRY_CASE(a_throttled_suspect_lets_the_relay_sleep, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
@@ -230,9 +220,8 @@ static void a_throttled_suspect_lets_the_relay_sleep(void **state)
 	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
 }
 
-static void suspects_die_not_of_a_destination_that_is_down(void **state)
+WHERRY_CASE(suspects_die_not_of_a_destination_that_is_down, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "abcdefgh");
 
 	fake->by_hand = false;
@@ -250,9 +239,9 @@ static void suspects_die_not_of_a_destination_that_is_down(void **state)
 
 /* What was put on record before it was known that the destination is down is taken back: else
  * as many relays that end meanwhile as there are attempts would end a message, too. */
-static void relays_that_end_while_the_destination_is_down_cost_no_attempt(void **state)
+WHERRY_CASE(relays_that_end_while_the_destination_is_down_cost_no_attempt,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->collect_fails = WHERRY_CLOSED;
@@ -273,9 +262,8 @@ static void relays_that_end_while_the_destination_is_down_cost_no_attempt(void *
 }
 
 /* It may end the relay then, too. */
-static void an_attempt_that_was_taken_back_is_on_record_when_it_is_made(void **state)
+WHERRY_CASE(an_attempt_that_was_taken_back_is_on_record_when_it_is_made, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_killed_with(f, "ab");
 	size_t losses = fake->losses;
 
@@ -288,9 +276,8 @@ static void an_attempt_that_was_taken_back_is_on_record_when_it_is_made(void **s
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
 }
 
-static void suspects_of_an_ordered_publisher_keep_their_order(void **state)
+WHERRY_CASE(suspects_of_an_ordered_publisher_keep_their_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	fake->by_hand = true;
@@ -308,9 +295,8 @@ static void suspects_of_an_ordered_publisher_keep_their_order(void **state)
 }
 
 /* Whenever 2 is in flight with others or alone, the connection goes. */
-static void a_message_that_ends_its_connection_is_found_and_dies(void **state)
+WHERRY_CASE(a_message_that_ends_its_connection_is_found_and_dies, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int64_t by_us = relay_deadline();
 
@@ -330,9 +316,8 @@ static void a_message_that_ends_its_connection_is_found_and_dies(void **state)
 	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 0);
 }
 
-static void a_connection_lost_twice_makes_its_window_suspects(void **state)
+WHERRY_CASE(a_connection_lost_twice_makes_its_window_suspects, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
@@ -357,9 +342,8 @@ static void a_connection_lost_twice_makes_its_window_suspects(void **state)
 	RELAY_UNTIL(f, &f->a, fake->n == 4);
 }
 
-static void a_clean_stop_leaves_no_suspects(void **state)
+WHERRY_CASE(a_clean_stop_leaves_no_suspects, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_put(f, "abcd");

@@ -12,9 +12,8 @@ static void lead(relay_fixture *f)
 	relay_quiet(f, &f->a);
 }
 
-static void a_plain_insert_wakes_a_sleeping_relay(void **state)
+WHERRY_CASE(a_plain_insert_wakes_a_sleeping_relay, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began_us;
 
 	relay_hourly(f);
@@ -29,10 +28,8 @@ static void a_plain_insert_wakes_a_sleeping_relay(void **state)
 	relay_check_once(f, 5);
 }
 
-static void an_idle_relay_sleeps(void **state)
+WHERRY_CASE(an_idle_relay_sleeps, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
@@ -48,7 +45,6 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 {
 	tally *t = ctx;
 
-	(void)err;
 	t->statements += strcmp(op, "run") == 0;
 	t->begins += strcmp(op, "begin") == 0;
 	t->commits += strcmp(op, "commit") == 0;
@@ -60,9 +56,8 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 /* The renewal of its lease, and once an hour a purge in vain.  On a connection that it
  * shares with producers it cannot tell its own writes from theirs: after each it looks for new
  * rows, for what an operator wants and for open rows below the cursor. */
-static void an_idle_relay_runs_one_statement_in_ten_seconds(void **state)
+WHERRY_CASE(an_idle_relay_runs_one_statement_in_ten_seconds, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t; /* outlives the connection */
 	bool alone = f->target->is & RELAY_ALONE;
 	int64_t from_us;
@@ -87,10 +82,8 @@ static void an_idle_relay_runs_one_statement_in_ten_seconds(void **state)
 }
 
 /* A connection to PostgreSQL goes on looking, and is not woken, while rows are found. */
-static void every_engine_says_that_it_found_rows(void **state)
+WHERRY_CASE(every_engine_says_that_it_found_rows, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
@@ -98,9 +91,8 @@ static void every_engine_says_that_it_found_rows(void **state)
 }
 
 /* The commit brings no row: the relay need not wait to see whether one follows. */
-static void a_commit_without_rows_shows_an_operators_command_at_once(void **state)
+WHERRY_CASE(a_commit_without_rows_shows_an_operators_command_at_once, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t began_us;
 
@@ -120,9 +112,8 @@ static void a_commit_without_rows_shows_an_operators_command_at_once(void **stat
 }
 
 /* The relay knows which rows waited for the key, and reads these alone. */
-static void a_key_that_goes_on_causes_no_sweep(void **state)
+WHERRY_CASE(a_key_that_goes_on_causes_no_sweep, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	static tally t; /* outlives the connection */
 
 	relay_hourly(f);
@@ -146,10 +137,8 @@ static void a_key_that_goes_on_causes_no_sweep(void **state)
 	assert_int_equal(t.sweeps, 0);
 }
 
-static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
+WHERRY_CASE(a_row_with_a_lower_id_is_found_by_an_idle_relay, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.idle_interval", "50ms");
 	lead(f);
 	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (100, 't', '{}')");
@@ -160,10 +149,9 @@ static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
 	RELAY_DELIVERED(f, 100, 50);
 }
 
-static void a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held(void **state)
+WHERRY_CASE(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held,
+	    relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_set(f, "relay.sweep", "100ms");
 	relay_set(f, "retry.base", "1h");
@@ -204,9 +192,8 @@ static void put_as(relay_fixture *f, int64_t id)
 
 /* The first sweep passes over ids as well.  Holes last for a second here: should the
  * machine stall, another round is played, with another relay. */
-static void rows_of_a_key_that_appear_late_leave_in_order(void **state)
+WHERRY_CASE(rows_of_a_key_that_appear_late_leave_in_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began_us;
 
 	relay_hourly(f);
@@ -229,9 +216,8 @@ static void rows_of_a_key_that_appear_late_leave_in_order(void **state)
 }
 
 /* Should the machine stall, another round is played. */
-static void gaps_are_filled_without_a_sweep(void **state)
+WHERRY_CASE(gaps_are_filled_without_a_sweep, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t by_us = relay_deadline();
 	bool found = false;
 
@@ -265,10 +251,8 @@ static void gaps_are_filled_without_a_sweep(void **state)
 	}
 }
 
-static void a_retry_by_hand_is_noticed(void **state)
+WHERRY_CASE(a_retry_by_hand_is_noticed, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "a");
@@ -282,10 +266,8 @@ static void a_retry_by_hand_is_noticed(void **state)
 }
 
 /* The commit that woke it was another's. */
-static void a_retry_by_hand_is_noticed_beside_new_messages(void **state)
+WHERRY_CASE(a_retry_by_hand_is_noticed_beside_new_messages, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "ab");
@@ -298,9 +280,8 @@ static void a_retry_by_hand_is_noticed_beside_new_messages(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
-static void a_pause_stops_submitting_until_the_resume(void **state)
+WHERRY_CASE(a_pause_stops_submitting_until_the_resume, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_hourly(f);
@@ -320,9 +301,8 @@ static void a_pause_stops_submitting_until_the_resume(void **state)
 	assert_true(relay_logged(f, "event=resumed"));
 }
 
-static void a_pause_lets_finish_what_is_in_flight(void **state)
+WHERRY_CASE(a_pause_lets_finish_what_is_in_flight, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -343,9 +323,8 @@ static void a_pause_lets_finish_what_is_in_flight(void **state)
 	relay_check_once(f, 3);
 }
 
-static void a_relay_that_starts_paused_delivers_nothing(void **state)
+WHERRY_CASE(a_relay_that_starts_paused_delivers_nothing, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	relay_hourly(f);
@@ -359,9 +338,8 @@ static void a_relay_that_starts_paused_delivers_nothing(void **state)
 }
 
 /* Messages keep coming; the relay is never idle. */
-static void a_pause_is_noticed_under_load(void **state)
+WHERRY_CASE(a_pause_is_noticed_under_load, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t by_us = relay_deadline();
 
@@ -378,9 +356,8 @@ static void a_pause_is_noticed_under_load(void **state)
 	relay_check_order(f);
 }
 
-static void two_outboxes_in_one_database_have_a_relay_each(void **state)
+WHERRY_CASE(two_outboxes_in_one_database_have_a_relay_each, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_outbox_create(f->other, "second", NULL, &err));

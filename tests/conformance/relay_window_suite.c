@@ -20,9 +20,8 @@ static void put_bodies(relay_fixture *f, int n, size_t len)
 	free(body);
 }
 
-static void the_window_bounds_what_is_in_memory(void **state)
+WHERRY_CASE(the_window_bounds_what_is_in_memory, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
 	relay_set(f, "relay.window", "10");
@@ -39,10 +38,8 @@ static void the_window_bounds_what_is_in_memory(void **state)
 	relay_check_once(f, 50);
 }
 
-static void a_window_of_one_works(void **state)
+WHERRY_CASE(a_window_of_one_works, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.window", "1");
 	relay_put(f, "aab-");
 	relay_answers(f, 1, WHERRY_RETRY, 2);
@@ -52,9 +49,8 @@ static void a_window_of_one_works(void **state)
 	relay_check_order(f);
 }
 
-static void window_bytes_bound_what_is_in_memory(void **state)
+WHERRY_CASE(window_bytes_bound_what_is_in_memory, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.window_bytes", "64KB");
@@ -70,10 +66,8 @@ static void window_bytes_bound_what_is_in_memory(void **state)
 	relay_check_once(f, 20);
 }
 
-static void a_body_over_window_bytes_passes(void **state)
+WHERRY_CASE(a_body_over_window_bytes_passes, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.window_bytes", "64KB");
 	put_bodies(f, 2, (size_t)1024 * 1024);
 	put_bodies(f, 2, 10);
@@ -112,10 +106,8 @@ static void large_failing_messages_keep_no_small_ones(void **state)
 	relay_refuses_large(*state, false);
 }
 
-static void reading_stops_at_held_keys_and_goes_on_as_they_are_let_go(void **state)
+WHERRY_CASE(reading_stops_at_held_keys_and_goes_on_as_they_are_let_go, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.held_keys", "3");
 	relay_set(f, "relay.down_after", "1000");
 	relay_set(f, "retry.base", "100ms");
@@ -133,10 +125,8 @@ static void reading_stops_at_held_keys_and_goes_on_as_they_are_let_go(void **sta
 	assert_int_equal(relay_stats(&f->a).held_keys, 0);
 }
 
-static void many_messages_behind_a_held_key_leave_in_order(void **state)
+WHERRY_CASE(many_messages_behind_a_held_key_leave_in_order, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "relay.batch", "7");
 	relay_set(f, "relay.window", "20");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -153,9 +143,8 @@ static void many_messages_behind_a_held_key_leave_in_order(void **state)
 }
 
 /* The rest of the key is read when there is room again: the database is not to blame. */
-static void a_window_that_is_full_before_a_key_has_left_is_no_error(void **state)
+WHERRY_CASE(a_window_that_is_full_before_a_key_has_left_is_no_error, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	relay_set(f, "relay.batch", "3");
@@ -178,20 +167,16 @@ static void a_window_that_is_full_before_a_key_has_left_is_no_error(void **state
 	assert_false(relay_logged(f, "event=database-trouble"));
 }
 
-static void a_delivered_message_is_marked(void **state)
+WHERRY_CASE(a_delivered_message_is_marked, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_put(f, "a");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
 }
 
-static void delivered_messages_are_purged_after_their_retention(void **state)
+WHERRY_CASE(delivered_messages_are_purged_after_their_retention, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "outbox.retention", "1ms");
 	relay_set(f, "relay.purge_every", "100ms");
 	relay_put(f, "aab");
@@ -202,9 +187,8 @@ static void delivered_messages_are_purged_after_their_retention(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD); /* only what is done */
 }
 
-static void messages_after_an_idle_time_are_purged_as_soon(void **state)
+WHERRY_CASE(messages_after_an_idle_time_are_purged_as_soon, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	int64_t began_us;
 
 	relay_set(f, "outbox.retention", "1ms");
@@ -225,10 +209,8 @@ static void messages_after_an_idle_time_are_purged_as_soon(void **state)
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 }
 
-static void nothing_is_purged_without_a_retention(void **state)
+WHERRY_CASE(nothing_is_purged_without_a_retention, relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
 	relay_set(f, "outbox.retention", "0");
 	relay_set(f, "relay.purge_every", "100ms");
 	relay_put(f, "a");
@@ -242,9 +224,8 @@ static void nothing_is_purged_without_a_retention(void **state)
 }
 
 /* Its time is up to the clock, which the relay's own wishes move. */
-static void a_destination_that_has_room_again_is_not_kept_waiting(void **state)
+WHERRY_CASE(a_destination_that_has_room_again_is_not_kept_waiting, relay_fixture *f)
 {
-	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int64_t from_us;
 

@@ -258,7 +258,7 @@ static void an_operator_operates_and_no_more(void)
 	wherry_db_close(db);
 }
 
-static void roles_of_an_outbox_may_do_what_they_need(void **state)
+WHERRY_TEST(roles_of_an_outbox_may_do_what_they_need)
 {
 	static const char *const grants[] = {
 		"wherry_t_one=producer", "wherry_t_two=enqueuer", "wherry_t_three=relay",
@@ -267,7 +267,6 @@ static void roles_of_an_outbox_may_do_what_they_need(void **state)
 	wherry_db *owner = enter(), *db;
 	wherry_outbox *outbox = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_outbox_create(owner, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
 	WHERRY_PASS(wh_store_grant(&outbox->store, grants, USERS, &err));
@@ -291,7 +290,7 @@ static void roles_of_an_outbox_may_do_what_they_need(void **state)
 }
 
 /* In the caller's transaction: without one, a message would be gone before anything is done for it. */
-static void a_consumer_of_a_log_consumes_and_no_more(void **state)
+WHERRY_TEST(a_consumer_of_a_log_consumes_and_no_more)
 {
 	const wherry_outbox_options options = WHERRY_OUTBOX_OPTIONS(.layout = "log");
 	static const char *const grants[] = {"wherry_t_one=consumer"};
@@ -302,7 +301,6 @@ static void a_consumer_of_a_log_consumes_and_no_more(void **state)
 	wherry_db *owner = enter(), *db;
 	wherry_outbox *outbox = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_outbox_create(owner, "outbox", &options, &err));
 	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
 	WHERRY_PASS(wh_store_grant(&outbox->store, grants, 1, &err));
@@ -437,7 +435,7 @@ static void attacks_in_vain(const char *user)
 	assert_string_equal(after, before);
 }
 
-static void a_role_of_one_subscription_consumes_that_and_no_more(void **state)
+WHERRY_TEST(a_role_of_one_subscription_consumes_that_and_no_more)
 {
 	static const char mine[] = "EXEC wherry_consume N'orders', 1",
 			  all[] = "EXEC wherry_consume N'relay', 1",
@@ -449,7 +447,6 @@ static void a_role_of_one_subscription_consumes_that_and_no_more(void **state)
 	wherry_outbox *outbox = NULL;
 	wherry_db *owner, *db;
 
-	(void)state;
 	if (!mssql_as_owner())
 		skip();
 	owner = enter();
@@ -583,7 +580,7 @@ static void a_queue_operator_operates_and_no_more(void)
 	wherry_db_close(db);
 }
 
-static void roles_of_a_queue_may_do_what_they_need(void **state)
+WHERRY_TEST(roles_of_a_queue_may_do_what_they_need)
 {
 	static const char *const grants[] = {"wherry_t_one=sender",
 					     "wherry_t_two=receiver",
@@ -592,7 +589,6 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 	wherry_db *owner = enter(), *db;
 	wherry_queue *queue = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_create(owner, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_queue_open(owner, "jobs", &queue, &err));
 	assert_true(mssql_raw(NULL, NULL, "EXEC wherry_subscribe N't', 'jobs'", NULL, 0));
@@ -700,7 +696,7 @@ static void a_delayed_operator_operates_and_no_more(void)
 	wherry_db_close(db);
 }
 
-static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
+WHERRY_TEST(roles_of_a_delayed_queue_may_do_what_they_need)
 {
 	static const char *const grants[] = {"wherry_t_one=sender",
 					     "wherry_t_two=receiver",
@@ -709,7 +705,6 @@ static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
 	wherry_db *owner = enter(), *db;
 	wherry_delayed *queue = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_delayed_create(owner, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(owner, NULL, "mail", NULL, &queue, &err));
 	WHERRY_PASS(wh_store_grant(&queue->store, grants, 3, &err));
@@ -732,13 +727,10 @@ static void roles_of_a_delayed_queue_may_do_what_they_need(void **state)
 
 static wherry_code nothing(void *ctx, int64_t at_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)at_us;
-	(void)err;
 	return WHERRY_OK;
 }
 
-static void a_role_of_a_cron_may_do_what_it_needs(void **state)
+WHERRY_TEST(a_role_of_a_cron_may_do_what_it_needs)
 {
 	static const char *const grants[] = {"wherry_t_one=operator"};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -749,7 +741,6 @@ static void a_role_of_a_cron_may_do_what_it_needs(void **state)
 	wherry_cron *cron = NULL;
 	int64_t n = 0;
 
-	(void)state;
 	WHERRY_PASS(wherry_delayed_create(owner, NULL, NULL, &err));
 	WHERRY_PASS(wherry_cron_create(owner, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(owner, NULL, "mail", NULL, &queue, &err));
@@ -801,7 +792,7 @@ static void make_tables(wherry_db *owner)
 	WHERRY_PASS(wherry_inbox_create(owner, "inbox", &err));
 }
 
-static void grants_outlive_a_procedure_of_another_version(void **state)
+WHERRY_TEST(grants_outlive_a_procedure_of_another_version)
 {
 	static const char *const enqueuer[] = {"wherry_t_one=enqueuer"},
 				 *const sender[] = {"wherry_t_one=sender"};
@@ -811,7 +802,6 @@ static void grants_outlive_a_procedure_of_another_version(void **state)
 	wherry_outbox *outbox = NULL;
 	wherry_queue *queue = NULL;
 
-	(void)state;
 	make_tables(owner);
 	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
 	WHERRY_PASS(wherry_queue_open(owner, "jobs", &queue, &err));
@@ -850,22 +840,12 @@ static void grants_outlive_a_procedure_of_another_version(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(roles_of_an_outbox_may_do_what_they_need),
-		cmocka_unit_test(a_consumer_of_a_log_consumes_and_no_more),
-		cmocka_unit_test(a_role_of_one_subscription_consumes_that_and_no_more),
-		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
-		cmocka_unit_test(roles_of_a_delayed_queue_may_do_what_they_need),
-		cmocka_unit_test(a_role_of_a_cron_may_do_what_it_needs),
-		cmocka_unit_test(grants_outlive_a_procedure_of_another_version),
-	};
-
 	int failed;
 
 	if (!tsql_start())
 		return 0;
 	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = wherry_run_tests(NULL, NULL);
 	tsql_end();
 	return failed;
 }

@@ -109,10 +109,8 @@ static int64_t in_rest(const fixture *f)
 	return number(f, "SELECT count(*) FROM outbox_rest");
 }
 
-static void segments_are_made_ahead_and_dropped_whole(void **state)
+WHERRY_CASE(segments_are_made_ahead_and_dropped_whole, fixture *f)
 {
-	fixture *f = *state;
-
 	assert_int_equal(segments(f), 3);
 	put(f, 25, OLD);
 	assert_int_equal(in_rest(f), 0);
@@ -129,10 +127,8 @@ static void segments_are_made_ahead_and_dropped_whole(void **state)
 }
 
 /* No relay ran for long. */
-static void no_insert_fails_without_a_segment(void **state)
+WHERRY_CASE(no_insert_fails_without_a_segment, fixture *f)
 {
-	fixture *f = *state;
-
 	put(f, 75, OLD);
 	run(f,
 	    "INSERT INTO outbox(id, topic, payload) VALUES (93, 't', '{}'), (5, 't', '{}') ON CONFLICT DO NOTHING");
@@ -155,9 +151,8 @@ static void no_insert_fails_without_a_segment(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM outbox_rest WHERE id = 3"), 0);
 }
 
-static void a_subscription_that_stands_still_keeps_segments(void **state)
+WHERRY_CASE(a_subscription_that_stands_still_keeps_segments, fixture *f)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_subscription_create(f->db, "outbox", "audit", NULL, &err));
@@ -188,9 +183,8 @@ static void a_dead_message_keeps_its_own_row_alone(void **state)
 }
 
 /* Its row has an id in a segment that all others have passed. */
-static void a_segment_with_a_row_that_is_not_committed_stays(void **state)
+WHERRY_CASE(a_segment_with_a_row_that_is_not_committed_stays, fixture *f)
 {
-	fixture *f = *state;
 	PGconn *late;
 
 	put(f, 5, OLD);
@@ -208,9 +202,8 @@ static void a_segment_with_a_row_that_is_not_committed_stays(void **state)
 }
 
 /* A lock is for the next purge, and is waited for 100 ms: one to make segments, one to drop one. */
-static void a_purge_waits_for_no_long_transaction(void **state)
+WHERRY_CASE(a_purge_waits_for_no_long_transaction, fixture *f)
 {
-	fixture *f = *state;
 	PGconn *reader;
 	int64_t began, took, least = INT64_MAX;
 
@@ -231,10 +224,8 @@ static void a_purge_waits_for_no_long_transaction(void **state)
 }
 
 /* They wait from the lock on the table to the end of the transaction. */
-static void producers_do_not_wait_while_rows_are_deleted(void **state)
+WHERRY_CASE(producers_do_not_wait_while_rows_are_deleted, fixture *f)
 {
-	fixture *f = *state;
-
 	run(f,
 	    "CREATE FUNCTION not_locked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
 	    "IF EXISTS (SELECT 1 FROM pg_locks AS l JOIN pg_inherits AS i ON l.relation = i.inhparent "
@@ -290,9 +281,8 @@ static void a_dry_purge_counts_what_a_purge_deletes(void **state)
 	assert_int_equal(n, 44);
 }
 
-static void segments_go_with_no_other_kind_of_outbox(void **state)
+WHERRY_CASE(segments_go_with_no_other_kind_of_outbox, fixture *f)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *lite = NULL;
 
@@ -344,9 +334,8 @@ static void refuses_segments(const fixture *f, const char *sql)
 }
 
 /* An empty table with additions of its owner is kept and refused.  Rights that each table of the schema gets are no additions. */
-static void segments_are_made_unless_the_owner_changed_the_table(void **state)
+WHERRY_CASE(segments_are_made_unless_the_owner_changed_the_table, fixture *f)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	run(f,
@@ -368,9 +357,8 @@ static void segments_are_made_unless_the_owner_changed_the_table(void **state)
 }
 
 /* Who may delete rows may drop segments, also after it was dropped and made again. */
-static void the_function_that_is_made_again_has_its_rights(void **state)
+WHERRY_CASE(the_function_that_is_made_again_has_its_rights, fixture *f)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	run(f, "DROP ROLE IF EXISTS segments_relay");
@@ -394,9 +382,8 @@ static void the_function_that_is_made_again_has_its_rights(void **state)
 	run(f, "DROP ROLE segments_relay, segments_producer");
 }
 
-static void the_sql_of_create_makes_segments_twice(void **state)
+WHERRY_CASE(the_sql_of_create_makes_segments_twice, fixture *f)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	postgres_place other;
 	char text[64] = "", *sql = NULL;
@@ -472,9 +459,8 @@ static double rows_of_look(const fixture *f, const wh_stmt *look, int high)
 }
 
 /* At the start, in the middle and near the end. */
-static void a_look_walks_few_of_a_hundred_segments(void **state)
+WHERRY_CASE(a_look_walks_few_of_a_hundred_segments, fixture *f)
 {
-	fixture *f = *state;
 	wh_buf sql = WH_BUF_INIT(65536);
 	const wh_stmt *look = wh_sql_find(&f->outbox->store.sql, "read-log");
 

@@ -151,7 +151,7 @@ static void of_others(const char *own, char *out, size_t cap)
 	assert_true(mssql_raw(NULL, NULL, sql, out, cap));
 }
 
-static void no_user_writes_rows_of_another_table(void **state)
+WHERRY_TEST(no_user_writes_rows_of_another_table)
 {
 	static const struct {
 		const char *kind, *own;
@@ -168,7 +168,6 @@ static void no_user_writes_rows_of_another_table(void **state)
 	wherry_delayed *delayed = NULL;
 	int bad = 0, tried = 0;
 
-	(void)state;
 	mssql_drop(NULL);
 	drop_users();
 	make_users();
@@ -214,12 +213,9 @@ static void no_user_writes_rows_of_another_table(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_user_writes_rows_of_another_table),
-	};
 	static const mssql_word words[] = {{NULL, NULL}};
 
 	if (!mssql_start(words))
 		return 0;
-	return cmocka_run_group_tests_name("shared rows", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -192,13 +192,12 @@ static bool hostile_values(int nth, int apart, char *out, size_t cap)
 	return len > 0;
 }
 
-static void no_value_in_a_lease_that_ended_stops_the_next_relay(void **state)
+WHERRY_TEST(no_value_in_a_lease_that_ended_stops_the_next_relay)
 {
 	wherry_db *db = enter();
 	char what[1200];
 	int bad = 0;
 
-	(void)state;
 	make_places(db);
 	for (int p = 0; p < PLACES; p++) {
 		run_sql(places[p].send);
@@ -223,13 +222,12 @@ static void no_value_in_a_lease_that_ended_stops_the_next_relay(void **state)
 	leave(db);
 }
 
-static void no_value_in_a_lease_ends_the_relay_that_holds_it(void **state)
+WHERRY_TEST(no_value_in_a_lease_ends_the_relay_that_holds_it)
 {
 	wherry_db *db = enter();
 	char what[120];
 	int bad = 0;
 
-	(void)state;
 	make_places(db);
 	for (int p = 0; p < PLACES; p++) {
 		wherry_relay *relay = open_relay(p);
@@ -263,7 +261,7 @@ static void see(void *ctx, const wh_holder *who)
 }
 
 /* Its end is shown, so that an operator sees who stands in the way. */
-static void a_lease_that_never_ends_can_be_read(void **state)
+WHERRY_TEST(a_lease_that_never_ends_can_be_read)
 {
 	static const char *const ends[] = {"'infinity'", "'294276-12-31'",
 					   "now() + interval '100 years'"};
@@ -273,7 +271,6 @@ static void a_lease_that_never_ends_can_be_read(void **state)
 	wh_holder holder;
 	int64_t n;
 
-	(void)state;
 	make_places(db);
 	for (int p = 0; p < 2; p++)
 		for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -295,7 +292,7 @@ static void a_lease_that_never_ends_can_be_read(void **state)
 	leave(db);
 }
 
-static void no_control_version_stops_a_pause(void **state)
+WHERRY_TEST(no_control_version_stops_a_pause)
 {
 	static const char *const values[] = {"9223372036854775807",
 					     "-9223372036854775808"};
@@ -303,7 +300,6 @@ static void no_control_version_stops_a_pause(void **state)
 	wherry_db *db = enter();
 	wherry_outbox *outbox = NULL;
 
-	(void)state;
 	make_places(db);
 	WHERRY_PASS(wherry_outbox_open(db, "plain", &outbox, &err));
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
@@ -319,14 +315,7 @@ static void no_control_version_stops_a_pause(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_value_in_a_lease_that_ended_stops_the_next_relay),
-		cmocka_unit_test(no_value_in_a_lease_ends_the_relay_that_holds_it),
-		cmocka_unit_test(a_lease_that_never_ends_can_be_read),
-		cmocka_unit_test(no_control_version_stops_a_pause),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("shared rows", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

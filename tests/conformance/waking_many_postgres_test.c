@@ -41,13 +41,11 @@ static int64_t many_monotonic(void *ctx)
 
 static int64_t many_now(void *ctx)
 {
-	(void)ctx;
 	return wh_now(&wh_env_system);
 }
 
 static uint64_t many_random(void *ctx)
 {
-	(void)ctx;
 	return 1;
 }
 
@@ -196,13 +194,12 @@ static long idle_statements(many *m)
 	return statements() - before;
 }
 
-static void a_purge_and_a_renewal_wake_no_other_relay(void **state)
+WHERRY_TEST(a_purge_and_a_renewal_wake_no_other_relay)
 {
 	static const int relays[] = {1, 10, MOST};
 	static many m;
 	long n, one = 0;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		enter(&m);
 		add_outboxes(&m, relays[i]);
@@ -215,12 +212,11 @@ static void a_purge_and_a_renewal_wake_no_other_relay(void **state)
 	}
 }
 
-static void idle_relays_that_compete_leave_each_other_asleep(void **state)
+WHERRY_TEST(idle_relays_that_compete_leave_each_other_asleep)
 {
 	static many m;
 	long n;
 
-	(void)state;
 	enter(&m);
 	for (int i = 0; i < 10; i++)
 		add_to(&m, "jobs", true);
@@ -230,11 +226,10 @@ static void idle_relays_that_compete_leave_each_other_asleep(void **state)
 	leave(&m);
 }
 
-static void a_busy_outbox_wakes_no_relay_of_another(void **state)
+WHERRY_TEST(a_busy_outbox_wakes_no_relay_of_another)
 {
 	static many m;
 
-	(void)state;
 	enter(&m);
 	add_outboxes(&m, 3);
 	fall_asleep(&m);
@@ -273,12 +268,11 @@ static int notified(many *m)
 	return n;
 }
 
-static void acknowledgements_wake_nobody_and_an_insert_does(void **state)
+WHERRY_TEST(acknowledgements_wake_nobody_and_an_insert_does)
 {
 	static many m;
 	char done[8];
 
-	(void)state;
 	enter(&m);
 	add_outboxes(&m, 1);
 	run(&m, "INSERT INTO box0(topic, partition_key, payload) SELECT 't', 'k', '{}' "
@@ -300,14 +294,7 @@ int main(void)
 {
 	static const char *const settings[] = {
 		"log_statement=all", "log_min_messages=log", "max_connections=120", NULL};
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_purge_and_a_renewal_wake_no_other_relay),
-		cmocka_unit_test(idle_relays_that_compete_leave_each_other_asleep),
-		cmocka_unit_test(a_busy_outbox_wakes_no_relay_of_another),
-		cmocka_unit_test(acknowledgements_wake_nobody_and_an_insert_does),
-	};
-
 	if (!postgres_start_with(settings))
 		return 0;
-	return cmocka_run_group_tests_name("waking_many", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -72,7 +72,6 @@ static int64_t waking_now(void *ctx)
 
 static int64_t waking_wall(void *ctx)
 {
-	(void)ctx;
 	return wh_now(&wh_env_system);
 }
 
@@ -323,33 +322,24 @@ static void run(int n_sleepers, int isolation)
 	tear_down(&k);
 }
 
-static void an_insert_in_read_committed_never_waits_for_the_poll(void **state)
+WHERRY_TEST(an_insert_in_read_committed_never_waits_for_the_poll)
 {
-	(void)state;
 	run(1, 0);
 }
 
-static void an_insert_in_repeatable_read_never_waits_for_the_poll(void **state)
+WHERRY_TEST(an_insert_in_repeatable_read_never_waits_for_the_poll)
 {
-	(void)state;
 	run(1, 1);
 }
 
-static void an_insert_never_waits_where_two_relays_fall_asleep(void **state)
+WHERRY_TEST(an_insert_never_waits_where_two_relays_fall_asleep)
 {
-	(void)state;
 	run(2, 2);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_insert_in_read_committed_never_waits_for_the_poll),
-		cmocka_unit_test(an_insert_in_repeatable_read_never_waits_for_the_poll),
-		cmocka_unit_test(an_insert_never_waits_where_two_relays_fall_asleep),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("waking", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

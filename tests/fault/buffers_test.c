@@ -77,7 +77,7 @@ static wherry_code log_json(wh_buf *out, wherry_error *err)
 	return log_line(out, true, err);
 }
 
-static void a_text_is_whole_or_its_function_fails(void **state)
+WHERRY_TEST(a_text_is_whole_or_its_function_fails)
 {
 	static const struct {
 		const char *name;
@@ -90,7 +90,6 @@ static void a_text_is_whole_or_its_function_fails(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int cut = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(makings) / sizeof(*makings); i++) {
 		wh_buf whole = WH_BUF_INIT(64 * 1024);
 		bool hit = true;
@@ -122,10 +121,6 @@ static void a_text_is_whole_or_its_function_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_text_is_whole_or_its_function_fails),
-	};
-
 	fault_set_up();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

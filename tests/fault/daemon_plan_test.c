@@ -39,13 +39,12 @@ static wherry_code read_file(char **out, wherry_error *err)
 	return code;
 }
 
-static void a_file_is_read_whole_or_refused(void **state)
+WHERRY_TEST(a_file_is_read_whole_or_refused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char *whole, *text;
 	bool over = false;
 
-	(void)state;
 	WHERRY_PASS(read_file(&whole, &err));
 	for (int at = 1; !over; at++) {
 		const fault_plan plan = {.kind = FAULT_OWN_MEMORY, .at = at, .n = 1};
@@ -63,7 +62,6 @@ static int write_file(void **state)
 {
 	FILE *file;
 
-	(void)state;
 	file = fopen(wherry_temp_make(&the_temp, "wherry.yaml"), "we");
 	if (!file || setenv("TOKEN", "sixteen characters", 1) != 0)
 		return -1;
@@ -72,17 +70,12 @@ static int write_file(void **state)
 
 static int remove_file(void **state)
 {
-	(void)state;
 	wherry_temp_clear(&the_temp);
 	return 0;
 }
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_is_read_whole_or_refused),
-	};
-
 	fault_set_up();
-	return cmocka_run_group_tests_name("plan", tests, write_file, remove_file);
+	return wherry_run_tests(write_file, remove_file);
 }

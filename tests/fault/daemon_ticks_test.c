@@ -151,19 +151,19 @@ static void sweep(shop *s, fault_plan plan)
 	assert_true(tries > 5);
 }
 
-static void a_call_that_fails_loses_no_tick(void **state)
+WHERRY_TEST(a_call_that_fails_loses_no_tick)
 {
 	sweep(*state, (fault_plan){FAULT_DATABASE, 1, 1, WHERRY_BUSY});
 	sweep(*state, (fault_plan){FAULT_DATABASE, 1, FAULT_ALL, WHERRY_IO});
 }
 
-static void an_answer_that_is_lost_repeats_no_tick(void **state)
+WHERRY_TEST(an_answer_that_is_lost_repeats_no_tick)
 {
 	sweep(*state, (fault_plan){FAULT_ANSWER, 1, 1, WHERRY_INDOUBT});
 	sweep(*state, (fault_plan){FAULT_ANSWER, 1, FAULT_ALL, WHERRY_CLOSED});
 }
 
-static void an_allocation_that_fails_loses_no_tick(void **state)
+WHERRY_TEST(an_allocation_that_fails_loses_no_tick)
 {
 	sweep(*state, (fault_plan){FAULT_MEMORY, 1, 1, WHERRY_NOMEM});
 	sweep(*state, (fault_plan){FAULT_OWN_MEMORY, 1, 1, WHERRY_NOMEM});
@@ -172,13 +172,7 @@ static void an_allocation_that_fails_loses_no_tick(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_call_that_fails_loses_no_tick),
-		cmocka_unit_test(an_answer_that_is_lost_repeats_no_tick),
-		cmocka_unit_test(an_allocation_that_fails_loses_no_tick),
-	};
-
 	fault_set_up();
 	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests_name("ticks", tests, make_shop, drop_shop);
+	return wherry_run_tests(make_shop, drop_shop);
 }

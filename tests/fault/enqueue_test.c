@@ -201,18 +201,18 @@ static void sweep(shop *s, fault_plan plan)
 	assert_true(tries > 5);
 }
 
-static void a_database_call_that_fails_enqueues_nothing(void **state)
+WHERRY_TEST(a_database_call_that_fails_enqueues_nothing)
 {
 	sweep(*state, (fault_plan){FAULT_DATABASE, 1, 1, WHERRY_BUSY});
 	sweep(*state, (fault_plan){FAULT_DATABASE, 1, FAULT_ALL, WHERRY_IO});
 }
 
-static void an_answer_that_is_lost_is_not_told_as_nothing_done(void **state)
+WHERRY_TEST(an_answer_that_is_lost_is_not_told_as_nothing_done)
 {
 	sweep(*state, (fault_plan){FAULT_ANSWER, 1, 1, WHERRY_INDOUBT});
 }
 
-static void an_allocation_that_fails_takes_no_part_of_a_message(void **state)
+WHERRY_TEST(an_allocation_that_fails_takes_no_part_of_a_message)
 {
 	sweep(*state, (fault_plan){FAULT_MEMORY, 1, 1, WHERRY_NOMEM});
 	sweep(*state, (fault_plan){FAULT_MEMORY, 1, FAULT_ALL, WHERRY_NOMEM});
@@ -221,13 +221,7 @@ static void an_allocation_that_fails_takes_no_part_of_a_message(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_database_call_that_fails_enqueues_nothing),
-		cmocka_unit_test(an_answer_that_is_lost_is_not_told_as_nothing_done),
-		cmocka_unit_test(an_allocation_that_fails_takes_no_part_of_a_message),
-	};
-
 	fault_set_up();
 	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests_name("enqueue", tests, make_shop, drop_shop);
+	return wherry_run_tests(make_shop, drop_shop);
 }

@@ -111,20 +111,17 @@ static wherry_code fail_with(wherry_error *err)
 
 static int64_t read_clock(void *ctx)
 {
-	(void)ctx;
 	return fault_clock_us;
 }
 
 static uint64_t read_random(void *ctx)
 {
-	(void)ctx;
 	last_random = last_random * 6364136223846793005u + 1442695040888963407u;
 	return last_random >> 11;
 }
 
 static void sleep_clock(void *ctx, int64_t us)
 {
-	(void)ctx;
 	fault_clock_us += us;
 }
 
@@ -138,7 +135,6 @@ const wh_env __wrap_wh_env_system = {
 /* SQLite counts the milliseconds from noon of 24 November 4714 BC. */
 static int sqlite_clock(sqlite3_vfs *vfs, sqlite3_int64 *out)
 {
-	(void)vfs;
 	*out = 210866760000000 + fault_clock_us / 1000;
 	return SQLITE_OK;
 }
@@ -149,8 +145,6 @@ static sqlite3_vfs below;
 
 static int no_sync(sqlite3_file *file, int flags)
 {
-	(void)file;
-	(void)flags;
 	return SQLITE_OK;
 }
 
@@ -172,7 +166,6 @@ static int open_unsynced(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
 
 static int delete_unsynced(sqlite3_vfs *vfs, const char *name, int sync)
 {
-	(void)sync;
 	return below.xDelete(vfs, name, 0);
 }
 
@@ -266,15 +259,12 @@ void fault_set_up(void)
 
 static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
 {
-	(void)ctx;
 	return due(FAULT_DATABASE, op, what) ? fail_with(err) : WHERRY_OK;
 }
 
 static wherry_code after(void *ctx, const char *op, const char *what, wherry_code code,
 			 int64_t took_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)took_us;
 	if (code != WHERRY_OK || strcmp(op, "rollback") == 0 ||
 	    !due(FAULT_ANSWER, op, what))
 		return code;
@@ -339,15 +329,12 @@ int fault_letters;
 
 static wherry_verdict take_letter(void *ctx, const wherry_message *msg)
 {
-	(void)ctx;
 	return strstr(msg->headers, "wherry-dead-error") ? WHERRY_DELIVERED
 							 : WHERRY_REJECTED;
 }
 
 static void note_letter(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 {
-	(void)ctx;
-	(void)msg;
 	fault_letters += verdict == WHERRY_DELIVERED;
 }
 

@@ -31,7 +31,6 @@ static wherry_verdict follow(void *ctx, wherry_call *call)
 			       .body_len = strlen(msg->message_id));
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)ctx;
 	if (wherry_call_enqueue(call, "events", &next, NULL, &err) == WHERRY_OK)
 		return WHERRY_DELIVERED;
 	wherry_call_reason(call, err.message);

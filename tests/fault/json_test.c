@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-static void lack_of_memory_makes_no_json_invalid(void **state)
+WHERRY_TEST(lack_of_memory_makes_no_json_invalid)
 {
 	static const char text[] = "{\"order\": [7, {\"state\": \"paid\"}]}";
 	const fault_plan none = {.kind = FAULT_MEMORY, .at = 1, .n = FAULT_ALL};
@@ -13,21 +13,19 @@ static void lack_of_memory_makes_no_json_invalid(void **state)
 	wherry_code code;
 	int column = 0;
 
-	(void)state;
 	fault_arm(none);
 	code = wh_json_check(text, strlen(text), &column, &err);
 	fault_disarm();
 	WHERRY_PASS(code);
 }
 
-static void text_that_is_not_json_is_refused_without_memory(void **state)
+WHERRY_TEST(text_that_is_not_json_is_refused_without_memory)
 {
 	const fault_plan none = {.kind = FAULT_MEMORY, .at = 1, .n = FAULT_ALL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 	int column = 0;
 
-	(void)state;
 	fault_arm(none);
 	code = wh_json_check("{order", 6, &column, &err);
 	fault_disarm();
@@ -36,11 +34,6 @@ static void text_that_is_not_json_is_refused_without_memory(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lack_of_memory_makes_no_json_invalid),
-		cmocka_unit_test(text_that_is_not_json_is_refused_without_memory),
-	};
-
 	fault_set_up();
-	return cmocka_run_group_tests_name("json", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

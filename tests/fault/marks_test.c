@@ -12,11 +12,10 @@ static wherry_code add(wh_marks *set, int64_t id, wherry_error *err)
 }
 
 /* It is the first one, or needs more room than there is. */
-static void without_memory_nothing_is_marked(void **state)
+WHERRY_TEST(without_memory_nothing_is_marked)
 {
 	static const int64_t held[] = {0, 256};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(held) / sizeof(*held); i++) {
 		wherry_error err = WHERRY_ERROR_INIT;
 		wh_marks set = {0};
@@ -44,10 +43,6 @@ static void without_memory_nothing_is_marked(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_memory_nothing_is_marked),
-	};
-
 	fault_set_up();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -370,34 +370,22 @@ static wherry_code publisher_open(world *w, wherry_error *err)
 static wherry_code never_open(const char *rest, const wherry_config *config,
 			      void **out_state, wherry_error *err)
 {
-	(void)rest;
-	(void)config;
-	(void)out_state;
 	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
 }
 
 static void never_close(void *state)
 {
-	(void)state;
 }
 
 static wherry_code never_submit(void *state, const wherry_message *const *messages,
 				size_t n, size_t *out_taken, wherry_error *err)
 {
-	(void)state;
-	(void)messages;
-	(void)n;
-	(void)out_taken;
 	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
 }
 
 static wherry_code never_collect(void *state, wherry_receipt *out, size_t cap,
 				 size_t *out_n, wherry_error *err)
 {
-	(void)state;
-	(void)out;
-	(void)cap;
-	(void)out_n;
 	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
 }
 
@@ -443,8 +431,6 @@ static void drop_relay(world *w)
 
 static void see_event(void *ctx, const wherry_event *event)
 {
-	(void)ctx;
-	(void)event;
 }
 
 static wherry_code relay_hook(world *w, wherry_error *err)
@@ -468,8 +454,6 @@ static wherry_code handlers_open(world *w, wherry_error *err)
 
 static wherry_verdict handle(void *ctx, wherry_call *call)
 {
-	(void)ctx;
-	(void)call;
 	return WHERRY_DELIVERED;
 }
 

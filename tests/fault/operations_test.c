@@ -167,7 +167,6 @@ static int make_template(void **state)
 	char url[160];
 	int fd;
 
-	(void)state;
 	fault_rewind();
 	(void)snprintf(url, sizeof(url), "sqlite:%s",
 		       wherry_temp_make(&template.temp, "shop.db"));
@@ -197,7 +196,6 @@ static int make_template(void **state)
 
 static int drop_template(void **state)
 {
-	(void)state;
 	free(template.bytes);
 	wherry_temp_clear(&template.temp);
 	return 0;
@@ -542,9 +540,8 @@ static void each_database_call_fails(void **state)
 }
 
 /* A caller may pass no error. */
-static void each_database_call_fails_and_nobody_asks_why(void **state)
+WHERRY_CASE(each_database_call_fails_and_nobody_asks_why, const operation *op)
 {
-	const operation *op = *state;
 	fault_plan plan = {FAULT_DATABASE, 1, 1, WHERRY_BUSY};
 	wherry_temp temp;
 	bool more = true;

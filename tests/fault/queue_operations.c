@@ -154,7 +154,6 @@ static wherry_code queue_peek(world *w, wherry_error *err)
 
 static wherry_code see_finding(void *ctx, const char *what, const char *repair)
 {
-	(void)ctx;
 	fail_msg("%s: %s", what, repair);
 	return WHERRY_OK;
 }
@@ -256,7 +255,6 @@ static wherry_code with_topics(world *w, wherry_error *err,
 
 static wherry_code subscribe(world *w, wherry_topics *topics, wherry_error *err)
 {
-	(void)w;
 	return wherry_topics_subscribe(topics, "sent", "jobs", err);
 }
 
@@ -267,7 +265,6 @@ static wherry_code topics_subscribe(world *w, wherry_error *err)
 
 static wherry_code unsubscribe(world *w, wherry_topics *topics, wherry_error *err)
 {
-	(void)w;
 	return wherry_topics_unsubscribe(topics, "paid", "jobs", err);
 }
 

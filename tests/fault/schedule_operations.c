@@ -120,9 +120,6 @@ static wherry_code cron_uninstall(world *w, wherry_error *err)
 
 static wherry_code make_tick(void *ctx, int64_t at_us, wherry_error *err)
 {
-	(void)ctx;
-	(void)at_us;
-	(void)err;
 	return WHERRY_OK;
 }
 

@@ -86,7 +86,6 @@ wherry_db *mssql_connect(void *place)
 	wherry_config *config = NULL;
 	wherry_db *db = NULL;
 
-	(void)place;
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	/* Several programs may make tables at once.  Each waits for the others, for a minute on a busy machine. */
 	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "120s", &err));
@@ -129,7 +128,6 @@ bool mssql_make_functions(void)
 
 void mssql_drop(void *place)
 {
-	(void)place;
 	assert_true(run_file("drop.sql"));
 }
 
@@ -151,7 +149,6 @@ static wherry_code take(void *ctx, const wh_row *row, wherry_error *err)
 	answer *a = ctx;
 	const char *text = wh_row_text(row, 0);
 
-	(void)err;
 	(void)snprintf(a->out, a->cap, "%s", text ? text : "");
 	return WHERRY_OK;
 }
@@ -199,8 +196,6 @@ bool mssql_raw(void *place, wherry_db *db, const char *sql, char *out, size_t ca
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	(void)place;
-	(void)db;
 	translate(sql, &text);
 	code = mssql_run(open_aside(), wh_buf_str(&text), out, cap, &err);
 	if (code != WHERRY_OK)

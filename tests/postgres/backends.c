@@ -71,7 +71,6 @@ static bool disconnect(wherry_db *db)
 
 static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
 {
-	(void)db;
 	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
 }
 

@@ -13,9 +13,6 @@
 static wherry_code count_claimed(void *ctx, int64_t id, const wh_row *row,
 				 wherry_error *err)
 {
-	(void)id;
-	(void)row;
-	(void)err;
 	++*(int64_t *)ctx;
 	return WHERRY_OK;
 }

@@ -108,7 +108,6 @@ static int shim_sync(sqlite3_file *file, int flags)
 {
 	shim *s = (shim *)file;
 
-	(void)flags;
 	if (s->inode < 0)
 		return SQLITE_OK;
 	note(s->d, (disk_op){.kind = DISK_SYNC, .inode = s->inode}, NULL);

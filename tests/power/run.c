@@ -142,10 +142,6 @@ static wherry_code after_call(void *ctx, const char *op, const char *what,
 {
 	const power_side *side = ctx;
 
-	(void)op;
-	(void)what;
-	(void)took_us;
-	(void)err;
 	if (!wherry_db_in_transaction(side->inner))
 		shoot(side->run, side->full);
 	return code;

@@ -144,8 +144,6 @@ static void for_each(ruin *s, const char *sql, const char *sentence,
 
 static bool never(const ruin *s, int number)
 {
-	(void)s;
-	(void)number;
 	return false;
 }
 
@@ -181,8 +179,6 @@ static void check_unborn(const ruin *s)
 
 static wherry_verdict take(void *ctx, const wherry_message *msg, char *reason, size_t cap)
 {
-	(void)reason;
-	(void)cap;
 	tell(ctx, (int)strtol(msg->message_id, NULL, 10));
 	return WHERRY_DELIVERED;
 }
@@ -301,7 +297,6 @@ static power_run run;
 
 static int clear_run(void **state)
 {
-	(void)state;
 	power_clear(&run); /* what a failure left */
 	return 0;
 }
@@ -328,7 +323,6 @@ static void a_power_loss_takes_no_full_commit(void **state)
 {
 	static const power_plan plan = {"wal-full", true, "FULL", "full", "full"};
 
-	(void)state;
 	lose_power(&plan);
 }
 
@@ -336,7 +330,6 @@ static void a_power_loss_takes_only_the_last_normal_commits(void **state)
 {
 	static const power_plan plan = {"wal-normal", true, "NORMAL", "normal", "normal"};
 
-	(void)state;
 	lose_power(&plan);
 }
 
@@ -344,7 +337,6 @@ static void a_full_commit_secures_the_normal_ones_before_it(void **state)
 {
 	static const power_plan plan = {"wal-mixed", true, "NORMAL", "normal", "full"};
 
-	(void)state;
 	lose_power(&plan);
 }
 
@@ -352,7 +344,6 @@ static void a_power_loss_takes_no_commit_of_a_rollback_journal(void **state)
 {
 	static const power_plan plan = {"journal", false, "EXTRA", "full", "full"};
 
-	(void)state;
 	lose_power(&plan);
 }
 

@@ -9,7 +9,6 @@ static wh_kafka_keys keys;
 
 static int begin(void **state)
 {
-	(void)state;
 	wh_kafka_keys_clear(&keys);
 	keys.renew_us = 0;
 	wh_kafka_keys_age(&keys, 1);
@@ -18,7 +17,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	wh_kafka_keys_clear(&keys);
 	return 0;
 }
@@ -51,7 +49,6 @@ static void the_first_of_a_key_is_in_flight_alone(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a, other = of(8, 1);
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_false(in_flight(&b));
 	assert_false(in_flight(&c));
@@ -65,7 +62,6 @@ static void one_that_fails_proves_nothing(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a;
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_false(in_flight(&b));
 	assert_false(in_flight(&c));
@@ -79,7 +75,6 @@ static void each_place_is_proven_for_itself(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = of(7, 2), c = b, d = b, e = a;
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
 	assert_true(in_flight(&b));
@@ -96,7 +91,6 @@ static void after_an_hour_it_is_proven_again(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a;
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
 	wh_kafka_keys_age(&keys, 3600 * WH_SECOND);
@@ -115,7 +109,6 @@ static void another_partition_is_proven_anew(void **state)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = of(8, 1), d = c, e = c;
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_false(wh_kafka_key_proves(&keys, &a, 0));
 	assert_int_equal(behind(&a, 0), 0);
@@ -139,7 +132,6 @@ static void what_is_in_flight_keeps_its_proof(void **state)
 	wh_kafka_job a = of(7, 1), b = a, c = a;
 	wh_kafka_job other = of(7 + WH_KAFKA_BUCKETS, 2);
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_int_equal(behind(&a, 0), 0);
 	assert_true(in_flight(&b));
@@ -160,7 +152,6 @@ static void what_has_no_key_waits_for_nothing(void **state)
 {
 	wh_kafka_job a = of(0, 0), b = a;
 
-	(void)state;
 	assert_true(in_flight(&a));
 	assert_true(in_flight(&b));
 	assert_int_equal(behind(&a, 0) + behind(&b, 0), 0);

@@ -79,7 +79,6 @@ static void a_record_has_all_that_the_message_has(void **state)
 	wherry_message m = message("{\"a\":1}");
 	json_t *all, *record;
 
-	(void)state;
 	m.id = 7;
 	m.key = "customer-1";
 	m.aggregate_type = "order";
@@ -112,7 +111,6 @@ static void a_record_has_nothing_that_the_message_has_not(void **state)
 	wherry_message m = message("no json");
 	json_t *all, *record;
 
-	(void)state;
 	delivers(pub, &m);
 	wherry_publisher_close(pub);
 	all = kafka_mock_read(mock, "t");
@@ -128,7 +126,6 @@ static void a_body_of_null_is_a_tombstone_and_an_empty_one_is_not(void **state)
 	wherry_message empty = message(""), null = message("");
 	json_t *all;
 
-	(void)state;
 	kafka_mock_tell(mock, "topic t 1");
 	null.body = NULL;
 	empty.key = null.key = "k";
@@ -150,7 +147,6 @@ static void the_applications_trace_and_type_win(void **state)
 	wherry_message own = message("{}"), given = message("{}");
 	json_t *all;
 
-	(void)state;
 	own.aggregate_id = "k";
 	own.trace_id = parent;
 	given.aggregate_id = "k";
@@ -173,7 +169,6 @@ static void topics_can_be_prefixed_or_all_be_one(void **state)
 	wherry_message m = message("x");
 	json_t *all;
 
-	(void)state;
 	delivers(pub, &m);
 	wherry_publisher_close(pub);
 	pub = open_kafka("topic=events");
@@ -196,7 +191,6 @@ static void where_no_topic_can_be_made_messages_say_what_they_meet(void **state)
 	wherry_message first = message("1"), second = message("2");
 	json_t *all;
 
-	(void)state;
 	first.key = second.key = "k";
 	delivers(pub, &first);
 	delivers(pub, &second);
@@ -228,7 +222,6 @@ static void keys_go_to_the_partitions_that_java_chooses(void **state)
 	json_t *all, *record;
 	size_t i;
 
-	(void)state;
 	kafka_mock_tell(mock, "topic t %d", PARTITIONS);
 	for (i = 0; i < N; i++) {
 		wherry_message m = message("x");
@@ -256,7 +249,6 @@ static void a_header_may_name_the_partition(void **state)
 	wherry_message m = message("x");
 	json_t *all;
 
-	(void)state;
 	kafka_mock_tell(mock, "topic t 8");
 	for (int i = 0; i < 8; i++) {
 		char headers[64];
@@ -293,7 +285,6 @@ static void a_partition_that_is_not_there_is_tried_again(void **state)
 	wherry_message m = message("x");
 	wh_receipt receipt;
 
-	(void)state;
 	delivers(pub, &m);
 	m.headers = "{\"wherry-partition\":\"100\"}";
 	receipt = fate_of(pub, &m);
@@ -327,7 +318,6 @@ static void a_key_keeps_its_order_across_topics(void **state)
 	wh_receipt receipts[SEVERAL];
 	json_t *there;
 
-	(void)state;
 	make_by_turns(m, all);
 	assert_int_equal(submit(pub, all, SEVERAL), SEVERAL);
 	collect(pub, receipts, SEVERAL);
@@ -354,7 +344,6 @@ static void without_idempotence_one_of_a_key_is_in_flight(void **state)
 	wherry_publisher *pub = open_kafka("enable.idempotence=false");
 	wherry_message m = message("x");
 
-	(void)state;
 	assert_int_equal(pub->driver->caps & WH_PUB_ORDERED, 0);
 	delivers(pub, &m);
 	wherry_publisher_close(pub);
@@ -371,7 +360,6 @@ static void any_compression_arrives_whole(void **state)
 	wherry_message m = message("");
 	json_t *all;
 
-	(void)state;
 	memset(body, 'a', sizeof(body) - 1);
 	m.body = body;
 	m.body_len = sizeof(body) - 1;
@@ -424,7 +412,6 @@ static const struct {
 
 static void each_answer_is_told_for_what_it_is(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		wherry_publisher *pub = open_kafka("");
 		wherry_message m = message("x");
@@ -474,7 +461,6 @@ static void a_condition_of_a_topic_counts_against_no_message(void **state)
 {
 	enum { DOUBTED = 2 }; /* from here on the message may be to blame */
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++) {
 		wherry_publisher *pub;
 		wherry_message good = numbered(1), bad = numbered(2), next = numbered(3);
@@ -508,7 +494,6 @@ static void a_topic_without_rights_harms_no_others(void **state)
 	wherry_message good = message("good"), bad = message("bad");
 	wh_receipt receipt;
 
-	(void)state;
 	delivers(pub, &good);
 	kafka_mock_tell(mock, "errors 0 TOPIC_AUTHORIZATION_FAILED 1");
 	bad.topic = "secret";
@@ -530,7 +515,6 @@ static void a_refused_request_is_not_held_against_all_its_messages(void **state)
 	wh_receipt receipts[SEVERAL];
 	size_t rejected = 0, delivered = 0;
 
-	(void)state;
 	kafka_mock_tell(mock, "topic t 1");
 	for (int i = 0; i < SEVERAL; i++) {
 		m[i] = numbered(i + 1);
@@ -568,7 +552,6 @@ static void what_is_late_is_unknown_and_what_was_not_sent_is_retried(void **stat
 	const wherry_message *both[] = {&stuck, &well};
 	wh_receipt receipts[2];
 
-	(void)state;
 	kafka_mock_tell(mock, "topic nobody 1");
 	kafka_mock_tell(mock, "leader nobody 0 -1");
 	stuck.topic = "nobody";
@@ -591,7 +574,6 @@ static void our_own_purge_is_no_cause(void **state)
 	const wherry_message *both[] = {&m[0], &m[1]};
 	wh_receipt receipts[2];
 
-	(void)state;
 	kafka_mock_tell(mock, "topic one 1");
 	kafka_mock_tell(mock, "topic two 1");
 	kafka_mock_tell(mock, "slow 1 0 0 1");
@@ -617,7 +599,6 @@ static void a_broker_that_refuses_is_not_down(void **state)
 	wh_receipt receipt;
 	size_t n;
 
-	(void)state;
 	delivers(pub, &m);
 	kafka_mock_tell(mock, "down 0");
 	kafka_mock_tell(mock, "errors 0 MSG_SIZE_TOO_LARGE 100");
@@ -643,7 +624,6 @@ static void a_wrong_address_is_told_with_its_cause(void **state)
 	wherry_publisher *pub = open_url("kafka://127.0.0.1:1");
 	wherry_error err = error_of(pub);
 
-	(void)state;
 	assert_int_equal(err.code, WHERRY_CLOSED);
 	assert_non_null(strstr(err.message, "127.0.0.1:1"));
 	assert_non_null(strstr(err.message, "Connection refused"));
@@ -664,7 +644,6 @@ static void a_broker_that_speaks_no_tls_or_sasl_is_told(void **state)
 		"sasl.password=secret",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		wherry_publisher *pub = open_kafka(parameters[i]);
 		wherry_error err = error_of(pub);
@@ -684,7 +663,6 @@ static void what_was_done_is_counted(void **state)
 	wherry_message m = message("12345");
 	wh_kafka_stats stats;
 
-	(void)state;
 	delivers(pub, &m);
 	submit_one(pub, &m);
 	wh_kafka_stats_get(pub, &stats);

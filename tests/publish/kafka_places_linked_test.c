@@ -7,11 +7,10 @@
 
 enum { MINUTE_US = 60000000 };
 
-static void a_message_that_tries_a_held_topic_may_be_submitted_again(void **state)
+WHERRY_TEST(a_message_that_tries_a_held_topic_may_be_submitted_again)
 {
 	wh_kafka_places all = {.n = 0};
 
-	(void)state;
 	assert_true(wh_kafka_place_failed(&all, "t", 1, "no right", 1000));
 	assert_in_range(wh_kafka_place_rest_us(&all, "t", 1, 2000, MINUTE_US), 1,
 			MINUTE_US);
@@ -27,12 +26,11 @@ static void a_message_that_tries_a_held_topic_may_be_submitted_again(void **stat
 }
 
 /* A producer writes any topics. */
-static void any_number_of_topics_needs_no_more_memory(void **state)
+WHERRY_TEST(any_number_of_topics_needs_no_more_memory)
 {
 	wh_kafka_places all = {.n = 0};
 	char topic[24];
 
-	(void)state;
 	for (int i = 0; i < 3 * WH_KAFKA_PLACES_MOST; i++) {
 		(void)snprintf(topic, sizeof(topic), "t%d", i);
 		if (i % 3 == 0)
@@ -48,13 +46,4 @@ static void any_number_of_topics_needs_no_more_memory(void **state)
 	wh_kafka_places_clear(&all);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			a_message_that_tries_a_held_topic_may_be_submitted_again),
-		cmocka_unit_test(any_number_of_topics_needs_no_more_memory),
-	};
-
-	return cmocka_run_group_tests_name("kafka_places", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

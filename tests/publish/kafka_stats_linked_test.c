@@ -67,7 +67,6 @@ static void who_watches_sees_brokers_and_requests(void **state)
 	wherry_publisher *pub = open_kafka();
 	wherry_message m = message("12345");
 
-	(void)state;
 	assert_int_equal(number_of(pub, "kafka_sent_bytes_total"), -1);
 	delivers(pub, &m);
 	assert_in_range(await_number(pub, "kafka_round_trip_p99_microseconds", false), 1,
@@ -90,7 +89,6 @@ static void without_watching_there_are_none(void **state)
 	wh_number numbers[WH_NUMBERS_MOST];
 	size_t n;
 
-	(void)state;
 	delivers(pub, &m);
 	assert_false(p->set.watched);
 	n = wh_publisher_numbers(pub, numbers);
@@ -109,7 +107,6 @@ static void what_grows_goes_on_with_the_next_client(void **state)
 		"\"d\":{\"nodeid\":-1,\"state\":\"UP\",\"txretries\":1}}}";
 	wh_kafka_watch watch = {0};
 
-	(void)state;
 	wh_kafka_watch_take(&watch, first);
 	assert_int_equal(watch.sent, 100);
 	assert_int_equal(watch.retries, 3);

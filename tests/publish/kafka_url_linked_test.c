@@ -32,11 +32,10 @@ static wh_kafka_settings read_url(const char *rest)
 	return read_with(rest, NULL);
 }
 
-static void the_defaults_are_safe_and_fast(void **state)
+WHERRY_TEST_WITH(the_defaults_are_safe_and_fast, set_up, tear_down)
 {
 	wh_kafka_settings set = read_url("//one:9092,two:9093");
 
-	(void)state;
 	assert_property(&set, "bootstrap.servers", "one:9092,two:9093");
 	assert_property(&set, "enable.idempotence", "true");
 	assert_property(&set, "enable.gapless.guarantee", "true");
@@ -51,13 +50,12 @@ static void the_defaults_are_safe_and_fast(void **state)
 	wh_kafka_settings_clear(&set);
 }
 
-static void any_property_passes(void **state)
+WHERRY_TEST_WITH(any_property_passes, set_up, tear_down)
 {
 	wh_kafka_settings set =
 		read_url("//h?linger.ms=17&client.id=a%26b%3Dc&compression.type=zstd"
 			 "&batch.num.messages=5&&message.max.bytes=5000");
 
-	(void)state;
 	assert_property(&set, "linger.ms", "17");
 	assert_property(&set, "client.id", "a&b=c");
 	assert_property(&set, "compression.type", "zstd");
@@ -66,12 +64,11 @@ static void any_property_passes(void **state)
 	wh_kafka_settings_clear(&set);
 }
 
-static void credentials_go_over_tls_unless_told_otherwise(void **state)
+WHERRY_TEST_WITH(credentials_go_over_tls_unless_told_otherwise, set_up, tear_down)
 {
 	wh_kafka_settings set = read_url("//h?sasl.mechanism=SCRAM-SHA-512"
 					 "&sasl.username=u&sasl.password=p");
 
-	(void)state;
 	assert_property(&set, "security.protocol", "sasl_ssl");
 	wh_kafka_settings_clear(&set);
 	set = read_url("//h?ssl.ca.location=/tmp");
@@ -82,14 +79,13 @@ static void credentials_go_over_tls_unless_told_otherwise(void **state)
 	wh_kafka_settings_clear(&set);
 }
 
-static void secrets_come_from_files_and_the_environment(void **state)
+WHERRY_TEST_WITH(secrets_come_from_files_and_the_environment, set_up, tear_down)
 {
 	wherry_config *config = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char rest[800], allowed[700];
 	wh_kafka_settings set;
 
-	(void)state;
 	write_file(in_dir("password"), "open sesame\n");
 	assert_int_equal(setenv("KAFKA_TEST_USER", "ali", 1), 0);
 	(void)snprintf(rest, sizeof(rest),
@@ -111,7 +107,7 @@ static void secrets_come_from_files_and_the_environment(void **state)
 		WHERRY_NOTFOUND, "sasl.password: cannot read '/etc/wherry/no'");
 }
 
-static void a_url_reads_only_what_is_allowed(void **state)
+WHERRY_TEST_WITH(a_url_reads_only_what_is_allowed, set_up, tear_down)
 {
 	static const char *const urls[] = {
 		"kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/etc/passwd",
@@ -122,12 +118,11 @@ static void a_url_reads_only_what_is_allowed(void **state)
 		"kafka://h?sasl.mechanism=OAUTHBEARER&sasl.oauthbearer.token=file:/etc/passwd",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
 		refuses(urls[i], WHERRY_DENIED, "kafka.secrets");
 }
 
-static void what_would_break_a_promise_is_refused(void **state)
+WHERRY_TEST_WITH(what_would_break_a_promise_is_refused, set_up, tear_down)
 {
 	static const char *const urls[] = {
 		"kafka://h?enable.idempotence=false&acks=0",
@@ -138,13 +133,12 @@ static void what_would_break_a_promise_is_refused(void **state)
 		"kafka://h?test.mock.num.brokers=3",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
 		refuses(urls[i], WHERRY_INVALID, ": ");
 }
 
 /* Nor by what librdkafka has to say of it. */
-static void no_error_tells_a_secret(void **state)
+WHERRY_TEST_WITH(no_error_tells_a_secret, set_up, tear_down)
 {
 	static const char *const urls[] = {
 		"kafka://h?security.protocol=ssl&ssl.key.pem=hush",
@@ -154,7 +148,6 @@ static void no_error_tells_a_secret(void **state)
 		"kafka://user:hush@h",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
 		wherry_error err = WHERRY_ERROR_INIT;
 		wherry_publisher *pub = NULL;
@@ -166,9 +159,8 @@ static void no_error_tells_a_secret(void **state)
 	}
 }
 
-static void what_is_wrong_in_a_url_is_named(void **state)
+WHERRY_TEST_WITH(what_is_wrong_in_a_url_is_named, set_up, tear_down)
 {
-	(void)state;
 	refuses("kafka:", WHERRY_INVALID, "needs brokers");
 	refuses("kafka://", WHERRY_INVALID, "needs brokers");
 	refuses("kafka://h/topic", WHERRY_INVALID, "?topic=orders");
@@ -195,7 +187,7 @@ static void what_is_wrong_in_a_url_is_named(void **state)
 		WHERRY_INVALID, "ssl.ca.location failed");
 }
 
-static void code_is_run_only_where_a_setting_allows_it(void **state)
+WHERRY_TEST_WITH(code_is_run_only_where_a_setting_allows_it, set_up, tear_down)
 {
 	static const char *const urls[] = {
 		"kafka://h?plugin.library.paths=/no/such/plugin",
@@ -211,7 +203,6 @@ static void code_is_run_only_where_a_setting_allows_it(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
 		WHERRY_FAILS(WHERRY_DENIED, wh_publisher_check(urls[i], config, &err));
@@ -226,7 +217,7 @@ static void code_is_run_only_where_a_setting_allows_it(void **state)
 	wherry_config_free(config);
 }
 
-static void what_gives_up_protection_is_warned_of(void **state)
+WHERRY_TEST_WITH(what_gives_up_protection_is_warned_of, set_up, tear_down)
 {
 	static const char *const rows[][2] = {
 		{"kafka://h", ""},
@@ -246,7 +237,6 @@ static void what_gives_up_protection_is_warned_of(void **state)
 		{"null:", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		wh_buf text = WH_BUF_INIT(4096);
 
@@ -257,11 +247,10 @@ static void what_gives_up_protection_is_warned_of(void **state)
 	}
 }
 
-static void a_delivery_must_end_before_its_claim(void **state)
+WHERRY_TEST_WITH(a_delivery_must_end_before_its_claim, set_up, tear_down)
 {
 	wh_kafka_settings set = read_url("//h?delivery.timeout.ms=5000");
 
-	(void)state;
 	assert_int_equal(set.limit_us, 5000000);
 	assert_property(&set, "message.timeout.ms", "0");
 	wh_kafka_settings_clear(&set);
@@ -271,31 +260,12 @@ static void a_delivery_must_end_before_its_claim(void **state)
 		"a number of milliseconds, from 1");
 }
 
-static void transactions_are_refused(void **state)
+WHERRY_TEST_WITH(transactions_are_refused, set_up, tear_down)
 {
-	(void)state;
 	refuses("kafka://h?transactional.id=shop", WHERRY_INVALID,
 		"transactional.id: the relay sends without transactions");
 	refuses("kafka://h?transaction.timeout.ms=30000", WHERRY_INVALID,
 		"transaction.timeout.ms: the relay sends without transactions");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(the_defaults_are_safe_and_fast),
-		TEST(any_property_passes),
-		TEST(credentials_go_over_tls_unless_told_otherwise),
-		TEST(secrets_come_from_files_and_the_environment),
-		TEST(a_url_reads_only_what_is_allowed),
-		TEST(what_would_break_a_promise_is_refused),
-		TEST(no_error_tells_a_secret),
-		TEST(what_is_wrong_in_a_url_is_named),
-		TEST(code_is_run_only_where_a_setting_allows_it),
-		TEST(what_gives_up_protection_is_warned_of),
-		TEST(a_delivery_must_end_before_its_claim),
-		TEST(transactions_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

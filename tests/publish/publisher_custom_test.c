@@ -181,7 +181,6 @@ static void prepare(void *place, wherry_config *config)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)place;
 	WHERRY_PASS(wherry_publisher_register(config, &unix_socket, &err));
 	WHERRY_PASS(wherry_config_set(config, "unix.timeout", "1s", &err));
 }
@@ -204,9 +203,6 @@ static void doom(void *place, publisher_fate fate, wherry_message *msg, char *te
 						      [FATE_RETRY] = "retry",
 						      [FATE_UNKNOWN] = "hang"};
 
-	(void)place;
-	(void)text;
-	(void)cap;
 	msg->body = words[fate];
 	msg->body_len = strlen(words[fate]);
 }
@@ -216,7 +212,6 @@ static size_t arrived(void *arg, wherry_publisher *pub, int *numbers, size_t cap
 	receiver *r = arg;
 	size_t n;
 
-	(void)pub;
 	assert_int_equal(pthread_mutex_lock(&r->lock), 0);
 	n = r->n < cap ? r->n : cap;
 	memcpy(numbers, r->arrived, n * sizeof(*numbers));

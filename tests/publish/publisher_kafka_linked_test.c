@@ -84,7 +84,6 @@ static size_t arrived(void *arg, wherry_publisher *pub, int *numbers, size_t cap
 	json_t *all = kafka_mock_read(arg, "conformance");
 	size_t n = json_array_size(all);
 
-	(void)pub;
 	for (size_t i = 0; i < n && i < cap; i++) {
 		const char *id = kafka_mock_header(json_array_get(all, i), "message-id");
 

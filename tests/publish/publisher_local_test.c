@@ -58,7 +58,6 @@ static size_t arrived_in_file(void *arg, wherry_publisher *pub, int *numbers, si
 {
 	const local *place = arg;
 
-	(void)pub;
 	return numbers_in(place->temp.path, numbers, cap);
 }
 
@@ -66,10 +65,6 @@ static size_t arrived_in_file(void *arg, wherry_publisher *pub, int *numbers, si
 static void doom_headers(void *place, publisher_fate fate, wherry_message *msg,
 			 char *text, size_t cap)
 {
-	(void)place;
-	(void)fate;
-	(void)text;
-	(void)cap;
 	msg->headers = "[]";
 }
 
@@ -150,7 +145,6 @@ static void doom_exec(void *place, publisher_fate fate, wherry_message *msg, cha
 						       [FATE_RETRY] = "later",
 						       [FATE_UNKNOWN] = "hang"};
 
-	(void)place;
 	if (fate == FATE_OVERSIZED) { /* for an environment */
 		memset(text, 'x', cap - 1);
 		text[cap - 1] = 0;
@@ -195,7 +189,6 @@ static size_t arrived_in_memory(void *place, wherry_publisher *pub, int *numbers
 {
 	size_t n = wherry_memory_count(pub);
 
-	(void)place;
 	for (size_t i = 0; i < n && i < cap; i++)
 		numbers[i] = (int)wherry_memory_get(pub, i)->id - 1;
 	return n < cap ? n : cap;

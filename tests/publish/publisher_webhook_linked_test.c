@@ -30,7 +30,6 @@ static void trust(void *server, wherry_config *config)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)server;
 	WHERRY_PASS(wherry_config_set(config, "webhook.ca_file",
 				      webhook_certificate("good.pem"), &err));
 }
@@ -73,7 +72,6 @@ static void doom(void *server, publisher_fate fate, wherry_message *msg, char *t
 		[FATE_UNKNOWN] = "{\"x-answer\":\"hang\"}",
 	};
 
-	(void)server;
 	msg->headers = headers[fate];
 	if (fate != FATE_OVERSIZED)
 		return;
@@ -88,7 +86,6 @@ static size_t arrived(void *server, wherry_publisher *pub, int *numbers, size_t 
 	json_t *all = webhook_server_log(server), *entry;
 	size_t i, n = 0;
 
-	(void)pub;
 	json_array_foreach (all, i, entry) {
 		const json_t *headers = json_object_get(entry, "headers");
 		const char *id =

@@ -27,23 +27,20 @@ static void on_postgres(void (*test)(queue_place *place))
 	postgres_leave();
 }
 
-static void a_message_that_is_delivered_twice_arrives_once(void **state)
+WHERRY_TEST(a_message_that_is_delivered_twice_arrives_once)
 {
-	(void)state;
 	on_sqlite(queue_place_delivers_once);
 	on_postgres(queue_place_delivers_once);
 }
 
-static void key_and_trace_id_are_headers_in_the_queue(void **state)
+WHERRY_TEST(key_and_trace_id_are_headers_in_the_queue)
 {
-	(void)state;
 	on_sqlite(queue_place_carries_key_and_trace);
 	on_postgres(queue_place_carries_key_and_trace);
 }
 
-static void old_ids_are_purged_from_the_inbox_where_the_url_says_so(void **state)
+WHERRY_TEST(old_ids_are_purged_from_the_inbox_where_the_url_says_so)
 {
-	(void)state;
 	on_sqlite(queue_place_purges_its_inbox);
 	on_postgres(queue_place_purges_its_inbox);
 }
@@ -84,14 +81,13 @@ static void what_is_missing(queue_place *place)
 	fails(to, WHERRY_NOTFOUND, "there is no inbox 'none'");
 }
 
-static void a_queue_or_an_inbox_that_is_missing_is_named(void **state)
+WHERRY_TEST(a_queue_or_an_inbox_that_is_missing_is_named)
 {
-	(void)state;
 	on_sqlite(what_is_missing);
 	on_postgres(what_is_missing);
 }
 
-static void a_url_without_a_queue_is_refused(void **state)
+WHERRY_TEST(a_url_without_a_queue_is_refused)
 {
 	static const char *const urls[] = {"sqlite:a.db",
 					   "sqlite:a.db#",
@@ -102,7 +98,6 @@ static void a_url_without_a_queue_is_refused(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_publisher *pub = NULL;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wherry_publisher_open(urls[i], NULL, &pub, &err));
@@ -112,15 +107,7 @@ static void a_url_without_a_queue_is_refused(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_that_is_delivered_twice_arrives_once),
-		cmocka_unit_test(key_and_trace_id_are_headers_in_the_queue),
-		cmocka_unit_test(old_ids_are_purged_from_the_inbox_where_the_url_says_so),
-		cmocka_unit_test(a_queue_or_an_inbox_that_is_missing_is_named),
-		cmocka_unit_test(a_url_without_a_queue_is_refused),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -52,10 +52,6 @@ void queue_place_stop(void *arg)
 void queue_place_doom(void *place, publisher_fate fate, wherry_message *msg, char *text,
 		      size_t cap)
 {
-	(void)place;
-	(void)fate;
-	(void)text;
-	(void)cap;
 	msg->headers = "[]";
 }
 
@@ -82,7 +78,6 @@ size_t queue_place_arrived(void *arg, wherry_publisher *pub, int *list, size_t c
 	numbers out = {.list = list, .cap = cap};
 	int64_t before = -1;
 
-	(void)pub;
 	while (out.last != before) {
 		const wherry_queue_filter filter =
 			WHERRY_QUEUE_FILTER(.after_id = out.last, .limit = 1000);

@@ -80,7 +80,6 @@ static void no_answer_is_too_odd(void **state)
 	size_t n = read_names(names);
 	char kind[NAME_MOST + 8];
 
-	(void)state;
 	assert_true(n > 50 && n < NAMES_MOST);
 	site_set(s, "webhook.timeout", "1s");
 	for (size_t i = 0; i < n; i++) {
@@ -97,7 +96,6 @@ static void what_is_no_tls_does_no_harm(void **state)
 {
 	site *s = site_begin(NULL);
 
-	(void)state;
 	site_set(s, "webhook.timeout", "1s");
 	(void)snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%d/", s->server->port);
 	survives(s, "greet");
@@ -115,7 +113,6 @@ static void a_body_that_does_not_end_holds_a_message_for_seconds(void **state)
 	wherry_message m = plain_message(NULL);
 	site *s = site_begin(NULL);
 
-	(void)state;
 	(void)alarm(60);
 	site_set(s, "webhook.timeout", "50s");
 	site_open(s);
@@ -139,7 +136,6 @@ static void a_silent_receiver_is_named_before_requests_time_out(void **state)
 	size_t n = 0;
 	int64_t began;
 
-	(void)state;
 	(void)alarm(60);
 	site_set(s, "webhook.timeout", "4s");
 	site_open(s);
@@ -169,7 +165,6 @@ static void odd_frames_of_http_2_do_no_harm(void **state)
 	site *s = site_begin_http_2("good");
 	char kind[NAME_MOST];
 
-	(void)state;
 	site_set(s, "webhook.timeout", "1s");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		(void)snprintf(kind, sizeof(kind), "http2 %s", kinds[i]);
@@ -192,7 +187,6 @@ static void a_relay_delivers_once_its_server_is_good(void **state)
 	wherry_db *conn = NULL;
 	site *s = site_begin(NULL);
 
-	(void)state;
 	(void)snprintf(db, sizeof(db), "sqlite:%s/a.db", s->server->temp.dir);
 	(void)snprintf(where, sizeof(where), "http://127.0.0.1:%d/", s->server->port);
 	site_set(s, "db.create", "on");

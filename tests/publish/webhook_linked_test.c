@@ -47,7 +47,6 @@ static void each_status_means_what_it_should(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		char headers[200];
@@ -74,7 +73,6 @@ static void a_date_says_how_long_to_wait(void **state)
 	struct tm tm;
 	wh_receipt r;
 
-	(void)state;
 	assert_non_null(gmtime_r(&at, &tm));
 	assert_true(strftime(date, sizeof(date), "%a,_%d_%b_%Y_%H:%M:%S_GMT", &tm));
 	(void)snprintf(headers, sizeof(headers), "{\"x-answer\":\"503 retry-after=%s\"}",
@@ -101,7 +99,6 @@ static void credentials_paths_and_redirects_may_be_the_destinations_fault(void *
 {
 	site *s = site_begin(NULL);
 
-	(void)state;
 	webhook_server_answer(s->server, "401 body=who_are_you?");
 	site_denies(s, "HTTP 401: who are you?");
 	webhook_server_answer(s->server, "403");
@@ -135,7 +132,6 @@ static void others_are_delivered_beside_one_that_is_denied(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_receipt receipts[3];
 
-	(void)state;
 	site_open(s);
 	assert_int_equal(site_submit(s, m, 3), 3);
 	WHERRY_PASS(site_collect(s, receipts, 3, &err));
@@ -164,7 +160,6 @@ static void verdicts_are_never_mixed_up(void **state)
 	wh_receipt receipts[60];
 	bool seen[60] = {false};
 
-	(void)state;
 	site_set(s, "webhook.connections", "60");
 	site_open(s);
 	for (size_t i = 0; i < 60; i++) {
@@ -199,7 +194,6 @@ static void an_answer_that_breaks_off_is_one_or_none(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_set(s, "webhook.timeout", "1s");
 	site_open(s);
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
@@ -226,7 +220,6 @@ static void the_reason_is_the_beginning_of_the_answer_on_one_line(void **state)
 	char answer[1200] = "422 body=", *at = answer + strlen(answer);
 	wh_receipt r;
 
-	(void)state;
 	memset(at, 'x', 1000);
 	memcpy(at, "no\x1b[1m_\x07good", 12);
 	at[1000] = 0;
@@ -246,7 +239,6 @@ static void connections_are_used_again(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	for (int i = 0; i < 50; i++)
 		site_delivers(s, &m);
@@ -262,7 +254,6 @@ static void no_more_requests_fly_than_there_are_connections(void **state)
 	wh_receipt receipts[40];
 	size_t sent = 0, done = 0;
 
-	(void)state;
 	site_set(s, "webhook.connections", "4");
 	site_open(s);
 	for (int i = 0; i < 40; i++)
@@ -286,7 +277,6 @@ static void a_connection_that_was_closed_meanwhile_is_made_anew(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	site_delivers(s, &m);
 	webhook_server_kill(s->server);
@@ -302,7 +292,6 @@ static void a_large_body_arrives_whole(void **state)
 	char *body = malloc(len);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	assert_non_null(body);
 	memset(body, 'x', len);
 	m.body = body;
@@ -327,7 +316,6 @@ static void a_rate_holds_back_what_comes_too_early(void **state)
 	wh_receipt receipts[3];
 	int64_t due_us;
 
-	(void)state;
 	site_set(s, "webhook.rate", "1");
 	site_open(s);
 	assert_int_equal(site_submit(s, m, 3), 1);
@@ -348,7 +336,6 @@ static void who_is_not_there_is_not_reached(void **state)
 {
 	site *s = site_begin(NULL);
 
-	(void)state;
 	webhook_server_kill(s->server);
 	site_fails(s, WHERRY_CLOSED, "127.0.0.1");
 	(void)snprintf(s->url, sizeof(s->url), "http://no-such-host.invalid/");
@@ -372,7 +359,6 @@ static void nothing_is_left_open(void **state)
 	wherry_message m[8];
 	int before = count_descriptors();
 
-	(void)state;
 	site_open(s);
 	for (int i = 0; i < 8; i++)
 		m[i] = plain_message("{\"x-answer\":\"hang\"}");
@@ -407,7 +393,6 @@ static void answers_are_counted_by_class(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_receipt receipt;
 
-	(void)state;
 	site_set(s, "webhook.timeout", "1s");
 	site_open(s);
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
@@ -443,7 +428,6 @@ static void what_is_sent_over_which_connections_is_counted(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	assert_int_equal(counted(s, "webhook_connections_total"), 0);
 	for (int i = 0; i < 10; i++)

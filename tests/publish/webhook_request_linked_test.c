@@ -18,7 +18,6 @@ static void the_specifications_example_is_signed_as_it_says(void **state)
 	wh_buf out = WH_BUF_INIT(4096);
 	wh_signer *signer = NULL;
 
-	(void)state;
 	WHERRY_PASS(wh_signer_new(spec_secret, &signer, &err));
 	assert_true(wh_signer_sign(signer, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
 				   body, sizeof(body) - 1, &out));
@@ -36,7 +35,6 @@ static void a_receiver_verifies_what_it_gets(void **state)
 	int64_t now_s = wh_now(&wh_env_system) / WH_SECOND;
 	int64_t sent_s;
 
-	(void)state;
 	site_set(s, "webhook.secret", spec_secret);
 	site_open(s);
 	site_delivers(s, &m);
@@ -77,7 +75,6 @@ static void a_receiver_verifies_messages_with_any_id(void **state)
 	site *s = site_begin(args);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	memset(plain, 'x', 255);
 	memset(long_a, 'x', sizeof(long_a) - 1);
 	memset(long_b, 'x', sizeof(long_b) - 1);
@@ -110,7 +107,6 @@ static void secrets_are_replaced_one_after_the_other(void **state)
 	char path[200], text[400];
 	FILE *file;
 
-	(void)state;
 	(void)snprintf(path, sizeof(path), "%s/secret", s->server->temp.dir);
 	file = fopen(path, "we");
 	assert_non_null(file);
@@ -140,7 +136,6 @@ static void odd_secrets_are_refused_and_not_shown(void **state)
 	wherry_config *config = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
 		wherry_publisher *pub = NULL;
@@ -163,7 +158,6 @@ static void a_plain_request_has_the_body_and_says_what_it_is(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message("{\"Content-Type\":\"text/csv\",\"x-a\":\"b\"}");
 
-	(void)state;
 	m.key = "k";
 	m.aggregate_type = "order";
 	m.aggregate_id = "42";
@@ -211,7 +205,6 @@ static void a_message_cannot_forge_headers(void **state)
 		"\"webhook-signature\":\"x\",\"ce-id\":\"x\",\"connection\":\"close\","
 		"\"wherry-dead-error\":\"why\",\"x-mine\":\"theirs\",\"hosts\":\"fine\"}");
 
-	(void)state;
 	m.topic = "a\r\nx-evil: 2";
 	m.key = "Zo\xc3\xab";
 	site_set(s, "webhook.headers", "X-Mine: ours\nAuthorization: Bearer t\n");
@@ -263,7 +256,6 @@ static void a_message_cannot_forge_headers_in_the_form_of_cgi(void **state)
 	json_t *sent, *value;
 	wherry_message m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++)
 		(void)snprintf(headers + strlen(headers),
 			       sizeof(headers) - strlen(headers), ",\"%s\":\"evil\"",
@@ -292,7 +284,6 @@ static void headers_too_large_or_malformed_are_rejected(void **state)
 	char *headers = malloc(400000);
 	wherry_message m = plain_message("[1]");
 
-	(void)state;
 	assert_non_null(headers);
 	site_open(s);
 	assert_int_equal(site_send(s, &m).verdict, WHERRY_REJECTED);
@@ -315,7 +306,6 @@ static void a_trace_goes_along(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	m.trace_id = parent;
 	site_delivers(s, &m);
@@ -340,7 +330,6 @@ static void the_topic_stands_in_the_path_encoded(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	(void)snprintf(s->url, sizeof(s->url),
 		       "http://127.0.0.1:%d/a/../{topic}/b?t={topic}&x=%%7B",
 		       s->server->port);
@@ -363,7 +352,6 @@ static void a_cloud_event_in_headers(void **state)
 	site *s = site_begin(NULL);
 	wherry_message m = plain_message("{\"content-type\":\"text/plain\"}");
 
-	(void)state;
 	site_set(s, "webhook.format", "cloudevents");
 	site_set(s, "webhook.source", "/shop");
 	site_open(s);
@@ -395,7 +383,6 @@ static void a_cloud_event_as_one_object(void **state)
 	site *s = site_begin(args);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_set(s, "webhook.format", "cloudevents-structured");
 	site_set(s, "webhook.secret", spec_secret);
 	site_open(s);

@@ -18,7 +18,6 @@ static void a_certificate_that_is_trusted_is_taken(void **state)
 	site *s = site_begin_tls("good", NULL);
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_open(s);
 	site_delivers(s, &m);
 	site_end(s);
@@ -28,7 +27,6 @@ static void other_certificates_are_refused(void **state)
 {
 	site *s = site_begin_tls("good", NULL);
 
-	(void)state;
 	site_set(s, "webhook.ca_file", "");
 	site_fails(s, WHERRY_DENIED,
 		   "an authority that is not known here: if it is your "
@@ -48,7 +46,6 @@ static void a_server_may_ask_for_a_certificate(void **state)
 	site *s = site_begin_tls("good", "client.pem");
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	site_fails(s, WHERRY_DENIED, "SSL");
 	site_set(s, "webhook.client_cert", webhook_certificate("client.pem"));
 	site_open(s);
@@ -73,7 +70,6 @@ static void a_certificate_refused_late_is_no_messages_fault(void **state)
 		.text = "",
 	};
 
-	(void)state;
 	assert_int_equal(wh_webhook_judge(&answer).code, WHERRY_DENIED);
 }
 
@@ -81,7 +77,6 @@ static void what_speaks_no_tls_is_not_spoken_to(void **state)
 {
 	site *s = site_begin(NULL);
 
-	(void)state;
 	(void)snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%d/hook",
 		       s->server->port);
 	site_set(s, "webhook.connect_timeout", "500ms");
@@ -152,7 +147,6 @@ static void one_connection_of_http_2_carries_many_requests(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_receipt receipts[60];
 
-	(void)state;
 	if (!server)
 		skip();
 	s = site_begin(NULL);
@@ -196,7 +190,6 @@ static void a_silent_connection_of_http_2_is_replaced(void **state)
 	site *s = site_begin_http_2("good");
 	wherry_message m = plain_message(NULL);
 
-	(void)state;
 	webhook_server_answer(s->server, "http2 once");
 	site_set(s, "webhook.timeout", "700ms");
 	site_open(s);
@@ -245,7 +238,6 @@ static void private_addresses_are_known(void **state)
 		"2a00::1",     "::ffff:1.1.1.1", "64:ff9b::101:101",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(private) / sizeof(*private); i++)
 		if (!private_text(private[i]))
 			fail_msg("%s is private", private[i]);
@@ -258,7 +250,6 @@ static void a_private_address_is_refused_whatever_its_name(void **state)
 {
 	site *s = site_begin(NULL);
 
-	(void)state;
 	site_set(s, "webhook.private_addresses", "refuse");
 	site_fails(s, WHERRY_DENIED, "private");
 	(void)snprintf(s->url, sizeof(s->url), "http://localhost:%d/", s->server->port);
@@ -289,7 +280,6 @@ static void refuses(const char *key, const char *value, const char *url, const c
 
 static void what_cannot_work_is_refused_when_it_is_opened(void **state)
 {
-	(void)state;
 	refuses(NULL, NULL, "https:", "https: needs a host, as in https://example.com");
 	refuses(NULL, NULL, "http:/x", "http: needs a host");
 	refuses(NULL, NULL, "https:///x", "needs a host");

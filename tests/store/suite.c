@@ -140,7 +140,6 @@ static wherry_code take_task(void *ctx, int64_t id, const wh_row *row, wherry_er
 {
 	enum { TOPIC = 6, PAYLOAD = 12 };
 
-	(void)err;
 	add(ctx, id, wh_row_text(row, TOPIC), wh_row_bytes(row, PAYLOAD));
 	return WHERRY_OK;
 }

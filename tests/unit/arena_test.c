@@ -4,12 +4,11 @@
 
 #include "base/arena.h"
 
-static void pieces_are_aligned_and_apart(void **state)
+WHERRY_TEST(pieces_are_aligned_and_apart)
 {
 	wh_arena arena = WH_ARENA_INIT;
 	unsigned char *last = NULL;
 
-	(void)state;
 	for (size_t n = 1; n < 400; n++) {
 		unsigned char *piece = wh_arena_alloc(&arena, n);
 
@@ -24,14 +23,13 @@ static void pieces_are_aligned_and_apart(void **state)
 	wh_arena_clear(&arena);
 }
 
-static void a_piece_may_be_larger_than_a_block(void **state)
+WHERRY_TEST(a_piece_may_be_larger_than_a_block)
 {
 	wh_arena arena = WH_ARENA_INIT;
 	char *small = wh_arena_copy(&arena, "small", 5);
 	char *big = wh_arena_alloc(&arena, 1000000);
 	char *after = wh_arena_copy(&arena, "after", 5);
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', 1000000);
 	assert_string_equal(small, "small");
@@ -40,22 +38,20 @@ static void a_piece_may_be_larger_than_a_block(void **state)
 	assert_null(arena.block);
 }
 
-static void a_copy_ends_in_nul_and_keeps_every_byte(void **state)
+WHERRY_TEST(a_copy_ends_in_nul_and_keeps_every_byte)
 {
 	wh_arena arena = WH_ARENA_INIT;
 	char *copy = wh_arena_copy(&arena, "a\0b", 3);
 
-	(void)state;
 	assert_memory_equal(copy, "a\0b", 4);
 	assert_string_equal(wh_arena_copy(&arena, NULL, 0), "");
 	wh_arena_clear(&arena);
 }
 
-static void sizes_that_overflow_are_refused(void **state)
+WHERRY_TEST(sizes_that_overflow_are_refused)
 {
 	wh_arena arena = WH_ARENA_INIT;
 
-	(void)state;
 	assert_null(wh_arena_alloc(&arena, SIZE_MAX));
 	assert_null(wh_arena_alloc(&arena, SIZE_MAX - alignof(max_align_t)));
 	assert_null(wh_arena_copy(&arena, "", SIZE_MAX));
@@ -64,12 +60,11 @@ static void sizes_that_overflow_are_refused(void **state)
 	wh_arena_clear(&arena);
 }
 
-static void a_reset_keeps_one_block_for_the_next_batch(void **state)
+WHERRY_TEST(a_reset_keeps_one_block_for_the_next_batch)
 {
 	wh_arena arena = WH_ARENA_INIT;
-	void *first = wh_arena_alloc(&arena, 10);
 
-	(void)state;
+	assert_non_null(wh_arena_alloc(&arena, 10));
 	for (int i = 0; i < 100; i++)
 		assert_non_null(wh_arena_alloc(&arena, 10000));
 	wh_arena_reset(&arena);
@@ -77,7 +72,6 @@ static void a_reset_keeps_one_block_for_the_next_batch(void **state)
 	assert_non_null(arena.block);
 	assert_non_null(wh_arena_alloc(&arena, 10));
 	wh_arena_reset(&arena);
-	(void)first;
 
 	assert_non_null(wh_arena_alloc(&arena, 1000000));
 	wh_arena_reset(&arena);
@@ -86,15 +80,4 @@ static void a_reset_keeps_one_block_for_the_next_batch(void **state)
 	assert_null(arena.block);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_are_aligned_and_apart),
-		cmocka_unit_test(a_piece_may_be_larger_than_a_block),
-		cmocka_unit_test(a_copy_ends_in_nul_and_keeps_every_byte),
-		cmocka_unit_test(sizes_that_overflow_are_refused),
-		cmocka_unit_test(a_reset_keeps_one_block_for_the_next_batch),
-	};
-
-	return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -2,9 +2,8 @@
 
 #include "base/buf.h"
 
-static void views_are_equal_byte_for_byte(void **state)
+WHERRY_TEST(views_are_equal_byte_for_byte)
 {
-	(void)state;
 	assert_true(wh_view_eq(wh_view_of("abc"), wh_view_of("abc")));
 	assert_false(wh_view_eq(wh_view_of("abc"), wh_view_of("abd")));
 	assert_false(wh_view_eq(wh_view_of("abc"), wh_view_of("ab")));
@@ -12,21 +11,19 @@ static void views_are_equal_byte_for_byte(void **state)
 	assert_false(wh_view_eq((wh_view){"a\0b", 3}, (wh_view){"a\0c", 3}));
 }
 
-static void an_absent_view_equals_only_another(void **state)
+WHERRY_TEST(an_absent_view_equals_only_another)
 {
-	(void)state;
 	assert_true(wh_view_eq(wh_view_of(NULL), wh_view_of(NULL)));
 	assert_false(wh_view_eq(wh_view_of(NULL), wh_view_of("")));
 	assert_false(wh_view_eq(wh_view_of(""), wh_view_of(NULL)));
 	assert_true(wh_view_eq(wh_view_of(""), wh_view_of("")));
 }
 
-static void an_empty_buffer_reads_as_empty_text(void **state)
+WHERRY_TEST(an_empty_buffer_reads_as_empty_text)
 {
 	wh_buf buf = WH_BUF_INIT(10);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	assert_string_equal(wh_buf_str(&buf), "");
 	WHERRY_PASS(wh_buf_check(&buf, &err));
 	wh_buf_cut(&buf, 3);
@@ -35,12 +32,11 @@ static void an_empty_buffer_reads_as_empty_text(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void a_buffer_grows_up_to_its_ceiling_and_not_beyond(void **state)
+WHERRY_TEST(a_buffer_grows_up_to_its_ceiling_and_not_beyond)
 {
 	wh_buf buf = WH_BUF_INIT(1000);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		wh_buf_putc(&buf, 'x');
 	WHERRY_PASS(wh_buf_check(&buf, &err));
@@ -56,12 +52,11 @@ static void a_buffer_grows_up_to_its_ceiling_and_not_beyond(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void a_failure_sticks_until_reset(void **state)
+WHERRY_TEST(a_failure_sticks_until_reset)
 {
 	wh_buf buf = WH_BUF_INIT(4);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	wh_buf_puts(&buf, "abc");
 	wh_buf_puts(&buf, "de");
 	wh_buf_putc(&buf, 'f'); /* would fit, but comes after a loss */
@@ -75,12 +70,11 @@ static void a_failure_sticks_until_reset(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void a_length_that_would_overflow_is_too_big(void **state)
+WHERRY_TEST(a_length_that_would_overflow_is_too_big)
 {
 	wh_buf buf = WH_BUF_INIT(SIZE_MAX / 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	wh_buf_puts(&buf, "abc");
 	wh_buf_put(&buf, "", SIZE_MAX - 1);
 	WHERRY_FAILS(WHERRY_TOOBIG, wh_buf_check(&buf, &err));
@@ -88,12 +82,11 @@ static void a_length_that_would_overflow_is_too_big(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void printf_appends_and_respects_the_ceiling(void **state)
+WHERRY_TEST(printf_appends_and_respects_the_ceiling)
 {
 	wh_buf buf = WH_BUF_INIT(8);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	wh_buf_printf(&buf, "%d-%s", 12, "ab");
 	assert_string_equal(wh_buf_str(&buf), "12-ab");
 	wh_buf_printf(&buf, "%s", "cde");
@@ -105,11 +98,10 @@ static void printf_appends_and_respects_the_ceiling(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void cut_drops_from_the_front(void **state)
+WHERRY_TEST(cut_drops_from_the_front)
 {
 	wh_buf buf = WH_BUF_INIT(100);
 
-	(void)state;
 	wh_buf_puts(&buf, "one two");
 	wh_buf_cut(&buf, 4);
 	assert_string_equal(wh_buf_str(&buf), "two");
@@ -122,12 +114,11 @@ static void cut_drops_from_the_front(void **state)
 	wh_buf_clear(&buf);
 }
 
-static void taking_gives_the_bytes_and_empties_the_buffer(void **state)
+WHERRY_TEST(taking_gives_the_bytes_and_empties_the_buffer)
 {
 	wh_buf buf = WH_BUF_INIT(4);
 	char *text;
 
-	(void)state;
 	text = wh_buf_take(&buf);
 	assert_string_equal(text, "");
 	free(text);
@@ -153,9 +144,8 @@ static void json_of(const char *text, size_t len, const char *wanted)
 	wh_buf_clear(&buf);
 }
 
-static void json_strings_are_escaped(void **state)
+WHERRY_TEST(json_strings_are_escaped)
 {
-	(void)state;
 	json_of("", 0, "\"\"");
 	json_of("plain", 5, "\"plain\"");
 	json_of("a\"b\\c\n\r\t/", 9, "\"a\\\"b\\\\c\\n\\r\\t/\"");
@@ -164,9 +154,8 @@ static void json_strings_are_escaped(void **state)
 		"\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\xa3\"");
 }
 
-static void json_strings_replace_what_is_no_utf8(void **state)
+WHERRY_TEST(json_strings_replace_what_is_no_utf8)
 {
-	(void)state;
 	json_of("a\xff"
 		"b",
 		3,
@@ -176,7 +165,7 @@ static void json_strings_replace_what_is_no_utf8(void **state)
 	json_of("\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
-static void base64_is_that_of_rfc_4648(void **state)
+WHERRY_TEST(base64_is_that_of_rfc_4648)
 {
 	static const char *const rows[][2] = {
 		{"", ""},
@@ -188,7 +177,6 @@ static void base64_is_that_of_rfc_4648(void **state)
 		{"foobar", "Zm9vYmFy"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		wh_buf buf = WH_BUF_INIT(100);
 
@@ -198,22 +186,20 @@ static void base64_is_that_of_rfc_4648(void **state)
 	}
 }
 
-static void base64_takes_any_byte(void **state)
+WHERRY_TEST(base64_takes_any_byte)
 {
 	wh_buf buf = WH_BUF_INIT(100);
 
-	(void)state;
 	wh_buf_base64(&buf, "\xff\xfe\x00\xfb", 4);
 	assert_string_equal(wh_buf_str(&buf), "//4A+w==");
 	wh_buf_clear(&buf);
 }
 
-static void numbers_are_written_as_printf_does(void **state)
+WHERRY_TEST(numbers_are_written_as_printf_does)
 {
 	const int64_t numbers[] = {0,         7,        -7, 10, 99, 100, -1234567890123,
 				   INT64_MAX, INT64_MIN};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		wh_buf buf = WH_BUF_INIT(100);
 		char wanted[32];
@@ -225,24 +211,4 @@ static void numbers_are_written_as_printf_does(void **state)
 	}
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(views_are_equal_byte_for_byte),
-		cmocka_unit_test(an_absent_view_equals_only_another),
-		cmocka_unit_test(an_empty_buffer_reads_as_empty_text),
-		cmocka_unit_test(a_buffer_grows_up_to_its_ceiling_and_not_beyond),
-		cmocka_unit_test(a_failure_sticks_until_reset),
-		cmocka_unit_test(a_length_that_would_overflow_is_too_big),
-		cmocka_unit_test(printf_appends_and_respects_the_ceiling),
-		cmocka_unit_test(numbers_are_written_as_printf_does),
-		cmocka_unit_test(cut_drops_from_the_front),
-		cmocka_unit_test(taking_gives_the_bytes_and_empties_the_buffer),
-		cmocka_unit_test(json_strings_are_escaped),
-		cmocka_unit_test(json_strings_replace_what_is_no_utf8),
-		cmocka_unit_test(base64_is_that_of_rfc_4648),
-		cmocka_unit_test(base64_takes_any_byte),
-	};
-
-	return cmocka_run_group_tests_name("buf", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

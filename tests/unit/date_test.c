@@ -4,9 +4,8 @@
 
 #include "base/date.h"
 
-static void every_day_of_800_years_is_that_of_the_c_library(void **state)
+WHERRY_TEST(every_day_of_800_years_is_that_of_the_c_library)
 {
-	(void)state;
 	for (int64_t day = -146097; day < 146097; day++) {
 		time_t second = day * WH_DAY;
 		wh_date date = wh_date_of(day);
@@ -22,7 +21,7 @@ static void every_day_of_800_years_is_that_of_the_c_library(void **state)
 	}
 }
 
-static void times_are_read_and_printed(void **state)
+WHERRY_TEST(times_are_read_and_printed)
 {
 	static const struct {
 		const char *text;
@@ -40,7 +39,6 @@ static void times_are_read_and_printed(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[WH_LOCAL_TIME_LEN];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		int64_t us = -7, again = -7;
 
@@ -60,7 +58,7 @@ static void times_are_read_and_printed(void **state)
 	assert_string_equal(text, "1969-12-31T23:39:26-00:20:34");
 }
 
-static void other_times_are_refused_and_nothing_changes(void **state)
+WHERRY_TEST(other_times_are_refused_and_nothing_changes)
 {
 	static const char *const rows[] = {
 		"",
@@ -89,20 +87,10 @@ static void other_times_are_refused_and_nothing_changes(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t us = 77;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID, wh_time_parse(rows[i], &us, &err));
 		assert_true(us == 77);
 	}
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_day_of_800_years_is_that_of_the_c_library),
-		cmocka_unit_test(times_are_read_and_printed),
-		cmocka_unit_test(other_times_are_refused_and_nothing_changes),
-	};
-
-	return cmocka_run_group_tests_name("date", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

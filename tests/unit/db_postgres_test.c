@@ -41,9 +41,8 @@ static void is_numbered(const char *sql, const char *wanted, int n)
 	wh_stmt_clear(&stmt);
 }
 
-static void parameters_are_numbered_and_nothing_else(void **state)
+WHERRY_TEST(parameters_are_numbered_and_nothing_else)
 {
-	(void)state;
 	is_numbered("SELECT :a, :b_2, :a::text", "SELECT $1, $2, $1::text", 2);
 	is_numbered("SELECT ':a', 'it''s :b', E'\\':c', \":d\"",
 		    "SELECT ':a', 'it''s :b', E'\\':c', \":d\"", 0);
@@ -66,7 +65,7 @@ static wherry_code run(wherry_db *db, const char *sql, wherry_error *err)
 	return code;
 }
 
-static void each_sqlstate_has_its_code(void **state)
+WHERRY_TEST_WITH(each_sqlstate_has_its_code, set_up, tear_down)
 {
 	static const struct {
 		const char *sqlstate;
@@ -96,7 +95,7 @@ static void each_sqlstate_has_its_code(void **state)
 }
 
 /* It runs with the path of the connection that Wherry keeps for itself. */
-static void a_function_that_needs_a_search_path_is_named(void **state)
+WHERRY_TEST_WITH(a_function_that_needs_a_search_path_is_named, set_up, tear_down)
 {
 	static const char *const made[] = {
 		"CREATE SCHEMA shop",
@@ -132,12 +131,11 @@ static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	int64_t *count = ctx;
 
-	(void)err;
 	assert_int_equal(wh_row_bytes(row, 0).len, 100000);
 	return ++*count == 5 ? wh_fail(err, WHERRY_BUSY, "enough") : WHERRY_OK;
 }
 
-static void who_ends_a_statement_early_can_run_the_next(void **state)
+WHERRY_TEST_WITH(who_ends_a_statement_early_can_run_the_next, set_up, tear_down)
 {
 	char name[] = "large",
 	     text[] = "SELECT repeat('x', 100000) FROM generate_series(1, 100000)";
@@ -153,7 +151,7 @@ static void who_ends_a_statement_early_can_run_the_next(void **state)
 	wh_db_forget(*state, &all);
 }
 
-static void what_is_prepared_no_more_is_prepared_anew(void **state)
+WHERRY_TEST_WITH(what_is_prepared_no_more_is_prepared_anew, set_up, tear_down)
 {
 	char name[] = "again", text[] = "SELECT count(*) FROM t";
 	wh_stmt stmt = {.name = name, .text = text};
@@ -168,7 +166,7 @@ static void what_is_prepared_no_more_is_prepared_anew(void **state)
 	wh_db_forget(*state, &all);
 }
 
-static void a_connection_that_was_ended_says_so(void **state)
+WHERRY_TEST_WITH(a_connection_that_was_ended_says_so, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -183,7 +181,7 @@ static void a_connection_that_was_ended_says_so(void **state)
 	assert_int_not_equal(wherry_db_commit(*state, &err), WHERRY_OK);
 }
 
-static void a_commit_without_an_answer_is_in_doubt(void **state)
+WHERRY_TEST_WITH(a_commit_without_an_answer_is_in_doubt, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -213,7 +211,7 @@ static void *interrupt(void *db)
 	return NULL;
 }
 
-static void a_call_is_interrupted_from_another_thread(void **state)
+WHERRY_TEST_WITH(a_call_is_interrupted_from_another_thread, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	pthread_t thread;
@@ -224,33 +222,18 @@ static void a_call_is_interrupted_from_another_thread(void **state)
 	WHERRY_PASS(run(*state, "SELECT 1", &err));
 }
 
-static void nothing_is_borrowed_that_is_none(void **state)
+WHERRY_TEST(nothing_is_borrowed_that_is_none)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_INVALID, wherry_postgres_borrow(NULL, &db, &err));
 	assert_null(db);
 }
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parameters_are_numbered_and_nothing_else),
-		cmocka_unit_test(nothing_is_borrowed_that_is_none),
-		TEST(each_sqlstate_has_its_code),
-		TEST(a_function_that_needs_a_search_path_is_named),
-		TEST(who_ends_a_statement_early_can_run_the_next),
-		TEST(what_is_prepared_no_more_is_prepared_anew),
-		TEST(a_connection_that_was_ended_says_so),
-		TEST(a_commit_without_an_answer_is_in_doubt),
-		TEST(a_call_is_interrupted_from_another_thread),
-	};
-#undef TEST
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

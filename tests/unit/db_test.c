@@ -72,7 +72,6 @@ static void put(fixture *f, wherry_db *db, int64_t a)
 
 static wherry_code take_int(void *ctx, const wh_row *row, wherry_error *err)
 {
-	(void)err;
 	*(int64_t *)ctx = wh_row_int(row, 0);
 	return WHERRY_OK;
 }
@@ -102,11 +101,10 @@ static void refuse(const char *url, wherry_code code, const char *says)
 	}
 }
 
-static void urls_that_cannot_be_say_why(void **state)
+WHERRY_TEST(urls_that_cannot_be_say_why)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	refuse(NULL, WHERRY_INVALID, "URL");
 	refuse("", WHERRY_INVALID, "");
 	refuse("shop.db", WHERRY_INVALID, "");
@@ -117,7 +115,7 @@ static void urls_that_cannot_be_say_why(void **state)
 	wherry_db_close(NULL);
 }
 
-static void a_file_that_is_not_there_is_not_made(void **state)
+WHERRY_TEST_WITH(a_file_that_is_not_there_is_not_made, make, drop)
 {
 	fixture *f = *state;
 	char url[200];
@@ -132,7 +130,7 @@ static void a_file_that_is_not_there_is_not_made(void **state)
 	refuse(url, WHERRY_NOTFOUND, f->temp.dir);
 }
 
-static void a_file_that_is_no_database_says_so(void **state)
+WHERRY_TEST_WITH(a_file_that_is_no_database_says_so, make, drop)
 {
 	fixture *f = *state;
 	char path[160], url[200];
@@ -148,7 +146,7 @@ static void a_file_that_is_no_database_says_so(void **state)
 	refuse(url, WHERRY_CORRUPT, path);
 }
 
-static void both_ways_to_write_an_absolute_path_open_it(void **state)
+WHERRY_TEST_WITH(both_ways_to_write_an_absolute_path_open_it, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -165,12 +163,11 @@ static void both_ways_to_write_an_absolute_path_open_it(void **state)
 
 static wherry_code take_mode(void *ctx, const wh_row *row, wherry_error *err)
 {
-	(void)err;
 	(void)snprintf(ctx, 32, "%s %d", wh_row_text(row, 0), (int)wh_row_int(row, 1));
 	return WHERRY_OK;
 }
 
-static void a_file_is_put_into_WAL_with_full_synchronisation(void **state)
+WHERRY_TEST_WITH(a_file_is_put_into_WAL_with_full_synchronisation, make, drop)
 {
 	fixture *f = *state;
 	const wh_stmt *mode = wh_sql_find(&f->sql, "mode");
@@ -188,7 +185,7 @@ static void a_file_is_put_into_WAL_with_full_synchronisation(void **state)
 }
 
 /* As someone who may not write there: root may, so become nobody for a while. */
-static void a_file_that_may_not_be_written_says_so(void **state)
+WHERRY_TEST_WITH(a_file_that_may_not_be_written_says_so, make, drop)
 {
 	fixture *f = *state;
 	wh_db_options options = wh_db_options_of(NULL, &wh_env_system);
@@ -225,7 +222,7 @@ static void a_file_that_may_not_be_written_says_so(void **state)
 
 /* ---- transactions ---- */
 
-static void what_is_committed_is_seen_by_others_and_the_rest_is_not(void **state)
+WHERRY_TEST_WITH(what_is_committed_is_seen_by_others_and_the_rest_is_not, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -245,7 +242,7 @@ static void what_is_committed_is_seen_by_others_and_the_rest_is_not(void **state
 	assert_int_equal(count(f, f->db), 1);
 }
 
-static void transactions_do_not_nest_and_need_a_beginning(void **state)
+WHERRY_TEST_WITH(transactions_do_not_nest_and_need_a_beginning, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -265,7 +262,7 @@ static void transactions_do_not_nest_and_need_a_beginning(void **state)
 	assert_false(wherry_db_in_transaction(NULL));
 }
 
-static void closing_rolls_back(void **state)
+WHERRY_TEST_WITH(closing_rolls_back, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -296,7 +293,7 @@ static wherry_code do_work(void *ctx, wherry_error *err)
 	return w->deeper ? WHERRY_OK : w->code;
 }
 
-static void work_is_all_or_nothing_also_inside_other_work(void **state)
+WHERRY_TEST_WITH(work_is_all_or_nothing_also_inside_other_work, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -322,7 +319,7 @@ static void work_is_all_or_nothing_also_inside_other_work(void **state)
 	assert_false(wherry_db_in_transaction(f->db));
 }
 
-static void who_waits_longer_than_the_time_out_is_told_busy(void **state)
+WHERRY_TEST_WITH(who_waits_longer_than_the_time_out_is_told_busy, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -350,7 +347,7 @@ static void *commit_later(void *ctx)
 	return NULL;
 }
 
-static void who_waits_gets_its_turn(void **state)
+WHERRY_TEST_WITH(who_waits_gets_its_turn, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -379,7 +376,6 @@ static wherry_code compare(void *ctx, const wh_row *row, wherry_error *err)
 	pair *p = ctx;
 	wh_view seen = wh_row_bytes(row, 1);
 
-	(void)err;
 	p->n++;
 	assert_true(wh_view_eq(seen, p->b));
 	if (seen.ptr)
@@ -387,7 +383,7 @@ static wherry_code compare(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static void parameters_of_every_type_come_back(void **state)
+WHERRY_TEST_WITH(parameters_of_every_type_come_back, make, drop)
 {
 	static const pair rows[] = {
 		{WH_TEXT, {"text", 4}, 0},      {WH_TEXT, {"", 0}, 0},
@@ -417,7 +413,7 @@ static void parameters_of_every_type_come_back(void **state)
 	}
 }
 
-static void the_rows_changed_are_counted(void **state)
+WHERRY_TEST_WITH(the_rows_changed_are_counted, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -435,12 +431,11 @@ static void the_rows_changed_are_counted(void **state)
 
 static wherry_code stop(void *ctx, const wh_row *row, wherry_error *err)
 {
-	(void)row;
 	++*(int *)ctx;
 	return wh_fail(err, WHERRY_TIMEOUT, "enough");
 }
 
-static void a_visitor_s_code_ends_the_statement(void **state)
+WHERRY_TEST_WITH(a_visitor_s_code_ends_the_statement, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -458,7 +453,7 @@ static void a_visitor_s_code_ends_the_statement(void **state)
 	assert_int_equal(count(f, f->db), 3);
 }
 
-static void a_statement_that_is_wrong_says_so(void **state)
+WHERRY_TEST_WITH(a_statement_that_is_wrong_says_so, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -470,7 +465,7 @@ static void a_statement_that_is_wrong_says_so(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wh_db_script(f->db, "SELEKT 1", &err));
 }
 
-static void statements_are_forgotten_before_they_are_freed(void **state)
+WHERRY_TEST_WITH(statements_are_forgotten_before_they_are_freed, make, drop)
 {
 	fixture *f = *state;
 
@@ -492,7 +487,7 @@ static void refuses(const wh_db_driver *driver, const char *message)
 	assert_string_equal(err.message, message);
 }
 
-static void a_driver_that_lacks_a_function_is_refused(void **state)
+WHERRY_TEST(a_driver_that_lacks_a_function_is_refused)
 {
 	static const wh_db_driver *const all[] = {
 		&wh_db_sqlite,
@@ -504,7 +499,6 @@ static void a_driver_that_lacks_a_function_is_refused(void **state)
 	wh_db_driver d = wh_db_sqlite;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		WHERRY_PASS(wh_db_driver_check(all[i], &err));
 	d.commits.version = NULL;
@@ -528,30 +522,4 @@ static void a_driver_that_lacks_a_function_is_refused(void **state)
 	refuses(&d, "a database driver has no scheme");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_driver_that_lacks_a_function_is_refused),
-		cmocka_unit_test(urls_that_cannot_be_say_why),
-		TEST(a_file_that_is_not_there_is_not_made),
-		TEST(a_file_that_is_no_database_says_so),
-		TEST(both_ways_to_write_an_absolute_path_open_it),
-		TEST(a_file_is_put_into_WAL_with_full_synchronisation),
-		TEST(a_file_that_may_not_be_written_says_so),
-		TEST(what_is_committed_is_seen_by_others_and_the_rest_is_not),
-		TEST(transactions_do_not_nest_and_need_a_beginning),
-		TEST(closing_rolls_back),
-		TEST(work_is_all_or_nothing_also_inside_other_work),
-		TEST(who_waits_longer_than_the_time_out_is_told_busy),
-		TEST(who_waits_gets_its_turn),
-		TEST(parameters_of_every_type_come_back),
-		TEST(the_rows_changed_are_counted),
-		TEST(a_visitor_s_code_ends_the_statement),
-		TEST(a_statement_that_is_wrong_says_so),
-		TEST(statements_are_forgotten_before_they_are_freed),
-	};
-
-	return cmocka_run_group_tests_name("db", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -78,7 +78,7 @@ static bool readable(wherry_db *db)
 	return poll(&fd, 1, 5000) == 1 && (fd.revents & POLLIN);
 }
 
-static void a_commit_of_another_connection_is_seen(void **state)
+WHERRY_TEST_WITH(a_commit_of_another_connection_is_seen, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -95,7 +95,7 @@ static void a_commit_of_another_connection_is_seen(void **state)
 	}
 }
 
-static void its_own_commits_are_not(void **state)
+WHERRY_TEST_WITH(its_own_commits_are_not, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -110,7 +110,7 @@ static void its_own_commits_are_not(void **state)
 	assert_false(sees_a_change(f->db));
 }
 
-static void without_watching_nothing_is_seen(void **state)
+WHERRY_TEST_WITH(without_watching_nothing_is_seen, make, drop)
 {
 	fixture *f = *state;
 	int64_t next = 0;
@@ -122,13 +122,12 @@ static void without_watching_nothing_is_seen(void **state)
 	assert_int_equal(wh_db_fd(f->db), -1);
 }
 
-static void on_a_handle_that_is_shared_its_own_commits_count(void **state)
+WHERRY_TEST_WITH(on_a_handle_that_is_shared_its_own_commits_count, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 	int64_t next;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open("sqlite::memory:", NULL, &db, &err));
 	WHERRY_PASS(wh_db_script(db, "CREATE TABLE t(a)", &err));
 	WHERRY_PASS(wh_db_watch(db, &(wh_watch){0}, &err));
@@ -157,7 +156,7 @@ static void *keep_interrupting(void *ctx)
 	return NULL;
 }
 
-static void another_thread_may_interrupt(void **state)
+WHERRY_TEST_WITH(another_thread_may_interrupt, make, drop)
 {
 	fixture *f = *state;
 	stopper s = {f->db, false};
@@ -178,7 +177,7 @@ static void another_thread_may_interrupt(void **state)
 	put(f->db);
 }
 
-static void an_interrupt_ends_a_wait_for_the_lock_of_the_file(void **state)
+WHERRY_TEST_WITH(an_interrupt_ends_a_wait_for_the_lock_of_the_file, make, drop)
 {
 	fixture *f = *state;
 	stopper s = {.done = false};
@@ -205,18 +204,4 @@ static void an_interrupt_ends_a_wait_for_the_lock_of_the_file(void **state)
 	put(f->db);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		TEST(a_commit_of_another_connection_is_seen),
-		TEST(its_own_commits_are_not),
-		TEST(without_watching_nothing_is_seen),
-		TEST(on_a_handle_that_is_shared_its_own_commits_count),
-		TEST(another_thread_may_interrupt),
-		TEST(an_interrupt_ends_a_wait_for_the_lock_of_the_file),
-	};
-
-	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

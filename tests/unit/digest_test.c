@@ -11,17 +11,15 @@ static void is(const char *text, const char *sum)
 	assert_string_equal(out, sum);
 }
 
-static void the_examples_of_the_rfc_come_out(void **state)
+WHERRY_TEST(the_examples_of_the_rfc_come_out)
 {
-	(void)state;
 	/* RFC 1321, A.5 */
 	is("", "d41d8cd98f00b204e9800998ecf8427e");
 	is("abc", "900150983cd24fb0d6963f7d28e17f72");
 }
 
-static void the_names_of_the_jvm_library_come_out(void **state)
+WHERRY_TEST(the_names_of_the_jvm_library_come_out)
 {
-	(void)state;
 	is("my-queue|java.lang.String", "7ab2b0dfa43e1a1f12169da88468fb53");
 	is("\nperiodic-tick:\n  period-ms: 3600000\n",
 	   "4916474562628112070d240d515ba44d");
@@ -29,24 +27,14 @@ static void the_names_of_the_jvm_library_come_out(void **state)
 	   "ac4a97d66f972bdaad77be2731bb7c2a");
 }
 
-static void the_examples_of_the_standard_come_out(void **state)
+WHERRY_TEST(the_examples_of_the_standard_come_out)
 {
 	char out[WH_SHA256_LEN + 1];
 
-	(void)state;
 	/* FIPS 180-2, B.1 */
 	assert_true(wh_sha256(wh_view_of("abc"), out));
 	assert_string_equal(out, "ba7816bf8f01cfea414140de5dae2223"
 				 "b00361a396177a9cb410ff61f20015ad");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_examples_of_the_rfc_come_out),
-		cmocka_unit_test(the_examples_of_the_standard_come_out),
-		cmocka_unit_test(the_names_of_the_jvm_library_come_out),
-	};
-
-	return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

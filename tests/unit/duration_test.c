@@ -3,7 +3,7 @@
 #include "base/duration.h"
 #include "base/env.h"
 
-static void durations_are_read_with_their_units(void **state)
+WHERRY_TEST(durations_are_read_with_their_units)
 {
 	static const struct {
 		const char *text;
@@ -28,7 +28,6 @@ static void durations_are_read_with_their_units(void **state)
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		int64_t us = -1;
 
@@ -37,7 +36,7 @@ static void durations_are_read_with_their_units(void **state)
 	}
 }
 
-static void other_durations_are_refused_and_nothing_changes(void **state)
+WHERRY_TEST(other_durations_are_refused_and_nothing_changes)
 {
 	static const char *const rows[] = {
 		"",
@@ -67,7 +66,6 @@ static void other_durations_are_refused_and_nothing_changes(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t us = 77;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID, wh_duration_parse(rows[i], &us, &err));
 		assert_int_equal(us, 77);
@@ -75,7 +73,7 @@ static void other_durations_are_refused_and_nothing_changes(void **state)
 	assert_non_null(strstr(err.message, "250ms")); /* says how to write one */
 }
 
-static void sizes_are_read_with_their_units(void **state)
+WHERRY_TEST(sizes_are_read_with_their_units)
 {
 	static const struct {
 		const char *text;
@@ -87,7 +85,6 @@ static void sizes_are_read_with_their_units(void **state)
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		int64_t bytes = -1;
 
@@ -96,14 +93,13 @@ static void sizes_are_read_with_their_units(void **state)
 	}
 }
 
-static void a_duration_out_of_range_is_called_that(void **state)
+WHERRY_TEST(a_duration_out_of_range_is_called_that)
 {
 	static const char *const rows[] = {"99999999999999999999us", "999999999d",
 					   "9000000w9000000w"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t us;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID, wh_duration_parse(rows[i], &us, &err));
 		assert_non_null(strstr(err.message, "out of range"));
@@ -111,7 +107,7 @@ static void a_duration_out_of_range_is_called_that(void **state)
 	WHERRY_PASS(wh_duration_parse("100000000d", &us, &err));
 }
 
-static void other_sizes_are_refused_and_nothing_changes(void **state)
+WHERRY_TEST(other_sizes_are_refused_and_nothing_changes)
 {
 	static const char *const rows[] = {
 		"",    "5",    "5kb",           "5K", "1MB1KB",
@@ -120,14 +116,13 @@ static void other_sizes_are_refused_and_nothing_changes(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t bytes = 77;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID, wh_size_parse(rows[i], &bytes, &err));
 		assert_int_equal(bytes, 77);
 	}
 }
 
-static void durations_are_printed_for_people(void **state)
+WHERRY_TEST(durations_are_printed_for_people)
 {
 	static const struct {
 		int64_t us;
@@ -156,7 +151,6 @@ static void durations_are_printed_for_people(void **state)
 		{604800 * WH_SECOND, "7d 0h"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[32];
 
@@ -165,19 +159,17 @@ static void durations_are_printed_for_people(void **state)
 	}
 }
 
-static void a_printed_duration_fits_its_room(void **state)
+WHERRY_TEST(a_printed_duration_fits_its_room)
 {
 	char text[8] = "xxxxxxx";
 
-	(void)state;
 	wh_duration_print(INT64_MAX, text, 4);
 	assert_int_equal(strlen(text), 3);
 	assert_int_equal(text[4], 'x');
 }
 
-static void deadlines_saturate(void **state)
+WHERRY_TEST(deadlines_saturate)
 {
-	(void)state;
 	assert_int_equal(wh_later(2, 3), 5);
 	assert_int_equal(wh_since(2, 5), -3);
 	assert_true(wh_since(INT64_MAX, INT64_MIN) == INT64_MAX);
@@ -190,18 +182,4 @@ static void deadlines_saturate(void **state)
 	assert_true(wh_later(WH_NEVER - 2, 1) == WH_NEVER - 1);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(durations_are_read_with_their_units),
-		cmocka_unit_test(other_durations_are_refused_and_nothing_changes),
-		cmocka_unit_test(sizes_are_read_with_their_units),
-		cmocka_unit_test(a_duration_out_of_range_is_called_that),
-		cmocka_unit_test(other_sizes_are_refused_and_nothing_changes),
-		cmocka_unit_test(durations_are_printed_for_people),
-		cmocka_unit_test(a_printed_duration_fits_its_room),
-		cmocka_unit_test(deadlines_saturate),
-	};
-
-	return cmocka_run_group_tests_name("duration", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

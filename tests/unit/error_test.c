@@ -6,9 +6,8 @@
 
 static const wherry_error blank = WHERRY_ERROR_INIT;
 
-static void every_code_has_a_name_a_text_and_a_remedy(void **state)
+WHERRY_TEST(every_code_has_a_name_a_text_and_a_remedy)
 {
-	(void)state;
 	for (int i = 0; i < WHERRY_CODE_COUNT; i++) {
 		wherry_code code = (wherry_code)i;
 
@@ -26,19 +25,17 @@ static void every_code_has_a_name_a_text_and_a_remedy(void **state)
 	assert_int_equal(wherry_code_remedy(WHERRY_INDOUBT), WHERRY_REMEDY_REOPEN);
 }
 
-static void a_number_that_is_no_code_is_answered(void **state)
+WHERRY_TEST(a_number_that_is_no_code_is_answered)
 {
-	(void)state;
 	assert_string_equal(wherry_code_name(WHERRY_CODE_COUNT), "UNKNOWN");
 	assert_string_equal(wherry_code_text((wherry_code)9999), "unknown code");
 	assert_int_equal(wherry_code_remedy((wherry_code)9999), WHERRY_REMEDY_FIX);
 }
 
-static void failing_fills_everything_in(void **state)
+WHERRY_TEST(failing_fills_everything_in)
 {
 	wherry_error err;
 
-	(void)state;
 	memset(&err, 'x', sizeof(err));
 	assert_int_equal(wh_fail(&err, WHERRY_TOOBIG, "body is %d bytes", 7),
 			 WHERRY_TOOBIG);
@@ -51,9 +48,8 @@ static void failing_fills_everything_in(void **state)
 	assert_int_equal(err.native, 5);
 }
 
-static void failing_without_an_error_only_returns_the_code(void **state)
+WHERRY_TEST(failing_without_an_error_only_returns_the_code)
 {
-	(void)state;
 	assert_int_equal(wh_fail(NULL, WHERRY_BUSY, "%d", 1), WHERRY_BUSY);
 	assert_int_equal(wh_fail_native(NULL, WHERRY_BUSY, 1, "x"), WHERRY_BUSY);
 	assert_int_equal(wh_fail_errno(NULL, ENOSPC, "x"), WHERRY_FULL);
@@ -61,34 +57,31 @@ static void failing_without_an_error_only_returns_the_code(void **state)
 	assert_int_equal(wh_oom(NULL), WHERRY_NOMEM);
 }
 
-static void a_message_is_one_line_and_never_empty(void **state)
+WHERRY_TEST(a_message_is_one_line_and_never_empty)
 {
 	wherry_error err = blank;
 	const char *empty = "";
 
-	(void)state;
 	wh_fail(&err, WHERRY_INVALID, "a\nb\tc\x7f%s", "\033[31m");
 	assert_string_equal(err.message, "a b c  [31m");
 	wh_fail(&err, WHERRY_FULL, "%s", empty);
 	assert_string_equal(err.message, "the disk is full");
 }
 
-static void a_message_moves_no_cursor(void **state)
+WHERRY_TEST(a_message_moves_no_cursor)
 {
 	wherry_error err;
 
-	(void)state;
 	(void)wh_fail(&err, WHERRY_IO, "%s",
 		      "a\x1b[2J\r\x7f \302\23331m \302\205b \302\251");
 	assert_string_equal(err.message, "a [2J     31m   b \302\251");
 }
 
-static void a_message_too_long_is_cut(void **state)
+WHERRY_TEST(a_message_too_long_is_cut)
 {
 	wherry_error err = blank;
 	char text[1000];
 
-	(void)state;
 	memset(text, 'a', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	wh_fail(&err, WHERRY_INVALID, "%s", text);
@@ -99,11 +92,10 @@ static void a_message_too_long_is_cut(void **state)
 	assert_int_equal(strlen(err.message), sizeof(err.message) - 1);
 }
 
-static void a_prefix_keeps_the_cause(void **state)
+WHERRY_TEST(a_prefix_keeps_the_cause)
 {
 	wherry_error err = blank;
 
-	(void)state;
 	wh_fail_native(&err, WHERRY_BUSY, 5, "database is locked");
 	assert_int_equal(wh_prefix(&err, WHERRY_BUSY, "claim from '%s'", "t"),
 			 WHERRY_BUSY);
@@ -112,16 +104,15 @@ static void a_prefix_keeps_the_cause(void **state)
 	assert_int_equal(err.code, WHERRY_BUSY);
 }
 
-static void a_prefix_leaves_success_alone(void **state)
+WHERRY_TEST(a_prefix_leaves_success_alone)
 {
 	wherry_error err = blank;
 
-	(void)state;
 	assert_int_equal(wh_prefix(&err, WHERRY_OK, "x"), WHERRY_OK);
 	assert_memory_equal(&err, &blank, sizeof(err));
 }
 
-static void an_errno_becomes_the_code_to_act_on(void **state)
+WHERRY_TEST(an_errno_becomes_the_code_to_act_on)
 {
 	static const struct {
 		int number;
@@ -136,7 +127,6 @@ static void an_errno_becomes_the_code_to_act_on(void **state)
 	};
 	wherry_error err = blank;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		assert_int_equal(wh_fail_errno(&err, rows[i].number, "open"),
 				 rows[i].code);
@@ -147,7 +137,7 @@ static void an_errno_becomes_the_code_to_act_on(void **state)
 	assert_string_equal(err.message, "open: unknown error");
 }
 
-static void a_right_that_a_role_lacks_is_recognised(void **state)
+WHERRY_TEST(a_right_that_a_role_lacks_is_recognised)
 {
 	static const struct {
 		const char *message;
@@ -167,7 +157,6 @@ static void a_right_that_a_role_lacks_is_recognised(void **state)
 	};
 	wherry_error err;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		(void)wh_fail(&err, WHERRY_DENIED, "%s", rows[i].message);
 		assert_int_equal(wh_error_lacks_right(&err), rows[i].lacks);
@@ -176,21 +165,4 @@ static void a_right_that_a_role_lacks_is_recognised(void **state)
 	assert_false(wh_error_lacks_right(&err));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_code_has_a_name_a_text_and_a_remedy),
-		cmocka_unit_test(a_number_that_is_no_code_is_answered),
-		cmocka_unit_test(failing_fills_everything_in),
-		cmocka_unit_test(failing_without_an_error_only_returns_the_code),
-		cmocka_unit_test(a_message_is_one_line_and_never_empty),
-		cmocka_unit_test(a_message_moves_no_cursor),
-		cmocka_unit_test(a_message_too_long_is_cut),
-		cmocka_unit_test(a_prefix_keeps_the_cause),
-		cmocka_unit_test(a_prefix_leaves_success_alone),
-		cmocka_unit_test(an_errno_becomes_the_code_to_act_on),
-		cmocka_unit_test(a_right_that_a_role_lacks_is_recognised),
-	};
-
-	return cmocka_run_group_tests_name("error", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -22,7 +22,6 @@ static void keep(void *ctx, const wherry_log_record *record)
 {
 	wh_buf line = WH_BUF_INIT(sizeof(last_line));
 
-	(void)ctx;
 	last_level = record->level;
 	wh_log_fields(&line, record);
 	(void)snprintf(last_line, sizeof(last_line), "%.20s: %.400s", record->part,
@@ -32,11 +31,10 @@ static void keep(void *ctx, const wherry_log_record *record)
 
 static const wh_env env = {.log = keep};
 
-static void an_allowed_move_happens_and_is_logged(void **state)
+WHERRY_TEST(an_allowed_move_happens_and_is_logged)
 {
 	wh_fsm fsm = {states, "relay", IDLE};
 
-	(void)state;
 	wh_fsm_move(&fsm, CLAIMED, &env, "work");
 	assert_int_equal(fsm.state, CLAIMED);
 	assert_int_equal(last_level, WHERRY_LOG_DEBUG);
@@ -47,12 +45,11 @@ static void an_allowed_move_happens_and_is_logged(void **state)
 	assert_int_equal(fsm.state, IDLE);
 }
 
-static void a_move_needs_no_log(void **state)
+WHERRY_TEST(a_move_needs_no_log)
 {
 	static const wh_env silent = {0};
 	wh_fsm fsm = {states, "relay", IDLE};
 
-	(void)state;
 	wh_fsm_move(&fsm, CLAIMED, &silent, "work");
 	assert_int_equal(fsm.state, CLAIMED);
 }
@@ -77,22 +74,12 @@ static int signal_of(int from, int to)
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void a_move_that_is_not_in_the_table_aborts(void **state)
+WHERRY_TEST(a_move_that_is_not_in_the_table_aborts)
 {
-	(void)state;
 	assert_int_equal(signal_of(IDLE, CLAIMED), 0);
 	assert_int_equal(signal_of(IDLE, SENT), SIGABRT);
 	assert_int_equal(signal_of(SENT, CLAIMED), SIGABRT);
 	assert_int_equal(signal_of(IDLE, IDLE), SIGABRT);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_allowed_move_happens_and_is_logged),
-		cmocka_unit_test(a_move_needs_no_log),
-		cmocka_unit_test(a_move_that_is_not_in_the_table_aborts),
-	};
-
-	return cmocka_run_group_tests_name("fsm", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

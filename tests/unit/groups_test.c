@@ -58,12 +58,11 @@ static wherry_code bind(const wh_sql *sql, const wh_group *groups, wherry_error 
 	return code;
 }
 
-static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state)
+WHERRY_TEST(every_layout_has_whole_groups_and_uses_what_it_is_given)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 
-	(void)state;
 	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
 		wh_sql sql = {0};
 
@@ -79,11 +78,10 @@ static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state
 }
 
 /* Texts of procedures have the names of the tables many times. */
-static void every_layout_takes_the_longest_names(void **state)
+WHERRY_TEST(every_layout_takes_the_longest_names)
 {
 	char name[64] = ""; /* Each byte is written several times. */
 
-	(void)state;
 	memset(name, '\'', 32);
 	memset(name + 32, '"', 31);
 	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
@@ -133,9 +131,8 @@ static void is_refused(const char *layout, const char *old, const char *new,
 	free(text);
 }
 
-static void a_difference_is_named_when_a_file_is_loaded(void **state)
+WHERRY_TEST(a_difference_is_named_when_a_file_is_loaded)
 {
-	(void)state;
 	is_refused("log", "-- name: renew\n", "-- part: renew\n",
 		   "the group 'lease' is there without its statement 'renew'");
 	is_refused("log", "-- name: renew\n", "-- name: renewed\n",
@@ -241,7 +238,8 @@ static void check_all_uses(const layout_files *all, const wh_group *groups)
 			check_uses(all, groups, &g->specs[i]);
 }
 
-static void every_value_is_used_by_some_layout_and_optional_ones_not_by_all(void **state)
+WHERRY_TEST_WITH(every_value_is_used_by_some_layout_and_optional_ones_not_by_all,
+		 read_layouts, clear_layouts)
 {
 	check_all_uses(*state, wh_store_groups);
 	check_all_uses(*state, wh_outbox_groups);
@@ -251,16 +249,4 @@ static void every_value_is_used_by_some_layout_and_optional_ones_not_by_all(void
 	check_all_uses(*state, wh_cron_groups);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_layout_has_whole_groups_and_uses_what_it_is_given),
-		cmocka_unit_test(every_layout_takes_the_longest_names),
-		cmocka_unit_test(a_difference_is_named_when_a_file_is_loaded),
-		cmocka_unit_test_setup_teardown(
-			every_value_is_used_by_some_layout_and_optional_ones_not_by_all,
-			read_layouts, clear_layouts),
-	};
-
-	return cmocka_run_group_tests_name("groups", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

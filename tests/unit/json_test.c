@@ -7,9 +7,8 @@ static bool valid(const char *text)
 	return wh_json_valid(text, strlen(text));
 }
 
-static void any_single_value_is_json(void **state)
+WHERRY_TEST(any_single_value_is_json)
 {
-	(void)state;
 	assert_true(valid("{}"));
 	assert_true(valid(" [1, 2] "));
 	assert_true(valid("\"x\""));
@@ -19,9 +18,8 @@ static void any_single_value_is_json(void **state)
 	assert_true(valid("{\"a\":\"\\u0000\"}"));
 }
 
-static void other_bytes_are_no_json(void **state)
+WHERRY_TEST(other_bytes_are_no_json)
 {
-	(void)state;
 	assert_false(valid(""));
 	assert_false(valid("{"));
 	assert_false(valid("{} {}"));
@@ -33,12 +31,11 @@ static void other_bytes_are_no_json(void **state)
 }
 
 /* Strings are read eight bytes at a time: wherever among them one stands. */
-static void each_byte_of_a_string_is_looked_at(void **state)
+WHERRY_TEST(each_byte_of_a_string_is_looked_at)
 {
 	enum { LEN = 20 };
 	char text[LEN + 2];
 
-	(void)state;
 	for (int byte = 0; byte < 256; byte++) {
 		bool plain = byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\';
 
@@ -52,12 +49,11 @@ static void each_byte_of_a_string_is_looked_at(void **state)
 }
 
 /* A reader that keeps numbers as doubles would lose them. */
-static void numbers_beyond_a_double_are_refused(void **state)
+WHERRY_TEST(numbers_beyond_a_double_are_refused)
 {
 	enum { DIGITS = 309 };
 	char text[DIGITS + 3] = "";
 
-	(void)state;
 	assert_true(valid("1e308"));
 	assert_true(valid("-1.797693134862315e308"));
 	assert_false(valid("1.8e308"));
@@ -79,19 +75,18 @@ static void numbers_beyond_a_double_are_refused(void **state)
 	assert_false(valid(text));
 }
 
-static void endless_nesting_is_refused(void **state)
+WHERRY_TEST(endless_nesting_is_refused)
 {
 	enum { DEPTH = 100000 };
 	char *deep = malloc(DEPTH);
 
-	(void)state;
 	assert_non_null(deep);
 	memset(deep, '[', DEPTH);
 	assert_false(wh_json_valid(deep, DEPTH));
 	free(deep);
 }
 
-static void checking_says_where_it_failed(void **state)
+WHERRY_TEST(checking_says_where_it_failed)
 {
 	static const struct {
 		const char *text;
@@ -105,7 +100,6 @@ static void checking_says_where_it_failed(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int column = 0;
 
-	(void)state;
 	WHERRY_PASS(wh_json_check("7", 1, &column, &err));
 	assert_int_equal(column, 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -116,7 +110,7 @@ static void checking_says_where_it_failed(void **state)
 	assert_non_null(strstr(err.message, "NUL"));
 }
 
-static void headers_are_an_object_of_strings(void **state)
+WHERRY_TEST(headers_are_an_object_of_strings)
 {
 	static const char *const good[] = {"{}", "{ }", "{\"a\":\"b\"}",
 					   "{\"a\":null,\"b\":\"\"}"};
@@ -135,7 +129,6 @@ static void headers_are_an_object_of_strings(void **state)
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		WHERRY_PASS(wh_json_headers(good[i], strlen(good[i]), &err));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
@@ -145,9 +138,8 @@ static void headers_are_an_object_of_strings(void **state)
 	assert_non_null(strstr(err.message, "'who'"));
 }
 
-static void pointers_are_checked(void **state)
+WHERRY_TEST(pointers_are_checked)
 {
-	(void)state;
 	assert_true(wh_json_pointer_valid(""));
 	assert_true(wh_json_pointer_valid("/"));
 	assert_true(wh_json_pointer_valid("/a/b~0~1"));
@@ -156,18 +148,4 @@ static void pointers_are_checked(void **state)
 	assert_false(wh_json_pointer_valid("/a~2"));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_single_value_is_json),
-		cmocka_unit_test(other_bytes_are_no_json),
-		cmocka_unit_test(each_byte_of_a_string_is_looked_at),
-		cmocka_unit_test(numbers_beyond_a_double_are_refused),
-		cmocka_unit_test(endless_nesting_is_refused),
-		cmocka_unit_test(checking_says_where_it_failed),
-		cmocka_unit_test(headers_are_an_object_of_strings),
-		cmocka_unit_test(pointers_are_checked),
-	};
-
-	return cmocka_run_group_tests_name("json", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -21,13 +21,12 @@ static void holds(const wh_ids *list, const int64_t *ids, size_t n)
 		assert_memory_equal(list->ids + list->first, ids, n * sizeof(*ids));
 }
 
-static void ids_are_kept_sorted_and_once(void **state)
+WHERRY_TEST(ids_are_kept_sorted_and_once)
 {
 	static const int64_t given[] = {5, 1, 9, 5, 3, 1, 9, 7, INT64_MAX, 5};
 	static const int64_t sorted[] = {1, 3, 5, 7, 9, INT64_MAX};
 	wh_ids list = {0};
 
-	(void)state;
 	assert_int_equal(wh_ids_count(&list), 0);
 	for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++)
 		assert_true(wh_ids_add(&list, given[i]));
@@ -39,12 +38,11 @@ static void ids_are_kept_sorted_and_once(void **state)
 	wh_ids_clear(&list);
 }
 
-static void ids_are_taken_from_the_front(void **state)
+WHERRY_TEST(ids_are_taken_from_the_front)
 {
 	wh_ids list = {0};
 	int64_t next = 1;
 
-	(void)state;
 	/* as a queue that never grows long, its memory does not either */
 	for (int64_t id = 1; id <= 10000; id++) {
 		assert_true(wh_ids_add(&list, id));
@@ -63,12 +61,11 @@ static void ids_are_taken_from_the_front(void **state)
 	wh_ids_clear(&list);
 }
 
-static void many_ids_in_any_order_come_out_sorted(void **state)
+WHERRY_TEST(many_ids_in_any_order_come_out_sorted)
 {
 	wh_ids list = {0};
 	uint64_t x = 42;
 
-	(void)state;
 	for (int i = 0; i < 5000; i++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		assert_true(wh_ids_add(&list, (int64_t)(x >> 52)));
@@ -97,9 +94,8 @@ static void key_of(const char *key, const char *type, const char *id, const char
 	wh_buf_clear(&out);
 }
 
-static void no_two_ordering_keys_are_written_alike(void **state)
+WHERRY_TEST(no_two_ordering_keys_are_written_alike)
 {
-	(void)state;
 	key_of("k", "order", "1", "=k");
 	key_of(NULL, "order", "1", "5:order1");
 	key_of("", "order", "1", "5:order1");
@@ -113,14 +109,13 @@ static void no_two_ordering_keys_are_written_alike(void **state)
 }
 
 /* The sum of a text takes its place; keys of one aggregate or text that differ at their ends differ. */
-static void a_long_key_takes_little_memory_and_stays_itself(void **state)
+WHERRY_TEST(a_long_key_takes_little_memory_and_stays_itself)
 {
 	enum { LONG = 1024 * 1024, KINDS = 5 };
 	char *text[3];
 	wh_open_row rows[KINDS] = {0};
 	wh_buf out[KINDS];
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		text[i] = calloc(1, LONG + 1);
 		assert_non_null(text[i]);
@@ -152,12 +147,11 @@ static void a_long_key_takes_little_memory_and_stays_itself(void **state)
 		free(text[i]);
 }
 
-static void a_key_is_made_once_and_found_again(void **state)
+WHERRY_TEST(a_key_is_made_once_and_found_again)
 {
 	wh_keys keys;
 	wh_key *a, *b;
 
-	(void)state;
 	wh_keys_init(&keys, env);
 	assert_null(wh_keys_find(&keys, view("=a")));
 	a = wh_keys_get(&keys, view("=a"));
@@ -177,13 +171,12 @@ static void a_key_is_made_once_and_found_again(void **state)
 	wh_keys_clear(&keys);
 }
 
-static void keys_are_found_however_many_there_are(void **state)
+WHERRY_TEST(keys_are_found_however_many_there_are)
 {
 	enum { MANY = 20000 };
 	char name[24];
 	wh_keys keys;
 
-	(void)state;
 	wh_keys_init(&keys, env);
 	for (int i = 0; i < MANY; i++) {
 		(void)snprintf(name, sizeof(name), "=%d", i);
@@ -209,12 +202,11 @@ static void keys_are_found_however_many_there_are(void **state)
 	wh_keys_clear(&keys);
 }
 
-static void a_key_of_which_something_is_known_is_not_dropped(void **state)
+WHERRY_TEST(a_key_of_which_something_is_known_is_not_dropped)
 {
 	wh_keys keys;
 	wh_key *key;
 
-	(void)state;
 	wh_keys_init(&keys, env);
 	key = wh_keys_get(&keys, view("=a"));
 	key->owned = 1;
@@ -250,13 +242,12 @@ static void held_list(const wh_keys *keys, size_t wanted)
 	assert_int_equal(keys->n_held, n - parked);
 }
 
-static void states_move_as_drawn_and_are_counted(void **state)
+WHERRY_TEST(states_move_as_drawn_and_are_counted)
 {
 	wh_keys keys;
 	wh_key *key[4];
 	char name[24];
 
-	(void)state;
 	wh_keys_init(&keys, env);
 	for (int i = 0; i < 4; i++) {
 		(void)snprintf(name, sizeof(name), "=%d", i);
@@ -300,12 +291,11 @@ static void states_move_as_drawn_and_are_counted(void **state)
 	wh_keys_clear(&keys);
 }
 
-static void notes_are_sorted_counted_and_bounded(void **state)
+WHERRY_TEST(notes_are_sorted_counted_and_bounded)
 {
 	wh_keys keys;
 	wh_key *a, *b;
 
-	(void)state;
 	wh_keys_init(&keys, env);
 	a = wh_keys_get(&keys, view("=a"));
 	b = wh_keys_get(&keys, view("=b"));
@@ -350,12 +340,11 @@ static void notes_are_sorted_counted_and_bounded(void **state)
 
 /* Or a lower id, of which only the beginning of the rest is remembered, would be read
  * after those. */
-static void nothing_is_noted_beyond_what_could_not_be(void **state)
+WHERRY_TEST(nothing_is_noted_beyond_what_could_not_be)
 {
 	wh_keys keys;
 	wh_key *a;
 
-	(void)state;
 	wh_keys_init(&keys, &wh_env_system);
 	a = wh_keys_get(&keys, wh_view_of("=a"));
 	wh_key_hold(&keys, a, 0);
@@ -369,21 +358,4 @@ static void nothing_is_noted_beyond_what_could_not_be(void **state)
 	wh_keys_clear(&keys);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ids_are_kept_sorted_and_once),
-		cmocka_unit_test(ids_are_taken_from_the_front),
-		cmocka_unit_test(many_ids_in_any_order_come_out_sorted),
-		cmocka_unit_test(no_two_ordering_keys_are_written_alike),
-		cmocka_unit_test(a_long_key_takes_little_memory_and_stays_itself),
-		cmocka_unit_test(a_key_is_made_once_and_found_again),
-		cmocka_unit_test(keys_are_found_however_many_there_are),
-		cmocka_unit_test(a_key_of_which_something_is_known_is_not_dropped),
-		cmocka_unit_test(states_move_as_drawn_and_are_counted),
-		cmocka_unit_test(notes_are_sorted_counted_and_bounded),
-		cmocka_unit_test(nothing_is_noted_beyond_what_could_not_be),
-	};
-
-	return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -82,9 +82,8 @@ static void assert_means(const json_t *fields, const row *r)
 		fail_msg("%s: '%s' is read back", r->name, json_string_value(value));
 }
 
-static void a_value_stays_one_field_of_one_line(void **state)
+WHERRY_TEST(a_value_stays_one_field_of_one_line)
 {
-	(void)state;
 	for (size_t i = 0; i < ROWS; i++) {
 		const wherry_log_field fields[] = {
 			wh_log_bytes("v", rows[i].value, length(&rows[i])),
@@ -107,9 +106,8 @@ static void a_value_stays_one_field_of_one_line(void **state)
 	}
 }
 
-static void a_line_of_json_is_made_of_the_fields(void **state)
+WHERRY_TEST(a_line_of_json_is_made_of_the_fields)
 {
-	(void)state;
 	for (size_t i = 0; i < ROWS; i++) {
 		const wherry_log_field fields[] = {
 			wh_log_bytes("v", rows[i].value, length(&rows[i])),
@@ -140,13 +138,12 @@ static void a_line_of_json_is_made_of_the_fields(void **state)
 	}
 }
 
-static void a_line_of_text_begins_with_when_how_bad_and_where(void **state)
+WHERRY_TEST(a_line_of_text_begins_with_when_how_bad_and_where)
 {
 	wherry_log_record record = record_of(NULL, 0);
 	wh_log_head head = {.time = "now"};
 	wh_buf line = WH_BUF_INIT(10000);
 
-	(void)state;
 	wh_log_line(&line, &head, &record);
 	assert_string_equal(wh_buf_str(&line),
 			    "time=now level=warn part=test event=tried\n");
@@ -158,7 +155,7 @@ static void a_line_of_text_begins_with_when_how_bad_and_where(void **state)
 	wh_buf_clear(&line);
 }
 
-static void durations_are_seconds(void **state)
+WHERRY_TEST(durations_are_seconds)
 {
 	static const struct {
 		int64_t us;
@@ -174,7 +171,6 @@ static void durations_are_seconds(void **state)
 		{INT64_MIN, "d=-9223372036854.775808s"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(durations) / sizeof(*durations); i++) {
 		const wherry_log_field field = wh_log_us("d", durations[i].us);
 		wherry_log_record record = record_of(&field, 1);
@@ -188,7 +184,7 @@ static void durations_are_seconds(void **state)
 }
 
 /* 1000 bytes, no character in halves, and an ellipsis. */
-static void a_long_value_is_cut_between_characters(void **state)
+WHERRY_TEST(a_long_value_is_cut_between_characters)
 {
 	wherry_log_field field = wh_log_text("v", "");
 	wherry_log_record record = record_of(&field, 1);
@@ -197,7 +193,6 @@ static void a_long_value_is_cut_between_characters(void **state)
 	const char *value;
 	json_t *back;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		memcpy(text + 2 * i, "ü", 2);
 	memcpy(text, "ab", 2);
@@ -230,12 +225,11 @@ static void keep(void *ctx, const wherry_log_record *record)
 	(void)snprintf(k->event, sizeof(k->event), "%s", record->event);
 }
 
-static void an_event_has_any_number_of_fields(void **state)
+WHERRY_TEST(an_event_has_any_number_of_fields)
 {
 	kept k = {0};
 	wh_env env = {.log = keep, .log_ctx = &k};
 
-	(void)state;
 	wh_log(&env, WHERRY_LOG_INFO, "test", "started");
 	assert_int_equal(k.n_fields, 0);
 	assert_string_equal(k.event, "started");
@@ -247,16 +241,4 @@ static void an_event_has_any_number_of_fields(void **state)
 	assert_int_equal(k.calls, 2);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_value_stays_one_field_of_one_line),
-		cmocka_unit_test(a_line_of_json_is_made_of_the_fields),
-		cmocka_unit_test(a_line_of_text_begins_with_when_how_bad_and_where),
-		cmocka_unit_test(durations_are_seconds),
-		cmocka_unit_test(a_long_value_is_cut_between_characters),
-		cmocka_unit_test(an_event_has_any_number_of_fields),
-	};
-
-	return cmocka_run_group_tests_name("log", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

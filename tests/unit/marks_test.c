@@ -29,11 +29,10 @@ static void is_not_held(const wh_marks *set, const char *token, int64_t id)
 	assert_false(wh_marks_find(set, token, id, &message_id, &mark));
 }
 
-static void each_token_holds_its_own(void **state)
+WHERRY_TEST(each_token_holds_its_own)
 {
 	wh_marks set = {0};
 
-	(void)state;
 	is_not_held(&set, "a", 1);
 	assert_int_equal(hold(&set, "a", "one", "t1", 1), 1);
 	assert_int_equal(hold(&set, "b", "one", "t2", 1), 1);
@@ -48,11 +47,10 @@ static void each_token_holds_its_own(void **state)
 	is_not_held(&set, "b", 1);
 }
 
-static void a_message_that_is_claimed_again_replaces_its_mark(void **state)
+WHERRY_TEST(a_message_that_is_claimed_again_replaces_its_mark)
 {
 	wh_marks set = {0};
 
-	(void)state;
 	assert_int_equal(hold(&set, "a", "one", "t1", 7), 7);
 	assert_int_equal(hold(&set, "a", "one", "t2", 7), 7);
 	is_held(&set, "a", 7, "one", "t2");
@@ -60,12 +58,11 @@ static void a_message_that_is_claimed_again_replaces_its_mark(void **state)
 	wh_marks_clear(&set);
 }
 
-static void another_message_of_the_same_number_gets_one_of_its_own(void **state)
+WHERRY_TEST(another_message_of_the_same_number_gets_one_of_its_own)
 {
 	wh_marks set = {0};
 	int64_t other, third;
 
-	(void)state;
 	assert_int_equal(hold(&set, "a", "one", "t1", 7), 7);
 	other = hold(&set, "a", "two", "t2", 7);
 	third = hold(&set, "a", "", "t3", 7);
@@ -76,12 +73,11 @@ static void another_message_of_the_same_number_gets_one_of_its_own(void **state)
 	wh_marks_clear(&set);
 }
 
-static void many_are_held(void **state)
+WHERRY_TEST(many_are_held)
 {
 	wh_marks set = {0};
 	char text[24];
 
-	(void)state;
 	for (int64_t i = -3000; i < 3000; i++) {
 		(void)snprintf(text, sizeof(text), "%lld", (long long)i);
 		assert_int_equal(hold(&set, "a", text, text, i * 1000003), i * 1000003);
@@ -100,14 +96,4 @@ static void many_are_held(void **state)
 	wh_marks_clear(&set);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_token_holds_its_own),
-		cmocka_unit_test(a_message_that_is_claimed_again_replaces_its_mark),
-		cmocka_unit_test(another_message_of_the_same_number_gets_one_of_its_own),
-		cmocka_unit_test(many_are_held),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -54,7 +54,6 @@ static wherry_code see(void *ctx, const wh_row *row, wherry_error *err)
 	seen *s = ctx;
 	wh_view v = wh_row_bytes(row, 0);
 
-	(void)err;
 	free(s->bytes);
 	s->n++;
 	s->number = wh_row_int(row, 0);
@@ -129,7 +128,7 @@ static void text_comes_back(wherry_db *db, const char *text, size_t len)
 	free(s.bytes);
 }
 
-static void texts_come_back_as_they_were(void **state)
+WHERRY_TEST_WITH(texts_come_back_as_they_were, set_up, tear_down)
 {
 	enum { LONG = 300000 };
 	char *many = malloc(LONG);
@@ -146,7 +145,7 @@ static void texts_come_back_as_they_were(void **state)
 	free(many);
 }
 
-static void bytes_come_back_as_they_were(void **state)
+WHERRY_TEST_WITH(bytes_come_back_as_they_were, set_up, tear_down)
 {
 	static const size_t lengths[] = {0, 1, 256, 8000, 8001, 300000};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -173,7 +172,7 @@ static void bytes_come_back_as_they_were(void **state)
 	free(bytes);
 }
 
-static void numbers_have_64_bits(void **state)
+WHERRY_TEST_WITH(numbers_have_64_bits, set_up, tear_down)
 {
 	static const int64_t numbers[] = {0, -1, INT64_MAX, INT64_MIN,
 					  INT64_C(9007199254740993)};
@@ -193,7 +192,7 @@ static void numbers_have_64_bits(void **state)
 	}
 }
 
-static void nulls_are_none(void **state)
+WHERRY_TEST_WITH(nulls_are_none, set_up, tear_down)
 {
 	const wh_param params[] = {WH_TEXT_PARAM("t", wh_view_of(NULL)),
 				   WH_BLOB_PARAM("b", wh_view_of(NULL))};
@@ -209,7 +208,7 @@ static void nulls_are_none(void **state)
 	assert_true(s.null);
 }
 
-static void times_are_unix_milliseconds(void **state)
+WHERRY_TEST_WITH(times_are_unix_milliseconds, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -225,7 +224,7 @@ static void times_are_unix_milliseconds(void **state)
 			 -1);
 }
 
-static void changed_rows_are_counted(void **state)
+WHERRY_TEST_WITH(changed_rows_are_counted, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t changed = -1;
@@ -239,7 +238,7 @@ static void changed_rows_are_counted(void **state)
 }
 
 /* FreeTDS does not say how many rows the first statement of such a batch changed. */
-static void a_batch_returns_the_rows_of_its_query(void **state)
+WHERRY_TEST_WITH(a_batch_returns_the_rows_of_its_query, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	seen s = {0};
@@ -256,7 +255,7 @@ static void a_batch_returns_the_rows_of_its_query(void **state)
 	free(s.bytes);
 }
 
-static void savepoints_are_undone_one_by_one(void **state)
+WHERRY_TEST_WITH(savepoints_are_undone_one_by_one, set_up, tear_down)
 {
 	wherry_db *db = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -276,7 +275,7 @@ static void savepoints_are_undone_one_by_one(void **state)
 }
 
 /* XACT_ABORT is on: without the check the INSERT after the failure would be committed alone. */
-static void nothing_runs_outside_of_a_transaction_that_failed(void **state)
+WHERRY_TEST_WITH(nothing_runs_outside_of_a_transaction_that_failed, set_up, tear_down)
 {
 	wherry_db *db = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -296,7 +295,7 @@ static void nothing_runs_outside_of_a_transaction_that_failed(void **state)
 	assert_int_equal(count(db, "SELECT COUNT_BIG(*) FROM wherry_probe"), 1);
 }
 
-static void failures_have_their_codes(void **state)
+WHERRY_TEST_WITH(failures_have_their_codes, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -314,7 +313,7 @@ static void failures_have_their_codes(void **state)
 }
 
 /* FreeTDS took it for prepared, and could not run it again.  Another session holds the lock. */
-static void a_statement_whose_first_run_fails_runs_again(void **state)
+WHERRY_TEST_WITH(a_statement_whose_first_run_fails_runs_again, set_up, tear_down)
 {
 	static const char sql[] =
 		"DECLARE @r INT; EXEC @r = sp_getapplock @Resource = N'wherry_probe', "
@@ -343,7 +342,7 @@ static void a_statement_whose_first_run_fails_runs_again(void **state)
 	wherry_db_close(other);
 }
 
-static void a_row_that_stays_locked_is_busy(void **state)
+WHERRY_TEST_WITH(a_row_that_stays_locked_is_busy, set_up, tear_down)
 {
 	wherry_db *other = open_it("200ms");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -362,7 +361,7 @@ static void a_row_that_stays_locked_is_busy(void **state)
 	wherry_db_close(other);
 }
 
-static void a_session_that_the_server_ends_is_a_lost_connection(void **state)
+WHERRY_TEST_WITH(a_session_that_the_server_ends_is_a_lost_connection, set_up, tear_down)
 {
 	wherry_db *other = open_it("200ms");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -394,7 +393,7 @@ static wherry_db *open_before_a_lock(wherry_db **out_holder)
 	return open_it("30s");
 }
 
-static void a_statement_ends_by_the_limit_of_its_connection(void **state)
+WHERRY_TEST_WITH(a_statement_ends_by_the_limit_of_its_connection, set_up, tear_down)
 {
 	static const char sql[] = "UPDATE wherry_probe SET t = N'y' WHERE id = 1";
 	wherry_db *holder, *db = open_before_a_lock(&holder);
@@ -402,7 +401,6 @@ static void a_statement_ends_by_the_limit_of_its_connection(void **state)
 	int64_t began_us, took_us;
 	wherry_code code;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_begin(db, &err));
 	began_us = wh_monotonic(&wh_env_system);
 	wh_db_limit(db, began_us + 1500000);
@@ -420,13 +418,13 @@ static void a_statement_ends_by_the_limit_of_its_connection(void **state)
 }
 
 /* Babelfish's session is lost then; SQL Server's goes on, without its transaction. */
-static void a_statement_that_takes_too_long_takes_its_transaction_along(void **state)
+WHERRY_TEST_WITH(a_statement_that_takes_too_long_takes_its_transaction_along, set_up,
+		 tear_down)
 {
 	wherry_db *holder, *db = open_before_a_lock(&holder);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	(void)state;
 	((odbc_db *)db)->timeout_s = 1;
 	WHERRY_PASS(wherry_db_begin(db, &err));
 	WHERRY_PASS(wh_db_script(db, "INSERT INTO wherry_probe(id) VALUES (2)", &err));
@@ -462,7 +460,7 @@ static void *interrupt(void *ctx)
 }
 
 /* With FreeTDS it ends by its time-out. */
-static void a_wait_for_a_lock_is_interrupted_from_another_thread(void **state)
+WHERRY_TEST_WITH(a_wait_for_a_lock_is_interrupted_from_another_thread, set_up, tear_down)
 {
 	wherry_db *waits = open_it("2s");
 	interrupter i = {.db = waits};
@@ -483,7 +481,7 @@ static void a_wait_for_a_lock_is_interrupted_from_another_thread(void **state)
 	wherry_db_close(waits);
 }
 
-static void a_table_is_found_in_its_schema(void **state)
+WHERRY_TEST_WITH(a_table_is_found_in_its_schema, set_up, tear_down)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char schema[64] = "";
@@ -493,14 +491,13 @@ static void a_table_is_found_in_its_schema(void **state)
 	assert_string_equal(schema, "dbo");
 }
 
-static void a_wrong_password_is_refused_and_not_shown(void **state)
+WHERRY_TEST(a_wrong_password_is_refused_and_not_shown)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *host = strchr(url, '@');
 	wherry_db *db = NULL;
 	char wrong[400];
 
-	(void)state;
 	assert_non_null(host);
 	(void)snprintf(wrong, sizeof(wrong), "mssql://wherry:not-this-one%s", host);
 	WHERRY_FAILS(WHERRY_DENIED, wherry_db_open(wrong, NULL, &db, &err));
@@ -508,12 +505,11 @@ static void a_wrong_password_is_refused_and_not_shown(void **state)
 	assert_null(db);
 }
 
-static void nobody_listening_is_a_lost_connection(void **state)
+WHERRY_TEST(nobody_listening_is_a_lost_connection)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_CLOSED,
 		     wherry_db_open("mssql://u:p@127.0.0.1:1/shop?encrypt=no", NULL, &db,
 				    &err));
@@ -556,7 +552,7 @@ static void disconnect_dbc(SQLHDBC dbc)
 	(void)SQLFreeHandle(SQL_HANDLE_ENV, env);
 }
 
-static void a_borrowed_connection_keeps_its_transaction(void **state)
+WHERRY_TEST_WITH(a_borrowed_connection_keeps_its_transaction, set_up, tear_down)
 {
 	SQLHDBC dbc = connect_dbc(true);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -584,7 +580,8 @@ static void a_borrowed_connection_keeps_its_transaction(void **state)
 	disconnect_dbc(dbc);
 }
 
-static void a_borrowed_connection_without_a_transaction_gets_its_own(void **state)
+WHERRY_TEST_WITH(a_borrowed_connection_without_a_transaction_gets_its_own, set_up,
+		 tear_down)
 {
 	SQLHDBC dbc = connect_dbc(false);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -603,37 +600,11 @@ static void a_borrowed_connection_without_a_transaction_gets_its_own(void **stat
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-	static const struct CMUnitTest tests[] = {
-		TEST(texts_come_back_as_they_were),
-		TEST(bytes_come_back_as_they_were),
-		TEST(numbers_have_64_bits),
-		TEST(nulls_are_none),
-		TEST(times_are_unix_milliseconds),
-		TEST(changed_rows_are_counted),
-		TEST(a_batch_returns_the_rows_of_its_query),
-		TEST(savepoints_are_undone_one_by_one),
-		TEST(nothing_runs_outside_of_a_transaction_that_failed),
-		TEST(failures_have_their_codes),
-		TEST(a_statement_whose_first_run_fails_runs_again),
-		TEST(a_row_that_stays_locked_is_busy),
-		TEST(a_session_that_the_server_ends_is_a_lost_connection),
-		TEST(a_statement_ends_by_the_limit_of_its_connection),
-		TEST(a_statement_that_takes_too_long_takes_its_transaction_along),
-		TEST(a_wait_for_a_lock_is_interrupted_from_another_thread),
-		TEST(a_table_is_found_in_its_schema),
-		TEST(a_borrowed_connection_keeps_its_transaction),
-		TEST(a_borrowed_connection_without_a_transaction_gets_its_own),
-		cmocka_unit_test(a_wrong_password_is_refused_and_not_shown),
-		cmocka_unit_test(nobody_listening_is_a_lost_connection),
-	};
-#undef TEST
-
 	url = getenv("WHERRY_TEST_MSSQL");
 	if (!url || !*url) {
 		(void)printf("1..1\nok 1 - SQL Server # SKIP WHERRY_TEST_MSSQL names no "
 			     "server\n");
 		return 0;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

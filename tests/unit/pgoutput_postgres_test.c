@@ -108,7 +108,7 @@ static const char *kinds(stream *s, wh_pgo_kind kind, wh_pgo_message *out)
 	return letters;
 }
 
-static void a_row_arrives_as_it_was_written_in_text_and_in_binary(void **state)
+WHERRY_TEST_WITH(a_row_arrives_as_it_was_written_in_text_and_in_binary, set_up, tear_down)
 {
 	static const char *const names[] = {"payload", "id", "topic"};
 	stream *s = *state;
@@ -139,7 +139,7 @@ static void a_row_arrives_as_it_was_written_in_text_and_in_binary(void **state)
 	assert_int_equal(values[2].form, WH_PGO_NULL);
 }
 
-static void an_update_leaves_out_a_large_value_that_it_left_alone(void **state)
+WHERRY_TEST_WITH(an_update_leaves_out_a_large_value_that_it_left_alone, set_up, tear_down)
 {
 	stream *s = *state;
 	wh_pgo_message m;
@@ -159,7 +159,7 @@ static void an_update_leaves_out_a_large_value_that_it_left_alone(void **state)
 	assert_int_equal(m.old_kind, 'K');
 }
 
-static void whatever_is_done_is_understood(void **state)
+WHERRY_TEST_WITH(whatever_is_done_is_understood, set_up, tear_down)
 {
 	stream *s = *state;
 	wh_pgo_message m = {.xid = 0};
@@ -183,7 +183,7 @@ static void whatever_is_done_is_understood(void **state)
 	assert_true(wh_view_eq(m.content, wh_view_of("tick")));
 }
 
-static void a_table_that_is_altered_is_described_anew(void **state)
+WHERRY_TEST_WITH(a_table_that_is_altered_is_described_anew, set_up, tear_down)
 {
 	static const char *const names[] = {"more", "topic"};
 	stream *s = *state;
@@ -203,7 +203,7 @@ static void a_table_that_is_altered_is_described_anew(void **state)
 	assert_true(wh_view_eq(m.name, wh_view_of("mood")));
 }
 
-static void the_times_and_places_are_those_of_the_commit(void **state)
+WHERRY_TEST_WITH(the_times_and_places_are_those_of_the_commit, set_up, tear_down)
 {
 	stream *s = *state;
 	wh_pgo_message begin = {.lsn = 0}, commit = {.lsn = 0};
@@ -233,17 +233,7 @@ static void the_times_and_places_are_those_of_the_commit(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	static const struct CMUnitTest tests[] = {
-		TEST(a_row_arrives_as_it_was_written_in_text_and_in_binary),
-		TEST(an_update_leaves_out_a_large_value_that_it_left_alone),
-		TEST(whatever_is_done_is_understood),
-		TEST(a_table_that_is_altered_is_described_anew),
-		TEST(the_times_and_places_are_those_of_the_commit),
-	};
-#undef TEST
-
 	if (!postgres_start_with((const char *const[]){"wal_level=logical", NULL}))
 		return 0;
-	return cmocka_run_group_tests_name("pgoutput, real", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -41,11 +41,10 @@ static void next_is(wh_pgo_list *row, wh_pgo_form form, const char *bytes, size_
 		assert_null(value.data.ptr);
 }
 
-static void a_transaction_tells_where_and_when_it_was_committed(void **state)
+WHERRY_TEST(a_transaction_tells_where_and_when_it_was_committed)
 {
 	wh_pgo_message m;
 
-	(void)state;
 	decode(BYTES(BEGIN), &m);
 	assert_int_equal(m.kind, WH_PGO_BEGIN);
 	assert_int_equal(m.lsn, 0x01020304);
@@ -62,12 +61,11 @@ static void a_transaction_tells_where_and_when_it_was_committed(void **state)
 	assert_int_equal(m.at_us, INT64_C(946684799999999));
 }
 
-static void a_relation_names_its_columns(void **state)
+WHERRY_TEST(a_relation_names_its_columns)
 {
 	wh_pgo_message m;
 	wh_pgo_column column;
 
-	(void)state;
 	decode(BYTES(RELATION), &m);
 	assert_int_equal(m.oid, 0x4001);
 	is(m.schema, BYTES("shop"));
@@ -87,12 +85,11 @@ static void a_relation_names_its_columns(void **state)
 	assert_false(wh_pgo_next_column(&m.columns, &column));
 }
 
-static void an_insert_has_values_in_three_forms(void **state)
+WHERRY_TEST(an_insert_has_values_in_three_forms)
 {
 	wh_pgo_message m;
 	wh_pgo_value value;
 
-	(void)state;
 	decode(BYTES(INSERT), &m);
 	assert_int_equal(m.kind, WH_PGO_INSERT);
 	assert_int_equal(m.oid, 0x4001);
@@ -103,11 +100,10 @@ static void an_insert_has_values_in_three_forms(void **state)
 	assert_false(wh_pgo_next_value(&m.old, &value));
 }
 
-static void an_update_may_have_the_old_row_or_its_key_or_neither(void **state)
+WHERRY_TEST(an_update_may_have_the_old_row_or_its_key_or_neither)
 {
 	wh_pgo_message m;
 
-	(void)state;
 	/* clang-format off */
 	decode(BYTES("U" "\0\0\0\1" "N" "\0\1" "u"), &m);
 	/* clang-format on */
@@ -128,11 +124,10 @@ static void an_update_may_have_the_old_row_or_its_key_or_neither(void **state)
 	next_is(&m.row, WH_PGO_NULL, NULL, 0);
 }
 
-static void a_delete_has_the_old_row_only(void **state)
+WHERRY_TEST(a_delete_has_the_old_row_only)
 {
 	wh_pgo_message m;
 
-	(void)state;
 	/* clang-format off */
 	decode(BYTES("D" "\0\0\0\1" "K" "\0\2" "t\0\0\0\1" "7" "n"), &m);
 	/* clang-format on */
@@ -143,12 +138,11 @@ static void a_delete_has_the_old_row_only(void **state)
 	next_is(&m.old, WH_PGO_NULL, NULL, 0);
 }
 
-static void a_truncate_names_each_table(void **state)
+WHERRY_TEST(a_truncate_names_each_table)
 {
 	wh_pgo_message m;
 	uint32_t oid = 0;
 
-	(void)state;
 	/* clang-format off */
 	decode(BYTES("T" "\0\0\0\2" "\3" "\0\0\0\1" "\0\0\0\2"), &m);
 	/* clang-format on */
@@ -160,11 +154,10 @@ static void a_truncate_names_each_table(void **state)
 	assert_false(wh_pgo_next_oid(&m.tables, &oid));
 }
 
-static void the_other_messages_are_read_too(void **state)
+WHERRY_TEST(the_other_messages_are_read_too)
 {
 	wh_pgo_message m;
 
-	(void)state;
 	/* clang-format off */
 	decode(BYTES("M" "\1" "\0\0\0\0\0\0\0\x10" "wherry\0" "\0\0\0\4" "t\0ck"), &m);
 	/* clang-format on */
@@ -185,14 +178,13 @@ static void the_other_messages_are_read_too(void **state)
 	is(m.name, BYTES("mood"));
 }
 
-static void columns_are_found_by_name_and_their_values_picked(void **state)
+WHERRY_TEST(columns_are_found_by_name_and_their_values_picked)
 {
 	static const char *const names[] = {"payload", "headers", "id", "pay"};
 	wh_pgo_message m;
 	wh_pgo_value picked[4];
 	int at[4];
 
-	(void)state;
 	decode(BYTES(RELATION), &m);
 	wh_pgo_find(m.columns, names, 4, at);
 	assert_int_equal(at[0], 2);
@@ -221,9 +213,8 @@ static void is_refused(const char *bytes, size_t len, wherry_code code, const ch
 	assert_int_equal(m.xid, 77);
 }
 
-static void a_message_that_ends_early_says_what_is_missing_and_where(void **state)
+WHERRY_TEST(a_message_that_ends_early_says_what_is_missing_and_where)
 {
-	(void)state;
 	for (size_t len = 1; len < sizeof(INSERT) - 1; len++)
 		is_refused(INSERT, len, WHERRY_CORRUPT,
 			   "the message 'insert' of the slot");
@@ -236,16 +227,14 @@ static void a_message_that_ends_early_says_what_is_missing_and_where(void **stat
 	is_refused(RELATION, 8, WHERRY_CORRUPT, "the schema of the table wants 4 bytes");
 }
 
-static void a_message_that_ends_late_is_refused(void **state)
+WHERRY_TEST(a_message_that_ends_late_is_refused)
 {
-	(void)state;
 	is_refused(BYTES(BEGIN "x"), WHERRY_CORRUPT, "ends at byte 21, but 22 were sent");
 	is_refused(BYTES(INSERT "n"), WHERRY_CORRUPT, "'insert'");
 }
 
-static void lengths_are_not_believed(void **state)
+WHERRY_TEST(lengths_are_not_believed)
 {
-	(void)state;
 	/* clang-format off */
 	is_refused(BYTES("I" "\0\0\0\1" "N" "\0\1" "t" "\xff\xff\xff\xff" "x"), WHERRY_CORRUPT,
 		   "a value wants 4294967295 bytes");
@@ -256,9 +245,8 @@ static void lengths_are_not_believed(void **state)
 	/* clang-format on */
 }
 
-static void letters_and_flags_that_cannot_be_are_refused(void **state)
+WHERRY_TEST(letters_and_flags_that_cannot_be_are_refused)
 {
-	(void)state;
 	/* clang-format off */
 	is_refused(BYTES("I" "\0\0\0\1" "K" "\0\0"), WHERRY_CORRUPT, "the kind of a row");
 	is_refused(BYTES("D" "\0\0\0\1" "N" "\0\0"), WHERRY_CORRUPT, "the kind of a row");
@@ -272,32 +260,11 @@ static void letters_and_flags_that_cannot_be_are_refused(void **state)
 	/* clang-format on */
 }
 
-static void an_unknown_kind_is_named(void **state)
+WHERRY_TEST(an_unknown_kind_is_named)
 {
-	(void)state;
 	is_refused(BYTES("S\0\0\0\1\1"), WHERRY_UNSUPPORTED,
 		   "unknown kind 83 ('S'), 6 bytes");
 	is_refused(BYTES("\n"), WHERRY_UNSUPPORTED, "unknown kind 10 ('?'), 1 bytes");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_transaction_tells_where_and_when_it_was_committed),
-		cmocka_unit_test(a_relation_names_its_columns),
-		cmocka_unit_test(an_insert_has_values_in_three_forms),
-		cmocka_unit_test(an_update_may_have_the_old_row_or_its_key_or_neither),
-		cmocka_unit_test(a_delete_has_the_old_row_only),
-		cmocka_unit_test(a_truncate_names_each_table),
-		cmocka_unit_test(the_other_messages_are_read_too),
-		cmocka_unit_test(columns_are_found_by_name_and_their_values_picked),
-		cmocka_unit_test(
-			a_message_that_ends_early_says_what_is_missing_and_where),
-		cmocka_unit_test(a_message_that_ends_late_is_refused),
-		cmocka_unit_test(lengths_are_not_believed),
-		cmocka_unit_test(letters_and_flags_that_cannot_be_are_refused),
-		cmocka_unit_test(an_unknown_kind_is_named),
-	};
-
-	return cmocka_run_group_tests_name("pgoutput", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -15,7 +15,7 @@ static wh_postgres_value binary(uint32_t type, const void *data, size_t len)
 	return (wh_postgres_value){{data, len}, type, true};
 }
 
-static void a_time_is_the_same_in_either_form(void **state)
+WHERRY_TEST(a_time_is_the_same_in_either_form)
 {
 	static const struct {
 		const char *text;
@@ -30,7 +30,6 @@ static void a_time_is_the_same_in_either_form(void **state)
 		{"1900-03-01 00:00:00+00", -2203891200000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
 		wh_postgres_value as_text = text(WH_PG_TIMESTAMPTZ, times[i].text);
 		int64_t us = (times[i].ms - 946684800000) * 1000;
@@ -45,12 +44,11 @@ static void a_time_is_the_same_in_either_form(void **state)
 	}
 }
 
-static void what_is_no_time_is_none(void **state)
+WHERRY_TEST(what_is_no_time_is_none)
 {
 	static const char *const texts[] = {
 		"", "infinity", "2026-11-21", "2026-11-21 15:22", "0044-03-15 BC", "-5"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		wh_postgres_value v = text(WH_PG_TIMESTAMPTZ, texts[i]);
 
@@ -58,11 +56,10 @@ static void what_is_no_time_is_none(void **state)
 	}
 }
 
-static void a_number_is_the_same_in_either_form(void **state)
+WHERRY_TEST(a_number_is_the_same_in_either_form)
 {
 	wh_postgres_value v = text(WH_PG_INT8, "-9223372036854775807");
 
-	(void)state;
 	assert_int_equal(wh_postgres_value_int(&v), -INT64_MAX);
 	v = binary(WH_PG_INT8, "\x80\0\0\0\0\0\0\1", 8);
 	assert_int_equal(wh_postgres_value_int(&v), -INT64_MAX);
@@ -74,7 +71,7 @@ static void a_number_is_the_same_in_either_form(void **state)
 	assert_int_equal(wh_postgres_value_int(&v), 0);
 }
 
-static void bytes_are_the_same_in_either_form(void **state)
+WHERRY_TEST(bytes_are_the_same_in_either_form)
 {
 	static const unsigned char raw[16] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55,
 					      0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb,
@@ -96,7 +93,6 @@ static void bytes_are_the_same_in_either_form(void **state)
 	};
 	wh_arena copies = WH_ARENA_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		bool failed = false;
 		wh_view got = wh_postgres_value_bytes(&cases[i].value, &copies, &failed);
@@ -108,14 +104,4 @@ static void bytes_are_the_same_in_either_form(void **state)
 	wh_arena_clear(&copies);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_time_is_the_same_in_either_form),
-		cmocka_unit_test(what_is_no_time_is_none),
-		cmocka_unit_test(a_number_is_the_same_in_either_form),
-		cmocka_unit_test(bytes_are_the_same_in_either_form),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -10,11 +10,10 @@
 
 #include "wherry_test.h"
 
-static void this_process_lives(void **state)
+WHERRY_TEST(this_process_lives)
 {
 	char who[WH_PROCESS_LEN];
 
-	(void)state;
 	wh_process_self(who);
 	assert_true(*who);
 	assert_int_equal(wh_process_look(who), WH_PROCESS_LIVES);
@@ -46,13 +45,12 @@ static pid_t child(char who[WH_PROCESS_LEN])
 	return pid;
 }
 
-static void a_killed_process_has_ended_before_its_parent_asks(void **state)
+WHERRY_TEST(a_killed_process_has_ended_before_its_parent_asks)
 {
 	char who[WH_PROCESS_LEN];
 	pid_t pid = child(who);
 	siginfo_t info;
 
-	(void)state;
 	assert_int_equal(wh_process_look(who), WH_PROCESS_LIVES);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
@@ -61,12 +59,11 @@ static void a_killed_process_has_ended_before_its_parent_asks(void **state)
 	assert_int_equal(wh_process_look(who), WH_PROCESS_ENDED);
 }
 
-static void another_process_with_the_same_id_is_another(void **state)
+WHERRY_TEST(another_process_with_the_same_id_is_another)
 {
 	char who[WH_PROCESS_LEN];
 	char *last;
 
-	(void)state;
 	wh_process_self(who);
 	last = who + strlen(who) - 1;
 	*last = *last == '1' ? '2' : '1'; /* began at another time */
@@ -74,12 +71,11 @@ static void another_process_with_the_same_id_is_another(void **state)
 }
 
 /* Another machine, or another boot; another container; another clock. */
-static void a_process_of_another_place_is_not_known(void **state)
+WHERRY_TEST(a_process_of_another_place_is_not_known)
 {
 	char who[WH_PROCESS_LEN], pids[WH_PROCESS_LEN], times[WH_PROCESS_LEN];
 	char *colon;
 
-	(void)state;
 	wh_process_self(who);
 	(void)snprintf(pids, sizeof(pids), "%s", who);
 	colon = strchr(pids, ':');
@@ -93,14 +89,13 @@ static void a_process_of_another_place_is_not_known(void **state)
 	assert_int_equal(wh_process_look(who), WH_PROCESS_UNKNOWN);
 }
 
-static void a_text_that_names_no_process_is_not_known(void **state)
+WHERRY_TEST(a_text_that_names_no_process_is_not_known)
 {
 	static const char *const tails[] = {
 		"", "1", ":", "1:", ":1", "-1:5", "x:5", "99999999999:5", "1:x", "0:1"};
 	char who[WH_PROCESS_LEN], text[2 * WH_PROCESS_LEN];
 	char *at;
 
-	(void)state;
 	assert_int_equal(wh_process_look(""), WH_PROCESS_UNKNOWN);
 	assert_int_equal(wh_process_look("me@host:42"), WH_PROCESS_UNKNOWN);
 	wh_process_self(who);
@@ -114,15 +109,4 @@ static void a_text_that_names_no_process_is_not_known(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(this_process_lives),
-		cmocka_unit_test(a_killed_process_has_ended_before_its_parent_asks),
-		cmocka_unit_test(another_process_with_the_same_id_is_another),
-		cmocka_unit_test(a_process_of_another_place_is_not_known),
-		cmocka_unit_test(a_text_that_names_no_process_is_not_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -18,7 +18,6 @@ static struct {
 static wherry_code my_open(const char *rest, const wherry_config *config,
 			   void **out_state, wherry_error *err)
 {
-	(void)config;
 	if (strcmp(rest, "no") == 0)
 		return wherry_error_set(err, WHERRY_NOTFOUND, "there is\nnobody");
 	*out_state = &plan;
@@ -34,10 +33,6 @@ static void my_close(void *state)
 static wherry_code my_submit(void *state, const wherry_message *const *messages, size_t n,
 			     size_t *out_taken, wherry_error *err)
 {
-	(void)state;
-	(void)messages;
-	(void)n;
-	(void)err;
 	assert_int_equal(*out_taken, 0);
 	*out_taken = plan.taken;
 	return plan.code;
@@ -46,8 +41,6 @@ static wherry_code my_submit(void *state, const wherry_message *const *messages,
 static wherry_code my_collect(void *state, wherry_receipt *out, size_t cap, size_t *out_n,
 			      wherry_error *err)
 {
-	(void)state;
-	(void)err;
 	assert_int_equal(*out_n, 0);
 	for (size_t i = 0; i < plan.n && i < cap; i++)
 		out[i] = plan.receipt;
@@ -58,7 +51,6 @@ static wherry_code my_collect(void *state, wherry_receipt *out, size_t cap, size
 static wherry_code my_check(const char *rest, const wherry_config *config,
 			    wherry_error *err)
 {
-	(void)config;
 	return *rest ? WHERRY_OK : wherry_error_set(err, WHERRY_INVALID, NULL);
 }
 
@@ -108,11 +100,10 @@ static void is_refused(const wherry_publisher_driver *driver, wherry_code code,
 	wherry_config_free(config);
 }
 
-static void what_is_missing_is_named(void **state)
+WHERRY_TEST(what_is_missing_is_named)
 {
 	wherry_publisher_driver d = mine;
 
-	(void)state;
 	is_refused(NULL, WHERRY_INVALID, "a table");
 #define WITHOUT(member, text)                                                            \
 	d = mine;                                                                        \
@@ -137,7 +128,7 @@ static void what_is_missing_is_named(void **state)
 	is_refused(&d, WHERRY_DUPLICATE, "'null:' already");
 }
 
-static void settings_that_make_no_sense_are_refused(void **state)
+WHERRY_TEST(settings_that_make_no_sense_are_refused)
 {
 	static const wherry_setting rows[][3] = {
 		{{"mine.words", "choice", "one", "one", ""},
@@ -152,31 +143,28 @@ static void settings_that_make_no_sense_are_refused(void **state)
 					    "mine.wait", "above the most"};
 	wherry_publisher_driver d = mine;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		d.settings = rows[i];
 		is_refused(&d, WHERRY_INVALID, texts[i]);
 	}
 }
 
-static void a_scheme_is_registered_once(void **state)
+WHERRY_TEST(a_scheme_is_registered_once)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = config_of(&mine);
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_DUPLICATE, wherry_publisher_register(config, &mine, &err));
 	wherry_config_free(config);
 }
 
 /* ---- settings ---- */
 
-static void its_settings_are_as_all_others(void **state)
+WHERRY_TEST(its_settings_are_as_all_others)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = config_of(&mine), *copy = NULL;
 
-	(void)state;
 	assert_string_equal(wherry_config_get(config, "mine.words"), "one");
 	assert_int_equal(wherry_config_number(config, "mine.wait"), 2000000);
 	WHERRY_PASS(wherry_config_set(config, "mine.words", "two", &err));
@@ -196,13 +184,12 @@ static void its_settings_are_as_all_others(void **state)
 
 /* ---- opening ---- */
 
-static void it_is_opened_by_its_scheme(void **state)
+WHERRY_TEST(it_is_opened_by_its_scheme)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = config_of(&mine);
 	wherry_publisher *pub = NULL;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_INVALID, wherry_publisher_open("min:x", config, &pub, &err));
 	assert_non_null(strstr(err.message, "did you mean 'mine:'"));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
@@ -229,7 +216,7 @@ static wherry_publisher *opened(wherry_config **out_config)
 	return pub;
 }
 
-static void mistakes_of_a_driver_are_errors_that_name_it(void **state)
+WHERRY_TEST(mistakes_of_a_driver_are_errors_that_name_it)
 {
 	const wherry_message message = WHERRY_MESSAGE(.topic = "t");
 	const wherry_message *all[] = {&message, &message};
@@ -240,7 +227,6 @@ static void mistakes_of_a_driver_are_errors_that_name_it(void **state)
 	wh_receipt receipts[2];
 	size_t n = 0;
 
-	(void)state;
 #define FAILS(code_, text_, call)                                                        \
 	WHERRY_FAILS(code_, call);                                                       \
 	if (!strstr(err.message, text_))                                                 \
@@ -272,7 +258,7 @@ static void mistakes_of_a_driver_are_errors_that_name_it(void **state)
 	wherry_config_free(config);
 }
 
-static void a_reason_is_made_one_line(void **state)
+WHERRY_TEST(a_reason_is_made_one_line)
 {
 	const wherry_message message = WHERRY_MESSAGE(.topic = "t");
 	const wherry_message *all[] = {&message};
@@ -282,7 +268,6 @@ static void a_reason_is_made_one_line(void **state)
 	wh_receipt receipt;
 	size_t n = 0;
 
-	(void)state;
 	plan.taken = plan.n = 1;
 	plan.receipt = (wherry_receipt){&message, WHERRY_THROTTLED, 5, "a\nb"};
 	WHERRY_PASS(wh_publisher_submit(pub, all, 1, &n, &err));
@@ -297,7 +282,7 @@ static void a_reason_is_made_one_line(void **state)
 
 /* ---- the table of those that are built in ---- */
 
-static void a_table_without_a_function_is_noticed(void **state)
+WHERRY_TEST(a_table_without_a_function_is_noticed)
 {
 	static const struct {
 		const char *scheme;
@@ -309,7 +294,6 @@ static void a_table_without_a_function_is_noticed(void **state)
 	wh_publisher_driver d = wh_publisher_exec;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++) {
 		assert_string_equal(some[i].driver->scheme, some[i].scheme);
 		WHERRY_PASS(wh_publisher_driver_check(some[i].driver, &err));
@@ -323,18 +307,4 @@ static void a_table_without_a_function_is_noticed(void **state)
 	assert_string_equal(err.message, "the publisher 'exec:' lacks collect");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_missing_is_named),
-		cmocka_unit_test(settings_that_make_no_sense_are_refused),
-		cmocka_unit_test(a_scheme_is_registered_once),
-		cmocka_unit_test(its_settings_are_as_all_others),
-		cmocka_unit_test(it_is_opened_by_its_scheme),
-		cmocka_unit_test(mistakes_of_a_driver_are_errors_that_name_it),
-		cmocka_unit_test(a_reason_is_made_one_line),
-		cmocka_unit_test(a_table_without_a_function_is_noticed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

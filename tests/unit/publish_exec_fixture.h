@@ -14,7 +14,6 @@ static inline void keep_said(void *ctx, const wherry_log_record *record)
 	size_t len = strlen(said);
 	const char *text = "dropped";
 
-	(void)ctx;
 	assert_string_equal(record->part, "exec");
 	if (strcmp(record->event, "child-stderr") == 0) {
 		assert_string_equal(record->fields[0].name, "id");

@@ -26,14 +26,14 @@ static void submit_and_die(const char *url, const wherry_message *msg)
 }
 
 /* It may deliver half a message otherwise, whose whole is then dropped as a duplicate. */
-static void a_command_gets_the_whole_body_though_its_relay_is_killed(void **state)
+WHERRY_TEST_WITH(a_command_gets_the_whole_body_though_its_relay_is_killed, set_up,
+		 tear_down)
 {
 	static char body[BIG];
 	wherry_message m = message("hello");
 	char url[600], c;
 	int reader;
 
-	(void)state;
 	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
 	reader = open(in_dir("fifo"), O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	(void)snprintf(url, sizeof(url), "exec:cd %s; cat >body; echo >fifo", dir);
@@ -66,13 +66,12 @@ static int count_descriptors(void)
 	return n;
 }
 
-static void nothing_is_left_open(void **state)
+WHERRY_TEST_WITH(nothing_is_left_open, set_up, tear_down)
 {
 	int before = count_descriptors();
 	wherry_publisher *pub;
 	wherry_message m = message("");
 
-	(void)state;
 	pub = open_url("exec:sleep 1000");
 	submit_one(pub, &m);
 	wherry_publisher_close(pub);
@@ -86,12 +85,11 @@ static void nothing_is_left_open(void **state)
 	assert_int_equal(count_descriptors(), before);
 }
 
-static void other_children_are_never_reaped(void **state)
+WHERRY_TEST_WITH(other_children_are_never_reaped, set_up, tear_down)
 {
 	pid_t other = fork();
 	int status;
 
-	(void)state;
 	if (!other)
 		_exit(42);
 	assert_run("exit 0", WHERRY_DELIVERED, "");
@@ -99,13 +97,12 @@ static void other_children_are_never_reaped(void **state)
 	assert_int_equal(WEXITSTATUS(status), 42);
 }
 
-static void an_exit_status_taken_by_the_application_is_unknown(void **state)
+WHERRY_TEST_WITH(an_exit_status_taken_by_the_application_is_unknown, set_up, tear_down)
 {
 	wherry_publisher *pub = open_url("exec:exit 0");
 	wherry_message m = message("");
 	wh_receipt receipt;
 
-	(void)state;
 	submit_one(pub, &m);
 	assert_true(waitpid(-1, NULL, 0) > 0);
 	collect(pub, &receipt, 1);
@@ -114,7 +111,8 @@ static void an_exit_status_taken_by_the_application_is_unknown(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_command_that_cannot_be_run_is_the_destinations_fault(void **state)
+WHERRY_TEST_WITH(a_command_that_cannot_be_run_is_the_destinations_fault, set_up,
+		 tear_down)
 {
 	wherry_message m = message("x");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -123,7 +121,6 @@ static void a_command_that_cannot_be_run_is_the_destinations_fault(void **state)
 	const wherry_message *one = &m;
 	char url[600];
 
-	(void)state;
 	assert_true(dup2(null, STDERR_FILENO) >= 0);
 	(void)close(null);
 	pub = open_url("exec:wherry-no-such-command");
@@ -142,7 +139,8 @@ static void a_command_that_cannot_be_run_is_the_destinations_fault(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void others_are_accounted_for_before_a_broken_command_fails(void **state)
+WHERRY_TEST_WITH(others_are_accounted_for_before_a_broken_command_fails, set_up,
+		 tear_down)
 {
 	wherry_message m[2] = {numbered(0), numbered(1)};
 	const wherry_message *all[] = {&m[0], &m[1]};
@@ -151,7 +149,6 @@ static void others_are_accounted_for_before_a_broken_command_fails(void **state)
 	wh_receipt receipt;
 	char url[600];
 
-	(void)state;
 	/* message 0 ends only once 1 has failed */
 	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
 	(void)snprintf(
@@ -168,13 +165,12 @@ static void others_are_accounted_for_before_a_broken_command_fails(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void headers_too_large_or_malformed_are_rejected(void **state)
+WHERRY_TEST_WITH(headers_too_large_or_malformed_are_rejected, set_up, tear_down)
 {
 	wherry_message m = message("x");
 	char *headers = malloc(BIG);
 	wh_receipt receipt;
 
-	(void)state;
 	assert_non_null(headers);
 	memset(headers, 'x', BIG);
 	memcpy(headers, "{\"a\":\"", 6);
@@ -190,11 +186,10 @@ static void headers_too_large_or_malformed_are_rejected(void **state)
 	free(headers);
 }
 
-static void a_command_has_default_signals(void **state)
+WHERRY_TEST_WITH(a_command_has_default_signals, set_up, tear_down)
 {
 	sigset_t set, before;
 
-	(void)state;
 	(void)sigfillset(&set);
 	(void)sigprocmask(SIG_SETMASK, &set, &before);
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -207,22 +202,20 @@ static void a_command_has_default_signals(void **state)
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void an_ignored_sigchld_is_refused(void **state)
+WHERRY_TEST_WITH(an_ignored_sigchld_is_refused, set_up, tear_down)
 {
-	(void)state;
 	(void)signal(SIGCHLD, SIG_IGN);
 	refuses("exec:true", WHERRY_INVALID, "SIGCHLD");
 	(void)signal(SIGCHLD, SIG_DFL);
 }
 
-static void closed_standard_descriptors_do_not_matter(void **state)
+WHERRY_TEST_WITH(closed_standard_descriptors_do_not_matter, set_up, tear_down)
 {
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
 	wherry_message m = message("hello");
 	wherry_publisher *pub;
 	wh_receipt receipt;
 
-	(void)state;
 	(void)close(STDIN_FILENO);
 	(void)close(STDOUT_FILENO);
 	(void)close(STDERR_FILENO);
@@ -236,7 +229,7 @@ static void closed_standard_descriptors_do_not_matter(void **state)
 	assert_string_equal(receipt.reason, "why");
 }
 
-static void running_out_of_descriptors_waits_for_others(void **state)
+WHERRY_TEST_WITH(running_out_of_descriptors_waits_for_others, set_up, tear_down)
 {
 	wherry_publisher *pub = open_with("exec:cat >/dev/null", "exec.jobs", "50");
 	const wherry_message *all[50];
@@ -247,7 +240,6 @@ static void running_out_of_descriptors_waits_for_others(void **state)
 	size_t taken, none = 9;
 	wherry_code code;
 
-	(void)state;
 	for (int i = 0; i < 50; i++)
 		all[i] = &m;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -268,21 +260,7 @@ static void running_out_of_descriptors_waits_for_others(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(a_command_gets_the_whole_body_though_its_relay_is_killed),
-		TEST(nothing_is_left_open),
-		TEST(other_children_are_never_reaped),
-		TEST(an_exit_status_taken_by_the_application_is_unknown),
-		TEST(a_command_that_cannot_be_run_is_the_destinations_fault),
-		TEST(others_are_accounted_for_before_a_broken_command_fails),
-		TEST(headers_too_large_or_malformed_are_rejected),
-		TEST(a_command_has_default_signals),
-		TEST(an_ignored_sigchld_is_refused),
-		TEST(closed_standard_descriptors_do_not_matter),
-		TEST(running_out_of_descriptors_waits_for_others),
-	};
-
 	/* What a shell says of a missing command depends on the folders it looks in. */
 	assert_int_equal(setenv("PATH", "/usr/bin:/bin", 1), 0);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -10,9 +10,8 @@
 #include "base/text.h"
 #include "publish/exec/command.h"
 
-static void exit_statuses_become_verdicts(void **state)
+WHERRY_TEST_WITH(exit_statuses_become_verdicts, set_up, tear_down)
 {
-	(void)state;
 	assert_run("exit 0", WHERRY_DELIVERED, "");
 	assert_run("exit 1", WHERRY_RETRY, "exit status 1");
 	assert_run("exit 75", WHERRY_RETRY, "exit status 75");
@@ -21,11 +20,10 @@ static void exit_statuses_become_verdicts(void **state)
 	assert_run("kill -KILL $$", WHERRY_RETRY, "killed by SIGKILL");
 }
 
-static void the_last_line_of_stderr_is_the_reason(void **state)
+WHERRY_TEST_WITH(the_last_line_of_stderr_is_the_reason, set_up, tear_down)
 {
 	wh_receipt receipt;
 
-	(void)state;
 	assert_run("echo one >&2; echo two >&2; exit 1", WHERRY_RETRY, "two");
 	assert_string_equal(said, "one\ntwo\n");
 	assert_run("printf 'a\\nb\\tc\\n\\n' >&2; exit 65", WHERRY_REJECTED, "b c");
@@ -37,12 +35,11 @@ static void the_last_line_of_stderr_is_the_reason(void **state)
 	assert_int_equal(strlen(receipt.reason), sizeof(receipt.reason) - 1);
 }
 
-static void a_command_gets_body_and_environment(void **state)
+WHERRY_TEST_WITH(a_command_gets_body_and_environment, set_up, tear_down)
 {
 	wherry_message m = message("line\nbody");
 	wh_receipt receipt;
 
-	(void)state;
 	m.id = 7;
 	m.message_id = "m-7";
 	m.aggregate_type = "order";
@@ -73,7 +70,7 @@ static void a_command_gets_body_and_environment(void **state)
 }
 
 /* The environment of a daemon holds its secrets. */
-static void a_command_gets_no_secret_of_the_relay(void **state)
+WHERRY_TEST_WITH(a_command_gets_no_secret_of_the_relay, set_up, tear_down)
 {
 	static const char *const names[] = {
 		"SECRET_TOKEN", "PGPASSWORD", "MINE_KEY", "MINE_REGION",  "NAMED",
@@ -86,7 +83,6 @@ static void a_command_gets_no_secret_of_the_relay(void **state)
 	wh_receipt receipt;
 	char url[600];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		(void)setenv(names[i], "UTC", 1);
 	assert_int_equal(run_with(command, &m, NULL).verdict, WHERRY_DELIVERED);
@@ -102,21 +98,19 @@ static void a_command_gets_no_secret_of_the_relay(void **state)
 		(void)unsetenv(names[i]);
 }
 
-static void absent_parts_are_set_and_empty(void **state)
+WHERRY_TEST_WITH(absent_parts_are_set_and_empty, set_up, tear_down)
 {
-	(void)state;
 	assert_run(
 		"set -u; test \"$WHERRY_KEY$WHERRY_TRACE_ID$WHERRY_AGGREGATE_ID\" = '' "
 		"&& test \"$WHERRY_HEADERS\" = '{}'",
 		WHERRY_DELIVERED, "");
 }
 
-static void the_output_of_a_command_is_ours(void **state)
+WHERRY_TEST_WITH(the_output_of_a_command_is_ours, set_up, tear_down)
 {
 	wh_buf got = WH_BUF_INIT(4096);
 	int reader = pipe_stdout();
 
-	(void)state;
 	assert_run("cat; echo !", WHERRY_DELIVERED, "");
 	(void)drain(reader, &got);
 	assert_string_equal(wh_buf_str(&got), "hello!\n");
@@ -124,13 +118,12 @@ static void the_output_of_a_command_is_ours(void **state)
 	(void)close(reader);
 }
 
-static void a_big_body_is_read_or_not(void **state)
+WHERRY_TEST_WITH(a_big_body_is_read_or_not, set_up, tear_down)
 {
 	char *body = malloc(BIG);
 	wherry_message m = message("");
 	wh_receipt receipt;
 
-	(void)state;
 	assert_non_null(body);
 	(void)signal(SIGPIPE, SIG_DFL);
 	memset(body, 'x', BIG);
@@ -148,11 +141,10 @@ static void a_big_body_is_read_or_not(void **state)
 	free(body);
 }
 
-static void an_empty_body_is_an_empty_stdin(void **state)
+WHERRY_TEST_WITH(an_empty_body_is_an_empty_stdin, set_up, tear_down)
 {
 	wherry_message m = message("");
 
-	(void)state;
 	assert_int_equal(run_with("test -z \"$(cat)\"", &m, NULL).verdict,
 			 WHERRY_DELIVERED);
 	m.body = NULL;
@@ -160,9 +152,8 @@ static void an_empty_body_is_an_empty_stdin(void **state)
 			 WHERRY_DELIVERED);
 }
 
-static void a_lot_of_stderr_does_not_block_a_command(void **state)
+WHERRY_TEST_WITH(a_lot_of_stderr_does_not_block_a_command, set_up, tear_down)
 {
-	(void)state;
 	assert_run(
 		"head -c 1000000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo end >&2; exit 1",
 		WHERRY_RETRY, "end");
@@ -170,18 +161,16 @@ static void a_lot_of_stderr_does_not_block_a_command(void **state)
 	assert_string_equal(said + WH_COMMAND_LINE - 3, "xx\nend\n");
 }
 
-static void each_line_on_stderr_is_an_event(void **state)
+WHERRY_TEST_WITH(each_line_on_stderr_is_an_event, set_up, tear_down)
 {
-	(void)state;
 	(void)run("printf 'a b=c\\n\\n  \\033[2J\\nno newline' >&2");
 	assert_string_equal(said, "a b=c\n  \033[2J\nno newline\n");
 }
 
-static void a_flood_of_lines_is_logged_in_part(void **state)
+WHERRY_TEST_WITH(a_flood_of_lines_is_logged_in_part, set_up, tear_down)
 {
 	int n = 0;
 
-	(void)state;
 	(void)run("seq 1 100000 >&2");
 	assert_int_equal(strncmp(said, "1\n2\n3\n", 6), 0);
 	assert_non_null(strstr(said, "dropped\n"));
@@ -190,25 +179,23 @@ static void a_flood_of_lines_is_logged_in_part(void **state)
 	assert_true(n < 1000); /* 100 in a second, and it took some */
 }
 
-static void stderr_of_the_program_is_left_alone(void **state)
+WHERRY_TEST_WITH(stderr_of_the_program_is_left_alone, set_up, tear_down)
 {
 	int err = open(in_dir("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
-	(void)state;
 	assert_true(dup2(err, STDERR_FILENO) >= 0);
 	(void)close(err);
 	(void)run("echo text >&2");
 	assert_file(in_dir("err"), "");
 }
 
-static void a_command_over_its_time_is_killed_with_its_children(void **state)
+WHERRY_TEST_WITH(a_command_over_its_time_is_killed_with_its_children, set_up, tear_down)
 {
 	wherry_message m = message("");
 	wh_receipt receipt;
 	int writer, reader;
 	char c;
 
-	(void)state;
 	/* the sleep holds the FIFO open; its end is the end of the group */
 	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
 	reader = open(in_dir("fifo"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -222,26 +209,24 @@ static void a_command_over_its_time_is_killed_with_its_children(void **state)
 	(void)close(reader);
 }
 
-static void the_time_limit_is_half_of_the_claim_by_default(void **state)
+WHERRY_TEST_WITH(the_time_limit_is_half_of_the_claim_by_default, set_up, tear_down)
 {
 	wherry_publisher *pub =
 		open_with("exec:cat; sleep 1000", "relay.claim_timeout", "80s");
 	wherry_message m = message("");
 	int64_t before_us = wh_monotonic(&wh_env_system), deadline_us;
 
-	(void)state;
 	submit_one(pub, &m);
 	deadline_us = wh_publisher_deadline(pub);
 	assert_in_range(deadline_us - before_us, 40 * WH_SECOND, 60 * WH_SECOND);
 	wherry_publisher_close(pub);
 }
 
-static void a_grandchild_in_the_background_is_not_waited_for(void **state)
+WHERRY_TEST_WITH(a_grandchild_in_the_background_is_not_waited_for, set_up, tear_down)
 {
 	int64_t pid;
 	char *text;
 
-	(void)state;
 	assert_run("sleep 1000 & echo $! >pid; echo gone >&2; exit 1", WHERRY_RETRY,
 		   "gone");
 	text = read_file(in_dir("pid"), NULL);
@@ -251,7 +236,7 @@ static void a_grandchild_in_the_background_is_not_waited_for(void **state)
 	assert_int_equal(kill((pid_t)pid, SIGKILL), 0); /* it lives on */
 }
 
-static void commands_run_side_by_side(void **state)
+WHERRY_TEST_WITH(commands_run_side_by_side, set_up, tear_down)
 {
 	wherry_message m[5];
 	const wherry_message *all[5];
@@ -259,7 +244,6 @@ static void commands_run_side_by_side(void **state)
 	wherry_publisher *pub;
 	char url[600];
 
-	(void)state;
 	/* two commands that each wait for the other */
 	assert_int_equal(mkfifo(in_dir("ping"), 0600), 0);
 	assert_int_equal(mkfifo(in_dir("pong"), 0600), 0);
@@ -285,14 +269,13 @@ static void commands_run_side_by_side(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_hundred_messages_each_get_one_receipt(void **state)
+WHERRY_TEST_WITH(a_hundred_messages_each_get_one_receipt, set_up, tear_down)
 {
 	wherry_publisher *pub = open_with("exec:exit $WHERRY_ID", "exec.jobs", "7");
 	static wherry_message m[100];
 	bool seen[100] = {false};
 	size_t sent = 0, done = 0;
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		m[i] = message("x");
 		m[i].id = i % 3;
@@ -316,14 +299,13 @@ static void a_hundred_messages_each_get_one_receipt(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void close_kills_what_still_runs(void **state)
+WHERRY_TEST_WITH(close_kills_what_still_runs, set_up, tear_down)
 {
 	wherry_publisher *pub;
 	wherry_message m = message("");
 	char url[600], c;
 	int reader;
 
-	(void)state;
 	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
 	reader = open(in_dir("fifo"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	(void)snprintf(url, sizeof(url), "exec:cd %s; exec 5>fifo; echo >&5; sleep 1000",
@@ -343,28 +325,7 @@ static void close_kills_what_still_runs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(exit_statuses_become_verdicts),
-		TEST(the_last_line_of_stderr_is_the_reason),
-		TEST(a_command_gets_body_and_environment),
-		TEST(a_command_gets_no_secret_of_the_relay),
-		TEST(absent_parts_are_set_and_empty),
-		TEST(the_output_of_a_command_is_ours),
-		TEST(a_big_body_is_read_or_not),
-		TEST(an_empty_body_is_an_empty_stdin),
-		TEST(a_lot_of_stderr_does_not_block_a_command),
-		TEST(each_line_on_stderr_is_an_event),
-		TEST(a_flood_of_lines_is_logged_in_part),
-		TEST(stderr_of_the_program_is_left_alone),
-		TEST(a_command_over_its_time_is_killed_with_its_children),
-		TEST(the_time_limit_is_half_of_the_claim_by_default),
-		TEST(a_grandchild_in_the_background_is_not_waited_for),
-		TEST(commands_run_side_by_side),
-		TEST(a_hundred_messages_each_get_one_receipt),
-		TEST(close_kills_what_still_runs),
-	};
-
 	/* What a shell says of a missing command depends on the folders it looks in. */
 	assert_int_equal(setenv("PATH", "/usr/bin:/bin", 1), 0);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -21,9 +21,6 @@ static char dir[256]; /* of the test that runs */
 static inline int remove_entry(const char *path, const struct stat *st, int kind,
 			       struct FTW *at)
 {
-	(void)st;
-	(void)kind;
-	(void)at;
 	return remove(path);
 }
 

@@ -16,7 +16,6 @@ static _Atomic int64_t clock_us;
 
 static int64_t now_us(void *ctx)
 {
-	(void)ctx;
 	return atomic_load(&clock_us);
 }
 
@@ -115,8 +114,6 @@ static int began(gate *g)
 
 static wherry_verdict deliver(void *ctx, wherry_call *call)
 {
-	(void)ctx;
-	(void)call;
 	return WHERRY_DELIVERED;
 }
 
@@ -185,12 +182,11 @@ static size_t collect_now(wherry_publisher *pub, wh_receipt *out, size_t cap)
 
 /* ---- registering ---- */
 
-static void a_second_handler_of_a_topic_is_refused_by_name(void **state)
+WHERRY_TEST_WITH(a_second_handler_of_a_topic_is_refused_by_name, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "1s");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	on(pub, "orders", deliver, NULL);
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_handlers_on(pub, "orders", deliver, NULL, &err));
@@ -202,12 +198,11 @@ static void a_second_handler_of_a_topic_is_refused_by_name(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void only_one_handler_takes_the_others(void **state)
+WHERRY_TEST_WITH(only_one_handler_takes_the_others, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "1s");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_PASS(wherry_handlers_others(pub, deliver, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_others(pub, deliver, NULL, &err));
 	WHERRY_PASS(wherry_handlers_off(pub, NULL, &err));
@@ -216,12 +211,11 @@ static void only_one_handler_takes_the_others(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void what_is_no_handler_is_refused(void **state)
+WHERRY_TEST_WITH(what_is_no_handler_is_refused, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "1s"), *null = open_url("null:");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_on(pub, "t", NULL, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_on(pub, "", deliver, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_on(pub, NULL, deliver, NULL, &err));
@@ -235,7 +229,7 @@ static void what_is_no_handler_is_refused(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void many_topics_are_told_apart(void **state)
+WHERRY_TEST_WITH(many_topics_are_told_apart, set_up, tear_down)
 {
 	enum { TOPICS = 100 };
 	wherry_publisher *pub = open_pool("2", "1s");
@@ -243,7 +237,6 @@ static void many_topics_are_told_apart(void **state)
 	gate *gates[TOPICS];
 	char topic[16];
 
-	(void)state;
 	for (int i = 0; i < TOPICS; i++) {
 		(void)snprintf(topic, sizeof(topic), "t%d", i * 37 % TOPICS);
 		gates[i] = calloc(1, sizeof(**gates));
@@ -270,14 +263,13 @@ static void many_topics_are_told_apart(void **state)
 
 /* ---- time limits ---- */
 
-static void a_call_over_its_time_is_answered_and_cancelled(void **state)
+WHERRY_TEST_WITH(a_call_over_its_time_is_answered_and_cancelled, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "5s");
 	wherry_message m = made(1, "t", "k");
 	gate *g = new_gate();
 	wh_receipt receipt;
 
-	(void)state;
 	on(pub, "t", pass, g);
 	submit_one(pub, &m);
 	await_began(g, 1);
@@ -295,14 +287,13 @@ static void a_call_over_its_time_is_answered_and_cancelled(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_late_answer_is_given_to_nobody(void **state)
+WHERRY_TEST_WITH(a_late_answer_is_given_to_nobody, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message m = made(1, "t", "k"), again = m;
 	wh_receipt receipts[2];
 	gate *g = new_gate();
 
-	(void)state;
 	g->says = WHERRY_REJECTED;
 	on(pub, "t", pass, g);
 	submit_one(pub, &m);
@@ -319,14 +310,13 @@ static void a_late_answer_is_given_to_nobody(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void others_go_on_in_place_of_one_that_hangs(void **state)
+WHERRY_TEST_WITH(others_go_on_in_place_of_one_that_hangs, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message hung = made(1, "hang", "a"), fine = made(2, "t", "b");
 	gate *g = new_gate();
 	wh_receipt receipt;
 
-	(void)state;
 	on(pub, "hang", pass, g);
 	on(pub, "t", deliver, NULL);
 	submit_one(pub, &hung);
@@ -343,14 +333,13 @@ static void others_go_on_in_place_of_one_that_hangs(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void when_every_thread_hangs_messages_fail_in_time(void **state)
+WHERRY_TEST_WITH(when_every_thread_hangs_messages_fail_in_time, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message m[3] = {made(1, "t", "a"), made(2, "t", "b"), made(3, "t", "c")};
 	gate *g = new_gate();
 	wh_receipt receipt;
 
-	(void)state;
 	on(pub, "t", pass, g);
 	for (int i = 0; i < 2; i++) { /* the thread, and the one in its place */
 		submit_one(pub, &m[i]);
@@ -376,14 +365,13 @@ static void when_every_thread_hangs_messages_fail_in_time(void **state)
 
 /* ---- cancelling, dropping, closing ---- */
 
-static void cancelling_gives_back_what_has_not_begun(void **state)
+WHERRY_TEST_WITH(cancelling_gives_back_what_has_not_begun, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message m[3] = {made(1, "t", "a"), made(2, "t", "b"), made(3, "t", "c")};
 	gate *g = new_gate();
 	wh_receipt receipts[3];
 
-	(void)state;
 	g->says = WHERRY_RETRY;
 	on(pub, "t", pass, g);
 	for (int i = 0; i < 3; i++)
@@ -403,14 +391,13 @@ static void cancelling_gives_back_what_has_not_begun(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_call_that_ends_well_though_cancelled_is_delivered(void **state)
+WHERRY_TEST_WITH(a_call_that_ends_well_though_cancelled_is_delivered, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message m = made(1, "t", "a");
 	gate *g = new_gate();
 	wh_receipt receipt;
 
-	(void)state;
 	on(pub, "t", pass, g);
 	submit_one(pub, &m);
 	await_began(g, 1);
@@ -421,14 +408,13 @@ static void a_call_that_ends_well_though_cancelled_is_delivered(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void what_is_dropped_yields_no_receipt_and_is_not_touched(void **state)
+WHERRY_TEST_WITH(what_is_dropped_yields_no_receipt_and_is_not_touched, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("1", "5s");
 	wherry_message *lent = malloc(sizeof(*lent) * 2), after = made(3, "t", "c");
 	gate *g = new_gate();
 	wh_receipt receipt;
 
-	(void)state;
 	assert_non_null(lent);
 	lent[0] = made(1, "t", "a");
 	lent[1] = made(2, "t", "b");
@@ -445,13 +431,12 @@ static void what_is_dropped_yields_no_receipt_and_is_not_touched(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void closing_waits_for_what_runs(void **state)
+WHERRY_TEST_WITH(closing_waits_for_what_runs, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "30s");
 	wherry_message m = made(1, "t", "a");
 	gate *g = new_gate();
 
-	(void)state;
 	on(pub, "t", pass, g);
 	submit_one(pub, &m);
 	await_began(g, 1);
@@ -460,13 +445,12 @@ static void closing_waits_for_what_runs(void **state)
 	assert_int_equal(g->ended, 1); /* unlocked: nobody else is left */
 }
 
-static void closing_does_not_wait_for_ever(void **state)
+WHERRY_TEST_WITH(closing_does_not_wait_for_ever, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "0");
 	wherry_message m = made(1, "t", "a");
 	gate *g = new_gate();
 
-	(void)state;
 	on(pub, "t", pass, g);
 	submit_one(pub, &m);
 	await_began(g, 1);
@@ -478,7 +462,7 @@ static void closing_does_not_wait_for_ever(void **state)
 
 /* ---- how much ---- */
 
-static void no_more_is_taken_than_there_is_room_for(void **state)
+WHERRY_TEST_WITH(no_more_is_taken_than_there_is_room_for, set_up, tear_down)
 {
 	enum { MANY = WH_CALLS_MOST + 100 };
 	static wherry_message msgs[MANY];
@@ -488,7 +472,6 @@ static void no_more_is_taken_than_there_is_room_for(void **state)
 	gate *g = new_gate();
 	size_t taken;
 
-	(void)state;
 	on(pub, "t", pass, g);
 	for (int i = 0; i < MANY; i++) {
 		msgs[i] = made(i + 1, "t", NULL);
@@ -531,7 +514,7 @@ static wherry_verdict around(void *ctx, wherry_call *call)
 	return wherry_call_next(call);
 }
 
-static void handlers_may_come_and_go_while_others_run(void **state)
+WHERRY_TEST_WITH(handlers_may_come_and_go_while_others_run, set_up, tear_down)
 {
 	enum { MANY = 500 };
 	static wherry_message msgs[MANY];
@@ -542,7 +525,6 @@ static void handlers_may_come_and_go_while_others_run(void **state)
 	pthread_t thread;
 	void *well;
 
-	(void)state;
 	on(pub, "t", deliver, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, change, pub), 0);
 	for (int i = 0; i < MANY; i++) {
@@ -578,7 +560,7 @@ static void await_threads(wherry_publisher *pub, size_t n)
 	(void)pthread_mutex_unlock(&pool->lock);
 }
 
-static void the_number_of_threads_changes_while_functions_run(void **state)
+WHERRY_TEST_WITH(the_number_of_threads_changes_while_functions_run, set_up, tear_down)
 {
 	enum { MANY = 30 };
 	static wherry_message msgs[MANY];
@@ -586,7 +568,6 @@ static void the_number_of_threads_changes_while_functions_run(void **state)
 	wherry_publisher *pub = open_pool("5", "5s");
 	gate *g = new_gate();
 
-	(void)state;
 	on(pub, "t", pass, g);
 	for (int i = 0; i < MANY; i++) {
 		msgs[i] = made(i + 1, "t", NULL);
@@ -615,12 +596,11 @@ static void the_number_of_threads_changes_while_functions_run(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_number_of_threads_out_of_range_is_refused(void **state)
+WHERRY_TEST_WITH(a_number_of_threads_out_of_range_is_refused, set_up, tear_down)
 {
 	wherry_publisher *pub = open_pool("2", "1s"), *null = open_url("null:");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, 0, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, -1, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, 257, &err));
@@ -631,27 +611,4 @@ static void a_number_of_threads_out_of_range_is_refused(void **state)
 	wherry_publisher_close(pub);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(a_second_handler_of_a_topic_is_refused_by_name),
-		TEST(only_one_handler_takes_the_others),
-		TEST(what_is_no_handler_is_refused),
-		TEST(many_topics_are_told_apart),
-		TEST(a_call_over_its_time_is_answered_and_cancelled),
-		TEST(a_late_answer_is_given_to_nobody),
-		TEST(others_go_on_in_place_of_one_that_hangs),
-		TEST(when_every_thread_hangs_messages_fail_in_time),
-		TEST(cancelling_gives_back_what_has_not_begun),
-		TEST(a_call_that_ends_well_though_cancelled_is_delivered),
-		TEST(what_is_dropped_yields_no_receipt_and_is_not_touched),
-		TEST(closing_waits_for_what_runs),
-		TEST(closing_does_not_wait_for_ever),
-		TEST(no_more_is_taken_than_there_is_room_for),
-		TEST(handlers_may_come_and_go_while_others_run),
-		TEST(the_number_of_threads_changes_while_functions_run),
-		TEST(a_number_of_threads_out_of_range_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("handlers", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -18,7 +18,7 @@
 	",\"message_id\":\"m\",\"topic\":\"t\",\"key\":null,\"headers\":{},"             \
 	"\"body\":" #n ",\"created_at\":null,\"attempts\":0}\n"
 
-static void a_file_gets_lines_in_order(void **state)
+WHERRY_TEST_WITH(a_file_gets_lines_in_order, set_up, tear_down)
 {
 	static const char *const syncs[] = {"on", "off"};
 	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
@@ -26,7 +26,6 @@ static void a_file_gets_lines_in_order(void **state)
 	wh_receipt receipts[3];
 	char url[600];
 
-	(void)state;
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("out"));
 	for (int i = 0; i < 2; i++) {
 		wherry_publisher *pub = open_with(url, "file.sync", syncs[i]);
@@ -45,7 +44,7 @@ static void a_file_gets_lines_in_order(void **state)
 	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3) LINE(1) LINE(2) LINE(3));
 }
 
-static void receipts_come_as_many_as_fit(void **state)
+WHERRY_TEST_WITH(receipts_come_as_many_as_fit, set_up, tear_down)
 {
 	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
 	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
@@ -54,7 +53,6 @@ static void receipts_come_as_many_as_fit(void **state)
 	wh_receipt receipts[3];
 	size_t n;
 
-	(void)state;
 	assert_int_equal(submit(pub, all, 3), 3);
 	WHERRY_PASS(wh_publisher_collect(pub, receipts, 2, &n, &err));
 	assert_int_equal(n, 2);
@@ -72,11 +70,10 @@ static void mends(const char *before, const char *after)
 	assert_file(in_dir("torn"), after);
 }
 
-static void a_torn_last_line_is_mended(void **state)
+WHERRY_TEST_WITH(a_torn_last_line_is_mended, set_up, tear_down)
 {
 	char *text = calloc(1, 100000), *want = calloc(1, 100000);
 
-	(void)state;
 	assert_non_null(text);
 	assert_non_null(want);
 	mends(LINE(1), LINE(1));
@@ -117,11 +114,10 @@ static void mends_zeros(const char *before, size_t zeros, const char *after)
 	assert_int_equal(len, strlen(after));
 }
 
-static void zeros_that_a_power_loss_left_are_cut_off(void **state)
+WHERRY_TEST_WITH(zeros_that_a_power_loss_left_are_cut_off, set_up, tear_down)
 {
 	char url[600];
 
-	(void)state;
 	mends_zeros(LINE(1), 1, LINE(1));
 	mends_zeros(LINE(1), 100000, LINE(1));
 	mends_zeros(LINE(1) "{\"i", 300, LINE(1));
@@ -135,30 +131,28 @@ static void zeros_that_a_power_loss_left_are_cut_off(void **state)
 	refuses(url, WHERRY_INVALID, "ends in something that is not a message");
 }
 
-static void a_file_of_something_else_is_left_alone(void **state)
+WHERRY_TEST_WITH(a_file_of_something_else_is_left_alone, set_up, tear_down)
 {
 	char url[600];
 
-	(void)state;
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("notes"));
 	write_file(in_dir("notes"), "Dear diary,\nnothing");
 	refuses(url, WHERRY_INVALID, "ends in something that is not a message");
 	assert_file(in_dir("notes"), "Dear diary,\nnothing");
 }
 
-static void a_line_torn_by_another_is_mended_before_the_next(void **state)
+WHERRY_TEST_WITH(a_line_torn_by_another_is_mended_before_the_next, set_up, tear_down)
 {
 	wherry_publisher *pub = open_in_dir("file", "out");
 	wherry_message m = numbered(2);
 
-	(void)state;
 	write_file(in_dir("out"), LINE(1) "{\"id\":9,\"me");
 	delivers(pub, &m);
 	assert_file(in_dir("out"), LINE(1) LINE(2));
 	wherry_publisher_close(pub);
 }
 
-static void a_file_that_another_writes_is_waited_for(void **state)
+WHERRY_TEST_WITH(a_file_that_another_writes_is_waited_for, set_up, tear_down)
 {
 	wherry_publisher *pub = open_in_dir("file", "out");
 	int other = open(in_dir("out"), O_RDWR | O_CLOEXEC);
@@ -167,7 +161,6 @@ static void a_file_that_another_writes_is_waited_for(void **state)
 	wh_receipt receipt;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(flock(other, LOCK_EX), 0);
 	submit_one(pub, &m);
 	WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
@@ -181,11 +174,10 @@ static void a_file_that_another_writes_is_waited_for(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void only_a_regular_file_is_opened(void **state)
+WHERRY_TEST_WITH(only_a_regular_file_is_opened, set_up, tear_down)
 {
 	char url[600];
 
-	(void)state;
 	(void)snprintf(url, sizeof(url), "file:%s", dir);
 	refuses(url, WHERRY_INVALID, "is a directory");
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("none/out"));
@@ -196,13 +188,12 @@ static void only_a_regular_file_is_opened(void **state)
 	refuses("file:/dev/zero", WHERRY_INVALID, "regular files only");
 }
 
-static void a_new_file_is_not_for_everybody(void **state)
+WHERRY_TEST_WITH(a_new_file_is_not_for_everybody, set_up, tear_down)
 {
 	mode_t before = umask(0);
 	char url[600];
 	struct stat st;
 
-	(void)state;
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("new"));
 	wherry_publisher_close(open_with(url, "file.sync", "off"));
 	assert_int_equal(stat(in_dir("new"), &st), 0);
@@ -215,11 +206,10 @@ static void a_new_file_is_not_for_everybody(void **state)
 }
 
 /* Who may write to its directory could have the relay append to any file. */
-static void a_symbolic_link_is_followed_only_where_that_is_wanted(void **state)
+WHERRY_TEST_WITH(a_symbolic_link_is_followed_only_where_that_is_wanted, set_up, tear_down)
 {
 	char url[600];
 
-	(void)state;
 	assert_int_equal(symlink("aim", in_dir("link")), 0);
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("link"));
 	refuses(url, WHERRY_INVALID, "is a symbolic link");
@@ -254,13 +244,12 @@ static void truncate_it(void)
 	assert_int_equal(truncate(in_dir("out"), 0), 0);
 }
 
-static void lines_go_to_the_file_that_the_path_names(void **state)
+WHERRY_TEST_WITH(lines_go_to_the_file_that_the_path_names, set_up, tear_down)
 {
 	static void (*const ways[])(void) = {remove_it, rename_it, replace_it,
 					     truncate_it};
 	static const char *const syncs[] = {"on", "off"};
 
-	(void)state;
 	for (size_t i = 0; i < 2 * sizeof(ways) / sizeof(*ways); i++) {
 		wherry_message m[2] = {numbered(1), numbered(2)};
 		wherry_publisher *pub;
@@ -288,7 +277,7 @@ static void limit_files(size_t bytes)
 	(void)signal(SIGXFSZ, bytes ? SIG_IGN : SIG_DFL);
 }
 
-static void a_full_disk_leaves_whole_lines(void **state)
+WHERRY_TEST_WITH(a_full_disk_leaves_whole_lines, set_up, tear_down)
 {
 	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
 	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
@@ -298,7 +287,6 @@ static void a_full_disk_leaves_whole_lines(void **state)
 	wh_receipt receipts[3];
 	size_t n, n2 = 9;
 
-	(void)state;
 	assert_int_equal(submit(pub, all, 3), 3);
 	limit_files(strlen(LINE(1)) * 2 + 10);
 	WHERRY_PASS(wh_publisher_collect(pub, receipts, 3, &n, &err));
@@ -315,14 +303,13 @@ static void a_full_disk_leaves_whole_lines(void **state)
 	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3));
 }
 
-static void malformed_headers_are_one_messages_fault(void **state)
+WHERRY_TEST_WITH(malformed_headers_are_one_messages_fault, set_up, tear_down)
 {
 	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
 	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
 	wherry_publisher *pub = open_in_dir("file", "out");
 	wh_receipt receipts[2];
 
-	(void)state;
 	m[1].headers = "{\"a\":[]}";
 	/* what is behind it may be of its key, and must not overtake the verdict */
 	assert_int_equal(submit(pub, all, 3), 2);
@@ -338,7 +325,7 @@ static void malformed_headers_are_one_messages_fault(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void what_is_buffered_is_bounded(void **state)
+WHERRY_TEST_WITH(what_is_buffered_is_bounded, set_up, tear_down)
 {
 	wherry_publisher *pub = open_in_dir("file", "out");
 	const wherry_message *all[3];
@@ -347,7 +334,6 @@ static void what_is_buffered_is_bounded(void **state)
 	wh_receipt receipts[2];
 	size_t len;
 
-	(void)state;
 	assert_non_null(body);
 	memset(body, 'x', BIG);
 	m.body = body;
@@ -366,7 +352,7 @@ static void what_is_buffered_is_bounded(void **state)
 
 /* ---- stdout: ---- */
 
-static void stdout_to_a_pipe_never_blocks(void **state)
+WHERRY_TEST_WITH(stdout_to_a_pipe_never_blocks, set_up, tear_down)
 {
 	wh_buf got = WH_BUF_INIT(64 << 20);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -378,7 +364,6 @@ static void stdout_to_a_pipe_never_blocks(void **state)
 	int reader = pipe_stdout();
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(body);
 	memset(body, 'x', BIG);
 	m.body = body;
@@ -404,7 +389,7 @@ static void stdout_to_a_pipe_never_blocks(void **state)
 	free(body);
 }
 
-static void close_finishes_a_line_that_a_stream_has_half_of(void **state)
+WHERRY_TEST_WITH(close_finishes_a_line_that_a_stream_has_half_of, set_up, tear_down)
 {
 	wh_buf got = WH_BUF_INIT(64 << 20);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -416,7 +401,6 @@ static void close_finishes_a_line_that_a_stream_has_half_of(void **state)
 	int reader = pipe_stdout();
 	size_t n;
 
-	(void)state;
 	assert_non_null(body);
 	memset(body, 'x', BIG);
 	m[0].body = body;
@@ -438,7 +422,7 @@ static void close_finishes_a_line_that_a_stream_has_half_of(void **state)
 	free(body);
 }
 
-static void a_reader_that_is_gone_is_an_error_and_no_signal(void **state)
+WHERRY_TEST_WITH(a_reader_that_is_gone_is_an_error_and_no_signal, set_up, tear_down)
 {
 	wherry_message m = numbered(1);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -446,7 +430,6 @@ static void a_reader_that_is_gone_is_an_error_and_no_signal(void **state)
 	int reader = pipe_stdout();
 	sigset_t waiting;
 
-	(void)state;
 	(void)signal(SIGPIPE, SIG_DFL);
 	pub = open_url("stdout:");
 	(void)close(reader);
@@ -459,7 +442,7 @@ static void a_reader_that_is_gone_is_an_error_and_no_signal(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void a_pending_sigpipe_of_the_application_stays(void **state)
+WHERRY_TEST_WITH(a_pending_sigpipe_of_the_application_stays, set_up, tear_down)
 {
 	wherry_message m = numbered(1);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -467,7 +450,6 @@ static void a_pending_sigpipe_of_the_application_stays(void **state)
 	int reader = pipe_stdout(), got;
 	sigset_t set, before, waiting;
 
-	(void)state;
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGPIPE);
 	(void)sigprocmask(SIG_BLOCK, &set, &before);
@@ -483,14 +465,13 @@ static void a_pending_sigpipe_of_the_application_stays(void **state)
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void a_full_device_is_full(void **state)
+WHERRY_TEST_WITH(a_full_device_is_full, set_up, tear_down)
 {
 	wherry_message m = numbered(1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	wherry_publisher *pub;
 
-	(void)state;
 	assert_true(full >= 0);
 	assert_true(dup2(full, STDOUT_FILENO) >= 0);
 	(void)close(full);
@@ -500,7 +481,7 @@ static void a_full_device_is_full(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void stdout_to_a_file_keeps_whole_lines(void **state)
+WHERRY_TEST_WITH(stdout_to_a_file_keeps_whole_lines, set_up, tear_down)
 {
 	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
 	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
@@ -511,7 +492,6 @@ static void stdout_to_a_file_keeps_whole_lines(void **state)
 	wherry_code code;
 	size_t n, n2;
 
-	(void)state;
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
 	(void)close(out);
 	pub = open_url("stdout:");
@@ -528,16 +508,15 @@ static void stdout_to_a_file_keeps_whole_lines(void **state)
 	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3));
 }
 
-static void a_closed_standard_output_is_refused(void **state)
+WHERRY_TEST_WITH(a_closed_standard_output_is_refused, set_up, tear_down)
 {
-	(void)state;
 	(void)close(STDOUT_FILENO);
 	refuses("stdout:", WHERRY_IO, "standard output cannot be used");
 }
 
 /* ---- times ---- */
 
-static void times_are_printed_to_the_millisecond(void **state)
+WHERRY_TEST_WITH(times_are_printed_to_the_millisecond, set_up, tear_down)
 {
 	static const struct {
 		int64_t us;
@@ -551,7 +530,6 @@ static void times_are_printed_to_the_millisecond(void **state)
 		{-62198755200000000, "0000-01-01T00:00:00.000Z"}, /* before the year 0 */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
 		char text[WH_TIME_LEN];
 
@@ -560,32 +538,4 @@ static void times_are_printed_to_the_millisecond(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(times_are_printed_to_the_millisecond),
-		TEST(a_file_gets_lines_in_order),
-		TEST(receipts_come_as_many_as_fit),
-		TEST(a_torn_last_line_is_mended),
-		TEST(zeros_that_a_power_loss_left_are_cut_off),
-		TEST(a_file_of_something_else_is_left_alone),
-		TEST(a_line_torn_by_another_is_mended_before_the_next),
-		TEST(a_file_that_another_writes_is_waited_for),
-		TEST(only_a_regular_file_is_opened),
-		TEST(a_new_file_is_not_for_everybody),
-		TEST(a_symbolic_link_is_followed_only_where_that_is_wanted),
-		TEST(lines_go_to_the_file_that_the_path_names),
-		TEST(a_full_disk_leaves_whole_lines),
-		TEST(malformed_headers_are_one_messages_fault),
-		TEST(what_is_buffered_is_bounded),
-		TEST(stdout_to_a_pipe_never_blocks),
-		TEST(close_finishes_a_line_that_a_stream_has_half_of),
-		TEST(a_reader_that_is_gone_is_an_error_and_no_signal),
-		TEST(a_pending_sigpipe_of_the_application_stays),
-		TEST(a_full_device_is_full),
-		TEST(stdout_to_a_file_keeps_whole_lines),
-		TEST(a_closed_standard_output_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

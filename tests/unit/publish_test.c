@@ -7,9 +7,8 @@
 
 /* ---- publish.c ---- */
 
-static void an_unknown_scheme_names_the_nearest_and_all(void **state)
+WHERRY_TEST_WITH(an_unknown_scheme_names_the_nearest_and_all, set_up, tear_down)
 {
-	(void)state;
 	refuses("stdot:", WHERRY_INVALID, "did you mean 'stdout:'?");
 	refuses("stdot:", WHERRY_INVALID,
 		"known are stdout:, file:, exec:, memory:, null:");
@@ -19,9 +18,8 @@ static void an_unknown_scheme_names_the_nearest_and_all(void **state)
 	refuses("", WHERRY_INVALID, "is not a URL");
 }
 
-static void what_needs_nothing_refuses_a_rest(void **state)
+WHERRY_TEST_WITH(what_needs_nothing_refuses_a_rest, set_up, tear_down)
 {
-	(void)state;
 	refuses("stdout:x", WHERRY_INVALID, "file:x");
 	refuses("memory:x", WHERRY_INVALID, "stands alone");
 	refuses("null:x", WHERRY_INVALID, "stands alone");
@@ -30,11 +28,10 @@ static void what_needs_nothing_refuses_a_rest(void **state)
 	refuses("exec: \t", WHERRY_INVALID, "needs a command");
 }
 
-static void missing_arguments_are_an_error(void **state)
+WHERRY_TEST_WITH(missing_arguments_are_an_error, set_up, tear_down)
 {
 	wherry_publisher *pub = NULL;
 
-	(void)state;
 	assert_int_equal(wherry_publisher_open(NULL, NULL, &pub, NULL), WHERRY_INVALID);
 	assert_int_equal(wherry_publisher_open("null:", NULL, NULL, NULL),
 			 WHERRY_INVALID);
@@ -58,11 +55,10 @@ static void assert_line(const wherry_message *msg, const char *want)
 	wh_buf_clear(&buf);
 }
 
-static void a_line_has_all_fields_in_order(void **state)
+WHERRY_TEST_WITH(a_line_has_all_fields_in_order, set_up, tear_down)
 {
 	wherry_message m = message("{\"a\":1}");
 
-	(void)state;
 	m.id = 7;
 	m.aggregate_type = "order";
 	m.aggregate_id = "42";
@@ -99,9 +95,8 @@ static void assert_body(const void *body, size_t len, const char *want)
 	assert_line(&m, line);
 }
 
-static void odd_bodies_become_json(void **state)
+WHERRY_TEST_WITH(odd_bodies_become_json, set_up, tear_down)
 {
-	(void)state;
 	assert_body("", 0, "\"body\":\"\"");
 	assert_body(NULL, 0, "\"body\":\"\"");
 	assert_body("{\n\"a\":\r\n[1]}\n", 13, "\"body\":{ \"a\":  [1]} ");
@@ -117,14 +112,13 @@ static void odd_bodies_become_json(void **state)
 	assert_body("1e999", 5, "\"body\":\"1e999\"");
 }
 
-static void malformed_headers_leave_the_buffer_alone(void **state)
+WHERRY_TEST_WITH(malformed_headers_leave_the_buffer_alone, set_up, tear_down)
 {
 	static const char *const bad[] = {"[]", "{", "{\"a\":1}", "nonsense", "{}{}"};
 	wh_buf buf = WH_BUF_INIT(40);
 	wherry_message m = message("a body longer than the ceiling of the buffer");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	wh_buf_puts(&buf, "before");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		m.headers = bad[i];
@@ -141,14 +135,13 @@ static void malformed_headers_leave_the_buffer_alone(void **state)
 
 /* ---- memory: and null: ---- */
 
-static void memory_keeps_deep_copies(void **state)
+WHERRY_TEST_WITH(memory_keeps_deep_copies, set_up, tear_down)
 {
 	char topic[] = "topic", body[] = "bo\0dy", key[] = "key";
 	wherry_message m = WHERRY_MESSAGE(.topic = topic, .body = body, .body_len = 5);
 	wherry_publisher *pub = open_url("memory:");
 	const wherry_message *got;
 
-	(void)state;
 	m.key = key;
 	m.id = 3;
 	assert_null(wherry_memory_get(pub, 0));
@@ -179,7 +172,7 @@ static wherry_verdict answer(void *ctx, const wherry_message *msg, char *reason,
 	return WHERRY_REJECTED;
 }
 
-static void memory_fails_what_is_behind_a_failed_message(void **state)
+WHERRY_TEST_WITH(memory_fails_what_is_behind_a_failed_message, set_up, tear_down)
 {
 	enum { N = 8 };
 	static const struct {
@@ -201,7 +194,6 @@ static void memory_fails_what_is_behind_a_failed_message(void **state)
 	wh_receipt receipts[N];
 	int calls = 0;
 
-	(void)state;
 	wherry_memory_answer(pub, answer, &calls);
 	for (int i = 0; i < N; i++) {
 		m[i] = message("x");
@@ -226,7 +218,7 @@ static void memory_fails_what_is_behind_a_failed_message(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void memory_blames_only_what_was_taken_before_the_failure(void **state)
+WHERRY_TEST_WITH(memory_blames_only_what_was_taken_before_the_failure, set_up, tear_down)
 {
 	wherry_publisher *pub = open_url("memory:");
 	wherry_message m[3] = {message("1"), message("2"), message("3")};
@@ -235,7 +227,6 @@ static void memory_blames_only_what_was_taken_before_the_failure(void **state)
 	int calls = 0;
 	size_t n;
 
-	(void)state;
 	wherry_memory_answer(pub, answer, &calls);
 	m[0].key = m[1].key = m[2].key = "k";
 	m[0].topic = "bad";
@@ -250,7 +241,7 @@ static void memory_blames_only_what_was_taken_before_the_failure(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void memory_remembers_many_failed_keys(void **state)
+WHERRY_TEST_WITH(memory_remembers_many_failed_keys, set_up, tear_down)
 {
 	enum { KEYS = 1000 };
 	static wherry_message m[KEYS * 2];
@@ -259,7 +250,6 @@ static void memory_remembers_many_failed_keys(void **state)
 	wh_receipt receipt;
 	int calls = 0;
 
-	(void)state;
 	wherry_memory_answer(pub, answer, &calls);
 	for (int i = 0; i < KEYS * 2; i++) {
 		(void)snprintf(keys[i % KEYS], sizeof(keys[0]), "key-%d", i % KEYS);
@@ -278,14 +268,13 @@ static void memory_remembers_many_failed_keys(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void null_delivers_everything(void **state)
+WHERRY_TEST_WITH(null_delivers_everything, set_up, tear_down)
 {
 	wherry_publisher *pub = open_url("null:");
 	const wherry_message *all[MOST];
 	wherry_message m[MOST];
 	wh_receipt receipts[MOST];
 
-	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < MOST; i++) {
 			m[i] = numbered(i);
@@ -321,12 +310,11 @@ static int count_lines(const char *path)
 	return n;
 }
 
-static void after_a_drop_messages_are_taken_anew(void **state)
+WHERRY_TEST_WITH(after_a_drop_messages_are_taken_anew, set_up, tear_down)
 {
 	char in_file[600], by_command[600];
 	const char *const urls[] = {"memory:", "null:", in_file, by_command};
 
-	(void)state;
 	(void)snprintf(in_file, sizeof(in_file), "file:%s", in_dir("out"));
 	(void)snprintf(by_command, sizeof(by_command), "exec:cat >>%s", in_dir("said"));
 	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
@@ -344,22 +332,4 @@ static void after_a_drop_messages_are_taken_anew(void **state)
 	assert_int_equal(count_lines(in_dir("out")), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(an_unknown_scheme_names_the_nearest_and_all),
-		TEST(what_needs_nothing_refuses_a_rest),
-		TEST(missing_arguments_are_an_error),
-		TEST(a_line_has_all_fields_in_order),
-		TEST(odd_bodies_become_json),
-		TEST(malformed_headers_leave_the_buffer_alone),
-		TEST(memory_keeps_deep_copies),
-		TEST(memory_fails_what_is_behind_a_failed_message),
-		TEST(memory_blames_only_what_was_taken_before_the_failure),
-		TEST(memory_remembers_many_failed_keys),
-		TEST(null_delivers_everything),
-		TEST(after_a_drop_messages_are_taken_anew),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

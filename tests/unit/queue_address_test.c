@@ -12,9 +12,8 @@ static void reads(const char *address, const char *wanted)
 	wh_buf_clear(&name);
 }
 
-static void an_address_is_a_table_a_schema_and_a_catalog(void **state)
+WHERRY_TEST(an_address_is_a_table_a_schema_and_a_catalog)
 {
-	(void)state;
 	reads("my.table", "\"my.table\"");
 	reads("my.table@[dbo]", "\"dbo\".\"my.table\"");
 	reads("my.table@dbo@shop", "\"dbo\".\"my.table\"");
@@ -28,24 +27,15 @@ static void an_address_is_a_table_a_schema_and_a_catalog(void **state)
 	reads("a@", "\"a\"");
 }
 
-static void an_address_in_another_catalog_is_refused_by_name(void **state)
+WHERRY_TEST(an_address_in_another_catalog_is_refused_by_name)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf name = WH_BUF_INIT(1000);
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
 		     wh_queue_address("a@[dbo]@[my.c@t]", "shop", &name, &err));
 	assert_non_null(strstr(err.message, "in the database 'my.c@t'"));
 	wh_buf_clear(&name);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_address_is_a_table_a_schema_and_a_catalog),
-		cmocka_unit_test(an_address_in_another_catalog_is_refused_by_name),
-	};
-
-	return cmocka_run_group_tests_name("queue address", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -2,12 +2,11 @@
 
 #include "relay/refused.h"
 
-static void an_id_is_found_until_it_is_removed(void **state)
+WHERRY_TEST(an_id_is_found_until_it_is_removed)
 {
 	wh_refused set = {0};
 	int64_t since_us = 0;
 
-	(void)state;
 	assert_int_equal(wh_refused_find(&set, 7), -1);
 	assert_int_equal(wh_refused_first(&set, 7, &since_us), -1);
 	wh_refused_remove(&set, 7);
@@ -28,7 +27,7 @@ static void an_id_is_found_until_it_is_removed(void **state)
 }
 
 /* Beside a plain array of the same ids. */
-static void ids_that_share_a_place_stay_apart(void **state)
+WHERRY_TEST(ids_that_share_a_place_stay_apart)
 {
 	enum { IDS = 2000, STEPS = 100000 };
 	static int64_t at[IDS];
@@ -36,7 +35,6 @@ static void ids_that_share_a_place_stay_apart(void **state)
 	uint64_t dice = 1;
 	size_t n = 0;
 
-	(void)state;
 	memset(at, 0, sizeof(at));
 	for (int step = 0; step < STEPS; step++) {
 		size_t i = (dice >> 33) % IDS;
@@ -58,11 +56,10 @@ static void ids_that_share_a_place_stay_apart(void **state)
 	wh_refused_clear(&set);
 }
 
-static void a_full_table_starts_over(void **state)
+WHERRY_TEST(a_full_table_starts_over)
 {
 	wh_refused set = {0};
 
-	(void)state;
 	for (int64_t id = 0; id < 600000; id++)
 		wh_refused_add(&set, id, 1, 0);
 	assert_true(set.n < 600000 && set.n > 0);
@@ -71,13 +68,4 @@ static void a_full_table_starts_over(void **state)
 	wh_refused_clear(&set);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_id_is_found_until_it_is_removed),
-		cmocka_unit_test(ids_that_share_a_place_stay_apart),
-		cmocka_unit_test(a_full_table_starts_over),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

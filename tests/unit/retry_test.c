@@ -27,7 +27,7 @@ static void classify(const known *k)
 	assert_int_equal(code, k->code);
 }
 
-static void errors_of_sqlite_have_their_classes(void **state)
+WHERRY_TEST(errors_of_sqlite_have_their_classes)
 {
 	static const known all[] = {
 		{"sqlite", SQLITE_BUSY, NULL, WHERRY_BUSY},
@@ -44,12 +44,11 @@ static void errors_of_sqlite_have_their_classes(void **state)
 		{"sqlite", SQLITE_ERROR, NULL, WHERRY_INVALID},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		classify(&all[i]);
 }
 
-static void errors_of_servers_have_their_classes(void **state)
+WHERRY_TEST(errors_of_servers_have_their_classes)
 {
 	static const known all[] = {
 		{"postgres", 0, "40001", WHERRY_CONFLICT},
@@ -85,15 +84,13 @@ static void errors_of_servers_have_their_classes(void **state)
 		{"mssql", -2, "", WHERRY_TIMEOUT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (wh_db_scheme(wh_view_of(all[i].scheme)))
 			classify(&all[i]);
 }
 
-static void an_unknown_database_has_no_classes(void **state)
+WHERRY_TEST(an_unknown_database_has_no_classes)
 {
-	(void)state;
 	assert_int_equal(wherry_error_class("oracle", 60, ""), WHERRY_INVALID);
 	assert_int_equal(wherry_error_class(NULL, 5, NULL), WHERRY_INVALID);
 }
@@ -110,14 +107,13 @@ static wherry_code fail_once(void *ctx, wherry_error *err)
 	return o->calls++ ? WHERRY_OK : wherry_error_set(err, o->code, NULL);
 }
 
-static void without_a_connection_a_lost_one_is_tried_again(void **state)
+WHERRY_TEST(without_a_connection_a_lost_one_is_tried_again)
 {
 	const wherry_retry_policy policy = WHERRY_RETRY_POLICY(.initial_us = 1),
 				  timed = WHERRY_RETRY_POLICY(.per_try_us = 1000);
 	wherry_error err = WHERRY_ERROR_INIT;
 	opening lost = {0, WHERRY_CLOSED}, doubtful = {0, WHERRY_INDOUBT};
 
-	(void)state;
 	WHERRY_PASS(wherry_retry(NULL, &policy, fail_once, &lost, NULL, &err));
 	assert_int_equal(lost.calls, 2);
 	WHERRY_FAILS(WHERRY_INDOUBT,
@@ -130,19 +126,16 @@ static void without_a_connection_a_lost_one_is_tried_again(void **state)
 
 static wherry_code fail_silently(void *ctx, wherry_error *err)
 {
-	(void)ctx;
-	(void)err;
 	return WHERRY_STALE;
 }
 
-static void a_failure_without_a_text_gets_that_of_its_code(void **state)
+WHERRY_TEST(a_failure_without_a_text_gets_that_of_its_code)
 {
 	const wherry_retry_policy policy =
 		WHERRY_RETRY_POLICY(.retries = WHERRY_NO_RETRIES);
 	wherry_retry_report none = {.size = 0}, report = WHERRY_RETRY_REPORT();
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	WHERRY_FAILS(WHERRY_STALE,
 		     wherry_retry(NULL, &policy, fail_silently, NULL, &report, &err));
 	assert_string_equal(report.errors[0].message, wherry_code_text(WHERRY_STALE));
@@ -151,15 +144,4 @@ static void a_failure_without_a_text_gets_that_of_its_code(void **state)
 	assert_non_null(strstr(err.message, "WHERRY_RETRY_REPORT"));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_of_sqlite_have_their_classes),
-		cmocka_unit_test(errors_of_servers_have_their_classes),
-		cmocka_unit_test(an_unknown_database_has_no_classes),
-		cmocka_unit_test(without_a_connection_a_lost_one_is_tried_again),
-		cmocka_unit_test(a_failure_without_a_text_gets_that_of_its_code),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -60,11 +60,10 @@ static void refused(const char *text, const char *zone, const char *why)
 
 /* ---- expressions ---- */
 
-static void crontab_expressions_name_their_times(void **state)
+WHERRY_TEST(crontab_expressions_name_their_times)
 {
 	static const char from[] = "2026-01-01T00:00:00Z"; /* a Thursday */
 
-	(void)state;
 	expect("* * * * *", NULL, from, "2026-01-01T00:01:00Z 2026-01-01T00:02:00Z");
 	expect("  0\t0  * *  * ", NULL, from, "2026-01-02T00:00:00Z");
 	expect("*/25 3 * * *", NULL, from,
@@ -92,11 +91,10 @@ static void crontab_expressions_name_their_times(void **state)
 	       "2026-01-03T00:00:00Z 2026-01-04T00:00:00Z 2026-01-07T00:00:00Z");
 }
 
-static void a_day_matches_one_of_two_restricted_fields_and_else_both(void **state)
+WHERRY_TEST(a_day_matches_one_of_two_restricted_fields_and_else_both)
 {
 	static const char from[] = "2026-01-01T00:00:00Z";
 
-	(void)state;
 	expect("0 0 13 * FRI", NULL, from,
 	       "2026-01-02T00:00:00Z 2026-01-09T00:00:00Z 2026-01-13T00:00:00Z "
 	       "2026-01-16T00:00:00Z");
@@ -105,11 +103,10 @@ static void a_day_matches_one_of_two_restricted_fields_and_else_both(void **stat
 	expect("0 0 13 * */5", NULL, from, "2026-02-13T00:00:00Z 2026-03-13T00:00:00Z");
 }
 
-static void words_stand_for_expressions(void **state)
+WHERRY_TEST(words_stand_for_expressions)
 {
 	static const char from[] = "2026-01-01T00:00:00Z";
 
-	(void)state;
 	expect("@hourly", NULL, from, "2026-01-01T01:00:00Z");
 	expect("@daily", NULL, from, "2026-01-02T00:00:00Z");
 	expect("@Midnight", NULL, from, "2026-01-02T00:00:00Z");
@@ -119,9 +116,8 @@ static void words_stand_for_expressions(void **state)
 	expect("@annually", NULL, from, "2027-01-01T00:00:00Z");
 }
 
-static void other_expressions_are_refused_by_field(void **state)
+WHERRY_TEST(other_expressions_are_refused_by_field)
 {
-	(void)state;
 	refused("", NULL, "the schedule is empty");
 	refused("  ", NULL, "the schedule is empty");
 	refused("* * * *", NULL, "has 4 fields instead of five");
@@ -165,9 +161,8 @@ static void other_expressions_are_refused_by_field(void **state)
 
 /* ---- times of day, periods ---- */
 
-static void times_of_day_occur_every_day_in_order(void **state)
+WHERRY_TEST(times_of_day_occur_every_day_in_order)
 {
-	(void)state;
 	expect("18:00, 12:00", NULL, "2024-01-01T10:00:00Z",
 	       "2024-01-01T12:00:00Z 2024-01-01T18:00:00Z 2024-01-02T12:00:00Z");
 	expect("12:00,18:00", NULL, "2024-01-01T12:00:00Z", "2024-01-01T18:00:00Z");
@@ -186,9 +181,8 @@ static void times_of_day_occur_every_day_in_order(void **state)
 	refused("12:00:00.5", NULL, "not a time of day");
 }
 
-static void periods_are_counted_from_1970(void **state)
+WHERRY_TEST(periods_are_counted_from_1970)
 {
-	(void)state;
 	expect("@every 1h", NULL, "2024-01-01T10:37:42.123Z", "2024-01-01T11:00:00Z");
 	expect("@every 1h", NULL, "2024-01-01T11:00:00Z", "2024-01-01T12:00:00Z");
 	expect("@every 7d", NULL, "1969-12-31T00:00:00Z",
@@ -206,9 +200,8 @@ static void periods_are_counted_from_1970(void **state)
 
 /* ---- clocks that change ---- */
 
-static void a_skipped_time_occurs_as_much_later(void **state)
+WHERRY_TEST(a_skipped_time_occurs_as_much_later)
 {
-	(void)state;
 	expect("30 2 * * *", "Europe/Amsterdam", "2024-03-30T00:00:00Z",
 	       "2024-03-30T01:30:00Z 2024-03-31T01:30:00Z 2024-04-01T00:30:00Z");
 	/* Also for a process that starts between the clock's change and that time. */
@@ -225,9 +218,8 @@ static void a_skipped_time_occurs_as_much_later(void **state)
 	       "2011-12-30T22:00:00Z 2012-12-29T22:00:00Z");
 }
 
-static void two_times_that_fall_together_occur_once(void **state)
+WHERRY_TEST(two_times_that_fall_together_occur_once)
 {
-	(void)state;
 	expect("30 2,3 * * *", "Europe/Amsterdam", "2024-03-30T12:00:00Z",
 	       "2024-03-31T01:30:00Z 2024-04-01T00:30:00Z 2024-04-01T01:30:00Z");
 	expect("0 2 31 3 *", "Europe/Amsterdam", "2024-01-01T00:00:00Z",
@@ -239,9 +231,8 @@ static void two_times_that_fall_together_occur_once(void **state)
 	       "2024-03-31T01:15:00Z 2024-03-31T01:45:00Z 2024-04-01T00:45:00Z");
 }
 
-static void a_repeated_time_occurs_the_first_time_only(void **state)
+WHERRY_TEST(a_repeated_time_occurs_the_first_time_only)
 {
-	(void)state;
 	expect("30 2 * * *", "Europe/Amsterdam", "2024-10-26T12:00:00Z",
 	       "2024-10-27T00:30:00Z 2024-10-28T01:30:00Z");
 	/* Never in the past: 02:30 is over when the clock shows 02:10 again. */
@@ -258,9 +249,8 @@ static void a_repeated_time_occurs_the_first_time_only(void **state)
 	       "2024-10-31T20:30:00Z 2024-11-01T21:30:00Z");
 }
 
-static void an_expression_of_every_hour_keeps_its_interval(void **state)
+WHERRY_TEST(an_expression_of_every_hour_keeps_its_interval)
 {
-	(void)state;
 	expect("30 * * * *", "Europe/Amsterdam", "2024-10-26T23:45:00Z",
 	       "2024-10-27T00:30:00Z 2024-10-27T01:30:00Z 2024-10-27T02:30:00Z");
 	expect("30 * * * *", "Europe/Amsterdam", "2024-03-30T23:45:00Z",
@@ -281,9 +271,8 @@ static void hash(const char *text, const char *zone, const char *wanted)
 }
 
 /* The vectors of the JVM library DelayedQueue, and sums of md5sum. */
-static void a_hash_is_that_of_the_jvm_library(void **state)
+WHERRY_TEST(a_hash_is_that_of_the_jvm_library)
 {
-	(void)state;
 	hash("@every 1h", NULL, "4916474562628112070d240d515ba44d");
 	hash("@every 60m", NULL, "4916474562628112070d240d515ba44d");
 	hash("12:00, 18:00", NULL, "ac4a97d66f972bdaad77be2731bb7c2a");
@@ -292,14 +281,13 @@ static void a_hash_is_that_of_the_jvm_library(void **state)
 	hash("0 6 * * *", "Europe/Berlin", "9bfd30890de297d9c6ad32edf30410fb");
 }
 
-static void times_end_with_the_year_9999(void **state)
+WHERRY_TEST(times_end_with_the_year_9999)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_schedule *yearly = parse("@yearly", "Europe/Berlin"),
 			*often = parse("@every 36525d", NULL);
 	int64_t us = 77;
 
-	(void)state;
 	expect("@yearly", "Europe/Berlin", "9998-06-01T00:00:00Z",
 	       "9998-12-31T23:00:00Z");
 	WHERRY_FAILS(WHERRY_NOTFOUND,
@@ -315,14 +303,13 @@ static void times_end_with_the_year_9999(void **state)
 	wherry_schedule_free(often);
 }
 
-static void missing_arguments_are_refused(void **state)
+WHERRY_TEST(missing_arguments_are_refused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_schedule *s = parse("@daily", NULL);
 	char text[300];
 	int64_t us;
 
-	(void)state;
 	memset(text, ' ', sizeof(text));
 	text[sizeof(text) - 1] = 0;
 	refused(text, NULL, "has 299 bytes, and may have 256");
@@ -334,24 +321,4 @@ static void missing_arguments_are_refused(void **state)
 	wherry_schedule_free(NULL);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(crontab_expressions_name_their_times),
-		cmocka_unit_test(
-			a_day_matches_one_of_two_restricted_fields_and_else_both),
-		cmocka_unit_test(words_stand_for_expressions),
-		cmocka_unit_test(other_expressions_are_refused_by_field),
-		cmocka_unit_test(times_of_day_occur_every_day_in_order),
-		cmocka_unit_test(periods_are_counted_from_1970),
-		cmocka_unit_test(a_skipped_time_occurs_as_much_later),
-		cmocka_unit_test(two_times_that_fall_together_occur_once),
-		cmocka_unit_test(a_repeated_time_occurs_the_first_time_only),
-		cmocka_unit_test(an_expression_of_every_hour_keeps_its_interval),
-		cmocka_unit_test(a_hash_is_that_of_the_jvm_library),
-		cmocka_unit_test(times_end_with_the_year_9999),
-		cmocka_unit_test(missing_arguments_are_refused),
-	};
-
-	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

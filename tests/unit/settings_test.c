@@ -22,7 +22,7 @@ static int drop(void **state)
 	return 0;
 }
 
-static void every_default_is_accepted_by_its_own_bounds(void **state)
+WHERRY_TEST_WITH(every_default_is_accepted_by_its_own_bounds, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
@@ -38,9 +38,8 @@ static void every_default_is_accepted_by_its_own_bounds(void **state)
 	WHERRY_PASS(wh_config_check(NULL, &err));
 }
 
-static void every_row_of_the_table_is_complete(void **state)
+WHERRY_TEST_WITH(every_row_of_the_table_is_complete, make, drop)
 {
-	(void)state;
 	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
 		assert_non_null(strchr(s->key, '.'));
 		assert_true(strlen(s->help) > 8);
@@ -66,7 +65,7 @@ static bool parse(const wherry_setting *s, const char *text, int64_t *out)
 	return strcmp(s->type, "number") == 0 && wh_parse_int(text, out);
 }
 
-static void bounds_hold_and_one_beyond_them_is_refused(void **state)
+WHERRY_TEST_WITH(bounds_hold_and_one_beyond_them_is_refused, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int tried = 0;
@@ -105,7 +104,7 @@ static void bounds_hold_and_one_beyond_them_is_refused(void **state)
 	assert_true(tried > 15);
 }
 
-static void every_word_of_a_choice_is_accepted(void **state)
+WHERRY_TEST_WITH(every_word_of_a_choice_is_accepted, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int which = 0, tried = 0;
@@ -132,7 +131,7 @@ static void every_word_of_a_choice_is_accepted(void **state)
 	assert_true(tried > 5);
 }
 
-static void settings_are_read_back_as_written(void **state)
+WHERRY_TEST_WITH(settings_are_read_back_as_written, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -152,7 +151,7 @@ static void settings_are_read_back_as_written(void **state)
 	assert_string_equal(wh_config_text(NULL, WH_RELAY_NAME), "");
 }
 
-static void the_value_is_copied(void **state)
+WHERRY_TEST_WITH(the_value_is_copied, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[] = "shop";
@@ -162,7 +161,7 @@ static void the_value_is_copied(void **state)
 	assert_string_equal(wherry_config_get(*state, "relay.table"), "shop");
 }
 
-static void a_refused_value_changes_nothing(void **state)
+WHERRY_TEST_WITH(a_refused_value_changes_nothing, make, drop)
 {
 	static const char *const rows[] = {"5", "", "x", "-1s", "0s", "2h", "30 s"};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -180,7 +179,7 @@ static void a_refused_value_changes_nothing(void **state)
 		     wherry_config_set(*state, "relay.batch", "1.5", &err));
 }
 
-static void an_unknown_key_is_answered_with_the_nearest(void **state)
+WHERRY_TEST_WITH(an_unknown_key_is_answered_with_the_nearest, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -195,7 +194,7 @@ static void an_unknown_key_is_answered_with_the_nearest(void **state)
 	assert_null(wherry_config_get(*state, "relay.leese"));
 }
 
-static void missing_arguments_are_refused(void **state)
+WHERRY_TEST_WITH(missing_arguments_are_refused, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -207,7 +206,7 @@ static void missing_arguments_are_refused(void **state)
 	wherry_config_free(NULL);
 }
 
-static void a_claim_must_outlive_its_delivery(void **state)
+WHERRY_TEST_WITH(a_claim_must_outlive_its_delivery, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -218,7 +217,7 @@ static void a_claim_must_outlive_its_delivery(void **state)
 	assert_non_null(strstr(err.message, "relay.claim_timeout"));
 }
 
-static void a_claim_must_outlive_its_call(void **state)
+WHERRY_TEST_WITH(a_claim_must_outlive_its_call, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -229,7 +228,7 @@ static void a_claim_must_outlive_its_call(void **state)
 	assert_non_null(strstr(err.message, "handlers.timeout"));
 }
 
-static void a_copy_has_the_same_values(void **state)
+WHERRY_TEST_WITH(a_copy_has_the_same_values, make, drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *copy = NULL;
@@ -256,12 +255,11 @@ static void *read_table(void *ctx)
 	return NULL;
 }
 
-static void threads_may_read_the_table_at_once(void **state)
+WHERRY_TEST_WITH(threads_may_read_the_table_at_once, make, drop)
 {
 	pthread_t threads[4];
 	int counts[4] = {0};
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(
 			pthread_create(&threads[i], NULL, read_table, &counts[i]), 0);
@@ -271,25 +269,4 @@ static void threads_may_read_the_table_at_once(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		TEST(threads_may_read_the_table_at_once),
-		TEST(every_default_is_accepted_by_its_own_bounds),
-		TEST(every_row_of_the_table_is_complete),
-		TEST(bounds_hold_and_one_beyond_them_is_refused),
-		TEST(every_word_of_a_choice_is_accepted),
-		TEST(settings_are_read_back_as_written),
-		TEST(the_value_is_copied),
-		TEST(a_refused_value_changes_nothing),
-		TEST(an_unknown_key_is_answered_with_the_nearest),
-		TEST(missing_arguments_are_refused),
-		TEST(a_claim_must_outlive_its_delivery),
-		TEST(a_claim_must_outlive_its_call),
-		TEST(a_copy_has_the_same_values),
-	};
-
-	return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

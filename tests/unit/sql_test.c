@@ -25,11 +25,10 @@ static void refuse(const char *text, const char *says)
 	assert_int_equal(sql.n, 7);
 }
 
-static void statements_are_found_by_name(void **state)
+WHERRY_TEST(statements_are_found_by_name)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD
 	      "-- name: one\n-- What it is for.\nSELECT 1;\n\n-- name: two\nSELECT\n  2;\n",
 	      &sql);
@@ -44,21 +43,19 @@ static void statements_are_found_by_name(void **state)
 	wh_sql_clear(&sql);
 }
 
-static void the_last_line_needs_no_newline(void **state)
+WHERRY_TEST(the_last_line_needs_no_newline)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- name: one\nSELECT 1", &sql);
 	assert_string_equal(wh_sql_find(&sql, "one")->text, "SELECT 1\n");
 	wh_sql_clear(&sql);
 }
 
-static void a_statement_may_be_empty_and_a_file_may_have_none(void **state)
+WHERRY_TEST(a_statement_may_be_empty_and_a_file_may_have_none)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- name: one\n-- name: two\n", &sql);
 	assert_string_equal(wh_sql_find(&sql, "one")->text, "");
 	assert_string_equal(wh_sql_find(&sql, "two")->text, "");
@@ -68,11 +65,10 @@ static void a_statement_may_be_empty_and_a_file_may_have_none(void **state)
 	wh_sql_clear(&sql);
 }
 
-static void a_part_stands_in_the_statements_below_it(void **state)
+WHERRY_TEST(a_part_stands_in_the_statements_below_it)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- part: open\n-- What it means.\nstatus = 0\n"
 		   "-- name: two\n{open}{open}",
 	      &sql);
@@ -91,11 +87,10 @@ static void a_part_stands_in_the_statements_below_it(void **state)
 	refuse(HEAD "-- part: open\nx\n-- name: open\ny\n", "is not a new name");
 }
 
-static void a_part_takes_the_alias_that_it_is_given(void **state)
+WHERRY_TEST(a_part_takes_the_alias_that_it_is_given)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD
 	      "-- part: key\n{.}a || {.}b\n-- part: busy\n{.}s = 1 AND {key:.} AND {key:d}\n"
 	      "-- name: one\n{key} {key:c}\n-- name: two\n{busy:b2}\n",
@@ -123,7 +118,7 @@ static void has_params(const wh_stmt *stmt, const char *wanted)
 	assert_string_equal(got, wanted);
 }
 
-static void parameters_are_numbered_when_a_file_is_read(void **state)
+WHERRY_TEST(parameters_are_numbered_when_a_file_is_read)
 {
 	static const char text[] = HEAD
 		"-- part: first\n:b::text\n-- name: one\n-- :none\nSELECT :a, {first}, :a, "
@@ -132,7 +127,6 @@ static void parameters_are_numbered_when_a_file_is_read(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
 
-	(void)state;
 	WHERRY_PASS(wh_sql_parse_as(text, &names, &sql, &err));
 	assert_string_equal(wh_sql_find(&sql, "one")->text,
 			    "SELECT $1, $2::text\n, $1, ':c', 1::int, x[1:2] -- :d\n");
@@ -157,12 +151,11 @@ static void differs(const wh_sql *sql, const char *given, const char *says)
 		fail_msg("'%s' does not say '%s'", err.message, says);
 }
 
-static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void **state)
+WHERRY_TEST(a_statement_uses_all_that_it_is_given_or_says_what_it_does_not)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- name: one\n-- unused: topic key\n:id, :name\n", &sql);
 	WHERRY_PASS(
 		wh_stmt_check(wh_sql_find(&sql, "one"), "key id topic name", NULL, &err));
@@ -178,12 +171,11 @@ static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void 
 	refuse(HEAD "-- name: one\n-- unused: id\n-- unused: name\n", "twice");
 }
 
-static void a_statement_may_leave_out_a_name_only_if_it_is_optional(void **state)
+WHERRY_TEST(a_statement_may_leave_out_a_name_only_if_it_is_optional)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- name: one\n:id, :width\n", &sql);
 	WHERRY_PASS(
 		wh_stmt_check(wh_sql_find(&sql, "one"), "id key? width?", NULL, &err));
@@ -196,12 +188,11 @@ static void a_statement_may_leave_out_a_name_only_if_it_is_optional(void **state
 	wh_sql_clear(&sql);
 }
 
-static void a_file_may_list_a_name_only_if_no_statement_uses_it(void **state)
+WHERRY_TEST(a_file_may_list_a_name_only_if_no_statement_uses_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- unused: key token\n-- name: one\n-- unused: nth\n:id\n", &sql);
 	WHERRY_PASS(wh_stmt_check(wh_sql_find(&sql, "one"), "id token nth", sql.unused,
 				  &err));
@@ -217,7 +208,7 @@ static void a_file_may_list_a_name_only_if_no_statement_uses_it(void **state)
 	wh_sql_clear(&sql);
 }
 
-static void braces_are_filled_in(void **state)
+WHERRY_TEST(braces_are_filled_in)
 {
 	static const struct {
 		const char *line, *becomes;
@@ -234,7 +225,6 @@ static void braces_are_filled_in(void **state)
 		{"x -- {table}", "x -- \"shop\"\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[200];
 		wh_sql sql = {0};
@@ -247,7 +237,7 @@ static void braces_are_filled_in(void **state)
 }
 
 /* Where a name has a schema, that stands before tables, and not before what is in one. */
-static void a_schema_stands_before_tables(void **state)
+WHERRY_TEST(a_schema_stands_before_tables)
 {
 	static const wh_sql_names names = {
 		.schema = "my \"s\"", .table = "it's \"x\"", .payload = "json"};
@@ -266,7 +256,6 @@ static void a_schema_stands_before_tables(void **state)
 		{"{payload_type}", "json\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		wherry_error err = WHERRY_ERROR_INIT;
 		char text[200];
@@ -281,11 +270,10 @@ static void a_schema_stands_before_tables(void **state)
 	refuse(HEAD "-- name: a\n{'}\n", "line 3");
 }
 
-static void the_head_line_says_words(void **state)
+WHERRY_TEST(the_head_line_says_words)
 {
 	static const char text[] = "-- layout: name=x names=qualified last=1\n-- a=b\n";
 
-	(void)state;
 	assert_true(wh_sql_says(text, "names=qualified"));
 	assert_true(wh_sql_says(text, "last=1"));
 	assert_false(wh_sql_says(text, "names=qual"));
@@ -294,20 +282,18 @@ static void the_head_line_says_words(void **state)
 	assert_true(wh_sql_says("-- layout: a=b", "a=b"));
 }
 
-static void braces_in_comments_are_left_alone(void **state)
+WHERRY_TEST(braces_in_comments_are_left_alone)
 {
 	wh_sql sql = {0};
 
-	(void)state;
 	parse(HEAD "-- a { and {what} it means\n-- name: a\n-- {also} {here\nSELECT 1\n",
 	      &sql);
 	assert_string_equal(wh_sql_find(&sql, "a")->text, "SELECT 1\n");
 	wh_sql_clear(&sql);
 }
 
-static void unknown_and_unclosed_braces_name_their_line(void **state)
+WHERRY_TEST(unknown_and_unclosed_braces_name_their_line)
 {
-	(void)state;
 	refuse(HEAD "-- name: a\nSELECT 1\n{\n", "line 4");
 	refuse(HEAD "-- name: a\n{table\n}\n", "line 3");
 	refuse(HEAD "-- name: a\n\n\n{tabl}\n", "line 5");
@@ -321,29 +307,26 @@ static void unknown_and_unclosed_braces_name_their_line(void **state)
 	refuse(HEAD "-- name: a\n{idx_}\n", "line 3");
 }
 
-static void a_name_is_given_once(void **state)
+WHERRY_TEST(a_name_is_given_once)
 {
-	(void)state;
 	refuse(HEAD "-- name: a\nSELECT 1\n-- name: b\n-- name: a\n", "line 5: 'a'");
 	refuse(HEAD "-- name: \nSELECT 1\n", "line 2");
 }
 
-static void sql_needs_a_name_before_it(void **state)
+WHERRY_TEST(sql_needs_a_name_before_it)
 {
-	(void)state;
 	refuse(HEAD "\nSELECT 1\n-- name: a\n", "line 3");
 	refuse(HEAD "--name: a\nSELECT 1\n", "line 3");
 }
 
-static void a_file_needs_one_head_line(void **state)
+WHERRY_TEST(a_file_needs_one_head_line)
 {
-	(void)state;
 	refuse("", "no head line");
 	refuse("-- name: a\nSELECT 1\n", "no head line");
 	refuse(HEAD "-- name: a\n" HEAD, "line 3: a second head line");
 }
 
-static void a_statement_has_a_ceiling(void **state)
+WHERRY_TEST(a_statement_has_a_ceiling)
 {
 	enum { LEN = 600 * 1024 };
 	char *text = malloc(LEN + 100);
@@ -351,19 +334,17 @@ static void a_statement_has_a_ceiling(void **state)
 	wh_sql sql = {0};
 	int n = snprintf(text, 100, HEAD "-- name: a\n");
 
-	(void)state;
 	memset(text + n, 'x', LEN);
 	text[n + LEN] = 0;
 	WHERRY_FAILS(WHERRY_TOOBIG, wh_sql_parse(text, "shop", &sql, &err));
 	free(text);
 }
 
-static void words_of_the_head_line_are_read(void **state)
+WHERRY_TEST(words_of_the_head_line_are_read)
 {
 	wh_sql sql = {0};
 	char out[8];
 
-	(void)state;
 	parse("-- layout: name=native  ids=integer empty= ordered=yes\n", &sql);
 	assert_string_equal(sql.layout, "name=native  ids=integer empty= ordered=yes");
 	assert_true(wh_sql_word(&sql, "name", out, sizeof(out)));
@@ -383,7 +364,7 @@ static void words_of_the_head_line_are_read(void **state)
 	wh_sql_clear(&sql);
 }
 
-static void every_embedded_file_parses(void **state)
+WHERRY_TEST(every_embedded_file_parses)
 {
 	static const wh_sql_names names = {
 		.table = "shop", .payload = "bytea", .role = "clerk"};
@@ -393,7 +374,6 @@ static void every_embedded_file_parses(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 
-	(void)state;
 	for (const wh_sql_file *f = wh_sql_files; f->model; f++, n++) {
 		wh_sql sql = {0};
 		char word[32];
@@ -422,31 +402,4 @@ static void every_embedded_file_parses(void **state)
 	assert_null(wh_sql_embedded("nope", "log", "sqlite"));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(statements_are_found_by_name),
-		cmocka_unit_test(the_last_line_needs_no_newline),
-		cmocka_unit_test(a_statement_may_be_empty_and_a_file_may_have_none),
-		cmocka_unit_test(a_part_stands_in_the_statements_below_it),
-		cmocka_unit_test(a_part_takes_the_alias_that_it_is_given),
-		cmocka_unit_test(parameters_are_numbered_when_a_file_is_read),
-		cmocka_unit_test(
-			a_statement_uses_all_that_it_is_given_or_says_what_it_does_not),
-		cmocka_unit_test(a_statement_may_leave_out_a_name_only_if_it_is_optional),
-		cmocka_unit_test(a_file_may_list_a_name_only_if_no_statement_uses_it),
-		cmocka_unit_test(braces_are_filled_in),
-		cmocka_unit_test(a_schema_stands_before_tables),
-		cmocka_unit_test(the_head_line_says_words),
-		cmocka_unit_test(braces_in_comments_are_left_alone),
-		cmocka_unit_test(unknown_and_unclosed_braces_name_their_line),
-		cmocka_unit_test(a_name_is_given_once),
-		cmocka_unit_test(sql_needs_a_name_before_it),
-		cmocka_unit_test(a_file_needs_one_head_line),
-		cmocka_unit_test(a_statement_has_a_ceiling),
-		cmocka_unit_test(words_of_the_head_line_are_read),
-		cmocka_unit_test(every_embedded_file_parses),
-	};
-
-	return cmocka_run_group_tests_name("sql", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -46,34 +46,22 @@ static void refuse(int flags)
 	wherry_temp_clear(&temp);
 }
 
-static void a_file_that_cannot_be_read_stays_as_it_is(void **state)
+WHERRY_TEST(a_file_that_cannot_be_read_stays_as_it_is)
 {
-	(void)state;
 	refuse(O_WRONLY | O_APPEND);
 }
 
-static void a_file_that_cannot_be_written_stays_as_it_is(void **state)
+WHERRY_TEST(a_file_that_cannot_be_written_stays_as_it_is)
 {
-	(void)state;
 	refuse(O_RDONLY);
 }
 
-static void a_closed_descriptor_is_refused(void **state)
+WHERRY_TEST(a_closed_descriptor_is_refused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	assert_int_not_equal(wh_tail_mend(-1, "events.ndjson", &err), WHERRY_OK);
 	assert_non_null(strstr(err.message, "'events.ndjson'"));
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_that_cannot_be_read_stays_as_it_is),
-		cmocka_unit_test(a_file_that_cannot_be_written_stays_as_it_is),
-		cmocka_unit_test(a_closed_descriptor_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("tail", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

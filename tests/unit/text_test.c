@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-static void utf8_is_recognized_up_to_its_limits(void **state)
+WHERRY_TEST(utf8_is_recognized_up_to_its_limits)
 {
 	static const struct {
 		const char *text;
@@ -37,16 +37,14 @@ static void utf8_is_recognized_up_to_its_limits(void **state)
 		  {"", 0},
 	  };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
 		assert_int_equal(wh_utf8_len(good[i].text, good[i].len), good[i].len);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		assert_int_equal(wh_utf8_len(bad[i].text, bad[i].len), 0);
 }
 
-static void text_is_valid_if_each_character_is(void **state)
+WHERRY_TEST(text_is_valid_if_each_character_is)
 {
-	(void)state;
 	assert_true(wh_utf8_valid("", 0));
 	assert_true(wh_utf8_valid("gr\xc3\xbc\xc3\x9f", 6));
 	assert_false(wh_utf8_valid("gr\xc3\xbc\xc3", 5));
@@ -54,11 +52,10 @@ static void text_is_valid_if_each_character_is(void **state)
 }
 
 /* The check goes in larger strides where it can. */
-static void a_bad_byte_is_found_wherever_it_is(void **state)
+WHERRY_TEST(a_bad_byte_is_found_wherever_it_is)
 {
 	char text[40];
 
-	(void)state;
 	for (size_t len = 1; len <= sizeof(text); len++) {
 		for (size_t at = 0; at < len; at++) {
 			memset(text, 'a', sizeof(text));
@@ -76,24 +73,22 @@ static void a_bad_byte_is_found_wherever_it_is(void **state)
 	}
 }
 
-static void a_cut_never_splits_a_character(void **state)
+WHERRY_TEST(a_cut_never_splits_a_character)
 {
 	static const char text[] =
 		"a\xe2\x82\xac\xf0\x9f\x9a\xa3z"; /* 1 + 3 + 4 + 1 bytes */
 	static const size_t wanted[] = {0, 1, 1, 1, 4, 4, 4, 4, 8, 9, 9};
 
-	(void)state;
 	for (size_t most = 0; most < sizeof(wanted) / sizeof(*wanted); most++)
 		assert_int_equal(wh_utf8_cut(text, 9, most), wanted[most]);
 	assert_int_equal(wh_utf8_cut("", 0, 5), 0);
 }
 
-static void identifiers_are_letters_digits_and_underscores(void **state)
+WHERRY_TEST(identifiers_are_letters_digits_and_underscores)
 {
 	static const char longest[] = "a23456789012345678901234567890123456789012345678";
 	static const char longer[] = "a234567890123456789012345678901234567890123456789";
 
-	(void)state;
 	assert_true(wh_ident_valid("outbox"));
 	assert_true(wh_ident_valid("_"));
 	assert_true(wh_ident_valid("Orders_2"));
@@ -108,7 +103,7 @@ static void identifiers_are_letters_digits_and_underscores(void **state)
 	assert_false(wh_ident_valid("gr\xc3\xbc\xc3\x9f"));
 }
 
-static void integers_are_parsed_whole_and_in_range(void **state)
+WHERRY_TEST(integers_are_parsed_whole_and_in_range)
 {
 	static const char *const bad[] = {
 		"",
@@ -127,7 +122,6 @@ static void integers_are_parsed_whole_and_in_range(void **state)
 	};
 	int64_t value = 77;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		assert_false(wh_parse_int(bad[i], &value));
 		assert_int_equal(value, 77);
@@ -151,9 +145,8 @@ static const char *word_at(const void *ctx, size_t i)
 	return list[i];
 }
 
-static void the_nearest_word_is_suggested(void **state)
+WHERRY_TEST(the_nearest_word_is_suggested)
 {
-	(void)state;
 	assert_string_equal(wh_nearest("relya", word_at, words), "relay"); /* swapped */
 	assert_string_equal(wh_nearest("stat", word_at, words), "status");
 	assert_string_equal(wh_nearest("enqeue", word_at, words), "enqueue");
@@ -161,11 +154,10 @@ static void the_nearest_word_is_suggested(void **state)
 	assert_string_equal(wh_nearest("relay", word_at, words), "relay");
 }
 
-static void a_word_near_none_gets_no_suggestion(void **state)
+WHERRY_TEST(a_word_near_none_gets_no_suggestion)
 {
 	char endless[300];
 
-	(void)state;
 	assert_null(wh_nearest("xylophone", word_at, words));
 	assert_null(wh_nearest("", word_at, words));
 	memset(endless, 'r', sizeof(endless) - 1);
@@ -173,12 +165,11 @@ static void a_word_near_none_gets_no_suggestion(void **state)
 	assert_null(wh_nearest(endless, word_at, words));
 }
 
-static void known_words_of_any_length_are_passed_over(void **state)
+WHERRY_TEST(known_words_of_any_length_are_passed_over)
 {
 	char known[65];
 	const char *list[] = {known, "relay", NULL};
 
-	(void)state;
 	memset(known, 'r', sizeof(known) - 1);
 	known[sizeof(known) - 1] = 0;
 	assert_string_equal(wh_nearest("rely", word_at, list), "relay");
@@ -186,19 +177,4 @@ static void known_words_of_any_length_are_passed_over(void **state)
 	assert_string_equal(wh_nearest(known, word_at, list), known);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(utf8_is_recognized_up_to_its_limits),
-		cmocka_unit_test(text_is_valid_if_each_character_is),
-		cmocka_unit_test(a_bad_byte_is_found_wherever_it_is),
-		cmocka_unit_test(a_cut_never_splits_a_character),
-		cmocka_unit_test(identifiers_are_letters_digits_and_underscores),
-		cmocka_unit_test(integers_are_parsed_whole_and_in_range),
-		cmocka_unit_test(the_nearest_word_is_suggested),
-		cmocka_unit_test(a_word_near_none_gets_no_suggestion),
-		cmocka_unit_test(known_words_of_any_length_are_passed_over),
-	};
-
-	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -27,7 +27,6 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 {
 	recorder *r = ctx;
 
-	(void)what;
 	assert_true(took_us >= 0);
 	if (strcmp(op, "rollback") != 0 && r->n == r->fail_at && r->after &&
 	    code == WHERRY_OK)
@@ -107,7 +106,7 @@ static int64_t count(fixture *f)
 
 #define M WHERRY_MESSAGE(.topic = "t", .body = "")
 
-static void every_call_is_told(void **state)
+WHERRY_TEST_WITH(every_call_is_told, make, drop)
 {
 	fixture *f = *state;
 	wherry_message many[] = {M, M};
@@ -135,7 +134,7 @@ static wherry_code take_topic(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-static void rows_come_through(void **state)
+WHERRY_TEST_WITH(rows_come_through, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -149,7 +148,7 @@ static void rows_come_through(void **state)
 	assert_string_equal(topic, "t");
 }
 
-static void a_call_that_fails_before_is_not_made(void **state)
+WHERRY_TEST_WITH(a_call_that_fails_before_is_not_made, make, drop)
 {
 	fixture *f = *state;
 	wherry_message many[] = {M, M, M};
@@ -174,7 +173,7 @@ static void a_call_that_fails_before_is_not_made(void **state)
 	assert_int_equal(count(f), 3);
 }
 
-static void a_call_may_fail_after_it_was_made(void **state)
+WHERRY_TEST_WITH(a_call_may_fail_after_it_was_made, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -195,7 +194,7 @@ static void a_call_may_fail_after_it_was_made(void **state)
 	assert_int_equal(count(f), 2);
 }
 
-static void a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was(void **state)
+WHERRY_TEST_WITH(a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was, make, drop)
 {
 	fixture *f = *state;
 	wherry_message many[] = {M, M, M};
@@ -214,7 +213,7 @@ static void a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was(void **s
 	}
 }
 
-static void without_functions_it_only_passes_on(void **state)
+WHERRY_TEST_WITH(without_functions_it_only_passes_on, make, drop)
 {
 	fixture *f = *state;
 	const wh_trace nothing = {.ctx = NULL};
@@ -233,7 +232,7 @@ static void without_functions_it_only_passes_on(void **state)
 	WHERRY_PASS(wherry_db_begin(f->other, &err));
 }
 
-static void it_looks_like_what_it_wraps(void **state)
+WHERRY_TEST_WITH(it_looks_like_what_it_wraps, make, drop)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -251,19 +250,4 @@ static void it_looks_like_what_it_wraps(void **state)
 		wherry_outbox_enqueue(f->outbox, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		TEST(every_call_is_told),
-		TEST(rows_come_through),
-		TEST(a_call_that_fails_before_is_not_made),
-		TEST(a_call_may_fail_after_it_was_made),
-		TEST(a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was),
-		TEST(without_functions_it_only_passes_on),
-		TEST(it_looks_like_what_it_wraps),
-	};
-
-	return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -2,12 +2,11 @@
 
 #include "base/url.h"
 
-static void a_url_is_a_scheme_and_the_rest(void **state)
+WHERRY_TEST(a_url_is_a_scheme_and_the_rest)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_url url;
 
-	(void)state;
 	WHERRY_PASS(wh_url_parse("sqlite:shop.db", &url, &err));
 	assert_true(wh_view_eq(url.scheme, wh_view_of("sqlite")));
 	assert_true(wh_view_eq(url.rest, wh_view_of("shop.db")));
@@ -20,14 +19,13 @@ static void a_url_is_a_scheme_and_the_rest(void **state)
 	assert_true(wh_view_eq(url.rest, wh_view_of("//x")));
 }
 
-static void what_has_no_scheme_is_refused_and_nothing_changes(void **state)
+WHERRY_TEST(what_has_no_scheme_is_refused_and_nothing_changes)
 {
 	static const char *const rows[] = {"",      ":",    "shop.db",  "1a:x",  "-a:x",
 					   "a b:c", " a:b", "/tmp/a:b", "sqlite"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_url url = {{"x", 1}, {"y", 1}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID, wh_url_parse(rows[i], &url, &err));
 		assert_string_equal(url.scheme.ptr, "x");
@@ -36,7 +34,7 @@ static void what_has_no_scheme_is_refused_and_nothing_changes(void **state)
 	assert_non_null(strstr(err.message, "sqlite:shop.db"));
 }
 
-static void the_name_behind_a_hash_is_a_table(void **state)
+WHERRY_TEST(the_name_behind_a_hash_is_a_table)
 {
 	static const struct {
 		const char *url, *database, *table, *queue, *type;
@@ -56,7 +54,6 @@ static void the_name_behind_a_hash_is_a_table(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_table_name name;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char *database = wh_url_database(rows[i].url), *joined;
 
@@ -76,7 +73,7 @@ static void the_name_behind_a_hash_is_a_table(void **state)
 		assert_null(wh_url_table(none[i]));
 }
 
-static void a_name_that_is_none_is_refused(void **state)
+WHERRY_TEST(a_name_that_is_none_is_refused)
 {
 	static const char *const bad[] = {"",  "/q", "t/",   "t/q/",  "t/q/x/y",
 					  "%", "%0", "a%00", "t/%zz", "/"};
@@ -84,7 +81,6 @@ static void a_name_that_is_none_is_refused(void **state)
 	char long_name[300];
 	wh_table_name name;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		WHERRY_FAILS(WHERRY_INVALID, wh_table_name_read(bad[i], &name, &err));
 	memset(long_name, 'x', sizeof(long_name) - 1);
@@ -92,7 +88,7 @@ static void a_name_that_is_none_is_refused(void **state)
 	WHERRY_FAILS(WHERRY_TOOBIG, wh_table_name_read(long_name, &name, &err));
 }
 
-static void a_mistyped_parameter_is_named(void **state)
+WHERRY_TEST(a_mistyped_parameter_is_named)
 {
 	static const char *const known[] = {"inbox", "inbox_retention", NULL};
 	static const char *const rows[][3] = {
@@ -104,7 +100,6 @@ static void a_mistyped_parameter_is_named(void **state)
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		WHERRY_FAILS(WHERRY_INVALID,
 			     wh_url_check_parameters(rows[i][0], known, &err));
@@ -115,7 +110,7 @@ static void a_mistyped_parameter_is_named(void **state)
 	}
 }
 
-static void a_parameter_of_the_database_is_not_taken_for_a_mistyped_one(void **state)
+WHERRY_TEST(a_parameter_of_the_database_is_not_taken_for_a_mistyped_one)
 {
 	static const char *const names[] = {"application_name",
 					    "channel_binding",
@@ -168,7 +163,6 @@ static void a_parameter_of_the_database_is_not_taken_for_a_mistyped_one(void **s
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		(void)snprintf(text, sizeof(text), "postgres://h/db?%s=x&inbox=q",
 			       names[i]);
@@ -176,7 +170,7 @@ static void a_parameter_of_the_database_is_not_taken_for_a_mistyped_one(void **s
 	}
 }
 
-static void a_password_is_masked(void **state)
+WHERRY_TEST(a_password_is_masked)
 {
 	static const char *const rows[][2] = {
 		{"postgres://me:secret@host/db", "postgres://me:***@host/db"},
@@ -189,7 +183,6 @@ static void a_password_is_masked(void **state)
 		{"", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[80];
 
@@ -198,7 +191,7 @@ static void a_password_is_masked(void **state)
 	}
 }
 
-static void a_password_is_masked_whatever_is_in_it(void **state)
+WHERRY_TEST(a_password_is_masked_whatever_is_in_it)
 {
 	static const char *const rows[][2] = {
 		{"postgres://me:a/b@host/db", "postgres://me:***@host/db"},
@@ -210,7 +203,6 @@ static void a_password_is_masked_whatever_is_in_it(void **state)
 		 "postgres:curl http://a:80/ http://me:***@b/"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[80];
 
@@ -219,7 +211,7 @@ static void a_password_is_masked_whatever_is_in_it(void **state)
 	}
 }
 
-static void a_secret_given_by_name_is_masked(void **state)
+WHERRY_TEST(a_secret_given_by_name_is_masked)
 {
 	static const char *const rows[][2] = {
 		{"postgres://h/db?password=x", "postgres://h/db?password=***"},
@@ -248,7 +240,6 @@ static void a_secret_given_by_name_is_masked(void **state)
 		 "kafka://h/?a_name_longer_than_any_list_of_words_password=***"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[80];
 
@@ -257,7 +248,7 @@ static void a_secret_given_by_name_is_masked(void **state)
 	}
 }
 
-static void nothing_but_the_host_of_a_web_server_is_left(void **state)
+WHERRY_TEST(nothing_but_the_host_of_a_web_server_is_left)
 {
 	static const char *const rows[][2] = {
 		{"https://hooks.example.com/T0/B0/S3CRET",
@@ -273,7 +264,6 @@ static void nothing_but_the_host_of_a_web_server_is_left(void **state)
 		{"exec:deliver", "exec:deliver"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[80];
 
@@ -282,7 +272,7 @@ static void nothing_but_the_host_of_a_web_server_is_left(void **state)
 	}
 }
 
-static void a_log_names_scheme_and_host(void **state)
+WHERRY_TEST(a_log_names_scheme_and_host)
 {
 	static const char *const rows[][2] = {
 		{"https://hooks.example.com/T0/B0/S3CRET", "https://hooks.example.com"},
@@ -323,7 +313,6 @@ static void a_log_names_scheme_and_host(void **state)
 		{"", "…"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char text[80];
 
@@ -337,18 +326,17 @@ static void a_log_names_scheme_and_host(void **state)
 	}
 }
 
-static void a_masked_url_fits_its_room(void **state)
+WHERRY_TEST(a_masked_url_fits_its_room)
 {
 	char text[20];
 
-	(void)state;
 	wh_url_mask("postgres://me:secret@host/db", text, sizeof(text));
 	assert_string_equal(text, "postgres://me:***@h");
 	wh_url_mask("x://a/?token=b", text, 2);
 	assert_string_equal(text, "x");
 }
 
-static void a_printed_command_names_the_table_behind_a_secret(void **state)
+WHERRY_TEST(a_printed_command_names_the_table_behind_a_secret)
 {
 	static const char *const rows[][2] = {
 		{"postgres://me@h/db?password=x#jobs", "postgres://me@h/db#jobs"},
@@ -362,7 +350,6 @@ static void a_printed_command_names_the_table_behind_a_secret(void **state)
 		{"kafka://h/?sasl.password=a#b", "kafka://h/"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		char *shown = wh_url_without_secrets(rows[i][0]);
 
@@ -371,24 +358,4 @@ static void a_printed_command_names_the_table_behind_a_secret(void **state)
 	}
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_printed_command_names_the_table_behind_a_secret),
-		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
-		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
-		cmocka_unit_test(the_name_behind_a_hash_is_a_table),
-		cmocka_unit_test(a_name_that_is_none_is_refused),
-		cmocka_unit_test(a_mistyped_parameter_is_named),
-		cmocka_unit_test(
-			a_parameter_of_the_database_is_not_taken_for_a_mistyped_one),
-		cmocka_unit_test(a_password_is_masked),
-		cmocka_unit_test(a_password_is_masked_whatever_is_in_it),
-		cmocka_unit_test(a_secret_given_by_name_is_masked),
-		cmocka_unit_test(nothing_but_the_host_of_a_web_server_is_left),
-		cmocka_unit_test(a_log_names_scheme_and_host),
-		cmocka_unit_test(a_masked_url_fits_its_room),
-	};
-
-	return cmocka_run_group_tests_name("url", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

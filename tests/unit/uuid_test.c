@@ -2,32 +2,29 @@
 
 #include "base/uuid.h"
 
-static void the_example_of_the_rfc_comes_out(void **state)
+WHERRY_TEST(the_example_of_the_rfc_comes_out)
 {
 	char text[WH_UUID_LEN + 1];
 
-	(void)state;
 	/* RFC 9562, A.6: 2022-02-22 14:22:22 -05:00 */
 	wh_uuid7(0x017f22e279b0, 0xcc3, 0x18c4dc0c0c07398f, text);
 	assert_string_equal(text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
 }
 
-static void version_and_variant_hold_whatever_the_random_bits(void **state)
+WHERRY_TEST(version_and_variant_hold_whatever_the_random_bits)
 {
 	char text[WH_UUID_LEN + 1];
 
-	(void)state;
 	wh_uuid7(0, 0, 0, text);
 	assert_string_equal(text, "00000000-0000-7000-8000-000000000000");
 	wh_uuid7(0xffffffffffff, UINT64_MAX, UINT64_MAX, text);
 	assert_string_equal(text, "ffffffff-ffff-7fff-bfff-ffffffffffff");
 }
 
-static void later_ones_sort_later(void **state)
+WHERRY_TEST(later_ones_sort_later)
 {
 	char early[WH_UUID_LEN + 1], late[WH_UUID_LEN + 1];
 
-	(void)state;
 	for (int64_t ms = 1; ms < 0x0fffffffffff; ms *= 7) {
 		wh_uuid7(ms, UINT64_MAX, UINT64_MAX, early);
 		wh_uuid7(ms + 1, 0, 0, late);
@@ -36,12 +33,11 @@ static void later_ones_sort_later(void **state)
 	}
 }
 
-static void those_of_one_moment_differ(void **state)
+WHERRY_TEST(those_of_one_moment_differ)
 {
 	char one[WH_UUID_LEN + 1], other[WH_UUID_LEN + 1], at[WH_UUID_LEN + 1];
 	int64_t now_us = wh_now(&wh_env_system);
 
-	(void)state;
 	wh_uuid7(now_us / 1000, 0, 0, at);
 	wh_uuid7_now(&wh_env_system, one);
 	wh_uuid7_now(&wh_env_system, other);
@@ -58,14 +54,13 @@ static uint64_t count_random(void *ctx)
 	return 42;
 }
 
-static void one_of_several_takes_random_bits_and_all_differ(void **state)
+WHERRY_TEST(one_of_several_takes_random_bits_and_all_differ)
 {
 	char made[4][WH_UUID_LEN + 1];
 	wh_env env = wh_env_system;
 	uint64_t random = 0;
 	int asked = 0;
 
-	(void)state;
 	env.random = count_random;
 	env.ctx = &asked;
 	for (int i = 0; i < 4; i++)
@@ -76,15 +71,4 @@ static void one_of_several_takes_random_bits_and_all_differ(void **state)
 	assert_int_equal(asked, 1);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_example_of_the_rfc_comes_out),
-		cmocka_unit_test(version_and_variant_hold_whatever_the_random_bits),
-		cmocka_unit_test(later_ones_sort_later),
-		cmocka_unit_test(those_of_one_moment_differ),
-		cmocka_unit_test(one_of_several_takes_random_bits_and_all_differ),
-	};
-
-	return cmocka_run_group_tests_name("uuid", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -2,11 +2,10 @@
 
 #include <wherry/version.h>
 
-static void the_library_says_the_version_of_its_headers(void **state)
+WHERRY_TEST(the_library_says_the_version_of_its_headers)
 {
 	char text[32];
 
-	(void)state;
 	(void)snprintf(text, sizeof(text), "%d.%d.%d", WHERRY_VERSION_MAJOR,
 		       WHERRY_VERSION_MINOR, WHERRY_VERSION_PATCH);
 	assert_string_equal(wherry_version(), text);
@@ -15,11 +14,4 @@ static void the_library_says_the_version_of_its_headers(void **state)
 						       WHERRY_VERSION_PATCH);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_library_says_the_version_of_its_headers),
-	};
-
-	return cmocka_run_group_tests_name("version", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

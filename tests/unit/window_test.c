@@ -12,8 +12,6 @@ static wh_view fake_body;
 
 static wh_view fake_bytes(const wh_row *row, int column)
 {
-	(void)row;
-	(void)column;
 	return fake_body;
 }
 
@@ -49,7 +47,7 @@ static void read_batch(wh_window *w, int64_t first, int64_t last)
 	wh_window_end(w);
 }
 
-static void a_row_is_copied_into_the_window(void **state)
+WHERRY_TEST(a_row_is_copied_into_the_window)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_open_row row = row_of(5);
@@ -57,7 +55,6 @@ static void a_row_is_copied_into_the_window(void **state)
 	wh_window w;
 	wh_entry *e;
 
-	(void)state;
 	WHERRY_PASS(wh_window_init(&w, 10, &err));
 	fake_body = (wh_view){"a\0b", 3};
 	row.topic = (wh_view){topic, 5};
@@ -89,14 +86,13 @@ static void a_row_is_copied_into_the_window(void **state)
 	wh_window_clear(&w);
 }
 
-static void an_empty_key_and_an_absent_body_are_told_apart(void **state)
+WHERRY_TEST(an_empty_key_and_an_absent_body_are_told_apart)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_open_row row = row_of(1);
 	wh_window w;
 	wh_entry *e;
 
-	(void)state;
 	WHERRY_PASS(wh_window_init(&w, 1, &err));
 	fake_body = (wh_view){NULL, 0};
 	row.key = (wh_view){"", 0};
@@ -109,13 +105,12 @@ static void an_empty_key_and_an_absent_body_are_told_apart(void **state)
 	wh_window_clear(&w);
 }
 
-static void memory_goes_with_the_last_of_a_batch(void **state)
+WHERRY_TEST(memory_goes_with_the_last_of_a_batch)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_window w;
 	size_t one;
 
-	(void)state;
 	WHERRY_PASS(wh_window_init(&w, 100, &err));
 	fake_body = (wh_view){"body", 4};
 	read_batch(&w, 1, 10);
@@ -151,13 +146,12 @@ static void memory_goes_with_the_last_of_a_batch(void **state)
 	wh_window_clear(&w);
 }
 
-static void entries_are_found_whatever_their_ids(void **state)
+WHERRY_TEST(entries_are_found_whatever_their_ids)
 {
 	static const int64_t ids[] = {1, 65, 129, -1, INT64_MAX, 1LL << 40, 193};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_window w;
 
-	(void)state;
 	WHERRY_PASS(wh_window_init(&w, 7, &err));
 	fake_body = (wh_view){"body", 4};
 	for (int i = 0; i < 7; i++)
@@ -175,12 +169,11 @@ static void entries_are_found_whatever_their_ids(void **state)
 }
 
 /* Version 0 is none: rows of another connection are acknowledged by their message ids. */
-static void versions_are_forgotten_with_their_connection(void **state)
+WHERRY_TEST(versions_are_forgotten_with_their_connection)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_window w;
 
-	(void)state;
 	WHERRY_PASS(wh_window_init(&w, 4, &err));
 	read_batch(&w, 1, 3);
 	for (int64_t id = 1; id <= 3; id++)
@@ -192,11 +185,10 @@ static void versions_are_forgotten_with_their_connection(void **state)
 }
 
 /* Whichever bucket it is in. */
-static void the_lowest_id_is_found_wherever_it_is(void **state)
+WHERRY_TEST(the_lowest_id_is_found_wherever_it_is)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	fake_body = (wh_view){"body", 4};
 	for (int64_t first = 1; first <= 130; first++) {
 		wh_window w;
@@ -222,12 +214,11 @@ static void is_list(const wh_list *list, const wh_entry *entries, const char *pl
 	assert_int_equal(n, strlen(places));
 }
 
-static void entries_are_in_lists(void **state)
+WHERRY_TEST(entries_are_in_lists)
 {
 	static wh_entry e[4];
 	wh_list list = {0};
 
-	(void)state;
 	wh_list_append(&list, &e[1]);
 	is_list(&list, e, "1");
 	wh_list_append(&list, &e[2]);
@@ -246,17 +237,4 @@ static void entries_are_in_lists(void **state)
 	is_list(&list, e, "2");
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_row_is_copied_into_the_window),
-		cmocka_unit_test(an_empty_key_and_an_absent_body_are_told_apart),
-		cmocka_unit_test(memory_goes_with_the_last_of_a_batch),
-		cmocka_unit_test(entries_are_found_whatever_their_ids),
-		cmocka_unit_test(versions_are_forgotten_with_their_connection),
-		cmocka_unit_test(the_lowest_id_is_found_wherever_it_is),
-		cmocka_unit_test(entries_are_in_lists),
-	};
-
-	return cmocka_run_group_tests_name("window", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -52,14 +52,13 @@ static void compare(const char *name)
 	wh_zone_free(zone);
 }
 
-static void every_zone_changes_when_it_does_in_the_c_library(void **state)
+WHERRY_TEST(every_zone_changes_when_it_does_in_the_c_library)
 {
 	static const char *const areas[] = {
 		"Africa", "America", "Antarctica", "Asia",    "Atlantic",       "Etc",
 		"Europe", "Indian",  "Australia",  "Pacific", "America/Indiana"};
 	int n = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(areas) / sizeof(*areas); i++) {
 		char path[400];
 		struct dirent *entry;
@@ -97,7 +96,7 @@ static void refused(const char *name, wherry_code code, const char *why)
 	assert_non_null(strstr(err.message, why));
 }
 
-static void an_offset_from_utc_is_a_zone(void **state)
+WHERRY_TEST(an_offset_from_utc_is_a_zone)
 {
 	static const struct {
 		const char *name;
@@ -106,7 +105,6 @@ static void an_offset_from_utc_is_a_zone(void **state)
 		     {"+18:00", 64800}, {"+00:00", 0},    {"-18:00", -64800}};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++) {
 		wh_zone *zone = NULL;
 
@@ -124,9 +122,8 @@ static void an_offset_from_utc_is_a_zone(void **state)
 	refused("+0::00", WHERRY_INVALID, "there is no time zone");
 }
 
-static void an_unknown_zone_is_refused_with_the_nearest_name(void **state)
+WHERRY_TEST(an_unknown_zone_is_refused_with_the_nearest_name)
 {
-	(void)state;
 	refused("Europe/Berln", WHERRY_INVALID, "did you mean 'Europe/Berlin'?");
 	refused("europe/berlin", WHERRY_INVALID, "did you mean 'Europe/Berlin'?");
 	refused("America/New York", WHERRY_INVALID, "did you mean 'America/New_York'?");
@@ -139,9 +136,8 @@ static void an_unknown_zone_is_refused_with_the_nearest_name(void **state)
 	refused("right/Europe/Berlin", WHERRY_INVALID, "name the zone without 'right/'");
 }
 
-static void a_name_does_not_leave_the_folder(void **state)
+WHERRY_TEST(a_name_does_not_leave_the_folder)
 {
-	(void)state;
 	refused("../zoneinfo/UTC", WHERRY_INVALID, "there is no time zone");
 	refused("/usr/share/zoneinfo/UTC", WHERRY_INVALID, "there is no time zone");
 	refused("Europe//Berlin", WHERRY_INVALID, "there is no time zone");
@@ -152,14 +148,13 @@ static void a_name_does_not_leave_the_folder(void **state)
 		WHERRY_INVALID, "there is no time zone");
 }
 
-static void tzdir_names_the_database(void **state)
+WHERRY_TEST(tzdir_names_the_database)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_temp temp;
 	wh_zone *zone;
 	FILE *file;
 
-	(void)state;
 	file = fopen(wherry_temp_make(&temp, "Short"), "w");
 	assert_non_null(file);
 	(void)fputs("TZif2", file);
@@ -190,11 +185,10 @@ static bool rule(const char *text, wh_posix_rule *out)
 	return wh_posix_rule_parse(text, strlen(text), out);
 }
 
-static void rules_of_posix_are_read(void **state)
+WHERRY_TEST(rules_of_posix_are_read)
 {
 	wh_posix_rule r;
 
-	(void)state;
 	assert_true(rule("CET-1CEST,M3.5.0,M10.5.0/3", &r));
 	assert_true(r.saves && r.standard_s == 3600 && r.saving_s == 7200);
 	assert_true(wh_posix_rule_begin(&r, 2024) == 1711846800);
@@ -212,7 +206,7 @@ static void rules_of_posix_are_read(void **state)
 	assert_true(wh_posix_rule_end(&r, 2024) == 1709074800);
 }
 
-static void other_rules_are_refused(void **state)
+WHERRY_TEST(other_rules_are_refused)
 {
 	static const char *const rows[] = {
 		"",
@@ -239,7 +233,6 @@ static void other_rules_are_refused(void **state)
 	};
 	wh_posix_rule r;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		if (rule(rows[i], &r))
 			print_error("'%s'\n", rows[i]);
@@ -265,12 +258,11 @@ static wherry_code only_rule(const char *text, wh_zone **out, wherry_error *err)
 	return wh_zone_read("made", file, n, out, err);
 }
 
-static void daylight_saving_time_may_last_all_year(void **state)
+WHERRY_TEST(daylight_saving_time_may_last_all_year)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_zone *zone;
 
-	(void)state;
 	WHERRY_PASS(only_rule("EST5EDT,0/0,J365/25", &zone, &err));
 	for (int64_t s = 1700000000; s < 1800000000; s += 3600) {
 		wh_span span = wh_zone_span(zone, s);
@@ -284,18 +276,4 @@ static void daylight_saving_time_may_last_all_year(void **state)
 	wh_zone_free(zone);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_zone_changes_when_it_does_in_the_c_library),
-		cmocka_unit_test(an_offset_from_utc_is_a_zone),
-		cmocka_unit_test(an_unknown_zone_is_refused_with_the_nearest_name),
-		cmocka_unit_test(a_name_does_not_leave_the_folder),
-		cmocka_unit_test(tzdir_names_the_database),
-		cmocka_unit_test(rules_of_posix_are_read),
-		cmocka_unit_test(other_rules_are_refused),
-		cmocka_unit_test(daylight_saving_time_may_last_all_year),
-	};
-
-	return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN
