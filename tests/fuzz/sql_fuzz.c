@@ -4,6 +4,20 @@
 
 #include "db/sql.h"
 
+/* A part ends a line, so "{part}-- name: x" makes a line that a file takes for a mark or a comment, and "{part}" of an
+ * alias alone an empty one.  Such a text is not read again as it was. */
+static bool has_marks(const wh_sql *sql)
+{
+	for (size_t i = 0; i < sql->n; i++)
+		for (const char *line = sql->stmts[i].text; *line;) {
+			if (*line == '\n' || strncmp(line, "--", 2) == 0)
+				return true;
+			line += strcspn(line, "\n");
+			line += *line == '\n';
+		}
+	return false;
+}
+
 static void check_again(const wh_sql *sql)
 {
 	wh_buf text = WH_BUF_INIT(1 << 24);
@@ -11,7 +25,8 @@ static void check_again(const wh_sql *sql)
 
 	wh_buf_printf(&text, "-- layout: %s\n", sql->layout);
 	for (size_t i = 0; i < sql->n; i++)
-		wh_buf_printf(&text, "-- name: %s\n%s", sql->stmts[i].name,
+		wh_buf_printf(&text, "-- %s: %s\n%s",
+			      sql->stmts[i].part ? "part" : "name", sql->stmts[i].name,
 			      sql->stmts[i].text);
 	CHECK(wh_sql_parse(wh_buf_str(&text), "outbox", &again, NULL) == WHERRY_OK);
 	CHECK(again.n == sql->n && strcmp(again.layout, sql->layout) == 0);
@@ -38,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		}
 		if (wh_sql_word(&sql, "ids", word, sizeof(word)))
 			CHECK(strlen(word) < sizeof(word) && strstr(text, word));
-		check_again(&sql);
+		if (!has_marks(&sql))
+			check_again(&sql);
 		wh_sql_clear(&sql);
 	} else {
 		CHECK(err.code != WHERRY_OK && *err.message);
