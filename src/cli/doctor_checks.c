@@ -523,6 +523,14 @@ const wh_check wh_checks[] = {
 		.advice = "let it end, or `$3`",
 	},
 	{
+		.name = "unsendable",
+		.flags = STREAM | STILL,
+		.none = "the server can send the rows of the WAL",
+		.trouble = "$1; all messages behind it wait",
+		.advice =
+			"see docs/guide/stream.md, \"Rows that the server cannot send\"",
+	},
+	{
 		.name = "slot-lost",
 		.flags = STREAM,
 		.none = "the WAL that the replication slot needs is there",

@@ -14,6 +14,9 @@
 #define WH_STATE_STOPPING "stopping"
 #define WH_STATE_STOPPED "stopped" /* Written when the relay releases its lease. */
 
+/* An error that begins so is of the WAL, and not of a delivery (see the doctor's check "unsendable"). */
+#define WH_CANNOT_SEND "the server cannot send a row"
+
 /* Report of a relay, written with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */
 typedef struct wh_relay_report {

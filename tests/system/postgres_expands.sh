@@ -7,7 +7,7 @@
 # shellcheck source=tests/system/postgres.bash
 . "$(dirname "$0")/postgres.bash"
 
-start_server
+start_server wal_level=logical
 
 # Types, and SQL of a value that is about so many bytes, which %s stands for.
 declare -A expands=(
@@ -69,6 +69,45 @@ for kind in jsonb digits; do
 		('t', 'a', '3', gen_random_uuid(), '2', '{}')"
 	relayed "f_$kind" "$url#f_$kind.outbox"
 done
+
+# ---- the WAL ----
+
+# As text the value has a gigabyte, so the server cannot even send it to a relay that reads the WAL.
+sql "CREATE TABLE events(id uuid PRIMARY KEY, aggregatetype text NOT NULL, aggregateid text NOT NULL, type text NOT NULL, payload jsonb)"
+event() { # AGGREGATEID PAYLOAD
+	sql "INSERT INTO events VALUES (gen_random_uuid(), 'order', '$1', 'Made', $2)"
+}
+w create "$url#events"
+"$build_dir/wherry" relay "$url#events" "file:$tmp/streamed" 2>"$tmp/relay.log" &
+relay=$!
+check "a relay streams" until_true 60 grep -q event=streaming "$tmp/relay.log"
+event 1 "'1'"
+check "and delivers" until_true 60 grep -q '"aggregate_id":"1"' "$tmp/streamed"
+event 2 "to_jsonb(repeat(chr(1), 180000000))"
+event 3 "'3'"
+check "it says that the server cannot send a row" until_true 240 grep -q 'event=unsendable' "$tmp/relay.log"
+check "and where" grep -q 'why="the server cannot send a row that was committed behind the WAL position ' "$tmp/relay.log"
+warns() {
+	w status "$url#events"
+	[[ $out == 'warning     the server cannot send a row '* ]]
+}
+check "status begins with it" until_true 30 warns
+w doctor "$url#events"
+expect "and so does the doctor" 1 "out:bad   unsendable          the server cannot send a row "
+peak=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB$/\1/p' "/proc/$relay/status")
+check "the relay's memory stays small: $peak kB" [ "${peak:-999999}" -lt 200000 ]
+check "it asks the server for it no more than once in five minutes" [ "$(grep -c event=unsendable "$tmp/relay.log")" = 1 ]
+kill "$relay"
+wait "$relay"
+sql "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots" >/dev/null
+w relay "$url#events" "file:$tmp/streamed" --from now --until-empty --timeout 60s
+expect "the row is given up with its slot" 0
+"$build_dir/wherry" relay "$url#events" "file:$tmp/streamed" 2>"$tmp/relay.log" &
+relay=$!
+event 4 "'4'"
+check "which goes on" until_true 60 grep -q '"aggregate_id":"4"' "$tmp/streamed"
+kill "$relay"
+wait "$relay"
 
 stop_server
 finish

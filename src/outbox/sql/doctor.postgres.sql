@@ -78,6 +78,12 @@ LEFT JOIN LATERAL (
   ORDER BY since LIMIT 1) AS w ON true
 WHERE s.confirmed_flush_lsn IS NULL AND coalesce(r.query_start, r.backend_start) <= {now} - interval '2 seconds';
 
+-- name: unsendable
+-- The server cannot send a row to the relay that reads the WAL, which the relay says in its report (WH_CANNOT_SEND).
+SELECT 2, error FROM {wherry_lease}
+WHERE outbox = {name} AND starts_with(error, 'the server cannot send a row') AND expires_at > clock_timestamp()
+  AND coalesce(error_at > delivered_at, true);
+
 -- name: slot-lost
 SELECT 2, slot_name::text, most, '' FROM {its_slot} AS s WHERE wal_status = 'lost'
 UNION ALL

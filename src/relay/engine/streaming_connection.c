@@ -115,16 +115,46 @@ void wh_streaming_free(wherry_relay *r)
 	free(f);
 }
 
+/*
+ * The server decodes a row whole before it sends it, and fails if its text is over 1 GB, or no text in the relay's
+ * encoding.  Nothing behind it comes on this slot.  To fail costs the server a gigabyte and many seconds, so it is
+ * asked again only now and then.
+ */
+static void cannot_send(wherry_relay *r, int64_t now, const wherry_error *why)
+{
+	enum { AGAIN_US = 300 * WH_SECOND };
+	wh_streaming *f = wh_streaming_of(r);
+	char text[sizeof(why->message) + 120];
+
+	(void)snprintf(text, sizeof(text),
+		       WH_CANNOT_SEND " that was committed behind the WAL position "
+				      "%X/%X: %s",
+		       (unsigned)((uint64_t)f->received >> 32), (unsigned)f->received,
+		       why->message);
+	f->retry_us = wh_later(now, AGAIN_US);
+	wh_report_error(r, now, text);
+	wh_report_soon(r, now);
+	wh_relay_say(r, WHERRY_LOG_ERROR, "unsendable",
+		     wh_log_note("all messages behind it wait: ask the doctor"),
+		     wh_log_text("why", text));
+}
+
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false,
 					   0};
 	wh_streaming *f = wh_streaming_of(r);
+	const bool of_row = f->fsm.state == WH_STREAMING_ON && err &&
+			    wh_db_about_row(r->db, code, err);
 
 	if (f->fsm.state == WH_STREAMING_TABLE)
 		wh_streaming_end(r);
 	turn_off(r, "trouble");
+	if (of_row) {
+		cannot_send(r, now, err);
+		return WHERRY_OK;
+	}
 	if (code == WHERRY_INVALID)
 		return code; /* Rows that the WAL does not have are nowhere else. */
 	f->failures++;
