@@ -236,7 +236,7 @@ static void each_number_of_sql_server_has_its_remedy(void **state)
 			 WHERRY_OK); /* of no entry: its SQLSTATE */
 }
 
-static void what_a_trigger_raises_is_about_the_row(void **state)
+static void values_and_what_a_trigger_raises_are_about_the_row(void **state)
 {
 	static const struct {
 		int native;
@@ -247,6 +247,9 @@ static void what_a_trigger_raises_is_about_the_row(void **state)
 		{2628, "22001", true},   {547, "23000", true},
 		{51222, "42000", false}, {51205, "42000", false},
 		{102, "42000", false},   {33557097, "42000", false},
+		{8114, "42000", true},   {8169, "42000", true},
+		{13609, "42000", true},  {9402, "42000", true},
+		{8134, "22012", true},   {245, "22018", true},
 	};
 
 	(void)state;
@@ -403,7 +406,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_unicode_is_refused),
 		cmocka_unit_test(a_time_with_an_offset_is_read),
 		cmocka_unit_test(each_number_of_sql_server_has_its_remedy),
-		cmocka_unit_test(what_a_trigger_raises_is_about_the_row),
+		cmocka_unit_test(values_and_what_a_trigger_raises_are_about_the_row),
 		cmocka_unit_test(a_lock_that_others_kept_is_known_by_its_number),
 		cmocka_unit_test(looks_become_as_rare_as_the_setting_says),
 		cmocka_unit_test(a_relay_rests_for_as_long_as_its_statements_took),

@@ -389,13 +389,29 @@ bool wh_odbc_locked_out(const wherry_error *err)
 	       (err->native == BABELFISH_OTHER && err->code == WHERRY_BUSY);
 }
 
+/* A value that an expression does not take: of a conversion, a function, XML or JSON.  Drivers have no state for some. */
+static bool is_of_value(int native)
+{
+	static const int numbers[] = {
+		220,  232,  235,  241,   242,   244,   245,   248,   293,
+		295,  296,  517,  535,   536,   537,   542,   3623,  8114,
+		8115, 8134, 8169, 13608, 13609, 13623, 13624, 13625,
+	};
+	enum { XML_FIRST = 9400, XML_LAST = 9499 };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (native == numbers[i])
+			return true;
+	return native >= XML_FIRST && native <= XML_LAST;
+}
+
 /* Classes 22 (data), 23 (constraints) and 54 (limits of the server), and errors that a
  * trigger of the application raised. */
 bool wh_odbc_about_row(const wherry_error *err)
 {
 	static const char *const classes[] = {"22", "23", "54"};
 
-	if (is_raised(err->native))
+	if (is_raised(err->native) || is_of_value(err->native))
 		return true;
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
 		if (strncmp(err->sqlstate, classes[i], 2) == 0)
