@@ -168,6 +168,7 @@ typedef struct reading {
 	bool many;     /* More rows are late than a look may return. */
 	bool restored; /* A transaction has a number that it cannot have here. */
 	bool cut;      /* There was no room for a row. */
+	bool inside;   /* That row was with_last. */
 } reading;
 
 /* Replace *out by a copy of a text column; NULL stays NULL. */
@@ -190,8 +191,10 @@ static wherry_code take_head(reading *r, const wh_row *row, wherry_error *err)
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	reading *r = ctx;
-	const wh_log_row out = {
-		.id = wh_row_int(row, ID), .at = wh_row_int(row, AT), .row = row};
+	const wh_log_row out = {.id = wh_row_int(row, ID),
+				.at = wh_row_int(row, AT),
+				.with_last = r->n && wh_row_int(row, AT) == r->next.high,
+				.row = row};
 	wherry_code code = wh_row_check(row, err);
 
 	if (code == WHERRY_OK && !r->begun) {
@@ -206,6 +209,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 	}
 	code = r->visit(r->ctx, &out, err);
 	r->cut = code == WHERRY_INTERRUPTED;
+	r->inside = r->cut && out.with_last;
 	if (code != WHERRY_OK)
 		return code;
 	r->n++;
@@ -337,6 +341,7 @@ static wherry_code stop_before(wh_cursor *c, wh_position *at, reading *r)
 		return WHERRY_OK;
 	}
 	r->next.late = 0;
+	r->next.high -= r->inside;
 	replace(at, &r->next);
 	return WHERRY_OK;
 }

@@ -62,11 +62,14 @@ enum { WH_LOG_MESSAGE = 6 };
 typedef struct wh_log_row {
 	int64_t id;
 	int64_t at; /* See `high` of a position. */
+	/* No position is between it and the row before, as with rows that one statement wrote on Babelfish: take both or
+	 * none. */
+	bool with_last;
 	const wh_row *row;
 } wh_log_row;
 
 /* Take a row.  INTERRUPTED: there is no room for it; it is read again, and the rows before it
- * are not. */
+ * are not, except those with which it has to be taken. */
 typedef wherry_code (*wh_log_fn)(void *ctx, const wh_log_row *row, wherry_error *err);
 
 /* Event of the table since the last read. */

@@ -95,7 +95,8 @@ static wherry_code take_row(void *ctx, const wh_log_row *row, wherry_error *err)
 		w->rows++;
 		return WHERRY_OK;
 	}
-	if (!wh_intake_has_room(w->to.r) || !wh_intake_keys_left(w->to.r))
+	if (!row->with_last &&
+	    (!wh_intake_has_room(w->to.r) || !wh_intake_keys_left(w->to.r)))
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	if (is_news(w, row))
 		code = wh_take_open_at(&v, WH_LOG_MESSAGE, row->row, err);
@@ -109,7 +110,7 @@ static wherry_code take_bare(void *ctx, const wh_log_row *row, wherry_error *err
 	looking *w = ctx;
 	wh_open_reader v = wh_textless_reader(&w->bare);
 
-	if (w->rows)
+	if (w->rows && !row->with_last)
 		return wh_fail(err, WHERRY_INTERRUPTED, "one row is enough");
 	w->rows++;
 	return is_news(w, row) && !has_come(w, row)
