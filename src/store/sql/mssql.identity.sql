@@ -8,4 +8,4 @@ CONCAT({.}object_id, CASE WHEN @@VERSION NOT LIKE N'Babelfish%'
                           THEN CONVERT(NVARCHAR(30), {.}create_date, 126) END)
 
 -- part: log_identity
-(SELECT {identity_of:o} FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(N{'table}, N'U'))
+(SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID(N{'table}, N'U'))

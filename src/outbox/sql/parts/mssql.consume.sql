@@ -60,7 +60,7 @@ DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox), @sql NVARCHAR(MAX
 DECLARE @named NVARCHAR(4000) = coalesce((SELECT o.name FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(@box, N'U')), @outbox);
 DECLARE @called NVARCHAR(4000) = CASE WHEN @subscription = N'relay' COLLATE Latin1_General_BIN2 THEN @named
                                       ELSE CONCAT(@named, N'\', @subscription) END;
-DECLARE @seen NVARCHAR(100) = (SELECT {identity_of:o} FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(@box, N'U'));
+DECLARE @seen NVARCHAR(100) = (SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID(@box, N'U'));
 IF @n IS NULL OR @n < 1
   THROW 51000, N'@n is how many messages to consume at most, 1 or more', 1;
 -- Where transactions are implicit, as with JDBC without auto-commit, a read of a table begins one.
