@@ -11,18 +11,7 @@
 -- part: at_now
 (coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)) + 0)
 
--- part: until
-min({at_now} + min(:lasts, 3153600000000), 253402300799999)
-
--- part: after_delay
-min({at_now} + min(:delay, 3153600000000), 253402300799999)
-
--- part: at
--- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
-min(max("scheduledAt", 0), 253402300799999)
-
--- part: ids
-(SELECT value FROM json_each(:ids))
+-- include: sqlite.times.sql
 
 -- part: dead_fits
 -- Condition: the table can store the dead message d again.
@@ -158,17 +147,7 @@ UPDATE {table} SET "lockUuid" = :token, "scheduledAt" = {until}
 WHERE id IN (SELECT id FROM ({due}))
 RETURNING {shown};
 
--- part: own
--- The + keeps SQLite from using the index of kinds, by which it would read every message of the queue.
-id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
-
--- name: ack
-DELETE FROM {table} WHERE {own} RETURNING id;
-
--- name: ack-read
--- A message that was read, unless an offer has changed it.
-DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtInitially" = :offered
-  AND "pKind" = :kind RETURNING id;
+-- include: sqlite.settle.sql
 
 -- name: forget-tries
 -- Runs after messages were deleted.
@@ -208,15 +187,6 @@ DELETE FROM {table_tries} WHERE id IN (
 -- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
--- name: read
-SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
--- name: contains
-SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
--- name: drop-key
-DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
 -- part: matching
 -- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.
 "pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
@@ -225,12 +195,7 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
                           AND "scheduledAt" > :untouched
                           AND NOT EXISTS (SELECT 1 {of_tries})))
 
--- name: drop-keys
--- The statement returns the keys.
-DELETE FROM {table} WHERE {matching} RETURNING "pKey";
-
--- name: drop-all
-DELETE FROM {table} WHERE "pKind" = :kind;
+-- include: sqlite.keys.sql
 
 -- name: list
 SELECT {shown} FROM {table} WHERE {matching} AND "pKey" >= :from ORDER BY "pKey" LIMIT :limit;

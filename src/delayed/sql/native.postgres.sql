@@ -12,23 +12,7 @@
 -- Statements up to "drop-key" run in transactions of the application, with its search path:
 -- their functions and operators are qualified (polling_is_safe_though_pg_catalog_comes_last).
 
--- part: now
-coalesce(:now::bigint, pg_catalog.floor(extract(epoch FROM pg_catalog.statement_timestamp())
-  OPERATOR(pg_catalog.*) 1000.0)::bigint)
-
--- part: until
--- Time when a lease of that length ends.
-least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 253402300799999)
-
--- part: after_delay
-least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
-
--- part: at
--- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
-least(greatest("scheduledAt", 0), 253402300799999)
-
--- part: ids
-pg_catalog.translate(:ids::pg_catalog.text, '[]', '{}')::bigint[]
+-- include: postgres.times.sql
 
 -- include: postgres.worker.sql
 

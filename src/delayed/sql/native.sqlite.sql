@@ -16,19 +16,7 @@
 -- A sum has no affinity: see the part "now".
 (coalesce(:now, (SELECT ms FROM wherry_clock)) + 0)
 
--- part: until
--- Time when a lease of that length ends.
-min({at_now} + min(:lasts, 3153600000000), 253402300799999)
-
--- part: after_delay
-min({at_now} + min(:delay, 3153600000000), 253402300799999)
-
--- part: at
--- "scheduledAt", cut to years in which times can be subtracted, since the column may have any number.
-min(max("scheduledAt", 0), 253402300799999)
-
--- part: ids
-(SELECT value FROM json_each(:ids))
+-- include: sqlite.times.sql
 
 -- part: dead_fits
 -- Condition: the table can store the dead message d again.
@@ -157,17 +145,7 @@ WHERE (SELECT attempts FROM ({first_due} 1)) >= :most
   AND id IN (SELECT id FROM ({first_due} :limit) WHERE attempts >= :most)
 RETURNING id;
 
--- part: own
--- The + keeps SQLite from using the index of kinds, by which it would read every message of the queue.
-id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
-
--- name: ack
-DELETE FROM {table} WHERE {own} RETURNING id;
-
--- name: ack-read
--- A message that was read, unless an offer has changed it.
-DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "scheduledAtInitially" = :offered
-  AND "pKind" = :kind RETURNING id;
+-- include: sqlite.settle.sql
 
 -- name: nack
 -- :back is the number of recorded attempts that were not made; if there are any, the message has its old place.
@@ -193,15 +171,6 @@ FROM {table} WHERE {own} RETURNING id;
 -- Messages that were not settled, because an offer changed them or other consumers have leased them.
 SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
--- name: read
-SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
--- name: contains
-SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
--- name: drop-key
-DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
-
 -- part: matching
 -- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  If :untouched is
 -- not 0, only messages that nobody has polled, and that are due after it.
@@ -210,12 +179,7 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
   AND (:untouched = 0 OR (attempts = 0 AND "lockUuid" IS NULL
                           AND "scheduledAt" = "scheduledAtInitially" AND "scheduledAt" > :untouched))
 
--- name: drop-keys
--- The statement returns the keys.
-DELETE FROM {table} WHERE {matching} RETURNING "pKey";
-
--- name: drop-all
-DELETE FROM {table} WHERE "pKind" = :kind;
+-- include: sqlite.keys.sql
 
 -- name: list
 SELECT {shown} FROM {table} INDEXED BY {table_key} WHERE {matching} AND "pKey" >= :from
