@@ -225,10 +225,10 @@ static void functions_of_an_older_inbox_are_made_again(void **state)
 		assert_true(postgres_raw(postgres_here.url, breaks[i], NULL, 0));
 		WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 		answers("SELECT count(*) FROM pg_proc WHERE proname IN ('wherry_accept', "
-			"'wherry_inbox_purge') AND pronamespace = "
+			"'wherry_accept_many', 'wherry_inbox_purge') AND pronamespace = "
 			"current_schema()::regnamespace AND obj_description(oid, 'pg_proc') "
 			"LIKE 'Wherry %'",
-			"2");
+			"3");
 	}
 	leave(db, inbox);
 }

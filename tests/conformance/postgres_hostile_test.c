@@ -307,8 +307,10 @@ WHERRY_TEST(accepting_is_safe_though_pg_catalog_comes_last)
 	WHERRY_PASS(wherry_inbox_accept_many(inbox, NULL, ids, 2, new, &err));
 	assert_true(!new[0] && new[1]);
 	WHERRY_PASS(wherry_inbox_forget(inbox, NULL, "m1", &err));
-	assert_true(
-		postgres_exec(conn, "SELECT wherry_accept('m3', 'c'); COMMIT", NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_accept('m3', 'c'); SELECT wherry_accept_many(ARRAY['m3', 'm4'], 'c'); COMMIT",
+		NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_inbox_close(inbox);
 	wherry_db_close(db);

@@ -103,6 +103,8 @@ static void refuse_missing(PGconn *conn)
 		"there is no outbox 'nix'", "`wherry create @nix`");
 	refuses(conn, "accept('m', inbox => 'nix')", "there is no inbox 'nix'",
 		"`wherry create --kind inbox @nix`");
+	refuses(conn, "accept_many('{m}', inbox => 'nix')", "there is no inbox 'nix'",
+		"`wherry create --kind inbox @nix`");
 	refuses(conn, "send(NULL, '1')", "there is no queue NULL", "Write its name.");
 }
 
@@ -193,6 +195,7 @@ static void functions_for_many_name_the_message_that_is_wrong(void **state)
 		 "message 2: the time infinity"},
 		{"offer_many('mail', '{k,l}', '{b}'::text[])",
 		 "the arrays have different lengths"},
+		{"accept_many('{m,\"\"}')", "message 2: a message needs an id"},
 		{"done_many('mail', '{1.1.a,x}')", "message 2: 'x' is not a token"},
 		{"delayed_nack_many('mail', '{1.1.a,2.1:1}')",
 		 "message 2: the message of token 2.1:1 was read"},

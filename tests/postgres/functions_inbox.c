@@ -21,21 +21,32 @@ static wherry_code accept(wherry_inbox *inbox, const char *consumer,
 	return code;
 }
 
+static const char *id_of(const void *ids, size_t i, int column,
+			 char text[FUNCTIONS_ELEMENT])
+{
+	(void)column;
+	(void)text;
+	return ((const char *const *)ids)[i];
+}
+
 static wherry_code accept_many(wherry_inbox *inbox, const char *consumer,
 			       const char *const *message_ids, size_t n, bool *out_new,
 			       wherry_error *err)
 {
-	wherry_db *db = ((const wh_store *)inbox)->db;
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	bool open = functions_begin(db);
+	const wh_store *store = (const wh_store *)inbox; /* its first member */
+	char *ids = functions_array(id_of, message_ids, n, 0);
+	const char *const values[] = {ids, consumer, store->names.table};
+	wherry_code code;
+	PGresult *res = functions_call(
+		store->db, "consumer",
+		"SELECT a.new::integer FROM unnest(wherry_accept_many($1, $2, $3)) WITH ORDINALITY AS a(new, nth) ORDER BY a.nth",
+		values, 3, &code, err);
 
-	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
-		code = accept(inbox, consumer, message_ids[i], &out_new[i], &why);
-		if (code != WHERRY_OK)
-			(void)wh_fail(err, code, "message %zu: %s", i, why.message);
-	}
-	return functions_end(db, open, code);
+	for (int i = 0; res && i < PQntuples(res); i++)
+		out_new[i] = functions_int(res, i, 0) != 0;
+	PQclear(res);
+	free(ids);
+	return functions_of_many(code, err);
 }
 
 static const suite_skip skips[] = {

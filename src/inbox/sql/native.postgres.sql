@@ -9,7 +9,7 @@
 
 -- part: own_functions
 -- Functions that all inboxes of a schema share.
-ARRAY['wherry_accept', 'wherry_inbox_purge']::pg_catalog.name[]
+ARRAY['wherry_accept', 'wherry_accept_many', 'wherry_inbox_purge']::pg_catalog.name[]
 
 -- part: function_models
 'inbox'
@@ -23,8 +23,8 @@ section
 -- include: postgres.home.sql
 
 -- part: make_functions
--- The functions run with the rights and in the transaction of their caller.  Every name in wherry_accept()
--- is qualified, since the caller's search path may name any schema.
+-- The functions run with the rights and in the transaction of their caller.  Every name in wherry_accept() and
+-- wherry_accept_many() is qualified, since the caller's search path may name any schema.
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -52,6 +52,33 @@ BEGIN -- Returns true if the message is new.
   ON CONFLICT DO NOTHING;
   @end@
   RETURN FOUND;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_accept_many(message_ids text[], consumer text DEFAULT '', inbox text DEFAULT 'inbox')
+RETURNS boolean[] LANGUAGE plpgsql AS $body$
+<<own>>
+DECLARE -- Returns for each element whether it is new.  Of equal ones only the first is.
+  accepted pg_catalog.text[];
+  one record;
+BEGIN
+  -- The function for one message says what is wrong.
+  FOR one IN SELECT m.id, m.nth FROM pg_catalog.unnest(wherry_accept_many.message_ids) WITH ORDINALITY AS m(id, nth)
+    WHERE m.id IS NULL OR m.id OPERATOR(pg_catalog.=) '' OR pg_catalog.octet_length(m.id) OPERATOR(pg_catalog.>) 1024
+      OR pg_catalog.octet_length(wherry_accept_many.consumer) OPERATOR(pg_catalog.>) 255 ORDER BY m.nth LIMIT 1 LOOP
+    BEGIN
+      PERFORM @.wherry_accept(one.id, consumer, inbox);
+    {says_which}
+    RAISE 'message % cannot be accepted', one.nth;
+  END LOOP;
+  @each@
+  -- In one order, so that two transactions do not wait for each other.
+  WITH got AS (INSERT INTO @table@(consumer, message_id)
+    SELECT coalesce(wherry_accept_many.consumer, ''), m.id COLLATE pg_catalog."C"
+    FROM pg_catalog.unnest(wherry_accept_many.message_ids) AS m(id) ORDER BY 2 ON CONFLICT DO NOTHING RETURNING message_id)
+  SELECT pg_catalog.array_agg(g.message_id) INTO own.accepted FROM got AS g;
+  @end@
+  RETURN ARRAY(SELECT coalesce(m.nth OPERATOR(pg_catalog.=) m.first AND m.id OPERATOR(pg_catalog.=) ANY (own.accepted), false)
+    FROM (SELECT i.id, i.nth, pg_catalog.min(i.nth) OVER (PARTITION BY i.id) AS first
+          FROM pg_catalog.unnest(wherry_accept_many.message_ids) WITH ORDINALITY AS i(id, nth)) AS m ORDER BY m.nth);
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_inbox_purge(older_than interval, inbox text DEFAULT 'inbox')
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$

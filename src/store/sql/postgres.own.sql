@@ -3,7 +3,7 @@
 
 -- part: functions
 -- Names of all functions that Wherry makes.
-ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_enqueue_many', 'wherry_consume', 'wherry_accept',
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_own_row', 'wherry_given_id', 'wherry_number', 'wherry_enqueue', 'wherry_enqueue_many', 'wherry_consume', 'wherry_accept', 'wherry_accept_many',
       'wherry_send', 'wherry_send_many', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_ack_many', 'wherry_nack_many', 'wherry_extend_many', 'wherry_dead_letter_many',
       'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
