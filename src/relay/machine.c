@@ -219,6 +219,12 @@ static void stop_step(wherry_relay *r, int64_t now)
 	}
 }
 
+static void stop_now(wherry_relay *r)
+{
+	r->stop_timed_out = true;
+	wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+}
+
 /* The stop time-out is over: stop, although results of messages are not written. */
 static void give_up_draining(wherry_relay *r)
 {
@@ -226,7 +232,7 @@ static void give_up_draining(wherry_relay *r)
 		     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
 		     wh_log_int("unwritten", (int64_t)r->window.settled.n),
 		     wh_log_note("these messages will be delivered again"));
-	wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+	stop_now(r);
 }
 
 static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
@@ -460,7 +466,7 @@ static wherry_code step(wherry_relay *r, int64_t *out_wake_us, bool *out_finishe
 	}
 	if (now >= r->stop_by_us && r->fsm.state == WH_DRAINING &&
 	    r->db_retry_at_us > now)
-		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+		stop_now(r);
 	stop_step(r, now);
 	*out_finished = r->fsm.state == WH_STOPPED;
 	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.in_flight.n &&

@@ -406,8 +406,9 @@ void wherry_relay_close(wherry_relay *r)
 
 	if (!r || wh_hooks_inside(r))
 		return;
-	delivers_on = (r->window.in_flight.n || r->window.settled.n) &&
-		      (!r->to || r->caps & WH_PUB_ACKS || r->fsm.state == WH_STOPPED);
+	delivers_on =
+		r->stop_timed_out || ((r->window.in_flight.n || r->window.settled.n) &&
+				      (!r->to || r->caps & WH_PUB_ACKS));
 	if (r->to)
 		wherry_publisher_close(r->pub);
 	/* The messages in flight are freed with the window. */

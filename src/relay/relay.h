@@ -236,9 +236,10 @@ struct wherry_relay {
 
 	/* Ending. */
 	atomic_bool stop;
-	int stop_fd;        /* An eventfd, for wherry_relay_stop(). */
-	int64_t stop_by_us; /* DRAINING: when to stop although messages are in flight. */
-	unsigned target;    /* Flags of wherry_relay_target(). */
+	int stop_fd;         /* An eventfd, for wherry_relay_stop(). */
+	int64_t stop_by_us;  /* DRAINING: when to stop although messages are in flight. */
+	bool stop_timed_out; /* It stopped then; its lease is left to expire. */
+	unsigned target;     /* Flags of wherry_relay_target(). */
 	/* Until empty: the highest open id at the start; -1: not read yet. */
 	int64_t target_id;
 	/* Until empty: when relay.timeout ends; WH_NEVER: it is not set. */

@@ -542,6 +542,13 @@ WHERRY_CASE(a_letter_that_hangs_does_not_keep_a_relay_from_stopping, relay_fixtu
 	RELAY_UNTIL(f, &f->a, f->a.finished);
 	assert_int_not_equal(relay_state(f, 1), WHERRY_DEAD);
 	assert_true(relay_logged(f, "event=stop-timeout"));
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	/* The lease is left to expire. */
+	assert_int_equal(
+		relay_number(f,
+			     "SELECT count(*) FROM wherry_lease WHERE state = 'stopped'"),
+		0);
 	wherry_temp_clear(&b.temp);
 }
 
