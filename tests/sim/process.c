@@ -241,6 +241,17 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 	return code;
 }
 
+static bool (*changed)(wherry_db *db, const wh_look *look, int64_t *out_next_us);
+
+/* On PostgreSQL no commit wakes a relay that reads the WAL. */
+static bool see_operators(wherry_db *db, const wh_look *look, int64_t *out_next_us)
+{
+	if (!look->operators_only)
+		return changed(db, look, out_next_us);
+	*out_next_us = look->now_us + WH_SECOND;
+	return false;
+}
+
 /* Linked in place of wh_db_open(): a connection to the world's database. */
 wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 			      wherry_db **out, wherry_error *err);
@@ -271,6 +282,10 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 		driver->late_commits = p->world->plan.late;
 		driver->meanwhile = p->world->plan.busy;
 		driver->stream = sim_stream_open;
+		if (p->world->plan.engine == SIM_WAL) {
+			changed = driver->commits.changed;
+			driver->commits.changed = see_operators;
+		}
 		p->db = *out;
 	}
 	return code;
@@ -313,6 +328,17 @@ static void close_relay(sim_process *p)
 	p->start_us = p->world->now_us + sim_time(p->world, 2000000);
 }
 
+/* Relays of a log may read the WAL or the table, one after the other. */
+static void set_source(sim_process *p)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (wherry_config_set(p->world->config, "relay.source",
+			      sim_below(p->world, 6) ? "wal" : "table",
+			      &err) != WHERRY_OK)
+		sim_wrong(p->world, "%s", err.message);
+}
+
 static void set_letters(sim_process *p)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -340,6 +366,8 @@ void sim_process_start(sim_process *p)
 	p->inside = true;
 	if (w->plan.letters)
 		set_letters(p);
+	if (w->plan.engine == SIM_WAL)
+		set_source(p);
 	code = wherry_relay_open(url, url, w->config, &p->relay, &err);
 	p->inside = false;
 	if (code != WHERRY_OK) {
@@ -413,6 +441,8 @@ void sim_process_step(sim_process *p)
 		sim_wrong(w, "relay %d gives up: %s", p->number, err.message);
 	} else if (finished) {
 		sim_say(w, "relay %d has stopped", p->number);
+		if (w->plan.engine == SIM_WAL)
+			sim_judge_unseen(w);
 		close_relay(p);
 	}
 }

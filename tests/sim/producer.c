@@ -83,7 +83,7 @@ static bool blocks(const sim_world *w, sim_kind kind)
 	enum { ROOM = 8 };
 	bool killed = false;
 
-	if (w->plan.engine == SIM_LOG)
+	if (w->plan.engine == SIM_LOG || w->plan.engine == SIM_WAL)
 		return false;
 	for (int i = 0; i < w->n_messages; i++)
 		killed |= w->messages[i].kind == SIM_KILLS_RELAY;
@@ -101,6 +101,7 @@ static int compose(sim_world *w, sim_draft *d)
 	m->kind = too_many(w, kind) || blocks(w, kind) ? SIM_PLAIN : kind;
 	m->refusals = 1 + sim_below(w, w->plan.attempts > 2 ? w->plan.attempts - 2 : 1);
 	m->id = w->plan.late ? w->next_id++ : 0;
+	m->tx = d->xid;
 	d->rows[d->n++] = index;
 	return index;
 }
@@ -114,6 +115,7 @@ void sim_row_of(const sim_world *w, int index, sim_row *out)
 	*out = (sim_row){
 		.id = m->id,
 		.created_ms = w->now_us / 1000,
+		.tx = m->tx,
 		.has_key = m->key < SIM_KEYS && m->key % 2,
 	};
 	(void)snprintf(out->message_id, sizeof(out->message_id), "m%d", index);
@@ -128,7 +130,8 @@ void sim_row_of(const sim_world *w, int index, sim_row *out)
 
 static bool insert(sim_world *w, int index)
 {
-	char sql[400], key[32] = "NULL", id[32] = "NULL";
+	const bool has_tx = w->plan.engine == SIM_WAL;
+	char sql[400], key[32] = "NULL", id[32] = "NULL", tx[16] = "";
 	sim_row row;
 
 	sim_row_of(w, index, &row);
@@ -136,12 +139,14 @@ static bool insert(sim_world *w, int index)
 		(void)snprintf(key, sizeof(key), "'%s'", row.key);
 	if (row.id)
 		(void)snprintf(id, sizeof(id), "%lld", (long long)row.id);
+	if (has_tx)
+		(void)snprintf(tx, sizeof(tx), ", %u", (unsigned)row.tx);
 	(void)snprintf(
 		sql, sizeof(sql),
 		"INSERT INTO outbox(id, message_id, topic, aggregate_type, aggregate_id, "
-		"partition_key, payload) VALUES (%s, '%s', 'sim', '%s', '%s', %s, '%s')",
-		id, row.message_id, row.aggregate_type, row.aggregate_id, key,
-		row.payload);
+		"partition_key, payload%s) VALUES (%s, '%s', 'sim', '%s', '%s', %s, '%s'%s)",
+		has_tx ? ", tx" : "", id, row.message_id, row.aggregate_type,
+		row.aggregate_id, key, row.payload, tx);
 	return sqlite3_exec(w->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
@@ -160,7 +165,7 @@ static void end(sim_world *w, sim_draft *d, bool commit)
 
 bool sim_streams(const sim_world *w)
 {
-	return w->plan.engine == SIM_UNMARKED;
+	return w->plan.engine == SIM_UNMARKED || w->plan.engine == SIM_WAL;
 }
 
 /* Into the log, whose readers may see it before those of the table do. */
@@ -181,21 +186,25 @@ static void log_commit(sim_world *w, sim_draft *d)
 	};
 	if (c->sent_us < before_us)
 		c->sent_us = before_us;
-	if (sim_chance(w, 1, 4))
-		c->visible_us += sim_time(w, 200000);
+	if (sim_chance(w, 1, 4)) /* On PostgreSQL it may wait for a standby. */
+		c->visible_us += sim_time(
+			w, w->plan.engine == SIM_WAL && w->seed % 4 ? 2000000 : 200000);
 	memcpy(c->rows, d->rows, sizeof(c->rows));
 	w->wal_end = c->end;
 	w->n_log++;
 	end(w, d, true);
 }
 
-/* What is in the log comes into the table, one after the other.  False: not all of it did. */
+/* What is in the log comes into the table, on PostgreSQL in any order; elsewhere one after the other.  False: not all
+ * of it did. */
 static bool show_commits(sim_world *w)
 {
 	for (sim_commit *c = w->log; c < w->log + w->n_log; c++) {
 		bool ok = true;
 
 		if (c->visible)
+			continue;
+		if (c->visible_us > w->now_us && !w->calm && w->plan.engine == SIM_WAL)
 			continue;
 		if (c->visible_us > w->now_us && !w->calm)
 			return false;

@@ -110,9 +110,31 @@ static uint64_t notice(const sim_break *b)
 	return noticed;
 }
 
+/* The same of a rule of the WAL. */
+static bool notice_wal(sim_wal_break b)
+{
+	enum { MOST = 4000 };
+	uint64_t noticed = 0;
+
+	sim_wal_broken = b;
+	for (uint64_t seed = 0; !noticed && seed < MOST; seed++)
+		if (sim_engine_of(seed) == SIM_WAL && !sim_play(&the_world, seed, false))
+			noticed = seed;
+	sim_wal_broken = SIM_WHOLE;
+	if (noticed)
+		printf("# %s: seed %llu: %s\n", sim_wal_break_names[b],
+		       (unsigned long long)noticed, the_world.wrong);
+	else
+		printf("# %s: nothing\n", sim_wal_break_names[b]);
+	return noticed > 0;
+}
+
 static bool notice_all(void)
 {
 	bool ok = true;
+
+	for (int b = SIM_WHOLE + 1; b < SIM_WAL_BREAKS; b++)
+		ok &= notice_wal((sim_wal_break)b);
 
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++)
 		ok &= notice(&breaks[i]) > 0;

@@ -7,8 +7,9 @@
  *
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
  *     store.c     the database, and its clock; the view sim_rows has each message with its state
- *     server.c    tables of other libraries, which are not on SQLite: outbox/sql
- *     stream.c    the WAL, and connections that read it
+ *     server.c    tables of other libraries, which are not on SQLite: outbox/sql; positions of PostgreSQL's log
+ *     breaks.c    rules of the WAL that are broken on purpose
+ *     stream.c    the WAL, and connections that read it, through a slot that stays or with one of their own
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
  *     post.c      where dead letters go
@@ -74,6 +75,7 @@ typedef struct sim_message {
 	sim_kind kind;
 	int refusals; /* still to come, of a flaky one */
 	int64_t id;   /* set by the producer where ids are taken early */
+	uint32_t tx;  /* its transaction */
 	bool committed;
 	int charges; /* attempts that may count against it */
 	int deliveries;
@@ -130,6 +132,7 @@ typedef struct sim_process {
 typedef struct sim_row {
 	int64_t id; /* 0: the database takes one */
 	int64_t created_ms;
+	uint32_t tx;
 	char message_id[16], aggregate_type[8], aggregate_id[16], key[16], payload[40];
 	bool has_key;
 } sim_row;
@@ -149,6 +152,7 @@ typedef enum sim_engine {
 	SIM_LOG,
 	SIM_COMPETING, /* on a table like that of eventferry */
 	SIM_UNMARKED,  /* which reads the WAL: on a table like that of Debezium */
+	SIM_WAL, /* the log as PostgreSQL has it, with relay.source=wal for most relays */
 	SIM_ENGINES
 } sim_engine;
 
@@ -290,6 +294,20 @@ typedef struct sim_break {
 	uint64_t from;           /* A seed, not far before one that shows it. */
 } sim_break;
 extern const sim_break *sim_server_break; /* NULL: none */
+
+/* A deliberate break of a rule by which rows that come by the WAL and looks at the table go together. */
+typedef enum sim_wal_break {
+	SIM_WHOLE,
+	SIM_FORGET_POSITION, /* A row that comes is taken in although the position covers it. */
+	SIM_FORGET_TAKEN, /* A look brings again what came by the WAL. */
+	SIM_FORGET_ALL,   /* What came is forgotten by each look, covered or not. */
+	SIM_FAIL_UNSEEN,  /* A failure is written although no statement sees the row. */
+	SIM_LEAVE_NOTHING, /* A relay that ends says nothing of what the position does not cover. */
+	SIM_PASS_DONE, /* A look brings what an exception says is done. */
+	SIM_WAL_BREAKS
+} sim_wal_break;
+extern const char *const sim_wal_break_names[SIM_WAL_BREAKS];
+extern sim_wal_break sim_wal_broken;
 void sim_server_prepare(sim_world *w);
 
 /* ---- stream.c ---- */
@@ -361,5 +379,8 @@ void sim_judge_position(sim_world *w, int64_t position);
 
 /* A relay reads all that was there before the stream again. */
 void sim_judge_anew(sim_world *w);
+
+/* A relay of a log ends: it may have delivered what no statement sees yet, and the next one cannot know it. */
+void sim_judge_unseen(sim_world *w);
 
 #endif

@@ -74,6 +74,7 @@ void sim_store_open(sim_world *w)
 		[SIM_LOG] = "log",
 		[SIM_COMPETING] = "eventferry",
 		[SIM_UNMARKED] = "debezium",
+		[SIM_WAL] = "log",
 	};
 	const wherry_outbox_options options =
 		WHERRY_OUTBOX_OPTIONS(.layout = layouts[w->plan.engine]);

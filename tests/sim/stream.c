@@ -11,13 +11,21 @@
 #include "db/stream.h"
 #include "sim.h"
 
-enum { COLUMNS = 13, EVENT_BYTES = 60, ALIVE_US = 1000000, TELL_US = 400000 };
+enum {
+	COLUMNS = 13,
+	TX = COLUMNS,
+	EVENT_BYTES = 60,
+	ALIVE_US = 1000000,
+	TELL_US = 400000
+};
 
 typedef struct sim_stream {
 	wh_stream base;
 	sim_world *world;
 	int process;
 	bool create, made, snapshot, broken, started;
+	bool temporary;          /* its slot ends with it, */
+	int64_t from;            /* and begins here */
 	uint32_t older_than;     /* these transactions end before the slot is made */
 	int order[SIM_MESSAGES]; /* the snapshot's messages, by id */
 	int n_order, n_read;
@@ -76,6 +84,8 @@ static int64_t row_int(const wh_row *row, int column)
 {
 	const sim_row *r = row->handle;
 
+	if (column == TX)
+		return r->tx;
 	return column == 0 ? r->id : column == 3 ? r->created_ms : 0;
 }
 
@@ -128,6 +138,10 @@ static wherry_code ready(wh_stream *stream, bool *out_ready, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	*out_ready = !s->create || s->made || is_over(w, s->older_than);
+	if (*out_ready && s->temporary && !s->made) {
+		s->made = true;
+		s->from = w->wal_end;
+	}
 	if (!*out_ready || !s->create || s->made)
 		return WHERRY_OK;
 	if (w->slot.there)
@@ -170,13 +184,36 @@ static wherry_code rows(wh_stream *stream, const char *select, int64_t limit,
 	return code;
 }
 
+static const char *slot(const wh_stream *stream)
+{
+	(void)stream;
+	return "sim";
+}
+
+/* Some of what was committed before may come, too. */
+static void start_temporary(sim_stream *s)
+{
+	sim_world *w = s->world;
+
+	s->started = true;
+	s->place = s->from;
+	s->row = -1;
+	while (s->commit < w->n_log && w->log[s->commit].at < s->from)
+		s->commit++;
+	while (s->commit && sim_chance(w, 1, 3))
+		s->commit--;
+	sim_say(w, "relay %d reads the WAL from %lld on", s->process, (long long)s->from);
+}
+
 static wherry_code start(wh_stream *stream, int64_t from, wherry_error *err)
 {
 	sim_stream *s = (sim_stream *)stream;
 	sim_world *w = s->world;
 	wherry_code code = moment(s, err);
 
-	if (code != WHERRY_OK)
+	if (code == WHERRY_OK && s->temporary)
+		start_temporary(s);
+	if (code != WHERRY_OK || s->temporary)
 		return code;
 	if (sim_slot_reader(w) && w->slot.reader != s->process + 1)
 		return wh_fail(err, WHERRY_BUSY, "the slot is read by another");
@@ -260,7 +297,7 @@ static wherry_code confirm(wh_stream *stream, int64_t now_us, int64_t delivered,
 		return code;
 	s->asked |= ask;
 	s->alive_us = w->now_us + ALIVE_US;
-	if (delivered <= w->slot.confirmed)
+	if (s->temporary || delivered <= w->slot.confirmed)
 		return WHERRY_OK;
 	sim_judge_position(w, delivered);
 	w->slot.confirmed = delivered;
@@ -309,6 +346,7 @@ wherry_code sim_stream_open(wherry_db *db, const struct wh_stream_options *optio
 	static const wh_stream_driver driver = {
 		.close = close_stream,
 		.ready = ready,
+		.slot = slot,
 		.has_rows = has_rows,
 		.rows = rows,
 		.start = start,
@@ -335,6 +373,7 @@ wherry_code sim_stream_open(wherry_db *db, const struct wh_stream_options *optio
 		.process = p->number,
 		.create = options->create,
 		.snapshot = options->snapshot,
+		.temporary = options->temporary,
 		.older_than = w->next_xid,
 		.alive_us = w->now_us + ALIVE_US,
 	};

@@ -91,6 +91,7 @@ const char *const sim_engine_names[SIM_ENGINES] = {
 	[SIM_LOG] = "log",
 	[SIM_COMPETING] = "competing",
 	[SIM_UNMARKED] = "unmarked",
+	[SIM_WAL] = "wal",
 };
 
 sim_engine sim_engine_of(uint64_t seed)
@@ -111,7 +112,7 @@ static void draw_plan(sim_world *w)
 	plan->ordered = sim_below(w, 8) > 0;
 	plan->park = sim_below(w, 3) == 0;
 	plan->engine = sim_engine_of(w->seed);
-	plan->late = plan->engine == SIM_UNMARKED;
+	plan->late = plan->engine == SIM_UNMARKED || plan->engine == SIM_WAL;
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
 	plan->crash = one_of(w, 0, 5, 40);
@@ -264,6 +265,9 @@ static int64_t next_event(const sim_world *w)
 		if (due < at)
 			at = due;
 	}
+	for (int i = 0; w->plan.engine == SIM_WAL && i < w->n_log; i++)
+		if (!w->log[i].visible && w->log[i].visible_us < at)
+			at = w->log[i].visible_us;
 	return at;
 }
 
@@ -409,6 +413,9 @@ static void set_up(sim_world *w, uint64_t seed, bool loud)
 		sim_wrong(w, "no descriptor is left");
 	for (int i = 0; i < SIM_RELAYS; i++)
 		w->processes[i] = (sim_process){.world = w, .number = i};
+	/* Relays that read the WAL find some transactions that are committed and not visible yet. */
+	for (int i = 0; w->plan.engine == SIM_WAL && i < SIM_RELAYS; i++)
+		w->processes[i].start_us = w->now_us + sim_time(w, 300000);
 }
 
 static void tear_down(sim_world *w)
