@@ -77,6 +77,15 @@ static inline void wherry_test_add(struct CMUnitTest test)
 	}                                                                                \
 	static void name##_of(fixture)
 
+/* A test of the file with its fixture in place of `void **state`. */
+#define WHERRY_TEST_ON(name, fixture, make, drop)                                        \
+	static void name##_of(fixture);                                                  \
+	WHERRY_TEST_WITH(name, make, drop)                                               \
+	{                                                                                \
+		name##_of(*state);                                                       \
+	}                                                                                \
+	static void name##_of(fixture)
+
 /* Run them, or those that WHERRY_ONLY names. */
 static inline int wherry_run_tests(CMFixtureFunction make, CMFixtureFunction drop)
 {

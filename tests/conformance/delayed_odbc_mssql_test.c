@@ -22,7 +22,7 @@ static int make(void **state)
 }
 
 /* SQL Server ignores blanks at the end of a text, and its usual collations ignore case. */
-WHERRY_CASE(keys_compare_byte_for_byte, delayed_fixture *f)
+WHERRY_TEST_ON(keys_compare_byte_for_byte, delayed_fixture *f, make, delayed_fixture_drop)
 {
 	static const char *const keys[] = {"k", "k ", "K", "k  ", "\xc3\xab", "\xc3\x8b"};
 	wherry_delayed_message msgs[6];
@@ -56,7 +56,8 @@ WHERRY_CASE(keys_compare_byte_for_byte, delayed_fixture *f)
 }
 
 /* SQL Server takes bytes for equal that differ only by zeros at the end. */
-WHERRY_CASE(a_body_that_ends_with_zeros_is_another_body, delayed_fixture *f)
+WHERRY_TEST_ON(a_body_that_ends_with_zeros_is_another_body, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_message msgs[2] = {
@@ -78,8 +79,8 @@ WHERRY_CASE(a_body_that_ends_with_zeros_is_another_body, delayed_fixture *f)
 }
 
 /* A caught error must not end the caller's transaction. */
-WHERRY_CASE(an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is,
-	    delayed_fixture *f)
+WHERRY_TEST_ON(an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is,
+	       delayed_fixture *f, make, delayed_fixture_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -93,7 +94,8 @@ WHERRY_CASE(an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is,
 }
 
 /* In T-SQL, BEGIN alone begins a block. */
-WHERRY_CASE(the_sql_that_is_printed_makes_a_table, delayed_fixture *f)
+WHERRY_TEST_ON(the_sql_that_is_printed_makes_a_table, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *queue = NULL;
@@ -176,7 +178,8 @@ static void settles(delayed_fixture *f, const char *name, const char *token,
 #define OF_LATER ", @box = N'later', @type = N'java.lang.String'"
 #define POLL "EXEC wherry_poll N'my-queue', 9" OF_LATER
 
-WHERRY_CASE(a_program_in_sql_and_the_library_share_a_queue, delayed_fixture *f)
+WHERRY_TEST_ON(a_program_in_sql_and_the_library_share_a_queue, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	wherry_delayed_set_clock(f->queue, NULL, NULL);
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @delay_ms = 3600000" OF_LATER,
@@ -195,7 +198,8 @@ WHERRY_CASE(a_program_in_sql_and_the_library_share_a_queue, delayed_fixture *f)
 	(void)procedure_polls(f, POLL, "");
 }
 
-WHERRY_CASE(procedures_settle_as_the_library_does, delayed_fixture *f)
+WHERRY_TEST_ON(procedures_settle_as_the_library_does, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	const char *token;
 
@@ -226,8 +230,8 @@ WHERRY_CASE(procedures_settle_as_the_library_does, delayed_fixture *f)
 }
 
 /* Without a delay, as with 0: not in a hundred years. */
-WHERRY_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once,
-	    delayed_fixture *f)
+WHERRY_TEST_ON(a_message_given_back_in_sql_without_a_delay_is_due_at_once,
+	       delayed_fixture *f, make, delayed_fixture_drop)
 {
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31" OF_LATER, "created");
 	settles(f, "wherry_delayed_nack", procedure_polls(f, POLL, "a11"), ", NULL",
@@ -246,7 +250,8 @@ static void refuses_because(delayed_fixture *f, const char *sql, const char *why
 	assert_non_null(strstr(err.message, why));
 }
 
-WHERRY_CASE(procedures_refuse_leases_and_numbers_out_of_range, delayed_fixture *f)
+WHERRY_TEST_ON(procedures_refuse_leases_and_numbers_out_of_range, delayed_fixture *f,
+	       make, delayed_fixture_drop)
 {
 	static const char *const out_of_range[] = {"NULL", "0", "-1"};
 	const char *token;
@@ -283,7 +288,8 @@ WHERRY_CASE(procedures_refuse_leases_and_numbers_out_of_range, delayed_fixture *
 }
 
 /* As in C (no_span_over_36500_days_is_cut). */
-WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, delayed_fixture *f)
+WHERRY_TEST_ON(procedures_refuse_the_spans_that_the_library_refuses, delayed_fixture *f,
+	       make, delayed_fixture_drop)
 {
 	static const char *const calls[] = {
 		"offer N'my-queue', N'a', 0x31, @delay_ms = ",
@@ -319,7 +325,8 @@ WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, delayed_fixtur
 }
 
 /* SQL Server cuts what is longer than a parameter: it would be another key or queue. */
-WHERRY_CASE(procedures_cut_neither_keys_nor_names, delayed_fixture *f)
+WHERRY_TEST_ON(procedures_cut_neither_keys_nor_names, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 #define DECLARE_LONG "DECLARE @t NVARCHAR(4000) = REPLICATE(N'x', %d); "
 #define DECLARE_REPEATED(n)                                                              \
@@ -387,7 +394,8 @@ WHERRY_CASE(procedures_cut_neither_keys_nor_names, delayed_fixture *f)
 #undef DECLARE_REPEATED
 }
 
-WHERRY_CASE(a_poll_in_sql_buries_what_had_its_attempts, delayed_fixture *f)
+WHERRY_TEST_ON(a_poll_in_sql_buries_what_had_its_attempts, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-01'" OF_LATER,
 	     "created");
@@ -409,7 +417,8 @@ static void leave_dead(delayed_fixture *f)
 		       "N'stale' FROM later");
 }
 
-WHERRY_CASE(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id, delayed_fixture *f)
+WHERRY_TEST_ON(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id,
+	       delayed_fixture *f, make, delayed_fixture_drop)
 {
 	const char *token;
 
@@ -428,7 +437,8 @@ WHERRY_CASE(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id, delayed_fi
 }
 
 /* More of them than are made dead at once, before one that has attempts left. */
-WHERRY_CASE(no_poll_in_sql_delivers_what_had_its_attempts, delayed_fixture *f)
+WHERRY_TEST_ON(no_poll_in_sql_delivers_what_had_its_attempts, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
 	     "created");
@@ -450,7 +460,8 @@ WHERRY_CASE(no_poll_in_sql_delivers_what_had_its_attempts, delayed_fixture *f)
 }
 
 /* Nor one that stands behind many that it may deliver. */
-WHERRY_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts, delayed_fixture *f)
+WHERRY_TEST_ON(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts,
+	       delayed_fixture *f, make, delayed_fixture_drop)
 {
 	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
 	     "created");
@@ -474,7 +485,8 @@ WHERRY_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts, delayed_f
 }
 
 /* Those that an older version made, or that are missing; and those of a second table are the same. */
-WHERRY_CASE(procedures_of_an_older_table_are_made_again, delayed_fixture *f)
+WHERRY_TEST_ON(procedures_of_an_older_table_are_made_again, delayed_fixture *f, make,
+	       delayed_fixture_drop)
 {
 	static const char *const breaks[] = {
 		"EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
@@ -498,29 +510,9 @@ WHERRY_CASE(procedures_of_an_older_table_are_made_again, delayed_fixture *f)
 	}
 }
 
-#define MSSQL_CASE(name) cmocka_unit_test_setup_teardown(name, make, delayed_fixture_drop)
-
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&backend};
-	static const struct CMUnitTest more[] = {
-		MSSQL_CASE(keys_compare_byte_for_byte),
-		MSSQL_CASE(a_body_that_ends_with_zeros_is_another_body),
-		MSSQL_CASE(
-			an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is),
-		MSSQL_CASE(a_program_in_sql_and_the_library_share_a_queue),
-		MSSQL_CASE(procedures_settle_as_the_library_does),
-		MSSQL_CASE(a_message_given_back_in_sql_without_a_delay_is_due_at_once),
-		MSSQL_CASE(procedures_refuse_the_spans_that_the_library_refuses),
-		MSSQL_CASE(procedures_refuse_leases_and_numbers_out_of_range),
-		MSSQL_CASE(procedures_cut_neither_keys_nor_names),
-		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
-		MSSQL_CASE(a_message_that_dies_in_sql_replaces_a_dead_one_of_its_id),
-		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
-		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),
-		MSSQL_CASE(procedures_of_an_older_table_are_made_again),
-		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
-	};
 	/* Babelfish ignores READPAST: a poll waits for the rows of another, and then finds them leased.
 	 * It does not end a prepared statement that waits for a lock when it is told to. */
 	static const char *const of_babelfish[] = {
@@ -530,5 +522,6 @@ int main(void)
 	if (!mssql_start(words))
 		return 0;
 	return delayed_suite_run(NULL, mssql_is_babelfish() ? of_babelfish : NULL,
-				 backends, 1, more, sizeof(more) / sizeof(*more));
+				 backends, 1, wherry_tests_of_file()->all,
+				 wherry_tests_of_file()->n);
 }

@@ -180,7 +180,7 @@ static const char *most_of(const wh_model *model)
 static const char create_role[] = "DROP ROLE IF EXISTS bee; CREATE ROLE bee";
 
 /* Of another table, in any order, and after it had more rights. */
-static void a_grant_leaves_what_other_tables_need_and_no_more(void **state)
+WHERRY_TEST(a_grant_leaves_what_other_tables_need_and_no_more)
 {
 	static char alone[N][ROOM], both[ROOM];
 	wherry_db *db = enter(create_role);
@@ -188,7 +188,6 @@ static void a_grant_leaves_what_other_tables_need_and_no_more(void **state)
 	PGconn *conn = PQconnectdb(postgres_here.url);
 	int more = 0;
 
-	(void)state;
 	for (size_t i = 0; i < N; i++) {
 		grant(db, i, kinds[i].kind);
 		rights(conn, alone[i]);
@@ -230,13 +229,12 @@ static void without_functions(char *text)
 	*to = 0;
 }
 
-static void a_grant_replaces_the_one_before_on_its_table(void **state)
+WHERRY_TEST(a_grant_replaces_the_one_before_on_its_table)
 {
 	static char alone[ROOM], after[ROOM];
 	wherry_db *db = enter(create_role);
 	PGconn *conn = PQconnectdb(postgres_here.url);
 
-	(void)state;
 	for (size_t i = 0; i < N; i++)
 		for (int k = 0; kinds[i].model->roles[k]; k++) {
 			const char *kind = kinds[i].model->roles[k];
@@ -260,7 +258,7 @@ static void a_grant_replaces_the_one_before_on_its_table(void **state)
 }
 
 /* Where default privileges give PUBLIC nothing, the role can still call what it needs. */
-static void who_is_granted_a_table_may_call_its_functions(void **state)
+WHERRY_TEST(who_is_granted_a_table_may_call_its_functions)
 {
 	wherry_db *db =
 		enter("DROP ROLE IF EXISTS bee; CREATE ROLE bee; "
@@ -287,7 +285,6 @@ static void who_is_granted_a_table_may_call_its_functions(void **state)
 	PGconn *conn = PQconnectdb(postgres_here.url);
 	char got[100];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		bool fine;
 
@@ -307,7 +304,7 @@ static void who_is_granted_a_table_may_call_its_functions(void **state)
 	      "FUNCTIONS TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT USAGE ON TYPES TO PUBLIC");
 }
 
-static void a_function_that_is_made_later_can_be_called(void **state)
+WHERRY_TEST(a_function_that_is_made_later_can_be_called)
 {
 	wherry_db *db = enter("DROP ROLE IF EXISTS bee; CREATE ROLE bee; ALTER DEFAULT "
 			      "PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC");
@@ -315,7 +312,6 @@ static void a_function_that_is_made_later_can_be_called(void **state)
 	PGconn *conn = PQconnectdb(postgres_here.url);
 	char got[40] = "";
 
-	(void)state;
 	grant(db, 5, "receiver");
 	assert_true(
 		postgres_exec(conn, "DROP FUNCTION wherry_queue_length(text)", NULL, 0));
@@ -332,7 +328,7 @@ static void a_function_that_is_made_later_can_be_called(void **state)
 }
 
 /* As an ordinary role, which may not use the schema pg_toast. */
-static void functions_tell_an_ordinary_role_what_is_missing(void **state)
+WHERRY_TEST(functions_tell_an_ordinary_role_what_is_missing)
 {
 	static const char *const calls[] = {
 		"SELECT wherry_enqueue('t', '{}', outbox => 'nowhere')",
@@ -356,7 +352,6 @@ static void functions_tell_an_ordinary_role_what_is_missing(void **state)
 	wherry_db *db = enter(create_role);
 	PGconn *conn = PQconnectdb(postgres_here.url);
 
-	(void)state;
 	for (size_t i = 0; i < N; i++)
 		grant(db, i, kinds[i].kind);
 	assert_true(postgres_exec(conn, "SET ROLE bee", NULL, 0));
@@ -480,7 +475,7 @@ static int attack(PGconn *conn, int table, const char *own, const char *other)
 	return n;
 }
 
-static void a_role_writes_no_row_of_another_table(void **state)
+WHERRY_TEST(a_role_writes_no_row_of_another_table)
 {
 	wherry_db *db = enter(create_role);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -489,7 +484,6 @@ static void a_role_writes_no_row_of_another_table(void **state)
 	wh_wal *wal = NULL;
 	int changed = 0, may = 0;
 
-	(void)state;
 	WHERRY_PASS(wh_db_script(
 		db,
 		"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype text NOT NULL, "
@@ -529,16 +523,7 @@ static void a_role_writes_no_row_of_another_table(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_grant_leaves_what_other_tables_need_and_no_more),
-		cmocka_unit_test(a_grant_replaces_the_one_before_on_its_table),
-		cmocka_unit_test(who_is_granted_a_table_may_call_its_functions),
-		cmocka_unit_test(a_function_that_is_made_later_can_be_called),
-		cmocka_unit_test(functions_tell_an_ordinary_role_what_is_missing),
-		cmocka_unit_test(a_role_writes_no_row_of_another_table),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("grants", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -73,18 +73,18 @@ static void second_of_two(bool commits, bool wanted)
 	mssql_drop(place);
 }
 
-static void a_message_is_accepted_by_one_of_two_at_once(void **state)
+WHERRY_TEST(a_message_is_accepted_by_one_of_two_at_once)
 {
 	second_of_two(true, false);
 }
 
-static void a_message_is_left_to_the_second_if_the_first_rolls_back(void **state)
+WHERRY_TEST(a_message_is_left_to_the_second_if_the_first_rolls_back)
 {
 	second_of_two(false, true);
 }
 
 /* As many_are_accepted_at_once, without characters that JSON escapes. */
-static void many_are_accepted_at_once_without_escapes(void **state)
+WHERRY_TEST(many_are_accepted_at_once_without_escapes)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	void *place = mssql_make();
@@ -138,7 +138,7 @@ static void refuses(wherry_db *db, const char *sql, const char *reason)
 	assert_non_null(strstr(err.message, reason));
 }
 
-static void a_program_purges_by_sql(void **state)
+WHERRY_TEST(a_program_purges_by_sql)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	void *place = mssql_make();
@@ -171,7 +171,7 @@ static void a_program_purges_by_sql(void **state)
 }
 
 /* As part of the caller's transaction. */
-static void a_purge_by_sql_is_rolled_back(void **state)
+WHERRY_TEST(a_purge_by_sql_is_rolled_back)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	void *place = mssql_make();
@@ -189,7 +189,7 @@ static void a_purge_by_sql_is_rolled_back(void **state)
 }
 
 /* An inbox that was made before it had the procedure; and the last inbox takes it along. */
-static void a_procedure_that_is_missing_is_made(void **state)
+WHERRY_TEST(a_procedure_that_is_missing_is_made)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	void *place = mssql_make();
@@ -213,18 +213,10 @@ int main(void)
 {
 	static outbox_backend backend = {MSSQL_BACKEND};
 	static const outbox_backend *const backends[] = {&backend};
-	static const struct CMUnitTest more[] = {
-		cmocka_unit_test(a_message_is_accepted_by_one_of_two_at_once),
-		cmocka_unit_test(a_message_is_left_to_the_second_if_the_first_rolls_back),
-		cmocka_unit_test(many_are_accepted_at_once_without_escapes),
-		cmocka_unit_test(a_program_purges_by_sql),
-		cmocka_unit_test(a_purge_by_sql_is_rolled_back),
-		cmocka_unit_test(a_procedure_that_is_missing_is_made),
-	};
-
 	if (!mssql_start(words))
 		return 0;
 	if (mssql_is_babelfish())
 		backend.lacks |= NEEDS_ESCAPES;
-	return inbox_suite_run(backends, 1, more, sizeof(more) / sizeof(*more));
+	return inbox_suite_run(backends, 1, wherry_tests_of_file()->all,
+			       wherry_tests_of_file()->n);
 }

@@ -85,9 +85,9 @@ static int64_t committed(guest *g, const char *sql)
 	return strtoll(text, NULL, 10);
 }
 
-WHERRY_TEST_WITH(the_application_s_transaction_stays_open_after_enqueue, arrive, leave)
+WHERRY_TEST_ON(the_application_s_transaction_stays_open_after_enqueue, guest *g, arrive,
+	       leave)
 {
-	guest *g = *state;
 	wherry_message many[3] = {M, M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -104,9 +104,8 @@ WHERRY_TEST_WITH(the_application_s_transaction_stays_open_after_enqueue, arrive,
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-WHERRY_TEST_WITH(the_application_s_rollback_takes_the_message_back, arrive, leave)
+WHERRY_TEST_ON(the_application_s_rollback_takes_the_message_back, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_message many[2] = {M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -118,9 +117,9 @@ WHERRY_TEST_WITH(the_application_s_rollback_takes_the_message_back, arrive, leav
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(g->outbox, &M, 0, NULL, &err));
 }
 
-WHERRY_TEST_WITH(the_application_s_savepoint_takes_the_message_back, arrive, leave)
+WHERRY_TEST_ON(the_application_s_savepoint_takes_the_message_back, guest *g, arrive,
+	       leave)
 {
-	guest *g = *state;
 	wherry_message many[2] = {M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -139,9 +138,9 @@ WHERRY_TEST_WITH(the_application_s_savepoint_takes_the_message_back, arrive, lea
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
 }
 
-WHERRY_TEST_WITH(our_begin_is_a_savepoint_in_the_application_s_transaction, arrive, leave)
+WHERRY_TEST_ON(our_begin_is_a_savepoint_in_the_application_s_transaction, guest *g,
+	       arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
@@ -160,9 +159,8 @@ WHERRY_TEST_WITH(our_begin_is_a_savepoint_in_the_application_s_transaction, arri
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-WHERRY_TEST_WITH(a_failed_batch_leaves_the_application_s_own_rows, arrive, leave)
+WHERRY_TEST_ON(a_failed_batch_leaves_the_application_s_own_rows, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_message many[3] = {M, M, WHERRY_MESSAGE(.topic = "", .body = "")};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -181,9 +179,8 @@ WHERRY_TEST_WITH(a_failed_batch_leaves_the_application_s_own_rows, arrive, leave
 	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
 }
 
-WHERRY_TEST_WITH(closing_leaves_the_handle_and_its_transaction, arrive, leave)
+WHERRY_TEST_ON(closing_leaves_the_handle_and_its_transaction, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
@@ -201,7 +198,7 @@ WHERRY_TEST_WITH(closing_leaves_the_handle_and_its_transaction, arrive, leave)
 	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
 }
 
-WHERRY_TEST_WITH(the_application_s_settings_stay_as_they_are, arrive, leave)
+WHERRY_TEST_ON(the_application_s_settings_stay_as_they_are, guest *g, arrive, leave)
 {
 	static const char *const pragmas[] = {
 		"journal_mode",    "synchronous",        "busy_timeout",
@@ -209,7 +206,6 @@ WHERRY_TEST_WITH(the_application_s_settings_stay_as_they_are, arrive, leave)
 		"locking_mode",    "wal_autocheckpoint", "recursive_triggers",
 		"query_only",      "max_page_count",     "secure_delete",
 		"automatic_index", "read_uncommitted",   NULL};
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 	char before[20][32], after[32], sql[64];
@@ -241,10 +237,9 @@ WHERRY_TEST_WITH(the_application_s_settings_stay_as_they_are, arrive, leave)
 	assert_int_equal(sqlite3_extended_result_codes(g->handle, 0), SQLITE_OK);
 }
 
-WHERRY_TEST_WITH(what_needs_a_transaction_of_its_own_refuses_the_application_s, arrive,
-		 leave)
+WHERRY_TEST_ON(what_needs_a_transaction_of_its_own_refuses_the_application_s, guest *g,
+	       arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
@@ -256,9 +251,8 @@ WHERRY_TEST_WITH(what_needs_a_transaction_of_its_own_refuses_the_application_s, 
 	assert_int_equal(app_int(g, "SELECT count(*) FROM business"), 1);
 }
 
-WHERRY_TEST_WITH(a_transaction_that_began_by_reading_is_a_conflict, arrive, leave)
+WHERRY_TEST_ON(a_transaction_that_began_by_reading_is_a_conflict, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	app(g, "PRAGMA journal_mode = WAL");
@@ -273,9 +267,8 @@ WHERRY_TEST_WITH(a_transaction_that_began_by_reading_is_a_conflict, arrive, leav
 	app(g, "COMMIT");
 }
 
-WHERRY_TEST_WITH(a_locked_database_is_busy_and_can_be_tried_again, arrive, leave)
+WHERRY_TEST_ON(a_locked_database_is_busy_and_can_be_tried_again, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	sqlite3 *other = NULL;
 	wherry_lease lease;
@@ -297,11 +290,11 @@ WHERRY_TEST_WITH(a_locked_database_is_busy_and_can_be_tried_again, arrive, leave
 }
 
 /* SQLite itself says nothing in WAL, and "readonly" with a rollback journal. */
-WHERRY_TEST_WITH(a_file_that_was_replaced_is_an_error_that_names_it, arrive, leave)
+WHERRY_TEST_ON(a_file_that_was_replaced_is_an_error_that_names_it, guest *g, arrive,
+	       leave)
 {
 	static const char *const modes[] = {"PRAGMA journal_mode = DELETE",
 					    "PRAGMA journal_mode = WAL"};
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 	char away[300];
@@ -346,11 +339,10 @@ static wherry_code same_open(void *ctx, const wh_open_row *row, wherry_error *er
 	return WHERRY_OK;
 }
 
-WHERRY_TEST_WITH(bodies_come_back_from_a_database_in_UTF16, arrive_utf16, leave)
+WHERRY_TEST_ON(bodies_come_back_from_a_database_in_UTF16, guest *g, arrive_utf16, leave)
 {
 	static const wh_view bodies[] = {
 		{"\0\xff\x41", 3}, {"\xff\xfe\0\0ab", 6}, {"\xe2\x82\xac", 3}, {"", 0}};
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char ident[8];
 
@@ -370,9 +362,8 @@ WHERRY_TEST_WITH(bodies_come_back_from_a_database_in_UTF16, arrive_utf16, leave)
 	}
 }
 
-WHERRY_TEST_WITH(a_schema_that_is_not_trusted_works_too, arrive, leave)
+WHERRY_TEST_ON(a_schema_that_is_not_trusted_works_too, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
@@ -382,9 +373,8 @@ WHERRY_TEST_WITH(a_schema_that_is_not_trusted_works_too, arrive, leave)
 	assert_int_equal(lease.last_open, 1);
 }
 
-WHERRY_TEST_WITH(there_must_be_a_handle_to_borrow, arrive, leave)
+WHERRY_TEST_ON(there_must_be_a_handle_to_borrow, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
@@ -393,9 +383,8 @@ WHERRY_TEST_WITH(there_must_be_a_handle_to_borrow, arrive, leave)
 	assert_null(db);
 }
 
-WHERRY_TEST_WITH(a_handle_for_reading_only_can_list, arrive, leave)
+WHERRY_TEST_ON(a_handle_for_reading_only_can_list, guest *g, arrive, leave)
 {
-	guest *g = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	sqlite3 *reader = NULL;
 	wherry_db *db = NULL;

@@ -186,7 +186,7 @@ static const char *text(plain *p, const char *sql)
 	"JOIN sys.index_columns AS k ON k.object_id = i.object_id AND k.index_id = i.index_id "       \
 	"JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id) AS x"
 
-WHERRY_CASE(create_adds_nothing_to_it, plain *p)
+WHERRY_TEST_ON(create_adds_nothing_to_it, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
@@ -204,7 +204,7 @@ WHERRY_CASE(create_adds_nothing_to_it, plain *p)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-WHERRY_CASE(create_makes_what_the_library_makes, plain *p)
+WHERRY_TEST_ON(create_makes_what_the_library_makes, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(p->text)];
@@ -226,7 +226,7 @@ static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 
 #define BODY .topic = "t", .body = "{\"n\":1}", .body_len = 7
 
-WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
+WHERRY_TEST_ON(enqueue_writes_rows_of_the_library, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -254,7 +254,7 @@ WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
 			    "1");
 }
 
-WHERRY_CASE(what_it_has_no_place_for_is_refused, plain *p)
+WHERRY_TEST_ON(what_it_has_no_place_for_is_refused, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
@@ -308,7 +308,7 @@ static void claims_are(plain *p, const wherry_lease *lease, const char *wanted)
 	assert_string_equal(got.ids, wanted);
 }
 
-WHERRY_CASE(the_library_and_wherry_claim_no_row_twice, plain *p)
+WHERRY_TEST_ON(the_library_and_wherry_claim_no_row_twice, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
@@ -341,7 +341,7 @@ WHERRY_CASE(the_library_and_wherry_claim_no_row_twice, plain *p)
 	assert_string_equal(text(p, "SELECT status FROM outbox WHERE id = 5"), "1");
 }
 
-WHERRY_CASE(a_pending_row_with_a_retry_time_waits_for_it, plain *p)
+WHERRY_TEST_ON(a_pending_row_with_a_retry_time_waits_for_it, plain *p, open_it, close_it)
 {
 	wherry_claim_options how =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = MINUTE_US);
@@ -380,22 +380,14 @@ int main(void)
 	};
 	static const outbox_backend *const backends[] = {&eventferry};
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_it, close_it)
-	static const struct CMUnitTest tests[] = {
-		TEST(create_adds_nothing_to_it),
-		TEST(create_makes_what_the_library_makes),
-		TEST(enqueue_writes_rows_of_the_library),
-		TEST(what_it_has_no_place_for_is_refused),
-		TEST(the_library_and_wherry_claim_no_row_twice),
-		TEST(a_pending_row_with_a_retry_time_waits_for_it),
-	};
 	int failed;
 
 	if (!tsql_start())
 		return 0;
 	if (mssql_is_babelfish())
 		eventferry.lacks |= NEEDS_ESCAPES;
-	failed = outbox_suite_run(backends, 1, tests, sizeof(tests) / sizeof(*tests));
+	failed = outbox_suite_run(backends, 1, wherry_tests_of_file()->all,
+				  wherry_tests_of_file()->n);
 	tsql_end();
 	return failed;
 }

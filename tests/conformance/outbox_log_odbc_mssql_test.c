@@ -146,7 +146,7 @@ static void settle_meanwhile(const wh_settlement *what, const char *state)
 	tsql_log_clear();
 }
 
-static void a_failure_meets_a_message_that_is_made_an_exception(void **state)
+WHERRY_TEST(a_failure_meets_a_message_that_is_made_an_exception)
 {
 	const wherry_failure failure =
 		WHERRY_FAILURE(.id = 1, .delay_us = 60000000, .error = "no answer");
@@ -154,7 +154,7 @@ static void a_failure_meets_a_message_that_is_made_an_exception(void **state)
 	settle_meanwhile(&(wh_settlement){.failed = &failure, .n_failed = 1}, "3");
 }
 
-static void what_a_handler_did_meets_a_message_that_is_made_an_exception(void **state)
+WHERRY_TEST(what_a_handler_did_meets_a_message_that_is_made_an_exception)
 {
 	const int64_t id = 1;
 
@@ -163,11 +163,6 @@ static void what_a_handler_did_meets_a_message_that_is_made_an_exception(void **
 
 int main(void)
 {
-	static const struct CMUnitTest more[] = {
-		cmocka_unit_test(a_failure_meets_a_message_that_is_made_an_exception),
-		cmocka_unit_test(
-			what_a_handler_did_meets_a_message_that_is_made_an_exception),
-	};
 	static outbox_backend backend = {
 		.name = "log",
 		.layout = "log",
@@ -188,7 +183,8 @@ int main(void)
 		return 0;
 	if (mssql_is_babelfish())
 		backend.lacks |= NEEDS_ESCAPES;
-	failed = outbox_suite_run(backends, 1, more, sizeof(more) / sizeof(*more));
+	failed = outbox_suite_run(backends, 1, wherry_tests_of_file()->all,
+				  wherry_tests_of_file()->n);
 	tsql_end();
 	return failed;
 }

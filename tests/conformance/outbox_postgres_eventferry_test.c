@@ -132,7 +132,7 @@ static wherry_code take_none(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-WHERRY_CASE(create_adds_nothing_to_it, plain *p)
+WHERRY_TEST_ON(create_adds_nothing_to_it, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox_status status;
@@ -149,7 +149,7 @@ WHERRY_CASE(create_adds_nothing_to_it, plain *p)
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
-WHERRY_CASE(create_makes_what_the_library_makes, plain *p)
+WHERRY_TEST_ON(create_makes_what_the_library_makes, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(p->text)];
@@ -165,7 +165,7 @@ WHERRY_CASE(create_makes_what_the_library_makes, plain *p)
 }
 
 /* Beside it one of Wherry's, whose shared tables do not hide it. */
-WHERRY_CASE(an_outbox_may_be_beside_it, plain *p)
+WHERRY_TEST_ON(an_outbox_may_be_beside_it, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *own = NULL;
@@ -193,7 +193,7 @@ static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
 #define BODY .topic = "t", .body = "{\"n\":1}", .body_len = 7
 #define UUID "01a1fe20-57df-7029-90ce-92e5ede8ecee"
 
-WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
+WHERRY_TEST_ON(enqueue_writes_rows_of_the_library, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -220,7 +220,7 @@ WHERRY_CASE(enqueue_writes_rows_of_the_library, plain *p)
 			    "1");
 }
 
-WHERRY_CASE(what_it_has_no_place_for_is_refused, plain *p)
+WHERRY_TEST_ON(what_it_has_no_place_for_is_refused, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
@@ -239,7 +239,7 @@ WHERRY_CASE(what_it_has_no_place_for_is_refused, plain *p)
 	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
 }
 
-WHERRY_CASE(each_claim_that_was_extended_can_be_settled, plain *p)
+WHERRY_TEST_ON(each_claim_that_was_extended_can_be_settled, plain *p, open_it, close_it)
 {
 	wherry_claim_options ten =
 		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = MINUTE_US);
@@ -258,7 +258,8 @@ WHERRY_CASE(each_claim_that_was_extended_can_be_settled, plain *p)
 }
 
 /* Of which no raw SQL could change the time without changing the mark. */
-WHERRY_CASE(a_claim_that_expired_can_be_settled_until_another_takes_it, plain *p)
+WHERRY_TEST_ON(a_claim_that_expired_can_be_settled_until_another_takes_it, plain *p,
+	       open_it, close_it)
 {
 	wherry_claim_options soon = WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 1);
 	wherry_lease a = {0}, b = {0};
@@ -286,7 +287,7 @@ WHERRY_CASE(a_claim_that_expired_can_be_settled_until_another_takes_it, plain *p
 			    "2:1 2:0");
 }
 
-WHERRY_CASE(an_event_is_discarded_by_its_id_or_its_number, plain *p)
+WHERRY_TEST_ON(an_event_is_discarded_by_its_id_or_its_number, plain *p, open_it, close_it)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -308,19 +309,8 @@ int main(void)
 {
 	static const outbox_backend *const backends[] = {&eventferry};
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_it, close_it)
-	static const struct CMUnitTest tests[] = {
-		TEST(create_adds_nothing_to_it),
-		TEST(create_makes_what_the_library_makes),
-		TEST(an_outbox_may_be_beside_it),
-		TEST(enqueue_writes_rows_of_the_library),
-		TEST(what_it_has_no_place_for_is_refused),
-		TEST(each_claim_that_was_extended_can_be_settled),
-		TEST(a_claim_that_expired_can_be_settled_until_another_takes_it),
-		TEST(an_event_is_discarded_by_its_id_or_its_number),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return outbox_suite_run(backends, 1, tests, sizeof(tests) / sizeof(*tests));
+	return outbox_suite_run(backends, 1, wherry_tests_of_file()->all,
+				wherry_tests_of_file()->n);
 }

@@ -97,7 +97,7 @@ static void lives(fixture *f, const char *body, const char *kept)
 	assert_string_equal(f->text, kept);
 }
 
-WHERRY_TEST_WITH(bodies_are_delivered_as_the_text_of_the_column, make, drop)
+WHERRY_TEST_ON(bodies_are_delivered_as_the_text_of_the_column, fixture *f, make, drop)
 {
 	static const struct {
 		const char *type, *kept;
@@ -108,7 +108,6 @@ WHERRY_TEST_WITH(bodies_are_delivered_as_the_text_of_the_column, make, drop)
 		{"text", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
 		{NULL, "{\"b\":1,  \"a\":\"\\u00e9\"}"},
 	};
-	fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		begin(f, rows[i].type);
@@ -127,11 +126,10 @@ WHERRY_TEST_WITH(bodies_are_delivered_as_the_text_of_the_column, make, drop)
 	}
 }
 
-WHERRY_TEST_WITH(what_is_no_JSON_is_refused_and_told_the_way_out, make, drop)
+WHERRY_TEST_ON(what_is_no_JSON_is_refused_and_told_the_way_out, fixture *f, make, drop)
 {
 	static const char *const types[] = {"json", "jsonb"};
 	static const char *const bad[] = {"", "x", "{", "{\"a\":1}x", "\xff"};
-	fixture *f = *state;
 
 	for (size_t t = 0; t < 2; t++) {
 		wherry_error err = WHERRY_ERROR_INIT;
@@ -165,9 +163,8 @@ WHERRY_TEST_WITH(what_is_no_JSON_is_refused_and_told_the_way_out, make, drop)
 	}
 }
 
-WHERRY_TEST_WITH(text_takes_any_text_and_refuses_other_bytes, make, drop)
+WHERRY_TEST_ON(text_takes_any_text_and_refuses_other_bytes, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	begin(f, "text");
@@ -178,10 +175,10 @@ WHERRY_TEST_WITH(text_takes_any_text_and_refuses_other_bytes, make, drop)
 }
 
 /* As a driver in another language, or psql, writes it: a text with escapes. */
-WHERRY_TEST_WITH(a_literal_with_escapes_is_delivered_as_it_was_written, make, drop)
+WHERRY_TEST_ON(a_literal_with_escapes_is_delivered_as_it_was_written, fixture *f, make,
+	       drop)
 {
 	static const char body[] = "{\"c\":\"Zo\\u00eb\",\"path\":\"C:\\\\101\"}";
-	fixture *f = *state;
 	char sql[256];
 
 	begin(f, NULL);
@@ -196,9 +193,8 @@ WHERRY_TEST_WITH(a_literal_with_escapes_is_delivered_as_it_was_written, make, dr
 	assert_string_equal(f->text, "{\"order\" : 7}");
 }
 
-WHERRY_TEST_WITH(a_table_keeps_the_type_it_was_made_with, make, drop)
+WHERRY_TEST_ON(a_table_keeps_the_type_it_was_made_with, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char *sql = NULL;
 
@@ -224,12 +220,11 @@ WHERRY_TEST_WITH(a_table_keeps_the_type_it_was_made_with, make, drop)
 }
 
 /* What create sets once an operator may change. */
-WHERRY_TEST_WITH(settings_made_by_hand_stay, make, drop)
+WHERRY_TEST_ON(settings_made_by_hand_stay, fixture *f, make, drop)
 {
 	static const char options[] =
 		"SELECT array_to_string(reloptions, ' ') FROM pg_class "
 		"WHERE oid = 'outbox'::regclass";
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char before[sizeof(f->text)];
 

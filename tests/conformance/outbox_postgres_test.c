@@ -17,7 +17,7 @@
 	"UNION ALL SELECT 'outbox ' || name FROM wherry_outbox "                                                        \
 	"UNION ALL SELECT 'schema ' || name || version FROM wherry_schema) AS lines"
 
-static void the_sql_of_create_makes_what_create_makes(void **state)
+WHERRY_TEST(the_sql_of_create_makes_what_create_makes)
 {
 	static char made[32768], run[32768];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -49,12 +49,8 @@ int main(void)
 		       borrowed = outbox_postgres_of(&outbox_postgres_borrowed),
 		       functions = outbox_postgres_of(&outbox_postgres_functions);
 	const outbox_backend *const backends[] = {&own, &borrowed, &functions};
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_sql_of_create_makes_what_create_makes),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends), tests,
-				sizeof(tests) / sizeof(*tests));
+	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends),
+				wherry_tests_of_file()->all, wherry_tests_of_file()->n);
 }

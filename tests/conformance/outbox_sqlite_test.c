@@ -12,7 +12,7 @@
 	"SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || "          \
 	"ifnull(sql, ''), x'0a') FROM (SELECT * FROM sqlite_schema ORDER BY name)"
 
-static void the_sql_of_create_makes_what_create_makes(void **state)
+WHERRY_TEST(the_sql_of_create_makes_what_create_makes)
 {
 	static char made[32768], run[32768];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -38,7 +38,7 @@ static void the_sql_of_create_makes_what_create_makes(void **state)
 	free(sql);
 }
 
-static void a_refused_create_leaves_no_trace(void **state)
+WHERRY_TEST(a_refused_create_leaves_no_trace)
 {
 	static const char *const names[] = {"events",   "shop", "wherry_lease",
 					    "sqlite_x", "1",    NULL};
@@ -65,7 +65,7 @@ static void a_refused_create_leaves_no_trace(void **state)
 }
 
 /* It was discarded, and somebody wrote another one with its id, which waits. */
-static void a_message_that_took_the_id_of_a_delivered_one_waits(void **state)
+WHERRY_TEST(a_message_that_took_the_id_of_a_delivered_one_waits)
 {
 	const int64_t id = 1;
 	wh_view name = wh_view_of("old");
@@ -131,14 +131,8 @@ int main(void)
 	outbox_backend file = outbox_sqlite_file, memory = outbox_sqlite_memory,
 		       borrowed = outbox_sqlite_borrowed;
 	const outbox_backend *const backends[] = {&file, &memory, &borrowed};
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_sql_of_create_makes_what_create_makes),
-		cmocka_unit_test(a_refused_create_leaves_no_trace),
-		cmocka_unit_test(a_message_that_took_the_id_of_a_delivered_one_waits),
-	};
-
 	file.raw = borrowed.raw = raw_file;
 	memory.raw = raw_memory;
-	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends), tests,
-				sizeof(tests) / sizeof(*tests));
+	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends),
+				wherry_tests_of_file()->all, wherry_tests_of_file()->n);
 }

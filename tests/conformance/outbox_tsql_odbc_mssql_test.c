@@ -55,7 +55,7 @@ static void refuses(place *p, const char *sql, const char *why)
 
 #define ENQUEUE "DECLARE @id BIGINT; EXEC wherry_enqueue @id = @id OUTPUT, "
 
-static void the_procedure_adds_what_it_is_given(void **state)
+WHERRY_TEST(the_procedure_adds_what_it_is_given)
 {
 	place p;
 
@@ -102,7 +102,7 @@ static void the_procedure_adds_what_it_is_given(void **state)
 	leave(&p);
 }
 
-static void the_procedure_cuts_nothing(void **state)
+WHERRY_TEST(the_procedure_cuts_nothing)
 {
 	static const struct {
 		const char *name;
@@ -132,7 +132,7 @@ static void the_procedure_cuts_nothing(void **state)
 	leave(&p);
 }
 
-static void the_procedure_adds_to_another_outbox_of_its_schema(void **state)
+WHERRY_TEST(the_procedure_adds_to_another_outbox_of_its_schema)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	place p;
@@ -163,7 +163,7 @@ static wherry_code note(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-static void bytes_are_kept_as_they_are(void **state)
+WHERRY_TEST(bytes_are_kept_as_they_are)
 {
 	static const char body[] = "\x00\xff\xfe{\"n\"";
 	const wherry_message msg =
@@ -192,7 +192,7 @@ static void bytes_are_kept_as_they_are(void **state)
 }
 
 /* Who makes tables waits for another that does, and then gives up. */
-static void making_ends_when_the_lock_is_not_granted(void **state)
+WHERRY_TEST(making_ends_when_the_lock_is_not_granted)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = NULL;
@@ -220,7 +220,7 @@ static void making_ends_when_the_lock_is_not_granted(void **state)
 	ENQUEUE "@topic = N't', @payload = N'{}'; SELECT CASE WHEN @id > 0 THEN 'yes' END"
 
 /* One of an older version, one that is marked otherwise, and one that is missing. */
-static void a_procedure_of_another_version_is_made_again(void **state)
+WHERRY_TEST(a_procedure_of_another_version_is_made_again)
 {
 	static const char *const breaks[] = {
 		"EXEC sp_dropextendedproperty N'wherry', N'SCHEMA', N'dbo', N'PROCEDURE', "
@@ -244,20 +244,12 @@ static void a_procedure_of_another_version_is_made_again(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_procedure_adds_what_it_is_given),
-		cmocka_unit_test(the_procedure_cuts_nothing),
-		cmocka_unit_test(the_procedure_adds_to_another_outbox_of_its_schema),
-		cmocka_unit_test(bytes_are_kept_as_they_are),
-		cmocka_unit_test(a_procedure_of_another_version_is_made_again),
-		cmocka_unit_test(making_ends_when_the_lock_is_not_granted),
-	};
 	int failed;
 
 	if (!tsql_start())
 		return 0;
 	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = wherry_run_tests(NULL, NULL);
 	tsql_end();
 	return failed;
 }

@@ -386,11 +386,10 @@ static void add_few(plans *p)
 
 /* ---- tests ---- */
 
-static void statistics_of_an_empty_table_make_no_statement_read_what_is_done(void **state)
+WHERRY_TEST(statistics_of_an_empty_table_make_no_statement_read_what_is_done)
 {
 	static plans p;
 
-	(void)state;
 	enter(&p, "statistics of an empty table");
 	run(&p, "VACUUM ANALYZE outbox");
 	run(&p, "VACUUM ANALYZE outbox_exception");
@@ -403,11 +402,10 @@ static void statistics_of_an_empty_table_make_no_statement_read_what_is_done(voi
 	leave(&p);
 }
 
-static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **state)
+WHERRY_TEST(statistics_of_a_backlog_make_no_statement_read_what_is_done)
 {
 	static plans p;
 
-	(void)state;
 	enter(&p, "statistics of a backlog");
 	add_many(&p);
 	run(&p, "VACUUM ANALYZE outbox");
@@ -427,11 +425,10 @@ static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **s
 	leave(&p);
 }
 
-static void statistics_of_a_drained_table_make_no_statement_read_a_backlog(void **state)
+WHERRY_TEST(statistics_of_a_drained_table_make_no_statement_read_a_backlog)
 {
 	static plans p;
 
-	(void)state;
 	enter(&p, "a backlog, statistics of a drained table");
 	p.stands_still = true;
 	add_few(&p);
@@ -455,16 +452,7 @@ static void statistics_of_a_drained_table_make_no_statement_read_a_backlog(void 
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			statistics_of_an_empty_table_make_no_statement_read_what_is_done),
-		cmocka_unit_test(
-			statistics_of_a_backlog_make_no_statement_read_what_is_done),
-		cmocka_unit_test(
-			statistics_of_a_drained_table_make_no_statement_read_a_backlog),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("plans", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

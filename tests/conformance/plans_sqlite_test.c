@@ -257,7 +257,7 @@ static void test_world(const world *w)
 	assert_int_equal(n_failed, 0);
 }
 
-static void no_statement_reads_what_is_done(void **state)
+WHERRY_TEST(no_statement_reads_what_is_done)
 {
 	static const world worlds[] = {
 		{"no statistics", {add_many, deliver, add_few}},
@@ -266,12 +266,11 @@ static void no_statement_reads_what_is_done(void **state)
 		{"statistics that are right", {add_many, deliver, add_few, "ANALYZE"}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++)
 		test_world(&worlds[i]);
 }
 
-static void no_statement_reads_a_backlog(void **state)
+WHERRY_TEST(no_statement_reads_a_backlog)
 {
 	static const world worlds[] = {
 		{"a backlog, no statistics", {add_many, add_few}},
@@ -282,17 +281,8 @@ static void no_statement_reads_a_backlog(void **state)
 		 {add_many, add_few, "UPDATE outbox_progress SET topics = 't,u.*'"}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++)
 		test_world(&worlds[i]);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_statement_reads_what_is_done),
-		cmocka_unit_test(no_statement_reads_a_backlog),
-	};
-
-	return cmocka_run_group_tests_name("plans", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -29,7 +29,6 @@ static int enter(void **state)
 	wherry_config *config = NULL;
 	char url[200];
 
-	(void)state;
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	/* A purge that waits fails. */
@@ -41,7 +40,6 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-	(void)state;
 	wherry_db_close(db);
 	postgres_leave();
 	return 0;
@@ -98,39 +96,35 @@ static void fill_log(int64_t segments)
 	run_sql("SELECT count(*) FROM wherry_consume('relay', 1000)");
 }
 
-static void a_purge_of_a_log_passes_over_locked_rows(void **state)
+WHERRY_TEST_WITH(a_purge_of_a_log_passes_over_locked_rows, enter, leave)
 {
-	(void)state;
 	fill_log(0);
 	purge_beside("outbox", "SELECT 1 FROM outbox WHERE id IN (3, 4, 24) FOR UPDATE",
 		     3);
 }
 
 /* More than a batch. */
-static void a_purge_of_a_log_passes_over_many_locked_rows(void **state)
+WHERRY_TEST_WITH(a_purge_of_a_log_passes_over_many_locked_rows, enter, leave)
 {
-	(void)state;
 	fill_log(0);
 	purge_beside("outbox",
 		     "SELECT 1 FROM outbox WHERE id BETWEEN 2 AND 26 FOR UPDATE", 25);
 }
 
 /* A foreign key of another table makes such a lock. */
-static void a_purge_passes_over_rows_that_are_only_shared(void **state)
+WHERRY_TEST_WITH(a_purge_passes_over_rows_that_are_only_shared, enter, leave)
 {
-	(void)state;
 	fill_log(0);
 	purge_beside("outbox", "SELECT 1 FROM outbox WHERE id = 1 FOR KEY SHARE", 1);
 }
 
 /* 30 ids have a segment, and 5 have none.  To drop a segment PostgreSQL locks the whole table that has these. */
-static void a_purge_of_segments_passes_over_locked_rows(void **state)
+WHERRY_TEST_WITH(a_purge_of_segments_passes_over_locked_rows, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	PGconn *other;
 
-	(void)state;
 	fill_log(10);
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	other = postgres_begin(
@@ -142,13 +136,12 @@ static void a_purge_of_segments_passes_over_locked_rows(void **state)
 }
 
 /* Message 25 is dead, and the others of its segment go one by one. */
-static void a_purge_passes_over_locked_rows_beside_a_dead_one(void **state)
+WHERRY_TEST_WITH(a_purge_passes_over_locked_rows_beside_a_dead_one, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	PGconn *other;
 
-	(void)state;
 	fill_log(10);
 	run_sql("INSERT INTO outbox_exception(subscription, id, state) VALUES ('relay', 25, 4)");
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
@@ -162,13 +155,12 @@ static void a_purge_passes_over_locked_rows_beside_a_dead_one(void **state)
 }
 
 /* As VACUUM FULL or REINDEX of one segment does. */
-static void a_purge_passes_over_a_locked_segment(void **state)
+WHERRY_TEST_WITH(a_purge_passes_over_a_locked_segment, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	PGconn *other;
 
-	(void)state;
 	fill_log(10);
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
 	other = postgres_begin("LOCK TABLE outbox_s2 IN ACCESS EXCLUSIVE MODE");
@@ -200,23 +192,20 @@ static void adopt_table(const char *done)
 		     3);
 }
 
-static void rows_of_an_adopted_table_are_marked_beside_locked_ones(void **state)
+WHERRY_TEST_WITH(rows_of_an_adopted_table_are_marked_beside_locked_ones, enter, leave)
 {
-	(void)state;
 	adopt_table("sent_at");
 	assert_int_equal(number("SELECT count(sent_at) FROM older"), ROWS);
 }
 
-static void rows_of_an_adopted_table_are_deleted_beside_locked_ones(void **state)
+WHERRY_TEST_WITH(rows_of_an_adopted_table_are_deleted_beside_locked_ones, enter, leave)
 {
-	(void)state;
 	adopt_table("delete");
 	assert_int_equal(number("SELECT count(*) FROM older"), 0);
 }
 
-static void a_purge_of_eventferrys_table_passes_over_locked_rows(void **state)
+WHERRY_TEST_WITH(a_purge_of_eventferrys_table_passes_over_locked_rows, enter, leave)
 {
-	(void)state;
 	run_sql(eventferry_tables);
 	run_sql("INSERT INTO outbox(topic, aggregate_type, aggregate_id, payload, status, processed_at) "
 		"SELECT 't', '', i, '{}', 2, now() - interval '2 h' FROM generate_series(1, 35) AS i");
@@ -224,14 +213,13 @@ static void a_purge_of_eventferrys_table_passes_over_locked_rows(void **state)
 		     3);
 }
 
-static void expired_claims_are_taken_back_beside_locked_ones(void **state)
+WHERRY_TEST_WITH(expired_claims_are_taken_back_beside_locked_ones, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *outbox = NULL;
 	int64_t n = 0;
 	PGconn *other;
 
-	(void)state;
 	run_sql(eventferry_tables);
 	run_sql("INSERT INTO outbox(topic, aggregate_type, aggregate_id, payload, status, claimed_at) "
 		"SELECT 't', '', i, '{}', 1, now() - interval '2 h' FROM generate_series(1, 35) AS i");
@@ -247,14 +235,13 @@ static void expired_claims_are_taken_back_beside_locked_ones(void **state)
 
 /* ---- other models ---- */
 
-static void a_purge_of_a_queue_passes_over_locked_messages(void **state)
+WHERRY_TEST_WITH(a_purge_of_a_queue_passes_over_locked_messages, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 	int64_t n = 0;
 	PGconn *other;
 
-	(void)state;
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	run_sql("SELECT wherry_send('jobs', '{}') FROM generate_series(1, 35)");
 	WHERRY_PASS(wherry_queue_open(db, "jobs", &queue, &err));
@@ -267,14 +254,13 @@ static void a_purge_of_a_queue_passes_over_locked_messages(void **state)
 	wherry_queue_close(queue);
 }
 
-static void dead_messages_of_a_delayed_queue_go_beside_locked_ones(void **state)
+WHERRY_TEST_WITH(dead_messages_of_a_delayed_queue_go_beside_locked_ones, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *delayed = NULL;
 	int64_t n = 0;
 	PGconn *other;
 
-	(void)state;
 	WHERRY_PASS(wherry_delayed_create(db, "later", NULL, &err));
 	run_sql("INSERT INTO later_dead SELECT i, i, md5('mail|bytes'), 'x', 1, 1, 5, 1, 'e' "
 		"FROM generate_series(1, 35) AS i");
@@ -290,14 +276,13 @@ static void dead_messages_of_a_delayed_queue_go_beside_locked_ones(void **state)
 	wherry_delayed_close(delayed);
 }
 
-static void a_purge_of_an_inbox_passes_over_locked_ids(void **state)
+WHERRY_TEST_WITH(a_purge_of_an_inbox_passes_over_locked_ids, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_inbox *inbox = NULL;
 	int64_t n = 0;
 	PGconn *other;
 
-	(void)state;
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	run_sql("INSERT INTO inbox(consumer, message_id, accepted_at) "
 		"SELECT 'c', i, now() - interval '2 h' FROM generate_series(1, 36) AS i");
@@ -314,27 +299,9 @@ static void a_purge_of_an_inbox_passes_over_locked_ids(void **state)
 	wherry_inbox_close(inbox);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
-
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		TEST(a_purge_of_a_log_passes_over_locked_rows),
-		TEST(a_purge_of_a_log_passes_over_many_locked_rows),
-		TEST(a_purge_passes_over_rows_that_are_only_shared),
-		TEST(a_purge_of_segments_passes_over_locked_rows),
-		TEST(a_purge_passes_over_locked_rows_beside_a_dead_one),
-		TEST(a_purge_passes_over_a_locked_segment),
-		TEST(rows_of_an_adopted_table_are_marked_beside_locked_ones),
-		TEST(rows_of_an_adopted_table_are_deleted_beside_locked_ones),
-		TEST(a_purge_of_eventferrys_table_passes_over_locked_rows),
-		TEST(expired_claims_are_taken_back_beside_locked_ones),
-		TEST(a_purge_of_a_queue_passes_over_locked_messages),
-		TEST(dead_messages_of_a_delayed_queue_go_beside_locked_ones),
-		TEST(a_purge_of_an_inbox_passes_over_locked_ids),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

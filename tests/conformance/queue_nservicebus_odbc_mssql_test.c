@@ -110,7 +110,8 @@ static int make_old(void **state)
 
 /* ---- both at once ---- */
 
-WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
+WHERRY_TEST_ON(both_receive_from_one_queue, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	for (int i = 1; i <= 4; i++)
 		(void)queue_send(f, i);
@@ -120,7 +121,8 @@ WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
 	queue_takes(f, 9, "4");
 }
 
-WHERRY_CASE(an_old_table_of_theirs_is_shared, queue_fixture *f)
+WHERRY_TEST_ON(an_old_table_of_theirs_is_shared, queue_fixture *f, make_old,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
@@ -158,7 +160,8 @@ WHERRY_CASE(an_old_table_of_theirs_is_shared, queue_fixture *f)
 }
 
 /* The column may be dropped while we send. */
-WHERRY_CASE(recoverable_may_be_dropped, queue_fixture *f)
+WHERRY_TEST_ON(recoverable_may_be_dropped, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	(void)queue_send(f, 1);
 	queue_raw(f, "ALTER TABLE jobs DROP COLUMN Recoverable");
@@ -168,7 +171,8 @@ WHERRY_CASE(recoverable_may_be_dropped, queue_fixture *f)
 
 /* ---- expiry and delays ---- */
 
-WHERRY_CASE(a_delayed_message_is_cancelled_until_it_moves, queue_fixture *f)
+WHERRY_TEST_ON(a_delayed_message_is_cancelled_until_it_moves, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t a = queue_send_so(f, 1, 50000000, 0), b = queue_send(f, 2);
@@ -187,7 +191,8 @@ WHERRY_CASE(a_delayed_message_is_cancelled_until_it_moves, queue_fixture *f)
 /* ---- rows that are there twice ---- */
 
 /* Its tables have no unique index. */
-WHERRY_CASE(a_row_that_was_restored_twice_is_received_twice, queue_fixture *f)
+WHERRY_TEST_ON(a_row_that_was_restored_twice_is_received_twice, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	for (int i = 0; i < 2; i++)
 		queue_raw(
@@ -202,7 +207,8 @@ WHERRY_CASE(a_row_that_was_restored_twice_is_received_twice, queue_fixture *f)
 
 /* ---- forwarding ---- */
 
-static void a_message_for_another_queue_is_forwarded(void **state)
+WHERRY_TEST_WITH(a_message_for_another_queue_is_forwarded, nservicebus_make,
+		 nservicebus_drop)
 {
 	static const char *const to[] = {"mails@[dbo]@[%s]", "jobs@[dbo]",
 					 "nowhere@[dbo]", "mails@[dbo]@[elsewhere]"};
@@ -245,7 +251,8 @@ static void a_message_for_another_queue_is_forwarded(void **state)
 
 /* ---- subscriptions ---- */
 
-WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
+WHERRY_TEST_ON(subscriptions_are_shared, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
@@ -280,7 +287,8 @@ WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
 }
 
 /* A program that makes tables waits for another one that does, and gives up without making any. */
-WHERRY_CASE(a_queue_is_not_made_while_another_program_makes_tables, queue_fixture *f)
+WHERRY_TEST_ON(a_queue_is_not_made_while_another_program_makes_tables, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -300,22 +308,11 @@ WHERRY_CASE(a_queue_is_not_made_while_another_program_makes_tables, queue_fixtur
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		NSERVICEBUS_CASE(both_receive_from_one_queue),
-		cmocka_unit_test_setup_teardown(an_old_table_of_theirs_is_shared,
-						make_old, nservicebus_drop),
-		NSERVICEBUS_CASE(recoverable_may_be_dropped),
-		NSERVICEBUS_CASE(a_delayed_message_is_cancelled_until_it_moves),
-		NSERVICEBUS_CASE(a_row_that_was_restored_twice_is_received_twice),
-		NSERVICEBUS_CASE(a_message_for_another_queue_is_forwarded),
-		NSERVICEBUS_CASE(subscriptions_are_shared),
-		NSERVICEBUS_CASE(a_queue_is_not_made_while_another_program_makes_tables),
-	};
 	static const outbox_backend *const backends[] = {&backend};
 
 	if (!mssql_start(words))
 		return 0;
 	backend.lacks = NEEDS_MODELS;
-	return nservicebus_suite_run(&theirs_is, backends, 1, tests,
-				     sizeof(tests) / sizeof(*tests));
+	return nservicebus_suite_run(&theirs_is, backends, 1, wherry_tests_of_file()->all,
+				     wherry_tests_of_file()->n);
 }

@@ -110,7 +110,8 @@ static void run(PGconn *conn, const char *sql)
 
 /* ---- both at once ---- */
 
-WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
+WHERRY_TEST_ON(both_receive_from_one_queue, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	PGconn *theirs = app(f);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -133,7 +134,8 @@ WHERRY_CASE(both_receive_from_one_queue, queue_fixture *f)
 	PQfinish(theirs);
 }
 
-WHERRY_CASE(a_table_of_theirs_is_recognised, queue_fixture *f)
+WHERRY_TEST_ON(a_table_of_theirs_is_recognised, queue_fixture *f, make_theirs,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
@@ -157,7 +159,8 @@ WHERRY_CASE(a_table_of_theirs_is_recognised, queue_fixture *f)
 			    "integer");
 }
 
-WHERRY_CASE(an_inspection_finds_what_limits_a_table_of_theirs, queue_fixture *f)
+WHERRY_TEST_ON(an_inspection_finds_what_limits_a_table_of_theirs, queue_fixture *f,
+	       make_theirs, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char text[8000] = "";
@@ -178,7 +181,8 @@ WHERRY_CASE(an_inspection_finds_what_limits_a_table_of_theirs, queue_fixture *f)
 
 /* ---- modes ---- */
 
-WHERRY_CASE(a_retried_message_has_its_place_and_its_uuid, queue_fixture *f)
+WHERRY_TEST_ON(a_retried_message_has_its_place_and_its_uuid, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char uuid[40];
@@ -199,7 +203,8 @@ WHERRY_CASE(a_retried_message_has_its_place_and_its_uuid, queue_fixture *f)
 
 /* ---- expiry and delays ---- */
 
-WHERRY_CASE(an_expired_message_is_dropped_by_the_servers_clock, queue_fixture *f)
+WHERRY_TEST_ON(an_expired_message_is_dropped_by_the_servers_clock, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
@@ -224,7 +229,8 @@ WHERRY_CASE(an_expired_message_is_dropped_by_the_servers_clock, queue_fixture *f
 }
 
 /* Upstream stores a delay so that it depends on the session's time zone. */
-WHERRY_CASE(our_delays_do_not_depend_on_the_session_time_zone, queue_fixture *f)
+WHERRY_TEST_ON(our_delays_do_not_depend_on_the_session_time_zone, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	static const char *const zones[] = {"America/New_York", "Asia/Kolkata", "UTC"};
 
@@ -248,7 +254,8 @@ WHERRY_CASE(our_delays_do_not_depend_on_the_session_time_zone, queue_fixture *f)
 }
 
 /* Upstream's second mover waits for the first, and moves nothing. */
-WHERRY_CASE(receivers_take_due_messages_beside_two_movers, queue_fixture *f)
+WHERRY_TEST_ON(receivers_take_due_messages_beside_two_movers, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	PGconn *theirs = app(f);
 
@@ -265,7 +272,8 @@ WHERRY_CASE(receivers_take_due_messages_beside_two_movers, queue_fixture *f)
 	PQfinish(theirs);
 }
 
-WHERRY_CASE(a_delayed_message_is_cancelled_also_after_it_moved, queue_fixture *f)
+WHERRY_TEST_ON(a_delayed_message_is_cancelled_also_after_it_moved, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t a = queue_send_so(f, 1, 50000000, 0), b = queue_send_so(f, 2, 1000, 0);
@@ -286,7 +294,8 @@ WHERRY_CASE(a_delayed_message_is_cancelled_also_after_it_moved, queue_fixture *f
 
 /* ---- forwarding ---- */
 
-static void a_message_for_another_queue_is_forwarded(void **state)
+WHERRY_TEST_WITH(a_message_for_another_queue_is_forwarded, nservicebus_make,
+		 nservicebus_drop)
 {
 	queue_fixture *f = *state;
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
@@ -324,7 +333,8 @@ static void a_message_for_another_queue_is_forwarded(void **state)
 /* ---- defects of the transport that Wherry has not ---- */
 
 /* Upstream's peek locks the first and the last row, and a receive meanwhile takes later ones. */
-WHERRY_CASE(order_with_one_consumer_while_we_peek, queue_fixture *f)
+WHERRY_TEST_ON(order_with_one_consumer_while_we_peek, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	const wherry_queue_filter all = WHERRY_QUEUE_FILTER();
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -354,7 +364,8 @@ WHERRY_CASE(order_with_one_consumer_while_we_peek, queue_fixture *f)
 	wherry_db_close(db);
 }
 
-WHERRY_CASE(a_day_that_no_month_has_is_a_time, queue_fixture *f)
+WHERRY_TEST_ON(a_day_that_no_month_has_is_a_time, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue_status s;
@@ -367,7 +378,8 @@ WHERRY_CASE(a_day_that_no_month_has_is_a_time, queue_fixture *f)
 }
 
 /* Upstream's sequence ends at 2147483647. */
-WHERRY_CASE(a_queue_of_ours_goes_on_behind_2_to_the_31, queue_fixture *f)
+WHERRY_TEST_ON(a_queue_of_ours_goes_on_behind_2_to_the_31, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	queue_raw(f, "SELECT setval('jobs_seq_seq', 2147483646)");
 	for (int i = 1; i <= 3; i++)
@@ -376,7 +388,8 @@ WHERRY_CASE(a_queue_of_ours_goes_on_behind_2_to_the_31, queue_fixture *f)
 	(void)queue_lease(f->queue, 9, "2 3");
 }
 
-WHERRY_CASE(a_sequence_of_theirs_that_ended_says_what_to_do, queue_fixture *f)
+WHERRY_TEST_ON(a_sequence_of_theirs_that_ended_says_what_to_do, queue_fixture *f,
+	       make_theirs, nservicebus_drop)
 {
 	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -388,7 +401,8 @@ WHERRY_CASE(a_sequence_of_theirs_that_ended_says_what_to_do, queue_fixture *f)
 	assert_non_null(strstr(err.message, "has given out its last number"));
 }
 
-WHERRY_CASE(any_number_is_received, queue_fixture *f)
+WHERRY_TEST_ON(any_number_is_received, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -405,7 +419,8 @@ WHERRY_CASE(any_number_is_received, queue_fixture *f)
 }
 
 /* Numbers that were given out before: the rows are other ones. */
-WHERRY_CASE(a_sequence_that_was_set_back_loses_nothing, queue_fixture *f)
+WHERRY_TEST_ON(a_sequence_that_was_set_back_loses_nothing, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got a, b;
@@ -428,7 +443,8 @@ WHERRY_CASE(a_sequence_that_was_set_back_loses_nothing, queue_fixture *f)
 }
 
 /* Two messages have one number: what becomes of one leaves the lease of the other alone. */
-WHERRY_CASE(a_number_that_was_given_out_again_does_not_end_a_lease, queue_fixture *f)
+WHERRY_TEST_ON(a_number_that_was_given_out_again_does_not_end_a_lease, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_nack how = WHERRY_NACK(.error = "x");
@@ -455,7 +471,8 @@ WHERRY_CASE(a_number_that_was_given_out_again_does_not_end_a_lease, queue_fixtur
 	assert_int_equal(n, 1);
 }
 
-WHERRY_CASE(an_open_snapshot_does_not_stop_the_anchor, queue_fixture *f)
+WHERRY_TEST_ON(an_open_snapshot_does_not_stop_the_anchor, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	for (int i = 1; i <= 6; i++)
 		(void)queue_send(f, i);
@@ -469,7 +486,8 @@ WHERRY_CASE(an_open_snapshot_does_not_stop_the_anchor, queue_fixture *f)
 	assert_int_equal(f->queue->after, 6);
 }
 
-WHERRY_CASE(purge_under_load_leaves_what_others_have, queue_fixture *f)
+WHERRY_TEST_ON(purge_under_load_leaves_what_others_have, queue_fixture *f,
+	       nservicebus_make, nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *theirs = app(f);
@@ -499,7 +517,8 @@ static wherry_code note(void *ctx, const char *topic, const char *queue)
 	return WHERRY_OK;
 }
 
-WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
+WHERRY_TEST_ON(subscriptions_are_shared, queue_fixture *f, nservicebus_make,
+	       nservicebus_drop)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
@@ -532,37 +551,14 @@ WHERRY_CASE(subscriptions_are_shared, queue_fixture *f)
 	wherry_topics_close(topics);
 }
 
-#define THEIRS(run) cmocka_unit_test_setup_teardown(run, make_theirs, nservicebus_drop)
-
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		NSERVICEBUS_CASE(both_receive_from_one_queue),
-		THEIRS(a_table_of_theirs_is_recognised),
-		THEIRS(an_inspection_finds_what_limits_a_table_of_theirs),
-		NSERVICEBUS_CASE(a_retried_message_has_its_place_and_its_uuid),
-		NSERVICEBUS_CASE(an_expired_message_is_dropped_by_the_servers_clock),
-		NSERVICEBUS_CASE(our_delays_do_not_depend_on_the_session_time_zone),
-		NSERVICEBUS_CASE(receivers_take_due_messages_beside_two_movers),
-		NSERVICEBUS_CASE(a_delayed_message_is_cancelled_also_after_it_moved),
-		NSERVICEBUS_CASE(a_message_for_another_queue_is_forwarded),
-		NSERVICEBUS_CASE(order_with_one_consumer_while_we_peek),
-		NSERVICEBUS_CASE(a_day_that_no_month_has_is_a_time),
-		NSERVICEBUS_CASE(a_queue_of_ours_goes_on_behind_2_to_the_31),
-		THEIRS(a_sequence_of_theirs_that_ended_says_what_to_do),
-		NSERVICEBUS_CASE(any_number_is_received),
-		NSERVICEBUS_CASE(a_sequence_that_was_set_back_loses_nothing),
-		NSERVICEBUS_CASE(a_number_that_was_given_out_again_does_not_end_a_lease),
-		NSERVICEBUS_CASE(an_open_snapshot_does_not_stop_the_anchor),
-		NSERVICEBUS_CASE(purge_under_load_leaves_what_others_have),
-		NSERVICEBUS_CASE(subscriptions_are_shared),
-	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};
 
 	if (!postgres_start())
 		return 0;
-	return nservicebus_suite_run(&theirs_is, backends,
-				     sizeof(backends) / sizeof(*backends), tests,
-				     sizeof(tests) / sizeof(*tests));
+	return nservicebus_suite_run(
+		&theirs_is, backends, sizeof(backends) / sizeof(*backends),
+		wherry_tests_of_file()->all, wherry_tests_of_file()->n);
 }

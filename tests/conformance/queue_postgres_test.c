@@ -33,7 +33,7 @@ static void fill_in(const char *stmt, const char *first, const char *second, cha
 /* The index of leased rows keeps an entry for each row that was acknowledged, until it is vacuumed:
  * an acknowledgement that walks over it takes longer and longer.  The planner would choose it where
  * its statistics know of no leased row. */
-static void a_settlement_reads_no_rows_but_its_own(void **state)
+WHERRY_TEST(a_settlement_reads_no_rows_but_its_own)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	char sql[2048];
@@ -49,7 +49,7 @@ static void a_settlement_reads_no_rows_but_its_own(void **state)
 	queue_fixture_drop(f);
 }
 
-static void topics_in_two_schemas_of_the_path_must_be_named(void **state)
+WHERRY_TEST(topics_in_two_schemas_of_the_path_must_be_named)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = PQconnectdb(((postgres_place *)f->place)->url);
@@ -82,7 +82,7 @@ static void topics_in_two_schemas_of_the_path_must_be_named(void **state)
 	queue_fixture_drop(f);
 }
 
-static void two_that_subscribe_do_not_wait_for_each_other(void **state)
+WHERRY_TEST(two_that_subscribe_do_not_wait_for_each_other)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *first = PQconnectdb(((postgres_place *)f->place)->url);
@@ -107,7 +107,7 @@ static void two_that_subscribe_do_not_wait_for_each_other(void **state)
 	queue_fixture_drop(f);
 }
 
-static void a_purge_leaves_what_an_open_receive_has(void **state)
+WHERRY_TEST(a_purge_leaves_what_an_open_receive_has)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_db *db = queue_connect(f);
@@ -147,7 +147,7 @@ static void let_another_have_what_is_bad(queue_fixture *f, const char *when)
 
 /* A receive failed with WHERRY_STALE if the lease of a message that it cannot hand out, or sends on,
  * ended before it had dealt with it: a worker on a slow machine ended. */
-static void a_receive_leaves_what_another_has_leased_meanwhile(void **state)
+WHERRY_TEST(a_receive_leaves_what_another_has_leased_meanwhile)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -178,16 +178,8 @@ int main(void)
 							 &outbox_postgres_borrowed,
 							 &outbox_postgres_functions};
 
-	static const struct CMUnitTest more[] = {
-		cmocka_unit_test(a_settlement_reads_no_rows_but_its_own),
-		cmocka_unit_test(topics_in_two_schemas_of_the_path_must_be_named),
-		cmocka_unit_test(two_that_subscribe_do_not_wait_for_each_other),
-		cmocka_unit_test(a_purge_leaves_what_an_open_receive_has),
-		cmocka_unit_test(a_receive_leaves_what_another_has_leased_meanwhile),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return queue_suite_run(backends, sizeof(backends) / sizeof(*backends), more,
-			       sizeof(more) / sizeof(*more));
+	return queue_suite_run(backends, sizeof(backends) / sizeof(*backends),
+			       wherry_tests_of_file()->all, wherry_tests_of_file()->n);
 }

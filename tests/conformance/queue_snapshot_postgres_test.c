@@ -50,7 +50,7 @@ static wherry_code drop_it(void *ctx, const wherry_queue_message *msg)
 }
 
 /* Defect 1: upstream walks over every message received since the oldest snapshot began. */
-static void an_open_snapshot_does_not_slow_a_drain(void **state)
+WHERRY_TEST(an_open_snapshot_does_not_slow_a_drain)
 {
 	const wherry_receive_options many =
 		WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_AT_MOST_ONCE, .limit = 1000);
@@ -78,7 +78,7 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 }
 
 /* The index of leased rows keeps an entry for each one that was acknowledged. */
-static void a_receive_after_an_id_reads_no_ended_lease(void **state)
+WHERRY_TEST(a_receive_after_an_id_reads_no_ended_lease)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = wherry_postgres_handle(f->db), *report;
@@ -105,7 +105,7 @@ static void a_receive_after_an_id_reads_no_ended_lease(void **state)
 }
 
 /* The same of claims by relays. */
-static void an_open_snapshot_does_not_slow_claims(void **state)
+WHERRY_TEST(an_open_snapshot_does_not_slow_claims)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	claim_costs c = {
@@ -124,13 +124,7 @@ static void an_open_snapshot_does_not_slow_claims(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
-		cmocka_unit_test(an_open_snapshot_does_not_slow_claims),
-		cmocka_unit_test(a_receive_after_an_id_reads_no_ended_lease),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("queue, snapshots", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

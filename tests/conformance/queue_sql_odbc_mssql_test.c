@@ -48,7 +48,7 @@ static void refuses(queue_fixture *f, const char *sql, const char *why)
 	wherry_db_close(db);
 }
 
-static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
+WHERRY_TEST_WITH(a_worker_in_sql_and_one_of_ours_share_a_queue, make, drop)
 {
 	queue_fixture *f = *state;
 	queue_got got;
@@ -79,7 +79,7 @@ static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
 	queue_counts(f, "0 2 0 0");
 }
 
-static void procedures_settle_as_the_library_does(void **state)
+WHERRY_TEST_WITH(procedures_settle_as_the_library_does, make, drop)
 {
 	queue_fixture *f = *state;
 
@@ -126,7 +126,7 @@ static void procedures_settle_as_the_library_does(void **state)
 	     "0");
 }
 
-WHERRY_CASE(a_message_dies_or_expires_in_sql_as_well, queue_fixture *f)
+WHERRY_TEST_ON(a_message_dies_or_expires_in_sql_as_well, queue_fixture *f, make, drop)
 {
 	(void)queue_send_so(f, 1, 0, 30000000);
 	(void)queue_send(f, 2);
@@ -138,7 +138,7 @@ WHERRY_CASE(a_message_dies_or_expires_in_sql_as_well, queue_fixture *f)
 	queue_counts(f, "0 0 0 1");
 }
 
-WHERRY_CASE(procedures_refuse_bad_input_by_name, queue_fixture *f)
+WHERRY_TEST_ON(procedures_refuse_bad_input_by_name, queue_fixture *f, make, drop)
 {
 	refuses(f, "EXEC wherry_send 'tasks', '1'", "there is no queue tasks");
 	refuses(f, "EXEC wherry_receive 'tasks'", "there is no queue tasks");
@@ -200,7 +200,8 @@ WHERRY_CASE(procedures_refuse_bad_input_by_name, queue_fixture *f)
 }
 
 /* As in C (no_span_over_36500_days_is_cut). */
-WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, queue_fixture *f)
+WHERRY_TEST_ON(procedures_refuse_the_spans_that_the_library_refuses, queue_fixture *f,
+	       make, drop)
 {
 	static const char *const calls[] = {
 		"send 'jobs', '1', @delay_ms = ",
@@ -225,7 +226,7 @@ WHERRY_CASE(procedures_refuse_the_spans_that_the_library_refuses, queue_fixture 
 	queue_counts(f, "0 0 0 0");
 }
 
-static void procedures_keep_the_longest_spans(void **state)
+WHERRY_TEST_WITH(procedures_keep_the_longest_spans, make, drop)
 {
 	queue_fixture *f = *state;
 
@@ -269,7 +270,7 @@ static void judges_headers(queue_fixture *f, const char *text, bool readable)
 	     readable ? "0 " : "1 4headers are not a JSON object of strings");
 }
 
-WHERRY_CASE(unreadable_headers_die_in_procedures, queue_fixture *f)
+WHERRY_TEST_ON(unreadable_headers_die_in_procedures, queue_fixture *f, make, drop)
 {
 	judges_headers(f, "{}", true);
 	judges_headers(f, " \t{\"a\" : \"1\",\n\"b\":null}", true);
@@ -281,7 +282,7 @@ WHERRY_CASE(unreadable_headers_die_in_procedures, queue_fixture *f)
 }
 
 /* Nobody is left out silently. */
-WHERRY_CASE(procedures_refuse_queues_of_nservicebus, queue_fixture *f)
+WHERRY_TEST_ON(procedures_refuse_queues_of_nservicebus, queue_fixture *f, make, drop)
 {
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -300,7 +301,7 @@ WHERRY_CASE(procedures_refuse_queues_of_nservicebus, queue_fixture *f)
 	wherry_topics_close(topics);
 }
 
-WHERRY_CASE(what_is_null_in_a_receive_means_the_default, queue_fixture *f)
+WHERRY_TEST_ON(what_is_null_in_a_receive_means_the_default, queue_fixture *f, make, drop)
 {
 	(void)queue_send(f, 1);
 	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
@@ -309,7 +310,7 @@ WHERRY_CASE(what_is_null_in_a_receive_means_the_default, queue_fixture *f)
 }
 
 /* A receive that lost its lease before it ended returns nothing of the next one's. */
-WHERRY_CASE(a_receive_returns_no_lease_of_another, queue_fixture *f)
+WHERRY_TEST_ON(a_receive_returns_no_lease_of_another, queue_fixture *f, make, drop)
 {
 	(void)queue_send(f, 1);
 	queue_raw(
@@ -335,7 +336,7 @@ static wherry_queue *odd_queue(queue_fixture *f)
 }
 
 /* The procedures are made with the first queue of a schema, and serve all. */
-WHERRY_CASE(procedures_serve_every_queue, queue_fixture *f)
+WHERRY_TEST_ON(procedures_serve_every_queue, queue_fixture *f, make, drop)
 {
 	wherry_queue *odd = odd_queue(f);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -371,7 +372,7 @@ static void inspects(wherry_queue *queue, const char *wanted)
 }
 
 /* Those of an older version, those that are marked otherwise, and those that are missing. */
-WHERRY_CASE(procedures_of_another_version_are_found, queue_fixture *f)
+WHERRY_TEST_ON(procedures_of_another_version_are_found, queue_fixture *f, make, drop)
 {
 	static const char *const breaks[] = {
 		"EXEC sp_dropextendedproperty N'wherry', N'SCHEMA', N'dbo', N'PROCEDURE', "
@@ -395,7 +396,7 @@ WHERRY_CASE(procedures_of_another_version_are_found, queue_fixture *f)
 }
 
 /* A second queue, of whatever name and type, makes them from the same text. */
-WHERRY_CASE(queues_of_a_schema_agree_on_their_procedures, queue_fixture *f)
+WHERRY_TEST_ON(queues_of_a_schema_agree_on_their_procedures, queue_fixture *f, make, drop)
 {
 	wherry_queue *odd = odd_queue(f);
 
@@ -404,28 +405,10 @@ WHERRY_CASE(queues_of_a_schema_agree_on_their_procedures, queue_fixture *f)
 	wherry_queue_close(odd);
 }
 
-#define CASE_OF(run) cmocka_unit_test_setup_teardown(run, make, drop)
-
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		CASE_OF(a_worker_in_sql_and_one_of_ours_share_a_queue),
-		CASE_OF(procedures_settle_as_the_library_does),
-		CASE_OF(a_message_dies_or_expires_in_sql_as_well),
-		CASE_OF(procedures_refuse_bad_input_by_name),
-		CASE_OF(procedures_refuse_the_spans_that_the_library_refuses),
-		CASE_OF(procedures_keep_the_longest_spans),
-		CASE_OF(unreadable_headers_die_in_procedures),
-		CASE_OF(procedures_refuse_queues_of_nservicebus),
-		CASE_OF(what_is_null_in_a_receive_means_the_default),
-		CASE_OF(a_receive_returns_no_lease_of_another),
-		CASE_OF(procedures_serve_every_queue),
-		CASE_OF(procedures_of_another_version_are_found),
-		CASE_OF(queues_of_a_schema_agree_on_their_procedures),
-	};
-
 	if (!mssql_start(words))
 		return 0;
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
-	return cmocka_run_group_tests_name("queue, procedures", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void refuses(PGconn *conn, const char *sql, const char *why)
 	PQclear(res);
 }
 
-static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
+WHERRY_TEST(a_worker_in_sql_and_one_of_ours_share_a_queue)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
@@ -94,7 +94,7 @@ static bool is_notified(PGconn *conn)
 	return n != NULL;
 }
 
-static void a_worker_in_sql_that_waits_is_notified(void **state)
+WHERRY_TEST(a_worker_in_sql_that_waits_is_notified)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *waits = app(f, "SELECT 1"), *sends = app(f, "SELECT 1");
@@ -114,7 +114,7 @@ static void a_worker_in_sql_that_waits_is_notified(void **state)
 	queue_fixture_drop(f);
 }
 
-static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
+WHERRY_TEST(a_worker_in_sql_learns_of_senders_that_may_not_notify)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *waits = app(f, "SELECT 1"), *other = app(f, "SELECT 1"),
@@ -138,7 +138,7 @@ static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
 	queue_fixture_drop(f);
 }
 
-static void functions_refuse_bad_input_by_name(void **state)
+WHERRY_TEST(functions_refuse_bad_input_by_name)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
@@ -167,7 +167,7 @@ static void functions_refuse_bad_input_by_name(void **state)
 }
 
 /* Defect 2: upstream's delays depend on the session's time zone. */
-static void a_delay_does_not_depend_on_the_session_time_zone(void **state)
+WHERRY_TEST(a_delay_does_not_depend_on_the_session_time_zone)
 {
 	static const char *const zones[] = {"America/New_York", "Asia/Kolkata", "UTC"};
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
@@ -203,7 +203,7 @@ static void a_delay_does_not_depend_on_the_session_time_zone(void **state)
 }
 
 /* In a block the time of the statement stands still: a lease that began then could be over. */
-static void functions_in_a_long_block_lease_from_their_call_on(void **state)
+WHERRY_TEST(functions_in_a_long_block_lease_from_their_call_on)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
@@ -229,7 +229,7 @@ static void functions_in_a_long_block_lease_from_their_call_on(void **state)
 }
 
 /* Defect 3: upstream's sequence ends at 2147483647. */
-static void a_queue_goes_on_behind_2_to_the_31(void **state)
+WHERRY_TEST(a_queue_goes_on_behind_2_to_the_31)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 
@@ -242,7 +242,7 @@ static void a_queue_goes_on_behind_2_to_the_31(void **state)
 }
 
 /* A call takes the ones or the others first, by chance. */
-static void messages_given_back_in_sql_keep_no_ready_one_waiting(void **state)
+WHERRY_TEST(messages_given_back_in_sql_keep_no_ready_one_waiting)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
@@ -265,7 +265,7 @@ static void messages_given_back_in_sql_keep_no_ready_one_waiting(void **state)
 
 /* Upstream's second mover waits for the first, and delivers nothing. */
 /* A call made what it could not hand out dead and returned nothing: the worker slept beside good ones. */
-static void a_call_that_makes_messages_dead_returns_those_behind_them(void **state)
+WHERRY_TEST(a_call_that_makes_messages_dead_returns_those_behind_them)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "SELECT 1");
@@ -293,7 +293,7 @@ static void a_call_that_makes_messages_dead_returns_those_behind_them(void **sta
 	queue_fixture_drop(f);
 }
 
-static void receivers_pass_over_what_another_transaction_has(void **state)
+WHERRY_TEST(receivers_pass_over_what_another_transaction_has)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_db *db = queue_connect(f);
@@ -322,7 +322,7 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	queue_fixture_drop(f);
 }
 
-static void roles_of_a_queue_may_do_what_they_need(void **state)
+WHERRY_TEST(roles_of_a_queue_may_do_what_they_need)
 {
 	static const char *const grants[] = {"q_sender=sender", "q_receiver=receiver",
 					     "q_operator=operator"};
@@ -377,7 +377,7 @@ static wherry_code note_finding(void *ctx, const char *what, const char *repair)
 }
 
 /* Whatever is broken is repaired by the SQL that is printed. */
-static void an_inspection_repairs_what_it_finds(void **state)
+WHERRY_TEST(an_inspection_repairs_what_it_finds)
 {
 	static const char *const breaks[] = {
 		"DROP INDEX jobs_ready",
@@ -410,7 +410,7 @@ static void an_inspection_repairs_what_it_finds(void **state)
 	queue_fixture_drop(f);
 }
 
-static void functions_of_another_version_are_found(void **state)
+WHERRY_TEST(functions_of_another_version_are_found)
 {
 	static const char *const breaks[] = {
 		"COMMENT ON FUNCTION wherry_cancel IS NULL",
@@ -434,7 +434,7 @@ static void functions_of_another_version_are_found(void **state)
 	queue_fixture_drop(f);
 }
 
-static void many_bodies_are_sent_as_their_type(void **state)
+WHERRY_TEST(many_bodies_are_sent_as_their_type)
 {
 	static const char *const types[] = {"json", "jsonb", "text", "bytea"};
 	static const char *const bodies[] = {"\"a\"", "\"a\"", "no JSON", "\x01\\x\xff"};
@@ -467,7 +467,7 @@ static void many_bodies_are_sent_as_their_type(void **state)
 }
 
 /* As an owner may write them who has dropped the constraint. */
-static void infinite_times_stop_no_receiver(void **state)
+WHERRY_TEST(infinite_times_stop_no_receiver)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -499,7 +499,7 @@ static void infinite_times_stop_no_receiver(void **state)
 }
 
 /* Asleep it asks nothing: who sends, or gives a message back, wakes it. */
-static void a_sleeping_receiver_is_woken(void **state)
+WHERRY_TEST(a_sleeping_receiver_is_woken)
 {
 	static const char asleep[] =
 		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = "
@@ -531,7 +531,7 @@ static void a_sleeping_receiver_is_woken(void **state)
 }
 
 /* A message whose id is lower and whose commit is later is not lost. */
-static void a_late_commit_is_received(void **state)
+WHERRY_TEST(a_late_commit_is_received)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	PGconn *conn = app(f, "BEGIN; SELECT wherry_send('jobs', '1')");
@@ -546,7 +546,7 @@ static void a_late_commit_is_received(void **state)
 }
 
 /* Plans are made once, perhaps while the queue is empty, and used when it is not. */
-static void a_plan_for_any_queue_reads_no_row_it_does_not_return(void **state)
+WHERRY_TEST(a_plan_for_any_queue_reads_no_row_it_does_not_return)
 {
 	static const char *const names[] = {"receive", "take"};
 	static const char *const wanted[] = {"jobs_ready", "jobs_timed", "jobs_pkey",
@@ -581,31 +581,9 @@ static bool make_role(void)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_worker_in_sql_and_one_of_ours_share_a_queue),
-		cmocka_unit_test(a_worker_in_sql_that_waits_is_notified),
-		cmocka_unit_test(a_worker_in_sql_learns_of_senders_that_may_not_notify),
-		cmocka_unit_test(functions_refuse_bad_input_by_name),
-		cmocka_unit_test(a_delay_does_not_depend_on_the_session_time_zone),
-		cmocka_unit_test(functions_in_a_long_block_lease_from_their_call_on),
-		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),
-		cmocka_unit_test(messages_given_back_in_sql_keep_no_ready_one_waiting),
-		cmocka_unit_test(
-			a_call_that_makes_messages_dead_returns_those_behind_them),
-		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
-		cmocka_unit_test(a_late_commit_is_received),
-		cmocka_unit_test(a_sleeping_receiver_is_woken),
-		cmocka_unit_test(an_inspection_repairs_what_it_finds),
-		cmocka_unit_test(functions_of_another_version_are_found),
-		cmocka_unit_test(infinite_times_stop_no_receiver),
-		cmocka_unit_test(many_bodies_are_sent_as_their_type),
-		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
-		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),
-	};
-
 	if (!postgres_start())
 		return 0;
 	if (!make_role())
 		return 1;
-	return cmocka_run_group_tests_name("queue, PostgreSQL", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

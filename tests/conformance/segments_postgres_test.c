@@ -109,7 +109,7 @@ static int64_t in_rest(const fixture *f)
 	return number(f, "SELECT count(*) FROM outbox_rest");
 }
 
-WHERRY_CASE(segments_are_made_ahead_and_dropped_whole, fixture *f)
+WHERRY_TEST_ON(segments_are_made_ahead_and_dropped_whole, fixture *f, enter, leave)
 {
 	assert_int_equal(segments(f), 3);
 	put(f, 25, OLD);
@@ -127,7 +127,7 @@ WHERRY_CASE(segments_are_made_ahead_and_dropped_whole, fixture *f)
 }
 
 /* No relay ran for long. */
-WHERRY_CASE(no_insert_fails_without_a_segment, fixture *f)
+WHERRY_TEST_ON(no_insert_fails_without_a_segment, fixture *f, enter, leave)
 {
 	put(f, 75, OLD);
 	run(f,
@@ -151,7 +151,7 @@ WHERRY_CASE(no_insert_fails_without_a_segment, fixture *f)
 	assert_int_equal(number(f, "SELECT count(*) FROM outbox_rest WHERE id = 3"), 0);
 }
 
-WHERRY_CASE(a_subscription_that_stands_still_keeps_segments, fixture *f)
+WHERRY_TEST_ON(a_subscription_that_stands_still_keeps_segments, fixture *f, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -164,7 +164,7 @@ WHERRY_CASE(a_subscription_that_stands_still_keeps_segments, fixture *f)
 	assert_int_equal(purge(f), 30);
 }
 
-static void a_dead_message_keeps_its_own_row_alone(void **state)
+WHERRY_TEST_WITH(a_dead_message_keeps_its_own_row_alone, enter, leave)
 {
 	fixture *f = *state;
 
@@ -183,7 +183,7 @@ static void a_dead_message_keeps_its_own_row_alone(void **state)
 }
 
 /* Its row has an id in a segment that all others have passed. */
-WHERRY_CASE(a_segment_with_a_row_that_is_not_committed_stays, fixture *f)
+WHERRY_TEST_ON(a_segment_with_a_row_that_is_not_committed_stays, fixture *f, enter, leave)
 {
 	PGconn *late;
 
@@ -202,7 +202,7 @@ WHERRY_CASE(a_segment_with_a_row_that_is_not_committed_stays, fixture *f)
 }
 
 /* A lock is for the next purge, and is waited for 100 ms: one to make segments, one to drop one. */
-WHERRY_CASE(a_purge_waits_for_no_long_transaction, fixture *f)
+WHERRY_TEST_ON(a_purge_waits_for_no_long_transaction, fixture *f, enter, leave)
 {
 	PGconn *reader;
 	int64_t began, took, least = INT64_MAX;
@@ -224,7 +224,7 @@ WHERRY_CASE(a_purge_waits_for_no_long_transaction, fixture *f)
 }
 
 /* They wait from the lock on the table to the end of the transaction. */
-WHERRY_CASE(producers_do_not_wait_while_rows_are_deleted, fixture *f)
+WHERRY_TEST_ON(producers_do_not_wait_while_rows_are_deleted, fixture *f, enter, leave)
 {
 	run(f,
 	    "CREATE FUNCTION not_locked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -240,7 +240,7 @@ WHERRY_CASE(producers_do_not_wait_while_rows_are_deleted, fixture *f)
 }
 
 /* Message 1 is dead.  A segment has such times alone. */
-static void a_time_in_the_future_says_nothing_about_age(void **state)
+WHERRY_TEST_WITH(a_time_in_the_future_says_nothing_about_age, enter, leave)
 {
 	fixture *f = *state;
 
@@ -265,7 +265,7 @@ static void a_time_in_the_future_says_nothing_about_age(void **state)
 	assert_int_equal(purge(f), 0);
 }
 
-static void a_dry_purge_counts_what_a_purge_deletes(void **state)
+WHERRY_TEST_WITH(a_dry_purge_counts_what_a_purge_deletes, enter, leave)
 {
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -281,7 +281,7 @@ static void a_dry_purge_counts_what_a_purge_deletes(void **state)
 	assert_int_equal(n, 44);
 }
 
-WHERRY_CASE(segments_go_with_no_other_kind_of_outbox, fixture *f)
+WHERRY_TEST_ON(segments_go_with_no_other_kind_of_outbox, fixture *f, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *lite = NULL;
@@ -334,7 +334,8 @@ static void refuses_segments(const fixture *f, const char *sql)
 }
 
 /* An empty table with additions of its owner is kept and refused.  Rights that each table of the schema gets are no additions. */
-WHERRY_CASE(segments_are_made_unless_the_owner_changed_the_table, fixture *f)
+WHERRY_TEST_ON(segments_are_made_unless_the_owner_changed_the_table, fixture *f, enter,
+	       leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -357,7 +358,7 @@ WHERRY_CASE(segments_are_made_unless_the_owner_changed_the_table, fixture *f)
 }
 
 /* Who may delete rows may drop segments, also after it was dropped and made again. */
-WHERRY_CASE(the_function_that_is_made_again_has_its_rights, fixture *f)
+WHERRY_TEST_ON(the_function_that_is_made_again_has_its_rights, fixture *f, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -382,7 +383,7 @@ WHERRY_CASE(the_function_that_is_made_again_has_its_rights, fixture *f)
 	run(f, "DROP ROLE segments_relay, segments_producer");
 }
 
-WHERRY_CASE(the_sql_of_create_makes_segments_twice, fixture *f)
+WHERRY_TEST_ON(the_sql_of_create_makes_segments_twice, fixture *f, enter, leave)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	postgres_place other;
@@ -459,7 +460,7 @@ static double rows_of_look(const fixture *f, const wh_stmt *look, int high)
 }
 
 /* At the start, in the middle and near the end. */
-WHERRY_CASE(a_look_walks_few_of_a_hundred_segments, fixture *f)
+WHERRY_TEST_ON(a_look_walks_few_of_a_hundred_segments, fixture *f, enter, leave)
 {
 	wh_buf sql = WH_BUF_INIT(65536);
 	const wh_stmt *look = wh_sql_find(&f->outbox->store.sql, "read-log");
@@ -483,28 +484,9 @@ WHERRY_CASE(a_look_walks_few_of_a_hundred_segments, fixture *f)
 	}
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
-
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		CASE(segments_are_made_ahead_and_dropped_whole),
-		CASE(no_insert_fails_without_a_segment),
-		CASE(a_subscription_that_stands_still_keeps_segments),
-		CASE(a_dead_message_keeps_its_own_row_alone),
-		CASE(a_segment_with_a_row_that_is_not_committed_stays),
-		CASE(a_purge_waits_for_no_long_transaction),
-		CASE(producers_do_not_wait_while_rows_are_deleted),
-		CASE(a_time_in_the_future_says_nothing_about_age),
-		CASE(a_dry_purge_counts_what_a_purge_deletes),
-		CASE(segments_go_with_no_other_kind_of_outbox),
-		CASE(segments_are_made_unless_the_owner_changed_the_table),
-		CASE(the_function_that_is_made_again_has_its_rights),
-		CASE(the_sql_of_create_makes_segments_twice),
-		CASE(a_look_walks_few_of_a_hundred_segments),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("segments", tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

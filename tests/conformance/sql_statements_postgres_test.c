@@ -18,7 +18,6 @@ static int make(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_create(db, "outbox", NULL, &err));
@@ -31,7 +30,6 @@ static int make(void **state)
 
 static int drop(void **state)
 {
-	(void)state;
 	postgres_drop(&place);
 	return 0;
 }
@@ -47,11 +45,10 @@ static void says(PGconn *conn, const char *sql, const char *expected)
 }
 
 /* But those that are asked for a refusal, and LISTEN, which takes no parameter. */
-static void functions_put_no_statement_together_and_look_up_no_table(void **state)
+WHERRY_TEST(functions_put_no_statement_together_and_look_up_no_table)
 {
 	PGconn *conn = PQconnectdb(place.url);
 
-	(void)state;
 	says(conn,
 	     "SELECT coalesce(string_agg(DISTINCT proname, ' ' ORDER BY proname), '') FROM pg_proc "
 	     "WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'wherry_') "
@@ -69,7 +66,7 @@ static void functions_put_no_statement_together_and_look_up_no_table(void **stat
 	"'wherry_ack') AND pronamespace = current_schema()::regnamespace"
 
 /* Names that a comparison could take for another, or that need quotes. */
-static void functions_find_each_of_many_tables(void **state)
+WHERRY_TEST(functions_find_each_of_many_tables)
 {
 	static const char *const names[] = {"A",   "a",       "a_b", "ab",
 					    "b'c", "@table@", "z z", "Zed"};
@@ -80,7 +77,6 @@ static void functions_find_each_of_many_tables(void **state)
 	wherry_queue *queue = NULL;
 	char before[80] = "";
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	for (size_t i = 0; i < NAMES; i++)
 		WHERRY_PASS(wherry_queue_create(
@@ -118,13 +114,12 @@ static void functions_find_each_of_many_tables(void **state)
 	PQfinish(conn);
 }
 
-static void functions_of_a_renamed_table_say_how_to_make_them_again(void **state)
+WHERRY_TEST(functions_of_a_renamed_table_say_how_to_make_them_again)
 {
 	PGconn *conn = PQconnectdb(place.url);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	(void)state;
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_queue_create(db, "before", NULL, &err));
 	says(conn, "SELECT wherry_send('before', '1') > 0", "1");
@@ -146,7 +141,7 @@ static void functions_of_a_renamed_table_say_how_to_make_them_again(void **state
 	"pg_stat_xact_user_tables WHERE schemaname = current_schema()"
 
 /* A plan that is made while a table is empty would read all of it, if it could. */
-static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
+WHERRY_TEST(functions_keep_plans_that_read_no_rows_but_theirs)
 {
 	static const char *const calls[] = {
 		"SELECT count(*) FROM wherry_receive('jobs', 2)",
@@ -183,7 +178,6 @@ static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
 	};
 	PGconn *conn = PQconnectdb(place.url);
 
-	(void)state;
 	assert_true(postgres_exec(conn, "TRUNCATE jobs, delayed", NULL, 0));
 	assert_true(postgres_exec(conn, "VACUUM ANALYZE jobs, delayed, inbox, outbox",
 				  NULL, 0));
@@ -223,16 +217,7 @@ static void functions_keep_plans_that_read_no_rows_but_theirs(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			functions_put_no_statement_together_and_look_up_no_table),
-		cmocka_unit_test(functions_find_each_of_many_tables),
-		cmocka_unit_test(functions_of_a_renamed_table_say_how_to_make_them_again),
-		cmocka_unit_test(functions_keep_plans_that_read_no_rows_but_theirs),
-	};
-
 	if (!postgres_start())
 		return 0;
-	return cmocka_run_group_tests_name("statements in SQL functions", tests, make,
-					   drop);
+	return wherry_run_tests(make, drop);
 }

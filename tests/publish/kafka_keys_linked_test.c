@@ -45,7 +45,7 @@ static size_t behind(const wh_kafka_job *job, int32_t partition)
 	return n;
 }
 
-static void the_first_of_a_key_is_in_flight_alone(void **state)
+WHERRY_TEST_WITH(the_first_of_a_key_is_in_flight_alone, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a, other = of(8, 1);
 
@@ -58,7 +58,7 @@ static void the_first_of_a_key_is_in_flight_alone(void **state)
 	assert_int_equal(behind(&b, 0) + behind(&c, 0) + behind(&d, 0), 0);
 }
 
-static void one_that_fails_proves_nothing(void **state)
+WHERRY_TEST_WITH(one_that_fails_proves_nothing, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a;
 
@@ -71,7 +71,7 @@ static void one_that_fails_proves_nothing(void **state)
 }
 
 /* A partition of another topic has not heard of this producer. */
-static void each_place_is_proven_for_itself(void **state)
+WHERRY_TEST_WITH(each_place_is_proven_for_itself, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = of(7, 2), c = b, d = b, e = a;
 
@@ -87,7 +87,7 @@ static void each_place_is_proven_for_itself(void **state)
 	assert_int_equal(behind(&e, 0), 0);
 }
 
-static void after_an_hour_it_is_proven_again(void **state)
+WHERRY_TEST_WITH(after_an_hour_it_is_proven_again, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a, d = a;
 
@@ -105,7 +105,7 @@ static void after_an_hour_it_is_proven_again(void **state)
 }
 
 /* A topic that has grown has partitions that have not heard of it, also of other keys. */
-static void another_partition_is_proven_anew(void **state)
+WHERRY_TEST_WITH(another_partition_is_proven_anew, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = of(8, 1), d = c, e = c;
 
@@ -127,7 +127,7 @@ static void another_partition_is_proven_anew(void **state)
 }
 
 /* Keys share what is remembered. */
-static void what_is_in_flight_keeps_its_proof(void **state)
+WHERRY_TEST_WITH(what_is_in_flight_keeps_its_proof, begin, end)
 {
 	wh_kafka_job a = of(7, 1), b = a, c = a;
 	wh_kafka_job other = of(7 + WH_KAFKA_BUCKETS, 2);
@@ -148,7 +148,7 @@ static void what_is_in_flight_keeps_its_proof(void **state)
 	assert_int_equal(behind(&b, 0), 0);
 }
 
-static void what_has_no_key_waits_for_nothing(void **state)
+WHERRY_TEST_WITH(what_has_no_key_waits_for_nothing, begin, end)
 {
 	wh_kafka_job a = of(0, 0), b = a;
 
@@ -158,20 +158,8 @@ static void what_has_no_key_waits_for_nothing(void **state)
 	assert_false(wh_kafka_key_proves(&keys, &a, 0));
 }
 
-#define KEYS(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		KEYS(the_first_of_a_key_is_in_flight_alone),
-		KEYS(one_that_fails_proves_nothing),
-		KEYS(each_place_is_proven_for_itself),
-		KEYS(after_an_hour_it_is_proven_again),
-		KEYS(another_partition_is_proven_anew),
-		KEYS(what_is_in_flight_keeps_its_proof),
-		KEYS(what_has_no_key_waits_for_nothing),
-	};
-
 	(void)cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

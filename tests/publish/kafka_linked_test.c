@@ -73,7 +73,7 @@ static void assert_header(const json_t *record, const char *name, const char *wa
 			 want);
 }
 
-static void a_record_has_all_that_the_message_has(void **state)
+WHERRY_TEST_WITH(a_record_has_all_that_the_message_has, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message m = message("{\"a\":1}");
@@ -105,7 +105,7 @@ static void a_record_has_all_that_the_message_has(void **state)
 	json_decref(all);
 }
 
-static void a_record_has_nothing_that_the_message_has_not(void **state)
+WHERRY_TEST_WITH(a_record_has_nothing_that_the_message_has_not, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message m = message("no json");
@@ -120,7 +120,8 @@ static void a_record_has_nothing_that_the_message_has_not(void **state)
 	json_decref(all);
 }
 
-static void a_body_of_null_is_a_tombstone_and_an_empty_one_is_not(void **state)
+WHERRY_TEST_WITH(a_body_of_null_is_a_tombstone_and_an_empty_one_is_not, start_mock,
+		 stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message empty = message(""), null = message("");
@@ -139,7 +140,7 @@ static void a_body_of_null_is_a_tombstone_and_an_empty_one_is_not(void **state)
 	json_decref(all);
 }
 
-static void the_applications_trace_and_type_win(void **state)
+WHERRY_TEST_WITH(the_applications_trace_and_type_win, start_mock, stop_mock)
 {
 	static const char parent[] =
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -163,7 +164,7 @@ static void the_applications_trace_and_type_win(void **state)
 	json_decref(all);
 }
 
-static void topics_can_be_prefixed_or_all_be_one(void **state)
+WHERRY_TEST_WITH(topics_can_be_prefixed_or_all_be_one, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("topic.prefix=shop%2E");
 	wherry_message m = message("x");
@@ -184,7 +185,8 @@ static void topics_can_be_prefixed_or_all_be_one(void **state)
 
 /* The mock cluster makes topics by itself, and none when it is asked to: what is to go
  * there goes there all the same. */
-static void where_no_topic_can_be_made_messages_say_what_they_meet(void **state)
+WHERRY_TEST_WITH(where_no_topic_can_be_made_messages_say_what_they_meet, start_mock,
+		 stop_mock)
 {
 	wherry_publisher *pub = open_kafka("create=partitions:3,replication:1&"
 					   "delivery.timeout.ms=2000");
@@ -215,7 +217,7 @@ static const struct {
 	{"abc", 479470107},
 };
 
-static void keys_go_to_the_partitions_that_java_chooses(void **state)
+WHERRY_TEST_WITH(keys_go_to_the_partitions_that_java_chooses, start_mock, stop_mock)
 {
 	enum { N = sizeof(vectors) / sizeof(*vectors), PARTITIONS = 97 };
 	wherry_publisher *pub = open_kafka("");
@@ -243,7 +245,7 @@ static void keys_go_to_the_partitions_that_java_chooses(void **state)
 	json_decref(all);
 }
 
-static void a_header_may_name_the_partition(void **state)
+WHERRY_TEST_WITH(a_header_may_name_the_partition, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message m = message("x");
@@ -279,7 +281,7 @@ static wh_receipt fate_of(wherry_publisher *pub, const wherry_message *msg)
 	return receipt;
 }
 
-static void a_partition_that_is_not_there_is_tried_again(void **state)
+WHERRY_TEST_WITH(a_partition_that_is_not_there_is_tried_again, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message m = message("x");
@@ -310,7 +312,7 @@ static void make_by_turns(wherry_message *m, const wherry_message **all)
 	}
 }
 
-static void a_key_keeps_its_order_across_topics(void **state)
+WHERRY_TEST_WITH(a_key_keeps_its_order_across_topics, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("topic.metadata.propagation.max.ms=100");
 	const wherry_message *all[SEVERAL];
@@ -339,7 +341,7 @@ static void a_key_keeps_its_order_across_topics(void **state)
 	json_decref(there);
 }
 
-static void without_idempotence_one_of_a_key_is_in_flight(void **state)
+WHERRY_TEST_WITH(without_idempotence_one_of_a_key_is_in_flight, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("enable.idempotence=false");
 	wherry_message m = message("x");
@@ -352,7 +354,7 @@ static void without_idempotence_one_of_a_key_is_in_flight(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void any_compression_arrives_whole(void **state)
+WHERRY_TEST_WITH(any_compression_arrives_whole, start_mock, stop_mock)
 {
 	static const char *const codecs[] = {"none", "gzip", "snappy", "lz4", "zstd"};
 	enum { N = sizeof(codecs) / sizeof(*codecs) };
@@ -410,7 +412,7 @@ static const struct {
 	{"_TRANSPORT", WHERRY_DELIVERED, WHERRY_OK}, /* the connection breaks */
 };
 
-static void each_answer_is_told_for_what_it_is(void **state)
+WHERRY_TEST_WITH(each_answer_is_told_for_what_it_is, start_mock, stop_mock)
 {
 	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
 		wherry_publisher *pub = open_kafka("");
@@ -457,7 +459,7 @@ static void assert_fate(const char *name, wherry_publisher *pub,
 			 receipt.held, receipt.reason);
 }
 
-static void a_condition_of_a_topic_counts_against_no_message(void **state)
+WHERRY_TEST_WITH(a_condition_of_a_topic_counts_against_no_message, start_mock, stop_mock)
 {
 	enum { DOUBTED = 2 }; /* from here on the message may be to blame */
 
@@ -488,7 +490,7 @@ static void a_condition_of_a_topic_counts_against_no_message(void **state)
 }
 
 /* A topic without rights among others is not the end of all. */
-static void a_topic_without_rights_harms_no_others(void **state)
+WHERRY_TEST_WITH(a_topic_without_rights_harms_no_others, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message good = message("good"), bad = message("bad");
@@ -507,7 +509,8 @@ static void a_topic_without_rights_harms_no_others(void **state)
 
 /* Ten messages in one request, which is refused: who is to blame shows when each is sent
  * in a request of its own. */
-static void a_refused_request_is_not_held_against_all_its_messages(void **state)
+WHERRY_TEST_WITH(a_refused_request_is_not_held_against_all_its_messages, start_mock,
+		 stop_mock)
 {
 	wherry_publisher *pub = open_kafka("linger.ms=200");
 	const wherry_message *all[SEVERAL];
@@ -545,7 +548,8 @@ static void a_refused_request_is_not_held_against_all_its_messages(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void what_is_late_is_unknown_and_what_was_not_sent_is_retried(void **state)
+WHERRY_TEST_WITH(what_is_late_is_unknown_and_what_was_not_sent_is_retried, start_mock,
+		 stop_mock)
 {
 	wherry_publisher *pub = open_kafka("delivery.timeout.ms=400");
 	wherry_message well = message("well"), stuck = message("stuck");
@@ -567,7 +571,7 @@ static void what_is_late_is_unknown_and_what_was_not_sent_is_retried(void **stat
 }
 
 /* The first request is answered, the other never is. */
-static void our_own_purge_is_no_cause(void **state)
+WHERRY_TEST_WITH(our_own_purge_is_no_cause, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("delivery.timeout.ms=700");
 	wherry_message m[2] = {message("x"), message("y")};
@@ -591,7 +595,7 @@ static void our_own_purge_is_no_cause(void **state)
 }
 
 /* Brokers were gone, and take nothing since they are back. */
-static void a_broker_that_refuses_is_not_down(void **state)
+WHERRY_TEST_WITH(a_broker_that_refuses_is_not_down, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	const wh_kafka *p = (const wh_kafka *)pub;
@@ -619,7 +623,7 @@ static void a_broker_that_refuses_is_not_down(void **state)
 
 /* ---- brokers that cannot be used ---- */
 
-static void a_wrong_address_is_told_with_its_cause(void **state)
+WHERRY_TEST_WITH(a_wrong_address_is_told_with_its_cause, set_up, tear_down)
 {
 	wherry_publisher *pub = open_url("kafka://127.0.0.1:1");
 	wherry_error err = error_of(pub);
@@ -636,7 +640,7 @@ static void a_wrong_address_is_told_with_its_cause(void **state)
 }
 
 /* The mock cluster speaks neither. */
-static void a_broker_that_speaks_no_tls_or_sasl_is_told(void **state)
+WHERRY_TEST_WITH(a_broker_that_speaks_no_tls_or_sasl_is_told, start_mock, stop_mock)
 {
 	static const char *const parameters[] = {
 		"security.protocol=ssl",
@@ -657,7 +661,7 @@ static void a_broker_that_speaks_no_tls_or_sasl_is_told(void **state)
 
 /* ---- numbers ---- */
 
-static void what_was_done_is_counted(void **state)
+WHERRY_TEST_WITH(what_was_done_is_counted, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka("");
 	wherry_message m = message("12345");
@@ -674,35 +678,8 @@ static void what_was_done_is_counted(void **state)
 	wherry_publisher_close(pub);
 }
 
-#define KAFKA(name) cmocka_unit_test_setup_teardown(name, start_mock, stop_mock)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		KAFKA(a_record_has_all_that_the_message_has),
-		KAFKA(a_record_has_nothing_that_the_message_has_not),
-		KAFKA(a_body_of_null_is_a_tombstone_and_an_empty_one_is_not),
-		KAFKA(the_applications_trace_and_type_win),
-		KAFKA(topics_can_be_prefixed_or_all_be_one),
-		KAFKA(where_no_topic_can_be_made_messages_say_what_they_meet),
-		KAFKA(keys_go_to_the_partitions_that_java_chooses),
-		KAFKA(a_header_may_name_the_partition),
-		KAFKA(a_partition_that_is_not_there_is_tried_again),
-		KAFKA(a_key_keeps_its_order_across_topics),
-		KAFKA(without_idempotence_one_of_a_key_is_in_flight),
-		KAFKA(any_compression_arrives_whole),
-		KAFKA(each_answer_is_told_for_what_it_is),
-		KAFKA(a_condition_of_a_topic_counts_against_no_message),
-		KAFKA(a_topic_without_rights_harms_no_others),
-		KAFKA(a_refused_request_is_not_held_against_all_its_messages),
-		KAFKA(what_is_late_is_unknown_and_what_was_not_sent_is_retried),
-		KAFKA(our_own_purge_is_no_cause),
-		KAFKA(a_broker_that_refuses_is_not_down),
-		KAFKA(a_broker_that_speaks_no_tls_or_sasl_is_told),
-		KAFKA(what_was_done_is_counted),
-		TEST(a_wrong_address_is_told_with_its_cause),
-	};
-
 	(void)cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

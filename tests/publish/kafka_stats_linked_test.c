@@ -62,7 +62,7 @@ static int64_t await_number(wherry_publisher *pub, const char *name, bool none)
 	return value;
 }
 
-static void who_watches_sees_brokers_and_requests(void **state)
+WHERRY_TEST_WITH(who_watches_sees_brokers_and_requests, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka();
 	wherry_message m = message("12345");
@@ -81,7 +81,7 @@ static void who_watches_sees_brokers_and_requests(void **state)
 }
 
 /* Nobody would take them in. */
-static void without_watching_there_are_none(void **state)
+WHERRY_TEST_WITH(without_watching_there_are_none, start_mock, stop_mock)
 {
 	wherry_publisher *pub = open_kafka();
 	const wh_kafka *p = (const wh_kafka *)pub;
@@ -97,7 +97,7 @@ static void without_watching_there_are_none(void **state)
 	wherry_publisher_close(pub);
 }
 
-static void what_grows_goes_on_with_the_next_client(void **state)
+WHERRY_TEST_WITH(what_grows_goes_on_with_the_next_client, set_up, tear_down)
 {
 	static const char first[] =
 		"{\"tx_bytes\":100,\"msg_cnt\":3,\"brokers\":{\"a\":{\"nodeid\":1,"
@@ -123,16 +123,8 @@ static void what_grows_goes_on_with_the_next_client(void **state)
 	assert_int_equal(watch.sent, 180);
 }
 
-#define KAFKA(name) cmocka_unit_test_setup_teardown(name, start_mock, stop_mock)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		KAFKA(who_watches_sees_brokers_and_requests),
-		KAFKA(without_watching_there_are_none),
-		TEST(what_grows_goes_on_with_the_next_client),
-	};
-
 	(void)cmocka_set_test_filter(getenv("WHERRY_ONLY"));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return wherry_run_tests(NULL, NULL);
 }

@@ -29,13 +29,12 @@ static wherry_code read_text(const char *text, wh_plan *plan, wh_buf *problems,
 	return code;
 }
 
-static void the_smallest_file_is_a_relay_and_where_to_listen(void **state)
+WHERRY_TEST(the_smallest_file_is_a_relay_and_where_to_listen)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096);
 	wh_plan plan;
 
-	(void)state;
 	WHERRY_PASS(read_text("relays: [{name: a, from: 'sqlite:a.db', to: 'null:'}]\n"
 			      "http: {listen: 127.0.0.1:9464}\n",
 			      &plan, &problems, &err));
@@ -50,13 +49,12 @@ static void the_smallest_file_is_a_relay_and_where_to_listen(void **state)
 	wh_buf_clear(&problems);
 }
 
-static void a_relay_takes_the_defaults_that_it_does_not_override(void **state)
+WHERRY_TEST(a_relay_takes_the_defaults_that_it_does_not_override)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096);
 	wh_plan plan;
 
-	(void)state;
 	WHERRY_PASS(read_text("defaults:\n"
 			      "  batch: 7\n"
 			      "  retry: {attempts: 3, jitter: no}\n"
@@ -104,7 +102,7 @@ static void check_refusals(const refusal *rows, size_t n)
 	}
 }
 
-static void what_is_wrong_is_told_with_its_place(void **state)
+WHERRY_TEST(what_is_wrong_is_told_with_its_place)
 {
 	static const refusal rows[] = {
 		{"", ":1:1:", "empty"},
@@ -169,7 +167,6 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":1:", "put the schedule in quotes"},
 	};
 
-	(void)state;
 	check_refusals(rows, sizeof(rows) / sizeof(*rows));
 }
 
@@ -185,30 +182,27 @@ static void what_is_fine(const char *text)
 	wh_buf_clear(&problems);
 }
 
-static void what_can_work_is_not_refused(void **state)
+WHERRY_TEST(what_can_work_is_not_refused)
 {
-	(void)state;
 	what_is_fine("defaults:\n" RELAY "}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'null:'}]\n");
 	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a#other', to: 'file:b'}]\n");
 	what_is_fine(RELAY ", dead_letters: 'file:dead'}]\n");
 }
 
-static void relays_that_may_share_a_queue_are_not_refused(void **state)
+WHERRY_TEST(relays_that_may_share_a_queue_are_not_refused)
 {
-	(void)state;
 	what_is_fine("relays: [{name: a, from: 'sqlite:a#jobs', to: 'null:'}, "
 		     "{name: b, from: 'sqlite:a#jobs', to: 'file:b'}]\n");
 }
 
-static void all_that_is_wrong_is_told_at_once(void **state)
+WHERRY_TEST(all_that_is_wrong_is_told_at_once)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(64 * 1024), text = WH_BUF_INIT(64 * 1024);
 	wh_plan plan;
 	int lines = 0;
 
-	(void)state;
 	for (int i = 0; i < 30; i++)
 		wh_buf_printf(&text, "bad%d: 1\n", i);
 	WHERRY_FAILS(WHERRY_INVALID,
@@ -221,12 +215,11 @@ static void all_that_is_wrong_is_told_at_once(void **state)
 	wh_buf_clear(&text);
 }
 
-static void a_secret_is_found_where_the_file_says(void **state)
+WHERRY_TEST(a_secret_is_found_where_the_file_says)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char path[32], text[100], *out;
 
-	(void)state;
 	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
 	write_file(path, "line\n");
 	WHERRY_PASS(wh_expand("a${env:WHERRY_TEST_SECRET}b$${x}$", &out, &err));
@@ -254,13 +247,12 @@ static void a_secret_is_found_where_the_file_says(void **state)
 	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
-static void no_secret_is_printed(void **state)
+WHERRY_TEST(no_secret_is_printed)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(64 * 1024);
 	wh_plan plan;
 
-	(void)state;
 	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
 	WHERRY_PASS(
 		read_text("http:\n"
@@ -285,13 +277,12 @@ static void no_secret_is_printed(void **state)
 	wh_buf_clear(&text);
 }
 
-static void what_is_printed_can_be_read_again(void **state)
+WHERRY_TEST(what_is_printed_can_be_read_again)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(256 * 1024);
 	wh_plan plan, again;
 
-	(void)state;
 	WHERRY_PASS(read_text(RELAY ", lease: 5s, stream: {slot: 'a.b c'}}]\n", &plan,
 			      &problems, &err));
 	wh_plan_print(&plan, &text);
@@ -307,13 +298,12 @@ static void what_is_printed_can_be_read_again(void **state)
 	wh_buf_clear(&text);
 }
 
-static void the_sample_has_every_setting(void **state)
+WHERRY_TEST(the_sample_has_every_setting)
 {
 	const wherry_setting *table = wherry_config_table();
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	char line[100];
 
-	(void)state;
 	wh_plan_sample(&text);
 	for (size_t i = 0; table[i].key; i++) {
 		(void)snprintf(line, sizeof(line),
@@ -324,7 +314,7 @@ static void the_sample_has_every_setting(void **state)
 	wh_buf_clear(&text);
 }
 
-static void only_loopback_is_heard_without_a_token(void **state)
+WHERRY_TEST(only_loopback_is_heard_without_a_token)
 {
 	static const struct {
 		const char *text;
@@ -334,13 +324,12 @@ static void only_loopback_is_heard_without_a_token(void **state)
 		{"0.0.0.0:1", false},  {"[::]:1", false},     {"192.0.2.1:1", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		assert_int_equal(wh_listen_loopback(rows[i].text), rows[i].loopback);
 }
 
 /* So many keys are not looked at one by one, each beside all others. */
-static void a_mapping_of_very_many_keys_is_one_problem(void **state)
+WHERRY_TEST(a_mapping_of_very_many_keys_is_one_problem)
 {
 	static char text[1000000];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -348,7 +337,6 @@ static void a_mapping_of_very_many_keys_is_one_problem(void **state)
 	size_t n = 0;
 	wh_plan plan;
 
-	(void)state;
 	n += (size_t)snprintf(text, sizeof(text), RELAY);
 	for (int i = 0; i < 40000; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ", unknown_%d: 1", i);
@@ -361,7 +349,7 @@ static void a_mapping_of_very_many_keys_is_one_problem(void **state)
 	wh_buf_clear(&problems);
 }
 
-static void a_request_may_ask_for_addresses_localhost_and_names_of_the_file(void **state)
+WHERRY_TEST(a_request_may_ask_for_addresses_localhost_and_names_of_the_file)
 {
 	static const struct {
 		const char *host, *names;
@@ -384,7 +372,6 @@ static void a_request_may_ask_for_addresses_localhost_and_names_of_the_file(void
 		{"wherry", "wherry.example", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (wh_listen_host_known(rows[i].host, rows[i].names) != rows[i].known)
 			fail_msg("%s", rows[i].host);
@@ -395,7 +382,7 @@ static void a_request_may_ask_for_addresses_localhost_and_names_of_the_file(void
 #define CRON "cron: [{name: n, database: 'sqlite:a', at: '@daily'"
 #define TO_OUTBOX ", outbox: {topic: t}"
 
-static void an_entry_has_a_schedule_and_a_target(void **state)
+WHERRY_TEST(an_entry_has_a_schedule_and_a_target)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096);
@@ -403,7 +390,6 @@ static void an_entry_has_a_schedule_and_a_target(void **state)
 	int64_t next_us = 0;
 	wh_plan plan;
 
-	(void)state;
 	WHERRY_PASS(read_text("relays: [{name: a, from: 'sqlite:x.db#q', "
 			      "to: 'null:'}]\n"
 			      "defaults: {db: {busy_timeout: 7s}, batch: 3}\n"
@@ -449,7 +435,7 @@ static void an_entry_has_a_schedule_and_a_target(void **state)
 	wh_buf_clear(&problems);
 }
 
-static void what_is_wrong_with_an_entry_is_reported_with_its_place(void **state)
+WHERRY_TEST(what_is_wrong_with_an_entry_is_reported_with_its_place)
 {
 	static const refusal rows[] = {
 		{"cron: 3\n", ":1:7:", "is a list"},
@@ -520,7 +506,6 @@ static void what_is_wrong_with_an_entry_is_reported_with_its_place(void **state)
 	char text[1000], topic[300];
 	refusal too_long = {text, ":1:70:", "topic is 256 bytes"};
 
-	(void)state;
 	check_refusals(rows, sizeof(rows) / sizeof(*rows));
 	memset(topic, 'x', 256);
 	topic[256] = 0;
@@ -528,22 +513,20 @@ static void what_is_wrong_with_an_entry_is_reported_with_its_place(void **state)
 	check_refusals(&too_long, 1);
 }
 
-static void entries_that_can_work_are_not_refused(void **state)
+WHERRY_TEST(entries_that_can_work_are_not_refused)
 {
-	(void)state;
 	what_is_fine(CRON TO_OUTBOX "}]\n");
 	what_is_fine(CRON TO_OUTBOX "}, {name: m, database: 'sqlite:a', at: "
 				    "'@every 1ms'" TO_OUTBOX "}]\n");
 	what_is_fine(RELAY "}]\n" CRON ", delayed: {name: d, key: k, type: x}}]\n");
 }
 
-static void an_entry_that_is_printed_can_be_read_again(void **state)
+WHERRY_TEST(an_entry_that_is_printed_can_be_read_again)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(256 * 1024);
 	wh_plan plan, again;
 
-	(void)state;
 	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
 	WHERRY_PASS(read_text(
 		RELAY "}]\n"
@@ -584,12 +567,11 @@ static void read_zone(const wherry_temp *folder, const char *zone, wh_plan *plan
 	wh_buf_clear(&problems);
 }
 
-static void an_entry_whose_zone_has_new_rules_is_another_one(void **state)
+WHERRY_TEST(an_entry_whose_zone_has_new_rules_is_another_one)
 {
 	wh_plan old, same, changed;
 	wherry_temp folder;
 
-	(void)state;
 	(void)wherry_temp_make(&folder, "Zone");
 	assert_int_equal(setenv("TZDIR", folder.dir, 1), 0);
 	read_zone(&folder, "Etc/GMT-2", &old);
@@ -604,29 +586,4 @@ static void an_entry_whose_zone_has_new_rules_is_another_one(void **state)
 	wherry_temp_clear(&folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_entry_whose_zone_has_new_rules_is_another_one),
-		cmocka_unit_test(the_smallest_file_is_a_relay_and_where_to_listen),
-		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
-		cmocka_unit_test(what_is_wrong_is_told_with_its_place),
-		cmocka_unit_test(what_can_work_is_not_refused),
-		cmocka_unit_test(relays_that_may_share_a_queue_are_not_refused),
-		cmocka_unit_test(all_that_is_wrong_is_told_at_once),
-		cmocka_unit_test(a_secret_is_found_where_the_file_says),
-		cmocka_unit_test(no_secret_is_printed),
-		cmocka_unit_test(what_is_printed_can_be_read_again),
-		cmocka_unit_test(the_sample_has_every_setting),
-		cmocka_unit_test(a_mapping_of_very_many_keys_is_one_problem),
-		cmocka_unit_test(
-			a_request_may_ask_for_addresses_localhost_and_names_of_the_file),
-		cmocka_unit_test(only_loopback_is_heard_without_a_token),
-		cmocka_unit_test(an_entry_has_a_schedule_and_a_target),
-		cmocka_unit_test(what_is_wrong_with_an_entry_is_reported_with_its_place),
-		cmocka_unit_test(entries_that_can_work_are_not_refused),
-		cmocka_unit_test(an_entry_that_is_printed_can_be_read_again),
-	};
-
-	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
-}
+WHERRY_TEST_MAIN

@@ -115,9 +115,8 @@ WHERRY_TEST(urls_that_cannot_be_say_why)
 	wherry_db_close(NULL);
 }
 
-WHERRY_TEST_WITH(a_file_that_is_not_there_is_not_made, make, drop)
+WHERRY_TEST_ON(a_file_that_is_not_there_is_not_made, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	char url[200];
 
 	(void)snprintf(url, sizeof(url), "sqlite:%s/none.db", f->temp.dir);
@@ -130,9 +129,8 @@ WHERRY_TEST_WITH(a_file_that_is_not_there_is_not_made, make, drop)
 	refuse(url, WHERRY_NOTFOUND, f->temp.dir);
 }
 
-WHERRY_TEST_WITH(a_file_that_is_no_database_says_so, make, drop)
+WHERRY_TEST_ON(a_file_that_is_no_database_says_so, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	char path[160], url[200];
 	FILE *file;
 
@@ -146,9 +144,8 @@ WHERRY_TEST_WITH(a_file_that_is_no_database_says_so, make, drop)
 	refuse(url, WHERRY_CORRUPT, path);
 }
 
-WHERRY_TEST_WITH(both_ways_to_write_an_absolute_path_open_it, make, drop)
+WHERRY_TEST_ON(both_ways_to_write_an_absolute_path_open_it, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 	char url[200];
@@ -167,9 +164,8 @@ static wherry_code take_mode(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-WHERRY_TEST_WITH(a_file_is_put_into_WAL_with_full_synchronisation, make, drop)
+WHERRY_TEST_ON(a_file_is_put_into_WAL_with_full_synchronisation, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	const wh_stmt *mode = wh_sql_find(&f->sql, "mode");
 	wherry_error err = WHERRY_ERROR_INIT;
 	char seen[32];
@@ -185,9 +181,8 @@ WHERRY_TEST_WITH(a_file_is_put_into_WAL_with_full_synchronisation, make, drop)
 }
 
 /* As someone who may not write there: root may, so become nobody for a while. */
-WHERRY_TEST_WITH(a_file_that_may_not_be_written_says_so, make, drop)
+WHERRY_TEST_ON(a_file_that_may_not_be_written_says_so, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wh_db_options options = wh_db_options_of(NULL, &wh_env_system);
 	wherry_error err = WHERRY_ERROR_INIT;
 	bool root = geteuid() == 0;
@@ -222,9 +217,9 @@ WHERRY_TEST_WITH(a_file_that_may_not_be_written_says_so, make, drop)
 
 /* ---- transactions ---- */
 
-WHERRY_TEST_WITH(what_is_committed_is_seen_by_others_and_the_rest_is_not, make, drop)
+WHERRY_TEST_ON(what_is_committed_is_seen_by_others_and_the_rest_is_not, fixture *f, make,
+	       drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	assert_false(wherry_db_in_transaction(f->db));
@@ -242,9 +237,8 @@ WHERRY_TEST_WITH(what_is_committed_is_seen_by_others_and_the_rest_is_not, make, 
 	assert_int_equal(count(f, f->db), 1);
 }
 
-WHERRY_TEST_WITH(transactions_do_not_nest_and_need_a_beginning, make, drop)
+WHERRY_TEST_ON(transactions_do_not_nest_and_need_a_beginning, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_FAILS(WHERRY_INVALID, wherry_db_commit(f->db, &err));
@@ -262,9 +256,8 @@ WHERRY_TEST_WITH(transactions_do_not_nest_and_need_a_beginning, make, drop)
 	assert_false(wherry_db_in_transaction(NULL));
 }
 
-WHERRY_TEST_WITH(closing_rolls_back, make, drop)
+WHERRY_TEST_ON(closing_rolls_back, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -293,9 +286,8 @@ static wherry_code do_work(void *ctx, wherry_error *err)
 	return w->deeper ? WHERRY_OK : w->code;
 }
 
-WHERRY_TEST_WITH(work_is_all_or_nothing_also_inside_other_work, make, drop)
+WHERRY_TEST_ON(work_is_all_or_nothing_also_inside_other_work, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	work good = {f, 1, 3, WHERRY_OK}, bad = {f, 10, 1, WHERRY_TIMEOUT},
 	     alone = {f, 20, 0, WHERRY_TIMEOUT};
@@ -319,9 +311,8 @@ WHERRY_TEST_WITH(work_is_all_or_nothing_also_inside_other_work, make, drop)
 	assert_false(wherry_db_in_transaction(f->db));
 }
 
-WHERRY_TEST_WITH(who_waits_longer_than_the_time_out_is_told_busy, make, drop)
+WHERRY_TEST_ON(who_waits_longer_than_the_time_out_is_told_busy, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *hasty = NULL;
 	int64_t began;
@@ -347,9 +338,8 @@ static void *commit_later(void *ctx)
 	return NULL;
 }
 
-WHERRY_TEST_WITH(who_waits_gets_its_turn, make, drop)
+WHERRY_TEST_ON(who_waits_gets_its_turn, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	pthread_t thread;
 
@@ -383,7 +373,7 @@ static wherry_code compare(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-WHERRY_TEST_WITH(parameters_of_every_type_come_back, make, drop)
+WHERRY_TEST_ON(parameters_of_every_type_come_back, fixture *f, make, drop)
 {
 	static const pair rows[] = {
 		{WH_TEXT, {"text", 4}, 0},      {WH_TEXT, {"", 0}, 0},
@@ -391,7 +381,6 @@ WHERRY_TEST_WITH(parameters_of_every_type_come_back, make, drop)
 		{WH_BLOB, {"", 0}, 0},          {WH_BLOB, {NULL, 0}, 0},
 		{WH_TEXT, {"cut short", 3}, 0},
 	};
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t changed = -7;
 
@@ -413,9 +402,8 @@ WHERRY_TEST_WITH(parameters_of_every_type_come_back, make, drop)
 	}
 }
 
-WHERRY_TEST_WITH(the_rows_changed_are_counted, make, drop)
+WHERRY_TEST_ON(the_rows_changed_are_counted, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t changed = -7;
 
@@ -435,9 +423,8 @@ static wherry_code stop(void *ctx, const wh_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_TIMEOUT, "enough");
 }
 
-WHERRY_TEST_WITH(a_visitor_s_code_ends_the_statement, make, drop)
+WHERRY_TEST_ON(a_visitor_s_code_ends_the_statement, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t changed = -7;
 	int n = 0;
@@ -453,9 +440,8 @@ WHERRY_TEST_WITH(a_visitor_s_code_ends_the_statement, make, drop)
 	assert_int_equal(count(f, f->db), 3);
 }
 
-WHERRY_TEST_WITH(a_statement_that_is_wrong_says_so, make, drop)
+WHERRY_TEST_ON(a_statement_that_is_wrong_says_so, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_FAILS(WHERRY_NOTFOUND, wh_db_run(f->db, wh_sql_find(&f->sql, "wrong"),
@@ -465,10 +451,8 @@ WHERRY_TEST_WITH(a_statement_that_is_wrong_says_so, make, drop)
 	WHERRY_FAILS(WHERRY_INVALID, wh_db_script(f->db, "SELEKT 1", &err));
 }
 
-WHERRY_TEST_WITH(statements_are_forgotten_before_they_are_freed, make, drop)
+WHERRY_TEST_ON(statements_are_forgotten_before_they_are_freed, fixture *f, make, drop)
 {
-	fixture *f = *state;
-
 	for (int i = 0; i < 3; i++) {
 		put(f, f->db, i);
 		assert_int_equal(count(f, f->db), i + 1);

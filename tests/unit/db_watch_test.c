@@ -78,9 +78,8 @@ static bool readable(wherry_db *db)
 	return poll(&fd, 1, 5000) == 1 && (fd.revents & POLLIN);
 }
 
-WHERRY_TEST_WITH(a_commit_of_another_connection_is_seen, make, drop)
+WHERRY_TEST_ON(a_commit_of_another_connection_is_seen, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err));
@@ -95,9 +94,8 @@ WHERRY_TEST_WITH(a_commit_of_another_connection_is_seen, make, drop)
 	}
 }
 
-WHERRY_TEST_WITH(its_own_commits_are_not, make, drop)
+WHERRY_TEST_ON(its_own_commits_are_not, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err));
@@ -110,9 +108,8 @@ WHERRY_TEST_WITH(its_own_commits_are_not, make, drop)
 	assert_false(sees_a_change(f->db));
 }
 
-WHERRY_TEST_WITH(without_watching_nothing_is_seen, make, drop)
+WHERRY_TEST_ON(without_watching_nothing_is_seen, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	int64_t next = 0;
 
 	put(f->other);
@@ -156,9 +153,8 @@ static void *keep_interrupting(void *ctx)
 	return NULL;
 }
 
-WHERRY_TEST_WITH(another_thread_may_interrupt, make, drop)
+WHERRY_TEST_ON(another_thread_may_interrupt, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	stopper s = {f->db, false};
 	wherry_error err = WHERRY_ERROR_INIT;
 	pthread_t thread;
@@ -177,9 +173,8 @@ WHERRY_TEST_WITH(another_thread_may_interrupt, make, drop)
 	put(f->db);
 }
 
-WHERRY_TEST_WITH(an_interrupt_ends_a_wait_for_the_lock_of_the_file, make, drop)
+WHERRY_TEST_ON(an_interrupt_ends_a_wait_for_the_lock_of_the_file, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	stopper s = {.done = false};
 	wherry_error err = WHERRY_ERROR_INIT;
 	pthread_t thread;

@@ -255,9 +255,8 @@ WHERRY_TEST_WITH(a_batch_returns_the_rows_of_its_query, set_up, tear_down)
 	free(s.bytes);
 }
 
-WHERRY_TEST_WITH(savepoints_are_undone_one_by_one, set_up, tear_down)
+WHERRY_TEST_ON(savepoints_are_undone_one_by_one, wherry_db *db, set_up, tear_down)
 {
-	wherry_db *db = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(db, &err));
@@ -275,9 +274,9 @@ WHERRY_TEST_WITH(savepoints_are_undone_one_by_one, set_up, tear_down)
 }
 
 /* XACT_ABORT is on: without the check the INSERT after the failure would be committed alone. */
-WHERRY_TEST_WITH(nothing_runs_outside_of_a_transaction_that_failed, set_up, tear_down)
+WHERRY_TEST_ON(nothing_runs_outside_of_a_transaction_that_failed, wherry_db *db, set_up,
+	       tear_down)
 {
-	wherry_db *db = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(db, &err));

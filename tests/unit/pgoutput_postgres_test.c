@@ -108,10 +108,10 @@ static const char *kinds(stream *s, wh_pgo_kind kind, wh_pgo_message *out)
 	return letters;
 }
 
-WHERRY_TEST_WITH(a_row_arrives_as_it_was_written_in_text_and_in_binary, set_up, tear_down)
+WHERRY_TEST_ON(a_row_arrives_as_it_was_written_in_text_and_in_binary, stream *s, set_up,
+	       tear_down)
 {
 	static const char *const names[] = {"payload", "id", "topic"};
-	stream *s = *state;
 	wh_pgo_message m, relation;
 	wh_pgo_value values[3];
 	int at[3];
@@ -139,9 +139,9 @@ WHERRY_TEST_WITH(a_row_arrives_as_it_was_written_in_text_and_in_binary, set_up, 
 	assert_int_equal(values[2].form, WH_PGO_NULL);
 }
 
-WHERRY_TEST_WITH(an_update_leaves_out_a_large_value_that_it_left_alone, set_up, tear_down)
+WHERRY_TEST_ON(an_update_leaves_out_a_large_value_that_it_left_alone, stream *s, set_up,
+	       tear_down)
 {
-	stream *s = *state;
 	wh_pgo_message m;
 	wh_pgo_value values[3];
 
@@ -159,9 +159,8 @@ WHERRY_TEST_WITH(an_update_leaves_out_a_large_value_that_it_left_alone, set_up, 
 	assert_int_equal(m.old_kind, 'K');
 }
 
-WHERRY_TEST_WITH(whatever_is_done_is_understood, set_up, tear_down)
+WHERRY_TEST_ON(whatever_is_done_is_understood, stream *s, set_up, tear_down)
 {
-	stream *s = *state;
 	wh_pgo_message m = {.xid = 0};
 
 	run(s, "CREATE TABLE whole(a int); ALTER TABLE whole REPLICA IDENTITY FULL");
@@ -183,10 +182,9 @@ WHERRY_TEST_WITH(whatever_is_done_is_understood, set_up, tear_down)
 	assert_true(wh_view_eq(m.content, wh_view_of("tick")));
 }
 
-WHERRY_TEST_WITH(a_table_that_is_altered_is_described_anew, set_up, tear_down)
+WHERRY_TEST_ON(a_table_that_is_altered_is_described_anew, stream *s, set_up, tear_down)
 {
 	static const char *const names[] = {"more", "topic"};
-	stream *s = *state;
 	wh_pgo_message m;
 	int at[2];
 
@@ -203,9 +201,8 @@ WHERRY_TEST_WITH(a_table_that_is_altered_is_described_anew, set_up, tear_down)
 	assert_true(wh_view_eq(m.name, wh_view_of("mood")));
 }
 
-WHERRY_TEST_WITH(the_times_and_places_are_those_of_the_commit, set_up, tear_down)
+WHERRY_TEST_ON(the_times_and_places_are_those_of_the_commit, stream *s, set_up, tear_down)
 {
-	stream *s = *state;
 	wh_pgo_message begin = {.lsn = 0}, commit = {.lsn = 0};
 	char now[32], where[32];
 	unsigned high = 0, low = 0;

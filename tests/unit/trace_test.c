@@ -106,9 +106,8 @@ static int64_t count(fixture *f)
 
 #define M WHERRY_MESSAGE(.topic = "t", .body = "")
 
-WHERRY_TEST_WITH(every_call_is_told, make, drop)
+WHERRY_TEST_ON(every_call_is_told, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_message many[] = {M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -134,9 +133,8 @@ static wherry_code take_topic(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-WHERRY_TEST_WITH(rows_come_through, make, drop)
+WHERRY_TEST_ON(rows_come_through, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	char topic[16] = "";
 	int64_t id = 0;
@@ -148,9 +146,8 @@ WHERRY_TEST_WITH(rows_come_through, make, drop)
 	assert_string_equal(topic, "t");
 }
 
-WHERRY_TEST_WITH(a_call_that_fails_before_is_not_made, make, drop)
+WHERRY_TEST_ON(a_call_that_fails_before_is_not_made, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_message many[] = {M, M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
@@ -173,9 +170,8 @@ WHERRY_TEST_WITH(a_call_that_fails_before_is_not_made, make, drop)
 	assert_int_equal(count(f), 3);
 }
 
-WHERRY_TEST_WITH(a_call_may_fail_after_it_was_made, make, drop)
+WHERRY_TEST_ON(a_call_may_fail_after_it_was_made, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	f->r.after = true;
@@ -194,9 +190,9 @@ WHERRY_TEST_WITH(a_call_may_fail_after_it_was_made, make, drop)
 	assert_int_equal(count(f), 2);
 }
 
-WHERRY_TEST_WITH(a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was, make, drop)
+WHERRY_TEST_ON(a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was, fixture *f,
+	       make, drop)
 {
-	fixture *f = *state;
 	wherry_message many[] = {M, M, M};
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -213,9 +209,8 @@ WHERRY_TEST_WITH(a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was, ma
 	}
 }
 
-WHERRY_TEST_WITH(without_functions_it_only_passes_on, make, drop)
+WHERRY_TEST_ON(without_functions_it_only_passes_on, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	const wh_trace nothing = {.ctx = NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *twice = NULL;
@@ -232,9 +227,8 @@ WHERRY_TEST_WITH(without_functions_it_only_passes_on, make, drop)
 	WHERRY_PASS(wherry_db_begin(f->other, &err));
 }
 
-WHERRY_TEST_WITH(it_looks_like_what_it_wraps, make, drop)
+WHERRY_TEST_ON(it_looks_like_what_it_wraps, fixture *f, make, drop)
 {
-	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t next;
 
