@@ -348,6 +348,9 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_reader_fetch(r, now, err);
 	if (code == WHERRY_OK && f->begun)
 		code = feed(r, now, err);
+	/* Where a trigger makes late rows exceptions, they are read before later rows of their keys. */
+	if (code == WHERRY_OK && f->begun && !f->cursor->late_page)
+		code = wh_reader_look_for_operator(r, now, false, err);
 	if (code == WHERRY_OK && wh_log_may_look(r, now))
 		code = wh_log_look(r, now, err);
 	return code == WHERRY_OK ? wh_reader_look_for_operator(
