@@ -55,7 +55,7 @@
 	X(backlog, "backlog", "most")
 
 #define WH_OUTBOX_HELD(X) \
-	X(held_pending, "held-pending", "most?")
+	X(held_pending, "held-pending", "most")
 
 /* Used by the commands of operators.  To discard, a NULL ident means the number alone. */
 #define WH_OUTBOX_ADMIN(X) \

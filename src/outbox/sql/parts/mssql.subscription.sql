@@ -279,28 +279,44 @@ WHERE id = :id AND subscription = {subscription} AND state = 1 AND claim_token =
 -- Last row version that every subscription has passed.
 CONVERT(BINARY(8), (SELECT MIN(w.at) FROM (SELECT {passed_at:p} AS at FROM {table_progress} AS p) AS w))
 
--- part: old_rows
--- Messages that every subscription has passed, that are not exceptions and are older than the age: rows from the lowest id
--- on, up to the first one that is younger.  A time of more than a day ahead says nothing about that, or one row with such a
--- time, which may be dead, would keep all rows after it.
-FROM {table} AS t {unlocked}
-WHERE t.rv <= {passed_by_all}
-  AND t.id < COALESCE((SELECT TOP (1) y.id FROM {table} AS y {unlocked}
-                       WHERE y.created_at > {old} AND y.created_at <= DATEADD(DAY, 1, SYSUTCDATETIME()) ORDER BY y.id),
-                      9223372036854775807)
+-- part: last_passed
+-- Rows above this id need not be read: the highest id of the last 1,000 rows that every subscription has passed.
+COALESCE((SELECT MAX(l.id) FROM (
+  SELECT TOP (1000) e.id FROM {table} AS e {unlocked} WHERE e.rv <= {passed_by_all} ORDER BY e.rv DESC) AS l), 0)
+
+-- part: is_young
+-- Condition: the row is younger than the age.  A time of more than a day ahead says nothing about that, or one row with
+-- such a time, which may be dead, would keep all rows after it.
+{.}created_at > {old} AND {.}created_at <= DATEADD(DAY, 1, SYSUTCDATETIME())
+
+-- part: passed
+-- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
+SELECT t.id, CASE WHEN {is_young:t} THEN 1 ELSE 0 END AS is_young FROM {table} AS t {unlocked}
+WHERE t.id > :after AND t.id <= {last_passed} AND t.rv <= {passed_by_all}
+  AND NOT EXISTS (SELECT 1 FROM (
+    SELECT TOP (1) f.created_at FROM {table} AS f {unlocked} WHERE f.id > :after ORDER BY f.id) AS y WHERE {is_young:y})
   AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x
                     ON x.id = t.id AND x.subscription = p.subscription WHERE x.state <> 2)
 
 -- name: purge
--- A message that its owner changed meanwhile is to be delivered again, and stays.
+-- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
+-- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).  A message that
+-- its owner changed meanwhile is to be delivered again, and stays.
+DECLARE @gone TABLE (id BIGINT NOT NULL);
 {some}
-SELECT TOP (:limit) t.id {old_rows} ORDER BY t.id;
-{of_some}
-DELETE t FROM {some_rows} WHERE t.rv <= {passed_by_all}
+SELECT w.id FROM (
+  SELECT c.id, MIN(CASE WHEN c.is_young = 1 THEN c.id END) OVER () AS young
+  FROM (SELECT TOP (:limit) o.id, o.is_young FROM ({passed}) AS o ORDER BY o.id) AS c) AS w
+WHERE w.young IS NULL OR w.id < w.young;
+DELETE t OUTPUT deleted.id INTO @gone(id)
+FROM {some_rows} WHERE t.rv <= {passed_by_all}
 {loop};
+SET NOCOUNT OFF;
+SELECT s.id, CASE WHEN g.id IS NULL THEN 1 ELSE 0 END FROM @some AS s LEFT JOIN @gone AS g ON g.id = s.id;
 
 -- name: purge-count
-SELECT COUNT_BIG(*) {old_rows};
+SELECT COUNT_BIG(*) FROM ({passed}) AS o WHERE o.id < COALESCE(
+  (SELECT TOP (1) c.id FROM ({passed}) AS c WHERE c.is_young = 1 ORDER BY c.id), 9223372036854775807);
 
 -- ---- operators ----
 
@@ -313,10 +329,25 @@ FROM {position} AS p JOIN {table} AS t {unlocked} ON {of_p:t}
 LEFT JOIN {table_exception} AS x ON x.id = t.id AND x.subscription = {subscription}
 WHERE {its_topic:t}
 
--- part: open_rows
--- The same of messages that are not delivered.
-{judged} AND (x.state IS NULL OR x.state <> 2)
-  AND t.id IN (SELECT e.id FROM {table_exception} AS e WHERE e.subscription = {subscription} UNION {fresh})
+-- part: unexcepted
+NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = t.id AND x.subscription = {subscription})
+
+-- part: lowest
+-- The subscription's lowest position.
+DECLARE @low BINARY(8) = CONVERT(BINARY(8), CAST((SELECT MIN(w.at) FROM (
+  SELECT {passed_at:q} AS at FROM {table_progress} AS q WHERE q.subscription = {subscription}) AS w) AS BIGINT))
+
+-- part: unread
+-- Messages without an exception that the position does not cover, in the same columns.
+SELECT t.*, 0 AS status, 0 AS attempts, CAST(NULL AS DATETIME2(3)) AS next_retry_at, CAST(NULL AS DATETIME2(3)) AS claimed_at,
+  CAST(NULL AS DATETIME2(3)) AS processed_at, CAST(NULL AS NVARCHAR(MAX)) AS last_error
+FROM {table} AS t {unlocked} WHERE t.rv > @low AND {uncovered:t} AND {unexcepted} AND {its_topic:t}
+
+-- part: between
+-- The ids between which the messages above it are, if pending ones are asked for: the index on rv has them.
+{lowest};
+DECLARE @first BIGINT = (SELECT MIN(t.id) FROM {table} AS t {unlocked} WHERE :states & 1 <> 0 AND t.rv > @low),
+  @last BIGINT = (SELECT MAX(t.id) FROM {table} AS t {unlocked} WHERE :states & 1 <> 0 AND t.rv > @low)
 
 -- name: log-open
 -- Whether the message is not done yet.
@@ -351,25 +382,46 @@ CASE status WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 ELSE 16 END 
 {of_states} AND (:ident IS NULL OR id IN ({named})) AND {asked}
 
 -- name: list
-SELECT {any} id, {shown} FROM ({open_rows}) AS j WHERE id > :after AND {wanted} ORDER BY id;
+{between};
+SELECT {any} id, {shown} FROM (
+  SELECT * FROM (SELECT {any} e.* FROM ({exceptional} AND x.state <> 2 AND x.id > :after AND {its_topic:t}) AS e
+                 WHERE {wanted} ORDER BY e.id) AS a
+  UNION ALL
+  SELECT * FROM (SELECT {any} n.* FROM ({unread} AND t.id BETWEEN @first AND @last AND t.id > :after) AS n
+                 WHERE {wanted} ORDER BY n.id) AS b) AS j
+ORDER BY id;
 
 -- name: list-any
 SELECT {any} id, {shown} FROM ({judged}) AS j WHERE id > :after AND {wanted} ORDER BY id;
 
 -- name: list-newest
-SELECT {any} id, {shown} FROM ({open_rows}) AS j WHERE id < :before AND {wanted} ORDER BY id DESC;
+{between};
+SELECT {any} id, {shown} FROM (
+  SELECT * FROM (SELECT {any} e.* FROM ({exceptional} AND x.state <> 2 AND x.id < :before AND {its_topic:t}) AS e
+                 WHERE {wanted} ORDER BY e.id DESC) AS a
+  UNION ALL
+  SELECT * FROM (SELECT {any} n.* FROM ({unread} AND t.id BETWEEN @first AND @last AND t.id < :before) AS n
+                 WHERE {wanted} ORDER BY n.id DESC) AS b) AS j
+ORDER BY id DESC;
 
 -- name: list-any-newest
 SELECT {any} id, {shown} FROM ({judged}) AS j WHERE id < :before AND {wanted} ORDER BY id DESC;
 
+-- part: first_open
+-- Open messages, the first 1,000 of each kind.
+SELECT * FROM (SELECT TOP (1000) e.* FROM ({exceptional} AND x.state IN (0, 1, 3) AND {its_topic:t}) AS e ORDER BY e.id) AS v
+UNION ALL
+SELECT * FROM (SELECT TOP (1000) n.* FROM ({unread}) AS n ORDER BY n.rv) AS w
+
 -- name: show
 -- The message, with the lowest open one of the same ordering key before it, and the lowest dead one.
+{lowest};
 SELECT TOP (1) c.id, c.status, c.attempts, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at,
        {texts},
        {error_text},
-       (SELECT MIN(b.id) FROM ({open_rows}) AS b WHERE b.status <> 4 AND b.id < c.id AND {key:b} = {key:c}),
-       (SELECT MIN(b.id) FROM ({exceptional} AND x.state = 4) AS b
+       (SELECT MIN(b.id) FROM ({first_open}) AS b WHERE b.id < c.id AND {key:b} = {key:c}),
+       (SELECT MIN(b.id) FROM (SELECT TOP (1000) e.* FROM ({exceptional} AND x.state = 4) AS e ORDER BY e.id) AS b
         WHERE c.status IN (0, 1, 3) AND {key:b} = {key:c})
 FROM ({judged} AND (t.id = :number OR {is_called:t})) AS c
 ORDER BY CASE WHEN {is_called:c} THEN 0 ELSE 1 END, c.id DESC;
@@ -422,9 +474,6 @@ SELECT f.k, MIN(f.id) AS id FROM (
   SELECT {key:e} AS k, e.id FROM ({exceptional} AND x.state = 3 AND x.next_retry_at > {now}) AS e) AS f
 GROUP BY f.k
 
--- part: unexcepted
-NOT EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.id = t.id AND x.subscription = {subscription})
-
 -- part: unblocked
 NOT EXISTS (SELECT 1 FROM ({blocking}) AS b WHERE b.k = t.k AND b.id < t.id)
 
@@ -442,8 +491,13 @@ SELECT {age} FROM (SELECT MIN(u.created_at) AS created_at FROM (
 WHERE o.created_at IS NOT NULL;
 
 -- name: held-pending
--- Number of messages that wait behind a failed one of their key.
-SELECT COUNT_BIG(*) FROM ({open_rows}) AS t JOIN ({blocking}) AS b ON b.k = {key:t} AND b.id < t.id WHERE t.status = 0;
+-- Number of messages that wait behind a failed one of their key, among the first :most pending ones of each kind.
+{lowest};
+SELECT COUNT_BIG(*) FROM (
+  SELECT * FROM (SELECT TOP (:most) e.id, {key:e} AS k FROM ({exceptional} AND x.state = 0 AND {its_topic:t}) AS e ORDER BY e.id) AS v
+  UNION ALL
+  SELECT * FROM (SELECT TOP (:most) n.id, {key:n} AS k FROM ({unread}) AS n ORDER BY n.rv) AS w) AS t
+JOIN ({blocking}) AS b ON b.k = t.k AND b.id < t.id;
 
 -- part: some_in
 (SELECT TOP (:most) x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state
