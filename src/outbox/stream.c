@@ -416,7 +416,14 @@ static wherry_code take_text(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_wal_snapshot(wh_wal *wal, char **out, wherry_error *err)
 {
-	return wh_wal_run(wal, "snapshot", NULL, 0, take_text, out, err);
+	char *text = NULL;
+	wherry_code code = wh_wal_run(wal, "snapshot", NULL, 0, take_text, &text, err);
+
+	if (code == WHERRY_OK)
+		*out = text;
+	else /* It may fail after it brought the row. */
+		free(text);
+	return code;
 }
 
 wherry_code wh_wal_waits_for_standbys(wh_wal *wal, bool *out, wherry_error *err)
