@@ -152,13 +152,14 @@ sql "INSERT INTO events(type, data, v) SELECT 'a', '1', '7' FROM generate_series
 check "postgres: a row is looked for among the marks by an index" is "$(sql "EXPLAIN (ANALYZE, FORMAT JSON)
 	SELECT * FROM events_log WHERE id > 0 ORDER BY id LIMIT 1000" | jq '[.. | objects | select(."Relation Name"? == "events_log_exception") |
 	."Actual Rows" * ."Actual Loops"] | add < 10000')" true
-for left in 5 4 3 2 1; do
+most=0
+for ((round = 0; round < 100 && $(marks) > 1000; round++)); do
 	before=$(marks)
 	w purge "$url#events_log" --older-than 0 --yes
 	gone=$((before - $(marks)))
-	[ "$gone" -ge 1000 ] && [ "$gone" -le 2000 ] || break
+	[ "$gone" -le "$most" ] || most=$gone
 done
-check "postgres: marks of rows that are not there go by and by" is "$left, $((gone <= 2000))" "1, 1"
+check "postgres: marks of rows that are not there go by and by" is "$(marks), $((most <= 2000))" "1000, 1"
 sql "DELETE FROM events_log_exception WHERE subscription = ''; INSERT INTO events(type, data, v) VALUES ('a', '2', 'x'), ('a', '3', 'x'), ('a', '4', 'x')"
 relay
 check "postgres: three die" is "$(dead | cut -d' ' -f1 | sort -n | paste -sd' '), $(marks)" "2001 2002 2003, 3"
