@@ -169,13 +169,13 @@ static void settles(delayed_fixture *f, const char *name, const char *token,
 	char sql[400];
 
 	(void)snprintf(sql, sizeof(sql),
-		       "EXEC %s N'my-queue', N'%s'%s, @box = N'later', "
+		       "EXEC %s N'my-queue', N'%s'%s, @delayed = N'later', "
 		       "@type = N'java.lang.String'",
 		       name, token, more);
 	says(f, sql, wanted);
 }
 
-#define OF_LATER ", @box = N'later', @type = N'java.lang.String'"
+#define OF_LATER ", @delayed = N'later', @type = N'java.lang.String'"
 #define POLL "EXEC wherry_poll N'my-queue', 9" OF_LATER
 
 WHERRY_TEST_ON(a_program_in_sql_and_the_library_share_a_queue, delayed_fixture *f, make,
@@ -223,7 +223,7 @@ WHERRY_TEST_ON(procedures_settle_as_the_library_does, delayed_fixture *f, make,
 	refuses(f, "EXEC wherry_offer N'my-queue', N'', 0x31" OF_LATER);
 	refuses(f, "EXEC wherry_offer N'my-queue', N'k', NULL" OF_LATER);
 	refuses(f,
-		"EXEC wherry_offer N'my-queue', N'k', 0x31, @box = N'later; DROP TABLE "
+		"EXEC wherry_offer N'my-queue', N'k', 0x31, @delayed = N'later; DROP TABLE "
 		"later'");
 	refuses(f, "EXEC wherry_done N'my-queue', N'nonsense'" OF_LATER);
 	refuses(f, "EXEC wherry_delayed_nack N'my-queue', N'1.2:3'" OF_LATER);
@@ -341,20 +341,20 @@ WHERRY_TEST_ON(procedures_cut_neither_keys_nor_names, delayed_fixture *f, make,
 		 "@key has at most 200 characters"},
 		{"EXEC wherry_delayed_drop N'my-queue', @t" OF_LATER, 200,
 		 "@key has at most 200 characters"},
-		{"EXEC wherry_offer @t, N'a', 0x31, @box = N'later'", 255,
+		{"EXEC wherry_offer @t, N'a', 0x31, @delayed = N'later'", 255,
 		 "at most 255 bytes"},
-		{"EXEC wherry_offer N'q', N'a', 0x31, @type = @t, @box = N'later'", 255,
-		 "at most 255 bytes"},
-		{"EXEC wherry_poll @t, @box = N'later'", 255, "at most 255 bytes"},
-		{"EXEC wherry_done @t, N'1.1.1', @box = N'later'", 255,
-		 "at most 255 bytes"},
-		{"EXEC wherry_delayed_nack @t, N'1.1.1', @box = N'later'", 255,
-		 "at most 255 bytes"},
-		{"EXEC wherry_delayed_extend @t, N'1.1.1', @box = N'later'", 255,
-		 "at most 255 bytes"},
-		{"EXEC wherry_delayed_dead_letter @t, N'1.1.1', N'', @box = N'later'",
+		{"EXEC wherry_offer N'q', N'a', 0x31, @type = @t, @delayed = N'later'",
 		 255, "at most 255 bytes"},
-		{"EXEC wherry_delayed_drop @t, N'a', @box = N'later'", 255,
+		{"EXEC wherry_poll @t, @delayed = N'later'", 255, "at most 255 bytes"},
+		{"EXEC wherry_done @t, N'1.1.1', @delayed = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_nack @t, N'1.1.1', @delayed = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_extend @t, N'1.1.1', @delayed = N'later'", 255,
+		 "at most 255 bytes"},
+		{"EXEC wherry_delayed_dead_letter @t, N'1.1.1', N'', @delayed = N'later'",
+		 255, "at most 255 bytes"},
+		{"EXEC wherry_delayed_drop @t, N'a', @delayed = N'later'", 255,
 		 "at most 255 bytes"},
 	};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -388,7 +388,7 @@ WHERRY_TEST_ON(procedures_cut_neither_keys_nor_names, delayed_fixture *f, make,
 			"@key has at most 200 characters");
 	refuses_because(f,
 			"DECLARE @t NVARCHAR(4000) = N'a' + REPLICATE(N' ', 3999); EXEC "
-			"wherry_poll @t, @box = N'later'",
+			"wherry_poll @t, @delayed = N'later'",
 			"at most 255 bytes");
 #undef DECLARE_LONG
 #undef DECLARE_REPEATED

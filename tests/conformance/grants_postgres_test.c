@@ -274,9 +274,10 @@ WHERRY_TEST(who_is_granted_a_table_may_call_its_functions)
 		{4, "SELECT wherry_send('queue_a', '{}') > 0", "1"},
 		{5, "SELECT count(*) FROM wherry_receive('queue_b')", "0"},
 		{6, "SELECT wherry_subscribe('t', 'queue_c')", "1"},
-		{7, "SELECT wherry_offer('q', 'k', '{}', box => 'later_a') IS NOT NULL",
+		{7,
+		 "SELECT wherry_offer('q', 'k', '{}', delayed => 'later_a') IS NOT NULL",
 		 "1"},
-		{8, "SELECT count(*) FROM wherry_poll('q', box => 'later_b')", "0"},
+		{8, "SELECT count(*) FROM wherry_poll('q', delayed => 'later_b')", "0"},
 		{11, "SELECT wherry_accept('m', inbox => 'inbox_a')", "1"},
 		{12, "SELECT wherry_inbox_purge('1 h', inbox => 'inbox_b')", "0"},
 		{14, "SELECT wherry_enqueue('t', '{}', outbox => 'log_b') IS NOT NULL",
@@ -344,10 +345,10 @@ WHERRY_TEST(functions_tell_an_ordinary_role_what_is_missing)
 		"SELECT wherry_cancel('nowhere', 1)",
 		"SELECT wherry_queue_length('nowhere')",
 		"SELECT wherry_subscribe('t', 'nowhere')",
-		"SELECT wherry_offer('q', 'k', '{}', box => 'nowhere')",
-		"SELECT wherry_offer_many('q', '{k}', '{b}'::text[], box => 'nowhere')",
-		"SELECT wherry_done_many('q', '{1.1.a}', box => 'nowhere')",
-		"SELECT * FROM wherry_poll('q', box => 'nowhere')",
+		"SELECT wherry_offer('q', 'k', '{}', delayed => 'nowhere')",
+		"SELECT wherry_offer_many('q', '{k}', '{b}'::text[], delayed => 'nowhere')",
+		"SELECT wherry_done_many('q', '{1.1.a}', delayed => 'nowhere')",
+		"SELECT * FROM wherry_poll('q', delayed => 'nowhere')",
 	};
 	wherry_db *db = enter(create_role);
 	PGconn *conn = PQconnectdb(postgres_here.url);

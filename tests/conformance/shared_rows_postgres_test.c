@@ -69,7 +69,7 @@ static const struct {
 	{"jobs", {{"relay.table", "jobs"}}, "SELECT wherry_send('jobs', '{}')"},
 	{"later",
 	 {{"relay.table", "later/mail"}},
-	 "SELECT wherry_offer('mail', gen_random_uuid()::text, 'x', box => 'later')"},
+	 "SELECT wherry_offer('mail', gen_random_uuid()::text, 'x', delayed => 'later')"},
 };
 
 enum { PLACES = sizeof(places) / sizeof(*places) };

@@ -79,18 +79,18 @@ static void refuse_missing(PGconn *conn)
 		"subscribe('topic', 'nix')",
 	};
 	static const char *const of_delayed[] = {
-		"offer('mail', 'k', 'b'::text, box => 'nix')",
-		"offer_many('mail', '{k}', '{b}'::text[], box => 'nix')",
-		"done_many('mail', '{1.1.a}', box => 'nix')",
-		"delayed_nack_many('mail', '{1.1.a}', box => 'nix')",
-		"delayed_extend_many('mail', '{1.1.a}', box => 'nix')",
-		"delayed_dead_letter_many('mail', '{1.1.a}', 'why', box => 'nix')",
-		"poll('mail', box => 'nix')",
-		"done('mail', '1.1.a', box => 'nix')",
-		"delayed_nack('mail', '1.1.a', box => 'nix')",
-		"delayed_extend('mail', '1.1.a', box => 'nix')",
-		"delayed_dead_letter('mail', '1.1.a', 'why', box => 'nix')",
-		"delayed_drop('mail', 'k', box => 'nix')",
+		"offer('mail', 'k', 'b'::text, delayed => 'nix')",
+		"offer_many('mail', '{k}', '{b}'::text[], delayed => 'nix')",
+		"done_many('mail', '{1.1.a}', delayed => 'nix')",
+		"delayed_nack_many('mail', '{1.1.a}', delayed => 'nix')",
+		"delayed_extend_many('mail', '{1.1.a}', delayed => 'nix')",
+		"delayed_dead_letter_many('mail', '{1.1.a}', 'why', delayed => 'nix')",
+		"poll('mail', delayed => 'nix')",
+		"done('mail', '1.1.a', delayed => 'nix')",
+		"delayed_nack('mail', '1.1.a', delayed => 'nix')",
+		"delayed_extend('mail', '1.1.a', delayed => 'nix')",
+		"delayed_dead_letter('mail', '1.1.a', 'why', delayed => 'nix')",
+		"delayed_drop('mail', 'k', delayed => 'nix')",
 	};
 
 	for (size_t i = 0; i < sizeof(of_queues) / sizeof(*of_queues); i++)
@@ -323,7 +323,7 @@ static void sql_functions_print_commands_that_can_be_pasted(void **state)
 		"`wherry create --kind queue @jobs%3B%20drop%20table%20jobs`");
 	refuses(conn, "accept('m', inbox => 'it''s')", "there is no inbox",
 		"`wherry create --kind inbox @it%27s`");
-	refuses(conn, "poll('mail', box => 'a.b c')", "'a.b c'",
+	refuses(conn, "poll('mail', delayed => 'a.b c')", "'a.b c'",
 		"`wherry create --kind delayed @%22a.b%20c%22`");
 	refuses(conn, "send('s2.tasks', '1')", "there is no queue 's2.tasks'",
 		"`wherry create --kind queue @s2.tasks`. Then call s2.wherry_send('tasks', ...)");
@@ -483,11 +483,11 @@ static void functions_of_delayed_queues_refuse_what_the_library_refuses(void **s
 		"name of the queue is 256 bytes", "limit is 255");
 	refuses(conn, "offer('mail', 'k', 'b'::text, type => repeat('x', 256))",
 		"type is 256 bytes", "limit is 255");
-	refuses(conn, "offer('mail', 'k', 'b'::text, box => 'delayed_dead')",
-		"'delayed_dead' is a table of dead messages", "box names the table");
-	refuses(conn, "poll('mail', box => 'outbox')",
-		"'outbox' is not a table of delayed queues", "box names the table");
-	refuses(conn, "poll('mail', box => 'reminders')",
+	refuses(conn, "offer('mail', 'k', 'b'::text, delayed => 'delayed_dead')",
+		"'delayed_dead' is a table of dead messages", "delayed names the table");
+	refuses(conn, "poll('mail', delayed => 'outbox')",
+		"'outbox' is not a table of delayed queues", "delayed names the table");
+	refuses(conn, "poll('mail', delayed => 'reminders')",
 		"'reminders' is a table of the JVM library", "`wherry offer`");
 	refuses(conn, "poll('')", "a delayed queue needs a name", "");
 	refuses(conn, "poll(NULL)", "a delayed queue needs a name", "");

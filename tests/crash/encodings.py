@@ -156,7 +156,7 @@ def delayed(place, folder):
               all(any(body in text for text in got) for body in bodies), got)  # fmt: skip
     got = []
     for _ in range(10):
-        done = place.utf8("SELECT key, convert_from(body, 'UTF8') FROM wherry_poll('q', 2, box => 'sql_d')")
+        done = place.utf8("SELECT key, convert_from(body, 'UTF8') FROM wherry_poll('q', 2, delayed => 'sql_d')")
         if done.returncode or not done.stdout.strip():
             break
         got.append(done.stdout.decode(errors="replace"))

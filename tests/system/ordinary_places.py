@@ -380,7 +380,7 @@ class Delayed(Place):
 
     def function(self, row):
         return f"""wherry_offer('q', {literal(row.fields['key'])}, {literal(row.body)}::text,
-            box => '{self.table}')"""
+            delayed => '{self.table}')"""
 
     def library(self, row):
         return None, "q", None, None, row.fields["key"], None, None, row.body

@@ -45,7 +45,7 @@ closed_sql() { psql -X -q -A -t "$closed" -v ON_ERROR_STOP=1 -c "$1"; }
 fill() {
 	closed_sql "INSERT INTO relayed(topic, partition_key, payload) SELECT 't', 'k' || i, '{}'
 		FROM generate_series(1, 3) AS i;
-		SELECT wherry_send('works', '{}'), wherry_offer('mail', 'k', 'x', box => 'later')" >/dev/null
+		SELECT wherry_send('works', '{}'), wherry_offer('mail', 'k', 'x', delayed => 'later')" >/dev/null
 }
 allowed() { # URL STATUS COMMAND...: the role may do that
 	local url=$1 wanted=$2

@@ -114,8 +114,8 @@ floor(date_part('epoch', clock_timestamp()) * 1000.0 + 0.0005)
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
-  key CONSTANT text := 'box';
-  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_delayed_kind(queue, type, box);');
+  key CONSTANT text := 'delayed';
+  otherwise CONSTANT text := concat('PERFORM ', schema, 'wherry_delayed_kind(queue, type, delayed);');
   -- A session makes the plans once, when the table may be empty.  These settings make plans that are right for a full
   -- table too (functions_keep_plans_that_read_no_rows_but_theirs).
   plans CONSTANT text := $w$LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -124,7 +124,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
   -- The kind, as wherry_delayed_open() computes it.  concat() would cost as much as all else that a poll of nothing computes.
   made_kind CONSTANT text := $w$kind CONSTANT text := md5(queue || '|' || coalesce(type, 'bytes'));$w$;
   checks CONSTANT text := $w$IF coalesce(queue, '') = '' OR octet_length(queue) > 255 OR octet_length(type) > 255 THEN
-    PERFORM @.wherry_delayed_kind(queue, type, box);
+    PERFORM @.wherry_delayed_kind(queue, type, delayed);
   END IF;$w$;
   -- "ID.VERSION.LOCK" of a message that was polled, "ID.VERSION:OFFERED" of one that was read.
   fits CONSTANT text := $w$coalesce(@token@ ~ '^[0-9]+[.][0-9]+([.][0-9A-Za-z-]+|:[0-9]+)$'
@@ -200,22 +200,22 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force
   {branch_variables}
 BEGIN
   SELECT f.* INTO names, types FROM ({function_tables}) AS f;
-  made := $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_kind(queue text, type text, box text)
+  made := $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_kind(queue text, type text, delayed text)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- Explains why a queue cannot exist; the other functions call it only then.
-  live CONSTANT oid := to_regclass(@box@ || quote_ident(box));
+  live CONSTANT oid := to_regclass(@box@ || quote_ident(delayed));
   has CONSTANT name[] := ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = live
     AND a.attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::pg_catalog.name[]) AND NOT a.attisdropped);
 BEGIN
   IF live IS NULL THEN
-    PERFORM @.wherry_missing('delayed', box);
+    PERFORM @.wherry_missing('delayed', delayed);
   ELSIF NOT 'updates' = ANY (has) THEN
-    RAISE '% is %', quote_literal(box), CASE WHEN 'lockUuid' = ANY (has)
+    RAISE '% is %', quote_literal(delayed), CASE WHEN 'lockUuid' = ANY (has)
         THEN 'a table of the JVM library DelayedQueue, on which SQL functions do not work'
       WHEN 'died_at' = ANY (has) THEN 'a table of dead messages' ELSE 'not a table of delayed queues' END
     USING ERRCODE = 'wrong_object_type', HINT = CASE WHEN 'lockUuid' = ANY (has)
         THEN 'Use `wherry offer` or the C library.'
-      ELSE 'The argument box names the table, and queue a queue in it.' END;
+      ELSE 'The argument delayed names the table, and queue a queue in it.' END;
   ELSIF coalesce(queue, '') = '' THEN
     RAISE 'a delayed queue needs a name' USING ERRCODE = 'invalid_parameter_value';
   ELSIF greatest(octet_length(queue), octet_length(type)) > 255 THEN
@@ -224,7 +224,7 @@ BEGIN
       greatest(octet_length(queue), octet_length(type)) USING ERRCODE = 'invalid_parameter_value';
   END IF;
   -- The table has another name now, or was made without Wherry.
-  PERFORM @.wherry_missing('delayed', box);
+  PERFORM @.wherry_missing('delayed', delayed);
   RETURN NULL;
 END $body$ $f$;
   EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
@@ -233,7 +233,7 @@ END $body$ $f$;
     FOREACH made IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
   delay interval DEFAULT NULL, at timestamptz DEFAULT NULL, if_absent boolean DEFAULT false,
-  type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+  type text DEFAULT 'bytes', delayed text DEFAULT 'delayed')
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
 DECLARE -- Offers a message.  Returns created, updated or ignored.
@@ -279,7 +279,7 @@ BEGIN
   RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_offer_many(queue text, keys text[], bodies @type@[], delays interval[] DEFAULT NULL,
-  ats timestamptz[] DEFAULT NULL, if_absent boolean DEFAULT false, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+  ats timestamptz[] DEFAULT NULL, if_absent boolean DEFAULT false, type text DEFAULT 'bytes', delayed text DEFAULT 'delayed')
 RETURNS text[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 <<own>>
 DECLARE -- Offers a message for each element, in the order of the arrays.  Returns created, updated or ignored for each.
@@ -302,7 +302,7 @@ BEGIN
     OR NOT isfinite(m.at) OR floor(extract(epoch FROM m.at) * 1000.0) NOT BETWEEN 0 AND 253402300799999 ORDER BY m.nth LIMIT 1);
   FOR one IN SELECT m.* FROM @rows@ WHERE m.nth = own.wrong LOOP -- The function for one message says what is wrong.
     BEGIN
-      PERFORM @.wherry_offer(queue, one.key, one.body, one.delay, one.at, if_absent, type, box);
+      PERFORM @.wherry_offer(queue, one.key, one.body, one.delay, one.at, if_absent, type, delayed);
     {says_which}
     RAISE 'message % cannot be offered', wrong;
   END LOOP;
@@ -346,7 +346,7 @@ END $body$ $f$] LOOP
   FOREACH whole IN ARRAY ARRAY[
 $f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
   lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, type text DEFAULT 'bytes',
-  box text DEFAULT 'delayed', after timestamptz DEFAULT NULL, after_id bigint DEFAULT 0)
+  delayed text DEFAULT 'delayed', after timestamptz DEFAULT NULL, after_id bigint DEFAULT 0)
 RETURNS TABLE (id bigint, key text, body bytea, at timestamptz, attempts integer, redelivery boolean, token text)
 @plans@ AS $body$
 <<own>>
@@ -432,7 +432,7 @@ BEGIN
   @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_done@many@(queue text, @token@, type text DEFAULT 'bytes',
-  box text DEFAULT 'delayed')
+  delayed text DEFAULT 'delayed')
 @settled@ AS $body$
 <<own>>
 DECLARE
@@ -448,7 +448,7 @@ BEGIN
   @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack@many@(queue text, @token@, delay interval DEFAULT NULL,
-  error text DEFAULT NULL, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+  error text DEFAULT NULL, type text DEFAULT 'bytes', delayed text DEFAULT 'delayed')
 @settled@ AS $body$
 <<own>>
 DECLARE
@@ -470,7 +470,7 @@ BEGIN
   @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend@many@(queue text, @token@,
-  lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+  lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', delayed text DEFAULT 'delayed')
 @settled@ AS $body$
 <<own>>
 DECLARE
@@ -493,7 +493,7 @@ BEGIN
   @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter@many@(queue text, @token@, reason text,
-  type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+  type text DEFAULT 'bytes', delayed text DEFAULT 'delayed')
 @settled@ AS $body$
 <<own>>
 DECLARE
@@ -513,7 +513,7 @@ BEGIN
   @end@
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
-  box text DEFAULT 'delayed')
+  delayed text DEFAULT 'delayed')
 RETURNS boolean @one@ AS $body$
 <<own>>
 DECLARE -- Drops the message of a key.  Returns false if the key had none.
@@ -534,7 +534,7 @@ END $body$ $f$] LOOP
     made := replace(replace(made, '@fits@', replace(fits, '@token@', (ARRAY['token', 't.token'])[form])),
       '@call@', concat('@.', substring(whole FROM 'wherry_[a-z_]+'), '(queue, one.token, ', CASE
         WHEN position('error text' IN whole) > 0 THEN 'delay, error, ' WHEN position('reason text' IN whole) > 0 THEN 'reason, '
-        WHEN position('lease interval' IN whole) > 0 THEN 'lease, ' END, 'type, box)'));
+        WHEN position('lease interval' IN whole) > 0 THEN 'lease, ' END, 'type, delayed)'));
     made := replace(replace(replace(replace(replace(replace(replace(replace(made, '@many@', (ARRAY['', '_many'])[form]),
       '@token@', (ARRAY['token text', 'tokens text[]'])[form]),
       '@settled@', (ARRAY['RETURNS text @one@', 'RETURNS text[] @plans@'])[form]),

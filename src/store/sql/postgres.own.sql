@@ -285,7 +285,7 @@ RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry create @' ELSE concat('wherry create --kind ', model, ' @') END;
   call CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry_enqueue(..., outbox => '
-    WHEN 'delayed' THEN 'wherry_offer(..., box => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
+    WHEN 'delayed' THEN 'wherry_offer(..., delayed => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
     ELSE 'wherry_send(' END;
   rest CONSTANT text := CASE model WHEN 'queue' THEN ', ...)' ELSE ')' END;
   word text := name;  -- as a URL takes it
@@ -327,7 +327,7 @@ BEGIN
                                  ELSE concat('%', upper(encode(convert_to(c, 'UTF8'), 'hex'))) END, '' ORDER BY n)
              FROM regexp_split_to_table(word, '') WITH ORDINALITY AS p(c, n));
     hint := concat('Create it, with WHERRY_URL set to this database: `', command, word, '`.',
-      CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
+      CASE model WHEN 'delayed' THEN ' The argument delayed names the table, and queue a queue in it.' END);
   END IF;
   RAISE 'there is no % %', CASE model WHEN 'delayed' THEN 'table of delayed queues' ELSE model END,
     coalesce(quote_literal(name), 'NULL')

@@ -1,13 +1,13 @@
 --
 -- Procedures of the native layout, for every language.  They work on any table of the schema, whose name is
--- in @box: their statements have the name of the table that is created here, which they replace.  They run with
+-- in @delayed: their statements have the name of the table that is created here, which they replace.  They run with
 -- the rights of their caller.
 
 -- part: kind_of
 -- Kind of a queue, as wherry_delayed_open() computes it: an MD5 sum of UTF-8.  SQL Server 2016 can convert only
 -- ASCII characters to UTF-8.  Parameters are longer than the texts that they may hold, since SQL Server would
 -- cut a longer text (procedures_cut_neither_keys_nor_names).
-DECLARE @live NVARCHAR(300) = N{'schema.} + QUOTENAME(@box), @dead NVARCHAR(300) = N{'schema.} + QUOTENAME(@box + N'_dead');
+DECLARE @live NVARCHAR(300) = N{'schema.} + QUOTENAME(@delayed), @dead NVARCHAR(300) = N{'schema.} + QUOTENAME(@delayed + N'_dead');
 DECLARE @name NVARCHAR(600) = @queue + N'|' + @type, @kind NVARCHAR(100) = N'', @hash VARBINARY(16), @at_byte INT = 1;
 IF @live IS NULL OR @dead IS NULL OR @name IS NULL OR @queue = N'' OR @name LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
   THROW 51000, N'a delayed queue needs a name of ASCII characters', 1;
@@ -51,7 +51,7 @@ SET @result = @made;
 
 -- part: offer_procedure
 ALTER PROCEDURE {wherry_offer} @queue NVARCHAR(4000), @key NVARCHAR(4000), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
-  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
+  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(4000) = N'bytes', @delayed NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -133,7 +133,7 @@ FROM @leased ORDER BY due, id;
 
 -- part: poll_procedure
 ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(4000), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @delayed NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
@@ -185,7 +185,7 @@ IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id 
 
 -- part: settle_procedure
 ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(4000), @token NVARCHAR(80), @span BIGINT,
-  @error NVARCHAR(4000), @type NVARCHAR(4000), @box NVARCHAR(4000) AS
+  @error NVARCHAR(4000), @type NVARCHAR(4000), @delayed NVARCHAR(4000) AS
 BEGIN
   SET NOCOUNT ON;
   -- Text to keep: without half a character at the end.
@@ -219,33 +219,33 @@ END
 
 -- part: done_procedure
 ALTER PROCEDURE {wherry_done} @queue NVARCHAR(4000), @token NVARCHAR(80), @type NVARCHAR(4000) = N'bytes',
-  @box NVARCHAR(4000) = N'delayed' AS
-EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
+  @delayed NVARCHAR(4000) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @delayed
 
 -- part: nack_procedure
 ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(4000), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(4000) = NULL,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @delayed NVARCHAR(4000) = N'delayed' AS
 BEGIN
   IF @delay_ms < 0
     THROW 51000, N'@delay_ms must be 0 or more', 1;
   IF @delay_ms > 3153600000000
     THROW 51000, N'@delay_ms is at most 3153600000000, which are 36500 days', 1;
   SET @delay_ms = ISNULL(@delay_ms, 0);
-  EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box;
+  EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @delayed;
 END
 
 -- part: extend_procedure
 ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(4000), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
+  @type NVARCHAR(4000) = N'bytes', @delayed NVARCHAR(4000) = N'delayed' AS
 BEGIN
   {check_lease}
-  EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box;
+  EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @delayed;
 END
 
 -- part: dead_letter_procedure
 ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(4000), @token NVARCHAR(80), @reason NVARCHAR(4000),
-  @type NVARCHAR(4000) = N'bytes', @box NVARCHAR(4000) = N'delayed' AS
-EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @box
+  @type NVARCHAR(4000) = N'bytes', @delayed NVARCHAR(4000) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @delayed
 
 -- part: drop_text
 DECLARE @id BIGINT = (SELECT id FROM {table} WITH (READCOMMITTEDLOCK) WHERE {this_key});
@@ -254,7 +254,7 @@ SET @result = @@ROWCOUNT;
 
 -- part: drop_procedure
 ALTER PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(4000), @key NVARCHAR(4000), @type NVARCHAR(4000) = N'bytes',
-  @box NVARCHAR(4000) = N'delayed' AS
+  @delayed NVARCHAR(4000) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
   {kind_of}
