@@ -560,6 +560,13 @@ wherry_code wh_doctor_now(wh_doctor *d, int64_t *out_us, wherry_error *err)
 
 /* ---- beginning and end ---- */
 
+static void take_names(wh_doctor *d, const wh_wal *wal)
+{
+	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
+	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
+	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
+}
+
 /* Read the names of the stream and how far it is behind.  Failures are ignored, since the
  * outbox may not be streamed. */
 static void name_stream(wh_doctor *d)
@@ -571,9 +578,7 @@ static void name_stream(wh_doctor *d)
 			wherry_config_get(d->config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return;
-	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
-	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
-	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
+	take_names(d, wal);
 	if (wh_wal_watch(wal, &found, NULL) == WHERRY_OK) {
 		d->behind_us = found.lag.us;
 		d->dead_apart = found.dead;
@@ -591,9 +596,7 @@ static void name_log_stream(wh_doctor *d)
 			    wherry_config_get(d->config, "stream.publication"), &wal,
 			    NULL) != WHERRY_OK)
 		return;
-	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
-	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
-	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
+	take_names(d, wal);
 	d->streamed = wh_config_choice(d->config, WH_RELAY_SOURCE) != 0 ||
 		      (wh_wal_look(wal, &state, NULL) == WHERRY_OK && state.published);
 	wh_wal_close(wal);
