@@ -5,6 +5,8 @@
 #include "wherry_test.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <time.h>
 #include <wherry/postgres.h>
 
 #include "db/postgres/postgres.h"
@@ -220,6 +222,94 @@ WHERRY_TEST_WITH(a_call_is_interrupted_from_another_thread, set_up, tear_down)
 	WHERRY_FAILS(WHERRY_INTERRUPTED, run(*state, "SELECT pg_sleep(60)", &err));
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	WHERRY_PASS(run(*state, "SELECT 1", &err));
+}
+
+/* ---- large values ---- */
+
+static wherry_code take_len(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+static wherry_code measure(wherry_db *db, const char *bytes, size_t n, wherry_error *err)
+{
+	const wh_param given = WH_BLOB_PARAM("bytes", ((wh_view){bytes, n}));
+	wh_stmt stmt = {0};
+	wh_sql all = {.stmts = &stmt, .n = 1};
+	int64_t len = 0;
+	wherry_code code = wh_stmt_make("postgres", "test",
+					"SELECT octet_length(:bytes::bytea)", &stmt, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, &stmt, &given, 1, take_len, &len, NULL, err);
+	wh_db_forget(db, &all);
+	wh_stmt_clear(&stmt);
+	if (code == WHERRY_OK)
+		assert_int_equal(len, n);
+	return code;
+}
+
+/* The processor time of this process in which it sends so many values of so many bytes. */
+static clock_t sending(wherry_db *db, const char *bytes, size_t n, size_t times)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	clock_t began = clock();
+
+	for (size_t i = 0; i < times; i++)
+		WHERRY_PASS(measure(db, bytes, n, &err));
+	return clock() - began;
+}
+
+/* libpq moved the rest of its buffer whenever the socket had taken a part: 600 MB took minutes, and a value of this
+ * test 70 times as long as the small ones.  It takes 7 times as long, since its memory is new. */
+WHERRY_TEST_WITH(a_large_value_is_sent_without_being_moved, set_up, tear_down)
+{
+	enum { LARGE = 200 * 1000 * 1000, TIMES = 50, MOST = 20 };
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *own = NULL;
+	char *bytes = calloc(1, LARGE);
+	clock_t small, large;
+
+	assert_non_null(bytes);
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wh_db_open_own(place.url, config, &own, &err));
+	small = sending(own, bytes, LARGE / TIMES, TIMES);
+	large = sending(own, bytes, LARGE, 1);
+	if (large > MOST * small)
+		fail_msg("%.2f s for one value, %.2f s for %d of as many bytes together",
+			 (double)large / CLOCKS_PER_SEC, (double)small / CLOCKS_PER_SEC,
+			 TIMES);
+	wherry_db_close(own);
+	wherry_config_free(config);
+	free(bytes);
+}
+
+WHERRY_TEST_WITH(a_server_that_stops_reading_a_large_value_is_left, set_up, tear_down)
+{
+	enum { LARGE = 20 * 1000 * 1000 };
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *own = NULL;
+	char *bytes = calloc(1, LARGE);
+	pid_t server;
+
+	assert_non_null(bytes);
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "db.answer_timeout", "200ms", &err));
+	WHERRY_PASS(wh_db_open_own(place.url, config, &own, &err));
+	server = PQbackendPID(((postgres_db *)own)->conn);
+	if (kill(server, SIGSTOP) == 0) {
+		WHERRY_FAILS(WHERRY_CLOSED, measure(own, bytes, LARGE, &err));
+		(void)kill(server, SIGCONT);
+	} else {
+		print_message("this user may not stop the server's process\n");
+	}
+	wherry_db_close(own);
+	wherry_config_free(config);
+	free(bytes);
 }
 
 WHERRY_TEST(nothing_is_borrowed_that_is_none)

@@ -86,8 +86,9 @@ typedef struct postgres_db {
 	 * a call runs. */
 	wh_postgres_text text_of_calls;
 	char app_encoding[32]; /* To which the connection is then set back. */
-	bool visiting;  /* Rows are being visited, so no other statement can run. */
-	int savepoints; /* Number of open savepoints of begin(). */
+	bool visiting;   /* Rows are being visited, so no other statement can run. */
+	bool sends_much; /* The values of the statement are over a megabyte. */
+	int savepoints;  /* Number of open savepoints of begin(). */
 	int64_t last_id;
 	atomic_bool running;     /* A call that may be interrupted is running. */
 	atomic_bool interrupted; /* It was interrupted since it began. */

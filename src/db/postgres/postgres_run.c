@@ -233,6 +233,9 @@ static wherry_code bytes_of(postgres_db *s, bound *b, Oid type, const wh_param *
 static wherry_code bind(postgres_db *s, postgres_stmt *c, const wh_param *params,
 			size_t n, bound *b, wherry_error *err)
 {
+	enum { MUCH = 1000000 };
+	size_t len = 0;
+
 	for (size_t i = 0; i < n; i++) {
 		int slot = slot_of(c, i, params[i].name);
 		wherry_code code = WHERRY_OK;
@@ -252,7 +255,9 @@ static wherry_code bind(postgres_db *s, postgres_stmt *c, const wh_param *params
 			return wh_fail(err, WHERRY_TOOBIG, "a value is over 2 GB");
 		if (!bind_bytes(b, slot, c->types[slot], bytes))
 			return wh_oom(err);
+		len += bytes.len;
 	}
+	s->sends_much = len > MUCH;
 	return WHERRY_OK;
 }
 
