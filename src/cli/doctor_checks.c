@@ -531,6 +531,13 @@ const wh_check wh_checks[] = {
 			"see docs/guide/stream.md, \"Rows that the server cannot send\"",
 	},
 	{
+		.name = "large-dead",
+		.flags = STREAM | STILL,
+		.none = "no relay writes a large message to wherry_dead",
+		.trouble = "$1; all messages behind it wait",
+		.advice = "they leave when it is written",
+	},
+	{
 		.name = "slot-lost",
 		.flags = STREAM,
 		.none = "the WAL that the replication slot needs is there",

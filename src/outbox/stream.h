@@ -176,7 +176,8 @@ typedef struct wh_dead {
 } wh_dead;
 
 /*
- * Write dead messages and the position, in one transaction that checks the lease.
+ * Write dead messages and the position, in one transaction that checks the lease.  With dead messages it may
+ * wait for as long as the lease lasts.
  *
  * @param at       Position up to which everything is delivered or dead; 0: there is none
  *                 yet, because the table is still being read.

@@ -182,11 +182,22 @@ static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_erro
 			  NULL, NULL, err);
 }
 
+/* The server ends a transaction that is idle while a large message comes. */
+static wherry_code be_patient(const settling *w, wherry_error *err)
+{
+	const wh_param most = WH_INT_PARAM("most_ms", w->lease->lasts_us / 1000);
+
+	return w->n_dead ? wh_wal_run(w->wal, "be-patient", &most, 1, NULL, NULL, err)
+			 : WHERRY_OK;
+}
+
 static wherry_code settle(void *ctx, wherry_error *err)
 {
 	const settling *w = ctx;
 	wherry_code code = wh_store_fence(&w->wal->outbox->store, w->lease, err);
 
+	if (code == WHERRY_OK)
+		code = be_patient(w, err);
 	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
 		code = make_dead(w, &w->dead[i], err);
 	if (code == WHERRY_OK) {

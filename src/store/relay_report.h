@@ -16,6 +16,8 @@
 
 /* An error that begins so is of the WAL, and not of a delivery (see the doctor's check "unsendable"). */
 #define WH_CANNOT_SEND "the server cannot send a row"
+/* One that begins so is not an error: the relay works (see the doctor's check "large-dead"). */
+#define WH_WRITES_LARGE "the relay writes a large message"
 
 /* Report of a relay, written with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */

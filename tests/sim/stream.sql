@@ -64,6 +64,9 @@ WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
   SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
     AND members = :holder AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
 
+-- name: be-patient
+SELECT :most_ms;
+
 -- name: make-dead
 INSERT INTO wherry_dead(outbox, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, payload, attempts, last_error, created_at)

@@ -109,5 +109,44 @@ check "which goes on" until_true 60 grep -q '"aggregate_id":"4"' "$tmp/streamed"
 kill "$relay"
 wait "$relay"
 
+# The server can send this one.  Its message dies, and is kept whole.
+bytes=40000000
+[ -z "${WHERRY_TEST_DEEP-}" ] || bytes=600000000
+sql "CREATE TABLE blobs(id uuid PRIMARY KEY, aggregatetype text NOT NULL, aggregateid text NOT NULL, type text NOT NULL, payload bytea);
+	ALTER TABLE blobs ALTER payload SET STORAGE EXTERNAL"
+blob() { # AGGREGATEID PAYLOAD
+	sql "INSERT INTO blobs VALUES (gen_random_uuid(), 'order', '$1', 'Made', $2)"
+}
+w create "$url#blobs"
+"$build_dir/wherry" relay "$url#blobs" "file:$tmp/blobs" --set db.busy_timeout=10m 2>"$tmp/relay.log" &
+relay=$!
+blob 1 "'1'"
+check "a relay streams again" until_true 60 grep -q '"aggregate_id":"1"' "$tmp/blobs"
+psql -X -q -h "$folder" -U wherry postgres -c "BEGIN; LOCK TABLE wherry_dead IN EXCLUSIVE MODE; SELECT pg_sleep(600)" \
+	>"$tmp/holder" 2>&1 &
+holder=$!
+lock="FROM pg_locks WHERE relation = 'wherry_dead'::regclass AND mode = 'ExclusiveLock' AND granted"
+check "nobody can write a dead message" until_true 60 answers "SELECT count(*) $lock" 1
+half="decode(repeat('0123456789', $((bytes / 10))), 'hex')"
+blob 2 "$half || $half"
+blob 3 "'3'"
+check "the relay says that it writes a large message" until_true 240 grep -q 'event=large-dead' "$tmp/relay.log"
+check "and which" grep -q "why=\"the relay writes a large message to wherry_dead: $((bytes / 1000000)) MB, message id [0-9a-f-]*\"" "$tmp/relay.log"
+w status "$url#blobs"
+expect "status begins with it" 0 'out:warning     the relay writes a large message to wherry_dead: '
+w doctor "$url#blobs"
+expect "and so does the doctor" 1 "out:bad   large-dead          the relay writes a large message to wherry_dead: "
+sql "SELECT pg_terminate_backend(pid) $lock" >"$tmp/ended"
+wait "$holder"
+check "what is behind it leaves" until_true 300 grep -q '"aggregate_id":"3"' "$tmp/blobs"
+check "and it is kept whole" answers "SELECT octet_length(payload) FROM wherry_dead WHERE outbox = 'blobs'" "$bytes"
+dead_alone() {
+	w status "$url#blobs"
+	[[ $out == 'warning     1 message is dead'* ]]
+}
+check "status says no more that it is written" until_true 30 dead_alone
+kill "$relay"
+wait "$relay"
+
 stop_server
 finish

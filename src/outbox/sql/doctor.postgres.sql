@@ -84,6 +84,11 @@ SELECT 2, error FROM {wherry_lease}
 WHERE outbox = {name} AND starts_with(error, 'the server cannot send a row') AND expires_at > clock_timestamp()
   AND coalesce(error_at > delivered_at, true);
 
+-- name: large-dead
+-- The relay writes a large message to wherry_dead, which it says in its report (WH_WRITES_LARGE).
+SELECT 2, error FROM {wherry_lease}
+WHERE outbox = {name} AND starts_with(error, 'the relay writes a large message') AND expires_at > clock_timestamp();
+
 -- name: slot-lost
 SELECT 2, slot_name::text, most, '' FROM {its_slot} AS s WHERE wal_status = 'lost'
 UNION ALL

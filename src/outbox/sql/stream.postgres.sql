@@ -193,6 +193,10 @@ UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch, ended =
   written_at = clock_timestamp()
 WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);
 
+-- name: be-patient
+-- While a message of hundreds of megabytes comes, the transaction is idle for the server.
+SELECT set_config('idle_in_transaction_session_timeout', :most_ms::text, true);
+
 -- name: make-dead
 -- Record a dead message that has no row.  If it is delivered again after a crash and becomes dead again,
 -- it is the same record.

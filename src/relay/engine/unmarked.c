@@ -149,6 +149,85 @@ static size_t gather_dead(wherry_relay *r)
 	return n;
 }
 
+/* ---- large messages ---- */
+
+/* Bytes from which it takes seconds to write dead messages, and how many are written in a second at least. */
+enum { LARGE = 32 * 1024 * 1024, LEAST_PER_SECOND = 4 * 1024 * 1024 };
+
+static size_t bytes_of(const wh_dead *dead, size_t n, const wherry_message **out_largest)
+{
+	size_t all = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		all += dead[i].message->body_len;
+		if (!i || dead[i].message->body_len > (*out_largest)->body_len)
+			*out_largest = dead[i].message;
+	}
+	return all;
+}
+
+/* After everything up to suspects_upto is delivered, messages are new and not
+ * suspects. */
+static bool is_unsuspected(const wherry_relay *r, const wh_entry *e)
+{
+	(void)e;
+	return wh_streaming_of(r)->delivered >= r->suspects_upto;
+}
+
+/* More messages than the suspects may come again before suspects_upto: of the table, or
+ * of a large transaction.  Until they are delivered, an unclean end is one more in a row,
+ * and twice as many are suspects then. */
+static bool no_suspects_left(const wherry_relay *r)
+{
+	return !r->lease.suspects && is_unsuspected(r, NULL);
+}
+
+/* Say which message it is, and extend the lease: otherwise it ends before the message is written, and a relay reads it again. */
+static wherry_code announce(wherry_relay *r, const wherry_message *large,
+			    wherry_lease *lease, wherry_error *err)
+{
+	char text[sizeof(r->report.error)];
+
+	(void)snprintf(text, sizeof(text),
+		       WH_WRITES_LARGE " to wherry_dead: %zu MB, message id %.100s",
+		       large->body_len / 1000000,
+		       large->message_id ? large->message_id : "");
+	wh_report_error(r, wh_monotonic(&r->env), text);
+	wh_report_update(r);
+	wh_relay_say(r, WHERRY_LOG_WARN, "large-dead",
+		     wh_log_note("all messages behind it wait until it is written"),
+		     wh_log_text("why", text));
+	lease->suspects = r->lease.suspects || !no_suspects_left(r) ? 1 : 0;
+	return wh_store_renew(r->store, lease, err);
+}
+
+/* Write dead messages and the position. */
+static wherry_code settle(wherry_relay *r, size_t n_dead, int64_t at, const char *suspect,
+			  int32_t tries, bool ended, wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	const wherry_message *largest = NULL;
+	size_t bytes = bytes_of(f->dead, n_dead, &largest);
+	bool large = bytes >= LARGE;
+	wherry_lease lease = r->lease;
+	wherry_code code = WHERRY_OK;
+
+	if (large) {
+		lease.lasts_us += (int64_t)(bytes / LEAST_PER_SECOND) * WH_SECOND;
+		code = announce(r, largest, &lease, err);
+	}
+	if (code == WHERRY_OK)
+		code = wh_wal_settle(f->wal, &lease, f->dead, n_dead, at, suspect, tries,
+				     ended, err);
+	if (large) {
+		r->report.error[0] = 0;
+		wh_report_soon(r, wh_monotonic(&r->env));
+	}
+	return code;
+}
+
+/* ---- the position ---- */
+
 /* Is it time to write the position?  At once if none is written yet; else if it has
  * moved, and rest_after() has passed since the last write. */
 static bool is_time(const wh_streaming *f, int64_t now)
@@ -183,8 +262,7 @@ static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, bool end
 	}
 	if (!wh_streaming_on(r) && f->fresh)
 		at = 0; /* The table is being read: there is no position yet. */
-	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries,
-			     ended, err);
+	code = settle(r, n_dead, at, suspect, tries, ended, err);
 	if (code == WHERRY_OK && at > 0) {
 		f->written = at;
 		f->fresh = f->moved = false;
@@ -277,22 +355,6 @@ static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *er
 	if (code == WHERRY_OK)
 		*out_upto = at.written;
 	return code;
-}
-
-/* After everything up to suspects_upto is delivered, messages are new and not
- * suspects. */
-static bool is_unsuspected(const wherry_relay *r, const wh_entry *e)
-{
-	(void)e;
-	return wh_streaming_of(r)->delivered >= r->suspects_upto;
-}
-
-/* More messages than the suspects may come again before suspects_upto: of the table, or
- * of a large transaction.  Until they are delivered, an unclean end is one more in a row,
- * and twice as many are suspects then. */
-static bool no_suspects_left(const wherry_relay *r)
-{
-	return !r->lease.suspects && is_unsuspected(r, NULL);
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
