@@ -203,6 +203,40 @@ static void a_silent_connection_of_http_2_is_replaced(void **state)
 	site_end(s);
 }
 
+/* What was in flight may have been answered, and comes again; nothing else does. */
+static void a_receiver_that_resets_requests_of_http_2_gets_http_1(void **state)
+{
+	enum { N = 20 };
+	site *s = site_begin_http_2("good");
+	wherry_message m[N];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipts[N];
+
+	for (int i = 0; i < N; i++)
+		m[i] = plain_message(NULL);
+	webhook_server_answer(s->server, "http2 early");
+	site_set(s, "webhook.connections", "8");
+	site_open(s);
+	site_delivers(s, m);
+	assert_int_equal(site_submit(s, m, N), N);
+	WHERRY_PASS(site_collect(s, receipts, N, &err));
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(receipts[i].verdict, WHERRY_UNKNOWN);
+		assert_non_null(strstr(receipts[i].reason, "over HTTP/1.1"));
+	}
+	assert_int_equal(site_requests(s), 0);
+	for (size_t sent = 0, n; sent < N; sent += n) {
+		n = site_submit(s, m + sent, N - sent);
+		assert_in_range(n, 1, 8);
+		WHERRY_PASS(site_collect(s, receipts, n, &err));
+		for (size_t i = 0; i < n; i++)
+			if (receipts[i].verdict != WHERRY_DELIVERED)
+				fail_msg("%s", receipts[i].reason);
+	}
+	assert_int_equal(site_requests(s), N);
+	site_end(s);
+}
+
 static void private_addresses_are_known(void **state)
 {
 	static const char *const private[] = {
@@ -307,6 +341,7 @@ int main(void)
 		cmocka_unit_test(what_speaks_no_tls_is_not_spoken_to),
 		cmocka_unit_test(one_connection_of_http_2_carries_many_requests),
 		cmocka_unit_test(a_silent_connection_of_http_2_is_replaced),
+		cmocka_unit_test(a_receiver_that_resets_requests_of_http_2_gets_http_1),
 		cmocka_unit_test(private_addresses_are_known),
 		cmocka_unit_test(a_private_address_is_refused_whatever_its_name),
 		cmocka_unit_test(what_cannot_work_is_refused_when_it_is_opened),

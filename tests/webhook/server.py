@@ -12,6 +12,7 @@ else in --answer:
     half                               closed in the middle of the headers
     cut                                200, and closed in the middle of the body
     endless                            200, and a body without end
+    http2 early                        over HTTP/2 the first request is answered, later ones are reset
     slow                               200, after a tenth of a second
     garbage                            something that is not HTTP
     raw NAME                           what HOSTILE has under that name, then the end or, if it
@@ -151,6 +152,8 @@ class Server:
         words = (headers.get("x-answer") or self.args.answer).split()
         limit = [int(w[6:]) for w in words if w.startswith("times=")]
         words = [w for w in words if not w.startswith("times=")]
+        if words[0] == "http2":  # Over HTTP/1.1.
+            return ["200"]
         if limit:
             key = headers.get("idempotency-key", "")
             self.seen[key] = self.seen.get(key, 0) + 1
@@ -224,6 +227,8 @@ class Server:
             while await reader.read(65536):
                 pass
             return
+        elif words[1] == "early":
+            await self.reset_all_but_first(reader, writer)
         else:
             await reader.read(65536)
             writer.write(HOSTILE_2[words[1]])
@@ -232,12 +237,28 @@ class Server:
             await asyncio.sleep(3600)
         await asyncio.sleep(0.05)
 
+    async def reset_all_but_first(self, reader, writer):
+        """As a receiver that answers before it has read the body, of which libcurl 7.88 loses the answers."""
+        writer.write(FRAMES + ONCE_2[:9])
+        data, done = b"", 0
+        while more := await reader.read(65536):
+            data += more
+            opened = [data[at + 5 : at + 9] for at in frames_of(data) if data[at + 3] == 1]
+            for stream in opened[done:]:
+                if stream == b"\0\0\0\x01":
+                    writer.write(ONCE_2[9:])
+                else:
+                    writer.write(b"\0\0\x04\x03\0" + stream + b"\0\0\0\0")
+            done = len(opened)
+            await writer.drain()
+
     async def serve(self, reader, writer):
         self.connections += 1
         number = self.connections
         try:
             words = self.args.answer.split()
-            if words[0] in ("greet", "http2"):
+            tls = writer.get_extra_info("ssl_object")
+            if words[0] == "greet" or words[0] == "http2" and tls.selected_alpn_protocol() == "h2":
                 await self.greet(words, reader, writer)
                 return
             while True:
@@ -271,7 +292,7 @@ def context(args):
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(args.cert, args.key)
     if args.http2:
-        tls.set_alpn_protocols(["h2"])
+        tls.set_alpn_protocols(["h2", "http/1.1"])
     if args.client_ca:
         # With 1.3 a client learns of it after its first request, or of nothing but an end.
         tls.maximum_version = ssl.TLSVersion.TLSv1_2

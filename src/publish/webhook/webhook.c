@@ -104,6 +104,42 @@ static void webhook_close(wherry_publisher *pub)
 	free(p);
 }
 
+static CURLM *make_multi(wh_webhook *p)
+{
+	CURLM *multi = curl_multi_init();
+
+	if (!multi)
+		return NULL;
+	(void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, wh_watch_socket);
+	(void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &p->watch);
+	(void)curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, p->set.connections);
+	(void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, p->set.connections);
+	(void)curl_multi_setopt(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, p->set.streams);
+	return multi;
+}
+
+/*
+ * The receiver reset a request of HTTP/2 that it may have answered: speak HTTP/1.1.  libcurl would use a connection
+ * of HTTP/2 that it has for the next request, so close all, once nothing is in flight.
+ */
+static bool leave_http_2(wh_webhook *p)
+{
+	CURLM *multi = make_multi(p);
+
+	if (!multi)
+		return false;
+	(void)curl_multi_cleanup(p->multi);
+	p->multi = multi;
+	p->set.http_1 = true;
+	p->speech = WH_SPEECH_HTTP_1;
+	p->timer_us = WH_NEVER;
+	wh_log(p->env, WHERRY_LOG_WARN, "webhook", "http-1",
+	       wh_log_note(
+		       "the receiver reset a request of HTTP/2 without an answer: all "
+		       "are sent over HTTP/1.1 from now on"));
+	return true;
+}
+
 static wherry_code allocate(wh_webhook *p, wherry_error *err)
 {
 	long most = p->set.connections;
@@ -112,7 +148,7 @@ static wherry_code allocate(wh_webhook *p, wherry_error *err)
 	if (p->set.secure && p->set.streams > most)
 		most = p->set.streams;
 	p->slots = calloc((size_t)most, sizeof(*p->slots));
-	p->multi = curl_multi_init();
+	p->multi = make_multi(p);
 	if (!p->slots || !p->multi)
 		return wh_oom(err);
 	p->n_slots = (size_t)most;
@@ -120,17 +156,9 @@ static wherry_code allocate(wh_webhook *p, wherry_error *err)
 		p->slots[i] =
 			(wh_webhook_slot){.of = p, .request = WH_WEBHOOK_REQUEST_INIT};
 	code = wh_watch_open(&p->watch, err);
-	if (code != WHERRY_OK)
-		return code;
-	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, wh_watch_socket);
-	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, &p->watch);
-	(void)curl_multi_setopt(p->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
-				p->set.connections);
-	(void)curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, p->set.connections);
-	(void)curl_multi_setopt(p->multi, CURLMOPT_MAX_CONCURRENT_STREAMS,
-				p->set.streams);
-	webhook_drop(&p->base);
-	return WHERRY_OK;
+	if (code == WHERRY_OK)
+		webhook_drop(&p->base);
+	return code;
 }
 
 static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
@@ -227,9 +255,6 @@ static bool make_easy(const wh_webhook *p, wh_webhook_slot *s)
 	SET(easy, CURLOPT_PRIVATE, s);
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
 	SET(easy, CURLOPT_PROTOCOLS_STR, set->secure ? "https" : "http");
-	SET(easy, CURLOPT_HTTP_VERSION,
-	    set->secure && !set->http_1 ? (long)CURL_HTTP_VERSION_2TLS
-					: (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PATH_AS_IS, 1L);
 	SET(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(easy, CURLOPT_USERAGENT, "wherry/" WHERRY_VERSION);
@@ -268,6 +293,9 @@ static bool send_request(wh_webhook *p, wh_webhook_slot *s)
 	s->headers_us = 0;
 	memset(s->excerpt, 0, sizeof(s->excerpt));
 	s->error[0] = 0;
+	SET(s->easy, CURLOPT_HTTP_VERSION,
+	    p->set.secure && !p->set.http_1 ? (long)CURL_HTTP_VERSION_2TLS
+					    : (long)CURL_HTTP_VERSION_1_1);
 	SET(s->easy, CURLOPT_HTTPHEADER, request->list);
 	SET(s->easy, CURLOPT_POSTFIELDS, request->body);
 	SET(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
@@ -313,6 +341,8 @@ static bool has_room(const wh_webhook *p)
 		most = (size_t)p->set.streams;
 	if (p->speech == WH_SPEECH_UNKNOWN)
 		most = 1;
+	if (p->was_reset && !p->set.http_1)
+		return false; /* Until nothing is in flight. */
 	return p->free.n && p->n_in_flight < most && !p->n_broken;
 }
 
@@ -343,7 +373,10 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	wherry_code code = WHERRY_OK;
 	size_t i;
 
+	*out_taken = 0;
 	p->held_us = WH_NEVER;
+	if (p->was_reset && !p->set.http_1 && !p->n_in_flight && !leave_http_2(p))
+		return wh_oom(err);
 	for (i = 0; i < n && has_room(p) && may_leave(p); i++) {
 		code = start(p, msgs[i], err);
 		if (code != WHERRY_OK)

@@ -119,8 +119,8 @@ static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
 	/* A receiver may answer before it has read the body, and end the stream.  libcurl 7.88
 	 * then reports this error without the answer. */
 	if (a->result == CURLE_HTTP2_STREAM)
-		cause = "if the receiver answers before it reads the body, set "
-			"webhook.http=1.1";
+		cause = "it may have been answered before its body was read; the next "
+			"requests are sent over HTTP/1.1";
 	(void)snprintf(v->reason, sizeof(v->reason), "%.80s%s%s",
 		       *a->error ? a->error : curl_easy_strerror(a->result),
 		       cause ? ": " : "", cause ? cause : "");

@@ -108,10 +108,13 @@ static wh_webhook_verdict judge(const wh_webhook *p, wh_webhook_slot *s, CURLcod
 	return wh_webhook_judge(&answer);
 }
 
-static void learn_speech(wh_webhook *p, const wh_webhook_slot *s)
+static void learn_speech(wh_webhook *p, const wh_webhook_slot *s, CURLcode result)
 {
-	long version = 0;
+	long version = 0, status = 0;
 
+	(void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (result == CURLE_HTTP2_STREAM && !status)
+		p->was_reset = true;
 	if (!p->set.secure ||
 	    curl_easy_getinfo(s->easy, CURLINFO_HTTP_VERSION, &version) != CURLE_OK)
 		return;
@@ -147,7 +150,7 @@ static void conclude(wh_webhook *p, wh_webhook_slot *s, CURLcode result)
 	wh_webhook_verdict v = judge(p, s, result);
 
 	end_silent(p, s, result);
-	learn_speech(p, s);
+	learn_speech(p, s, result);
 	wh_webhook_count(&p->counts, s->easy, result);
 	(void)curl_multi_remove_handle(p->multi, s->easy);
 	p->n_in_flight--;

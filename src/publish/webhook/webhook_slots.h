@@ -50,6 +50,7 @@ typedef struct wh_webhook {
 	CURLM *multi;
 	wh_watch watch;
 	wh_speech speech;
+	bool was_reset; /* The receiver reset a request of HTTP/2 without an answer. */
 	wh_webhook_slot *slots;
 	wh_flights free, over;
 	size_t n_slots, n_in_flight, n_broken;
