@@ -79,6 +79,10 @@ typedef struct wh_pipeline_view {
 	char why[240];        /* FAILING: the error.  In trouble: the database's. */
 } wh_pipeline_view;
 
+/* When to start a relay or an entry of cron again after so many failures in a row: a database that is away may be
+ * back each second, and what a person must repair takes longer. */
+int64_t wh_again_in_us(wherry_code code, int failures);
+
 typedef struct wh_pipeline wh_pipeline;
 
 /* Start a relay on a separate thread.  On success it takes over *relay and clears it.

@@ -197,10 +197,17 @@ static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
+int64_t wh_again_in_us(wherry_code code, int failures)
+{
+	wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false, 0};
+
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_REOPEN)
+		backoff.cap_us = 2 * WH_SECOND;
+	return wh_backoff_delay(&backoff, failures, &wh_env_system);
+}
+
 static void *run(void *ctx)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false,
-					   0};
 	const uint64_t one = 1;
 	wh_pipeline *p = ctx;
 	int failures = 0;
@@ -216,7 +223,7 @@ static void *run(void *ctx)
 			break;
 		if (wh_monotonic(&wh_env_system) - began_us > well_us)
 			failures = 0;
-		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
+		wait_us = wh_again_in_us(code, ++failures);
 		wh_advise(p->plan.from.value, WHERRY_KIND_OUTBOX, &err);
 		note_failure(p, code, opened, &err);
 		wh_line(p->log, WHERRY_LOG_ERROR, p->plan.name, "failed",

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/backoff.h"
 #include "base/url.h"
 #include "daemon/advice.h"
 #include "daemon/tick_writer.h"
@@ -210,8 +209,6 @@ static bool note_failure(wh_ticker *t, wherry_code code, const wherry_error *err
 
 static void *run(void *ctx)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false,
-					   0};
 	const uint64_t one = 1;
 	wh_ticker *t = ctx;
 	int failures = 0;
@@ -227,7 +224,7 @@ static void *run(void *ctx)
 		}
 		disconnect(t);
 		wh_advise(t->plan.database.value, WHERRY_KIND_CRON, &err);
-		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
+		wait_us = wh_again_in_us(code, ++failures);
 		if (note_failure(t, code, &err))
 			wh_line(t->log, WHERRY_LOG_ERROR, NULL, "failed",
 				wh_log_text("cron", t->plan.name),

@@ -20,7 +20,7 @@ static const int64_t for_ever_us = 3650LL * 86400 * WH_SECOND;
 static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 		       const wherry_error *why)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false,
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 2 * WH_SECOND, false,
 					   0};
 
 	wh_hook_error(r, code, why->message);
