@@ -3,9 +3,10 @@
  *
  * A server or a proxy may keep a connection open and stop sending.  TCP keepalives do not
  * notice that, because the peer's kernel still answers them.  A slow statement looks the
- * same.  So after db.answer_timeout without a byte, a second connection asks the server
+ * same.  So after a third of db.answer_timeout without a byte, a second connection asks the server
  * what the session does.  If the session works on the statement, the wait continues.
- * Otherwise the connection is shut down, and the call fails as with any lost connection.
+ * Otherwise, or if there is no answer by the end of that time, the connection is shut down, and the
+ * call fails as with any lost connection.
  *
  * On a borrowed connection nothing is bounded: its owner decides how long to wait.
  */
@@ -24,7 +25,10 @@
 /* Time to wait after the session was found idle: its answer may be on the way. */
 #define GRACE_US WH_SECOND
 
-typedef enum verdict { WORKS, UNSURE, LOST } verdict;
+/* A server that works has at least this long to answer the second connection. */
+#define ANSWER_US WH_SECOND
+
+typedef enum verdict { WORKS, UNSURE, LOST, SILENT } verdict;
 
 typedef struct silence {
 	int64_t began_us; /* When a byte last came or went; monotonic. */
@@ -34,7 +38,8 @@ typedef struct silence {
 
 static silence silence_from(const postgres_db *s, int64_t now_us)
 {
-	return (silence){now_us, s->answer_us ? wh_later(now_us, s->answer_us) : WH_NEVER,
+	return (silence){now_us,
+			 s->answer_us ? wh_later(now_us, s->answer_us / 3) : WH_NEVER,
 			 false};
 }
 
@@ -95,17 +100,19 @@ static verdict activity(const postgres_db *s)
 	postgres_db other = {.conn = NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	verdict answer = UNSURE;
+	int64_t rest_us = s->answer_us - s->answer_us / 3;
 	wherry_code code;
 
 	if (s->pooled)
 		return UNSURE;
-	other.give_up_us = wh_later(wh_monotonic(s->base.env), s->answer_us);
+	other.give_up_us = wh_later(wh_monotonic(s->base.env),
+				    rest_us > ANSWER_US ? rest_us : ANSWER_US);
 	code = wh_postgres_connect_as(&other, s, NULL, &err);
 	other.answer_us = 0; /* Its own silence is not checked. */
 	if (code == WHERRY_OK)
 		answer = ask(&other, s);
 	else if (!*err.sqlstate)
-		answer = LOST;
+		answer = SILENT;
 	PQfinish(other.conn);
 	wh_log(s->base.env, WHERRY_LOG_DEBUG, "db", "silence",
 	       wh_log_text("session", answer == WORKS ? "works" : "does not work"));
@@ -131,10 +138,11 @@ static bool endure(postgres_db *s, silence *t, int64_t now_us)
 	if (now_us < t->ask_us)
 		return true;
 	found = t->lost ? LOST : activity(s);
-	if (t->lost || (found == UNSURE && silent_us >= UNSURE_US)) {
-		hang_up(s, silent_us,
-			found == LOST ? "it does not work on the statement"
-				      : "cannot be asked whether it works");
+	if (found == SILENT || t->lost || (found == UNSURE && silent_us >= UNSURE_US)) {
+		hang_up(s, wh_monotonic(s->base.env) - t->began_us,
+			found == LOST     ? "it does not work on the statement"
+			: found == SILENT ? "does not answer another connection"
+					  : "cannot be asked whether it works");
 		return false;
 	}
 	t->lost = found == LOST;
@@ -237,6 +245,7 @@ static void await(postgres_db *s)
 		now_us = wh_monotonic(s->base.env);
 		if (!endure(s, &t, now_us))
 			return;
+		now_us = wh_monotonic(s->base.env);
 	}
 }
 
