@@ -483,6 +483,12 @@ wherry_code wh_db_only_schema_of(wherry_db *db, const char *table, char *out, si
 	return code;
 }
 
+bool wh_db_keeps_session(wherry_db *db)
+{
+	return db->driver->connection.keeps_session &&
+	       db->driver->connection.keeps_session(db);
+}
+
 int64_t wh_db_version(wherry_db *db)
 {
 	return db->driver->commits.version ? db->driver->commits.version(db) : 0;

@@ -66,8 +66,11 @@ typedef wherry_code (*wh_row_fn)(void *ctx, const wh_row *row, wherry_error *err
 typedef struct wh_db_options {
 	const wh_env *env; /* Borrowed; must outlive the connection. */
 	int64_t busy_timeout_us;
-	/* After a server was silent for this long, ask it whether it works; 0: never. */
+	/* Give up a server that was silent for so long, unless it says that it works; 0: never. */
 	int64_t answer_us;
+	/* Time to connect to each of several hosts of a URL that does not say it; 0: the
+	 * driver's default. */
+	int64_t host_us;
 	/* Time between looks for commits, if nothing notifies; 0: the driver's
 	 * default. */
 	int64_t look_us;
@@ -149,6 +152,11 @@ typedef struct wh_db_driver {
 		/* The server's number of this session.  May be NULL: there is no
 		 * server. */
 		int64_t (*session)(wherry_db *db);
+
+		/* Do all calls of this connection run in one session, which nobody else
+		 * uses and whose locks the server frees when it ends?  May be NULL: there
+		 * are no such locks. */
+		bool (*keeps_session)(wherry_db *db);
 
 		/*
 		 * Write the schema of a table that is named without one, by the user's
@@ -345,6 +353,7 @@ wherry_code wh_db_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 int64_t wh_db_session(wherry_db *db); /* 0: the session has no number. */
+bool wh_db_keeps_session(wherry_db *db);
 int64_t wh_db_version(wherry_db *db);
 bool wh_db_replaced(wherry_db *db, bool look); /* false if db is NULL. */
 /* Call it before closing a connection whose file was replaced.  Stores a descriptor of

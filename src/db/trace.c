@@ -161,6 +161,11 @@ static int64_t trace_session(wherry_db *db)
 	return wh_db_session(((traced *)db)->inner);
 }
 
+static bool trace_keeps_session(wherry_db *db)
+{
+	return wh_db_keeps_session(((traced *)db)->inner);
+}
+
 static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
 				   size_t cap, int64_t *out_n, wherry_error *err)
 {
@@ -209,6 +214,7 @@ static const wh_db_driver trace_template = {
 		       .interrupt = trace_interrupt,
 		       .limit = trace_limit,
 		       .session = trace_session,
+		       .keeps_session = trace_keeps_session,
 		       .schema_of = trace_schema_of},
 	.transaction = {.begin = trace_begin,
 			.commit = trace_commit,

@@ -135,11 +135,15 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 			  int64_t now, size_t *out_taken)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
+	int64_t at = wh_monotonic(&r->env);
 	wherry_code code;
 
 	*out_taken = 0;
-	if (wh_monotonic(&r->env) >= r->held_until_us)
-		return WHERRY_OK; /* The step took longer than the lease had left. */
+	if (!wh_lease_allows(r, at)) {
+		/* The step took longer than the lease had left, or must verify it again. */
+		r->advanced |= wh_lease_is_doubtful(r, at);
+		return WHERRY_OK;
+	}
 	code = wh_publisher_submit(r->pub, msgs, n, out_taken, &why);
 	for (size_t i = 0; i < *out_taken; i++) {
 		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
@@ -349,17 +353,22 @@ bool wh_dispatch_alone(const wherry_relay *r)
 
 /* Verify the lease after rows were read.  If another relay took over before the read,
  * earlier messages of these keys may be in flight there.  The relay's clock shows that
- * its lease expired, unless the database's clock was set forward. */
+ * its lease expired, unless the database's clock was set forward.  Verify it too if it ends with the
+ * session, which may have ended since. */
 static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	int64_t asked_us = wh_monotonic(&r->env);
 	wherry_code code;
 
-	if (!r->lease_unverified)
+	if (!r->lease_unverified && !wh_lease_is_doubtful(r, asked_us))
 		return WHERRY_OK;
-	code = wh_store_fence(r->store, &r->lease, err);
-	if (code == WHERRY_OK)
+	code = r->lease_unverified && r->waits_for_standbys
+		       ? wh_lease_renew(r, asked_us, err)
+		       : wh_store_fence(r->store, &r->lease, err);
+	if (code == WHERRY_OK) {
 		r->lease_unverified = false;
-	else if (code == WHERRY_STALE)
+		r->fenced_us = asked_us;
+	} else if (code == WHERRY_STALE && r->fsm.state == WH_LEADING)
 		wh_lease_lost(r, now, "the lease had ended before rows were read");
 	return code;
 }
@@ -462,7 +471,7 @@ bool wh_meanwhile_submits(const wherry_relay *r)
 static bool submits_now(const wherry_relay *r, int64_t now)
 {
 	return r->window.ready.n && wh_meanwhile_submits(r) &&
-	       now >= r->destination.throttled_until_us && now < r->held_until_us;
+	       now >= r->destination.throttled_until_us && wh_lease_allows(r, now);
 }
 
 static void dispatch_meanwhile(wherry_relay *r, int64_t now)

@@ -12,6 +12,27 @@
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 
+bool wh_lease_allows(const wherry_relay *r, int64_t now)
+{
+	return now < r->held_until_us && !wh_lease_is_doubtful(r, now);
+}
+
+bool wh_lease_is_doubtful(const wherry_relay *r, int64_t now)
+{
+	return wh_session_has(&r->lease) &&
+	       now >= wh_later(r->fenced_us, WH_SESSION_TRUSTED_US);
+}
+
+wherry_code wh_lease_resume(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	if (!r->lease.epoch || !wh_session_has(&r->lease))
+		return WHERRY_OK;
+	/* Others may have seen that the lock was free: nothing is submitted before the lease is renewed. */
+	r->fenced_us = -WH_SESSION_TRUSTED_US;
+	r->renew_at_us = now;
+	return wh_session_resume(r->store, &r->lease, err);
+}
+
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
 	int64_t lasts_us = r->set.lasts_us;
@@ -41,6 +62,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->suspects_upto = INT64_MAX;
 	r->purge_at_us = now;
 	r->standby_logged = r->elsewhere = false;
+	r->moved = r->restarted = false; /* Nothing is in memory yet. */
 	r->destination.hurried = r->lease.suspects > 0;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	wh_handlers_grant(r);
@@ -154,6 +176,46 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	return code;
 }
 
+/* Let the leader's lease expire if its session ended a while ago.  Sets when to look again. */
+static wherry_code expire_silent(wherry_relay *r, wh_holder *holder, int64_t now,
+				 wherry_error *err)
+{
+	const wh_session before = r->leader_session;
+	bool same = r->leader_epoch == holder->epoch && before.gone, expired = false;
+	wherry_code code;
+
+	if (holder->left_us <= 0 || r->engine->joins_leader)
+		return WHERRY_OK;
+	code = wh_session_look(r->store, 0, holder->epoch, &r->leader_session, err);
+	r->leader_epoch = holder->epoch;
+	if (code != WHERRY_OK || !r->leader_session.gone)
+		return code;
+	if (!same || before.until != r->leader_session.until) {
+		r->leader_gone_us = wh_monotonic(&r->env);
+		return WHERRY_OK;
+	}
+	if (now < wh_later(r->leader_gone_us, WH_SESSION_GONE_US))
+		return WHERRY_OK;
+	code = wh_session_expire(r->store, 0, holder->epoch, before.until, &expired, err);
+	if (code != WHERRY_OK || !expired)
+		return code;
+	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
+		     wh_log_text("leader", holder->owner),
+		     wh_log_note("its session of the database has ended; its lease is "
+				 "taken over"));
+	holder->left_us = 0;
+	return WHERRY_OK;
+}
+
+/* When to look again whether the leader's session is there. */
+static int64_t next_look(const wherry_relay *r, int64_t now)
+{
+	if (!r->leader_session.until)
+		return WH_NEVER;
+	return r->leader_session.gone ? wh_later(r->leader_gone_us, WH_SESSION_GONE_US)
+				      : wh_later(now, WH_SESSION_LOOK_US);
+}
+
 /* If the clock of the database went back, the lease would last for longer than its relay
  * asked for, though that relay may be gone.  A relay that lives renews it in time. */
 static void cut_lease(wherry_relay *r, wh_holder *holder)
@@ -209,6 +271,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = expire_orphan(r, &holder, &why);
 	if (code == WHERRY_OK)
+		code = expire_silent(r, &holder, now, &why);
+	if (code == WHERRY_OK)
 		cut_lease(r, &holder);
 	if (code == WHERRY_OK && holder.left_us > 0)
 		how = wh_meet_now(r->engine->id, wh_engine_of(holder.engine));
@@ -220,8 +284,10 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
 		left_us = wh_later(holder.left_us, 1000); /* Tables keep milliseconds. */
-		r->renew_at_us = wh_later(
-			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
+		r->renew_at_us = wh_sooner(next_look(r, now),
+					   wh_later(now, left_us < r->set.renew_us
+								 ? left_us
+								 : r->set.renew_us));
 		return WHERRY_OK;
 	}
 	r->leader_look_us = WH_NEVER;
@@ -279,6 +345,12 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	return r->engine->renewed(r, now, version, err);
 }
 
+wherry_code wh_lease_renew(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	r->renew_at_us = now;
+	return renew(r, now, err);
+}
+
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 {
 	wh_relay_say(r, WHERRY_LOG_WARN, "lease-lost",
@@ -295,6 +367,22 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 	wh_fsm_move(&r->fsm, WH_LOST, &r->env, why);
 	if (r->pub)
 		wh_publisher_cancel(r->pub);
+}
+
+wherry_code wh_lease_begin_again(wherry_relay *r, int64_t now, const char *why,
+				 wherry_error *err)
+{
+	wh_relay_say(
+		r, WHERRY_LOG_WARN, "went-back", wh_log_text("why", why),
+		wh_log_note("the database may lack messages that were delivered; the "
+			    "relay begins again at the position that is stored "
+			    "there, so messages may be delivered again"));
+	/* Or the relay would wait for its own lease. */
+	wh_report_update(r);
+	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
+	wh_lease_lost(r, now, why);
+	return wh_store_stale(r->store, err);
 }
 
 void wh_lease_forget(wherry_relay *r)

@@ -165,6 +165,15 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 
 /* ---- opening ---- */
 
+/* While a cluster fails over, a host may be silent: the others are asked soon.  If all hosts are slow,
+ * they get their time at some of the tries. */
+static int64_t time_for_host(const wherry_relay *r)
+{
+	int n = r->db_failures;
+
+	return n >= 8 && !(n & (n - 1)) ? 0 : 2 * WH_SECOND;
+}
+
 static wherry_code open_db(wherry_relay *r, wherry_error *err)
 {
 	wh_db_options options = wh_db_options_of(r->config, &r->env);
@@ -180,6 +189,7 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 			r->set.lease_us / 3; /* So that a wait is shorter than a lease. */
 	if (options.answer_us > r->set.lease_us / 3)
 		options.answer_us = r->set.lease_us / 3;
+	options.host_us = r->db_failures ? time_for_host(r) : 0;
 	code = wh_db_open(r->from, &options, &r->db, err);
 	if (code != WHERRY_OK)
 		r->db = NULL;
@@ -236,6 +246,23 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Which server is this?  A relay that never asked knows nothing of an earlier one. */
+static void look_at_server(wherry_relay *r)
+{
+	const wh_lineage before = r->lineage;
+
+	if (wh_lineage_read(r->store, &r->lineage, NULL) != WHERRY_OK || !*before.history)
+		return;
+	r->restarted |= strcmp(before.since, r->lineage.since) != 0;
+	if (strcmp(before.history, r->lineage.history) == 0)
+		return;
+	r->moved = true;
+	wh_relay_say(r, WHERRY_LOG_WARN, "failed-over",
+		     wh_log_text("from", before.history),
+		     wh_log_text("to", r->lineage.history),
+		     wh_log_note("another server leads: system and timeline"));
+}
+
 static wherry_code open_source(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
@@ -257,6 +284,8 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 		code = r->engine->attach(r, err);
 	if (code == WHERRY_OK)
 		code = wh_store_watch(r->store, err);
+	if (code == WHERRY_OK)
+		look_at_server(r);
 	return code;
 }
 
@@ -513,6 +542,9 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return reopen_failed(r, code);
 	file_is_there(r);
+	code = wh_lease_resume(r, now, err);
+	if (code != WHERRY_OK)
+		return code;
 	wh_window_forget_versions(&r->window); /* They came from the old connection. */
 	r->reopen_db = false;
 	if (r->engine->resume)

@@ -56,6 +56,7 @@
 #include "relay/source.h"
 #include "relay/window.h"
 #include "store/relay_report.h"
+#include "store/sessions.h"
 
 enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 
@@ -167,6 +168,10 @@ struct wherry_relay {
 	int64_t suspects_upto;
 	char leader_process[WH_PROCESS_LEN]; /* STANDBY: the leader's process. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
+	/* STANDBY: the leader's epoch and session, and when its lock was first seen to be free. */
+	int64_t leader_epoch;
+	wh_session leader_session;
+	int64_t leader_gone_us;
 	/* stats.delivered when the lease was taken, or when it last gained partitions. */
 	int64_t delivered_before;
 	int64_t counted_from; /* stats.delivered when the lease was taken. */
@@ -175,7 +180,11 @@ struct wherry_relay {
 	/* Rows were read since the lease was last verified: verify it before
 	 * the next submit. */
 	bool lease_unverified;
-	int64_t fenced_us; /* When the lease was last verified. */
+	/* Rows come from the WAL, where they are before a synchronous standby has them: verify the lease by a
+	 * commit, which waits for that standby and so for all commits before. */
+	bool waits_for_standbys;
+	/* When the lease was last verified, in this session of the database; below 0: not yet. */
+	int64_t fenced_us;
 
 	/* Messages in memory. */
 	wh_window window;
@@ -216,7 +225,10 @@ struct wherry_relay {
 	 * WH_NEVER: the last one did.  And the last error. */
 	int64_t trouble_us;
 	char trouble[200];
-	bool reopen_db; /* The database connection must be reopened. */
+	bool reopen_db;     /* The database connection must be reopened. */
+	wh_lineage lineage; /* Of the server that was opened last. */
+	/* Since messages in memory were read, another server leads, or the server began again. */
+	bool moved, restarted;
 	/* The database file was replaced or deleted: wait for a new one. */
 	bool awaits_file;
 	/* Descriptor of the old database file's log, for wh_db_options; 0 or -1: none. */
@@ -278,6 +290,17 @@ bool wh_relay_woken(wherry_relay *r, int64_t now);
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
 /* The lease is lost: move to the state LOST.  The caller then returns WHERRY_STALE. */
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
+/* The database lacks what this relay has read: give the lease back and begin again.  Returns WHERRY_STALE. */
+wherry_code wh_lease_begin_again(wherry_relay *r, int64_t now, const char *why,
+				 wherry_error *err);
+/* Renew the lease now. */
+wherry_code wh_lease_renew(wherry_relay *r, int64_t now, wherry_error *err);
+/* May messages be submitted under the lease? */
+bool wh_lease_allows(const wherry_relay *r, int64_t now);
+/* Must the lease be verified before messages are submitted, since the session may have ended? */
+bool wh_lease_is_doubtful(const wherry_relay *r, int64_t now);
+/* The database was opened again: show there that this relay holds its lease. */
+wherry_code wh_lease_resume(wherry_relay *r, int64_t now, wherry_error *err);
 /* Forget all messages and keys in memory.  Call it only while nothing is in flight. */
 void wh_lease_forget(wherry_relay *r);
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);

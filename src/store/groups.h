@@ -67,6 +67,16 @@
 	X(release, "release", "name number epoch holder " WH_REPORT_COUNTS) \
 	X(fence, "fence", "name number epoch holder shared")
 
+/* A lock of the holder's session shows that it is there. */
+#define WH_STORE_SESSION(X) \
+	X(session_hold, "session-hold", "before holder") \
+	X(session_look, "session-look", "name number epoch") \
+	X(session_expire, "session-expire", "name number epoch until")
+
+/* A server may lack what was read from the one before: which history its data has, and since when it runs. */
+#define WH_STORE_LINEAGE(X) \
+	X(lineage, "lineage", "")
+
 /* Leases from a clock that was ahead and was set back. */
 #define WH_STORE_CUT(X) \
 	X(leases_cut, "leases-cut", "name")
@@ -233,7 +243,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
-	G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
+	G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(session, WH_STORE_SESSION) G(lineage, WH_STORE_LINEAGE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \

@@ -9,6 +9,7 @@
 #include "store/fields.h"
 #include "store/partitions.h"
 #include "store/relay_report.h"
+#include "store/sessions.h"
 
 wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -111,7 +112,9 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, const char *own
 			"where no relay can work alone: there is nowhere to keep a lease",
 			err);
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
-	wh_uuid7_now(store->db->env, lease.holder);
+	code = wh_session_begin(store, lasts_us, out->holder, lease.holder, err);
+	if (code != WHERRY_OK)
+		return code;
 	wh_self(store->db->env, process);
 	const wh_param params[] = {
 		wh_store_lease_name(store),
@@ -126,6 +129,8 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, const char *own
 	};
 	code = guard(store, engine, store->stmt.lease, params,
 		     sizeof(params) / sizeof(*params), &lease, err);
+	if (code != WHERRY_OK || !lease.epoch)
+		wh_session_end(store, lease.holder);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (lease.epoch) {

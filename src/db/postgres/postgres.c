@@ -178,6 +178,13 @@ static int64_t postgres_session(wherry_db *db)
 	return PQbackendPID(((postgres_db *)db)->conn);
 }
 
+static bool postgres_keeps_session(wherry_db *db)
+{
+	const postgres_db *s = (const postgres_db *)db;
+
+	return !s->borrowed && !s->pooled;
+}
+
 static void postgres_limit(wherry_db *db, int64_t until_us)
 {
 	((postgres_db *)db)->give_up_us = until_us;
@@ -197,6 +204,7 @@ const wh_db_driver wh_db_postgres = {
 		       .interrupt = postgres_interrupt,
 		       .limit = postgres_limit,
 		       .session = postgres_session,
+		       .keeps_session = postgres_keeps_session,
 		       .schema_of = wh_postgres_schema_of},
 	.transaction = {.begin = postgres_begin,
 			.commit = postgres_commit,

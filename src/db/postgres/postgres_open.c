@@ -25,14 +25,20 @@ static char *option_of(PGconn *conn, const char *keyword)
 	return value;
 }
 
-static int64_t time_to_connect(PGconn *conn)
+static int64_t time_to_connect(const postgres_db *s)
 {
-	char *text = option_of(conn, "connect_timeout");
+	char *text = option_of(s->conn, "connect_timeout");
+	char *hosts = option_of(s->conn, "host");
+	bool several = hosts && strchr(hosts, ',');
 	int64_t seconds = 0;
+	bool is_set = text && wh_parse_int(text, &seconds) && seconds != 0;
 
-	if (!text || !wh_parse_int(text, &seconds) || seconds == 0)
-		seconds = CONNECT_S;
 	free(text);
+	free(hosts);
+	if (!is_set && several && s->host_us)
+		return s->host_us;
+	if (!is_set)
+		seconds = CONNECT_S;
 	if (seconds < 0 || seconds > 3600)
 		seconds = 3600;
 	return seconds * WH_SECOND;
@@ -42,7 +48,7 @@ static int64_t time_to_connect(PGconn *conn)
  * clock and the wait by the system's. */
 static int64_t limit_us(const postgres_db *s)
 {
-	int64_t limit = time_to_connect(s->conn), left;
+	int64_t limit = time_to_connect(s), left;
 
 	if (!s->give_up_us)
 		return limit;
@@ -325,7 +331,7 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
  * wait if full_sync is off.
  */
 static void write_settings(char *out, size_t cap, const char *set,
-			   const wh_db_options *options)
+			   const wh_db_options *options, bool pooled)
 {
 	/* A policy that hides rows makes a statement fail, instead of hiding them from a relay
 	 * in silence.  The application's own statements may rely on policies. */
@@ -333,12 +339,18 @@ static void write_settings(char *out, size_t cap, const char *set,
 
 	long long wait_ms = (options->busy_timeout_us + 999) / 1000 + 1;
 	long long idle_ms = options->idle_us / 1000;
-	char idle[80] = "";
+	char idle[80] = "", alive[160] = "";
 
 	if (idle_ms)
 		(void)snprintf(idle, sizeof(idle),
 			       "%s idle_in_transaction_session_timeout = %lld; ", set,
 			       idle_ms);
+	/* If the relay's machine is gone, the server notices it within 11 seconds. */
+	if (idle_ms && !pooled)
+		(void)snprintf(alive, sizeof(alive),
+			       "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval "
+			       "= 2; SET tcp_keepalives_count = 3; "
+			       "SET tcp_user_timeout = 11000; ");
 	(void)snprintf(
 		out, cap,
 		"%s client_min_messages = warning; %s lock_timeout = %lld; "
@@ -357,11 +369,11 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	char settings[560], sync[240], sql[960];
+	char settings[760], sync[240], sql[1200];
 	const char *encoding;
 
 	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
-	write_settings(settings, sizeof(settings), set, options);
+	write_settings(settings, sizeof(settings), set, options, s->pooled);
 	(void)snprintf(sync, sizeof(sync),
 		       "%s%sSELECT pg_catalog.set_config('synchronous_commit', 'on', %s) "
 		       "WHERE pg_catalog.current_setting('synchronous_commit') = 'off'; ",
@@ -611,6 +623,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->base.env = options->env;
 	s->fixed = !options->app_sql;
 	s->answer_us = options->answer_us;
+	s->host_us = options->host_us;
 	values[5] = url;
 	code = connect_with(s, keywords, values, err);
 	/* Limit the time of sending too.  The application's own calls may not know that

@@ -42,6 +42,18 @@ static bool is_same(const wh_position *a, const wh_position *b)
 	       is_same_text(a->seen, b->seen) && is_same_text(a->until, b->until);
 }
 
+/* The position that was written shows that all which was read before it is there.  Nothing shows it of later rows
+ * if the server is another one, or crashed: commits that do not wait for the disk are seen before they are
+ * safe.  The WAL brings only what is on disk. */
+static bool is_unproven(const wherry_relay *r)
+{
+	const wh_log *f = wh_log_of(r);
+	bool unwritten = f->n || f->moved;
+
+	return (r->restarted && unwritten) ||
+	       (r->moved && (unwritten || f->taken.n || r->window.n));
+}
+
 wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
@@ -52,10 +64,16 @@ wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 	/* Which of several positions have moved is not known. */
 	if (code == WHERRY_OK &&
 	    (share.rows > 1 || f->share.rows > 1 ||
-	     (!is_same(&stored, &f->written) && !is_same(&stored, &f->writing)))) {
-		wh_lease_lost(r, now, "the database has another position than before");
-		code = WHERRY_STALE;
-	}
+	     (!is_same(&stored, &f->written) && !is_same(&stored, &f->writing))))
+		code = wh_lease_begin_again(
+			r, now, "the database has another position than before", err);
+	else if (code == WHERRY_OK && is_unproven(r))
+		code = wh_lease_begin_again(r, now,
+					    r->moved ? "another server leads"
+						     : "the server began again",
+					    err);
+	if (code == WHERRY_OK || code == WHERRY_STALE)
+		r->moved = r->restarted = false;
 	wh_position_clear(&stored);
 	return code;
 }

@@ -90,6 +90,7 @@ void wh_streaming_admitted(wherry_relay *r, wh_entry *e)
 
 	e->tx = f->taking;
 	wh_streaming_taken(f, e->tx);
+	r->lease_unverified |= r->waits_for_standbys;
 }
 
 void wh_streaming_landed(wh_streaming *f, uint64_t number)

@@ -142,7 +142,7 @@ static void cannot_send(wherry_relay *r, int64_t now, const wherry_error *why)
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false,
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 2 * WH_SECOND, false,
 					   0};
 	wh_streaming *f = wh_streaming_of(r);
 	const bool of_row = f->fsm.state == WH_STREAMING_ON && err &&
@@ -203,8 +203,8 @@ static wherry_code refuse_slot(wherry_relay *r, const wh_wal_stored *position,
 }
 
 /* Decide how to begin: only the position shows what is delivered. */
-static wherry_code decide(wherry_relay *r, const wh_wal_state *state, beginning *out,
-			  wherry_error *err)
+static wherry_code decide(wherry_relay *r, int64_t now, const wh_wal_state *state,
+			  beginning *out, wherry_error *err)
 {
 	enum { POSITION, TABLE, NOW };
 	wh_streaming *f = wh_streaming_of(r);
@@ -230,6 +230,12 @@ static wherry_code decide(wherry_relay *r, const wh_wal_state *state, beginning 
 	if (strcmp(position.slot, f->wal->slot) != 0)
 		position = (wh_wal_stored){.known = false};
 	out->from = position.at > state->confirmed ? position.at : state->confirmed;
+	if (f->streamed && (r->moved || (r->restarted && position.at < f->written)))
+		return wh_lease_begin_again(r, now,
+					    r->moved ? "another server leads"
+						     : "the database has an earlier "
+						       "position than before",
+					    err);
 	made_again = is_made_again(f, state, &position);
 	if (there && made_again && from == POSITION)
 		return refuse_slot(r, &position, err);
@@ -264,7 +270,7 @@ static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_err
 	return wh_streaming_trouble(r, now, code, err);
 }
 
-static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
+static wherry_code look(wherry_relay *r, int64_t now, wh_wal_state *state, beginning *out,
 			wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -278,9 +284,11 @@ static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 		code = wh_wal_check(f->wal, state, err);
 	if (code == WHERRY_OK && !state->published)
 		code = wh_wal_publish(f->wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_waits_for_standbys(f->wal, &r->waits_for_standbys, err);
 	if (code != WHERRY_OK || state->reader)
 		return code;
-	return decide(r, state, out, err);
+	return decide(r, now, state, out, err);
 }
 
 wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err)
@@ -288,7 +296,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state = {0};
 	beginning how = {0};
-	wherry_code code = look(r, &state, &how, err);
+	wherry_code code = look(r, now, &state, &how, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -311,6 +319,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 					 "restored"));
 		wh_streaming_end(r);
 	}
+	r->moved = r->restarted = false;
 	if (f->received < how.from) /* It may be higher from an earlier connection. */
 		f->received = f->delivered = how.from;
 	if (f->fresh)
@@ -404,6 +413,8 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_wal_check(f->wal, &state, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_waits_for_standbys(f->wal, &r->waits_for_standbys, err);
 	if (code != WHERRY_OK)
 		return wh_streaming_trouble(r, now, code, err);
 	if (state.retained > warn && !f->lag_logged)

@@ -80,6 +80,33 @@ RETURNING epoch, suspects,
 UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00'
 WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
+-- part: session
+-- The lock of the session of a lease's holder; see store/sessions.h.
+(hashtextextended(s.members, 1669::bigint))
+
+-- name: session-hold
+SELECT CASE WHEN :before::text <> '' THEN pg_advisory_unlock_shared(hashtextextended(:before::text, 1669::bigint)) END,
+  CASE WHEN :holder::text <> '' THEN pg_advisory_lock_shared(hashtextextended(:holder::text, 1669::bigint))::text END;
+
+-- name: session-look
+-- The lock ends with the statement.  A standby does not know the locks of the primary.
+SELECT (extract(epoch FROM s.expires_at) * 1000000)::bigint, pg_try_advisory_xact_lock{session}::integer
+FROM {wherry_lease} AS s
+WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.expires_at > {now}
+  AND s.members LIKE 's%' AND NOT pg_is_in_recovery();
+
+-- name: session-expire
+-- A holder that came back has renewed the lease, and waits for this statement to renew it.
+UPDATE {wherry_lease} AS s SET expires_at = '1970-01-01 00:00:00+00'
+WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.members LIKE 's%'
+  AND (extract(epoch FROM s.expires_at) * 1000000)::bigint = :until AND pg_try_advisory_xact_lock{session};
+
+-- name: lineage
+-- A standby that is promoted begins another timeline.
+SELECT (SELECT system_identifier FROM pg_control_system())::text || ' '
+         || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_postmaster_start_time()::text
+WHERE NOT pg_is_in_recovery();
+
 -- name: renew
 -- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
 -- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it

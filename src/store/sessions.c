@@ -1,0 +1,114 @@
+#include "store/sessions.h"
+
+#include <stdio.h>
+
+#include "base/uuid.h"
+
+enum { MARK = 's' }; /* Other tokens begin with a digit, a letter up to f, or a comma. */
+
+static bool is_marked(const char *token)
+{
+	return *token == MARK;
+}
+
+static wherry_code lock(wh_store *store, const char *before, const char *token,
+			wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("before", wh_view_of(is_marked(before) ? before : "")),
+		WH_TEXT_PARAM("holder", wh_view_of(token)),
+	};
+
+	return wh_db_run(store->db, store->stmt.session_hold, params, 2, NULL, NULL, NULL,
+			 err);
+}
+
+wherry_code wh_session_begin(wh_store *store, int64_t lasts_us, const char *before,
+			     char out_token[40], wherry_error *err)
+{
+	char id[WH_UUID_LEN + 1];
+
+	wh_uuid7_now(store->db->env, id);
+	/* A short lease ends by itself. */
+	if (!store->stmt.session_hold || lasts_us < 3 * WH_SESSION_GONE_US ||
+	    !wh_db_keeps_session(store->db)) {
+		(void)snprintf(out_token, 40, "%s", id);
+		return WHERRY_OK;
+	}
+	(void)snprintf(out_token, 40, "%c%s", MARK, id);
+	return lock(store, before, out_token, err);
+}
+
+wherry_code wh_session_resume(wh_store *store, const wherry_lease *lease,
+			      wherry_error *err)
+{
+	return wh_session_has(lease) ? lock(store, "", lease->holder, err) : WHERRY_OK;
+}
+
+void wh_session_end(wh_store *store, const char *token)
+{
+	if (is_marked(token))
+		(void)lock(store, token, "", NULL);
+}
+
+bool wh_session_has(const wherry_lease *lease)
+{
+	return is_marked(lease->holder);
+}
+
+static wherry_code take_session(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(wh_session *)ctx = (wh_session){wh_row_int(row, 0), wh_row_int(row, 1) != 0};
+	return WHERRY_OK;
+}
+
+wherry_code wh_session_look(wh_store *store, int32_t number, int64_t epoch,
+			    wh_session *out, wherry_error *err)
+{
+	const wh_param params[] = {wh_store_lease_name(store),
+				   WH_INT_PARAM("number", number),
+				   WH_INT_PARAM("epoch", epoch)};
+	wh_session found = {0};
+	wherry_code code = WHERRY_OK;
+
+	if (store->stmt.session_look)
+		code = wh_db_run(store->db, store->stmt.session_look, params, 3,
+				 take_session, &found, NULL, err);
+	if (code == WHERRY_OK)
+		*out = found;
+	return code;
+}
+
+wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
+			      int64_t until, bool *out_expired, wherry_error *err)
+{
+	const wh_param params[] = {
+		wh_store_lease_name(store), WH_INT_PARAM("number", number),
+		WH_INT_PARAM("epoch", epoch), WH_INT_PARAM("until", until)};
+	int64_t changed = 0;
+	wherry_code code = wh_db_run(store->db, store->stmt.session_expire, params, 4,
+				     NULL, NULL, &changed, err);
+
+	if (code == WHERRY_OK)
+		*out_expired = changed > 0;
+	return code;
+}
+
+static wherry_code take_lineage(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_lineage *out = ctx;
+	const char *history = wh_row_text(row, 0), *since = wh_row_text(row, 1);
+
+	(void)err;
+	(void)snprintf(out->history, sizeof(out->history), "%s", history ? history : "");
+	(void)snprintf(out->since, sizeof(out->since), "%s", since ? since : "");
+	return WHERRY_OK;
+}
+
+wherry_code wh_lineage_read(wh_store *store, wh_lineage *out, wherry_error *err)
+{
+	return store->stmt.lineage ? wh_db_run(store->db, store->stmt.lineage, NULL, 0,
+					       take_lineage, out, NULL, err)
+				   : WHERRY_OK;
+}

@@ -1,0 +1,69 @@
+/*
+ * Leases that another relay may take over soon after their holder's session ended, whatever time
+ * they have left.
+ *
+ * A relay that has a session to itself keeps a lock of that session, named by the token of its lease.  The
+ * server frees the lock when the session ends: the relay's process or machine is gone, or the connection
+ * was cut.  The relay may live and deliver, so:
+ *
+ *   - the relay submits nothing for longer than WH_SESSION_TRUSTED_US after the lease was last seen to be held,
+ *     in that session;
+ *   - in a new session it takes the lock and renews the lease before it submits anything;
+ *   - another relay takes the lease if it finds the lock free twice, WH_SESSION_GONE_US apart, and
+ *     the lease was not renewed in between.
+ *
+ * So the relay has stopped submitting by then: it was last seen to hold the lease before the lock was found
+ * free.
+ */
+#ifndef WH_STORE_SESSIONS_H
+#define WH_STORE_SESSIONS_H
+
+#include <wherry/lease.h>
+
+#include "store/store.h"
+
+enum {
+	WH_SESSION_TRUSTED_US = 2000000,
+	WH_SESSION_GONE_US = 3000000,
+	WH_SESSION_LOOK_US = 2000000 /* How often a relay that stands by looks. */
+};
+
+/* Write a new token for a lease that lasts so long.  Only if the lease ends with the session, take
+ * the lock and free that of `before`, the token of an earlier lease, which may be "". */
+wherry_code wh_session_begin(wh_store *store, int64_t lasts_us, const char *before,
+			     char out_token[40], wherry_error *err);
+
+/* Take the lock of a lease again, in a new session.  Does nothing if the lease has none. */
+wherry_code wh_session_resume(wh_store *store, const wherry_lease *lease,
+			      wherry_error *err);
+
+/* Free the lock of a lease that was not taken. */
+void wh_session_end(wh_store *store, const char *token);
+
+/* Does the lease end with the session of its holder? */
+bool wh_session_has(const wherry_lease *lease);
+
+/* The session of a lease's holder. */
+typedef struct wh_session {
+	int64_t until; /* When its lease ends, which changes if it is renewed; 0: it has no lock. */
+	bool gone; /* The lock is free. */
+} wh_session;
+
+wherry_code wh_session_look(wh_store *store, int32_t number, int64_t epoch,
+			    wh_session *out, wherry_error *err);
+
+/* Expire a lease whose lock is still free, and which was not renewed since it was read.  *out_expired:
+ * false: the session is there again. */
+wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
+			      int64_t until, bool *out_expired, wherry_error *err);
+
+/* Where the data of a server comes from, and since when the server runs; "": unknown. */
+typedef struct wh_lineage {
+	char history[48];
+	char since[48];
+} wh_lineage;
+
+/* Leaves *out as it is if the server does not say. */
+wherry_code wh_lineage_read(wh_store *store, wh_lineage *out, wherry_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A server loses its last transactions, here by going back to a copy of its files, and gives their numbers of rows and
+# transactions out again.  Relays that had read what was lost leave out nothing that is written afterwards.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server wal_level=logical
+w create "$url"
+w create "$url#events" --layout debezium --stream
+
+put() { # WORD N: so many messages in each outbox
+	sql "INSERT INTO outbox(topic, payload) SELECT 't', to_json('$1' || repeat('x', 900)) FROM generate_series(1, $2);
+		INSERT INTO events SELECT gen_random_uuid(), 'order', 'k', 'Made', to_json('$1' || repeat('x', 900))
+		FROM generate_series(1, $2)"
+}
+
+delivered() { # WORD N: by both relays
+	[ "$(grep -o "$1" table.out | wc -l)" -ge "$2" ] && [ "$(grep -o "$1" stream.out | wc -l)" -ge "$2" ]
+}
+
+copy_data() { # While the server makes no checkpoint, a copy is what it would find after a crash.
+	sql CHECKPOINT
+	"${server_user[@]}" cp -a data copy
+}
+
+# It takes a message, and returns when the file `busy` is gone.
+cat >take.sh <<'END'
+cat >>"$1"
+echo >>"$1"
+while [ -e "$2" ]; do sleep 0.05; done
+END
+: >table.out >stream.out
+"$wherry" relay "$url" "exec:sh $tmp/take.sh $tmp/table.out $tmp/busy" --set exec.jobs=8 2>table.log 9>&- &
+pids+=($!)
+"$wherry" relay "$url#events" "file:$tmp/stream.out" 2>stream.log 9>&- &
+pids+=($!)
+put before 3
+check "relays deliver" until_true 60 delivered before 3
+check "and have written their positions" until_true 60 answers \
+	"SELECT (SELECT max(high) FROM outbox_progress) = 3 AND (SELECT max(position) FROM wherry_stream) > 0" t
+copy_data
+touch busy
+put lost 3
+check "what will be lost is in flight, or delivered" until_true 60 delivered lost 3
+kill -STOP "${pids[@]}"
+pid=$(cat "$folder/pid")
+kill -KILL "$pid"
+until_true 60 eval '! pgrep -P "$pid" >/dev/null'
+"${server_user[@]}" rm -rf data
+"${server_user[@]}" mv copy data
+echo "start $pid" >&9
+until_true 60 answers 'SELECT count(*) FROM outbox' 3
+put new 12
+kill -CONT "${pids[@]}"
+rm busy
+check "all that was written afterwards is delivered" until_true 60 delivered new 12
+check "the relay that reads the table says what happened" grep -q 'event=went-back' table.log
+check "and so does the one that reads the WAL" grep -q 'event=went-back' stream.log
+check "they wait for no lease" [ "$(cat table.log stream.log | grep -c 'event=standby')" -eq 0 ]
+stop_server
+finish
