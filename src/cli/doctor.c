@@ -567,17 +567,29 @@ static void take_names(wh_doctor *d, const wh_wal *wal)
 	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
 }
 
+static wherry_code open_stream(const wh_doctor *d, const char *slot, wh_wal **out)
+{
+	return wh_wal_open(d->session->outbox, slot,
+			   wherry_config_get(d->config, "stream.publication"), out, NULL);
+}
+
 /* Read the names of the stream and how far it is behind.  Failures are ignored, since the
- * outbox may not be streamed. */
+ * outbox may not be streamed.  A slot that is not set is the one that the last relay read. */
 static void name_stream(wh_doctor *d)
 {
-	wh_wal *wal = NULL;
+	const char *slot = wherry_config_get(d->config, "stream.slot");
+	wh_wal *wal = NULL, *read = NULL;
+	wh_wal_stored last = {0};
 	wh_wal_watched found;
 
-	if (wh_wal_open(d->session->outbox, wherry_config_get(d->config, "stream.slot"),
-			wherry_config_get(d->config, "stream.publication"), &wal,
-			NULL) != WHERRY_OK)
+	if (open_stream(d, slot, &wal) != WHERRY_OK)
 		return;
+	if (!wh_config_is_set(d->config, WH_STREAM_SLOT) &&
+	    wh_wal_read_stored(wal, &last, NULL) == WHERRY_OK && last.known &&
+	    *last.slot && open_stream(d, last.slot, &read) == WHERRY_OK) {
+		wh_wal_close(wal);
+		wal = read;
+	}
 	take_names(d, wal);
 	if (wh_wal_watch(wal, &found, NULL) == WHERRY_OK) {
 		d->behind_us = found.lag.us;

@@ -89,6 +89,12 @@ check "so there is none" test -z "$(slot kept)"
 stream "#kept" --from now
 expect "and goes on when it is told" 0 "is:" "err:0 delivered"
 
+w create "$url#named" --layout debezium --stream --set stream.slot=mine
+stream "#named" --set stream.slot=mine
+w doctor "$url#named"
+expect "the doctor looks at the slot that the relay read" "$status" "no:is gone" "out:replication slot mine"
+sql "SELECT pg_drop_replication_slot('mine')" >/dev/null
+
 # ---- what cannot be ----
 
 sql "CREATE ROLE clerk LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk"

@@ -55,7 +55,9 @@ SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 
 -- name: slot
 -- A relay of this engine makes the publication or slot, and no other program should drop it.
-SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot);
+-- A standby need not have it.
+SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot)
+  AND NOT pg_is_in_recovery();
 
 -- name: slot-of-others
 SELECT 2, slot_name::text, coalesce(plugin, 'none')::text, coalesce(database, 'none')::text
@@ -100,7 +102,7 @@ SELECT 1, slot_name::text, since, kept,
        THEN 'nothing bounds that (max_slot_wal_keep_size is -1), so it can fill the disk'
        ELSE 'it is lost ' || pg_size_pretty(greatest(safe_wal_size, 0)) || ' later' END,
   pg_size_pretty(greatest(behind, 0)) || {waits}
-FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended');
+FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended') AND NOT pg_is_in_recovery();
 
 -- name: slot-lag
 -- WAL that the relay of the slot has not confirmed.  The server keeps its WAL from the beginning of the
@@ -124,7 +126,7 @@ ORDER BY restart_lsn LIMIT 5;
 SELECT 1, slot_name::text, n::text,
   CASE WHEN current_setting('server_version_num')::integer >= 170000
        THEN 'it can be synchronised: failover = true, and sync_replication_slots there'
-       ELSE 'from version 17 on it can be synchronised' END
+       ELSE 'Patroni copies it if it is one of its permanent slots, and from version 17 on the server can' END
 FROM {its_slot} AS s, (
   SELECT count(*) AS n FROM pg_stat_replication AS r
   WHERE application_name NOT IN ('pg_basebackup', 'pg_receivewal')
