@@ -61,7 +61,8 @@ WHERRY_CASE(a_relay_whose_session_ended_submits_for_two_seconds_at_most, relay_f
 	relay_put(f, "aaa");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 1);
-	f->offset_us += WH_SESSION_TRUSTED_US; /* The lease must be verified again, and is. */
+	f->offset_us +=
+		WH_SESSION_TRUSTED_US; /* The lease must be verified again, and is. */
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, fake->submits == 2);
 	end_session_of_leader(f);
@@ -88,7 +89,8 @@ WHERRY_CASE(a_relay_that_connects_again_keeps_its_lease, relay_fixture *f)
 }
 
 /* The relay was there between the two looks, and may have submitted messages a moment ago. */
-WHERRY_CASE(a_session_that_came_back_and_ended_again_is_waited_for_again, relay_fixture *f)
+WHERRY_CASE(a_session_that_came_back_and_ended_again_is_waited_for_again,
+	    relay_fixture *f)
 {
 	relay_start_by_url(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch == 1);
