@@ -213,7 +213,7 @@ static int64_t next_look(const wherry_relay *r, int64_t now)
 	if (!r->leader_session.until)
 		return WH_NEVER;
 	return r->leader_session.gone ? wh_later(r->leader_gone_us, WH_SESSION_GONE_US)
-				      : wh_later(now, WH_SESSION_LOOK_US);
+				      : wh_later(now, r->set.renew_us / WH_SESSION_LOOKS);
 }
 
 /* If the clock of the database went back, the lease would last for longer than its relay

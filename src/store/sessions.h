@@ -25,7 +25,8 @@
 enum {
 	WH_SESSION_TRUSTED_US = 2000000,
 	WH_SESSION_GONE_US = 3000000,
-	WH_SESSION_LOOK_US = 2000000 /* How often a relay that stands by looks. */
+	/* A relay that stands by looks so often in the time in which it would renew a lease. */
+	WH_SESSION_LOOKS = 5
 };
 
 /* Write a new token for a lease that lasts so long.  Only if the lease ends with the session, take

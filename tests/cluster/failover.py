@@ -297,11 +297,14 @@ class Daemon:
 
 def switchover(cluster):
     leader = cluster.leader()
-    roles = {m["name"]: m["role"] for m in cluster.members()}
-    candidate = max((name for name in roles if name != f"node{leader}"), key=lambda name: roles[name] == "sync_standby")
-    answer = cluster.ask("/switchover", {"leader": f"node{leader}", "candidate": candidate}, cluster.ports[leader - 1])
-    if not answer:
+    for _ in range(10):  # Patroni refuses while it chooses a synchronous standby.
+        roles = {m["name"]: m["role"] for m in cluster.members()}
+        candidate = max((name for name in roles if name != f"node{leader}"),
+                        key=lambda name: roles[name] == "sync_standby")  # fmt: skip
+        if cluster.ask("/switchover", {"leader": f"node{leader}", "candidate": candidate}, cluster.ports[leader - 1]):
+            return leader, lambda: None
         tap.tell(f"Patroni did not switch from node{leader} to {candidate} of {roles}")
+        time.sleep(3)
     return leader, lambda: None
 
 

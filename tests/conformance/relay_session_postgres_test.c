@@ -6,6 +6,8 @@
 #include "postgres/server.h"
 #include "store/sessions.h"
 
+enum { LOOK_US = 2000000 }; /* With the default relay.idle_interval. */
+
 /* As if the machine of the relay that leads was gone. */
 static void end_session_of_leader(relay_fixture *f)
 {
@@ -44,7 +46,7 @@ WHERRY_CASE(a_relay_whose_session_ended_is_followed_in_seconds, relay_fixture *f
 	pass(f, &f->b, 10 * WH_SECOND);
 	assert_int_equal(relay_stats(&f->b).epoch, 0);
 	end_session_of_leader(f);
-	pass(f, &f->b, WH_SESSION_LOOK_US + WH_SESSION_GONE_US);
+	pass(f, &f->b, LOOK_US + WH_SESSION_GONE_US);
 	assert_int_equal(relay_stats(&f->b).epoch, 2);
 	assert_true(relay_logged(f, "event=leader-gone"));
 	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
@@ -79,7 +81,7 @@ WHERRY_CASE(a_relay_that_connects_again_keeps_its_lease, relay_fixture *f)
 	stand_by(f, &f->b);
 	for (int i = 1; i <= 3; i++) {
 		end_session_of_leader(f);
-		pass(f, &f->b, WH_SESSION_LOOK_US);
+		pass(f, &f->b, LOOK_US);
 		relay_put(f, "a");
 		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == i);
 		pass(f, &f->b, 2 * WH_SESSION_GONE_US);
@@ -96,7 +98,7 @@ WHERRY_CASE(a_session_that_came_back_and_ended_again_is_waited_for_again,
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch == 1);
 	stand_by(f, &f->b);
 	end_session_of_leader(f);
-	pass(f, &f->b, WH_SESSION_LOOK_US);
+	pass(f, &f->b, LOOK_US);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	end_session_of_leader(f);
