@@ -296,6 +296,38 @@ WHERRY_CASE(a_slot_that_others_made_again_is_not_taken_for_the_old_one, relay_fi
 	go_on_from_table(f, 2);
 }
 
+/* Of a relay that was told where to begin, too. */
+WHERRY_CASE(where_to_begin_counts_for_the_first_connection_alone, relay_fixture *f)
+{
+	static const char *const froms[] = {"now", "table"};
+
+	for (int i = 0; i < 2; i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		wherry_code code = WHERRY_OK;
+
+		relay_fresh(f);
+		debezium_hourly(f);
+		relay_set(f, "stream.from", froms[i]);
+		relay_stream(f, &f->a);
+		relay_put(f, "ab");
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_UNTIL(f, &f->a,
+			    relay_number(f, "SELECT count(*) FROM wherry_stream") == 1);
+		relay_sql(f, "SELECT pg_terminate_backend(active_pid, 10000) FROM "
+			     "pg_replication_slots WHERE active");
+		relay_sql(f, "SELECT pg_drop_replication_slot(slot_name) FROM "
+			     "pg_replication_slots");
+		relay_put(f, "c");
+		while (code == WHERRY_OK)
+			code = wherry_relay_step(f->a.relay, &f->a.wake_us,
+						 &f->a.finished, &err);
+		assert_int_equal(code, WHERRY_INVALID);
+		assert_non_null(strstr(err.message, "--from table"));
+		assert_int_equal(relay_delivered(f), 2);
+		relay_kill(f, &f->a);
+	}
+}
+
 /* The same while no relay runs. */
 WHERRY_CASE(a_slot_made_again_while_no_relay_ran_is_noticed, relay_fixture *f)
 {
@@ -521,6 +553,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
 	RELAY_TEST(a_slot_that_others_made_again_is_not_taken_for_the_old_one, 0),
+	RELAY_TEST(where_to_begin_counts_for_the_first_connection_alone, 0),
 	RELAY_TEST(a_slot_made_again_while_no_relay_ran_is_noticed, 0),
 	RELAY_TEST(a_slot_that_is_the_old_one_is_read_on, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),

@@ -68,6 +68,8 @@ typedef struct wh_streaming {
 	/* Streaming has begun under this lease: all older rows are in memory or
 	 * settled. */
 	bool streamed;
+	/* This relay has streamed: it goes on from there, whatever stream.from asked for at its start. */
+	bool began;
 	bool moved; /* Something was settled since the position was written. */
 	/* Message id of the message that an earlier relay tried alone; "": none. */
 	char suspect[64];

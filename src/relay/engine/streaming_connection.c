@@ -208,7 +208,7 @@ static wherry_code decide(wherry_relay *r, int64_t now, const wh_wal_state *stat
 {
 	enum { POSITION, TABLE, NOW };
 	wh_streaming *f = wh_streaming_of(r);
-	int from = wh_config_choice(r->config, WH_STREAM_FROM);
+	int from = f->began ? POSITION : wh_config_choice(r->config, WH_STREAM_FROM);
 	bool there = state->has_slot && !state->lost, made_again;
 	wh_wal_stored position = {0};
 	wherry_code code = wh_wal_tables(f->wal, err);
@@ -349,7 +349,7 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 		     wh_log_text("position", position));
 	wh_fsm_move(&f->fsm, WH_STREAMING_ON, &r->env, "streaming");
 	f->failures = 0;
-	f->streamed = f->moved = true;
+	f->streamed = f->began = f->moved = true;
 	f->written = 0; /* The server may have lost the last write. */
 	return WHERRY_OK;
 }
