@@ -340,6 +340,21 @@ def lose(cluster):
     return leader, lambda: cluster.start(leader)
 
 
+def withhold(cluster, arrivals):
+    """While no standby writes what the leader sends, nothing is delivered."""
+    others = [i for i in (1, 2, 3) if i != cluster.leader()]
+    for i in others:
+        cluster.signal(i, signal.SIGSTOP, "walreceiver")
+    time.sleep(1)
+    before = {sink: len(arrivals.got[sink]) for sink in SINKS}
+    time.sleep(3)
+    after = {sink: len(arrivals.got[sink]) for sink in SINKS}
+    for i in others:
+        cluster.signal(i, signal.SIGCONT, "walreceiver")
+    tap.check("sync: while no standby writes, nothing is delivered", before == after,
+              {sink: after[sink] - before[sink] for sink in SINKS})  # fmt: skip
+
+
 # ---- what is said meanwhile ----
 
 
@@ -466,6 +481,8 @@ def run(mode, folder):
                     if fault.__name__ in FAULTS and (mode == "async" or fault is not lose):
                         play(mode, fault, cluster, producers, arrivals, folder, offsets)
             tap.wait_until(120, cluster.whole)
+            if mode == "sync":
+                withhold(cluster, arrivals)
             for producer in producers.values():
                 producer.halt.set()
                 producer.join()
