@@ -24,6 +24,36 @@ static wh_adopt_options options_of(const wh_args *args)
 
 /* ---- what is printed ---- */
 
+/* Notes on added columns: how they change the table for its programs. */
+static void put_additions(wh_buf *to, const wh_adoption *a)
+{
+	const bool tsql = strcmp(a->db->driver->scheme, "mssql") == 0;
+
+	if (a->adds_id)
+		wh_buf_printf(
+			to,
+			"note: %s writes the table again%s%s%s, and nobody can use it "
+			"meanwhile, since no column of it is a unique integer; rows that are there get "
+			"numbers as they lie, which is not the order in which they were written if they "
+			"were updated: let the old relay deliver them first\n",
+			tsql ? "SQL Server" : "PostgreSQL", *a->size ? " (" : "", a->size,
+			*a->size ? ")" : "");
+	if (a->numbered || !*a->version || a->own_version)
+		return;
+	if (!tsql) {
+		wh_buf_puts(
+			to,
+			"note: the table gets a column at its end: COPY into the table then needs a list of "
+			"columns, and SELECT * returns one more\n");
+		return;
+	}
+	wh_buf_puts(
+		to,
+		"note: the table gets a column with row versions, and nobody can use it while SQL Server gives one "
+		"to each row and makes the index: INSERT then needs a list of columns, and SELECT * returns one "
+		"more\n");
+}
+
 static void put_mapping(wh_buf *to, const wh_adoption *a)
 {
 	wh_buf_printf(to, "table '%s' as outbox '%s'", a->source, a->title);
@@ -50,24 +80,17 @@ static void put_mapping(wh_buf *to, const wh_adoption *a)
 		wh_buf_printf(to, "at %s\n", a->from);
 	if (a->note)
 		wh_buf_printf(to, "note: %s\n", a->note);
-	if (a->adds_id)
-		wh_buf_printf(
-			to,
-			"note: PostgreSQL writes the table again (%s), and nobody can use it "
-			"meanwhile, since no column of it is a unique integer; rows that are there get "
-			"numbers as they lie, which is not the order in which they were written if they "
-			"were updated: let the old relay deliver them first\n",
-			a->size);
-	if (!a->numbered && wh_adopt_text(a, "add-tx"))
-		wh_buf_puts(
-			to,
-			"note: the table gets a column at its end: COPY into the table then needs a list of "
-			"columns, and SELECT * returns one more\n");
+	put_additions(to, a);
 	if (!a->set.len && !a->deletes && wh_adopt_find(a, "status", true))
 		wh_buf_puts(
 			to,
 			"note: the column status may say that a row is delivered: then add --done "
 			"\"status = '...'\" with that value\n");
+	if (a->open.len)
+		wh_buf_puts(
+			to,
+			"note: sessions that write to the table need QUOTED_IDENTIFIER and the ANSI settings on, as drivers "
+			"have them, because of the index of rows that are not done; sqlcmd needs -I\n");
 	if (a->published)
 		wh_buf_puts(
 			to,
@@ -191,7 +214,7 @@ static const wh_option options[] = {
 	 "The name of the outbox. (default: that of the table, with _log behind it)",
 	 NULL, 0},
 	{"id", "COLUMN",
-	 "A column of unique integers. (default: one that is there; on PostgreSQL else a new column)",
+	 "A column of unique integers. (default: one that is there; else a new column, except on SQLite)",
 	 NULL, 0},
 	{"message-id", "COLUMN",
 	 "The message id, by which receivers know a message again. (default: a guess)",
@@ -246,7 +269,8 @@ const wh_command wh_cmd_adopt = {
 		"prints what it found and the SQL that it would run.\n"
 		"\n"
 		"On PostgreSQL the table gets a column wherry_tx with an index, which says in which transaction "
-		"a row was written, and a trigger that wakes relays. `wherry drop` takes both away and leaves the table. "
+		"a row was written, and a trigger that wakes relays; on SQL Server a column wherry_rv with an index, its row "
+		"version. `wherry drop` takes them away and leaves the table. "
 		"Stop the old relay of the table first.\n"
 		"\n"
 		"Examples:\n"

@@ -1,56 +1,34 @@
 #include "log/failing.h"
 
 #include "log/subscription.h"
+#include "store/unreadable.h"
 
 enum { FOUND_MOST = 100, PAGE = 1000, NEAR = 12, FAR = 62 };
 
 typedef struct search {
 	wh_store *store;
 	int64_t found;
-	wherry_error why; /* Of the last row that failed. */
 } search;
 
-/* Run a statement that reads rows.  *out_fails: one of them made it fail. */
 static wherry_code try(search *s, const wh_stmt *stmt, const wh_param *params, size_t n,
 		       bool *out_fails, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code =
-		wh_db_run(s->store->db, stmt, params, n, NULL, NULL, NULL, &why);
+	wherry_code code = wh_failing_try(s->store, stmt, params, n, out_fails, &why);
 
-	*out_fails = wh_db_about_row(s->store->db, code, &why);
-	if (*out_fails) {
-		s->why = why;
-		return WHERRY_OK;
-	}
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;
 }
 
-/* The row that failed alone.  It was found if the mark helps. */
+/* A row that failed alone. */
 static wherry_code mark(search *s, int64_t id, wherry_error *err)
 {
-	const wh_param params[] = {
-		WH_INT_PARAM("id", id),
-		WH_TEXT_PARAM("error", wh_view_of(s->why.message)),
-	};
-	bool fails = true;
-	wh_param list;
-	wherry_code code = wh_db_run(s->store->db, s->store->stmt.failing_mark, params, 2,
-				     NULL, NULL, NULL, err);
+	bool marked = false;
+	wherry_code code = wh_failing_mark(s->store, id, &marked, err);
 
-	if (code == WHERRY_OK)
-		code = wh_store_ids(s->store, &id, 1, &list, err);
-	if (code == WHERRY_OK)
-		code = try(s, s->store->stmt.failing_ids, &list, 1, &fails, err);
-	if (code != WHERRY_OK || fails)
-		return code;
-	s->found++;
-	return s->store->stmt.failing_row
-		       ? wh_db_run(s->store->db, s->store->stmt.failing_row, params, 1,
-				   NULL, NULL, NULL, err)
-		       : WHERRY_OK;
+	s->found += marked;
+	return code;
 }
 
 /* Rows with after < id <= upto, by halves. */
@@ -146,11 +124,32 @@ static wherry_code search_exceptions(search *s, wherry_error *err)
 	return code;
 }
 
+/* The id around which to search. */
+static wherry_code find_place(wh_store *store, int64_t high, int64_t *out,
+			      wherry_error *err)
+{
+	const wh_param at = WH_INT_PARAM("high", high);
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	*out = high;
+	if (!store->stmt.failing_near)
+		return WHERRY_OK;
+	*out = 0;
+	code = wh_store_ask(store, store->stmt.failing_near, &at, 1, out, &why);
+	if (wh_db_about_row(store->db, code, &why))
+		return WHERRY_OK;
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 wherry_code wh_failing_find(wh_store *store, int64_t *out_n, wherry_error *err)
 {
-	search s = {.store = store, .why = WHERRY_ERROR_INIT};
+	search s = {.store = store};
 	wh_share all = {.mask = UINT64_MAX};
 	wh_position at = WH_POSITION_START;
+	int64_t near = 0;
 	wherry_code code;
 
 	*out_n = 0;
@@ -160,11 +159,13 @@ wherry_code wh_failing_find(wh_store *store, int64_t *out_n, wherry_error *err)
 	if (code == WHERRY_NOTFOUND) /* It is being made. */
 		code = WHERRY_OK;
 	if (code == WHERRY_OK)
-		code = search_around(&s, at.high, 0, NEAR, err);
+		code = find_place(store, at.high, &near, err);
+	if (code == WHERRY_OK)
+		code = search_around(&s, near, 0, NEAR, err);
 	if (code == WHERRY_OK && !s.found)
 		code = search_exceptions(&s, err);
 	if (code == WHERRY_OK && !s.found)
-		code = search_around(&s, at.high, NEAR, FAR, err);
+		code = search_around(&s, near, NEAR, FAR, err);
 	wh_position_clear(&at);
 	*out_n = s.found;
 	return code;

@@ -10,6 +10,7 @@
 #include "outbox/outbox.h"
 #include "outbox/rows.h"
 #include "store/purge.h"
+#include "store/unreadable.h"
 
 enum { ALL_STATES = (1 << WHERRY_STATE_COUNT) - 1, LIST_DEFAULT = 100 };
 
@@ -213,12 +214,14 @@ typedef struct listing {
 	wh_row_visitor v;
 } listing;
 
-/* Run a statement that shows rows.  If an expression of an adopted table fails for one of them, it is run again. */
+/* Run a statement that shows rows.  If an expression of an adopted table fails for one of them, it is run again.  Without its
+ * texts one row may be read for which an expression fails; then it is marked for others. */
 static wherry_code run_shown(wherry_outbox *outbox, const wh_stmt *stmt, wh_param *params,
 			     size_t n_params, wh_row_visitor *v, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t found = 0, before = v->n;
+	bool marked;
 	wherry_code code = wh_db_run(outbox->store.db, stmt, params, n_params,
 				     wh_row_visit, v, NULL, &why);
 
@@ -227,6 +230,8 @@ static wherry_code run_shown(wherry_outbox *outbox, const wh_stmt *stmt, wh_para
 	    wh_failing_find(&outbox->store, &found, NULL) == WHERRY_OK && found)
 		code = wh_db_run(outbox->store.db, stmt, params, n_params, wh_row_visit,
 				 v, NULL, &why);
+	if (v->textless && code == WHERRY_OK && v->n > before)
+		(void)wh_failing_mark(&outbox->store, v->last, &marked, NULL);
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;

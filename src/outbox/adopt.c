@@ -56,7 +56,8 @@ static wherry_code refuse_own(const wh_adoption *a, wherry_error *err)
 {
 	if (wh_adopt_find(a, "message_id", false) &&
 	    wh_adopt_find(a, "partition_key", false) &&
-	    (wh_adopt_find(a, "tx", false) || wh_adopt_find(a, "claim_token", false)))
+	    (wh_adopt_find(a, "tx", false) || wh_adopt_find(a, "rv", false) ||
+	     wh_adopt_find(a, "claim_token", false)))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"table '%s' is an outbox of Wherry's own: relay it as it is",
@@ -64,8 +65,19 @@ static wherry_code refuse_own(const wh_adoption *a, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static wherry_code take_server(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_adoption *a = ctx;
+	const char *create = wh_row_text(row, 0), *as_owner = wh_row_text(row, 1);
+
+	(void)snprintf(a->create, sizeof(a->create), "%s", create ? create : "");
+	(void)snprintf(a->as_owner, sizeof(a->as_owner), "%s", as_owner ? as_owner : "");
+	return wh_row_check(row, err);
+}
+
 static wherry_code look(wh_adoption *a, wherry_error *err)
 {
+	const wh_stmt *server = wh_sql_find(&a->sql, "server");
 	int64_t found = 0;
 	wherry_code code = wh_db_run(a->db, wh_sql_find(&a->sql, "look"), NULL, 0,
 				     take_look, a, &found, err);
@@ -73,6 +85,8 @@ static wherry_code look(wh_adoption *a, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_db_run(a->db, wh_sql_find(&a->sql, "read-columns"), NULL, 0,
 				 take_column, a, NULL, err);
+	if (code == WHERRY_OK && server)
+		code = wh_db_run(a->db, server, NULL, 0, take_server, a, NULL, err);
 	if (code == WHERRY_OK && !a->n_columns)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no table '%s' in this database", a->source);
@@ -129,155 +143,6 @@ static wherry_code find_names(wh_adoption *a, const char *table, const char *as,
 	return WHERRY_OK;
 }
 
-/* ---- the steps ---- */
-
-/* Add a step: these statements, those that there are. */
-static wherry_code add_step(wh_adoption *a, const char *first, const char *second,
-			    const char *const *pairs, wherry_error *err)
-{
-	const char *const names[] = {first, second};
-	wh_buf text = WH_BUF_INIT(256 * 1024);
-	struct wh_adopt_step *step = &a->steps[a->n_steps];
-	static const char word[] = "CONCURRENTLY ";
-	char *plain;
-
-	for (int i = 0; i < 2; i++) {
-		const char *sql = names[i] ? wh_adopt_text(a, names[i]) : NULL;
-
-		if (sql)
-			wh_adopt_fill(&text, sql, pairs);
-	}
-	if (!text.len)
-		return WHERRY_OK;
-	step->sql = wh_buf_take(&text);
-	wh_buf_clear(&text);
-	if (!step->sql)
-		return wh_oom(err);
-	plain = strncmp(first, "index-", strlen("index-")) == 0 ? strstr(step->sql, word)
-								: NULL;
-	if (plain && a->partitioned)
-		memmove(plain, plain + strlen(word), strlen(plain + strlen(word)) + 1);
-	step->alone = plain && !a->partitioned;
-	a->n_steps++;
-	return WHERRY_OK;
-}
-
-/* Add a step that makes the table of exceptions, which the view reads if it has guards. */
-static wherry_code add_exceptions(wh_adoption *a, wherry_error *err)
-{
-	wherry_outbox outbox = {.store = wh_outbox_store(a->db, &wh_outbox_model)};
-	wherry_code code =
-		wh_outbox_load(&outbox, a->db->driver->scheme, "adopted", a->title, err);
-	const wh_stmt *stmt = code == WHERRY_OK
-				      ? wh_sql_find(&outbox.store.sql, "add-exceptions")
-				      : NULL;
-
-	if (stmt) {
-		a->steps[a->n_steps].sql = strdup(stmt->text);
-		if (!a->steps[a->n_steps].sql)
-			code = wh_oom(err);
-		else
-			a->n_steps++;
-	}
-	wh_store_clear(&outbox.store);
-	return code;
-}
-
-static wherry_code plan_steps(wh_adoption *a, wherry_error *err)
-{
-	wh_buf id = WH_BUF_INIT(1000), view = WH_BUF_INIT(1000),
-	       delivered = WH_BUF_INIT(1000),
-	       where = WH_BUF_INIT(64 * 1024), and = WH_BUF_INIT(64 * 1024),
-	       undone = WH_BUF_INIT(1000), view_undone = WH_BUF_INIT(1000),
-	       headers = WH_BUF_INIT(1000), exceptions = WH_BUF_INIT(1000),
-	       note = WH_BUF_INIT(512 * 1024), remembered = WH_BUF_INIT(512 * 1024);
-	wh_name unqualified;
-	const char *pairs[27];
-	const char *on_delivered = a->set.len   ? "on-delivered"
-				   : a->deletes ? "on-deleted"
-						: "on-nothing";
-	wherry_code code = WHERRY_OK;
-	struct {
-		bool wanted;
-		const char *first, *second;
-	} steps[] = {
-		{a->adds_id, "add-id", NULL},
-		{!a->numbered, "add-tx", NULL},
-		{a->broken, "drop-invalid", NULL},
-		{a->adds_id, "index-id", NULL},
-		{true, "index-tx", NULL},
-		{a->numbered, "drop-done", NULL},
-		{a->set.len > 0, "index-done", NULL},
-		{a->safe_headers, "make-headers", NULL},
-		{true, "view", on_delivered},
-		{a->where != NULL, "grant-marks", NULL},
-	};
-
-	wh_adopt_quote(a, &id, a->id);
-	wh_adopt_put_name(a, &view, &a->name, "");
-	wh_adopt_put_name(a, &delivered, &a->name, "_delivered");
-	wh_adopt_put_name(a, &view_undone, &a->name, "_undone");
-	wh_adopt_put_name(a, &exceptions, &a->name, "_exception");
-	wh_adopt_put_name(a, &headers, &a->name, "_headers");
-	unqualified = a->name;
-	*unqualified.schema = 0;
-	wh_adopt_put_name(a, &undone, &unqualified, "_undone");
-	wh_buf_printf(&note, "options: %s", wh_buf_into(&a->options, &note));
-	/* PostgreSQL keeps it as a comment, and SQLite in the text of the view. */
-	if (wh_adopt_text(a, "add-tx"))
-		wh_adopt_put_literal(&remembered, wh_buf_into(&note, &remembered));
-	else
-		wh_buf_puts(&remembered, wh_buf_into(&a->options, &remembered));
-	wh_adopt_put_guarded_where(a, &where, "\nWHERE ");
-	wh_adopt_put_guarded_where(a, &and, " AND ");
-	memcpy(pairs,
-	       (const char *[]){"id",
-				wh_buf_str(&id),
-				"view",
-				wh_buf_str(&view),
-				"view_delivered",
-				wh_buf_str(&delivered),
-				"columns",
-				wh_buf_str(&a->view),
-				"where",
-				wh_buf_str(&where),
-				"set",
-				wh_buf_str(&a->set),
-				"done",
-				wh_buf_str(&a->done),
-				"and",
-				wh_buf_str(&and),
-				"undone",
-				wh_buf_str(&undone),
-				"view_undone",
-				wh_buf_str(&view_undone),
-				"headers",
-				wh_buf_str(&headers),
-				"exceptions",
-				wh_buf_str(&exceptions),
-				"options",
-				wh_buf_str(&remembered),
-				NULL},
-	       sizeof(pairs));
-	if (a->guards)
-		code = add_exceptions(a, err);
-	for (size_t i = 0; code == WHERRY_OK && i < sizeof(steps) / sizeof(*steps); i++)
-		if (steps[i].wanted)
-			code = add_step(a, steps[i].first, steps[i].second, pairs, err);
-	wh_buf_clear(&id);
-	wh_buf_clear(&view);
-	wh_buf_clear(&delivered);
-	wh_buf_clear(&where);
-	wh_buf_clear(&and);
-	wh_buf_clear(&undone);
-	wh_buf_clear(&view_undone);
-	wh_buf_clear(&headers);
-	wh_buf_clear(&exceptions);
-	wh_buf_clear(&note);
-	wh_buf_clear(&remembered);
-	return code;
-}
-
 wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 			     const wh_adopt_options *options, wh_adoption *out,
 			     wherry_error *err)
@@ -293,6 +158,7 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 			     .done = WH_BUF_INIT(64 * 1024),
 			     .done_shown = WH_BUF_INIT(64 * 1024),
 			     .set = WH_BUF_INIT(64 * 1024),
+			     .open = WH_BUF_INIT(64 * 1024),
 			     .options = WH_BUF_INIT(512 * 1024)};
 	for (int i = 0; i < WH_ADOPT_FIELDS; i++)
 		out->shown[i] = (wh_buf)WH_BUF_INIT(64 * 1024);
@@ -320,7 +186,7 @@ wherry_code wh_adoption_plan(wherry_db *db, const char *table,
 		code = wh_adopt_remember(out, &known, err);
 	if (code == WHERRY_OK)
 		code = wh_adopt_check(out, options->from, err);
-	return code == WHERRY_OK ? plan_steps(out, err) : code;
+	return code == WHERRY_OK ? wh_adopt_plan_steps(out, err) : code;
 }
 
 /* ---- doing it ---- */
@@ -545,6 +411,7 @@ void wh_adoption_clear(wh_adoption *a)
 	wh_buf_clear(&a->done);
 	wh_buf_clear(&a->done_shown);
 	wh_buf_clear(&a->set);
+	wh_buf_clear(&a->open);
 	wh_buf_clear(&a->options);
 	for (size_t i = 0; i < a->n_kept; i++)
 		free(a->kept[i]);

@@ -22,7 +22,7 @@ enum {
 	WH_ADOPT_BODY,
 	WH_ADOPT_FIELDS,
 	WH_ADOPT_COLUMNS_MOST = 200,
-	WH_ADOPT_STEPS_MOST = 13,
+	WH_ADOPT_STEPS_MOST = 14,
 	WH_ADOPT_KEPT_MOST = WH_ADOPT_FIELDS + 3, /* Fields, id, where and done. */
 };
 
@@ -72,13 +72,17 @@ typedef struct wh_adoption {
 	const char *where; /* Condition on the rows, of the options; NULL: none. */
 	char id[WH_NAME_MOST + 1];
 	bool adds_id;
+	/* The column that says when a row was written, which adopt adds unless the table has one; "": the id does. */
+	char version[WH_NAME_MOST + 1];
+	bool own_version;
 	wh_buf shown[WH_ADOPT_FIELDS]; /* For people. */
 	wh_buf view;                   /* Columns of the view. */
 	wh_buf plain; /* The same without guards, before there is a table of exceptions. */
 	/* An expression may fail for a row: then the view has NULL for it, if the row is marked; see
 	 * log/failing.h. */
 	bool guards, may_fail[WH_ADOPT_FIELDS];
-	wh_buf done;            /* Expression that is NULL until the row is done. */
+	wh_buf done; /* Expression that is NULL until the row is done. */
+	wh_buf open; /* Condition of rows that are not done, if the view has these alone. */
 	wh_buf done_shown, set; /* "": nothing is set. */
 	char done_column[WH_NAME_MOST +
 			 1]; /* Column that is set; "": none, or an expression. */
@@ -88,6 +92,8 @@ typedef struct wh_adoption {
 	wh_buf options; /* The mapping as a JSON object, which the view keeps for the next time. */
 	char *kept[WH_ADOPT_KEPT_MOST]; /* Options of the last time. */
 	size_t n_kept;
+	/* Words of this server's SQL, if they differ between servers. */
+	char create[40], as_owner[40];
 	/* SQL in the order in which it runs; an owner may run it himself. */
 	struct wh_adopt_step {
 		char *sql;
@@ -138,7 +144,7 @@ wherry_code wh_adopt_ask_view(const wh_adoption *a, const char *statement,
 			      wh_row_fn visit, void *ctx, wherry_error *err);
 
 /* Append a text as a literal of SQL. */
-void wh_adopt_put_literal(wh_buf *to, const char *text);
+void wh_adopt_put_literal(const wh_adoption *a, wh_buf *to, const char *text);
 
 /* Find the columns, and write those of the view.  It is known how a row says that it is done. */
 wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
@@ -146,6 +152,12 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 
 /* Check the plan, and find where the first subscription begins. */
 wherry_code wh_adopt_check(wh_adoption *a, const char *from, wherry_error *err);
+
+/* Write the statements that adopt the table.  The plan is made otherwise. */
+wherry_code wh_adopt_plan_steps(wh_adoption *a, wherry_error *err);
+
+/* Append the column of the view that says when a row was written.  It has one. */
+void wh_adopt_put_version(const wh_adoption *a, wh_buf *to);
 
 /* Find how a row says that it is done, and what relays write to it; NULL: guess. */
 wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *err);
@@ -173,7 +185,7 @@ const char *wh_adopt_option(int which);
 void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
 		       const char *behind);
 
-/* Append the condition of --where behind a word; nothing if there is none. */
+/* Append the condition on the rows of the view behind a word; nothing if there is none. */
 void wh_adopt_put_where(const wh_adoption *a, wh_buf *to, const char *word);
 
 /* The same for the view: a marked row is one of the outbox. */

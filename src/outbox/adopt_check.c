@@ -126,11 +126,16 @@ static wherry_code try_set(const wh_adoption *a, wherry_error *err)
 static wherry_code try_view(const wh_adoption *a, wherry_error *err)
 {
 	wh_buf columns = WH_BUF_INIT(256 * 1024), known = WH_BUF_INIT(256 * 1024),
-	       condition = WH_BUF_INIT(64 * 1024), headers = WH_BUF_INIT(1000);
+	       condition = WH_BUF_INIT(64 * 1024), headers = WH_BUF_INIT(1000),
+	       version = WH_BUF_INIT(1000), none = WH_BUF_INIT(1000);
 	wherry_code code;
 
-	put_without(&columns, wh_buf_into(&a->plain, &columns), "wherry_tx AS tx",
-		    "NULL AS tx");
+	if (*a->version) {
+		wh_adopt_put_version(a, &version);
+		wh_adopt_put(&none, wh_adopt_text(a, "version"), "NULL");
+	}
+	put_without(&columns, wh_buf_into(&a->plain, &columns),
+		    version.len ? version.ptr : "\n\n", wh_buf_into(&none, &columns));
 	put_without(&known, wh_buf_into(&columns, &known),
 		    a->adds_id ? "\"wherry_id\"" : "\n\n", a->adds_id ? "1" : "");
 	/* The function is made with the view; another one has the same type. */
@@ -152,6 +157,8 @@ static wherry_code try_view(const wh_adoption *a, wherry_error *err)
 	wh_buf_clear(&known);
 	wh_buf_clear(&condition);
 	wh_buf_clear(&headers);
+	wh_buf_clear(&version);
+	wh_buf_clear(&none);
 	return code == WHERRY_OK ? code
 				 : wh_prefix(err, code,
 					     "these expressions cannot be read "

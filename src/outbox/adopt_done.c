@@ -59,11 +59,39 @@ static const char *done_type(const wh_adopt_column *c)
 								      : c->type;
 }
 
+/* Write the condition of rows that are not done, on SQL Server: an index has them alone, so NULL cannot be one value of
+ * several. */
+static wherry_code put_open(wh_adoption *a, const wh_adopt_column *c, const char *type,
+			    const char *column, const char *value, wherry_error *err)
+{
+	const bool is_time = strncmp(type, "time", 4) == 0;
+	const char *text = wh_adopt_expression(a, "open", type, "");
+	const char *const pairs[] = {"c", column, "v", value, NULL};
+
+	if (!text)
+		return WHERRY_OK;
+	if (c->not_null && is_time)
+		return wh_fail(err, WHERRY_INVALID,
+			       "--done %s: the column is never NULL, so no row would be "
+			       "delivered: begin with another one",
+			       c->name);
+	if (!c->not_null && !is_time)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--done %s: the column may be NULL, and rows that are not done are found by an index that "
+			"can look for one value alone: make it NOT NULL first",
+			c->name);
+	wh_adopt_fill(&a->open, text, pairs);
+	wh_adopt_end_line(&a->open, 0);
+	return WHERRY_OK;
+}
+
 /* Write that relays set this column. */
 static wherry_code set_column(wh_adoption *a, const wh_adopt_column *c, wherry_error *err)
 {
 	const char *set = wh_adopt_expression(a, "done-set", done_type(c), "");
 	wh_buf name = WH_BUF_INIT(1000);
+	wherry_code code;
 
 	if (set && c->not_null && strcmp(c->type, "boolean") != 0 &&
 	    strcmp(c->type, "integer") != 0)
@@ -82,8 +110,9 @@ static wherry_code set_column(wh_adoption *a, const wh_adopt_column *c, wherry_e
 	wh_adopt_put(&a->done, wh_adopt_expression(a, "done", c->type, ""),
 		     wh_buf_into(&name, &a->done));
 	wh_buf_printf(&a->done_shown, "%s is set", c->name);
+	code = put_open(a, c, c->type, wh_buf_into(&name, &a->open), "", err);
 	wh_buf_clear(&name);
-	return WHERRY_OK;
+	return code;
 }
 
 /* The end of the first of several expressions with commas between them. */
@@ -114,6 +143,7 @@ static wherry_code set_values(wh_adoption *a, const char *given, const char *equ
 	wh_buf name = WH_BUF_INIT(1000), value = WH_BUF_INIT(4000);
 	const wh_adopt_column *c;
 	char column[WH_NAME_MOST + 1];
+	wherry_code code;
 
 	while (len && (given[len - 1] == ' ' || given[len - 1] == '"'))
 		len--;
@@ -142,17 +172,20 @@ static wherry_code set_values(wh_adoption *a, const char *given, const char *equ
 	if (strncmp(c->type, "time", 4) == 0) {
 		wh_adopt_put(&a->done, wh_adopt_expression(a, "done", c->type, ""),
 			     wh_buf_into(&name, &a->done));
+		code = put_open(a, c, c->type, wh_buf_into(&name, &a->open), "", err);
 	} else {
 		const char *const pairs[] = {"c", wh_buf_into(&name, &a->done), "v",
 					     wh_buf_into(&value, &a->done), NULL};
 
 		wh_adopt_fill(&a->done, wh_adopt_text(a, "done-value"), pairs);
 		wh_adopt_end_line(&a->done, 0);
+		code = put_open(a, c, "value", wh_buf_into(&name, &a->open),
+				wh_buf_into(&value, &a->open), err);
 	}
 	wh_buf_puts(&a->done_shown, wh_buf_into(&a->set, &a->done_shown));
 	wh_buf_clear(&name);
 	wh_buf_clear(&value);
-	return WHERRY_OK;
+	return code;
 }
 
 wherry_code wh_adopt_find_done(wh_adoption *a, const char *given, wherry_error *err)

@@ -10,6 +10,7 @@ typedef struct known_table {
 	const char *program;
 	const char *columns[10]; /* All of these; ended by NULL. */
 	const char *message_id, *topic, *key, *headers, *created_at, *body, *done;
+	const char *done_tsql; /* On SQL Server, if it differs. */
 	const char *note;
 } known_table;
 
@@ -62,6 +63,7 @@ static const known_table tables[] = {
 		.created_at = "publication_date",
 		.body = "serialized_event",
 		.done = "completion_date = now(), status = 'COMPLETED'",
+		.done_tsql = "completion_date = SYSUTCDATETIME(), status = 'COMPLETED'",
 		.note = WH_ADOPT_LISTENERS,
 	},
 	{
@@ -111,6 +113,7 @@ static const known_table tables[] = {
 		.created_at = "created_at",
 		.body = "payload",
 		.done = "status = 2, processed_at = now()",
+		.done_tsql = "status = 2, processed_at = SYSUTCDATETIME()",
 		.note = "stop eventferry's relays first: beside them relay the table as it is, which Wherry does with its "
 			"name; a row that they gave up (status 4) counts as not delivered",
 	},
@@ -134,6 +137,8 @@ static void suggest(const wh_adoption *a, const char **option, const char *value
 
 void wh_adopt_know(wh_adoption *a, wh_adopt_options *options)
 {
+	const bool tsql = strcmp(a->db->driver->scheme, "mssql") == 0;
+
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
 		const known_table *t = &tables[i];
 
@@ -147,7 +152,7 @@ void wh_adopt_know(wh_adoption *a, wh_adopt_options *options)
 		suggest(a, &options->fields[WH_ADOPT_HEADERS], t->headers);
 		suggest(a, &options->fields[WH_ADOPT_CREATED_AT], t->created_at);
 		suggest(a, &options->fields[WH_ADOPT_BODY], t->body);
-		suggest(a, &options->done, t->done);
+		suggest(a, &options->done, tsql && t->done_tsql ? t->done_tsql : t->done);
 		return;
 	}
 }

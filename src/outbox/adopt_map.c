@@ -94,8 +94,12 @@ const char *wh_adopt_option(int which)
 	return fields[which].option;
 }
 
-void wh_adopt_put_literal(wh_buf *to, const char *text)
+void wh_adopt_put_literal(const wh_adoption *a, wh_buf *to, const char *text)
 {
+	const char *prefix = wh_adopt_text(a, "literal-prefix");
+
+	if (prefix)
+		wh_adopt_put(to, prefix, "");
 	wh_buf_putc(to, '\'');
 	for (const char *p = text; *p; p++) {
 		if (*p == '\'')
@@ -108,14 +112,15 @@ void wh_adopt_put_literal(wh_buf *to, const char *text)
 /* ---- expressions ---- */
 
 /* A row without a message id has its number for one. */
-static void put_message_id(const wh_adoption *a, wh_buf *to, const char *column)
+static void put_message_id(const wh_adoption *a, wh_buf *to, const char *type,
+			   const char *column)
 {
 	wh_buf id = WH_BUF_INIT(1000);
 	size_t start = to->len;
 
 	wh_adopt_quote(a, &id, a->id);
 	wh_adopt_fill(
-		to, wh_adopt_text(a, "message-id-null"),
+		to, wh_adopt_expression(a, "message-id", type, "-null"),
 		(const char *const[]){"c", column, "id", wh_buf_into(&id, to), NULL});
 	wh_adopt_end_line(to, start);
 	wh_buf_clear(&id);
@@ -164,7 +169,7 @@ static wherry_code put_column(wh_adoption *a, const field *f, const wh_adopt_col
 	if (f == &fields[WH_ADOPT_HEADERS]) {
 		put_headers(a, text, to, wh_buf_into(&name, to));
 	} else if (f == &fields[WH_ADOPT_MESSAGE_ID] && !c->not_null) {
-		put_message_id(a, to, wh_buf_into(&name, to));
+		put_message_id(a, to, c->type, wh_buf_into(&name, to));
 	} else {
 		if (null && strcmp(f->kind, "time") == 0)
 			wh_adopt_put(&inner, text, wh_buf_into(&name, to));
@@ -185,7 +190,7 @@ static void put_expression(wh_adoption *a, const field *f, const char *given, wh
 
 	a->guards = a->may_fail[f - fields] = true;
 	if (f == &fields[WH_ADOPT_MESSAGE_ID]) {
-		put_message_id(a, to, given);
+		put_message_id(a, to, "expression", given);
 		return;
 	}
 	if (!f->may_be_null && strcmp(f->kind, "text") == 0)
@@ -203,7 +208,7 @@ static wherry_code put_given(wh_adoption *a, size_t i, const char *given, wh_buf
 	const wh_adopt_column *c;
 
 	if (*given == '=') {
-		wh_adopt_put_literal(to, given + 1);
+		wh_adopt_put_literal(a, to, given + 1);
 		wh_buf_printf(&a->shown[i], "%s (in each message)", given + 1);
 		return strcmp(f->kind, "text") == 0
 			       ? WHERRY_OK
@@ -283,7 +288,7 @@ static wherry_code map_field(wh_adoption *a, const wh_adopt_options *options, si
 	if (!f->missing)
 		return no_column(a, f, err);
 	if (*f->missing == '\'')
-		wh_buf_puts(to, f->missing);
+		wh_adopt_put_literal(a, to, "");
 	else
 		wh_adopt_put(to, wh_adopt_text(a, f->missing), "");
 	return WHERRY_OK;
@@ -343,6 +348,30 @@ static wherry_code find_id(wh_adoption *a, const char *given, wherry_error *err)
 
 /* ---- the view ---- */
 
+static void find_version(wh_adoption *a)
+{
+	const char *added = wh_adopt_text(a, "version-column");
+
+	if (added)
+		(void)snprintf(a->version, sizeof(a->version), "%.*s",
+			       (int)strcspn(added, "\n"), added);
+	for (size_t i = 0; i < a->n_columns; i++)
+		if (strcmp(a->columns[i].type, "rowversion") == 0 &&
+		    strcmp(a->columns[i].name, a->version) != 0) {
+			memcpy(a->version, a->columns[i].name, sizeof(a->version));
+			a->own_version = true;
+		}
+}
+
+void wh_adopt_put_version(const wh_adoption *a, wh_buf *to)
+{
+	wh_buf name = WH_BUF_INIT(1000);
+
+	wh_adopt_quote(a, &name, a->version);
+	wh_adopt_put(to, wh_adopt_text(a, "version"), wh_buf_into(&name, to));
+	wh_buf_clear(&name);
+}
+
 static void put_as(wh_buf *to, const char *column, bool last)
 {
 	wh_buf_printf(to, " AS %s%s", column, last ? "" : ",\n");
@@ -364,8 +393,11 @@ static void put_view(const wh_adoption *a, const wh_buf *of, bool guarded, wh_bu
 	wh_buf_puts(to, "  ");
 	wh_adopt_quote(a, to, a->id);
 	put_as(to, "id", false);
-	if (wh_adopt_text(a, "add-tx"))
-		wh_buf_puts(to, "  wherry_tx AS tx,\n");
+	if (*a->version) {
+		wh_buf_puts(to, "  ");
+		wh_adopt_put_version(a, to);
+		wh_buf_puts(to, ",\n");
+	}
 	for (size_t i = 0; i < WH_ADOPT_FIELDS; i++) {
 		const char *text = wh_buf_into(&of[i], to);
 
@@ -397,6 +429,7 @@ wherry_code wh_adopt_map(wh_adoption *a, const wh_adopt_options *options,
 
 	if (code != WHERRY_OK)
 		return code;
+	find_version(a);
 	a->guards = a->where != NULL;
 	for (size_t i = 0; i < WH_ADOPT_FIELDS; i++)
 		of[i] = (wh_buf)WH_BUF_INIT(256 * 1024);

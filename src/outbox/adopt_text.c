@@ -66,15 +66,17 @@ void wh_adopt_put_name(const wh_adoption *a, wh_buf *to, const wh_name *name,
 void wh_adopt_put_guard(const wh_adoption *a, wh_buf *to, const char *guard,
 			const char *text)
 {
-	wh_buf id = WH_BUF_INIT(1000), exceptions = WH_BUF_INIT(1000),
-	       marked = WH_BUF_INIT(4000);
+	wh_buf id = WH_BUF_INIT(1000), version = WH_BUF_INIT(1000),
+	       exceptions = WH_BUF_INIT(1000), marked = WH_BUF_INIT(4000);
 	const size_t start = to->len;
 
 	wh_adopt_quote(a, &id, a->id);
 	wh_adopt_put_name(a, &exceptions, &a->name, "_exception");
+	wh_adopt_quote(a, &version, a->version);
 	wh_adopt_fill(&marked, wh_adopt_text(a, "is-marked"),
 		      (const char *const[]){"id", wh_buf_into(&id, to), "exceptions",
-					    wh_buf_into(&exceptions, to), NULL});
+					    wh_buf_into(&exceptions, to), "version",
+					    wh_buf_into(&version, to), NULL});
 	wh_adopt_end_line(&marked, 0);
 	wh_adopt_fill(to, wh_adopt_text(a, guard),
 		      (const char *const[]){"id", wh_buf_into(&id, to), "exceptions",
@@ -82,22 +84,27 @@ void wh_adopt_put_guard(const wh_adoption *a, wh_buf *to, const char *guard,
 					    wh_buf_into(&marked, to), "c", text, NULL});
 	wh_adopt_end_line(to, start);
 	wh_buf_clear(&id);
+	wh_buf_clear(&version);
 	wh_buf_clear(&exceptions);
 	wh_buf_clear(&marked);
 }
 
 void wh_adopt_put_guarded_where(const wh_adoption *a, wh_buf *to, const char *word)
 {
-	if (!a->where)
-		return;
-	wh_buf_puts(to, word);
-	wh_adopt_put_guard(a, to, "guard-where", a->where);
+	if (a->where) {
+		wh_buf_puts(to, word);
+		wh_adopt_put_guard(a, to, "guard-where", a->where);
+	}
+	if (a->open.len)
+		wh_buf_printf(to, "%s%s", a->where ? " AND " : word, a->open.ptr);
 }
 
 void wh_adopt_put_where(const wh_adoption *a, wh_buf *to, const char *word)
 {
 	if (a->where)
 		wh_buf_printf(to, "%s(%s)", word, a->where);
+	if (a->open.len)
+		wh_buf_printf(to, "%s%s", a->where ? " AND " : word, a->open.ptr);
 }
 
 void wh_adopt_fill(wh_buf *to, const char *text, const char *const *pairs)

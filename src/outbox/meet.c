@@ -33,6 +33,7 @@ static const home homes[WH_HOMES] = {
 	[WH_LOG_MSSQL] = {"log, SQL Server", "outbox", "log", "mssql"},
 	[WH_ADOPTED_SQLITE] = {"adopted, SQLite", "outbox", "adopted", "sqlite"},
 	[WH_ADOPTED_POSTGRES] = {"adopted, PostgreSQL", "outbox", "adopted", "postgres"},
+	[WH_ADOPTED_MSSQL] = {"adopted, SQL Server", "outbox", "adopted", "mssql"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -51,7 +52,7 @@ static const char *const asks[WH_ASKS] = {
 #define AT(home) (1u << (home))
 
 enum {
-	ADOPTED = AT(WH_ADOPTED_SQLITE) | AT(WH_ADOPTED_POSTGRES),
+	ADOPTED = AT(WH_ADOPTED_SQLITE) | AT(WH_ADOPTED_POSTGRES) | AT(WH_ADOPTED_MSSQL),
 	ON_LOG = AT(WH_LOG_SQLITE) | AT(WH_LOG_POSTGRES) | AT(WH_LOG_MSSQL) | ADOPTED,
 	EVENT_BUS = AT(WH_EVENT_BUS),
 	EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),

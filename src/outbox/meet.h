@@ -26,6 +26,7 @@ typedef enum wh_home {
 	WH_LOG_MSSQL,
 	WH_ADOPTED_SQLITE,
 	WH_ADOPTED_POSTGRES,
+	WH_ADOPTED_MSSQL,
 	WH_HOMES
 } wh_home;
 

@@ -199,6 +199,9 @@
 /* Rows tell their transaction: the mark is that of the row, and not of another one that takes its id. */
 #define WH_STORE_FAILING_ROW(X) X(failing_row, "failing-row", "id")
 
+/* A position is not an id: the id of a row at it. */
+#define WH_STORE_FAILING_NEAR(X) X(failing_near, "failing-near", "high")
+
 /* A subscription has positions of shares. */
 #define WH_STORE_DIVIDE(X) \
 	X(progress_divide, "progress-divide", "mask")
@@ -249,7 +252,7 @@
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
-	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(failing, WH_STORE_FAILING) G(failing_row, WH_STORE_FAILING_ROW) G(take, WH_STORE_TAKE) \
+	G(delete, WH_STORE_DELETE) G(mark, WH_STORE_MARK) G(untry, WH_STORE_UNTRY) G(log, WH_STORE_LOG) G(late, WH_STORE_LATE) G(held, WH_STORE_HELD) G(divide, WH_STORE_DIVIDE) G(failing, WH_STORE_FAILING) G(failing_row, WH_STORE_FAILING_ROW) G(failing_near, WH_STORE_FAILING_NEAR) G(take, WH_STORE_TAKE) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) \
 	G(partitions, WH_STORE_PARTITIONS) G(partitions_tell, WH_STORE_PARTITIONS_TELL)
 

@@ -100,6 +100,47 @@ static wherry_code read_run(wh_store *store, const wh_stmt *by_ids, passing *p,
 				 : code;
 }
 
+wherry_code wh_failing_try(wh_store *store, const wh_stmt *stmt, const wh_param *params,
+			   size_t n, bool *out_fails, wherry_error *why)
+{
+	wherry_code code = wh_db_run(store->db, stmt, params, n, NULL, NULL, NULL, why);
+
+	*out_fails = wh_db_about_row(store->db, code, why);
+	return *out_fails ? WHERRY_OK : code;
+}
+
+wherry_code wh_failing_mark(wh_store *store, int64_t id, bool *out_marked,
+			    wherry_error *err)
+{
+	const wh_store_stmts *stmt = &store->stmt;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wh_param params[2] = {WH_INT_PARAM("id", id)}, list;
+	bool fails = false;
+	wherry_code code;
+
+	*out_marked = false;
+	if (!stmt->failing_mark)
+		return WHERRY_OK;
+	code = wh_store_ids(store, &id, 1, &list, &why);
+	if (code == WHERRY_OK)
+		code = wh_failing_try(store, stmt->failing_ids, &list, 1, &fails, &why);
+	if (code == WHERRY_OK && fails) {
+		params[1] = WH_TEXT_PARAM("error", wh_view_of(why.message));
+		code = wh_db_run(store->db, stmt->failing_mark, params, 2, NULL, NULL,
+				 NULL, &why);
+		if (code == WHERRY_OK)
+			code = wh_failing_try(store, stmt->failing_ids, &list, 1, &fails,
+					      &why);
+		*out_marked = code == WHERRY_OK && !fails;
+	}
+	if (*out_marked && stmt->failing_row)
+		code = wh_db_run(store->db, stmt->failing_row, params, 1, NULL, NULL,
+				 NULL, &why);
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 wherry_code wh_textless_visit(wh_store *store, const wh_stmt *by_ids,
 			      const wh_textless_rows *textless, size_t from,
 			      wh_open_reader *to, wherry_error *err)
@@ -118,9 +159,13 @@ wherry_code wh_textless_visit(wh_store *store, const wh_stmt *by_ids,
 			p.at = p.upto;
 			chunk = chunk * 2 < CHUNK_MOST ? chunk * 2 : CHUNK_MOST;
 		} else if (wh_db_about_row(store->db, code, &why)) {
+			bool marked = false;
+
 			chunk = 1;
-			code = WHERRY_OK;
-			if (n == 1) {
+			code = n == 1 ? wh_failing_mark(store, textless->rows[p.at].id,
+							&marked, &why)
+				      : WHERRY_OK;
+			if (code == WHERRY_OK && n == 1 && !marked) {
 				wh_open_row row = textless->rows[p.at++];
 
 				row.unreadable = why.message;

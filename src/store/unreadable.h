@@ -25,6 +25,16 @@ wherry_code wh_textless_visit(wh_store *store, const wh_stmt *by_ids,
 			      const wh_textless_rows *textless, size_t from,
 			      wh_open_reader *to, wherry_error *err);
 
+/* Run a statement that reads rows.  *out_fails: one of them made it fail, and *why says how.  Otherwise *why
+ * is that of the code. */
+wherry_code wh_failing_try(wh_store *store, const wh_stmt *stmt, const wh_param *params,
+			   size_t n, bool *out_fails, wherry_error *why);
+
+/* Mark a row for which an expression of an adopted table fails: then it can be read.  *out_marked: it did fail, and
+ * the mark helps.  Transaction: none. */
+wherry_code wh_failing_mark(wh_store *store, int64_t id, bool *out_marked,
+			    wherry_error *err);
+
 /* Run a statement that reads rows.  If the database cannot send one of them, continue
  * with wh_read_past_unreadable(). */
 wherry_code wh_read_rows(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,

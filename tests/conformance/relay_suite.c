@@ -545,7 +545,13 @@ static wherry_row show(relay_fixture *f, int64_t id)
 	return row;
 }
 
-/* A column of a message of a queue, or of a delayed one. */
+/* Commands know all messages: those of an outbox from which rows that are done do not go. */
+static bool shows_all(const relay_fixture *f)
+{
+	return f->outbox && !f->target->hides_done;
+}
+
+/* A column of a message. */
 static int64_t look(relay_fixture *f, const char *column, int64_t id)
 {
 	char sql[100];
@@ -557,7 +563,7 @@ static int64_t look(relay_fixture *f, const char *column, int64_t id)
 
 wherry_state relay_state(relay_fixture *f, int64_t id)
 {
-	return f->outbox ? show(f, id).state : (wherry_state)look(f, "status", id);
+	return shows_all(f) ? show(f, id).state : (wherry_state)look(f, "status", id);
 }
 
 bool relay_is_log(const relay_fixture *f)
@@ -586,7 +592,7 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 
 	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM outbox WHERE status = %d",
 		       (int)state);
-	if (!f->outbox)
+	if (!shows_all(f))
 		return relay_number(f, sql);
 	WHERRY_PASS(wherry_outbox_count(f->outbox, count, &err));
 	return count[state];

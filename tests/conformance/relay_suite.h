@@ -97,6 +97,7 @@ typedef struct relay_target {
 	void (*adopt)(wherry_db *db);
 	void (*put)(struct relay_fixture *f, const char *keys);
 	void (*check)(struct relay_fixture *f);
+	bool hides_done; /* The outbox has no rows that are done: the view "native" has. */
 } relay_target;
 
 /* One answer, in the order in which the destination gave them. */

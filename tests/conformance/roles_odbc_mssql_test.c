@@ -14,6 +14,7 @@
 #include "cron/cron.h"
 #include "delayed/delayed.h"
 #include "mssql/backend.h"
+#include "outbox/adopt.h"
 #include "outbox/outbox.h"
 #include "queue/queue.h"
 #include "store/grants.h"
@@ -492,6 +493,99 @@ WHERRY_TEST(a_role_of_one_subscription_consumes_that_and_no_more)
 	says(owner, "SELECT COUNT(*) FROM sys.procedures WHERE name LIKE N'consume[_]%'",
 	     "0");
 	wherry_outbox_close(outbox);
+	leave(owner);
+}
+
+/* ---- a table of another program ---- */
+
+static void adopt_events(wherry_db *owner)
+{
+	static const wh_adopt_options options = {
+		.as = "outbox", .done = "sent_at", .where = "topic <> N'c'"};
+	static wh_adoption adoption;
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool made;
+
+	does(owner,
+	     "CREATE TABLE events(id BIGINT IDENTITY PRIMARY KEY, topic NVARCHAR(20) NOT NULL, "
+	     "payload NVARCHAR(MAX), sent_at DATETIME2(3))");
+	does(owner,
+	     "INSERT INTO events(topic, payload) VALUES (N'a', N'1'), (N'b', N'2'), "
+	     "(N'c', N'3')");
+	WHERRY_PASS(wh_adoption_plan(owner, "events", &options, &adoption, &err));
+	WHERRY_PASS(wh_adoption_run(&adoption, &made, &err));
+	wh_adoption_clear(&adoption);
+	assert_true(mssql_as_owner());
+}
+
+static void none_of_them_may_use_the_table(const char *user)
+{
+	wherry_db *db = become(user);
+
+	is_denied(db, "SELECT payload FROM events");
+	is_denied(db, "INSERT INTO events(topic, payload) VALUES (N't', N'{}')");
+	is_denied(db, "UPDATE events SET sent_at = NULL");
+	is_denied(db, "DELETE FROM events");
+	is_denied(db, "INSERT INTO outbox(topic) VALUES (N't')");
+	wherry_db_close(db);
+}
+
+static void an_operator_operates_an_adopted_table(void)
+{
+	wherry_db *db = become(users[3]);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	int64_t n = 0;
+
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &outbox, &err));
+	WHERRY_PASS(wherry_outbox_retry(outbox, &WHERRY_OUTBOX_FILTER(), &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wherry_outbox_discard(outbox, "4", &err));
+	WHERRY_PASS(wherry_outbox_purge(outbox, 0, 100, 0, &n, &err));
+	assert_int_equal(n, 1);
+	wherry_outbox_close(outbox);
+	wherry_db_close(db);
+}
+
+WHERRY_TEST(roles_of_an_adopted_table_have_rights_on_its_outbox_alone)
+{
+	static const char *const grants[] = {"wherry_t_two=consumer",
+					     "wherry_t_three=relay",
+					     "wherry_t_four=operator"};
+	static const char
+		open[] = "SELECT COUNT(*) FROM events WHERE sent_at IS NULL",
+		mark[] = "DECLARE @n BIGINT; EXEC outbox_delivered N'[{\"id\":3}]', "
+			 "9223372036854775807, @n OUTPUT";
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *outbox = NULL;
+	wherry_db *owner, *db;
+
+	if (!mssql_as_owner())
+		skip();
+	owner = enter();
+	adopt_events(owner);
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &outbox, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, grants, 3, &err));
+	WHERRY_PASS(wh_store_grant(&outbox->store, grants, 3, &err));
+	consumes(users[1], "EXEC wherry_consume N'relay', 1", "1");
+	relays("null:", 1);
+	says(owner, open, "1");
+	db = become(users[2]);
+	does(db, mark);
+	wherry_db_close(db);
+	says(owner, open, "1"); /* It is no row of the outbox. */
+	does(owner, "INSERT INTO events(topic, payload) VALUES (N'd', N'4')");
+	relays("exec:exit 65", 0);
+	db = become(users[3]);
+	says(db, "SELECT COUNT(*) FROM outbox", "1");
+	wherry_db_close(db);
+	an_operator_operates_an_adopted_table();
+	says(owner, open, "1");
+	for (int i = 0; i < USERS; i++)
+		none_of_them_may_use_the_table(users[i]);
+	WHERRY_PASS(wh_store_drop(&outbox->store, &err));
+	wherry_outbox_close(outbox);
+	says(owner, "SELECT COUNT(*) FROM events", "4");
 	leave(owner);
 }
 

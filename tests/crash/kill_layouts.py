@@ -12,6 +12,7 @@ import sys
 import time
 
 import judge
+import mssql
 import postgres
 import tap
 import victims
@@ -337,6 +338,60 @@ class AdoptedInFile(LogInFile):
         return self.ask(UNPUBLISHED)[0][0]
 
 
+class AdoptedOnSQLServer(Outbox):
+    """On the database that WHERRY_TEST_MSSQL names.  Half of the aggregates are written by a transaction that stays open
+    for a while."""
+
+    layout, table = "adopted", "outbox"
+
+    def __init__(self, folder, log):
+        self.url, self.db = mssql.URL, mssql.Database()
+        self.db.clear()
+
+    def settings(self, rng):
+        return [*lead(rng), "relay.lease=5s"]  # The server parses each statement in each session.
+
+    def make(self, producer):
+        self.db.execute(
+            "CREATE TABLE events(id BIGINT IDENTITY PRIMARY KEY, kind NVARCHAR(20) NOT NULL, order_no NVARCHAR(20) NOT NULL, "
+            "data NVARCHAR(MAX) NOT NULL, published_at DATETIME2(3))"
+        )
+        self.db.execute(
+            "INSERT INTO events(kind, order_no, data, published_at) SELECT TOP (100) N'old', N'old', N'{}', SYSUTCDATETIME() "
+            "FROM sys.all_columns"
+        )
+        producer.put(100, lambda messages: self.write(self.db.connection, messages))
+        self.late = mssql.connect()
+        self.late.autocommit = False
+        return ["adopt", self.url + "#events", *ADOPT]
+
+    def write(self, connection, messages):
+        for at in range(0, len(messages), 500):
+            rows = ",".join(str(event(k, n)) for k, n in messages[at : at + 500])
+            connection.execute("INSERT INTO events(kind, order_no, data) VALUES " + rows)
+
+    def put(self, messages):
+        late = [m for m in messages if int(m[0][1:]) % 2]
+        soon = [m for m in messages if int(m[0][1:]) % 2 == 0]
+        self.late.commit()
+        self.write(self.late, late)
+        self.write(self.db.connection, soon)
+
+    def end(self):
+        self.late.commit()
+
+    def published(self):
+        return told(self.db.execute(PUBLISHED))
+
+    def open(self):
+        return self.db.execute(UNPUBLISHED)[0][0]
+
+    def close(self):
+        self.late.close()
+        self.db.clear()
+        self.db.close()
+
+
 class Producer:
     """The next messages, of aggregates at random."""
 
@@ -440,9 +495,10 @@ def run(folder, seed, rounds, tell_round):
         try:
             kinds = [Eventferry, EventBus, Debezium, Log, LogInFile, SharedLog, Adopted, AdoptedInFile, WalLog,
                      SegmentedLog]  # fmt: skip
+            kinds += [AdoptedOnSQLServer] * bool(mssql.URL)
             outbox = kinds[seed % len(kinds)](folder, log)
-        except postgres.NoServer:
-            tap.skip("relays on the tables of a server lose nothing", "no PostgreSQL server")
+        except (postgres.NoServer, mssql.NoServer) as error:
+            tap.skip("relays on the tables of a server lose nothing", str(error) or "no PostgreSQL server")
             return
         try:
             run_on(outbox, folder, log, rng, rounds, tell_round)

@@ -3,4 +3,4 @@
 #
 # Writes TAP.  WHERRY_CRASH_ROUNDS: how many kills and stops; WHERRY_CRASH_SEED: which.
 
-exec python3 -B "$(dirname "$0")/kill_layouts.py"
+exec /usr/bin/python3 -B "$(dirname "$0")/kill_layouts.py"

@@ -5,6 +5,7 @@ Runs drop every table, trigger and procedure that is in it.
 
 import os
 import re
+import sys
 import time
 import urllib.parse
 
@@ -62,14 +63,17 @@ class Database:
         self.connection = connect()
 
     def execute(self, sql):
-        """Its rows."""
+        """The rows of its first statement that has any."""
         for _ in range(20):
             try:
                 cursor = self.connection.execute(sql)
-                rows = Answer(tuple(row) for row in cursor.fetchall()) if cursor.description else Answer()
-                while cursor.nextset():
-                    pass
-                return rows
+                rows = None
+                more = True
+                while more:
+                    if rows is None and cursor.description:
+                        rows = Answer(tuple(row) for row in cursor.fetchall())
+                    more = cursor.nextset()
+                return rows or Answer()
             except Exception as error:
                 state = error.args[0] if error.args else ""
                 if state not in ("08S01", "08001", "40001", "HY000"):
@@ -92,3 +96,12 @@ class Database:
 def hide(text):
     """Without the password."""
     return re.sub(r"//([^:/@]*):[^@]*@", r"//\1@", text)
+
+
+if __name__ == "__main__":
+    # A script's SQL; without any, an empty database.
+    database = Database()
+    if len(sys.argv) < 2:
+        database.clear()
+    for values in database.execute(sys.argv[1]) if len(sys.argv) > 1 else ():
+        print(*("" if v is None else v for v in values), sep="|")

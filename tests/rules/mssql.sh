@@ -80,7 +80,7 @@ unsound() { # ROOT
 				print "$file: $name: an aggregate of a subquery\n" if $1 =~ /\(SELECT\b/;
 			}
 			print "$file: $name: an empty block\n" if $text =~ /\bBEGIN END\b/;
-			for my $v (grep { !$seen{$_}++ } $text =~ /(?<!@)@(\w+)/g) {
+			for my $v (grep { !$seen{$_}++ } $text =~ /(?<!@)@(\w+)\b(?!@)/g) {
 				print "$file: $name: \@$v is not declared\n"
 					if $text =~ /(?<!@)@\Q$v\E\b(?! =)/ && $text !~ /@\Q$v\E (?:AS )?$type/;
 			}

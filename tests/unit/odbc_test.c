@@ -242,14 +242,24 @@ static void values_and_what_a_trigger_raises_are_about_the_row(void **state)
 		int native;
 		const char *state;
 		bool about_row;
+		const char *message;
 	} cases[] = {
-		{50000, "42000", true},  {3609, "42000", true},
-		{2628, "22001", true},   {547, "23000", true},
-		{51222, "42000", false}, {51205, "42000", false},
-		{102, "42000", false},   {33557097, "42000", false},
-		{8114, "42000", true},   {8169, "42000", true},
-		{13609, "42000", true},  {9402, "42000", true},
-		{8134, "22012", true},   {245, "22018", true},
+		{50000, "42000", true, ""},
+		{3609, "42000", true, ""},
+		{2628, "22001", true, ""},
+		{547, "23000", true, ""},
+		{51222, "42000", false, ""},
+		{51205, "42000", false, ""},
+		{102, "42000", false, ""},
+		{33557097, "42000", false, "relation \"t\" does not exist"},
+		{33557097, "42000", true, "invalid input syntax for type integer: \"x\""},
+		{33557097, "42000", true, "value \"9\" is out of range for type integer"},
+		{8114, "42000", true, ""},
+		{8169, "42000", true, ""},
+		{13609, "42000", true, ""},
+		{9402, "42000", true, ""},
+		{8134, "22012", true, ""},
+		{245, "22018", true, ""},
 	};
 
 	(void)state;
@@ -257,6 +267,7 @@ static void values_and_what_a_trigger_raises_are_about_the_row(void **state)
 		wherry_error err = {.native = cases[i].native};
 
 		(void)snprintf(err.sqlstate, sizeof(err.sqlstate), "%s", cases[i].state);
+		(void)snprintf(err.message, sizeof(err.message), "%s", cases[i].message);
 		assert_int_equal(wh_odbc_about_row(&err), cases[i].about_row);
 	}
 }

@@ -97,7 +97,9 @@ wherry_code wh_odbc_mssql_schema_of(wherry_db *db, const char *table, bool own, 
 		"FROM (SELECT SCHEMA_NAME() AS name, 0 AS nth "
 		"UNION ALL SELECT N'dbo', 1 WHERE COALESCE(SCHEMA_NAME(), N'') <> N'dbo') "
 		"AS n LEFT JOIN (SELECT s.name AS name "
-		"FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id "
+		"FROM (SELECT name, schema_id FROM sys.tables "
+		"UNION ALL SELECT name, schema_id FROM sys.views) AS t "
+		"JOIN sys.schemas AS s ON s.schema_id = t.schema_id "
 		"WHERE t.name = :table) AS f ON f.name = n.name "
 		"WHERE n.name IS NOT NULL "
 		"ORDER BY CASE WHEN f.name IS NULL THEN 1 ELSE 0 END, n.nth";

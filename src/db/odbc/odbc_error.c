@@ -405,6 +405,12 @@ static bool is_of_value(int native)
 	return native >= XML_FIRST && native <= XML_LAST;
 }
 
+/* As Babelfish says it. */
+static bool tells_of_value(const char *message)
+{
+	return strstr(message, "invalid input syntax") || strstr(message, "out of range");
+}
+
 /* Classes 22 (data), 23 (constraints) and 54 (limits of the server), and errors that a
  * trigger of the application raised. */
 bool wh_odbc_about_row(const wherry_error *err)
@@ -412,6 +418,8 @@ bool wh_odbc_about_row(const wherry_error *err)
 	static const char *const classes[] = {"22", "23", "54"};
 
 	if (is_raised(err->native) || is_of_value(err->native))
+		return true;
+	if (err->native == BABELFISH_OTHER && tells_of_value(err->message))
 		return true;
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
 		if (strncmp(err->sqlstate, classes[i], 2) == 0)

@@ -2,6 +2,9 @@
 --
 -- Reads an append-only table exactly; see mssql.log.sql.
 
+-- part: identified
+N{'table}
+
 -- include: mssql.identity.sql
 
 -- part: message

@@ -46,13 +46,19 @@ SELECT a.attname::text, CASE format_type(a.atttypid, NULL)
 FROM pg_attribute AS a WHERE a.attrelid = {place} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;
 
+-- name: version-column
+wherry_tx
+
+-- name: version
+@c@ AS tx
+
 -- name: text-text
 @c@::text
 
 -- name: text-any
 @c@::text
 
--- name: message-id-null
+-- name: message-id-any-null
 coalesce(nullif(@c@::text, ''), @id@::text)
 
 -- name: text-null
@@ -229,7 +235,7 @@ CASE WHEN @marked@ THEN true ELSE (@c@) END
 CREATE OR REPLACE VIEW @view@ AS SELECT
 @columns@
 FROM {table} AS t@where@;
-COMMENT ON COLUMN @view@.at_once IS @options@;
+COMMENT ON COLUMN @view@.at_once IS @noted@;
 
 -- name: remembered
 -- The options of the last time, of which the view keeps a note.

@@ -22,7 +22,7 @@ FROM pragma_table_info({name}) AS c ORDER BY c.cid;
 -- name: text-any
 CAST(@c@ AS TEXT)
 
--- name: message-id-null
+-- name: message-id-any-null
 coalesce(nullif(CAST(@c@ AS TEXT), ''), CAST(@id@ AS TEXT))
 
 -- name: text-null

@@ -7,6 +7,11 @@ SYSUTCDATETIME()
 
 -- include: mssql.rows.sql
 
+-- include: mssql.source.sql
+
+-- part: identified
+CASE WHEN {source_name} IS NULL THEN N{'table} ELSE N{'table_progress} END
+
 -- include: mssql.positions.sql
 
 -- part: ready
@@ -42,14 +47,15 @@ CASE WHEN c.attempts < 1 THEN N'' WHEN c.attempts = 1 THEN N' after one attempt'
 
 -- part: wanted
 -- The index that create makes, and that of --unique-ids if it is there.
-(SELECT N'rv' AS a, 0 AS is_unique
+(SELECT m.name AS a, 0 AS is_unique FROM sys.columns AS m
+ WHERE m.object_id = {source_id} AND TYPE_NAME(m.system_type_id) IN (N'timestamp', N'rowversion')
  UNION ALL
  SELECT N'message_hash', 1 FROM sys.columns AS m
  WHERE m.object_id = OBJECT_ID(N{'table}, N'U') AND m.name = N'message_hash') AS w
 
 -- part: has_wanted
 -- Condition: the index i of the table begins with the column.
-i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_primary_key = 0 AND EXISTS (
+i.object_id = {source_id} AND i.is_primary_key = 0 AND EXISTS (
   SELECT 1 FROM sys.index_columns AS x
   JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
   WHERE x.object_id = i.object_id AND x.index_id = i.index_id AND x.key_ordinal = 1 AND c.name = w.a)
@@ -59,24 +65,32 @@ i.is_disabled = 0 AND (w.is_unique = 0 OR i.is_unique = 1)
 
 -- name: indexes
 SELECT 2, CONCAT(N'on ', w.a) FROM {wanted}
-WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted});
+WHERE {source_name} IS NULL AND NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted});
 
 -- name: altered-indexes
 SELECT 2, i.name,
   CASE WHEN i.is_disabled = 1 THEN N'is disabled' ELSE N'is not unique: a message id may be there twice' END,
-  CASE WHEN i.is_disabled = 1 THEN CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' REBUILD')
-       ELSE CONCAT(N'DROP INDEX ', QUOTENAME(i.name), N' ON ', N{'table}) END
+  CASE WHEN i.is_disabled = 1 THEN CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', {source}, N' REBUILD')
+       ELSE CONCAT(N'DROP INDEX ', QUOTENAME(i.name), N' ON ', {source}) END
 FROM {wanted} JOIN sys.indexes AS i ON {has_wanted}
 WHERE NOT EXISTS (SELECT 1 FROM sys.indexes AS i WHERE {has_wanted} AND {intact})
 UNION ALL
 SELECT 2, i.name, N'allows no locks of rows: relays wait for transactions that are open',
-  CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', N{'table}, N' SET (ALLOW_ROW_LOCKS = ON)')
-FROM sys.indexes AS i WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.allow_row_locks = 0;
+  CONCAT(N'ALTER INDEX ', QUOTENAME(i.name), N' ON ', {source}, N' SET (ALLOW_ROW_LOCKS = ON)')
+FROM sys.indexes AS i WHERE i.object_id = {source_id} AND i.allow_row_locks = 0;
+
+-- name: adopted
+-- The index and the procedure that `wherry adopt` makes.
+SELECT 2, {source_name}, N'index that begins with its row version: reading takes long without it'
+WHERE {source_name} IS NOT NULL AND NOT {has_versions}
+UNION ALL
+SELECT 1, {source_name}, N'procedure that marks or deletes rows: none is marked or deleted'
+WHERE {source_name} IS NOT NULL AND OBJECT_ID(N{'table_delivered}, N'P') IS NULL AND HAS_PERMS_BY_NAME({source_name}, N'OBJECT', N'ALTER') = 1;
 
 -- name: escalation
 -- Babelfish has no such locks.
-SELECT 1, t.lock_escalation_desc, N{'table} FROM sys.tables AS t
-WHERE t.object_id = OBJECT_ID(N{'table}, N'U') AND t.lock_escalation <> 1 AND @@VERSION NOT LIKE N'Babelfish%';
+SELECT 1, t.lock_escalation_desc, {source} FROM sys.tables AS t
+WHERE t.object_id = {source_id} AND t.lock_escalation <> 1 AND @@VERSION NOT LIKE N'Babelfish%';
 
 -- name: paused
 SELECT 2, DATEDIFF_BIG(MILLISECOND, paused_at, {now}), CONCAT(CONVERT(NVARCHAR(19), paused_at, 120), N' UTC')

@@ -22,36 +22,22 @@
 
 -- include: mssql.message.sql
 
+-- part: identified
+N{'table}
+
 -- include: mssql.positions.sql
 
--- part: ends
--- An id that the position does not cover, if any.
-0, COALESCE((SELECT MAX(t.id) FROM {position} AS p CROSS APPLY (
-     SELECT TOP (1) e.id FROM {table} AS e {unlocked} WHERE e.rv > p.rv ORDER BY e.rv DESC) AS t), 0)
-
--- include: mssql.lease.sql
-
--- part: share_engine
-N'log'
-
--- part: share_ends
-{ends}
-
--- include: mssql.shares.sql
-
--- part: sane
--- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
-id > 0 AND id < 4611686018427387904 AND created_at >= '19700101' AND DATALENGTH(headers) <= 2097152
-
--- part: has_versions
--- Condition: an index begins with the row version; an administrator may have named it.
-EXISTS (SELECT 1 FROM sys.index_columns AS x
-        JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
-        WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND c.name = N'rv')
+-- include: mssql.source.sql
 
 -- include: mssql.enqueue.sql
 
 -- include: mssql.marks.sql
+
+-- include: mssql.beside.sql
+
+-- part: sane
+-- Condition: a relay can handle the row.  The payload is not checked, since its limit is a setting.
+id > 0 AND id < 4611686018427387904 AND created_at >= '19700101' AND DATALENGTH(headers) <= 2097152
 
 -- name: migrate-1
 {own_tables}
@@ -79,47 +65,11 @@ BEGIN
 END;
 IF NOT {has_versions}
   CREATE INDEX {bare_rv} ON {table}(rv);
-IF OBJECT_ID(N{'table_progress}, N'U') IS NULL
-  CREATE TABLE {table_progress}(
-    subscription NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
-    mask     BIGINT NOT NULL DEFAULT -1,  -- a bit for each partition of the keys; together the rows of a subscription have all
-    high     BIGINT NOT NULL,        -- the last row version that was read
-    seen     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,  -- the table that it is of
-    topics   NVARCHAR(1000) COLLATE Latin1_General_BIN2,  -- patterns, "orders.*,billing"; NULL: all topics
-    shared   BIT NOT NULL DEFAULT 0,  -- relays that begin share the partitions
-    moved_at DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
-    PRIMARY KEY (subscription, mask)
-  );
-IF OBJECT_ID(N{'table_exception}, N'U') IS NULL
-BEGIN
-  CREATE TABLE {table_exception}(
-    subscription  NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
-    id            BIGINT NOT NULL,
-    state         TINYINT NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4),
-    attempts      INT NOT NULL DEFAULT 0,
-    next_retry_at DATETIME2(3),
-    changed_at    DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
-    claim_token   NVARCHAR(64) COLLATE Latin1_General_BIN2,
-    last_error    NVARCHAR(MAX) COLLATE Latin1_General_BIN2,
-    PRIMARY KEY (subscription, id)
-  );
-  -- Thousands of messages of one subscription may wait, and relays of others must go on.
-  ALTER TABLE {table_exception} SET (LOCK_ESCALATION = DISABLE);
-END;
--- The table may be a new one, after the old one was dropped by hand: its messages have ids that the old ones had.
-DELETE x FROM (SELECT e.subscription, e.id FROM {table_exception} AS e
-               WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = e.id)) AS i
-JOIN {table_exception} AS x {by_seek} ON x.id = i.id AND x.subscription = i.subscription
-{loop};
+{progress_table}
+{exception_table}
 {stub_procedures}
 {make_procedures}
--- It may have been dropped, since only others are read.
-IF NOT EXISTS (SELECT 1 FROM {table_progress})
-  INSERT INTO {table_progress}(subscription, high, seen) VALUES ({subscription}, 0, N'');
-IF NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = N{name})
-  INSERT INTO {wherry_outbox}(name) VALUES (N{name});
-IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'log' AND name = N{name})
-  INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'log', N{name}, 1, 100);
+{begin_subscriptions}
 
 -- name: indexes-missing
 -- Number of missing indexes of the outbox, and of missing tables beside it.  A procedure of another version counts too.
@@ -128,39 +78,13 @@ SELECT CASE WHEN {has_versions} THEN 0 ELSE 1 END
      WHERE OBJECT_ID(w.name, N'U') IS NULL)
   + {procedures_stale};
 
--- part: drop_consumers
-DECLARE @of NVARCHAR(600) = (SELECT MIN(f.called) FROM {consume_procedures} AS f), @sql NVARCHAR(2000);
-WHILE @of IS NOT NULL
-BEGIN
-  SET @sql = N'DROP PROCEDURE ' + @of;
-  EXEC (@sql);
-  SET @of = (SELECT MIN(f.called) FROM {consume_procedures} AS f);
-END
-
 -- name: drop
-IF OBJECT_ID(N{'table_progress}, N'U') IS NOT NULL
-  EXEC (N{'drop_consumers});
 DROP TABLE {table};
-DROP TABLE IF EXISTS {table_progress};
-DROP TABLE IF EXISTS {table_exception};
-DELETE FROM {wherry_outbox} WHERE name = N{name} OR LEFT(name, LEN(N{name}) + 1) = N{name} + N'\';
-DELETE FROM {wherry_lease} WHERE outbox = N{name} OR LEFT(outbox, LEN(N{name}) + 1) = N{name} + N'\';
-DELETE FROM {wherry_schema} WHERE model = N'log' AND name = N{name};
-
--- name: others-left
-{tables_left};
-
--- name: drop-shared
-{drop_own}
-
--- name: schema-exists
-{has_schema};
+{unregister}
 
 -- name: schema-version
-SELECT version, min_program FROM {wherry_schema} WHERE model = N'log' AND name = :name;
-
--- name: columns
-{column_names};
+SELECT version, min_program FROM {wherry_schema}
+WHERE model = N'log' AND name = :name AND NOT {is_view};
 
 -- name: enqueue
 {insertion};
@@ -187,37 +111,55 @@ IF NOT {is_unique}
 -- name: unique-ids
 SELECT CASE WHEN {is_unique} THEN 1 ELSE 0 END;
 
--- part: is_dead
-EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.id = {.}id AND x.state = 4)
-
--- part: mine
--- Condition: the row is of the caller's partitions, and their positions do not cover it, which may differ (:mixed).
-CASE WHEN :mixed <> 0 THEN CASE WHEN EXISTS (
-       SELECT 1 FROM {position} AS p WHERE p.mask & ~:mask = 0 AND {of_p:.} AND {.}rv > p.rv) THEN 1 ELSE 0 END
-     WHEN :mask = -1 THEN 1 WHEN :mask & {bit:.} <> 0 THEN 1 ELSE 0 END = 1
-
--- part: wanted_here
--- Condition: the subscription has the topic.  A message that is dead stays so, although its owner changed it.
-{its_topic:t} AND NOT {is_dead:t}
-
--- part: message
-CASE WHEN {wanted_here} AND {mine:t} THEN t.id END, 0, 0, created_at, 0, {texts}
-
--- include: mssql.log.sql
-
--- name: log-ids
--- New messages, by their ids: of a look that met a row which the server cannot send.
-SELECT CASE WHEN {wanted_here} THEN t.id END, 0, 0, created_at, 0, {texts}
-FROM {table} AS t WHERE t.id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) ORDER BY t.id;
-
--- name: add-partitions
--- Relays that begin afterwards share the partitions of a subscription, also of one that is made later.
-UPDATE p SET shared = 1
-FROM (SELECT w.subscription, w.mask FROM {table_progress} AS w WHERE w.shared = 0) AS i
-JOIN {table_progress} AS p {by_seek} ON p.subscription = i.subscription AND p.mask = i.mask
-{loop};
-
--- name: partitions-ready
-SELECT COUNT(*) FROM {table_progress} WHERE subscription = {subscription} AND shared = 1;
-
 -- include: mssql.subscription.sql
+
+-- part: last_passed
+-- Rows above this id need not be read: the highest id of the last 1,000 rows that every subscription has passed.
+COALESCE((SELECT MAX(l.id) FROM (
+  SELECT TOP (1000) e.id FROM {table} AS e {unlocked} WHERE e.rv <= {passed_by_all} ORDER BY e.rv DESC) AS l), 0)
+
+-- part: is_young
+-- Condition: the row is younger than the age.  A time of more than a day ahead says nothing about that, or one row with
+-- such a time, which may be dead, would keep all rows after it.
+{.}created_at > {old} AND {.}created_at <= DATEADD(DAY, 1, SYSUTCDATETIME())
+
+-- part: passed
+-- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
+SELECT t.id, CASE WHEN {is_young:t} THEN 1 ELSE 0 END AS is_young FROM {table} AS t {unlocked}
+WHERE t.id > :after AND t.id <= {last_passed} AND t.rv <= {passed_by_all}
+  AND NOT EXISTS (SELECT 1 FROM (
+    SELECT TOP (1) f.created_at FROM {table} AS f {unlocked} WHERE f.id > :after ORDER BY f.id) AS y WHERE {is_young:y})
+  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x
+                    ON x.id = t.id AND x.subscription = p.subscription WHERE x.state <> 2)
+
+-- name: purge
+-- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
+-- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).  A message that
+-- its owner changed meanwhile is to be delivered again, and stays.
+DECLARE @gone TABLE (id BIGINT NOT NULL);
+{some}
+SELECT w.id FROM (
+  SELECT c.id, MIN(CASE WHEN c.is_young = 1 THEN c.id END) OVER () AS young
+  FROM (SELECT TOP (:limit) o.id, o.is_young FROM ({passed}) AS o ORDER BY o.id) AS c) AS w
+WHERE w.young IS NULL OR w.id < w.young;
+DELETE t OUTPUT deleted.id INTO @gone(id)
+FROM {some_rows} WHERE t.rv <= {passed_by_all}
+{loop};
+SET NOCOUNT OFF;
+SELECT s.id, CASE WHEN g.id IS NULL THEN 1 ELSE 0 END FROM @some AS s LEFT JOIN @gone AS g ON g.id = s.id;
+
+-- name: purge-count
+SELECT COUNT_BIG(*) FROM ({passed}) AS o WHERE o.id < COALESCE(
+  (SELECT TOP (1) c.id FROM ({passed}) AS c WHERE c.is_young = 1 ORDER BY c.id), 9223372036854775807);
+
+-- name: discard
+-- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it.  The messages go
+-- first: without them the exceptions say nothing.
+{not_delivered};
+{of_some}
+DELETE t FROM {some_rows}
+{loop};
+SET NOCOUNT ON;
+DELETE x FROM {some_exceptions}
+{loop};
+SET NOCOUNT OFF;

@@ -8,4 +8,5 @@ CONCAT({.}object_id, CASE WHEN @@VERSION NOT LIKE N'Babelfish%'
                           THEN CONVERT(NVARCHAR(30), {.}create_date, 126) END)
 
 -- part: log_identity
-(SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID(N{'table}, N'U'))
+-- Files that include this have the part "identified" before, the name of the table.
+(SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID({identified}))

@@ -4,7 +4,7 @@
 -- part: column_names
 -- Columns of an existing table; no rows if the table does not exist.
 SELECT c.name FROM sys.columns AS c
-WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name), N'U')
+WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:name))
 
 -- part: has_schema
 SELECT CASE WHEN OBJECT_ID(N{'wherry_schema}, N'U') IS NULL THEN 0 ELSE 1 END

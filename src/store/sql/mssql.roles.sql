@@ -9,8 +9,8 @@ SELECT COUNT(*) FROM sys.database_principals WHERE name = :role;
 -- Wherry's own tables for that, and keeps them.
 EXISTS (
   SELECT 1 FROM {wherry_schema} AS s JOIN sys.database_permissions AS p
-    ON p.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(s.name), N'U')
-  WHERE p.class = 1 AND p.major_id <> OBJECT_ID(N{'table}, N'U')
+    ON p.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(s.name))
+  WHERE p.class = 1 AND p.major_id <> OBJECT_ID(N{'table})
     AND p.grantee_principal_id = DATABASE_PRINCIPAL_ID(PARSENAME(N{'role}, 1)))
 
 -- part: revoke_reading

@@ -8,8 +8,8 @@
 -- include: mssql.consumer-name.sql
 
 -- part: fits
--- Condition: the subscription has the topic of the row.
-(@patterns IS NULL OR EXISTS (
+-- Condition: the subscription has the topic of the row.  NULL: it cannot be read, and the message dies.
+(@patterns IS NULL OR {.}topic IS NULL OR EXISTS (
     SELECT 1 FROM STRING_SPLIT(@patterns, N',') AS f WHERE {.}topic LIKE f.value COLLATE Latin1_General_BIN2))
 
 -- part: consuming
@@ -46,7 +46,10 @@ BEGIN
     WHERE subscription = @subscription;
 END;
 DELETE x FROM @given AS g JOIN {table_exception} AS x {by_seek} ON x.id = g.id AND x.subscription = @subscription {loop};
-SELECT @columns FROM @given AS g JOIN {table} AS m ON m.id = g.id ORDER BY g.at, g.id;
+INSERT INTO {table_exception}(subscription, id, state, last_error)
+SELECT @subscription, m.id, 4, CONCAT(N'the row cannot be read: ', m.trace_id) FROM @given AS g JOIN {table} AS m ON m.id = g.id
+WHERE m.message_id IS NULL;
+SELECT @columns FROM @given AS g JOIN {table} AS m ON m.id = g.id WHERE m.message_id IS NOT NULL ORDER BY g.at, g.id;
 
 -- part: consumption
 -- Of the subscription @subscription of @outbox, at most @n messages, as @columns of the row m.  Relays and other consumers of
@@ -57,10 +60,11 @@ DECLARE @box NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox), @sql NVARCHAR(MAX
   @progress NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_progress'),
   @exception NVARCHAR(600) = N{'schema.} + QUOTENAME(@outbox + N'_exception');
 -- A database may find a table by a name in other case, and leases do not.
-DECLARE @named NVARCHAR(4000) = coalesce((SELECT o.name FROM sys.objects AS o WHERE o.object_id = OBJECT_ID(@box, N'U')), @outbox);
+DECLARE @named NVARCHAR(4000) = coalesce(OBJECT_NAME(OBJECT_ID(@box)), @outbox);
 DECLARE @called NVARCHAR(4000) = CASE WHEN @subscription = N'relay' COLLATE Latin1_General_BIN2 THEN @named
                                       ELSE CONCAT(@named, N'\', @subscription) END;
-DECLARE @seen NVARCHAR(100) = (SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID(@box, N'U'));
+DECLARE @seen NVARCHAR(100) = (SELECT {identity_of:o} FROM sys.tables AS o WHERE o.object_id = OBJECT_ID(
+  CASE WHEN EXISTS (SELECT 1 FROM sys.views AS v WHERE v.object_id = OBJECT_ID(@box)) THEN @progress ELSE @box END));
 IF @n IS NULL OR @n < 1
   THROW 51000, N'@n is how many messages to consume at most, 1 or more', 1;
 -- Where transactions are implicit, as with JDBC without auto-commit, a read of a table begins one.
@@ -68,7 +72,7 @@ IF @@TRANCOUNT = 0
   SELECT @found = 0 FROM sys.schemas WHERE name = N'sys';
 IF @@TRANCOUNT = 0
   THROW 51000, N'wherry_consume works in a transaction: begin one', 1;
-IF @seen IS NULL OR OBJECT_ID(@progress, N'U') IS NULL OR OBJECT_ID(@exception, N'U') IS NULL
+IF @seen IS NULL OR OBJECT_ID(@box) IS NULL OR OBJECT_ID(@progress, N'U') IS NULL OR OBJECT_ID(@exception, N'U') IS NULL
 BEGIN
   SET @why = CONCAT(N'there is no outbox ''', @outbox, N''' of the layout log, or no right to read it');
   THROW 51208, @why, 1;
@@ -119,7 +123,7 @@ BEGIN
     RETURN;
   END;
   DECLARE @columns NVARCHAR(MAX) = N'm.id, m.message_id, m.topic, m.partition_key AS "key", m.headers, '
-    + CASE WHEN EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@outbox), N'U')
+    + CASE WHEN EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@outbox))
                           AND name = N'payload' AND TYPE_NAME(system_type_id) = N'varbinary')
            THEN N'CAST(NULL AS NVARCHAR(MAX)) AS payload, m.payload AS bytes'
            ELSE N'm.payload, CAST(NULL AS VARBINARY(MAX)) AS bytes' END

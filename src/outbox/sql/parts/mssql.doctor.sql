@@ -152,7 +152,7 @@ WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.type IN (5, 6);
 
 -- name: acknowledgements
 SELECT 1, CONCAT(N'trigger ', t.name) FROM sys.triggers AS t
-WHERE t.parent_id = OBJECT_ID(N{'table}, N'U') AND t.is_instead_of_trigger = 1 AND t.is_disabled = 0;
+WHERE t.parent_id = OBJECT_ID(N{'table}, N'U') AND NOT EXISTS (SELECT 1 FROM sys.views AS v WHERE v.object_id = t.parent_id) AND t.is_instead_of_trigger = 1 AND t.is_disabled = 0;
 
 -- name: identity
 -- The identity is below the highest id, for example after rows were copied from another database.
@@ -172,9 +172,12 @@ FROM (SELECT CAST(IDENT_CURRENT(N{'table}) AS BIGINT) AS given) AS i;
 
 -- name: any-table
 -- Tables that may be Wherry's, without queues: every layout of an outbox and of a delayed queue has a
--- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.
+-- column `payload`, an inbox has `accepted_at`, a table of schedules `until_ms`.  The view of an adopted table has `at_once`.
 SELECT CASE WHEN t.schema_id = SCHEMA_ID() THEN t.name ELSE CONCAT(s.name, N'.', t.name) END
-FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
+FROM (SELECT w.name, w.schema_id, w.object_id FROM sys.tables AS w
+      UNION ALL SELECT v.name, v.schema_id, v.object_id FROM sys.views AS v
+      WHERE EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = v.object_id AND c.name = N'at_once')) AS t
+JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE t.name NOT LIKE N'wherry[_]%'
   AND EXISTS (SELECT 1 FROM sys.columns AS c WHERE c.object_id = t.object_id AND c.name IN (N'payload', N'accepted_at', N'until_ms'))
 ORDER BY 1;

@@ -34,7 +34,7 @@ CASE WHEN DATALENGTH(last_error) / 2 <= :long THEN last_error
      ELSE LEFT(last_error, CAST(:long AS INT) + 1) END
 
 -- part: is_varbinary
-EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'table}, N'U') AND name = N'payload'
+EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'table}) AND name = N'payload'
           AND TYPE_NAME(system_type_id) = N'varbinary')
 
 -- part: new_message_id
@@ -116,7 +116,7 @@ DATEDIFF_BIG(MILLISECOND, created_at, {now})
 
 -- name: payload-type
 SELECT CASE WHEN {is_varbinary} THEN N'bytea' ELSE N'text' END
-WHERE OBJECT_ID(N{'table}, N'U') IS NOT NULL;
+WHERE OBJECT_ID(N{'table}) IS NOT NULL;
 
 -- name: lock-key
 -- Lock the key before the id is taken.  If two transactions write one key under this lock, the second

@@ -14,8 +14,8 @@
 N{topic}
 
 -- part: its_topic
--- Condition: the subscription has the topic of the row.
-((SELECT TOP (1) w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL
+-- Condition: the subscription has the topic of the row.  NULL: it cannot be read, and the message dies.
+({.}topic IS NULL OR (SELECT TOP (1) w.topics FROM {table_progress} AS w WHERE w.subscription = {subscription}) IS NULL
  OR EXISTS (SELECT 1 FROM {table_progress} AS w CROSS APPLY STRING_SPLIT({patterns:w}, N',') AS g
             WHERE w.subscription = {subscription} AND {.}topic LIKE g.value))
 

@@ -279,45 +279,6 @@ WHERE id = :id AND subscription = {subscription} AND state = 1 AND claim_token =
 -- Last row version that every subscription has passed.
 CONVERT(BINARY(8), (SELECT MIN(w.at) FROM (SELECT {passed_at:p} AS at FROM {table_progress} AS p) AS w))
 
--- part: last_passed
--- Rows above this id need not be read: the highest id of the last 1,000 rows that every subscription has passed.
-COALESCE((SELECT MAX(l.id) FROM (
-  SELECT TOP (1000) e.id FROM {table} AS e {unlocked} WHERE e.rv <= {passed_by_all} ORDER BY e.rv DESC) AS l), 0)
-
--- part: is_young
--- Condition: the row is younger than the age.  A time of more than a day ahead says nothing about that, or one row with
--- such a time, which may be dead, would keep all rows after it.
-{.}created_at > {old} AND {.}created_at <= DATEADD(DAY, 1, SYSUTCDATETIME())
-
--- part: passed
--- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
-SELECT t.id, CASE WHEN {is_young:t} THEN 1 ELSE 0 END AS is_young FROM {table} AS t {unlocked}
-WHERE t.id > :after AND t.id <= {last_passed} AND t.rv <= {passed_by_all}
-  AND NOT EXISTS (SELECT 1 FROM (
-    SELECT TOP (1) f.created_at FROM {table} AS f {unlocked} WHERE f.id > :after ORDER BY f.id) AS y WHERE {is_young:y})
-  AND NOT EXISTS (SELECT 1 FROM {table_progress} AS p JOIN {table_exception} AS x
-                    ON x.id = t.id AND x.subscription = p.subscription WHERE x.state <> 2)
-
--- name: purge
--- Of these those that are older than the age, up to the first one that is younger.  So it reads no more rows than it may
--- delete, and exceptions, which it leaves: the next batch begins behind the last row of this one (:after).  A message that
--- its owner changed meanwhile is to be delivered again, and stays.
-DECLARE @gone TABLE (id BIGINT NOT NULL);
-{some}
-SELECT w.id FROM (
-  SELECT c.id, MIN(CASE WHEN c.is_young = 1 THEN c.id END) OVER () AS young
-  FROM (SELECT TOP (:limit) o.id, o.is_young FROM ({passed}) AS o ORDER BY o.id) AS c) AS w
-WHERE w.young IS NULL OR w.id < w.young;
-DELETE t OUTPUT deleted.id INTO @gone(id)
-FROM {some_rows} WHERE t.rv <= {passed_by_all}
-{loop};
-SET NOCOUNT OFF;
-SELECT s.id, CASE WHEN g.id IS NULL THEN 1 ELSE 0 END FROM @some AS s LEFT JOIN @gone AS g ON g.id = s.id;
-
--- name: purge-count
-SELECT COUNT_BIG(*) FROM ({passed}) AS o WHERE o.id < COALESCE(
-  (SELECT TOP (1) c.id FROM ({passed}) AS c WHERE c.is_young = 1 ORDER BY c.id), 9223372036854775807);
-
 -- ---- operators ----
 
 -- part: judged
@@ -446,18 +407,6 @@ FROM {some_exceptions} WHERE x.state = 4 AND :states & 16 <> 0 OR x.state = 3 AN
 SELECT j.id FROM ({judged} AND t.id IN ({named})) AS j
 WHERE j.status <> 2 AND (:states = 0 OR {of_states})
 
--- name: discard
--- Delivered messages are not deleted.  A relay that has the message in flight finds no exception of it.  The messages go
--- first: without them the exceptions say nothing.
-{not_delivered};
-{of_some}
-DELETE t FROM {some_rows}
-{loop};
-SET NOCOUNT ON;
-DELETE x FROM {some_exceptions}
-{loop};
-SET NOCOUNT OFF;
-
 -- name: count
 SELECT COALESCE(SUM(CASE status WHEN 0 THEN CAST(1 AS BIGINT) END), 0), COALESCE(SUM(CASE status WHEN 1 THEN CAST(1 AS BIGINT) END), 0),
   COALESCE(SUM(CASE status WHEN 2 THEN CAST(1 AS BIGINT) END), 0), COALESCE(SUM(CASE status WHEN 3 THEN CAST(1 AS BIGINT) END), 0),
@@ -583,8 +532,14 @@ WHERE t.created_at >= DATEADD(MILLISECOND, CAST(:at % 86400000 AS INT),
 SELECT COALESCE(MIN(t.id), 0), COALESCE(MAX(t.id), 0) FROM {table} AS t {unlocked};
 
 -- name: discard-here
--- Messages that failed, died or wait are as good as delivered in this subscription.
+-- Messages that failed, died or wait are as good as delivered in this subscription.  One that its owner changed since is marked as
+-- done until the position covers it.
 {not_delivered};
-{of_some}
-DELETE x FROM {some_exceptions}
+DECLARE @gone TABLE (id BIGINT NOT NULL);
+DELETE x OUTPUT deleted.id INTO @gone(id)
+FROM {some_exceptions}
 {loop};
+INSERT INTO {table_exception}(subscription, id, state)
+SELECT {subscription}, g.id, 2 FROM @gone AS g JOIN {table} AS t ON t.id = g.id WHERE {uncovered:t};
+SET NOCOUNT OFF;
+SELECT g.id FROM @gone AS g;
