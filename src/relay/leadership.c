@@ -372,11 +372,16 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 wherry_code wh_lease_begin_again(wherry_relay *r, int64_t now, const char *why,
 				 wherry_error *err)
 {
+	char text[160];
+
 	wh_relay_say(
 		r, WHERRY_LOG_WARN, "went-back", wh_log_text("why", why),
 		wh_log_note("the database may lack messages that were delivered; the "
 			    "relay begins again at the position that is stored "
 			    "there, so messages may be delivered again"));
+	(void)snprintf(text, sizeof(text),
+		       "%s: the database may lack messages that were delivered", why);
+	wh_report_error(r, now, text);
 	/* Or the relay would wait for its own lease. */
 	wh_report_update(r);
 	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)

@@ -345,7 +345,7 @@ def withhold(cluster, arrivals):
     others = [i for i in (1, 2, 3) if i != cluster.leader()]
     for i in others:
         cluster.signal(i, signal.SIGSTOP, "walreceiver")
-    time.sleep(1)
+    time.sleep(3)  # What was on its way arrives.
     before = {sink: len(arrivals.got[sink]) for sink in SINKS}
     time.sleep(3)
     after = {sink: len(arrivals.got[sink]) for sink in SINKS}

@@ -42,9 +42,12 @@ check "relays deliver" until_true 60 delivered before 3
 check "and have written their positions" until_true 60 answers \
 	"SELECT (SELECT max(high) FROM outbox_progress) = 3 AND (SELECT max(position) FROM wherry_stream) > 0" t
 copy_data
+before=$(sql 'SELECT max(position) FROM wherry_stream')
 touch busy
 put lost 3
 check "what will be lost is in flight, or delivered" until_true 60 delivered lost 3
+check "the relay that reads the WAL has written that" until_true 60 answers \
+	"SELECT max(position) > $before FROM wherry_stream" t
 kill -STOP "${pids[@]}"
 pid=$(cat "$folder/pid")
 kill -KILL "$pid"
@@ -59,6 +62,8 @@ rm busy
 check "all that was written afterwards is delivered" until_true 60 delivered new 12
 check "the relay that reads the table says what happened" grep -q 'event=went-back' table.log
 check "and so does the one that reads the WAL" grep -q 'event=went-back' stream.log
+check "status says it, too" until_true 20 eval \
+	"'$wherry' status '$url' | grep -q 'may lack messages that were delivered'"
 check "they wait for no lease" [ "$(cat table.log stream.log | grep -c 'event=standby')" -eq 0 ]
 stop_server
 finish

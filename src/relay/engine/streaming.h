@@ -42,6 +42,7 @@ typedef struct wh_streaming {
 	/* When to ask how much WAL the server keeps, and whether it sends all columns. */
 	int64_t look_us;
 	bool lag_logged;
+	int64_t standbys_us; /* When to ask whether commits wait for a standby. */
 
 	/* Transactions that are not settled, oldest first.  Number n is
 	 * txs[first + n - base]. */

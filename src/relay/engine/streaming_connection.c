@@ -406,6 +406,12 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_wal_state state;
 	wherry_code code;
 
+	if (f->stream && r->window.n && now >= f->standbys_us) {
+		f->standbys_us = wh_later(now, WH_SECOND);
+		code = wh_wal_waits_for_standbys(f->wal, &r->waits_for_standbys, err);
+		if (code != WHERRY_OK)
+			return code;
+	}
 	if (now < f->look_us || !f->stream)
 		return WHERRY_OK;
 	f->look_us = wh_later(now, is_quiet(r) ? QUIET_LOOK_US : LOOK_US);
@@ -413,8 +419,6 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_wal_check(f->wal, &state, err);
-	if (code == WHERRY_OK)
-		code = wh_wal_waits_for_standbys(f->wal, &r->waits_for_standbys, err);
 	if (code != WHERRY_OK)
 		return wh_streaming_trouble(r, now, code, err);
 	if (state.retained > warn && !f->lag_logged)
