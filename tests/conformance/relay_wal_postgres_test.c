@@ -436,6 +436,38 @@ static void a_commit_that_nobody_sees_yet_is_delivered_once(void **state)
 	postgres_forget_unseen();
 }
 
+/* The next relay learns from its exception that it is done, though no statement sees the row yet. */
+static void a_commit_that_nobody_sees_yet_is_delivered_once_over_a_clean_end(void **state)
+{
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) { /* Back to the WAL, or to the table. */
+		PGconn *conn = fresh_unseen(f);
+
+		relay_set(f, "relay.source", "wal");
+		stream(f);
+		postgres_hold_commits();
+		postgres_put_unseen(conn, ONE("a"));
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+		relay_put(f, "b");
+		RELAY_UNTIL(f, &f->a, high(f) == 2);
+		relay_stop(f, &f->a);
+		assert_int_equal(exceptions(f), 1);
+		relay_set(f, "relay.source", i ? "table" : "wal");
+		relay_start(f, &f->a);
+		relay_put(f, "c");
+		RELAY_UNTIL(f, &f->a, high(f) == 3);
+		postgres_let_be_seen(conn);
+		relay_put(f, "a");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+		relay_check_once(f, 4);
+		relay_put(f, "b");
+		RELAY_UNTIL(f, &f->a, exceptions(f) == 0);
+		relay_stop(f, &f->a);
+		postgres_forget_unseen();
+	}
+}
+
 static void a_failure_is_written_when_the_commit_is_seen(void **state)
 {
 	relay_fixture *f = *state;
@@ -627,6 +659,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_commit_that_nobody_saw_when_the_slot_was_made_is_delivered, 0),
 	RELAY_TEST(what_a_look_brought_does_not_come_again, 0),
 	RELAY_TEST(a_commit_that_nobody_sees_yet_is_delivered_once, 0),
+	RELAY_TEST(a_commit_that_nobody_sees_yet_is_delivered_once_over_a_clean_end, 0),
 	RELAY_TEST(a_failure_is_written_when_the_commit_is_seen, 0),
 	RELAY_TEST(an_unseen_failure_holds_up_no_other, 0),
 	RELAY_TEST(a_message_that_nobody_sees_yet_is_passed_by_none_of_its_key, 0),

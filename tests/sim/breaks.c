@@ -13,6 +13,8 @@ const char *const sim_wal_break_names[SIM_WAL_BREAKS] = {
 	[SIM_FORGET_ALL] = "what came is forgotten before it is covered",
 	[SIM_FAIL_UNSEEN] = "a failure is written although its row is not visible",
 	[SIM_LEAVE_NOTHING] = "a relay that ends does not say what is delivered",
+	[SIM_FORGET_UNSEEN] =
+		"a relay that begins knows no exceptions whose rows are not visible",
 	[SIM_PASS_DONE] = "what an exception says is done is taken in",
 };
 

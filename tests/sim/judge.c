@@ -97,7 +97,6 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 	known = m->last == SIM_NEW || m->last == SIM_REFUSED || m->last == SIM_LOST;
 	if (w->plan.engine == SIM_UNMARKED) /* of what it had not told, all comes again */
 		known |= m->last_epoch != epoch || m->again;
-	known |= w->plan.engine == SIM_WAL && m->again;
 	if (!known && (competes(w) || (!w->expired[p->relay->lease.number][epoch] &&
 				       !w->expired[m->last_lease][m->last_epoch])))
 		sim_wrong(
@@ -356,11 +355,4 @@ void sim_judge_anew(sim_world *w)
 {
 	for (sim_message *m = w->messages; m < w->messages + w->n_messages; m++)
 		m->again |= m->committed;
-}
-
-void sim_judge_unseen(sim_world *w)
-{
-	for (const sim_commit *c = w->log; c < w->log + w->n_log; c++)
-		for (int i = 0; !c->visible && i < c->n; i++)
-			w->messages[c->rows[i]].again = true;
 }

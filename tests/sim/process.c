@@ -441,8 +441,6 @@ void sim_process_step(sim_process *p)
 		sim_wrong(w, "relay %d gives up: %s", p->number, err.message);
 	} else if (finished) {
 		sim_say(w, "relay %d has stopped", p->number);
-		if (w->plan.engine == SIM_WAL)
-			sim_judge_unseen(w);
 		close_relay(p);
 	}
 }

@@ -110,11 +110,13 @@ static const struct {
 	 "SET high = :high, seen = :seen, until = :until, late = :late,\n"
 	 "  moved_at = (SELECT ms FROM wherry_clock)\nWHERE"},
 	{"WHERE x.subscription = {subscription} AND x.id > {high};",
-	 "WHERE x.subscription = {subscription} AND x.id IN (SELECT t.id FROM {table} AS t WHERE {uncovered});"},
+	 "WHERE x.subscription = {subscription}\n"
+	 "  AND (sim_unseen(x.id) OR x.id IN (SELECT t.id FROM {table} AS t WHERE {uncovered}));"},
 	{"(t.id > {high} OR EXISTS (SELECT 1 FROM {table_exception} AS o",
 	 "({uncovered} OR EXISTS (SELECT 1 FROM {table_exception} AS o"},
 	{"AND state = 2 AND id <= {high};",
-	 "AND state = 2 AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id AND {uncovered});"},
+	 "AND state = 2 AND NOT sim_unseen(id)\n"
+	 "  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.id = {table_exception}.id AND {uncovered});"},
 	{"WHERE t.id > :after AND t.id <= {passed_by_all}",
 	 "WHERE t.id > :after AND NOT {uncovered}"},
 	{"(SELECT coalesce((SELECT t.id FROM {table} AS t WHERE t.id > p.high ORDER BY",
@@ -281,8 +283,24 @@ static void covers(sqlite3_context *ctx, int n, sqlite3_value **args)
 					       (id <= late && sees(args[2], args[5]))));
 }
 
+/* Is the message of this id committed, and not visible yet? */
+static void unseen(sqlite3_context *ctx, int n, sqlite3_value **args)
+{
+	const sim_world *w = sim_store_world();
+	int64_t id = sqlite3_value_int64(args[0]);
+	bool found = false;
+
+	(void)n;
+	for (const sim_commit *c = w->log; c < w->log + w->n_log; c++)
+		for (int i = 0; !c->visible && i < c->n; i++)
+			found |= w->messages[c->rows[i]].id == id;
+	sqlite3_result_int(ctx, found && sim_wal_broken != SIM_FORGET_UNSEEN);
+}
+
 void sim_server_teach(sqlite3 *db)
 {
+	(void)sqlite3_create_function(db, "sim_unseen", 1, SQLITE_UTF8, NULL, unseen,
+				      NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_snapshot", 0, SQLITE_UTF8, NULL, snapshot,
 				      NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_sees", 2, SQLITE_UTF8, NULL, sees_tx, NULL,

@@ -303,6 +303,7 @@ typedef enum sim_wal_break {
 	SIM_FORGET_ALL,   /* What came is forgotten by each look, covered or not. */
 	SIM_FAIL_UNSEEN,  /* A failure is written although no statement sees the row. */
 	SIM_LEAVE_NOTHING, /* A relay that ends says nothing of what the position does not cover. */
+	SIM_FORGET_UNSEEN, /* An exception whose row no statement sees is not read, and is forgotten. */
 	SIM_PASS_DONE, /* A look brings what an exception says is done. */
 	SIM_WAL_BREAKS
 } sim_wal_break;
@@ -379,8 +380,5 @@ void sim_judge_position(sim_world *w, int64_t position);
 
 /* A relay reads all that was there before the stream again. */
 void sim_judge_anew(sim_world *w);
-
-/* A relay of a log ends: it may have delivered what no statement sees yet, and the next one cannot know it. */
-void sim_judge_unseen(sim_world *w);
 
 #endif

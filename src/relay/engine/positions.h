@@ -104,7 +104,7 @@ typedef struct wh_log_taker {
 
 wherry_code wh_log_meet(void *ctx, const wh_open_row *row, wherry_error *err);
 
-/* Is it dead, or did its handler say that it is done? */
+/* Is it dead, or did its handler, or a relay before that read the WAL, say that it is done? */
 bool wh_log_passed(const wherry_relay *r, int64_t id);
 
 /* Take in a row that came by the WAL, unless wh_log_passed(). */

@@ -116,13 +116,14 @@ wherry_code wh_log_meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return wh_fail(err, WHERRY_INTERRUPTED, "another message in flight has its id");
 }
 
-/* Is it dead, or did its handler say that it is done? */
 bool wh_log_passed(const wherry_relay *r, int64_t id)
 {
-	const wh_known *known = find_known(wh_log_of(r), id);
+	wh_log *f = wh_log_of(r);
+	const wh_known *known = find_known(f, id);
+	bool is_done = known && known->what.state == WHERRY_DONE;
 
-	return known &&
-	       (known->what.state == WHERRY_DEAD || known->what.state == WHERRY_DONE);
+	f->marked |= is_done; /* Soon the position covers it. */
+	return is_done || (known && known->what.state == WHERRY_DEAD);
 }
 
 wherry_code wh_log_take(wherry_relay *r, int64_t now, const wh_row *row,

@@ -42,6 +42,12 @@ coalesce({.}topic LIKE ANY ({topics}::text[]), true)
 (t.id > p.high OR NOT pg_visible_in_snapshot(t.tx, p.seen)
    AND (p.until IS NULL OR t.id > p.late OR NOT pg_visible_in_snapshot(t.tx, p.until)))
 
+-- part: uncovered_exception
+-- Condition: the position p does not cover the message of the exception x, whose row is t.  If the row is not there, it
+-- was deleted, or it came by the WAL and its transaction is not visible yet.  That one began before the exception was
+-- written, so the position does not cover the message unless it sees all that is older than the exception.
+CASE WHEN t.id IS NULL THEN age(x.xmin) <= age(pg_snapshot_xmin(p.seen)::xid) ELSE {of_p:t} AND {uncovered} END
+
 -- part: of_whole
 -- Condition: the row of this id is of the position p and of the subscription.  If the position is whole, no row is read.
 (p.whole OR EXISTS (SELECT 1 FROM {table} AS e WHERE e.id = t.id AND {its_topic:e} AND {of_p:e} OFFSET 0))

@@ -101,9 +101,9 @@ ON CONFLICT DO NOTHING;
 
 -- name: known
 -- Exceptions that the position does not cover: a relay that begins there meets them among new messages.
-SELECT t.id, x.state, x.attempts, {due_in} FROM {position} AS p, {table_exception} AS x
-CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
-WHERE x.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {of_p:t} AND {uncovered};
+SELECT x.id, x.state, x.attempts, {due_in} FROM {position} AS p CROSS JOIN {table_exception} AS x
+LEFT JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t ON true
+WHERE x.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 AND {uncovered_exception};
 
 -- name: read
 -- Messages that wait, failed or were tried, in the order of their ids.
@@ -171,8 +171,8 @@ ON CONFLICT (subscription, id) DO UPDATE SET state = 2, next_retry_at = NULL, ch
 -- That a message is done need not be said once the position covers it.
 DELETE FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state = 2 AND NOT EXISTS (
   SELECT 1 FROM {position} AS p
-  CROSS JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t
-  WHERE {of_p:t} AND {uncovered});
+  LEFT JOIN LATERAL (SELECT {key_columns:e} FROM {table} AS e WHERE e.id = x.id OFFSET 0) AS t ON true
+  WHERE {uncovered_exception});
 
 -- name: fail
 -- unused: token
