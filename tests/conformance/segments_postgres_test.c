@@ -333,7 +333,7 @@ static void refuses_segments(const fixture *f, const char *sql)
 	run(f, "DROP TABLE plain_progress, plain_exception");
 }
 
-/* An empty table with additions of its owner is kept and refused.  Rights that each table of the schema gets are no additions. */
+/* An empty table that its owner has changed is refused, and stays.  Rights that each new table of the schema gets are not such a change. */
 WHERRY_TEST_ON(segments_are_made_unless_the_owner_changed_the_table, fixture *f, enter,
 	       leave)
 {
