@@ -39,13 +39,13 @@ marks() {
 run_sql "CREATE TABLE events($columns)"
 w adopt "$url#events" --key "(CAST(CAST(v AS INT) AS NVARCHAR(20)))" --yes
 w create "$url#events_log" --partitions
+w create "$url#events_log/consumed" --topics '*'
 run_sql "INSERT INTO events(type, data, v) SELECT TOP (300) N'a', N'{}', CASE WHEN ROW_NUMBER() OVER (ORDER BY object_id) % 10 = 0 THEN N'x'
 	ELSE CAST(column_id % 7 AS NVARCHAR(9)) END FROM sys.all_columns"
 relay
 check "many die, and all others are delivered" is "$(wc -l <got.ndjson), $(marks)" "270, 30"
 check "in the order of each key" is \
 	"$(jq -r '[.key, .id] | @tsv' got.ndjson | awk '$2 <= last[$1] { bad++ } { last[$1] = $2 } END { print bad + 0 }')" 0
-w create "$url#events_log/consumed" --topics '*'
 consumed=$(run_sql "BEGIN TRANSACTION; EXEC wherry_consume N'consumed', 400, N'events_log'; COMMIT TRANSACTION" | wc -l)
 check "a consumer gets the others, and these die" is "$consumed, $(run_sql "SELECT COUNT(*) FROM events_log_exception
 	WHERE subscription = N'consumed' AND state = 4 AND last_error LIKE N'the row cannot be read: %'")" "270, 30"
