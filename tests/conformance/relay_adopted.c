@@ -68,11 +68,13 @@ void relay_adopted_put(relay_fixture *f, const char *keys)
 	const bool alone = strcmp(f->other->driver->scheme, "mssql") == 0;
 
 	for (size_t i = 0; keys[i]; i++) {
-		wh_buf_puts(&sql, i && !alone
-					  ? ", "
-					  : "; INSERT INTO events(topic, partition_key, "
-					    "payload) VALUES " +
-						    (i ? 0 : 2));
+		if (i && !alone)
+			wh_buf_puts(&sql, ", ");
+		else
+			wh_buf_printf(
+				&sql,
+				"%sINSERT INTO events(topic, partition_key, payload) VALUES ",
+				i ? "; " : "");
 		if (keys[i] == '-')
 			wh_buf_puts(&sql, "('t', NULL, '{}')");
 		else
