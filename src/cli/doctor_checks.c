@@ -35,6 +35,7 @@ const wh_check wh_checks[] = {
 	{
 		.name = "relay",
 		.flags = NATIVE | TABLE,
+		.none = "no message is ready, and a daemon waits to start a relay for the next one",
 		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
 		.trouble = "no relay is running, and no message is ready; $1",
 		.worse = "no relay is running while messages are ready; $1",

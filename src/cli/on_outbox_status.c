@@ -102,6 +102,7 @@ typedef struct facts {
 	const wh_subscriptions *subscriptions;
 	bool known; /* The tables say which relay works. */
 	bool running; /* A relay holds the lease, and its process is not known to be gone. */
+	bool watched; /* None does, and a daemon waits for messages and then starts one. */
 	/* Rows do not say which messages are delivered, but how far the WAL was read does. */
 	bool keeps;
 	int64_t open; /* Messages that are neither done nor dead; if it keeps, 1 or 0. */
@@ -129,6 +130,7 @@ static facts facts_of(const wh_session *s, const wherry_outbox_status *st,
 		.stream = stream,
 		.known = !*s->outbox->store.limits,
 		.running = st->lease_left_us > 0,
+		.watched = st->lease_left_us <= 0 && wh_outbox_is_watched(s->outbox),
 		.keeps = keeps,
 		.open = keeps ? stream->lag.us > 0 : open,
 		.ready = keeps ? stream->lag.us > 0 : st->ready > 0,
@@ -268,7 +270,7 @@ static void look(const facts *f, wh_warned *out)
 			"the server gave up the WAL of the replication slot %s: "
 			"no relay that reads the WAL can go on",
 			f->stream->slot);
-	else if (f->open && !f->running && f->known)
+	else if (f->open && !f->running && f->known && (!f->watched || is_late(f)))
 		wh_warn(out, "no relay is running: " WH_HOW_TO_RELAY);
 	else if (is_late(f))
 		warn_stalled(f, out);
@@ -391,7 +393,7 @@ static void print_health(const facts *f, const wh_warned *w)
 	if (!f->known && !f->running && !f->stream->state.reader)
 		(void)printf("%s; these tables do not say whether a relay is running\n",
 			     all);
-	else if (f->known && !f->running)
+	else if (f->known && !f->running && !f->watched)
 		(void)printf("%s; no relay is running\n", all);
 	else if (f->ready && !f->keeps && !f->delivers && f->waits_us > SOON_US)
 		(void)printf(
@@ -452,6 +454,9 @@ static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 		wh_print_line("relay", "%s, epoch %" PRId64 ", lease for %s more",
 			      st->owner, st->epoch,
 			      wh_span_text(st->lease_left_us, span));
+	else if (f->watched)
+		wh_print_line("relay",
+			      "none; a daemon waits for messages, and then starts one");
 	else if (st->epoch)
 		wh_print_line("relay", "none; the last was %s, epoch %" PRId64, st->owner,
 			      st->epoch);

@@ -36,6 +36,19 @@ static char *copy_of(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
+/* A relay with a pattern stands for many outboxes, and names none. */
+static bool is_pattern(const char *path, const wh_plan_relay *relay)
+{
+	if (!relay || !relay->match.value)
+		return false;
+	(void)fprintf(
+		stderr,
+		"wherry: relay '%s' of %s stands for the outboxes of all schemas that "
+		"match '%s': name one of them, as in URL#SCHEMA.outbox\n",
+		relay->name, path, relay->match.value);
+	return true;
+}
+
 /* Take the relay's URLs and settings. */
 static void take_relay(wh_named *out, wh_plan_relay *relay)
 {
@@ -62,7 +75,9 @@ wherry_code wh_named_find(const char *name, bool strict, wh_named *out, wherry_e
 		(void)wh_plan_read_most(plan_files[i], &plan, &problems, err);
 		relay = find_relay(&plan, name);
 		code = relay ? WHERRY_INVALID : WHERRY_NOTFOUND;
-		if (relay && relay->from.value && !(strict && relay->broken))
+		if (is_pattern(plan_files[i], relay))
+			;
+		else if (relay && relay->from.value && !(strict && relay->broken))
 			take_relay(out, relay);
 		else if (relay)
 			(void)fputs(wh_buf_str(&problems), stderr);

@@ -4,11 +4,14 @@
  *
  *     plan.c      reads wherry.yaml, with plan_*.c; print.c prints it
  *     pipeline.c  runs one relay on its thread
+ *     matches.c   runs relays for the outboxes of many schemas while these have work;
+ *                 match.c is one such set on its thread, match_look.c looks at the outboxes
  *     ticker.c    runs one entry of cron on its thread; tick_writer.c writes its messages
  *     tickers.c   all entries of cron: start and stop them, their health and metrics
  *     backlog_watch.c  counts waiting messages when somebody reads the metrics
  *     others.c    the same of subscriptions that no relay of this process reads
  *     metrics.c   writes the metrics in Prometheus' format, with metrics_text.c
+ *     announce.c  says that a relay starts
  *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
  *     log_line.c  logs one event a line, as text or JSON
  *     run.c       signals, reload, systemd
@@ -72,6 +75,7 @@ typedef struct wh_pipeline_view {
 	size_t n_numbers;
 	int64_t step_us; /* Monotonic: when the step in progress began; WH_NEVER: none. */
 	int64_t trouble_us;   /* Since when the database fails; WH_NEVER: it works. */
+	int64_t idle_us;      /* Since when it has nothing to do; WH_NEVER: it has. */
 	const char *state;    /* WH_STATE_…, "standby", or "": it does not run. */
 	int64_t state_us;     /* Monotonic: since when it is in this state. */
 	bool elsewhere;       /* It stands by, and the leader has another destination. */
@@ -85,10 +89,14 @@ int64_t wh_again_in_us(wherry_code code, int failures);
 
 typedef struct wh_pipeline wh_pipeline;
 
-/* Start a relay on a separate thread.  On success it takes over *relay and clears it.
- * bell is an eventfd that it writes to when it has ended. */
+/*
+ * Start a relay on a separate thread.  On success it takes over *relay and clears it.
+ *
+ * @param bell   An eventfd that it writes to when it has ended.
+ * @param brief  It ends when it has been idle for a while, or failed: see matches.c.
+ */
 wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
-			      wh_pipeline **out, wherry_error *err);
+			      bool brief, wh_pipeline **out, wherry_error *err);
 const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
 void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
 /* Running and leading or standing by, with a destination and a database that answer. */
@@ -99,6 +107,46 @@ void wh_pipeline_stop(wh_pipeline *p);  /* Only asks; does not wait. */
 bool wh_pipeline_ended(wh_pipeline *p); /* Its thread has finished. */
 void wh_pipeline_free(wh_pipeline *p);  /* Waits until it has ended. */
 
+/* ---- announce.c ---- */
+
+struct wh_daemon;
+
+/* Log that a relay starts, and what is insecure about it. */
+void wh_daemon_announce(struct wh_daemon *d, const wh_plan_relay *relay);
+
+/* ---- matches.c ---- */
+
+/* The outboxes of all schemas of a pattern; see matches.c. */
+typedef struct wh_matches wh_matches;
+
+/* The part that other threads read. */
+typedef struct wh_matches_view {
+	wh_pipeline_view sum; /* Of all relays.  FAILING: it has no connection. */
+	int64_t outboxes;     /* Outboxes that match. */
+	int64_t awake;        /* Relays that run. */
+	int64_t waiting;      /* Outboxes with work that wait for a relay. */
+	int64_t failing;      /* Outboxes whose relay failed. */
+	char failed[WH_PLAN_NAME + 80]; /* One of these. */
+	char stuck[240];                /* A relay that does not move; "": none. */
+	int64_t looked_us;              /* Monotonic: when this was written. */
+} wh_matches_view;
+
+/* Start the relays of the plan with `match`, which are moved out of it.  The ones that run
+ * already continue; stop the ones that are not in the plan. */
+wherry_code wh_matches_apply(struct wh_daemon *d, wh_plan *plan, int bell,
+			     wherry_error *err);
+void wh_matches_stop(struct wh_daemon *d); /* Only asks; does not wait. */
+bool wh_matches_ended(struct wh_daemon *d);
+void wh_matches_free(struct wh_daemon *d); /* Waits until they have ended. */
+const wh_plan_relay *wh_matches_plan(const wh_matches *m);
+void wh_matches_look(wh_matches *m, wh_matches_view *out);
+
+/* The parts of wh_daemon_alive(), wh_daemon_ready() and the metrics.  Call them with d->lock
+ * held. */
+bool wh_matches_alive(struct wh_daemon *d, int64_t now_us, char why[240]);
+bool wh_matches_ready(struct wh_daemon *d, wh_buf *out);
+void wh_matches_measure(struct wh_daemon *d, wh_buf *out);
+
 typedef struct wh_ticker wh_ticker; /* A running entry of cron; see ticker.h. */
 
 /* ---- all relays and entries of cron ---- */
@@ -107,6 +155,8 @@ typedef struct wh_daemon {
 	pthread_mutex_t lock; /* Guards the members below. */
 	wh_pipeline **pipelines;
 	size_t n;
+	wh_matches **matches;
+	size_t n_matches;
 	wh_ticker **tickers;
 	size_t n_tickers;
 	wh_line_log log;

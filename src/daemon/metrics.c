@@ -512,6 +512,16 @@ static void put_process(wh_buf *out, const wh_daemon *d)
 	wh_buf_printf(out, "wherry_build_info{version=\"%s\"} 1\n", wherry_version());
 }
 
+/* The sums of the relays of a pattern. */
+static void take_match(sample *s, wh_matches *m)
+{
+	wh_matches_view view;
+
+	wh_matches_look(m, &view);
+	(void)snprintf(s->name, sizeof(s->name), "%s", wh_matches_plan(m)->name);
+	s->view = view.sum;
+}
+
 void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 {
 	sample *samples;
@@ -519,11 +529,15 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 
 	wh_backlogs_refresh(b);
 	(void)pthread_mutex_lock(&d->lock);
-	n = d->n;
+	n = d->n + d->n_matches;
 	samples = calloc(n ? n : 1, sizeof(*samples));
 	for (size_t i = 0; samples && i < n; i++) {
 		sample *s = &samples[i];
 
+		if (i >= d->n) {
+			take_match(s, d->matches[i - d->n]);
+			continue;
+		}
 		(void)snprintf(s->name, sizeof(s->name), "%s",
 			       wh_pipeline_plan(d->pipelines[i])->name);
 		wh_pipeline_look(d->pipelines[i], &s->view);
@@ -540,6 +554,7 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 	put_latency(out, samples, n);
 	put_numbers(out, samples, n);
 	(void)pthread_mutex_lock(&d->lock);
+	wh_matches_measure(d, out);
 	wh_tickers_measure(d, out);
 	(void)pthread_mutex_unlock(&d->lock);
 	put_process(out, d);

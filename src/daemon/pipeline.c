@@ -18,6 +18,7 @@ struct wh_pipeline {
 	wh_plan_relay plan;
 	wh_line_log *log;
 	int bell;
+	bool brief; /* See wh_pipeline_start(). */
 	pthread_t thread;
 	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t wake;
@@ -25,10 +26,14 @@ struct wh_pipeline {
 	wherry_relay *relay; /* NULL: not open. */
 	wh_pipeline_view view;
 	wherry_relay_stats before; /* Counters of the earlier runs. */
+	int64_t n_settled;         /* Messages that were settled before the last step. */
 };
 
 /* After running this long, a relay begins with the shortest delay again. */
 static const int64_t well_us = 60 * WH_SECOND;
+
+/* A brief relay ends when it was idle for this long. */
+static const int64_t rest_us = WH_SECOND;
 
 /* Does the relay's section set log.level?  Otherwise the daemon's level applies, which a
  * reload may change while the relay runs. */
@@ -40,9 +45,13 @@ static bool has_level(const wh_pipeline *p)
 static void log_record(void *ctx, const wherry_log_record *record)
 {
 	const wh_pipeline *p = ctx;
+	wherry_log_record copy = *record;
 
-	if (has_level(p) || wh_line_wanted(p->log, record->level))
-		wh_line_record(p->log, p->plan.name, record);
+	/* A brief relay begins and ends many times a minute. */
+	if (p->brief && record->level == WHERRY_LOG_INFO)
+		copy.level = WHERRY_LOG_DEBUG;
+	if (has_level(p) || wh_line_wanted(p->log, copy.level))
+		wh_line_record(p->log, p->plan.name, &copy);
 }
 
 /* Add the counters of earlier runs.  Members that are a state, not a counter, stay those
@@ -73,6 +82,26 @@ static void note_state(wh_pipeline_view *view, const wherry_relay *relay)
 	view->state_us = wh_monotonic(&wh_env_system);
 }
 
+/* Since when is it idle? */
+static void note_idle(wh_pipeline *p, const wherry_relay *relay)
+{
+	int64_t now = wh_monotonic(&wh_env_system), n = p->view.stats.delivered;
+
+	n += p->view.stats.retried + p->view.stats.dead;
+	if (!wh_relay_is_idle(relay, now) || n != p->n_settled)
+		p->view.idle_us = WH_NEVER;
+	else if (p->view.idle_us == WH_NEVER)
+		p->view.idle_us = now;
+	p->n_settled = n;
+}
+
+/* Has a brief relay been idle for long enough? */
+static bool may_rest(const wh_pipeline *p)
+{
+	return p->brief && p->view.idle_us != WH_NEVER &&
+	       wh_monotonic(&wh_env_system) - p->view.idle_us >= rest_us;
+}
+
 static void note_step(wh_pipeline *p, wherry_relay *relay)
 {
 	wherry_relay_stats stats;
@@ -87,6 +116,7 @@ static void note_step(wh_pipeline *p, wherry_relay *relay)
 	if (relay->trouble_us != WH_NEVER)
 		(void)snprintf(p->view.why, sizeof(p->view.why), "%s", relay->trouble);
 	note_state(&p->view, relay);
+	note_idle(p, relay);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
@@ -111,6 +141,8 @@ static wherry_code step_on(wh_pipeline *p, wherry_relay *relay, wherry_error *er
 		note_step(p, relay);
 		if (code != WHERRY_OK)
 			return code;
+		if (may_rest(p))
+			wherry_relay_stop(relay);
 		if (!finished)
 			wherry_relay_wait(relay, wake_us);
 	}
@@ -141,7 +173,7 @@ static void hide(wh_pipeline *p)
 	p->view.stats.epoch = p->view.stats.suspects = 0;
 	p->view.stats.paused = p->view.stats.down = false;
 	p->view.state = "";
-	p->view.step_us = p->view.trouble_us = WH_NEVER;
+	p->view.step_us = p->view.trouble_us = p->view.idle_us = WH_NEVER;
 	p->view.elsewhere = false;
 	p->view.state_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
@@ -150,8 +182,8 @@ static void hide(wh_pipeline *p)
 static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
 {
 	wherry_relay *relay = NULL;
-	wherry_code code = wherry_relay_open(p->plan.from.value, p->plan.to.value,
-					     p->plan.config, &relay, err);
+	wherry_code code = wh_relay_open(p->plan.from.value, p->plan.to.value,
+					 p->plan.config, p->brief, &relay, err);
 
 	*out_opened = code == WHERRY_OK;
 	if (code != WHERRY_OK)
@@ -226,6 +258,8 @@ static void *run(void *ctx)
 		wait_us = wh_again_in_us(code, ++failures);
 		wh_advise(p->plan.from.value, WHERRY_KIND_OUTBOX, &err);
 		note_failure(p, code, opened, &err);
+		if (p->brief) /* The thread of its pattern says so, and starts it again. */
+			break;
 		wh_line(p->log, WHERRY_LOG_ERROR, p->plan.name, "failed",
 			wh_log_text("code", wherry_code_name(code)),
 			wh_log_us("again_in", wait_us), wh_log_text("why", err.message));
@@ -234,7 +268,8 @@ static void *run(void *ctx)
 	(void)pthread_mutex_lock(&p->lock);
 	p->view.health = WH_ENDED;
 	(void)pthread_mutex_unlock(&p->lock);
-	wh_line(p->log, WHERRY_LOG_INFO, p->plan.name, "ended");
+	wh_line(p->log, p->brief ? WHERRY_LOG_DEBUG : WHERRY_LOG_INFO, p->plan.name,
+		"ended");
 	/* The eventfd counts, so this never waits. */
 	(void)!write(p->bell, &one, sizeof(one));
 	return NULL;
@@ -251,7 +286,7 @@ static wherry_code name_owner(wh_plan_relay *relay, wherry_error *err)
 }
 
 wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
-			      wh_pipeline **out, wherry_error *err)
+			      bool brief, wh_pipeline **out, wherry_error *err)
 {
 	wh_pipeline *p = calloc(1, sizeof(*p));
 	wherry_code code = p ? name_owner(relay, err) : wh_oom(err);
@@ -264,7 +299,8 @@ wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
 	p->plan = *relay;
 	p->log = log;
 	p->bell = bell;
-	p->view.step_us = p->view.trouble_us = WH_NEVER;
+	p->brief = brief;
+	p->view.step_us = p->view.trouble_us = p->view.idle_us = WH_NEVER;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	failed = pthread_create(&p->thread, NULL, run, p);

@@ -315,5 +315,8 @@ bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b)
 	return strcmp(a->name, b->name) == 0 &&
 	       strcmp(a->from.value, b->from.value) == 0 &&
 	       strcmp(a->to.value, b->to.value) == 0 &&
+	       !a->match.value == !b->match.value &&
+	       (!a->match.value || strcmp(a->match.value, b->match.value) == 0) &&
+	       a->connections == b->connections &&
 	       wh_plan_same_settings(a->config, b->config);
 }

@@ -14,6 +14,9 @@
  *         zone: Europe/Berlin
  *         outbox: {topic: reports}
  *
+ * A relay with the key `match` stands for the outboxes of all schemas of that pattern, and
+ * `connections` says how many of them may be relayed at once.
+ *
  * A relay's keys are settings.  The settings relay.* have their short names; the others
  * are in a mapping named after their group.  `defaults` has settings for all relays.  In
  * any value, ${env:NAME}, ${file:PATH} and ${credential:NAME} are replaced by the text
@@ -39,6 +42,8 @@ typedef struct wh_plan_text {
 typedef struct wh_plan_relay {
 	char *name;
 	wh_plan_text from, to;
+	wh_plan_text match; /* Of schemas, "tenant_*"; NULL: it is one relay. */
+	int64_t connections; /* With match: most relays that run at once; 0: the default. */
 	wherry_config *config;
 	char *raw[WH_SETTING_COUNT]; /* Settings as written; NULL: not in the file. */
 	bool broken;                 /* A problem of it was reported. */
@@ -100,6 +105,8 @@ typedef struct wh_plan {
 } wh_plan;
 
 #define WH_PLAN_FILE "wherry.yaml" /* The default file. */
+
+enum { WH_PLAN_CONNECTIONS = 4, WH_PLAN_CONNECTIONS_MOST = 100 }; /* Default and limit. */
 
 enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000, WH_PLAN_KEYS = 200 };
 

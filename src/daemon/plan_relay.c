@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/url.h"
 #include "daemon/plan_read.h"
 #include "db/driver.h"
 #include "publish/driver.h"
 #include "relay/source.h"
+#include "store/name.h"
 
 /* ---- a relay ---- */
 
@@ -66,7 +68,21 @@ static wherry_code source_known(const char *url, wherry_error *err)
 	return wh_plan_source(url, NULL, err);
 }
 
-static const char *const relay_words[] = {"name", "from", "to", NULL};
+/* The most relays of a pattern that run at once. */
+static void take_connections(wh_reading *r, wh_plan_relay *relay,
+			     const yaml_node_t *value)
+{
+	const char *text = wh_plan_scalar(r, value, "connections");
+
+	if (text && (!wh_parse_int(text, &relay->connections) || relay->connections < 1 ||
+		     relay->connections > WH_PLAN_CONNECTIONS_MOST))
+		wh_plan_problem(r, value->start_mark,
+				"connections is a number from 1 to %d, not '%.40s'",
+				WH_PLAN_CONNECTIONS_MOST, text);
+}
+
+static const char *const relay_words[] = {"name",  "from",        "to",
+					  "match", "connections", NULL};
 
 static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 			const char *name, const yaml_node_t *value)
@@ -80,6 +96,10 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 		take_url(r, value, "from", source_known, &relay->from, &r->from_at);
 	else if (strcmp(name, "to") == 0)
 		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
+	else if (strcmp(name, "match") == 0)
+		(void)wh_plan_take(r, value, "match", &relay->match);
+	else if (strcmp(name, "connections") == 0)
+		take_connections(r, relay, value);
 	else if (!wh_plan_take_setting(r, &settings, name, value))
 		wh_plan_unknown(r, key, name,
 				&(wh_plan_words){relay_words, "relay", true});
@@ -92,6 +112,8 @@ void wh_plan_relay_clear(wh_plan_relay *relay)
 	free(relay->from.value);
 	free(relay->to.raw);
 	free(relay->to.value);
+	free(relay->match.raw);
+	free(relay->match.value);
 	wherry_config_free(relay->config);
 	for (size_t i = 0; i < WH_SETTING_COUNT; i++)
 		free(relay->raw[i]);
@@ -137,7 +159,8 @@ static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 		const wh_plan_relay *other = &r->plan->relays[i];
 
 		if (other->name && other->from.value && other->to.value &&
-		    is_outbox(relay) && is_outbox(other) &&
+		    !other->match.value && !relay->match.value && is_outbox(relay) &&
+		    is_outbox(other) &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
 		    strcmp(other->to.value, relay->to.value) != 0)
 			wh_plan_problem(r, r->to_at,
@@ -167,6 +190,88 @@ static void check_source(wh_reading *r, const wh_plan_relay *relay)
 				scheme);
 }
 
+/* Why a table's name does not suit a pattern of schemas; NULL: it does. */
+static const char *unfit(const char *table)
+{
+	wh_table_name parts;
+	wh_name name;
+
+	if (wh_table_name_read(table, &parts, NULL) != WHERRY_OK)
+		return NULL; /* Reported elsewhere. */
+	if (*parts.queue)
+		return "it names a subscription or a queue";
+	if (wh_name_parse(parts.table, true, &name, NULL) == WHERRY_OK && *name.schema)
+		return "it names a schema";
+	return NULL;
+}
+
+/* Report another relay with the same pattern: an outbox has one destination. */
+static void check_same_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at)
+{
+	for (size_t i = 0; i < r->plan->n_relays; i++) {
+		const wh_plan_relay *other = &r->plan->relays[i];
+
+		if (other->name && other->match.value && other->from.value &&
+		    strcmp(other->match.value, relay->match.value) == 0 &&
+		    strcmp(other->from.value, relay->from.value) == 0)
+			wh_plan_problem(r, at,
+					"relay '%s' has the same match: each message is "
+					"delivered once, to one destination",
+					other->name);
+	}
+}
+
+static void check_match(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at)
+{
+	const char *table = wh_url_table(relay->from.value), *match = relay->match.value,
+		   *why;
+	const char *scheme;
+	wh_url parts;
+
+	if (!match) {
+		if (relay->connections)
+			wh_plan_problem(r, at,
+					"connections is for a relay with match, which "
+					"relays the outboxes of many schemas");
+		return;
+	}
+	scheme = wh_url_parse(relay->from.value, &parts, NULL) == WHERRY_OK
+			 ? wh_db_scheme(parts.scheme)
+			 : NULL;
+	why = unfit(table ? table : wh_config_text(relay->config, WH_RELAY_TABLE));
+	if (!scheme || strcmp(scheme, "postgres") != 0)
+		wh_plan_problem(
+			r, at,
+			"match is a pattern of schemas of PostgreSQL, and 'from' is "
+			"%s: write a relay for each outbox",
+			scheme ? scheme : "another database");
+	else if (!strpbrk(match, "*?"))
+		wh_plan_problem(r, at,
+				"match '%.60s' has no * and no ?: for the outbox of one "
+				"schema write it into 'from', as in URL#%.60s.outbox",
+				match, match);
+	else if (strpbrk(match, "[]{}\\/"))
+		wh_plan_problem(
+			r, at,
+			"match '%.60s' is a pattern in which * stands for any text "
+			"and ? for one character; it has no brackets, braces or "
+			"slashes",
+			match);
+	else if (why)
+		wh_plan_problem(r, at,
+				"match says which schemas have the outbox, and %s is "
+				"'%.60s': %s; write the name of the table alone",
+				table ? "the table of 'from'" : "table",
+				table ? table
+				      : wh_config_text(relay->config, WH_RELAY_TABLE),
+				why);
+	else if (wh_config_choice(relay->config, WH_RELAY_SOURCE) != 0)
+		wh_plan_problem(r, r->setting_at[WH_RELAY_SOURCE],
+				"a relay with match reads tables: write source: table");
+	else
+		check_same_match(r, relay, at);
+}
+
 static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at,
 			int problems_before)
 {
@@ -187,6 +292,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
 	check_source(r, relay);
+	check_match(r, relay, at);
 	check_destination(r, relay, relay->to.value, "to", r->to_at);
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",

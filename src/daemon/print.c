@@ -193,6 +193,14 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		wh_buf_printf(out, "  - name: %s\n", relay->name);
 		put_url(out, "from", relay->from.raw);
 		put_url(out, "to", relay->to.raw);
+		if (relay->match.raw) {
+			put_text(out, "    ", "match", relay->match.raw);
+			wh_buf_printf(out, "    %sconnections: %lld\n",
+				      relay->connections ? "" : "# ",
+				      relay->connections
+					      ? (long long)relay->connections
+					      : (long long)WH_PLAN_CONNECTIONS);
+		}
 		each_setting(out, put_effective, relay);
 	}
 	put_crons(plan, out);
@@ -245,7 +253,11 @@ void wh_plan_sample(wh_buf *out)
 		"    # postgres://shop:${file:/etc/wherry/password}@db/shop\n"
 		"    from: sqlite:/var/lib/wherry/shop.db\n"
 		"    # Where messages go.\n"
-		"    to: file:/var/lib/wherry/orders.ndjson\n");
+		"    to: file:/var/lib/wherry/orders.ndjson\n"
+		"    # On PostgreSQL, the outboxes of all schemas of a pattern, and how many of\n"
+		"    # them are relayed at once.\n"
+		"    # match: tenant_*\n"
+		"    # connections: 4\n");
 	each_setting(out, put_sample, NULL);
 	wh_buf_puts(
 		out,

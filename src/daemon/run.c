@@ -24,8 +24,7 @@ enum {
 	ONE_SIGNAL_US = 100000,
 	TICKER_STOP_US = 10000000, /* An entry of cron may be connecting. */
 	EXIT_FAILED = 1,
-	EXIT_SIGNALLED = 130,
-	WARNINGS_MAX = 4096
+	EXIT_SIGNALLED = 130
 };
 
 typedef struct running {
@@ -61,7 +60,7 @@ bool wh_daemon_alive(wh_daemon *d, char why[240])
 				       wh_pipeline_plan(d->pipelines[i])->name,
 				       (long long)((now - view.step_us) / WH_SECOND));
 	}
-	alive = alive && wh_tickers_alive(d, now, why);
+	alive = alive && wh_matches_alive(d, now, why) && wh_tickers_alive(d, now, why);
 	(void)pthread_mutex_unlock(&d->lock);
 	return alive;
 }
@@ -124,40 +123,13 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
 		put_state(out, &view);
 		wh_buf_putc(out, '\n');
 	}
+	ready = wh_matches_ready(d, out) && ready;
 	ready = wh_tickers_ready(d, out) && ready;
 	(void)pthread_mutex_unlock(&d->lock);
 	return ready;
 }
 
 /* ---- starting and changing ---- */
-
-static void warn(running *r, const wh_plan_relay *relay, const char *url)
-{
-	wh_buf text = WH_BUF_INIT(WARNINGS_MAX);
-
-	wh_publisher_warn(url, relay->config, &text);
-	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
-		wh_line(&r->daemon.log, WHERRY_LOG_WARN, relay->name, "insecure",
-			wh_log_bytes("why", line, strcspn(line, "\n")));
-	wh_buf_clear(&text);
-}
-
-static void announce(running *r, const wh_plan_relay *relay)
-{
-	const char *table = wh_url_table(relay->from.value);
-	char from[200], to[200];
-
-	wh_url_show(relay->from.value, from, sizeof(from));
-	wh_url_show(relay->to.value, to, sizeof(to));
-	wh_line(&r->daemon.log, WHERRY_LOG_INFO, relay->name, "start",
-		wh_log_text("from", from),
-		wh_log_text("table",
-			    table ? table
-				  : wh_config_text(relay->config, WH_RELAY_TABLE)),
-		wh_log_text("to", to));
-	warn(r, relay, relay->to.value);
-	warn(r, relay, wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS));
-}
 
 static wh_pipeline *find(const wh_daemon *d, const wh_plan_relay *relay)
 {
@@ -170,8 +142,8 @@ static wh_pipeline *find(const wh_daemon *d, const wh_plan_relay *relay)
 static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
 			 wherry_error *err)
 {
-	announce(r, relay);
-	return wh_pipeline_start(relay, &r->daemon.log, r->bell, out, err);
+	wh_daemon_announce(&r->daemon, relay);
+	return wh_pipeline_start(relay, &r->daemon.log, r->bell, false, out, err);
 }
 
 /* Collect the pipelines of the plan, and start those that do not run yet.  *out has room
@@ -182,8 +154,11 @@ static wherry_code gather(running *r, wh_plan *plan, wh_pipeline **out, size_t *
 	wherry_code code = WHERRY_OK;
 
 	for (size_t i = 0; code == WHERRY_OK && i < plan->n_relays; i++) {
-		wh_pipeline *p = find(&r->daemon, &plan->relays[i]);
+		wh_pipeline *p;
 
+		if (plan->relays[i].match.value)
+			continue; /* wh_matches_apply() starts it. */
+		p = find(&r->daemon, &plan->relays[i]);
 		if (!p)
 			code = start(r, &plan->relays[i], &p, err);
 		if (code == WHERRY_OK)
@@ -309,14 +284,19 @@ static void tell_incomplete(running *r, wherry_code code, const wherry_error *er
 			wh_log_text("why", err->message));
 }
 
+static size_t n_relays(const running *r)
+{
+	return r->daemon.n + r->daemon.n_matches;
+}
+
 static void tell_ready(const running *r)
 {
 	char cron[40] = "";
 
 	if (r->daemon.n_tickers)
 		(void)snprintf(cron, sizeof(cron), ", %zu of cron", r->daemon.n_tickers);
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s%s", r->daemon.n,
-			 r->daemon.n == 1 ? "" : "s", cron);
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s%s", n_relays(r),
+			 n_relays(r) == 1 ? "" : "s", cron);
 }
 
 /* Read the file again, and apply it.  A file with problems changes nothing. */
@@ -331,12 +311,14 @@ static void reload(running *r)
 		take_log(r, &plan);
 		tell_incomplete(r, apply_http(r, &plan, &err), &err);
 		tell_incomplete(r, apply(r, &plan, &err), &err);
+		tell_incomplete(r, wh_matches_apply(&r->daemon, &plan, r->bell, &err),
+				&err);
 		tell_incomplete(r, wh_tickers_apply(&r->daemon, &plan, r->bell, &err),
 				&err);
 		wh_plan_clear(&r->plan);
 		r->plan = plan;
 		wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "reloaded",
-			wh_log_int("relays", (int64_t)r->daemon.n),
+			wh_log_int("relays", (int64_t)n_relays(r)),
 			wh_log_int("cron", (int64_t)r->daemon.n_tickers));
 	} else {
 		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "reload-refused",
@@ -411,7 +393,14 @@ static bool all_ended(running *r)
 	for (size_t i = 0; i < r->daemon.n; i++)
 		if (!wh_pipeline_ended(r->daemon.pipelines[i]))
 			return false;
-	return wh_tickers_ended(&r->daemon);
+	return wh_matches_ended(&r->daemon) && wh_tickers_ended(&r->daemon);
+}
+
+static int64_t longer(int64_t most, const wh_plan_relay *plan)
+{
+	int64_t us = wh_config_int(plan->config, WH_RELAY_STOP_TIMEOUT);
+
+	return us > most ? us : most;
 }
 
 /* How long to wait at the stop: the longest relay.stop_timeout, and 10 s for the
@@ -420,13 +409,10 @@ static int64_t patience(const running *r)
 {
 	int64_t most = r->daemon.n_tickers ? TICKER_STOP_US : 0;
 
-	for (size_t i = 0; i < r->daemon.n; i++) {
-		int64_t us =
-			wh_config_int(wh_pipeline_plan(r->daemon.pipelines[i])->config,
-				      WH_RELAY_STOP_TIMEOUT);
-
-		most = us > most ? us : most;
-	}
+	for (size_t i = 0; i < r->daemon.n; i++)
+		most = longer(most, wh_pipeline_plan(r->daemon.pipelines[i]));
+	for (size_t i = 0; i < r->daemon.n_matches; i++)
+		most = longer(most, wh_matches_plan(r->daemon.matches[i]));
 	return wh_later(most, 10 * WH_SECOND);
 }
 
@@ -441,6 +427,7 @@ static int stop_all(running *r)
 	wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "stopping");
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
+	wh_matches_stop(&r->daemon);
 	wh_tickers_stop(&r->daemon);
 	while (!all_ended(r)) {
 		int number = next_signal(r, until);
@@ -493,6 +480,8 @@ static wherry_code begin(running *r, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = apply(r, &r->plan, err);
 	if (code == WHERRY_OK)
+		code = wh_matches_apply(&r->daemon, &r->plan, r->bell, err);
+	if (code == WHERRY_OK)
 		code = wh_tickers_apply(&r->daemon, &r->plan, r->bell, err);
 	return code;
 }
@@ -503,6 +492,7 @@ static void end(running *r)
 	wh_backlogs_stop(r->backlogs);
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
+	wh_matches_free(&r->daemon);
 	wh_tickers_free(&r->daemon);
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_free(r->daemon.pipelines[i]);

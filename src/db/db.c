@@ -489,6 +489,21 @@ bool wh_db_keeps_session(wherry_db *db)
 	       db->driver->connection.keeps_session(db);
 }
 
+wherry_code wh_db_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
+			 wherry_error *err)
+{
+	if (!db->driver->commits.listen)
+		return wh_fail(err, WHERRY_INVALID,
+			       "writers to a database of '%s:' do not notify",
+			       db->driver->scheme);
+	return n ? db->driver->commits.listen(db, keys, n, on, err) : WHERRY_OK;
+}
+
+size_t wh_db_heard(wherry_db *db, wh_heard *out, size_t most)
+{
+	return db->driver->commits.heard ? db->driver->commits.heard(db, out, most) : 0;
+}
+
 int64_t wh_db_version(wherry_db *db)
 {
 	return db->driver->commits.version ? db->driver->commits.version(db) : 0;

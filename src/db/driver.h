@@ -91,7 +91,15 @@ typedef struct wh_watch {
 	 * writers do not notify. */
 	int64_t key;
 	bool unheard; /* Writers of new rows do not notify. */
+	/* Watch the tables that listen() adds, instead of one; key is 0. */
+	bool many;
 } wh_watch;
+
+/* A table that was notified. */
+typedef struct wh_heard {
+	int64_t key; /* Its number. */
+	bool rows;   /* By a writer of new rows; else by an operator or a relay. */
+} wh_heard;
 
 /* State of a caller that looks for commits. */
 typedef struct wh_look {
@@ -241,6 +249,15 @@ typedef struct wh_db_driver {
 		/* A number that changes when another connection commits; 0: unknown.  May
 		 * be NULL: always unknown. */
 		int64_t (*version)(wherry_db *db);
+
+		/* For a connection that watches many tables, see wh_watch.many.  Both may be
+		 * NULL: nobody notifies. */
+
+		/* Begin to listen to the writers of tables with these numbers, or end it. */
+		wherry_code (*listen)(wherry_db *db, const int64_t *keys, size_t n,
+				      bool on, wherry_error *err);
+		/* Take up to `most` notifications that have arrived.  Returns how many. */
+		size_t (*heard)(wherry_db *db, wh_heard *out, size_t most);
 	} commits;
 
 	/* For a database that is a file.  Both may be NULL: it is not a file, or cannot
@@ -272,6 +289,7 @@ struct wherry_db {
 	bool shared;
 	int depth; /* Number of open transactions and savepoints that Wherry began. */
 	bool rehearses; /* See wh_db_rehearse(). */
+	bool closing;   /* It is closed next: leave its statements to the server. */
 
 	/* Called while a call waits for the server.  It may do other work until fd is
 	 * readable or until_us has come, but must not use this connection.  It must poll
@@ -352,6 +370,10 @@ void wh_db_limit(wherry_db *db, int64_t until_us);
 wherry_code wh_db_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
+/* Many tables; see wh_watch.many.  wh_db_listen() returns INVALID if nobody notifies. */
+wherry_code wh_db_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
+			 wherry_error *err);
+size_t wh_db_heard(wherry_db *db, wh_heard *out, size_t most);
 int64_t wh_db_session(wherry_db *db); /* 0: the session has no number. */
 bool wh_db_keeps_session(wherry_db *db);
 int64_t wh_db_version(wherry_db *db);

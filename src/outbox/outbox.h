@@ -43,6 +43,9 @@ struct wherry_outbox {
 /* The layouts of outboxes, and the statements of each layout. */
 extern const wh_model wh_outbox_model;
 
+/* Does somebody wait for messages of an outbox on which no relay works?  See watched.c. */
+bool wh_outbox_is_watched(wherry_outbox *outbox);
+
 /* Numbers of rows by state. */
 typedef struct wh_counts {
 	int64_t n[WHERRY_STATE_COUNT];

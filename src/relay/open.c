@@ -283,7 +283,8 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->engine->attach)
 		code = r->engine->attach(r, err);
 	if (code == WHERRY_OK)
-		code = wh_store_watch(r->store, err);
+		code = r->brief ? wh_db_watch(r->db, &(const wh_watch){0}, err)
+				: wh_store_watch(r->store, err);
 	if (code == WHERRY_OK)
 		look_at_server(r);
 	return code;
@@ -351,9 +352,8 @@ static wherry_code take_urls(wherry_relay *r, const char *from, const char *to,
 	return r->to ? WHERRY_OK : wh_oom(err);
 }
 
-wherry_code wherry_relay_open(const char *from, const char *to,
-			      const wherry_config *config, wherry_relay **out,
-			      wherry_error *err)
+wherry_code wh_relay_open(const char *from, const char *to, const wherry_config *config,
+			  bool brief, wherry_relay **out, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_relay *r;
@@ -365,6 +365,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	code = make(config, &wh_env_system, &r, err);
 	if (code != WHERRY_OK)
 		return code;
+	r->brief = brief;
 	code = take_urls(r, from, to, err);
 	if (code == WHERRY_OK)
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
@@ -382,6 +383,13 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	apply_publisher(r);
 	*out = r;
 	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_open(const char *from, const char *to,
+			      const wherry_config *config, wherry_relay **out,
+			      wherry_error *err)
+{
+	return wh_relay_open(from, to, config, false, out, err);
 }
 
 wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
@@ -446,6 +454,8 @@ void wherry_relay_close(wherry_relay *r)
 	wh_dead_letters_close(r);
 	release(r, delivers_on);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
+	if (r->from && r->db)
+		r->db->closing = true;
 	if (r->engine)
 		r->engine->free(r);
 	wh_source_close(&r->source);

@@ -155,6 +155,7 @@ struct wherry_relay {
 	wherry_publisher *pub;
 	char *from, *to; /* URLs; NULL: db and pub belong to the caller. */
 	unsigned caps;   /* Capabilities of the publisher. */
+	bool brief;      /* See wh_relay_open(). */
 
 	/* The engine; see engine/engine.h. */
 	const struct wh_engine_driver *engine;
@@ -272,6 +273,19 @@ struct wherry_relay {
 /* wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", id), wh_log_note("…")): log an
  * event of this relay; see base/log.h. */
 #define wh_relay_say(r, level, ...) wh_log(&(r)->env, level, "relay", __VA_ARGS__)
+
+/*
+ * open.c: open a relay.
+ *
+ * @param brief  It runs only while there is work, and another connection listens for its outbox: it
+ *               looks for rows, and neither listens nor sleeps.
+ */
+wherry_code wh_relay_open(const char *from, const char *to, const wherry_config *config,
+			  bool brief, wherry_relay **out, wherry_error *err);
+
+/* until_empty.c: has a relay that leads nothing in memory and nothing to do soon, or does it stand
+ * by? */
+bool wh_relay_is_idle(const wherry_relay *r, int64_t now);
 
 /* open.c: reopen the database after its connection was lost. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);

@@ -1,6 +1,7 @@
 /*
  * Runs until empty: until no message is open that was open at the start.
  */
+#include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 #include "relay/relay.h"
 
@@ -23,6 +24,16 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 		return WHERRY_OK;
 	return r->engine->aim ? r->engine->aim(r, err)
 			      : wh_store_last_open(r->store, &r->target_id, err);
+}
+
+bool wh_relay_is_idle(const wherry_relay *r, int64_t now)
+{
+	if (r->trouble_us != WH_NEVER || r->window.n || wh_dead_letters_busy(r))
+		return false;
+	if (r->fsm.state == WH_STANDBY)
+		return true;
+	return r->fsm.state == WH_LEADING &&
+	       (!r->set.retention_us || r->purge_at_us > wh_later(now, WH_SECOND));
 }
 
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err)

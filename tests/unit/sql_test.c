@@ -370,7 +370,7 @@ WHERRY_TEST(every_embedded_file_parses)
 		.table = "shop", .payload = "bytea", .role = "clerk"};
 	static const char parts_of_layouts[] =
 		" doctor doctor-log stream grants grants-log grants-adopted adopt topics "
-		"cursor ";
+		"cursor matched ";
 	wherry_error err = WHERRY_ERROR_INIT;
 	int n = 0;
 

@@ -219,6 +219,8 @@ const wh_db_driver wh_db_postgres = {
 		      .code_of = wh_postgres_code_of},
 	.commits = {.watch = wh_postgres_watch,
 		    .fd = wh_postgres_fd,
-		    .changed = wh_postgres_changed},
+		    .changed = wh_postgres_changed,
+		    .listen = wh_postgres_listen,
+		    .heard = wh_postgres_heard_of},
 	.stream = wh_postgres_stream,
 };

@@ -65,6 +65,9 @@ typedef struct postgres_watch {
 	char rows_channel[32]; /* Notified when a producer writes to the outbox. */
 	/* Notified by operators, and by relays that release their lease. */
 	char control_channel[40];
+	/* Notifications of a connection that watches many tables; see postgres_many.c. */
+	wh_heard *heard;
+	size_t n_heard, heard_cap;
 } postgres_watch;
 
 typedef struct postgres_db {
@@ -211,5 +214,12 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_postgres_fd(wherry_db *db);
 bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
+wherry_code wh_postgres_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
+			       wherry_error *err);
+size_t wh_postgres_heard_of(wherry_db *db, wh_heard *out, size_t most);
+
+/* postgres_many.c: keep a notification, and take those that were kept. */
+void wh_postgres_note(postgres_watch *w, const char *channel);
+size_t wh_postgres_noted(postgres_watch *w, wh_heard *out, size_t most);
 
 #endif

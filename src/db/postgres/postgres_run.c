@@ -46,7 +46,8 @@ static void deallocate(postgres_db *s, postgres_stmt *c)
 {
 	char sql[48];
 
-	if (!*c->name || s->visiting || PQstatus(s->conn) != CONNECTION_OK ||
+	if (!*c->name || s->visiting || s->base.closing ||
+	    PQstatus(s->conn) != CONNECTION_OK ||
 	    PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return;
 	(void)snprintf(sql, sizeof(sql), "DEALLOCATE %s", c->name);

@@ -20,6 +20,7 @@
  * polls, at last four times a second.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -96,6 +97,9 @@ void wh_postgres_unwatch(postgres_db *s)
 	if (w->on && w->event >= 0)
 		(void)close(w->event);
 	w->fd = w->event = -1;
+	free(w->heard);
+	w->heard = NULL;
+	w->n_heard = w->heard_cap = 0;
 }
 
 int wh_postgres_fd(wherry_db *db)
@@ -115,6 +119,8 @@ static void take(postgres_db *s)
 	while ((n = PQnotifies(s->conn))) {
 		bool others = n->be_pid != PQbackendPID(s->conn);
 
+		if (others && s->watch.whose.many)
+			wh_postgres_note(&s->watch, n->relname);
 		s->watch.rows |= others && strcmp(n->relname, s->watch.rows_channel) == 0;
 		s->watch.control |=
 			others && strcmp(n->relname, s->watch.control_channel) == 0;
@@ -133,6 +139,46 @@ void wh_postgres_heard(postgres_db *s)
 	/* The write fails only if the eventfd is readable already. */
 	if (w->rows || w->control)
 		(void)!write(w->event, &one, sizeof(one));
+}
+
+wherry_code wh_postgres_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
+			       wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	const char *word = on ? "LISTEN" : "UNLISTEN";
+	wh_buf sql = WH_BUF_INIT(n * 128 + 1);
+	wherry_code code;
+
+	if (!s->watch.on || s->watch.fd < 0)
+		return wh_fail(err, WHERRY_INVALID, "this connection cannot listen");
+	for (size_t i = 0; i < n; i++)
+		wh_buf_printf(&sql, "%s wherry_%lld; %s wherry_%lld_control; ", word,
+			      (long long)keys[i], word, (long long)keys[i]);
+	code = wh_buf_check(&sql, err);
+	if (code == WHERRY_OK)
+		code = wh_postgres_exec(s, wh_buf_str(&sql), err);
+	wh_buf_clear(&sql);
+	return code;
+}
+
+/* A connection that is lost is a notification of table 0. */
+size_t wh_postgres_heard_of(wherry_db *db, wh_heard *out, size_t most)
+{
+	postgres_db *s = (postgres_db *)db;
+	postgres_watch *w = &s->watch;
+	uint64_t count;
+	size_t n;
+
+	if (w->fd >= 0) {
+		(void)!read(w->event, &count, sizeof(count));
+		if (PQconsumeInput(s->conn))
+			take(s);
+		w->rows = false;
+	}
+	n = wh_postgres_noted(w, out, most);
+	if (!n && most && PQstatus(s->conn) == CONNECTION_BAD)
+		out[n++] = (wh_heard){.key = 0};
+	return n;
 }
 
 /* Has a notification arrived that matters to the caller? */

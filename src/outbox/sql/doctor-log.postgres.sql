@@ -292,7 +292,13 @@ SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
                 || to_char(expires_at {utc}) ELSE ', which ended in good order' END
             FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
            'none has been here so far'), '', '', ''
-WHERE NOT {led};
+-- `wherry run` with a pattern of schemas sleeps in place of the relay, and starts one when it is notified.
+WHERE NOT {led} AND ({ready} OR NOT EXISTS (
+  SELECT 1 FROM pg_locks AS k
+  WHERE k.locktype = 'advisory' AND k.classid = 1669::oid AND k.objid = to_regclass({'table})::oid AND k.objsubid = 1
+    AND k.mode = 'ExclusiveLock' AND k.granted
+    AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND EXISTS (SELECT 1 FROM pg_locks AS m WHERE m.pid = k.pid AND m.locktype = 'advisory' AND m.classid = 1672::oid AND m.objid = 0)));
 
 -- name: lease
 -- No relay takes a lease for longer than an hour (relay.lease).

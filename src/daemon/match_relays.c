@@ -1,0 +1,222 @@
+/*
+ * The relays of a set of outboxes, and the queue of outboxes that wait for one.
+ */
+#include "daemon/match_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/url.h"
+
+enum {
+	TURN_US = WH_SECOND,  /* Time of a relay while other outboxes wait. */
+	BRIEF_IDLE_US = 20000 /* Such a relay ends when it is idle for so long. */
+};
+
+/* ---- the queue ---- */
+
+void wh_match_want(wh_matches *m, wh_match *o)
+{
+	o->stage = WH_WANTED;
+	o->next = NULL;
+	o->yielded = false;
+	*m->last = o;
+	m->last = &o->next;
+	m->n_waiting++;
+}
+
+static wh_match *take_first(wh_matches *m)
+{
+	wh_match *o = m->first;
+
+	m->first = o->next;
+	if (!m->first)
+		m->last = &m->first;
+	m->n_waiting--;
+	return o;
+}
+
+void wh_match_leave_queue(wh_matches *m, wh_match *o)
+{
+	for (wh_match **at = &m->first; *at; at = &(*at)->next)
+		if (*at == o) {
+			*at = o->next;
+			m->n_waiting--;
+			break;
+		}
+	m->last = &m->first;
+	while (*m->last)
+		m->last = &(*m->last)->next;
+}
+
+/* ---- a relay ---- */
+
+/* A name as relay.table takes it: in double quotes, and encoded as in a URL. */
+static void put_quoted(wh_buf *out, const char *name)
+{
+	wh_buf_putc(out, '"');
+	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+		if (*p == '"')
+			wh_buf_puts(out, "\"\"");
+		else if (strchr("%/#", *p))
+			wh_buf_printf(out, "%%%02X", *p);
+		else
+			wh_buf_putc(out, (char)*p);
+	wh_buf_putc(out, '"');
+}
+
+static wherry_code copy_text(const wh_plan_text *from, wh_plan_text *to)
+{
+	to->raw = strdup(from->raw);
+	to->value = strdup(from->value);
+	return to->raw && to->value ? WHERRY_OK : WHERRY_NOMEM;
+}
+
+/* The relay of one outbox. */
+static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay *out,
+			   wherry_error *err)
+{
+	wh_plan_text from = {wh_url_database(m->plan.from.value), NULL};
+	wh_buf text = WH_BUF_INIT(1024);
+	wherry_code code;
+
+	from.value = from.raw;
+	*out = (wh_plan_relay){.name = NULL};
+	wh_buf_printf(&text, "%s/%s", m->plan.name, o->row.schema);
+	out->name = wh_buf_take(&text);
+	put_quoted(&text, o->row.schema);
+	wh_buf_putc(&text, '.');
+	put_quoted(&text, wh_match_table(m->db));
+	code = out->name && from.raw && copy_text(&from, &out->from) == WHERRY_OK &&
+			       copy_text(&m->plan.to, &out->to) == WHERRY_OK
+		       ? wh_config_copy(m->plan.config, &out->config, err)
+		       : wh_oom(err);
+	if (code == WHERRY_OK)
+		code = wherry_config_set(out->config, "relay.table", wh_buf_str(&text),
+					 err);
+	free(from.raw);
+	wh_buf_clear(&text);
+	if (code != WHERRY_OK)
+		wh_plan_relay_clear(out);
+	return code;
+}
+
+/* ---- relays ---- */
+
+static void start_one(wh_matches *m, wh_match *o, int64_t now)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_plan_relay relay;
+	wherry_code code = plan_of(m, o, &relay, &err);
+
+	if (code == WHERRY_OK) {
+		code = wh_pipeline_start(&relay, &m->daemon->log, m->wake, true,
+					 &o->pipeline, &err);
+		if (code != WHERRY_OK)
+			wh_plan_relay_clear(&relay);
+	}
+	if (code != WHERRY_OK) {
+		wh_match_rest(o, now);
+		wh_match_fail(m, o, err.message, now);
+		return;
+	}
+	o->stage = WH_AWAKE;
+	o->began_us = now;
+	o->stopping = false;
+	m->n_awake++;
+}
+
+void wh_match_start_relays(wh_matches *m, int64_t now)
+{
+	size_t most =
+		m->plan.connections ? (size_t)m->plan.connections : WH_PLAN_CONNECTIONS;
+
+	while (m->db && m->first && m->n_awake < most && !atomic_load(&m->stop))
+		start_one(m, take_first(m), now);
+}
+
+/* Other outboxes wait: let relays end that are idle, or whose time is over. */
+void wh_match_hurry(wh_matches *m, int64_t now)
+{
+	size_t n = m->n_waiting;
+
+	for (size_t i = 0; i < m->n && n; i++) {
+		wh_match *o = m->all[i];
+		wh_pipeline_view view;
+
+		if (o->stage != WH_AWAKE || o->stopping)
+			continue;
+		wh_pipeline_look(o->pipeline, &view);
+		if (now - o->began_us < TURN_US &&
+		    (view.idle_us == WH_NEVER || now - view.idle_us < BRIEF_IDLE_US))
+			continue;
+		wh_pipeline_stop(o->pipeline);
+		o->stopping = true;
+		n--;
+	}
+}
+
+void wh_match_add_stats(wherry_relay_stats *sum, const wherry_relay_stats *of)
+{
+	sum->delivered += of->delivered;
+	sum->retried += of->retried;
+	sum->dead += of->dead;
+	sum->stale += of->stale;
+	sum->in_flight += of->in_flight;
+	sum->window += of->window;
+	sum->held_keys += of->held_keys;
+	sum->parked_keys += of->parked_keys;
+	sum->latency_us += of->latency_us;
+	sum->down |= of->down;
+	for (int i = 0; i < WHERRY_LATENCY_CLASSES; i++)
+		sum->latency[i] += of->latency[i];
+	for (int i = 0; i < WHERRY_CODE_COUNT; i++)
+		sum->errors[i] += of->errors[i];
+}
+
+/* Its purge is due when what it delivered is old enough. */
+static void plan_upkeep(const wh_matches *m, wh_match *o, int64_t now)
+{
+	int64_t keep_us = wh_config_int(m->plan.config, WH_OUTBOX_RETENTION);
+
+	if (now >= o->upkeep_us)
+		o->upkeep_us = wh_later(now, wh_match_around(2 * WH_MATCH_UPKEEP_US));
+	if (keep_us < WH_MATCH_PROBE_US)
+		keep_us = WH_MATCH_PROBE_US;
+	if (wh_config_int(m->plan.config, WH_OUTBOX_RETENTION))
+		o->upkeep_us = wh_sooner(o->upkeep_us, wh_later(now, keep_us));
+}
+
+static void take_ended(wh_matches *m, wh_match *o, int64_t now)
+{
+	wh_pipeline_view view;
+	int64_t settled;
+
+	wh_pipeline_look(o->pipeline, &view);
+	wh_pipeline_free(o->pipeline);
+	o->pipeline = NULL;
+	m->n_awake--;
+	settled = view.stats.delivered + view.stats.retried + view.stats.dead;
+	view.stats.down = false;
+	wh_match_add_stats(&m->ended, &view.stats);
+	m->restarts += view.restarts;
+	wh_match_rest(o, now);
+	if (view.restarts && !o->stopping) {
+		wh_match_fail(m, o, view.why, now);
+	} else if (settled || !o->row.found.rows) {
+		o->failures = 0;
+		o->why[0] = 0;
+	} else {
+		wh_match_fail(m, o, "", now);
+	}
+	if (now >= o->upkeep_us || view.stats.delivered)
+		plan_upkeep(m, o, now);
+}
+
+void wh_match_take_ended(wh_matches *m, int64_t now)
+{
+	for (size_t i = 0; i < m->n && m->n_awake; i++)
+		if (m->all[i]->stage == WH_AWAKE &&
+		    wh_pipeline_ended(m->all[i]->pipeline))
+			take_ended(m, m->all[i], now);
+}
