@@ -122,6 +122,13 @@ static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
 		       holder->owner, holder->engine, holder->left_us / 1000);
 }
 
+int64_t wh_suspects_most(const wherry_relay *r)
+{
+	enum { MOST = 4000 };
+
+	return r->set.window < MOST ? r->set.window : MOST;
+}
+
 static wherry_code take(wherry_relay *r, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
@@ -130,8 +137,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 
 	if (r->engine->take)
 		return r->engine->take(r, err);
-	return wh_store_lease_as(r->store, r->engine->id, s->name, s->lease_us, s->window,
-				 &r->lease, err);
+	return wh_store_lease_as(r->store, r->engine->id, s->name, s->lease_us,
+				 wh_suspects_most(r), &r->lease, err);
 }
 
 /* Take the lease, and check again whether settings and outbox match: the outbox may have

@@ -317,6 +317,9 @@ bool wh_lease_is_doubtful(const wherry_relay *r, int64_t now);
 wherry_code wh_lease_resume(wherry_relay *r, int64_t now, wherry_error *err);
 /* Forget all messages and keys in memory.  Call it only while nothing is in flight. */
 void wh_lease_forget(wherry_relay *r);
+/* The most messages that are suspects if this relay ends uncleanly: its window, up to a limit, since each
+ * is tried alone.  If the message that ends relays is behind them, it is a suspect after further ends. */
+int64_t wh_suspects_most(const wherry_relay *r);
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* operator.c */

@@ -41,8 +41,8 @@ wherry_code wh_shares_take(wherry_relay *r, wherry_error *err)
 {
 	wh_shares *p = shares_of(r);
 	wherry_code code =
-		wh_partitions_join(r->store, r->set.name, r->set.lease_us, r->set.window,
-				   &r->lease, &p->partitions, err);
+		wh_partitions_join(r->store, r->set.name, r->set.lease_us,
+				   wh_suspects_most(r), &r->lease, &p->partitions, err);
 
 	if (code == WHERRY_OK)
 		wh_reader_of(r)->mask = p->partitions.mine;
