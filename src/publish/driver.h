@@ -86,6 +86,9 @@ typedef struct wh_publisher_driver {
 	const wh_persistence *persistence; /* NULL: the settings' defaults. */
 	/* Default of relay.ack_delay for this destination; 0: the setting's default. */
 	int64_t ack_delay_us;
+	/* Defaults of relay.window and relay.window_bytes for this destination; 0: the
+	 * settings' defaults. */
+	int64_t window, window_bytes;
 
 	/* Refuse a URL or settings that open() would refuse, without connecting.  NULL:
 	 * there is nothing to check. */

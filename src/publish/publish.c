@@ -1,6 +1,7 @@
 #include "publish/driver.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,8 +155,12 @@ bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t 
 {
 	const wh_persistence *asked = driver->persistence;
 
-	if (which == WH_RELAY_ACK_DELAY && driver->ack_delay_us &&
-	    window >= WH_LARGE_WINDOW)
+	if (which == WH_RELAY_WINDOW && driver->window)
+		*out = driver->window;
+	else if (which == WH_RELAY_WINDOW_BYTES && driver->window_bytes)
+		*out = driver->window_bytes;
+	else if (which == WH_RELAY_ACK_DELAY && driver->ack_delay_us &&
+		 window >= WH_LARGE_WINDOW)
 		*out = driver->ack_delay_us;
 	else if (which == WH_RETRY_ATTEMPTS && asked)
 		*out = asked->attempts;
@@ -178,8 +183,10 @@ bool wh_publisher_standard(const char *url, const wherry_config *config, int whi
 	if (find(url, config, &to, NULL) != WHERRY_OK || !to.driver ||
 	    !wh_publisher_prefers(to.driver, which, window, &value))
 		return false;
-	if (which == WH_RETRY_ATTEMPTS)
-		(void)snprintf(out, WH_STANDARD_LEN, "%d", (int)value);
+	if (which == WH_RETRY_ATTEMPTS || which == WH_RELAY_WINDOW)
+		(void)snprintf(out, WH_STANDARD_LEN, "%" PRId64, value);
+	else if (which == WH_RELAY_WINDOW_BYTES)
+		(void)snprintf(out, WH_STANDARD_LEN, "%" PRId64 "MB", value >> 20);
 	else
 		wh_duration_print(value, out, WH_STANDARD_LEN);
 	return true;

@@ -96,15 +96,18 @@ static int64_t preferred(const wherry_relay *r, wh_setting which, int64_t otherw
 	return otherwise;
 }
 
-static void apply_publisher(wherry_relay *r)
+static wherry_code apply_publisher(wherry_relay *r, wherry_error *err)
 {
 	wh_relay_settings *s = &r->set;
 
 	r->caps = r->pub->driver->caps;
+	s->window = preferred(r, WH_RELAY_WINDOW, s->window);
+	s->window_bytes = preferred(r, WH_RELAY_WINDOW_BYTES, s->window_bytes);
 	s->ack_delay_us = preferred(r, WH_RELAY_ACK_DELAY, s->ack_delay_us);
 	s->attempts = (int32_t)preferred(r, WH_RETRY_ATTEMPTS, s->attempts);
 	s->retry.base_us = preferred(r, WH_RETRY_BASE, s->retry.base_us);
 	s->retry.cap_us = preferred(r, WH_RETRY_CAP, s->retry.cap_us);
+	return wh_window_init(&r->window, (size_t)s->window + WH_FAILED_PROBES_MOST, err);
 }
 
 /* Does the configuration ask for this option?  meet.c has the names of the options. */
@@ -290,7 +293,7 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-static wherry_code make_window(wherry_relay *r, wherry_error *err)
+static wherry_code make_wake_ups(wherry_relay *r, wherry_error *err)
 {
 	r->batch_ids = calloc((size_t)r->set.batch, sizeof(*r->batch_ids));
 	if (!r->batch_ids)
@@ -298,8 +301,7 @@ static wherry_code make_window(wherry_relay *r, wherry_error *err)
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
 		return wh_fail(err, WHERRY_BUSY, "no descriptor left for the relay");
-	return wh_window_init(&r->window, (size_t)r->set.window + WH_FAILED_PROBES_MOST,
-			      err);
+	return WHERRY_OK;
 }
 
 static wherry_code make(const wherry_config *config, const wh_env *env,
@@ -331,7 +333,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 		code = wh_config_copy(config, &r->config, err);
 	if (code == WHERRY_OK) {
 		read_settings(r);
-		code = make_window(r, err);
+		code = make_wake_ups(r, err);
 	}
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
@@ -371,6 +373,8 @@ wherry_code wh_relay_open(const char *from, const char *to, const wherry_config 
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
 	wh_report_init(r);
 	if (code == WHERRY_OK)
+		code = apply_publisher(r, err);
+	if (code == WHERRY_OK)
 		code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
 		code = open_db(r, err);
@@ -380,7 +384,6 @@ wherry_code wh_relay_open(const char *from, const char *to, const wherry_config 
 		wherry_relay_close(r);
 		return code;
 	}
-	apply_publisher(r);
 	*out = r;
 	return WHERRY_OK;
 }
@@ -409,8 +412,9 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 	r->db = db;
 	r->pub = publisher;
 	wh_report_init(r);
-	apply_publisher(r);
-	code = wh_dead_letters_open(r, err);
+	code = apply_publisher(r, err);
+	if (code == WHERRY_OK)
+		code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
 		code = open_source(r, err);
 	if (code != WHERRY_OK) {

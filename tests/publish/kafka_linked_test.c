@@ -594,6 +594,30 @@ WHERRY_TEST_WITH(our_own_purge_is_no_cause, start_mock, stop_mock)
 	wherry_publisher_close(pub);
 }
 
+/* Messages behind slow ones could be late. */
+WHERRY_TEST_WITH(while_deliveries_are_slow_no_more_are_taken, start_mock, stop_mock)
+{
+	wherry_publisher *pub = open_kafka("delivery.timeout.ms=4000");
+	wherry_message m[3] = {message("x"), message("y"), message("z")};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	wh_receipt receipts[3];
+
+	kafka_mock_tell(mock, "topic one 1");
+	kafka_mock_tell(mock, "topic two 1");
+	m[0].topic = m[2].topic = "one";
+	m[1].topic = "two";
+	kafka_mock_tell(mock, "slow 1 0 600 1");
+	kafka_mock_tell(mock, "slow 1 0 1500 1");
+	assert_int_equal(submit(pub, all, 2), 2);
+	collect(pub, receipts, 1);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_int_equal(submit(pub, all + 2, 1), 0);
+	collect(pub, receipts + 1, 1);
+	assert_int_equal(receipts[1].verdict, WHERRY_DELIVERED);
+	delivers(pub, &m[2]);
+	wherry_publisher_close(pub);
+}
+
 /* Brokers were gone, and take nothing since they are back. */
 WHERRY_TEST_WITH(a_broker_that_refuses_is_not_down, start_mock, stop_mock)
 {

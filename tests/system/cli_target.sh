@@ -242,7 +242,10 @@ NO_SUCH_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw w config
 expect "and prints the values in force for a destination" 0 "out:# attempts: 20" "out:  attempts: 7"
 w help settings https:
 expect "so does help, for a destination" 0 "out:for this destination 20"
-differs=$(sed -n 's/^\([a-z_.]*\) .*, for this destination \([^ ]*\).*/\1 \2/p' <<<"$out" |
+https=$out
+w help settings kafka:
+expect "with as many messages as Kafka's requests need" 0 "out:for this destination 32000" "out:for this destination 16MB"
+differs=$(sed -n 's/^\([a-z_.]*\) .*, for this destination \([^ ]*\).*/\1 \2/p' <<<"$https"$'\n'"$out" |
 	while read -r setting value; do
 		grep -A1 "^\.Cm $setting\$" "$source_dir/docs/man/wherry.1" | grep -q "^$value[,. ]" ||
 			echo "$setting $value"

@@ -13,7 +13,7 @@
 produce=0
 # Answers to what was not written, and to what was, but not by enough.
 not_leader=6 not_enough=19 timed_out=7 not_enough_after=20
-several='linger.ms=0&batch.num.messages=1&retry.backoff.ms=10' # requests in flight at once
+several='linger.ms=0&batch.num.messages=1&retry.backoff.ms=10&max.in.flight.requests.per.connection=5' # requests in flight at once
 
 # enqueue DATABASE N KEYS
 enqueue() {

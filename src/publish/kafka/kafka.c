@@ -28,7 +28,12 @@
 #include "base/duration.h"
 #include "publish/parts.h"
 
-enum { TOPIC_LEN = 1024 };
+enum {
+	TOPIC_LEN = 1024,
+	/* librdkafka makes large requests only of many messages for each partition. */
+	WINDOW = 32000,
+	WINDOW_BYTES = 16 << 20
+};
 
 static const wh_publisher_driver loose;
 
@@ -253,6 +258,12 @@ static void settle_idle(wh_kafka *p)
 		wh_kafka_leave_client(p);
 }
 
+/* Deliveries take so long that messages behind those in flight could be late. */
+static bool is_slow(const wh_kafka *p)
+{
+	return p->open.n && p->waited_us > p->set.limit_us / 8;
+}
+
 static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
 				size_t n, size_t *out_taken, wherry_error *err)
 {
@@ -266,7 +277,7 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 		return tell(p, err);
 	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
 		return WHERRY_OK; /* collect returns the error. */
-	if (!choose_client(p, msgs[0]))
+	if (is_slow(p) || !choose_client(p, msgs[0]))
 		return WHERRY_OK;
 	code = p->client ? WHERRY_OK : open_client(p, err);
 	wh_kafka_keys_age(&p->keys, wh_monotonic(p->env));
@@ -429,6 +440,8 @@ static void kafka_watch(wherry_publisher *pub)
 #define DRIVER(can) { \
 	.scheme = "kafka", \
 	.caps = (can), \
+	.window = WINDOW, \
+	.window_bytes = WINDOW_BYTES, \
 	.check = kafka_check, \
 	.warn = wh_kafka_warn, \
 	.open = kafka_open, \

@@ -366,9 +366,12 @@ typedef struct wh_kafka {
 	bool failing, purged;
 	int64_t give_up_us;         /* When the current step of the episode ends. */
 	int64_t throttled_until_us; /* When brokers let the client go on. */
-	int64_t late_us;            /* Deadlines up to this time were missed; 0: none. */
-	wherry_error error;         /* Of the destination; returned after all receipts. */
-	char why[160];              /* The last error that was reported; "": none. */
+	/* How long the message that was delivered last was in flight, without delays that
+	 * brokers asked for. */
+	int64_t waited_us;
+	int64_t late_us;    /* Deadlines up to this time were missed; 0: none. */
+	wherry_error error; /* Of the destination; returned after all receipts. */
+	char why[160];      /* The last error that was reported; "": none. */
 	/* Brokers that are down (stats.down) are reported from this time on. */
 	int64_t trouble_us;
 	bool trouble_logged;

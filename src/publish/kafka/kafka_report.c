@@ -168,6 +168,7 @@ static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of
 	p->stats.delivered++;
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
+	p->waited_us = p->stats.last_delivery_us - (job->deadline_us - p->set.limit_us);
 	take_note(p, job->flight.message, of_message->partition);
 	wh_flights_remove(&p->open, &job->flight);
 	hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));

@@ -28,6 +28,9 @@ static const struct {
 	{"partitioner", "murmur2_random"}, /* The Java client's. */
 	{"compression.type", "lz4"},
 	{"linger.ms", "1"},
+	/* More make requests smaller.  A broker thread that has nothing to send while messages
+	 * of several partitions wait uses a whole processor unless a request waits too. */
+	{"max.in.flight.requests.per.connection", "2"},
 	{"socket.nagle.disable", "true"},
 	{"socket.keepalive.enable", "true"},
 	{"reconnect.backoff.max.ms", "1000"},
