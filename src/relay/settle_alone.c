@@ -235,7 +235,8 @@ wherry_code wh_settle_pass_unseen(wherry_relay *r, const wh_entry *tried, int64_
 	}
 	for (wh_entry *e = r->window.settled.head, *next; e; e = next) {
 		next = e->next;
-		if (e->key && e->key->passed)
+		/* That one was delivered is written in any case: at a clean end it would come again. */
+		if (e->fate != WH_FATE_DONE && e->key && e->key->passed)
 			pass_over(r, e, at);
 	}
 	return WHERRY_OK;

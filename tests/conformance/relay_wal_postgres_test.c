@@ -511,6 +511,37 @@ static void an_unseen_failure_holds_up_no_other(void **state)
 }
 
 /* The key stays held until all that waits behind it can be read. */
+/* That of a later message of its key waits for the commit, and cannot be written before the end. */
+static void a_delivery_before_an_unseen_failure_is_written_at_a_clean_end(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *conn = fresh_unseen(f);
+	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+
+	relay_hourly(f);
+	stream(f);
+	fake->by_hand = true;
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	postgres_hold_commits();
+	postgres_put_unseen(conn, ONE("a"));
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	wherry_relay_stop(f->a.relay);
+	assert_true(relay_fake_answer(fake, 2, WHERRY_RETRY));
+	for (int i = 0; i < 10; i++)
+		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, f->a.finished);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	postgres_let_be_seen(conn);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_check_once(f, 2);
+	postgres_forget_unseen();
+}
+
 static void a_message_that_nobody_sees_yet_is_passed_by_none_of_its_key(void **state)
 {
 	relay_fixture *f = *state;
@@ -662,6 +693,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_commit_that_nobody_sees_yet_is_delivered_once_over_a_clean_end, 0),
 	RELAY_TEST(a_failure_is_written_when_the_commit_is_seen, 0),
 	RELAY_TEST(an_unseen_failure_holds_up_no_other, 0),
+	RELAY_TEST(a_delivery_before_an_unseen_failure_is_written_at_a_clean_end, 0),
 	RELAY_TEST(a_message_that_nobody_sees_yet_is_passed_by_none_of_its_key, 0),
 	RELAY_TEST(with_synchronous_standbys_the_table_is_read, 0),
 	RELAY_TEST(only_messages_of_its_topics_come_by_the_wal, 0),
