@@ -13,7 +13,9 @@
 #include "base/text.h"
 #include "db/postgres/postgres.h"
 
-static const char prefix[] = "wherry_", control[] = "_control";
+static const char control[] = "_control";
+
+enum { PREFIX_LEN = sizeof("wherry_") - 1 };
 
 /* Keep a notification for wh_postgres_heard_of().  Without memory it is lost, and the caller
  * finds the rows when it looks next. */
@@ -28,9 +30,9 @@ void wh_postgres_note(postgres_watch *w, const char *channel)
 
 	if (is_control)
 		len -= sizeof(control) - 1;
-	if (len < sizeof(prefix) || len - (sizeof(prefix) - 1) >= sizeof(number))
+	if (len <= PREFIX_LEN || len - PREFIX_LEN >= sizeof(number))
 		return;
-	memcpy(number, channel + sizeof(prefix) - 1, len - (sizeof(prefix) - 1));
+	memcpy(number, channel + PREFIX_LEN, len - PREFIX_LEN);
 	if (!wh_parse_int(number, &key))
 		return;
 	if (w->n_heard == w->heard_cap) {
