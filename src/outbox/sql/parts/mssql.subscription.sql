@@ -449,16 +449,18 @@ SELECT COUNT_BIG(*) FROM (
 JOIN ({blocking}) AS b ON b.k = t.k AND b.id < t.id;
 
 -- part: some_in
-(SELECT TOP (:most) x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state
+-- Exceptions without a row are of messages that a purge has taken.
+SELECT TOP (:most) x.id FROM {table_exception} AS x JOIN {table} AS t {unlocked} ON t.id = x.id
+WHERE x.subscription = {subscription} AND {its_topic:t} AND x.state
 
 -- name: backlog
 -- Numbers of waiting messages, each counted up to a limit, since metrics read them often.
 SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) w.id FROM (
           {fresh} AND {unexcepted}
-          UNION ALL SELECT x.id FROM {table_exception} AS x WHERE x.subscription = {subscription} AND x.state = 0) AS w) AS a),
-       (SELECT COUNT_BIG(*) FROM {some_in} = 1) AS b),
-       (SELECT COUNT_BIG(*) FROM {some_in} = 3) AS c),
-       (SELECT COUNT_BIG(*) FROM {some_in} = 4) AS d);
+          UNION ALL {some_in} = 0) AS w) AS a),
+       (SELECT COUNT_BIG(*) FROM ({some_in} = 1) AS b),
+       (SELECT COUNT_BIG(*) FROM ({some_in} = 3) AS c),
+       (SELECT COUNT_BIG(*) FROM ({some_in} = 4) AS d);
 
 -- ---- subscriptions ----
 
