@@ -131,9 +131,9 @@ static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
 	wh_cron_place *place = ctx;
 
 	(void)err;
-	place->until_us = wh_row_int(row, 0) * 1000;
+	place->until_us = wh_us(wh_row_int(row, 0));
 	place->active = wh_row_int(row, 1) != 0;
-	place->now_us = wh_row_int(row, 2) * 1000;
+	place->now_us = wh_us(wh_row_int(row, 2));
 	return WHERRY_OK;
 }
 
@@ -208,7 +208,7 @@ static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)
 	if (wh_row_check(row, err) != WHERRY_OK)
 		return WHERRY_NOMEM;
 	(void)snprintf(out->hash, sizeof(out->hash), "%.*s", (int)hash.len, hash.ptr);
-	out->until_us = wh_row_int(row, 1) * 1000;
+	out->until_us = wh_us(wh_row_int(row, 1));
 	return WHERRY_OK;
 }
 
@@ -278,7 +278,7 @@ static wherry_code take_entry(void *ctx, const wh_row *row, wherry_error *err)
 		(wherry_cron_entry){.target = texts[TARGET],
 				    .name = texts[NAME],
 				    .hash = texts[HASH],
-				    .until_us = wh_row_int(row, UNTIL) * 1000,
+				    .until_us = wh_us(wh_row_int(row, UNTIL)),
 				    .active = wh_row_int(row, ACTIVE) != 0,
 				    .schedule = texts[SCHEDULE],
 				    .zone = texts[ZONE],

@@ -249,8 +249,8 @@ static wherry_code take_found(void *ctx, const wh_row *row, wherry_error *err)
 		.rows = wh_row_int(row, 1) != 0,
 		.exceptions = wh_row_int(row, 3) != 0,
 		.paused = wh_row_int(row, 4) != 0,
-		.due_us = due_ms < 0 ? -1 : due_ms * 1000,
-		.leased_us = wh_row_int(row, 5) * 1000,
+		.due_us = due_ms < 0 ? -1 : wh_us(due_ms),
+		.leased_us = wh_us(wh_row_int(row, 5)),
 		.ended = wh_process_look(wh_row_text(row, 6)) == WH_PROCESS_ENDED,
 	};
 	return WHERRY_OK;

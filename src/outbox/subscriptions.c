@@ -426,8 +426,8 @@ static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error 
 		.name = wh_row_text(row, 0),
 		.topics = wh_row_text(row, 1),
 		.position = wh_row_int(row, 2),
-		.moved_us = wh_row_int(row, 3) * 1000,
-		.kept_us = wh_row_int(row, 4) * 1000,
+		.moved_us = wh_us(wh_row_int(row, 3)),
+		.kept_us = wh_us(wh_row_int(row, 4)),
 	};
 
 	return code == WHERRY_OK ? l->visit(l->ctx, &out) : code;

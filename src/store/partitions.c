@@ -494,7 +494,7 @@ static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 	const wh_partition_holder who = {
 		.owner = wh_row_text(row, 9),
 		.epoch = wh_row_int(row, 1),
-		.left_us = wh_row_int(row, 8) * 1000,
+		.left_us = wh_us(wh_row_int(row, 8)),
 		.n = wh_partitions_count((uint64_t)wh_row_int(row, 6)),
 	};
 	wherry_code code = wh_row_check(row, err);

@@ -85,7 +85,7 @@ wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
 {
 	const wh_param params[] = {
 		wh_store_lease_name(store), WH_INT_PARAM("number", number),
-		WH_INT_PARAM("epoch", epoch), WH_INT_PARAM("until", until)};
+		WH_INT_PARAM("epoch", epoch), WH_INT_PARAM("ends", until)};
 	int64_t changed = 0;
 	wherry_code code = wh_db_run(store->db, store->stmt.session_expire, params, 4,
 				     NULL, NULL, &changed, err);

@@ -83,6 +83,7 @@ static const struct {
 	{"delay", {"1000"}},
 	{"done", {"100"}},
 	{"engine", {"'log'"}},
+	{"ends", {"0"}},
 	{"epoch", {"1"}},
 	{"error", {"'why'"}},
 	{"headers", {"'{}'"}},

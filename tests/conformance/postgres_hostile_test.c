@@ -69,7 +69,7 @@ static void nothing_of_it_ran(PGconn *conn)
 static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 {
 	wh_buf text = WH_BUF_INIT(128 * 1024);
-	char found[400] = "", kind[16], *body = strdup(stmt->text);
+	char found[400] = "", kind[16], *body = strdup(stmt->text), *end;
 	PGresult *res, *types;
 
 	assert_non_null(body);
@@ -86,7 +86,9 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		wh_buf_printf(&text, "%s%s", i ? ", " : "", PQgetvalue(types, 0, 0));
 		PQclear(types);
 	}
-	*strrchr(body, ';') = 0;
+	end = strrchr(body, ';');
+	if (end)
+		*end = 0;
 	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %s; END", body);
 	PQclear(res);
 	free(body);
@@ -128,6 +130,25 @@ static int count_unclean(PGconn *conn, const wh_sql *sql)
 	return unclean;
 }
 
+/* Those of a relay that stands for many schemas. */
+static int count_unclean_matched(PGconn *conn, const char *schema)
+{
+	const wh_sql_names names = {.dialect = "postgres",
+				    .schema = schema,
+				    .table = "outbox",
+				    .payload = "bytea",
+				    .topic = WH_SUBSCRIPTION_OF_RELAYS};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql;
+	int unclean;
+
+	WHERRY_PASS(wh_sql_parse_as(wh_sql_embedded("outbox", "matched", "postgres"),
+				    &names, &sql, &err));
+	unclean = count_unclean(conn, &sql);
+	wh_sql_clear(&sql);
+	return unclean;
+}
+
 static wherry_outbox *made(wherry_db *db, const wh_make *how)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -163,6 +184,7 @@ WHERRY_TEST(no_statement_uses_what_another_role_made)
 			WHERRY_PASS(wh_wal_open_log(outbox, "", &wal, &err));
 			unclean += !is_clean(conn, wh_sql_find(&wal->sql, "leave-done"));
 			wh_wal_close(wal);
+			unclean += count_unclean_matched(conn, schema);
 		}
 		if (i == 2) {
 			WHERRY_PASS(wh_wal_open(outbox, "", "", &wal, &err));

@@ -42,7 +42,7 @@ SELECT count(*) FROM pg_locks AS l
 WHERE l.locktype = 'advisory' AND l.classid = 1669::oid AND l.objid = {'table}::regclass::oid AND l.objsubid = 1
   AND l.mode = 'ExclusiveLock' AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND EXISTS (SELECT 1 FROM pg_locks AS m WHERE m.pid = l.pid AND m.locktype = 'advisory' AND m.classid = 1672::oid AND m.objid = 0);
+  AND EXISTS (SELECT 1 FROM pg_locks AS m WHERE m.pid = l.pid AND m.locktype = 'advisory' AND m.classid = 1672::oid AND m.objid = 0::oid);
 
 -- part: due
 -- Milliseconds until the first exception may be tried.  A message that waits behind a dead one of its key is not due, until an

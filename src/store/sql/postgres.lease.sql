@@ -88,9 +88,13 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 SELECT CASE WHEN :before::text <> '' THEN pg_advisory_unlock_shared(hashtextextended(:before::text, 1669::bigint)) END,
   CASE WHEN :holder::text <> '' THEN pg_advisory_lock_shared(hashtextextended(:holder::text, 1669::bigint))::text END;
 
+-- part: lease_end
+-- When the lease ends, in microseconds.
+(extract(epoch FROM least(s.expires_at, '3000-01-01 00:00:00+00'::timestamptz)) * 1000000::numeric)::bigint
+
 -- name: session-look
 -- The lock ends with the statement.  A standby does not know the locks of the primary.
-SELECT (extract(epoch FROM s.expires_at) * 1000000)::bigint, pg_try_advisory_xact_lock{session}::integer
+SELECT {lease_end}, pg_try_advisory_xact_lock{session}::integer
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.expires_at > {now}
   AND s.members LIKE 's%' AND NOT pg_is_in_recovery();
@@ -99,7 +103,7 @@ WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.expires
 -- A holder that came back has renewed the lease, and waits for this statement to renew it.
 UPDATE {wherry_lease} AS s SET expires_at = '1970-01-01 00:00:00+00'
 WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.members LIKE 's%'
-  AND (extract(epoch FROM s.expires_at) * 1000000)::bigint = :until AND pg_try_advisory_xact_lock{session};
+  AND {lease_end} = :ends AND pg_try_advisory_xact_lock{session};
 
 -- name: lineage
 -- A standby that is promoted begins another timeline.
