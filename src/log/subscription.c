@@ -46,6 +46,21 @@ static wh_param mask_param(const wh_share *share)
 	return WH_INT_PARAM("mask", (int64_t)share->mask);
 }
 
+/* No row has its position: another relay took partitions of it and divided the rows, or there are none. */
+static wherry_code share_is_gone(const wh_store *store, const wh_share *share,
+				 wherry_error *err)
+{
+	wh_position any = WH_POSITION_START;
+	wh_share all = {.mask = UINT64_MAX};
+	wherry_code code;
+
+	if (share->mask == UINT64_MAX)
+		return wh_no_subscription(store, err);
+	code = wh_progress_read(store, &all, &any, err);
+	wh_position_clear(&any);
+	return code == WHERRY_OK ? wh_store_stale(store, err) : code;
+}
+
 wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
 			     wherry_error *err)
 {
@@ -58,9 +73,7 @@ wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position
 			 NULL, err);
 	share->rows = f.rows;
 	share->highest = f.highest;
-	if (code == WHERRY_OK && !f.rows)
-		return wh_no_subscription(store, err);
-	return code;
+	return code == WHERRY_OK && !f.rows ? share_is_gone(store, share, err) : code;
 }
 
 wherry_code wh_progress_take(const wh_store *store, const wh_share *share,

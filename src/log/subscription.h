@@ -26,7 +26,8 @@ typedef struct wh_share {
  * Read the position of a share: one that covers no more than the position of any of its partitions.  If it has several
  * rows, looks must leave out what they cover.
  *
- * Clears and sets *out, and sets the rest of *share.  NOTFOUND: there is no such subscription.
+ * Clears and sets *out, and sets the rest of *share.  NOTFOUND: there is no such subscription; STALE: another relay has
+ * taken partitions of the share.
  */
 wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position *out,
 			     wherry_error *err);

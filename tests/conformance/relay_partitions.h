@@ -48,6 +48,9 @@ void shares_turn(relay_fixture *f, int64_t by_us, const char *what, int line,
 /* Two relays, "relay0" on a and "relay1" on b, with half of the partitions each. */
 void shares_start_two(relay_fixture *f);
 
+/* Do the relays have so many partitions? */
+bool shares_have(relay_fixture *f, int a, int b, int c);
+
 /* A letter that is a key of that relay's; the n-th of them. */
 char shares_key(relay_fixture *f, int i, int n);
 

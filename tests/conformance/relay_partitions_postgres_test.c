@@ -1,9 +1,12 @@
 /*
  * Several relays share a subscription on PostgreSQL.
  */
+#include <inttypes.h>
+
 #include "relay_log.h"
 #include "relay_partitions_postgres.h"
 
+#include "log/subscription.h"
 #include "outbox/outbox.h"
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -114,7 +117,58 @@ WHERRY_CASE(an_insert_wakes_the_relay_that_has_its_partition, relay_fixture *f)
 	relay_check_once(f, 10);
 }
 
+/* A relay stands still for so long that the server ends its connection and another relay takes its partitions.  When it
+ * leads again it has none of them at first. */
+WHERRY_CASE(a_relay_that_lost_its_connection_and_its_share_goes_on, relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char end[80];
+
+	relay_set(f, "relay.idle_interval", "100ms");
+	shares_of_log(f);
+	relay_set(f, "relay.name", "relay0");
+	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &f->a.relay, &err));
+	(void)snprintf(end, sizeof(end),
+		       "SELECT pg_terminate_backend(%" PRId64 ", 10000)",
+		       relay_number(f, "SELECT pid FROM pg_stat_activity WHERE "
+				       "application_name = 'wherry' AND "
+				       "pid <> pg_backend_pid()"));
+	relay_set(f, "relay.name", "relay1");
+	relay_start(f, &f->b);
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
+	relay_sql(f, end);
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0 WHERE owner = 'relay0'");
+	RELAY_UNTIL(f, &f->b, shares_have(f, 0, 64, 0)); /* a stands still */
+	relay_put(f, letters);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 104);
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
+	relay_put(f, letters);
+	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 156);
+}
+
+/* It still believes that it has its partitions, and begins to read. */
+WHERRY_CASE(a_share_that_another_relay_took_is_not_missing, relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_position at = WH_POSITION_START;
+	wh_share share = {.mask = 1};
+
+	shares_of_log(f);
+	relay_sql(f, "UPDATE outbox_progress SET mask = 3; "
+		     "INSERT INTO outbox_progress(subscription, mask, high, seen) "
+		     "VALUES ('relay', -4, 0, '1:1:')");
+	WHERRY_FAILS(WHERRY_STALE,
+		     wh_progress_read(&f->outbox->store, &share, &at, &err));
+	relay_sql(f, "DELETE FROM outbox_progress");
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wh_progress_read(&f->outbox->store, &share, &at, &err));
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_share_that_another_relay_took_is_not_missing, 0),
+	RELAY_TEST(a_relay_that_lost_its_connection_and_its_share_goes_on, 0),
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(what_one_share_had_not_read_is_delivered_after_a_restore, 0),
 	RELAY_TEST(a_position_that_is_ahead_is_not_moved_back, 0),

@@ -51,7 +51,7 @@ static uint64_t partitions_of(relay_fixture *f, int i)
 	return (uint64_t)relay_number(f, sql);
 }
 
-static bool shares(relay_fixture *f, int a, int b, int c)
+bool shares_have(relay_fixture *f, int a, int b, int c)
 {
 	return wh_partitions_count(partitions_of(f, 0)) == a &&
 	       wh_partitions_count(partitions_of(f, 1)) == b &&
@@ -86,14 +86,14 @@ static void start_three(relay_fixture *f)
 {
 	for (int i = 0; i < SIDES; i++)
 		start(f, i);
-	SHARES_UNTIL(f, shares(f, 22, 22, 20));
+	SHARES_UNTIL(f, shares_have(f, 22, 22, 20));
 }
 
 void shares_start_two(relay_fixture *f)
 {
 	start(f, 0);
 	start(f, 1);
-	SHARES_UNTIL(f, shares(f, 32, 32, 0));
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
 }
 
 char shares_key(relay_fixture *f, int i, int n)
@@ -120,11 +120,11 @@ WHERRY_CASE(three_relays_share_an_outbox, relay_fixture *f)
 {
 	relay_hourly(f);
 	start(f, 0);
-	SHARES_UNTIL(f, shares(f, 64, 0, 0));
+	SHARES_UNTIL(f, shares_have(f, 64, 0, 0));
 	start(f, 1);
-	SHARES_UNTIL(f, shares(f, 32, 32, 0));
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
 	start(f, 2);
-	SHARES_UNTIL(f, shares(f, 22, 22, 20));
+	SHARES_UNTIL(f, shares_have(f, 22, 22, 20));
 	assert_true(relay_logged(f, "event=partitions n=20 of=64 relays=3"));
 	for (int i = 0; i < 5; i++)
 		relay_put(f, letters);
@@ -141,10 +141,10 @@ WHERRY_CASE(a_relay_that_leaves_hands_its_partitions_over_at_once, relay_fixture
 	start_three(f);
 	relay_put(f, letters);
 	stop(f, 1);
-	SHARES_UNTIL(f, shares(f, 32, 0, 32));
+	SHARES_UNTIL(f, shares_have(f, 32, 0, 32));
 	relay_put(f, letters);
 	stop(f, 0);
-	SHARES_UNTIL(f, shares(f, 0, 0, 64));
+	SHARES_UNTIL(f, shares_have(f, 0, 0, 64));
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);
 	relay_check_once(f, 104);
 	relay_check_order(f);
@@ -164,7 +164,7 @@ WHERRY_CASE(what_a_relay_had_that_was_killed_is_taken_over, relay_fixture *f)
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
 	assert_false(relay_logged(f, "event=unclean-takeover")); /* the first time */
 	relay_check_order(f);
-	SHARES_UNTIL(f, shares(f, 32, 0, 32));
+	SHARES_UNTIL(f, shares_have(f, 32, 0, 32));
 }
 
 WHERRY_CASE(no_two_relays_have_a_partition_in_common, relay_fixture *f)
@@ -224,7 +224,7 @@ WHERRY_CASE(a_relay_stopped_past_its_lease_changes_nothing, relay_fixture *f)
 	assert_int_equal(relay_stats(&f->b).delivered, 0);
 	assert_int_equal(relay_count(f, WHERRY_DONE), 2);
 	fake->by_hand = false;
-	SHARES_UNTIL(f, shares(f, 32, 32, 0));
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
 	relay_put(f, letters);
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 54);
 }
@@ -238,7 +238,7 @@ WHERRY_CASE(one_of_two_relays_with_the_same_share_and_epoch_stops_leading,
 	/* So that two before its epoch there is another. */
 	stop(f, 0);
 	start(f, 0);
-	SHARES_UNTIL(f, shares(f, 32, 32, 0));
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
 	relay_sql(f, "UPDATE wherry_lease SET epoch = epoch - 2, expires_at = 0 "
 		     "WHERE owner = 'relay0'");
 	start(f, 2);
@@ -300,13 +300,13 @@ WHERRY_CASE(what_waits_behind_a_failed_message_stays_behind_it, relay_fixture *f
 	for (int id = 1; id <= 52; id++)
 		relay_answers(f, id, WHERRY_RETRY, 2);
 	start(f, 0);
-	SHARES_UNTIL(f, shares(f, 64, 0, 0));
+	SHARES_UNTIL(f, shares_have(f, 64, 0, 0));
 	relay_put(f, letters);
 	relay_put(f, letters);
 	SHARES_UNTIL(f, relay_count(f, WHERRY_FAILED) > 10);
 	start(f, 1);
 	start(f, 2);
-	SHARES_UNTIL(f, shares(f, 22, 22, 20));
+	SHARES_UNTIL(f, shares_have(f, 22, 22, 20));
 	relay_put(f, letters);
 	stop(f, 0);
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 156);
@@ -328,10 +328,10 @@ WHERRY_CASE(a_key_stays_parked_when_its_relay_changes, relay_fixture *f)
 	relay_put(f, keys);
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DEAD) == 2);
 	start(f, 2);
-	SHARES_UNTIL(f, shares(f, 22, 22, 20));
+	SHARES_UNTIL(f, shares_have(f, 22, 22, 20));
 	stop(f, 0);
 	stop(f, 1);
-	SHARES_UNTIL(f, shares(f, 0, 0, 64));
+	SHARES_UNTIL(f, shares_have(f, 0, 0, 64));
 	shares_put(f, keys[0], 1);
 	shares_put(f, keys[1], 1);
 	for (int i = 0; i < 20; i++)
@@ -375,19 +375,19 @@ WHERRY_CASE(partitions_are_given_up_when_nothing_of_theirs_is_in_flight, relay_f
 	relay_hourly(f);
 	fake->by_hand = true;
 	start(f, 0);
-	SHARES_UNTIL(f, shares(f, 64, 0, 0));
+	SHARES_UNTIL(f, shares_have(f, 64, 0, 0));
 	relay_put(f, letters);
 	SHARES_UNTIL(f, fake->n == 52);
 	start(f, 1);
 	for (int i = 0; i < 50; i++)
 		shares_turn(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-	assert_true(shares(f, 64, 0, 0));
+	assert_true(shares_have(f, 64, 0, 0));
 	for (int id = 1; id <= 26; id++)
 		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
 	for (int id = 27; id <= 52; id++)
 		assert_true(relay_fake_answer(fake, id, WHERRY_RETRY));
 	fake->by_hand = false;
-	SHARES_UNTIL(f, shares(f, 32, 32, 0));
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
 	relay_check_once(f, 52);
 }
@@ -428,7 +428,7 @@ WHERRY_CASE(a_whole_lease_and_shares_keep_each_other_out, relay_fixture *f)
 					&err));
 	start(f, 0);
 	SHARES_UNTIL(f, relay_stats(&f->a).epoch > 0);
-	assert_true(shares(f, 0, 0, 0));
+	assert_true(shares_have(f, 0, 0, 0));
 	relay_put(f, "a");
 	WHERRY_PASS(wherry_outbox_release(f->outbox, &lease, &err));
 	SHARES_UNTIL(f, relay_count(f, WHERRY_DONE) == 1);

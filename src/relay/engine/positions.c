@@ -336,7 +336,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_shares_yield(r, now, err);
 	if (!f->begun && f->reader.mask)
 		code = wh_log_load(r, err);
-	if (code == WHERRY_OK && f->reopened) {
+	if (code == WHERRY_OK && f->reopened && f->begun) {
 		code = wh_log_compare(r, now, err);
 		f->reopened = code != WHERRY_OK && code != WHERRY_STALE;
 	}
