@@ -63,6 +63,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->purge_at_us = now;
 	r->standby_logged = r->elsewhere = false;
 	r->moved = r->restarted = false; /* Nothing is in memory yet. */
+	r->sessions_at_us = WH_NEVER;
 	r->destination.hurried = r->lease.suspects > 0;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	wh_handlers_grant(r);
@@ -183,44 +184,44 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	return code;
 }
 
-/* Let the leader's lease expire if its session ended a while ago.  Sets when to look again. */
+/* Let the leases of other relays expire whose sessions ended a while ago.  *out_expired: one did. */
+static wherry_code watch_sessions(wherry_relay *r, int64_t now, bool *out_expired,
+				  wherry_error *err)
+{
+	wherry_code code = wh_sessions_look(
+		r->store, r->lease.epoch ? r->lease.number : -1, &r->sessions, err);
+
+	for (int i = 0; code == WHERRY_OK && i < r->sessions.n_gone; i++) {
+		const wh_silent *gone = &r->sessions.gone[i];
+		bool expired = false;
+
+		if (now < wh_later(gone->since_us, WH_SESSION_GONE_US))
+			continue;
+		code = wh_session_expire(r->store, gone, &expired, err);
+		if (!expired)
+			continue;
+		*out_expired = true;
+		wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
+			     wh_log_text("leader", gone->owner),
+			     wh_log_note("its session of the database has ended; its "
+					 "lease is taken over"));
+	}
+	r->sessions_at_us = wh_sessions_next(&r->sessions, now, r->set.renew_us);
+	return code;
+}
+
+/* Let the leader's lease expire if its session ended a while ago. */
 static wherry_code expire_silent(wherry_relay *r, wh_holder *holder, int64_t now,
 				 wherry_error *err)
 {
-	const wh_session before = r->leader_session;
-	bool same = r->leader_epoch == holder->epoch && before.gone, expired = false;
+	bool expired = false;
 	wherry_code code;
 
 	if (holder->left_us <= 0 || r->engine->joins_leader)
 		return WHERRY_OK;
-	code = wh_session_look(r->store, 0, holder->epoch, &r->leader_session, err);
-	r->leader_epoch = holder->epoch;
-	if (code != WHERRY_OK || !r->leader_session.gone)
-		return code;
-	if (!same || before.until != r->leader_session.until) {
-		r->leader_gone_us = wh_monotonic(&r->env);
-		return WHERRY_OK;
-	}
-	if (now < wh_later(r->leader_gone_us, WH_SESSION_GONE_US))
-		return WHERRY_OK;
-	code = wh_session_expire(r->store, 0, holder->epoch, before.until, &expired, err);
-	if (code != WHERRY_OK || !expired)
-		return code;
-	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
-		     wh_log_text("leader", holder->owner),
-		     wh_log_note("its session of the database has ended; its lease is "
-				 "taken over"));
-	holder->left_us = 0;
-	return WHERRY_OK;
-}
-
-/* When to look again whether the leader's session is there. */
-static int64_t next_look(const wherry_relay *r, int64_t now)
-{
-	if (!r->leader_session.until)
-		return WH_NEVER;
-	return r->leader_session.gone ? wh_later(r->leader_gone_us, WH_SESSION_GONE_US)
-				      : wh_later(now, r->set.renew_us / WH_SESSION_LOOKS);
+	code = watch_sessions(r, now, &expired, err);
+	return code == WHERRY_OK && expired ? wh_store_holder(r->store, holder, err)
+					    : code;
 }
 
 /* If the clock of the database went back, the lease would last for longer than its relay
@@ -291,7 +292,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
 		left_us = wh_later(holder.left_us, 1000); /* Tables keep milliseconds. */
-		r->renew_at_us = wh_sooner(next_look(r, now),
+		r->renew_at_us = wh_sooner(r->sessions_at_us,
 					   wh_later(now, left_us < r->set.renew_us
 								 ? left_us
 								 : r->set.renew_us));
@@ -350,6 +351,20 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	note_lease(r, now);
 	wh_operator_note(r, r->lease.control_version);
 	return r->engine->renewed(r, now, version, err);
+}
+
+/* LEADING: if relays share the table, look whether the sessions of others are there. */
+static wherry_code watch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool expired = false;
+	wherry_code code;
+
+	if (now < r->sessions_at_us)
+		return WHERRY_OK;
+	code = watch_sessions(r, now, &expired, err);
+	if (expired) /* The renewal returns what is free now. */
+		r->renew_at_us = now;
+	return code;
 }
 
 wherry_code wh_lease_renew(wherry_relay *r, int64_t now, wherry_error *err)
@@ -449,10 +464,14 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
 
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wherry_code code;
+
 	switch (r->fsm.state) {
 	case WH_STANDBY:
 		return acquire(r, now, err);
 	case WH_LEADING:
+		code = watch(r, now, err);
+		return code == WHERRY_OK ? renew(r, now, err) : code;
 	case WH_DRAINING:
 		return renew(r, now, err);
 	case WH_LOST:

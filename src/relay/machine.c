@@ -363,7 +363,7 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 {
 	int64_t at = wh_sooner(r->renew_at_us, r->flush_at_us);
 
-	at = wh_sooner(at, r->check_us);
+	at = wh_sooner(at, wh_sooner(r->check_us, r->sessions_at_us));
 	at = wh_sooner(at, r->engine->deadline(r, now));
 	if (purges(r))
 		at = wh_sooner(at, r->purge_at_us);

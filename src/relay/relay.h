@@ -169,10 +169,9 @@ struct wherry_relay {
 	int64_t suspects_upto;
 	char leader_process[WH_PROCESS_LEN]; /* STANDBY: the leader's process. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
-	/* STANDBY: the leader's epoch and session, and when its lock was first seen to be free. */
-	int64_t leader_epoch;
-	wh_session leader_session;
-	int64_t leader_gone_us;
+	/* The sessions of other relays, and when to look at them again; WH_NEVER: they have no lease. */
+	wh_sessions sessions;
+	int64_t sessions_at_us;
 	/* stats.delivered when the lease was taken, or when it last gained partitions. */
 	int64_t delivered_before;
 	int64_t counted_from; /* stats.delivered when the lease was taken. */

@@ -18,7 +18,7 @@ void wh_report_init(wherry_relay *r)
 {
 	r->report = (wh_relay_report){
 		.state = WH_STATE_LEADING, .delivered_us = -1, .error_us = -1};
-	r->leader_look_us = WH_NEVER;
+	r->leader_look_us = r->sessions_at_us = WH_NEVER;
 	if (r->to)
 		wh_url_show(r->to, r->report.destination, sizeof(r->report.destination));
 	else if (r->pub)

@@ -70,7 +70,7 @@
 /* A lock of the holder's session shows that it is there. */
 #define WH_STORE_SESSION(X) \
 	X(session_hold, "session-hold", "before holder") \
-	X(session_look, "session-look", "name number epoch") \
+	X(session_look, "session-look", "name number") \
 	X(session_expire, "session-expire", "name number epoch ends")
 
 /* A server may lack what was read from the one before: which history its data has, and since when it runs. */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/uuid.h"
 #include "store/leases.h"
 #include "store/relay_report.h"
+#include "store/sessions.h"
 
 enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000 };
 
@@ -358,10 +358,14 @@ wherry_code wh_partitions_join(wh_store *store, const char *owner, int64_t lasts
 	wherry_code code;
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
-	wh_uuid7_now(store->db->env, lease.holder);
-	code = wh_db_transact(store->db, join, &w, err);
+	code = wh_session_begin(store, lasts_us, out->holder, lease.holder, err);
 	if (code != WHERRY_OK)
 		return code;
+	code = wh_db_transact(store->db, join, &w, err);
+	if (code != WHERRY_OK) {
+		wh_session_end(store, lease.holder);
+		return code;
+	}
 	*out = lease;
 	*out_partitions = w.partitions;
 	return WHERRY_OK;

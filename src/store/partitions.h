@@ -36,6 +36,7 @@ uint64_t wh_partitions_first(uint64_t mask, int most);
  * Take a lease with a fair share of the free partitions, which may be none.  A relay that
  * has more than its share gives partitions up at its next renewal.
  *
+ * @param out  Has the holder of the relay's earlier lease, if any.
  * @return WHERRY_OK; WHERRY_BUSY: relays of another engine work on the table, or another
  *         relay was faster (then without native error); any error of a write.
  */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/env.h"
 #include "base/uuid.h"
 
 enum { MARK = 's' }; /* Other tokens begin with a digit, a letter up to f, or a comma. */
@@ -56,36 +57,65 @@ bool wh_session_has(const wherry_lease *lease)
 	return is_marked(lease->holder);
 }
 
+typedef struct looking {
+	const wh_sessions *before;
+	wh_sessions seen;
+	const wh_env *env;
+} looking;
+
+/* Since when is the lock free, if the lease was not renewed meanwhile? */
+static int64_t free_since(const looking *l, const wh_silent *lease)
+{
+	for (int i = 0; i < l->before->n_gone; i++) {
+		const wh_silent *b = &l->before->gone[i];
+
+		if (b->number == lease->number && b->epoch == lease->epoch &&
+		    b->until == lease->until)
+			return b->since_us;
+	}
+	return wh_monotonic(l->env);
+}
+
 static wherry_code take_session(void *ctx, const wh_row *row, wherry_error *err)
 {
+	looking *l = ctx;
+	wh_silent lease = {.number = (int32_t)wh_row_int(row, 0),
+			   .epoch = wh_row_int(row, 1),
+			   .until = wh_row_int(row, 2)};
+	const char *owner = wh_row_text(row, 4);
+
 	(void)err;
-	*(wh_session *)ctx = (wh_session){wh_row_int(row, 0), wh_row_int(row, 1) != 0};
+	l->seen.n++;
+	if (!wh_row_int(row, 3) || l->seen.n_gone == WH_SESSIONS_GONE)
+		return WHERRY_OK;
+	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner ? owner : "");
+	lease.since_us = free_since(l, &lease);
+	l->seen.gone[l->seen.n_gone++] = lease;
 	return WHERRY_OK;
 }
 
-wherry_code wh_session_look(wh_store *store, int32_t number, int64_t epoch,
-			    wh_session *out, wherry_error *err)
+wherry_code wh_sessions_look(wh_store *store, int32_t mine, wh_sessions *inout,
+			     wherry_error *err)
 {
 	const wh_param params[] = {wh_store_lease_name(store),
-				   WH_INT_PARAM("number", number),
-				   WH_INT_PARAM("epoch", epoch)};
-	wh_session found = {0};
+				   WH_INT_PARAM("number", mine)};
+	looking l = {.before = inout, .env = store->db->env};
 	wherry_code code = WHERRY_OK;
 
 	if (store->stmt.session_look)
-		code = wh_db_run(store->db, store->stmt.session_look, params, 3,
-				 take_session, &found, NULL, err);
+		code = wh_db_run(store->db, store->stmt.session_look, params, 2,
+				 take_session, &l, NULL, err);
 	if (code == WHERRY_OK)
-		*out = found;
+		*inout = l.seen;
 	return code;
 }
 
-wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
-			      int64_t until, bool *out_expired, wherry_error *err)
+wherry_code wh_session_expire(wh_store *store, const wh_silent *lease, bool *out_expired,
+			      wherry_error *err)
 {
 	const wh_param params[] = {
-		wh_store_lease_name(store), WH_INT_PARAM("number", number),
-		WH_INT_PARAM("epoch", epoch), WH_INT_PARAM("ends", until)};
+		wh_store_lease_name(store), WH_INT_PARAM("number", lease->number),
+		WH_INT_PARAM("epoch", lease->epoch), WH_INT_PARAM("ends", lease->until)};
 	int64_t changed = 0;
 	wherry_code code = wh_db_run(store->db, store->stmt.session_expire, params, 4,
 				     NULL, NULL, &changed, err);
@@ -93,6 +123,16 @@ wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
 	if (code == WHERRY_OK)
 		*out_expired = changed > 0;
 	return code;
+}
+
+int64_t wh_sessions_next(const wh_sessions *sessions, int64_t now, int64_t renew_us)
+{
+	int64_t at = sessions->n ? wh_later(now, renew_us / WH_SESSION_LOOKS) : WH_NEVER;
+
+	for (int i = 0; i < sessions->n_gone; i++)
+		at = wh_sooner(at,
+			       wh_later(sessions->gone[i].since_us, WH_SESSION_GONE_US));
+	return at;
 }
 
 static wherry_code take_lineage(void *ctx, const wh_row *row, wherry_error *err)

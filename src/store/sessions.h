@@ -2,8 +2,8 @@
  * Leases that another relay may take over soon after their holder's session ended, whatever time
  * they have left.
  *
- * A relay that has a session to itself keeps a lock of that session, named by the token of its lease.  The
- * server frees the lock when the session ends: the relay's process or machine is gone, or the connection
+ * A relay that has a session to itself keeps a lock of that session, named by the token of its lease, which may be of
+ * the table or of a share of it.  The server frees the lock when the session ends: the relay's process or machine is gone, or the connection
  * was cut.  The relay may live and deliver, so:
  *
  *   - the relay submits nothing for longer than WH_SESSION_TRUSTED_US after the lease was last seen to be held,
@@ -25,8 +25,9 @@
 enum {
 	WH_SESSION_TRUSTED_US = 2000000,
 	WH_SESSION_GONE_US = 3000000,
-	/* A relay that stands by looks so often in the time in which it would renew a lease. */
-	WH_SESSION_LOOKS = 5
+	/* A relay looks at the sessions of others so often in the time in which it would renew a lease. */
+	WH_SESSION_LOOKS = 5,
+	WH_SESSIONS_GONE = 8
 };
 
 /* Write a new token for a lease that lasts so long.  Only if the lease ends with the session, take
@@ -44,19 +45,33 @@ void wh_session_end(wh_store *store, const char *token);
 /* Does the lease end with the session of its holder? */
 bool wh_session_has(const wherry_lease *lease);
 
-/* The session of a lease's holder. */
-typedef struct wh_session {
-	int64_t until; /* When its lease ends, which changes if it is renewed; 0: it has no lock. */
-	bool gone; /* The lock is free. */
-} wh_session;
+/* A lease whose lock was free. */
+typedef struct wh_silent {
+	int32_t number;
+	int64_t epoch;
+	int64_t until;    /* When the lease ends, which changes if it is renewed. */
+	int64_t since_us; /* When its lock was first seen to be free. */
+	char owner[96];
+} wh_silent;
 
-wherry_code wh_session_look(wh_store *store, int32_t number, int64_t epoch,
-			    wh_session *out, wherry_error *err);
+/* The sessions of the other leases of a table, as one relay last saw them. */
+typedef struct wh_sessions {
+	int n; /* Leases that have a lock. */
+	int n_gone; /* Of these, leases whose lock was free; at most WH_SESSIONS_GONE are known. */
+	wh_silent gone[WH_SESSIONS_GONE];
+} wh_sessions;
 
-/* Expire a lease whose lock is still free, and which was not renewed since it was read.  *out_expired:
+/* Look at the sessions of all leases but that with the number `mine`; -1: of all. */
+wherry_code wh_sessions_look(wh_store *store, int32_t mine, wh_sessions *inout,
+			     wherry_error *err);
+
+/* Expire a lease whose lock is still free, and which was not renewed since it was seen.  *out_expired:
  * false: the session is there again. */
-wherry_code wh_session_expire(wh_store *store, int32_t number, int64_t epoch,
-			      int64_t until, bool *out_expired, wherry_error *err);
+wherry_code wh_session_expire(wh_store *store, const wh_silent *lease, bool *out_expired,
+			      wherry_error *err);
+
+/* When to look again, if a relay renews its lease so often; WH_NEVER: no lease has a lock. */
+int64_t wh_sessions_next(const wh_sessions *sessions, int64_t now, int64_t renew_us);
 
 /* Where the data of a server comes from, and since when the server runs; "": unknown. */
 typedef struct wh_lineage {

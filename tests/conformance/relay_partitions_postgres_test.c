@@ -8,6 +8,7 @@
 
 #include "log/subscription.h"
 #include "outbox/outbox.h"
+#include "store/sessions.h"
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
@@ -166,9 +167,83 @@ WHERRY_CASE(a_share_that_another_relay_took_is_not_missing, relay_fixture *f)
 		     wh_progress_read(&f->outbox->store, &share, &at, &err));
 }
 
+/* ---- a relay whose session of the database has ended ---- */
+
+/* As if the machine of the relay was gone. */
+static void end_session(relay_fixture *f, int i)
+{
+	char sql[320];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_locks AS k "
+		"JOIN wherry_lease AS l ON (k.classid::bigint << 32) + k.objid::bigint = "
+		"hashtextextended(l.members, 1669) WHERE k.locktype = 'advisory' AND "
+		"k.mode = 'ShareLock' AND l.owner = 'relay%d'",
+		i);
+	assert_int_equal(relay_number(f, sql), 1);
+}
+
+/* The clock of the relays goes on by so much, and one of them works. */
+static void pass(relay_fixture *f, relay_side *side, int64_t us)
+{
+	enum { STEP_US = 100000 };
+
+	for (; us > 0; us -= STEP_US) {
+		f->offset_us += STEP_US;
+		relay_quiet(f, side);
+	}
+}
+
+enum { LOOK_US = 2000000 }; /* With the default relay.idle_interval. */
+
+WHERRY_CASE(a_share_whose_session_ended_is_taken_over_in_seconds, relay_fixture *f)
+{
+	relay_fake *fake = relay_use_fake(f, &f->b, 0);
+	char key;
+
+	shares_of_log(f);
+	fake->by_hand = true;
+	shares_start_two(f);
+	key = shares_key(f, 1, 0);
+	shares_put(f, key, 2);
+	SHARES_UNTIL(f, fake->n == 1); /* The second waits for the first. */
+	pass(f, &f->a, 10 * WH_SECOND);
+	assert_true(shares_have(f, 32, 32, 0));
+	end_session(f, 1);
+	pass(f, &f->a, LOOK_US + WH_SESSION_GONE_US);
+	assert_true(relay_logged(f, "event=leader-gone"));
+	assert_true(shares_have(f, 64, 0, 0));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED)); /* b goes on */
+	relay_quiet(f, &f->b);
+	assert_int_equal(fake->submits, 1);
+}
+
+WHERRY_CASE(a_share_whose_relay_connects_again_stays_its_own, relay_fixture *f)
+{
+	shares_of_log(f);
+	relay_set(f, "relay.name", "relay0");
+	relay_start(f, &f->a);
+	relay_set(f, "relay.name", "relay1");
+	relay_start_by_url(f, &f->b);
+	SHARES_UNTIL(f, shares_have(f, 32, 32, 0));
+	for (int i = 1; i <= 2; i++) {
+		end_session(f, 1);
+		pass(f, &f->a, LOOK_US);
+		shares_put(f, shares_key(f, 1, 0), 1);
+		RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == i);
+		pass(f, &f->a, 2 * WH_SESSION_GONE_US);
+		assert_true(shares_have(f, 32, 32, 0));
+		assert_int_equal(relay_stats(&f->b).stale, 0);
+	}
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(a_share_that_another_relay_took_is_not_missing, 0),
 	RELAY_TEST(a_relay_that_lost_its_connection_and_its_share_goes_on, 0),
+	RELAY_TEST(a_share_whose_session_ended_is_taken_over_in_seconds, 0),
+	RELAY_TEST(a_share_whose_relay_connects_again_stays_its_own, 0),
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(what_one_share_had_not_read_is_delivered_after_a_restore, 0),
 	RELAY_TEST(a_position_that_is_ahead_is_not_moved_back, 0),

@@ -35,6 +35,13 @@ static void log_share(wherry_relay *r)
 	p->logged = n;
 }
 
+/* If another relay works, find out if its session ends. */
+static void watch_others(wherry_relay *r, int64_t now)
+{
+	if (shares_of(r)->partitions.n_others && r->sessions_at_us == WH_NEVER)
+		r->sessions_at_us = now;
+}
+
 /* ---- the lease ---- */
 
 wherry_code wh_shares_take(wherry_relay *r, wherry_error *err)
@@ -56,6 +63,7 @@ void wh_shares_begin(wherry_relay *r, int64_t now)
 	wh_reader_begin(r, now);
 	p->yielding = false;
 	p->logged = -1;
+	watch_others(r, now);
 	log_share(r);
 }
 
@@ -137,6 +145,7 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	if (s->expiry_us >= 0 &&
 	    wh_later(now, wh_later(s->expiry_us, 1000)) < r->renew_at_us)
 		r->renew_at_us = wh_later(now, wh_later(s->expiry_us, 1000));
+	watch_others(r, now);
 	if (r->fsm.state == WH_LEADING && can_take(s) && !p->quiet)
 		code = take_more(r, now, err);
 	wh_reader_of(r)->mask = s->mine;

@@ -93,10 +93,10 @@ SELECT CASE WHEN :before::text <> '' THEN pg_advisory_unlock_shared(hashtextexte
 (extract(epoch FROM least(s.expires_at, '3000-01-01 00:00:00+00'::timestamptz)) * 1000000::numeric)::bigint
 
 -- name: session-look
--- The lock ends with the statement.  A standby does not know the locks of the primary.
-SELECT {lease_end}, pg_try_advisory_xact_lock{session}::integer
+-- The locks of the other leases, which end with the statement.  A standby does not know the locks of the primary.
+SELECT s.number, s.epoch, {lease_end}, pg_try_advisory_xact_lock{session}::integer, s.owner
 FROM {wherry_lease} AS s
-WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.expires_at > {now}
+WHERE s.outbox = :name AND s.number <> :number AND s.expires_at > {now}
   AND s.members LIKE 's%' AND NOT pg_is_in_recovery();
 
 -- name: session-expire
