@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/url.h"
 #include "daemon/daemon.h"
+#include "daemon/notify.h"
 
 enum {
 	ONE_SIGNAL_US = 100000,
@@ -291,22 +291,25 @@ static size_t n_relays(const running *r)
 
 static void tell_ready(const running *r)
 {
-	char cron[40] = "";
+	char cron[40] = "", lines[120];
 
 	if (r->daemon.n_tickers)
 		(void)snprintf(cron, sizeof(cron), ", %zu of cron", r->daemon.n_tickers);
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s%s", n_relays(r),
-			 n_relays(r) == 1 ? "" : "s", cron);
+	(void)snprintf(lines, sizeof(lines), "READY=1\nSTATUS=%zu relay%s%s", n_relays(r),
+		       n_relays(r) == 1 ? "" : "s", cron);
+	wh_notify(lines);
 }
 
 /* Read the file again, and apply it.  A file with problems changes nothing. */
 static void reload(running *r)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	char lines[80];
 	wh_plan plan;
 
-	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
-			 (long long)wh_monotonic(&wh_env_system));
+	(void)snprintf(lines, sizeof(lines), "RELOADING=1\nMONOTONIC_USEC=%lld",
+		       (long long)wh_monotonic(&wh_env_system));
+	wh_notify(lines);
 	if (read_plan(r, r->plan.path, &plan) == WHERRY_OK) {
 		take_log(r, &plan);
 		tell_incomplete(r, apply_http(r, &plan, &err), &err);
@@ -369,7 +372,7 @@ static void tell_watchdog(running *r)
 		return;
 	r->notified_us = now;
 	if (wh_daemon_alive(&r->daemon, why))
-		(void)sd_notify(0, "WATCHDOG=1");
+		wh_notify("WATCHDOG=1");
 	else
 		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "stuck",
 			wh_log_text("why", why));
@@ -423,7 +426,7 @@ static int stop_all(running *r)
 	int64_t began = wh_monotonic(&wh_env_system);
 	int64_t until = wh_later(began, patience(r));
 
-	(void)sd_notify(0, "STOPPING=1");
+	wh_notify("STOPPING=1");
 	wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "stopping");
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
@@ -451,7 +454,6 @@ static int stop_all(running *r)
 static void begin_signals(running *r)
 {
 	sigset_t set;
-	uint64_t usec = 0;
 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
@@ -460,8 +462,7 @@ static void begin_signals(running *r)
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* Inherited by all threads. */
 	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	r->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (sd_watchdog_enabled(0, &usec) > 0)
-		r->watchdog_us = (int64_t)usec;
+	r->watchdog_us = wh_notify_watchdog_us();
 }
 
 static wherry_code begin(running *r, wherry_error *err)
