@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "cli/certificates.h"
+
 /* "-h" and the like in the place of a command. */
 static const char *alias(const char *word)
 {
@@ -145,5 +147,6 @@ int main(int argc, char **argv)
 {
 	/* A reader that went away is an error to report, not a death in mid-work. */
 	(void)signal(SIGPIPE, SIG_IGN);
+	wh_certificates_use();
 	return (int)wh_finish(dispatch(argc, argv));
 }
