@@ -169,10 +169,21 @@ wherry_code wh_repair(wherry_error *err, wherry_code code, wherry_repair how,
 	return code;
 }
 
+const char *wh_errno_text(int number)
+{
+#if __GLIBC_PREREQ(2, 32)
+	const char *text = strerrordesc_np(number);
+#else
+	static _Thread_local char room[64];
+	const char *text = strerror_r(number, room, sizeof(room));
+#endif
+
+	return text ? text : "unknown error";
+}
+
 wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 {
 	wherry_code code = WHERRY_IO;
-	const char *text = strerrordesc_np(number);
 	va_list args;
 	size_t len;
 
@@ -197,7 +208,7 @@ wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 	va_end(args);
 	len = strlen(err->message);
 	(void)snprintf(err->message + len, sizeof(err->message) - len, ": %s",
-		       text ? text : "unknown error");
+		       wh_errno_text(number));
 	return code;
 }
 

@@ -28,6 +28,9 @@ wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
 wherry_code wh_repair(wherry_error *err, wherry_code code, wherry_repair how,
 		      unsigned kinds, const char *table);
 
+/* Returns the meaning of an errno, in English. */
+const char *wh_errno_text(int number);
+
 /* Like wh_fail(), with the code for an errno, and append its text. */
 wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 	WH_PRINTF(3, 4);

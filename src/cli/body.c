@@ -12,7 +12,7 @@ wh_exit wh_read_file(wh_buf *to, const char *from)
 	bool failed;
 
 	if (!file)
-		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
+		return wh_complain(NULL, "%s: %s", from, wh_errno_text(errno));
 	/* Ctrl-D ends the input of a terminal.  Another fread() would wait for a second
 	 * Ctrl-D. */
 	while (!feof(file) && (n = fread(chunk, 1, sizeof(chunk), file)) > 0)

@@ -295,7 +295,7 @@ static wh_exit open_file(enqueue *e, const wh_args *args)
 	e->file = from && strcmp(from, "-") != 0 ? from : "standard input";
 	e->lines.file = e->file == from ? fopen(from, "re") : stdin;
 	if (!e->lines.file)
-		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
+		return wh_complain(NULL, "%s: %s", from, wh_errno_text(errno));
 	if (e->lines.file == stdin && isatty(STDIN_FILENO))
 		(void)fputs("reading one JSON value a line; end with Ctrl-D\n", stderr);
 	return WH_EXIT_DONE;

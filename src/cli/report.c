@@ -320,6 +320,6 @@ wh_exit wh_finish(wh_exit status)
 	/* If the reader closed the pipe, as head does, the exit status is enough. */
 	if (!failed || number != EPIPE)
 		(void)wh_complain(NULL, "cannot write to standard output: %s",
-				  failed ? strerrordesc_np(number) : "a write failed");
+				  failed ? wh_errno_text(number) : "a write failed");
 	return status == WH_EXIT_DONE ? WH_EXIT_FAILED : status;
 }

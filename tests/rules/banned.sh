@@ -29,7 +29,8 @@ localtime  localtime_r                     -
 gmtime     gmtime_r                        -
 ctime      strftime                        -
 asctime    strftime                        -
-strerror   wh_fail_errno,strerrordesc_np   -
+strerror   wh_fail_errno,wh_errno_text     -
+strerrordesc_np  wh_errno_text             src/base/error.c
 alloca     wh_arena_alloc                  -
 rand       wh_random                       -
 srand      wh_random                       -

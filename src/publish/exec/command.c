@@ -8,13 +8,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "publish/parts.h"
 
 enum { ERR_MOST = 64 * 1024 /* Bytes read at once: all that a pipe holds. */ };
+
+/* P_PIDFD of waitid(2).  glibc has the name, and pidfd_open(), since 2.36. */
+static const idtype_t of_pidfd = (idtype_t)3;
 
 /* ---- start ---- */
 
@@ -146,7 +149,7 @@ static void unwatch(wh_command *command, int *fd)
 
 static bool watch_all(wh_command *command)
 {
-	command->pidfd = pidfd_open(command->pid, 0);
+	command->pidfd = (int)syscall(SYS_pidfd_open, command->pid, 0);
 	return command->pidfd >= 0 && watch(command, command->pidfd, EPOLLIN) &&
 	       watch(command, command->err, EPOLLIN);
 }
@@ -240,7 +243,7 @@ static bool reap(wh_command *command, int options)
 {
 	siginfo_t info = {0};
 
-	while (waitid(P_PIDFD, (id_t)command->pidfd, &info, WEXITED | options) != 0) {
+	while (waitid(of_pidfd, (id_t)command->pidfd, &info, WEXITED | options) != 0) {
 		if (errno == EINTR)
 			continue;
 		command->how = 0; /* ECHILD: the application has reaped it. */

@@ -297,9 +297,31 @@ static void conclude_exit(exec_publisher *p, exec_job *job)
 	}
 }
 
+/* The name of a signal that ends a process; NULL: another one.  sigabbrev_np() needs glibc
+ * 2.32. */
+static const char *signal_name(int number)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} signals[] = {
+		{SIGABRT, "ABRT"}, {SIGALRM, "ALRM"}, {SIGBUS, "BUS"},
+		{SIGFPE, "FPE"},   {SIGHUP, "HUP"},   {SIGILL, "ILL"},
+		{SIGINT, "INT"},   {SIGKILL, "KILL"}, {SIGPIPE, "PIPE"},
+		{SIGQUIT, "QUIT"}, {SIGSEGV, "SEGV"}, {SIGSYS, "SYS"},
+		{SIGTERM, "TERM"}, {SIGTRAP, "TRAP"}, {SIGUSR1, "USR1"},
+		{SIGUSR2, "USR2"}, {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"},
+	};
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (signals[i].number == number)
+			return signals[i].name;
+	return NULL;
+}
+
 static void conclude_signal(exec_publisher *p, exec_job *job)
 {
-	const char *name = sigabbrev_np(job->command.status);
+	const char *name = signal_name(job->command.status);
 	char text[60], limit[32];
 
 	if (job->killed) {
