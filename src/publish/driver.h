@@ -89,6 +89,9 @@ typedef struct wh_publisher_driver {
 	/* Defaults of relay.window and relay.window_bytes for this destination; 0: the
 	 * settings' defaults. */
 	int64_t window, window_bytes;
+	/* Longest pause between two probes while the destination is down, unless retry.cap
+	 * is set: of one whose probe costs little.  0: retry.cap. */
+	int64_t probe_cap_us;
 
 	/* Refuse a URL or settings that open() would refuse, without connecting.  NULL:
 	 * there is nothing to check. */

@@ -40,6 +40,7 @@ static void default_name(wherry_relay *r)
 
 static void read_settings(wherry_relay *r)
 {
+	enum { ALONE_S = 300, CAPS = 10 };
 	const wherry_config *c = r->config;
 	wh_relay_settings *s = &r->set;
 	int64_t third;
@@ -82,6 +83,9 @@ static void read_settings(wherry_relay *r)
 	s->probe.strategy = WH_EXPONENTIAL;
 	s->probe.jitter = false;
 	s->probe.immediate = 0;
+	s->alone_us = s->probe.cap_us < ALONE_S * WH_SECOND / CAPS
+			      ? s->probe.cap_us * CAPS
+			      : ALONE_S * WH_SECOND;
 }
 
 /* If the setting is not set, the destination's preferred value; else, or if it has none,
@@ -107,6 +111,8 @@ static wherry_code apply_publisher(wherry_relay *r, wherry_error *err)
 	s->attempts = (int32_t)preferred(r, WH_RETRY_ATTEMPTS, s->attempts);
 	s->retry.base_us = preferred(r, WH_RETRY_BASE, s->retry.base_us);
 	s->retry.cap_us = preferred(r, WH_RETRY_CAP, s->retry.cap_us);
+	if (r->pub->driver->probe_cap_us && !wh_config_is_set(r->config, WH_RETRY_CAP))
+		s->probe.cap_us = r->pub->driver->probe_cap_us;
 	return wh_window_init(&r->window, (size_t)s->window + WH_FAILED_PROBES_MOST, err);
 }
 

@@ -167,12 +167,7 @@ static bool has_untried(const wherry_relay *r, const wh_list *list)
  * suspect, and begin to count the time again. */
 static int64_t alone_us(const wherry_relay *r)
 {
-	enum { ALONE_S = 300, CAPS = 10 };
-	int64_t most = ALONE_S * WH_SECOND, cap = r->set.probe.cap_us;
-
-	if (r->caps & WH_PUB_ACKS || r->destination.hurried)
-		return 0;
-	return cap < most / CAPS ? cap * CAPS : most;
+	return r->caps & WH_PUB_ACKS || r->destination.hurried ? 0 : r->set.alone_us;
 }
 
 static bool doubt(wherry_relay *r, const wh_entry *e, int64_t until_us, int64_t now)

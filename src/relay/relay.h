@@ -89,6 +89,8 @@ typedef struct wh_relay_settings {
 	int32_t attempts;
 	wh_backoff retry;
 	wh_backoff probe; /* Delays between probes of a destination that is down. */
+	/* How long a message is tried that the destination refuses while it takes no other. */
+	int64_t alone_us;
 	wherry_log_level log_level; /* The least severe level that is logged. */
 } wh_relay_settings;
 

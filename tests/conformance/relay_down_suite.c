@@ -119,6 +119,23 @@ WHERRY_CASE(a_destination_that_refuses_few_keys_ends_no_message, relay_fixture *
 	}
 }
 
+WHERRY_CASE(a_destination_of_cheap_probes_is_probed_often, relay_fixture *f)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int64_t last_us = 0;
+
+	fake->driver.probe_cap_us = 4 * WH_SECOND;
+	fake->collect_fails = WHERRY_CLOSED;
+	fake->by_hand = true;
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	for (size_t i = 0; i < 12; i++) {
+		RELAY_UNTIL(f, &f->a, fake->losses > i);
+		assert_true(!i || relay_now(f) - last_us < 5 * WH_SECOND);
+		last_us = relay_now(f);
+	}
+}
+
 /* Nothing that the destination takes can be tried before the bad messages are dead.  One dies
  * in ten times retry.cap: it may be the destination's fault. */
 WHERRY_CASE(bad_messages_at_the_front_of_all_keys_die, relay_fixture *f)
@@ -567,6 +584,7 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(a_destination_that_fails_slowly_ends_no_message, 0),
 	RELAY_TEST(a_message_that_fails_waits_for_the_answers_of_others, 0),
 	RELAY_TEST(a_destination_that_refuses_few_keys_ends_no_message, 0),
+	RELAY_TEST(a_destination_of_cheap_probes_is_probed_often, 0),
 	RELAY_TEST(bad_messages_at_the_front_of_all_keys_die, 0),
 	RELAY_TEST(one_success_between_them_and_it_is_not_down, 0),
 	RELAY_TEST(all_keys_recover_in_order, 0),

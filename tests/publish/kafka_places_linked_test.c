@@ -25,6 +25,20 @@ WHERRY_TEST(a_message_that_tries_a_held_topic_may_be_submitted_again)
 	wh_kafka_places_clear(&all);
 }
 
+/* The topic may be made at any moment. */
+WHERRY_TEST(a_topic_that_failed_often_is_tried_again_within_seconds)
+{
+	wh_kafka_places all = {.n = 0};
+	int64_t now = 1000;
+
+	for (int i = 0; i < 40; i++) {
+		(void)wh_kafka_place_failed(&all, "t", 1, "no topic", now);
+		now += MINUTE_US / 15;
+		assert_int_equal(wh_kafka_place_rest_us(&all, "t", 1, now, MINUTE_US), 0);
+	}
+	wh_kafka_places_clear(&all);
+}
+
 /* A producer writes any topics. */
 WHERRY_TEST(any_number_of_topics_needs_no_more_memory)
 {

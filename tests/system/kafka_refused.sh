@@ -101,6 +101,18 @@ check "one was answered $timed_out" refused 1
 out=$(read_topic orders)
 complete 40 1 0
 
+# ---- in silence ----
+
+start_broker --topic orders 1
+enqueue sqlite:silent.db 40 1
+broker hold "$produce"
+start_relay sqlite:silent.db ""
+check "that nothing is acknowledged is logged in seconds" until_true 20 grep -q event=unacknowledged relay.err
+w status sqlite:silent.db
+expect "and status does not say that all is well" 0 "out:acknowledge nothing" "no:all is well"
+broker go
+delivered 40
+
 # ---- a quota ----
 
 start_broker --topic orders 1

@@ -32,6 +32,7 @@ enum {
 	TOPIC_LEN = 1024,
 	/* librdkafka makes large requests only of many messages for each partition. */
 	WINDOW = 32000,
+	SILENT_US = 5000000,
 	WINDOW_BYTES = 16 << 20
 };
 
@@ -380,29 +381,60 @@ static int kafka_fd(wherry_publisher *pub, short *out_events)
 	return p->client->fd;
 }
 
-/* Messages are in flight, and no broker could be reached for a while.  Brokers often close
- * connections, and librdkafka opens them again. */
+/* When brokers have acknowledged nothing for so long that it must be said.  Time that they asked the
+ * client to wait does not count. */
+static int64_t silent_at(const wh_kafka *p)
+{
+	int64_t since = wh_kafka_first(p)->deadline_us - p->set.limit_us;
+
+	if (since < p->stats.last_delivery_us)
+		since = p->stats.last_delivery_us;
+	return wh_later(since, SILENT_US);
+}
+
+static bool is_down(const wh_kafka *p, int64_t now)
+{
+	return p->stats.down && now >= p->trouble_us;
+}
+
+static void log_trouble(wh_kafka *p, bool down)
+{
+	bool *logged = down ? &p->trouble_logged : &p->silence_logged;
+
+	if (!*logged)
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka",
+		       down ? "brokers-down" : "unacknowledged",
+		       wh_log_text("why", p->trouble),
+		       wh_log_note("messages in flight wait until a broker is back"));
+	*logged = true;
+}
+
+/* Messages are in flight, and no broker could be reached for a while, or none has acknowledged any.  Brokers
+ * often close connections, and librdkafka opens them again. */
 static const char *kafka_trouble(wherry_publisher *pub)
 {
 	wh_kafka *p = of(pub);
+	int64_t now = wh_monotonic(p->env);
+	bool down = is_down(p, now);
 
-	if (!p->open.n || !p->stats.down || p->failing ||
-	    wh_monotonic(p->env) < p->trouble_us)
+	if (!p->open.n || p->failing || !(down || now >= silent_at(p)))
 		return NULL;
-	(void)snprintf(p->trouble, sizeof(p->trouble), "no broker can be reached%s%s",
-		       *p->why ? ": " : "", p->why);
-	if (!p->trouble_logged)
-		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "brokers-down",
-		       wh_log_text("why", p->trouble),
-		       wh_log_note("messages in flight wait until a broker is back"));
-	p->trouble_logged = true;
+	(void)snprintf(
+		p->trouble, sizeof(p->trouble), "%s%s%s",
+		down ? "no broker can be reached"
+		     : "brokers acknowledge nothing, perhaps because too few replicas are in sync",
+		*p->why ? ": " : "", p->why);
+	log_trouble(p, down);
 	return p->trouble;
 }
 
-/* When to look whether brokers are still down. */
+/* When to look again whether there is trouble. */
 static int64_t trouble_at(const wh_kafka *p)
 {
-	return p->stats.down && !p->trouble_logged ? p->trouble_us : WH_NEVER;
+	int64_t at = p->silence_logged ? WH_NEVER : silent_at(p);
+
+	return p->stats.down && !p->trouble_logged && p->trouble_us < at ? p->trouble_us
+									 : at;
 }
 
 static int64_t kafka_deadline(wherry_publisher *pub)
@@ -442,6 +474,7 @@ static void kafka_watch(wherry_publisher *pub)
 	.caps = (can), \
 	.window = WINDOW, \
 	.window_bytes = WINDOW_BYTES, \
+	.probe_cap_us = WH_KAFKA_TRY_MOST_US, \
 	.check = kafka_check, \
 	.warn = wh_kafka_warn, \
 	.open = kafka_open, \

@@ -271,7 +271,12 @@ typedef struct wh_kafka_place {
 	char why[200];         /* The condition that it met last; cut. */
 } wh_kafka_place;
 
-enum { WH_KAFKA_PLACES = 512, WH_KAFKA_PLACES_MOST = 16384 };
+enum {
+	WH_KAFKA_PLACES = 512,
+	WH_KAFKA_PLACES_MOST = 16384,
+	/* Longest pause until a message tries a topic, or all of Kafka, again. */
+	WH_KAFKA_TRY_MOST_US = 4000000
+};
 
 typedef struct wh_kafka_places {
 	wh_kafka_place *buckets[WH_KAFKA_PLACES];
@@ -375,6 +380,7 @@ typedef struct wh_kafka {
 	/* Brokers that are down (stats.down) are reported from this time on. */
 	int64_t trouble_us;
 	bool trouble_logged;
+	bool silence_logged; /* That nothing was acknowledged was logged since the last delivery. */
 	char trouble[200]; /* Reason why messages in flight have no receipts. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;

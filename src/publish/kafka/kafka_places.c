@@ -15,9 +15,8 @@
 #include "base/text.h"
 
 enum {
-	TRY_US = 1000000,       /* First pause of a topic; it doubles each time. */
-	TRY_MOST_US = 30000000, /* Longest pause. */
-	DOUBLINGS = 5,
+	TRY_US = 1000000, /* First pause of a topic; it doubles each time. */
+	DOUBLINGS = 2,
 	/* Rejections in a row after which a topic may reject every message. */
 	REJECTED_MOST = 3
 };
@@ -102,8 +101,8 @@ bool wh_kafka_place_failed(wh_kafka_places *all, const char *topic, int64_t id,
 	for (int i = 0; i < place->failures && i < DOUBLINGS; i++)
 		wait_us *= 2;
 	place->probe = 0;
-	place->held_until_us =
-		wh_later(now, wait_us < TRY_MOST_US ? wait_us : TRY_MOST_US);
+	place->held_until_us = wh_later(
+		now, wait_us < WH_KAFKA_TRY_MOST_US ? wait_us : WH_KAFKA_TRY_MOST_US);
 	return !place->failures++;
 }
 

@@ -168,6 +168,7 @@ static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of
 	p->stats.delivered++;
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
+	p->silence_logged = false;
 	p->waited_us = p->stats.last_delivery_us - (job->deadline_us - p->set.limit_us);
 	take_note(p, job->flight.message, of_message->partition);
 	wh_flights_remove(&p->open, &job->flight);
@@ -195,10 +196,11 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 		deliver(p, job, of_message);
 }
 
-/* Remember what librdkafka reports, unless that follows from our own purge. */
+/* Remember what librdkafka reports, unless that follows from our own purge, which begins with the
+ * messages that wait in librdkafka. */
 static void note(wh_kafka *p, const char *text)
 {
-	if (p->purged)
+	if (p->purged || (p->failing && text && strstr(text, ": Purged in ")))
 		return;
 	(void)snprintf(p->why, sizeof(p->why), "%.150s", text ? text : "");
 }
