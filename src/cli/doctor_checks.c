@@ -274,6 +274,16 @@ const wh_check wh_checks[] = {
 			"superuser: `ALTER ROLE ... BYPASSRLS`",
 	},
 	{
+		.name = "citus",
+		.flags = NATIVE | TABLE | QUEUE,
+		.none = "the tables are not distributed by Citus",
+		.trouble = "table $1 belongs to Citus, and rows that come from another "
+			   "node have that node's transaction numbers: no relay can "
+			   "read it",
+		.advice = "let producers write to an outbox that is a local table of "
+			  "each node",
+	},
+	{
 		.name = "activity",
 		.none = "this role sees what others do",
 		.trouble =

@@ -101,7 +101,7 @@ typedef struct postgres_db {
 	/* Silence after which a server that does not say that it works is given up; 0: never. */
 	int64_t answer_us;
 	int64_t host_us;  /* Time to connect to each of several hosts; 0: the default. */
-	char begin[1200]; /* SQL that begins a transaction. */
+	char begin[1500]; /* SQL that begins a transaction. */
 	const char *no_sync; /* SQL by which its commit does not wait for fsync; or "". */
 	char name[128];      /* For messages: "shop on db.example.org". */
 	char notice[160];    /* The server's last notice. */

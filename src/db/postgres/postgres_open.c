@@ -362,6 +362,12 @@ static void write_settings(char *out, size_t cap, const char *set,
 		options->app_sql ? "" : set, all_rows, idle);
 }
 
+/* Citus would copy Wherry's functions to nodes where their tables are not, and would make the tables its own. */
+static const char keep_local[] =
+	"SELECT pg_catalog.set_config(n, 'off', %s) FROM pg_catalog.unnest("
+	"'{citus.enable_ddl_propagation,citus.use_citus_managed_tables}'::pg_catalog.text[]) "
+	"AS t(n) WHERE pg_catalog.current_setting(n, true) = 'on'; ";
+
 /* Make the settings: once for the session; behind a pooler in each transaction, since
  * sessions are shared.  The search path comes first, so that the rest uses no schema of
  * other roles (postgres_hostile.sh). */
@@ -369,7 +375,7 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	char settings[760], sync[240], sql[1200];
+	char settings[760], sync[240], citus[320] = "", sql[1500];
 	const char *encoding;
 
 	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
@@ -380,19 +386,23 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 		       s->fixed ? set : "",
 		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
 		       s->pooled ? "true" : "false");
+	if (s->fixed)
+		(void)snprintf(citus, sizeof(citus), keep_local,
+			       s->pooled ? "true" : "false");
 	encoding = s->fixed ? wh_postgres_text_open(&s->text, s->conn) : NULL;
 	if (!s->fixed)
 		(void)wh_postgres_text_open(&s->text_of_calls, s->conn);
 	if (s->pooled) {
-		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s%s", begin, sync,
-			       settings, encoding ? "; SET LOCAL client_encoding = " : "",
+		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s%s%s", begin, sync,
+			       citus, settings,
+			       encoding ? "; SET LOCAL client_encoding = " : "",
 			       encoding ? encoding : "");
 		return WHERRY_OK;
 	}
 	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
 	(void)snprintf(sql, sizeof(sql),
-		       "%s%sSET default_transaction_isolation = 'read committed'%s%s",
-		       sync, settings, encoding ? "; SET client_encoding = " : "",
+		       "%s%s%sSET default_transaction_isolation = 'read committed'%s%s",
+		       sync, citus, settings, encoding ? "; SET client_encoding = " : "",
 		       encoding ? encoding : "");
 	return wh_postgres_exec(s, sql, err);
 }

@@ -134,15 +134,27 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid() AND l.
   AND a.xact_start <= {now} - least(:older::bigint, 15000)::float8 * interval '1 millisecond'
 ORDER BY 1 DESC, a.xact_start LIMIT 5;
 
+-- part: of_relays
+-- Whether the class c is a table that relays read or write.
+(c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
+  AND (c.oid IN (to_regclass({source}), to_regclass({'table_dead}), to_regclass({'table_progress}),
+                 to_regclass({'table_exception}))
+       OR c.relname IN ('wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_stream', 'wherry_dead',
+                        'wherry_subscription')))
+
 -- name: row-security
 -- The finding is bad if the setting applies to this role.
 SELECT CASE WHEN row_security_active(c.oid) THEN 2 ELSE 1 END, c.oid::regclass::text
 FROM pg_class AS c
-WHERE c.relrowsecurity AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
-  AND (c.oid IN (to_regclass({source}), to_regclass({'table_dead}), to_regclass({'table_progress}),
-                 to_regclass({'table_exception}))
-       OR c.relname IN ('wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_stream', 'wherry_dead',
-                        'wherry_subscription'));
+WHERE c.relrowsecurity AND {of_relays};
+
+-- part: of_citus
+-- Tables that Citus has made its own: it gives each of them this trigger.
+pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid AND p.proname = 'citus_truncate_trigger'
+
+-- name: citus
+SELECT 2, c.oid::regclass::text FROM {of_citus} JOIN pg_class AS c ON c.oid = g.tgrelid
+WHERE {of_relays};
 
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
@@ -166,7 +178,7 @@ FROM (SELECT seq, next, CASE WHEN seq IS NOT NULL AND id ~ '^[0-9]+$' THEN id::b
               coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0)
                 + 1 AS next,
               (SELECT t.id::text FROM {table} AS t ORDER BY t.id DESC LIMIT 1) AS id) AS i) AS s
-WHERE next <= last;
+WHERE next <= last AND NOT EXISTS (SELECT 1 FROM {of_citus} WHERE g.tgrelid = {'table}::regclass::oid);
 
 -- name: autovacuum
 SELECT 1, name || ' is off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT pg_reload_conf()'
