@@ -82,9 +82,7 @@ static void remove_parameter(char *url, const char *name, const char *value)
 	memmove(begin, end, strlen(end) + 1);
 }
 
-/* Percent-decode a value; NULL: out of memory.  *out_fine: it has no NUL, and two
- * hexadecimal digits after each %. */
-static char *decode(const char *value, size_t len, bool *out_fine)
+char *wh_url_decode(const char *value, size_t len, bool *out_fine)
 {
 	char *out = malloc(len + 1);
 	const char *end = value + len;
@@ -113,7 +111,7 @@ wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_er
 	*out_value = NULL;
 	if (!value)
 		return WHERRY_OK;
-	decoded = decode(value, strcspn(value, "&"), &fine);
+	decoded = wh_url_decode(value, strcspn(value, "&"), &fine);
 	if (!decoded)
 		return wh_oom(err);
 	if (!fine) {
@@ -231,7 +229,7 @@ static wherry_code take_part(const char **name, char *out, size_t cap, wherry_er
 	size_t len = strcspn(*name, "/");
 	wherry_code code = WHERRY_OK;
 	bool fine;
-	char *part = decode(*name, len, &fine);
+	char *part = wh_url_decode(*name, len, &fine);
 
 	if (!part)
 		return wh_oom(err);
@@ -457,7 +455,8 @@ static wh_view hosts_of(const char *rest)
 void wh_url_show(const char *text, char *out, size_t cap)
 {
 	static const char *const remote[] = {
-		"postgres:", "postgresql:", "mssql:", "http:", "https:", "kafka:", NULL};
+		"postgres:", "postgresql:", "mssql:", "http:", "https:",
+		"kafka:",    "amqp:",       "amqps:", NULL};
 	static const char *const local[] = {
 		"sqlite:", "file:", "stdout:", "memory:", "null:", NULL};
 	wh_view shown = {NULL, 0};

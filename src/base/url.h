@@ -50,6 +50,10 @@ typedef struct wh_table_name {
  */
 wherry_code wh_table_name_read(const char *name, wh_table_name *out, wherry_error *err);
 
+/* Percent-decode a part of a URL; NULL: out of memory.  *out_fine: it has no NUL, and two
+ * hexadecimal digits after each %.  The caller frees it. */
+char *wh_url_decode(const char *value, size_t len, bool *out_fine);
+
 /* Refuse a parameter that is repeated, or whose name is nearly one of `known`, which ends
  * with NULL: it is mistyped.  In an sqlite: URL with a plain file name, refuse all
  * others. */

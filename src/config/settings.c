@@ -162,6 +162,10 @@ static const wh_setting_entry table[] = {
 		NULL,
 		"What env:NAME and file:PATH in a kafka: URL may read: beginnings, with commas between "
 		"them."},
+	[WH_AMQP_SECRETS] = {"amqp.secrets", TEXT, "env:AMQP_,env:RABBITMQ_,file:/etc/wherry/,file:/run/secrets/", NULL,
+		NULL,
+		"What env:NAME and file:PATH in an amqp: or amqps: URL may read: beginnings, with commas between "
+		"them."},
 	[WH_LOG_LEVEL] = {"log.level", CHOICE, "info", "error, warn, info, debug", NULL,
 		"The least severe events that the relay logs."},
 };

@@ -72,6 +72,7 @@ typedef enum wh_setting {
 	WH_WEBHOOK_CLIENT_KEY,
 	WH_KAFKA_RUN_CODE,
 	WH_KAFKA_SECRETS,
+	WH_AMQP_SECRETS,
 	WH_LOG_LEVEL,
 	WH_SETTING_COUNT
 } wh_setting;

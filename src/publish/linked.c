@@ -8,6 +8,10 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 #ifdef WHERRY_KAFKA
 	&wh_publisher_kafka,
 #endif
+#ifdef WHERRY_AMQP
+	&wh_publisher_amqp,
+	&wh_publisher_amqps,
+#endif
 #ifdef WHERRY_HTTP
 	&wh_publisher_https,
 	&wh_publisher_http,

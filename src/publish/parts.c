@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,6 +99,57 @@ uint64_t wh_message_key_hash(const wherry_message *msg)
 		return 0;
 	hash ^= hash >> 32; /* Hash tables use the low bits. */
 	return hash ? hash : 1;
+}
+
+static bool is_hex(const char *text, size_t n)
+{
+	return strspn(text, "0123456789abcdef") >= n && strspn(text, "0") < n;
+}
+
+/* Is text "version-trace-parent-flags"?  Trace and parent must not be all zeros. */
+static bool is_traceparent(const char *text)
+{
+	return strlen(text) == WH_TRACEPARENT_LEN - 1 &&
+	       strspn(text, "0123456789abcdef") == 2 && strncmp(text, "ff", 2) != 0 &&
+	       text[2] == '-' && is_hex(text + 3, 32) && text[35] == '-' &&
+	       is_hex(text + 36, 16) && text[52] == '-' &&
+	       strspn(text + 53, "0123456789abcdef") == 2;
+}
+
+bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN])
+{
+	const char *trace = msg->trace_id ? msg->trace_id : "";
+	const char *id = msg->message_id ? msg->message_id : "";
+	uint64_t parent;
+
+	if (is_traceparent(trace)) {
+		memcpy(out, trace, WH_TRACEPARENT_LEN);
+		return true;
+	}
+	if (strlen(trace) != 32 || !is_hex(trace, 32))
+		return false;
+	parent = wh_hash(WH_HASH_START, id, strlen(id));
+	(void)snprintf(out, WH_TRACEPARENT_LEN, "00-%s-%016" PRIx64 "-01", trace,
+		       parent ? parent : 1);
+	return true;
+}
+
+bool wh_may_read(const char *list, const char *value)
+{
+	bool is_file = strncmp(value, "file:", 5) == 0;
+
+	if (!is_file && strncmp(value, "env:", 4) != 0)
+		return true; /* It is the value itself, or a credential of the service. */
+	if (is_file && strstr(value, ".."))
+		return false;
+	for (const char *at = list; *at; at += *at == ',') {
+		size_t len = strcspn(at, ",");
+
+		if (len && strncmp(value, at, len) == 0)
+			return true;
+		at += len;
+	}
+	return false;
 }
 
 int64_t wh_delivery_limit(const wherry_config *config)

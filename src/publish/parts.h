@@ -52,6 +52,19 @@ const char *wh_message_headers(const wherry_message *msg);
  * hash. */
 uint64_t wh_message_key_hash(const wherry_message *msg);
 
+enum { WH_TRACEPARENT_LEN = 56 };
+
+/*
+ * Write the W3C traceparent of a message.  Its trace_id is either a traceparent, or a
+ * trace id of 32 digits.  In the second case the parent is made from the message id.
+ * False: the message has none.
+ */
+bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN]);
+
+/* May the value of a parameter, such as "env:NAME" and "file:PATH", be read?  The list has
+ * beginnings, with commas between them. */
+bool wh_may_read(const char *list, const char *value);
+
 /* How long one delivery may take, in microseconds. */
 int64_t wh_delivery_limit(const wherry_config *config);
 

@@ -101,7 +101,7 @@ WHERRY_TEST_WITH(a_record_has_all_that_the_message_has, start_mock, stop_mock)
 	assert_header(record, "content-type", "application/json");
 	assert_header(record, "trace-id", "4bf92f3577b34da6a3ce929d0e0e4736");
 	assert_header(record, "traceparent",
-		      "00-4bf92f3577b34da6a3ce929d0e0e4736-8000000000000007-01");
+		      "00-4bf92f3577b34da6a3ce929d0e0e4736-af63e04c8601f358-01");
 	json_decref(all);
 }
 

@@ -12,6 +12,8 @@
 . "$source_dir/tests/kafka/broker.bash"
 # shellcheck source=tests/webhook/server.bash
 . "$source_dir/tests/webhook/server.bash"
+# shellcheck source=tests/amqp/amqp.bash
+. "$source_dir/tests/amqp/amqp.bash"
 
 export NO_PROXY='*'
 blocks=$source_dir/tests/system/guide.py
@@ -22,6 +24,7 @@ guide=$source_dir/docs/guide
 make_certificate broker DNS:localhost
 start_broker --topic orders 4
 plain=$broker
+amqp=
 start_secure() {
 	mkfifo secure.in
 	exec 4<>secure.in
@@ -101,6 +104,7 @@ chmod +x bin/wherry
 place() {
 	sed -E -e "s#postgres://(shop|owner)[^ @]*@db.example.org/shop#postgres://wherry@/$page?host=$folder#g" \
 		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
+		-e "s#amqp://rabbit.example.org#$amqp#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
 		-e "s#https://hooks.example.org#http://127.0.0.1:$refusing#g" \
 		-e "s#https://example.com/#http://127.0.0.1:$port/#g" \
@@ -161,6 +165,15 @@ send_before_relay
 postgres kafka
 "$wherry" create "postgres://wherry@/kafka?host=$folder" >/dev/null
 try kafka "$server_sql"
+
+if has_rabbit && command -v amqp-get >/dev/null && start_rabbit; then
+	postgres amqp
+	"$wherry" create "postgres://wherry@/amqp?host=$folder" >/dev/null
+try amqp "$server_sql"
+	stop_rabbit
+else
+	result 0 "amqp.md: its commands work # SKIP ${amqp_lacks:-amqp-tools is not installed}"
+fi
 
 postgres webhooks
 "$wherry" create "postgres://wherry@/webhooks?host=$folder" >/dev/null

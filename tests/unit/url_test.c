@@ -308,7 +308,8 @@ WHERRY_TEST(a_log_names_scheme_and_host)
 		{"exec:'S3 CRET' x", "exec:…"},
 		{"exec:cat>S3CRET", "exec:cat"},
 		{"exec:", "exec:…"},
-		{"amqp://me:S3CRET@h", "amqp:…"},
+		{"amqp://me:S3CRET@h/v?password=S3CRET", "amqp://h"},
+		{"stomp://me:S3CRET@h", "stomp:…"},
 		{"S3CRET", "…"}, /* no URL */
 		{"", "…"},
 	};

@@ -48,9 +48,6 @@ const char *wh_kafka_topic_of(const wh_kafka_settings *set, const wherry_message
 wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
 			   const char *value, wherry_error *err);
 
-/* May a value in the URL be read from where it says, env:NAME or file:PATH? */
-bool wh_kafka_may_read(const wherry_config *config, const char *value);
-
 /* Refuse properties with which the relay could not keep its promises. */
 wherry_code wh_kafka_promise(const wh_kafka_settings *set, wherry_error *err);
 

@@ -58,27 +58,6 @@ wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
 		name, does);
 }
 
-/* ---- secrets ---- */
-
-bool wh_kafka_may_read(const wherry_config *config, const char *value)
-{
-	const char *list = wh_config_text(config, WH_KAFKA_SECRETS);
-	bool is_file = strncmp(value, "file:", 5) == 0;
-
-	if (!is_file && strncmp(value, "env:", 4) != 0)
-		return true; /* It is the value itself, or a credential of the service. */
-	if (is_file && strstr(value, ".."))
-		return false;
-	for (const char *at = list; *at; at += *at == ',') {
-		size_t len = strcspn(at, ",");
-
-		if (len && strncmp(value, at, len) == 0)
-			return true;
-		at += len;
-	}
-	return false;
-}
-
 /* ---- what the relay promises ---- */
 
 static const struct {

@@ -12,13 +12,6 @@
 
 static const char partition_header[] = "wherry-partition";
 
-enum { TRACE_LEN = 32, PARENT_LEN = 55 };
-
-static bool is_hex(const char *text, size_t len)
-{
-	return strspn(text, "0123456789abcdef") >= len;
-}
-
 static bool has(const rd_kafka_headers_t *headers, const char *name)
 {
 	const void *value;
@@ -45,25 +38,14 @@ static bool put(rd_kafka_headers_t *headers, const char *name, const char *value
 	return add(headers, name, value);
 }
 
-/* Set traceparent, "00-TRACE-SPAN-01", from a trace_id that is one, or that is a bare
- * trace id.  Any span id will do, but each message should have a different one. */
 static bool put_trace(rd_kafka_headers_t *headers, const wherry_message *msg)
 {
-	const char *trace = msg->trace_id;
-	size_t len = trace ? strlen(trace) : 0;
-	char parent[PARENT_LEN + 1];
+	char parent[WH_TRACEPARENT_LEN];
 
-	if (!len || !put(headers, "trace-id", trace))
-		return !len;
-	if (has(headers, "traceparent"))
+	if (!put(headers, "trace-id", msg->trace_id))
+		return false;
+	if (has(headers, "traceparent") || !wh_traceparent(msg, parent))
 		return true;
-	if (len == PARENT_LEN && trace[2] == '-' && trace[35] == '-' &&
-	    trace[52] == '-' && is_hex(trace + 3, TRACE_LEN))
-		return add(headers, "traceparent", trace);
-	if (len != TRACE_LEN || !is_hex(trace, TRACE_LEN))
-		return true;
-	(void)snprintf(parent, sizeof(parent), "00-%s-%016llx-01", trace,
-		       (unsigned long long)msg->id | 1ULL << 63);
 	return add(headers, "traceparent", parent);
 }
 

@@ -348,7 +348,7 @@ static wherry_code read_parameter(wh_kafka_settings *set, const wherry_config *c
 		code = wh_oom(err);
 	else if (!equals)
 		code = no_value(name, err);
-	else if (!wh_kafka_may_read(config, written))
+	else if (!wh_may_read(wh_config_text(config, WH_KAFKA_SECRETS), written))
 		code = wh_fail(err, WHERRY_DENIED,
 			       "%.60s: may not be read from there: add its beginning to "
 			       "kafka.secrets if those who write this URL may read it",

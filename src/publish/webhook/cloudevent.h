@@ -25,13 +25,4 @@ void wh_cloudevent_each(const wh_cloudevent *event,
  * type says JSON or text and it is valid; else `data_base64`. */
 void wh_cloudevent_put(const wh_cloudevent *event, wh_buf *out);
 
-enum { WH_TRACEPARENT_LEN = 56 };
-
-/*
- * Write the W3C traceparent of a message.  Its trace_id is either a traceparent, or a
- * trace id of 32 digits.  In the second case the parent is made from the message id.
- * False: the message has none.
- */
-bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN]);
-
 #endif

@@ -1,0 +1,220 @@
+/*
+ * Connects to a broker and logs in.  These calls wait; only the client's thread makes
+ * them, while it reads no message.
+ */
+#include "publish/amqp/amqp.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <amqp_ssl_socket.h>
+#include <amqp_tcp_socket.h>
+#include <openssl/ssl.h>
+
+#include <wherry/version.h>
+
+#include "publish/certificate.h"
+
+enum { CONNECT_S = 5, LOGIN_S = 10 };
+
+/* ---- errors ---- */
+
+static bool is_address(const char *host)
+{
+	return !host[strspn(host, "0123456789.")] || strchr(host, ':');
+}
+
+wherry_code wh_amqp_closed(int code, amqp_bytes_t text, wherry_error *err)
+{
+	const char *advice = "";
+	wherry_code result = WHERRY_CLOSED;
+
+	if (code == AMQP_ACCESS_REFUSED) {
+		advice = ": check user and password of the URL; the user guest may only "
+			 "connect from the broker's own machine";
+		result = WHERRY_DENIED;
+	} else if (code == AMQP_NOT_ALLOWED) {
+		advice = ": check the vhost, which stands behind the host in the URL, "
+			 "and the user's permissions on it";
+		result = WHERRY_DENIED;
+	}
+	return wh_fail_native(err, result, code, "amqp: the broker says %.*s%s",
+			      (int)text.len, text.len ? (const char *)text.bytes : "",
+			      advice);
+}
+
+static wherry_code tell(amqp_rpc_reply_t reply, const char *doing, wherry_error *err)
+{
+	if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION &&
+	    reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD) {
+		const amqp_connection_close_t *m = reply.reply.decoded;
+
+		return wh_amqp_closed(m->reply_code, m->reply_text, err);
+	}
+	if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION &&
+	    reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
+		const amqp_channel_close_t *m = reply.reply.decoded;
+
+		return wh_amqp_closed(m->reply_code, m->reply_text, err);
+	}
+	return wh_fail_native(err, WHERRY_CLOSED, reply.library_error, "amqp: %s: %s",
+			      doing, amqp_error_string2(reply.library_error));
+}
+
+/* ---- TLS ---- */
+
+/* The check of a chain; arg receives OpenSSL's number of its error. */
+static int verify_chain(X509_STORE_CTX *chain, void *arg)
+{
+	int fine = X509_verify_cert(chain);
+
+	*(int *)arg = X509_STORE_CTX_get_error(chain);
+	return fine;
+}
+
+/* librabbitmq's own check of names does not know certificates of addresses, so OpenSSL
+ * checks the name with the chain. */
+static wherry_code set_tls(const wh_amqp_settings *set, amqp_socket_t *socket,
+			   const char *host, int *verdict, wherry_error *err)
+{
+	SSL_CTX *tls = amqp_ssl_socket_get_context(socket);
+	X509_VERIFY_PARAM *names = SSL_CTX_get0_param(tls);
+
+	amqp_ssl_socket_set_verify_peer(socket, 0);
+	amqp_ssl_socket_set_verify_hostname(socket, 0);
+	if (set->cert && amqp_ssl_socket_set_key(socket, set->cert, set->key) != 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "amqp: certfile and keyfile are not a certificate and "
+			       "its private key");
+	if (!set->verify)
+		return WHERRY_OK;
+	if (set->ca_file ? SSL_CTX_load_verify_locations(tls, set->ca_file, NULL) != 1
+			 : SSL_CTX_set_default_verify_paths(tls) != 1)
+		return wh_fail(err, WHERRY_INVALID,
+			       "amqp: cacertfile has no certificate");
+	if (is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(names, host) != 1
+			     : X509_VERIFY_PARAM_set1_host(names, host, 0) != 1)
+		return wh_oom(err);
+	SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_cert_verify_callback(tls, verify_chain, verdict);
+	return WHERRY_OK;
+}
+
+static wherry_code tell_unconnected(const wh_amqp_host *host, int status, int verdict,
+				    wherry_error *err)
+{
+	const char *cause =
+		verdict ? wh_certificate_cause(verdict, "its certificate is not trusted: "
+							"name the authority's "
+							"certificate in cacertfile=")
+			: NULL;
+
+	if (!cause && status == AMQP_STATUS_SSL_CONNECTION_FAILED)
+		cause = "TLS failed: does the broker speak TLS on this port?";
+	if (!cause && status == AMQP_STATUS_SOCKET_ERROR)
+		cause = "no broker listens there, or it cannot be reached";
+	return wh_fail_native(err, WHERRY_CLOSED, status,
+			      "amqp: cannot connect to %.80s:%d: %s", host->name,
+			      host->port, cause ? cause : amqp_error_string2(status));
+}
+
+/* ---- connecting ---- */
+
+static amqp_table_entry_t yes(const char *name)
+{
+	amqp_table_entry_t entry = {.key = amqp_cstring_bytes(name),
+				    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN}};
+
+	entry.value.value.boolean = 1;
+	return entry;
+}
+
+static wherry_code log_in(wh_amqp_client *c, wherry_error *err)
+{
+	const wh_amqp_settings *set = &c->set;
+	amqp_table_entry_t abilities[] = {yes("publisher_confirms"), yes("basic.nack"),
+					  yes("connection.blocked"),
+					  yes("authentication_failure_close")};
+	amqp_table_entry_t about[] = {{.key = amqp_cstring_bytes("connection_name"),
+				       .value = {.kind = AMQP_FIELD_KIND_UTF8}},
+				      {.key = amqp_cstring_bytes("version"),
+				       .value = {.kind = AMQP_FIELD_KIND_UTF8}},
+				      {.key = amqp_cstring_bytes("capabilities"),
+				       .value = {.kind = AMQP_FIELD_KIND_TABLE}}};
+	amqp_table_t table = {.num_entries = sizeof(about) / sizeof(*about),
+			      .entries = about};
+	const struct timeval most = {LOGIN_S, 0};
+	amqp_rpc_reply_t reply;
+
+	about[0].value.value.bytes = amqp_cstring_bytes("wherry");
+	about[1].value.value.bytes = amqp_cstring_bytes(WHERRY_VERSION);
+	about[2].value.value.table.num_entries = sizeof(abilities) / sizeof(*abilities);
+	about[2].value.value.table.entries = abilities;
+	(void)amqp_set_handshake_timeout(c->conn, &most);
+	(void)amqp_set_rpc_timeout(c->conn, &most);
+	reply = amqp_login_with_properties(
+		c->conn, set->vhost, 0, WH_AMQP_FRAME_MAX, set->heartbeat_s, &table,
+		AMQP_SASL_METHOD_PLAIN, set->user, set->password);
+	return reply.reply_type == AMQP_RESPONSE_NORMAL
+		       ? WHERRY_OK
+		       : tell(reply, "the broker let nobody in", err);
+}
+
+wherry_code wh_amqp_open_channel(wh_amqp_client *c, wherry_error *err)
+{
+	amqp_rpc_reply_t reply;
+
+	if (!amqp_channel_open(c->conn, WH_AMQP_CHANNEL) ||
+	    !amqp_confirm_select(c->conn, WH_AMQP_CHANNEL)) {
+		reply = amqp_get_rpc_reply(c->conn);
+		return tell(reply, "no channel with confirms", err);
+	}
+	amqp_maybe_release_buffers(c->conn);
+	return WHERRY_OK;
+}
+
+static wherry_code connect_to(wh_amqp_client *c, const wh_amqp_host *host,
+			      wherry_error *err)
+{
+	const struct timeval most = {CONNECT_S, 0};
+	amqp_socket_t *socket;
+	wherry_code code = WHERRY_OK;
+	int status, verdict = 0;
+
+	c->conn = amqp_new_connection();
+	if (!c->conn)
+		return wh_oom(err);
+	socket = c->set.secure ? amqp_ssl_socket_new(c->conn)
+			       : amqp_tcp_socket_new(c->conn);
+	if (!socket)
+		return wh_oom(err);
+	if (c->set.secure)
+		code = set_tls(&c->set, socket, host->name, &verdict, err);
+	if (code != WHERRY_OK)
+		return code;
+	status = amqp_socket_open_noblock(socket, host->name, host->port, &most);
+	if (status != AMQP_STATUS_OK)
+		return tell_unconnected(host, status, verdict, err);
+	code = log_in(c, err);
+	return code == WHERRY_OK ? wh_amqp_open_channel(c, err) : code;
+}
+
+wherry_code wh_amqp_connect(wh_amqp_client *c, wherry_error *err)
+{
+	wherry_code code = WHERRY_CLOSED;
+
+	for (size_t i = 0; i < c->set.n_hosts; i++) {
+		code = connect_to(c, &c->set.hosts[c->host % c->set.n_hosts], err);
+		if (code == WHERRY_OK)
+			return code;
+		if (c->conn)
+			(void)amqp_destroy_connection(c->conn);
+		c->conn = NULL;
+		c->host++;
+		if (code != WHERRY_CLOSED)
+			return code;
+	}
+	return code;
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Drives the real program to RabbitMQ: a server in a temporary folder, read by pika.
+#
+# Writes TAP.
+# shellcheck disable=SC2154
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+# shellcheck source=tests/amqp/amqp.bash
+. "$source_dir/tests/amqp/amqp.bash"
+
+if ! has_rabbit; then
+	printf '1..1\nok 1 - RabbitMQ # SKIP %s\n' "$amqp_lacks"
+	exit 0
+fi
+start_rabbit || exit 1
+amqp_do 'c.queue_declare("quakes", durable=True)
+c.queue_declare("eu", durable=True)
+c.exchange_declare("shop", "topic", durable=True)
+c.queue_bind("eu", "shop", "orders.eu.#")'
+
+# ---- a whole run ----
+
+w create sqlite:shop.db
+w enqueue --lines sqlite:shop.db --topic quakes --key /net --id /id --from "$quakes" \
+	--header source=usgs --header wherry-priority=3 --header wherry-expiration=3600000
+w relay sqlite:shop.db "$amqp" --until-empty --timeout 60s
+expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
+out=$(read_queue quakes)
+json "each is there once, and each key kept the order of the file" \
+	"len(l) == 1707 and
+	 all([m['body']['id'] for m in l if m['headers']['key'] == k] ==
+	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
+	     for k in {m['headers']['key'] for m in l})"
+json "properties and headers say what it is" \
+	"all(m['headers'] == {'source': 'usgs', 'topic': 'quakes', 'key': m['body']['net']} and
+	     m['message_id'] == m['body']['id'] and m['delivery_mode'] == 2 and
+	     m['content_type'] == 'application/json' and m['priority'] == 3 and
+	     m['expiration'] == '3600000' and m['timestamp'] > 1e9 for m in l)"
+
+w create sqlite:eu.db
+printf '{"n":%d,"to":"%s"}\n' 1 eu.de 2 us 3 eu.fr >orders.ndjson
+w enqueue --lines sqlite:eu.db --topic orders --key /to --from orders.ndjson
+w relay sqlite:eu.db "$amqp?exchange=shop&routing_key={topic}.{key}" --until-empty --timeout 60s
+expect "a message that no queue takes is dead once others were taken" 3 \
+	"err:2 delivered, 0 retried, 1 dead" "err:NO_ROUTE: no queue takes it from exchange 'shop' with routing key 'orders.us'"
+out=$(read_queue eu)
+json "the others are where topic and key lead" \
+	"[(m['body']['n'], m['routing_key']) for m in l] == [(1, 'orders.eu.de'), (3, 'orders.eu.fr')]"
+w retry sqlite:eu.db --all
+w relay sqlite:eu.db "$amqp?exchange=shop&routing_key={topic}.{key}&mandatory=off" --until-empty
+expect "with mandatory=off it counts as delivered" 0 "err:1 delivered, 0 retried, 0 dead"
+
+# ---- what is the destination's fault: nothing is counted, nothing dead ----
+
+w create sqlite:stuck.db
+w_in '{"n":1}' enqueue --lines sqlite:stuck.db --topic quakes
+refused() { # SENTENCE URL TEXT...
+	w relay sqlite:stuck.db "$2" --until-empty --timeout 1s
+	expect "$1" 5 "err:event=destination-down" "no:hush" "${@:3}"
+}
+refused "a broker that cannot be reached" amqp://u:hush@127.0.0.1:1 "err:cannot connect to 127.0.0.1:1"
+refused "a wrong password" "${amqp/\/\//\/\/guest:hush@}" "err:ACCESS_REFUSED" "err:check user and password"
+refused "a wrong vhost" "$amqp/nowhere" "err:check the vhost"
+refused "a missing exchange" "$amqp?exchange=none" "err:NOT_FOUND - no exchange 'none' in vhost '/': make it"
+refused "a certificate that nobody vouches for" "$amqps" "err:its certificate is not trusted" "err:cacertfile="
+refused "TLS to a port without it" "amqps${amqp#amqp}?cacertfile=$amqp_folder/ca.pem" "err:TLS failed"
+w list sqlite:stuck.db --json
+json "and nothing is counted" 'd["attempts"] == 0 and d["state"] in ("pending", "failed")'
+AMQP_PASSWORD=guest "$wherry" relay sqlite:stuck.db \
+	"${amqps/\/\//\/\/guest@}?cacertfile=$amqp_folder/ca.pem&password=env:AMQP_PASSWORD" \
+	--until-empty --timeout 60s 2>tls.log
+status=$? out='' err=$(cat tls.log)
+expect "by TLS with a password from the environment it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
+
+w create sqlite:none.db
+printf '{"n":%d}\n' 1 2 3 4 5 6 7 8 >few.ndjson
+w enqueue --lines sqlite:none.db --topic none --from few.ndjson
+w relay sqlite:none.db "$amqp" --until-empty --timeout 1s
+expect "a missing queue is the destination's fault, too, if none took a message yet" 5 \
+	"err:event=destination-down why=\"NO_ROUTE" "err: 0 dead in "
+amqp_do 'c.queue_declare("none", durable=True)'
+w relay sqlite:none.db "$amqp" --until-empty --timeout 60s
+expect "when it is there all is delivered" 0 "err:8 delivered"
+
+# ---- what is wrong with the URL ----
+
+w relay sqlite:stuck.db "$amqp?exchnge=x" --until-empty
+expect "a parameter that does not exist names the nearest" 2 "err:did you mean 'exchange'?"
+w relay sqlite:stuck.db "$amqp?password=env:HOME" --until-empty
+expect "a password is read from where it may be" 1 "err:add its beginning to amqp.secrets"
+printf 'relays:\n  - {name: a, from: "sqlite:stuck.db", to: "amqp://b?routing_key={id}"}\n' >bad.yaml
+w check bad.yaml
+expect "also in a daemon's file, with its place" 1 "err:bad.yaml:2:44: to: " "err:{topic} and {key}"
+printf 'relays:\n  - {name: a, from: "sqlite:stuck.db", to: "amqps://b?verify=verify_none"}\n' >weak.yaml
+w check weak.yaml
+expect "and check warns of a URL that trusts anybody" 0 "err:verify=verify_none accepts any server"
+
+stop_rabbit
+finish
