@@ -131,6 +131,8 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 		if (!d->store)
 			(void)wh_doctor_others(d);
 		wh_doctor_check(d);
+		if (d->store)
+			wh_doctor_servers(d);
 		wh_doctor_cron(d);
 		if (d->session->queue)
 			wh_on_queue_check(d);

@@ -133,7 +133,12 @@ wherry_code wh_doctor_run(wh_doctor *d, const wh_stmt *stmt, const char *ident,
  * findings. */
 wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
 
-/* ---- doctor_relays.c: shared by queues and delayed queues ---- */
+/* ---- doctor_relays.c ---- */
+
+/* Check whether relays say that another server leads, or that the database went back. */
+void wh_doctor_servers(wh_doctor *d);
+
+/* The rest is for queues and delayed queues. */
 
 /* Check whether the queue is paused, and the destinations of its relays.  what: "queue",
  * for example. */

@@ -37,8 +37,8 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE | TABLE,
 		.none = "no message is ready, and a daemon waits to start a relay for the next one",
 		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
-		.trouble = "no relay is running, and no message is ready; $1",
-		.worse = "no relay is running while messages are ready; $1",
+		.trouble = "$2, and no message is ready; $1",
+		.worse = "$2 while messages are ready; $1",
 		.advice = WH_HOW_TO_RELAY "; if one does run, is it on another "
 					  "database, schema or table?",
 	},

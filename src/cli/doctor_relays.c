@@ -1,10 +1,11 @@
 /*
- * doctor on a table on which all relays work: whether it is paused, and what its relays say.
+ * doctor: what relays say in their reports, and whether a table on which all relays work is paused.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "cli/doctor.h"
 #include "cli/relays.h"
 #include "store/relay_report.h"
@@ -51,6 +52,52 @@ static void check_destination(wh_doctor *d)
 	}
 	wh_buf_clear(&text);
 	wh_relays_clear(&relays);
+}
+
+/* ---- servers ---- */
+
+typedef struct servers {
+	wh_doctor *d;
+	bool found;
+} servers;
+
+static void take_server(void *ctx, const wh_holder *relay)
+{
+	enum { DAY_H = 24 };
+	servers *s = ctx;
+	char span[WH_SPAN_LEN];
+
+	if (!wh_report_is_of_server(relay->error) || relay->error_us < 0 ||
+	    relay->error_us > DAY_H * 3600 * WH_SECOND)
+		return;
+	s->found = true;
+	wh_doctor_add(
+		s->d, "other-server", WH_WARN,
+		wh_doctor_sentence("relay %s found %s ago: %s", relay->owner,
+				   wh_span_text(relay->error_us, span), relay->error),
+		strdup("if replication is asynchronous, or a copy was restored, compare "
+		       "consumers with the database: see docs/guide/failover.md"));
+}
+
+void wh_doctor_servers(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_holder holder = WH_HOLDER_NONE;
+	servers s = {d, false};
+	wherry_code code;
+
+	if (!d->store->stmt.lineage)
+		return;
+	if (d->store->stmt.relays)
+		code = wh_store_relays(d->store, take_server, &s, &err);
+	else if ((code = wh_store_holder(d->store, &holder, &err)) == WHERRY_OK)
+		take_server(&s, &holder);
+	if (code != WHERRY_OK)
+		wh_doctor_could_not(d, "other-server", &err);
+	else if (!s.found)
+		wh_doctor_add(d, "other-server", WH_WELL,
+			      strdup("no relay found another server in the last day"),
+			      strdup(""));
 }
 
 void wh_doctor_relays(wh_doctor *d, const char *what)

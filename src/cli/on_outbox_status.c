@@ -12,6 +12,7 @@
 #include "publish/parts.h"
 #include "store/engines.h"
 #include "store/relay_report.h"
+#include "store/sessions.h"
 
 enum {
 	SOON_US = 2 * WH_SECOND, /* A ready message has usually been delivered by then. */
@@ -40,6 +41,8 @@ static void look_at_log(const wh_session *s, const wherry_config *config,
 	(void)wh_wal_watch(wal, out, NULL);
 	wh_wal_close(wal);
 }
+
+static const char no_session[] = ", no session of the database";
 
 /* Append how long messages have waited, such as " for 3s (as the oldest row says)". */
 static void put_lag(wh_buf *out, const wh_wal_lag *lag)
@@ -102,6 +105,9 @@ typedef struct facts {
 	const wh_subscriptions *subscriptions;
 	bool known; /* The tables say which relay works. */
 	bool running; /* A relay holds the lease, and its process is not known to be gone. */
+	bool silent;  /* It has the lease, and no session of the database. */
+	bool returns; /* None has the lease, which ended a moment ago: the last one may be about to connect again. */
+	int64_t ended_us; /* Then: when it ended. */
 	bool watched; /* None does, and a daemon waits for messages and then starts one. */
 	/* Rows do not say which messages are delivered, but how far the WAL was read does. */
 	bool keeps;
@@ -116,7 +122,7 @@ typedef struct facts {
 static facts facts_of(const wh_session *s, const wherry_outbox_status *st,
 		      const wh_wal_watched *stream)
 {
-	bool failing = st->error_us >= 0 &&
+	bool failing = st->error_us >= 0 && wh_report_is_failure(st->error) &&
 		       (st->delivered_us < 0 || st->error_us < st->delivered_us);
 
 	bool keeps = stream->any && (s->outbox->layout.streams ||
@@ -139,6 +145,46 @@ static facts facts_of(const wh_session *s, const wherry_outbox_status *st,
 		.delivers =
 			!failing && st->delivered_us >= 0 && st->delivered_us <= STALL_US,
 	};
+}
+
+/* A relay whose machine is gone, or that loses its connection while a server fails over. */
+static wherry_code look_for_session(facts *f, wherry_error *err)
+{
+	wh_store *store = &f->s->outbox->store;
+	wh_sessions sessions = {0};
+	wh_holder holder = WH_HOLDER_NONE;
+	wherry_code code = wh_store_holder(store, &holder, err);
+
+	if (code == WHERRY_OK)
+		code = wh_sessions_look(store, -1, &sessions, err);
+	f->silent = f->running && wh_sessions_lack(&sessions, f->st->owner, f->st->epoch);
+	f->returns = !f->running && wh_holder_may_return(store, &holder);
+	f->ended_us = holder.ended_us ? holder.ended_us : holder.state_us;
+	return code;
+}
+
+static void warn_silent(const facts *f, wh_warned *out)
+{
+	char span[WH_SPAN_LEN];
+
+	wh_warn(out,
+		"relay %s has no session of the database, and its lease holds for %s more: "
+		"it connects again, or another relay takes over in seconds; if none stands "
+		"by, " WH_HOW_TO_RELAY,
+		f->st->owner, wh_span_text(f->st->lease_left_us, span));
+}
+
+/* The database went back, or another server leads, and a relay has found that messages may be missing. */
+static void warn_went_back(const facts *f, wh_warned *out)
+{
+	char span[WH_SPAN_LEN];
+
+	if (strncmp(f->st->error, WH_WENT_BACK, strlen(WH_WENT_BACK)) == 0 &&
+	    f->st->error_us < STILL_US)
+		wh_warn(out,
+			"%s ago the relay began again: %s; compare consumers with the "
+			"database: see docs/guide/failover.md",
+			wh_span_text(f->st->error_us, span), f->st->error);
 }
 
 /* Warn that the destination refuses all open messages. */
@@ -263,6 +309,8 @@ static void look(const facts *f, wh_warned *out)
 			"is gone, no other leads until then; `wherry doctor%s` says what "
 			"to do",
 			st->owner, wh_span_text(st->lease_left_us, span), f->s->target);
+	else if (f->silent && f->ready && f->waits_us > SOON_US)
+		warn_silent(f, out);
 	else if (wh_is_refused(st))
 		warn_refused(f, out);
 	else if (f->stream->state.lost)
@@ -270,12 +318,18 @@ static void look(const facts *f, wh_warned *out)
 			"the server gave up the WAL of the replication slot %s: "
 			"no relay that reads the WAL can go on",
 			f->stream->slot);
+	else if (f->open && f->returns)
+		wh_warn(out,
+			"no relay holds the lease: that of %s ended %s ago, and it connects "
+			"again if it runs",
+			st->owner, wh_span_text(f->ended_us, span));
 	else if (f->open && !f->running && f->known && (!f->watched || is_late(f)))
 		wh_warn(out, "no relay is running: " WH_HOW_TO_RELAY);
 	else if (is_late(f))
 		warn_stalled(f, out);
 	else if (st->count[WHERRY_FAILED])
 		warn_failed(f, out);
+	warn_went_back(f, out);
 	warn_dead(f, out);
 }
 
@@ -367,13 +421,15 @@ static void put_holder(void *ctx, const wh_partition_holder *who)
 		wh_buf_json(&s->text, who->owner, strlen(who->owner));
 		wh_buf_printf(&s->text,
 			      ",\"partitions\":%d,\"epoch\":%" PRId64
-			      ",\"lease_left_us\":%" PRId64 "}",
-			      who->n, who->epoch, who->left_us);
+			      ",\"lease_left_us\":%" PRId64 ",\"connected\":%s}",
+			      who->n, who->epoch, who->left_us,
+			      who->silent ? "false" : "true");
 	} else {
 		wh_buf_printf(&s->text, "partitions  %d of %d: ", who->n, WH_PARTITIONS);
 		wh_put_cell(&s->text, who->owner, 0);
-		wh_buf_printf(&s->text, ", epoch %" PRId64 ", lease for %s more\n",
-			      who->epoch, wh_span_text(who->left_us, span));
+		wh_buf_printf(&s->text, ", epoch %" PRId64 ", lease for %s more%s\n",
+			      who->epoch, wh_span_text(who->left_us, span),
+			      who->silent ? no_session : "");
 	}
 	s->n++;
 }
@@ -393,6 +449,15 @@ static void print_health(const facts *f, const wh_warned *w)
 	if (!f->known && !f->running && !f->stream->state.reader)
 		(void)printf("%s; these tables do not say whether a relay is running\n",
 			     all);
+	else if (f->silent)
+		(void)printf("%s; relay %s has no session of the database: it connects "
+			     "again, or another relay takes over in seconds\n",
+			     all, f->st->owner);
+	else if (f->returns)
+		(void)printf(
+			"%s; no relay holds the lease, which ended %s ago: its relay "
+			"connects again if it runs\n",
+			all, wh_span_text(f->ended_us, span));
 	else if (f->known && !f->running && !f->watched)
 		(void)printf("%s; no relay is running\n", all);
 	else if (f->ready && !f->keeps && !f->delivers && f->waits_us > SOON_US)
@@ -420,8 +485,8 @@ static void print_report(const wherry_outbox_status *st)
 		wh_print_line("delivered", "%" PRId64 " by this relay, the last %s ago",
 			      st->delivered, wh_span_text(st->delivered_us, span));
 	if (st->error_us >= 0)
-		wh_print_line("last error", "%s ago: %s",
-			      wh_span_text(st->error_us, span), st->error);
+		wh_print_line(wh_report_is_failure(st->error) ? "last error" : "notice",
+			      "%s ago: %s", wh_span_text(st->error_us, span), st->error);
 }
 
 static void print_others(const facts *f)
@@ -451,9 +516,9 @@ static void print_text(const facts *f, const wh_warned *w, holders *partitions)
 	if (partitions->n)
 		wh_print_buf(&partitions->text, "");
 	else if (f->running)
-		wh_print_line("relay", "%s, epoch %" PRId64 ", lease for %s more",
-			      st->owner, st->epoch,
-			      wh_span_text(st->lease_left_us, span));
+		wh_print_line("relay", "%s, epoch %" PRId64 ", lease for %s more%s",
+			      st->owner, st->epoch, wh_span_text(st->lease_left_us, span),
+			      f->silent ? no_session : "");
 	else if (f->watched)
 		wh_print_line("relay",
 			      "none; a daemon waits for messages, and then starts one");
@@ -490,7 +555,8 @@ static void put_relays(wh_buf *buf, const facts *f, holders *partitions)
 		return;
 	}
 	set_text(relay.owner, sizeof(relay.owner), st->owner);
-	set_text(relay.state, sizeof(relay.state), st->state);
+	set_text(relay.state, sizeof(relay.state),
+		 f->silent ? "disconnected" : st->state);
 	set_text(relay.destination, sizeof(relay.destination), st->destination);
 	set_text(relay.error, sizeof(relay.error), st->error);
 	relay.left_us = st->lease_left_us;
@@ -553,6 +619,8 @@ wh_exit wh_on_outbox_status(const wh_args *args, wh_session *s)
 			(void)wh_report(&err);
 		f.subscriptions = &subscriptions;
 		f.running |= partitions.n > 0;
+		if (look_for_session(&f, &err) != WHERRY_OK && !partitions.json)
+			(void)wh_report(&err);
 		look_at_all_still(&f, &w);
 		warn_still(&f, args->config, &w);
 		look(&f, &w);

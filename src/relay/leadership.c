@@ -66,6 +66,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->sessions_at_us = WH_NEVER;
 	r->destination.hurried = r->lease.suspects > 0;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
+	if (wh_report_is_of_server(r->report.error))
+		wh_report_soon(r, now); /* The lease was taken without it. */
 	wh_handlers_grant(r);
 	if (r->engine->begin)
 		r->engine->begin(r, now);
@@ -401,8 +403,7 @@ wherry_code wh_lease_begin_again(wherry_relay *r, int64_t now, const char *why,
 		wh_log_note("the database may lack messages that were delivered; the "
 			    "relay begins again at the position that is stored "
 			    "there, so messages may be delivered again"));
-	(void)snprintf(text, sizeof(text),
-		       "%s: the database may lack messages that were delivered", why);
+	(void)snprintf(text, sizeof(text), WH_WENT_BACK ": %s", why);
 	wh_report_error(r, now, text);
 	/* Or the relay would wait for its own lease. */
 	wh_report_update(r);

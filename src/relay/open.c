@@ -259,6 +259,7 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 static void look_at_server(wherry_relay *r)
 {
 	const wh_lineage before = r->lineage;
+	char text[160];
 
 	if (wh_lineage_read(r->store, &r->lineage, NULL) != WHERRY_OK || !*before.history)
 		return;
@@ -266,6 +267,10 @@ static void look_at_server(wherry_relay *r)
 	if (strcmp(before.history, r->lineage.history) == 0)
 		return;
 	r->moved = true;
+	(void)snprintf(text, sizeof(text), WH_OTHER_SERVER ": %s, and before %s",
+		       r->lineage.history, before.history);
+	wh_report_error(r, wh_monotonic(&r->env), text);
+	wh_report_soon(r, wh_monotonic(&r->env));
 	wh_relay_say(r, WHERRY_LOG_WARN, "failed-over",
 		     wh_log_text("from", before.history),
 		     wh_log_text("to", r->lineage.history),

@@ -332,6 +332,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
 	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
 	out->left_us = left_us > 0 ? left_us : 0;
+	out->ended_us = left_us < 0 ? -left_us : 0;
 	out->epoch = wh_row_int(row, 2);
 	out->lasts_us = wh_us(wh_row_int(row, 12));
 	take_report(out, row);
@@ -402,6 +403,19 @@ void wh_holder_look(const wh_store *store, wh_holder *holder)
 {
 	if (holder->left_us > 0 && wh_store_orphaned(store, holder->process))
 		holder->left_us = 0;
+}
+
+bool wh_holder_may_return(const wh_store *store, const wh_holder *holder)
+{
+	enum { SOON_US = 15 * WH_SECOND };
+	bool stopped = strcmp(holder->state, WH_STATE_STOPPED) == 0;
+	/* A relay that begins again gives its lease back. */
+	bool begins_again = stopped && wh_report_is_of_server(holder->error) &&
+			    holder->error_us <= holder->state_us + WH_SECOND;
+	int64_t since_us = stopped ? holder->state_us : holder->ended_us;
+
+	return holder->epoch && holder->left_us <= 0 && since_us < SOON_US &&
+	       (!stopped || begins_again) && !wh_store_orphaned(store, holder->process);
 }
 
 bool wh_holder_lasts_too_long(const wh_holder *holder)

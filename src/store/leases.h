@@ -19,6 +19,7 @@ typedef struct wh_holder {
 	int64_t epoch;
 	/* Time until the lease expires; 0: it has expired or was released. */
 	int64_t left_us;
+	int64_t ended_us; /* Time since it expired; 0: it has not. */
 	/* How long it was taken for.  A lease that has longer left is from a clock that was
 	 * ahead. */
 	int64_t lasts_us;
@@ -65,6 +66,10 @@ wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
 /* Did the clock of the database go back since the lease was taken or renewed?  Then it would
  * last for longer than its relay asked for, though that relay may be gone. */
 bool wh_holder_lasts_too_long(const wh_holder *holder);
+
+/* Did the lease end a moment ago, without being given back, and may its relay be about to renew it?  So after
+ * a failover that took longer than the lease. */
+bool wh_holder_may_return(const wh_store *store, const wh_holder *holder);
 
 /* Let no lease on the table last for longer from now on than its relay asked for. */
 wherry_code wh_store_cut(wh_store *store, wherry_error *err);

@@ -488,6 +488,7 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 
 typedef struct listing {
 	const wh_store *store;
+	wh_sessions sessions;
 	wh_partition_holder_fn visit;
 	void *ctx;
 } listing;
@@ -495,7 +496,7 @@ typedef struct listing {
 static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
 	const listing *w = ctx;
-	const wh_partition_holder who = {
+	wh_partition_holder who = {
 		.owner = wh_row_text(row, 9),
 		.epoch = wh_row_int(row, 1),
 		.left_us = wh_us(wh_row_int(row, 8)),
@@ -503,6 +504,7 @@ static wherry_code visit_holder(void *ctx, const wh_row *row, wherry_error *err)
 	};
 	wherry_code code = wh_row_check(row, err);
 
+	who.silent = wh_sessions_lack(&w->sessions, who.owner, who.epoch);
 	if (code == WHERRY_OK && wh_row_int(row, 2) &&
 	    wh_engine_may_share(wh_engine_of(wh_row_text(row, 7))) &&
 	    !wh_store_orphaned(w->store, wh_row_text(row, 10)))
@@ -514,10 +516,12 @@ wherry_code wh_partitions_list(wh_store *store, wh_partition_holder_fn visit, vo
 			       wherry_error *err)
 {
 	const wh_param name = wh_store_lease_name(store);
-	listing w = {store, visit, ctx};
+	listing w = {.store = store, .visit = visit, .ctx = ctx};
 	bool ready = false;
 	wherry_code code = wh_store_partitioned(store, &ready, err);
 
+	if (code == WHERRY_OK && ready)
+		code = wh_sessions_look(store, -1, &w.sessions, err);
 	if (code != WHERRY_OK || !ready)
 		return code;
 	return wh_db_run(store->db, store->stmt.partitions_relays, &name, 1, visit_holder,

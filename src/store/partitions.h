@@ -72,7 +72,8 @@ wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 typedef struct wh_partition_holder {
 	const char *owner;
 	int64_t epoch, left_us;
-	int n; /* Number of partitions. */
+	int n;       /* Number of partitions. */
+	bool silent; /* Its session of the database is not there. */
 } wh_partition_holder;
 
 typedef void (*wh_partition_holder_fn)(void *ctx, const wh_partition_holder *who);

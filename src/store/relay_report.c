@@ -34,6 +34,21 @@ wh_report_values wh_report_now(const wh_store *store)
 	};
 }
 
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool wh_report_is_of_server(const char *error)
+{
+	return begins(error, WH_OTHER_SERVER) || begins(error, WH_WENT_BACK);
+}
+
+bool wh_report_is_failure(const char *error)
+{
+	return !begins(error, WH_WRITES_LARGE) && !wh_report_is_of_server(error);
+}
+
 /* Append a destination's answer, so that a terminal can show it. */
 static void put_plain(wh_buf *out, const char *text)
 {

@@ -18,6 +18,10 @@
 #define WH_CANNOT_SEND "the server cannot send a row"
 /* One that begins so is not an error: the relay works (see the doctor's check "large-dead"). */
 #define WH_WRITES_LARGE "the relay writes a large message"
+/* The same: another server leads than before (see the doctor's check "other-server"). */
+#define WH_OTHER_SERVER "another server leads"
+/* The same: the server went back, and the relay begins again. */
+#define WH_WENT_BACK "the database may lack messages that were delivered"
 
 /* Report of a relay, written with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */
@@ -50,6 +54,12 @@ enum { WH_REPORT_PARAMS = 6 };
 		WH_INT_PARAM("delivered_age", (v).delivered_age),                        \
 		WH_TEXT_PARAM("error", (v).error),                                       \
 		WH_INT_PARAM("error_age", (v).error_age)
+
+/* Is the error of a report that of a delivery, or of the WAL? */
+bool wh_report_is_failure(const char *error);
+
+/* Does it say that the database may lack messages that consumers have? */
+bool wh_report_is_of_server(const char *error);
 
 /* Append a sentence for people: the destination refuses everything, why, and for how long
  * (since_us; -1: unknown). */

@@ -1,6 +1,7 @@
 #include "store/sessions.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/env.h"
 #include "base/uuid.h"
@@ -108,6 +109,15 @@ wherry_code wh_sessions_look(wh_store *store, int32_t mine, wh_sessions *inout,
 	if (code == WHERRY_OK)
 		*inout = l.seen;
 	return code;
+}
+
+bool wh_sessions_lack(const wh_sessions *sessions, const char *owner, int64_t epoch)
+{
+	for (int i = 0; i < sessions->n_gone; i++)
+		if (sessions->gone[i].epoch == epoch &&
+		    strcmp(sessions->gone[i].owner, owner) == 0)
+			return true;
+	return false;
 }
 
 wherry_code wh_session_expire(wh_store *store, const wh_silent *lease, bool *out_expired,

@@ -65,6 +65,9 @@ typedef struct wh_sessions {
 wherry_code wh_sessions_look(wh_store *store, int32_t mine, wh_sessions *inout,
 			     wherry_error *err);
 
+/* Had the lease of that holder and epoch a lock that was free? */
+bool wh_sessions_lack(const wh_sessions *sessions, const char *owner, int64_t epoch);
+
 /* Expire a lease whose lock is still free, and which was not renewed since it was seen.  *out_expired:
  * false: the session is there again. */
 wherry_code wh_session_expire(wh_store *store, const wh_silent *lease, bool *out_expired,

@@ -43,7 +43,7 @@ common() { # LATER EARLIER: an hour from now, and an hour ago, as the SQL of a c
 	state 3 2 "'no route'" "$earlier"
 	finds "if its time has come, that it is due now" held warn 'no route; it is due now, and'
 	state 3 2 "'no route'" "$later"
-	run "UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
+	run "UPDATE wherry_lease SET owner = 'boat', process = '', members = '', expires_at = $later, clean = 0"
 	of_message "one behind it is said to wait for it" 4 warn 'waits behind message 2 of its key'
 	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	follow held
@@ -54,7 +54,7 @@ common() { # LATER EARLIER: an hour from now, and an hour ago, as the SQL of a c
 	follow parked
 	mended parked
 	run "UPDATE outbox SET created_at = $earlier WHERE id = 2;
-		UPDATE wherry_lease SET owner = 'boat', process = '', expires_at = $later, clean = 0"
+		UPDATE wherry_lease SET owner = 'boat', process = '', members = '', expires_at = $later, clean = 0"
 	# Two relays of this machine whose processes have ended.
 	for number in 1 2; do
 		run "INSERT INTO wherry_lease (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects, process)

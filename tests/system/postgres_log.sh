@@ -141,7 +141,7 @@ w status "$(as operator)#shared"
 expect "status tells who has how many" 0 "out:partitions  32 of 64: boat1, epoch 1" "out:partitions  32 of 64: boat2"
 kill "${pids[@]}"
 wait "${pids[@]}"
-sql "UPDATE wherry_lease SET expires_at = now() + interval '1 hour', process = '', mask = mask & 16777215::bigint << 8
+sql "UPDATE wherry_lease SET expires_at = now() + interval '1 hour', process = '', members = '', mask = mask & 16777215::bigint << 8
 	WHERE outbox = 'shared'"
 w doctor "$(as relay)#shared"
 expect "the doctor tells how many nobody has" 1 "out:40 of 64 partitions have no relay"

@@ -19,13 +19,25 @@ if unshare -pf --kill-child true 2>/dev/null; then
 	away=$!
 	pids+=("$away")
 	until_true 20 grep -q 'event=leading' away.log
+	w status "$url"
+	expect "status knows a relay in another container" 0 "no:no relay is running" "no:no session"
+	kill -KILL "$(pgrep -P "$away")"
+	check "status knows that its session has ended" until_true 4 eval \
+		'"$wherry" status "$url" | grep -q "^relay .* no session of the database"'
+	w status "$url"
+	expect "and promises no delivery" 0 "no:all is well" "out:another relay takes over in seconds"
+	w status "$url" --json
+	expect "as JSON, too" 0 'out:"state":"disconnected"'
+	w doctor "$url"
+	expect "and doctor says so" 1 "out:warn  relay               the relay has no session of the database" \
+		"out:whose session of the database has ended"
 	"$wherry" relay "$url" null: --lease 1h 2>near.log &
 	pids+=($!)
-	until_true 20 grep -q 'event=standby' near.log
-	kill -KILL "$(pgrep -P "$away")"
-	check "a relay takes over from one in another container whose session has ended" \
+	check "another relay takes over from it in seconds" \
 		until_true 4 grep -q 'event=leading' near.log
 	check "and says so" grep -q 'event=leader-gone.*session' near.log
+	w status "$url"
+	expect "status names that one" 0 "out:all is well" "no:no session"
 fi
 
 finish

@@ -62,8 +62,12 @@ rm busy
 check "all that was written afterwards is delivered" until_true 60 delivered new 12
 check "the relay that reads the table says what happened" grep -q 'event=went-back' table.log
 check "and so does the one that reads the WAL" grep -q 'event=went-back' stream.log
-check "status says it, too" until_true 20 eval \
-	"'$wherry' status '$url' | grep -q 'may lack messages that were delivered'"
+for of in "$url" "$url#events"; do
+	check "status warns of it, too" until_true 20 eval \
+		"'$wherry' status '$of' | grep -q '^warning .*the relay began again.*may lack messages that were delivered'"
+	check "and so does doctor" eval \
+		"'$wherry' doctor '$of' | grep -q '^warn  other-server .*may lack messages that were delivered'"
+done
 check "they wait for no lease" [ "$(cat table.log stream.log | grep -c 'event=standby')" -eq 0 ]
 stop_server
 finish

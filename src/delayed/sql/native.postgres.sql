@@ -33,6 +33,9 @@ SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
 
+-- name: lineage
+{this_server};
+
 -- part: own_functions
 -- Functions that all tables of a schema share.
 ARRAY['wherry_offer', 'wherry_offer_many', 'wherry_poll', 'wherry_done', 'wherry_done_many', 'wherry_delayed_kind',

@@ -111,7 +111,7 @@ SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
                 CONVERT(NVARCHAR(19), expires_at, 120), N' UTC')
               ELSE N', which ended in good order' END)
             FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC),
-           N'none has been here so far'), N'', N'', N''
+           N'none has been here so far'), N'no relay is running', N'', N''
 WHERE NOT {led};
 
 -- name: lease

@@ -60,8 +60,20 @@ CASE WHEN c.attempts < 1 THEN '' WHEN c.attempts = 1 THEN ' after one attempt'
 -- The process of the lease's holder ran on this machine and has ended.
 (strpos(:gone::text, chr(10) || process || chr(10)) > 0)
 
+-- part: silent
+-- The session of the lease's holder has ended, or is not there yet after a failover; see store/sessions.h.
+(members LIKE 's%' AND NOT pg_is_in_recovery() AND NOT EXISTS (
+   SELECT 1 FROM pg_locks AS k
+   WHERE k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
+     AND (k.classid::bigint << 32) + k.objid::bigint = hashtextextended(members, 1669::bigint)
+     AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())))
+
+-- part: ended_now
+-- The lease ended a moment ago, and was not given back: its relay may be about to connect again.
+(state <> 'stopped' AND NOT {gone} AND expires_at <= {now} AND expires_at > {now} - interval '15 seconds')
+
 -- part: live
-outbox = :name AND expires_at > {now} AND NOT {gone}
+outbox = :name AND expires_at > {now} AND NOT {gone} AND NOT {silent}
 
 -- part: sharing
 FROM {wherry_lease} WHERE {live} AND engine = {share_engine}
@@ -288,10 +300,16 @@ UNION ALL
 SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
   coalesce((SELECT 'the last was ' || owner || CASE
               WHEN {gone} THEN ', whose process has ended'
+              WHEN expires_at > {now} THEN ', whose session of the database has ended: it connects again, or another relay takes over in seconds'
               WHEN expires_at > '1970-01-02' THEN ', whose lease expired at '
-                || to_char(expires_at {utc}) ELSE ', which ended in good order' END
+                || to_char(expires_at {utc}) || CASE WHEN {ended_now} THEN ': it connects again, if it runs' ELSE '' END
+              ELSE ', which ended in good order' END
             FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
-           'none has been here so far'), '', '', ''
+           'none has been here so far'),
+  CASE WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} AND NOT {gone})
+         THEN 'the relay has no session of the database'
+       WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND {ended_now}) THEN 'no relay holds the lease'
+       ELSE 'no relay is running' END, '', ''
 -- `wherry run` with a pattern of schemas sleeps in place of the relay, and starts one when it is notified.
 WHERE NOT {led} AND ({ready} OR NOT EXISTS (
   SELECT 1 FROM pg_locks AS k

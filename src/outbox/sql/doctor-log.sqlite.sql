@@ -142,7 +142,7 @@ SELECT CASE WHEN {ready} THEN 2 ELSE 1 END,
                 || strftime('%Y-%m-%d %H:%M:%S UTC', expires_at / 1000, 'unixepoch')
               ELSE ', which ended in good order' END
             FROM wherry_lease WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
-           'none has been here so far'), '', '', ''
+           'none has been here so far'), 'no relay is running', '', ''
 WHERE NOT {led};
 
 -- name: lease

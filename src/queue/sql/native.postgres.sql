@@ -54,6 +54,9 @@ SELECT {'table}::pg_catalog.regclass::pg_catalog.oid::bigint;
 -- include: postgres.own.sql
 -- include: postgres.relays.sql
 
+-- name: lineage
+{this_server};
+
 -- part: index_ready
 CREATE INDEX IF NOT EXISTS {bare_ready} ON {table}({seq}) WHERE state = 0;
 

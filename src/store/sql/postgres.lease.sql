@@ -106,10 +106,7 @@ WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.members
   AND {lease_end} = :ends AND pg_try_advisory_xact_lock{session};
 
 -- name: lineage
--- A standby that is promoted begins another timeline.
-SELECT (SELECT system_identifier FROM pg_control_system())::text || ' '
-         || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_postmaster_start_time()::text
-WHERE NOT pg_is_in_recovery();
+{this_server};
 
 -- name: renew
 -- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.

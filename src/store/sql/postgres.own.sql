@@ -220,6 +220,12 @@ statement_timestamp() + ({lasts:s})::float8 * interval '1 millisecond'
 UPDATE {wherry_lease} AS s SET expires_at = {latest}
 WHERE outbox = :name::text AND expires_at > {latest}
 
+-- part: this_server
+-- A standby that is promoted begins another timeline.
+SELECT (SELECT system_identifier FROM pg_control_system())::text || ' '
+         || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_postmaster_start_time()::text
+WHERE NOT pg_is_in_recovery()
+
 -- part: past
 -- Milliseconds since a time; NULL for a time that no relay writes.
 CASE WHEN {.}at >= '1970-01-01 00:00:00+00'::timestamptz AND {.}at < '10000-01-01 00:00:00+00'::timestamptz
