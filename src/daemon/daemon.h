@@ -20,6 +20,7 @@
 #define WH_DAEMON_DAEMON_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <wherry/relay.h>
 
@@ -89,14 +90,20 @@ int64_t wh_again_in_us(wherry_code code, int failures);
 
 typedef struct wh_pipeline wh_pipeline;
 
+/* Of a relay that ends when it has been idle for a while, or failed: see matches.c. */
+typedef struct wh_turn {
+	struct wh_brief *brief;     /* It takes it over, and leaves it. */
+	const atomic_bool *crowded; /* Others wait: it ends as soon as it is idle. */
+} wh_turn;
+
 /*
  * Start a relay on a separate thread.  On success it takes over *relay and clears it.
  *
  * @param bell   An eventfd that it writes to when it has ended.
- * @param brief  It ends when it has been idle for a while, or failed: see matches.c.
+ * @param turn   NULL: it runs until it is stopped.
  */
 wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
-			      bool brief, wh_pipeline **out, wherry_error *err);
+			      const wh_turn *turn, wh_pipeline **out, wherry_error *err);
 const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
 void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
 /* Running and leading or standing by, with a destination and a database that answer. */

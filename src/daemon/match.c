@@ -134,11 +134,12 @@ static void show(wh_matches *m, int64_t now)
 	(void)pthread_mutex_unlock(&m->lock);
 }
 
-static int64_t next_due(const wh_matches *m, int64_t now)
+static int64_t next_due(wh_matches *m, int64_t now)
 {
 	int64_t at = m->db ? wh_sooner(m->list_us, now + SHOW_US)
 			   : wh_sooner(m->connect_us, now + SHOW_US);
 
+	at = wh_sooner(at, wh_match_close_unused(m, now));
 	for (size_t i = 0; m->db && i < m->n; i++)
 		if (m->all[i]->stage == WH_RESTING)
 			at = wh_sooner(at, m->all[i]->due_us);
@@ -194,6 +195,7 @@ static void end(wh_matches *m)
 	}
 	wh_match_close(m->db);
 	m->db = NULL;
+	wh_match_free_slots(m);
 }
 
 static void *run(void *ctx)
@@ -230,12 +232,18 @@ wherry_code wh_match_start(wh_plan_relay *relay, wh_daemon *d, int bell, wh_matc
 	m->view.looked_us = wh_monotonic(&wh_env_system);
 	m->view.sum.state = "";
 	(void)pthread_mutex_init(&m->lock, NULL);
+	if (wh_match_make_slots(m, err) != WHERRY_OK) {
+		(void)pthread_mutex_destroy(&m->lock);
+		free(m);
+		return WHERRY_NOMEM;
+	}
 	m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	failed = m->wake < 0 ? EMFILE : pthread_create(&m->thread, NULL, run, m);
 	if (failed) {
 		if (m->wake >= 0)
 			(void)close(m->wake);
 		(void)pthread_mutex_destroy(&m->lock);
+		wh_match_free_slots(m);
 		free(m);
 		return wh_fail_errno(err, failed, "cannot start a thread for relay '%s'",
 				     relay->name);

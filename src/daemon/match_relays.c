@@ -9,9 +9,74 @@
 #include "base/url.h"
 
 enum {
-	TURN_US = WH_SECOND,  /* Time of a relay while other outboxes wait. */
-	BRIEF_IDLE_US = 20000 /* Such a relay ends when it is idle for so long. */
+	TURN_US = WH_SECOND,       /* Time of a relay while other outboxes wait. */
+	BRIEF_IDLE_US = 20000,     /* Such a relay ends when it is idle for so long. */
+	UNUSED_US = 10 * WH_SECOND /* Until a connection that nobody uses is closed. */
 };
+
+/* ---- what relays hand on ---- */
+
+/* A destination or a connection says something, maybe between two relays. */
+static void log_record(void *ctx, const wherry_log_record *record)
+{
+	const wh_matches *m = ctx;
+
+	if (wh_line_wanted(&m->daemon->log, record->level))
+		wh_line_record(&m->daemon->log, m->plan.name, record);
+}
+
+wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
+{
+	m->n_slots =
+		m->plan.connections ? (size_t)m->plan.connections : WH_PLAN_CONNECTIONS;
+	m->slots = calloc(m->n_slots, sizeof(*m->slots));
+	if (!m->slots)
+		return wh_oom(err);
+	for (size_t i = 0; i < m->n_slots; i++) {
+		m->slots[i].brief.env = wh_env_system;
+		m->slots[i].brief.env.log = log_record;
+		m->slots[i].brief.env.log_ctx = m;
+	}
+	return WHERRY_OK;
+}
+
+/* One that has a connection, if there is one. */
+static wh_match_slot *free_slot(wh_matches *m)
+{
+	wh_match_slot *found = NULL;
+
+	for (size_t i = 0; i < m->n_slots; i++)
+		if (!m->slots[i].busy &&
+		    (!found || (m->slots[i].brief.db && !found->brief.db)))
+			found = &m->slots[i];
+	return found;
+}
+
+int64_t wh_match_close_unused(wh_matches *m, int64_t now)
+{
+	int64_t at = WH_NEVER;
+
+	for (size_t i = 0; i < m->n_slots; i++) {
+		wh_match_slot *slot = &m->slots[i];
+
+		if (slot->busy || (!slot->brief.db && !slot->brief.pub))
+			continue;
+		if (now - slot->left_us >= UNUSED_US)
+			wh_brief_clear(&slot->brief);
+		else
+			at = wh_sooner(at, slot->left_us + UNUSED_US);
+	}
+	return at;
+}
+
+void wh_match_free_slots(wh_matches *m)
+{
+	for (size_t i = 0; i < m->n_slots; i++)
+		wh_brief_clear(&m->slots[i].brief);
+	free(m->slots);
+	m->slots = NULL;
+	m->n_slots = 0;
+}
 
 /* ---- the queue ---- */
 
@@ -23,6 +88,7 @@ void wh_match_want(wh_matches *m, wh_match *o)
 	*m->last = o;
 	m->last = &o->next;
 	m->n_waiting++;
+	atomic_store(&m->crowded, true);
 }
 
 static wh_match *take_first(wh_matches *m)
@@ -33,6 +99,7 @@ static wh_match *take_first(wh_matches *m)
 	if (!m->first)
 		m->last = &m->first;
 	m->n_waiting--;
+	atomic_store(&m->crowded, m->n_waiting > 0);
 	return o;
 }
 
@@ -44,6 +111,7 @@ void wh_match_leave_queue(wh_matches *m, wh_match *o)
 			m->n_waiting--;
 			break;
 		}
+	atomic_store(&m->crowded, m->n_waiting > 0);
 	m->last = &m->first;
 	while (*m->last)
 		m->last = &(*m->last)->next;
@@ -106,11 +174,17 @@ static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay
 static void start_one(wh_matches *m, wh_match *o, int64_t now)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_match_slot *slot = free_slot(m);
+	const wh_turn turn = {&slot->brief, &m->crowded};
 	wh_plan_relay relay;
 	wherry_code code = plan_of(m, o, &relay, &err);
 
+	slot->brief.purges = now >= o->upkeep_us;
+	/* Now and then, and when something is wrong, all is asked again. */
+	slot->brief.known =
+		slot->brief.purges || o->failures ? (wh_outbox_known){0} : o->known;
 	if (code == WHERRY_OK) {
-		code = wh_pipeline_start(&relay, &m->daemon->log, m->wake, true,
+		code = wh_pipeline_start(&relay, &m->daemon->log, m->wake, &turn,
 					 &o->pipeline, &err);
 		if (code != WHERRY_OK)
 			wh_plan_relay_clear(&relay);
@@ -121,6 +195,8 @@ static void start_one(wh_matches *m, wh_match *o, int64_t now)
 		return;
 	}
 	o->stage = WH_AWAKE;
+	o->slot = slot;
+	slot->busy = true;
 	o->began_us = now;
 	o->stopping = false;
 	m->n_awake++;
@@ -128,10 +204,7 @@ static void start_one(wh_matches *m, wh_match *o, int64_t now)
 
 void wh_match_start_relays(wh_matches *m, int64_t now)
 {
-	size_t most =
-		m->plan.connections ? (size_t)m->plan.connections : WH_PLAN_CONNECTIONS;
-
-	while (m->db && m->first && m->n_awake < most && !atomic_load(&m->stop))
+	while (m->db && m->first && m->n_awake < m->n_slots && !atomic_load(&m->stop))
 		start_one(m, take_first(m), now);
 }
 
@@ -195,6 +268,10 @@ static void take_ended(wh_matches *m, wh_match *o, int64_t now)
 	wh_pipeline_look(o->pipeline, &view);
 	wh_pipeline_free(o->pipeline);
 	o->pipeline = NULL;
+	o->known = o->slot->brief.known;
+	o->slot->busy = false;
+	o->slot->left_us = now;
+	o->slot = NULL;
 	m->n_awake--;
 	settled = view.stats.delivered + view.stats.retried + view.stats.dead;
 	view.stats.down = false;
@@ -211,6 +288,11 @@ static void take_ended(wh_matches *m, wh_match *o, int64_t now)
 	}
 	if (now >= o->upkeep_us || view.stats.delivered)
 		plan_upkeep(m, o, now);
+	/* A busy one: whether there is more, its next turn finds out. */
+	if (m->n_waiting && view.stats.delivered && !*o->why) {
+		o->row.found = (wh_match_found){.due_us = -1};
+		wh_match_want(m, o);
+	}
 }
 
 void wh_match_take_ended(wh_matches *m, int64_t now)

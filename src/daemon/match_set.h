@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "daemon/match.h"
+#include "relay/relay.h"
 
 /* After this time a relay runs for an outbox without work, too: it purges. */
 #define WH_MATCH_UPKEEP_US (INT64_C(4) * 3600 * WH_SECOND)
@@ -19,6 +20,13 @@ enum {
 		60 * WH_SECOND, /* Between two looks at an outbox that sleeps. */
 	WH_MATCH_TRY_US = 50000 /* Until a lock that writers share is tried again. */
 };
+
+/* Relays that run one after the other hand it on.  There are `connections` of them. */
+typedef struct wh_match_slot {
+	wh_brief brief;
+	bool busy;
+	int64_t left_us; /* When the last relay ended. */
+} wh_match_slot;
 
 typedef enum wh_match_stage { WH_RESTING, WH_WANTED, WH_AWAKE } wh_match_stage;
 
@@ -39,7 +47,9 @@ typedef struct wh_match {
 	bool yielded; /* WH_RESTING: the process with the lock was let go first. */
 	bool listed;  /* It is in the list that is being read. */
 	wh_pipeline *pipeline; /* WH_AWAKE. */
+	wh_match_slot *slot;   /* WH_AWAKE. */
 	int64_t began_us;      /* WH_AWAKE: since when. */
+	wh_outbox_known known; /* Its last relay found this. */
 	bool stopping;         /* WH_AWAKE: its relay was asked to stop. */
 	char why[160];         /* Why its relay failed; "": it did not. */
 	int64_t tell_us;       /* When to log that, if it is not dropped until then. */
@@ -60,6 +70,9 @@ struct wh_matches {
 	int64_t connect_us, list_us;
 	wh_match **all; /* In the order of their numbers. */
 	size_t n, n_awake, n_waiting;
+	wh_match_slot *slots;
+	size_t n_slots;
+	atomic_bool crowded;      /* Outboxes wait for a relay; the relays read it. */
 	wh_match *first, **last;  /* The queue. */
 	wherry_relay_stats ended; /* Counters of relays that have ended. */
 	int64_t restarts;
@@ -101,6 +114,10 @@ void wh_match_start_relays(wh_matches *m, int64_t now);
 /* Other outboxes wait: let relays end that are idle, or whose time is over. */
 void wh_match_hurry(wh_matches *m, int64_t now);
 void wh_match_take_ended(wh_matches *m, int64_t now);
+wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err);
+/* Close what no relay has used for a while.  Returns when to call it again. */
+int64_t wh_match_close_unused(wh_matches *m, int64_t now);
+void wh_match_free_slots(wh_matches *m);
 /* Add what relays that run have counted. */
 void wh_match_add_stats(wherry_relay_stats *sum, const wherry_relay_stats *of);
 

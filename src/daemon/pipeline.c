@@ -18,7 +18,7 @@ struct wh_pipeline {
 	wh_plan_relay plan;
 	wh_line_log *log;
 	int bell;
-	bool brief; /* See wh_pipeline_start(). */
+	wh_turn turn; /* Its brief is NULL: it runs until it is stopped. */
 	pthread_t thread;
 	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t wake;
@@ -48,7 +48,7 @@ static void log_record(void *ctx, const wherry_log_record *record)
 	wherry_log_record copy = *record;
 
 	/* A brief relay begins and ends many times a minute. */
-	if (p->brief && record->level == WHERRY_LOG_INFO)
+	if (p->turn.brief && record->level == WHERRY_LOG_INFO)
 		copy.level = WHERRY_LOG_DEBUG;
 	if (has_level(p) || wh_line_wanted(p->log, copy.level))
 		wh_line_record(p->log, p->plan.name, &copy);
@@ -88,9 +88,9 @@ static void note_idle(wh_pipeline *p, const wherry_relay *relay)
 	int64_t now = wh_monotonic(&wh_env_system), n = p->view.stats.delivered;
 
 	n += p->view.stats.retried + p->view.stats.dead;
-	if (!wh_relay_is_idle(relay, now) || n != p->n_settled)
+	if (!wh_relay_is_idle(relay, now))
 		p->view.idle_us = WH_NEVER;
-	else if (p->view.idle_us == WH_NEVER)
+	else if (p->view.idle_us == WH_NEVER || n != p->n_settled)
 		p->view.idle_us = now;
 	p->n_settled = n;
 }
@@ -98,8 +98,9 @@ static void note_idle(wh_pipeline *p, const wherry_relay *relay)
 /* Has a brief relay been idle for long enough? */
 static bool may_rest(const wh_pipeline *p)
 {
-	return p->brief && p->view.idle_us != WH_NEVER &&
-	       wh_monotonic(&wh_env_system) - p->view.idle_us >= rest_us;
+	return p->turn.brief && p->view.idle_us != WH_NEVER &&
+	       (atomic_load(p->turn.crowded) ||
+		wh_monotonic(&wh_env_system) - p->view.idle_us >= rest_us);
 }
 
 static void note_step(wh_pipeline *p, wherry_relay *relay)
@@ -183,7 +184,7 @@ static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
 {
 	wherry_relay *relay = NULL;
 	wherry_code code = wh_relay_open(p->plan.from.value, p->plan.to.value,
-					 p->plan.config, p->brief, &relay, err);
+					 p->plan.config, p->turn.brief, &relay, err);
 
 	*out_opened = code == WHERRY_OK;
 	if (code != WHERRY_OK)
@@ -258,7 +259,7 @@ static void *run(void *ctx)
 		wait_us = wh_again_in_us(code, ++failures);
 		wh_advise(p->plan.from.value, WHERRY_KIND_OUTBOX, &err);
 		note_failure(p, code, opened, &err);
-		if (p->brief) /* The thread of its pattern says so, and starts it again. */
+		if (p->turn.brief) /* The thread of its pattern says so, and starts it again. */
 			break;
 		wh_line(p->log, WHERRY_LOG_ERROR, p->plan.name, "failed",
 			wh_log_text("code", wherry_code_name(code)),
@@ -268,7 +269,7 @@ static void *run(void *ctx)
 	(void)pthread_mutex_lock(&p->lock);
 	p->view.health = WH_ENDED;
 	(void)pthread_mutex_unlock(&p->lock);
-	wh_line(p->log, p->brief ? WHERRY_LOG_DEBUG : WHERRY_LOG_INFO, p->plan.name,
+	wh_line(p->log, p->turn.brief ? WHERRY_LOG_DEBUG : WHERRY_LOG_INFO, p->plan.name,
 		"ended");
 	/* The eventfd counts, so this never waits. */
 	(void)!write(p->bell, &one, sizeof(one));
@@ -286,7 +287,7 @@ static wherry_code name_owner(wh_plan_relay *relay, wherry_error *err)
 }
 
 wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
-			      bool brief, wh_pipeline **out, wherry_error *err)
+			      const wh_turn *turn, wh_pipeline **out, wherry_error *err)
 {
 	wh_pipeline *p = calloc(1, sizeof(*p));
 	wherry_code code = p ? name_owner(relay, err) : wh_oom(err);
@@ -299,7 +300,8 @@ wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
 	p->plan = *relay;
 	p->log = log;
 	p->bell = bell;
-	p->brief = brief;
+	if (turn)
+		p->turn = *turn;
 	p->view.step_us = p->view.trouble_us = p->view.idle_us = WH_NEVER;
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);

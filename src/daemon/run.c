@@ -143,7 +143,7 @@ static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
 			 wherry_error *err)
 {
 	wh_daemon_announce(&r->daemon, relay);
-	return wh_pipeline_start(relay, &r->daemon.log, r->bell, false, out, err);
+	return wh_pipeline_start(relay, &r->daemon.log, r->bell, NULL, out, err);
 }
 
 /* Collect the pipelines of the plan, and start those that do not run yet.  *out has room

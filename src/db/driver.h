@@ -83,6 +83,8 @@ typedef struct wh_db_options {
 	int old_log;
 	/* The application's SQL runs on it too, so keep its search path. */
 	bool app_sql;
+	/* The same statements run on it for many tables, a few times for each. */
+	bool many_tables;
 } wh_db_options;
 
 /* Names the table to watch for commits. */

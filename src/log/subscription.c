@@ -17,6 +17,7 @@ static bool copy(const wh_row *row, int column, char **out)
 typedef struct found {
 	wh_position *at;
 	int64_t rows, highest;
+	bool exceptions;
 } found;
 
 static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
@@ -29,6 +30,7 @@ static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err
 		return code;
 	f->rows = wh_row_int(row, 4);
 	f->highest = wh_row_int(row, 5);
+	f->exceptions = wh_row_int(row, 6) != 0;
 	out->high = wh_row_int(row, 0);
 	out->late = wh_row_int(row, 3);
 	return copy(row, 1, &out->seen) && copy(row, 2, &out->until) ? WHERRY_OK
@@ -73,6 +75,7 @@ wherry_code wh_progress_read(const wh_store *store, wh_share *share, wh_position
 			 NULL, err);
 	share->rows = f.rows;
 	share->highest = f.highest;
+	share->exceptions = f.exceptions;
 	return code == WHERRY_OK && !f.rows ? share_is_gone(store, share, err) : code;
 }
 

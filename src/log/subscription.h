@@ -20,6 +20,7 @@ typedef struct wh_share {
 	/* Rows that have their positions.  If there are several, these may differ. */
 	int64_t rows;
 	int64_t highest; /* Highest id of one of these positions. */
+	bool exceptions; /* The subscription has some. */
 } wh_share;
 
 /*

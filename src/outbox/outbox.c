@@ -76,20 +76,24 @@ static wherry_code find_unique(wherry_outbox *outbox, wherry_error *err)
 }
 
 /* A table with segments is purged by them. */
+static void set_segmented(wherry_outbox *outbox, bool segmented)
+{
+	outbox->store.segmented = segmented;
+	if (!segmented)
+		return;
+	outbox->store.stmt.purge = outbox->own.purge_segments;
+	outbox->store.stmt.purge_count = outbox->own.count_segments;
+}
+
 static wherry_code find_segments(wherry_outbox *outbox, wherry_error *err)
 {
-	wh_store *store = &outbox->store;
 	int64_t segmented = 0;
 	wherry_code code = WHERRY_OK;
 
 	if (outbox->own.segmented)
-		code = wh_store_ask(store, outbox->own.segmented, NULL, 0, &segmented,
-				    err);
-	store->segmented = segmented > 0;
-	if (segmented) {
-		store->stmt.purge = outbox->own.purge_segments;
-		store->stmt.purge_count = outbox->own.count_segments;
-	}
+		code = wh_store_ask(&outbox->store, outbox->own.segmented, NULL, 0,
+				    &segmented, err);
+	set_segmented(outbox, segmented > 0);
 	return code;
 }
 
@@ -346,6 +350,42 @@ wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox 
 	const opening how = {.model = &wh_outbox_model, .making = true};
 
 	return open_as(db, &how, table, out, err);
+}
+
+wh_outbox_known wh_outbox_know(const wherry_outbox *outbox)
+{
+	const wh_store *store = &outbox->store;
+
+	return (wh_outbox_known){
+		.found = strcmp(store->layout.name, layouts[0]) == 0 &&
+			 !*outbox->subscription,
+		.segmented = store->segmented,
+		.partitioned = store->partitioned > 0,
+		.version = store->version,
+	};
+}
+
+wherry_code wh_outbox_open_known(wherry_db *db, const char *table,
+				 const wh_outbox_known *known, wherry_outbox **out,
+				 wherry_error *err)
+{
+	wherry_outbox *outbox = calloc(1, sizeof(*outbox));
+	wherry_code code;
+
+	if (!outbox)
+		return wh_oom(err);
+	outbox->store = wh_outbox_store(db, &wh_outbox_model);
+	code = wh_store_set_display_name(&outbox->store, table, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_load(outbox, db->driver->scheme, layouts[0], table, err);
+	if (code != WHERRY_OK) {
+		wherry_outbox_close(outbox);
+		return code;
+	}
+	outbox->store.version = known->version;
+	set_segmented(outbox, known->segmented);
+	*out = outbox;
+	return WHERRY_OK;
 }
 
 wherry_code wherry_subscription_open(wherry_db *db, const char *table,

@@ -157,6 +157,20 @@ wherry_code wh_outbox_open_left(wherry_db *db, const char *table, wherry_outbox 
 wherry_code wh_outbox_open_made(wherry_db *db, const char *table, wherry_outbox **out,
 				wherry_error *err);
 
+/* Knowledge of an outbox of the layout log. */
+typedef struct wh_outbox_known {
+	bool found; /* It is one. */
+	bool segmented, partitioned;
+	int version;
+} wh_outbox_known;
+
+wh_outbox_known wh_outbox_know(const wherry_outbox *outbox);
+
+/* Open what another connection has opened before, and ask the database nothing. */
+wherry_code wh_outbox_open_known(wherry_db *db, const char *table,
+				 const wh_outbox_known *known, wherry_outbox **out,
+				 wherry_error *err);
+
 /* Like wherry_outbox_open(), but recognise the layouts of `model` instead of
  * wh_outbox_model. */
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,

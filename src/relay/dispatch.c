@@ -118,7 +118,8 @@ static bool reopen(wherry_relay *r, int64_t now)
 
 	if (r->pub)
 		return true;
-	if (wh_publisher_open(r->to, r->config, &r->env, &r->pub, &why) == WHERRY_OK) {
+	if (wh_publisher_open(r->to, r->config, wh_relay_env(r), &r->pub, &why) ==
+	    WHERRY_OK) {
 		r->caps = r->pub->driver->caps;
 		wh_handlers_grant(r);
 		return true;

@@ -60,7 +60,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	if (code != WHERRY_OK)
 		/* So that all messages that are read are suspects. */
 		r->suspects_upto = INT64_MAX;
-	r->purge_at_us = now;
+	r->purge_at_us =
+		r->brief && !r->brief->purges ? wh_later(now, wh_purge_every_us(r)) : now;
 	r->standby_logged = r->elsewhere = false;
 	r->moved = r->restarted = false; /* Nothing is in memory yet. */
 	r->sessions_at_us = WH_NEVER;
@@ -320,6 +321,25 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+/* A brief relay takes the lease without looking for a holder first: likely there is none. */
+static wherry_code acquire_first(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (!r->brief || r->brief->asked)
+		return acquire(r, now, err);
+	r->brief->asked = true;
+	code = take_and_meet(r, &why);
+	if (code == WHERRY_OK)
+		return begin_leading(r, now, err);
+	if (code == WHERRY_BUSY && !wh_error_of_database(&why))
+		return acquire(r, now, err);
+	if (err)
+		*err = why;
+	return code;
+}
+
 static bool no_suspects_left(const wherry_relay *r)
 {
 	return r->engine->no_suspects_left && r->engine->no_suspects_left(r);
@@ -469,7 +489,7 @@ wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	switch (r->fsm.state) {
 	case WH_STANDBY:
-		return acquire(r, now, err);
+		return acquire_first(r, now, err);
 	case WH_LEADING:
 		code = watch(r, now, err);
 		return code == WHERRY_OK ? renew(r, now, err) : code;

@@ -185,10 +185,11 @@ static int64_t time_for_host(const wherry_relay *r)
 
 static wherry_code open_db(wherry_relay *r, wherry_error *err)
 {
-	wh_db_options options = wh_db_options_of(r->config, &r->env);
+	wh_db_options options = wh_db_options_of(r->config, wh_relay_env(r));
 	wherry_code code;
 
 	options.must_write = true;
+	options.many_tables = r->brief;
 	options.create = options.create && !r->awaits_file;
 	options.old_log = r->old_log;
 	/* The lease has expired then; others may take the locks. */
@@ -199,6 +200,8 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	if (options.answer_us > r->set.lease_us / 3)
 		options.answer_us = r->set.lease_us / 3;
 	options.host_us = r->db_failures ? time_for_host(r) : 0;
+	if (r->brief)
+		r->brief->lineage = (wh_lineage){0};
 	code = wh_db_open(r->from, &options, &r->db, err);
 	if (code != WHERRY_OK)
 		r->db = NULL;
@@ -261,7 +264,15 @@ static void look_at_server(wherry_relay *r)
 	const wh_lineage before = r->lineage;
 	char text[160];
 
-	if (wh_lineage_read(r->store, &r->lineage, NULL) != WHERRY_OK || !*before.history)
+	if (r->brief && *r->brief->lineage.history) {
+		r->lineage = r->brief->lineage;
+		return;
+	}
+	if (wh_lineage_read(r->store, &r->lineage, NULL) != WHERRY_OK)
+		return;
+	if (r->brief)
+		r->brief->lineage = r->lineage;
+	if (!*before.history)
 		return;
 	r->restarted |= strcmp(before.since, r->lineage.since) != 0;
 	if (strcmp(before.history, r->lineage.history) == 0)
@@ -282,7 +293,8 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 	wherry_code code;
 
 	choose_round_trip(r);
-	code = wh_source_open_set(r->db, r->config, &r->source, err);
+	code = r->brief ? wh_brief_open_table(r, err)
+			: wh_source_open_set(r->db, r->config, &r->source, err);
 	if (code == WHERRY_OK) {
 		r->store = r->source.store;
 		r->model = r->store->model->name;
@@ -365,8 +377,26 @@ static wherry_code take_urls(wherry_relay *r, const char *from, const char *to,
 	return r->to ? WHERRY_OK : wh_oom(err);
 }
 
+/* Open the table; again if the connection that was taken over has broken. */
+static wherry_code open_from(wherry_relay *r, wherry_error *err)
+{
+	bool used = r->db != NULL;
+	wherry_code code = used ? WHERRY_OK : open_db(r, err);
+
+	if (code == WHERRY_OK)
+		code = open_source(r, err);
+	if (code == WHERRY_OK || !used ||
+	    wherry_code_remedy(code) != WHERRY_REMEDY_REOPEN)
+		return code;
+	wh_source_close(&r->source);
+	wherry_db_close(r->db);
+	*r->lease.holder = 0;
+	code = open_db(r, err);
+	return code == WHERRY_OK ? open_source(r, err) : code;
+}
+
 wherry_code wh_relay_open(const char *from, const char *to, const wherry_config *config,
-			  bool brief, wherry_relay **out, wherry_error *err)
+			  wh_brief *brief, wherry_relay **out, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_relay *r;
@@ -379,18 +409,17 @@ wherry_code wh_relay_open(const char *from, const char *to, const wherry_config 
 	if (code != WHERRY_OK)
 		return code;
 	r->brief = brief;
+	wh_brief_take(r);
 	code = take_urls(r, from, to, err);
-	if (code == WHERRY_OK)
-		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
+	if (code == WHERRY_OK && !r->pub)
+		code = wh_publisher_open(to, r->config, wh_relay_env(r), &r->pub, err);
 	wh_report_init(r);
 	if (code == WHERRY_OK)
 		code = apply_publisher(r, err);
 	if (code == WHERRY_OK)
 		code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
-		code = open_db(r, err);
-	if (code == WHERRY_OK)
-		code = open_source(r, err);
+		code = open_from(r, err);
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
 		return code;
@@ -403,7 +432,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 			      const wherry_config *config, wherry_relay **out,
 			      wherry_error *err)
 {
-	return wh_relay_open(from, to, config, false, out, err);
+	return wh_relay_open(from, to, config, NULL, out, err);
 }
 
 wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
@@ -461,7 +490,9 @@ void wherry_relay_close(wherry_relay *r)
 	delivers_on =
 		r->stop_timed_out || ((r->window.in_flight.n || r->window.settled.n) &&
 				      (!r->to || r->caps & WH_PUB_ACKS));
-	if (r->to)
+	if (wh_brief_leaves_pub(r))
+		r->brief->pub = r->pub;
+	else if (r->to)
 		wherry_publisher_close(r->pub);
 	/* The messages in flight are freed with the window. */
 	else if (r->window.in_flight.n)
@@ -469,11 +500,15 @@ void wherry_relay_close(wherry_relay *r)
 	wh_dead_letters_close(r);
 	release(r, delivers_on);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
-	if (r->from && r->db)
+	if (r->from && r->db && !wh_brief_leaves_db(r))
 		r->db->closing = true;
 	if (r->engine)
 		r->engine->free(r);
+	if (r->brief && r->outbox)
+		r->brief->known = wh_outbox_know(r->outbox);
 	wh_source_close(&r->source);
+	if (wh_brief_leaves_db(r))
+		wh_brief_leave_db(r);
 	if (r->from)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
@@ -560,6 +595,8 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	r->outbox = NULL;
 	r->store = NULL;
 	r->db = NULL;
+	if (!r->lease.epoch) /* The new session has no lock of it. */
+		*r->lease.holder = 0;
 	code = open_db(r, err);
 	if (code != WHERRY_OK)
 		return moves(code) ? WHERRY_CLOSED : reopen_failed(r, code);

@@ -5,6 +5,7 @@
  *     source.c        opens the table whose messages are delivered
  *     machine.c       the step, and when the next step is due
  *     loop.c          steps, and waits between steps
+ *     brief.c         hands a connection from one brief relay to the next
  *     leadership.c    takes, renews, loses and gives back the lease
  *     operator.c      notices pause, resume and other commands of operators
  *     intake.c        takes rows into memory
@@ -138,6 +139,23 @@ typedef struct wh_scratch {
 	bool *lost;               /* For each of these failures: its row was not found. */
 } wh_scratch;
 
+/*
+ * Things that a brief relay opens and the next one on the same thread uses, for another outbox.  A brief relay runs
+ * only while there is work, and another connection listens for its outbox: it looks for rows, and
+ * neither listens nor sleeps.
+ */
+typedef struct wh_brief {
+	wh_env env;            /* Of both; does not change. */
+	wherry_db *db;         /* NULL: none is open. */
+	wherry_publisher *pub; /* NULL: none is open. */
+	wh_lineage lineage;    /* Of the server. */
+	char holder[40];       /* Token of the last lease, whose lock the session has. */
+	bool purges;           /* The next relay purges at once. */
+	wh_outbox_known
+		known; /* Of the outbox of the next relay, and then of the last one. */
+	bool asked;    /* The relay has tried to take its lease. */
+} wh_brief;
+
 struct wherry_relay {
 	wh_env env;        /* env.log filters records by level and passes them to log. */
 	wherry_log_fn log; /* The application's log function; NULL: none. */
@@ -157,7 +175,7 @@ struct wherry_relay {
 	wherry_publisher *pub;
 	char *from, *to; /* URLs; NULL: db and pub belong to the caller. */
 	unsigned caps;   /* Capabilities of the publisher. */
-	bool brief;      /* See wh_relay_open(). */
+	wh_brief *brief; /* NULL: it is not brief. */
 
 	/* The engine; see engine/engine.h. */
 	const struct wh_engine_driver *engine;
@@ -278,11 +296,22 @@ struct wherry_relay {
 /*
  * open.c: open a relay.
  *
- * @param brief  It runs only while there is work, and another connection listens for its outbox: it
- *               looks for rows, and neither listens nor sleeps.
+ * @param brief  NULL: it is not brief.  Borrowed until the relay is closed.
  */
 wherry_code wh_relay_open(const char *from, const char *to, const wherry_config *config,
-			  bool brief, wherry_relay **out, wherry_error *err);
+			  wh_brief *brief, wherry_relay **out, wherry_error *err);
+void wh_brief_clear(wh_brief *brief); /* Close what is open. */
+
+/* brief.c: take over what an earlier relay left; open the table; leave what works to the next one, and close the
+ * rest. */
+void wh_brief_take(wherry_relay *r);
+wherry_code wh_brief_open_table(wherry_relay *r, wherry_error *err);
+bool wh_brief_leaves_pub(const wherry_relay *r);
+bool wh_brief_leaves_db(const wherry_relay *r);
+void wh_brief_leave_db(wherry_relay *r);
+
+/* The environment of what the relay opens. */
+const wh_env *wh_relay_env(const wherry_relay *r);
 
 /* until_empty.c: has a relay that leads nothing in memory and nothing to do soon, or does it stand
  * by? */

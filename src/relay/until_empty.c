@@ -32,7 +32,7 @@ bool wh_relay_is_idle(const wherry_relay *r, int64_t now)
 		return false;
 	if (r->fsm.state == WH_STANDBY)
 		return true;
-	return r->fsm.state == WH_LEADING &&
+	return r->fsm.state == WH_LEADING && r->engine->deadline(r, now) > now &&
 	       (!r->set.retention_us || r->purge_at_us > wh_later(now, WH_SECOND));
 }
 

@@ -63,7 +63,8 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	if (g->store->partitioned > 0)
 		code = wh_db_run(g->store->db, g->store->stmt.partitions_lock, NULL, 0,
 				 NULL, NULL, NULL, err);
-	if (code == WHERRY_OK)
+	/* A lease is taken only if nobody has it, whatever the engine is. */
+	if (code == WHERRY_OK && g->stmt != g->store->stmt.lease)
 		code = wh_store_holder_of(g->store, 0, &last, err);
 	if (code != WHERRY_OK)
 		return code;

@@ -104,8 +104,8 @@ static const struct {
 	 "\n"
 	 "-- name: renumber\n"
 	 "SELECT sim_snapshot();\n"},
-	{"SELECT high, NULL, NULL, 0, 1, high FROM {table_progress}",
-	 "SELECT high, seen, until, coalesce(late, 0), 1, high FROM {table_progress}"},
+	{"SELECT high, NULL, NULL, 0, 1, high,",
+	 "SELECT high, seen, until, coalesce(late, 0), 1, high,"},
 	{"SET high = :high, moved_at = (SELECT ms FROM wherry_clock)\nWHERE",
 	 "SET high = :high, seen = :seen, until = :until, late = :late,\n"
 	 "  moved_at = (SELECT ms FROM wherry_clock)\nWHERE"},

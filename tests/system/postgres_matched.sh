@@ -144,6 +144,35 @@ stop_daemon
 [ $status = 0 ] && [ $(($(date +%s%N) - since)) -lt 5000000000 ]
 result $? "it stops at once" "exit status $status"
 
+# ---- relays that take turns ----
+
+backends() {
+	sql "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity
+	     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+}
+
+printf "relays:\n  - {name: all, from: '$url', match: 'tenant_*', connections: 1, to: 'file:turns.out'}\n" >wherry.yaml
+"$wherry" run wherry.yaml 2>log &
+daemon=$!
+pids+=("$daemon")
+until_true 20 grep -q 'event=matched' log
+put tenant_1 111 120
+check "a relay opens its connection" until_true 10 answers "SELECT high >= 120 FROM tenant_1.outbox_progress" t
+before=$(backends)
+for i in 1 2 3; do
+	put tenant_1 $((i * 10 + 111)) $((i * 10 + 120))
+	put 'tenant_B.2' $((i * 10 + 91)) $((i * 10 + 100))
+done
+check "the next ones deliver" until_true 10 answers "SELECT a.high >= 150 AND b.high >= 130
+	FROM tenant_1.outbox_progress AS a, \"tenant_B.2\".outbox_progress AS b" t
+is "$(backends) $(wc -l <turns.out)" "$before 70"
+result $? "by the same connection, each message once" "$(backends) and not $before; $(wc -l <turns.out) messages"
+sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%wherry%' AND pid <> pg_backend_pid()" >/dev/null
+put tenant_1 151 160
+check "one that broke is replaced" until_true 10 answers "SELECT high >= 160 FROM tenant_1.outbox_progress" t
+check "and that is no failure" not grep -q 'event=failed' log
+stop_daemon
+
 # ---- one that is noisy ----
 
 cat >wherry.yaml <<END
@@ -154,11 +183,11 @@ END
 daemon=$!
 pids+=("$daemon")
 until_true 20 grep -q 'event=matched' log
-put tenant_1 111 2000
+put tenant_1 161 2000
 until_true 10 test -s some.out
-put 'tenant_B.2' 101 101
+put 'tenant_B.2' 131 131
 check "a noisy outbox leaves another one its turn" until_true 15 answers \
-	'SELECT high >= 101 FROM "tenant_B.2".outbox_progress' t
+	'SELECT high >= 131 FROM "tenant_B.2".outbox_progress' t
 check "before it is done itself" not grep -q '"n" *: *2000' some.out
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null

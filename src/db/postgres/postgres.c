@@ -27,6 +27,7 @@ static void postgres_close(wherry_db *db)
 
 	wh_postgres_unwatch(s);
 	wh_postgres_clear(s);
+	wh_postgres_forget_types(s);
 	PQfreeCancel(s->cancel);
 	if (!s->borrowed)
 		PQfinish(s->conn);

@@ -39,6 +39,7 @@ typedef struct postgres_stmt {
 	/* Types of its parameters, as the server inferred them. */
 	Oid types[WH_STMT_PARAMS];
 	bool described; /* `types` is set. */
+	int runs;       /* Unnamed, on a connection for many tables. */
 	/* Names of the parameters given last, compared by address. */
 	const char *given[WH_STMT_PARAMS];
 	/* Index of the statement's parameter for each of them; -1: none. */
@@ -81,7 +82,12 @@ typedef struct postgres_db {
 	bool stale;
 	bool borrowed;
 	bool pooled; /* Behind a pooler: each transaction may run in another session. */
-	bool fixed;  /* The search path is pg_catalog, whatever the user's is. */
+	/* See wh_db_options.  Statements are prepared when they run for the third time, and
+	 * their types are remembered. */
+	bool many_tables;
+	struct postgres_types *types;
+	size_t n_types;
+	bool fixed; /* The search path is pg_catalog, whatever the user's is. */
 	/* Schemas of the user's search path, as an array; NULL: query them each time. */
 	char *schemas;
 	wh_postgres_text text;
@@ -106,6 +112,11 @@ typedef struct postgres_db {
 	char name[128];      /* For messages: "shop on db.example.org". */
 	char notice[160];    /* The server's last notice. */
 } postgres_db;
+
+/* postgres_types.c: set the types of a statement's parameters, if they are known; remember them. */
+void wh_postgres_recall(const postgres_db *s, postgres_stmt *c);
+void wh_postgres_remember(postgres_db *s, const postgres_stmt *c);
+void wh_postgres_forget_types(postgres_db *s);
 
 /* postgres_error.c: convert an error to a code and message.  No other file of the driver
  * knows SQLSTATEs.  res: NULL if the connection itself failed. */

@@ -632,6 +632,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->base.driver = &wh_db_postgres;
 	s->base.env = options->env;
 	s->fixed = !options->app_sql;
+	s->many_tables = options->many_tables;
 	s->answer_us = options->answer_us;
 	s->host_us = options->host_us;
 	values[5] = url;

@@ -82,6 +82,7 @@ static void forget_plans(postgres_db *s)
 		s->stmts[i].name[0] = 0;
 		s->stmts[i].described = false;
 	}
+	wh_postgres_forget_types(s);
 	s->stale = true;
 }
 
@@ -102,6 +103,7 @@ static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out
 	s->stmts = grown;
 	s->stmts[s->n_stmts] = (postgres_stmt){.stmt = stmt};
 	*out = &s->stmts[s->n_stmts++];
+	wh_postgres_recall(s, *out);
 	return WHERRY_OK;
 }
 
@@ -137,6 +139,8 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 		for (int i = 0; i < c->stmt->n_params && i < PQnparams(res); i++)
 			c->types[i] = PQparamtype(res, i);
 		code = check_done(s, res, err);
+		if (code == WHERRY_OK)
+			wh_postgres_remember(s, c);
 	}
 	if (code == WHERRY_OK) {
 		memcpy(c->name, name, sizeof(name));
@@ -149,10 +153,13 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
  * a pooler may prepare and describe it in two sessions. */
 static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
+	enum { UNNAMED_RUNS = 2 };
 	bool unnamed = s->borrowed || s->pooled;
 	wherry_code code;
 
 	if (*c->name || (unnamed && c->described))
+		return WHERRY_OK;
+	if (s->many_tables && c->described && c->runs++ < UNNAMED_RUNS)
 		return WHERRY_OK;
 	if (!unnamed || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return plan(s, c, err);

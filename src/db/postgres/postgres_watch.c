@@ -71,8 +71,11 @@ wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error
 	postgres_db *s = (postgres_db *)db;
 	postgres_watch *w = &s->watch;
 
-	if (w->on)
+	if (w->on) { /* The connection is used for another table. */
+		w->step_us = FIRST_LOOK_US;
+		w->look_us = 0;
 		return WHERRY_OK;
+	}
 	*w = (postgres_watch){.on = true,
 			      .whose = *whose,
 			      .fd = -1,

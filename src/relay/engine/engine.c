@@ -67,7 +67,9 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 
 	if (r->engine && r->lease.epoch)
 		return WHERRY_OK; /* The engine of a lease does not change. */
-	if (to == WH_POSITIONS)
+	if (to == WH_POSITIONS && r->brief && r->brief->known.found)
+		ready = r->brief->known.partitioned; /* Taking the lease asks, too. */
+	else if (to == WH_POSITIONS)
 		code = wh_store_partitioned(r->store, &ready, err);
 	if (code == WHERRY_OK && ready)
 		to = WH_POSITIONS_SHARED;

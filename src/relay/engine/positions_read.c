@@ -24,8 +24,11 @@ wherry_code wh_log_load(wherry_relay *r, wherry_error *err)
 		code = wh_log_load_known(r, err);
 	if (code == WHERRY_OK)
 		code = wh_feed_load(r, err);
-	if (code == WHERRY_OK)
-		f->begun = f->reader.news = true;
+	if (code != WHERRY_OK)
+		return code;
+	f->begun = f->reader.news = true;
+	if (!f->share.exceptions && f->reader.cursor == INT64_MIN)
+		f->reader.more = f->reader.sweeping = false;
 	return code;
 }
 

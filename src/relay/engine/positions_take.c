@@ -65,12 +65,13 @@ static bool comes_later(const wherry_relay *r, const wh_open_row *row, int64_t n
 wherry_code wh_log_load_known(wherry_relay *r, wherry_error *err)
 {
 	wh_log *f = wh_log_of(r);
-	wherry_code code = wh_progress_forget_done(r->store, err);
+	wherry_code code =
+		f->share.exceptions ? wh_progress_forget_done(r->store, err) : WHERRY_OK;
 
 	f->n_known = 0;
 	f->marked = false;
 	f->reader.comes_later = comes_later;
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && f->share.exceptions)
 		code = wh_progress_known(r->store, &f->share, note_known, r, err);
 	if (code == WHERRY_OK && f->short_of_memory)
 		code = wh_oom(err);

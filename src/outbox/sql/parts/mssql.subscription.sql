@@ -10,9 +10,10 @@ subscription = {subscription} AND mask & ~:mask = 0
 
 -- name: progress
 -- The position of a share, or one that covers no more than any of its positions, the number of these, and the
--- highest of them.
+-- highest of them; and whether there are exceptions.
 SELECT CASE WHEN COUNT(*) = 1 THEN MIN(q.high) ELSE MIN(q.at) END, CASE WHEN COUNT(*) = 1 THEN MIN(q.seen) ELSE MIN(q.now) END,
-  CAST(NULL AS NVARCHAR(1)), 0, COUNT(*), MAX(q.at)
+  CAST(NULL AS NVARCHAR(1)), 0, COUNT(*), MAX(q.at),
+  CASE WHEN EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription}) THEN 1 ELSE 0 END
 FROM (SELECT p.high, p.seen, {passed_at:p} AS at, {log_identity} AS now FROM {table_progress} AS p WHERE {of_share}) AS q
 HAVING COUNT(*) > 0;
 

@@ -32,9 +32,10 @@ pg_snapshot_xmax({.}seen), -(SELECT count(*) FROM pg_snapshot_xip({.}seen))
 
 -- name: progress
 -- The position of a share, or one that covers no more than any of its positions, the number of these, and the
--- highest id of one.
+-- highest id of one; and whether there are exceptions.
 SELECT min(p.high), (array_agg(p.seen::text ORDER BY {earlier:p}))[1], CASE WHEN count(*) = 1 THEN min(p.until::text) END,
-  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*), max(p.high)
+  CASE WHEN count(*) = 1 THEN min(p.late) ELSE 0 END, count(*), max(p.high),
+  EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription})::integer
 FROM {table_progress} AS p WHERE p.subscription = {subscription} AND p.mask & ~:mask::bigint = 0 HAVING count(*) > 0;
 
 -- name: progress-take

@@ -14,7 +14,8 @@ NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 SELECT {message} FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: progress
-SELECT high, NULL, NULL, 0, 1, high FROM {table_progress} WHERE subscription = {subscription};
+SELECT high, NULL, NULL, 0, 1, high, EXISTS (SELECT 1 FROM {table_exception} AS x WHERE x.subscription = {subscription})
+FROM {table_progress} WHERE subscription = {subscription};
 
 -- name: move
 -- The fence is in the statement that writes.
