@@ -11,6 +11,7 @@
  *     http.c     posting to a web server, of both
  *     raw.c      the other sides: sqlite3 alone
  *     postgres.c the other sides on PostgreSQL: libpq alone
+ *     amqp.c     both sides to RabbitMQ, the other being librabbitmq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     stream.c   a relay that reads the WAL, and pg_recvlogical
  *     queues.c   Wherry's sides of queues and delayed queues
@@ -237,6 +238,9 @@ void bench_libpq_prepare(struct pg_conn *conn, const char *name, const char *sql
 
 /* kafka.c: out[2] is how long it took, in ms */
 bench_work bench_kafka_wherry, bench_kafka_alone;
+
+/* amqp.c */
+bench_work bench_amqp_wherry, bench_amqp_alone;
 
 /* stream.c */
 bench_work bench_stream_drain, bench_receive;

@@ -177,6 +177,13 @@ static const group_row groups[] = {
 		   {"Wherry", bench_kafka_wherry, 1}},
 	 .figures = {{"to Kafka, the first message", 1, 0, "ms", 1, 2, .at_most = 200}}},
 #endif
+#ifdef WHERRY_AMQP
+	{OWN_FILES, .runs = 3, .backlog = ALL,
+	 .sides = {{"librabbitmq alone", bench_amqp_alone, .no_backlog = true},
+		   {"Wherry", bench_amqp_wherry}},
+	 .figures = {{"to RabbitMQ, 1000 keys, 200 B", 1, 0, RATE, .at_least = 0.85,
+		      .minor = OWN_FILES}}},
+#endif
 	/* All at once: they take their time and no processor. */
 	{SQLITE, .runs = 1, .backlog = 1000, .at_once = true,
 	 .sides = {{"raw, looks every second", bench_raw_idle},

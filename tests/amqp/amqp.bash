@@ -55,11 +55,10 @@ connection.close()
 END
 }
 
-# read_queue NAME: take its messages, each a line of JSON.
+# read_queue NAME: take its messages, each a line of JSON, until none came for half a second.
 read_queue() {
 	amqp_do "
-while True:
-    method, p, body = c.basic_get('$1', auto_ack=True)
+for method, p, body in c.consume('$1', auto_ack=True, inactivity_timeout=0.5):
     if not method:
         break
     m = {k: v for k, v in vars(p).items() if v is not None}

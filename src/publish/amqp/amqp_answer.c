@@ -181,7 +181,7 @@ static void blame(wh_amqp_client *c, wh_amqp_job *job, int code, amqp_bytes_t te
 {
 	const char *advice = "";
 	const wh_amqp_place *place;
-	char why[300];
+	char why[sizeof(place->why)];
 
 	if (code == AMQP_NOT_FOUND)
 		advice = ": make it, or name another one in exchange=";
