@@ -281,7 +281,7 @@ const wh_check wh_checks[] = {
 			   "node have that node's transaction numbers: no relay can "
 			   "read it",
 		.advice = "let producers write to an outbox that is a local table of "
-			  "each node",
+			  "each node; see docs/guide/citus.md",
 	},
 	{
 		.name = "activity",
