@@ -311,9 +311,9 @@ static bool find_password(const char *host, const char **colon, const char **at)
 /* Does the name of a parameter end in a word for a secret? */
 static bool names_secret(const char *name, const char *end)
 {
-	static const char *const words[] = {"password",   "passwd", "pwd",
-					    "passphrase", "secret", "token",
-					    "api_key",    "apikey", "pem"};
+	static const char *const words[] = {"password", "passwd", "pwd",     "passphrase",
+					    "secret",   "token",  "api_key", "apikey",
+					    "pem",      "seed"};
 	/* These only as whole words: sslkey=client.key names a file. */
 	static const char *const whole[] = {"key",  "sig",  "signature",
 					    "code", "auth", "credential"};
@@ -455,8 +455,8 @@ static wh_view hosts_of(const char *rest)
 void wh_url_show(const char *text, char *out, size_t cap)
 {
 	static const char *const remote[] = {
-		"postgres:", "postgresql:", "mssql:", "http:", "https:",
-		"kafka:",    "amqp:",       "amqps:", NULL};
+		"postgres:", "postgresql:", "mssql:", "http:",     "https:", "kafka:",
+		"amqp:",     "amqps:",      "nats:",  "nats+tls:", NULL};
 	static const char *const local[] = {
 		"sqlite:", "file:", "stdout:", "memory:", "null:", NULL};
 	wh_view shown = {NULL, 0};

@@ -184,9 +184,10 @@ extern const wh_publisher_driver wh_publisher_handlers;
 extern const wh_publisher_driver wh_publisher_queue_sqlite, wh_publisher_queue_postgres,
 	wh_publisher_queue_postgresql;
 
-/* amqp/, kafka/ and webhook/ are linked into the program only. */
+/* amqp/, kafka/, nats/ and webhook/ are linked into the program only. */
 extern const wh_publisher_driver wh_publisher_kafka;
 extern const wh_publisher_driver wh_publisher_amqp, wh_publisher_amqps;
+extern const wh_publisher_driver wh_publisher_nats, wh_publisher_nats_tls;
 extern const wh_publisher_driver wh_publisher_https;
 extern const wh_publisher_driver wh_publisher_http;
 

@@ -12,6 +12,10 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 	&wh_publisher_amqp,
 	&wh_publisher_amqps,
 #endif
+#ifdef WHERRY_NATS
+	&wh_publisher_nats,
+	&wh_publisher_nats_tls,
+#endif
 #ifdef WHERRY_HTTP
 	&wh_publisher_https,
 	&wh_publisher_http,

@@ -36,7 +36,7 @@ start_secure() {
 	secure=$(cat secure.out)
 }
 start_secure
-export KAFKA_PASSWORD=sesame
+export KAFKA_PASSWORD=sesame NATS_PASSWORD=sesame
 receive --log received
 start_server wal_level=logical max_replication_slots=10 max_wal_senders=10
 for role in web relay ops; do
@@ -106,6 +106,7 @@ place() {
 		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
 		-e "s#amqp://rabbit.example.org#$amqp#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
+		-e "s#localhost:4222#${nats-}#g" \
 		-e "s#https://hooks.example.org#http://127.0.0.1:$refusing#g" \
 		-e "s#https://example.com/#http://127.0.0.1:$port/#g" \
 		-e "s#/var/lib/shop#$tmp/shop#g; s#/var/lib/wherry#$tmp/shop#g; s#/var/log#$tmp/shop#g" \
@@ -173,6 +174,21 @@ try amqp "$server_sql"
 	stop_rabbit
 else
 	result 0 "amqp.md: its commands work # SKIP ${amqp_lacks:-amqp-tools is not installed}"
+fi
+
+nats_server=$(PATH=$PATH:/usr/sbin command -v nats-server)
+if [ -n "$nats_server" ]; then
+	mkdir nats
+	"$nats_server" -a 127.0.0.1 -p -1 -js -sd nats --ports_file_dir nats >nats/log 2>&1 &
+	pids+=($!)
+	disown $!
+	until_true 20 ls nats/*.ports >/dev/null 2>&1
+	nats=$(sed -E 's#.*"nats":\["nats://([^"]*)".*#\1#' nats/*.ports)
+	printf true >before_relay
+	try nats "$server_sql"
+	send_before_relay
+else
+	result 0 "nats.md: its commands work # SKIP nats-server is not installed"
 fi
 
 postgres webhooks
