@@ -52,6 +52,17 @@ WHERRY_CASE(from_now_leaves_the_table_alone, relay_fixture *f)
 	RELAY_DELIVERED(f, 3, 4, 5);
 }
 
+/* From version 17 on. */
+WHERRY_CASE(a_standby_may_copy_the_slot_that_a_relay_made, relay_fixture *f)
+{
+	relay_stream(f, &f->a);
+	assert_int_equal(
+		relay_number(f, "SELECT count(*) FROM pg_replication_slots AS s "
+				"WHERE NOT temporary AND slot_name LIKE 'wherry%' AND "
+				"to_jsonb(s) ->> 'failover' = 'false'"),
+		0);
+}
+
 /* ---- failing ---- */
 
 WHERRY_CASE(defect_8_what_failed_is_tried_again_before_those_of_its_key, relay_fixture *f)
@@ -235,6 +246,7 @@ static const relay_test own[] = {
 	RELAY_TEST(what_is_in_the_table_leaves_first_and_then_the_log, 0),
 	RELAY_TEST(what_is_deleted_at_once_is_delivered, 0),
 	RELAY_TEST(from_now_leaves_the_table_alone, 0),
+	RELAY_TEST(a_standby_may_copy_the_slot_that_a_relay_made, 0),
 	RELAY_TEST(defect_8_what_failed_is_tried_again_before_those_of_its_key, 0),
 	RELAY_TEST(messages_that_are_denied_keep_no_others, 0),
 	RELAY_TEST(large_messages_that_are_denied_keep_no_others, 0),
