@@ -423,7 +423,11 @@ wherry_code wh_lease_begin_again(wherry_relay *r, int64_t now, const char *why,
 		wh_log_note("the database may lack messages that were delivered; the "
 			    "relay begins again at the position that is stored "
 			    "there, so messages may be delivered again"));
-	(void)snprintf(text, sizeof(text), WH_WENT_BACK ": %s", why);
+	/* A server that began again, or another one, need not have lost anything. */
+	if (wh_report_is_of_server(why))
+		(void)snprintf(text, sizeof(text), "%s, and " WH_WENT_BACK, why);
+	else
+		(void)snprintf(text, sizeof(text), WH_WENT_BACK ": %s", why);
 	wh_report_error(r, now, text);
 	/* Or the relay would wait for its own lease. */
 	wh_report_update(r);

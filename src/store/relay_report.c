@@ -41,7 +41,8 @@ static bool begins(const char *text, const char *with)
 
 bool wh_report_is_of_server(const char *error)
 {
-	return begins(error, WH_OTHER_SERVER) || begins(error, WH_WENT_BACK);
+	return begins(error, WH_OTHER_SERVER) || begins(error, WH_SERVER_BEGAN) ||
+	       begins(error, WH_WENT_BACK);
 }
 
 bool wh_report_is_failure(const char *error)

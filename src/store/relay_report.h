@@ -20,6 +20,8 @@
 #define WH_WRITES_LARGE "the relay writes a large message"
 /* The same: another server leads than before (see the doctor's check "other-server"). */
 #define WH_OTHER_SERVER "another server leads"
+/* The same: the server began again, and may lack what it had not written. */
+#define WH_SERVER_BEGAN "the server began again"
 /* The same: the server went back, and the relay begins again. */
 #define WH_WENT_BACK "the database may lack messages that were delivered"
 

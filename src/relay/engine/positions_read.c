@@ -71,10 +71,8 @@ wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_lease_begin_again(
 			r, now, "the database has another position than before", err);
 	else if (code == WHERRY_OK && is_unproven(r))
-		code = wh_lease_begin_again(r, now,
-					    r->moved ? "another server leads"
-						     : "the server began again",
-					    err);
+		code = wh_lease_begin_again(
+			r, now, r->moved ? WH_OTHER_SERVER : WH_SERVER_BEGAN, err);
 	if (code == WHERRY_OK || code == WHERRY_STALE)
 		r->moved = r->restarted = false;
 	wh_position_clear(&stored);

@@ -202,6 +202,30 @@ static wherry_code refuse_slot(wherry_relay *r, const wh_wal_stored *position,
 	return code == WHERRY_OK ? wh_wal_gone(f->wal, at, err) : code;
 }
 
+/* Is it the server that sent what came?  If it began again, maybe from a copy, it has what is stored, and may lack the rest, even
+ * if its WAL is longer by now.  So the relay goes on from what is stored; if it has more in memory, it begins again there. */
+static wherry_code compare(wherry_relay *r, int64_t now, const wh_wal_stored *position,
+			   int64_t from, wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+
+	if (!f->streamed)
+		return WHERRY_OK;
+	if (r->moved)
+		return wh_lease_begin_again(r, now, WH_OTHER_SERVER, err);
+	if (!r->restarted)
+		return WHERRY_OK;
+	if (position->at < f->written)
+		return wh_lease_begin_again(
+			r, now, "the database has an earlier position than before", err);
+	if (f->received <= from)
+		return WHERRY_OK;
+	if (f->moved || f->n || r->window.n)
+		return wh_lease_begin_again(r, now, WH_SERVER_BEGAN, err);
+	f->received = f->delivered = from;
+	return WHERRY_OK;
+}
+
 /* Decide how to begin: only the position shows what is delivered. */
 static wherry_code decide(wherry_relay *r, int64_t now, const wh_wal_state *state,
 			  beginning *out, wherry_error *err)
@@ -230,12 +254,9 @@ static wherry_code decide(wherry_relay *r, int64_t now, const wh_wal_state *stat
 	if (strcmp(position.slot, f->wal->slot) != 0)
 		position = (wh_wal_stored){.known = false};
 	out->from = position.at > state->confirmed ? position.at : state->confirmed;
-	if (f->streamed && (r->moved || (r->restarted && position.at < f->written)))
-		return wh_lease_begin_again(r, now,
-					    r->moved ? "another server leads"
-						     : "the database has an earlier "
-						       "position than before",
-					    err);
+	code = compare(r, now, &position, out->from, err);
+	if (code != WHERRY_OK)
+		return code;
 	made_again = is_made_again(f, state, &position);
 	if (there && made_again && from == POSITION)
 		return refuse_slot(r, &position, err);
