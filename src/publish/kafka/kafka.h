@@ -378,7 +378,7 @@ typedef struct wh_kafka {
 	int64_t trouble_us;
 	bool trouble_logged;
 	bool silence_logged; /* That nothing was acknowledged was logged since the last delivery. */
-	char trouble[200]; /* Reason why messages in flight have no receipts. */
+	char trouble[240]; /* Reason why messages in flight have no receipts. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;
