@@ -489,6 +489,11 @@ bool wh_db_keeps_session(wherry_db *db)
 	       db->driver->connection.keeps_session(db);
 }
 
+bool wh_db_has(wherry_db *db, wh_db_part part)
+{
+	return !db->driver->connection.has || db->driver->connection.has(db, part);
+}
+
 wherry_code wh_db_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
 			 wherry_error *err)
 {

@@ -113,6 +113,13 @@ typedef struct wh_look {
 	bool operators_only;
 } wh_look;
 
+/* Parts that some servers lack. */
+typedef enum wh_db_part {
+	WH_DB_SIGNALS, /* By which a session tells another something: advisory locks and LISTEN. */
+	WH_DB_SNAPSHOTS, /* Which transactions a statement sees, as a value. */
+	WH_DB_PARTS
+} wh_db_part;
+
 /*
  * The functions and properties of a database.  Each function must be set unless its
  * comment says that it may be NULL; wh_db_driver_check() checks that.
@@ -167,6 +174,9 @@ typedef struct wh_db_driver {
 		 * uses and whose locks the server frees when it ends?  May be NULL: there
 		 * are no such locks. */
 		bool (*keeps_session)(wherry_db *db);
+
+		/* Has the server this part?  May be NULL: it has all that Wherry uses. */
+		bool (*has)(wherry_db *db, wh_db_part part);
 
 		/*
 		 * Write the schema of a table that is named without one, by the user's
@@ -378,6 +388,7 @@ wherry_code wh_db_listen(wherry_db *db, const int64_t *keys, size_t n, bool on,
 size_t wh_db_heard(wherry_db *db, wh_heard *out, size_t most);
 int64_t wh_db_session(wherry_db *db); /* 0: the session has no number. */
 bool wh_db_keeps_session(wherry_db *db);
+bool wh_db_has(wherry_db *db, wh_db_part part);
 int64_t wh_db_version(wherry_db *db);
 bool wh_db_replaced(wherry_db *db, bool look); /* false if db is NULL. */
 /* Call it before closing a connection whose file was replaced.  Stores a descriptor of

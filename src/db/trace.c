@@ -166,6 +166,11 @@ static bool trace_keeps_session(wherry_db *db)
 	return wh_db_keeps_session(((traced *)db)->inner);
 }
 
+static bool trace_has(wherry_db *db, wh_db_part part)
+{
+	return wh_db_has(((traced *)db)->inner, part);
+}
+
 static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
 				   size_t cap, int64_t *out_n, wherry_error *err)
 {
@@ -215,6 +220,7 @@ static const wh_db_driver trace_template = {
 		       .limit = trace_limit,
 		       .session = trace_session,
 		       .keeps_session = trace_keeps_session,
+		       .has = trace_has,
 		       .schema_of = trace_schema_of},
 	.transaction = {.begin = trace_begin,
 			.commit = trace_commit,

@@ -126,6 +126,20 @@ wherry_code wh_outbox_check_old(const wherry_outbox *outbox, wherry_error *err)
 		store->name.ptr);
 }
 
+wherry_code wh_outbox_check_server(const wherry_outbox *outbox, wherry_error *err)
+{
+	const wh_home home = outbox->layout.home;
+
+	if ((home != WH_LOG_POSTGRES && home != WH_ADOPTED_POSTGRES) ||
+	    wh_db_has(outbox->store.db, WH_DB_SNAPSHOTS))
+		return WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_UNSUPPORTED,
+		"this server lacks PostgreSQL's snapshots, by which relays find "
+		"messages that are committed late, so it can have no outbox: send to "
+		"a queue in the same transaction, and relay the queue");
+}
+
 /* No layout matches: is it a table of an earlier version? */
 static wherry_code refuse_old(wherry_outbox *outbox, const char *table, wherry_error *err)
 {

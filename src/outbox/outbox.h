@@ -43,6 +43,9 @@ struct wherry_outbox {
 /* The layouts of outboxes, and the statements of each layout. */
 extern const wh_model wh_outbox_model;
 
+/* Refuse a log on a server without the snapshots by which its relays find rows that are committed late. */
+wherry_code wh_outbox_check_server(const wherry_outbox *outbox, wherry_error *err);
+
 /* Does somebody wait for messages of an outbox on which no relay works?  See watched.c. */
 bool wh_outbox_is_watched(wherry_outbox *outbox);
 

@@ -56,6 +56,20 @@ static wherry_code check_extras(const wherry_outbox *outbox, const wh_make *how,
 	return code;
 }
 
+/* Refuse what the server lacks. */
+static wherry_code check_server(const wherry_outbox *outbox, const wh_make *how,
+				wherry_error *err)
+{
+	if (!(how->extras & (WH_PARTITIONS_SHARED | WH_SEGMENTS)) ||
+	    wh_db_has(outbox->store.db, WH_DB_SIGNALS))
+		return wh_outbox_check_server(outbox, err);
+	return wh_fail(
+		err, WHERRY_UNSUPPORTED,
+		"this server lacks advisory locks, under which relays share keys and "
+		"make segments: leave --partitions and --segments out; further "
+		"relays stand by");
+}
+
 /* The SQL of the i-th optional part; NULL: not requested, or nothing to create for it. */
 static const wh_stmt *extra_sql(const wherry_outbox *outbox, unsigned extras, int i)
 {
@@ -169,6 +183,8 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = wh_store_can_make(&outbox.store, table, err);
 	if (code == WHERRY_OK)
 		code = check_extras(&outbox, how, err);
+	if (code == WHERRY_OK)
+		code = check_server(&outbox, how, err);
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
 	if (code == WHERRY_OK && how->made)

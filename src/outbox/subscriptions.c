@@ -289,13 +289,15 @@ static wherry_code move_to(wherry_outbox *outbox, const wh_position *at,
 				 : code;
 }
 
-/* No relay gets other partitions, whose positions are in other rows then, before the transaction ends. */
+/* No relay gets other partitions, whose positions are in other rows then, before the transaction ends.  Without
+ * advisory locks there are no shares. */
 static wherry_code lock_shares(const wherry_outbox *outbox, wherry_error *err)
 {
 	const wh_stmt *lock = outbox->store.stmt.partitions_lock;
 
-	return lock ? wh_db_run(outbox->store.db, lock, NULL, 0, NULL, NULL, NULL, err)
-		    : WHERRY_OK;
+	return lock && wh_db_has(outbox->store.db, WH_DB_SIGNALS)
+		       ? wh_db_run(outbox->store.db, lock, NULL, 0, NULL, NULL, NULL, err)
+		       : WHERRY_OK;
 }
 
 static wherry_code seek(void *ctx, wherry_error *err)

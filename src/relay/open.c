@@ -302,6 +302,8 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 		r->store->report = &r->report;
 		r->store->body_max = wh_config_int(r->config, WH_OUTBOX_BODY_MAX);
 	}
+	if (code == WHERRY_OK && r->outbox && !r->brief)
+		code = wh_outbox_check_server(r->outbox, err);
 	if (code == WHERRY_OK)
 		code = apply_layout(r, err);
 	if (code == WHERRY_OK)

@@ -40,6 +40,10 @@
 	X(migrate_lock, "migrate-lock", "") \
 	X(owners, "owners", "schema?")
 
+/* On a server where nobody can be woken: replace what wakes others. */
+#define WH_STORE_UNSIGNALLED(X) \
+	X(unsignalled, "unsignalled", "")
+
 /* The tables, and what they share with others, can be removed. */
 #define WH_STORE_DROP(X) \
 	X(drop, "drop", "") \
@@ -246,7 +250,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(indexes, WH_STORE_INDEXES) \
 	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
-	G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(session, WH_STORE_SESSION) G(lineage, WH_STORE_LINEAGE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
+	G(drop, WH_STORE_DROP) G(try_drop, WH_STORE_TRY_DROP) G(unsignalled, WH_STORE_UNSIGNALLED) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(session, WH_STORE_SESSION) G(lineage, WH_STORE_LINEAGE) G(cut, WH_STORE_CUT) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(locked, WH_STORE_LOCKED) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(scan_start, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \

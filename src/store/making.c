@@ -17,11 +17,13 @@ wherry_code wh_store_can_make(const wh_store *store, const char *table, wherry_e
 
 wherry_code wh_store_begin_making(wh_store *store, wherry_error *err)
 {
-	const wh_stmt *lock = store->stmt.migrate_lock;
+	const wh_stmt *first = wh_db_has(store->db, WH_DB_SIGNALS)
+				       ? store->stmt.migrate_lock
+				       : store->stmt.unsignalled;
 	wherry_code code = WHERRY_OK;
 
-	if (lock)
-		code = wh_db_run(store->db, lock, NULL, 0, NULL, NULL, NULL, err);
+	if (first)
+		code = wh_db_run(store->db, first, NULL, 0, NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check_owners(store, err);
 	return code;
@@ -91,11 +93,15 @@ wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err)
 
 void wh_store_later_sql(const wh_store *store, const char *table, int version, wh_buf *to)
 {
-	const wh_stmt *stmt;
+	const wh_stmt *stmt, *unsignalled = store->stmt.unsignalled;
+	const char *first =
+		unsignalled && store->db && !wh_db_has(store->db, WH_DB_SIGNALS)
+			? unsignalled->text
+			: "";
 
 	for (int i = version + 1; (stmt = migration(store, i)) != NULL; i++)
-		wh_buf_printf(to, "-- %s of %s %s\nBEGIN TRANSACTION;\n%sCOMMIT;\n",
-			      stmt->name, store->model->name, table, stmt->text);
+		wh_buf_printf(to, "-- %s of %s %s\nBEGIN TRANSACTION;\n%s%sCOMMIT;\n",
+			      stmt->name, store->model->name, table, first, stmt->text);
 }
 
 wherry_code wh_store_check_payload(wh_store *store, wherry_error *err)

@@ -103,7 +103,7 @@ wherry_code wh_sessions_look(wh_store *store, int32_t mine, wh_sessions *inout,
 	looking l = {.before = inout, .env = store->db->env};
 	wherry_code code = WHERRY_OK;
 
-	if (store->stmt.session_look)
+	if (store->stmt.session_look && wh_db_has(store->db, WH_DB_SIGNALS))
 		code = wh_db_run(store->db, store->stmt.session_look, params, 2,
 				 take_session, &l, NULL, err);
 	if (code == WHERRY_OK)

@@ -502,5 +502,5 @@ int cron_suite_run(const char *layout, const outbox_backend *const *backends,
 	}
 	n = wherry_test_part(tests, n);
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
-	return _cmocka_run_group_tests("cron", tests, n, NULL, NULL);
+	return wherry_run_group("cron", tests, n, NULL, NULL);
 }

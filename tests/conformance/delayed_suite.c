@@ -263,5 +263,5 @@ int delayed_suite_run(const char *layout, const char *const *lacks,
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
-	return _cmocka_run_group_tests("delayed", tests, n, NULL, NULL);
+	return wherry_run_group("delayed", tests, n, NULL, NULL);
 }

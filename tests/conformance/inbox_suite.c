@@ -399,5 +399,5 @@ int inbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
 	n = wherry_test_part(tests, n);
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
-	return _cmocka_run_group_tests("inbox", tests, n, NULL, NULL);
+	return wherry_run_group("inbox", tests, n, NULL, NULL);
 }

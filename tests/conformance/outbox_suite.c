@@ -520,5 +520,5 @@ int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
-	return _cmocka_run_group_tests("outbox", tests, n, NULL, NULL);
+	return wherry_run_group("outbox", tests, n, NULL, NULL);
 }

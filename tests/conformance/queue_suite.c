@@ -296,5 +296,5 @@ int queue_suite_run_layout(const char *layout, const outbox_backend *const *back
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
 	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
-	return _cmocka_run_group_tests(layout ? layout : "queue", tests, n, NULL, NULL);
+	return wherry_run_group(layout ? layout : "queue", tests, n, NULL, NULL);
 }

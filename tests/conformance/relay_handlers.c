@@ -321,5 +321,5 @@ int handlers_suite(const handlers_base *on, const handlers_test *own)
 			n++;
 		}
 	}
-	return _cmocka_run_group_tests("handlers", all, n, NULL, NULL);
+	return wherry_run_group("handlers", all, n, NULL, NULL);
 }

@@ -713,5 +713,5 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		if (targets[t].own)
 			n += add_tests(tests + n, names + n, &targets[t], targets[t].own,
 				       0);
-	return _cmocka_run_group_tests("relay", tests, n, NULL, NULL);
+	return wherry_run_group("relay", tests, n, NULL, NULL);
 }

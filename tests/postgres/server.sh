@@ -8,6 +8,8 @@
 # usage: server.sh [SETTING=VALUE...]; more settings, between blanks, in WHERRY_TEST_SETTINGS
 #
 # WHERRY_TEST_POSTGRES: the folder with the server's programs; otherwise the one of pg_config.
+# WHERRY_TEST_LACKS: what the server is to lack, as other engines do: signals (advisory locks and
+# pg_notify()), snapshots.  Its functions are there under other names.
 
 set -euo pipefail
 
@@ -51,13 +53,34 @@ trap 'exit 1' HUP INT TERM
 chmod 755 "$dir"
 cd "$dir"
 
+# lacking WORD...: SQL that hides functions.
+lacking() {
+	local word names=
+
+	for word; do
+		case $word in
+		signals) names+="|pg_(try_)?advisory_.*|pg_notify" ;;
+		snapshots) names+="|pg_current_snapshot|pg_visible_in_snapshot|pg_snapshot_.*|pg_current_xact_id.*|txid_.*" ;;
+		esac
+	done
+	echo "UPDATE pg_proc SET proname = 'no_' || proname WHERE pronamespace = 'pg_catalog'::regnamespace
+		AND proname ~ '^(${names#|})\$'" | tr '\n\t' '  '
+}
+
 # begin FOLDER: the files of a new server.
 begin() {
+	local database
+
 	"${as[@]}" "$bin/initdb" -D "$1" -U wherry -A trust --no-sync -E UTF8 --locale=C \
 		>"$dir/log" 2>&1 </dev/null || {
 		cat "$dir/log" >&2
 		exit 1
 	}
+	for database in ${WHERRY_TEST_LACKS:+template0 template1 postgres}; do
+		# shellcheck disable=SC2086 # words
+		lacking $WHERRY_TEST_LACKS |
+			"${as[@]}" "$bin/postgres" --single -D "$1" -F "$database" >/dev/null
+	done
 }
 
 # In a run of many tests the first one makes the files, and the others copy them: a third of the time.

@@ -518,5 +518,5 @@ int publisher_suite_run(const publisher_backend *const *backends, size_t n)
 				.initial_state = (void *)(uintptr_t)backends[b],
 			};
 		}
-	return _cmocka_run_group_tests("publishers", tests, n_tests, NULL, NULL);
+	return wherry_run_group("publishers", tests, n_tests, NULL, NULL);
 }

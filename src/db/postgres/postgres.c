@@ -183,7 +183,7 @@ static bool postgres_keeps_session(wherry_db *db)
 {
 	const postgres_db *s = (const postgres_db *)db;
 
-	return !s->borrowed && !s->pooled;
+	return !s->borrowed && !s->pooled && wh_postgres_has(db, WH_DB_SIGNALS);
 }
 
 static void postgres_limit(wherry_db *db, int64_t until_us)
@@ -206,6 +206,7 @@ const wh_db_driver wh_db_postgres = {
 		       .limit = postgres_limit,
 		       .session = postgres_session,
 		       .keeps_session = postgres_keeps_session,
+		       .has = wh_postgres_has,
 		       .schema_of = wh_postgres_schema_of},
 	.transaction = {.begin = postgres_begin,
 			.commit = postgres_commit,

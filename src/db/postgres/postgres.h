@@ -87,6 +87,8 @@ typedef struct postgres_db {
 	bool many_tables;
 	struct postgres_types *types;
 	size_t n_types;
+	bool one_session; /* Pooled, since all connections have the same session. */
+	bool asked[WH_DB_PARTS], has[WH_DB_PARTS]; /* See wh_postgres_has(). */
 	bool fixed; /* The search path is pg_catalog, whatever the user's is. */
 	/* Schemas of the user's search path, as an array; NULL: query them each time. */
 	char *schemas;
@@ -217,6 +219,9 @@ void wh_postgres_heard(postgres_db *s);
  * notify other relays, so this does. */
 void wh_postgres_committed(postgres_db *s);
 void wh_postgres_unwatch(postgres_db *s);
+
+/* postgres_has.c: has the server this part of PostgreSQL?  It is asked once. */
+bool wh_postgres_has(wherry_db *db, wh_db_part part);
 
 /* See stream.h. */
 wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,

@@ -240,6 +240,33 @@ static bool missing_in_function(const postgres_db *s, const PGresult *res,
 	return true;
 }
 
+/* Say which part of PostgreSQL the server lacks; NULL: the error is about something else.  The names stand in the
+ * message, whatever its language. */
+static const char *lack(const char *state, const char *text)
+{
+	static const char no_snapshots[] =
+		": this server lacks snapshots, which an outbox needs: "
+		"use a queue in its place";
+	static const char *const lacks[][2] = {
+		{"advisory",
+		 ": this server lacks advisory locks, which lock_key, partitions, "
+		 "segments, adopted tables and wherry_listen() need"},
+		{"pg_notify",
+		 ": this server lacks notifications, so nobody can be woken"},
+		{"pg_current_snapshot", no_snapshots},
+		{"pg_current_xact_id", no_snapshots},
+		{"xid8", no_snapshots},
+	};
+
+	if (strcmp(state, "42883") != 0 && strcmp(state, "42704") != 0 &&
+	    strcmp(state, "0A000") != 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof(lacks) / sizeof(*lacks); i++)
+		if (strstr(text, lacks[i][0]))
+			return lacks[i][1];
+	return NULL;
+}
+
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
@@ -271,6 +298,8 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
 		return denied(s, res, state, text, err);
+	if (lack(state, text))
+		return tell(s, WHERRY_UNSUPPORTED, state, text, lack(state, text), err);
 	/* Not NOTFOUND: a model would take that for a missing table of Wherry's. */
 	if (res && missing_in_function(s, res, state, hint, sizeof(hint)))
 		code = WHERRY_INVALID;

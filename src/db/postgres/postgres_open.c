@@ -423,8 +423,8 @@ static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool m
 {
 	int64_t pid = 0;
 
-	if (PQntuples(res) != 1 || PQnfields(res) != 3 || PQgetisnull(res, 0, 0) ||
-	    PQgetisnull(res, 0, 1) || PQgetisnull(res, 0, 2) ||
+	if (PQntuples(res) != 1 || PQnfields(res) != 4 || PQgetisnull(res, 0, 0) ||
+	    PQgetisnull(res, 0, 1) || PQgetisnull(res, 0, 2) || PQgetisnull(res, 0, 3) ||
 	    !wh_parse_int(PQgetvalue(res, 0, 0), &pid))
 		return no_sense(s, err);
 	if (must_write && strcmp(PQgetvalue(res, 0, 1), "t") == 0)
@@ -433,23 +433,25 @@ static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool m
 			       "only: name the primary, as with "
 			       "?target_session_attrs=read-write",
 			       s->name);
-	s->pooled = pid != PQbackendPID(s->conn);
+	s->one_session = strcmp(PQgetvalue(res, 0, 3), "t") == 0;
+	s->pooled = s->one_session || pid != PQbackendPID(s->conn);
 	if (s->fixed)
 		s->schemas = strdup(PQgetvalue(res, 0, 2));
 	return s->fixed && !s->schemas ? wh_oom(err) : WHERRY_OK;
 }
 
-/* Names are qualified, because this first statement runs with the user's search path.  PGlite, compiled by emcc, has one
- * session for all connections and reports its true number: it is treated as a pooler. */
+/* Names are qualified, because this first statement runs with the user's search path.  A standalone server, as PGlite is,
+ * has one session for all connections: it is treated as a pooler. */
 static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
 {
 	static const char sql[] =
-		"SELECT CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'emcc') "
-		"OPERATOR(pg_catalog.>) 0 THEN 0 ELSE pg_catalog.pg_backend_pid() END, "
-		"pg_catalog.pg_is_in_recovery() OR "
+		"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery() OR "
 		"pg_catalog.current_setting('transaction_read_only') "
 		"OPERATOR(pg_catalog.=) 'on', "
-		"pg_catalog.current_schemas(false)::pg_catalog.text[]";
+		"pg_catalog.current_schemas(false)::pg_catalog.text[], "
+		"EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity AS a "
+		"WHERE a.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() "
+		"AND a.backend_type OPERATOR(pg_catalog.=) 'standalone backend')";
 	PGresult *res = wh_postgres_query(s, sql);
 	wherry_code code = PQresultStatus(res) == PGRES_TUPLES_OK
 				   ? take_surroundings(s, res, must_write, err)
@@ -482,13 +484,20 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 	wherry_code code = wh_postgres_check_free(s, err);
 	wh_arena copies = WH_ARENA_INIT;
 	const char *values[] = {table, s->schemas, own ? "t" : "f"};
-	bool failed = false;
+	bool failed = false, alone;
 	PGresult *res;
 
 	if (code != WHERRY_OK)
 		return code;
+	/* Where all connections have one session, another one may parse a statement before this is bound, unless a
+	 * transaction keeps it out. */
+	alone = s->one_session && PQtransactionStatus(s->conn) == PQTRANS_IDLE;
+	if (alone)
+		PQclear(wh_postgres_query(s, "BEGIN"));
 	values[0] = wh_postgres_text_sql(s, table, &copies);
 	res = wh_postgres_query_params(s, sql, 3, values, 0);
+	if (alone)
+		PQclear(wh_postgres_query(s, "ROLLBACK"));
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(s, res, err);
 	else if (PQntuples(res) == 1 && PQnfields(res) == 2)

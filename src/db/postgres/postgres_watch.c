@@ -16,8 +16,8 @@
  * Notifications also arrive with the answers of other statements.  An eventfd then
  * becomes readable, so the descriptor to poll is an epoll of both.
  *
- * On a borrowed connection, and behind a pooler, the driver neither listens nor locks: it
- * polls, at last four times a second.
+ * On a borrowed connection, behind a pooler, and on a server that lacks one of both, the
+ * driver neither listens nor locks: it polls, at last four times a second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,8 @@ wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error
 			      .event = -1,
 			      .step_us = FIRST_LOOK_US};
 	name_channels(s);
-	if (s->borrowed || s->pooled || listen_to(s, err) != WHERRY_OK)
+	if (s->borrowed || s->pooled || !wh_postgres_has(db, WH_DB_SIGNALS) ||
+	    listen_to(s, err) != WHERRY_OK)
 		return WHERRY_OK;
 	w->fd = epoll_create1(EPOLL_CLOEXEC);
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -316,13 +317,25 @@ static bool is_time(postgres_db *s, const wh_look *look)
 	return true;
 }
 
-static void tell_pooled(postgres_db *s)
+/* Say why nobody wakes the relay. */
+static void tell_polling(postgres_db *s)
 {
-	if (s->pooled && !s->watch.warned)
+	if (s->watch.warned)
+		return;
+	if (s->one_session)
+		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "polls",
+		       wh_log_note("this server has one session for all connections, in "
+				   "which it can wake nobody: the relay polls four "
+				   "times a second"));
+	else if (s->pooled)
 		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "pooler",
 		       wh_log_note("a connection pooler keeps PostgreSQL from "
 				   "waking this relay, which therefore polls four "
 				   "times a second; give it a direct connection"));
+	else if (!wh_postgres_has(&s->base, WH_DB_SIGNALS))
+		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "polls",
+		       wh_log_note("this server lacks LISTEN or advisory locks, so the "
+				   "relay polls four times a second"));
 	s->watch.warned = true;
 }
 
@@ -346,7 +359,7 @@ bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 		return true;
 	if (PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return false;
-	tell_pooled(s);
+	tell_polling(s);
 	any = heard(s, look->operators_only);
 	if (is_lost(s))
 		return true;
