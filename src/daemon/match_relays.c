@@ -11,6 +11,7 @@
 enum {
 	TURN_US = WH_SECOND,       /* Time of a relay while other outboxes wait. */
 	BRIEF_IDLE_US = 20000,     /* Such a relay ends when it is idle for so long. */
+	PASSED_MOST = 32,          /* Outboxes that one in the queue lets go first. */
 	UNUSED_US = 10 * WH_SECOND /* Until a connection that nobody uses is closed. */
 };
 
@@ -84,23 +85,12 @@ void wh_match_want(wh_matches *m, wh_match *o)
 {
 	o->stage = WH_WANTED;
 	o->next = NULL;
+	o->passed = 0;
 	o->yielded = false;
 	*m->last = o;
 	m->last = &o->next;
 	m->n_waiting++;
 	atomic_store(&m->crowded, true);
-}
-
-static wh_match *take_first(wh_matches *m)
-{
-	wh_match *o = m->first;
-
-	m->first = o->next;
-	if (!m->first)
-		m->last = &m->first;
-	m->n_waiting--;
-	atomic_store(&m->crowded, m->n_waiting > 0);
-	return o;
 }
 
 void wh_match_leave_queue(wh_matches *m, wh_match *o)
@@ -115,6 +105,23 @@ void wh_match_leave_queue(wh_matches *m, wh_match *o)
 	m->last = &m->first;
 	while (*m->last)
 		m->last = &(*m->last)->next;
+}
+
+/* Take the first one whose last relay had this connection: the server knows its tables there.  If there is none
+ * near the beginning of the queue, or the first one was passed over for long, take that. */
+static wh_match *take_for(wh_matches *m, const wh_match_slot *slot)
+{
+	wh_match *first = m->first, *found = NULL;
+	int n = first->passed < PASSED_MOST && slot->brief.db ? PASSED_MOST : 0;
+
+	for (wh_match *o = first; o && n-- && !found; o = o->next)
+		if (o->slot == slot)
+			found = o;
+	found = found ? found : first;
+	if (found != first)
+		first->passed++;
+	wh_match_leave_queue(m, found);
+	return found;
 }
 
 /* ---- a relay ---- */
@@ -171,10 +178,9 @@ static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay
 
 /* ---- relays ---- */
 
-static void start_one(wh_matches *m, wh_match *o, int64_t now)
+static void start_one(wh_matches *m, wh_match *o, wh_match_slot *slot, int64_t now)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_match_slot *slot = free_slot(m);
 	const wh_turn turn = {&slot->brief, &m->crowded};
 	wh_plan_relay relay;
 	wherry_code code = plan_of(m, o, &relay, &err);
@@ -204,8 +210,11 @@ static void start_one(wh_matches *m, wh_match *o, int64_t now)
 
 void wh_match_start_relays(wh_matches *m, int64_t now)
 {
-	while (m->db && m->first && m->n_awake < m->n_slots && !atomic_load(&m->stop))
-		start_one(m, take_first(m), now);
+	while (m->db && m->first && m->n_awake < m->n_slots && !atomic_load(&m->stop)) {
+		wh_match_slot *slot = free_slot(m);
+
+		start_one(m, take_for(m, slot), slot, now);
+	}
 }
 
 /* Other outboxes wait: let relays end that are idle, or whose time is over. */
@@ -271,7 +280,6 @@ static void take_ended(wh_matches *m, wh_match *o, int64_t now)
 	o->known = o->slot->brief.known;
 	o->slot->busy = false;
 	o->slot->left_us = now;
-	o->slot = NULL;
 	m->n_awake--;
 	settled = view.stats.delivered + view.stats.retried + view.stats.dead;
 	view.stats.down = false;

@@ -47,7 +47,8 @@ typedef struct wh_match {
 	bool yielded; /* WH_RESTING: the process with the lock was let go first. */
 	bool listed;  /* It is in the list that is being read. */
 	wh_pipeline *pipeline; /* WH_AWAKE. */
-	wh_match_slot *slot;   /* WH_AWAKE. */
+	wh_match_slot *slot;   /* WH_AWAKE; else of its last relay, or NULL. */
+	int passed; /* WH_WANTED: others that were behind it had their turn first. */
 	int64_t began_us;      /* WH_AWAKE: since when. */
 	wh_outbox_known known; /* Its last relay found this. */
 	bool stopping;         /* WH_AWAKE: its relay was asked to stop. */
