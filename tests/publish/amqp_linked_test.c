@@ -3,7 +3,10 @@
  */
 #include "amqp_broker.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <wherry/wherry.h>
 
@@ -328,6 +331,60 @@ WHERRY_TEST_WITH(a_missing_right_concerns_its_exchange_alone, set_up, tear_down)
 		} else {
 			is(i, WHERRY_DELIVERED, "");
 		}
+}
+
+/* ---- closing ---- */
+
+static size_t threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	size_t n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+/* OpenSSL is cleaned up when the process ends, and no thread may use it then. */
+static void close_while_it_waits(const char *scheme, int64_t most_us)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+	socklen_t len = sizeof(at);
+	wherry_error err = WHERRY_ERROR_INIT;
+	size_t before = threads();
+	char url[80], byte;
+	int64_t began;
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	(void)snprintf(url, sizeof(url), "%s://127.0.0.1:%d", scheme, ntohs(at.sin_port));
+	WHERRY_PASS(wherry_publisher_open(url, NULL, &f.pub, &err));
+	(void)add("q");
+	submit();
+	fd = accept(listener, NULL, NULL);
+	assert_int_equal(read(fd, &byte, 1), 1); /* It waits for an answer. */
+	began = wh_monotonic(&wh_env_system);
+	wherry_publisher_close(f.pub);
+	f.pub = NULL;
+	assert_true(wh_monotonic(&wh_env_system) - began < most_us);
+	assert_int_equal(threads(), before);
+	(void)close(fd);
+	(void)close(listener);
+}
+
+WHERRY_TEST_WITH(closing_ends_the_thread_that_logs_in, set_up, tear_down)
+{
+	close_while_it_waits("amqp", 3000000);
+}
+
+WHERRY_TEST_WITH(closing_waits_for_the_thread_that_connects_by_tls, set_up, tear_down)
+{
+	close_while_it_waits("amqps", 10000000);
 }
 
 WHERRY_TEST_MAIN

@@ -122,7 +122,9 @@ typedef struct wh_amqp_client {
 	pthread_cond_t changed; /* touching has ended. */
 	int wake_fd, done_fd;   /* The thread, and the relay, wait for these. */
 	bool woken, reported;   /* They have been written to. */
-	bool leaving;           /* The thread ends, and frees this. */
+	bool leaving;           /* The thread ends. */
+	bool ended;             /* It has. */
+	bool left;              /* Nobody waits for it, so it frees this. */
 	bool reset;             /* The thread leaves the connection, and begins again. */
 	bool touching;          /* The thread reads a message without the lock. */
 	int fd;            /* A copy of the connection's socket; -1: there is none. */
@@ -139,6 +141,8 @@ typedef struct wh_amqp_client {
 	int64_t answered_us; /* When the last message was confirmed; 0: never. */
 	int64_t counts[4];   /* Confirmed, refused, returned, connections. */
 
+	pthread_t thread;
+
 	/* The thread's own. */
 	amqp_connection_state_t conn; /* NULL: there is none. */
 	size_t host;                  /* The next one to try. */
@@ -154,7 +158,8 @@ wherry_code wh_amqp_client_new(wh_amqp_settings *set, wh_amqp_client **out,
 			       wherry_error *err);
 /* Forget all messages; the thread begins again. */
 void wh_amqp_client_reset(wh_amqp_client *c);
-/* Forget all messages.  The thread ends soon, and frees the client. */
+/* Forget all messages, and free the client.  It waits for some seconds if the thread is
+ * connecting; then the thread frees it. */
 void wh_amqp_client_leave(wh_amqp_client *c);
 
 /* ---- messages in flight: amqp_jobs.c.  Call these with the lock. ---- */
@@ -174,9 +179,10 @@ void wh_amqp_job_free(wh_amqp_job *job);
 
 /* ---- for the thread ---- */
 
-enum { WH_AMQP_CHANNEL = 1, WH_AMQP_FRAME_MAX = 131072 };
+enum { WH_AMQP_CHANNEL = 1, WH_AMQP_FRAME_MAX = 131072, WH_AMQP_CONNECT_S = 5 };
 
 wherry_code wh_amqp_connect(wh_amqp_client *c, wherry_error *err); /* amqp_connect.c */
+void wh_amqp_disconnect(wh_amqp_client *c);
 wherry_code wh_amqp_open_channel(wh_amqp_client *c, wherry_error *err);
 /* An error that the broker closed the connection with. */
 wherry_code wh_amqp_closed(int code, amqp_bytes_t text, wherry_error *err);

@@ -20,33 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "base/thread.h"
 
-enum { MS_PER_S = 1000, READ_EACH = 64 };
+enum { MS_PER_S = 1000, READ_EACH = 64, AWAIT_S = WH_AMQP_CONNECT_S + 1 };
 
 /* ---- the connection ---- */
 
-static void disconnect(wh_amqp_client *c)
-{
-	(void)pthread_mutex_lock(&c->lock);
-	if (c->fd >= 0)
-		(void)close(c->fd);
-	c->fd = -1;
-	c->blocked = false;
-	(void)pthread_mutex_unlock(&c->lock);
-	if (c->conn)
-		(void)amqp_destroy_connection(c->conn);
-	c->conn = NULL;
-	c->back.stage = WH_AMQP_NONE;
-	memset(c->proven, 0, sizeof(c->proven));
-}
-
 static void fail(wh_amqp_client *c, const wherry_error *error)
 {
-	disconnect(c);
+	wh_amqp_disconnect(c);
 	(void)pthread_mutex_lock(&c->lock);
 	if (!c->reset && (c->n_sent || c->queued.n)) {
 		c->error = *error;
@@ -64,7 +50,6 @@ static void connect_once(wh_amqp_client *c)
 		return;
 	}
 	(void)pthread_mutex_lock(&c->lock);
-	c->fd = dup(amqp_get_sockfd(c->conn));
 	c->first = c->next = 1;
 	c->counts[WH_AMQP_CONNECTED]++;
 	(void)pthread_mutex_unlock(&c->lock);
@@ -234,7 +219,7 @@ static order next_order(wh_amqp_client *c)
 		next = GO;
 	(void)pthread_mutex_unlock(&c->lock);
 	if (reset || next == LEAVE)
-		disconnect(c);
+		wh_amqp_disconnect(c);
 	return next;
 }
 
@@ -255,6 +240,7 @@ static void *run(void *arg)
 {
 	wh_amqp_client *c = arg;
 	order next;
+	bool left;
 
 	while ((next = next_order(c)) != LEAVE) {
 		wherry_error error = WHERRY_ERROR_INIT;
@@ -265,7 +251,13 @@ static void *run(void *arg)
 			fail(c, &error);
 		wait_for_work(c, next == GO);
 	}
-	free_client(c);
+	(void)pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	left = c->left;
+	(void)pthread_cond_broadcast(&c->changed);
+	(void)pthread_mutex_unlock(&c->lock);
+	if (left)
+		free_client(c);
 	return NULL;
 }
 
@@ -275,7 +267,6 @@ wherry_code wh_amqp_client_new(wh_amqp_settings *set, wh_amqp_client **out,
 			       wherry_error *err)
 {
 	wh_amqp_client *c = calloc(1, sizeof(*c));
-	pthread_t thread;
 
 	if (!c)
 		return wh_oom(err);
@@ -289,7 +280,7 @@ wherry_code wh_amqp_client_new(wh_amqp_settings *set, wh_amqp_client **out,
 	c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	c->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (c->wake_fd >= 0 && c->done_fd >= 0 &&
-	    wh_thread_start(&thread, WH_DETACHED, run, c)) {
+	    wh_thread_start(&c->thread, WH_JOINED, run, c)) {
 		*out = c;
 		return WHERRY_OK;
 	}
@@ -316,10 +307,28 @@ void wh_amqp_client_reset(wh_amqp_client *c)
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
+/* OpenSSL must not be used while the process ends, so the thread should have ended by then.
+ * Only resolving a name and connecting cannot be interrupted. */
 void wh_amqp_client_leave(wh_amqp_client *c)
 {
+	pthread_t thread = c->thread;
+	struct timespec until;
+	bool ended;
+
+	(void)timespec_get(&until, TIME_UTC);
+	until.tv_sec += AWAIT_S;
 	(void)pthread_mutex_lock(&c->lock);
 	c->leaving = true;
 	forget(c);
+	while (!c->ended && pthread_cond_timedwait(&c->changed, &c->lock, &until) == 0)
+		;
+	ended = c->ended;
+	c->left = !ended;
 	(void)pthread_mutex_unlock(&c->lock);
+	if (!ended) {
+		(void)pthread_detach(thread);
+		return;
+	}
+	(void)pthread_join(thread, NULL);
+	free_client(c);
 }

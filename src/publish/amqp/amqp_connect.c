@@ -17,7 +17,7 @@
 
 #include "publish/certificate.h"
 
-enum { CONNECT_S = 5, LOGIN_S = 10 };
+enum { LOGIN_S = 10 };
 
 /* ---- errors ---- */
 
@@ -175,10 +175,22 @@ wherry_code wh_amqp_open_channel(wh_amqp_client *c, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* The calls that wait can be interrupted from now on.  False: the relay has left. */
+static bool may_go_on(wh_amqp_client *c)
+{
+	bool may;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->fd = dup(amqp_get_sockfd(c->conn));
+	may = !c->leaving && !c->reset;
+	(void)pthread_mutex_unlock(&c->lock);
+	return may;
+}
+
 static wherry_code connect_to(wh_amqp_client *c, const wh_amqp_host *host,
 			      wherry_error *err)
 {
-	const struct timeval most = {CONNECT_S, 0};
+	const struct timeval most = {WH_AMQP_CONNECT_S, 0};
 	amqp_socket_t *socket;
 	wherry_code code = WHERRY_OK;
 	int status, verdict = 0;
@@ -197,8 +209,35 @@ static wherry_code connect_to(wh_amqp_client *c, const wh_amqp_host *host,
 	status = amqp_socket_open_noblock(socket, host->name, host->port, &most);
 	if (status != AMQP_STATUS_OK)
 		return tell_unconnected(host, status, verdict, err);
+	if (!may_go_on(c))
+		return wh_fail(err, WHERRY_CLOSED, "amqp: the destination was closed");
 	code = log_in(c, err);
 	return code == WHERRY_OK ? wh_amqp_open_channel(c, err) : code;
+}
+
+void wh_amqp_disconnect(wh_amqp_client *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->fd >= 0)
+		(void)close(c->fd);
+	c->fd = -1;
+	c->blocked = false;
+	(void)pthread_mutex_unlock(&c->lock);
+	if (c->conn)
+		(void)amqp_destroy_connection(c->conn);
+	c->conn = NULL;
+	c->back.stage = WH_AMQP_NONE;
+	memset(c->proven, 0, sizeof(c->proven));
+}
+
+static bool was_left(wh_amqp_client *c)
+{
+	bool left;
+
+	(void)pthread_mutex_lock(&c->lock);
+	left = c->leaving || c->reset;
+	(void)pthread_mutex_unlock(&c->lock);
+	return left;
 }
 
 wherry_code wh_amqp_connect(wh_amqp_client *c, wherry_error *err)
@@ -209,11 +248,9 @@ wherry_code wh_amqp_connect(wh_amqp_client *c, wherry_error *err)
 		code = connect_to(c, &c->set.hosts[c->host % c->set.n_hosts], err);
 		if (code == WHERRY_OK)
 			return code;
-		if (c->conn)
-			(void)amqp_destroy_connection(c->conn);
-		c->conn = NULL;
+		wh_amqp_disconnect(c);
 		c->host++;
-		if (code != WHERRY_CLOSED)
+		if (code != WHERRY_CLOSED || was_left(c))
 			return code;
 	}
 	return code;
