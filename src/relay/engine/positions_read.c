@@ -46,15 +46,14 @@ static bool is_same(const wh_position *a, const wh_position *b)
 }
 
 /* The position that was written shows that all which was read before it is there.  Nothing shows it of later rows
- * if the server is another one, or crashed: commits that do not wait for the disk are seen before they are
- * safe.  The WAL brings only what is on disk. */
+ * if the server is another one, crashed, or was put back to a copy: commits that do not wait for the disk are seen
+ * before they are safe, and a copy lacks what the WAL brought since. */
 static bool is_unproven(const wherry_relay *r)
 {
 	const wh_log *f = wh_log_of(r);
-	bool unwritten = f->n || f->moved;
 
-	return (r->restarted && unwritten) ||
-	       (r->moved && (unwritten || f->taken.n || r->window.n));
+	return (r->restarted || r->moved) &&
+	       (f->n || f->moved || f->taken.n || r->window.n);
 }
 
 wherry_code wh_log_compare(wherry_relay *r, int64_t now, wherry_error *err)
