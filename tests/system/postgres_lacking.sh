@@ -30,6 +30,22 @@ expect "no table can be adopted" 1 "err:lacks advisory locks"
 w create --print "$url#printed"
 check "SQL that is printed for this server runs there" sql "$out"
 check "and makes an outbox" sql "INSERT INTO printed(topic, payload) VALUES ('t', '{}')"
+
+# ---- transactions that the server undoes ----
+
+sql "CREATE SEQUENCE writes;
+	CREATE FUNCTION undo() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN
+	IF nextval('public.writes') % 3 = 0 THEN RAISE 'undone' USING ERRCODE = '40001'; END IF;
+	RETURN CASE WHEN TG_OP = 'DELETE' THEN old ELSE new END; END\$\$"
+for table in wherry_lease outbox_progress outbox_exception jobs; do
+	sql "CREATE TRIGGER undo BEFORE INSERT OR UPDATE OR DELETE ON $table FOR EACH ROW EXECUTE FUNCTION undo()"
+done
+sql "INSERT INTO outbox(topic, partition_key, payload) SELECT 'undone', (i % 7)::text, to_json(i) FROM generate_series(1, 500) AS i"
+w relay "$url" file:undone.ndjson --until-empty --timeout 60s --set relay.batch=20
+expect "a relay whose every third write is undone delivers all" 0
+out=$(grep '"topic":"undone"' undone.ndjson)
+json "in the order of each key" 'all((lambda b: b == sorted(b))([m["body"] for m in l if m["key"] == k]) for k in {m["key"] for m in l})
+	and sorted({m["body"] for m in l}) == list(range(1, 501))'
 stop_server
 
 # ---- a server without snapshots, too ----

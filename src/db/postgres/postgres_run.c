@@ -354,6 +354,8 @@ typedef struct running {
 	bool cuts;
 	bool any;  /* A row was visited. */
 	bool gone; /* The prepared statement does not exist any more. */
+	/* The server has undone its transaction, because of another one's. */
+	bool undone;
 } running;
 
 static wherry_code send(postgres_db *s, postgres_stmt *c, bound *b, wherry_error *err)
@@ -415,6 +417,13 @@ static bool is_gone(const PGresult *res)
 	return (state && strcmp(state, "26000") == 0) || wh_postgres_outdated(res);
 }
 
+static bool is_undone(const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	return state && (strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0);
+}
+
 /* Cancel a statement that the visitor ended, so that the server does not send the
  * remaining rows.  Not inside a transaction, which that would abort. */
 static void cut_short(running *w)
@@ -446,6 +455,7 @@ static wherry_code collect(running *w, wherry_error *err)
 			count_changed(w, res);
 		} else {
 			w->gone = is_gone(res);
+			w->undone = is_undone(res);
 			code = wh_postgres_fail(w->s, res, err);
 		}
 		PQclear(res);
@@ -500,6 +510,23 @@ static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params
 	return code;
 }
 
+/* A lone statement is a whole transaction, so it is run again if the server undid it before it gave a row. */
+static wherry_code run_again(running *w, postgres_stmt *c, const wh_param *params,
+			     size_t n_params, wherry_code code, wherry_error *err)
+{
+	enum { TRIES = 5, REST_US = 2000 };
+
+	for (int i = 0; i < TRIES && w->undone && w->alone && !w->any &&
+			!w->s->borrowed && !atomic_load(&w->s->interrupted);
+	     i++) {
+		wh_sleep(w->s->base.env, REST_US << i);
+		wh_error_clear(err);
+		w->undone = false;
+		code = run_lone(w, c, params, n_params, err);
+	}
+	return code;
+}
+
 wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			    size_t n_params, wh_row_fn visit, void *ctx,
 			    int64_t *out_changed, wherry_error *err)
@@ -522,6 +549,7 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 		forget_plans(w.s);
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
 		code = run_lone(&w, c, params, n_params, err);
+	code = run_again(&w, c, params, n_params, code, err);
 	w.s->watch.spent_us += wh_monotonic(db->env) - began_us;
 	end_call(w.s);
 	wh_postgres_text_end(w.s, begun);
