@@ -293,12 +293,46 @@ static wherry_code submit_suspect(wherry_relay *r, int64_t now, wherry_error *er
 				 : code;
 }
 
+/* Acknowledge the suspects that were tried, so that after another unclean end they are not the first open
+ * messages. */
+static wherry_code acknowledge_tried(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_settle_flush(r, now, NULL, err);
+
+	return code == WHERRY_OK && r->engine->progress ? r->engine->progress(r, now, err)
+							: code;
+}
+
+/* Submit suspects together. */
+static wherry_code submit_group(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	const wherry_message *msgs[CHUNK];
+	wherry_code code = acknowledge_tried(r, now, err);
+	size_t n = 0, taken;
+
+	if (code != WHERRY_OK || settle_poisoned(r, r->window.ready.head, now))
+		return code;
+	for (wh_entry *e = r->window.ready.head;
+	     e && may_submit(e) && n < CHUNK && n < r->suspect_group &&
+	     n < (size_t)r->lease.suspects;
+	     e = e->next) {
+		e->probe = false;
+		msgs[n++] = &e->msg;
+	}
+	if (n)
+		(void)submit(r, msgs, n, now, &taken);
+	return WHERRY_OK;
+}
+
 static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_entry *probes[WH_PROBES_MOST];
 	bool goes_on = r->destination.probes_left > 0;
 	size_t n, most = goes_on ? r->destination.probes_left : r->destination.width;
 
+	if (!r->destination.down && r->suspect_group > 1 && r->lease.suspects &&
+	    !is_suspect(r->window.ready.head))
+		return submit_group(r, now, err);
 	if (!r->destination.down)
 		return submit_suspect(r, now, err);
 	if (most > (size_t)r->set.window)
@@ -328,12 +362,23 @@ static int64_t passed_over(const wherry_relay *r, const wh_entry *e)
 	return n;
 }
 
+/* So many suspects are left.  If none is, and the next unclean end would have fewer suspects than a window,
+ * the lease must say first that these did no harm. */
+static void take_off(wherry_relay *r, int64_t left)
+{
+	r->lease.suspects = left;
+	if (left || !r->engine->groups_suspects)
+		return;
+	r->suspicion_ended = true;
+	r->renew_at_us = 0;
+}
+
 /* A message behind the suspects is not a suspect, but may be tried before one whose row is locked
  * (a_suspect_that_is_locked_is_tried_alone_in_the_end). */
 void wh_suspect_answered(wherry_relay *r, const wh_entry *e)
 {
-	if (e->tried && r->lease.suspects > passed_over(r, e))
-		r->lease.suspects--;
+	if ((e->tried || r->suspect_group > 1) && r->lease.suspects > passed_over(r, e))
+		take_off(r, r->lease.suspects - 1);
 }
 
 /* End the suspicion when the next message was read after all suspects. */
@@ -341,15 +386,15 @@ static void end_suspicion(wherry_relay *r)
 {
 	if (r->lease.suspects && r->engine->is_unsuspected &&
 	    r->engine->is_unsuspected(r, r->window.ready.head))
-		r->lease.suspects = 0;
+		take_off(r, 0);
 }
 
 bool wh_dispatch_alone(const wherry_relay *r)
 {
 	const wh_entry *ready = r->window.ready.head, *sent = r->window.in_flight.head;
 
-	return r->destination.down || r->lease.suspects || (ready && is_suspect(ready)) ||
-	       (sent && is_suspect(sent));
+	return r->destination.down || r->lease.suspects || r->suspicion_ended ||
+	       (ready && is_suspect(ready)) || (sent && is_suspect(sent));
 }
 
 /* Verify the lease after rows were read.  If another relay took over before the read,
@@ -389,6 +434,8 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK || !reopen(r, now))
 		return code;
 	end_suspicion(r);
+	if (r->suspicion_ended)
+		return acknowledge_tried(r, now, err);
 	if (wh_dispatch_alone(r))
 		return r->window.in_flight.n && !r->destination.probes_left
 			       ? WHERRY_OK

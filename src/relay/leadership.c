@@ -46,6 +46,17 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 	wh_hook_database_works(r);
 }
 
+/* How many suspects are tried together: after a window of suspects a group of them, after that a smaller
+ * one, and after that each alone.  So a message that ends its relay is found, and others cost little. */
+static size_t group_of(const wherry_relay *r)
+{
+	enum { LARGE_GROUP = 256, SMALL_GROUP = 16 };
+
+	if (!r->engine->groups_suspects || r->lease.suspects <= SMALL_GROUP)
+		return 1;
+	return r->lease.suspects > LARGE_GROUP ? LARGE_GROUP : SMALL_GROUP;
+}
+
 /* The lease was taken: begin to read from the beginning.  The rows are the truth. */
 static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -66,6 +77,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->moved = r->restarted = false; /* Nothing is in memory yet. */
 	r->sessions_at_us = WH_NEVER;
 	r->destination.hurried = r->lease.suspects > 0;
+	r->suspect_group = group_of(r);
+	r->suspicion_ended = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	if (wh_report_is_of_server(r->report.error))
 		wh_report_soon(r, now); /* The lease was taken without it. */
@@ -79,10 +92,12 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wh_relay_say(r, WHERRY_LOG_INFO, "leading", wh_log_int("epoch", r->lease.epoch),
 		     wh_log_int("suspects", r->lease.suspects));
 	if (r->lease.suspects)
-		wh_relay_say(r, WHERRY_LOG_WARN, "unclean-takeover",
-			     wh_log_int("suspects", r->lease.suspects),
-			     wh_log_note("the last relay crashed while messages were in "
-					 "flight; the suspects are tried one at a time"));
+		wh_relay_say(
+			r, WHERRY_LOG_WARN, "unclean-takeover",
+			wh_log_int("suspects", r->lease.suspects),
+			wh_log_note(
+				"the last relay crashed while messages were in "
+				"flight; the suspects are tried alone or in small groups"));
 	return code;
 }
 
@@ -130,7 +145,7 @@ int64_t wh_suspects_most(const wherry_relay *r)
 {
 	enum { MOST = 4000 };
 
-	return r->set.window < MOST ? r->set.window : MOST;
+	return r->set.window < MOST || r->engine->groups_suspects ? r->set.window : MOST;
 }
 
 static wherry_code take(wherry_relay *r, wherry_error *err)
@@ -360,7 +375,10 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
-	fresh.suspects = r->lease.suspects || !no_suspects_left(r) ? 1 : 0;
+	if (!r->lease.suspects && no_suspects_left(r))
+		fresh.suspects = 0;
+	else
+		fresh.suspects = r->suspicion_ended ? -1 : 1;
 	wh_report_update(r);
 	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
 				: wh_store_renew(r->store, &fresh, err);
@@ -369,6 +387,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	fresh.suspects = r->lease.suspects;
+	r->suspicion_ended = false;
 	r->lease = fresh;
 	note_lease(r, now);
 	wh_operator_note(r, r->lease.control_version);
@@ -405,6 +424,7 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 	r->stats.epoch = 0;
 	r->lease.epoch = 0;
 	r->lease.suspects = 0;
+	r->suspicion_ended = false;
 	if (r->engine->lost)
 		r->engine->lost(r);
 	r->renew_at_us = now;

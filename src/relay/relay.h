@@ -187,6 +187,10 @@ struct wherry_relay {
 	int64_t renew_at_us; /* LEADING: when to renew; STANDBY: when to try to take it. */
 	/* Messages up to this id, or WAL position, may have ended the last relay. */
 	int64_t suspects_upto;
+	/* Most suspects that are tried together.  1: each alone, after its attempt was recorded. */
+	size_t suspect_group;
+	/* No suspect is left, and the lease does not say so yet: submit nothing. */
+	bool suspicion_ended;
 	char leader_process[WH_PROCESS_LEN]; /* STANDBY: the leader's process. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
 	/* The sessions of other relays, and when to look at them again; WH_NEVER: they have no lease. */
@@ -347,8 +351,8 @@ bool wh_lease_is_doubtful(const wherry_relay *r, int64_t now);
 wherry_code wh_lease_resume(wherry_relay *r, int64_t now, wherry_error *err);
 /* Forget all messages and keys in memory.  Call it only while nothing is in flight. */
 void wh_lease_forget(wherry_relay *r);
-/* The most messages that are suspects if this relay ends uncleanly: its window, up to a limit, since each
- * is tried alone.  If the message that ends relays is behind them, it is a suspect after further ends. */
+/* The most messages that are suspects if this relay ends uncleanly: its window; up to a limit, if each is
+ * tried alone.  If the message that ends relays is behind them, it is a suspect after further ends. */
 int64_t wh_suspects_most(const wherry_relay *r);
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
@@ -428,8 +432,8 @@ bool wh_relay_yields(const wherry_relay *r);
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
 
-/* The destination answered about a message: if it was a suspect that was tried alone, there is one
- * suspect less. */
+/* The destination answered about a message: if it was a suspect that was tried, there is one suspect
+ * less. */
 void wh_suspect_answered(wherry_relay *r, const wh_entry *e);
 /* A suspect came back because the connection was lost: remove its recorded attempt, which
  * was not made. */

@@ -30,6 +30,7 @@ except ImportError:
 # Seconds from the first delivery of a producer of its own until the relay delivers, after an outage.
 WANTED = 5.0
 WINDOW = 32000  # relay.window, as Kafka has it
+LEFT = 30  # Seconds from the last kill until 100,000 messages, of which a window are suspects, have left.
 LATE = 500  # Messages that may be there twice because they were late, and perhaps written.
 INSERT = "INSERT INTO outbox(message_id, topic, partition_key, payload) VALUES (?, ?, ?, ?)"
 # The messages of an outbox, each with its state: 0 pending, 1 in flight, 2 delivered, 3 failed, 4 dead.
@@ -307,6 +308,7 @@ def relays(lab):
         tap.tell(f"relays: {outbox.name}: {took:.1f} s after the last kill all have left; suspects {suspects}")
         tap.check(f"relays: all of {outbox.name} leave", drained, relay.log()[-3000:])
         tap.check("relays: suspects are at most a window", max(suspects) <= WINDOW, suspects)
+        tap.check(f"relays: {outbox.name}: they do not leave one at a time", took < LEFT, took)
         tap.check("relays: it ends well", relay.end() == 0)
         judge(lab, "relays", outbox.name, [(row[0], row[2]) for row in rows], 5 * n)
 

@@ -298,6 +298,25 @@ WHERRY_CASE(suspects_are_never_more_than_the_window, outbox_fixture *f)
 	assert_int_equal(lease_with(f, 3).suspects, 0);
 }
 
+/* They were tried in groups, in a smaller one each time. */
+WHERRY_CASE(suspects_become_fewer_with_each_unclean_end, outbox_fixture *f)
+{
+	static const int64_t wanted[] = {0, 0, 5000, 256, 16, 16};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		lease = lease_with(f, 5000);
+		assert_int_equal(lease.suspects, wanted[i]);
+		fixture_expire(f);
+	}
+	lease = lease_with(f, 5000);
+	lease.suspects = -1; /* All were tried, and none did harm. */
+	WHERRY_PASS(wherry_outbox_renew(f->outbox, &lease, &err));
+	fixture_expire(f);
+	assert_int_equal(lease_with(f, 5000).suspects, 5000);
+}
+
 WHERRY_CASE(it_is_the_window_of_the_one_that_ended, outbox_fixture *f)
 {
 	end_uncleanly(f, 50);
@@ -573,6 +592,7 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(after_a_clean_end_nothing_is_suspect),
 	CASE(after_one_unclean_end_nothing_is_suspect),
 	CASE(suspects_are_never_more_than_the_window),
+	CASE(suspects_become_fewer_with_each_unclean_end),
 	CASE(it_is_the_window_of_the_one_that_ended),
 	CASE(suspects_have_a_ceiling),
 	CASE(a_renewal_without_suspects_ends_the_suspicion),

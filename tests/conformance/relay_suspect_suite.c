@@ -1,6 +1,7 @@
 /*
  * Suspects: messages that may have killed their relay, or their connection.
  */
+#include "relay/engine/engine.h"
 #include "relay/relay.h"
 #include "relay_suite.h"
 
@@ -9,6 +10,7 @@ relay_fake *relay_killed_with(relay_fixture *f, const char *keys)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
+	relay_set(f, "relay.window", "16"); /* Each suspect is tried alone. */
 	relay_put(f, keys);
 	for (int i = 0; i < 2; i++) {
 		relay_start(f, &f->a);
@@ -170,6 +172,74 @@ WHERRY_CASE(a_message_that_kills_its_relay_ends_dead, relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
 	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
+}
+
+/* Kill the relay with messages in flight, so many at most.  Returns how many suspects it had at first. */
+static int64_t killed_with(relay_fixture *f, relay_fake *fake, size_t most)
+{
+	int64_t suspects;
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n > 0);
+	suspects = f->a.relay->lease.suspects;
+	relay_quiet(f, &f->a);
+	assert_in_range(fake->n, 1, most);
+	relay_kill(f, &f->a);
+	return suspects;
+}
+
+static const char forty[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
+
+/* The attempt of one in a group is not recorded. */
+WHERRY_CASE(suspects_are_tried_in_groups_until_one_ends_its_relay_again, relay_fixture *f)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_set(f, "relay.window", "40");
+	relay_put(f, forty);
+	assert_int_equal(killed_with(f, fake, 40), 0);
+	assert_int_equal(killed_with(f, fake, 40), 0);
+	relay_start(f, &f->a);
+	if (!f->a.relay->engine->groups_suspects)
+		return;
+	relay_kill(f, &f->a);
+	assert_int_equal(killed_with(f, fake, 16), 40);
+	assert_int_equal(killed_with(f, fake, 16), 40);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+	assert_int_equal(killed_with(f, fake, 1), 16);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
+}
+
+/* Then it is the window again that may be in flight. */
+WHERRY_CASE(groups_without_harm_end_the_suspicion, relay_fixture *f)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_set(f, "relay.window", "40");
+	relay_put(f, forty);
+	relay_put(f, forty);
+	assert_int_equal(killed_with(f, fake, 40), 0);
+	assert_int_equal(killed_with(f, fake, 40), 0);
+	relay_start(f, &f->a);
+	if (!f->a.relay->engine->groups_suspects)
+		return;
+	fake->most = 0;
+	for (int64_t id = 1; id <= 40; id++) {
+		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	}
+	assert_in_range(fake->most, 2, 16);
+	RELAY_UNTIL(f, &f->a, fake->n > 16);
+	assert_int_equal(relay_stats(&f->a).suspects, 0);
+	relay_kill(f, &f->a);
+	assert_int_equal(killed_with(f, fake, 16), 40);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 80);
+	assert_int_equal(relay_number(f, "SELECT max(attempts) FROM outbox"), 0);
+	relay_check_order(f);
 }
 
 WHERRY_CASE(being_killed_in_a_batch_is_no_attempt, relay_fixture *f)
@@ -366,6 +436,8 @@ const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(an_older_lease_proves_nothing, 0),
 	RELAY_TEST(after_two_unclean_ends_each_is_tried_alone_and_on_record, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
+	RELAY_TEST(suspects_are_tried_in_groups_until_one_ends_its_relay_again, 0),
+	RELAY_TEST(groups_without_harm_end_the_suspicion, 0),
 	RELAY_TEST(being_killed_in_a_batch_is_no_attempt, 0),
 	RELAY_TEST(a_suspect_that_did_no_harm_is_counted_once, 0),
 	RELAY_TEST(a_throttled_suspect_is_not_counted_twice, 0),

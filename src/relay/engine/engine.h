@@ -30,6 +30,9 @@ typedef struct wh_engine_driver {
 	/* The attempt of a suspect is recorded in its row before the suspect is
 	 * submitted, and removed if it was not made. */
 	bool records_attempts;
+	/* Suspects are tried in groups, which become smaller with each unclean end; see
+	 * docs/internals/suspects.md. */
+	bool groups_suspects;
 	/* A position says which messages are delivered, so that the relay marks none.  A handler
 	 * marks its message. */
 	bool covers;

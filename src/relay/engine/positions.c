@@ -493,6 +493,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 const wh_engine_driver wh_engine_positions = {
 	.id = WH_POSITIONS,
 	FUNCTIONS,
+	.groups_suspects = true,
 	.make = make,
 	.begin = wh_reader_begin,
 	.renewed = renewed,

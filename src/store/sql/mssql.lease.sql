@@ -24,14 +24,15 @@ clean = CASE WHEN :state = N'stopping' THEN 1 ELSE 0 END
 -- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
 -- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
--- relay may have had in flight.
+-- relay may have had in flight: its window, or a group of 256, then of 16 suspects.
 -- UPDLOCK, HOLDLOCK: if two relays find no row, the second waits for the first and then finds its row.
 {got};
 UPDATE s SET engine = :engine, owner = :owner, epoch = {next_epoch:s}, expires_at = {until}, lasts = :lasts, win = :window,
   mask = -1, clean = 0, members = :holder, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
-  suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0 ELSE {in_flight:s} END
+  suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0 WHEN s.unclean = 2 AND s.win > 256 THEN 256
+                  WHEN s.unclean > 2 AND s.win > 16 THEN 16 ELSE {in_flight:s} END
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 FROM {wherry_lease} AS s
 WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};
@@ -62,10 +63,11 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- name: renew
 -- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.  A
 -- relay that was asked to stop records it, so that its messages in flight do not become suspects if it is
--- killed.
+-- killed.  If no suspect is left (0), the next unclean end is the first one again.  If the suspects did no
+-- harm (-1), it is the second.
 {got};
 UPDATE {wherry_lease} SET expires_at = {until}, lasts = :lasts, {stops},
-  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
+  unclean = CASE WHEN :suspects = 0 THEN 0 WHEN :suspects < 0 AND unclean > 1 THEN 1 ELSE unclean END, {reported}
 OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
 WHERE {holds};
 {got_row};

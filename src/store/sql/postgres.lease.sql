@@ -49,8 +49,9 @@ clean = CASE WHEN :state::text = 'stopping' THEN 1 ELSE 0 END
 -- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
 -- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
--- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
--- begins again at its position, which may be further back, so its number doubles each time.
+-- relay may have had in flight (suspects_are_never_more_than_the_window): its window, or a group of 256, then of 16
+-- suspects (suspects_become_fewer_with_each_unclean_end).  A relay that marks no rows begins again at its
+-- position, which may be further back, so its number doubles each time.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean,
                               win, suspects, members, process, state, state_since, destination)
 SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, :lasts::bigint, 0, 0,
@@ -61,8 +62,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   expires_at = excluded.expires_at, lasts = excluded.lasts, clean = 0, win = excluded.win, mask = -1, {taken},
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE {unclean_ends:s} + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean <= 0 THEN 0
-                  ELSE least({in_flight:s} << CASE WHEN s.engine = 'stream' THEN least({unclean_ends:s} - 1, 16) ELSE 0 END,
-                             1000000) END
+                  WHEN s.engine = 'stream' THEN least({in_flight:s} << least({unclean_ends:s} - 1, 16), 1000000)
+                  ELSE least({in_flight:s}, CASE {unclean_ends:s} WHEN 1 THEN 1000000 WHEN 2 THEN 256 ELSE 16 END) END
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
@@ -111,9 +112,11 @@ WHERE s.outbox = :name AND s.number = :number AND s.epoch = :epoch AND s.members
 -- name: renew
 -- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
 -- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it
--- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+-- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).  If no suspect is left (0), the next
+-- unclean end is the first one again.  If the suspects did no harm (-1), it is the second.
 UPDATE {wherry_lease} AS s SET expires_at = {until}, lasts = :lasts::bigint, {stops},
-  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
+  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 WHEN :suspects::bigint < 0 THEN least({unclean_ends:s}, 1)
+                 ELSE s.unclean END, {reported}
 WHERE {holds}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),

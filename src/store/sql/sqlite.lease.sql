@@ -13,8 +13,9 @@ outbox = :name AND number = :number AND epoch = :epoch AND members = :holder
 -- Take the lease if it is free or has expired, by the database's clock.  The epoch grows, so the
 -- database refuses later writes of the last holder (a_second_relay_takes_over_when_…).
 -- After the second unclean end in a row, and each further one, as many messages are suspects as the
--- relay may have had in flight (suspects_are_never_more_than_the_window).  A relay that marks no rows
--- begins again at its position, which may be further back, so its number doubles each time.
+-- relay may have had in flight (suspects_are_never_more_than_the_window): its window, or a group of 256, then of 16
+-- suspects (suspects_become_fewer_with_each_unclean_end).  A relay that marks no rows begins again at its
+-- position, which may be further back, so its number doubles each time.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, lasts, clean, unclean, win,
                         suspects, members, process, state, state_since, destination)
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, :lasts, 0, 0, :window,
@@ -26,8 +27,8 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   state_since = excluded.state_since, destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE {unclean_ends} + 1 END,
   suspects = CASE WHEN clean OR {unclean_ends} = 0 THEN 0
-                  ELSE min({in_flight} << CASE WHEN engine = 'stream' THEN min({unclean_ends} - 1, 16) ELSE 0 END,
-                           1000000) END
+                  WHEN engine = 'stream' THEN min({in_flight} << min({unclean_ends} - 1, 16), 1000000)
+                  ELSE min({in_flight}, CASE {unclean_ends} WHEN 1 THEN 1000000 WHEN 2 THEN 256 ELSE 16 END) END
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
@@ -51,10 +52,11 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch;
 -- name: renew
 -- Renew the lease, and read what a relay without notifications polls.  An expired lease is not renewed.
 -- A relay that was asked to stop records it, so that its messages in flight do not become suspects if it
--- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).
+-- is killed (a_relay_that_is_killed_while_it_stops_leaves_no_suspects).  If no suspect is left (0), the next
+-- unclean end is the first one again.  If the suspects did no harm (-1), it is the second.
 UPDATE wherry_lease SET clean = (:state = 'stopping'),
   expires_at = (SELECT ms FROM wherry_clock) + :lasts, lasts = :lasts,
-  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
+  unclean = CASE WHEN :suspects = 0 THEN 0 WHEN :suspects < 0 THEN min({unclean_ends}, 1) ELSE unclean END,
   {reported}
 WHERE {holds}
 RETURNING epoch, suspects,
