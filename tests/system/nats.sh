@@ -5,6 +5,8 @@
 
 # shellcheck source=tests/system/nats.bash
 . "$(dirname "$0")/nats.bash"
+# shellcheck source=tests/webhook/server.bash
+. "$source_dir/tests/webhook/server.bash"
 
 start_nats 'max_payload: 100000'
 
@@ -111,6 +113,32 @@ deliver "$nats" --set nats.seed=file:seed
 expect "with the seed of an nkey it is delivered" 0 "err:1 delivered"
 w relay sqlite:shop.db "$nats" --until-empty --set nats.seed=SUABC
 expect "a seed that is none is refused, and not repeated" 2 "err:begins with SU" "no:SUABC"
+
+# ---- TLS ----
+
+make_certificate server DNS:localhost
+make_certificate other DNS:example.org
+secure=nats+tls://localhost:$nats_port
+w enqueue sqlite:shop.db '{"n":3}' --topic orders.tls
+
+# certify NAME: the server shows this certificate.
+certify() {
+	kill_nats
+	run_nats "tls { cert_file: \"$tmp/$1.pem\", key_file: \"$tmp/$1.key\" }"
+}
+
+w relay sqlite:shop.db "$secure" --until-empty --timeout 500ms
+expect "a server without TLS is named as such" 5 "err:does not speak TLS"
+certify other
+w relay sqlite:shop.db "$secure" --until-empty --timeout 500ms --set nats.ca_file=other.pem
+expect "the certificate of another host is refused" 5 "err:hostname mismatch"
+certify server
+w relay sqlite:shop.db "$secure" --until-empty --timeout 500ms
+expect "a certificate of an unknown authority is refused" 5 "err:self-signed certificate" \
+	"err:nats.ca_file"
+w relay sqlite:shop.db "$secure" --until-empty --timeout 20s --set nats.ca_file=server.pem \
+	--set nats.stream=ORDERS --set 'nats.create_stream=orders.>'
+expect "with a trusted certificate it is delivered" 0 "err:1 delivered"
 
 # ---- what cannot be reached ----
 
