@@ -13,6 +13,7 @@
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     amqp.c     both sides to RabbitMQ, the other being librabbitmq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
+ *     nats.c     both sides to NATS, the other being libnats alone
  *     stream.c   a relay that reads the WAL, and pg_recvlogical
  *     queues.c   Wherry's sides of queues and delayed queues
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
@@ -241,6 +242,9 @@ bench_work bench_kafka_wherry, bench_kafka_alone;
 
 /* amqp.c */
 bench_work bench_amqp_wherry, bench_amqp_alone;
+
+/* nats.c */
+bench_work bench_nats_wherry, bench_nats_alone;
 
 /* stream.c */
 bench_work bench_stream_drain, bench_receive;

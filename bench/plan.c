@@ -184,6 +184,13 @@ static const group_row groups[] = {
 	 .figures = {{"to RabbitMQ, 1000 keys, 200 B", 1, 0, RATE, .at_least = 0.85,
 		      .minor = OWN_FILES}}},
 #endif
+#ifdef WHERRY_NATS
+	{OWN_FILES, .runs = 3, .backlog = ALL,
+	 .sides = {{"libnats alone", bench_nats_alone, .no_backlog = true},
+		   {"Wherry", bench_nats_wherry}},
+	 .figures = {{"to NATS, 1000 keys, 200 B", 1, 0, RATE, .at_least = 0.85,
+		      .minor = OWN_FILES}}},
+#endif
 	/* All at once: they take their time and no processor. */
 	{SQLITE, .runs = 1, .backlog = 1000, .at_once = true,
 	 .sides = {{"raw, looks every second", bench_raw_idle},
