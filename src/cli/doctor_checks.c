@@ -275,11 +275,12 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "citus",
-		.flags = NATIVE | TABLE | QUEUE,
+		.flags = OF_TABLE | STILL,
 		.none = "the tables are not distributed by Citus",
-		.trouble = "table $1 belongs to Citus, and rows that come from another "
-			   "node have that node's transaction numbers: no relay can "
-			   "read it",
+		.trouble =
+			"table $1 belongs to Citus, whose other nodes keep rows of it or "
+			"write to it with their transaction numbers: no relay can "
+			"read it",
 		.advice = "let producers write to an outbox that is a local table of "
 			  "each node; see docs/guide/citus.md",
 	},

@@ -17,6 +17,12 @@ static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
 	const char *kind = wh_row_text(row, 0), *size = wh_row_text(row, 2),
 		   *owner = wh_row_text(row, 4);
 
+	if (kind && strcmp(kind, "citus") == 0)
+		return wh_fail(
+			err, WHERRY_UNSUPPORTED,
+			"table '%s' belongs to Citus, whose other nodes keep its rows and have other "
+			"transaction numbers: let producers write to a local table of each node",
+			a->source);
 	if (!kind || (*kind != 'r' && *kind != 'p'))
 		return wh_fail(err, WHERRY_INVALID, "'%s' is not a table", a->source);
 	if (!wh_row_int(row, 3))

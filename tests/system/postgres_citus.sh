@@ -47,7 +47,19 @@ sql "CREATE FUNCTION citus_truncate_trigger() RETURNS trigger LANGUAGE plpgsql A
 	INSERT INTO outbox(id, topic, payload) VALUES (281474976710657, 't', '{}')"
 w doctor "$url"
 expect "doctor names a table that Citus has made its own" 1 "out:bad   citus               table public.outbox"
+w status "$url"
+expect "status, too" 0 "out:belongs to Citus"
 check "and does not advise to lift its sequence" test -z "$(grep setval <<<"$out")"
+
+sql "CREATE TABLE events(id bigserial PRIMARY KEY, type text, body jsonb);
+	CREATE TRIGGER truncate_trigger_2 AFTER TRUNCATE ON events FOR EACH STATEMENT
+	EXECUTE FUNCTION citus_truncate_trigger()"
+for more in '' --yes; do
+	w adopt "$url#events" --topic type $more
+	expect "such a table is not adopted${more:+ with $more}" 1 "err:table 'events' belongs to Citus"
+done
+check "and gets no column" answers \
+	"SELECT string_agg(attname, ',') FROM pg_attribute WHERE attrelid = 'events'::regclass AND attnum > 0" id,type,body
 
 stop_server
 finish

@@ -24,8 +24,9 @@ SELECT pg_advisory_unlock({number})::integer;
 
 -- name: look
 -- The kind of the table, its rows and size, whether its owner is the caller, its owner, whether it has the column that adopt
--- adds, and whether an index of adopt was not made to the end.
-SELECT c.relkind::text, greatest(c.reltuples, 0)::bigint, pg_size_pretty(pg_total_relation_size(c.oid)),
+-- adds, and whether an index of adopt was not made to the end.  Citus gives each of its tables the trigger.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
+    WHERE g.tgrelid = c.oid AND p.proname = 'citus_truncate_trigger') THEN 'citus' ELSE c.relkind::text END, greatest(c.reltuples, 0)::bigint, pg_size_pretty(pg_total_relation_size(c.oid)),
   pg_has_role(c.relowner, 'USAGE')::integer, c.relowner::regrole::text,
   EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attname = 'wherry_tx' AND NOT attisdropped)::integer,
   (SELECT count(*) FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
