@@ -127,19 +127,27 @@ complete 8 8 0
 
 # ---- any of them ----
 
-start_broker --topic orders 4
-enqueue sqlite:many.db 3000 20
 codes=("$not_leader" "$not_enough" "$timed_out" "$not_enough_after")
-start_relay sqlite:many.db ""
-for ((i = 1; i <= 200; i++)); do
-	broker refuse "$produce" "${codes[i % 4]}" $((i % 3 + 1))
-	until_true 20 received $((10 * i)) || break
-	ended "$pid" && break
-done
-delivered 3000
-check "some hundred requests were refused meanwhile" refused 200
-out=$(read_topic orders)
-complete 3000 20 "$(broker_says refused "$produce")"
+
+# refuse_any N TIMES PARAMETERS: of the requests for so many messages, in as many bouts.
+refuse_any() {
+	start_broker --topic orders 4
+	rm -f many.db*
+	enqueue sqlite:many.db "$1" 20
+	several=$3 start_relay sqlite:many.db ""
+	for ((i = 1; i <= $2; i++)); do
+		broker refuse "$produce" "${codes[i % 4]}" $((i % 3 + 1))
+		until_true 20 received $((10 * i)) || break
+		ended "$pid" && break
+	done
+	delivered "$1"
+	check "a request or more was refused in each bout" refused "$2"
+	out=$(read_topic orders)
+	complete "$1" 20 "$(broker_says refused "$produce")"
+}
+
+refuse_any 3000 200 "$several"
+refuse_any 3000 20 "${several%&*}" # with the default of requests in flight
 
 # ---- and the broker goes away ----
 
