@@ -98,12 +98,12 @@ static wherry_code explain_missing(wherry_db *db, const char *table, wherry_erro
 	return WHERRY_NOTFOUND;
 }
 
-/* The name can be that of an outbox or of a queue. */
-static wherry_code open_table(wherry_db *db, const char *table, wh_source *out,
-			      wherry_error *err)
+/* The name can be that of an outbox or of a queue.  `table` is the decoded name. */
+static wherry_code open_table(wherry_db *db, const char *name, const char *table,
+			      wh_source *out, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wh_source_open(db, wh_outbox_model.name, table, out, &why);
+	wherry_code code = wh_source_open(db, wh_outbox_model.name, name, out, &why);
 
 	if (code != WHERRY_NOTFOUND || why.repair == WHERRY_REPAIR_DOCTOR) {
 		if (code != WHERRY_OK && err)
@@ -130,7 +130,7 @@ wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_so
 	if (code != WHERRY_OK)
 		return code;
 	return *parts.queue ? open_part(db, name, &parts, out, err)
-			    : open_table(db, parts.table, out, err);
+			    : open_table(db, name, parts.table, out, err);
 }
 
 /* Refuse what can be the name of no table, before a file is made for it: maybe the # is a
