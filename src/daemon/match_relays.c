@@ -37,6 +37,7 @@ wherry_code wh_match_make_slots(wh_matches *m, wherry_error *err)
 		m->slots[i].brief.env = wh_env_system;
 		m->slots[i].brief.env.log = log_record;
 		m->slots[i].brief.env.log_ctx = m;
+		m->slots[i].brief.own_pub = wh_plan_has_schema(m->plan.to.value);
 	}
 	return WHERRY_OK;
 }
@@ -147,6 +148,15 @@ static wherry_code copy_text(const wh_plan_text *from, wh_plan_text *to)
 	return to->raw && to->value ? WHERRY_OK : WHERRY_NOMEM;
 }
 
+static wherry_code fill_to(const wh_plan_text *from, const char *schema, wh_plan_text *to,
+			   wherry_error *err)
+{
+	wherry_code code = wh_plan_fill(from->raw, schema, &to->raw, err);
+
+	return code == WHERRY_OK ? wh_plan_fill(from->value, schema, &to->value, err)
+				 : code;
+}
+
 /* The relay of one outbox. */
 static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay *out,
 			   wherry_error *err)
@@ -162,10 +172,11 @@ static wherry_code plan_of(const wh_matches *m, const wh_match *o, wh_plan_relay
 	put_quoted(&text, o->row.schema);
 	wh_buf_putc(&text, '.');
 	put_quoted(&text, wh_match_table(m->db));
-	code = out->name && from.raw && copy_text(&from, &out->from) == WHERRY_OK &&
-			       copy_text(&m->plan.to, &out->to) == WHERRY_OK
+	code = out->name && from.raw && copy_text(&from, &out->from) == WHERRY_OK
 		       ? wh_config_copy(m->plan.config, &out->config, err)
 		       : wh_oom(err);
+	if (code == WHERRY_OK)
+		code = fill_to(&m->plan.to, o->row.schema, &out->to, err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(out->config, "relay.table", wh_buf_str(&text),
 					 err);

@@ -124,6 +124,12 @@ void wh_plan_clear(wh_plan *plan);
  * Clear *out in any case. */
 wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 			      wherry_error *err);
+/* Put a schema's name where {schema} stands in a destination.  The caller frees *out.
+ * INVALID: the name has characters that would change the rest. */
+wherry_code wh_plan_fill(const char *to, const char *schema, char **out,
+			 wherry_error *err);
+bool wh_plan_has_schema(const char *to);
+
 void wh_plan_relay_clear(wh_plan_relay *relay);
 
 /* ---- plan_entry.c ---- */

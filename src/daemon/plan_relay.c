@@ -133,6 +133,49 @@ static yaml_mark_t place_of(const wh_reading *r, const char *message, yaml_mark_
 	return at;
 }
 
+static const char schema_mark[] = "{schema}";
+
+bool wh_plan_has_schema(const char *to)
+{
+	return strstr(to, schema_mark);
+}
+
+/* The name of a schema must not lead to another folder or add to a command. */
+static bool is_plain(const char *schema)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789_-.";
+
+	return *schema && *schema != '.' && *schema != '-' &&
+	       !schema[strspn(schema, plain)];
+}
+
+wherry_code wh_plan_fill(const char *to, const char *schema, char **out,
+			 wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	const char *at;
+	wherry_code code;
+
+	if (wh_plan_has_schema(to) && !is_plain(schema))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the schema '%.60s' cannot stand in 'to' for {schema}: it "
+			"must have only letters, digits, _ - and ., and begin with "
+			"a letter, a digit or _",
+			schema);
+	for (; (at = strstr(to, schema_mark)) != NULL; to = at + strlen(schema_mark)) {
+		wh_buf_put(&text, to, (size_t)(at - to));
+		wh_buf_puts(&text, schema);
+	}
+	wh_buf_puts(&text, to);
+	code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		*out = wh_buf_take(&text);
+	wh_buf_clear(&text);
+	return code;
+}
+
 static void check_destination(wh_reading *r, const wh_plan_relay *relay, const char *url,
 			      const char *what, yaml_mark_t at)
 {
@@ -141,6 +184,19 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 	if (wh_publisher_check(url, relay->config, &err) != WHERRY_OK)
 		wh_plan_problem(r, place_of(r, err.message, at), "%s: %s", what,
 				err.message);
+}
+
+static void check_to(wh_reading *r, const wh_plan_relay *relay)
+{
+	char *filled = NULL;
+
+	if (!relay->match.value) {
+		check_destination(r, relay, relay->to.value, "to", r->to_at);
+		return;
+	}
+	if (wh_plan_fill(relay->to.value, "schema", &filled, NULL) == WHERRY_OK)
+		check_destination(r, relay, filled, "to", r->to_at);
+	free(filled);
 }
 
 /* Is it certain that the table of the relay is an outbox?  A table that is named may be a queue, which
@@ -293,7 +349,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 		return;
 	check_source(r, relay);
 	check_match(r, relay, at);
-	check_destination(r, relay, relay->to.value, "to", r->to_at);
+	check_to(r, relay);
 	if (*dead_letters)
 		check_destination(r, relay, dead_letters, "dead_letters",
 				  r->setting_at[WH_RELAY_DEAD_LETTERS]);

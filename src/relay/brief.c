@@ -60,8 +60,8 @@ wherry_code wh_brief_open_table(wherry_relay *r, wherry_error *err)
 /* The destination, if no message is in it. */
 bool wh_brief_leaves_pub(const wherry_relay *r)
 {
-	return r->brief && r->pub && !r->window.in_flight.n && !r->stop_timed_out &&
-	       !(r->caps & WH_PUB_ACKS);
+	return r->brief && !r->brief->own_pub && r->pub && !r->window.in_flight.n &&
+	       !r->stop_timed_out && !(r->caps & WH_PUB_ACKS);
 }
 
 /* The connection, if it works and the lease was given back. */

@@ -150,6 +150,7 @@ typedef struct wh_brief {
 	wherry_publisher *pub; /* NULL: none is open. */
 	wh_lineage lineage;    /* Of the server. */
 	char holder[40];       /* Token of the last lease, whose lock the session has. */
+	bool own_pub;          /* Each relay has another destination. */
 	bool purges;           /* The next relay purges at once. */
 	wh_outbox_known
 		known; /* Of the outbox of the next relay, and then of the last one. */

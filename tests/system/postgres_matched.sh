@@ -173,6 +173,33 @@ check "one that broke is replaced" until_true 10 answers "SELECT high >= 160 FRO
 check "and that is no failure" not grep -q 'event=failed' log
 stop_daemon
 
+# ---- a destination for each ----
+
+sql 'CREATE SCHEMA "tenant_%41"'
+"$wherry" create "$url#%22tenant_%2541%22.outbox" >/dev/null 2>&1
+printf "relays:\n  - {name: all, from: '$url', match: 'tenant_*', to: 'file:of-{schema}.out'}\n" >wherry.yaml
+"$wherry" run wherry.yaml 2>log &
+daemon=$!
+pids+=("$daemon")
+until_true 20 grep -q 'event=matched' log
+put tenant_1 161 170
+put 'tenant_B.2' 131 135
+put 'tenant_%41' 1 10
+lines() { # FILE N
+	[ "$(wc -l <"$1" 2>/dev/null)" = "$2" ]
+}
+check "{schema} in 'to' is the schema of the outbox" until_true 10 lines of-tenant_1.out 10
+check "of each" until_true 10 lines of-tenant_B.2.out 5
+check "a name that could change the destination is refused" until_true 10 grep -q "event=failed schema=tenant_%41 why=.*cannot stand in" log
+stop_daemon
+sed -i 's/of-{schema}.out/percent.out/' wherry.yaml
+"$wherry" run wherry.yaml 2>log &
+daemon=$!
+pids+=("$daemon")
+check "a percent sign in a schema's name is one" until_true 10 lines percent.out 10
+stop_daemon
+sql 'SET client_min_messages = error; DROP SCHEMA "tenant_%41" CASCADE'
+
 # ---- one that is noisy ----
 
 cat >wherry.yaml <<END
@@ -183,11 +210,11 @@ END
 daemon=$!
 pids+=("$daemon")
 until_true 20 grep -q 'event=matched' log
-put tenant_1 161 2000
+put tenant_1 171 2000
 until_true 10 test -s some.out
-put 'tenant_B.2' 131 131
+put 'tenant_B.2' 136 136
 check "a noisy outbox leaves another one its turn" until_true 15 answers \
-	'SELECT high >= 131 FROM "tenant_B.2".outbox_progress' t
+	'SELECT high >= 136 FROM "tenant_B.2".outbox_progress' t
 check "before it is done itself" not grep -q '"n" *: *2000' some.out
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null
