@@ -84,15 +84,16 @@ begin() {
 }
 
 # In a run of many tests the first one makes the files, and the others copy them: a third of the time.
+kind=${WHERRY_TEST_LACKS-} kind=${kind// /-}
 if [ -n "${WHERRY_TEST_INITDB-}" ]; then
 	(
 		flock 9
-		[ -e "$WHERRY_TEST_INITDB/made" ] || {
-			begin "$WHERRY_TEST_INITDB/data"
-			touch "$WHERRY_TEST_INITDB/made"
+		[ -e "$WHERRY_TEST_INITDB/made$kind" ] || {
+			begin "$WHERRY_TEST_INITDB/data$kind"
+			touch "$WHERRY_TEST_INITDB/made$kind"
 		}
 	) 9>"$WHERRY_TEST_INITDB/lock"
-	"${as[@]}" cp -R --reflink=auto "$WHERRY_TEST_INITDB/data" "$dir/data"
+	"${as[@]}" cp -R --reflink=auto "$WHERRY_TEST_INITDB/data$kind" "$dir/data"
 	chmod 700 "$dir/data"
 else
 	begin "$dir/data"
