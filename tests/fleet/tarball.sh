@@ -121,6 +121,7 @@ delivers_in() { # DISTRIBUTION CERTIFICATES
 	in_root "$root" sh -c "cd $tmp && echo '{\"n\":5}' | $program enqueue --lines sqlite:t.db --topic orders &&
 		$program relay sqlite:t.db https://localhost:$(cat port)/hook --until-empty --timeout 3s"
 	expect "$name: without certificates no server is trusted" 5 "err:certificate"
+	rm -rf "$root/opt/wherry" "$root/etc/ssl" "$root/etc/pki"
 }
 
 set -- ${WHERRY_FLEET_ROOTS-bullseye bookworm trixie jammy}

@@ -299,6 +299,15 @@ get /healthz -H 'Authorization: Bearer s3cret-of-24-characters' -H 'Host: evil.e
 expect "a name that is not listed is refused" 403 "out:http.hosts"
 get /healthz -H 'Authorization: Bearer s3cret-of-24-characters' -H 'Host: wherry.example:80'
 expect "one that is listed is taken" 200 "is:ok"
+probe() { # WORD TOKEN-FILE
+	out=$(WHERRY_HTTP_PORT=$port WHERRY_HTTP_TOKEN_FILE=$2 \
+		sh "$source_dir/packaging/container/probe.sh" "$1" 2>.err)
+	status=$? err=$(cat .err)
+}
+probe healthz token
+expect "the image's probe gives it" 0 "is:ok" "no:s3cret"
+probe readyz none
+expect "and fails without it" 22 "out:give the token"
 out=$(cat "$tmp/log")
 status=0
 expect "it is nowhere in the log" 0 "no:s3cret"
