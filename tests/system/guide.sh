@@ -420,7 +420,7 @@ others() {
 	local name
 
 	for name in "$guide"/*.md; do
-		[[ $name == */languages.md || $name == */c.md ]] || python3 "$blocks" others "$name"
+		[[ $name == */languages.md || $name == */c.md || $name == */deploying.md || $name == */scaling.md ]] || python3 "$blocks" others "$name"
 	done
 }
 out=$(others)
