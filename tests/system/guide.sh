@@ -24,7 +24,8 @@ guide=$source_dir/docs/guide
 make_certificate broker DNS:localhost
 start_broker --topic orders 4
 plain=$broker
-amqp=
+amqp='' amqps='' amqp_folder=''
+export RABBITMQ_PASSWORD=guest
 start_secure() {
 	mkfifo secure.in
 	exec 4<>secure.in
@@ -104,7 +105,8 @@ chmod +x bin/wherry
 place() {
 	sed -E -e "s#postgres://(shop|owner)[^ @]*@db.example.org/shop#postgres://wherry@/$page?host=$folder#g" \
 		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
-		-e "s#amqp://rabbit.example.org#$amqp#g" \
+		-e "s#amqp://rabbit.example.org#$amqp#g; s#/etc/shop/rabbit.pem#$amqp_folder/ca.pem#g" \
+		-e "s#amqps://shop@rabbit.example.org/shop#amqps://guest@${amqps#*//}#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
 		-e "s#localhost:4222#${nats-}#g" \
 		-e "s#https://hooks.example.org#http://127.0.0.1:$refusing#g" \
