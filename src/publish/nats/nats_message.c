@@ -4,14 +4,11 @@
 #include "publish/nats/nats.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/json.h"
 #include "publish/parts.h"
-
-enum { TRACE_LEN = 32, PARENT_LEN = 55 };
 
 /* A name ends at a colon, a header at a line break. */
 static bool is_name(const char *name)
@@ -79,11 +76,6 @@ static wherry_code put_given(natsMsg *to, const char *headers, wherry_error *err
 	return code;
 }
 
-static bool is_hex(const char *text, size_t len)
-{
-	return strspn(text, "0123456789abcdef") >= len;
-}
-
 static bool has(natsMsg *to, const char *name)
 {
 	const char *value;
@@ -91,25 +83,15 @@ static bool has(natsMsg *to, const char *name)
 	return natsMsgHeader_Get(to, name, &value) == NATS_OK;
 }
 
-/* Set traceparent, "00-TRACE-SPAN-01", from a trace_id that is one, or that is a bare
- * trace id.  Any span id will do, but each message should have a different one. */
+/* The message's own traceparent goes first. */
 static bool put_trace(natsMsg *to, const wherry_message *msg)
 {
-	const char *trace = msg->trace_id;
-	size_t len = trace ? strlen(trace) : 0;
-	char parent[PARENT_LEN + 1];
+	char parent[WH_TRACEPARENT_LEN];
 
-	if (!len || !put(to, "trace-id", trace))
-		return !len;
-	if (has(to, "traceparent"))
+	if (!put(to, "trace-id", msg->trace_id))
+		return false;
+	if (has(to, "traceparent") || !wh_traceparent(msg, parent))
 		return true;
-	if (len == PARENT_LEN && trace[2] == '-' && trace[35] == '-' &&
-	    trace[52] == '-' && is_hex(trace + 3, TRACE_LEN))
-		return put(to, "traceparent", trace);
-	if (len != TRACE_LEN || !is_hex(trace, TRACE_LEN))
-		return true;
-	(void)snprintf(parent, sizeof(parent), "00-%s-%016llx-01", trace,
-		       (unsigned long long)msg->id | 1ULL << 63);
 	return put(to, "traceparent", parent);
 }
 
