@@ -44,7 +44,7 @@ static broker start_broker(const char *queue)
 
 	if (pipe(to) != 0 || pipe(from) != 0)
 		bench_die("no pipe");
-	if (bench_fork() == 0) {
+	if (fork() == 0) { /* It ends with its standard input, and its broker with it. */
 		(void)dup2(to[0], STDIN_FILENO);
 		(void)dup2(from[1], STDOUT_FILENO);
 		(void)close(to[1]);
