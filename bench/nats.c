@@ -9,12 +9,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WINDOW = 4000 };
 
 typedef struct server {
 	int in; /* It ends when this is closed. */
+	pid_t pid;
 	char url[64];
 } server;
 
@@ -44,7 +46,8 @@ static server start_server(const char *subject)
 
 	if (pipe(to) != 0 || pipe(from) != 0)
 		bench_die("no pipe");
-	if (bench_fork() == 0) {
+	s.pid = bench_fork();
+	if (s.pid == 0) {
 		(void)dup2(to[0], STDIN_FILENO);
 		(void)dup2(from[1], STDOUT_FILENO);
 		(void)close(to[1]);
@@ -67,6 +70,12 @@ static server start_server(const char *subject)
 	jsCtx_Destroy(js);
 	natsConnection_Destroy(connection);
 	return s;
+}
+
+static void stop_server(const server *s)
+{
+	(void)close(s->in);
+	(void)waitpid(s->pid, NULL, 0); /* It removes its files. */
 }
 
 static void on_answer(jsCtx *js, natsMsg *msg, jsPubAck *ack, jsPubAckErr *error,
@@ -116,7 +125,7 @@ void bench_nats_alone(const bench_job *job, double *out)
 	out[1] = bench_memory_mb();
 	jsCtx_Destroy(js);
 	natsConnection_Destroy(connection);
-	(void)close(s.in);
+	stop_server(&s);
 }
 
 void bench_nats_wherry(const bench_job *job, double *out)
@@ -126,5 +135,5 @@ void bench_nats_wherry(const bench_job *job, double *out)
 
 	there.to = s.url;
 	bench_wherry_drain(&there, out);
-	(void)close(s.in);
+	stop_server(&s);
 }
