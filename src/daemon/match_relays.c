@@ -198,8 +198,9 @@ static void start_one(wh_matches *m, wh_match *o, wh_match_slot *slot, int64_t n
 
 	slot->brief.purges = now >= o->upkeep_us;
 	/* Now and then, and when something is wrong, all is asked again. */
-	slot->brief.known =
-		slot->brief.purges || o->failures ? (wh_outbox_known){0} : o->known;
+	slot->brief.known = o->known;
+	if (slot->brief.purges || o->failures)
+		slot->brief.known = (wh_outbox_known){0};
 	if (code == WHERRY_OK) {
 		code = wh_pipeline_start(&relay, &m->daemon->log, m->wake, &turn,
 					 &o->pipeline, &err);

@@ -120,7 +120,10 @@ try() { # NAME SQL-COMMAND [SQLITE-COMMAND]
 	local name=$1
 
 	page=${page_of[$name]:-$name}
-	python3 "$blocks" script "$guide/$name.md" "$2" "${3:-}" >"$name.raw"
+	python3 "$blocks" script "$guide/$name.md" "$2" "${3:-}" >"$name.raw" || {
+		result 1 "$name.md: it can be read"
+		return
+	}
 	{
 		printf 'write_yaml() { cat >wherry.yaml; wherry check; }\n'
 		place "$name.raw"
@@ -172,7 +175,7 @@ try kafka "$server_sql"
 if has_rabbit && command -v amqp-get >/dev/null && start_rabbit; then
 	postgres amqp
 	"$wherry" create "postgres://wherry@/amqp?host=$folder" >/dev/null
-try amqp "$server_sql"
+	try amqp "$server_sql"
 	stop_rabbit
 else
 	result 0 "amqp.md: its commands work # SKIP ${amqp_lacks:-amqp-tools is not installed}"
@@ -181,10 +184,10 @@ fi
 nats_server=$(PATH=$PATH:/usr/sbin command -v nats-server)
 if [ -n "$nats_server" ]; then
 	mkdir nats
-	"$nats_server" -a 127.0.0.1 -p -1 -js -sd nats --ports_file_dir nats >nats/log 2>&1 &
+	"$nats_server" -a 127.0.0.1 -p -1 -js -sd nats --ports_file_dir nats >nats/log 2>&1 9>&- &
 	pids+=($!)
 	disown $!
-	until_true 20 ls nats/*.ports >/dev/null 2>&1
+	until_true 20 compgen -G 'nats/*.ports'
 	nats=$(sed -E 's#.*"nats":\["nats://([^"]*)".*#\1#' nats/*.ports)
 	printf true >before_relay
 	try nats "$server_sql"
@@ -211,9 +214,7 @@ cat >before_relay <<-'END'
 	esac
 END
 try stream "$server_sql"
-postgres native
 send_before_relay
-try native "$server_sql"
 
 postgres adopt
 echo : >before_relay
@@ -435,7 +436,7 @@ untried() {
 
 	for name in "$guide"/*.md; do
 		name=$(basename "$name" .md)
-		grep -q "^try $name " "$source_dir/tests/system/guide.sh" ||
+		grep -Eq "^\s*try $name " "$source_dir/tests/system/guide.sh" ||
 			[ -z "$(python3 "$blocks" script "$guide/$name.md" true | sed 1d)" ] ||
 			echo "$name"
 	done

@@ -98,20 +98,18 @@ WHERRY_TEST_WITH(each_sqlstate_has_its_code, set_up, tear_down)
 
 WHERRY_TEST_WITH(a_lone_statement_that_the_server_undid_is_run_again, set_up, tear_down)
 {
-	static const char *const made[] = {
-		"CREATE TABLE t(id bigint)",
-		"CREATE SEQUENCE tries",
+	static const char made[] =
+		"CREATE TABLE t(id bigint); "
+		"CREATE SEQUENCE tries; "
 		"CREATE FUNCTION undo() RETURNS trigger LANGUAGE plpgsql AS "
 		"$$BEGIN IF nextval('tries') % 3 <> 0 THEN RAISE 'undone' "
-		"USING ERRCODE = TG_ARGV[0]; END IF; RETURN new; END$$",
+		"USING ERRCODE = TG_ARGV[0]; END IF; RETURN new; END$$; "
 		"CREATE TRIGGER undo BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION "
-		"undo('40001')",
-	};
+		"undo('40001')";
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = *state;
 
-	for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++)
-		WHERRY_PASS(run(db, made[i], &err));
+	WHERRY_PASS(wh_db_script(db, made, &err));
 	WHERRY_PASS(run(db, "INSERT INTO t VALUES (1)", &err));
 	/* In a transaction the caller decides. */
 	WHERRY_PASS(wherry_db_begin(db, &err));

@@ -55,9 +55,11 @@ void wh_nats_link_push(wh_nats_link *link, wh_nats_answer answer)
 		wh_nats_answer *more =
 			realloc(link->answers, cap * sizeof(*link->answers));
 
+		if (more) {
+			link->answers = more;
+			link->cap_answers = cap;
+		}
 		full = !more;
-		link->answers = more ? more : link->answers;
-		link->cap_answers = more ? cap : link->cap_answers;
 	}
 	if (!full) {
 		first = !link->n_answers;
