@@ -74,12 +74,12 @@ export RABBITMQ_CONFIG_FILE=$dir/rabbitmq.conf RABBITMQ_ENABLED_PLUGINS_FILE=$di
 export RABBITMQ_CONF_ENV_FILE=$dir/none RABBITMQ_GENERATED_CONFIG_DIR=$dir/config
 export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}'
 
+# It listens before it knows its users, and refuses them until it says that it has begun.
 begin_node() {
-	"$bin/rabbitmq-server" >>"$dir/start" 2>&1 </dev/null &
+	"$bin/rabbitmq-server" >"$dir/start" 2>&1 </dev/null &
 	script=$!
 	for ((i = 0; i < 1200; i++)); do
-		(exec 3<>"/dev/tcp/127.0.0.1/$tls_port") 2>/dev/null &&
-			(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return 0
+		grep -q 'broker.*completed with' "$dir/start" && return 0
 		kill -0 "$script" 2>/dev/null || break
 		sleep 0.05
 	done
