@@ -14,7 +14,7 @@
 #include "db/driver.h"
 #include "postgres/server.h"
 
-enum { MOST = 80, ASLEEP_US = 2 * 1000000, PERIOD_US = 10 * 1000000, SILENCE_MS = 300 };
+enum { MOST = 40, ASLEEP_US = 2 * 1000000, PERIOD_US = 10 * 1000000, SILENCE_MS = 300 };
 
 typedef struct sleeper {
 	wherry_db *db;

@@ -61,7 +61,7 @@ static bool tell(int number, bool ok, const char *what)
 static const sim_break breaks[] = {
 	{"a position is written without the lease",
 	 "AND EXISTS (SELECT 1 FROM wherry_lease WHERE {holds});",
-	 "AND (true OR EXISTS (SELECT 1 FROM wherry_lease WHERE {holds}));", 1690},
+	 "AND (true OR EXISTS (SELECT 1 FROM wherry_lease WHERE {holds}));", 3250},
 	{"a position is written before the answers come",
 	 "SET high = :high, moved_at = (SELECT ms FROM wherry_clock)\nWHERE subscription = {subscription} AND",
 	 "SET high = max(:high, (SELECT max(id) FROM {table})), moved_at = 0\nWHERE subscription = {subscription} AND", 1},
