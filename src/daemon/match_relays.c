@@ -9,9 +9,10 @@
 #include "base/url.h"
 
 enum {
-	TURN_US = WH_SECOND,       /* Time of a relay while other outboxes wait. */
-	BRIEF_IDLE_US = 20000,     /* Such a relay ends when it is idle for so long. */
-	PASSED_MOST = 32,          /* Outboxes that one in the queue lets go first. */
+	TURN_US = WH_SECOND,   /* Time of a relay while other outboxes wait. */
+	BRIEF_IDLE_US = 20000, /* Such a relay ends when it is idle for so long. */
+	NEAR = 32,             /* Outboxes at the beginning of the queue. */
+	PASSED_US = 100000,    /* For so long the first of them lets others go first. */
 	UNUSED_US = 10 * WH_SECOND /* Until a connection that nobody uses is closed. */
 };
 
@@ -86,7 +87,8 @@ void wh_match_want(wh_matches *m, wh_match *o)
 {
 	o->stage = WH_WANTED;
 	o->next = NULL;
-	o->passed = 0;
+	if (!m->first)
+		m->first_us = wh_monotonic(&wh_env_system);
 	o->yielded = false;
 	*m->last = o;
 	m->last = &o->next;
@@ -96,31 +98,32 @@ void wh_match_want(wh_matches *m, wh_match *o)
 
 void wh_match_leave_queue(wh_matches *m, wh_match *o)
 {
+	if (o == m->first)
+		m->first_us = wh_monotonic(&wh_env_system);
 	for (wh_match **at = &m->first; *at; at = &(*at)->next)
 		if (*at == o) {
 			*at = o->next;
+			if (!*at)
+				m->last = at;
 			m->n_waiting--;
 			break;
 		}
 	atomic_store(&m->crowded, m->n_waiting > 0);
-	m->last = &m->first;
-	while (*m->last)
-		m->last = &(*m->last)->next;
 }
 
 /* Take the first one whose last relay had this connection: the server knows its tables there.  If there is none
- * near the beginning of the queue, or the first one was passed over for long, take that. */
-static wh_match *take_for(wh_matches *m, const wh_match_slot *slot)
+ * near the beginning of the queue, or the first one was passed over for a while, take that: a turn may be long. */
+static wh_match *take_for(wh_matches *m, wh_match *first, const wh_match_slot *slot,
+			  int64_t now)
 {
-	wh_match *first = m->first, *found = NULL;
-	int n = first->passed < PASSED_MOST && slot->brief.db ? PASSED_MOST : 0;
+	int n = slot->brief.db && now - m->first_us < PASSED_US ? NEAR : 0;
+	wh_match *found = first;
 
-	for (wh_match *o = first; o && n-- && !found; o = o->next)
-		if (o->slot == slot)
+	for (wh_match *o = first; o && n--; o = o->next)
+		if (o->slot == slot) {
 			found = o;
-	found = found ? found : first;
-	if (found != first)
-		first->passed++;
+			break;
+		}
 	wh_match_leave_queue(m, found);
 	return found;
 }
@@ -222,10 +225,13 @@ static void start_one(wh_matches *m, wh_match *o, wh_match_slot *slot, int64_t n
 
 void wh_match_start_relays(wh_matches *m, int64_t now)
 {
-	while (m->db && m->first && m->n_awake < m->n_slots && !atomic_load(&m->stop)) {
+	wh_match *first;
+
+	while (m->db && (first = m->first) && m->n_awake < m->n_slots &&
+	       !atomic_load(&m->stop)) {
 		wh_match_slot *slot = free_slot(m);
 
-		start_one(m, take_for(m, slot), slot, now);
+		start_one(m, take_for(m, first, slot, now), slot, now);
 	}
 }
 

@@ -48,7 +48,6 @@ typedef struct wh_match {
 	bool listed;  /* It is in the list that is being read. */
 	wh_pipeline *pipeline; /* WH_AWAKE. */
 	wh_match_slot *slot;   /* WH_AWAKE; else of its last relay, or NULL. */
-	int passed; /* WH_WANTED: others that were behind it had their turn first. */
 	int64_t began_us;      /* WH_AWAKE: since when. */
 	wh_outbox_known known; /* Its last relay found this. */
 	bool stopping;         /* WH_AWAKE: its relay was asked to stop. */
@@ -75,6 +74,7 @@ struct wh_matches {
 	size_t n_slots;
 	atomic_bool crowded;      /* Outboxes wait for a relay; the relays read it. */
 	wh_match *first, **last;  /* The queue. */
+	int64_t first_us;         /* Since when `first` is the first. */
 	wherry_relay_stats ended; /* Counters of relays that have ended. */
 	int64_t restarts;
 	bool told_nothing, told_twice;
