@@ -134,6 +134,24 @@ bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN])
 	return true;
 }
 
+static bool skip(const char **at, const char *word)
+{
+	size_t len = strlen(word);
+	bool found = strncmp(*at, word, len) == 0;
+
+	*at += found ? len : 0;
+	return found;
+}
+
+wh_part wh_template_part(const char **at)
+{
+	if (skip(at, "{topic}"))
+		return WH_PART_TOPIC;
+	if (skip(at, "{key}"))
+		return WH_PART_KEY;
+	return *(*at)++ == '{' ? WH_PART_UNKNOWN : WH_PART_TEXT;
+}
+
 bool wh_may_read(const char *list, const char *value)
 {
 	bool is_file = strncmp(value, "file:", 5) == 0;

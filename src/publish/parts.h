@@ -61,6 +61,18 @@ enum { WH_TRACEPARENT_LEN = 56 };
  */
 bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN]);
 
+/* A part of a template such as "orders.{key}". */
+typedef enum wh_part {
+	WH_PART_TEXT,
+	WH_PART_TOPIC,
+	WH_PART_KEY,
+	WH_PART_UNKNOWN
+} wh_part;
+
+/* Returns what begins at *at, {topic}, {key}, another '{', or one byte of text, and moves *at
+ * behind it. */
+wh_part wh_template_part(const char **at);
+
 /* May the value of a parameter, such as "env:NAME" and "file:PATH", be read?  The list has
  * beginnings, with commas between them. */
 bool wh_may_read(const char *list, const char *value);

@@ -27,21 +27,18 @@ static bool render(const char *template, const wherry_message *msg,
 
 	while (*template) {
 		const char *text = template;
-		size_t len = strcspn(template, "{"), skip = len;
+		wh_part part = wh_template_part(&template);
+		size_t len = 1;
 
-		if (!len) {
-			bool topic = template[1] == 't';
-
-			text = topic ? msg->topic : key;
+		if (part == WH_PART_TOPIC || part == WH_PART_KEY) {
+			text = part == WH_PART_TOPIC ? msg->topic : key;
 			text = text ? text : "";
 			len = strlen(text);
-			skip = topic ? strlen("{topic}") : strlen("{key}");
 		}
 		if (n + len > WH_AMQP_NAME_MAX)
 			return false;
 		memcpy(out + n, text, len);
 		n += len;
-		template += skip;
 	}
 	out[n] = 0;
 	return true;

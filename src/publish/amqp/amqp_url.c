@@ -139,8 +139,8 @@ static wherry_code read_place(wh_amqp_settings *set, const char *rest, wherry_er
 
 static wherry_code check_template(const char *name, const char *text, wherry_error *err)
 {
-	for (const char *at = strchr(text, '{'); at; at = strchr(at + 1, '{'))
-		if (strncmp(at, "{topic}", 7) != 0 && strncmp(at, "{key}", 5) != 0)
+	while (*text)
+		if (wh_template_part(&text) == WH_PART_UNKNOWN)
 			return wh_fail(err, WHERRY_INVALID,
 				       "%s: a '{' stands for nothing: {topic} and {key} "
 				       "do",

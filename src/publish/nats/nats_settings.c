@@ -12,7 +12,7 @@
 #include "config/settings.h"
 #include "publish/parts.h"
 
-enum { SECRET_MAX = 64 * 1024, SERVERS_MOST = 64 };
+enum { SECRET_MAX = 64 * 1024, PEM_MAX = 1 << 20, SERVERS_MOST = 64 };
 
 static void forget(char **text)
 {
@@ -137,38 +137,40 @@ static wherry_code copy(const wherry_config *config, wh_setting which, char **ou
 	return *out ? WHERRY_OK : wh_oom(err);
 }
 
+/* Read what `from` names; see wh_secret_read(). */
+static wherry_code take(const char *from, size_t most, const char *name, char **out,
+			wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(most);
+	wherry_code code = wh_secret_read(from, &text, err);
+
+	if (code == WHERRY_OK && !(*out = strdup(wh_buf_str(&text))))
+		code = wh_oom(err);
+	wh_secret_clear(&text);
+	return code == WHERRY_OK ? code : wh_prefix(err, code, "%s", name);
+}
+
 static wherry_code read_secret(const wherry_config *config, wh_setting which,
 			       const char *name, char **out, wherry_error *err)
 {
 	const char *text = wh_config_text(config, which);
-	wh_buf secret = WH_BUF_INIT(SECRET_MAX);
-	wherry_code code;
 
-	if (!*text)
-		return WHERRY_OK;
-	code = wh_secret_read(text, &secret, err);
-	if (code == WHERRY_OK && !(*out = strdup(wh_buf_str(&secret))))
-		code = wh_oom(err);
-	wh_secret_clear(&secret);
-	return code == WHERRY_OK ? code : wh_prefix(err, code, "%s", name);
+	return *text ? take(text, SECRET_MAX, name, out, err) : WHERRY_OK;
 }
 
 static wherry_code read_pem(const wherry_config *config, wh_setting which,
 			    const char *name, char **out, wherry_error *err)
 {
 	const char *path = wh_config_text(config, which);
-	wh_buf from = WH_BUF_INIT(SECRET_MAX), text = WH_BUF_INIT(1 << 20);
+	wh_buf from = WH_BUF_INIT(SECRET_MAX);
 	wherry_code code;
 
 	if (!*path)
 		return WHERRY_OK;
 	wh_buf_printf(&from, "file:%s", path);
-	code = wh_secret_read(wh_buf_str(&from), &text, err);
-	if (code == WHERRY_OK && !(*out = strdup(wh_buf_str(&text))))
-		code = wh_oom(err);
-	wh_secret_clear(&text);
+	code = take(wh_buf_str(&from), PEM_MAX, name, out, err);
 	wh_buf_clear(&from);
-	return code == WHERRY_OK ? code : wh_prefix(err, code, "%s", name);
+	return code;
 }
 
 static wherry_code read_files(wh_nats_settings *set, const wherry_config *config,

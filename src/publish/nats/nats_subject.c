@@ -49,18 +49,15 @@ static void put_encoded(writing *w, const char *text, bool dots)
 /* Write the part of the template at *at, and move *at behind it. */
 static void put_part(writing *w, const char **at, const wherry_message *msg)
 {
-	const char *key = wh_message_key(msg);
+	const char *key = wh_message_key(msg), *text = *at;
+	wh_part part = wh_template_part(at);
 
-	if (strncmp(*at, "{topic}", 7) == 0) {
+	if (part == WH_PART_TOPIC)
 		put_encoded(w, msg->topic, true);
-		*at += 7;
-	} else if (strncmp(*at, "{key}", 5) == 0) {
+	else if (part == WH_PART_KEY)
 		put_encoded(w, key ? key : "_", false);
-		*at += 5;
-	} else {
-		put(w, **at);
-		++*at;
-	}
+	else
+		put(w, *text);
 }
 
 static bool has_empty_token(const char *subject)
@@ -102,14 +99,15 @@ wherry_code wh_nats_template_check(const char *template, wherry_error *err)
 	char subject[WH_NATS_SUBJECT_LEN];
 	wherry_code code;
 
-	for (const char *at = template; *at; at++) {
-		if (*at == '{' && strncmp(at, "{topic}", 7) != 0 &&
-		    strncmp(at, "{key}", 5) != 0)
+	for (const char *at = template; *at;) {
+		const char byte = *at;
+
+		if (wh_template_part(&at) == WH_PART_UNKNOWN)
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"a '{' in the subject stands for nothing: {topic} and "
 				"{key} do");
-		if (!is_plain((unsigned char)*at) || strchr("?#/", *at))
+		if (!is_plain((unsigned char)byte) || strchr("?#/", byte))
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"the subject '%.80s' has a character that no subject "
