@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 enum { WINDOW = 4000, READ_EACH = 64 };
 
 typedef struct broker {
-	int in; /* It ends when this is closed. */
+	bench_server server;
 	int port;
 	char url[64];
 } broker;
@@ -37,25 +36,10 @@ static amqp_connection_state_t connect_to(const broker *b)
 
 static broker start_broker(const char *queue)
 {
-	broker b = {.in = -1};
-	char line[300] = "";
-	int to[2], from[2];
+	char line[300];
+	broker b = {.server = bench_serve(BENCH_RABBITMQ, line, sizeof(line))};
 	amqp_connection_state_t conn;
 
-	if (pipe(to) != 0 || pipe(from) != 0)
-		bench_die("no pipe");
-	if (fork() == 0) { /* It ends with its standard input, and its broker with it. */
-		(void)dup2(to[0], STDIN_FILENO);
-		(void)dup2(from[1], STDOUT_FILENO);
-		(void)close(to[1]);
-		(void)execl("/bin/bash", "bash", BENCH_RABBITMQ, (char *)NULL);
-		_exit(127);
-	}
-	(void)close(to[0]);
-	(void)close(from[1]);
-	b.in = to[1];
-	if (read(from[0], line, sizeof(line) - 1) <= 0)
-		bench_die("no RabbitMQ server: install rabbitmq-server");
 	b.port = (int)strtol(line, NULL, 10);
 	(void)snprintf(b.url, sizeof(b.url), "amqp://127.0.0.1:%d", b.port);
 	conn = connect_to(&b);
@@ -123,7 +107,7 @@ void bench_amqp_alone(const bench_job *job, double *out)
 	}
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
-	(void)close(b.in);
+	bench_serve_end(&b.server);
 }
 
 void bench_amqp_wherry(const bench_job *job, double *out)
@@ -133,5 +117,5 @@ void bench_amqp_wherry(const bench_job *job, double *out)
 
 	there.to = b.url;
 	bench_wherry_drain(&there, out);
-	(void)close(b.in);
+	bench_serve_end(&b.server);
 }

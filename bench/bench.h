@@ -185,6 +185,15 @@ void *bench_alloc(size_t n, size_t size); /* zeros */
 /* A process that ends with this one. */
 int bench_fork(void);
 void bench_kill(int pid);
+/* A script that prints a line, which is stored, when its server has begun, and ends it when its standard
+ * input does: when this process ends, too. */
+typedef struct bench_server {
+	int in, pid;
+} bench_server;
+
+bench_server bench_serve(const char *script, char *line, size_t cap);
+/* It may remove files first. */
+void bench_serve_end(const bench_server *server);
 /* End it if other numbers of messages were handled than the job has. */
 void bench_must_be_all(const bench_job *job, int64_t n);
 

@@ -9,14 +9,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { WINDOW = 4000 };
 
 typedef struct server {
-	int in; /* It ends when this is closed. */
-	pid_t pid;
+	bench_server process;
 	char url[64];
 } server;
 
@@ -37,28 +34,12 @@ static natsConnection *connect_to(const server *s, jsCtx **js, jsOptions *option
 
 static server start_server(const char *subject)
 {
-	server s = {.in = -1};
-	char line[32] = "";
-	int to[2], from[2];
+	char line[32];
+	server s = {.process = bench_serve(BENCH_NATS, line, sizeof(line))};
 	jsStreamConfig config;
 	natsConnection *connection;
 	jsCtx *js = NULL;
 
-	if (pipe(to) != 0 || pipe(from) != 0)
-		bench_die("no pipe");
-	s.pid = bench_fork();
-	if (s.pid == 0) {
-		(void)dup2(to[0], STDIN_FILENO);
-		(void)dup2(from[1], STDOUT_FILENO);
-		(void)close(to[1]);
-		(void)execl("/bin/bash", "bash", BENCH_NATS, (char *)NULL);
-		_exit(127);
-	}
-	(void)close(to[0]);
-	(void)close(from[1]);
-	s.in = to[1];
-	if (read(from[0], line, sizeof(line) - 1) <= 0)
-		bench_die("no NATS server: install nats-server");
 	(void)snprintf(s.url, sizeof(s.url), "nats://127.0.0.1:%d",
 		       (int)strtol(line, NULL, 10));
 	connection = connect_to(&s, &js, NULL);
@@ -70,12 +51,6 @@ static server start_server(const char *subject)
 	jsCtx_Destroy(js);
 	natsConnection_Destroy(connection);
 	return s;
-}
-
-static void stop_server(const server *s)
-{
-	(void)close(s->in);
-	(void)waitpid(s->pid, NULL, 0); /* It removes its files. */
 }
 
 static void on_answer(jsCtx *js, natsMsg *msg, jsPubAck *ack, jsPubAckErr *error,
@@ -125,7 +100,7 @@ void bench_nats_alone(const bench_job *job, double *out)
 	out[1] = bench_memory_mb();
 	jsCtx_Destroy(js);
 	natsConnection_Destroy(connection);
-	stop_server(&s);
+	bench_serve_end(&s.process);
 }
 
 void bench_nats_wherry(const bench_job *job, double *out)
@@ -135,5 +110,5 @@ void bench_nats_wherry(const bench_job *job, double *out)
 
 	there.to = s.url;
 	bench_wherry_drain(&there, out);
-	stop_server(&s);
+	bench_serve_end(&s.process);
 }

@@ -86,6 +86,40 @@ int bench_fork(void)
 	return pid;
 }
 
+bench_server bench_serve(const char *script, char *line, size_t cap)
+{
+	bench_server server;
+	int to[2], from[2];
+	ssize_t n;
+
+	if (pipe(to) != 0 || pipe(from) != 0)
+		bench_die("no pipe");
+	server.in = to[1];
+	server.pid = fork();
+	if (server.pid < 0)
+		bench_die("cannot start a process");
+	if (server.pid == 0) {
+		(void)dup2(to[0], STDIN_FILENO);
+		(void)dup2(from[1], STDOUT_FILENO);
+		(void)close(to[1]);
+		(void)execl("/bin/bash", "bash", script, (char *)NULL);
+		_exit(127);
+	}
+	(void)close(to[0]);
+	(void)close(from[1]);
+	n = read(from[0], line, cap - 1);
+	if (n <= 0)
+		bench_die("%s starts no server: is it installed?", script);
+	line[n] = 0;
+	return server;
+}
+
+void bench_serve_end(const bench_server *server)
+{
+	(void)close(server->in);
+	(void)waitpid(server->pid, NULL, 0);
+}
+
 void bench_kill(int pid)
 {
 	(void)kill(pid, SIGKILL);
