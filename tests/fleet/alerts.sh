@@ -32,7 +32,7 @@ for name in orders refused dead; do
 	"$wherry" create "sqlite:$name.db" 2>/dev/null >&2
 	printf '{"n":1}\n' | "$wherry" enqueue --lines "sqlite:$name.db" --topic t >/dev/null 2>&1
 done
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0, token: a-token-of-24-characters}
 relays:

@@ -111,6 +111,18 @@ sys.exit(0 if eval("(" + sys.argv[1] + ")") else 1)' "$2" 2>>"$tmp/.err"
 	result $? "$1" "does not hold: $2"
 }
 
+# in_file_order KEY: for json, each key has the messages of $quakes in their order.  KEY is that of a
+# message m.
+in_file_order() {
+	echo "all([m['body']['id'] for m in l if $1 == k] ==
+	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
+	     for k in {$1 for m in l})"
+}
+
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
 sql() {
 	sqlite3 -cmd '.timeout 30000' "$@"
 }

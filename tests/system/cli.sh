@@ -41,9 +41,7 @@ json "each line of the destination is a message in JSON" \
 	'len(l) == 1707 and
 	 all(m["topic"] == "quakes" and m["body"]["id"] == m["message_id"] for m in l)'
 json "each key kept the order of the file" \
-	"all([m['body']['id'] for m in l if m['key'] == k] ==
-	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
-	     for k in {m['key'] for m in l})"
+	"$(in_file_order "m['key']")"
 json "a message has the members that the manual names, in its order" \
 	'" ".join(d) == "id message_id topic key headers body created_at attempts"'
 w relay sqlite:shop.db stdout: --until-empty

@@ -10,7 +10,7 @@ start_daemon() {
 	"$wherry" run "$1" 2>"$tmp/log" &
 	daemon=$!
 	pids+=("$daemon")
-	until_true 20 grep -q 'leading\|cannot-start\|bad-file' "$tmp/log"
+	until_true 20 grep -q 'leading\|event=matched\|cannot-start\|bad-file' "$tmp/log"
 	port=$(sed -n 's/.*event=http.* port=\([0-9]*\).*/\1/p' "$tmp/log")
 }
 

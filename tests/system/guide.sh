@@ -43,11 +43,7 @@ start_server wal_level=logical max_replication_slots=10 max_wal_senders=10
 for role in web relay ops; do
 	sql "CREATE ROLE $role LOGIN"
 done
-http=$(python3 -c '
-import socket
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    print(s.getsockname()[1])')
+http=$(free_port)
 refusing=$http # until the daemon listens there
 mkdir -p bin shop
 declare -A page_of
@@ -181,16 +177,17 @@ else
 	result 0 "amqp.md: its commands work # SKIP ${amqp_lacks:-amqp-tools is not installed}"
 fi
 
-nats_server=$(PATH=$PATH:/usr/sbin command -v nats-server)
-if [ -n "$nats_server" ]; then
-	mkdir nats
-	"$nats_server" -a 127.0.0.1 -p -1 -js -sd nats --ports_file_dir nats >nats/log 2>&1 9>&- &
+if PATH=$PATH:/usr/sbin:/usr/local/bin command -v nats-server >/dev/null; then
+	mkfifo nats.in
+	exec 5<>nats.in # the server ends when this is closed
+	bash "$source_dir/tests/nats/server.sh" <nats.in >nats.out 9>&- 5>&- &
 	pids+=($!)
 	disown $!
-	until_true 20 compgen -G 'nats/*.ports'
-	nats=$(sed -E 's#.*"nats":\["nats://([^"]*)".*#\1#' nats/*.ports)
+	until_true 20 test -s nats.out
+	nats=127.0.0.1:$(cat nats.out)
 	printf true >before_relay
 	try nats "$server_sql"
+	exec 5>&-
 	send_before_relay
 else
 	result 0 "nats.md: its commands work # SKIP nats-server is not installed"

@@ -20,14 +20,6 @@ find_nats() { # or say that it is not there, and end
 	fi
 }
 
-free_port() {
-	python3 -c '
-import socket
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    print(s.getsockname()[1])'
-}
-
 nats_answers() { # PORT
 	local line=
 	exec 6<>"/dev/tcp/127.0.0.1/$1" || return

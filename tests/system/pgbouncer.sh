@@ -62,9 +62,7 @@ expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 de
 expect "and says that it cannot be woken" 0 "err:event=pooler" "err:direct connection"
 out=$(cat out.ndjson)
 json "each key kept the order of the file" \
-	"all([m['body']['id'] for m in l if m['key'] == k] ==
-	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
-	     for k in {m['key'] for m in l})"
+	"$(in_file_order "m['key']")"
 w status "$url"
 expect "status works" 0 "out:done        1707"
 through "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"
@@ -97,9 +95,7 @@ w relay "$url#logged" file:logged.ndjson --until-empty --timeout 60s
 expect "a relay of a log delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
 out=$(cat logged.ndjson)
 json "in the order of each key" \
-	"all([m['body']['id'] for m in l if m['key'] == k] ==
-	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
-	     for k in {m['key'] for m in l})"
+	"$(in_file_order "m['key']")"
 "$wherry" relay "$url#logged" file:more.ndjson >/dev/null 2>log.logged </dev/null 9>&- &
 relay=$!
 pids+=("$relay")

@@ -25,9 +25,7 @@ w relay "$url" file:out.ndjson --until-empty --timeout 60s
 expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
 out=$(cat out.ndjson)
 json "each key kept the order of the file" \
-	"all([m['body']['id'] for m in l if m['key'] == k] ==
-	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
-	     for k in {m['key'] for m in l})"
+	"$(in_file_order "m['key']")"
 w status "$url"
 expect "all are done" 0 "out:done        1707"
 

@@ -91,11 +91,7 @@ for name in all twice nothing; do
 		sed "s/MATCH/$(case $name in all) echo "'tenant_*'" ;; twice) echo "'tenant_?'" ;; *) echo "'no_*'" ;; esac)/"
 done >relays
 printf 'http: {listen: 127.0.0.1:0}\nrelays:\n' | cat - relays >wherry.yaml
-"$wherry" run wherry.yaml 2>log &
-daemon=$!
-pids+=("$daemon")
-until_true 20 grep -q 'relay=all event=matched outboxes=2' log
-port=$(sed -n 's/.*event=http.* port=\([0-9]*\).*/\1/p' log)
+start_daemon wherry.yaml
 check "each outbox of the schemas is found" until_true 10 grep -q 'relay=all event=matched outboxes=2 added=2 dropped=0' log
 check "a pattern that finds nothing is said" until_true 10 grep -q 'relay=nothing event=matches-nothing match=no_' log
 check "an outbox of two patterns is said, and the first has it" \
@@ -152,10 +148,7 @@ backends() {
 }
 
 printf "relays:\n  - {name: all, from: '$url', match: 'tenant_*', connections: 1, to: 'file:turns.out'}\n" >wherry.yaml
-"$wherry" run wherry.yaml 2>log &
-daemon=$!
-pids+=("$daemon")
-until_true 20 grep -q 'event=matched' log
+start_daemon wherry.yaml
 put tenant_1 111 120
 check "a relay opens its connection" until_true 10 answers "SELECT high >= 120 FROM tenant_1.outbox_progress" t
 before=$(backends)
@@ -178,10 +171,7 @@ stop_daemon
 sql 'CREATE SCHEMA "tenant_%41"'
 "$wherry" create "$url#%22tenant_%2541%22.outbox" >/dev/null 2>&1
 printf "relays:\n  - {name: all, from: '$url', match: 'tenant_*', to: 'file:of-{schema}.out'}\n" >wherry.yaml
-"$wherry" run wherry.yaml 2>log &
-daemon=$!
-pids+=("$daemon")
-until_true 20 grep -q 'event=matched' log
+start_daemon wherry.yaml
 put tenant_1 161 170
 put 'tenant_B.2' 131 135
 put 'tenant_%41' 1 10
@@ -193,9 +183,7 @@ check "of each" until_true 10 lines of-tenant_B.2.out 5
 check "a name that could change the destination is refused" until_true 10 grep -q "event=failed schema=tenant_%41 why=.*cannot stand in" log
 stop_daemon
 sed -i 's/of-{schema}.out/percent.out/' wherry.yaml
-"$wherry" run wherry.yaml 2>log &
-daemon=$!
-pids+=("$daemon")
+start_daemon wherry.yaml
 check "a percent sign in a schema's name is one" until_true 10 lines percent.out 10
 stop_daemon
 sql 'SET client_min_messages = error; DROP SCHEMA "tenant_%41" CASCADE'
@@ -206,10 +194,7 @@ cat >wherry.yaml <<END
 relays:
   - {name: all, from: '$url', match: 'tenant_*', connections: 1, to: 'exec:cat >>some.out; sleep 0.01', exec: {jobs: 1}}
 END
-"$wherry" run wherry.yaml 2>log &
-daemon=$!
-pids+=("$daemon")
-until_true 20 grep -q 'event=matched' log
+start_daemon wherry.yaml
 put tenant_1 171 2000
 until_true 10 test -s some.out
 put 'tenant_B.2' 136 136

@@ -156,7 +156,7 @@ db=sqlite:a.db
 
 "$wherry" status sqlite:a.db >/dev/null
 if [ -n "$has_http" ]; then
-	free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	free=$(free_port)
 	run_to "http://127.0.0.1:$free/hook"
 	one
 	stands "the destination cannot be reached" daemon
