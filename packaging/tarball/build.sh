@@ -110,17 +110,17 @@ build() { # NAME
 	echo "$name $version"
 	[ "$(cat "/logs/$name.made" 2>/dev/null)" != "$version" ] || return 0
 	say "Building $name $version"
-	rm -rf "/work/$name"
+	rm -rf "/build/$name"
 	{
-		dpkg-source --no-check -x "$source" "/work/$name"
-		(cd "/work/$name" && "of_$name")
+		dpkg-source --no-check -x "$source" "/build/$name"
+		(cd "/build/$name" && "of_$name")
 	} >"$log" 2>&1 </dev/null || {
 		tail -n 40 "$log" >&2
 		return 1
 	}
-	cp "/work/$name/debian/copyright" "/licences/$name"
+	cp "/build/$name/debian/copyright" "/licences/$name"
 	echo "$version" >"/logs/$name.made"
-	rm -rf "/work/$name"
+	rm -rf "/build/$name"
 }
 
 # The shared libraries below the program, as the loader finds them, but for glibc's.
@@ -128,25 +128,25 @@ carried() { # PROGRAM
 	ldd "$1" | sed -n "s|.*=> \($libraries/lib/[^ ]*\) .*|\1|p" | sort -u
 }
 
-mkdir -p /work /logs /licences /stage
+mkdir -p /build /logs /licences /stage
 for name in "$@"; do
 	build "$name"
 done >/logs/versions
 
 say "Building Wherry"
 export LDFLAGS="$LDFLAGS -Wl,--disable-new-dtags" # the rpath is that of all libraries, too
-rm -rf /work/wherry /stage
-cmake --preset release -S /wherry -B /work/wherry -D WHERRY_EXAMPLES=OFF -D WHERRY_BENCH=OFF \
+rm -rf /build/wherry /stage
+cmake --preset release -S /wherry -B /build/wherry -D WHERRY_EXAMPLES=OFF -D WHERRY_BENCH=OFF \
 	-D WHERRY_POSTGRES=ON -D WHERRY_KAFKA=ON -D WHERRY_HTTP=ON -D CMAKE_INSTALL_PREFIX=/opt/wherry \
 	-D CMAKE_EXE_LINKER_FLAGS="$LDFLAGS" -D CMAKE_INSTALL_RPATH='$ORIGIN/../lib' >/logs/wherry.log
-cmake --build /work/wherry >>/logs/wherry.log || {
+cmake --build /build/wherry >>/logs/wherry.log || {
 	tail -n 40 /logs/wherry.log >&2
 	exit 1
 }
-DESTDIR=/stage cmake --install /work/wherry --strip --component program >>/logs/wherry.log
+DESTDIR=/stage cmake --install /build/wherry --strip --component program >>/logs/wherry.log
 
 top=/stage/opt/wherry
-carried /work/wherry/wherry | while read -r file; do
+carried /build/wherry/wherry | while read -r file; do
 	install -s -m 644 -D "$(readlink -f "$file")" "$top/lib/${file##*/}"
 	patchelf --remove-rpath "$top/lib/${file##*/}" # or the program's would not apply
 done
