@@ -455,8 +455,10 @@ static wh_view hosts_of(const char *rest)
 void wh_url_show(const char *text, char *out, size_t cap)
 {
 	static const char *const remote[] = {
-		"postgres:", "postgresql:", "mssql:", "http:",     "https:", "kafka:",
-		"amqp:",     "amqps:",      "nats:",  "nats+tls:", NULL};
+		"postgres:",       "postgresql:",      "mssql:", "http:",
+		"https:",          "kafka:",           "amqp:",  "amqps:",
+		"nats:",           "nats+tls:",        "redis:", "rediss:",
+		"redis+sentinel:", "rediss+sentinel:", NULL};
 	static const char *const local[] = {
 		"sqlite:", "file:", "stdout:", "memory:", "null:", NULL};
 	wh_view shown = {NULL, 0};

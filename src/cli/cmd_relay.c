@@ -396,7 +396,7 @@ const wh_command wh_cmd_relay = {
 	.help = "FROM is the outbox of a database, such as sqlite:shop.db, or an outbox or queue "
 		"by its name, such as sqlite:shop.db#jobs, or a delayed queue, such as "
 		"sqlite:shop.db#delayed/mail. TO is stdout:, file:PATH, "
-		"https://HOST/PATH, kafka://HOST:PORT, amqp://HOST/VHOST, nats://HOST, exec:COMMAND, memory: or null:, or a queue, "
+		"https://HOST/PATH, kafka://HOST:PORT, amqp://HOST/VHOST, nats://HOST, redis://HOST, exec:COMMAND, memory: or null:, or a queue, "
 		"such as sqlite:PATH#NAME or postgres://HOST/DB#NAME. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox or subscription stand by, unless it "

@@ -184,10 +184,13 @@ extern const wh_publisher_driver wh_publisher_handlers;
 extern const wh_publisher_driver wh_publisher_queue_sqlite, wh_publisher_queue_postgres,
 	wh_publisher_queue_postgresql;
 
-/* amqp/, kafka/, nats/ and webhook/ are linked into the program only. */
+/* amqp/, kafka/, nats/, redis/ and webhook/ are linked into the program only. */
 extern const wh_publisher_driver wh_publisher_kafka;
 extern const wh_publisher_driver wh_publisher_amqp, wh_publisher_amqps;
 extern const wh_publisher_driver wh_publisher_nats, wh_publisher_nats_tls;
+extern const wh_publisher_driver wh_publisher_redis, wh_publisher_rediss;
+extern const wh_publisher_driver wh_publisher_redis_sentinel,
+	wh_publisher_rediss_sentinel;
 extern const wh_publisher_driver wh_publisher_https;
 extern const wh_publisher_driver wh_publisher_http;
 

@@ -16,6 +16,12 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 	&wh_publisher_nats,
 	&wh_publisher_nats_tls,
 #endif
+#ifdef WHERRY_REDIS
+	&wh_publisher_redis,
+	&wh_publisher_rediss,
+	&wh_publisher_redis_sentinel,
+	&wh_publisher_rediss_sentinel,
+#endif
 #ifdef WHERRY_HTTP
 	&wh_publisher_https,
 	&wh_publisher_http,

@@ -9,7 +9,7 @@
 known() { # ROOT
 	{
 		grep -rhoE '"(wherry|process)_[a-z0-9_]+[a-z0-9]' "$1/src/daemon"
-		grep -rhoE '"(kafka|nats|webhook)_[a-z0-9_]+' "$1/src/publish" | sed 's/^"/"wherry_/'
+		grep -rhoE '"(kafka|nats|redis|webhook)_[a-z0-9_]+' "$1/src/publish" | sed 's/^"/"wherry_/'
 	} | sed 's/^"//; p; s/$/_bucket/' | sort -u
 }
 

@@ -1,0 +1,101 @@
+/*
+ * The meaning of the errors that a server answers to XADD, and the verdict on the message.
+ */
+#include "publish/redis/redis.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELD_US = 2000000, BUSY_US = 1000000 };
+
+typedef enum kind {
+	BUSY,     /* The server takes nothing now. */
+	PLACE,    /* The stream takes nothing. */
+	RIGHT,    /* The same, because a right is missing. */
+	LEAVE,    /* Another server may be the master. */
+	MOVED,    /* Another node has the slot. */
+	ASKED,    /* It has the stream. */
+	REJECTED, /* The message will never be taken. */
+	MESSAGE   /* This message was refused, and an attempt is counted. */
+} kind;
+
+static const struct {
+	const char *begins;
+	kind kind;
+	const char *advice;
+} errors[] = {
+	{"OOM ", BUSY, "raise maxmemory, trim streams (redis.max_length) or delete keys"},
+	{"MISCONF ", BUSY, "the server cannot save to its disk: see its log"},
+	{"NOREPLICAS ", BUSY, "fewer replicas are connected than min-replicas-to-write"},
+	{"LOADING ", BUSY, "it reads its data since it was started"},
+	{"BUSY ", BUSY, "a script runs there"},
+	{"MASTERDOWN ", LEAVE, "it is a replica"},
+	{"READONLY ", LEAVE, "it is a replica"},
+	{"NOAUTH ", LEAVE, "it has forgotten the password"},
+	{"CLUSTERDOWN ", PLACE, "the cluster has no node for this stream now"},
+	{"TRYAGAIN ", PLACE, "the stream moves to another node"},
+	{"MOVED ", MOVED, NULL},
+	{"ASK ", ASKED, NULL},
+	{"WRONGTYPE ", PLACE,
+	 "the key is not a stream: rename it, or choose another "
+	 "name with ?stream="},
+	{"NOPERM ", RIGHT,
+	 "permit this user +xadd, +multi, +exec and the key: ACL SETUSER"},
+	{"ERR The stream has exhausted", PLACE, "start another stream"},
+	{"ERR Protocol error", REJECTED,
+	 "a value is over the server's proto-max-bulk-len"},
+};
+
+static kind kind_of(const char *error, const char **out_advice)
+{
+	/* EXECABORT … because of: OOM command not allowed…  The first error says more. */
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+		if (strncmp(error, errors[i].begins, strlen(errors[i].begins)) == 0) {
+			*out_advice = errors[i].advice;
+			return errors[i].kind;
+		}
+	*out_advice = NULL;
+	return MESSAGE;
+}
+
+wh_redis_meaning wh_redis_judge(const char *error, const char *stream, bool in_cluster,
+				wh_redis_verdict *out)
+{
+	const char *advice;
+	kind means = kind_of(error, &advice);
+
+	*out = (wh_redis_verdict){.verdict = WHERRY_RETRY};
+	(void)snprintf(out->reason, sizeof(out->reason), "stream '%.60s': %.70s%s%s",
+		       stream, error, advice ? "; " : "", advice ? advice : "");
+	switch (means) {
+	case MOVED:
+		return WH_REDIS_MOVED;
+	case ASKED:
+		return WH_REDIS_ASKED;
+	case BUSY:
+	case LEAVE:
+		if (in_cluster) {
+			out->held = true;
+			out->retry_after_us = HELD_US;
+			return WH_REDIS_ANSWERED;
+		}
+		out->verdict = WHERRY_THROTTLED;
+		out->retry_after_us = BUSY_US;
+		(void)snprintf(out->reason, sizeof(out->reason), "%.100s%s%s", error,
+			       advice ? "; " : "", advice ? advice : "");
+		return means == BUSY ? WH_REDIS_BUSY : WH_REDIS_LEAVE;
+	case PLACE:
+	case RIGHT:
+		out->held = true;
+		out->denied = means == RIGHT;
+		out->retry_after_us = HELD_US;
+		break;
+	case REJECTED:
+		out->verdict = WHERRY_REJECTED;
+		break;
+	case MESSAGE:
+		out->own = true;
+		break;
+	}
+	return WH_REDIS_ANSWERED;
+}
