@@ -31,6 +31,7 @@
 	X(PARKED,   4,   "relay --until-empty: only messages behind a parked key "   \
 			 "are left")                                                 \
 	X(TIMEDOUT, 5,   "relay --until-empty: --timeout passed")                    \
+	X(MISSING,  6,   "reconcile: messages are missing at the destination")       \
 	X(SIGNALLED, 130, "a second signal ended it at once")
 /* clang-format on */
 

@@ -8,7 +8,7 @@ const wh_command *const wh_commands[] = {
 	&wh_cmd_list,       &wh_cmd_show,    &wh_cmd_doctor,
 	&wh_cmd_retry,      &wh_cmd_discard, &wh_cmd_purge,
 	&wh_cmd_pause,      &wh_cmd_resume,  &wh_cmd_seek,
-	&wh_cmd_drop,       &wh_cmd_send,    &wh_cmd_receive,
+	&wh_cmd_reconcile,  &wh_cmd_drop,       &wh_cmd_send,    &wh_cmd_receive,
 	&wh_cmd_offer,      &wh_cmd_poll,    &wh_cmd_ack,
 	&wh_cmd_nack,       &wh_cmd_queue,   &wh_cmd_inbox,
 	&wh_cmd_cron,       &wh_cmd_bench,   &wh_cmd_help,

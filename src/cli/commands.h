@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 extern const wh_command wh_cmd_adopt;
+extern const wh_command wh_cmd_reconcile;
 extern const wh_command wh_cmd_create;
 extern const wh_command wh_cmd_queue;
 extern const wh_command wh_cmd_inbox;

@@ -102,10 +102,18 @@ static bool unknown_name(const wh_args *args, const char *name, const wh_named *
 	return false;
 }
 
-/* Replace the name of a relay in wherry.yaml by its source, and for the command `relay`
- * by its destination, too. */
-static bool take_name(wh_args *args, bool relay, const char *shown)
+/* Does the command have the destination of the relay as its second operand? */
+static bool has_to(const wh_args *args)
 {
+	return strcmp(args->command->operands, "FROM TO") == 0 ||
+	       strcmp(args->command->operands, "URL [TO]") == 0;
+}
+
+/* Replace the name of a relay in wherry.yaml by its source, and for the commands `relay`
+ * and `reconcile` by its destination, too. */
+static bool take_name(wh_args *args, const char *shown)
+{
+	bool relay = has_to(args);
 	const char *name = args->operands[0];
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_named named;
@@ -241,7 +249,7 @@ static bool find_target(wh_args *args)
 		return take_at_name(args, 0, standard, &args->from);
 	}
 	if (!strchr(args->operands[0], ':'))
-		return take_name(args, relay, inserted ? NULL : args->operands[0]);
+		return take_name(args, inserted ? NULL : args->operands[0]);
 	shown = inserted ? NULL : wh_url_without_secrets(args->operands[0]);
 	args->target = wh_target_words(shown);
 	free(shown);

@@ -341,3 +341,50 @@ wherry_code wherry_inbox_count(wherry_inbox *inbox, int64_t *out_n,
 		*out_oldest_us = c.oldest_us;
 	return WHERRY_OK;
 }
+
+/* ---- what was accepted ---- */
+
+typedef struct accepted {
+	wh_accepted_fn visit;
+	void *ctx;
+} accepted;
+
+static wherry_code take_accepted(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const accepted *a = ctx;
+	wherry_code code = wh_row_check(row, err);
+
+	return code == WHERRY_OK ? a->visit(a->ctx, wh_row_bytes(row, 0),
+					    wh_us(wh_row_int(row, 1)), err)
+				 : code;
+}
+
+wherry_code wh_inbox_visit_accepted(wherry_inbox *inbox, const char *consumer,
+				    int64_t since_us, wh_accepted_fn visit, void *ctx,
+				    wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("consumer", wh_view_of(consumer)),
+				   WH_INT_PARAM("since", wh_ms(since_us))};
+	accepted a = {visit, ctx};
+
+	if (!inbox->own.accepted)
+		return wh_store_cannot(&inbox->store, "whose ids cannot be listed", err);
+	return failed(inbox,
+		      wh_db_run(inbox->store.db, inbox->own.accepted, params, 2,
+				take_accepted, &a, NULL, err),
+		      err);
+}
+
+wherry_code wh_inbox_visit_oldest(wherry_inbox *inbox, const char *consumer,
+				  wh_accepted_fn visit, void *ctx, wherry_error *err)
+{
+	const wh_param param = WH_TEXT_PARAM("consumer", wh_view_of(consumer));
+	accepted a = {visit, ctx};
+
+	if (!inbox->own.oldest_accepted)
+		return wh_store_cannot(&inbox->store, "whose ids cannot be listed", err);
+	return failed(inbox,
+		      wh_db_run(inbox->store.db, inbox->own.oldest_accepted, &param, 1,
+				take_accepted, &a, NULL, err),
+		      err);
+}

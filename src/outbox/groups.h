@@ -85,6 +85,12 @@
 	X(first_and_last, "first-and-last", "") \
 	X(discard_here, "discard-here", "ident number states")
 
+/* What was delivered can be compared with what the destination holds, and be delivered again. */
+#define WH_OUTBOX_RECONCILE(X) \
+	X(period, "period", "after limit since until") \
+	X(period_rows, "period-rows", "ids") \
+	X(deliver_again, "deliver-again", "ids")
+
 /* Roles can be given one subscription. */
 #define WH_OUTBOX_CONSUMERS(X) \
 	X(unsubscribe_function, "unsubscribe-function", "")
@@ -104,6 +110,7 @@
 	G(stream, WH_OUTBOX_STREAM) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(held, WH_OUTBOX_HELD) G(admin, WH_OUTBOX_ADMIN) \
 	G(segments, WH_OUTBOX_SEGMENTS) G(old, WH_OUTBOX_OLD) G(left, WH_OUTBOX_LEFT) G(subscriptions, WH_OUTBOX_SUBSCRIPTIONS) \
+	G(reconcile, WH_OUTBOX_RECONCILE) \
 	G(consumers, WH_OUTBOX_CONSUMERS) G(consume, WH_OUTBOX_CONSUME) G(consume_steps, WH_OUTBOX_CONSUME_STEPS)
 
 /* clang-format on */

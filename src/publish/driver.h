@@ -165,6 +165,11 @@ typedef struct wh_publisher_driver {
 	/* Write up to WH_NUMBERS_MOST numbers, counted since the destination was opened.
 	 * Returns how many.  May be NULL: there are none. */
 	size_t (*numbers)(const wherry_publisher *pub, wh_number *out);
+
+	/* Reads back which messages the destination holds; see readback.h.  NULL: it cannot, and no_readback says why:
+	 * what follows "it cannot be read back: ". */
+	const struct wh_readback_driver *readback;
+	const char *no_readback;
 } wh_publisher_driver;
 
 struct wherry_publisher {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/settings.h"
+#include "publish/readback.h"
 
 static const wh_publisher_driver *const drivers[] = {
 	&wh_publisher_stdout,         &wh_publisher_file,
@@ -299,4 +300,50 @@ void wh_publisher_watch(wherry_publisher *pub)
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out)
 {
 	return pub->driver->numbers ? pub->driver->numbers(pub, out) : 0;
+}
+
+/* ---- reading back: readback.h ---- */
+
+static wherry_code cannot(const named *to, wherry_error *err)
+{
+	const char *why = to->driver ? to->driver->no_readback : NULL;
+
+	return wh_fail(err, WHERRY_UNSUPPORTED,
+		       "%.*s: cannot be read back: %s; if its receiver has an inbox, "
+		       "--inbox URL#inbox compares with that",
+		       (int)to->url.scheme.len, to->url.scheme.ptr,
+		       why ? why : "it does not keep messages that could be asked for");
+}
+
+wherry_code wh_readback_can(const char *url, const wherry_config *config,
+			    wherry_error *err)
+{
+	named to;
+	wherry_code code = find(url, config, &to, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!to.driver || !to.driver->readback)
+		return cannot(&to, err);
+	return wh_publisher_check(url, config, err);
+}
+
+wherry_code wh_readback_open(const char *url, const wherry_config *config,
+			     const wh_readback_ask *ask, wh_readback **out,
+			     wherry_error *err)
+{
+	named to;
+	wherry_code code = wh_readback_can(url, config, err);
+
+	if (code == WHERRY_OK)
+		code = find(url, config, &to, err);
+	return code == WHERRY_OK ? to.driver->readback->open(to.url.rest.ptr, config,
+							     ask, out, err)
+				 : code;
+}
+
+void wh_readback_close(wh_readback *back)
+{
+	if (back)
+		back->driver->close(back);
 }

@@ -583,6 +583,7 @@ static int64_t queue_deadline(wherry_publisher *pub)
 	}                                                                                \
 	const wh_publisher_driver wh_publisher_queue_##name = {                          \
 		.scheme = scheme_,                                                       \
+		.no_readback = "a queue deletes what its workers have acknowledged",     \
 		.check = name##_check,                                                   \
 		.open = name##_open,                                                     \
 		.close = queue_close,                                                    \

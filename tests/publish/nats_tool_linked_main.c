@@ -1,9 +1,12 @@
 /*
  * Streams for scripts:
  *
- *     add URL NAME SUBJECT [max_msgs=N] [max_msg_size=N] [discard=new] [no_ack] [replicas=N]
+ *     add URL NAME SUBJECT [max_msgs=N] [max_msg_size=N] [per_subject=N] [duplicates=MS] [discard=new] [no_ack]
+ *         [replicas=N]
  *     read URL NAME    each message as a line of JSON: subject, headers, body
  *     purge URL NAME
+ *     delete URL NAME SEQUENCE...
+ *     drop URL NAME
  *     seen URL NAME    the number of messages that the stream ever had
  */
 #include <jansson.h>
@@ -24,6 +27,10 @@ static bool parse(jsStreamConfig *config, const char *word)
 		config->MaxMsgSize = (int32_t)n;
 	else if (strncmp(word, "replicas=", 9) == 0)
 		config->Replicas = n;
+	else if (strncmp(word, "per_subject=", 12) == 0)
+		config->MaxMsgsPerSubject = n;
+	else if (strncmp(word, "duplicates=", 11) == 0)
+		config->Duplicates = n * 1000000;
 	else if (strcmp(word, "discard=new") == 0)
 		config->Discard = js_DiscardNew;
 	else if (strcmp(word, "no_ack") == 0)
@@ -93,6 +100,15 @@ static natsStatus read_all(jsCtx *js, const char *name, bool count)
 	return s;
 }
 
+static natsStatus delete_messages(jsCtx *js, const char *name, char **words)
+{
+	natsStatus s = NATS_OK;
+
+	for (; *words && s == NATS_OK; words++)
+		s = js_DeleteMsg(js, name, strtoull(*words, NULL, 10), NULL, NULL);
+	return s;
+}
+
 int main(int argc, char **argv)
 {
 	natsConnection *connection = NULL;
@@ -108,6 +124,10 @@ int main(int argc, char **argv)
 		s = add(js, argv[3], argv + 4);
 	else if (s == NATS_OK && strcmp(argv[1], "purge") == 0)
 		s = js_PurgeStream(js, argv[3], NULL, NULL);
+	else if (s == NATS_OK && strcmp(argv[1], "delete") == 0)
+		s = delete_messages(js, argv[3], argv + 4);
+	else if (s == NATS_OK && strcmp(argv[1], "drop") == 0)
+		s = js_DeleteStream(js, argv[3], NULL, NULL);
 	else if (s == NATS_OK)
 		s = read_all(js, argv[3], strcmp(argv[1], "seen") == 0);
 	if (s != NATS_OK)

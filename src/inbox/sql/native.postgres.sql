@@ -207,3 +207,12 @@ SELECT count(*), CASE WHEN count(*) = 0 THEN 0 ELSE greatest(
   (extract(epoch FROM statement_timestamp() - least(greatest(min(accepted_at), '0001-01-01 00:00:00+00'),
     statement_timestamp())) * 1000.0)::bigint, 0) END
 FROM {table};
+
+-- name: accepted
+SELECT message_id, accepted_at FROM {table}
+WHERE accepted_at >= '1970-01-01 00:00:00+00'::timestamptz + :since::bigint::float8 * interval '1 millisecond'
+  AND (:consumer::text IS NULL OR consumer = :consumer::text) ORDER BY accepted_at;
+
+-- name: oldest-accepted
+SELECT message_id, accepted_at FROM {table}
+WHERE :consumer::text IS NULL OR consumer = :consumer::text ORDER BY accepted_at LIMIT 1;

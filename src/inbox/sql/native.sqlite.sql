@@ -69,3 +69,11 @@ SELECT count(*) FROM {table} WHERE accepted_at <= {now} - :age;
 
 -- name: count
 SELECT count(*), max({now} - coalesce(min(accepted_at), {now}), 0) FROM {table};
+
+-- name: accepted
+SELECT message_id, accepted_at FROM {table}
+WHERE accepted_at >= :since AND (:consumer IS NULL OR consumer = :consumer) ORDER BY accepted_at;
+
+-- name: oldest-accepted
+SELECT message_id, accepted_at FROM {table}
+WHERE :consumer IS NULL OR consumer = :consumer ORDER BY accepted_at LIMIT 1;

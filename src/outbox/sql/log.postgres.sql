@@ -134,6 +134,8 @@ SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid)
 
 -- include: postgres.subscription.sql
 
+-- include: postgres.reconcile.sql
+
 -- include: postgres.segments.sql
 
 -- part: passed

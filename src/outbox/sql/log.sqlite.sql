@@ -96,6 +96,8 @@ WHERE i."unique" AND NOT i.partial AND (SELECT count(*) FROM pragma_index_info(i
 
 -- include: sqlite.subscription.sql
 
+-- include: sqlite.reconcile.sql
+
 -- part: passed
 -- Messages that every subscription has passed and that are not exceptions.  If the first row is too young, none is read.
 SELECT t.id, {is_young:t} AS is_young FROM {table} AS t

@@ -430,6 +430,7 @@ static void amqps_warn(const char *rest, const wherry_config *config, wh_buf *ou
 #define DRIVER(name) { \
 	.scheme = #name, \
 	.caps = 0, \
+	.no_readback = "a queue of RabbitMQ gives messages away when they are read", \
 	.ack_delay_us = ACK_DELAY_US, \
 	.check = name##_check, \
 	.warn = name##_warn, \

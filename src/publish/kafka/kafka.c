@@ -27,6 +27,7 @@
 
 #include "base/duration.h"
 #include "publish/parts.h"
+#include "publish/readback.h"
 
 enum {
 	TOPIC_LEN = 1024,
@@ -489,6 +490,7 @@ static void kafka_watch(wherry_publisher *pub)
 	.trouble = kafka_trouble, \
 	.watch = kafka_watch, \
 	.numbers = wh_kafka_numbers, \
+	.readback = &wh_readback_kafka, \
 }
 /* clang-format on */
 

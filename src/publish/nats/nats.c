@@ -18,6 +18,7 @@
 #include "base/duration.h"
 #include "base/text.h"
 #include "publish/parts.h"
+#include "publish/readback.h"
 
 enum {
 	ANSWERS = 256,        /* Read at once. */
@@ -479,6 +480,7 @@ const wh_publisher_driver wh_publisher_nats = {
 	.check = plain_check,
 	.warn = wh_nats_warn,
 	.open = plain_open,
+	.readback = &wh_readback_nats,
 	COMMON,
 };
 
@@ -486,5 +488,6 @@ const wh_publisher_driver wh_publisher_nats_tls = {
 	.scheme = "nats+tls",
 	.check = tls_check,
 	.open = tls_open,
+	.readback = &wh_readback_nats_tls,
 	COMMON,
 };

@@ -458,6 +458,7 @@ static void http_warn(const char *rest, const wherry_config *config, wh_buf *out
 #define WEBHOOK(name, checks, opens, warns)                                              \
 	{                                                                                \
 		.scheme = (name), .caps = 0, .persistence = &persistence,                \
+		.no_readback = "a web server does not say which messages it has",        \
 		.ack_delay_us = ACK_DELAY_US, .check = (checks), .open = (opens),        \
 		.close = webhook_close, .submit = webhook_submit,                        \
 		.collect = webhook_collect, .drop = webhook_drop, .fd = webhook_fd,      \
