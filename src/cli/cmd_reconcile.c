@@ -136,8 +136,8 @@ static void add_notes(const wh_args *args, wh_session *s, wh_reconcile *r)
 	if (r->kept_us) {
 		wh_time_print(r->kept_us, time);
 		wh_buf_printf(&r->notes,
-			      "delivered messages from before %s are purged and cannot "
-			      "be compared (outbox.retention)\n",
+			      "the outbox has no delivered message from before %s: those "
+			      "that were purged (outbox.retention) cannot be compared\n",
 			      time);
 	}
 	if (r->n.recent)
@@ -174,9 +174,10 @@ static void put_end(const wh_args *args, const wh_reconcile *r)
 	int64_t n = (int64_t)r->n_missing;
 
 	if (wh_arg_on(args, "yes") && r->n.missing)
-		(void)printf("%" PRId64 " message%s pending again: the relay delivers "
-			     "them, and no others\n",
-			     r->n.again, r->n.again == 1 ? " is" : "s are");
+		(void)printf("%" PRId64 " message%s pending again: the relay delivers %s, "
+			     "and no others\n",
+			     r->n.again, r->n.again == 1 ? " is" : "s are",
+			     r->n.again == 1 ? "it" : "them");
 	else if (n)
 		(void)fprintf(stderr,
 			      "--yes would make %" PRId64 " message%s pending again, and "
@@ -238,9 +239,8 @@ static bool read_args(const wh_args *args, wh_reconcile *r)
 	r->period.until_us = settled_us;
 	if (!r->to && !r->inbox) {
 		(void)wh_usage(args->command,
-			       "name the destination as the relay has it, such as `wherry "
-			       "reconcile%s kafka://broker:9092 --since 2h`, or --inbox",
-			       *args->target ? args->target : " URL");
+			       "name the destination as the relay has it, such as "
+			       "kafka://broker:9092, or an inbox by --inbox");
 		return false;
 	}
 	if (r->consumer && !r->inbox) {

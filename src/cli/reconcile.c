@@ -48,11 +48,11 @@ static wherry_code take_period(void *ctx, const wh_period_row *row, wherry_error
 static wherry_code read_outbox(wh_reconcile *r, wherry_error *err)
 {
 	wh_period all = {r->period.since_us - margin_us, INT64_MAX / 2};
-	int64_t number = 0, us = 0;
-	wherry_code code = wh_outbox_first_kept(r->outbox, &number, &us, err);
+	wh_kept kept = {0, 0, 0};
+	wherry_code code = wh_outbox_first_kept(r->outbox, &kept, err);
 
-	if (code == WHERRY_OK && number > 1 && us > r->period.since_us)
-		r->kept_us = us;
+	if (code == WHERRY_OK && kept.first > 1 && kept.delivered_us > r->period.since_us)
+		r->kept_us = kept.delivered_us;
 	if (all.since_us < 0)
 		all.since_us = 0;
 	if (code == WHERRY_OK)
@@ -79,11 +79,16 @@ static wherry_code take_stored(void *ctx, const wh_stored *stored, wherry_error 
 	wh_reconcile *r = ctx;
 	char text[SLOT_TEXT];
 	wh_id_entry *entry = NULL;
-	bool known = stored->id.ptr && wh_id_set_see(&r->ids, stored->id);
 
-	if (!known)
+	if (!stored->id.ptr || !wh_id_set_see(&r->ids, stored->id)) {
 		r->n.unknown += in_period(&r->period, stored->at_us);
-	if (!known || !stored->slot.ptr || !stored->topic.ptr ||
+		return WHERRY_OK;
+	}
+	if (r->back->tied_us == stored->at_us &&
+	    wh_id_set_find(&r->ids, stored->id, &entry) &&
+	    (!r->tied || wh_id_number(entry) < r->tied))
+		r->tied = wh_id_number(entry);
+	if (!stored->slot.ptr || !stored->topic.ptr ||
 	    !wh_id_set_find(&r->ids, stored->id, &entry))
 		return WHERRY_OK;
 	return wh_id_set_add(&r->slots, slot_text(text, stored->topic, stored->slot),
@@ -102,7 +107,7 @@ static wherry_code read_destination(wh_reconcile *r, wherry_error *err)
 		code = r->back->driver->read(r->back, take_stored, r, err);
 	wh_id_set_sort(&r->slots);
 	if (r->back)
-		wh_buf_puts(&r->notes, wh_buf_str(&r->back->notes));
+		wh_buf_puts(&r->notes, wh_buf_into(&r->back->notes, &r->notes));
 	return code;
 }
 
@@ -146,6 +151,8 @@ static bool is_expired(const wh_reconcile *r, const wherry_message *message, con
 
 	if (!edge->removed || edge->empty)
 		return edge->removed;
+	if (r->tied && edge->first_us == r->back->tied_us)
+		return message->id < r->tied;
 	if (*edge->first && wh_id_set_find(&r->ids, wh_view_of(edge->first), &entry))
 		return message->id < wh_id_number(entry);
 	return message->created_at_us < edge->first_us;
@@ -222,7 +229,7 @@ wherry_code wh_reconcile_judge(wh_reconcile *r, wherry_error *err)
 		code = wh_outbox_visit_numbers(r->outbox, &r->missing[i], n, judge, &j,
 					       err);
 	}
-	/* Those that were purged meanwhile are not compared. */
+	/* Messages that were purged meanwhile are not compared. */
 	if (code == WHERRY_OK)
 		r->n.compared -= (int64_t)(n_found - j.visited);
 	r->n_missing = j.n;

@@ -10,7 +10,7 @@
 #include "base/id_set.h"
 #include "cli/cli.h"
 #include "cli/reconcile_topics.h"
-#include "outbox/reconcile.h"
+#include "outbox/period.h"
 #include "publish/readback.h"
 
 enum {
@@ -45,9 +45,9 @@ typedef struct wh_reconcile {
 	wh_missing_fn visit;
 	void *ctx;
 
-	/* What was found. */
+	/* The result. */
 	wh_reconciled n;
-	int64_t kept_us;      /* Older delivered messages are purged; 0: none are. */
+	int64_t kept_us;      /* There are no older delivered messages, and some may be purged; 0: none are. */
 	int64_t *missing;     /* Numbers, in order; owned. */
 	size_t n_missing;     /* Of them, those that can be sent again now. */
 	wh_buf notes;         /* Lines. */
@@ -57,6 +57,7 @@ typedef struct wh_reconcile {
 	wh_id_set slots; /* Of compacted topics: topic and slot of each message that is there. */
 	wh_topics topics;
 	wh_readback *back;
+	int64_t tied; /* The lowest number of those that the destination holds since back->tied_us; 0: none. */
 } wh_reconcile;
 
 /* Read the outbox, and then the destination.  The caller calls wh_reconcile_clear() in any case. */

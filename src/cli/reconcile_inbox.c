@@ -34,7 +34,7 @@ static wherry_code take_oldest(void *ctx, wh_view id, int64_t accepted_us,
 
 	(void)err;
 	b->seen = true;
-	b->first_us = accepted_us;
+	b->first_us = b->base.tied_us = accepted_us;
 	(void)snprintf(b->first, sizeof(b->first), "%.*s", (int)id.len, id.ptr);
 	return WHERRY_OK;
 }

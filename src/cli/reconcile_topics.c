@@ -25,7 +25,7 @@ static wherry_code grow(wh_topics *topics, wherry_error *err)
 {
 	size_t n = topics->n_slots ? topics->n_slots * 2 : SLOTS_FIRST;
 	size_t *slots = calloc(n, sizeof(*slots));
-	const char **names = realloc(topics->names, n / 2 * sizeof(*names));
+	char **names = realloc(topics->names, n / 2 * sizeof(*names));
 
 	if (names)
 		topics->names = names;
@@ -66,7 +66,7 @@ wherry_code wh_topics_add(wh_topics *topics, const char *name, wherry_error *err
 void wh_topics_clear(wh_topics *topics)
 {
 	for (size_t i = 0; i < topics->n; i++)
-		free((void *)(uintptr_t)topics->names[i]);
+		free(topics->names[i]);
 	free(topics->names);
 	free(topics->slots);
 	*topics = (wh_topics){NULL, 0, NULL, 0, 0};

@@ -85,7 +85,7 @@
 	X(first_and_last, "first-and-last", "") \
 	X(discard_here, "discard-here", "ident number states")
 
-/* What was delivered can be compared with what the destination holds, and be delivered again. */
+/* Delivered messages can be compared with what the destination holds, and be delivered again. */
 #define WH_OUTBOX_RECONCILE(X) \
 	X(period, "period", "after limit since until") \
 	X(period_rows, "period-rows", "ids") \

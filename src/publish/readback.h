@@ -22,7 +22,7 @@ typedef wherry_code (*wh_stored_fn)(void *ctx, const wh_stored *stored,
 				    wherry_error *err);
 
 typedef struct wh_readback_ask {
-	const char *const *topics; /* Topics of the messages that are looked for. */
+	char *const *topics; /* Topics of the messages that are looked for. */
 	size_t n_topics;
 	int64_t since_us; /* The oldest of them were made then, Unix time. */
 	const wh_env *env;
@@ -30,7 +30,7 @@ typedef struct wh_readback_ask {
 
 enum { WH_STORED_ID = 256, WH_STORED_TOPIC = 1024, WH_STORED_SLOT = 4096 };
 
-/* What the destination itself may have removed of the place that a message goes to. */
+/* Says which messages the destination itself may have removed of the place that a message goes to. */
 typedef struct wh_edge {
 	char topic[WH_STORED_TOPIC]; /* The destination's name of the topic. */
 	bool removed; /* Its oldest messages are gone. */
@@ -46,6 +46,8 @@ typedef struct wh_readback {
 	const struct wh_readback_driver *driver;
 	/* A message that was taken less than so long ago cannot be sent again, because the destination recognises its id. */
 	int64_t recent_us;
+	/* Of several messages with this time, wh_edge.first names any: the one that was made first is meant.  0: times tell nothing. */
+	int64_t tied_us;
 	bool compacts; /* Of some topic only the last message of a slot is kept. */
 	wh_buf notes;  /* Lines for the operator, such as a topic that is missing. */
 } wh_readback;

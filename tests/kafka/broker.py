@@ -14,6 +14,11 @@ prints its address; it ends with its input, of which each line is a command, ans
     received API              answered by how many such requests there were, held ones, too
     refused API               answered by how many of them were refused
     down | up                 nobody reaches it meanwhile
+    lose TOPIC PARTITION FIRST LAST
+                              batches at these offsets are gone, as after a compaction
+    cut TOPIC PARTITION END   the partition ends there, as after an unclean election
+    trim TOPIC PARTITION LOW  it begins there, as after its retention
+    drop TOPIC
 
 With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEARER the token.
 """
@@ -84,6 +89,7 @@ def array(items):
 class Partition:
     def __init__(self):
         self.batches, self.end = [], 0  # (first, last, bytes)
+        self.low = 0
         self.producers = {}             # id: epoch, next sequence, {sequences: offset}
 
     def append(self, data):
@@ -92,6 +98,24 @@ class Partition:
         self.end += head[6] + 1
         self.batches.append((first, self.end - 1, BATCH.pack(*head) + data[BATCH.size:]))
         return first
+
+    def keep(self, wanted):
+        self.batches = [batch for batch in self.batches if wanted(*batch[:2])]
+
+    def cut(self, end):
+        self.keep(lambda _, last: last < end)
+        self.end, self.producers = end, {}
+
+    def trim(self, low):
+        self.keep(lambda _, last: last >= low)
+        self.low = low
+
+    def at(self, ms):
+        """The first offset that is as young, and its time."""
+        for first, _, data in self.batches:
+            if BATCH.unpack_from(data)[8] >= ms:
+                return BATCH.unpack_from(data)[8], first
+        return -1, -1
 
     def produce(self, data):
         """An error and the offset.  Of a producer that is not known here, anything is taken."""
@@ -179,8 +203,9 @@ class Broker:
 
     def found(self, topic, index, offset, most):
         part = self.part(topic, index)
-        if not part:
-            return pack("ihqqii", index, UNKNOWN_TOPIC, -1, -1, -1, -1)
+        refused = self.refusal(FETCH)
+        if refused or not part:
+            return pack("ihqqii", index, refused or UNKNOWN_TOPIC, -1, -1, -1, 0)
         at, data = bisect.bisect_left(part.batches, offset, key=lambda batch: batch[1]), []
         while at < len(part.batches) and part.batches[at][0] < part.end and most > 0:
             data.append(part.batches[at][2])
@@ -194,8 +219,10 @@ class Broker:
         def each(topic):
             index, at = r.take("iq")
             part = self.part(topic, index)
-            return pack("ihqq", index, 0 if part else UNKNOWN_TOPIC, -1,
-                        0 if at == -2 or not part else part.end)
+            if not part:
+                return pack("ihqq", index, UNKNOWN_TOPIC, -1, -1)
+            found = {-1: (-1, part.end), -2: (-1, part.low)}
+            return pack("ihqq", index, 0, *(found[at] if at in found else part.at(at)))
 
         def every():
             topic = r.text()
@@ -236,7 +263,7 @@ class Broker:
     async def answer(self, api, version, r):
         if api in self.held:
             await self.held[api].acquire()
-        if self.refusals.get(api) and api != PRODUCE:
+        if self.refusals.get(api) and api not in (PRODUCE, FETCH):
             return self.refuse(api, r)
         if api == FETCH:
             return await self.fetch(r, version)
@@ -320,6 +347,13 @@ class Broker:
                 for _ in range(int(word[1]) if word[1:] else EVERY):
                     gate.release()
             self.held = self.held if word[1:] else {}
+        elif word[0] == "lose":
+            self.part(word[1], int(word[2])).keep(
+                lambda first, last: last < int(word[3]) or first > int(word[4]))
+        elif word[0] in ("cut", "trim"):
+            getattr(self.part(word[1], int(word[2])), word[0])(int(word[3]))
+        elif word[0] == "drop":
+            del self.topics[word[1]]
         elif word[0] == "down":
             self.down()
         elif word[0] == "up":

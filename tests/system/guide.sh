@@ -77,6 +77,9 @@ discard)
 	[[ " \$* " == *' --yes '* ]] || set -- "\$@" --yes
 	exec '$wherry' "\$@"
 	;;
+reconcile)
+	'$wherry' "\$@" || [ \$? -eq 6 ]
+	;;
 drop)
 	exec '$wherry' "\$@" --yes
 	;;
@@ -372,6 +375,17 @@ rm run.pid
 
 rm -f shop.db*
 try sqlite 'sqlite3 -bail shop.db'
+
+# A broker has lost the second of three messages.
+rm -f shop.db* receiver.db*
+printf true >before_relay
+"$wherry" create sqlite:shop.db >/dev/null
+"$wherry" create --kind inbox sqlite:receiver.db#inbox >/dev/null
+sqlite3 shop.db "INSERT INTO outbox(topic, partition_key, payload, created_at)
+	SELECT 'orders', 'customer-' || column1, '{}', 1000 * (unixepoch() - 60) FROM (VALUES (7), (8), (9))"
+sqlite3 shop.db "UPDATE outbox_progress SET high = 3; INSERT INTO outbox_exception(subscription, id) VALUES ('relay', 1), ('relay', 3)"
+"$wherry" relay sqlite:shop.db "kafka://$plain" --until-empty --timeout 60s 2>lost.err
+try reconcile ''
 
 rm -f shop.db*
 "$wherry" create sqlite:shop.db >/dev/null

@@ -64,7 +64,7 @@ w reconcile sqlite:shop.db --inbox "$inbox"
 expect "without --since" 2 "err:reconcile needs --since T"
 sql shop.db 'DELETE FROM outbox WHERE id <= 5'
 w reconcile sqlite:shop.db --inbox "$inbox" --since 1d
-expect "purged messages cannot be compared" 0 "out:compared   15" "err:are purged and cannot be compared"
+expect "purged messages cannot be compared" 0 "out:compared   15" "err:that were purged (outbox.retention) cannot be compared"
 w reconcile sqlite:shop.db --inbox "$inbox" --since 59m
 expect "messages from before the time are not compared" 1 "err:nothing can be compared"
 

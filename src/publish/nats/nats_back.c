@@ -144,7 +144,8 @@ static void subject_of(const back *b, const char *topic, char out[WH_NATS_SUBJEC
 static place *find_place(const back *b, const char *subject)
 {
 	for (size_t i = 0; i < b->n; i++)
-		if (strcmp(b->places[i].subject, subject) == 0)
+		if (b->places[i].subject &&
+		    strcmp(b->places[i].subject, subject) == 0)
 			return &b->places[i];
 	return NULL;
 }

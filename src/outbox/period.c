@@ -1,4 +1,4 @@
-#include "outbox/reconcile.h"
+#include "outbox/period.h"
 
 enum { PAGE = 10000, FIRST_PAGE = 1000 };
 
@@ -18,7 +18,8 @@ typedef struct reading {
 	wh_period period;
 	wh_period_fn visit;
 	void *ctx;
-	int64_t n; /* Rows of the last page. */
+	int64_t n;     /* Rows of the last page. */
+	int64_t first; /* The first number that was read; 0: none. */
 	bool done; /* The visit wants no more. */
 } reading;
 
@@ -37,6 +38,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 	wh_period_row out = {WHERRY_PENDING, &message};
 
 	r->after = message.id = wh_row_int(row, 0);
+	r->first = r->first ? r->first : message.id;
 	r->n++;
 	if (code != WHERRY_OK || r->done || !wh_row_bytes(row, 1).ptr)
 		return code;
@@ -71,7 +73,7 @@ static wherry_code read_pages(wherry_outbox *outbox, reading *r, wherry_error *e
 
 typedef struct first {
 	reading reading;
-	int64_t number, us;
+	wh_kept kept;
 } first;
 
 static wherry_code take_first(void *ctx, const wh_period_row *row, wherry_error *err)
@@ -81,22 +83,20 @@ static wherry_code take_first(void *ctx, const wh_period_row *row, wherry_error 
 	(void)err;
 	if (row->state != WHERRY_DONE)
 		return WHERRY_OK;
-	f->number = row->message->id;
-	f->us = row->message->created_at_us;
+	f->kept.delivered = row->message->id;
+	f->kept.delivered_us = row->message->created_at_us;
 	f->reading.done = true;
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_first_kept(wherry_outbox *outbox, int64_t *out_number,
-				 int64_t *out_us, wherry_error *err)
+wherry_code wh_outbox_first_kept(wherry_outbox *outbox, wh_kept *out, wherry_error *err)
 {
 	first f = {.reading = {.limit = FIRST_PAGE, .visit = take_first, .ctx = &f}};
 	wherry_code code = read_pages(outbox, &f.reading, err);
 
-	if (code == WHERRY_OK) {
-		*out_number = f.number;
-		*out_us = f.us;
-	}
+	f.kept.first = f.reading.first;
+	if (code == WHERRY_OK)
+		*out = f.kept;
 	return code;
 }
 
