@@ -102,7 +102,8 @@ wherry_code wh_id_set_add(wh_id_set *set, wh_view id, int64_t number, bool marke
 		return wh_fail(err, WHERRY_TOOBIG, "there are more than %zu messages",
 			       set->most);
 	if (number < 0 || number > WH_ID_NUMBER_MOST)
-		return wh_fail(err, WHERRY_TOOBIG, "the id %lld of a message is too large",
+		return wh_fail(err, WHERRY_TOOBIG,
+			       "the id %lld of a message is too large",
 			       (long long)number);
 	if (!reduce(id, &entry))
 		return wh_oom(err);

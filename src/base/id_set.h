@@ -32,7 +32,10 @@ typedef struct wh_id_set {
 	bool sorted;
 } wh_id_set;
 
-#define WH_ID_SET_INIT(most_) {NULL, 0, 0, (most_), false}
+#define WH_ID_SET_INIT(most_)                                                            \
+	{                                                                                \
+		NULL, 0, 0, (most_), false                                               \
+	}
 
 /* Add an id.  TOOBIG: the set is full, or the number does not fit; NOMEM. */
 wherry_code wh_id_set_add(wh_id_set *set, wh_view id, int64_t number, bool marked,

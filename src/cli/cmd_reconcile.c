@@ -13,8 +13,8 @@
 enum { SHOWN_MOST = 100 };
 
 static const wh_table_column columns[] = {
-	{.title = "ID", .right = true}, {.title = "MESSAGE ID", .most = 40},
-	{.title = "TOPIC", .most = 30}, {.title = "KEY", .most = 30},
+	{.title = "ID", .right = true},   {.title = "MESSAGE ID", .most = 40},
+	{.title = "TOPIC", .most = 30},   {.title = "KEY", .most = 30},
 	{.title = "CREATED", .most = 30},
 };
 
@@ -47,9 +47,9 @@ static void add_row(listing *l, const wherry_message *message)
 
 	(void)snprintf(id, sizeof(id), "%" PRId64, message->id);
 	wh_time_print(message->created_at_us, created);
-	wh_table_add(&l->table, (const char *const[]){id, message->message_id,
-						      message->topic, key ? key : "",
-						      created});
+	wh_table_add(&l->table,
+		     (const char *const[]){id, message->message_id, message->topic,
+					   key ? key : "", created});
 }
 
 static void visit(void *ctx, const wherry_message *message)
@@ -174,7 +174,8 @@ static void put_end(const wh_args *args, const wh_reconcile *r)
 	int64_t n = (int64_t)r->n_missing;
 
 	if (wh_arg_on(args, "yes") && r->n.missing)
-		(void)printf("%" PRId64 " message%s pending again: the relay delivers %s, "
+		(void)printf("%" PRId64
+			     " message%s pending again: the relay delivers %s, "
 			     "and no others\n",
 			     r->n.again, r->n.again == 1 ? " is" : "s are",
 			     r->n.again == 1 ? "it" : "them");
@@ -275,10 +276,8 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	listing l = {.json = wh_arg_on(args, "json")};
-	wh_reconcile r = {.outbox = s->outbox,
-			  .config = args->config,
-			  .visit = visit,
-			  .ctx = &l};
+	wh_reconcile r = {
+		.outbox = s->outbox, .config = args->config, .visit = visit, .ctx = &l};
 	wherry_code code;
 	wh_exit status;
 

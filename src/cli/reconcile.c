@@ -97,11 +97,11 @@ static wherry_code take_stored(void *ctx, const wh_stored *stored, wherry_error 
 
 static wherry_code read_destination(wh_reconcile *r, wherry_error *err)
 {
-	const wh_readback_ask ask = {r->topics.names, r->topics.n,
-				     r->period.since_us, &wh_env_system};
+	const wh_readback_ask ask = {r->topics.names, r->topics.n, r->period.since_us,
+				     &wh_env_system};
 	wherry_code code =
 		r->inbox ? wh_reconcile_open_inbox(r, &ask, &r->back, err)
-			    : wh_readback_open(r->to, r->config, &ask, &r->back, err);
+			 : wh_readback_open(r->to, r->config, &ask, &r->back, err);
 
 	if (code == WHERRY_OK)
 		code = r->back->driver->read(r->back, take_stored, r, err);
@@ -145,7 +145,8 @@ static int compare_numbers(const void *a, const void *b)
 }
 
 /* Did the destination remove the message because it was among its oldest? */
-static bool is_expired(const wh_reconcile *r, const wherry_message *message, const wh_edge *edge)
+static bool is_expired(const wh_reconcile *r, const wherry_message *message,
+		       const wh_edge *edge)
 {
 	wh_id_entry *entry = NULL;
 
@@ -168,10 +169,9 @@ static bool is_compacted(const wh_reconcile *r, const wherry_message *message,
 
 	if (!edge->compacts || !*edge->slot)
 		return false;
-	n = wh_id_set_find(&r->slots,
-			   slot_text(text, wh_view_of(edge->topic),
-				     wh_view_of(edge->slot)),
-			   &entry);
+	n = wh_id_set_find(
+		&r->slots,
+		slot_text(text, wh_view_of(edge->topic), wh_view_of(edge->slot)), &entry);
 	return n && wh_id_number(&entry[n - 1]) > message->id;
 }
 
@@ -217,8 +217,7 @@ static wherry_code judge(void *ctx, const wh_period_row *row, wherry_error *err)
 
 wherry_code wh_reconcile_judge(wh_reconcile *r, wherry_error *err)
 {
-	judging j = {.r = r,
-		     .until_us = wh_now(&wh_env_system) - r->back->recent_us};
+	judging j = {.r = r, .until_us = wh_now(&wh_env_system) - r->back->recent_us};
 	wherry_code code = collect(r, err);
 	size_t n_found = r->n_missing;
 

@@ -15,7 +15,8 @@
 
 enum {
 	WH_RECONCILE_MOST = 100000000, /* Messages of a period. */
-	WH_RECONCILE_RECENT_US = 5000000 /* Acknowledgements may be in progress for so long. */
+	WH_RECONCILE_RECENT_US =
+		5000000 /* Acknowledgements may be in progress for so long. */
 };
 
 typedef struct wh_reconciled {
@@ -27,8 +28,8 @@ typedef struct wh_reconciled {
 	int64_t unknown;   /* Messages of that time that this outbox does not know. */
 	int64_t waiting;   /* Messages of the period that are not delivered. */
 	int64_t nameless;  /* Delivered messages without a message id. */
-	int64_t recent;    /* Of `missing`: the destination would take them for duplicates now. */
-	int64_t again;     /* Made pending. */
+	int64_t recent; /* Of `missing`: the destination would take them for duplicates now. */
+	int64_t again; /* Made pending. */
 } wh_reconciled;
 
 /* A missing message. */
@@ -37,24 +38,25 @@ typedef void (*wh_missing_fn)(void *ctx, const wherry_message *message);
 typedef struct wh_reconcile {
 	wherry_outbox *outbox;
 	const wherry_config *config;
-	const char *to;        /* URL of the destination; NULL: the inbox. */
-	const char *inbox;     /* URL of an inbox; NULL: the destination. */
-	const char *consumer;  /* Of the inbox; NULL: all. */
+	const char *to;       /* URL of the destination; NULL: the inbox. */
+	const char *inbox;    /* URL of an inbox; NULL: the destination. */
+	const char *consumer; /* Of the inbox; NULL: all. */
 	wh_period period;
-	bool with_expired;     /* Count what expired as missing. */
+	bool with_expired; /* Count what expired as missing. */
 	wh_missing_fn visit;
 	void *ctx;
 
 	/* The result. */
 	wh_reconciled n;
-	int64_t kept_us;      /* There are no older delivered messages, and some may be purged; 0: none are. */
-	int64_t *missing;     /* Numbers, in order; owned. */
-	size_t n_missing;     /* Of them, those that can be sent again now. */
-	wh_buf notes;         /* Lines. */
+	int64_t kept_us; /* There are no older delivered messages, and some may be purged; 0: none are. */
+	int64_t *missing; /* Numbers, in order; owned. */
+	size_t n_missing; /* Of them, those that can be sent again now. */
+	wh_buf notes;     /* Lines. */
 
 	/* Messages of the period, and of a margin; those to compare are marked. */
 	wh_id_set ids;
-	wh_id_set slots; /* Of compacted topics: topic and slot of each message that is there. */
+	wh_id_set
+		slots; /* Of compacted topics: topic and slot of each message that is there. */
 	wh_topics topics;
 	wh_readback *back;
 	int64_t tied; /* The lowest number of those that the destination holds since back->tied_us; 0: none. */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 typedef struct wh_topics {
-	char **names;  /* Owned, and the texts too. */
+	char **names; /* Owned, and the texts too. */
 	size_t n;
 	size_t *slots; /* A hash table of 1 + the place in names; 0: free. */
 	size_t n_slots;

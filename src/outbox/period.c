@@ -20,7 +20,7 @@ typedef struct reading {
 	void *ctx;
 	int64_t n;     /* Rows of the last page. */
 	int64_t first; /* The first number that was read; 0: none. */
-	bool done; /* The visit wants no more. */
+	bool done;     /* The visit wants no more. */
 } reading;
 
 static const char *text_of(const wh_row *row, int column)
@@ -198,8 +198,7 @@ wherry_code wh_outbox_deliver_again(wherry_outbox *outbox, const int64_t *number
 				    size_t n, int64_t *out_n, wherry_error *err)
 {
 	again a = {.outbox = outbox, .numbers = numbers, .n = n};
-	wherry_code code =
-		wh_db_transact(outbox->store.db, deliver_again, &a, err);
+	wherry_code code = wh_db_transact(outbox->store.db, deliver_again, &a, err);
 
 	if (code == WHERRY_OK)
 		*out_n = a.changed;

@@ -8,7 +8,8 @@
 #include "outbox/outbox.h"
 
 typedef struct wh_period {
-	int64_t since_us, until_us; /* Messages that were made from then on, and before then.  Unix time. */
+	int64_t since_us,
+		until_us; /* Messages that were made from then on, and before then.  Unix time. */
 } wh_period;
 
 /* A message of the period.  Texts are valid during the visit. */
@@ -24,7 +25,7 @@ typedef wherry_code (*wh_period_fn)(void *ctx, const wh_period_row *row,
 wherry_code wh_outbox_can_reconcile(const wherry_outbox *outbox, wherry_error *err);
 
 typedef struct wh_kept {
-	int64_t first;     /* The lowest number of a message that the outbox has, whatever its state; 0: it is empty. */
+	int64_t first; /* The lowest number of a message that the outbox has, whatever its state; 0: it is empty. */
 	int64_t delivered; /* The lowest of those that the subscription has delivered; 0: there is none. */
 	int64_t delivered_us; /* When that one was made. */
 } wh_kept;

@@ -337,9 +337,9 @@ wherry_code wh_readback_open(const char *url, const wherry_config *config,
 
 	if (code == WHERRY_OK)
 		code = find(url, config, &to, err);
-	return code == WHERRY_OK ? to.driver->readback->open(to.url.rest.ptr, config,
-							     ask, out, err)
-				 : code;
+	return code == WHERRY_OK
+		       ? to.driver->readback->open(to.url.rest.ptr, config, ask, out, err)
+		       : code;
 }
 
 void wh_readback_close(wh_readback *back)

@@ -11,8 +11,8 @@
 
 /* A message that the destination holds.  Texts are valid during the visit. */
 typedef struct wh_stored {
-	wh_view id;     /* Message id; absent: it has none. */
-	wh_view topic;  /* The destination's name of its topic. */
+	wh_view id;    /* Message id; absent: it has none. */
+	wh_view topic; /* The destination's name of its topic. */
 	/* A compacted topic keeps the last message of each slot: a key, or a subject.  Absent: the message stays. */
 	wh_view slot;
 	int64_t at_us; /* When it was made, or stored if the destination says only that. */
@@ -33,12 +33,12 @@ enum { WH_STORED_ID = 256, WH_STORED_TOPIC = 1024, WH_STORED_SLOT = 4096 };
 /* Says which messages the destination itself may have removed of the place that a message goes to. */
 typedef struct wh_edge {
 	char topic[WH_STORED_TOPIC]; /* The destination's name of the topic. */
-	bool removed; /* Its oldest messages are gone. */
-	bool empty;   /* None is left. */
+	bool removed;                /* Its oldest messages are gone. */
+	bool empty;                  /* None is left. */
 	/* The first that is left: its message id ("": it has none), and its time. */
 	char first[WH_STORED_ID];
 	int64_t first_us;
-	bool compacts; /* Only the last message of a slot is kept. */
+	bool compacts;             /* Only the last message of a slot is kept. */
 	char slot[WH_STORED_SLOT]; /* Of this message; "": none. */
 } wh_edge;
 

@@ -119,12 +119,11 @@ WHERRY_TEST(a_full_set_and_a_number_that_does_not_fit_are_refused)
 
 	add(&set, "a", 1, false);
 	WHERRY_FAILS(WHERRY_TOOBIG, wh_id_set_add(&set, wh_view_of("b"),
-						 WH_ID_NUMBER_MOST + 1, false, &err));
+						  WH_ID_NUMBER_MOST + 1, false, &err));
 	WHERRY_FAILS(WHERRY_TOOBIG,
-		    wh_id_set_add(&set, wh_view_of("b"), -1, false, &err));
+		     wh_id_set_add(&set, wh_view_of("b"), -1, false, &err));
 	add(&set, "b", 2, false);
-	WHERRY_FAILS(WHERRY_TOOBIG,
-		    wh_id_set_add(&set, wh_view_of("c"), 3, false, &err));
+	WHERRY_FAILS(WHERRY_TOOBIG, wh_id_set_add(&set, wh_view_of("c"), 3, false, &err));
 	assert_string_equal(err.message, "there are more than 2 messages");
 	assert_int_equal(set.n, 2);
 	wh_id_set_clear(&set);

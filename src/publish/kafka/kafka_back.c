@@ -24,7 +24,7 @@ typedef struct part {
 	int64_t from, end; /* Offsets: what is read, up to end. */
 	int64_t low;       /* The first offset that is left. */
 	bool done, begun;
-	bool seen;         /* A record was read: first and first_us are of the first one. */
+	bool seen; /* A record was read: first and first_us are of the first one. */
 	char first[WH_STORED_ID];
 	int64_t first_us;
 } part;
@@ -83,10 +83,14 @@ static void give_token(rd_kafka_t *rk, const char *config, void *opaque)
 static wherry_code start(back *b, wherry_error *err)
 {
 	static const char *const properties[][2] = {
-		{"enable.auto.commit", "false"},     {"enable.partition.eof", "true"},
-		{"enable.auto.offset.store", "false"}, {"auto.offset.reset", "error"},
-		{"isolation.level", "read_uncommitted"}, {"queued.max.messages.kbytes", "16384"},
-		{"statistics.interval.ms", "0"},     {"log.queue", "false"}};
+		{"enable.auto.commit", "false"},
+		{"enable.partition.eof", "true"},
+		{"enable.auto.offset.store", "false"},
+		{"auto.offset.reset", "error"},
+		{"isolation.level", "read_uncommitted"},
+		{"queued.max.messages.kbytes", "16384"},
+		{"statistics.interval.ms", "0"},
+		{"log.queue", "false"}};
 	rd_kafka_conf_t *conf = rd_kafka_conf_dup(b->set.conf);
 	char why[ERROR_LEN] = "";
 	rd_kafka_error_t *error;
@@ -142,8 +146,8 @@ static wherry_code list_topics(back *b, const wh_readback_ask *ask, wherry_error
 		const wherry_message message = {.size = sizeof(message),
 						.topic = ask->topics[i]};
 
-		code = add_topic(b, wh_kafka_topic_of(&b->set, &message, buf, sizeof(buf)),
-				 err);
+		code = add_topic(
+			b, wh_kafka_topic_of(&b->set, &message, buf, sizeof(buf)), err);
 	}
 	return code;
 }
@@ -183,9 +187,8 @@ static wherry_code find_ends(back *b, topic *t, wherry_error *err)
 	rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
 
 	for (int i = 0; !error && i < t->n; i++)
-		error = rd_kafka_query_watermark_offsets(b->rk, t->name, i,
-							 &t->parts[i].low,
-							 &t->parts[i].end, ASK_MS);
+		error = rd_kafka_query_watermark_offsets(
+			b->rk, t->name, i, &t->parts[i].low, &t->parts[i].end, ASK_MS);
 	return error ? fail(error, t->name, err) : WHERRY_OK;
 }
 

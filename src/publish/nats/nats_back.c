@@ -21,8 +21,8 @@ static const int64_t margin_us = INT64_C(10) * 60 * 1000000;
 static const char any_key[] = "wherry-any-key";
 
 typedef struct place {
-	char *subject; /* With a * for the key. */
-	char *stream;  /* NULL: no stream has the subject. */
+	char *subject;        /* With a * for the key. */
+	char *stream;         /* NULL: no stream has the subject. */
 	uint64_t first, last; /* Sequence numbers that the stream has. */
 	int64_t first_us;     /* When the first was stored. */
 	bool compacts;        /* The stream keeps some messages of each subject. */
@@ -144,8 +144,7 @@ static void subject_of(const back *b, const char *topic, char out[WH_NATS_SUBJEC
 static place *find_place(const back *b, const char *subject)
 {
 	for (size_t i = 0; i < b->n; i++)
-		if (b->places[i].subject &&
-		    strcmp(b->places[i].subject, subject) == 0)
+		if (b->places[i].subject && strcmp(b->places[i].subject, subject) == 0)
 			return &b->places[i];
 	return NULL;
 }
@@ -177,8 +176,8 @@ static wherry_code list_places(back *b, const wh_readback_ask *ask, wherry_error
 static char *first_stream(const char *data, size_t len)
 {
 	json_t *all = json_loadb(data, len, 0, NULL);
-	const char *name = json_string_value(
-		json_array_get(json_object_get(all, "streams"), 0));
+	const char *name =
+		json_string_value(json_array_get(json_object_get(all, "streams"), 0));
 	char *out = name ? strdup(name) : NULL;
 
 	json_decref(all);
