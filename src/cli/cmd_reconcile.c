@@ -346,7 +346,7 @@ const wh_command wh_cmd_reconcile = {
 		"acknowledged, and lists what is missing. With --yes these messages are pending "
 		"again: the relay delivers them, in order per key, and no others. TO and its "
 		"settings are those of the relay; URL can be the name of a relay in wherry.yaml. "
-		"Kafka and NATS can be read back. For other destinations, --inbox names the inbox "
+		"Kafka, NATS and Redis can be read back. For other destinations, --inbox names the inbox "
 		"of the receiver.\n"
 		"\n"
 		"The exit status is 0 if nothing is missing, or all that is missing is delivered "

@@ -68,9 +68,11 @@ typedef struct wh_readback_driver {
 	void (*close)(wh_readback *back);
 } wh_readback_driver;
 
-/* kafka/, nats/ */
+/* kafka/, nats/, redis/ */
 extern const wh_readback_driver wh_readback_kafka;
 extern const wh_readback_driver wh_readback_nats, wh_readback_nats_tls;
+extern const wh_readback_driver wh_readback_redis, wh_readback_rediss;
+extern const wh_readback_driver wh_readback_redis_sentinel, wh_readback_rediss_sentinel;
 
 /* UNSUPPORTED: the destination cannot be read back, and err says why. */
 wherry_code wh_readback_can(const char *url, const wherry_config *config,

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "publish/readback.h"
 
 enum {
 	GRACE_US = 1000000, /* For messages in flight when the relay stops. */
@@ -317,6 +318,7 @@ const wh_publisher_driver wh_publisher_##name = { \
 	.deadline = redis_deadline, \
 	.trouble = redis_trouble, \
 	.numbers = redis_numbers, \
+	.readback = &wh_readback_##name, \
 }
 
 DRIVER(redis, "redis", false, false);

@@ -3,6 +3,7 @@
  *
  *     redis.c            the driver's functions, which the relay calls
  *     redis_route.c      which server gets a message: one, the master of sentinels, or a cluster
+ *     redis_back.c       reads streams back, for `wherry reconcile`
  *     redis_verdict.c    the meaning of the errors that a server answers
  *     redis_units.c      messages in flight, and the order of each key
  *     redis_node.c       a server: logs in, sends units, reads their answers
