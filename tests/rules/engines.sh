@@ -21,6 +21,7 @@ allowed=(
 	'outbox/stream.c "stream" a .sql file, and a word in the head line of others'
 	'publish/nats/nats_answer.c "stream" a member of what the server answers'
 	'publish/redis/redis_settings.c "stream" a parameter of the URL'
+	'publish/redis/redis_back.c "stream" a type of keys, in a command of the server'
 	'db/trace.c "stream" the name of a call to the database'
 	'relay/stages.c ->in_memory a property that every hold has: hold/hold.h'
 	'relay/settle.c ->in_memory a property that every hold has: hold/hold.h'

@@ -17,7 +17,13 @@
 #include "base/text.h"
 #include "publish/readback.h"
 
-enum { NODES_MOST = 64, POLL_MS = 200, REDIRECTS_MOST = 5, ID_LEN = 48, US_PER_MS = 1000 };
+enum {
+	NODES_MOST = 64,
+	POLL_MS = 200,
+	REDIRECTS_MOST = 5,
+	ID_LEN = 48,
+	US_PER_MS = 1000
+};
 
 /* Silence of a server, in microseconds. */
 static const int64_t silence_us = INT64_C(60) * 1000000;
@@ -30,7 +36,8 @@ static const char any_key[] = "wherry-any-key";
 
 typedef struct place {
 	char *stream;
-	char last[ID_LEN]; /* The last entry that it ever had; "": there is no such stream. */
+	char last
+		[ID_LEN]; /* The last entry that it ever had; "": there is no such stream. */
 	bool removed, empty;
 	char first[WH_STORED_ID]; /* Message id of the first entry. */
 	int64_t first_us;
@@ -279,6 +286,13 @@ static void sort_places(back *b)
 	b->n = n;
 }
 
+static const char *template_of(const back *b)
+{
+	const wh_redis_settings *set = &b->set;
+
+	return set->stream;
+}
+
 /* The pattern of SCAN for the streams of all keys. */
 static void put_pattern(wh_buf *out, const char *stream)
 {
@@ -323,9 +337,9 @@ static wherry_code scan(back *b, const char *stream, wherry_error *err)
 	put_pattern(&pattern, stream);
 	code = wh_buf_check(&pattern, err);
 	do {
-		const char *const words[] = {"SCAN",  cursor, "MATCH", wh_buf_str(&pattern),
-					     "COUNT", "1000", "TYPE",  "stream",
-					     NULL};
+		const char *const words[] = {
+			"SCAN", cursor,   "MATCH", wh_buf_str(&pattern), "COUNT", "1000",
+			"TYPE", "stream", NULL};
 		redisReply *reply = NULL;
 
 		if (code == WHERRY_OK)
@@ -349,7 +363,7 @@ static wherry_code list_places(back *b, const wh_readback_ask *asked, wherry_err
 						.topic = asked->topics[i],
 						.key = any_key};
 
-		if (wh_redis_stream(b->set.stream, &message, stream, NULL) != WHERRY_OK)
+		if (wh_redis_stream(template_of(b), &message, stream, NULL) != WHERRY_OK)
 			continue;
 		code = strstr(stream, any_key) ? scan(b, stream, err)
 					       : add_place(b, stream, err);
@@ -372,7 +386,11 @@ static const redisReply *value_of(const redisReply *all, const char *name)
 /* "1526919030474-55", in microseconds */
 static int64_t time_of(const char *id)
 {
-	return strtoll(id, NULL, 10) * US_PER_MS;
+	char text[ID_LEN];
+	int64_t ms = 0;
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(id, "-"), id);
+	return wh_parse_int(text, &ms) && ms < INT64_MAX / US_PER_MS ? ms * US_PER_MS : 0;
 }
 
 /* [id, [name, value, …]]; NULL: it is not one. */
@@ -399,7 +417,8 @@ static void take_info(place *p, const redisReply *info)
 	const redisReply *first = value_of(info, "first-entry");
 	const char *id = entry_id(first);
 
-	(void)snprintf(p->last, sizeof(p->last), "%s", last && last->str ? last->str : "");
+	(void)snprintf(p->last, sizeof(p->last), "%s",
+		       last && last->str ? last->str : "");
 	p->empty = !id;
 	p->removed = !added || !length || added->integer > length->integer;
 	if (!id)
@@ -492,8 +511,7 @@ static void edge(wh_readback *base, const wherry_message *message, wh_edge *out)
 	const place *p = NULL;
 
 	*out = (wh_edge){.removed = false};
-	if (b->n &&
-	    wh_redis_stream(b->set.stream, message, stream, NULL) == WHERRY_OK)
+	if (b->n && wh_redis_stream(template_of(b), message, stream, NULL) == WHERRY_OK)
 		p = bsearch(&wanted, b->places, b->n, sizeof(*b->places), compare);
 	if (!p)
 		return;
