@@ -315,7 +315,8 @@ typedef struct wh_redis_route {
 
 /* Connect, send and receive what is possible now. */
 void wh_redis_route_step(wh_redis_route *route);
-/* Close all connections.  The verdict on what is in flight is UNKNOWN. */
+/* Close all connections.  The verdict on messages that were sent is UNKNOWN, on others
+ * THROTTLED. */
 void wh_redis_route_give_up(wh_redis_route *route, const char *why);
 /* When to step it although nothing has arrived. */
 int64_t wh_redis_route_deadline(const wh_redis_route *route);

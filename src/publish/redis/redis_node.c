@@ -348,7 +348,11 @@ wherry_code wh_redis_node_step(wh_redis_node *node, const wh_redis_settings *set
 	}
 	if (code == WHERRY_OK && !node->ready &&
 	    wh_monotonic(env) - node->began_us > CONNECT_US)
-		return wh_fail(err, WHERRY_CLOSED, "no connection within 5s");
+		return wh_fail(err, WHERRY_CLOSED, "no connection within 5s%s",
+			       set->secure && !wh_redis_link_is_open(node->link)
+				       ? "; if it does not speak TLS, write redis:// for "
+					 "rediss://"
+				       : "");
 	/* The answers may have made more possible. */
 	if (code == WHERRY_OK)
 		code = send_pending(node, set, wh_now(env), err);

@@ -572,21 +572,25 @@ void wh_redis_route_step(wh_redis_route *route)
 
 void wh_redis_route_give_up(wh_redis_route *route, const char *why)
 {
-	wh_redis_verdict verdict = {.verdict = WHERRY_UNKNOWN};
+	static const wh_redis_verdict unsent = {.verdict = WHERRY_THROTTLED,
+						.reason = "it was not sent"};
+	wh_redis_verdict unknown = {.verdict = WHERRY_UNKNOWN};
+	wh_redis_units maybe_taken = {NULL, NULL, 0};
 	wh_redis_unit *unit;
 
 	for (size_t i = 0; i < route->n_nodes; i++) {
 		wh_redis_node *node = route->nodes[i];
 
 		wh_redis_node_close(node);
-		wh_redis_units_move(&route->flights.ready, &node->waiting);
-		wh_redis_units_move(&route->flights.ready, &node->sent);
+		wh_redis_units_move(&maybe_taken, &node->waiting);
+		wh_redis_units_move(&maybe_taken, &node->sent);
 		wh_redis_units_move(&route->flights.ready, &node->pending);
-		wh_redis_units_move(&route->flights.ready, &node->answered);
 	}
-	(void)snprintf(verdict.reason, sizeof(verdict.reason), "%s", why);
+	(void)snprintf(unknown.reason, sizeof(unknown.reason), "%s", why);
+	while ((unit = wh_redis_units_pop(&maybe_taken)))
+		wh_redis_failed(&route->flights, unit, 0, &unknown);
 	while ((unit = wh_redis_units_pop(&route->flights.ready)))
-		wh_redis_failed(&route->flights, unit, 0, &verdict);
+		wh_redis_failed(&route->flights, unit, 0, &unsent);
 	route->master = route->sentinel = NULL;
 	route->tried = 0;
 }
