@@ -47,6 +47,13 @@ static const wh_setting_entry table[] = {
 	[WH_RELAY_DEAD_LETTERS] = {"relay.dead_letters", TEXT, "", NULL, NULL,
 		"A destination for dead letters, with headers wherry-dead-…. A message is dead when "
 		"this destination has taken it, and stays failed until then. Empty: none."},
+	[WH_RELAY_BODY_STORE] = {"relay.body_store", TEXT, "", NULL, NULL,
+		"Where bodies go that are larger than the destination takes: file:/FOLDER or "
+		"s3://BUCKET/PREFIX. The destination gets a message that points to the body. Empty: "
+		"such a message is dead."},
+	[WH_RELAY_BODY_STORE_ABOVE] = {"relay.body_store_above", SIZE, "0", "0", "512MB",
+		"Bodies that are larger go to relay.body_store; 0: those that are larger than the "
+		"destination takes, as far as it says so."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "1000", "1", "10000",
 		"The number of messages that are read, or acknowledged, at once."},
 	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "4000", "1", "100000",
@@ -214,6 +221,16 @@ static const wh_setting_entry table[] = {
 	[WH_REDIS_VERIFY] = {"redis.verify", CHOICE, "host", "host, ca, none", NULL,
 		"What is verified of the server's certificate: its authority and the name of the host, "
 		"its authority alone, or nothing."},
+	[WH_S3_ENDPOINT] = {"s3.endpoint", TEXT, "", NULL, NULL,
+		"The server of s3: body stores, such as https://minio.example.com:9000; if empty, "
+		"that of AWS in the region."},
+	[WH_S3_REGION] = {"s3.region", TEXT, "", NULL, NULL,
+		"The region of the bucket; if empty, AWS_REGION or AWS_DEFAULT_REGION, else us-east-1."},
+	[WH_S3_CREDENTIALS] = {"s3.credentials", TEXT, "", NULL, NULL,
+		"A file in the form of AWS's credentials file, as file:PATH, env:NAME or credential:NAME. "
+		"Empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN."},
+	[WH_S3_CA_FILE] = {"s3.ca_file", TEXT, "", NULL, NULL,
+		"A PEM file with the certificates to trust instead of those of the system."},
 	[WH_LOG_LEVEL] = {"log.level", CHOICE, "info", "error, warn, info, debug", NULL,
 		"The least severe events that the relay logs."},
 };
@@ -536,6 +553,11 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 	int64_t posting = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
 
+	if (wh_config_int(config, WH_RELAY_BODY_STORE_ABOVE) &&
+	    !*wh_config_text(config, WH_RELAY_BODY_STORE))
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.body_store_above needs relay.body_store, such as "
+			       "relay.body_store=file:/var/lib/wherry/bodies");
 	if (delivery >= claim)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -141,6 +141,11 @@ typedef struct wh_publisher_driver {
 	 * receipts are collected as usual.  May be NULL. */
 	void (*cancel)(wherry_publisher *pub);
 
+	/* The most bytes of one message, with its key and headers, that the destination
+	 * takes, as far as that is known; 0: it is not.  Larger bodies go to
+	 * relay.body_store.  May be NULL: never known. */
+	size_t (*body_most)(wherry_publisher *pub);
+
 	/* Messages submitted from now on are delivered under this lease.  Called again
 	 * after the publisher was opened again.  May be NULL. */
 	void (*grant)(wherry_publisher *pub, const wh_grant *grant);

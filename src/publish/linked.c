@@ -2,7 +2,7 @@
  * The destinations that need a client library.  They are linked into the program, not
  * into libwherry.
  */
-#include "publish/driver.h"
+#include "publish/bodies/bodies.h"
 
 const wh_publisher_driver *const wh_publishers_linked[] = {
 #ifdef WHERRY_KAFKA
@@ -25,6 +25,13 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 #ifdef WHERRY_HTTP
 	&wh_publisher_https,
 	&wh_publisher_http,
+#endif
+	NULL,
+};
+
+const wh_body_store_driver *const wh_body_stores_linked[] = {
+#ifdef WHERRY_HTTP
+	&wh_body_store_s3,
 #endif
 	NULL,
 };

@@ -212,7 +212,7 @@ void wh_receipt_fill(wh_receipt *out, const wherry_message *msg, wherry_verdict 
 
 	out->message = msg;
 	out->verdict = verdict;
-	out->written = out->own = out->denied = false;
+	out->written = out->own = out->denied = out->held = false;
 	out->retry_after_us = 0;
 	len = reason ? wh_utf8_cut(reason, len, sizeof(out->reason) - 1) : 0;
 	for (size_t i = 0; i < len; i++) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "config/settings.h"
+#include "publish/bodies/bodies.h"
 #include "publish/readback.h"
 
 static const wh_publisher_driver *const drivers[] = {
@@ -146,9 +147,10 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 	if (code != WHERRY_OK)
 		return code;
 	if (to.own)
-		return wh_custom_check(to.own, to.url.rest.ptr, config, err);
-	return to.driver->check ? to.driver->check(to.url.rest.ptr, config, err)
-				: WHERRY_OK;
+		code = wh_custom_check(to.own, to.url.rest.ptr, config, err);
+	else if (to.driver->check)
+		code = to.driver->check(to.url.rest.ptr, config, err);
+	return code == WHERRY_OK ? wh_bodies_check(config, err) : code;
 }
 
 bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t window,
@@ -197,22 +199,32 @@ void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out
 {
 	named to;
 
-	if (find(url, config, &to, NULL) == WHERRY_OK && to.driver && to.driver->warn)
+	if (find(url, config, &to, NULL) != WHERRY_OK)
+		return;
+	if (to.driver && to.driver->warn)
 		to.driver->warn(to.url.rest.ptr, config, out);
+	wh_bodies_warn(config, out);
 }
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
 {
+	wherry_publisher *pub = NULL;
 	named to;
 	wherry_code code = find(url, config, &to, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	if (to.own)
-		return wh_custom_open(to.own, to.url.rest.ptr, config, out, err);
-	return to.driver->open(to.url.rest.ptr, config, env, out, err);
+		code = wh_custom_open(to.own, to.url.rest.ptr, config, &pub, err);
+	else
+		code = to.driver->open(to.url.rest.ptr, config, env, &pub, err);
+	if (code == WHERRY_OK)
+		code = wh_bodies_wrap(config, env, &pub, err);
+	if (code == WHERRY_OK)
+		*out = pub;
+	return code;
 }
 
 wherry_code wherry_publisher_open(const char *url, const wherry_config *config,

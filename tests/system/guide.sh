@@ -196,6 +196,10 @@ else
 	result 0 "nats.md: its commands work # SKIP nats-server is not installed"
 fi
 
+rm -f shop.db*
+"$wherry" create sqlite:shop.db >/dev/null
+try large-bodies ''
+
 postgres webhooks
 "$wherry" create "postgres://wherry@/webhooks?host=$folder" >/dev/null
 try webhooks "$server_sql"

@@ -26,6 +26,17 @@ json "headers say what it is" \
 	"all(m['headers'] == {'source': 'usgs', 'message-id': m['body']['id'],
 	                      'content-type': 'application/json'} for m in l)"
 
+# ---- a body that is larger than message.max.bytes ----
+
+w create sqlite:large.db
+w_in "$(printf '"%1000000s"' x)" enqueue sqlite:large.db --from - --topic large
+mkdir bodies
+w relay sqlite:large.db "kafka://$broker" --until-empty --timeout 60s \
+	--set "relay.body_store=file:$tmp/bodies"
+expect "with a body store its pointer is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
+out=$(read_back large)
+json "and says where the body is" "d['body']['wherry_body']['length'] == 1000002"
+
 # ---- what cannot be reached ----
 
 w create sqlite:stuck.db

@@ -50,6 +50,13 @@ w enqueue sqlite:shop.db "$(printf '"%100000s"' x)" --topic quakes.x
 deliver "$nats"
 expect "a body over max_payload is dead, and the limit is named" 3 "err: 1 dead in " \
 	"err:over 100000 bytes, the server's max_payload"
+w enqueue sqlite:shop.db "$(printf '"%100000s"' x)" --topic quakes.x
+mkdir bodies
+deliver "$nats" --set "relay.body_store=file:$tmp/bodies"
+expect "with a body store its pointer arrives" 0 "err:1 delivered, 0 retried, 0 dead"
+out=$(read_back QUAKES | tail -n 1)
+json "and says where the body is" "d['body']['wherry_body']['length'] == 100002 and
+	d['headers']['wherry-body-length'] == '100002'"
 
 # ---- what the stream refuses ----
 

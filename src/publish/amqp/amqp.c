@@ -426,6 +426,13 @@ static void amqps_warn(const char *rest, const wherry_config *config, wh_buf *ou
 	wh_amqp_settings_clear(&set);
 }
 
+/* The protocol does not say what a broker takes: this is the default of RabbitMQ 4. */
+static size_t amqp_body_most(wherry_publisher *pub)
+{
+	(void)pub;
+	return (size_t)16 << 20;
+}
+
 /* clang-format off */
 #define DRIVER(name) { \
 	.scheme = #name, \
@@ -440,6 +447,7 @@ static void amqps_warn(const char *rest, const wherry_config *config, wh_buf *ou
 	.collect = amqp_collect, \
 	.drop = amqp_drop, \
 	.cancel = amqp_cancel, \
+	.body_most = amqp_body_most, \
 	.fd = amqp_fd, \
 	.deadline = amqp_deadline, \
 	.trouble = amqp_trouble, \

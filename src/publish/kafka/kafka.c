@@ -469,6 +469,12 @@ static void kafka_watch(wherry_publisher *pub)
 	settle_idle(p);
 }
 
+/* librdkafka refuses what is larger. */
+static size_t kafka_body_most(wherry_publisher *pub)
+{
+	return of(pub)->set.message_max;
+}
+
 /* clang-format off */
 #define DRIVER(can) { \
 	.scheme = "kafka", \
@@ -484,6 +490,7 @@ static void kafka_watch(wherry_publisher *pub)
 	.collect = kafka_collect, \
 	.drop = kafka_drop, \
 	.cancel = kafka_cancel, \
+	.body_most = kafka_body_most, \
 	.grant = kafka_grant, \
 	.fd = kafka_fd, \
 	.deadline = kafka_deadline, \

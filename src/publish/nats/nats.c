@@ -44,6 +44,7 @@ typedef struct nats {
 	int64_t waited_us;        /* How long the message delivered last was in flight. */
 	wherry_error error;       /* Of the destination; returned after all receipts. */
 	wh_nats_stats stats;
+	size_t max_payload; /* The last one that a server said; 0: none has. */
 } nats;
 
 static nats *of(wherry_publisher *pub)
@@ -460,6 +461,19 @@ static wherry_code tls_open(const char *rest, const wherry_config *config,
 	return open_for(&wh_publisher_nats_tls, true, rest, config, env, out, err);
 }
 
+/* Until a server has said what it takes, assume little: a body is stored rather than
+ * refused. */
+static size_t nats_body_most(wherry_publisher *pub)
+{
+	enum { LITTLE = 65536 };
+	nats *p = of(pub);
+	size_t most = p->link ? wh_nats_link_most(p->link) : 0;
+
+	if (most)
+		p->max_payload = most;
+	return p->max_payload ? p->max_payload : LITTLE;
+}
+
 /* clang-format off */
 #define COMMON \
 	.ack_delay_us = ACK_DELAY_US, \
@@ -470,6 +484,7 @@ static wherry_code tls_open(const char *rest, const wherry_config *config,
 	.collect = nats_collect, \
 	.drop = nats_drop, \
 	.cancel = nats_cancel, \
+	.body_most = nats_body_most, \
 	.fd = nats_fd, \
 	.deadline = nats_deadline, \
 	.numbers = nats_numbers

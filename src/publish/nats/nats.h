@@ -120,6 +120,9 @@ wherry_code wh_nats_link_new(wh_nats_settings *set, uint64_t random, wh_nats_lin
 /* Readable while there are answers, or when the link has failed. */
 int wh_nats_link_fd(const wh_nats_link *link);
 
+/* The most bytes of a message that the server takes; 0: it has not said so yet. */
+size_t wh_nats_link_most(wh_nats_link *link);
+
 /* The reply subject for a token, which the link's answers will have. */
 enum { WH_NATS_REPLY_LEN = 64 };
 void wh_nats_link_reply(const wh_nats_link *link, int64_t token,

@@ -5,6 +5,7 @@
 #define WH_PUBLISH_NATS_LINK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "publish/nats/nats.h"
 
@@ -25,6 +26,9 @@ struct wh_nats_link {
 	natsConnection *connection;
 	natsSubscription *replies;
 	bool writing; /* libnats has bytes to write. */
+
+	atomic_size_t
+		max_payload; /* The most bytes of a message that the server takes; 0: it has not said so yet. */
 
 	pthread_mutex_t lock; /* Guards the rest. */
 	pthread_cond_t changed;

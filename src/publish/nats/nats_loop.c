@@ -383,6 +383,8 @@ static void run(wh_nats_link *link)
 	if (!connect_link(link))
 		return;
 	link->connected = true;
+	atomic_store(&link->max_payload,
+		     (size_t)natsConnection_GetMaxPayload(link->connection));
 	if (!subscribe(link) || (link->set->create && !ask_for_stream(link)))
 		return;
 	while (!is_leaving(link)) {
@@ -427,6 +429,11 @@ static void *work(void *arg)
 	if (abandoned)
 		wh_nats_link_destroy(link);
 	return NULL;
+}
+
+size_t wh_nats_link_most(wh_nats_link *link)
+{
+	return atomic_load(&link->max_payload);
 }
 
 wherry_code wh_nats_link_new(wh_nats_settings *set, uint64_t random, wh_nats_link **out,

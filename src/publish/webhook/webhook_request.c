@@ -179,7 +179,8 @@ static bool is_reserved(const char *name)
 		"wherry",
 	};
 
-	if (strncasecmp(name, "wherry-dead-", 12) == 0)
+	if (strncasecmp(name, "wherry-dead-", 12) == 0 ||
+	    strncasecmp(name, "wherry-body-", 12) == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		size_t len = matches(name, names[i]);
