@@ -14,6 +14,7 @@
  *     amqp.c     both sides to RabbitMQ, the other being librabbitmq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     nats.c     both sides to NATS, the other being libnats alone
+ *     redis.c    both sides to Redis, the other being hiredis alone
  *     stream.c   a relay that reads the WAL, and pg_recvlogical
  *     queues.c   Wherry's sides of queues and delayed queues
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
@@ -254,6 +255,9 @@ bench_work bench_amqp_wherry, bench_amqp_alone;
 
 /* nats.c */
 bench_work bench_nats_wherry, bench_nats_alone;
+
+/* redis.c */
+bench_work bench_redis_wherry, bench_redis_alone;
 
 /* stream.c */
 bench_work bench_stream_drain, bench_receive;

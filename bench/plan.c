@@ -191,6 +191,16 @@ static const group_row groups[] = {
 	 .figures = {{"to NATS, 1000 keys, 200 B", 1, 0, RATE, .at_least = 0.85,
 		      .minor = OWN_FILES}}},
 #endif
+#ifdef WHERRY_REDIS
+	{OWN_FILES, .runs = 3, .backlog = ALL,
+	 .sides = {{"hiredis alone", bench_redis_alone, .no_backlog = true},
+		   {"null:", bench_wherry_drain},
+		   {"Wherry", bench_redis_wherry},
+		   {"Wherry, one hot key", bench_redis_wherry, 1}},
+	 .figures = {{"to Redis, 1000 keys, 200 B", 2, 0, RATE, .minor = OWN_FILES},
+		     {"to Redis, against null:, 200 B", 2, 1, RATE, .at_least = 0.85},
+		     {"to Redis, one hot key, 200 B", 3, 0, RATE, .minor = OWN_FILES}}},
+#endif
 	/* All at once: they take their time and no processor. */
 	{SQLITE, .runs = 1, .backlog = 1000, .at_once = true,
 	 .sides = {{"raw, looks every second", bench_raw_idle},

@@ -37,7 +37,7 @@ start_secure() {
 	secure=$(cat secure.out)
 }
 start_secure
-export KAFKA_PASSWORD=sesame NATS_PASSWORD=sesame
+export KAFKA_PASSWORD=sesame NATS_PASSWORD=sesame REDIS_PASSWORD=sesame
 receive --log received
 start_server wal_level=logical max_replication_slots=10 max_wal_senders=10
 for role in web relay ops; do
@@ -108,6 +108,7 @@ place() {
 		-e "s#amqps://shop@rabbit.example.org/shop#amqps://guest@${amqps#*//}#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
 		-e "s#localhost:4222#${nats-}#g" \
+		-e "s#localhost:6379#${redis-}#g; s#/etc/shop/redis.pem#$tmp/broker.pem#g" \
 		-e "s#https://hooks.example.org#http://127.0.0.1:$refusing#g" \
 		-e "s#https://example.com/#http://127.0.0.1:$port/#g" \
 		-e "s#/var/lib/shop#$tmp/shop#g; s#/var/lib/wherry#$tmp/shop#g; s#/var/log#$tmp/shop#g" \
@@ -199,6 +200,23 @@ fi
 rm -f shop.db*
 "$wherry" create sqlite:shop.db >/dev/null
 try large-bodies ''
+
+if command -v redis-server >/dev/null; then
+	mkfifo redis.in
+	exec 5<>redis.in # the server ends when this is closed
+	bash "$source_dir/tests/redis/server.sh" <redis.in >redis.out 9>&- 5>&- &
+	pids+=($!)
+	disown $!
+	until_true 20 test -s redis.out
+	redis=127.0.0.1:$(cat redis.out)
+	printf true >before_relay
+	rm -f shop.db*
+	try redis "$server_sql"
+	exec 5>&-
+	send_before_relay
+else
+	result 0 "redis.md: its commands work # SKIP redis-server is not installed"
+fi
 
 postgres webhooks
 "$wherry" create "postgres://wherry@/webhooks?host=$folder" >/dev/null

@@ -84,6 +84,18 @@ resolved
 url=$redis/99 refused database "database 99 cannot be used: ERR DB index is out of range"
 refused wait "redis.replicas" --set redis.replicas=1 --set relay.delivery_timeout=300ms
 
+# A message never dies of a stream that takes none.
+ask SET twelve x >/dev/null
+w create sqlite:twelve.db
+seq 12 | sed 's/.*/{"n":&}/' >twelve.ndjson
+w enqueue --lines sqlite:twelve.db --topic twelve --from twelve.ndjson
+w relay sqlite:twelve.db "$redis" --until-empty --timeout 2s --set retry.base=10ms \
+	--set retry.cap=50ms --set retry.attempts=2
+expect "a stream that refuses all kills none" 5 "err: 0 dead in " "err:event=destination-down"
+ask DEL twelve >/dev/null
+w relay sqlite:twelve.db "$redis" --until-empty --timeout 30s
+expect "they are delivered later" 0 "err:12 delivered"
+
 # No attempt is counted however long the server has no memory, and the order stays.
 ask CONFIG SET maxmemory 1mb >/dev/null
 w enqueue --lines sqlite:shop.db --topic full --key /key --from hot.ndjson

@@ -309,6 +309,8 @@ WHERRY_TEST(a_log_names_scheme_and_host)
 		{"exec:cat>S3CRET", "exec:cat"},
 		{"exec:", "exec:…"},
 		{"amqp://me:S3CRET@h/v?password=S3CRET", "amqp://h"},
+		{"redis://me:S3CRET@h1:6379,h2/0?stream=S3CRET", "redis://h1:6379,h2"},
+		{"rediss+sentinel://:S3CRET@h1,h2/master", "rediss+sentinel://h1,h2"},
 		{"stomp://me:S3CRET@h", "stomp:…"},
 		{"S3CRET", "…"}, /* no URL */
 		{"", "…"},
