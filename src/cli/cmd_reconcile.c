@@ -280,13 +280,15 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 		.outbox = s->outbox, .config = args->config, .visit = visit, .ctx = &l};
 	wherry_code code;
 	wh_exit status;
+	bool empty;
 
 	if (!read_args(args, &r))
 		return WH_EXIT_USAGE;
 	if (!l.json)
 		wh_table_begin(&l.table, columns, sizeof(columns) / sizeof(*columns));
 	code = wh_reconcile_compare(&r, &err);
-	if (code == WHERRY_OK && l.json)
+	empty = !r.n.compared && !r.n.waiting && !r.n.nameless;
+	if (code == WHERRY_OK && l.json && !empty)
 		(void)fputs("{\"messages\":[", stdout);
 	if (code == WHERRY_OK && r.n.compared)
 		code = wh_reconcile_judge(&r, &err);
@@ -298,7 +300,7 @@ static wh_exit run_on_outbox(const wh_args *args, wh_session *s)
 		wh_audit(args, s->table, r.n.again);
 	if (code != WHERRY_OK)
 		status = wh_call_failed(args, code, &err);
-	else if (!r.n.compared && !r.n.waiting && !r.n.nameless && !l.json)
+	else if (empty)
 		status = refuse_empty(args, s);
 	else
 		status = conclude(args, s, &r, &l);

@@ -4,11 +4,13 @@ enum { PAGE = 10000, FIRST_PAGE = 1000 };
 
 wherry_code wh_outbox_can_reconcile(const wherry_outbox *outbox, wherry_error *err)
 {
-	return outbox->own.period
-		       ? WHERRY_OK
-		       : wh_store_cannot(&outbox->store,
-					 "of which it is not kept what was delivered",
-					 err);
+	if (outbox->own.period)
+		return WHERRY_OK;
+	return wh_store_cannot(&outbox->store,
+			       "which cannot be compared with a destination here: only "
+			       "Wherry's own outboxes and adopted tables on PostgreSQL "
+			       "and SQLite can",
+			       err);
 }
 
 /* ---- pages of the period ---- */

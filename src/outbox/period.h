@@ -1,6 +1,6 @@
 /*
  * The messages of a period and their states in a log, to compare them with the destination; and to deliver some of them
- * again.  Layouts other than `log` lack this.
+ * again.  Layouts other than `log` and `adopted` lack this, and SQL Server does.
  */
 #ifndef WH_OUTBOX_PERIOD_H
 #define WH_OUTBOX_PERIOD_H

@@ -117,6 +117,23 @@ expect "for other subscriptions nothing changes" 6 "out:missing    3"
 w reconcile "postgres://consumer@/postgres?host=$folder" --inbox "$operator#inbox" --since 1d
 expect "a role without rights learns what it lacks" 1 "err:--grant"
 
+# ---- a table of another program ----
+
+sql "CREATE TABLE msgs(id bigserial PRIMARY KEY, message_id uuid DEFAULT gen_random_uuid(), topic text, payload jsonb,
+	created_at timestamptz, published_at timestamptz)"
+w adopt "$url#msgs" --as theirs --yes
+w create "$url#theirs" --grant operator=operator
+sql "INSERT INTO msgs(topic, payload, created_at) SELECT 'orders', '{}', now() - interval '1 hour' FROM generate_series(1, 9)"
+w relay "$url#theirs" file:theirs.ndjson --until-empty --timeout 60s
+w create --kind inbox "$url#theirs_inbox" --grant operator=operator
+sql "INSERT INTO theirs_inbox(message_id) SELECT message_id::text FROM msgs WHERE id <> 5"
+w reconcile "$operator#theirs" --inbox "$operator#theirs_inbox" --since 1d --yes
+expect "an adopted table is compared" 0 "out:compared   9" "out:missing    1" "out:1 message is pending again"
+rm theirs.ndjson
+w relay "$url#theirs" file:theirs.ndjson --until-empty --timeout 60s
+is "$(numbers theirs.ndjson)" 5
+result $? "and its missing row is delivered again" "$(numbers theirs.ndjson)"
+
 # ---- a message that a purge deletes ----
 
 sql "UPDATE outbox_exception SET state = state; DELETE FROM outbox WHERE id = 77"

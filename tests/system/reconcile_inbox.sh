@@ -56,6 +56,8 @@ expect "another consumer has handled none" 6 "out:missing    20" "err:the inbox 
 
 w reconcile sqlite:shop.db --inbox "$inbox" --since 1d --until 2h
 expect "a time from which nothing is kept is refused" 1 "err:nothing can be compared" "err:outbox.retention"
+w reconcile sqlite:shop.db --inbox "$inbox" --since 1d --until 2h --json
+expect "also with --json" 1 "is:" "err:nothing can be compared"
 w reconcile sqlite:shop.db --inbox "$inbox" --since 1s
 expect "the last seconds are left out" 2 "err:--since must be before --until"
 w reconcile sqlite:shop.db --inbox "$inbox" --since yesterday
@@ -75,6 +77,27 @@ sql shop.db "INSERT INTO outbox_exception(subscription, id, state, attempts, cha
 deliver
 w reconcile sqlite:shop.db --inbox "$inbox" --since 1d --json
 json "a dead message is not missing" "d['compared'] == 17 and d['there'] == 17 and d['missing'] == 0"
+
+# ---- a table of another program ----
+
+sqlite3 theirs.db 'CREATE TABLE msgs(id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, topic TEXT, payload TEXT,
+	created_at INTEGER, published_at INTEGER)'
+w adopt sqlite:theirs.db#msgs --as theirs --yes
+expect "a table is adopted" 0
+sqlite3 theirs.db "WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 9)
+	INSERT INTO msgs(message_id, topic, payload, created_at) SELECT 'theirs-' || n, 'orders', '{}', 1000 * (unixepoch() - 3600) FROM i"
+w relay sqlite:theirs.db#theirs null: --until-empty --timeout 60s
+w create --kind inbox sqlite:theirs.db#inbox
+sql theirs.db "INSERT INTO inbox(message_id) SELECT 'theirs-' || value FROM json_each('[1,2,3,4,6,7,8,9]')"
+w reconcile sqlite:theirs.db#theirs --inbox sqlite:theirs.db#inbox --since 1d --yes --json
+json "and compared like an outbox" "[m['message_id'] for m in d['messages']] == ['theirs-5'] and d['compared'] == 9 and d['again'] == 1"
+w relay sqlite:theirs.db#theirs file:theirs.ndjson --until-empty --timeout 60s
+json_file() { python3 -c 'import json; print(*[json.loads(line)["message_id"] for line in open("theirs.ndjson")])'; }
+is "$(json_file)" theirs-5
+result $? "its missing row is delivered again" "$(json_file)"
+w create sqlite:bus.db#outbox_events --layout event-bus
+w reconcile sqlite:bus.db#outbox_events --inbox "$inbox" --since 1d
+expect "tables of which rows are claimed are refused" 1 "err:has the layout event-bus, which cannot be compared"
 
 # ---- what cannot be read back ----
 

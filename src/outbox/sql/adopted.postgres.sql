@@ -175,6 +175,12 @@ WHERE model = 'log' AND name = :name::text AND {is_view};
 
 -- include: postgres.subscription.sql
 
+-- part: kept
+-- An operator may not lock rows of the table.
+OFFSET 0
+
+-- include: postgres.reconcile.sql
+
 -- part: passed
 -- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
 SELECT t.id, t.is_young FROM (

@@ -127,6 +127,8 @@ DROP INDEX IF EXISTS {table_undone};
 
 -- include: sqlite.subscription.sql
 
+-- include: sqlite.reconcile.sql
+
 -- part: passed
 -- Messages that every subscription has passed, that are not exceptions, and that the owner does not count as delivered.
 SELECT t.id, NOT t.at_once AND {is_young:t} AS is_young FROM {table} AS t

@@ -134,6 +134,10 @@ SELECT count(*) FROM ({unique_indexes} AND i.indrelid = {'table}::regclass::oid)
 
 -- include: postgres.subscription.sql
 
+-- part: kept
+-- A purge passes over rows that are locked.
+FOR KEY SHARE
+
 -- include: postgres.reconcile.sql
 
 -- include: postgres.segments.sql

@@ -1,6 +1,6 @@
 --
--- Statements that compare a log with what its destination holds, on PostgreSQL.  The log includes it behind
--- postgres.subscription.sql.
+-- Statements that compare a log with what its destination holds, on PostgreSQL.  Files include it behind
+-- postgres.subscription.sql and their part "kept", which keeps a purge from rows that are read.
 
 -- part: state_of
 -- State of the message t with the exception x; NULL: the subscription does not have its topic.
@@ -33,10 +33,10 @@ FROM (SELECT * FROM {table} AS e WHERE e.id = ANY ({ids})) AS t
 ORDER BY t.id;
 
 -- name: deliver-again
--- Messages that were delivered, and nothing else, become pending.  A purge passes over the rows that are locked.
+-- Messages that were delivered, and nothing else, become pending.
 INSERT INTO {table_exception} AS x (subscription, id)
 SELECT {subscription}, t.id FROM {position} AS p CROSS JOIN LATERAL (
-  SELECT {key_columns:e}, e.topic FROM {table} AS e WHERE e.id = ANY ({ids}) ORDER BY e.id FOR KEY SHARE) AS t
+  SELECT {key_columns:e}, e.topic FROM {table} AS e WHERE e.id = ANY ({ids}) ORDER BY e.id {kept}) AS t
 WHERE {of_p:t} AND NOT {uncovered} AND {its_topic:t}
 ON CONFLICT (subscription, id) DO UPDATE SET state = 0, attempts = 0, next_retry_at = NULL, changed_at = {now},
   claim_token = '' WHERE x.state = 2;

@@ -1,5 +1,5 @@
 --
--- Statements that compare a log with what its destination holds, on SQLite.  The log includes it behind
+-- Statements that compare a log with what its destination holds, on SQLite.  Files include it behind
 -- sqlite.subscription.sql.
 
 -- part: state_of
