@@ -131,8 +131,10 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 		if (!d->store)
 			(void)wh_doctor_others(d);
 		wh_doctor_check(d);
-		if (d->store)
+		if (d->store) {
 			wh_doctor_servers(d);
+			wh_doctor_unsafe(d);
+		}
 		wh_doctor_cron(d);
 		if (d->session->queue)
 			wh_on_queue_check(d);

@@ -138,6 +138,9 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 /* Check whether relays say that another server leads, or that the database went back. */
 void wh_doctor_servers(wh_doctor *d);
 
+/* Check whether relays say that their destinations may lose messages that they took. */
+void wh_doctor_unsafe(wh_doctor *d);
+
 /* The rest is for queues and delayed queues. */
 
 /* Check whether the queue is paused, and the destinations of its relays.  what: "queue",

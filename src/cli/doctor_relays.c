@@ -79,19 +79,91 @@ static void take_server(void *ctx, const wh_holder *relay)
 		       "consumers with the database: see docs/guide/failover.md"));
 }
 
+/* ---- destinations that may lose messages ---- */
+
+/* The command that repairs what a report says, such as "min.insync.replicas=1 of the topic orders".  Without
+ * one the relay's log has it. */
+static char *put_repair(const wh_holder *relay)
+{
+	static const char prefix[] = "kafka://";
+	const char *topic = strstr(relay->error, WH_OF_TOPIC);
+	bool one = strstr(relay->error, "min.insync.replicas=1") != NULL;
+	size_t len;
+	bool unclean = strstr(relay->error, "unclean.leader.election.enable=true");
+
+	if (!topic || !(one || unclean) ||
+	    strlen(relay->error) == sizeof(relay->error) - 1 ||
+	    strlen(relay->destination) == sizeof(relay->destination) - 1 ||
+	    strncmp(relay->destination, prefix, strlen(prefix)) != 0)
+		return strdup("the relay's log (event=unsafe-topic) has the command");
+	topic += strlen(WH_OF_TOPIC);
+	len = strcspn(topic, ",");
+	return wh_doctor_sentence(
+		"`kafka-configs.sh --bootstrap-server %s --alter --entity-type topics "
+		"--entity-name %.*s --add-config %s%s%s`%s",
+		relay->destination + strlen(prefix), (int)len, topic,
+		one ? "min.insync.replicas=2" : "", one && unclean ? "," : "",
+		unclean ? "unclean.leader.election.enable=false" : "",
+		topic[len] ? "; the relay's log (event=unsafe-topic) names the others"
+			   : "");
+}
+
+static void take_unsafe(void *ctx, const wh_holder *relay)
+{
+	servers *s = ctx;
+	char span[WH_SPAN_LEN];
+
+	if (strncmp(relay->error, WH_MAY_LOSE, strlen(WH_MAY_LOSE)) != 0 ||
+	    relay->error_us < 0)
+		return;
+	s->found = true;
+	wh_doctor_add(s->d, "unsafe-topic", WH_WARN,
+		      wh_doctor_sentence("relay %s found %s ago: %s", relay->owner,
+					 wh_span_text(relay->error_us, span),
+					 relay->error),
+		      put_repair(relay));
+}
+
+/* ---- all relays ---- */
+
+static wherry_code each_relay(const wh_doctor *d, void (*fn)(void *, const wh_holder *),
+			      servers *s, wherry_error *err)
+{
+	wh_holder holder = WH_HOLDER_NONE;
+	wherry_code code;
+
+	if (d->store->stmt.relays)
+		return wh_store_relays(d->store, fn, s, err);
+	code = wh_store_holder(d->store, &holder, err);
+	if (code == WHERRY_OK)
+		fn(s, &holder);
+	return code;
+}
+
+void wh_doctor_unsafe(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	servers s = {d, false};
+	wherry_code code = each_relay(d, take_unsafe, &s, &err);
+
+	if (code != WHERRY_OK)
+		wh_doctor_could_not(d, "unsafe-topic", &err);
+	else if (!s.found)
+		wh_doctor_add(d, "unsafe-topic", WH_WELL,
+			      strdup("no relay says that its destination may lose "
+				     "delivered messages"),
+			      strdup(""));
+}
+
 void wh_doctor_servers(wh_doctor *d)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_holder holder = WH_HOLDER_NONE;
 	servers s = {d, false};
 	wherry_code code;
 
 	if (!d->store->stmt.lineage)
 		return;
-	if (d->store->stmt.relays)
-		code = wh_store_relays(d->store, take_server, &s, &err);
-	else if ((code = wh_store_holder(d->store, &holder, &err)) == WHERRY_OK)
-		take_server(&s, &holder);
+	code = each_relay(d, take_server, &s, &err);
 	if (code != WHERRY_OK)
 		wh_doctor_could_not(d, "other-server", &err);
 	else if (!s.found)

@@ -163,6 +163,12 @@ typedef struct wh_publisher_driver {
 	 * be NULL. */
 	const char *(*trouble)(wherry_publisher *pub);
 
+	/* Return because of which settings the destination may lose messages that it has
+	 * taken ("NAME=VALUE of the topic NAME, and of 2 more"), again for each further topic;
+	 * NULL: nothing new.
+	 * Valid until the next call.  May be NULL. */
+	const char *(*notice)(wherry_publisher *pub);
+
 	/* Called before numbers(), often, and also while nothing is in flight: somebody
 	 * reads the metrics.  May be NULL. */
 	void (*watch)(wherry_publisher *pub);
@@ -261,6 +267,7 @@ void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
 const char *wh_publisher_trouble(wherry_publisher *pub);
+const char *wh_publisher_notice(wherry_publisher *pub);
 void wh_publisher_watch(wherry_publisher *pub);
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
 

@@ -303,6 +303,11 @@ const char *wh_publisher_trouble(wherry_publisher *pub)
 	return pub->driver->trouble ? pub->driver->trouble(pub) : NULL;
 }
 
+const char *wh_publisher_notice(wherry_publisher *pub)
+{
+	return pub->driver->notice ? pub->driver->notice(pub) : NULL;
+}
+
 void wh_publisher_watch(wherry_publisher *pub)
 {
 	if (pub->driver->watch)

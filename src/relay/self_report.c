@@ -46,6 +46,13 @@ const char *wh_report_state(const wherry_relay *r)
 
 void wh_report_update(wherry_relay *r)
 {
+	const char *notice = r->pub ? wh_publisher_notice(r->pub) : NULL;
+	char text[sizeof(r->report.error)];
+
+	if (notice) {
+		(void)snprintf(text, sizeof(text), WH_MAY_LOSE ": %s", notice);
+		wh_report_error(r, wh_monotonic(&r->env), text);
+	}
 	r->report.state = leading(r);
 	r->report.delivered = r->stats.delivered - r->counted_from;
 }

@@ -47,7 +47,8 @@ bool wh_report_is_of_server(const char *error)
 
 bool wh_report_is_failure(const char *error)
 {
-	return !begins(error, WH_WRITES_LARGE) && !wh_report_is_of_server(error);
+	return !begins(error, WH_WRITES_LARGE) && !begins(error, WH_MAY_LOSE) &&
+	       !wh_report_is_of_server(error);
 }
 
 /* Append a destination's answer, so that a terminal can show it. */

@@ -25,6 +25,11 @@
 /* The same: the server went back, and the relay begins again. */
 #define WH_WENT_BACK "the database may lack messages that were delivered"
 
+/* The same: the destination works, but may lose messages that it has taken.  Behind it are settings, and
+ * behind WH_OF_TOPIC the name of the topic, up to a comma. */
+#define WH_MAY_LOSE "the destination may lose delivered messages"
+#define WH_OF_TOPIC " of the topic "
+
 /* Report of a relay, written with each renewal of its lease.  Times are by wh_monotonic(); -1:
  * never. */
 typedef struct wh_relay_report {

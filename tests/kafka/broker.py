@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A Kafka broker in memory, for what librdkafka's mock cluster has not: TLS, SASL, topics
-that are not there until somebody makes them.  One broker, one partition leader, nothing on
+that are not there until somebody makes them, settings of topics.  One broker, one partition leader, nothing on
 disk.
 
     broker.py [--tls CERT KEY] [--sasl USER PASSWORD TOKEN]
-              [--topic NAME PARTITIONS]...
+              [--topic NAME PARTITIONS]... [--setting TOPIC NAME VALUE]... [--replicas N]
 
 prints its address; it ends with its input, of which each line is a command, answered "ok":
 
@@ -19,6 +19,8 @@ prints its address; it ends with its input, of which each line is a command, ans
     cut TOPIC PARTITION END   the partition ends there, as after an unclean election
     trim TOPIC PARTITION LOW  it begins there, as after its retention
     drop TOPIC
+
+--replicas says how many replicas each partition has; only one is there.
 
 With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEARER the token.
 """
@@ -37,9 +39,9 @@ import sys
 import time
 
 PRODUCE, FETCH, OFFSETS, METADATA, SASL, VERSIONS, CREATE = 0, 1, 2, 3, 17, 18, 19
-PRODUCER, AUTHENTICATE = 22, 36
+PRODUCER, DESCRIBE, AUTHENTICATE = 22, 32, 36
 RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), SASL: (0, 1),
-          VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), AUTHENTICATE: (0, 0)}
+          VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), DESCRIBE: (1, 1), AUTHENTICATE: (0, 0)}
 UNKNOWN_TOPIC, UNSUPPORTED, EXISTS = 3, 35, 36
 OUT_OF_ORDER, OLD_EPOCH, AUTH_FAILED = 45, 47, 58
 APPENDED = 7, 20  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: written, but not by enough
@@ -158,11 +160,11 @@ class Broker:
         out = [] if version < 3 else [pack("i", 0)]
         out += [array([pack("i", 1) + text("localhost") + pack("i", self.port) + text(None)])]
         out += [text("cluster")] if version > 1 else []
-        topics = []
+        topics, replicas = [], [pack("i", 1 + i) for i in range(self.options.replicas)]
         for name in sorted(self.topics) if names is None else names:
             parts = self.topics.get(name)
             topics.append(pack("h", 0 if parts else UNKNOWN_TOPIC) + text(name) + b"\0" + array(
-                [pack("hii", 0, i, 1) + array([pack("i", 1)]) * 2 for i in range(len(parts or []))]))
+                [pack("hii", 0, i, 1) + array(replicas) * 2 for i in range(len(parts or []))]))
         return b"".join(out) + pack("i", 1) + array(topics)
 
     def produce(self, r, version):
@@ -247,6 +249,16 @@ class Broker:
 
         return array(r.list(one))
 
+    def describe(self, r, _version):
+        def one():
+            kind, name, _ = r.take("b"), r.text(), r.list(r.text)
+            code = self.refusal(DESCRIBE)
+            settings = [text(key) + text(value) + pack("bbb", 0, 1, 0) + array([])
+                        for topic, key, value in self.options.setting if topic == name]
+            return pack("h", code) + text(None) + pack("b", kind) + text(name) + array([] if code else settings)
+
+        return pack("i", 0) + array(r.list(one))
+
     def refusal(self, api):
         """The error that the next one is to be answered with; 0: none."""
         code = self.refusals[api].pop() if self.refusals.get(api) else 0
@@ -263,12 +275,12 @@ class Broker:
     async def answer(self, api, version, r):
         if api in self.held:
             await self.held[api].acquire()
-        if self.refusals.get(api) and api not in (PRODUCE, FETCH):
+        if self.refusals.get(api) and api not in (PRODUCE, FETCH, DESCRIBE):
             return self.refuse(api, r)
         if api == FETCH:
             return await self.fetch(r, version)
         return {PRODUCE: self.produce, OFFSETS: self.offsets, METADATA: self.metadata,
-                PRODUCER: self.producer, CREATE: self.create}[api](r, version)
+                PRODUCER: self.producer, CREATE: self.create, DESCRIBE: self.describe}[api](r, version)
 
     # ---- connections ----
 
@@ -428,6 +440,8 @@ async def main():
     parser.add_argument("--tls", nargs=2)
     parser.add_argument("--sasl", nargs=3)
     parser.add_argument("--topic", nargs=2, action="append", default=[])
+    parser.add_argument("--setting", nargs=3, action="append", default=[])
+    parser.add_argument("--replicas", type=int, default=1)
     options = parser.parse_args()
     broker = Broker(options)
     broker.bind()

@@ -11,9 +11,9 @@
 start_broker --topic there 2 --topic shop.orders 1
 quick=topic.metadata.propagation.max.ms=100
 
-# told PARAMETERS TEXT: while nothing is to be sent, a relay logs it.
+# told PARAMETERS TEXT [OPTION]: while nothing is to be sent, a relay logs it.
 told() {
-	"$wherry" relay sqlite:idle.db "kafka://$broker?$1" 2>idle.err &
+	"$wherry" relay sqlite:idle.db "kafka://$broker?$1" "${@:3}" 2>idle.err &
 	local pid=$! found
 	pids+=("$pid")
 	until_true 20 grep -q "$2" idle.err
@@ -59,5 +59,38 @@ w_in '{"n":1}' enqueue --lines sqlite:shop.db --topic anywhere
 w relay sqlite:shop.db "kafka://$broker?$quick&create=partitions:5,replication:1" --until-empty --timeout 60s
 expect "with create= it is delivered, and so is the one that was held" 0 "err:2 delivered, 0 retried, 0 dead"
 check "and the topic has as many partitions" made anywhere 5
+
+# ---- a topic that can lose messages ----
+
+start_broker --replicas 3 --topic safe 1 --topic one 1 --topic both 1 --topic may-not 1 \
+	--setting safe min.insync.replicas 2 --setting safe unclean.leader.election.enable false \
+	--setting one min.insync.replicas 1 --setting both min.insync.replicas 1 \
+	--setting both unclean.leader.election.enable true --setting may-not min.insync.replicas 1
+check "a topic of the URL that can lose messages is named at the start, with the command that repairs it" told topic=one \
+	"event=unsafe-topic topic=one replicas=3 .*--entity-name one --add-config min.insync.replicas=2"
+describe=32 no_right=29
+broker refuse $describe $no_right 1
+check "without the right to describe it that is logged for debugging only" told "topic=may-not" \
+	"level=debug .*event=topic-unread topic=may-not why=.*Topic authorization failed" --verbose
+check "and not as a warning" is "$(grep -c "level=warn" idle.err)" 0
+
+w create sqlite:unsafe.db
+for topic in safe both safe both; do
+	w enqueue sqlite:unsafe.db --topic $topic '{}'
+done
+"$wherry" relay sqlite:unsafe.db "kafka://$broker" --lease 1s 2>unsafe.err &
+pid=$!
+pids+=("$pid")
+check "a topic that can lose messages is named when it is first met" until_true 20 grep -q \
+	"event=unsafe-topic topic=both .*--add-config min.insync.replicas=2,unclean.leader.election.enable=false" unsafe.err
+check "and by doctor" until_true 20 eval '"$wherry" doctor sqlite:unsafe.db | grep -q "unsafe-topic .*of the topic both"'
+w doctor sqlite:unsafe.db
+expect "with the command" 0 \
+	"out:kafka-configs.sh --bootstrap-server $broker --alter --entity-type topics --entity-name both --add-config"
+w status sqlite:unsafe.db
+expect "for status it is a notice" 0 "out:all is well" "out:notice"
+kill -TERM "$pid"
+wait "$pid"
+check "it is named once, and no other topic is" is "$(grep -c unsafe-topic unsafe.err)" 1
 
 finish

@@ -67,7 +67,17 @@ static void look_for_topic(wh_kafka *p)
 	if (p->set.partitions)
 		(void)wh_kafka_topic_ready(&p->topics, name, &p->set, p->client);
 	else
-		p->client->look = wh_kafka_look_new(p->client->rk, name, p->env);
+		wh_kafka_client_look(p->client, &p->set, p->env, name, true);
+}
+
+static const char *kafka_notice(wherry_publisher *pub)
+{
+	wh_kafka *p = of(pub);
+
+	return p->client && p->client->look &&
+			       wh_kafka_look_notice(p->client->look, p->notice)
+		       ? p->notice
+		       : NULL;
 }
 
 static wherry_code open_client(wh_kafka *p, wherry_error *err)
@@ -495,6 +505,7 @@ static size_t kafka_body_most(wherry_publisher *pub)
 	.fd = kafka_fd, \
 	.deadline = kafka_deadline, \
 	.trouble = kafka_trouble, \
+	.notice = kafka_notice, \
 	.watch = kafka_watch, \
 	.numbers = wh_kafka_numbers, \
 	.readback = &wh_readback_kafka, \

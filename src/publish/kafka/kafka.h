@@ -107,6 +107,10 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
  * be NULL. */
 void wh_kafka_client_leave(wh_kafka_client *client);
 
+/* Look at a topic in a thread of the client; see wh_kafka_look_at(). */
+void wh_kafka_client_look(wh_kafka_client *client, const wh_kafka_settings *set,
+			  const wh_env *env, const char *topic, bool named);
+
 /* Hand a message over to librdkafka.  Its delivery report will have this opaque. */
 rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 					    const wh_kafka_settings *set,
@@ -259,6 +263,7 @@ typedef struct wh_kafka_place {
 	struct wh_kafka_place *next; /* In its bucket. */
 	uint64_t hash;               /* Of the topic and the partition. */
 	int64_t taken_us;            /* Last delivery, monotonic; 0: none. */
+	bool looked;                 /* A whole topic: it was looked at. */
 
 	/* Of a whole topic. */
 	int failures;          /* Conditions in a row; 0: the topic is not held. */
@@ -283,6 +288,9 @@ typedef struct wh_kafka_places {
 /* The partition took a message.  True: its topic was held until now. */
 bool wh_kafka_place_took(wh_kafka_places *all, const char *topic, int32_t partition,
 			 int64_t now);
+
+/* Must the topic be looked at?  True the first time. */
+bool wh_kafka_place_is_new(wh_kafka_places *all, const char *topic);
 
 /* Did this partition take a message after since_us?  RD_KAFKA_PARTITION_UA: any partition
  * of the topic. */
@@ -332,13 +340,44 @@ void wh_kafka_topic_made(wh_kafka_topic *topics, rd_kafka_event_t *event, char *
 void wh_kafka_topics_forget(wh_kafka_topic **topics);
 void wh_kafka_topics_clear(wh_kafka_topic **topics);
 
-/* ---- is a topic there: kafka_look.c ---- */
+/* ---- can a topic lose messages: kafka_safety.c ---- */
 
-/* Ask in a thread whether the topic exists, and log a warning if not.  NULL: out of
+typedef struct wh_kafka_safety {
+	int replicas;     /* Of the partition that has most. */
+	bool one_in_sync; /* min.insync.replicas is 1. */
+	bool unclean;     /* unclean.leader.election.enable is true. */
+} wh_kafka_safety;
+
+/* Take in one setting of the topic.  value may be NULL. */
+void wh_kafka_safety_read(wh_kafka_safety *safety, const char *name, const char *value);
+bool wh_kafka_is_safe(const wh_kafka_safety *safety);
+
+/* Ask brokers for the settings of a topic, a second at most.  replicas is not asked for. */
+rd_kafka_resp_err_t wh_kafka_safety_ask(rd_kafka_t *rk, const char *topic,
+					wh_kafka_safety *safety);
+
+/* The topic is not safe: write that as a notice (see wh_publisher_driver), or to the log. */
+void wh_kafka_safety_show(const wh_kafka_safety *safety, const char *topic, char *out,
+			  size_t cap);
+void wh_kafka_safety_log(const wh_kafka_safety *safety, const wh_env *env,
+			 const char *brokers, const char *topic);
+
+/* ---- topics are looked at: kafka_look.c ---- */
+
+enum { WH_KAFKA_NOTICE = 200 };
+
+/* Start a thread that asks for topics.  brokers: borrowed until the client leaves.  NULL: out of
  * memory. */
-wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env *env);
+wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *brokers, const wh_env *env);
+
+/* Ask whether the topic can lose messages, and log a warning if so.  named: the URL names
+ * it, so log a warning also if it does not exist. */
+void wh_kafka_look_at(wh_kafka_look *look, const char *topic, bool named);
+
+/* Take a notice of the topics that can lose messages.  False: none was found since the last one. */
+bool wh_kafka_look_notice(wh_kafka_look *look, char out[WH_KAFKA_NOTICE]);
 void wh_kafka_look_leave(wh_kafka_look *look); /* After this nothing is logged. */
-void wh_kafka_look_end(wh_kafka_look *look);   /* May wait half a second for an answer. */
+void wh_kafka_look_end(wh_kafka_look *look);   /* May wait a second for an answer. */
 
 /* ---- the publisher ---- */
 
@@ -379,6 +418,7 @@ typedef struct wh_kafka {
 	bool trouble_logged;
 	bool silence_logged; /* That nothing was acknowledged was logged since the last delivery. */
 	char trouble[240]; /* Reason why messages in flight have no receipts. */
+	char notice[WH_KAFKA_NOTICE]; /* A topic that can lose messages. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;

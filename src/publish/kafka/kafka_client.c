@@ -183,6 +183,17 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 	return code;
 }
 
+/* ---- topics ---- */
+
+void wh_kafka_client_look(wh_kafka_client *client, const wh_kafka_settings *set,
+			  const wh_env *env, const char *topic, bool named)
+{
+	if (!client->look)
+		client->look = wh_kafka_look_new(client->rk, set->brokers, env);
+	if (client->look)
+		wh_kafka_look_at(client->look, topic, named);
+}
+
 /* ---- tokens ---- */
 
 enum { TOKEN_MS = 3600000 };

@@ -77,6 +77,16 @@ bool wh_kafka_place_took(wh_kafka_places *all, const char *topic, int32_t partit
 	return was_held;
 }
 
+bool wh_kafka_place_is_new(wh_kafka_places *all, const char *topic)
+{
+	wh_kafka_place *place = find(all, topic, RD_KAFKA_PARTITION_UA, true);
+	bool is_new = place && !place->looked;
+
+	if (is_new)
+		place->looked = true;
+	return is_new;
+}
+
 bool wh_kafka_place_took_since(wh_kafka_places *all, const char *topic, int32_t partition,
 			       int64_t since_us)
 {

@@ -155,6 +155,8 @@ static void take_note(wh_kafka *p, const wherry_message *msg, int32_t partition)
 	if (wh_kafka_place_took(&p->places, topic, partition, p->stats.last_delivery_us))
 		wh_log(p->env, WHERRY_LOG_INFO, "kafka", "topic-taken",
 		       wh_log_text("topic", topic));
+	if (wh_kafka_place_is_new(&p->places, topic))
+		wh_kafka_client_look(p->client, &p->set, p->env, topic, false);
 }
 
 static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of_message)
