@@ -2,7 +2,7 @@
  * Streams for scripts:
  *
  *     add URL NAME SUBJECT [max_msgs=N] [max_msg_size=N] [per_subject=N] [duplicates=MS] [discard=new] [no_ack]
- *         [replicas=N]
+ *         [replicas=N] [work]
  *     read URL NAME    each message as a line of JSON: subject, headers, body
  *     purge URL NAME
  *     delete URL NAME SEQUENCE...
@@ -31,6 +31,8 @@ static bool parse(jsStreamConfig *config, const char *word)
 		config->MaxMsgsPerSubject = n;
 	else if (strncmp(word, "duplicates=", 11) == 0)
 		config->Duplicates = n * 1000000;
+	else if (strcmp(word, "work") == 0)
+		config->Retention = js_WorkQueuePolicy;
 	else if (strcmp(word, "discard=new") == 0)
 		config->Discard = js_DiscardNew;
 	else if (strcmp(word, "no_ack") == 0)

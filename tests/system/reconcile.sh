@@ -128,4 +128,22 @@ compare new.db "$nats" --yes
 expect "a message whose id the stream still knows is not sent now" 6 "out:missing    1" \
 	"out:0 messages are pending again" "err:run this again later"
 
+stream add WORK 'work.>' work
+w enqueue sqlite:new.db '{}' --topic work.x
+sql new.db 'UPDATE outbox SET created_at = created_at - 60000'
+deliver new.db "$nats"
+compare new.db "$nats"
+expect "a stream that deletes what was acknowledged cannot be read back" 1 \
+	"err:stream 'WORK' deletes messages when they are acknowledged" "err:--inbox"
+
+# ---- rights ----
+
+kill "$nats_pid"
+wait "$nats_pid"
+run_nats 'authorization { users: [
+	{ user: shop, password: sesame, permissions: { publish: ["later.>", "$JS.API.STREAM.NAMES"], subscribe: "_INBOX.>" } } ] }'
+export NATS_PASSWORD=sesame
+w reconcile sqlite:new.db "$nats" --since 1d --until 30s --set nats.user=shop --set nats.password=env:NATS_PASSWORD --set nats.stream=LATER
+expect "the rights that it needs are named" 1 "err:no right to read the stream back" "err:JS.API.STREAM.*"
+
 finish

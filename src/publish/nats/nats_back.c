@@ -211,10 +211,21 @@ static wherry_code find_stream(back *b, place *p, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Of such a stream nobody can know whether a message was lost or handled. */
+static wherry_code refuse_queue(const place *p, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_UNSUPPORTED,
+		       "nats: stream '%.60s' deletes messages when they are "
+		       "acknowledged, so it cannot be read back; if its receiver has an "
+		       "inbox, --inbox URL#inbox compares with that",
+		       p->stream);
+}
+
 static wherry_code look_at_stream(back *b, place *p, wherry_error *err)
 {
 	jsStreamInfo *info = NULL;
 	jsErrCode error = 0;
+	wherry_code code = WHERRY_OK;
 	natsStatus s;
 
 	if (!p->stream)
@@ -229,6 +240,8 @@ static wherry_code look_at_stream(back *b, place *p, wherry_error *err)
 	}
 	if (s != NATS_OK)
 		return fail(b, s, "the question what the stream has", err);
+	if (info->Config->Retention != js_LimitsPolicy)
+		code = refuse_queue(p, err);
 	p->first = info->State.FirstSeq;
 	p->last = info->State.LastSeq;
 	p->first_us = info->State.FirstTime / NS_PER_US;
@@ -237,7 +250,7 @@ static wherry_code look_at_stream(back *b, place *p, wherry_error *err)
 	if (info->Config->Duplicates / NS_PER_US > b->base.recent_us)
 		b->base.recent_us = info->Config->Duplicates / NS_PER_US;
 	jsStreamInfo_Destroy(info);
-	return WHERRY_OK;
+	return code;
 }
 
 /* ---- reading ---- */

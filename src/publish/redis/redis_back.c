@@ -428,6 +428,14 @@ static void take_info(place *p, const redisReply *info)
 		       message_id_of(first).ptr ? message_id_of(first).ptr : "");
 }
 
+/* Consumers may delete what they have handled.  Servers before Redis 7 do not say so. */
+static bool had_deletions(const redisReply *info)
+{
+	const redisReply *id = value_of(info, "max-deleted-entry-id");
+
+	return id && id->str && strcmp(id->str, "0-0") != 0;
+}
+
 static wherry_code look_at(back *b, place *p, wherry_error *err)
 {
 	const char *const words[] = {"XINFO", "STREAM", p->stream, NULL};
@@ -436,11 +444,17 @@ static wherry_code look_at(back *b, place *p, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	if (reply->type == REDIS_REPLY_ARRAY)
+	if (reply->type == REDIS_REPLY_ARRAY) {
 		take_info(p, reply);
-	else
+		if (had_deletions(reply))
+			wh_buf_printf(&b->base.notes,
+				      "redis: somebody deleted entries of stream '%s' by "
+				      "XDEL: if consumers do, these were not lost\n",
+				      p->stream);
+	} else {
 		wh_buf_printf(&b->base.notes, "redis: stream '%s' does not exist\n",
 			      p->stream);
+	}
 	freeReplyObject(reply);
 	return WHERRY_OK;
 }
