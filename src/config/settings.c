@@ -115,6 +115,34 @@ static const wh_setting_entry table[] = {
 		"The longest delay."},
 	[WH_RETRY_JITTER] = {"retry.jitter", SWITCH, "on", NULL, NULL,
 		"Wait for a random part of the delay, so that retries spread."},
+	[WH_MESSAGE_FORMAT] = {"message.format", CHOICE, "raw",
+		"raw, cloudevents, cloudevents-structured, debezium, debezium-expanded", NULL,
+		"How messages look at the destination. raw: the body as it is. cloudevents: the same, with "
+		"the attributes of CloudEvents 1.0 as headers. cloudevents-structured: one JSON object "
+		"with everything. debezium: as Debezium's outbox event router writes them, the body as a "
+		"JSON string. debezium-expanded: the same, with objects and arrays as JSON."},
+	[WH_MESSAGE_SOURCE] = {"message.source", TEXT, "/wherry", NULL, NULL,
+		"The source of CloudEvents, a URI that names the application."},
+	[WH_MESSAGE_TYPE] = {"message.type", TEXT, "{topic}", NULL, NULL,
+		"The type of CloudEvents, and of Debezium's column type, a template as message.topic."},
+	[WH_MESSAGE_TOPIC] = {"message.topic", TEXT, "", NULL, NULL,
+		"The topic as the destination gets it, such as shop.{topic}. {topic}, {key}, "
+		"{aggregate_type}, {aggregate_id}, {message_id} and {header:NAME} stand for values of "
+		"the message. Empty: the message's topic; with debezium outbox.event.{aggregate_type}."},
+	[WH_MESSAGE_KEY] = {"message.key", TEXT, "", NULL, NULL,
+		"The key as the destination gets it, a template as message.topic. Then one message of "
+		"a key is in flight at a time. Empty: the message's key, or its aggregate id."},
+	[WH_MESSAGE_HEADERS] = {"message.headers", TEXT, "", NULL, NULL,
+		"Rules that change the headers of messages: 'drop NAME', 'rename NAME NEW' and 'add "
+		"NAME VALUE', with a semicolon or a line break between them. NAME* drops all "
+		"that begin so. A value is a template as message.topic."},
+	[WH_MESSAGE_PLACEMENT] = {"message.placement", TEXT, "", NULL, NULL,
+		"With debezium, which columns become headers or members of the body, as in Debezium: "
+		"type:header:eventType,aggregateid:envelope. The columns are id, type, aggregatetype, "
+		"aggregateid and key."},
+	[WH_MESSAGE_SCHEMA_ID] = {"message.schema_id", NUMBER, "0", "0", "2147483647",
+		"Put Confluent's header before each body: a zero byte, and this id of its schema in four "
+		"bytes. 0: none."},
 	[WH_EXEC_JOBS] = {"exec.jobs", NUMBER, "4", "1", "1000",
 		"The number of commands that exec: runs at once, for different keys."},
 	[WH_EXEC_ENVIRONMENT] = {"exec.environment", TEXT, "", NULL, NULL,
@@ -128,13 +156,6 @@ static const wh_setting_entry table[] = {
 		"With file: a message counts as delivered when it is on disk."},
 	[WH_FILE_SYMLINKS] = {"file.symlinks", SWITCH, "off", NULL, NULL,
 		"With file: the path may be a symbolic link."},
-	[WH_WEBHOOK_FORMAT] = {"webhook.format", CHOICE, "plain",
-		"plain, cloudevents, cloudevents-structured", NULL,
-		"plain: the body unchanged, everything else in headers. cloudevents: the same, with "
-		"the headers of CloudEvents 1.0. cloudevents-structured: one JSON object with "
-		"everything."},
-	[WH_WEBHOOK_SOURCE] = {"webhook.source", TEXT, "/wherry", NULL, NULL,
-		"The source of CloudEvents, a URI that names the application."},
 	[WH_WEBHOOK_SECRET] = {"webhook.secret", TEXT, "", NULL, NULL,
 		"Sign requests as Standard Webhooks does, with whsec_ and base64, or env:NAME or "
 		"file:PATH. To replace a secret, give several, separated by blanks or commas."},

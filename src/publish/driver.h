@@ -80,6 +80,21 @@ typedef struct wh_number {
 
 enum { WH_NUMBERS_MOST = 16 };
 
+/* How a destination writes CloudEvents (src/publish/format). */
+typedef struct wh_binding {
+	const char *prefix; /* Of the attributes' headers: "ce_". */
+	bool percent;       /* Their values are percent-encoded. */
+	bool type_too;      /* The attribute datacontenttype is a header too. */
+	const char
+		*structured; /* The content-type of an event that is one JSON object. */
+} wh_binding;
+
+/* The binding of a destination that CloudEvents does not know. */
+#define WH_BINDING_ANY                                                                   \
+	{                                                                                \
+		"ce-", false, false, "application/cloudevents+json"                      \
+	}
+
 typedef struct wh_publisher_driver {
 	const char *scheme; /* Scheme of its URLs: "stdout". */
 	unsigned caps;
@@ -181,6 +196,9 @@ typedef struct wh_publisher_driver {
 	 * what follows "it cannot be read back: ". */
 	const struct wh_readback_driver *readback;
 	const char *no_readback;
+
+	/* How CloudEvents are written; NULL: WH_BINDING_ANY. */
+	const wh_binding *binding;
 } wh_publisher_driver;
 
 struct wherry_publisher {
@@ -257,6 +275,11 @@ void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err);
+
+/* The same without the format of the settings message.*: messages are sent as they are. */
+wherry_code wh_publisher_open_raw(const char *url, const wherry_config *config,
+				  const wh_env *env, wherry_publisher **out,
+				  wherry_error *err);
 wherry_code wh_publisher_submit(wherry_publisher *pub, const wherry_message *const *msgs,
 				size_t n, size_t *out_taken, wherry_error *err);
 wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,

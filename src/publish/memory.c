@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "publish/format/format.h"
 #include "publish/parts.h"
 
 /* A key with a failed message.  Only its hash is kept, since the message is borrowed.  If
@@ -241,6 +242,7 @@ const wh_publisher_driver wh_publisher_memory = {
 
 static const memory_publisher *memory_of(const wherry_publisher *pub)
 {
+	pub = pub ? wh_format_inner(pub) : NULL;
 	if (!pub || pub->driver != &wh_publisher_memory)
 		return NULL;
 	return (const memory_publisher *)pub;
@@ -262,8 +264,10 @@ const wherry_message *wherry_memory_get(const wherry_publisher *publisher, size_
 
 void wherry_memory_answer(wherry_publisher *publisher, wherry_memory_fn answer, void *ctx)
 {
-	if (!memory_of(publisher))
+	memory_publisher *p = (memory_publisher *)(uintptr_t)memory_of(publisher);
+
+	if (!p)
 		return;
-	of(publisher)->answer = answer;
-	of(publisher)->answer_ctx = ctx;
+	p->answer = answer;
+	p->answer_ctx = ctx;
 }

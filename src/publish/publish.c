@@ -10,6 +10,7 @@
 #include "base/url.h"
 #include "config/settings.h"
 #include "publish/bodies/bodies.h"
+#include "publish/format/format.h"
 #include "publish/readback.h"
 
 static const wh_publisher_driver *const drivers[] = {
@@ -146,6 +147,9 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 
 	if (code != WHERRY_OK)
 		return code;
+	code = wh_format_check(config, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (to.own)
 		code = wh_custom_check(to.own, to.url.rest.ptr, config, err);
 	else if (to.driver->check)
@@ -206,9 +210,9 @@ void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out
 	wh_bodies_warn(config, out);
 }
 
-wherry_code wh_publisher_open(const char *url, const wherry_config *config,
-			      const wh_env *env, wherry_publisher **out,
-			      wherry_error *err)
+wherry_code wh_publisher_open_raw(const char *url, const wherry_config *config,
+				  const wh_env *env, wherry_publisher **out,
+				  wherry_error *err)
 {
 	wherry_publisher *pub = NULL;
 	named to;
@@ -222,6 +226,20 @@ wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 		code = to.driver->open(to.url.rest.ptr, config, env, &pub, err);
 	if (code == WHERRY_OK)
 		code = wh_bodies_wrap(config, env, &pub, err);
+	if (code == WHERRY_OK)
+		*out = pub;
+	return code;
+}
+
+wherry_code wh_publisher_open(const char *url, const wherry_config *config,
+			      const wh_env *env, wherry_publisher **out,
+			      wherry_error *err)
+{
+	wherry_publisher *pub = NULL;
+	wherry_code code = wh_publisher_open_raw(url, config, env, &pub, err);
+
+	if (code == WHERRY_OK)
+		code = wh_format_wrap(config, &pub, err);
 	if (code == WHERRY_OK)
 		*out = pub;
 	return code;
@@ -342,6 +360,14 @@ wherry_code wh_readback_can(const char *url, const wherry_config *config,
 		return code;
 	if (!to.driver || !to.driver->readback)
 		return cannot(&to, err);
+	if (wh_format_renames(config))
+		return wh_fail(
+			err, WHERRY_UNSUPPORTED,
+			"%.*s: cannot be read back: message.topic, message.key and "
+			"message.format=debezium change the names by which messages "
+			"are found; if its receiver has an inbox, --inbox URL#inbox "
+			"compares with that",
+			(int)to.url.scheme.len, to.url.scheme.ptr);
 	return wh_publisher_check(url, config, err);
 }
 

@@ -39,7 +39,7 @@ wherry_code wh_dead_letters_open(wherry_relay *r, wherry_error *err)
 	dead_letters->to = to;
 	dead_letters->text = (wh_buf)WH_BUF_INIT(TEXT_MAX);
 	r->dead_letters = dead_letters;
-	code = wh_publisher_open(to, r->config, &r->env, &dead_letters->pub, err);
+	code = wh_publisher_open_raw(to, r->config, &r->env, &dead_letters->pub, err);
 	return code == WHERRY_OK ? code : wh_prefix(err, code, "relay.dead_letters");
 }
 
@@ -288,8 +288,8 @@ static bool reopen(wherry_relay *r, int64_t now)
 
 	if (dead_letters->pub)
 		return true;
-	if (wh_publisher_open(dead_letters->to, r->config, &r->env, &dead_letters->pub,
-			      &why) == WHERRY_OK)
+	if (wh_publisher_open_raw(dead_letters->to, r->config, &r->env,
+				  &dead_letters->pub, &why) == WHERRY_OK)
 		return true;
 	lose(r, why.message, 0, now);
 	return false;

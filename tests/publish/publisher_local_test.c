@@ -207,10 +207,72 @@ static const publisher_backend nowhere = {
 	.stop = stop,
 };
 
+/* ---- in a format: src/publish/format ---- */
+
+static void set(wherry_config *config, const char *key, const char *value)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(config, key, value, &err));
+}
+
+static void prepare_format(void *place, wherry_config *config)
+{
+	set(config, "message.format", "cloudevents");
+	set(config, "message.topic", "x.{topic}");
+	set(config, "message.headers", "add n {message_id}");
+}
+
+static const publisher_backend formatted_file = {
+	.name = "cloudevents to file",
+	.alone = 1 << FATE_REJECTED,
+	.mixed = 1 << FATE_REJECTED,
+	.start = start_file,
+	.stop = stop,
+	.prepare = prepare_format,
+	.doom = doom_headers,
+	.arrived = arrived_in_file,
+};
+
+/* One message of a key is in flight at a time, since the destination gets other keys. */
+static void prepare_keys(void *place, wherry_config *config)
+{
+	set(config, "message.key", "{message_id}");
+}
+
+static const publisher_backend keyed_memory = {
+	.name = "other keys to memory",
+	.start = start_memory,
+	.stop = stop,
+	.prepare = prepare_keys,
+	.arrived = arrived_in_memory,
+};
+
+static void prepare_command(void *place, wherry_config *config)
+{
+	set(config, "message.format", "debezium");
+	set(config, "message.topic", "{topic}");
+}
+
+static const publisher_backend formatted_command = {
+	.name = "debezium to exec",
+	.many = 200,
+	.plays = 1 << PLAY_HANGS,
+	.alone = EXEC_FATES,
+	.mixed = EXEC_FATES,
+	.start = start_exec,
+	.stop = stop,
+	.prepare = prepare_command,
+	.play = play_exec,
+	.doom = doom_exec,
+	.arrived = arrived_in_file,
+};
+
 int main(void)
 {
 	static const publisher_backend *const all[] = {
-		&in_file, &on_stdout, &by_command, &in_memory, &nowhere,
+		&in_file, &on_stdout,      &by_command,   &in_memory,
+		&nowhere, &formatted_file, &keyed_memory, &formatted_command,
 	};
 
 	return publisher_suite_run(all, sizeof(all) / sizeof(*all));

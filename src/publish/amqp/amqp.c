@@ -433,10 +433,14 @@ static size_t amqp_body_most(wherry_publisher *pub)
 	return (size_t)16 << 20;
 }
 
+static const wh_binding binding = {"cloudEvents:", false, false,
+				   "application/cloudevents+json"};
+
 /* clang-format off */
 #define DRIVER(name) { \
 	.scheme = #name, \
 	.caps = 0, \
+	.binding = &binding, \
 	.no_readback = "a queue of RabbitMQ gives messages away when they are read", \
 	.ack_delay_us = ACK_DELAY_US, \
 	.check = name##_check, \

@@ -485,6 +485,9 @@ static size_t kafka_body_most(wherry_publisher *pub)
 	return of(pub)->set.message_max;
 }
 
+static const wh_binding binding = {"ce_", false, false,
+				   "application/cloudevents+json; charset=UTF-8"};
+
 /* clang-format off */
 #define DRIVER(can) { \
 	.scheme = "kafka", \
@@ -509,6 +512,7 @@ static size_t kafka_body_most(wherry_publisher *pub)
 	.watch = kafka_watch, \
 	.numbers = wh_kafka_numbers, \
 	.readback = &wh_readback_kafka, \
+	.binding = &binding, \
 }
 /* clang-format on */
 

@@ -474,6 +474,8 @@ static size_t nats_body_most(wherry_publisher *pub)
 	return p->max_payload ? p->max_payload : LITTLE;
 }
 
+static const wh_binding binding = {"ce-", true, true, "application/cloudevents+json"};
+
 /* clang-format off */
 #define COMMON \
 	.ack_delay_us = ACK_DELAY_US, \
@@ -487,7 +489,8 @@ static size_t nats_body_most(wherry_publisher *pub)
 	.body_most = nats_body_most, \
 	.fd = nats_fd, \
 	.deadline = nats_deadline, \
-	.numbers = nats_numbers
+	.numbers = nats_numbers, \
+	.binding = &binding
 /* clang-format on */
 
 const wh_publisher_driver wh_publisher_nats = {

@@ -454,6 +454,8 @@ static void http_warn(const char *rest, const wherry_config *config, wh_buf *out
 		wh_buf_puts(out, "http: sends webhook.headers unencrypted: use https:\n");
 }
 
+static const wh_binding binding = {"ce-", true, false, "application/cloudevents+json"};
+
 /* Both schemes have the same functions, except those that depend on the scheme. */
 #define WEBHOOK(name, checks, opens, warns)                                              \
 	{                                                                                \
@@ -463,7 +465,7 @@ static void http_warn(const char *rest, const wherry_config *config, wh_buf *out
 		.close = webhook_close, .submit = webhook_submit,                        \
 		.collect = webhook_collect, .drop = webhook_drop, .fd = webhook_fd,      \
 		.deadline = webhook_deadline, .numbers = webhook_numbers,                \
-		.trouble = wh_webhook_trouble, .warn = (warns),                          \
+		.trouble = wh_webhook_trouble, .warn = (warns), .binding = &binding,     \
 	}
 
 const wh_publisher_driver wh_publisher_https =

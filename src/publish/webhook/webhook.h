@@ -21,19 +21,11 @@
 
 /* ---- settings ---- */
 
-typedef enum wh_webhook_format {
-	WH_WEBHOOK_PLAIN,
-	WH_WEBHOOK_BINARY, /* CloudEvents; attributes in headers. */
-	WH_WEBHOOK_STRUCTURED
-} wh_webhook_format;
-
 typedef struct wh_webhook_settings {
 	char *url;
-	bool topical; /* url contains {topic}. */
-	bool secure;  /* The scheme is https. */
-	bool http_1;  /* Do not speak HTTP/2. */
-	wh_webhook_format format;
-	char *source;
+	bool topical;      /* url contains {topic}. */
+	bool secure;       /* The scheme is https. */
+	bool http_1;       /* Do not speak HTTP/2. */
 	wh_signer *signer; /* NULL: requests are not signed. */
 	wh_buf headers;    /* Lines in every request, each ending in NUL. */
 	int64_t limit_us, connect_us;
@@ -58,15 +50,14 @@ typedef struct wh_webhook_request {
 	wh_buf text; /* Headers, each line ending in NUL. */
 	struct curl_slist *list;
 	size_t list_cap;
-	wh_buf made;      /* A body made from the message (CloudEvents). */
-	const void *body; /* In `made`, or the message's; borrowed. */
+	const void *body; /* The message's; borrowed. */
 	size_t body_len;
 } wh_webhook_request;
 
 #define WH_WEBHOOK_REQUEST_INIT                                                          \
 	{                                                                                \
-		WH_BUF_INIT(16384), WH_BUF_INIT(WH_WEBHOOK_HEADERS_MAX), NULL, 0,        \
-			WH_BUF_INIT(SIZE_MAX / 2), NULL, 0                               \
+		WH_BUF_INIT(16384), WH_BUF_INIT(WH_WEBHOOK_HEADERS_MAX), NULL, 0, NULL,  \
+			0                                                                \
 	}
 
 /* Write the request of a message.  INVALID and TOOBIG are the message's fault. */

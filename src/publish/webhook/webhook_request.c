@@ -14,7 +14,6 @@
 
 #include "base/digest.h"
 #include "base/json.h"
-#include "publish/webhook/cloudevent.h"
 #include "publish/parts.h"
 
 /* ---- the URL ---- */
@@ -99,12 +98,11 @@ static void put_number(wh_buf *out, const char *name, int64_t number)
 	wh_buf_putc(out, 0);
 }
 
-/* Append a line as in CloudEvents' binding to HTTP: characters that are not visible ASCII are
+/* Append a line of Wherry's, encoded as in CloudEvents' binding to HTTP: characters that are not visible ASCII are
  * percent-encoded. */
-static void put_percent(wh_buf *out, const char *before, const char *name,
-			const char *value)
+static void put_percent(wh_buf *out, const char *name, const char *value)
 {
-	wh_buf_printf(out, "%s%s: ", before, name);
+	wh_buf_printf(out, "wherry-%s: ", name);
 	for (; *value; value++) {
 		unsigned char c = (unsigned char)*value;
 
@@ -116,15 +114,10 @@ static void put_percent(wh_buf *out, const char *before, const char *name,
 	wh_buf_putc(out, 0);
 }
 
-static void put_event(void *ctx, const char *name, const char *value)
-{
-	put_percent(ctx, "ce-", name, value);
-}
-
 static void put_if_any(wh_buf *out, const char *name, const char *value)
 {
 	if (value && *value)
-		put_percent(out, "wherry-", name, value);
+		put_percent(out, name, value);
 }
 
 static bool is_token(const char *name)
@@ -175,7 +168,6 @@ static bool is_reserved(const char *name)
 		"http2-settings",
 		"webhook",
 		"proxy",
-		"ce",
 		"wherry",
 	};
 
@@ -316,36 +308,19 @@ static wherry_code write_all(wh_webhook_request *request,
 	wh_buf *out = &request->text;
 	given own = put_own(out, settings, headers);
 	char parent[WH_TRACEPARENT_LEN] = "";
-	wh_cloudevent event = {msg, settings->source, type_of(msg, own.content_type),
-			       own.traceparent};
 	char id[ID_MAX];
-	wherry_code code = encode_id(msg->message_id ? msg->message_id : "", id)
-				   ? WHERRY_OK
-				   : wh_oom(err);
 
-	if (code != WHERRY_OK)
-		return code;
-	if (!own.traceparent && wh_traceparent(msg, parent)) {
+	if (!encode_id(msg->message_id ? msg->message_id : "", id))
+		return wh_oom(err);
+	if (!own.traceparent && wh_traceparent(msg, parent))
 		put_line(out, "traceparent", parent);
-		event.traceparent = parent;
-	}
 	put_ids(out, msg, id);
-	if (settings->format == WH_WEBHOOK_PLAIN)
-		put_plain(out, msg);
-	if (settings->format == WH_WEBHOOK_BINARY)
-		wh_cloudevent_each(&event, put_event, out);
-	if (settings->format == WH_WEBHOOK_STRUCTURED) {
-		put_line(out, "content-type", "application/cloudevents+json");
-		wh_cloudevent_put(&event, &request->made);
-		code = wh_buf_check(&request->made, err);
-		request->body = request->made.ptr;
-		request->body_len = request->made.len;
-	} else if (!has_line(&settings->headers, "content-type")) {
-		put_line(out, "content-type", event.content_type);
-	}
-	if (code == WHERRY_OK && settings->signer)
-		code = put_signature(request, settings->signer, id, now_us, err);
-	return code;
+	put_plain(out, msg);
+	if (!has_line(&settings->headers, "content-type"))
+		put_line(out, "content-type", type_of(msg, own.content_type));
+	return settings->signer
+		       ? put_signature(request, settings->signer, id, now_us, err)
+		       : WHERRY_OK;
 }
 
 /* Link the lines to the list that libcurl expects. */
@@ -386,7 +361,6 @@ wherry_code wh_webhook_write(wh_webhook_request *request,
 		return code;
 	wh_buf_reset(&request->url);
 	wh_buf_reset(&request->text);
-	wh_buf_reset(&request->made);
 	request->body = msg->body ? msg->body : "";
 	request->body_len = msg->body ? msg->body_len : 0;
 	if (settings->topical)
@@ -416,7 +390,6 @@ void wh_webhook_request_clear(wh_webhook_request *request)
 {
 	wh_buf_clear(&request->url);
 	wh_buf_clear(&request->text);
-	wh_buf_clear(&request->made);
 	free(request->list);
 	*request = (wh_webhook_request)WH_WEBHOOK_REQUEST_INIT;
 }

@@ -185,17 +185,6 @@ static wherry_code read_secrets(const wherry_config *config, wh_webhook_settings
 			    err);
 }
 
-static wherry_code read_source(const wherry_config *config, wh_webhook_settings *out,
-			       wherry_error *err)
-{
-	wherry_code code = read_text(config, WH_WEBHOOK_SOURCE, &out->source, err);
-
-	if (code == WHERRY_OK && !out->source && out->format != WH_WEBHOOK_PLAIN)
-		code = wh_fail(err, WHERRY_INVALID,
-			       "webhook.source must not be empty: a CloudEvent has one");
-	return code;
-}
-
 wherry_code wh_webhook_read(const char *scheme, const char *rest,
 			    const wherry_config *config, wh_webhook_settings *out,
 			    wherry_error *err)
@@ -204,7 +193,6 @@ wherry_code wh_webhook_read(const char *scheme, const char *rest,
 	wherry_code code;
 
 	s.secure = strcmp(scheme, "https") == 0;
-	s.format = (wh_webhook_format)wh_config_choice(config, WH_WEBHOOK_FORMAT);
 	s.limit_us = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
 	if (!s.limit_us)
 		s.limit_us = wh_delivery_limit(config);
@@ -215,8 +203,6 @@ wherry_code wh_webhook_read(const char *scheme, const char *rest,
 	s.rate = wh_config_int(config, WH_WEBHOOK_RATE);
 	s.refuse_private = wh_config_choice(config, WH_WEBHOOK_PRIVATE) == 1;
 	code = read_url(scheme, rest, &s, err);
-	if (code == WHERRY_OK)
-		code = read_source(config, &s, err);
 	if (code == WHERRY_OK)
 		code = read_files(config, &s, err);
 	if (code == WHERRY_OK)
@@ -233,7 +219,6 @@ void wh_webhook_forget(wh_webhook_settings *settings)
 	if (settings->url)
 		explicit_bzero(settings->url, strlen(settings->url));
 	free(settings->url);
-	free(settings->source);
 	free(settings->ca_file);
 	free(settings->cert);
 	free(settings->key);
