@@ -157,7 +157,7 @@ static const wh_setting_entry table[] = {
 	[WH_FILE_SYMLINKS] = {"file.symlinks", SWITCH, "off", NULL, NULL,
 		"With file: the path may be a symbolic link."},
 	[WH_WEBHOOK_SECRET] = {"webhook.secret", TEXT, "", NULL, NULL,
-		"Sign requests as Standard Webhooks does, with whsec_ and base64, or env:NAME or "
+		"Sign requests as Standard Webhooks does, with whsec_ and base64 (v1, HMAC-SHA256) or whsk_ and base64 (v1a, Ed25519), or env:NAME or "
 		"file:PATH. To replace a secret, give several, separated by blanks or commas."},
 	[WH_WEBHOOK_HEADERS] = {"webhook.headers", TEXT, "", NULL, NULL,
 		"Further headers for each request, one 'Name: value' per line; or env:NAME or "

@@ -27,6 +27,36 @@ static void the_specifications_example_is_signed_as_it_says(void **state)
 	wh_buf_clear(&out);
 }
 
+static const char private_key[] =
+	"whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMi"
+	"cMFs6Kvg==";
+static const char private_half[] = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc=";
+
+/* The signature v1a that the specification shows, in both forms of its key, and both schemes at
+ * once. */
+static void ed25519_signs_as_the_specification_says(void **state)
+{
+	static const char body[] = "{\"test\": 2432232314}";
+	static const char v1[] = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+	static const char v1a[] =
+		"v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVL"
+		"Po3mNl8EM+m7TBAg==";
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf out = WH_BUF_INIT(4096);
+	wh_signer *signer = NULL;
+	char secrets[400], want[400];
+
+	(void)snprintf(secrets, sizeof(secrets), "%s,%s %s", spec_secret, private_key,
+		       private_half);
+	(void)snprintf(want, sizeof(want), "%s %s %s", v1, v1a, v1a);
+	WHERRY_PASS(wh_signer_new(secrets, &signer, &err));
+	assert_true(wh_signer_sign(signer, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
+				   body, sizeof(body) - 1, &out));
+	assert_string_equal(wh_buf_str(&out), want);
+	wh_signer_free(signer);
+	wh_buf_clear(&out);
+}
+
 static void a_receiver_verifies_what_it_gets(void **state)
 {
 	static const char *const args[] = {"--secret", spec_secret, NULL};
@@ -129,6 +159,11 @@ static void odd_secrets_are_refused_and_not_shown(void **state)
 		{"hunter2hunter2", "whsec_"},
 		{"whsec_hunter2", "whsec_"},
 		{"whsec_aHVudGVyMg==", "base64 of 16 bytes or more"},
+		{"whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=", "is public"},
+		{"whsk_aHVudGVyMg==", "base64 of the 32 bytes"},
+		{"whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfpdv90Jwek95rbU9LU31Vj81lbvbcIRz"
+		 "vs3iskK5sxtw==",
+		 "is not the public key of its first half"},
 		{"env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"},
 		{"file:/no/such/file", "/no/such/file"},
 		{" , ", "no secret"},
@@ -402,6 +437,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_specifications_example_is_signed_as_it_says),
+		cmocka_unit_test(ed25519_signs_as_the_specification_says),
 		cmocka_unit_test(a_receiver_verifies_what_it_gets),
 		cmocka_unit_test(a_receiver_verifies_messages_with_any_id),
 		cmocka_unit_test(secrets_are_replaced_one_after_the_other),

@@ -201,6 +201,11 @@ rm -f shop.db*
 "$wherry" create sqlite:shop.db >/dev/null
 try large-bodies ''
 
+printf true >before_relay
+rm -f shop.db*
+try formats ''
+send_before_relay
+
 if command -v redis-server >/dev/null; then
 	mkfifo redis.in
 	exec 5<>redis.in # the server ends when this is closed
