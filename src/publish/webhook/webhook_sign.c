@@ -66,11 +66,12 @@ static wherry_code read_private(const unsigned char *bytes, size_t n, EVP_PKEY *
 	EVP_PKEY *key;
 
 	if (n != SEED && n != (size_t)2 * SEED)
-		return wh_fail(err, WHERRY_INVALID,
-			       "a private key is 'whsk_' and the base64 of the 32 bytes of "
-			       "an Ed25519 key, or of these and its public key; make one "
-			       "with: echo whsk_$(openssl genpkey -algorithm ed25519 "
-			       "-outform DER | tail -c 32 | base64)");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a private key is 'whsk_' and the base64 of the 32 bytes of "
+			"an Ed25519 key, or of these and its public key; make one "
+			"with: echo whsk_$(openssl genpkey -algorithm ed25519 "
+			"-outform DER | tail -c 32 | base64)");
 	key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, bytes, SEED);
 	if (!key || EVP_PKEY_get_raw_public_key(key, public, &len) != 1) {
 		EVP_PKEY_free(key);
