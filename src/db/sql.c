@@ -370,11 +370,106 @@ wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
 void wh_sql_clear(wh_sql *sql)
 {
 	for (size_t i = 0; i < sql->n; i++)
-		wh_stmt_clear(&sql->stmts[i]);
+		if (sql->pattern)
+			free(sql->stmts[i].text);
+		else
+			wh_stmt_clear(&sql->stmts[i]);
 	free(sql->stmts);
-	free(sql->layout);
-	free(sql->unused);
+	if (!sql->pattern) {
+		free(sql->layout);
+		free(sql->unused);
+	}
 	*sql = (wh_sql){0};
+}
+
+/* ---- patterns ---- */
+
+#define SCHEMA "\2" /* in the text of a pattern: where the names go */
+#define TABLE "\3"
+
+wherry_code wh_sql_parse_pattern(const char *text, const wh_sql_names *names, wh_sql *out,
+				 wherry_error *err)
+{
+	wh_sql_names marks = *names;
+	wherry_code code;
+
+	marks.schema = SCHEMA;
+	marks.table = TABLE;
+	code = wh_sql_parse_as(text, &marks, out, err);
+	for (size_t i = 0; code == WHERRY_OK && i < out->n; i++)
+		if (out->stmts[i].part) { /* The statements contain it. */
+			free(out->stmts[i].text);
+			out->stmts[i].text = NULL;
+		}
+	return code;
+}
+
+bool wh_sql_fits_pattern(const char *schema, const char *table)
+{
+	static const char doubled[] = "\"'" SCHEMA TABLE;
+
+	return *schema && !strpbrk(schema, doubled) && !strpbrk(table, doubled);
+}
+
+static bool changes_tables(const wh_stmt *stmt)
+{
+	return strncmp(stmt->name, "migrate-", 8) == 0 ||
+	       strncmp(stmt->name, "add-", 4) == 0 || strcmp(stmt->name, "drop") == 0;
+}
+
+static char *fill(const char *text, const char *schema, const char *table)
+{
+	size_t n_schema = strlen(schema), n_table = strlen(table), len = 1;
+	char *out, *to;
+
+	for (const char *p = text; *p; p++)
+		len += *p == *SCHEMA ? n_schema : *p == *TABLE ? n_table : 1;
+	out = to = malloc(len);
+	if (!out)
+		return NULL;
+	while (*text) {
+		size_t plain = strcspn(text, SCHEMA TABLE);
+
+		to = (char *)memcpy(to, text, plain) + plain;
+		text += plain;
+		if (*text == *SCHEMA)
+			to = (char *)memcpy(to, schema, n_schema) + n_schema;
+		else if (*text)
+			to = (char *)memcpy(to, table, n_table) + n_table;
+		text += *text != 0;
+	}
+	*to = 0;
+	return out;
+}
+
+wherry_code wh_sql_fill(const wh_sql *pattern, const char *schema, const char *table,
+			wh_sql *out, wherry_error *err)
+{
+	wh_sql sql = *pattern;
+
+	sql.pattern = pattern;
+	sql.stmts = calloc(pattern->n, sizeof(*sql.stmts));
+	if (!sql.stmts)
+		return wh_oom(err);
+	for (size_t i = 0; i < pattern->n; i++) {
+		const wh_stmt *from = &pattern->stmts[i];
+
+		sql.stmts[i] = *from;
+		sql.stmts[i].text = NULL;
+	}
+	for (size_t i = 0; i < pattern->n; i++) {
+		const wh_stmt *from = &pattern->stmts[i];
+
+		if (from->part || changes_tables(from))
+			continue;
+		sql.stmts[i].text = fill(from->text, schema, table);
+		if (!sql.stmts[i].text) {
+			wh_sql_clear(&sql);
+			return wh_oom(err);
+		}
+	}
+	*out = sql;
+	return WHERRY_OK;
 }
 
 const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name)

@@ -48,6 +48,8 @@ typedef struct wh_sql {
 	char *unused; /* Names of values that no statement uses; NULL: none. */
 	wh_stmt *stmts;
 	size_t n;
+	/* All but the texts of the statements is borrowed from it; NULL: nothing is. */
+	const struct wh_sql *pattern;
 } wh_sql;
 
 /* The texts that replace names in braces; borrowed. */
@@ -73,6 +75,24 @@ wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
 wherry_code wh_sql_parse_as(const char *text, const wh_sql_names *names, wh_sql *out,
 			    wherry_error *err);
 void wh_sql_clear(wh_sql *sql);
+
+/*
+ * A pattern is a file that was read once for the tables of many schemas: marks stand where the names do.  Reading a file
+ * takes milliseconds, and wh_sql_fill() a few hundredths of that.
+ *
+ * @param names  Its schema and table are not read.
+ */
+wherry_code wh_sql_parse_pattern(const char *text, const wh_sql_names *names, wh_sql *out,
+				 wherry_error *err);
+/* Do the statements write these names as they are?  A quote in a name is doubled. */
+bool wh_sql_fits_pattern(const char *schema, const char *table);
+/*
+ * Fill in the names, which must fit.  Statements that make, change or drop tables have no text then.
+ *
+ * @param out  Clear it before the pattern.
+ */
+wherry_code wh_sql_fill(const wh_sql *pattern, const char *schema, const char *table,
+			wh_sql *out, wherry_error *err);
 
 /* Does the head line of this text have the word, "names=qualified"? */
 bool wh_sql_says(const char *text, const char *word);

@@ -380,8 +380,8 @@ wh_outbox_known wh_outbox_know(const wherry_outbox *outbox)
 }
 
 wherry_code wh_outbox_open_known(wherry_db *db, const char *table,
-				 const wh_outbox_known *known, wherry_outbox **out,
-				 wherry_error *err)
+				 const wh_outbox_known *known, wh_sql *pattern,
+				 wherry_outbox **out, wherry_error *err)
 {
 	wherry_outbox *outbox = calloc(1, sizeof(*outbox));
 	wherry_code code;
@@ -389,6 +389,7 @@ wherry_code wh_outbox_open_known(wherry_db *db, const char *table,
 	if (!outbox)
 		return wh_oom(err);
 	outbox->store = wh_outbox_store(db, &wh_outbox_model);
+	outbox->store.pattern = pattern;
 	code = wh_store_set_display_name(&outbox->store, table, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_load(outbox, db->driver->scheme, layouts[0], table, err);

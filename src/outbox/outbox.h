@@ -169,10 +169,11 @@ typedef struct wh_outbox_known {
 
 wh_outbox_known wh_outbox_know(const wherry_outbox *outbox);
 
-/* Open what another connection has opened before, and ask the database nothing. */
+/* Open what another connection has opened before, and ask the database nothing.  pattern is that of the
+ * layout log, or empty; it must live as long as the outbox. */
 wherry_code wh_outbox_open_known(wherry_db *db, const char *table,
-				 const wh_outbox_known *known, wherry_outbox **out,
-				 wherry_error *err);
+				 const wh_outbox_known *known, wh_sql *pattern,
+				 wherry_outbox **out, wherry_error *err);
 
 /* Like wherry_outbox_open(), but recognise the layouts of `model` instead of
  * wh_outbox_model. */

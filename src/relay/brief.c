@@ -17,6 +17,7 @@ void wh_brief_clear(wh_brief *brief)
 {
 	wherry_publisher_close(brief->pub);
 	wherry_db_close(brief->db);
+	wh_sql_clear(&brief->pattern);
 	brief->pub = NULL;
 	brief->db = NULL;
 }
@@ -51,7 +52,8 @@ wherry_code wh_brief_open_table(wherry_relay *r, wherry_error *err)
 	}
 	code = wh_table_name_read(wh_config_text(r->config, WH_RELAY_TABLE), &parts, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_open_known(r->db, parts.table, &b->known, &outbox, err);
+		code = wh_outbox_open_known(r->db, parts.table, &b->known, &b->pattern,
+					    &outbox, err);
 	if (code == WHERRY_OK)
 		r->source = (wh_source){.outbox = outbox, .store = &outbox->store};
 	return code;

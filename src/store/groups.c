@@ -12,6 +12,8 @@ static wherry_code bind_one(const wh_sql *sql, const wh_stmt *stmt,
 			    const wh_stmt_spec *spec, void *stmts, wherry_error *err)
 {
 	memcpy((char *)stmts + spec->at, (const void *)&stmt, sizeof(stmt));
+	if (sql->pattern) /* The first table of the layout was checked. */
+		return WHERRY_OK;
 	return stmt ? wh_stmt_check(stmt, spec->given, sql->unused, err) : WHERRY_OK;
 }
 

@@ -443,6 +443,22 @@ static wherry_code find_text(const wh_store *store, const char *scheme,
 	return WHERRY_OK;
 }
 
+/* Read the file for the names of the store; from its pattern, which is read once, if there is one. */
+static wherry_code parse(wh_store *store, const char *text, const wh_sql_names *names,
+			 wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (!store->pattern || !names->schema ||
+	    !wh_sql_fits_pattern(names->schema, names->table))
+		return wh_sql_parse_as(text, names, &store->sql, err);
+	if (!store->pattern->n)
+		code = wh_sql_parse_pattern(text, names, store->pattern, err);
+	return code == WHERRY_OK ? wh_sql_fill(store->pattern, names->schema,
+					       names->table, &store->sql, err)
+				 : code;
+}
+
 wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layout,
 			  const char *table, void *own, wherry_error *err)
 {
@@ -462,10 +478,10 @@ wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layou
 		return code;
 	names.schema = *store->names.schema ? store->names.schema : NULL;
 	names.table = store->names.table;
-	code = wh_sql_parse_as(text, &names, &store->sql, err);
+	code = parse(store, text, &names, err);
 	if (code == WHERRY_OK)
 		code = read_layout(store, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !store->sql.pattern)
 		code = wh_groups_check(&store->sql, wh_store_groups, store->model->groups,
 				       err);
 	if (code == WHERRY_OK)

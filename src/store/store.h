@@ -49,6 +49,8 @@ typedef struct wh_store {
 	const wh_model *model;
 	wherry_db *db; /* Borrowed. */
 	wh_sql sql;
+	/* Of the layout, borrowed: empty until the first store that has it is loaded.  NULL: there is none. */
+	wh_sql *pattern;
 	wh_store_stmts stmt; /* NULL: the layout lacks the statement. */
 	wh_store_layout layout;
 	wh_name names;

@@ -402,4 +402,48 @@ WHERRY_TEST(every_embedded_file_parses)
 	assert_null(wh_sql_embedded("nope", "log", "sqlite"));
 }
 
+WHERRY_TEST(a_pattern_becomes_the_statements_of_any_plain_name)
+{
+	static const wh_sql_names names = {.dialect = "postgres",
+					   .schema = "tenant 7",
+					   .table = "out$box",
+					   .payload = "json",
+					   .topic = "relay"};
+	wh_sql pattern = {0}, filled = {0}, read = {0};
+	const char *text = wh_sql_embedded("outbox", "log", "postgres");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int same = 0;
+
+	if (!text)
+		skip();
+	WHERRY_PASS(wh_sql_parse_pattern(text, &names, &pattern, &err));
+	WHERRY_PASS(wh_sql_parse_as(text, &names, &read, &err));
+	for (int round = 0; round < 2; round++) { /* The pattern stays as it is. */
+		WHERRY_PASS(wh_sql_fill(&pattern, names.schema, names.table, &filled,
+					&err));
+		assert_int_equal(filled.n, read.n);
+		for (size_t i = 0; i < read.n; i++) {
+			const wh_stmt *one = &filled.stmts[i], *other = &read.stmts[i];
+
+			assert_string_equal(one->name, other->name);
+			assert_int_equal(one->n_params, other->n_params);
+			if (!one->text)
+				continue;
+			assert_string_equal(one->text, other->text);
+			same++;
+		}
+		assert_null(wh_sql_find(&filled, "migrate-1")->text);
+		assert_non_null(wh_sql_find(&filled, "lease")->text);
+		wh_sql_clear(&filled);
+	}
+	assert_true(same > 100);
+	wh_sql_clear(&read);
+	wh_sql_clear(&pattern);
+
+	assert_true(wh_sql_fits_pattern("tenant_7", "outbox"));
+	assert_false(wh_sql_fits_pattern("", "outbox"));
+	assert_false(wh_sql_fits_pattern("o'brien", "outbox"));
+	assert_false(wh_sql_fits_pattern("tenant", "\"box\""));
+}
+
 WHERRY_TEST_MAIN
