@@ -39,6 +39,8 @@ refuses "connections has a limit" "connections is a number from 1 to 100, not '0
 	"name: a, from: 'postgres://h/d', match: 'tenant_*', to: 'null:', connections: 0"
 refuses "connections belongs to a pattern" "connections is for a relay with match" \
 	"name: a, from: 'postgres://h/d', to: 'null:', connections: 2"
+refuses "{schema} belongs to a pattern" "{schema} stands for the schema of each outbox of a relay with match" \
+	"name: a, from: 'postgres://h/d', to: 'file:{schema}.out'"
 
 start_server
 
