@@ -192,10 +192,11 @@ static void check_to(wh_reading *r, const wh_plan_relay *relay)
 
 	if (!relay->match.value) {
 		if (wh_plan_has_schema(relay->to.value))
-			wh_plan_problem(r, r->to_at,
-					"to: {schema} stands for the schema of each outbox "
-					"of a relay with match, and this relay has one "
-					"outbox: write its name, or add match: 'tenant_*'");
+			wh_plan_problem(
+				r, r->to_at,
+				"to: {schema} stands for the schema of each outbox "
+				"of a relay with match, and this relay has one "
+				"outbox: write its name, or add match: 'tenant_*'");
 		else
 			check_destination(r, relay, relay->to.value, "to", r->to_at);
 		return;

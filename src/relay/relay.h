@@ -153,9 +153,9 @@ typedef struct wh_brief {
 	bool own_pub;          /* Each relay has another destination. */
 	bool purges;           /* The next relay purges at once. */
 	wh_outbox_known
-		known; /* Of the outbox of the next relay, and then of the last one. */
+		known;  /* Of the outbox of the next relay, and then of the last one. */
 	wh_sql pattern; /* Of the statements of the layout; empty: none was needed yet. */
-	bool asked;    /* The relay has tried to take its lease. */
+	bool asked;     /* The relay has tried to take its lease. */
 } wh_brief;
 
 struct wherry_relay {

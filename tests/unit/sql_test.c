@@ -419,8 +419,8 @@ WHERRY_TEST(a_pattern_becomes_the_statements_of_any_plain_name)
 	WHERRY_PASS(wh_sql_parse_pattern(text, &names, &pattern, &err));
 	WHERRY_PASS(wh_sql_parse_as(text, &names, &read, &err));
 	for (int round = 0; round < 2; round++) { /* The pattern stays as it is. */
-		WHERRY_PASS(wh_sql_fill(&pattern, names.schema, names.table, &filled,
-					&err));
+		WHERRY_PASS(
+			wh_sql_fill(&pattern, names.schema, names.table, &filled, &err));
 		assert_int_equal(filled.n, read.n);
 		for (size_t i = 0; i < read.n; i++) {
 			const wh_stmt *one = &filled.stmts[i], *other = &read.stmts[i];
